@@ -1,0 +1,84 @@
+package server
+
+import (
+	"log/slog"
+	"time"
+)
+
+// A Config says everything about a server. The zero value is a server on loopback with its defaults;
+// only DataDir has none, because where data lies is a decision.
+type Config struct {
+	// Listen is the address of the SQS API, 127.0.0.1:9324 when empty. Without credentials it must be a
+	// loopback address unless AllowUnauthenticated is set.
+	Listen string
+
+	// AdminListen is the address of /livez, /readyz and /metrics, 127.0.0.1:9325 when empty; "off"
+	// means none.
+	AdminListen string
+
+	// DataDir is the directory that holds the store, its witness and its lock file. It is created when
+	// it does not exist.
+	DataDir string
+
+	// Account (twelve digits) and Region are what queue URLs and ARNs show; 000000000000 and us-east-1
+	// when empty.
+	Account, Region string
+
+	// PublicURL, such as https://queue.example.com, begins every queue URL that is handed out. When
+	// empty, URLs begin with the scheme and Host of the request.
+	PublicURL string
+
+	// AllowUnauthenticated permits an address that is not loopback although no credentials are set.
+	AllowUnauthenticated bool
+
+	// AllowedHosts are the names, besides loopback ones and the listen address, that a request may
+	// carry in its Host header while no credentials are set.
+	AllowedHosts []string
+
+	// TimeScale multiplies the speed of the broker's clock, for demos and tests; 1 when zero. Refused
+	// when Listen is not loopback.
+	TimeScale float64
+
+	// VisibilityGrace bounds how long deliveries that were in flight at an unclean stop stay hidden
+	// after the restart: 60 s when zero, none when negative.
+	VisibilityGrace time.Duration
+
+	// PurgeInterval is the least time between two purges of a queue, RecreateDelay how long the name of
+	// a deleted queue is blocked: 60 s as in SQS when zero, none when negative.
+	PurgeInterval, RecreateDelay time.Duration
+
+	// InFlightMax is how many messages of one queue may be in flight; 120000 as in SQS when zero.
+	InFlightMax int
+
+	// Window is how many entries of each index of a queue are kept in memory; 4096 when zero. It has an
+	// influence on speed only.
+	Window int
+
+	// DiskReserve is the number of free bytes below which sends are refused; 512 MiB when zero, none
+	// when negative.
+	DiskReserve int64
+
+	// AcceptLoss opens a store that is known to lack up to this many acknowledged commits.
+	AcceptLoss uint64
+
+	// Queues are created when the server starts, before it is ready.
+	Queues []Queue
+
+	// Version is what the program calls itself.
+	Version string
+
+	// Logger receives the log; slog.Default() when nil.
+	Logger *slog.Logger
+
+	// Fatal is called with one sentence when storage can no longer be trusted, on whatever goroutine
+	// noticed it, and must not return. When nil, the sentence goes to standard error and the process
+	// exits with status 7.
+	Fatal func(sentence string)
+}
+
+// A Queue is a declared queue: what CreateQueue would be told.
+type Queue struct {
+	Name       string
+	Attributes map[string]string
+	Tags       map[string]string
+}
