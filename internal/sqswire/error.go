@@ -1,0 +1,204 @@
+package sqswire
+
+import (
+	"errors"
+	"fmt"
+)
+
+// An ErrorCode names a kind of refusal by its legacy code: what the query protocol sends as <Code>, the
+// header x-amzn-query-error and entries of batches carry, and clients compare. The JSON protocol has another
+// name for the same kind, see ErrorInfo.
+type ErrorCode string
+
+// The errors in the SQS model.
+const (
+	BatchEntryIDsNotDistinct     ErrorCode = "AWS.SimpleQueueService.BatchEntryIdsNotDistinct"
+	BatchRequestTooLong          ErrorCode = "AWS.SimpleQueueService.BatchRequestTooLong"
+	EmptyBatchRequest            ErrorCode = "AWS.SimpleQueueService.EmptyBatchRequest"
+	InvalidAddress               ErrorCode = "InvalidAddress"
+	InvalidAttributeName         ErrorCode = "InvalidAttributeName"
+	InvalidAttributeValue        ErrorCode = "InvalidAttributeValue"
+	InvalidBatchEntryID          ErrorCode = "AWS.SimpleQueueService.InvalidBatchEntryId"
+	InvalidIDFormat              ErrorCode = "InvalidIdFormat"
+	InvalidMessageContents       ErrorCode = "InvalidMessageContents"
+	InvalidSecurity              ErrorCode = "InvalidSecurity"
+	KMSAccessDenied              ErrorCode = "KMS.AccessDeniedException"
+	KMSDisabled                  ErrorCode = "KMS.DisabledException"
+	KMSInvalidKeyUsage           ErrorCode = "KMS.InvalidKeyUsageException"
+	KMSInvalidState              ErrorCode = "KMS.InvalidStateException"
+	KMSNotFound                  ErrorCode = "KMS.NotFoundException"
+	KMSOptInRequired             ErrorCode = "KMS.OptInRequired"
+	KMSThrottled                 ErrorCode = "KMS.ThrottlingException"
+	MessageNotInflight           ErrorCode = "AWS.SimpleQueueService.MessageNotInflight"
+	NonExistentQueue             ErrorCode = "AWS.SimpleQueueService.NonExistentQueue"
+	OverLimit                    ErrorCode = "OverLimit"
+	PurgeQueueInProgress         ErrorCode = "AWS.SimpleQueueService.PurgeQueueInProgress"
+	QueueAlreadyExists           ErrorCode = "QueueAlreadyExists"
+	QueueDeletedRecently         ErrorCode = "AWS.SimpleQueueService.QueueDeletedRecently"
+	ReceiptHandleIsInvalid       ErrorCode = "ReceiptHandleIsInvalid"
+	RequestThrottled             ErrorCode = "RequestThrottled"
+	ResourceNotFound             ErrorCode = "ResourceNotFoundException"
+	TooManyEntriesInBatchRequest ErrorCode = "AWS.SimpleQueueService.TooManyEntriesInBatchRequest"
+	UnsupportedOperation         ErrorCode = "AWS.SimpleQueueService.UnsupportedOperation"
+)
+
+// The errors that every AWS service has, which the SQS model does not list.
+const (
+	AccessDenied               ErrorCode = "AccessDenied"
+	ExpiredToken               ErrorCode = "ExpiredToken"
+	IncompleteSignature        ErrorCode = "IncompleteSignature"
+	InternalError              ErrorCode = "InternalError" // in entries of batches
+	InternalFailure            ErrorCode = "InternalFailure"
+	InvalidAction              ErrorCode = "InvalidAction"
+	InvalidClientTokenID       ErrorCode = "InvalidClientTokenId"
+	InvalidParameterValue      ErrorCode = "InvalidParameterValue"
+	MalformedInput             ErrorCode = "MalformedInput"
+	MissingAuthenticationToken ErrorCode = "MissingAuthenticationToken"
+	MissingParameter           ErrorCode = "MissingParameter"
+	ServiceUnavailable         ErrorCode = "ServiceUnavailable"
+	SignatureDoesNotMatch      ErrorCode = "SignatureDoesNotMatch"
+	Throttling                 ErrorCode = "ThrottlingException"
+)
+
+// A Fault says who must change something before the request can succeed.
+type Fault string
+
+// The two parties, spelt as on the wire.
+const (
+	Sender   Fault = "Sender"
+	Receiver Fault = "Receiver"
+)
+
+// An ErrorInfo is what the catalogue knows about an ErrorCode.
+type ErrorInfo struct {
+	Type   string // the name in JSON with its namespace, for the member __type
+	Status int    // of the HTTP response, in both protocols
+	Fault  Fault
+}
+
+const (
+	modelled   = "com.amazonaws.sqs#"
+	unmodelled = "com.amazon.coral.service#"
+)
+
+// catalogue is closed: a code that is not here must not reach a client.
+var catalogue = map[ErrorCode]ErrorInfo{
+	BatchEntryIDsNotDistinct:     {modelled + "BatchEntryIdsNotDistinct", 400, Sender},
+	BatchRequestTooLong:          {modelled + "BatchRequestTooLong", 400, Sender},
+	EmptyBatchRequest:            {modelled + "EmptyBatchRequest", 400, Sender},
+	InvalidAddress:               {modelled + "InvalidAddress", 404, Sender},
+	InvalidAttributeName:         {modelled + "InvalidAttributeName", 400, Sender},
+	InvalidAttributeValue:        {modelled + "InvalidAttributeValue", 400, Sender},
+	InvalidBatchEntryID:          {modelled + "InvalidBatchEntryId", 400, Sender},
+	InvalidIDFormat:              {modelled + "InvalidIdFormat", 400, Sender},
+	InvalidMessageContents:       {modelled + "InvalidMessageContents", 400, Sender},
+	InvalidSecurity:              {modelled + "InvalidSecurity", 403, Sender},
+	KMSAccessDenied:              {modelled + "KmsAccessDenied", 400, Sender},
+	KMSDisabled:                  {modelled + "KmsDisabled", 400, Sender},
+	KMSInvalidKeyUsage:           {modelled + "KmsInvalidKeyUsage", 400, Sender},
+	KMSInvalidState:              {modelled + "KmsInvalidState", 400, Sender},
+	KMSNotFound:                  {modelled + "KmsNotFound", 400, Sender},
+	KMSOptInRequired:             {modelled + "KmsOptInRequired", 403, Sender},
+	KMSThrottled:                 {modelled + "KmsThrottled", 400, Sender},
+	MessageNotInflight:           {modelled + "MessageNotInflight", 400, Sender},
+	NonExistentQueue:             {modelled + "QueueDoesNotExist", 400, Sender},
+	OverLimit:                    {modelled + "OverLimit", 403, Sender},
+	PurgeQueueInProgress:         {modelled + "PurgeQueueInProgress", 403, Sender},
+	QueueAlreadyExists:           {modelled + "QueueNameExists", 400, Sender},
+	QueueDeletedRecently:         {modelled + "QueueDeletedRecently", 400, Sender},
+	ReceiptHandleIsInvalid:       {modelled + "ReceiptHandleIsInvalid", 404, Sender},
+	RequestThrottled:             {modelled + "RequestThrottled", 403, Sender},
+	ResourceNotFound:             {modelled + "ResourceNotFoundException", 404, Sender},
+	TooManyEntriesInBatchRequest: {modelled + "TooManyEntriesInBatchRequest", 400, Sender},
+	UnsupportedOperation:         {modelled + "UnsupportedOperation", 400, Sender},
+
+	AccessDenied:               {unmodelled + "AccessDeniedException", 403, Sender},
+	ExpiredToken:               {unmodelled + "ExpiredTokenException", 403, Sender},
+	IncompleteSignature:        {unmodelled + "IncompleteSignatureException", 400, Sender},
+	InternalError:              {unmodelled + "InternalFailure", 500, Receiver},
+	InternalFailure:            {unmodelled + "InternalFailure", 500, Receiver},
+	InvalidAction:              {unmodelled + "UnknownOperationException", 400, Sender},
+	InvalidClientTokenID:       {unmodelled + "UnrecognizedClientException", 403, Sender},
+	InvalidParameterValue:      {unmodelled + "InvalidParameterValueException", 400, Sender},
+	MalformedInput:             {unmodelled + "SerializationException", 400, Sender},
+	MissingAuthenticationToken: {unmodelled + "MissingAuthenticationTokenException", 403, Sender},
+	MissingParameter:           {unmodelled + "MissingRequiredParameterException", 400, Sender},
+	ServiceUnavailable:         {unmodelled + "ServiceUnavailable", 503, Receiver},
+	SignatureDoesNotMatch:      {unmodelled + "InvalidSignatureException", 403, Sender},
+	Throttling:                 {unmodelled + "ThrottlingException", 400, Sender},
+}
+
+// An Error is a refusal as a client sees it.
+type Error struct {
+	Code ErrorCode
+
+	// Message is for people. When it is empty the protocol supplies its usual text, which only
+	// NonExistentQueue has; leave it empty there, because the text differs between the protocols.
+	Message string
+}
+
+// Errorf returns an Error whose message is formatted as by fmt.Sprintf.
+func Errorf(code ErrorCode, format string, args ...any) *Error {
+	return &Error{code, fmt.Sprintf(format, args...)}
+}
+
+// AsError returns the Error in the chain of err. Every other error becomes an InternalFailure without a
+// message: its text was written for the operator, not for clients.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Code: InternalFailure}
+}
+
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return string(e.Code)
+	}
+	return string(e.Code) + ": " + e.Message
+}
+
+// lookup finds the error in the catalogue. A code that is not there is a mistake of this server, so it
+// answers as InternalFailure.
+func (e *Error) lookup() (ErrorCode, ErrorInfo) {
+	if info, ok := catalogue[e.Code]; ok {
+		return e.Code, info
+	}
+	return InternalFailure, catalogue[InternalFailure]
+}
+
+// Info returns what the catalogue says about the error, or about InternalFailure when its code is unknown.
+func (e *Error) Info() ErrorInfo {
+	_, info := e.lookup()
+	return info
+}
+
+// QueryError returns the value of the header x-amzn-query-error, such as "MissingParameter;Sender". Clients
+// take the legacy code from there when they speak JSON.
+func (e *Error) QueryError() string {
+	code, info := e.lookup()
+	return string(code) + ";" + string(info.Fault)
+}
+
+// Entry returns the error as the outcome of the batch entry with the given ID.
+func (e *Error) Entry(id string) BatchResultErrorEntry {
+	code, info := e.lookup()
+	return BatchResultErrorEntry{ID: id, Code: code, Message: e.Message, SenderFault: info.Fault == Sender}
+}
+
+// AppendErrorJSON appends the body of an error response in AWS JSON 1.0.
+func AppendErrorJSON(dst []byte, e *Error) []byte {
+	code, info := e.lookup()
+	message := e.Message
+	if message == "" && code == NonExistentQueue {
+		message = "The specified queue does not exist."
+	}
+	dst = append(dst, `{"__type":"`...)
+	dst = append(dst, info.Type...)
+	dst = append(dst, '"')
+	if message != "" {
+		dst = append(dst, `,"message":`...)
+		dst = appendQuoted(dst, message)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,287 @@
+package sqswire
+
+import (
+	"encoding/base64"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a request body. The largest legal request, ten entries with ten attributes each, is far below.
+const (
+	depthMax = 32   // objects and lists inside each other
+	itemsMax = 4096 // names of members and elements of lists, in the whole body
+)
+
+// The texts with which AWS refuses a value of the wrong type.
+const (
+	textObject     = "Start of structure or map found where not expected."
+	textList       = "Start of list found where not expected"
+	textListInMap  = "Unrecognized collection type class java.lang.String"
+	textNoList     = "Expected list or null"
+	textNoObject   = "Expected null"
+	textNoBlob     = "only base-64-encoded strings are convertible to bytes"
+	textNotInteger = " can not be converted to an Integer" // after the kind of the value
+)
+
+// DecodeJSON fills req, which must be empty, from a request body in AWS JSON 1.0. The error is nil or an
+// *Error with the code MalformedInput, in JSON SerializationException; req is then in no particular state.
+//
+// The body must be one object in valid UTF-8 without a byte order mark. Members that req does not have are
+// skipped, but must be well-formed. A member or a name in a map that is given twice is refused: two readers
+// of the same request could otherwise disagree on what it asks. A surrogate without its partner is refused,
+// because no string can hold it. Null is the same as absent everywhere, so a null in a list or a map is
+// dropped.
+//
+// For a string, a number or a boolean is taken as its text. For an integer, any number is taken whose value
+// is whole and fits int64, such as 1e3; AWS would cut off a fraction. A number as a string is refused.
+//
+// DecodeJSON copies the body once, and strings in req are parts of that copy: whoever keeps one of them for
+// long keeps the whole body alive, and should clone it unless it is most of the body. The body itself may be
+// reused after the return.
+func DecodeJSON(body []byte, req Shape) error {
+	d := decoder{scanner: scanner{s: string(body)}}
+	if !utf8.ValidString(d.s) {
+		d.syntax("it is not valid UTF-8")
+	}
+	if c := d.peek(); c != '{' && c != '[' {
+		d.syntax("it is not an object")
+	}
+	d.structure(req)
+	if d.space(); d.err == nil && d.pos < len(d.s) {
+		d.syntax("something follows the object")
+	}
+	if d.err != nil {
+		return d.err
+	}
+	return nil
+}
+
+// A decoder is the visitor that reads JSON. For every name that it meets in an object it visits the members
+// of the shape; the one of that name reads the value.
+type decoder struct {
+	scanner
+	member member
+}
+
+// A member is the one whose value comes next.
+type member struct {
+	name  string
+	index int  // in the order of the visit
+	found bool // the visit has met it
+}
+
+// structure reads an object into s.
+func (d *decoder) structure(s Shape) {
+	if !d.open('{', textNoObject) {
+		return
+	}
+	outer := d.member
+	var seen uint64
+	for d.next('}') {
+		d.member = member{name: d.name(), index: -1}
+		s.members(d)
+		if !d.member.found {
+			d.skip()
+			continue
+		}
+		bit := uint64(1) << d.member.index
+		if seen&bit != 0 {
+			d.syntax("a member is given twice")
+		}
+		seen |= bit
+	}
+	d.member = outer
+}
+
+// wants reports whether the value that comes next is for the member called name, and is not null.
+func (d *decoder) wants(name string) bool {
+	if d.member.found {
+		return false
+	}
+	d.member.index++
+	if d.member.name != name {
+		return false
+	}
+	d.member.found = true
+	return !d.null()
+}
+
+func (d *decoder) optString(name string, m *Opt[string]) {
+	if d.wants(name) {
+		*m = Some(d.text(textList))
+	}
+}
+
+func (d *decoder) optInt(name string, m *Opt[int64]) {
+	if d.wants(name) {
+		*m = Some(d.integer())
+	}
+}
+
+func (d *decoder) blob(name string, m *[]byte) {
+	if d.wants(name) {
+		*m = d.base64()
+	}
+}
+
+func (d *decoder) strings(name string, m *[]string) {
+	if !d.wants(name) || !d.open('[', textNoList) {
+		return
+	}
+	*m = []string{}
+	for d.next(']') {
+		if !d.null() {
+			*m = append(*m, d.text(textList))
+		}
+	}
+}
+
+func (d *decoder) pairs(name string, m *Pairs) {
+	if !d.wants(name) || !d.open('{', textNoObject) {
+		return
+	}
+	*m = Pairs{}
+	for d.next('}') {
+		key := d.name()
+		if !d.null() {
+			*m = append(*m, Pair{key, d.text(textListInMap)})
+		}
+	}
+	slices.SortFunc(*m, comparePairs)
+	for i := 1; i < len(*m); i++ {
+		if (*m)[i].Name == (*m)[i-1].Name {
+			d.syntax("a name in a map is given twice")
+		}
+	}
+}
+
+func (d *decoder) attributes(name string, m *MessageAttributes) {
+	if !d.wants(name) || !d.open('{', textNoObject) {
+		return
+	}
+	*m = MessageAttributes{}
+	for d.next('}') {
+		key := d.name()
+		if !d.null() {
+			*m = append(*m, MessageAttribute{Name: key})
+			d.structure(&(*m)[len(*m)-1])
+		}
+	}
+	slices.SortFunc(*m, compareAttributes)
+	for i := 1; i < len(*m); i++ {
+		if (*m)[i].Name == (*m)[i-1].Name {
+			d.syntax("a name in a map is given twice")
+		}
+	}
+}
+
+func (d *decoder) structs(name string, m list) {
+	if !d.wants(name) || !d.open('[', textNoList) {
+		return
+	}
+	m.clear()
+	for d.next(']') {
+		if !d.null() {
+			d.structure(m.add())
+		}
+	}
+}
+
+func (d *decoder) listGiven(name string, m *bool) {
+	if !d.wants(name) || !d.open('[', textNoList) {
+		return
+	}
+	for d.next(']') {
+		*m = true
+		d.skip()
+	}
+}
+
+func (d *decoder) string(name string, m *string) {
+	if d.wants(name) {
+		*m = d.text(textList)
+	}
+}
+
+func (d *decoder) int(name string, m *int64) {
+	if d.wants(name) {
+		*m = d.integer()
+	}
+}
+
+func (d *decoder) bool(name string, m *bool) {
+	if d.wants(name) {
+		*m = d.literal() == "true"
+	}
+}
+
+func (d *decoder) requiredStrings(name string, m *[]string) { d.strings(name, m) }
+
+// text reads a string, or the text of a number or a boolean. list is the refusal of a list.
+func (d *decoder) text(list string) string {
+	switch d.peek() {
+	case '"':
+		return d.quoted()
+	case '{':
+		d.refuse(textObject)
+	case '[':
+		d.refuse(list)
+	case 't', 'f':
+		return d.literal()
+	default:
+		return d.number()
+	}
+	return ""
+}
+
+// integer reads a number that is whole.
+func (d *decoder) integer() int64 {
+	switch d.peek() {
+	case '"':
+		d.refuse("STRING_VALUE" + textNotInteger)
+	case '{':
+		d.refuse(textObject)
+	case '[':
+		d.refuse(textList)
+	case 't', 'f':
+		if v := d.literal(); v != "" {
+			d.refuse(strings.ToUpper(v) + "_VALUE" + textNotInteger)
+		}
+	default:
+		text := d.number()
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+		// The bounds are the powers of two at which a float64 no longer fits.
+		if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
+			return int64(f)
+		}
+		d.refuse("NUMBER_VALUE" + textNotInteger)
+	}
+	return 0
+}
+
+// base64 reads bytes in the standard encoding with padding. Line breaks, which package base64 would skip,
+// are refused, and so are stray bits at the end.
+func (d *decoder) base64() []byte {
+	switch d.peek() {
+	case '"':
+		text := d.quoted()
+		b, err := base64.StdEncoding.Strict().DecodeString(text)
+		if err == nil && !strings.ContainsAny(text, "\r\n") {
+			return b
+		}
+		d.refuse(textNoBlob)
+	case '{':
+		d.refuse(textObject)
+	case '[':
+		d.refuse(textList)
+	default:
+		d.skip()
+		d.refuse(textNoBlob)
+	}
+	return nil
+}
