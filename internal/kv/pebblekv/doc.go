@@ -1,0 +1,2 @@
+// Package pebblekv is a kv.Store on disk, on Pebble.
+package pebblekv

@@ -1,0 +1,99 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// What Open says when it refuses. Use errors.Is; the messages name the store and end with what to do.
+var (
+	// ErrNewer: a later version of the program, or of Pebble, wrote the store.
+	ErrNewer = errors.New("store has a newer format")
+	// ErrDamaged: the store is not what it was when it was last written.
+	ErrDamaged = errors.New("store is damaged")
+	// ErrLocked: another process has the store open.
+	ErrLocked = errors.New("store is in use")
+	// ErrFull: the disk has no room for what opening must write.
+	ErrFull = errors.New("disk is full")
+)
+
+var errNotExist = fs.ErrNotExist
+
+// A LostError says that commits which the store had confirmed are missing from its end. It counts as
+// ErrDamaged too.
+type LostError struct {
+	Dir  string
+	Have uint64 // the last commit that is there
+	Want uint64 // the last commit known to have been confirmed
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("store %s ends at commit %d but commit %d was confirmed: restore a backup, or start once with --accept-loss=%d to go on without the missing commits",
+		e.Dir, e.Have, e.Want, e.Want-e.Have)
+}
+
+func (e *LostError) Is(target error) bool { return target == ErrDamaged }
+
+// An openError is a refusal with its kind, for errors.Is, and its cause.
+type openError struct {
+	kind   error
+	cause  error // may be nil
+	advice string
+	dir    string
+}
+
+func (e *openError) Error() string {
+	if e.cause == nil {
+		return fmt.Sprintf("%v: %s: %s", e.kind, e.dir, e.advice)
+	}
+	return fmt.Sprintf("%v: %s: %v: %s", e.kind, e.dir, e.cause, e.advice)
+}
+
+func (e *openError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.kind}
+	}
+	return []error{e.kind, e.cause}
+}
+
+const (
+	adviceDamaged = "restore a backup, or move the directory away to begin with an empty store"
+	adviceNewer   = "run the version that wrote it, or a later one"
+	adviceLocked  = "stop the process that has it open, or choose another data directory"
+	adviceFull    = "free space on its file system and start again"
+)
+
+func damaged(dir, format string, args ...any) error {
+	return &openError{kind: ErrDamaged, cause: fmt.Errorf(format, args...), advice: adviceDamaged, dir: dir}
+}
+
+// classify turns an error met while opening into one that says what kind it is. What the operating
+// system reports, other than that a file is missing, says nothing about the data: it stays what it is.
+// Everything else is Pebble not understanding its own files.
+func classify(dir string, err error) error {
+	var errno syscall.Errno
+	var newer *newerError
+	var known *openError
+	var lost *LostError
+	switch {
+	case errors.As(err, &known), errors.As(err, &lost):
+		return err
+	case errors.As(err, &newer):
+		return &openError{kind: ErrNewer, cause: err, advice: adviceNewer, dir: dir}
+	case errors.Is(err, syscall.ENOSPC):
+		return &openError{kind: ErrFull, cause: err, advice: adviceFull, dir: dir}
+	case errors.As(err, &errno) && errno != syscall.ENOENT:
+		return fmt.Errorf("open store %s: %w: check the disk and the permissions, and start again", dir, err)
+	}
+	return &openError{kind: ErrDamaged, cause: err, advice: adviceDamaged, dir: dir}
+}
+
+// fatalSentence is the last thing said about a storage fault met while the store was open.
+func fatalSentence(dir, what string, err error) string {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Sprintf("disk full: %s: %v: free space on the file system of %s and start again; exit status 7", what, err, dir)
+	}
+	return fmt.Sprintf("storage failed: %s: %v: check the disk under %s and start again, nothing that was confirmed is given up; exit status 7", what, err, dir)
+}

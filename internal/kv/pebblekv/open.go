@@ -1,0 +1,294 @@
+package pebblekv
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Open opens the store in o.Dir, or creates one if the directory holds nothing of a store. An error is
+// one of ErrNewer, ErrDamaged, ErrLocked, ErrFull, a *LostError, or what the operating system said; it
+// is one sentence that ends with what to do.
+func Open(o Options) (*Store, error) {
+	if o.Dir == "" || o.Fatal == nil {
+		panic("pebblekv: Options without Dir or Fatal")
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	opening := &opening{
+		Options:     o,
+		store:       &Store{dir: o.FS.PathJoin(o.Dir, "store"), fatal: o.Fatal},
+		witnessPath: o.FS.PathJoin(o.Dir, "witness"),
+	}
+	if err := opening.run(); err != nil {
+		opening.undo()
+		return nil, classify(opening.store.dir, err)
+	}
+	return opening.store, nil
+}
+
+// An opening is an Open under way.
+type opening struct {
+	Options
+	store       *Store
+	witnessPath string
+	witnessed   slot // what the witness says
+	hasWitness  bool
+	whole       bool // both slots of the witness are good
+	witnessErr  error
+	keeper      *keeper
+}
+
+func (o *opening) undo() {
+	s := o.store
+	if s.db != nil {
+		_ = s.db.Close()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+}
+
+func (o *opening) run() error {
+	if err := makeDir(o.FS, o.store.dir); err != nil {
+		return err
+	}
+	lock, err := o.takeLock()
+	if err != nil {
+		return err
+	}
+	o.store.lock = lock
+	o.witnessed, o.hasWitness, o.whole, o.witnessErr = readWitness(o.FS, o.witnessPath)
+	if o.witnessErr != nil && !errors.Is(o.witnessErr, ErrDamaged) {
+		return o.witnessErr
+	}
+	if err := o.look(); err != nil {
+		return err
+	}
+	if err := o.openPebble(lock); err != nil {
+		return err
+	}
+	if err := o.readGenesis(); err != nil {
+		return err
+	}
+	if err := o.readChain(); err != nil {
+		return err
+	}
+	rebuild, err := o.compare()
+	if err != nil {
+		return err
+	}
+	return o.start(rebuild)
+}
+
+func (o *opening) takeLock() (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(o.store.dir, o.FS)
+	if err == nil {
+		return lock, nil
+	}
+	if isLocked(err) {
+		return nil, &openError{kind: ErrLocked, cause: err, advice: adviceLocked, dir: o.store.dir}
+	}
+	return nil, err
+}
+
+// look refuses what Pebble must not be let loose on: it would take a directory that lost the file that
+// names its manifest for a new one, and clear it.
+func (o *opening) look() error {
+	names, err := o.FS.List(o.store.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if v, ok := formatOf(name); ok && v > uint64(formatVersion) {
+			return &newerError{"the file " + name, v, uint64(formatVersion)}
+		}
+	}
+	desc, err := pebble.Peek(o.store.dir, o.FS)
+	if err != nil {
+		return err
+	}
+	if desc.Exists {
+		return nil
+	}
+	if o.hasWitness {
+		return damaged(o.store.dir, "it is empty and commit %d was confirmed", o.witnessed.number)
+	}
+	if o.witnessErr != nil {
+		return o.witnessErr
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".blob") {
+			return damaged(o.store.dir, "it has the file %s and no manifest", name)
+		}
+	}
+	return nil
+}
+
+// formatOf returns the format that a format marker states in its name.
+func formatOf(name string) (uint64, bool) {
+	rest, ok := strings.CutPrefix(name, "marker.format-version.")
+	if !ok {
+		return 0, false
+	}
+	_, version, ok := strings.Cut(rest, ".")
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(version, 10, 64)
+	return v, err == nil
+}
+
+func (o *opening) openPebble(lock *pebble.Lock) error {
+	o.keeper = &keeper{FS: o.FS}
+	log := logger{discard(o.Logger), o.store.fail}
+	opts := pebbleOptions(o.Options, log)
+	opts.FS = o.keeper
+	opts.Lock = lock
+	return guardOpen(func() (err error) {
+		o.store.db, err = pebble.Open(o.store.dir, opts)
+		return err
+	})
+}
+
+// readGenesis reads the genesis record, or writes it into a store that has no row at all.
+func (o *opening) readGenesis() error {
+	s := o.store
+	value, closer, err := s.db.Get(genesisKey)
+	switch {
+	case err == nil:
+		s.id, err = decodeGenesis(value)
+		if err != nil {
+			return fmt.Errorf("genesis record: %w", err)
+		}
+		return closer.Close()
+	case err != pebble.ErrNotFound:
+		return err
+	}
+	empty, err := isEmpty(s.db)
+	if err != nil {
+		return err
+	}
+	if !empty || o.hasWitness || o.witnessErr != nil {
+		return damaged(s.dir, "its first record is missing")
+	}
+	return o.create()
+}
+
+// create makes the first commit. It is flushed, so that from now on a store without it has lost a
+// table and not merely the end of a log.
+func (o *opening) create() error {
+	s := o.store
+	if _, err := io.ReadFull(rand.Reader, s.id[:]); err != nil {
+		return err
+	}
+	genesis := encodeGenesis(s.id)
+	m := genesisMark(genesis)
+	b := s.db.NewBatch()
+	err := errors.Join(
+		b.Set(genesisKey, genesis, nil),
+		b.Set(appendChainKey(nil, m.number), appendChainValue(nil, m.hash), nil),
+		s.db.Apply(b, pebble.Sync),
+	)
+	return errors.Join(err, b.Close(), s.db.Flush())
+}
+
+func isEmpty(db *pebble.DB) (bool, error) {
+	it, err := db.NewIter(nil)
+	if err != nil {
+		return false, err
+	}
+	empty := !it.First()
+	return empty, it.Close()
+}
+
+// readChain finds the commit that the store ends with. Every commit removes the row of the one before,
+// so one row is left. If a commit in the middle is gone, so is its removal of the row before, and there
+// are two.
+func (o *opening) readChain() error {
+	s := o.store
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: chainPrefix, UpperBound: chainEnd})
+	if err != nil {
+		return err
+	}
+	var marks []mark
+	for ok := it.First(); ok && len(marks) < 2; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err == nil {
+			var m mark
+			m, err = decodeChain(it.Key(), value)
+			marks = append(marks, m)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("commit chain: %w", err), it.Close())
+		}
+	}
+	if err := it.Close(); err != nil {
+		return err
+	}
+	switch len(marks) {
+	case 0:
+		return damaged(s.dir, "its commit chain is missing")
+	case 2:
+		return damaged(s.dir, "commits after commit %d and before commit %d are missing", marks[0].number, marks[1].number)
+	}
+	s.chain.mark = marks[0]
+	s.number.Store(marks[0].number)
+	return nil
+}
+
+// compare holds the store against the witness. rebuild says that the witness must be written anew.
+func (o *opening) compare() (rebuild bool, err error) {
+	s, have, want := o.store, o.store.chain.mark, o.witnessed.mark
+	switch {
+	case !o.hasWitness && o.witnessErr == nil && have.number == 0:
+		return true, nil // the creation was interrupted before it wrote the witness
+	case !o.hasWitness && o.AcceptLoss > 0:
+		return true, nil
+	case !o.hasWitness:
+		cause := o.witnessErr
+		if cause == nil {
+			cause = fmt.Errorf("its witness is missing")
+		}
+		return false, &openError{kind: ErrDamaged, cause: cause, dir: s.dir,
+			advice: fmt.Sprintf("put back the file %s that belongs to it, or start once with --accept-loss=1 to trust the store as it is", o.witnessPath)}
+	case o.witnessed.id != s.id:
+		return false, &openError{kind: ErrDamaged, dir: s.dir,
+			cause:  fmt.Errorf("it is store %v and the witness is of store %v", s.id, o.witnessed.id),
+			advice: fmt.Sprintf("put back the file %s that belongs to it, or remove that file and start once with --accept-loss=1 to trust the store as it is", o.witnessPath)}
+	case have.number < want.number && want.number-have.number > o.AcceptLoss:
+		return false, &LostError{Dir: s.dir, Have: have.number, Want: want.number}
+	case have.number == want.number && have.hash != want.hash:
+		return false, damaged(s.dir, "its commit %d is not the commit %d that was confirmed", have.number, want.number)
+	}
+	return !o.whole, nil
+}
+
+// start brings the witness up to date, and sets the store going. What Pebble has read from its logs it
+// has also flushed, so the state that was found is durable.
+func (o *opening) start(rebuild bool) error {
+	s := o.store
+	now := slot{id: s.id, turn: o.witnessed.turn + 1, mark: s.chain.mark}
+	if rebuild || o.witnessed.mark != s.chain.mark {
+		if err := createWitness(o.FS, o.witnessPath, now); err != nil {
+			return err
+		}
+		now.turn++
+	} else {
+		now.turn = o.witnessed.turn
+	}
+	var err error
+	if s.witness, err = openWitness(o.FS, o.witnessPath, now, s.fail); err != nil {
+		return err
+	}
+	go s.witness.run()
+	o.keeper.release()
+	return nil
+}

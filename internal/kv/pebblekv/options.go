@@ -1,0 +1,119 @@
+package pebblekv
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// formatVersion is the format of the files that Pebble writes. It is named here and never left to a
+// default: with Pebble's own default a flipped bit in a synced log passes for the end of the log, and
+// a store, once raised to a format, cannot go back.
+const formatVersion = pebble.FormatValueSeparation
+
+// Options say where the store is and what to do when its disk fails. Dir and Fatal are required.
+type Options struct {
+	// Dir holds the folder "store" and the file "witness". It is created if need be.
+	Dir string
+
+	// FS is the file system; nil is the disk.
+	FS vfs.FS
+
+	// Fatal is called with one sentence, which ends with what to do, when storage can no longer be
+	// trusted. It must not return: print the sentence and exit with status 7. It is called where
+	// the fault was noticed, often on a goroutine of Pebble's and with locks held, so it must not
+	// touch the store. A test that cannot exit may panic on its own goroutine and block for ever on
+	// others.
+	Fatal func(sentence string)
+
+	// AcceptLoss is the number of confirmed commits whose loss Open puts up with. Anything above
+	// zero also lets it make a new witness for a store that came without one.
+	AcceptLoss uint64
+
+	CacheBytes    int64        // memory for blocks read from disk; default 64 MiB
+	MemTableBytes uint64       // size of a memtable and so, about, of a log file; default 64 MiB
+	Logger        *slog.Logger // nil is silence
+}
+
+// pebbleOptions returns the options for a queue: rows live shortly, are read soon after they are
+// written, and everything is done by one writer that waits for the log.
+func pebbleOptions(o Options, log logger) *pebble.Options {
+	p := &pebble.Options{
+		FS:                 o.FS,
+		FormatMajorVersion: formatVersion,
+		Logger:             log,
+		CacheSize:          cmp.Or(o.CacheBytes, 64<<20),
+
+		// Most messages are deleted before their memtable is full, and then never reach a table.
+		MemTableSize:                cmp.Or(o.MemTableBytes, 64<<20),
+		MemTableStopWritesThreshold: 4,
+
+		// Early compactions keep the number of tables that a read must look at small; a late stop
+		// leaves the writer alone while they catch up.
+		L0CompactionThreshold: 2,
+		L0StopWritesThreshold: 64,
+		LBaseMaxBytes:         64 << 20,
+
+		// The second compaction may run only when there is much to do: there are two cores.
+		CompactionConcurrencyRange: func() (lower, upper int) { return 1, max(1, min(3, runtime.GOMAXPROCS(0)-1)) },
+
+		// Without it the kernel would write back a large log at once, with a sync waiting behind it.
+		WALBytesPerSync: 512 << 10,
+	}
+	// Point reads often ask for rows that are not there: deduplication asks for little else.
+	for i := range p.Levels {
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	p.TargetFileSizes[0] = 4 << 20
+	p.EventListener = &pebble.EventListener{
+		BackgroundError: func(err error) { log.fail("flush or compact in the background", err) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			log.fail("read "+info.Path, errors.Join(pebble.ErrCorruption, info.Details))
+		},
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) { log.log.Warn("writes stall", "reason", info.Reason) },
+		WriteStallEnd:   func() { log.log.Warn("writes go on") },
+	}
+	return p
+}
+
+// A logger hands what Pebble says to slog, and what Pebble cannot survive to fail.
+type logger struct {
+	log  *slog.Logger
+	fail func(what string, err error)
+}
+
+func (l logger) Infof(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("pebble", "says", fmt.Sprintf(format, args...))
+	}
+}
+
+func (l logger) Errorf(format string, args ...any) {
+	l.log.Error("pebble", "says", fmt.Sprintf(format, args...))
+}
+
+// Fatalf finds the error among the arguments, so that its kind is not lost in the text.
+func (l logger) Fatalf(format string, args ...any) {
+	text := &textError{text: fmt.Sprintf(format, args...)}
+	for _, a := range args {
+		if err, ok := a.(error); ok {
+			text.cause = err
+		}
+	}
+	l.fail("keep the store", text)
+}
+
+type textError struct {
+	text  string
+	cause error
+}
+
+func (e *textError) Error() string { return e.text }
+func (e *textError) Unwrap() error { return e.cause }
