@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Attributes are the settings of a queue, in the units SQS has for them.
+type Attributes struct {
+	DelaySeconds                  int64
+	MaximumMessageSize            int64 // bytes
+	MessageRetentionPeriod        int64 // seconds
+	ReceiveMessageWaitTimeSeconds int64
+	VisibilityTimeout             int64 // seconds
+
+	// The encryption settings are stored and shown. Nothing is encrypted because of them. [ATTR-13]
+	KmsMasterKeyID               string
+	KmsDataKeyReusePeriodSeconds int64
+	SqsManagedSseEnabled         bool
+}
+
+func defaultAttributes() Attributes {
+	return Attributes{
+		MaximumMessageSize:           1 << 20,
+		MessageRetentionPeriod:       345600,
+		VisibilityTimeout:            30,
+		KmsDataKeyReusePeriodSeconds: 300,
+		SqsManagedSseEnabled:         true,
+	}
+}
+
+func (a *Attributes) retention() int64 { return a.MessageRetentionPeriod * 1000 }
+
+func (a *Attributes) encode(b *enc) {
+	b.int(a.DelaySeconds)
+	b.int(a.MaximumMessageSize)
+	b.int(a.MessageRetentionPeriod)
+	b.int(a.ReceiveMessageWaitTimeSeconds)
+	b.int(a.VisibilityTimeout)
+	b.string(a.KmsMasterKeyID)
+	b.int(a.KmsDataKeyReusePeriodSeconds)
+	b.bool(a.SqsManagedSseEnabled)
+}
+
+func (a *Attributes) decode(d *dec) {
+	a.DelaySeconds = d.int()
+	a.MaximumMessageSize = d.int()
+	a.MessageRetentionPeriod = d.int()
+	a.ReceiveMessageWaitTimeSeconds = d.int()
+	a.VisibilityTimeout = d.int()
+	a.KmsMasterKeyID = d.string()
+	a.KmsDataKeyReusePeriodSeconds = d.int()
+	a.SqsManagedSseEnabled = d.bool()
+}
+
+// An attribute is one row of the table of everything a queue can be asked for or told.
+type attribute struct {
+	name string
+
+	// set parses and stores a value; nil for what cannot be set. It is told whether the value is well
+	// formed by what it returns.
+	set func(a *Attributes, value string) *Error
+
+	// get returns the value as it is shown, and whether there is one.
+	get func(e *Engine, q *queue) (string, bool)
+}
+
+// attributes is in the order in which they are set, compared and reported.
+var attributes = []attribute{
+	number("DelaySeconds", 0, 900, func(a *Attributes) *int64 { return &a.DelaySeconds }),                                  // [ATTR-1]
+	number("MaximumMessageSize", 1024, 1<<20, func(a *Attributes) *int64 { return &a.MaximumMessageSize }),                 // [ATTR-2]
+	number("MessageRetentionPeriod", 60, 1209600, func(a *Attributes) *int64 { return &a.MessageRetentionPeriod }),         // [ATTR-3]
+	number("ReceiveMessageWaitTimeSeconds", 0, 20, func(a *Attributes) *int64 { return &a.ReceiveMessageWaitTimeSeconds }), // [ATTR-4]
+	number("VisibilityTimeout", 0, 43200, func(a *Attributes) *int64 { return &a.VisibilityTimeout }),                      // [ATTR-5]
+	{"KmsMasterKeyId", setKey, getKey},
+	{"KmsDataKeyReusePeriodSeconds", reusePeriod.set, getReusePeriod},
+	{"SqsManagedSseEnabled", setManaged, getManaged},
+	later("RedrivePolicy", "Dead-letter queues are"),      // [ATTR-19]
+	later("RedriveAllowPolicy", "Dead-letter queues are"), // [ATTR-20]
+	later("Policy", "Queue policies are"),                 // [ATTR-21]
+	shown("QueueArn", func(e *Engine, q *queue) string { return e.arn(q.name) }),
+	shown("CreatedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.created / 1000) }),
+	shown("LastModifiedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.modified / 1000) }),
+	shown("ApproximateNumberOfMessages", func(_ *Engine, q *queue) string { return decimal(q.visible()) }),
+	shown("ApproximateNumberOfMessagesNotVisible", func(_ *Engine, q *queue) string { return decimal(q.st.inFlight) }),
+	shown("ApproximateNumberOfMessagesDelayed", func(_ *Engine, q *queue) string { return decimal(q.st.delayed) }),
+}
+
+func findAttribute(name string) *attribute {
+	for i := range attributes {
+		if attributes[i].name == name {
+			return &attributes[i]
+		}
+	}
+	return nil
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// parseNumber reads an attribute's number: decimal digits and nothing else. [ATTR-6]
+func parseNumber(value string, low, high int64) (int64, bool) {
+	if value == "" || strings.Trim(value, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	return n, err == nil && low <= n && n <= high
+}
+
+func number(name string, low, high int64, field func(*Attributes) *int64) attribute {
+	return attribute{
+		name: name,
+		set: func(a *Attributes, value string) *Error {
+			n, ok := parseNumber(value, low, high)
+			if !ok {
+				return errAttribute(name)
+			}
+			*field(a) = n
+			return nil
+		},
+		get: func(_ *Engine, q *queue) (string, bool) { return decimal(*field(&q.row.attributes)), true },
+	}
+}
+
+// shown is an attribute that can only be read. [ATTR-26]
+func shown(name string, get func(*Engine, *queue) string) attribute {
+	return attribute{name: name, get: func(e *Engine, q *queue) (string, bool) { return get(e, q), true }}
+}
+
+// later is an attribute that SQS has and this server not yet. Storing it without acting on it would
+// promise what nobody keeps, so only its absence can be set.
+func later(name, what string) attribute {
+	return attribute{
+		name: name,
+		set: func(_ *Attributes, value string) *Error {
+			if value == "" {
+				return nil
+			}
+			return refuse(CodeUnsupported, what+" not supported by this server yet; leave "+name+" out.")
+		},
+		get: func(*Engine, *queue) (string, bool) { return "", false },
+	}
+}
+
+// The three encryption attributes exclude each other in SQS's own way. [ATTR-9, ATTR-14, ATTR-15]
+func setKey(a *Attributes, value string) *Error {
+	if a.KmsMasterKeyID = value; value != "" {
+		a.SqsManagedSseEnabled = false
+	} else {
+		a.KmsDataKeyReusePeriodSeconds = 300
+	}
+	return nil
+}
+
+func getKey(_ *Engine, q *queue) (string, bool) {
+	key := q.row.attributes.KmsMasterKeyID
+	return key, key != ""
+}
+
+var reusePeriod = number("KmsDataKeyReusePeriodSeconds", 60, 86400, // [ATTR-10]
+	func(a *Attributes) *int64 { return &a.KmsDataKeyReusePeriodSeconds })
+
+// getReusePeriod shows the period only while there is a key whose data keys it could be about. [ATTR-11]
+func getReusePeriod(e *Engine, q *queue) (string, bool) {
+	value, _ := reusePeriod.get(e, q)
+	return value, q.row.attributes.KmsMasterKeyID != ""
+}
+
+// setManaged parses a boolean: any case comes in, lower case goes out. [ATTR-7, ATTR-8, ATTR-16]
+func setManaged(a *Attributes, value string) *Error {
+	switch strings.ToLower(value) {
+	case "true":
+		a.SqsManagedSseEnabled = true
+		a.KmsMasterKeyID, a.KmsDataKeyReusePeriodSeconds = "", 300
+	case "false":
+		a.SqsManagedSseEnabled = false
+	default:
+		return errAttribute("SqsManagedSseEnabled")
+	}
+	return nil
+}
+
+func getManaged(_ *Engine, q *queue) (string, bool) {
+	return strconv.FormatBool(q.row.attributes.SqsManagedSseEnabled), true
+}
+
+// fifoOnly are the attributes that only FIFO queues have.
+var fifoOnly = []string{"FifoQueue", "ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"}
+
+// checkSettable refuses the names among values that cannot be set on a standard queue. [ATTR-23 to 26]
+func checkSettable(values map[string]string) *Error {
+	for _, name := range sortedKeys(values) {
+		switch a := findAttribute(name); {
+		case name == "DeduplicationScope" || name == "FifoThroughputLimit": // [ATTR-24]
+			return refuse(CodeInvalidAttributeName, "You can specify the "+name+" only when FifoQueue is set to true.")
+		case a == nil || a.set == nil: // [ATTR-23, ATTR-25, ATTR-26]
+			return errUnknownAttribute(name)
+		}
+	}
+	key := values["KmsMasterKeyId"]
+	if key != "" && strings.EqualFold(values["SqsManagedSseEnabled"], "true") { // [ATTR-17]
+		return refuse(CodeInvalidAttributeName, "You can use one type of server-side encryption (SSE) at one time. "+
+			"You can either enable KMS SSE or SQS SSE.")
+	}
+	return nil
+}
+
+// with returns the attributes after values have been set, all of them or none. [ATTR-34]
+func (a Attributes) with(values map[string]string) (Attributes, *Error) {
+	if err := checkSettable(values); err != nil {
+		return a, err
+	}
+	for i := range attributes {
+		if value, ok := values[attributes[i].name]; ok {
+			if err := attributes[i].set(&a, value); err != nil {
+				return a, err
+			}
+		}
+	}
+	return a, nil
+}
+
+// arn is the queue's Amazon Resource Name. [ATTR-38]
+func (e *Engine) arn(n QueueName) string {
+	return "arn:aws:sqs:" + e.cfg.Region + ":" + n.Account + ":" + n.Name
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m { // order does not matter: sorted below
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// GetQueueAttributes reads the attributes with the given names; the name All means every one that has a
+// value.
+type GetQueueAttributes struct {
+	Queue QueueName
+	Names []string
+}
+
+func (op GetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	all := false
+	for _, name := range op.Names {
+		if name == "All" { // [ATTR-28]
+			all = true
+		} else if findAttribute(name) == nil { // [ATTR-30, ATTR-31]
+			return Result{}, errUnknownAttribute(name)
+		}
+	}
+	if len(op.Names) == 0 { // [ATTR-27]
+		return Result{}, nil
+	}
+	// The counters are exact: everything that time has done is settled first. [ATTR-42, ATTR-43]
+	if !e.ready(q) || !e.settle(q, settleStep) {
+		return Result{Again: true}, nil
+	}
+	values := make(map[string]string)
+	for i := range attributes {
+		a := &attributes[i]
+		if all || slices.Contains(op.Names, a.name) {
+			if value, ok := a.get(e, q); ok {
+				values[a.name] = value
+			}
+		}
+	}
+	return Result{Attributes: values}, nil
+}
+
+// SetQueueAttributes changes attributes, all of the given ones or none. They take effect at once.
+// [ATTR-35]
+type SetQueueAttributes struct {
+	Queue  QueueName
+	Values map[string]string
+}
+
+func (op SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(op.Values) == 0 { // [ATTR-33]
+		return Result{}, errMissing("Attribute.Name")
+	}
+	changed, err := q.row.attributes.with(op.Values)
+	if err != nil {
+		return Result{}, err
+	}
+	// What has expired under the old period must not come back under a longer one. [RET-6]
+	if !e.ready(q) {
+		return Result{Again: true}, nil
+	}
+	if changed.MessageRetentionPeriod != q.row.attributes.MessageRetentionPeriod {
+		q.expiry = 0
+		q.fresh = freshWindow{end: q.st.cursor}
+	}
+	q.row.attributes, q.row.modified = changed, e.now // [ATTR-36]
+	e.writeRow(q)
+	e.stir(q)
+	return Result{}, nil
+}

@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"tenaq/internal/key"
+)
+
+// CreateQueue creates a queue, or finds the one that is already there when nothing in the request
+// contradicts it.
+type CreateQueue struct {
+	Queue      QueueName
+	NameSet    bool
+	Attributes map[string]string
+	Tags       []Tag
+}
+
+func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
+	fifo, isFIFO := op.Attributes["FifoQueue"]
+	if isFIFO && strings.EqualFold(fifo, "true") { // [QUEUE-4]
+		return Result{}, refuse(CodeUnsupported, "FIFO queues are not supported by this server yet; create a standard queue.")
+	}
+	if err := checkQueueName(op.Queue.Name, op.NameSet); err != nil {
+		return Result{}, err
+	}
+	wanted, err := defaultAttributes().with(op.Attributes) // [QUEUE-13]
+	if err != nil {
+		return Result{}, err
+	}
+	tags, err := withTags(nil, op.Tags)
+	if err != nil {
+		return Result{}, err
+	}
+	old, err := e.lookup(op.Queue)
+	if err == nil {
+		return Result{}, asError(op.compare(old))
+	}
+	if err := e.checkGrave(op.Queue); err != nil {
+		return Result{}, err
+	}
+	q := &queue{name: op.Queue, row: queueRow{
+		incarnation: identity(c.Seed, 0),
+		created:     e.now,
+		modified:    e.now,
+		attributes:  wanted,
+		tags:        tags,
+	}}
+	q.setSpace(e.sys.takeSpace(), e.now)
+	q.st.boot = e.sys.boot
+	e.writeRow(q)
+	e.add(q)
+	e.touch(q)
+	e.stir(q)
+	return Result{}, nil
+}
+
+// asError keeps a nil *Error from becoming a non-nil error.
+func asError(err *Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}
+
+// checkQueueName refuses what cannot be the name of a standard queue. [QUEUE-1, QUEUE-2, QUEUE-3, QUEUE-5]
+func checkQueueName(name string, set bool) *Error {
+	if !set {
+		return errMissing("QueueName")
+	}
+	if len(name) < 1 || len(name) > 80 || !isIdentifier(name) {
+		return refuse(CodeInvalidParameter,
+			"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+	}
+	return nil
+}
+
+// isIdentifier reports whether s has only letters, digits, hyphens and underscores.
+func isIdentifier(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c|0x20 < 'a' || c|0x20 > 'z' {
+			if (c < '0' || c > '9') && c != '-' && c != '_' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// compare refuses a creation that gives an attribute another value than the queue has. Only attributes
+// in the request count, each by its meaning and against the queue as it is now. [QUEUE-6 to QUEUE-11]
+func (op CreateQueue) compare(q *queue) *Error {
+	for _, name := range sortedKeys(op.Attributes) {
+		value := op.Attributes[name]
+		if value == "" {
+			continue
+		}
+		want := q.row.attributes
+		if err := findAttribute(name).set(&want, value); err != nil {
+			return err
+		}
+		if want != q.row.attributes {
+			return refuse(CodeQueueExists,
+				"A queue already exists with the same name and a different value for attribute "+name)
+		}
+	}
+	return nil
+}
+
+// checkGrave refuses a name whose queue was deleted a moment ago. [QUEUE-18, QUEUE-19]
+func (e *Engine) checkGrave(name QueueName) *Error {
+	var deleted int64
+	if q := e.queues[name]; q != nil {
+		deleted = q.row.deleted
+	} else if row, ok := e.readQueue(name); ok {
+		deleted = row.deleted
+	}
+	if deleted != 0 && e.now < deleted+e.cfg.RecreateDelay {
+		return refuse(CodeDeletedRecently,
+			"You must wait 60 seconds after deleting a queue before you can create another with the same name.")
+	}
+	return nil
+}
+
+// DeleteQueue removes a queue and everything in it.
+type DeleteQueue struct{ Queue QueueName }
+
+func (op DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	e.rows.deleteRange(wholeSpace(q.row.space))
+	q.row = queueRow{deleted: e.now}
+	q.gone = true
+	e.writeRow(q)
+	e.stir(q)
+	return Result{}, nil
+}
+
+// GetQueueURL looks for a queue.
+type GetQueueURL struct {
+	Queue   QueueName
+	NameSet bool
+}
+
+func (op GetQueueURL) apply(e *Engine, _ *Command) (Result, error) {
+	if !op.NameSet || op.Queue.Name == "" { // [QUEUE-28]
+		return Result{}, refuse(CodeInvalidParameter,
+			"Value for parameter QueueName is invalid. Reason: Must specify a queue name.")
+	}
+	_, err := e.lookup(op.Queue)
+	return Result{}, asError(err)
+}
+
+// ListQueues lists the queues of an account, by name. [QUEUE-21 to QUEUE-26]
+type ListQueues struct {
+	Account    string
+	Prefix     string
+	MaxResults Int
+	NextToken  string
+}
+
+const listMax = 1000
+
+func (op ListQueues) apply(e *Engine, _ *Command) (Result, error) {
+	limit := op.MaxResults.or(listMax)
+	if limit < 1 || limit > listMax {
+		return Result{}, refuse(CodeInvalidParameter, "Value for parameter MaxResults is invalid. "+
+			"Reason: MaxResults must be an integer between 1 and 1000.")
+	}
+	after, ok := openToken(op.NextToken)
+	if !ok {
+		return Result{}, refuse(CodeInvalidParameter, "Invalid or expired next token.")
+	}
+	var res Result
+	for name := range e.names(op.Account, op.Prefix, after) {
+		if int64(len(res.Queues)) == limit {
+			if op.MaxResults.Set {
+				res.NextToken = sealToken(res.Queues[limit-1].Name)
+			}
+			break
+		}
+		res.Queues = append(res.Queues, name)
+	}
+	return res, nil
+}
+
+// names yields the queues of an account whose names begin with prefix and come behind after.
+func (e *Engine) names(account, prefix, after string) func(yield func(QueueName) bool) {
+	s := span{lo: queueKey(QueueName{account, prefix})}
+	// The encoded name ends with a terminator; without it the key is the prefix of all longer names.
+	s.lo = s.lo[:len(s.lo)-len(key.AppendString(nil, ""))]
+	s.hi = key.Next(s.lo)
+	if after >= prefix && after != "" {
+		s.lo = append(queueKey(QueueName{account, after}), 0)
+	}
+	return func(yield func(QueueName) bool) {
+		for k, v := range e.scan(s) {
+			name, ok := queueNameOf(k)
+			row, known := decodeQueueRow(v)
+			if !ok || !known {
+				e.rows.damaged("queue", k)
+			}
+			if row.deleted == 0 && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// tokenPrefix marks a paging token as ours.
+const tokenPrefix = "1:"
+
+func sealToken(name string) string {
+	return base64.URLEncoding.EncodeToString([]byte(tokenPrefix + name))
+}
+
+func openToken(token string) (name string, ok bool) {
+	if token == "" {
+		return "", true
+	}
+	b, err := base64.URLEncoding.DecodeString(token)
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(string(b), tokenPrefix)
+}
+
+// Sweep does for queues that nobody asks about what every command does for its own: it removes what has
+// expired, for a few queues behind After. Result.Queues holds the last queue it looked at, and nothing
+// after the end of the catalogue was reached.
+type Sweep struct {
+	After QueueName
+	Max   int
+}
+
+func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
+	s := span{lo: append(queueKey(op.After), 0), hi: []byte{familyQueue + 1}}
+	if op.After == (QueueName{}) {
+		s.lo = []byte{familyQueue}
+	}
+	var seen, graves []QueueName
+	var last QueueName
+	for k, v := range e.scan(s) {
+		name, ok := queueNameOf(k)
+		row, known := decodeQueueRow(v)
+		if !ok || !known {
+			e.rows.damaged("queue", k)
+		}
+		last = name
+		if row.deleted == 0 {
+			seen = append(seen, name)
+		} else if e.now >= row.deleted+e.cfg.RecreateDelay {
+			graves = append(graves, name)
+		}
+		if len(seen)+len(graves) == op.Max {
+			break
+		}
+	}
+	var res Result
+	if len(seen)+len(graves) == op.Max {
+		res.Queues = []QueueName{last}
+	}
+	for _, name := range seen {
+		if q, err := e.lookup(name); err == nil {
+			e.ready(q)
+		}
+	}
+	for _, name := range graves {
+		if q := e.queues[name]; q == nil {
+			e.rows.delete(queueKey(name))
+		}
+	}
+	return res, nil
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An Entry is a message somebody wants to send, as it was asked for.
+type Entry struct {
+	ID         Text // of the entry within its batch
+	Body       Text
+	BodyMD5    [16]byte
+	Attributes []EntryAttribute
+	System     []EntryAttribute
+	Delay      Int // seconds
+	Group      Text
+	Dedup      Text
+	Sender     string
+	Trace      string // from the transport, when no system attribute says otherwise [MA-21]
+}
+
+// An EntryAttribute is an attribute as it was asked for; what is missing may make it illegal.
+type EntryAttribute struct {
+	Name   string
+	Type   Text
+	String Text
+	Binary []byte
+	HasBinary,
+	HasList bool
+}
+
+// A Draft is a message made ready to be sent. Everything about it that does not depend on the queue has
+// been checked and encoded, so that the single writer need not. Drafts are made by NewDraft on any
+// goroutine.
+type Draft struct {
+	id           Text
+	delay        Int
+	group, dedup Text
+	size         int64
+	content      []byte
+
+	// What is wrong with it, to be reported in SQS's order. [SEND-13]
+	noBody              bool
+	attributes, letters *Error
+}
+
+// Size is the message's size as SQS counts it, in bytes. [SIZE-1]
+func (d *Draft) Size() int64 { return d.size }
+
+// NewDraft prepares a message for sending. What is wrong with the entry is found here and reported
+// when the draft is sent, after the queue was found.
+func NewDraft(entry Entry) Draft {
+	d := Draft{id: entry.ID, delay: entry.Delay, group: entry.Group, dedup: entry.Dedup}
+	d.size = int64(len(entry.Body.Value))
+	for _, a := range entry.Attributes {
+		d.size += int64(len(a.Name) + len(a.Type.Value))
+		if isBinary(a.Type.Value) {
+			d.size += int64(len(a.Binary))
+		} else {
+			d.size += int64(len(a.String.Value))
+		}
+	}
+	c := Content{Body: entry.Body.Value, BodyMD5: entry.BodyMD5, Sender: entry.Sender, Trace: entry.Trace}
+	d.noBody = entry.Body.Value == ""
+	if d.attributes = c.take(&entry); d.noBody || d.attributes != nil {
+		return d
+	}
+	if !legalText(entry.Body.Value) { // [SEND-2]
+		d.letters = errContents(CodeInvalidContents)
+		return d
+	}
+	d.content = c.encode()
+	return d
+}
+
+func errContents(code Code) *Error {
+	return refuse(code, "Invalid characters found. Valid unicode characters are "+
+		"#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF")
+}
+
+// legalText reports whether s has only the characters that XML 1.0 knows.
+func legalText(s string) bool {
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c < 0x20 && c != '\t' && c != '\n' && c != '\r' {
+				return false
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n <= 1 || r == 0xFFFE || r == 0xFFFF {
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// take checks the attributes of an entry and takes them over.
+func (c *Content) take(entry *Entry) *Error {
+	if n := len(entry.Attributes); n > 10 { // [MA-1]
+		return refuse(CodeInvalidParameter,
+			"Number of message attributes ["+strconv.Itoa(n)+"] exceeds the allowed maximum [10].")
+	}
+	for i := range entry.Attributes {
+		a := &entry.Attributes[i]
+		if err := a.check(); err != nil {
+			return err
+		}
+		c.Attributes = append(c.Attributes,
+			Attribute{Name: a.Name, Type: a.Type.Value, String: a.String.Value, Binary: a.Binary})
+	}
+	for i := range entry.System {
+		a := &entry.System[i]
+		if a.Name != "AWSTraceHeader" { // [MA-19]
+			return refuse(CodeInvalidParameter, "Message system attribute name '"+a.Name+"' is invalid.")
+		}
+		if a.Type.Value != "String" { // [MA-20]
+			return refuse(CodeInvalidParameter, "The message system attribute 'AWSTraceHeader' must have the type 'String'.")
+		}
+		if err := a.checkValue(); err != nil {
+			return err
+		}
+		c.Trace = a.String.Value
+	}
+	return nil
+}
+
+func isBinary(dataType string) bool { return strings.HasPrefix(dataType, "Binary") }
+
+// check refuses an illegal user attribute.
+func (a *EntryAttribute) check() *Error {
+	bad := func(text string) *Error { return refuse(CodeInvalidParameter, text) }
+	name := a.Name
+	lower := strings.ToLower(name)
+	switch {
+	case name == "": // [MA-2]
+		return bad("The request must contain non-empty message (user) attribute names.")
+	case utf8.RuneCountInString(name) > 256: // [MA-3]
+		return bad("Message (user) attribute name must be shorter than 256 bytes.")
+	case strings.HasPrefix(lower, "aws.") || strings.HasPrefix(lower, "amazon."): // [MA-6]
+		return bad("You can't use message attribute names beginning with 'AWS.' or 'Amazon'. " +
+			"These strings are reserved for internal use.")
+	case strings.HasPrefix(name, "."): // [MA-5]
+		return bad("Invalid message (user) attribute name '" + name + "': must not begin with character '.'.")
+	case strings.HasSuffix(name, "."):
+		return bad("Invalid message (user) attribute name '" + name + "': must not end with character '.'.")
+	case strings.Contains(name, ".."):
+		return bad("Invalid message (user) attribute name '" + name + "': must not have successive '.' characters.")
+	case !isAttributeName(name): // [MA-4]
+		return bad("Invalid message (user) attribute name '" + name + "': it can only contain letters, digits, '_', '-' and '.'.")
+	}
+	return a.checkValue()
+}
+
+func isAttributeName(name string) bool {
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.' || r == utf8.RuneError {
+			return false
+		}
+	}
+	return true
+}
+
+// checkValue refuses an attribute whose type and value do not go together.
+func (a *EntryAttribute) checkValue() *Error {
+	bad := func(text string) *Error { return refuse(CodeInvalidParameter, text) }
+	the := "The message (user) attribute '" + a.Name + "' "
+	kind, _, _ := strings.Cut(a.Type.Value, ".")
+	switch {
+	case a.HasList: // [MA-18]
+		return refuse(CodeUnsupported, "Message attribute list values in SendMessage operation are not supported.")
+	case a.Type.Value == "": // [MA-10]
+		return bad(the + "must contain a non-empty message attribute type.")
+	case len(a.Type.Value) > 256: // [MA-9]
+		return bad("Message (user) attribute type must be shorter than 256 bytes.")
+	case kind != "String" && kind != "Number" && kind != "Binary": // [MA-8]
+		return bad("The type of message (user) attribute '" + a.Name + "' is invalid. " +
+			"You must use only the following supported type prefixes: Binary, Number, String.")
+	case a.String.Set && a.HasBinary: // [MA-17]
+		return bad(the + "must have a single value.")
+	case !a.String.Set && !a.HasBinary: // [MA-10]
+		return bad(the + "must contain a non-empty message attribute value.")
+	case kind == "Binary" && a.String.Set: // [MA-16]
+		return bad(the + "with type '" + a.Type.Value + "' must use field 'Binary'.")
+	case kind != "Binary" && a.HasBinary:
+		return bad(the + "with type '" + a.Type.Value + "' must use field 'String'.")
+	case kind == "Binary" && len(a.Binary) == 0 || kind != "Binary" && a.String.Value == "": // [MA-11]
+		return bad("Message (user) attribute '" + a.Name + "' must contain a non-empty value of type '" + kind + "'.")
+	case kind != "Binary" && !legalText(a.String.Value): // [MA-12]
+		return errContents(CodeInvalidParameter)
+	case kind == "Number" && !isNumber(a.String.Value): // [MA-13]
+		return bad("Can't cast the value of message (user) attribute '" + a.Name + "' to a number.")
+	}
+	return nil
+}
+
+// isNumber reports whether s is a decimal number of at most 38 significant digits whose magnitude is
+// zero or lies between 1e-128 and 1e126.
+func isNumber(s string) bool {
+	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(s), "e")
+	exp := 0
+	if hasExponent {
+		var err error
+		if exp, err = strconv.Atoi(exponent); err != nil || len(exponent) > 6 {
+			return false
+		}
+	}
+	if mantissa != "" && (mantissa[0] == '-' || mantissa[0] == '+') {
+		mantissa = mantissa[1:]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := whole + fraction
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return false
+	}
+	leading := len(digits) - len(strings.TrimLeft(digits, "0"))
+	significant := strings.Trim(digits, "0")
+	if significant == "" {
+		return true
+	}
+	// The value is 0.significant times ten to the power of magnitude.
+	magnitude := len(whole) - leading + exp
+	if len(significant) > 38 || magnitude-1 < -128 || magnitude-1 > 126 {
+		return false
+	}
+	return magnitude-1 < 126 || significant == "1"
+}

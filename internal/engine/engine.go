@@ -1,0 +1,211 @@
+// Package engine holds the rules of the queue. Apply is the only code in the repository that changes
+// one: it takes a command and answers with a result or a refusal.
+//
+// What it guarantees:
+//
+//   - The same commands over the same rows give the same rows and the same answers, on every machine
+//     and after every restart. The engine reads no clock, draws no random numbers and starts no
+//     goroutine; time and randomness arrive in the command.
+//   - What it keeps in memory is a window on the rows and never changes an answer: its size, an
+//     eviction or a restart at any moment can be told from outside by speed alone.
+//   - A refusal leaves the rows as they were, apart from settling what time alone has changed: messages
+//     past their retention are removed and counters follow deadlines that have passed.
+//   - The work of one Apply is bounded. What needs more says so (Result.Again) and is submitted again.
+//
+// It leaves to others: stamping commands, batching them into turns, deciding when a turn is durable and
+// answering only then (broker); protocol texts and checksums (sqswire); sealing receipt handles
+// (handle). Reading a message's content back is Content, which needs no engine at all and so happens
+// off the single writer.
+//
+// An Engine belongs to one goroutine. A turn is any number of Apply calls followed by one Commit.
+package engine
+
+import (
+	"cmp"
+
+	"tenaq/internal/invariant"
+	"tenaq/internal/kv"
+)
+
+// Config holds what an engine is told once. Two engines that should agree need equal Configs, apart
+// from Window and WindowBytes.
+type Config struct {
+	// Region is part of every queue's ARN.
+	Region string
+
+	// InFlightMax is how many messages of one queue may be in flight. [LIM-1]
+	InFlightMax int64
+
+	// PurgeInterval is the least time between two purges of a queue, RecreateDelay how long the name of
+	// a deleted queue stays blocked; both in milliseconds, zero for none.
+	PurgeInterval, RecreateDelay int64
+
+	// Window is how many entries of each index of a queue stay in memory, 4096 when zero.
+	Window int
+
+	// WindowBytes bounds the memory of all windows together, 64 MiB when zero.
+	WindowBytes int
+
+	// Fault is told in one sentence that a row cannot be what it is. It must not return.
+	Fault func(sentence string)
+}
+
+// A Command is one request to change or read a queue, made deterministic: the broker stamps the time
+// and the randomness.
+type Command struct {
+	// Now is the time in Unix milliseconds. It never decreases from one command to the next. [CLOCK-1]
+	Now int64
+
+	// HoldExpiry says that the clock is not to be trusted yet: messages past their retention are then
+	// neither delivered nor removed.
+	HoldExpiry bool
+
+	// Seed is where identities come from: message IDs and queue incarnations.
+	Seed [16]byte
+
+	Op Op
+}
+
+// An Op is what a command asks for. The list is closed: the types of this package named after SQS
+// actions, and Start, Stamp and Sweep, which are the broker's own.
+type Op interface {
+	// apply carries the operation out. It checks everything before it writes anything.
+	apply(e *Engine, c *Command) (Result, error)
+}
+
+// A Result is what a command that was not refused answers. Only the fields of its operation are set.
+type Result struct {
+	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
+	Messages    []Delivery        // ReceiveMessage
+	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
+	Queues      []QueueName       // ListQueues
+	NextToken   string            // ListQueues, Sweep: empty after the last page
+	Attributes  map[string]string // GetQueueAttributes
+	Tags        []Tag             // ListQueueTags, in order of key
+	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
+
+	// Again says that the bound on one Apply was reached before the operation could be carried out:
+	// submit the same operation again, in a later turn, to go on. Everything else is then unset.
+	Again bool
+
+	// Wait is how long, in milliseconds, an empty receive is willing to wait, and NextReady when, as
+	// far as is known, time alone will make a message receivable; zero for never.
+	Wait, NextReady int64
+}
+
+// An Engine is the state machine over one store.
+type Engine struct {
+	cfg  Config
+	rows rows
+	sys  system
+
+	now    int64
+	hold   bool
+	queues map[QueueName]*queue
+	recent lru
+	turn   uint64
+
+	touched []*queue // queues of this turn, in the order they were first used
+	stirred []*queue // queues that something happened to since TakeStirred
+}
+
+// Open returns the engine over store, which may be empty.
+func Open(store kv.Store, cfg Config) *Engine {
+	cfg.Window = cmp.Or(cfg.Window, 4096)
+	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 64<<20)
+	e := &Engine{cfg: cfg, queues: make(map[QueueName]*queue)}
+	e.rows = rows{store: store, batch: store.NewBatch(), fault: cfg.Fault}
+	e.loadSystem()
+	return e
+}
+
+// Apply carries out c and puts its writes into the open batch of the turn. When it refuses it returns
+// an *Error.
+func (e *Engine) Apply(c Command) (Result, error) {
+	if c.Now < e.now {
+		invariant.Fail("time went back from %d to %d", e.now, c.Now)
+	}
+	e.now, e.hold = c.Now, c.HoldExpiry
+	e.rows.boundary()
+	return c.Op.apply(e, &c)
+}
+
+// TakeStirred calls f for every queue to which something happened, since the last call, that may give a
+// receive which came back empty another answer: more messages, other settings, the end of the queue.
+func (e *Engine) TakeStirred(f func(QueueName)) {
+	for _, q := range e.stirred {
+		q.stirred = false
+		f(q.name)
+	}
+	e.stirred = e.stirred[:0]
+}
+
+func (e *Engine) stir(q *queue) {
+	if !q.stirred {
+		q.stirred = true
+		e.stirred = append(e.stirred, q)
+	}
+}
+
+// stirFull stirs a queue from which something may be about to be deleted, if that makes room for a
+// receive. [LIM-4]
+func (e *Engine) stirFull(q *queue) {
+	if q.st.inFlight >= e.cfg.InFlightMax {
+		e.stir(q)
+	}
+}
+
+// Commit ends the turn. It returns nil when the turn wrote nothing; otherwise the writes are visible to
+// readers of the store, and wait returns when they are durable.
+func (e *Engine) Commit() (wait func()) {
+	e.saveDirty()
+	if e.rows.dirty() {
+		wait = e.rows.force()
+	}
+	e.endTurn()
+	return wait
+}
+
+// flush makes the writes of the turn so far visible to scans. They become durable with the turn.
+func (e *Engine) flush() {
+	e.saveDirty()
+	e.rows.apply()
+}
+
+// saveDirty writes the rows that change with every command and are therefore kept in memory until
+// somebody needs them on disk: each queue's state and segments, and the system row.
+func (e *Engine) saveDirty() {
+	for _, q := range e.touched {
+		q.save(e)
+	}
+	if e.sys.dirty {
+		e.rows.set(systemKey(), e.sys.encode(nil))
+		e.sys.dirty = false
+	}
+}
+
+// endTurn forgets what only had to be remembered until the turn's rows became visible, and drops the
+// windows of the queues used longest ago while all windows together exceed their budget.
+func (e *Engine) endTurn() {
+	for _, q := range e.touched {
+		if q.gone {
+			e.recent.remove(q)
+			if e.queues[q.name] == q {
+				delete(e.queues, q.name)
+			}
+			continue
+		}
+		q.trim(e.cfg.Window)
+		e.recent.resize(q, q.footprint())
+	}
+	for e.recent.bytes > e.cfg.WindowBytes {
+		q := e.recent.oldest()
+		if q == nil || q.turn == e.turn {
+			break
+		}
+		e.recent.remove(q)
+		delete(e.queues, q.name)
+	}
+	e.touched = e.touched[:0]
+	e.turn++
+}

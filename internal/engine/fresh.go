@@ -1,0 +1,100 @@
+package engine
+
+// A freshWindow is the front of a queue's fresh messages in memory: those that were never handed out
+// and entered without a delay. It covers every one with cursor <= seq < end. Fresh messages become
+// receivable in the order they were sent, so the window is a plain list.
+type freshWindow struct {
+	entries []*message
+	head    int
+	end     uint64
+}
+
+func (w *freshWindow) len() int          { return len(w.entries) - w.head }
+func (w *freshWindow) at(i int) *message { return w.entries[w.head+i] }
+
+// pop removes the first n entries.
+func (w *freshWindow) pop(n int) {
+	clear(w.entries[w.head : w.head+n])
+	w.head += n
+	if w.head == len(w.entries) {
+		w.entries, w.head = w.entries[:0], 0
+	}
+}
+
+// push takes up a message that was just sent, if the window reaches to the end of the queue and has
+// room.
+func (w *freshWindow) push(m *message, limit int) {
+	if w.end != m.seq || w.len() >= limit {
+		return
+	}
+	if w.head > 64 && w.head > len(w.entries)/2 {
+		n := copy(w.entries, w.entries[w.head:])
+		clear(w.entries[n:])
+		w.entries, w.head = w.entries[:n], 0
+	}
+	w.entries = append(w.entries, m)
+	w.end = m.seq + 1
+}
+
+// skip notes that the message with this number is not a fresh one.
+func (w *freshWindow) skip(seq uint64) {
+	if w.end == seq {
+		w.end = seq + 1
+	}
+}
+
+// drop forgets the entries before seq.
+func (w *freshWindow) drop(seq uint64) {
+	n := 0
+	for n < w.len() && w.at(n).seq < seq {
+		n++
+	}
+	w.pop(n)
+	w.end = max(w.end, seq)
+}
+
+// trim keeps the first limit entries.
+func (w *freshWindow) trim(limit int) {
+	if w.len() > limit {
+		w.end = w.at(limit).seq
+		clear(w.entries[w.head+limit:])
+		w.entries = w.entries[:w.head+limit]
+	}
+}
+
+// loadFresh makes sure that entry i of the fresh window is there, unless there are no more fresh
+// messages. While expiry is held it begins behind what has expired, so that a backlog which may not be
+// delivered is not walked through by every receive.
+func (e *Engine) loadFresh(q *queue, i int) bool {
+	w := &q.fresh
+	for w.len() <= i {
+		from := max(w.end, q.st.cursor)
+		if e.hold {
+			from = max(from, e.firstUnexpired(q))
+		}
+		if from > q.st.lastFresh {
+			w.end = max(w.end, q.st.nextSeq)
+			return false
+		}
+		n := max(e.cfg.Window, 1)
+		for k, v := range e.scan(seqSpan(q.row.space, kindMessage, from, q.st.nextSeq)) {
+			seq := seqOf(k)
+			m, _, ok := decodeMeta(seq, v)
+			if !ok || seq == 0 {
+				e.rows.damaged("message", k)
+			}
+			w.end = seq + 1
+			if m.scheduled() {
+				continue
+			}
+			w.entries = append(w.entries, &message{meta: m, hasMeta: true})
+			if n--; n == 0 {
+				break
+			}
+		}
+		if n > 0 {
+			w.end = q.st.nextSeq
+		}
+	}
+	return true
+}

@@ -1,0 +1,191 @@
+package engine
+
+// A receipt handle names one delivery: the message by space and number, the receive by generation. Its
+// seal has been checked before it comes here; whether it still means anything is decided here.
+
+// errHandle refuses what is not a receipt handle of this queue. [HND-3, HND-15]
+func errHandle(h *Handle) *Error {
+	return refuse(CodeInvalidHandle, `The input receipt handle "`+h.Text+`" is not a valid receipt handle.`)
+}
+
+// resolve finds the message of a handle: nil without an error when it no longer exists.
+func (e *Engine) resolve(q *queue, h *Handle) (*message, *Error) {
+	switch {
+	case h.Text == "":
+		return nil, errMissing("ReceiptHandle")
+	case !h.Valid || h.Incarnation != q.row.incarnation: // [HND-15, HND-19]
+		return nil, errHandle(h)
+	case h.Space != q.row.space: // [PURGE-5]
+		return nil, nil
+	}
+	return e.find(q, h.Seq), nil
+}
+
+// DeleteMessage removes a message.
+type DeleteMessage struct {
+	Queue  QueueName
+	Handle Handle
+}
+
+func (op *DeleteMessage) apply(e *Engine, _ *Command) (Result, error) {
+	if op.Handle.Text == "" { // [HND-4]
+		return Result{}, errMissing("ReceiptHandle")
+	}
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	if !e.ready(q) {
+		return Result{Again: true}, nil
+	}
+	e.stirFull(q)
+	if err := e.delete(q, &op.Handle); err != nil {
+		return Result{}, err
+	}
+	return Result{}, nil
+}
+
+// delete removes the message of a handle when the handle is of its newest delivery, and does nothing
+// when there is a newer one or the message no longer exists. [HND-5 to HND-9, HND-16]
+func (e *Engine) delete(q *queue, h *Handle) *Error {
+	m, err := e.resolve(q, h)
+	if err != nil {
+		return err
+	}
+	if m != nil && m.delivery.generation == h.Generation {
+		e.remove(q, m)
+	}
+	return nil
+}
+
+// DeleteMessageBatch removes up to ten messages.
+type DeleteMessageBatch struct {
+	Queue   QueueName
+	Entries []DeleteEntry
+	Given   bool
+}
+
+// A DeleteEntry is an entry of a DeleteMessageBatch.
+type DeleteEntry struct {
+	ID     Text
+	Handle Handle
+}
+
+func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	ids := make([]Text, len(op.Entries))
+	for i := range op.Entries {
+		ids[i] = op.Entries[i].ID
+	}
+	if err := checkBatch("DeleteMessageBatch", ids, op.Given); err != nil {
+		return Result{}, err
+	}
+	if !e.ready(q) {
+		return Result{Again: true}, nil
+	}
+	e.stirFull(q)
+	res := Result{Outcomes: make([]*Error, len(op.Entries))}
+	for i := range op.Entries {
+		res.Outcomes[i] = e.delete(q, &op.Entries[i].Handle)
+	}
+	return res, nil
+}
+
+// ChangeMessageVisibility hides a message for Timeout seconds from now. [VIS-2]
+type ChangeMessageVisibility struct {
+	Queue   QueueName
+	Handle  Handle
+	Timeout Int
+}
+
+func (op *ChangeMessageVisibility) apply(e *Engine, _ *Command) (Result, error) {
+	switch {
+	case op.Handle.Text == "": // [HND-4]
+		return Result{}, errMissing("ReceiptHandle")
+	case !op.Timeout.Set: // [VIS-9]
+		return Result{}, errMissing("VisibilityTimeout")
+	}
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	if t := op.Timeout.Value; t < 0 || t > visibilityMax { // [VIS-10]
+		return Result{}, errNumber(t, "VisibilityTimeout", "Must be between 0 and 43200.")
+	}
+	if !e.ready(q) {
+		return Result{Again: true}, nil
+	}
+	if err := e.changeVisibility(q, &op.Handle, op.Timeout.Value); err != nil {
+		return Result{}, err
+	}
+	e.stir(q)
+	return Result{}, nil
+}
+
+// changeVisibility applies a change of any handle the message ever had: SQS honours older ones on
+// standard queues. [HND-11 to HND-14, HND-17]
+func (e *Engine) changeVisibility(q *queue, h *Handle, seconds int64) *Error {
+	m, err := e.resolve(q, h)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		return errValue(h.Text, "ReceiptHandle", "Message does not exist or is not available for visibility timeout change.")
+	}
+	until := e.now + seconds*1000
+	if until > m.lastReceive+visibilityMax*1000 { // [VIS-11, VIS-12]
+		return errNumber(seconds, "VisibilityTimeout",
+			"Total VisibilityTimeout for the message is beyond the limit [43200 seconds]")
+	}
+	e.unschedule(q, m)
+	e.hide(q, m, until)
+	return nil
+}
+
+// ChangeMessageVisibilityBatch changes up to ten messages.
+type ChangeMessageVisibilityBatch struct {
+	Queue   QueueName
+	Entries []VisibilityEntry
+	Given   bool
+}
+
+// A VisibilityEntry is an entry of a ChangeMessageVisibilityBatch.
+type VisibilityEntry struct {
+	ID      Text
+	Handle  Handle
+	Timeout Int
+}
+
+func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	ids := make([]Text, len(op.Entries))
+	for i := range op.Entries {
+		ids[i] = op.Entries[i].ID
+	}
+	if err := checkBatch("ChangeMessageVisibilityBatch", ids, op.Given); err != nil {
+		return Result{}, err
+	}
+	if !e.ready(q) {
+		return Result{Again: true}, nil
+	}
+	res := Result{Outcomes: make([]*Error, len(op.Entries))}
+	e.stir(q)
+	for i := range op.Entries {
+		entry := &op.Entries[i]
+		switch t := entry.Timeout; {
+		case !t.Set:
+			res.Outcomes[i] = errMissing("ChangeMessageVisibilityBatchRequestEntry." + decimal(int64(i+1)) + ".VisibilityTimeout")
+		case t.Value < 0 || t.Value > visibilityMax: // [BATCH-20]
+			res.Outcomes[i] = errNumber(t.Value, "VisibilityTimeout", "VisibilityTimeout must be an integer between 0 and 43200.")
+		default:
+			res.Outcomes[i] = e.changeVisibility(q, &entry.Handle, t.Value)
+		}
+	}
+	return res, nil
+}

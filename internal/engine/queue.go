@@ -1,0 +1,358 @@
+package engine
+
+import (
+	"tenaq/internal/invariant"
+)
+
+// queueRow is what stays of a queue when it is purged: identity, settings and tags.
+type queueRow struct {
+	incarnation [16]byte // new with every creation; handles are bound to it
+	space       uint64   // new with every creation and every purge
+	created     int64
+	modified    int64
+	purged      int64 // when it was last purged; zero for never
+	attributes  Attributes
+	tags        []Tag
+
+	// deleted is when the queue was deleted. Such a row is a grave: it only keeps the name blocked for
+	// a while, and is cleared away by a sweep or the next creation. [QUEUE-18]
+	deleted int64
+}
+
+func (r *queueRow) encode(b enc) []byte {
+	b.byte(rowVersion)
+	b.int(r.deleted)
+	if r.deleted != 0 {
+		return b
+	}
+	b.raw(r.incarnation[:])
+	b.uint(r.space)
+	b.int(r.created)
+	b.int(r.modified)
+	b.int(r.purged)
+	r.attributes.encode(&b)
+	b.uint(uint64(len(r.tags)))
+	for _, t := range r.tags {
+		b.string(t.Key)
+		b.string(t.Value)
+	}
+	return b
+}
+
+func decodeQueueRow(value []byte) (r queueRow, ok bool) {
+	d := dec{b: value}
+	d.version()
+	if r.deleted = d.int(); r.deleted != 0 {
+		return r, d.done()
+	}
+	r.incarnation = d.id()
+	r.space = d.uint()
+	r.created, r.modified, r.purged = d.int(), d.int(), d.int()
+	r.attributes.decode(&d)
+	for n := d.uint(); n > 0 && !d.bad; n-- {
+		r.tags = append(r.tags, Tag{Key: d.string(), Value: d.string()})
+	}
+	return r, d.done()
+}
+
+// state is the row of a space that changes with nearly every command. It is written once per turn.
+type state struct {
+	nextSeq   uint64 // of the next message; the first is 1
+	lastFresh uint64 // the newest message that entered without a delay
+	cursor    uint64 // no message before it is fresh
+	segment   uint64 // low-water key of the segments
+	dueLow    duePos // low-water key of due
+	settled   duePos // up to here the counters have followed the due index
+	boot      uint64 // the last start whose grace was given
+
+	live, delayed, inFlight int64
+}
+
+func newState() state { return state{nextSeq: 1, cursor: 1} }
+
+func (s *state) encode(b enc) []byte {
+	b.byte(rowVersion)
+	b.uint(s.nextSeq)
+	b.uint(s.lastFresh)
+	b.uint(s.cursor)
+	b.uint(s.segment)
+	b.int(s.dueLow.at)
+	b.uint(s.dueLow.seq)
+	b.int(s.settled.at)
+	b.uint(s.settled.seq)
+	b.uint(s.boot)
+	b.int(s.live)
+	b.int(s.delayed)
+	b.int(s.inFlight)
+	return b
+}
+
+func decodeState(value []byte) (s state, ok bool) {
+	d := dec{b: value}
+	d.version()
+	s.nextSeq, s.lastFresh, s.cursor, s.segment = d.uint(), d.uint(), d.uint(), d.uint()
+	s.dueLow = duePos{d.int(), d.uint()}
+	s.settled = duePos{d.int(), d.uint()}
+	s.boot = d.uint()
+	s.live, s.delayed, s.inFlight = d.int(), d.int(), d.int()
+	return s, d.done()
+}
+
+// A queue is a queue in memory: its rows, and windows on what lies behind them. Everything but the rows
+// may be dropped between two turns.
+type queue struct {
+	name QueueName
+	row  queueRow
+	st   state
+
+	stDirty bool
+	gone    bool // deleted in this turn
+	stirred bool // in Engine.stirred
+
+	fresh freshWindow
+	due   dueWindow
+	msgs  map[uint64]*message // deliveries, and metadata, that were read or written lately
+	order []uint64            // the keys of msgs in the order they came
+	segs  map[uint64]*segment
+
+	// expiry is a time before which nothing of this queue expires; zero when unknown.
+	expiry int64
+
+	turn       uint64 // of the last use
+	prev, next *queue // in Engine.recent
+	bytes      int
+}
+
+func (q *queue) visible() int64 { return q.st.live - q.st.delayed - q.st.inFlight }
+
+// setSpace makes q the empty queue of a new space.
+func (q *queue) setSpace(space uint64, now int64) {
+	q.row.space = space
+	q.st = newState()
+	q.st.settled = lastAt(now)
+	q.stDirty = true
+	q.forget()
+}
+
+// forget drops every window.
+func (q *queue) forget() {
+	q.fresh = freshWindow{end: q.st.cursor}
+	q.due = dueWindow{end: q.st.dueLow, whole: q.st.live == 0}
+	q.msgs = make(map[uint64]*message)
+	q.order = nil
+	q.segs = make(map[uint64]*segment)
+	q.expiry = 0
+}
+
+// lookup returns the queue of that name. It is the first thing every action on a queue does, before it
+// looks at any other parameter. [ERR-11, QUEUE-32]
+func (e *Engine) lookup(name QueueName) (*queue, *Error) {
+	q, ok := e.queues[name]
+	if !ok {
+		row, ok := e.readQueue(name)
+		if !ok || row.deleted != 0 {
+			return nil, errNoQueue()
+		}
+		q = e.load(name, row)
+	}
+	if q.gone {
+		return nil, errNoQueue()
+	}
+	e.touch(q)
+	return q, nil
+}
+
+func (e *Engine) readQueue(name QueueName) (row queueRow, ok bool) {
+	k := queueKey(name)
+	value, ok := e.rows.get(k)
+	if !ok {
+		return row, false
+	}
+	row, ok = decodeQueueRow(value)
+	if !ok {
+		e.rows.damaged("queue", k)
+	}
+	return row, true
+}
+
+func (e *Engine) load(name QueueName, row queueRow) *queue {
+	q := &queue{name: name, row: row, st: newState()}
+	k := stateKey(row.space)
+	if value, ok := e.rows.get(k); ok {
+		if q.st, ok = decodeState(value); !ok {
+			e.rows.damaged("state", k)
+		}
+	}
+	q.forget()
+	e.add(q)
+	return q
+}
+
+// add puts a queue that was read or created into memory.
+func (e *Engine) add(q *queue) {
+	e.queues[q.name] = q
+	q.turn = e.turn - 1
+	e.recent.add(q)
+}
+
+// touch marks q as used in this turn.
+func (e *Engine) touch(q *queue) {
+	if q.turn != e.turn {
+		q.turn = e.turn
+		e.touched = append(e.touched, q)
+		e.recent.touch(q)
+	}
+}
+
+// writeRow writes the queue row.
+func (e *Engine) writeRow(q *queue) { e.rows.set(queueKey(q.name), q.row.encode(nil)) }
+
+// save writes what has changed of the rows that are kept in memory during a turn.
+func (q *queue) save(e *Engine) {
+	if q.gone {
+		return
+	}
+	for id, s := range q.segs { // order does not matter: each is a row of its own
+		if s.dirty {
+			s.dirty = false
+			k := seqKey(q.row.space, kindSegment, id)
+			if s.live == 0 && id < q.st.nextSeq>>segmentBits {
+				e.rows.delete(k)
+			} else {
+				e.rows.set(k, s.encode(nil))
+			}
+		}
+	}
+	if q.stDirty {
+		q.stDirty = false
+		q.check()
+		e.rows.set(stateKey(q.row.space), q.st.encode(nil))
+	}
+}
+
+// check asserts what must hold between any two commands.
+func (q *queue) check() {
+	s := &q.st
+	if s.delayed < 0 || s.inFlight < 0 || s.delayed+s.inFlight > s.live {
+		invariant.Fail("queue %s: %d live messages, %d delayed, %d in flight", q.name.Name, s.live, s.delayed, s.inFlight)
+	}
+	if s.cursor > s.nextSeq || s.lastFresh >= s.nextSeq {
+		invariant.Fail("queue %s: cursor %d, last fresh %d, next %d", q.name.Name, s.cursor, s.lastFresh, s.nextSeq)
+	}
+}
+
+// remember keeps a message in memory, at least until the end of the turn.
+func (q *queue) remember(m *message) {
+	if _, ok := q.msgs[m.seq]; !ok {
+		q.order = append(q.order, m.seq)
+	}
+	q.msgs[m.seq] = m
+}
+
+// find returns the message with its delivery, or nil when it does not exist or was never handed out.
+func (e *Engine) find(q *queue, seq uint64) *message {
+	m := q.msgs[seq]
+	if m == nil {
+		k := seqKey(q.row.space, kindDelivery, seq)
+		value, ok := e.rows.get(k)
+		if !ok {
+			return nil
+		}
+		m = &message{}
+		m.seq = seq
+		if m.delivery, ok = decodeDelivery(value); !ok {
+			e.rows.damaged("delivery", k)
+		}
+		m.hasDelivery = true
+		q.remember(m)
+	}
+	if m.gone || !m.hasDelivery {
+		return nil
+	}
+	return m
+}
+
+// needMeta reads the metadata of a message that find returned.
+func (e *Engine) needMeta(q *queue, m *message) {
+	if m.hasMeta {
+		return
+	}
+	k := seqKey(q.row.space, kindMessage, m.seq)
+	value, ok := e.rows.get(k)
+	if ok {
+		m.meta, _, ok = decodeMeta(m.seq, value)
+	}
+	if !ok {
+		e.rows.damaged("message", k)
+	}
+	m.hasMeta = true
+}
+
+// trim brings the windows back to their size after a turn and forgets the messages that went.
+func (q *queue) trim(window int) {
+	q.fresh.trim(window)
+	q.due.trim(window)
+	keep := q.order[:0]
+	excess := len(q.order) - window
+	for i, seq := range q.order {
+		if m := q.msgs[seq]; m.gone || i < excess {
+			delete(q.msgs, seq)
+		} else {
+			keep = append(keep, seq)
+		}
+	}
+	q.order = keep
+	if len(q.segs) > 64 {
+		clear(q.segs)
+	}
+}
+
+// footprint is about how many bytes of memory the queue takes.
+func (q *queue) footprint() int {
+	const queueSize, messageSize, dueSize, segmentSize = 1024, 320, 24, 96
+	return queueSize + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*cap(q.due.entries) + segmentSize*len(q.segs)
+}
+
+// lru is the list of queues in memory, the one used longest ago first, and their size together.
+type lru struct {
+	first, last *queue
+	bytes       int
+}
+
+func (l *lru) oldest() *queue { return l.first }
+
+func (l *lru) add(q *queue) {
+	q.prev, q.next = l.last, nil
+	if l.last != nil {
+		l.last.next = q
+	} else {
+		l.first = q
+	}
+	l.last = q
+	l.bytes += q.bytes
+}
+
+func (l *lru) remove(q *queue) {
+	if q.prev != nil {
+		q.prev.next = q.next
+	} else {
+		l.first = q.next
+	}
+	if q.next != nil {
+		q.next.prev = q.prev
+	} else {
+		l.last = q.prev
+	}
+	q.prev, q.next = nil, nil
+	l.bytes -= q.bytes
+}
+
+func (l *lru) touch(q *queue) {
+	l.remove(q)
+	l.add(q)
+}
+
+func (l *lru) resize(q *queue, bytes int) {
+	l.bytes += bytes - q.bytes
+	q.bytes = bytes
+}

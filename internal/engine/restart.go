@@ -1,0 +1,61 @@
+package engine
+
+// graceStep bounds how many deliveries of a queue one Apply moves.
+const graceStep = 512
+
+// grace gives a queue the visibility grace of the last start, once, when it is first used after that
+// start: deliveries that were hidden when the server stopped answering, and would end before the grace
+// does, are held until then. It reports whether the queue is done with it. [CLOCK-10]
+func (e *Engine) grace(q *queue) (done bool) {
+	if q.st.boot == e.sys.boot || e.now >= e.sys.graceUntil {
+		return true
+	}
+	var held []uint64
+	from, until := lastAt(e.sys.graceFrom), duePos{at: e.sys.graceUntil}
+	for k, v := range e.scan(dueSpan(q.row.space, from)) {
+		p := duePosOf(k)
+		if !p.less(until) {
+			break
+		}
+		if len(v) == 1 && dueKind(v[0]) == dueInFlight {
+			held = append(held, p.seq)
+		}
+		if len(held) == graceStep {
+			break
+		}
+	}
+	for _, seq := range held {
+		m := e.find(q, seq)
+		if m == nil {
+			e.rows.damaged("due", dueKey(q.row.space, duePos{seq: seq}))
+		}
+		e.unschedule(q, m)
+		m.at = e.sys.graceUntil
+		e.schedule(q, m)
+	}
+	if len(held) == graceStep {
+		return false
+	}
+	q.st.boot, q.stDirty = e.sys.boot, true
+	return true
+}
+
+// ready prepares a queue for an operation that depends on what time alone has changed. When it reports
+// false, the operation must be submitted again.
+func (e *Engine) ready(q *queue) bool {
+	defer e.rows.boundary()
+	if !e.grace(q) {
+		return false
+	}
+	e.rows.boundary()
+	if !e.expire(q) {
+		return false
+	}
+	e.rows.boundary()
+	e.settle(q, settleStep)
+	return true
+}
+
+// settleStep is how many due entries the counters follow in one Apply. It exceeds what one command can
+// add, so the counters catch up even when nothing but commands moves them.
+const settleStep = 1000

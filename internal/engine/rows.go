@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"fmt"
+	"iter"
+
+	"tenaq/internal/invariant"
+	"tenaq/internal/kv"
+)
+
+// rows is the engine's view of the store during a turn: the store as readers see it, and the open batch
+// that nobody sees yet.
+//
+// A point read goes to the store, past the open batch. It is right because every row that this turn has
+// written is also in memory, where the engine looks first: queues, states, segments and deliveries stay
+// there until the turn ends. A scan cannot look there, so Engine.scan first makes the open batch
+// visible. A batch must never become visible in the middle of a command (a crash could then keep half
+// of it), hence the rule that a command makes all its scans before its first write.
+type rows struct {
+	store kv.Store
+	batch kv.Batch
+	fault func(string)
+
+	wrote   bool // since the last boundary
+	applied bool // part of this turn is visible and has not been forced yet
+	value   []byte
+}
+
+// scratch returns an empty buffer for encoding one value; the batch copies what it is given.
+func (r *rows) scratch() enc {
+	if r.value == nil {
+		r.value = make([]byte, 0, 4<<10)
+	}
+	return r.value[:0]
+}
+
+// boundary marks a point between two changes, where what is in the batch is whole.
+func (r *rows) boundary() { r.wrote = false }
+
+func (r *rows) get(key []byte) ([]byte, bool) { return r.store.Get(nil, key) }
+
+func (r *rows) set(key, value []byte) { r.wrote = true; r.batch.Set(key, value) }
+func (r *rows) delete(key []byte)     { r.wrote = true; r.batch.Delete(key) }
+func (r *rows) deleteOnce(key []byte) { r.wrote = true; r.batch.DeleteOnce(key) }
+func (r *rows) deleteRange(s span)    { r.wrote = true; r.batch.DeleteRange(s.lo, s.hi) }
+func (r *rows) dirty() bool           { return r.applied || r.batch.Len() > 0 }
+func (r *rows) fresh(b kv.Batch) func() {
+	r.batch, r.wrote = r.store.NewBatch(), false
+	return b.Force()
+}
+
+func (r *rows) apply() {
+	if r.batch.Len() > 0 {
+		r.batch.Apply()
+		r.batch, r.applied = r.store.NewBatch(), true
+	}
+	r.wrote = false
+}
+
+func (r *rows) force() (wait func()) {
+	wait = r.batch.Force()
+	r.batch, r.applied, r.wrote = r.store.NewBatch(), false, false
+	return wait
+}
+
+// damaged reports a row that does not decode. Storage that returns other bytes than it was given cannot
+// be trusted with anything.
+func (r *rows) damaged(kind string, key []byte) {
+	r.fault(fmt.Sprintf("the store holds a %s row that cannot be read (key %x): "+
+		"keep the data directory, restore the last backup and report this", kind, key))
+	panic("unreachable: the fault function returned")
+}
+
+// scan yields the rows of a span, those written earlier in this turn included.
+func (e *Engine) scan(s span) iter.Seq2[[]byte, []byte] {
+	if e.rows.wrote {
+		invariant.Fail("a scan of %x after the first write of its command", s.lo)
+	}
+	e.flush()
+	return e.rows.store.Scan(s.lo, s.hi)
+}

@@ -1,0 +1,98 @@
+package engine
+
+// system is the one row about the store as a whole.
+//
+// Boots and stamps exist for the visibility grace. While anything may be in flight the broker stamps
+// the time every few seconds. A start that does not find a clean stop therefore knows, to within one
+// stamp, when the server stopped answering: consumers could not delete what they had in the meantime,
+// so their deliveries stay hidden for a while instead of all being delivered again at once. [CLOCK-10, CLOCK-11]
+type system struct {
+	nextSpace uint64
+	boot      uint64 // counts starts
+	clean     bool   // the last stop was a clean one; false while running
+	stamp     int64  // when the last stamp was written
+	hidden    int64  // the latest time until which a delivery was ever hidden
+
+	graceFrom, graceUntil int64 // deliveries ending in between are held until graceUntil
+
+	dirty bool
+}
+
+func (e *Engine) loadSystem() {
+	e.sys = system{nextSpace: 1, clean: true}
+	value, ok := e.rows.get(systemKey())
+	if !ok {
+		return
+	}
+	d := dec{b: value}
+	if d.version() {
+		e.sys.nextSpace = d.uint()
+		e.sys.boot = d.uint()
+		e.sys.clean = d.bool()
+		e.sys.stamp = d.int()
+		e.sys.hidden = d.int()
+		e.sys.graceFrom = d.int()
+		e.sys.graceUntil = d.int()
+	}
+	if !d.done() {
+		e.rows.damaged("system", systemKey())
+	}
+	e.now = e.sys.stamp
+}
+
+func (s *system) encode(b enc) []byte {
+	b.byte(rowVersion)
+	b.uint(s.nextSpace)
+	b.uint(s.boot)
+	b.bool(s.clean)
+	b.int(s.stamp)
+	b.int(s.hidden)
+	b.int(s.graceFrom)
+	b.int(s.graceUntil)
+	return b
+}
+
+// takeSpace returns a space that no row has ever been in.
+func (s *system) takeSpace() uint64 {
+	space := s.nextSpace
+	s.nextSpace++
+	s.dirty = true
+	return space
+}
+
+// LastStamp is the latest time the store knows of, in Unix milliseconds: the broker's clock must not
+// start before it.
+func (e *Engine) LastStamp() int64 { return e.sys.stamp }
+
+// HiddenUntil is the latest time until which some delivery may be hidden. After it nothing is in
+// flight, and no stamps are needed.
+func (e *Engine) HiddenUntil() int64 { return e.sys.hidden }
+
+// noteHidden remembers that a delivery is hidden until at. The row is written with the next stamp.
+func (e *Engine) noteHidden(at int64) { e.sys.hidden = max(e.sys.hidden, at) }
+
+// Start is the first command after Open. If the last stop was not a clean one, deliveries that were
+// hidden at that moment stay so until Now plus the time the server was away, at most Grace
+// milliseconds.
+type Start struct{ Grace int64 }
+
+func (op Start) apply(e *Engine, c *Command) (Result, error) {
+	s := &e.sys
+	s.graceFrom, s.graceUntil = 0, 0
+	if !s.clean && op.Grace > 0 && s.stamp > 0 {
+		s.graceFrom = s.stamp
+		s.graceUntil = c.Now + min(op.Grace, c.Now-s.stamp)
+		e.noteHidden(s.graceUntil)
+	}
+	s.boot++
+	s.clean, s.stamp, s.dirty = false, c.Now, true
+	return Result{}, nil
+}
+
+// Stamp records the time. Clean says that the server is about to stop and answers nothing any more.
+type Stamp struct{ Clean bool }
+
+func (op Stamp) apply(e *Engine, c *Command) (Result, error) {
+	e.sys.stamp, e.sys.clean, e.sys.dirty = c.Now, op.Clean, true
+	return Result{}, nil
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Tag is a label of a queue. Tags mean nothing to the engine; those that begin with "tenaq:" are
+// kept for switching on extensions.
+type Tag struct{ Key, Value string }
+
+const tagsMax = 50
+
+// withTags returns the tags after more have been set, in order of key. [TAG-2, TAG-14]
+func withTags(tags, more []Tag) ([]Tag, *Error) {
+	tags = slices.Clone(tags)
+	for _, t := range more {
+		if err := checkTag(t); err != nil {
+			return nil, err
+		}
+		i, found := searchTag(tags, t.Key)
+		if found {
+			tags[i] = t
+		} else {
+			tags = slices.Insert(tags, i, t)
+		}
+	}
+	return tags, nil
+}
+
+func searchTag(tags []Tag, key string) (int, bool) {
+	return slices.BinarySearchFunc(tags, key, func(t Tag, key string) int { return cmp.Compare(t.Key, key) })
+}
+
+func checkTag(t Tag) *Error {
+	switch n := utf8.RuneCountInString(t.Key); {
+	case n < 1 || n > 128: // [TAG-6]
+		return refuse(CodeInvalidParameter, "Tag keys must be between 1 and 128 characters in length.")
+	case utf8.RuneCountInString(t.Value) > 256: // [TAG-7]
+		return refuse(CodeInvalidParameter, "Tag values must be between 0 and 256 characters in length.")
+	case !isTagText(t.Key) || !isTagText(t.Value): // [TAG-8]
+		return refuse(CodeInvalidParameter, "Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
+	case strings.HasPrefix(strings.ToLower(t.Key), "aws:"): // [TAG-9]
+		return refuse(CodeInvalidParameter, "Tag keys beginning with aws: are reserved.")
+	case strings.HasPrefix(t.Key, "tenaq:"): // [TAG-10]
+		return refuse(CodeInvalidParameter, "This server has no extension named by the tag "+t.Key+"; leave the tag out.")
+	}
+	return nil
+}
+
+func isTagText(s string) bool {
+	for _, r := range s {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsSpace(r) && !strings.ContainsRune("_.:/=+-@", r) {
+			return false
+		}
+	}
+	return true
+}
+
+// TagQueue sets tags, all of the given ones or none.
+type TagQueue struct {
+	Queue QueueName
+	Tags  []Tag
+}
+
+func (op TagQueue) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(op.Tags) == 0 { // [TAG-12]
+		return Result{}, errMissing("Tags")
+	}
+	tags, err := withTags(q.row.tags, op.Tags)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(tags) > tagsMax { // [TAG-11]
+		return Result{}, refuse(CodeInvalidParameter, "Too many tags added for queue "+op.Queue.Name+".")
+	}
+	q.row.tags = tags
+	e.writeRow(q)
+	return Result{}, nil
+}
+
+// UntagQueue removes tags. Removing one that is not there succeeds. [TAG-5]
+type UntagQueue struct {
+	Queue QueueName
+	Keys  []string
+}
+
+func (op UntagQueue) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(op.Keys) == 0 { // [TAG-13]
+		return Result{}, errMissing("TagKeys")
+	}
+	q.row.tags = slices.DeleteFunc(slices.Clone(q.row.tags), func(t Tag) bool { return slices.Contains(op.Keys, t.Key) })
+	e.writeRow(q)
+	return Result{}, nil
+}
+
+// ListQueueTags reads the tags of a queue, in order of key.
+type ListQueueTags struct{ Queue QueueName }
+
+func (op ListQueueTags) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Tags: q.row.tags}, nil
+}
