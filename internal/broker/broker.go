@@ -1,0 +1,299 @@
+// Package broker is the single writer: it turns requests that arrive on many goroutines into one order
+// of commands, and answers each when the disk has it.
+//
+// The writer works in turns. A turn takes the requests that are waiting, stamps each with the time and
+// randomness, applies it, lets polls that wait for a queue something happened to try again, and hands
+// the batch to the committer, which waits for the disk and then answers. The writer goes on meanwhile;
+// at most two turns are in flight.
+//
+// What it guarantees:
+//
+//   - An answer leaves only when every turn it could have seen is on disk, and in the order of turns.
+//     That holds for refusals and for answers that changed nothing as well. [DUR-3, DUR-4, DUR-5]
+//   - Time as the engine sees it never decreases. [CLOCK-1]
+//   - A request is refused for overload only before it is taken up. Once taken up it gets its real
+//     outcome, however late. [DUR-25]
+//   - Polls that wait are served in the order they arrived, cost memory only, and one whose client has
+//     gone away is given no messages. [POLL-9, POLL-10]
+//
+// It leaves the rules of the queue to engine, and everything about HTTP to sqsd.
+package broker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	randv2 "math/rand/v2"
+	"sync"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+)
+
+// Refusals of the broker itself.
+var (
+	// ErrThrottled refuses a request that was not taken up because too many are waiting.
+	ErrThrottled = errors.New("too many requests are waiting: try again with back-off")
+
+	// ErrStopped refuses a request that was not taken up because the server is stopping.
+	ErrStopped = errors.New("the server is stopping: try again")
+
+	// ErrNoSpace refuses a send because the disk is nearly full.
+	ErrNoSpace = errors.New("the disk reserve is reached: free disk space; receives and deletes go on")
+)
+
+// Config holds what a broker is told once.
+type Config struct {
+	Store  kv.Store
+	Engine engine.Config
+
+	// Wall is the wall clock, time.Now when nil. TimeScale makes broker time pass that many times as
+	// fast; 1 when zero. [CLOCK-14]
+	Wall      func() time.Time
+	TimeScale float64
+
+	// Grace bounds the visibility grace after an unclean stop; none when zero. [CLOCK-11, CLOCK-13]
+	Grace time.Duration
+
+	// TurnMax is how many requests one turn takes, 256 when zero. QueueMax is how many may wait for
+	// one, 4096 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a long
+	// poll beyond it is answered at once.
+	TurnMax, QueueMax, PollMax int
+}
+
+// A Broker owns the engine. Do and ReadContent may be called from any goroutine while Run runs.
+type Broker struct {
+	cfg    Config
+	engine *engine.Engine
+	clock  *clock
+	random *randv2.ChaCha8
+
+	wake    chan struct{} // has an element when intake, or the writer itself, has work
+	commits chan *turn
+	slots   chan struct{} // one element per turn in flight
+	stopped chan struct{} // closed when nothing is taken up any more
+
+	intake   intake
+	polls    polls
+	stir     func(engine.QueueName)
+	again    []*request // to be submitted again in the next turn
+	house    housekeeping
+	draining bool
+}
+
+// New opens the engine over the store and makes the start durable. Nothing is served before Run.
+func New(cfg Config) *Broker {
+	cfg.Wall = orNow(cfg.Wall)
+	cfg.TimeScale = cmp.Or(cfg.TimeScale, 1)
+	cfg.TurnMax = cmp.Or(cfg.TurnMax, 256)
+	cfg.QueueMax = cmp.Or(cfg.QueueMax, 4096)
+	cfg.PollMax = cmp.Or(cfg.PollMax, 100_000)
+	b := &Broker{
+		cfg:     cfg,
+		engine:  engine.Open(cfg.Store, cfg.Engine),
+		wake:    make(chan struct{}, 1),
+		commits: make(chan *turn, 2),
+		slots:   make(chan struct{}, 2),
+		stopped: make(chan struct{}),
+	}
+	var seed [32]byte
+	rand.Read(seed[:])
+	b.random = randv2.NewChaCha8(seed)
+	b.clock = newClock(cfg.Wall, cfg.TimeScale, b.engine.LastStamp())
+	b.intake.max = cfg.QueueMax
+	b.polls.init()
+	b.stir = b.polls.stir
+	b.inform(engine.Start{Grace: cfg.Grace.Milliseconds()})
+	if wait := b.engine.Commit(); wait != nil {
+		wait()
+	}
+	return b
+}
+
+func orNow(wall func() time.Time) func() time.Time {
+	if wall == nil {
+		return time.Now
+	}
+	return wall
+}
+
+// Do submits an operation and waits for its answer, which is an *engine.Error when the engine refuses.
+// When ctx ends first, Do returns its error; the operation may then still be carried out, except that a
+// receive hands out nothing any more.
+func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
+	r := newRequest(op)
+	if err := b.intake.put(r); err != nil {
+		return engine.Result{}, err
+	}
+	b.signal()
+	select {
+	case <-r.done:
+		res, err := r.res, r.err
+		r.free()
+		return res, err
+	case <-ctx.Done():
+		if r.abandon() {
+			b.intake.giveUp(r)
+			b.signal()
+		}
+		return engine.Result{}, ctx.Err()
+	}
+}
+
+// ReadContent reads what a delivered message carries; false when it has been removed since.
+func (b *Broker) ReadContent(d engine.Delivery) (engine.Content, bool) {
+	return engine.ReadContent(b.cfg.Store, d.Space, d.Seq, b.cfg.Engine.Fault)
+}
+
+// Drain answers every waiting poll and lets none wait from now on. Everything else goes on.
+func (b *Broker) Drain() {
+	b.intake.drain()
+	b.signal()
+}
+
+// RefuseSends makes sends fail with ErrNoSpace, or lets them through again. [DUR-20, DUR-22]
+func (b *Broker) RefuseSends(refuse bool) { b.intake.setFull(refuse) }
+
+// signal tells the writer that there is something to do.
+func (b *Broker) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run carries out turns until ctx is done. It then takes up nothing more, answers what it has taken up,
+// records that the stop was a clean one and returns when all of that is on disk.
+func (b *Broker) Run(ctx context.Context) error {
+	var committer sync.WaitGroup
+	committer.Go(b.commit)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-b.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		b.slots <- struct{}{}
+		b.commits <- b.turn()
+		timer.Reset(b.sleep())
+	}
+	b.intake.stop()
+	close(b.stopped)
+	b.signal()
+	for b.draining = true; b.intake.len() > 0 || len(b.again) > 0 || b.polls.count > 0; {
+		b.slots <- struct{}{}
+		b.commits <- b.turn()
+	}
+	b.slots <- struct{}{}
+	b.inform(engine.Stamp{Clean: true}) // [CLOCK-12, DUR-24]
+	b.commits <- &turn{wait: b.engine.Commit()}
+	close(b.commits)
+	committer.Wait()
+	return nil
+}
+
+// A turn is the answers that wait for one commit.
+type turn struct {
+	wait    func() // nil when the turn wrote nothing
+	answers []*request
+}
+
+// commit is the committer: it answers the requests of each turn when the turn, and so every earlier
+// one, is on disk.
+func (b *Broker) commit() {
+	for t := range b.commits {
+		if t.wait != nil {
+			t.wait()
+		}
+		for _, r := range t.answers {
+			r.answer()
+		}
+		<-b.slots
+	}
+}
+
+// turn carries out one turn.
+func (b *Broker) turn() *turn {
+	t := new(turn)
+	b.keepHouse()
+	for _, r := range b.takeAgain() {
+		b.submit(t, r)
+	}
+	taken, draining := b.intake.take(b.cfg.TurnMax)
+	b.draining = b.draining || draining
+	for _, r := range taken {
+		b.submit(t, r)
+	}
+	b.servePolls(t)
+	t.wait = b.engine.Commit()
+	if b.intake.len() > 0 || len(b.again) > 0 {
+		b.signal()
+	}
+	return t
+}
+
+func (b *Broker) takeAgain() []*request {
+	again := b.again
+	b.again = nil
+	return again
+}
+
+// submit applies a request and answers it with the turn, unless it has to be submitted again or is a
+// poll that waits.
+func (b *Broker) submit(t *turn, r *request) {
+	receive, isReceive := r.op.(*engine.ReceiveMessage)
+	if isReceive {
+		// Whoever waited longer is served first. [POLL-9]
+		if q := b.polls.queues[receive.Queue]; q != nil && q.stirred {
+			b.serve(t, q)
+		}
+		if !r.take() {
+			return // its client has gone away [POLL-10]
+		}
+	}
+	res, err := b.apply(r.op)
+	if res.Again {
+		r.release()
+		b.again = append(b.again, r)
+		return
+	}
+	if isReceive && err == nil && len(res.Messages) == 0 && res.Wait > 0 && !b.draining && b.polls.count < b.cfg.PollMax {
+		now, _ := b.clock.look()
+		r.release()
+		b.polls.add(r, receive.Queue, now+res.Wait, res.NextReady)
+		return
+	}
+	r.res, r.err = res, err
+	t.answers = append(t.answers, r)
+}
+
+// apply stamps an operation and applies it.
+func (b *Broker) apply(op engine.Op) (engine.Result, error) {
+	c := engine.Command{Op: op}
+	c.Now, c.HoldExpiry = b.clock.look()
+	binary.LittleEndian.PutUint64(c.Seed[:8], b.random.Uint64())
+	binary.LittleEndian.PutUint64(c.Seed[8:], b.random.Uint64())
+	res, err := b.engine.Apply(c)
+	b.engine.TakeStirred(b.stir)
+	return res, err
+}
+
+// inform applies an operation of the broker's own.
+func (b *Broker) inform(op engine.Op) engine.Result {
+	res, _ := b.apply(op)
+	return res
+}
+
+// sleep returns how long the writer may sleep when nobody wakes it.
+func (b *Broker) sleep() time.Duration {
+	d := b.house.sleep()
+	if at, ok := b.polls.next(); ok {
+		d = min(d, b.clock.until(at))
+	}
+	return d
+}

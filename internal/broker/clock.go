@@ -1,0 +1,79 @@
+package broker
+
+import "time"
+
+// Rules of the clock.
+const (
+	// slewShare is how much faster or slower than the monotonic clock broker time may run while it
+	// follows the wall clock: one part in twenty.
+	slewShare = 20
+
+	// jumpMax is the forward jump that makes expiry wait, steadyFor how long time must then run without
+	// another surprise before expiry goes on. [CLOCK-6, CLOCK-8]
+	jumpMax   = time.Hour
+	steadyFor = 10 * time.Minute
+
+	// surprise is the difference between two looks at the wall clock, beyond what the monotonic clock
+	// explains, that counts as a step of the wall clock.
+	surprise = time.Second
+)
+
+// A clock is broker time: it starts at the wall clock's, runs with the monotonic clock and follows the
+// wall clock only slowly, so that a step of the wall clock neither stalls nor expires anything.
+// [CLOCK-3, CLOCK-4, CLOCK-5] It belongs to the writer.
+type clock struct {
+	wall  func() time.Time
+	scale float64 // broker time passes this many times as fast
+
+	looked    time.Time     // monotonic reading of the last look
+	now       time.Duration // broker time of the last look, since the Unix epoch
+	wallThen  time.Duration // the wall clock at the last look
+	heldUntil time.Duration // broker time
+}
+
+// newClock starts broker time at the wall clock's, or at the last stamp where the wall clock lies
+// behind it. [CLOCK-9]
+func newClock(wall func() time.Time, scale float64, stamp int64) *clock {
+	c := &clock{wall: wall, scale: scale, looked: time.Now()}
+	c.wallThen = time.Duration(wall().UnixNano())
+	last := time.Duration(stamp) * time.Millisecond
+	c.now = max(c.wallThen, last)
+	if stamp > 0 && c.now-last > jumpMax {
+		c.heldUntil = c.now + steadyFor
+	}
+	return c
+}
+
+// look returns broker time in Unix milliseconds and whether expiry has to wait.
+func (c *clock) look() (now int64, hold bool) {
+	mono := time.Now()
+	passed := max(0, mono.Sub(c.looked))
+	c.looked = mono
+	wall := time.Duration(c.wall().UnixNano())
+	stepped := (wall - c.wallThen - passed).Abs() > surprise
+	c.wallThen = wall
+
+	if c.scale != 1 {
+		c.now += time.Duration(float64(passed) * c.scale)
+		return c.now.Milliseconds(), false
+	}
+	frozen := passed > jumpMax
+	c.now += passed
+	limit := passed / slewShare
+	c.now += min(max(wall-c.now, -limit), limit)
+	if frozen || stepped && c.now < c.heldUntil {
+		c.heldUntil = c.now + steadyFor // [CLOCK-6]
+	}
+	return c.now.Milliseconds(), c.now < c.heldUntil
+}
+
+// until returns how long to sleep until broker time reaches at.
+func (c *clock) until(at int64) time.Duration {
+	d := time.Duration(at)*time.Millisecond - c.now
+	if c.scale != 1 {
+		d = time.Duration(float64(d) / c.scale)
+	}
+	// Broker time may run slower than real time by the slew; a sleep that ends a little early only
+	// costs another look.
+	return max(0, d) + time.Millisecond/4
+}

@@ -1,0 +1,229 @@
+package broker
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+
+	"tenaq/internal/engine"
+)
+
+// polls are the receives that wait for messages. They belong to the writer. A waiting poll costs a list
+// element and a place in a heap, no goroutine and no timer of its own.
+type polls struct {
+	queues    map[engine.QueueName]*pollQueue
+	count     int
+	stirred   []*pollQueue
+	deadlines requestHeap
+	readies   queueHeap
+}
+
+// A poll is a request's place among the polls.
+type poll struct {
+	queue      *pollQueue // nil while the request does not wait here
+	deadline   int64      // broker time
+	index      int        // in polls.deadlines
+	prev, next *request
+}
+
+// A pollQueue is the polls of one queue, in the order they arrived.
+type pollQueue struct {
+	name        engine.QueueName
+	first, last *request
+	stirred     bool
+	ready       int64 // when time alone makes a message receivable; zero for never
+	index       int   // in polls.readies, -1 when ready is zero
+}
+
+func (p *polls) init() { p.queues = make(map[engine.QueueName]*pollQueue) }
+
+// add lets a request wait for messages until deadline.
+func (p *polls) add(r *request, name engine.QueueName, deadline, ready int64) {
+	q := p.queues[name]
+	if q == nil {
+		q = &pollQueue{name: name, index: -1}
+		p.queues[name] = q
+	}
+	r.poll = poll{queue: q, deadline: deadline, prev: q.last}
+	if q.last != nil {
+		q.last.poll.next = r
+	} else {
+		q.first = r
+	}
+	q.last = r
+	heap.Push(&p.deadlines, r)
+	p.setReady(q, ready)
+	p.count++
+}
+
+// remove takes a request out.
+func (p *polls) remove(r *request) {
+	q := r.poll.queue
+	if r.poll.prev != nil {
+		r.poll.prev.poll.next = r.poll.next
+	} else {
+		q.first = r.poll.next
+	}
+	if r.poll.next != nil {
+		r.poll.next.poll.prev = r.poll.prev
+	} else {
+		q.last = r.poll.prev
+	}
+	heap.Remove(&p.deadlines, r.poll.index)
+	r.poll = poll{}
+	p.count--
+	if q.first == nil {
+		p.setReady(q, 0)
+		delete(p.queues, q.name)
+	}
+}
+
+// setReady notes when the queue should be looked at again although nothing happened to it.
+func (p *polls) setReady(q *pollQueue, ready int64) {
+	q.ready = ready
+	switch {
+	case ready == 0 && q.index >= 0:
+		heap.Remove(&p.readies, q.index)
+	case ready != 0 && q.index >= 0:
+		heap.Fix(&p.readies, q.index)
+	case ready != 0:
+		heap.Push(&p.readies, q)
+	}
+}
+
+// stir notes that something happened to a queue that its polls may be waiting for.
+func (p *polls) stir(name engine.QueueName) {
+	if q := p.queues[name]; q != nil {
+		p.mark(q)
+	}
+}
+
+func (p *polls) mark(q *pollQueue) {
+	if !q.stirred {
+		q.stirred = true
+		p.stirred = append(p.stirred, q)
+	}
+}
+
+// next returns the next broker time at which there is something to do.
+func (p *polls) next() (at int64, ok bool) {
+	if len(p.deadlines) > 0 {
+		at, ok = p.deadlines[0].poll.deadline, true
+	}
+	if len(p.readies) > 0 && (!ok || p.readies[0].ready < at) {
+		at, ok = p.readies[0].ready, true
+	}
+	return at, ok
+}
+
+// servePolls lets the polls of every queue that something happened to try again, and ends those whose
+// time is over. [POLL-3, POLL-4]
+func (b *Broker) servePolls(t *turn) {
+	p := &b.polls
+	for _, r := range b.intake.takeAbandoned() {
+		if r.poll.queue != nil {
+			p.remove(r) // [POLL-10]
+		}
+	}
+	now, _ := b.clock.look()
+	for len(p.readies) > 0 && p.readies[0].ready <= now {
+		q := p.readies[0]
+		p.setReady(q, 0)
+		p.mark(q)
+	}
+	stirred := p.stirred
+	p.stirred = nil
+	for _, q := range stirred {
+		if q.stirred {
+			b.serve(t, q)
+		}
+	}
+	for len(p.deadlines) > 0 && (b.draining || p.deadlines[0].poll.deadline <= now) { // [POLL-11]
+		r := p.deadlines[0]
+		p.remove(r)
+		if r.take() {
+			t.answers = append(t.answers, r)
+		}
+	}
+}
+
+// serve lets the polls of a queue try again, the one that waits longest first, until one comes back
+// empty.
+func (b *Broker) serve(t *turn, q *pollQueue) {
+	p := &b.polls
+	q.stirred = false
+	for r := q.first; r != nil; r = q.first {
+		if !r.take() {
+			p.remove(r)
+			continue
+		}
+		res, err := b.apply(r.op)
+		switch {
+		case res.Again:
+			r.release()
+			p.mark(q)
+			b.signal()
+			return
+		case err == nil && len(res.Messages) == 0:
+			r.release()
+			p.setReady(q, res.NextReady)
+			return
+		}
+		p.remove(r)
+		var refusal *engine.Error
+		if errors.As(err, &refusal) && refusal.Code == engine.CodeNoQueue {
+			res, err = engine.Result{}, nil // the poll ends early, with nothing [QUEUE-17]
+		}
+		r.res, r.err = res, err
+		t.answers = append(t.answers, r)
+	}
+}
+
+// requestHeap orders polls by deadline.
+type requestHeap []*request
+
+func (h requestHeap) Len() int           { return len(h) }
+func (h requestHeap) Less(i, j int) bool { return cmp.Less(h[i].poll.deadline, h[j].poll.deadline) }
+func (h requestHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].poll.index, h[j].poll.index = i, j
+}
+
+func (h *requestHeap) Push(x any) {
+	r := x.(*request)
+	r.poll.index = len(*h)
+	*h = append(*h, r)
+}
+
+func (h *requestHeap) Pop() any {
+	n := len(*h) - 1
+	r := (*h)[n]
+	(*h)[n] = nil
+	*h = (*h)[:n]
+	return r
+}
+
+// queueHeap orders queues by the time at which a message becomes receivable.
+type queueHeap []*pollQueue
+
+func (h queueHeap) Len() int           { return len(h) }
+func (h queueHeap) Less(i, j int) bool { return cmp.Less(h[i].ready, h[j].ready) }
+func (h queueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *queueHeap) Push(x any) {
+	q := x.(*pollQueue)
+	q.index = len(*h)
+	*h = append(*h, q)
+}
+
+func (h *queueHeap) Pop() any {
+	n := len(*h) - 1
+	q := (*h)[n]
+	(*h)[n] = nil
+	*h = (*h)[:n]
+	q.index = -1
+	return q
+}
