@@ -144,18 +144,16 @@ func (d *decoder) pairs(name string, m *Pairs) {
 		return
 	}
 	*m = Pairs{}
+	var nulls Pairs
 	for d.next('}') {
 		key := d.name()
-		if !d.null() {
+		if d.null() {
+			nulls = append(nulls, Pair{Name: key})
+		} else {
 			*m = append(*m, Pair{key, d.text(textListInMap)})
 		}
 	}
-	slices.SortFunc(*m, comparePairs)
-	for i := 1; i < len(*m); i++ {
-		if (*m)[i].Name == (*m)[i-1].Name {
-			d.syntax("a name in a map is given twice")
-		}
-	}
+	makeMap(d, *m, nulls, comparePairs)
 }
 
 func (d *decoder) attributes(name string, m *MessageAttributes) {
@@ -163,16 +161,29 @@ func (d *decoder) attributes(name string, m *MessageAttributes) {
 		return
 	}
 	*m = MessageAttributes{}
+	var nulls MessageAttributes
 	for d.next('}') {
 		key := d.name()
-		if !d.null() {
+		if d.null() {
+			nulls = append(nulls, MessageAttribute{Name: key})
+		} else {
 			*m = append(*m, MessageAttribute{Name: key})
 			d.structure(&(*m)[len(*m)-1])
 		}
 	}
-	slices.SortFunc(*m, compareAttributes)
-	for i := 1; i < len(*m); i++ {
-		if (*m)[i].Name == (*m)[i-1].Name {
+	makeMap(d, *m, nulls, compareAttributes)
+}
+
+// makeMap sorts the entries of a JSON object and refuses a name that is given twice, also when one of its
+// values was null.
+func makeMap[S ~[]E, E any](d *decoder, s, nulls S, compare func(a, b E) int) {
+	slices.SortFunc(s, compare)
+	all := s
+	if len(nulls) > 0 {
+		all = sorted(slices.Concat(s, nulls), compare)
+	}
+	for i := 1; i < len(all); i++ {
+		if compare(all[i-1], all[i]) == 0 {
 			d.syntax("a name in a map is given twice")
 		}
 	}
