@@ -1,0 +1,141 @@
+// Package key encodes tuples as bytes whose order is the order of the tuples.
+//
+// A key is built by appending its elements and read back by taking them off in the same order; the
+// types are not in the key, so who reads must know what was written. What the package guarantees, for
+// two keys built from the same sequence of types:
+//
+//   - Comparing the bytes compares the tuples, element by element; a tuple that is the beginning of
+//     another comes first.
+//   - No key is the beginning of another unless its tuple is, and then at the end of an element. A scan
+//     over a prefix of whole elements finds exactly the tuples that begin with them.
+//   - What is read is what was written, and every element has one encoding only.
+//   - Reading bytes that nobody wrote reports false, and never panics.
+//
+// Elements:
+//
+//	uint64        8 bytes, big endian
+//	int64         8 bytes, big endian, sign bit flipped, so that negative numbers come first
+//	byte          itself
+//	string, bytes 00 becomes 00 FF, other bytes stay; 00 01 at the end
+package key
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+)
+
+const (
+	escape     = 0x00 // begins a pair
+	escapedNul = 0xFF // second of a pair: a zero byte of the string
+	terminator = 0x01 // second of a pair: the end of the string, below every other continuation
+)
+
+const signBit = 1 << 63
+
+// AppendUint64 appends v to dst.
+func AppendUint64(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
+
+// AppendInt64 appends v to dst.
+func AppendInt64(dst []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(v)^signBit)
+}
+
+// AppendByte appends v to dst.
+func AppendByte(dst []byte, v byte) []byte { return append(dst, v) }
+
+// AppendString appends s to dst.
+func AppendString(dst []byte, s string) []byte {
+	for {
+		i := strings.IndexByte(s, escape)
+		if i < 0 {
+			dst = append(dst, s...)
+			return append(dst, escape, terminator)
+		}
+		dst = append(dst, s[:i]...)
+		dst = append(dst, escape, escapedNul)
+		s = s[i+1:]
+	}
+}
+
+// AppendBytes appends b to dst. It encodes as the string of the same bytes.
+func AppendBytes(dst, b []byte) []byte {
+	for {
+		i := bytes.IndexByte(b, escape)
+		if i < 0 {
+			dst = append(dst, b...)
+			return append(dst, escape, terminator)
+		}
+		dst = append(dst, b[:i]...)
+		dst = append(dst, escape, escapedNul)
+		b = b[i+1:]
+	}
+}
+
+// Uint64 reads a uint64 from the beginning of k and returns what follows it.
+func Uint64(k []byte) (v uint64, rest []byte, ok bool) {
+	if len(k) < 8 {
+		return 0, k, false
+	}
+	return binary.BigEndian.Uint64(k), k[8:], true
+}
+
+// Int64 reads an int64 from the beginning of k and returns what follows it.
+func Int64(k []byte) (v int64, rest []byte, ok bool) {
+	u, rest, ok := Uint64(k)
+	if !ok {
+		return 0, k, false
+	}
+	return int64(u ^ signBit), rest, true
+}
+
+// Byte reads a byte from the beginning of k and returns what follows it.
+func Byte(k []byte) (v byte, rest []byte, ok bool) {
+	if len(k) == 0 {
+		return 0, k, false
+	}
+	return k[0], k[1:], true
+}
+
+// String reads a string from the beginning of k and returns what follows it.
+func String(k []byte) (s string, rest []byte, ok bool) {
+	b, rest, ok := Bytes(nil, k)
+	return string(b), rest, ok
+}
+
+// Bytes reads bytes from the beginning of k, appends them to dst, and returns the result and what
+// follows in k. When it reports false, it returns dst and k as they were.
+func Bytes(dst, k []byte) (b, rest []byte, ok bool) {
+	b, rest = dst, k
+	for {
+		i := bytes.IndexByte(rest, escape)
+		if i < 0 || i+1 == len(rest) {
+			return dst, k, false
+		}
+		b = append(b, rest[:i]...)
+		second := rest[i+1]
+		rest = rest[i+2:]
+		switch second {
+		case terminator:
+			return b, rest, true
+		case escapedNul:
+			b = append(b, escape)
+		default:
+			return dst, k, false
+		}
+	}
+}
+
+// Next returns the smallest key after every key that begins with prefix: the upper bound of a scan over
+// the prefix. It is nil when there is no such key, because prefix is empty or all FF; a nil bound means
+// "to the last row" to a scan, which is then right.
+func Next(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xFF {
+			next := bytes.Clone(prefix[:i+1])
+			next[i]++
+			return next
+		}
+	}
+	return nil
+}
