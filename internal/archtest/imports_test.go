@@ -1,0 +1,186 @@
+package archtest
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// may lists, for each package, what it may import besides the standard library. Paths of this module are
+// written from its root; a path that ends in /... stands for everything below it too. A package that is
+// missing here fails the test: placing it is a decision.
+//
+// Imports point down: cmd > server > sqsd, admin > broker > engine > kv, key. Pebble, Prometheus and the
+// command line each have one home, so that each can be replaced by changing one package.
+var may = map[string][]string{
+	// Leaves: the standard library only.
+	"internal/archtest":  {},
+	"internal/handle":    {},
+	"internal/invariant": {},
+	"internal/key":       {},
+	"internal/kv":        {},
+	"internal/sqswire":   {},
+
+	"internal/kv/kvtest": {"internal/kv", "pgregory.net/rapid"},
+	"internal/kv/pebblekv": {
+		"internal/kv", "internal/invariant",
+		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2",
+	},
+
+	"internal/engine": {"internal/kv", "internal/key", "internal/invariant"},
+	"internal/engine/enginetest": {
+		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv",
+		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
+	},
+	"internal/broker": {"internal/engine", "internal/kv", "internal/invariant", "internal/handle"},
+
+	"internal/sqsd": {
+		"internal/broker", "internal/engine", "internal/handle", "internal/invariant", "internal/sqswire",
+		"golang.org/x/sync/...",
+	},
+	"internal/admin": {
+		"internal/broker", "internal/engine", "internal/invariant",
+		"github.com/prometheus/client_golang/...",
+	},
+	"internal/server": {
+		"internal/admin", "internal/broker", "internal/engine", "internal/handle", "internal/invariant",
+		"internal/kv", "internal/kv/pebblekv", "internal/sqsd", "internal/sqswire",
+		"golang.org/x/sync/...",
+	},
+
+	"cmd/tenaq": {
+		"internal/...",
+		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3",
+		"golang.org/x/sync/...", "golang.org/x/term",
+	},
+
+	// Programs against the built binary. They use the front door.
+	"test/...": {
+		"internal/server",
+		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
+		"golang.org/x/sync/...", "pgregory.net/rapid",
+	},
+}
+
+// testsMay lists what the test files of every package may import besides that. Pebble's vfs is here and
+// Pebble is not: it is the file system on which power is cut.
+var testsMay = []string{
+	"internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
+	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
+	"github.com/cockroachdb/datadriven",
+	"github.com/cockroachdb/pebble/v2/vfs/...",
+	"github.com/google/go-cmp/...",
+	"github.com/rogpeppe/go-internal/...",
+	"go.uber.org/goleak",
+	"pgregory.net/rapid",
+}
+
+// importRule holds a tree to a table like may.
+func importRule(may map[string][]string, testsMay []string) rule {
+	return func(t *tree) (problems []string) {
+		for _, dir := range t.packages() {
+			allowed, ok := placeOf(may, dir)
+			if !ok {
+				problems = append(problems, fmt.Sprintf("%s: not in the table; place it", dir))
+				continue
+			}
+			for _, f := range t.files {
+				if !f.isGo() || f.dir() != dir {
+					continue
+				}
+				for _, spec := range f.syntax.Imports {
+					imported := t.local(spec.Path.Value)
+					if isStandard(imported) || matchesAny(allowed, imported) {
+						continue
+					}
+					// An external test imports the package it tests.
+					if f.isTest() && (imported == dir || matchesAny(testsMay, imported)) {
+						continue
+					}
+					problems = append(problems, fmt.Sprintf("%s: %s may not import %s", t.at(spec.Pos()), dir, imported))
+				}
+			}
+		}
+		return problems
+	}
+}
+
+// placeOf returns the entry of the table for a package: its own, else that of the nearest /... above.
+func placeOf(may map[string][]string, dir string) ([]string, bool) {
+	if allowed, ok := may[dir]; ok {
+		return allowed, true
+	}
+	for above := dir; above != "."; above = path.Dir(above) {
+		if allowed, ok := may[above+"/..."]; ok {
+			return allowed, true
+		}
+	}
+	return nil, false
+}
+
+// local returns an import path without its quotes, and from the root of the module if it is in it. The
+// standard library's own internal packages cannot be meant by what remains: nobody else may import them.
+func (t *tree) local(quoted string) string {
+	p, err := strconv.Unquote(quoted)
+	if err != nil {
+		return quoted
+	}
+	return strings.TrimPrefix(p, t.module+"/")
+}
+
+// isStandard says whether a path from local is in the standard library. Only hosts have dots in their
+// first element, and the module's own packages live in a few folders.
+func isStandard(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return !strings.Contains(first, ".") && !slices.Contains([]string{"internal", "cmd", "test"}, first)
+}
+
+func matchesAny(patterns []string, p string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		root, deep := strings.CutSuffix(pattern, "/...")
+		return p == root || deep && strings.HasPrefix(p, root+"/")
+	})
+}
+
+func TestImports(t *testing.T) { holds(t, importRule(may, testsMay)) }
+
+func TestImportsFinds(t *testing.T) {
+	may := map[string][]string{
+		"internal/low":    {},
+		"internal/high":   {"internal/low", "example.com/db/..."},
+		"internal/helper": {},
+		"test/...":        {"internal/high"},
+	}
+	finds(t, importRule(may, []string{"internal/helper"}), map[string]string{
+		"internal/low/low.go":          "package low\nimport _ \"fixture/internal/high\"\n",
+		"internal/low/low_test.go":     "package low_test\nimport (\n_ \"fixture/internal/low\"\n_ \"fixture/internal/helper\"\n_ \"example.com/db\"\n)\n",
+		"internal/high/high.go":        "package high\nimport (\n_ \"fixture/internal/low\"\n_ \"example.com/db/sub\"\n_ \"net/http\"\n_ \"example.com/dbx\"\n)\n",
+		"internal/high/helped.go":      "package high\nimport _ \"fixture/internal/helper\"\n",
+		"internal/helper/helper.go":    "package helper\n",
+		"internal/new/new.go":          "package newer\n",
+		"test/deep/down/down.go":       "package down\nimport _ \"fixture/internal/high\"\n",
+		"internal/low/testdata/bad.go": "not even Go",
+	},
+		"internal/high/helped.go:2: may not import internal/helper",
+		"internal/high/high.go:6: may not import example.com/dbx",
+		"internal/low/low.go:2: may not import internal/high",
+		"internal/low/low_test.go:5: may not import example.com/db",
+		"internal/new: not in the table",
+	)
+}
+
+// A misspelt entry would allow nothing and say so nowhere.
+func TestImportTableNamesItself(t *testing.T) {
+	for _, dir := range slices.Sorted(maps.Keys(may)) {
+		for _, p := range may[dir] {
+			if _, ok := placeOf(may, p); !ok && !isStandard(p) && strings.HasPrefix(p, "internal/") && p != "internal/..." {
+				t.Errorf("%s may import %s, which is not in the table itself", dir, p)
+			}
+		}
+	}
+}
