@@ -27,6 +27,7 @@ import (
 	"errors"
 	randv2 "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tenaq/internal/engine"
@@ -74,7 +75,8 @@ type Broker struct {
 	wake    chan struct{} // has an element when intake, or the writer itself, has work
 	commits chan *turn
 	slots   chan struct{} // one element per turn in flight
-	stopped chan struct{} // closed when nothing is taken up any more
+
+	beat atomic.Pointer[time.Time] // when the last turn was answered
 
 	intake   intake
 	polls    polls
@@ -97,7 +99,6 @@ func New(cfg Config) *Broker {
 		wake:    make(chan struct{}, 1),
 		commits: make(chan *turn, 2),
 		slots:   make(chan struct{}, 2),
-		stopped: make(chan struct{}),
 	}
 	var seed [32]byte
 	rand.Read(seed[:])
@@ -110,6 +111,8 @@ func New(cfg Config) *Broker {
 	if wait := b.engine.Commit(); wait != nil {
 		wait()
 	}
+	now := time.Now()
+	b.beat.Store(&now)
 	return b
 }
 
@@ -157,6 +160,10 @@ func (b *Broker) Drain() {
 // RefuseSends makes sends fail with ErrNoSpace, or lets them through again. [DUR-20, DUR-22]
 func (b *Broker) RefuseSends(refuse bool) { b.intake.setFull(refuse) }
 
+// Silence is how long ago the last turn reached the disk. Turns happen every few seconds even when
+// nobody asks for anything, so a long silence means that the writer or the disk hangs.
+func (b *Broker) Silence() time.Duration { return time.Since(*b.beat.Load()) }
+
 // signal tells the writer that there is something to do.
 func (b *Broker) signal() {
 	select {
@@ -183,8 +190,6 @@ func (b *Broker) Run(ctx context.Context) error {
 		timer.Reset(b.sleep())
 	}
 	b.intake.stop()
-	close(b.stopped)
-	b.signal()
 	for b.draining = true; b.intake.len() > 0 || len(b.again) > 0 || b.polls.count > 0; {
 		b.slots <- struct{}{}
 		b.commits <- b.turn()
@@ -213,6 +218,8 @@ func (b *Broker) commit() {
 		for _, r := range t.answers {
 			r.answer()
 		}
+		now := time.Now()
+		b.beat.Store(&now)
 		<-b.slots
 	}
 }

@@ -144,7 +144,7 @@ func later(name, what string) attribute {
 
 // The three encryption attributes exclude each other in SQS's own way. [ATTR-9, ATTR-14, ATTR-15]
 func setKey(a *Attributes, value string) *Error {
-	if a.KmsMasterKeyID = value; value != "" {
+	if a.KmsMasterKeyID = strings.Clone(value); value != "" {
 		a.SqsManagedSseEnabled = false
 	} else {
 		a.KmsDataKeyReusePeriodSeconds = 300

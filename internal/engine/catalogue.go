@@ -39,7 +39,7 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	if err := e.checkGrave(op.Queue); err != nil {
 		return Result{}, err
 	}
-	q := &queue{name: op.Queue, row: queueRow{
+	q := &queue{name: op.Queue.clone(), row: queueRow{
 		incarnation: identity(c.Seed, 0),
 		created:     e.now,
 		modified:    e.now,

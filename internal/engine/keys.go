@@ -7,6 +7,7 @@ import "tenaq/internal/key"
 //
 //	system    01                                    one row: format, next space, boots and stamps
 //	queue     02 account name                       a queue, or for a while the grave of one
+//	secret    03                                    the server's: the key that seals receipt handles
 //	space     10 space kind ...                     everything that goes when a queue is purged:
 //	  state     kind 01                             counters and low-water keys
 //	  message   kind 02, seq                        metadata, and the content when it is small

@@ -3,10 +3,17 @@ package engine
 import (
 	"encoding/hex"
 	"math/bits"
+	"strings"
 )
 
 // A QueueName says which queue is meant: queues are known by name within an account.
 type QueueName struct{ Account, Name string }
+
+// clone returns a copy that shares no memory. The strings of a request may be parts of its whole body,
+// which whatever outlives the request must not keep alive.
+func (n QueueName) clone() QueueName {
+	return QueueName{strings.Clone(n.Account), strings.Clone(n.Name)}
+}
 
 // A MessageID is the identity SQS shows: it stays with a message through every receive.
 type MessageID [16]byte

@@ -176,7 +176,7 @@ func (e *Engine) readQueue(name QueueName) (row queueRow, ok bool) {
 }
 
 func (e *Engine) load(name QueueName, row queueRow) *queue {
-	q := &queue{name: name, row: row, st: newState()}
+	q := &queue{name: name.clone(), row: row, st: newState()}
 	k := stateKey(row.space)
 	if value, ok := e.rows.get(k); ok {
 		if q.st, ok = decodeState(value); !ok {

@@ -1,6 +1,9 @@
 package engine
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // batchBytesMax is how large the messages of one batch may be together, whatever the queue allows for a
 // single one. [BATCH-8]
@@ -82,7 +85,7 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 // send stores a message that has been checked.
 func (e *Engine) send(q *queue, d *Draft, id MessageID) {
 	m := &message{meta: newMeta(q.st.nextSeq, id, e.now, d.size), hasMeta: true}
-	m.group = d.group.Value
+	m.group = strings.Clone(d.group.Value)
 	q.st.nextSeq++
 	// The delay becomes part of the message: a later change of the queue's does not reach it. [DELAY-3]
 	if delay := d.delay.or(q.row.attributes.DelaySeconds); delay > 0 {

@@ -21,6 +21,7 @@ func withTags(tags, more []Tag) ([]Tag, *Error) {
 		if err := checkTag(t); err != nil {
 			return nil, err
 		}
+		t = Tag{strings.Clone(t.Key), strings.Clone(t.Value)}
 		i, found := searchTag(tags, t.Key)
 		if found {
 			tags[i] = t

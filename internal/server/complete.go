@@ -1,0 +1,79 @@
+package server
+
+import (
+	"cmp"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// complete fills in the defaults and refuses what is contradictory or unsafe.
+func (c *Config) complete() error {
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:9324")
+	c.AdminListen = cmp.Or(c.AdminListen, "127.0.0.1:9325")
+	c.Account = cmp.Or(c.Account, "000000000000")
+	c.Region = cmp.Or(c.Region, "us-east-1")
+	c.TimeScale = cmp.Or(c.TimeScale, 1)
+	c.VisibilityGrace = orDefault(c.VisibilityGrace, time.Minute)
+	c.PurgeInterval = orDefault(c.PurgeInterval, time.Minute)
+	c.RecreateDelay = orDefault(c.RecreateDelay, time.Minute)
+	c.InFlightMax = cmp.Or(c.InFlightMax, 120_000)
+	c.DiskReserve = orDefault(c.DiskReserve, 512<<20)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Fatal == nil {
+		c.Fatal = exitOnFault
+	}
+	switch {
+	case c.DataDir == "":
+		return configError("no data directory: name one with --data-dir")
+	case len(c.Account) != 12 || strings.Trim(c.Account, "0123456789") != "":
+		return configError("account %q is not twelve digits: correct --account", c.Account)
+	case c.TimeScale < 0:
+		return configError("time scale %v is negative: correct --time-scale", c.TimeScale)
+	case c.InFlightMax < 1:
+		return configError("in-flight limit %d is not positive: correct --in-flight-max", c.InFlightMax)
+	}
+	if c.PublicURL != "" {
+		if u, err := url.Parse(c.PublicURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return configError("public URL %q is not like https://queue.example.com: correct --public-url", c.PublicURL)
+		}
+	}
+	loopback, err := isLoopback(c.Listen)
+	switch {
+	case err != nil:
+		return configError("address %q is not like 127.0.0.1:9324: correct --listen", c.Listen)
+	case !loopback && !c.AllowUnauthenticated: // [AUTH-1]
+		return configError("without credentials everybody who reaches %s may read and delete every message: "+
+			"listen on 127.0.0.1, or accept that with --allow-unauthenticated", c.Listen)
+	case !loopback && c.TimeScale != 1: // [CLOCK-15]
+		return configError("time scale %v on %s: scaled time is for tests on 127.0.0.1 only; leave --time-scale out", c.TimeScale, c.Listen)
+	}
+	return nil
+}
+
+// isLoopback reports whether an address can be reached from this machine only.
+func isLoopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, err
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
+}
+
+// hosts are the names that a request may carry in its Host header, besides loopback ones. [AUTH-2]
+func (c *Config) hosts() []string {
+	hosts := make([]string, 0, len(c.AllowedHosts)+2)
+	for _, h := range c.AllowedHosts {
+		hosts = append(hosts, strings.ToLower(h))
+	}
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "" {
+		hosts = append(hosts, host)
+	}
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
+		hosts = append(hosts, strings.ToLower(u.Hostname()))
+	}
+	return hosts
+}

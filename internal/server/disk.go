@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A full disk must not end in a crash loop in which not even deletes are possible. Two things guard
+// against it. Below the reserve, sends are refused while receives and deletes go on. [DUR-20, DUR-21] And
+// a ballast file takes up room that is given back when the disk has run full all the same, so that the
+// deletes which make room have room to be written. [DUR-23]
+type disk struct {
+	dir     string
+	reserve int64
+	ballast int64
+	refuse  func(bool) // told when sends must stop, and when they may go on
+	logger  *slog.Logger
+
+	refusing atomic.Bool
+}
+
+const (
+	ballastName = "ballast"
+	ballastSize = 64 << 20
+	diskEvery   = time.Second
+)
+
+// room returns the number of bytes that a write may still take.
+func room(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
+}
+
+// low reports whether sends are refused.
+func (d *disk) low() bool { return d.refusing.Load() }
+
+// look acts on how much room there is.
+func (d *disk) look() {
+	free, err := room(d.dir)
+	if err != nil {
+		d.logger.Warn("free space unknown", "error", err)
+		return
+	}
+	low := free < d.reserve
+	if d.low() {
+		low = free < d.reserve+d.reserve/20 // do not waver at the edge [DUR-22]
+	}
+	if low != d.low() {
+		d.refusing.Store(low)
+		d.refuse(low)
+		if low {
+			d.logger.Warn("sends refused: free disk space is below the reserve", "free_bytes", free, "reserve_bytes", d.reserve)
+		} else {
+			d.logger.Info("sends accepted again", "free_bytes", free)
+		}
+	}
+	path := filepath.Join(d.dir, ballastName)
+	_, err = os.Stat(path)
+	switch missing := errors.Is(err, fs.ErrNotExist); {
+	case !missing && free < d.ballast/2:
+		if err := os.Remove(path); err == nil {
+			d.logger.Warn("ballast released: the disk is full", "bytes", d.ballast)
+		}
+	case missing && free > d.reserve+2*d.ballast:
+		if err := writeBallast(path, d.ballast); err != nil {
+			d.logger.Warn("ballast not written", "error", err)
+		}
+	}
+}
+
+// writeBallast makes a file of real blocks.
+func writeBallast(path string, size int64) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			os.Remove(path)
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); err == nil {
+		return nil
+	}
+	block := make([]byte, 1<<20)
+	for ; size > 0; size -= int64(len(block)) {
+		if _, err := f.Write(block[:min(size, int64(len(block)))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

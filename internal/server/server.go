@@ -1,0 +1,273 @@
+// Package server puts a whole tenaq server together from one Config: the store, the broker on it, the
+// SQS API and the admin address in front.
+//
+// New opens everything and takes the addresses, so that whatever can be wrong with a configuration, a
+// directory or a port is an error before anything is served. Run serves until its context is done and
+// then drains: waiting polls answer empty, what was taken up is answered, everything is on disk.
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"tenaq/internal/admin"
+	"tenaq/internal/broker"
+	"tenaq/internal/engine"
+	"tenaq/internal/handle"
+	"tenaq/internal/kv"
+	"tenaq/internal/kv/pebblekv"
+	"tenaq/internal/sqsd"
+)
+
+// A Server is a server that has its store and its addresses.
+type Server struct {
+	cfg    Config
+	store  kv.Store
+	broker *broker.Broker
+	disk   *disk
+
+	listener, adminListener net.Listener
+	http, adminHTTP         *http.Server
+
+	stopping atomic.Bool
+}
+
+// drainMax is how long a stop waits for requests that are being answered.
+const drainMax = 8 * time.Second
+
+// New opens a server. Its errors are of type *Error.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg}
+	if err := s.open(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) open() (err error) {
+	if s.listener, err = net.Listen("tcp", s.cfg.Listen); err != nil {
+		return listenError("listen", s.cfg.Listen, err)
+	}
+	if s.cfg.AdminListen != "off" {
+		if s.adminListener, err = net.Listen("tcp", s.cfg.AdminListen); err != nil {
+			return listenError("admin-listen", s.cfg.AdminListen, err)
+		}
+	}
+	store, err := pebblekv.Open(pebblekv.Options{
+		Dir:        s.cfg.DataDir,
+		Fatal:      s.cfg.Fatal,
+		AcceptLoss: s.cfg.AcceptLoss,
+		Logger:     s.cfg.Logger,
+	})
+	if err != nil {
+		return storeError(err)
+	}
+	s.store = store
+	s.broker = broker.New(broker.Config{
+		Store: store,
+		Engine: engine.Config{
+			Region:        s.cfg.Region,
+			InFlightMax:   int64(s.cfg.InFlightMax),
+			PurgeInterval: s.cfg.PurgeInterval.Milliseconds(),
+			RecreateDelay: s.cfg.RecreateDelay.Milliseconds(),
+			Window:        s.cfg.Window,
+			Fault:         s.cfg.Fatal,
+		},
+		TimeScale: s.cfg.TimeScale,
+		Grace:     s.cfg.VisibilityGrace,
+	})
+	s.disk = &disk{
+		dir:     s.cfg.DataDir,
+		reserve: s.cfg.DiskReserve,
+		ballast: ballastSize,
+		refuse:  s.broker.RefuseSends,
+		logger:  s.cfg.Logger,
+	}
+	api := sqsd.New(sqsd.Config{
+		Broker:    s.broker,
+		Sealer:    handle.New(sealKey(store)),
+		Logger:    s.cfg.Logger,
+		Account:   s.cfg.Account,
+		PublicURL: s.cfg.PublicURL,
+		Hosts:     s.cfg.hosts(),
+	})
+	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
+	s.http = s.newHTTP(withHealth(api, admin.LocalStackHealth(health)))
+	s.adminHTTP = s.newHTTP(admin.New(health))
+	return nil
+}
+
+// secretKey is the row with the key that seals receipt handles. Handles stay valid across restarts
+// because the key stays with the messages. [HND-18]
+var secretKey = []byte{0x03}
+
+// sealKey returns the key that seals receipt handles, drawn when the store is new.
+func sealKey(store kv.Store) []byte {
+	if key, ok := store.Get(nil, secretKey); ok {
+		return key
+	}
+	key := make([]byte, 32)
+	rand.Read(key)
+	batch := store.NewBatch()
+	batch.Set(secretKey, key)
+	batch.Force()()
+	return key
+}
+
+// withHealth serves LocalStack's health page beside the SQS API.
+func withHealth(api, health http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/_localstack/health" {
+			health.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) newHTTP(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// trouble says why the server should not be given requests.
+func (s *Server) trouble() string {
+	switch {
+	case s.stopping.Load():
+		return "the server is stopping"
+	case s.disk.low():
+		return "free disk space is below the reserve: free space; receives and deletes go on"
+	}
+	return ""
+}
+
+// Addr is the address of the SQS API.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// AdminAddr is the admin address, empty when there is none.
+func (s *Server) AdminAddr() string {
+	if s.adminListener == nil {
+		return ""
+	}
+	return s.adminListener.Addr().String()
+}
+
+// Run serves until ctx is done, and then stops: it lets waiting polls answer, finishes what was taken
+// up, and returns when all of it is on disk.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.close()
+	writing, stopWriting := context.WithCancel(context.Background())
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		s.broker.Run(writing)
+	}()
+	defer func() { stopWriting(); <-written }()
+
+	if err := s.declare(ctx); err != nil {
+		return err
+	}
+	s.disk.look()
+	failed := make(chan error, 2)
+	serve := func(h *http.Server, l net.Listener) {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+		}
+	}
+	go serve(s.http, s.listener)
+	if s.adminListener != nil {
+		go serve(s.adminHTTP, s.adminListener)
+	}
+	look := time.NewTicker(diskEvery)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-look.C:
+			s.disk.look()
+		case <-ctx.Done():
+			s.drain()
+			return nil
+		}
+	}
+}
+
+// drain ends the serving of requests. [POLL-11, DUR-24]
+func (s *Server) drain() {
+	s.stopping.Store(true)
+	s.broker.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.cfg.Logger.Warn("some clients were cut off", "error", err)
+		s.http.Close()
+	}
+	s.adminHTTP.Close()
+}
+
+func (s *Server) close() {
+	for _, l := range []net.Listener{s.listener, s.adminListener} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if s.store != nil {
+		if err := s.store.Close(); err != nil {
+			s.cfg.Logger.Error("store not closed", "error", err)
+		}
+	}
+}
+
+// declare creates the queues of the configuration. One that exists with other attributes stays as it
+// is, and is reported: a restart must not change what a person has set since.
+func (s *Server) declare(ctx context.Context) error {
+	for _, q := range s.cfg.Queues {
+		op := engine.CreateQueue{
+			Queue:      engine.QueueName{Account: s.cfg.Account, Name: q.Name},
+			NameSet:    true,
+			Attributes: q.Attributes,
+		}
+		for k, v := range q.Tags {
+			op.Tags = append(op.Tags, engine.Tag{Key: k, Value: v})
+		}
+		var refusal *engine.Error
+		_, err := s.broker.Do(ctx, op)
+		switch {
+		case errors.As(err, &refusal) && refusal.Code == engine.CodeQueueExists:
+			s.cfg.Logger.Warn("declared queue differs from the one that exists: see tenaq apply", "queue", q.Name, "reason", refusal.Message)
+		case errors.As(err, &refusal):
+			return configError("declared queue %s: %s", q.Name, refusal.Message)
+		case err != nil:
+			return fmt.Errorf("create declared queue %s: %w", q.Name, err)
+		}
+	}
+	return nil
+}
+
+// exitOnFault ends the process where storage can no longer be trusted.
+func exitOnFault(sentence string) {
+	fmt.Fprintln(os.Stderr, "tenaq: "+sentence)
+	os.Exit(7)
+}
+
+// orDefault returns what a duration of the Config means: its default when zero, none when negative.
+func orDefault[T int64 | time.Duration](v, def T) T { return max(0, cmp.Or(v, def)) }

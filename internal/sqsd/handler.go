@@ -1,0 +1,310 @@
+// Package sqsd is the SQS API over HTTP: it authenticates a request, decodes it, asks the broker, and
+// encodes the answer.
+//
+// What it guarantees:
+//
+//   - No operation runs without a Principal, and only authenticate makes one.
+//   - Every response carries a request id and a date, every error the shape and header that SDKs look
+//     for. [WIRE-18, WIRE-20, ERR-1, ERR-3]
+//   - Bodies that are read or written at the same time stay within a budget of bytes.
+//   - Nothing of a request's contents is logged.
+//
+// It leaves the rules of the queue to engine and the bytes of the protocol to sqswire. In between it
+// does what depends on neither: queue URLs, the choice of attributes that a receive asked for, seals of
+// receipt handles, checksums.
+package sqsd
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+
+	"log/slog"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"tenaq/internal/broker"
+	"tenaq/internal/engine"
+	"tenaq/internal/handle"
+	"tenaq/internal/sqswire"
+)
+
+// Limits of a request.
+const (
+	bodyMax = 8 << 20 // bytes [WIRE-21]
+
+	// readBudget bounds the request bodies, and contentBudget the message contents, that are in memory
+	// at the same time.
+	readBudget    = 256 << 20
+	contentBudget = 128 << 20
+)
+
+// Config holds what a Handler is told once.
+type Config struct {
+	Broker *broker.Broker
+	Sealer *handle.Sealer
+	Logger *slog.Logger
+
+	// Account is whose queues an unauthenticated request means. PublicURL begins every queue URL; when
+	// empty it is taken from the request. [QUEUE-36]
+	Account   string
+	PublicURL string
+
+	// Hosts are the names a request may carry in its Host header; nil allows any. [AUTH-2]
+	Hosts []string
+}
+
+// A Handler serves the SQS API.
+type Handler struct {
+	cfg     Config
+	reads   *semaphore.Weighted
+	content *semaphore.Weighted
+}
+
+// New returns a handler.
+func New(cfg Config) *Handler {
+	return &Handler{
+		cfg:     cfg,
+		reads:   semaphore.NewWeighted(readBudget),
+		content: semaphore.NewWeighted(contentBudget),
+	}
+}
+
+// A call is one request on its way through the handler.
+type call struct {
+	context.Context
+	h         *Handler
+	http      *http.Request
+	principal Principal
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := requestID()
+	w.Header()["x-amzn-RequestId"] = []string{id}
+	principal, err := h.authenticate(r)
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	if !isJSON(r) {
+		h.refuse(w, errNotFound)
+		return
+	}
+	op, ok := sqswire.Lookup(r.Header.Get("X-Amz-Target"))
+	if !ok { // [ERR-8]
+		h.refuse(w, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly."))
+		return
+	}
+	req := op.NewRequest()
+	if err := h.decode(w, r, req); err != nil {
+		h.refuse(w, err)
+		return
+	}
+	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
+	resp, err := c.serve(req)
+	if err != nil {
+		if r.Context().Err() != nil {
+			return // nobody is there to read it
+		}
+		h.refuse(w, err)
+		return
+	}
+	defer resp.release()
+	h.write(w, http.StatusOK, sqswire.AppendJSON(nil, resp.shape))
+}
+
+// isJSON reports whether the request is one of the JSON protocol, at a path where it may be. [WIRE-2,
+// WIRE-3]
+func isJSON(r *http.Request) bool {
+	if r.Method != http.MethodPost || strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 1 {
+		return false
+	}
+	kind := r.Header.Get("Content-Type")
+	if kind == "application/x-amz-json-1.0" {
+		return true
+	}
+	kind, _, _ = mime.ParseMediaType(kind)
+	return kind == "application/x-amz-json-1.0" || kind == "application/x-amz-json-1.1" || kind == "application/json"
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// bufferKeep is the size up to which a buffer is kept for the next request.
+const bufferKeep = 64 << 10
+
+// decode reads the body into req.
+func (h *Handler) decode(w http.ResponseWriter, r *http.Request, req sqswire.Shape) error {
+	if r.ContentLength > bodyMax {
+		return errTooLarge
+	}
+	weight := r.ContentLength
+	if weight < 0 {
+		weight = bodyMax
+	}
+	if err := h.reads.Acquire(r.Context(), weight); err != nil {
+		return err
+	}
+	defer h.reads.Release(weight)
+	buf := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buf.Cap() <= bufferKeep {
+			buf.Reset()
+			buffers.Put(buf)
+		}
+	}()
+	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, bodyMax)); err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return errTooLarge
+		}
+		return sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
+	}
+	return sqswire.DecodeJSON(buf.Bytes(), req)
+}
+
+// A statusError is a refusal whose status is not the one of its code.
+type statusError struct {
+	error
+	status int
+}
+
+var (
+	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction, "There is nothing here that a request of this form could mean. "+
+		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>."), http.StatusNotFound} // [WIRE-24]
+	errTooLarge = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
+		http.StatusRequestEntityTooLarge}
+)
+
+// refuse answers an error.
+func (h *Handler) refuse(w http.ResponseWriter, err error) {
+	wire := wireError(err)
+	status := wire.Info().Status
+	var special statusError
+	if errors.As(err, &special) {
+		status = special.status
+	}
+	if wire.Code == sqswire.InternalFailure {
+		h.cfg.Logger.Error("request failed", "error", err)
+	}
+	w.Header()["x-amzn-query-error"] = []string{wire.QueryError()}
+	h.write(w, status, sqswire.AppendErrorJSON(nil, wire))
+}
+
+// wireError turns whatever went wrong into an error of the protocol.
+func wireError(err error) *sqswire.Error {
+	var refusal *engine.Error
+	var special statusError
+	switch {
+	case errors.As(err, &refusal):
+		return &sqswire.Error{Code: sqswire.ErrorCode(refusal.Code), Message: refusal.Message}
+	case errors.As(err, &special):
+		return sqswire.AsError(special.error)
+	case errors.Is(err, broker.ErrThrottled):
+		return sqswire.Errorf(sqswire.RequestThrottled, "Request is throttled.")
+	case errors.Is(err, broker.ErrStopped), errors.Is(err, broker.ErrNoSpace):
+		return sqswire.Errorf(sqswire.ServiceUnavailable, "%s", err.Error())
+	}
+	return sqswire.AsError(err)
+}
+
+func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
+	header := w.Header()
+	header["Content-Type"] = jsonType // [WIRE-19]
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+var jsonType = []string{"application/x-amz-json-1.0"}
+
+// requestID returns a random UUID. Request ids are for finding an exchange again, not for guarding
+// anything.
+func requestID() string {
+	var id engine.MessageID
+	for i := range 2 {
+		v := rand.Uint64()
+		for j := range 8 {
+			id[8*i+j] = byte(v >> (8 * j))
+		}
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id.String()
+}
+
+// A response is a shape to encode, and what it holds until it is written.
+type response struct {
+	shape sqswire.Shape
+	held  int64 // bytes of the content budget
+	h     *Handler
+}
+
+func (r response) release() {
+	if r.held > 0 {
+		r.h.content.Release(r.held)
+	}
+}
+
+func answer(shape sqswire.Shape) (response, error) { return response{shape: shape}, nil }
+
+var done = response{shape: &sqswire.Empty{}}
+
+// do asks the broker.
+func (c *call) do(op engine.Op) (engine.Result, error) { return c.h.cfg.Broker.Do(c, op) }
+
+// doVoid asks the broker for something whose answer is only that it was done.
+func (c *call) doVoid(op engine.Op) (response, error) {
+	_, err := c.do(op)
+	return done, err
+}
+
+// serve carries out one operation. The operations that are missing here are refused as unsupported: the
+// wire knows them, this server does not do them yet.
+func (c *call) serve(req sqswire.Shape) (response, error) {
+	switch req := req.(type) {
+	case *sqswire.SendMessageRequest:
+		return c.sendMessage(req)
+	case *sqswire.SendMessageBatchRequest:
+		return c.sendMessageBatch(req)
+	case *sqswire.ReceiveMessageRequest:
+		return c.receiveMessage(req)
+	case *sqswire.DeleteMessageRequest:
+		return c.deleteMessage(req)
+	case *sqswire.DeleteMessageBatchRequest:
+		return c.deleteMessageBatch(req)
+	case *sqswire.ChangeMessageVisibilityRequest:
+		return c.changeMessageVisibility(req)
+	case *sqswire.ChangeMessageVisibilityBatchRequest:
+		return c.changeMessageVisibilityBatch(req)
+	case *sqswire.CreateQueueRequest:
+		return c.createQueue(req)
+	case *sqswire.DeleteQueueRequest:
+		return c.doVoid(engine.DeleteQueue{Queue: c.queue(req.QueueURL)})
+	case *sqswire.PurgeQueueRequest:
+		return c.doVoid(engine.PurgeQueue{Queue: c.queue(req.QueueURL)})
+	case *sqswire.GetQueueURLRequest:
+		return c.getQueueURL(req)
+	case *sqswire.ListQueuesRequest:
+		return c.listQueues(req)
+	case *sqswire.GetQueueAttributesRequest:
+		return c.getQueueAttributes(req)
+	case *sqswire.SetQueueAttributesRequest:
+		return c.doVoid(engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)})
+	case *sqswire.TagQueueRequest:
+		return c.doVoid(engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)})
+	case *sqswire.UntagQueueRequest:
+		return c.doVoid(engine.UntagQueue{Queue: c.queue(req.QueueURL), Keys: req.TagKeys})
+	case *sqswire.ListQueueTagsRequest:
+		return c.listQueueTags(req)
+	}
+	return response{}, sqswire.Errorf(sqswire.UnsupportedOperation, "This server does not support the action yet.")
+}
+
+func hexOf(sum [16]byte) string { return hex.EncodeToString(sum[:]) }

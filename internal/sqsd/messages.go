@@ -1,0 +1,217 @@
+package sqsd
+
+import (
+	"crypto/md5"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/handle"
+	"tenaq/internal/sqswire"
+)
+
+// draft prepares a message for sending, on the goroutine of its request: checks and encoding that need
+// no queue stay off the single writer. The answer to a successful send comes with it.
+func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft, sqswire.Sent) {
+	sum := md5.Sum([]byte(m.MessageBody.Value))
+	sent := sqswire.Sent{ // [SEND-7, MD5-1, MD5-5]
+		MD5OfMessageBody:             hexOf(sum),
+		MD5OfMessageAttributes:       sqswire.MD5OfAttributes(m.MessageAttributes),
+		MD5OfMessageSystemAttributes: sqswire.MD5OfAttributes(m.MessageSystemAttributes),
+	}
+	return engine.NewDraft(engine.Entry{
+		ID:         engine.Text(id),
+		Body:       engine.Text(m.MessageBody),
+		BodyMD5:    sum,
+		Attributes: entryAttributes(m.MessageAttributes),
+		System:     entryAttributes(m.MessageSystemAttributes),
+		Delay:      engine.Int(m.DelaySeconds),
+		Group:      engine.Text(m.MessageGroupID),
+		Dedup:      engine.Text(m.MessageDeduplicationID),
+		Sender:     c.principal.id,                       // [RCV-13]
+		Trace:      c.http.Header.Get("X-Amzn-Trace-Id"), // [MA-21]
+	}), sent
+}
+
+func entryAttributes(attrs sqswire.MessageAttributes) []engine.EntryAttribute {
+	if len(attrs) == 0 {
+		return nil
+	}
+	out := make([]engine.EntryAttribute, len(attrs))
+	for i := range attrs {
+		a := &attrs[i]
+		out[i] = engine.EntryAttribute{
+			Name:      a.Name,
+			Type:      engine.Text(a.DataType),
+			String:    engine.Text(a.StringValue),
+			Binary:    a.BinaryValue,
+			HasBinary: a.BinaryValue != nil,
+			HasList:   a.HasStringList || a.HasBinaryList,
+		}
+	}
+	return out
+}
+
+func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
+	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing)
+	res, err := c.do(&engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft})
+	if err != nil {
+		return response{}, err
+	}
+	sent.MessageID = res.Sent[0].ID.String()
+	return answer(&sqswire.SendMessageResponse{Sent: sent})
+}
+
+func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response, error) {
+	op := &engine.SendMessageBatch{
+		Queue:  c.queue(req.QueueURL),
+		Drafts: make([]engine.Draft, len(req.Entries)),
+		Given:  req.Entries != nil,
+	}
+	sent := make([]sqswire.Sent, len(req.Entries))
+	for i := range req.Entries {
+		op.Drafts[i], sent[i] = c.draft(req.Entries[i].ID, &req.Entries[i].Outgoing)
+	}
+	res, err := c.do(op)
+	if err != nil {
+		return response{}, err
+	}
+	resp := new(sqswire.SendMessageBatchResponse)
+	for i, s := range res.Sent {
+		id := req.Entries[i].ID.Value
+		if s.Err != nil {
+			resp.Failed = append(resp.Failed, wireError(s.Err).Entry(id))
+			continue
+		}
+		sent[i].MessageID = s.ID.String()
+		resp.Successful = append(resp.Successful, sqswire.SendMessageBatchResultEntry{ID: id, Sent: sent[i]})
+	}
+	return answer(resp)
+}
+
+// handle checks the seal of a receipt handle. A wrong one is passed on as such: that the queue exists
+// comes first. [ERR-11]
+func (c *call) handle(text sqswire.Opt[string]) engine.Handle {
+	sealed, ok := c.h.cfg.Sealer.Open(text.Value)
+	return engine.Handle{
+		Text:        text.Value,
+		Valid:       ok,
+		Incarnation: sealed.Incarnation,
+		Space:       sealed.Space,
+		Seq:         sealed.Seq,
+		Generation:  sealed.Generation,
+	}
+}
+
+func (c *call) deleteMessage(req *sqswire.DeleteMessageRequest) (response, error) {
+	return c.doVoid(&engine.DeleteMessage{Queue: c.queue(req.QueueURL), Handle: c.handle(req.ReceiptHandle)})
+}
+
+func (c *call) changeMessageVisibility(req *sqswire.ChangeMessageVisibilityRequest) (response, error) {
+	return c.doVoid(&engine.ChangeMessageVisibility{
+		Queue:   c.queue(req.QueueURL),
+		Handle:  c.handle(req.ReceiptHandle),
+		Timeout: engine.Int(req.VisibilityTimeout),
+	})
+}
+
+func (c *call) deleteMessageBatch(req *sqswire.DeleteMessageBatchRequest) (response, error) {
+	op := &engine.DeleteMessageBatch{Queue: c.queue(req.QueueURL), Given: req.Entries != nil}
+	ids := make([]string, len(req.Entries))
+	for i := range req.Entries {
+		entry := &req.Entries[i]
+		ids[i] = entry.ID.Value
+		op.Entries = append(op.Entries, engine.DeleteEntry{ID: engine.Text(entry.ID), Handle: c.handle(entry.ReceiptHandle)})
+	}
+	res, err := c.do(op)
+	if err != nil {
+		return response{}, err
+	}
+	resp := new(sqswire.DeleteMessageBatchResponse)
+	resp.Successful, resp.Failed = outcomes(ids, res.Outcomes)
+	return answer(resp)
+}
+
+func (c *call) changeMessageVisibilityBatch(req *sqswire.ChangeMessageVisibilityBatchRequest) (response, error) {
+	op := &engine.ChangeMessageVisibilityBatch{Queue: c.queue(req.QueueURL), Given: req.Entries != nil}
+	ids := make([]string, len(req.Entries))
+	for i := range req.Entries {
+		entry := &req.Entries[i]
+		ids[i] = entry.ID.Value
+		op.Entries = append(op.Entries, engine.VisibilityEntry{
+			ID:      engine.Text(entry.ID),
+			Handle:  c.handle(entry.ReceiptHandle),
+			Timeout: engine.Int(entry.VisibilityTimeout),
+		})
+	}
+	res, err := c.do(op)
+	if err != nil {
+		return response{}, err
+	}
+	resp := new(sqswire.ChangeMessageVisibilityBatchResponse)
+	resp.Successful, resp.Failed = outcomes(ids, res.Outcomes)
+	return answer(resp)
+}
+
+// outcomes divides the entries of a batch, keeping their order. [BATCH-11, BATCH-12]
+func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry, failed []sqswire.BatchResultErrorEntry) {
+	for i, err := range errs {
+		if err != nil {
+			failed = append(failed, wireError(err).Entry(ids[i]))
+		} else {
+			ok = append(ok, sqswire.BatchResultEntry{ID: ids[i]})
+		}
+	}
+	return ok, failed
+}
+
+func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, error) {
+	wanted := wantedAttributes{system: append(req.AttributeNames, req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
+	res, err := c.do(&engine.ReceiveMessage{
+		Queue:      c.queue(req.QueueURL),
+		Max:        engine.Int(req.MaxNumberOfMessages),
+		Visibility: engine.Int(req.VisibilityTimeout),
+		Wait:       engine.Int(req.WaitTimeSeconds),
+		AttemptID:  engine.Text(req.ReceiveRequestAttemptID),
+		System:     wanted.system,
+	})
+	if err != nil {
+		return response{}, err
+	}
+	resp := response{shape: &sqswire.ReceiveMessageResponse{}, h: c.h}
+	for _, d := range res.Messages {
+		resp.held += d.Size
+	}
+	// The messages are this client's now. Waiting for a share of the budget delays its answer; giving
+	// up would only hide the messages from everybody.
+	resp.held = min(resp.held, contentBudget)
+	if err := c.h.content.Acquire(c, resp.held); err != nil {
+		return response{}, err
+	}
+	messages := make([]sqswire.Message, 0, len(res.Messages))
+	for _, d := range res.Messages {
+		if content, ok := c.h.cfg.Broker.ReadContent(d); ok {
+			messages = append(messages, c.message(&d, &content, res.Incarnation, &wanted))
+		}
+	}
+	resp.shape = &sqswire.ReceiveMessageResponse{Messages: messages}
+	return resp, nil
+}
+
+// message puts together what a client gets to see of a delivered message. [RCV-4]
+func (c *call) message(d *engine.Delivery, content *engine.Content, incarnation [16]byte, wanted *wantedAttributes) sqswire.Message {
+	var buf [128]byte
+	m := sqswire.Message{
+		MessageID: d.ID.String(),
+		ReceiptHandle: string(c.h.cfg.Sealer.AppendSeal(buf[:0], handle.Handle{
+			Incarnation: incarnation,
+			Space:       d.Space,
+			Seq:         d.Seq,
+			Generation:  d.Generation,
+		})),
+		Body:              content.Body,
+		MD5OfBody:         hexOf(content.BodyMD5),
+		Attributes:        wanted.systemOf(d, content),
+		MessageAttributes: wanted.userOf(content),
+	}
+	m.MD5OfMessageAttributes = sqswire.MD5OfAttributes(m.MessageAttributes) // [MD5-6, MD5-7]
+	return m
+}
