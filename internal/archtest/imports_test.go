@@ -49,7 +49,7 @@ var may = map[string][]string{
 	"internal/server": {
 		"internal/admin", "internal/broker", "internal/engine", "internal/handle", "internal/invariant",
 		"internal/kv", "internal/kv/pebblekv", "internal/sqsd", "internal/sqswire",
-		"golang.org/x/sync/...",
+		"golang.org/x/sync/...", "golang.org/x/sys/unix",
 	},
 
 	"cmd/tenaq": {

@@ -1,0 +1,77 @@
+# Needs Go, make and git. The race detector also needs a C compiler; without one, make test says so
+# and goes on, unless TENAQ_REQUIRE_ALL=1.
+#
+# Everything but the race detector runs with cgo off, as the program is shipped. For the race detector
+# the tag pebblegozstd picks the compression that is used without cgo.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+
+GO          ?= go
+PURE_GO     := CGO_ENABLED=0 $(GO)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
+FUZZTIME    ?= 10s
+
+.DEFAULT_GOAL := build
+.PHONY: build demo test-short test check fuzz bench help format vet staticcheck race invariants binary clean
+
+build: ## build bin/tenaq, one static file (the default)
+	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
+
+demo: build ## build, then run the demo
+	@bin/tenaq demo
+
+test-short: vet ## what to run before each commit, at most 3 minutes
+	$(PURE_GO) test -short ./...
+
+test: format vet staticcheck race invariants binary ## everything, as CI runs it
+
+check: format vet staticcheck ## the same without the race detector and the costly checks
+	$(PURE_GO) test -shuffle=on ./...
+
+fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
+	@targets=$$($(PURE_GO) test -list '^Fuzz' ./... | awk '/^Fuzz/ { names = names " " $$1 } /^ok/ { n = split(names, a, " "); for (i = 1; i <= n; i++) print $$2, a[i]; names = "" }'); \
+	while read -r package target; do \
+		[ -n "$$package" ] || continue; \
+		echo "== $$package $$target"; \
+		$(PURE_GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
+	done <<< "$$targets"
+
+bench: ## run the Go benchmarks of all packages
+	$(PURE_GO) test -run '^$$' -bench . -benchmem ./...
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The parts of test, each of which runs on its own too.
+
+format:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+
+vet:
+	$(PURE_GO) vet ./...
+
+staticcheck:
+	$(PURE_GO) run $(STATICCHECK) ./...
+
+# GO must find a C compiler that works, which is more than one that is there.
+race:
+	@cc=$$($(GO) env CC); \
+	if echo 'int main(void) { return 0; }' | $$cc -x c -o /dev/null - 2>/dev/null; then \
+		set -x; CGO_ENABLED=1 $(GO) test -race -tags pebblegozstd -shuffle=on ./...; \
+	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
+		echo "no C compiler ($$cc), which the race detector needs: install gcc and libc6-dev" >&2; exit 1; \
+	else \
+		echo "SKIPPED: no C compiler ($$cc), so the tests run without the race detector" >&2; \
+		set -x; $(PURE_GO) test -shuffle=on ./...; \
+	fi
+
+invariants:
+	$(PURE_GO) test -tags invariants -shuffle=on ./internal/invariant ./internal/engine/... ./internal/broker/...
+
+binary: build
+	TENAQ_BINARY='$(CURDIR)/bin/tenaq' $(PURE_GO) test -count=1 -run '^TestBinary$$' -v ./internal/archtest
+
+clean: ## remove what build made
+	rm -rf bin

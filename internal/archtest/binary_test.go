@@ -1,0 +1,46 @@
+package archtest
+
+import (
+	"debug/elf"
+	"errors"
+	"os"
+	"testing"
+)
+
+// binaryMax bounds the program in bytes: it is copied to edge machines and into every container.
+const binaryMax = 30_000_000
+
+// TestBinary looks at the program that make has built: one file that needs no other, not even a C
+// library, and is small. Outside of make there is none to look at.
+func TestBinary(t *testing.T) {
+	name := os.Getenv("TENAQ_BINARY")
+	if name == "" {
+		t.Skip("TENAQ_BINARY names no binary; make test does")
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %.1f MB", name, float64(info.Size())/1e6)
+	if info.Size() > binaryMax {
+		t.Errorf("%s has %d bytes, want at most %d", name, info.Size(), binaryMax)
+	}
+
+	f, err := elf.Open(name)
+	var format *elf.FormatError
+	if errors.As(err, &format) {
+		t.Skip("not an ELF file; other systems link to their C library in any case")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Errorf("%s asks for a dynamic linker; build it with CGO_ENABLED=0", name)
+		}
+	}
+	if libs, err := f.ImportedLibraries(); err == nil && len(libs) > 0 {
+		t.Errorf("%s needs %q, want no libraries", name, libs)
+	}
+}
