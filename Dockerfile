@@ -9,7 +9,8 @@
 #   docker run -p 127.0.0.1:9324:9324 -v tenaq:/var/lib/tenaq tenaq serve --allow-unauthenticated
 #
 # The image does not say it for you. Publishing the port on 127.0.0.1, as above, keeps the queues on
-# your machine. Other containers reach them under a name that --allowed-hosts must list. Port 9325 has /livez, /readyz and /metrics.
+# your machine. Other containers reach them under a name that --allowed-hosts must list.
+# Port 9325 has /livez, /readyz and /metrics.
 
 FROM golang:1.26 AS build
 WORKDIR /src
