@@ -1,0 +1,228 @@
+package kvtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"tenaq/internal/kv"
+)
+
+// A Machine is where a durable store lives: it can be switched off.
+type Machine interface {
+	// Open opens the store as the last Crash or Close left it; the first time, an empty one.
+	Open(t testing.TB) kv.Store
+
+	// Crash loses the power at this moment. What was not forced to disk may survive or not, as rng
+	// says. The next Open sees the machine after the crash; the store that was open stays usable
+	// until it is closed, as a ghost that changes nothing any more.
+	Crash(t testing.TB, rng *rand.Rand)
+
+	// Break makes the next wait function fail: before its batch is on disk, or after. The wait
+	// function then ends its goroutine by runtime.Goexit, or panics.
+	Break(t testing.TB, persisted bool)
+}
+
+// RunDurable checks what a Store promises about crashes. newMachine returns a machine that has no store
+// yet.
+func RunDurable(t *testing.T, newMachine func(t testing.TB) Machine) {
+	t.Run("Reopen", func(t *testing.T) { testReopen(t, newMachine(t)) })
+	t.Run("Crashes", func(t *testing.T) { testCrashes(t, newMachine) })
+	t.Run("CrashWhileOpening", func(t *testing.T) { testCrashWhileOpening(t, newMachine(t)) })
+	t.Run("BrokenBefore", func(t *testing.T) { testBroken(t, newMachine, false) })
+	t.Run("BrokenAfter", func(t *testing.T) { testBroken(t, newMachine, true) })
+}
+
+func testReopen(t *testing.T, m Machine) {
+	s := m.Open(t)
+	apply(s, "set a 1, set b 2, set c 3")
+	s.NewBatch().Force()()
+	apply(s, "once a, range b c")
+	s.NewBatch().Force()()
+	closeStore(t, s)
+	s = m.Open(t)
+	expect(t, s, "c=3")
+	closeStore(t, s)
+	s = m.Open(t) // nothing was written in between
+	expect(t, s, "c=3")
+	apply(s, "set d 4, set c 5")
+	s.NewBatch().Force()()
+	closeStore(t, s)
+	s = m.Open(t)
+	expect(t, s, "c=5 d=4")
+	closeStore(t, s)
+}
+
+func closeStore(t *testing.T, s kv.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+}
+
+// A history is the states that a store went through, one for each batch, with how many of them a wait
+// function has confirmed.
+type history struct {
+	states    []*model // states[i] is after i batches
+	confirmed atomic.Int64
+}
+
+// lastKey is written by each batch of a history, so that what survived says where it is in it.
+const lastKey = "last"
+
+func newHistory(m *model) *history { return &history{states: []*model{m}} }
+
+// write applies a random batch; it returns the wait function when the batch is forced.
+func (h *history) write(rng *rand.Rand, s kv.Store) (wait func()) {
+	n := len(h.states)
+	m := h.states[n-1].clone()
+	b := s.NewBatch()
+	m.write(rng, b, 1+rng.IntN(8))
+	b.Set([]byte(lastKey), []byte(strconv.Itoa(n)))
+	m.rows[lastKey] = strconv.Itoa(n)
+	h.states = append(h.states, m)
+	if rng.IntN(3) == 0 {
+		b.Apply()
+		return nil
+	}
+	force := b.Force()
+	return func() {
+		force()
+		for {
+			was := h.confirmed.Load()
+			if was >= int64(n) || h.confirmed.CompareAndSwap(was, int64(n)) {
+				return
+			}
+		}
+	}
+}
+
+// survivors returns the state that s came back with. It must be one that the history went through, and
+// none before the confirmed one.
+func (h *history) survivors(s kv.Store, confirmed int64) (*model, error) {
+	n := 0
+	if v, ok := s.Get(nil, []byte(lastKey)); ok {
+		n, _ = strconv.Atoi(string(v))
+	}
+	if int64(n) < confirmed {
+		return nil, fmt.Errorf("the store came back with batch %d, and batch %d was confirmed", n, confirmed)
+	}
+	if n >= len(h.states) {
+		return nil, fmt.Errorf("the store came back with batch %d, and %d were applied", n, len(h.states)-1)
+	}
+	if err := h.states[n].compare(s, "", ""); err != nil {
+		return nil, fmt.Errorf("the store came back with something else than batch %d: %w", n, err)
+	}
+	return h.states[n], nil
+}
+
+// Machines lose power again and again, while wait functions are out.
+func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
+	rng := rand.New(rand.NewPCG(seed(t), 2))
+	for range size(t, 20) {
+		machine, m := newMachine(t), newModel()
+		for range 4 {
+			s := machine.Open(t)
+			delete(m.rows, lastKey)
+			clean := s.NewBatch()
+			clean.Delete([]byte(lastKey))
+			clean.Force()()
+
+			h := newHistory(m)
+			var pending []func()
+			for range rng.IntN(60) {
+				if wait := h.write(rng, s); wait != nil {
+					pending = append(pending, wait)
+				}
+				for len(pending) > 0 && rng.IntN(2) == 0 {
+					i := rng.IntN(len(pending))
+					pending[i]()
+					pending = append(pending[:i], pending[i+1:]...)
+				}
+			}
+			confirmed := h.confirmed.Load()
+			machine.Crash(t, rng)
+			for _, wait := range pending {
+				wait()
+			}
+			closeStore(t, s)
+
+			s = machine.Open(t)
+			var err error
+			if m, err = h.survivors(s, confirmed); err != nil {
+				t.Fatal(err)
+			}
+			m = m.clone()
+			if rng.IntN(2) == 0 { // at once, before anything is forced
+				machine.Crash(t, rng)
+				closeStore(t, s)
+				s = machine.Open(t)
+				if err := m.compare(s, "", ""); err != nil {
+					t.Fatalf("after a crash that followed opening: %v", err)
+				}
+			}
+			closeStore(t, s)
+		}
+	}
+}
+
+// A store that was created and never used opens after a crash, and is empty.
+func testCrashWhileOpening(t *testing.T, m Machine) {
+	rng := rand.New(rand.NewPCG(seed(t), 3))
+	for range 10 {
+		s := m.Open(t)
+		expect(t, s, "")
+		m.Crash(t, rng)
+		closeStore(t, s)
+	}
+}
+
+// A force that fails, having persisted its batch or not, leaves everything before it there.
+func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted bool) {
+	rng := rand.New(rand.NewPCG(seed(t), 4))
+	for range size(t, 10) {
+		machine := newMachine(t)
+		s := machine.Open(t)
+		h := newHistory(newModel())
+		for range 1 + rng.IntN(30) {
+			if wait := h.write(rng, s); wait != nil {
+				wait()
+			}
+		}
+		confirmed := h.confirmed.Load()
+		machine.Break(t, persisted)
+		if returns(func() {
+			for range 100 {
+				if wait := h.write(rng, s); wait != nil {
+					wait()
+					return
+				}
+			}
+		}) {
+			t.Fatal("a wait function returned although its force failed")
+		}
+		machine.Crash(t, rng)
+		s = machine.Open(t)
+		if _, err := h.survivors(s, confirmed); err != nil {
+			t.Fatal(err)
+		}
+		closeStore(t, s)
+	}
+}
+
+// returns says whether f comes to its end.
+func returns(f func()) bool {
+	done := make(chan bool)
+	go func() {
+		end := false
+		defer func() {
+			_ = recover()
+			done <- end
+		}()
+		f()
+		end = true
+	}()
+	return <-done
+}
