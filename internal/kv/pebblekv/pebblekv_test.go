@@ -1,44 +1,200 @@
-package pebblekv_test
+package pebblekv
 
 import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
-	"tenaq/internal/kv/pebblekv"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"tenaq/internal/kv"
+	"tenaq/internal/kv/kvtest"
 )
 
-func TestReopen(t *testing.T) {
-	dir := t.TempDir()
-	open := func() *pebblekv.Store {
-		s, err := pebblekv.Open(pebblekv.Options{Dir: dir, Fatal: func(s string) { panic(s) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+// small are options under which a few hundred rows flush and compact.
+func small(fs vfs.FS, dir string, fatal func(string)) Options {
+	return Options{FS: fs, Dir: dir, Fatal: fatal, MemTableBytes: 64 << 10, CacheBytes: 256 << 10}
+}
+
+// mustNotFail is the Fatal of a test whose disk is healthy.
+func mustNotFail(t testing.TB) func(string) {
+	return func(sentence string) {
+		t.Errorf("Fatal: %s", sentence)
+		runtime.Goexit()
 	}
-	s := open()
-	b := s.NewBatch()
-	b.Set([]byte("a"), []byte("1"))
-	b.Apply()
-	b = s.NewBatch()
-	b.Set([]byte("b"), []byte("2"))
-	b.Force()()
-	id := s.ID()
+}
+
+func mustOpen(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustClose(t testing.TB, s *Store) {
+	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = open()
-	defer s.Close()
-	if got, want := s.CommitNumber(), uint64(2); got != want {
-		t.Errorf("commit number %d, want %d", got, want)
+}
+
+// set applies and forces a batch that sets keys to themselves.
+func set(s *Store, keys ...string) {
+	b := s.NewBatch()
+	for _, k := range keys {
+		b.Set([]byte(k), []byte(k))
 	}
+	b.Force()()
+}
+
+func keys(s kv.Store) string {
+	var keys []string
+	for k := range s.Scan(nil, nil) {
+		keys = append(keys, string(k))
+	}
+	return strings.Join(keys, " ")
+}
+
+func TestDisk(t *testing.T) {
+	kvtest.Run(t, func(t testing.TB) kv.Store {
+		return mustOpen(t, small(nil, t.TempDir(), mustNotFail(t)))
+	})
+}
+
+func TestMemFS(t *testing.T) {
+	kvtest.Run(t, func(t testing.TB) kv.Store {
+		return mustOpen(t, Options{FS: vfs.NewMem(), Dir: "data", Fatal: mustNotFail(t)})
+	})
+}
+
+func TestDurable(t *testing.T) {
+	kvtest.RunDurable(t, func(testing.TB) kvtest.Machine { return newMachine() })
+}
+
+// A machine has a disk in memory that can lose its power and can break.
+type machine struct {
+	disk   *vfs.MemFS
+	broken atomic.Int32 // 1: the next sync of a log fails before it reaches the disk; 2: after
+}
+
+func newMachine() *machine { return &machine{disk: vfs.NewCrashableMem()} }
+
+func (m *machine) Open(t testing.TB) kv.Store {
+	m.broken.Store(0)
+	fs := errorfs.Wrap(m.disk, errorfs.InjectorFunc(m.inject))
+	return mustOpen(t, small(fs, "/var/data", m.fatal(t)))
+}
+
+func (m *machine) fatal(t testing.TB) func(string) {
+	return func(sentence string) {
+		if m.broken.Load() == 0 {
+			t.Errorf("Fatal: %s", sentence)
+		}
+		runtime.Goexit()
+	}
+}
+
+func (m *machine) inject(op errorfs.Op) error {
+	if !strings.HasSuffix(op.Path, ".log") {
+		return nil
+	}
+	if op.Kind != errorfs.OpFileSync && op.Kind != errorfs.OpFileSyncData {
+		return nil
+	}
+	switch m.broken.Load() {
+	case 1:
+		return errorfs.ErrInjected
+	case 2:
+		// The data reaches the disk, and then the answer says otherwise.
+		f, err := m.disk.OpenReadWrite(op.Path, vfs.WriteCategoryUnspecified)
+		if err == nil {
+			err = f.Sync()
+			f.Close()
+		}
+		if err != nil {
+			panic(err)
+		}
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+func (m *machine) Crash(_ testing.TB, rng *rand.Rand) {
+	percent := []int{0, 0, rng.IntN(101), 100}[rng.IntN(4)]
+	m.disk = m.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+}
+
+func (m *machine) Break(_ testing.TB, persisted bool) {
+	if persisted {
+		m.broken.Store(2)
+	} else {
+		m.broken.Store(1)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	fs := vfs.NewMem()
+	o := small(fs, "data", mustNotFail(t))
+	s := mustOpen(t, o)
+	id := s.ID()
+	if id == (ID{}) {
+		t.Error("the store has no ID")
+	}
+	if got := s.CommitNumber(); got != 0 {
+		t.Errorf("commit number of a new store %d, want 0", got)
+	}
+	set(s, "a")
+	b := s.NewBatch()
+	b.Set([]byte("b"), nil)
+	b.Apply()
+	s.NewBatch().Apply() // an empty batch is none
+	if got := s.CommitNumber(); got != 2 {
+		t.Errorf("commit number %d, want 2", got)
+	}
+	mustClose(t, s)
+
+	s = mustOpen(t, o)
 	if s.ID() != id {
-		t.Errorf("id %v, want %v", s.ID(), id)
+		t.Errorf("ID %v after reopening, want %v", s.ID(), id)
 	}
-	got := ""
-	for k, v := range s.Scan(nil, nil) {
-		got += string(k) + "=" + string(v) + " "
+	if got := s.CommitNumber(); got != 2 {
+		t.Errorf("commit number after reopening %d, want 2", got)
 	}
-	if want := "a=1 b=2 "; got != want {
-		t.Errorf("rows %q, want %q", got, want)
+	if got, want := keys(s), "a b"; got != want {
+		t.Errorf("keys %q, want %q: a clean stop keeps what was applied", got, want)
+	}
+	mustClose(t, s)
+
+	o.Dir = "other"
+	other := mustOpen(t, o)
+	if other.ID() == id {
+		t.Error("two stores have the same ID")
+	}
+	mustClose(t, other)
+}
+
+// Wait functions on many goroutines leave the witness with the newest commit.
+func TestWitnessOfManyWaits(t *testing.T) {
+	s := mustOpen(t, small(vfs.NewMem(), "data", mustNotFail(t)))
+	var waits sync.WaitGroup
+	for range 200 {
+		b := s.NewBatch()
+		b.Set([]byte("a"), nil)
+		waits.Go(b.Force())
+	}
+	waits.Wait()
+	w := s.witness
+	mustClose(t, s)
+	if got := w.written.number; got != 200 {
+		t.Errorf("the witness states commit %d, want 200", got)
+	}
+	if got := w.written.turn; got > 20 {
+		t.Errorf("the witness was written %d times for 200 commits in a moment", got)
 	}
 }
