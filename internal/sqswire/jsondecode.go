@@ -206,8 +206,10 @@ func (d *decoder) listGiven(name string, m *bool) {
 		return
 	}
 	for d.next(']') {
-		*m = true
-		d.skip()
+		if !d.null() {
+			*m = true
+			d.skip()
+		}
 	}
 }
 

@@ -335,21 +335,21 @@ func plainPrefix(s string) int {
 		ones = 0x0101010101010101
 		tops = 0x8080808080808080
 	)
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		x := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+	rest := s
+	for ; len(rest) >= 8; rest = rest[8:] {
+		x := uint64(rest[0]) | uint64(rest[1])<<8 | uint64(rest[2])<<16 | uint64(rest[3])<<24 |
+			uint64(rest[4])<<32 | uint64(rest[5])<<40 | uint64(rest[6])<<48 | uint64(rest[7])<<56
 		quote := x ^ ones*'"'
 		slash := x ^ ones*'\\'
 		hits := ((x-ones*' ')&^x | (quote-ones)&^quote | (slash-ones)&^slash) & tops
 		if hits != 0 {
-			return i + bits.TrailingZeros64(hits)/8
+			return len(s) - len(rest) + bits.TrailingZeros64(hits)/8
 		}
 	}
-	for ; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
-			break
+	for i := range len(rest) {
+		if c := rest[i]; c < ' ' || c == '"' || c == '\\' {
+			return len(s) - len(rest) + i
 		}
 	}
-	return i
+	return len(s)
 }
