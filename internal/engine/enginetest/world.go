@@ -1,0 +1,230 @@
+package enginetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+)
+
+// A Variant is a way to run the engine that must not be told from any other by its answers.
+type Variant struct {
+	Name                string
+	Window, WindowBytes int         // as in engine.Config
+	Turn                int         // how many commands share a turn; one when zero
+	Restart             bool        // before every turn, cleanly
+	Disk                func() Disk // memory when nil
+}
+
+// A Disk is what outlives the engine.
+type Disk interface {
+	// Open returns the store that a server finds when it starts.
+	Open() kv.Store
+
+	// Stop ends the use of the store. After a stop that is not a clean one only what was confirmed to
+	// be durable is found again.
+	Stop(clean bool)
+}
+
+type memoryDisk struct{ store *kv.Memory }
+
+// NewMemoryDisk returns a disk that holds a kv.Memory.
+func NewMemoryDisk() Disk { return &memoryDisk{store: kv.NewMemory()} }
+
+func (d *memoryDisk) Open() kv.Store { return d.store }
+
+func (d *memoryDisk) Stop(clean bool) {
+	if !clean {
+		d.store = d.store.Crash(0)
+	}
+}
+
+// A World is a Machine: an engine, the store below it, and the turns that the broker would make.
+type World struct {
+	variant Variant
+	disk    Disk
+	store   kv.Store
+	cfg     engine.Config
+	engine  *engine.Engine
+
+	now      int64
+	grace    int64
+	inTurn   int  // commands since the last commit
+	held     bool // the script holds the turn open
+	unread   []engine.Delivery
+	entryOf  func(engine.MessageID) *engine.Entry
+	awakened map[string]bool
+}
+
+// NewWorld returns a world with an empty store.
+func NewWorld(v Variant) *World {
+	v.Turn = max(v.Turn, 1)
+	if v.Disk == nil {
+		v.Disk = NewMemoryDisk
+	}
+	w := &World{variant: v, disk: v.Disk(), awakened: make(map[string]bool)}
+	w.store = w.disk.Open()
+	return w
+}
+
+// Close gives the store up.
+func (w *World) Close() { w.disk.Stop(true) }
+
+// Configure implements Machine. It takes effect with the next start.
+func (w *World) Configure(cfg engine.Config) {
+	cfg.Window, cfg.WindowBytes = w.variant.Window, w.variant.WindowBytes
+	cfg.Fault = func(sentence string) { panic("fault: " + sentence) }
+	w.cfg = cfg
+}
+
+// start opens the engine over the store as a server would.
+func (w *World) start(now, grace int64) {
+	w.now, w.grace = now, grace
+	w.engine = engine.Open(w.store, w.cfg)
+	w.inform(engine.Start{Grace: grace})
+	w.commit()
+}
+
+// stop ends the engine. What was answered is durable before.
+func (w *World) stop(now int64, clean bool) {
+	w.now = now
+	w.mustCommit()
+	if clean {
+		w.inform(engine.Stamp{Clean: true})
+		w.commit()
+	}
+	w.disk.Stop(clean)
+	w.store = w.disk.Open()
+}
+
+func (w *World) inform(op engine.Op) {
+	if _, err := w.engine.Apply(engine.Command{Now: w.now, Op: op}); err != nil {
+		panic(err) // these are never refused
+	}
+}
+
+// restart is a clean stop and a start that keep the store open, which is much faster.
+func (w *World) restart() {
+	w.inform(engine.Stamp{Clean: true})
+	w.commit()
+	w.engine = engine.Open(w.store, w.cfg)
+	w.inform(engine.Start{Grace: w.grace})
+	w.commit()
+}
+
+// againMax bounds how often one command may have to be submitted again.
+const againMax = 1000
+
+// Do implements Machine.
+func (w *World) Do(r Request) (res engine.Result, err error) {
+	w.now = r.Now
+	for range againMax {
+		if w.variant.Restart && w.inTurn == 0 {
+			w.restart()
+		}
+		res, err = w.engine.Apply(r.Command)
+		w.engine.TakeStirred(func(n engine.QueueName) { w.awakened[n.Name] = true })
+		w.unread = append(w.unread, res.Messages...)
+		w.inTurn++
+		if res.Again {
+			// What it did so far has to be a turn of its own, as in the broker.
+			if err := w.commit(); err != nil {
+				return res, err
+			}
+			continue
+		}
+		if w.inTurn >= w.variant.Turn && !w.held {
+			if bad := w.commit(); bad != nil {
+				return res, bad
+			}
+		}
+		return res, err
+	}
+	return res, fmt.Errorf("%T was to be submitted again %d times", r.Op, againMax)
+}
+
+// hold keeps the turn open until it is called again with false.
+func (w *World) hold(on bool) {
+	w.held = on
+	if !on {
+		w.mustCommit()
+	}
+}
+
+func (w *World) mustCommit() {
+	if err := w.commit(); err != nil {
+		panic(err)
+	}
+}
+
+// commit ends the turn, waits for the store, and compares what was delivered with what was sent.
+func (w *World) commit() error {
+	if wait := w.engine.Commit(); wait != nil {
+		wait()
+	}
+	alone := w.inTurn <= 1
+	w.inTurn = 0
+	for _, d := range w.unread {
+		if err := w.check(d, alone); err != nil {
+			return err
+		}
+	}
+	w.unread = w.unread[:0]
+	return nil
+}
+
+// check reads the content of a delivered message. Only what shared the turn with the delivery can have
+// removed it already.
+func (w *World) check(d engine.Delivery, alone bool) error {
+	got, ok := engine.ReadContent(w.store, d.Space, d.Seq, w.cfg.Fault)
+	if !ok {
+		if alone {
+			return fmt.Errorf("message %s was delivered and has no content", d.ID)
+		}
+		return nil
+	}
+	want := w.entryOf(d.ID)
+	if got.Body != want.Body.Value || got.BodyMD5 != want.BodyMD5 {
+		return fmt.Errorf("message %s was sent with the body %.50q and received with %.50q", d.ID, want.Body.Value, got.Body)
+	}
+	if got.Sender != want.Sender || got.Trace != traceOf(want) {
+		return fmt.Errorf("message %s was sent by %q with trace %q and received from %q with trace %q",
+			d.ID, want.Sender, traceOf(want), got.Sender, got.Trace)
+	}
+	same := slices.EqualFunc(got.Attributes, want.Attributes, func(g engine.Attribute, w engine.EntryAttribute) bool {
+		return g.Name == w.Name && g.Type == w.Type.Value && g.String == w.String.Value && bytes.Equal(g.Binary, w.Binary)
+	})
+	if !same {
+		return fmt.Errorf("message %s was sent with the attributes %v and received with %v", d.ID, want.Attributes, got.Attributes)
+	}
+	return nil
+}
+
+// takeStirred returns the names of the stirred queues, in order, and forgets them.
+func (w *World) takeStirred() []string {
+	var names []string
+	for n := range w.awakened { // order does not matter: sorted below
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	clear(w.awakened)
+	return names
+}
+
+// rows counts the rows of all spaces by kind, as docs/formats.md names them.
+func (w *World) rows() string {
+	w.mustCommit()
+	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment"}
+	counts := make([]int, len(kinds))
+	const family, kindAt = 0x10, 9
+	for k := range w.store.Scan([]byte{family}, []byte{family + 1}) {
+		counts[k[kindAt]]++
+	}
+	answer := ""
+	for i, kind := range kinds[1:] {
+		answer += fmt.Sprintf("%s=%d ", kind, counts[i+1])
+	}
+	return answer[:len(answer)-1]
+}
