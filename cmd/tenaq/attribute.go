@@ -1,0 +1,213 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An attributeKind says how the text of a queue attribute is to be read.
+type attributeKind int
+
+const (
+	kindText attributeKind = iota
+	kindSeconds
+	kindBytes
+	kindCount
+	kindTime
+	kindBool
+	kindJSON
+)
+
+// queueAttributes are the attributes of a queue as SQS names them, in the order in which they are shown:
+// what is in the queue, how it behaves, where its dead letters go, who may use it, what it is.
+var queueAttributes = []struct {
+	name     string
+	kind     attributeKind
+	readOnly bool
+}{
+	{"ApproximateNumberOfMessages", kindCount, true},
+	{"ApproximateNumberOfMessagesNotVisible", kindCount, true},
+	{"ApproximateNumberOfMessagesDelayed", kindCount, true},
+	{"VisibilityTimeout", kindSeconds, false},
+	{"DelaySeconds", kindSeconds, false},
+	{"ReceiveMessageWaitTimeSeconds", kindSeconds, false},
+	{"MessageRetentionPeriod", kindSeconds, false},
+	{"MaximumMessageSize", kindBytes, false},
+	{"FifoQueue", kindBool, false},
+	{"ContentBasedDeduplication", kindBool, false},
+	{"DeduplicationScope", kindText, false},
+	{"FifoThroughputLimit", kindText, false},
+	{"RedrivePolicy", kindJSON, false},
+	{"RedriveAllowPolicy", kindJSON, false},
+	{"Policy", kindJSON, false},
+	{"SqsManagedSseEnabled", kindBool, false},
+	{"KmsMasterKeyId", kindText, false},
+	{"KmsDataKeyReusePeriodSeconds", kindSeconds, false},
+	{"QueueArn", kindText, true},
+	{"CreatedTimestamp", kindTime, true},
+	{"LastModifiedTimestamp", kindTime, true},
+}
+
+// kindOf returns the kind of an attribute; one that is not known is text.
+func kindOf(name string) attributeKind {
+	for _, a := range queueAttributes {
+		if a.name == name {
+			return a.kind
+		}
+	}
+	return kindText
+}
+
+// settableAttributes lists the names that a queue may be created with.
+func settableAttributes() []string {
+	var names []string
+	for _, a := range queueAttributes {
+		if !a.readOnly {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+func isSettable(name string) bool { return slices.Contains(settableAttributes(), name) }
+
+// isReadOnly tells whether name is an attribute that only the server sets.
+func isReadOnly(name string) bool {
+	for _, a := range queueAttributes {
+		if a.name == name {
+			return a.readOnly
+		}
+	}
+	return false
+}
+
+// humanAttribute says a value in units a person reads; "" when the value says enough.
+func humanAttribute(name, value string, now time.Time) string {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return ""
+	}
+	switch kindOf(name) {
+	case kindSeconds:
+		return humanDuration(time.Duration(n) * time.Second)
+	case kindBytes:
+		return humanSize(n)
+	case kindTime:
+		return humanTime(time.Unix(n, 0), now)
+	}
+	return ""
+}
+
+// sameAttribute tells whether two values of an attribute mean the same. SQS takes true and True, 30 and
+// 030, and JSON in any order and layout; "" means not set.
+func sameAttribute(name, a, b string) bool {
+	if a == b {
+		return true
+	}
+	if a == "" || b == "" {
+		return false
+	}
+	switch kindOf(name) {
+	case kindBool:
+		return strings.EqualFold(a, b)
+	case kindSeconds, kindBytes, kindCount:
+		x, errX := strconv.ParseInt(a, 10, 64)
+		y, errY := strconv.ParseInt(b, 10, 64)
+		return errX == nil && errY == nil && x == y
+	case kindJSON:
+		x, errX := canonicalJSON(a)
+		y, errY := canonicalJSON(b)
+		return errX == nil && errY == nil && x == y
+	}
+	return false
+}
+
+// canonicalJSON writes a document without blanks and with sorted keys. The count of a redrive policy may
+// be a number or a string of digits in SQS, so it becomes a number.
+func canonicalJSON(s string) (string, error) {
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return "", err
+	}
+	if m, ok := v.(map[string]any); ok {
+		if digits, ok := m["maxReceiveCount"].(string); ok {
+			m["maxReceiveCount"] = json.Number(digits)
+		}
+	}
+	b, err := json.Marshal(v)
+	return string(b), err
+}
+
+// parsePairs reads what is given as K=V, for the flag that it is given with.
+func parsePairs(flag string, pairs []string) (map[string]string, error) {
+	m := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return nil, usagef("%s: %q is not of the form NAME=VALUE", flag, p)
+		}
+		if _, double := m[k]; double {
+			return nil, usagef("%s: %s is given twice", flag, k)
+		}
+		m[k] = v
+	}
+	return m, nil
+}
+
+// impliedAttributes adds what the name of a queue says about it: SQS has no queue whose name ends in
+// .fifo that is not FIFO, but wants to be told.
+func impliedAttributes(name string, attributes map[string]string) map[string]string {
+	if _, given := attributes["FifoQueue"]; given || !strings.HasSuffix(name, ".fifo") {
+		return attributes
+	}
+	with := map[string]string{"FifoQueue": "true"}
+	for k, v := range attributes {
+		with[k] = v
+	}
+	return with
+}
+
+// deadLetterTarget returns the name of the queue that a redrive policy sends dead letters to, or "".
+func deadLetterTarget(attributes map[string]string) string {
+	var policy struct {
+		Target string `json:"deadLetterTargetArn"`
+	}
+	if json.Unmarshal([]byte(attributes["RedrivePolicy"]), &policy) != nil {
+		return ""
+	}
+	return policy.Target[strings.LastIndexByte(policy.Target, ':')+1:]
+}
+
+// checkAttribute checks the name of an attribute and the kind of its value, not its range: ranges are the
+// server's to know.
+func checkAttribute(name, value string) error {
+	switch {
+	case isReadOnly(name):
+		return fmt.Errorf("attribute %s is set by the server only", name)
+	case !isSettable(name):
+		return fmt.Errorf("unknown attribute %q%s", name, didYouMean(name, settableAttributes()))
+	case value == "":
+		return nil
+	}
+	switch kindOf(name) {
+	case kindSeconds, kindBytes, kindCount:
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return fmt.Errorf("attribute %s: %q is not a whole number", name, value)
+		}
+	case kindBool:
+		if !strings.EqualFold(value, "true") && !strings.EqualFold(value, "false") {
+			return fmt.Errorf("attribute %s: %q is neither true nor false", name, value)
+		}
+	case kindJSON:
+		if _, err := canonicalJSON(value); err != nil {
+			return fmt.Errorf("attribute %s: not JSON: %v", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/spf13/cobra"
+)
+
+func newDeleteCmd(a *app) *cobra.Command {
+	f := &clientFlags{}
+	cmd := &cobra.Command{
+		Use:   "delete QUEUE HANDLE...",
+		Short: "Delete received messages by their receipt handles",
+		Long: `Delete received messages by their receipt handles. Deleting a message twice is not an error.
+
+When some of several messages could not be deleted, they are reported and the exit code is 5.`,
+		Example: `  tenaq delete orders AQEB...
+  tenaq receive orders --max 10 --json | jq -r .receiptHandle | xargs tenaq delete orders`,
+		Args: wants(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			c, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			url, err := c.queueURL(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			handles := args[1:]
+			if len(handles) == 1 {
+				if _, err := call(ctx, c, c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: &handles[0]}); err != nil {
+					return c.explain("delete from", args[0], err)
+				}
+				return a.resultDeleted(1)
+			}
+			return a.deleteMany(ctx, c, url, handles)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (a *app) resultDeleted(n int) error {
+	return a.result(map[string]int{"deleted": n}, "deleted %d", n)
+}
+
+// deleteMany deletes in batches. A failed request does not keep the later ones from being made, unless
+// it was interrupted: every message that is not deleted comes back.
+func (a *app) deleteMany(ctx context.Context, c *client, url string, handles []string) error {
+	deleted := 0
+	for batch := range slices.Chunk(handles, batchMax) {
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
+		for i, handle := range batch {
+			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &handle})
+		}
+		out, err := call(ctx, c, c.DeleteMessageBatch, in)
+		if err != nil {
+			a.complain(c.explain("delete from", url, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		deleted += len(out.Successful)
+		for _, e := range out.Failed {
+			i, _ := strconv.Atoi(aws.ToString(e.Id))
+			a.complain(fmt.Errorf("handle %q: %s (%s)", shorten(batch[min(i, len(batch)-1)]), strings.TrimSuffix(aws.ToString(e.Message), "."), aws.ToString(e.Code)))
+		}
+	}
+	switch {
+	case deleted == len(handles):
+		return a.resultDeleted(deleted)
+	case deleted == 0:
+		return codedf(exitFailed, "none of %d was deleted; see above", len(handles))
+	}
+	return codedf(exitPartly, "%d deleted, %d not deleted; see above", deleted, len(handles)-deleted)
+}
+
+// shorten makes a receipt handle recognisable within a sentence.
+func shorten(handle string) string {
+	if len(handle) <= 24 {
+		return handle
+	}
+	return handle[:12] + "..." + handle[len(handle)-8:]
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+const (
+	defaultEndpoint = "http://127.0.0.1:9324"
+	defaultRegion   = "us-east-1"
+
+	// amazon, where an endpoint is asked for, means Amazon SQS itself.
+	amazon = "aws"
+)
+
+// An endpoint is where the SQS API is spoken.
+type endpoint struct {
+	url    string // "" is Amazon, at the address that belongs to the region
+	origin string // the flag or variable it comes from
+}
+
+// resolveEndpoint finds the endpoint. AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL are what every AWS SDK
+// reads, so a shell that is set up for the SDKs is set up for tenaq too.
+func resolveEndpoint(flag string, getenv func(string) string) (endpoint, error) {
+	found := endpoint{defaultEndpoint, "default"}
+	if flag != "" {
+		found = endpoint{flag, "--endpoint-url"}
+	} else {
+		for _, name := range []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"} {
+			if v := getenv(name); v != "" {
+				found = endpoint{v, name}
+				break
+			}
+		}
+	}
+	if found.url == amazon {
+		found.url = ""
+		return found, nil
+	}
+	u, err := url.Parse(found.url)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return endpoint{}, usagef("%s: %q is not an address such as %s, nor the word %s", found.origin, found.url, defaultEndpoint, amazon)
+	}
+	found.url = strings.TrimRight(found.url, "/")
+	return found, nil
+}
+
+// resolveRegion finds the region, "" when nobody names one.
+func resolveRegion(flag string, getenv func(string) string) string {
+	if flag != "" {
+		return flag
+	}
+	for _, name := range []string{"TENAQ_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"} {
+		if v := getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (e endpoint) isAmazon() bool { return e.url == "" }
+
+// isLoopback tells whether the endpoint is on this machine, where a server may run without credentials.
+func (e endpoint) isLoopback() bool {
+	u, err := url.Parse(e.url)
+	return err == nil && isLoopbackHost(u.Hostname())
+}
+
+func isLoopbackHost(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+func (e endpoint) String() string {
+	if e.isAmazon() {
+		return "Amazon SQS"
+	}
+	return e.url
+}
+
+// queueNameOf returns the name of a queue that is given by its name or its URL.
+func queueNameOf(queue string) string {
+	if !isQueueURL(queue) {
+		return queue
+	}
+	return queue[strings.LastIndexByte(queue, '/')+1:]
+}
+
+func isQueueURL(queue string) bool {
+	return strings.HasPrefix(queue, "http://") || strings.HasPrefix(queue, "https://")
+}
+
+// isAmazonURL tells whether a queue URL belongs to Amazon.
+func isAmazonURL(queue string) bool {
+	u, err := url.Parse(queue)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	if _, _, err := net.SplitHostPort(u.Host); err == nil {
+		return false // Amazon's URLs carry no port
+	}
+	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
+}

@@ -1,0 +1,154 @@
+// Command tenaq is a durable message queue that speaks the Amazon SQS protocol, and a client for every
+// server that speaks it, Amazon's included.
+//
+// Each subcommand has a file of its own; its help text is its documentation. What all of them share is
+// here and in exit.go (exit codes), output.go (tables and JSON), client.go (the SQS client) and
+// settings.go (where the settings of a server come from).
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx := untilSignal(context.Background())
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// untilSignal returns a context that ends with the first interrupt or SIGTERM. The second one means that
+// whoever sends them does not want to wait, so it ends the process at once.
+func untilSignal(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitFailed)
+	}()
+	return ctx
+}
+
+// An app is one run of the program: its streams and the flags that every command has.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	json bool
+}
+
+// run carries out one command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.complain(err)
+	}
+	return exitCode(err)
+}
+
+const rootHelp = `tenaq is a durable message queue that speaks the Amazon SQS protocol: any AWS SDK can use it.
+
+"tenaq serve" runs the queue. The other commands are clients; they work against any SQS endpoint,
+which they look for in this order: --endpoint-url, TENAQ_ENDPOINT_URL, AWS_ENDPOINT_URL_SQS,
+AWS_ENDPOINT_URL, http://127.0.0.1:9324. With --aws they talk to Amazon itself.
+
+Exit codes:
+  0  done
+  1  failed
+  2  wrong usage or configuration
+  3  not found
+  4  refused by the present state of things, such as a queue that exists with other attributes
+  5  partly done
+  6  the storage is damaged
+  7  the storage failed or is full`
+
+const rootExample = `  tenaq serve                            # run the queue
+  eval "$(tenaq env)"                    # point the AWS SDKs of this shell at it
+  tenaq queue create orders
+  tenaq send orders '{"id": 1}'
+  tenaq receive orders --wait 20s --delete`
+
+const (
+	groupQueues   = "queues"
+	groupMessages = "messages"
+)
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "tenaq",
+		Short:         "A durable message queue that speaks the Amazon SQS protocol",
+		Long:          rootHelp,
+		Example:       rootExample,
+		Version:       buildVersion().Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetVersionTemplate("tenaq {{.Version}}\n")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON instead of text and tables")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%v; see: %s --help", err, cmd.CommandPath())
+	})
+	root.AddGroup(
+		&cobra.Group{ID: groupQueues, Title: "Queues:"},
+		&cobra.Group{ID: groupMessages, Title: "Messages:"},
+	)
+
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+
+	add(groupQueues, newQueueCmd(a))
+	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
+	add("", newEnvCmd(a), newVersionCmd(a))
+	asGroup(root)
+	return root
+}
+
+// asGroup makes a command that only holds others print its help when it is given nothing, and refuse an
+// unknown word; cobra would print the help and report success.
+func asGroup(cmd *cobra.Command) {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		if near := nearest(args[0], names); near != "" {
+			return usagef("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], near)
+		}
+		return usagef("%s has no command %q; see: %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+}
+
+// wants makes the check of a command's arguments: between low and high of them, no upper bound when high
+// is negative. What is missing or too much is said in the words of the usage line.
+func wants(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < low:
+			return usagef("%s needs more arguments; usage: %s", cmd.CommandPath(), cmd.UseLine())
+		case high >= 0 && len(args) > high:
+			return usagef("%s does not take %q; usage: %s", cmd.CommandPath(), args[high], cmd.UseLine())
+		}
+		return nil
+	}
+}

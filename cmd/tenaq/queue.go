@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newQueueCmd(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Create, list, show, change, purge and delete queues",
+		Long: `Create, list, show, change, purge and delete queues.
+
+A queue is given by its name or by its URL. Attributes have the names and values that SQS gives them;
+they are whole seconds and bytes, as strings.`,
+		Example: `  tenaq queue create orders --attribute VisibilityTimeout=60
+  tenaq queue list
+  tenaq queue show orders`,
+	}
+	f := &clientFlags{}
+	f.register(cmd)
+	cmd.AddCommand(
+		newQueueCreateCmd(a, f),
+		newQueueListCmd(a, f),
+		newQueueShowCmd(a, f),
+		newQueueSetCmd(a, f),
+		newQueueTagCmd(a, f),
+		newQueueUntagCmd(a, f),
+		newQueuePurgeCmd(a, f),
+		newQueueDeleteCmd(a, f),
+	)
+	asGroup(cmd)
+	return cmd
+}
+
+// confirm asks before something that cannot be undone. Where there is nobody to ask, the answer must have
+// been given on the command line.
+func (a *app) confirm(yes bool, question string) error {
+	switch {
+	case yes:
+		return nil
+	case !isTerminal(a.stdin):
+		return usagef("this cannot be undone and there is no terminal to ask on; add --yes")
+	}
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(a.stderr)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return codedf(exitFailed, "nothing was done")
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/spf13/cobra"
+)
+
+const (
+	waitMax       = 20 * time.Second // what SQS allows
+	visibilityMax = 12 * time.Hour
+)
+
+type receiveFlags struct {
+	clientFlags
+	max              int
+	wait, visibility string
+	delete, follow   bool
+}
+
+func newReceiveCmd(a *app) *cobra.Command {
+	f := &receiveFlags{}
+	cmd := &cobra.Command{
+		Use:   "receive QUEUE",
+		Short: "Receive messages and print them with their receipt handles",
+		Long: `Receive messages and print them with their receipt handles.
+
+A received message is hidden from others for its visibility timeout and then comes back, unless it is
+deleted: with --delete once it has been printed, or later with "tenaq delete". No message within the
+waiting time is not an error.
+
+With --follow it goes on until it is interrupted, or --max messages have come; it waits 20s at a time,
+and when the server is away it says so and tries again. With --json each message is one line.`,
+		Example: `  tenaq receive orders
+  tenaq receive orders --max 10 --wait 20s --visibility 5m
+  tenaq receive orders --follow --delete --json | jq .body`,
+		Args: wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := f.receiver(a, cmd)
+			if err != nil {
+				return err
+			}
+			if r.c, err = f.connect(cmd.Context()); err != nil {
+				return err
+			}
+			if r.url, err = r.c.queueURL(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	f.register(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.max, "max", 1, "receive at most this `number` of messages; with --follow no bound unless given")
+	flags.StringVar(&f.wait, "wait", "", "wait up to this `duration`, at most 20s, for a message (default: what the queue says)")
+	flags.StringVar(&f.visibility, "visibility", "", "hide received messages for this `duration`, such as 5m (default: what the queue says)")
+	flags.BoolVar(&f.delete, "delete", false, "delete messages once they have been printed")
+	flags.BoolVar(&f.follow, "follow", false, "go on until interrupted")
+	return cmd
+}
+
+// A receiver receives messages of one queue and prints them.
+type receiver struct {
+	*app
+	c   *client
+	url string
+
+	in     sqs.ReceiveMessageInput
+	zeros  zeros
+	left   int // how many messages may still be received; negative means any number
+	delete bool
+	follow bool
+
+	got, undeleted int // messages received; messages of them that could not be deleted
+}
+
+// receiver reads the flags.
+func (f *receiveFlags) receiver(a *app, cmd *cobra.Command) (*receiver, error) {
+	r := &receiver{app: a, left: f.max, delete: f.delete, follow: f.follow}
+	switch {
+	case f.max < 1:
+		return nil, usagef("--max: %d is not a number of messages", f.max)
+	case f.follow && !cmd.Flags().Changed("max"):
+		r.left = -1
+	}
+	var err error
+	if f.follow {
+		r.in.WaitTimeSeconds = int32(waitMax / time.Second)
+	}
+	if f.wait != "" {
+		if r.in.WaitTimeSeconds, err = parseSeconds(f.wait, waitMax); err != nil {
+			return nil, usagef("--wait: %v", err)
+		}
+		r.zeros.add("WaitTimeSeconds", r.in.WaitTimeSeconds)
+	}
+	if f.visibility != "" {
+		if r.in.VisibilityTimeout, err = parseSeconds(f.visibility, visibilityMax); err != nil {
+			return nil, usagef("--visibility: %v", err)
+		}
+		r.zeros.add("VisibilityTimeout", r.in.VisibilityTimeout)
+	}
+	r.in.MessageSystemAttributeNames = []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll}
+	r.in.MessageAttributeNames = []string{"All"}
+	return r, nil
+}
+
+// run receives until there is nothing more to receive.
+func (r *receiver) run(ctx context.Context) error {
+	for r.left != 0 {
+		messages, err := r.receive(ctx)
+		switch {
+		case ctx.Err() != nil && r.follow:
+			return r.verdict()
+		case err != nil && r.follow && r.got > 0:
+			r.complain(fmt.Errorf("%w; trying again", r.c.explain("receive from", r.url, err)))
+			pause(ctx, retryPause)
+			continue
+		case err != nil:
+			return r.c.explain("receive from", r.url, err)
+		}
+		for _, m := range messages {
+			if err := r.handle(ctx, m); err != nil {
+				return err
+			}
+		}
+		if len(messages) == 0 && !r.follow {
+			break
+		}
+	}
+	if r.got == 0 && !r.json {
+		r.note("no messages")
+	}
+	return r.verdict()
+}
+
+// retryPause is how long --follow waits after a failure.
+const retryPause = 2 * time.Second
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// receive makes one request. The queue's own waiting time counts when --wait was not given, so the bound
+// allows for the longest.
+func (r *receiver) receive(ctx context.Context) ([]types.Message, error) {
+	ctx, cancel := r.c.bound(ctx, waitMax)
+	defer cancel()
+	in := r.in
+	in.QueueUrl = &r.url
+	in.MaxNumberOfMessages = batchMax
+	if r.left > 0 {
+		in.MaxNumberOfMessages = int32(min(batchMax, r.left))
+	}
+	out, err := r.c.ReceiveMessage(ctx, &in, r.zeros.option())
+	if err != nil {
+		return nil, withCause(ctx, err)
+	}
+	return out.Messages, nil
+}
+
+// handle prints a message and then deletes it, in this order: a message that could not be printed must
+// come back.
+func (r *receiver) handle(ctx context.Context, m types.Message) error {
+	r.got++
+	r.left--
+	if err := r.print(m); err != nil {
+		return fmt.Errorf("print message %s: %w", aws.ToString(m.MessageId), err)
+	}
+	if !r.delete {
+		return nil
+	}
+	// An interrupt that comes between printing and deleting must not leave the message behind.
+	_, err := call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
+	if err != nil {
+		r.undeleted++
+		r.complain(fmt.Errorf("message %s was received but not deleted and will come back: %w",
+			aws.ToString(m.MessageId), r.c.explain("delete from", r.url, err)))
+	}
+	return nil
+}
+
+func (r *receiver) verdict() error {
+	if r.undeleted > 0 {
+		return codedf(exitPartly, "%d of %d received messages were not deleted", r.undeleted, r.got)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// A received message, as --json prints it.
+type received struct {
+	MessageID     string                      `json:"messageId"`
+	ReceiptHandle string                      `json:"receiptHandle"`
+	Body          string                      `json:"body"`
+	System        map[string]string           `json:"systemAttributes,omitempty"`
+	Attributes    map[string]messageAttribute `json:"messageAttributes,omitempty"`
+}
+
+type messageAttribute struct {
+	Type   string  `json:"type"`
+	String *string `json:"string,omitempty"`
+	Binary []byte  `json:"binary,omitempty"`
+}
+
+// print prints a message: one line of JSON, or a block that ends with an empty line.
+func (r *receiver) print(m types.Message) error {
+	if r.json {
+		return r.printJSONLine(newReceived(m))
+	}
+	_, err := io.WriteString(r.stdout, r.text(m, time.Now()))
+	return err
+}
+
+func newReceived(m types.Message) received {
+	v := received{
+		MessageID:     aws.ToString(m.MessageId),
+		ReceiptHandle: aws.ToString(m.ReceiptHandle),
+		Body:          aws.ToString(m.Body),
+		System:        m.Attributes,
+	}
+	for name, a := range m.MessageAttributes {
+		if v.Attributes == nil {
+			v.Attributes = map[string]messageAttribute{}
+		}
+		v.Attributes[name] = messageAttribute{aws.ToString(a.DataType), a.StringValue, a.BinaryValue}
+	}
+	return v
+}
+
+// text says what a person wants to know about a message; the body comes last because it may be long.
+func (r *receiver) text(m types.Message, now time.Time) string {
+	var b strings.Builder
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-9s %s\n", name, oneLine(value))
+		}
+	}
+	on, off := r.bold()
+	fmt.Fprintf(&b, "%s%-9s %s%s\n", on, "message", oneLine(aws.ToString(m.MessageId)), off)
+	if ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64); err == nil {
+		field("sent", humanTime(time.UnixMilli(ms), now))
+	}
+	field("receives", m.Attributes["ApproximateReceiveCount"])
+	field("group", m.Attributes["MessageGroupId"])
+	field("dedup-id", m.Attributes["MessageDeduplicationId"])
+	field("sequence", m.Attributes["SequenceNumber"])
+	field("from", m.Attributes["DeadLetterQueueSourceArn"])
+	for _, name := range slices.Sorted(maps.Keys(m.MessageAttributes)) {
+		field("attribute", name+":"+attributeValueText(m.MessageAttributes[name]))
+	}
+	field("handle", aws.ToString(m.ReceiptHandle))
+	b.WriteString(r.body(cmp.Or(aws.ToString(m.Body), "(empty)")) + "\n\n")
+	return b.String()
+}
+
+// attributeValueText writes an attribute as "tenaq send --attribute" reads it, behind the name.
+func attributeValueText(a types.MessageAttributeValue) string {
+	dataType := aws.ToString(a.DataType)
+	if a.StringValue == nil {
+		return dataType + "=" + base64.StdEncoding.EncodeToString(a.BinaryValue)
+	}
+	return dataType + "=" + *a.StringValue
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/spf13/cobra"
+)
+
+const (
+	batchMax = 10 // entries of a batch in SQS
+
+	// batchBytes bounds the sum of a batch: what every SQS takes, also one from before Amazon raised the
+	// limit. A longer message travels alone.
+	batchBytes = 256 << 10
+
+	// batchPause is how long a batch that is not full waits for another line.
+	batchPause = 100 * time.Millisecond
+)
+
+// A line of the input.
+type line struct {
+	number int
+	text   string
+	err    error // the input ended: io.EOF, or why it could not be read
+}
+
+// A lineSender sends lines in batches and keeps the account of what became of them.
+type lineSender struct {
+	*app
+	c      *client
+	url    string
+	letter letter
+
+	batch []line
+	bytes int
+
+	sent, failed int
+	err          error // what ended it early
+}
+
+func (a *app) runSendLines(cmd *cobra.Command, f *sendFlags, l letter, args []string) error {
+	switch {
+	case len(args) > 1 && args[1] != "-" || f.file != "":
+		return usagef("--lines reads standard input; leave out the body and --file")
+	case l.dedupID != nil:
+		return usagef("--dedup-id would make every line a duplicate of the first; use a queue with ContentBasedDeduplication")
+	}
+	ctx := cmd.Context()
+	c, err := f.connect(ctx)
+	if err != nil {
+		return err
+	}
+	url, err := c.queueURL(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	s := &lineSender{app: a, c: c, url: url, letter: l}
+	s.run(ctx)
+	return s.verdict()
+}
+
+// run sends what it reads until the input ends or a failure means that it must not go on.
+func (s *lineSender) run(ctx context.Context) {
+	lines := make(chan line)
+	go readLines(ctx, s.stdin, lines)
+	pause := time.NewTimer(batchPause)
+	defer pause.Stop()
+	for s.err == nil {
+		pause.Reset(batchPause)
+		select {
+		case l := <-lines:
+			if l.err != nil {
+				s.flush(ctx)
+				if !errors.Is(l.err, io.EOF) && s.err == nil {
+					s.err = fmt.Errorf("read line %d: %w", l.number, l.err)
+				}
+				return
+			}
+			s.add(ctx, l)
+		case <-pause.C:
+			s.flush(ctx)
+		case <-ctx.Done():
+			s.err = errors.New("interrupted")
+		}
+	}
+}
+
+// readLines sends the lines of r that are not empty, then what ended them.
+func readLines(ctx context.Context, r io.Reader, lines chan<- line) {
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, bodyMax)
+	give := func(l line) bool {
+		select {
+		case lines <- l:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	number := 1
+	for ; in.Scan(); number++ {
+		if text := in.Text(); text != "" && !give(line{number: number, text: text}) {
+			return
+		}
+	}
+	err := in.Err()
+	if err == nil {
+		err = io.EOF
+	}
+	give(line{number: number, err: err})
+}
+
+func (s *lineSender) add(ctx context.Context, l line) {
+	if err := checkUTF8(l.text); err != nil {
+		s.flush(ctx) // the lines before it come before it
+		if s.err == nil {
+			s.fail(l, err)
+		}
+		return
+	}
+	size := len(l.text) + attributesSize(s.letter.attributes)
+	if s.bytes+size > batchBytes {
+		s.flush(ctx)
+	}
+	if s.err != nil {
+		return
+	}
+	s.batch = append(s.batch, l)
+	s.bytes += size
+	if len(s.batch) == batchMax {
+		s.flush(ctx)
+	}
+}
+
+// flush sends the batch. Entries carry the number of their line as their id.
+func (s *lineSender) flush(ctx context.Context) {
+	if len(s.batch) == 0 {
+		return
+	}
+	batch := s.batch
+	s.batch, s.bytes = nil, 0
+
+	in := &sqs.SendMessageBatchInput{QueueUrl: &s.url}
+	byID := map[string]line{}
+	for _, l := range batch {
+		id := strconv.Itoa(l.number)
+		byID[id] = l
+		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{
+			Id:                &id,
+			MessageBody:       aws.String(l.text),
+			MessageAttributes: s.letter.attributes,
+			DelaySeconds:      s.letter.delay,
+			MessageGroupId:    s.letter.group,
+		})
+	}
+	out, err := call(ctx, s.c, s.c.SendMessageBatch, in, s.letter.zeros.option())
+	if err != nil {
+		s.err = fmt.Errorf("lines %d to %d: %w", batch[0].number, batch[len(batch)-1].number, s.c.explain("send to", s.url, err))
+		return
+	}
+	for _, e := range out.Successful {
+		s.sent++
+		s.report(byID[aws.ToString(e.Id)], e)
+		delete(byID, aws.ToString(e.Id))
+	}
+	for _, e := range out.Failed {
+		id := aws.ToString(e.Id)
+		s.fail(byID[id], fmt.Errorf("%s (%s)", strings.TrimSuffix(aws.ToString(e.Message), "."), aws.ToString(e.Code)))
+		delete(byID, id)
+	}
+	for _, l := range byID {
+		s.fail(l, errors.New("the answer of the server says nothing about it"))
+	}
+}
+
+// report prints what became of a line that was sent.
+func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
+	id := aws.ToString(e.MessageId)
+	var err error
+	if s.json {
+		err = s.printJSONLine(sent{
+			MessageID:      id,
+			MD5:            aws.ToString(e.MD5OfMessageBody),
+			SequenceNumber: aws.ToString(e.SequenceNumber),
+			Line:           l.number,
+		})
+	} else {
+		_, err = fmt.Fprintln(s.stdout, id)
+	}
+	if err != nil && s.err == nil {
+		s.err = fmt.Errorf("report line %d, which was sent: %w", l.number, err)
+	}
+}
+
+// fail reports a line that was not sent.
+func (s *lineSender) fail(l line, err error) {
+	s.failed++
+	s.complain(fmt.Errorf("line %d: %w", l.number, err))
+	if s.letter.group != nil && s.err == nil {
+		s.err = fmt.Errorf("line %d was not sent and the lines of its group must not overtake it", l.number)
+	}
+}
+
+// verdict sums up as an error what was not sent.
+func (s *lineSender) verdict() error {
+	switch {
+	case s.err == nil && s.failed == 0:
+		return nil
+	case s.err == nil && s.sent == 0:
+		return codedf(exitFailed, "none of %d lines was sent; see above", s.failed)
+	case s.err == nil:
+		return codedf(exitPartly, "%d sent, %d not sent; see above", s.sent, s.failed)
+	case s.sent == 0:
+		return s.err
+	}
+	return codedf(exitPartly, "stopped after %d sent lines: %w", s.sent, s.err)
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parseDuration reads a Go duration that is not negative. A bare number is refused, because half of the
+// world would mean seconds by it and the other half milliseconds; only zero needs no unit.
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		if _, bare := strconv.ParseUint(s, 10, 64); bare == nil {
+			return 0, fmt.Errorf("%q has no unit; write %ss for seconds", s, s)
+		}
+		return 0, fmt.Errorf("%q is not a duration such as 90s or 5m", s)
+	case d < 0:
+		return 0, fmt.Errorf("%q is negative", s)
+	}
+	return d, nil
+}
+
+// parseSeconds reads a duration that SQS takes: whole seconds, at most limit.
+func parseSeconds(s string, limit time.Duration) (int32, error) {
+	d, err := parseDuration(s)
+	switch {
+	case err != nil:
+		return 0, err
+	case d%time.Second != 0:
+		return 0, fmt.Errorf("%q is not a whole number of seconds", s)
+	case d > limit:
+		return 0, fmt.Errorf("%q is more than SQS allows, %s", s, humanDuration(limit))
+	}
+	return int32(d / time.Second), nil
+}
+
+// The units of a size, largest first. A single letter is not among them: 512M means one thing to some
+// and another thing to others.
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1},
+}
+
+// parseSize reads a number of bytes such as 512MiB, 1GB or 4096.
+func parseSize(s string) (int64, error) {
+	digits, unit := s, int64(1)
+	for _, u := range sizeUnits {
+		if rest, ok := strings.CutSuffix(s, u.name); ok {
+			digits, unit = strings.TrimRight(rest, " "), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && n > math.MaxInt64/unit:
+		return 0, fmt.Errorf("%q is too large", s)
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a size such as 512MiB or 1GB", s)
+	case n < 0:
+		return 0, fmt.Errorf("%q is negative", s)
+	}
+	return n * unit, nil
+}
+
+// humanSize says a number of bytes in the largest binary unit that loses nothing, or with one decimal.
+func humanSize(n int64) string {
+	for _, u := range sizeUnits[:4] {
+		switch {
+		case n >= u.bytes && n%u.bytes == 0:
+			return fmt.Sprintf("%d %s", n/u.bytes, u.name)
+		case n >= 10*u.bytes:
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.bytes), u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// humanDuration says a duration in words, without losing anything above a second.
+func humanDuration(d time.Duration) string {
+	if d < time.Second {
+		return "0 s"
+	}
+	var parts []string
+	for _, u := range []struct {
+		unit     time.Duration
+		one, all string
+	}{
+		{24 * time.Hour, "day", "days"}, {time.Hour, "h", "h"}, {time.Minute, "min", "min"}, {time.Second, "s", "s"},
+	} {
+		n := d / u.unit
+		d -= n * u.unit
+		switch n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+u.one)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, u.all))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// humanTime says a moment and how long ago it was, to the largest unit.
+func humanTime(t, now time.Time) string {
+	s := t.UTC().Format(time.RFC3339)
+	ago := now.Sub(t)
+	if ago < time.Second {
+		return s
+	}
+	for _, u := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		if ago >= u {
+			return s + ", " + humanDuration(ago.Truncate(u)) + " ago"
+		}
+	}
+	return s
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+	"github.com/spf13/cobra"
+)
+
+func newVisibilityCmd(a *app) *cobra.Command {
+	f := &clientFlags{}
+	cmd := &cobra.Command{
+		Use:   "visibility QUEUE HANDLE DURATION",
+		Short: "Change how long a received message stays hidden",
+		Long: `Change how long a received message stays hidden, counted from now.
+
+With 0 the message can be received again at once. SQS hides a message for at most 12 hours after it was
+received. A message that is deleted or no longer in flight is refused with exit code 4.`,
+		Example: `  tenaq visibility orders AQEB... 5m
+  tenaq visibility orders AQEB... 0`,
+		Args: wants(3, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, queue, handle := cmd.Context(), args[0], args[1]
+			seconds, err := parseSeconds(args[2], visibilityMax)
+			if err != nil {
+				return usagef("%v", err)
+			}
+			c, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			url, err := c.queueURL(ctx, queue)
+			if err != nil {
+				return err
+			}
+			_, err = call(ctx, c, c.ChangeMessageVisibility, &sqs.ChangeMessageVisibilityInput{
+				QueueUrl: &url, ReceiptHandle: &handle, VisibilityTimeout: seconds,
+			})
+			if err != nil {
+				return refusedByState(c.explain("change the visibility in", queue, err), err)
+			}
+			text := "hidden for " + humanDuration(time.Duration(seconds)*time.Second)
+			if seconds == 0 {
+				text = "visible again"
+			}
+			return a.result(map[string]any{"visibilityTimeout": seconds}, "%s", text)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// refusedByState gives the explanation of err the exit code of a refusal where SQS answers a valid
+// request as if a parameter were wrong: the handle was good once, its message is gone or out of time.
+func refusedByState(explained, err error) error {
+	var answer smithy.APIError
+	if errors.As(err, &answer) && errorKind(answer) == "InvalidParameterValue" {
+		return codedf(exitRefused, "%w", explained)
+	}
+	return explained
+}
