@@ -79,6 +79,7 @@ const rootExample = `  tenaq serve                            # run the queue
   tenaq receive orders --wait 20s --delete`
 
 const (
+	groupServer   = "server"
 	groupQueues   = "queues"
 	groupMessages = "messages"
 )
@@ -102,6 +103,7 @@ func newRoot(a *app) *cobra.Command {
 		return usagef("%v; see: %s --help", err, cmd.CommandPath())
 	})
 	root.AddGroup(
+		&cobra.Group{ID: groupServer, Title: "Server:"},
 		&cobra.Group{ID: groupQueues, Title: "Queues:"},
 		&cobra.Group{ID: groupMessages, Title: "Messages:"},
 	)
@@ -112,8 +114,8 @@ func newRoot(a *app) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-
-	add(groupQueues, newQueueCmd(a))
+	add(groupServer, newServeCmd(a), newConfigCmd(a))
+	add(groupQueues, newQueueCmd(a), newApplyCmd(a))
 	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
 	add("", newEnvCmd(a), newVersionCmd(a))
 	asGroup(root)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const settingsHelp = `Every setting can be given as a flag (--data-dir), in the environment (TENAQ_DATA_DIR) and in a YAML file
+(data-dir:) named by --config; the first of these that has it wins. In the file an unknown key is an
+error. The file may declare queues, with the attribute names of SQS:
+
+  data-dir: /var/lib/tenaq
+  purge-interval: 0s
+  queues:
+    - name: orders
+      attributes:
+        VisibilityTimeout: 60
+        RedrivePolicy:
+          deadLetterTargetArn: arn:aws:sqs:us-east-1:000000000000:orders-dlq
+          maxReceiveCount: 5
+      tags: {team: payments}
+    - name: orders-dlq
+
+Durations have a unit (90s, 5m); sizes may have one (512MiB, 1GB).`
+
+func newConfigCmd(a *app) *cobra.Command {
+	f := &settingFlags{}
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print the settings that serve would run with, and where each comes from",
+		Long: `Print the settings that "tenaq serve" would run with, and where each comes from. It takes the flags of
+serve, reads the same file and environment, and checks them.
+
+` + settingsHelp,
+		Example: `  tenaq config
+  tenaq config --config tenaq.yaml --listen 127.0.0.1:7000
+  TENAQ_ACCOUNT=123456789012 tenaq config --json`,
+		Args: wants(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			c, err := f.load()
+			if err != nil {
+				return err
+			}
+			return a.printConfiguration(c)
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (a *app) printConfiguration(c *configuration) error {
+	if a.json {
+		queues := []queueDocument{}
+		for _, q := range c.Queues {
+			queues = append(queues, queueDocument(q))
+		}
+		values := map[string]loaded{}
+		for _, v := range c.values {
+			values[v.Name] = v
+		}
+		return a.printJSON(map[string]any{"settings": values, "queues": queues})
+	}
+	t := table{head: []string{"SETTING", "VALUE", "FROM"}}
+	for _, v := range c.values {
+		t.add(v.Name, orDash(v.Value), v.Origin)
+	}
+	if len(c.Queues) > 0 {
+		t.add("queues", strings.Join(queueNames(c.Queues), ","), fmt.Sprintf("%s:%d", c.file.path, c.file.queues[0].line))
+	}
+	return a.printTable(t)
+}
+
+// A queueDocument is a declared queue as --json prints it.
+type queueDocument struct {
+	Name       string            `json:"name"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"`
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/server"
+)
+
+func newServeCmd(a *app) *cobra.Command {
+	f := &settingFlags{}
+	var printConfig bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the queue",
+		Long: `Run the queue: serve the SQS API until it is told to stop.
+
+One line on standard output says when it is ready; the log goes to standard error. SIGTERM and SIGINT end
+it: waiting receives are answered empty, what was taken up is finished, and it exits with 0 within ten
+seconds. A second signal ends it at once, which loses nothing that was acknowledged.
+
+Without credentials the server answers only on loopback addresses, unless --allow-unauthenticated says
+that whoever reaches it may use it.
+
+` + settingsHelp,
+		Example: `  tenaq serve
+  tenaq serve --data-dir /var/lib/tenaq --listen 127.0.0.1:9324
+  tenaq serve --config tenaq.yaml --log-format json
+  tenaq serve --data-dir /tmp/queues --purge-interval 0 --recreate-delay 0     # for tests
+  tenaq serve --config tenaq.yaml --print-config`,
+		Args: wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.load()
+			switch {
+			case err != nil:
+				return err
+			case printConfig:
+				return a.printConfiguration(c)
+			}
+			return a.serve(cmd.Context(), c)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings and where they come from, as tenaq config does, and exit")
+	return cmd
+}
+
+// serve runs a server until ctx is done.
+func (a *app) serve(ctx context.Context, c *configuration) error {
+	c.Version = buildVersion().Version
+	c.Logger = c.logger(a)
+	c.Fatal = func(sentence string) {
+		a.complain(codedf(exitNoStorage, "%s", sentence))
+		os.Exit(exitNoStorage)
+	}
+	s, err := server.New(c.Config)
+	if err != nil {
+		return err
+	}
+	announced := make(chan error, 1)
+	serving, cancel := context.WithCancel(ctx)
+	go func() {
+		err := a.announce(serving, s, c)
+		if err != nil {
+			cancel() // nobody would know that it is ready
+		}
+		announced <- err
+	}()
+	err = s.Run(serving)
+	cancel()
+	if failed := <-announced; err == nil && ctx.Err() == nil {
+		err = failed
+	}
+	return err
+}
+
+// announce says that the server is ready once it has answered a request: New has taken the address, but
+// until Run has created the declared queues nothing is answered there.
+func (a *app) announce(ctx context.Context, s *server.Server, c *configuration) error {
+	url := "http://" + s.Addr()
+	if !answers(ctx, url) {
+		return nil // it was stopped or failed before; Run says why
+	}
+	if a.json {
+		return a.printJSONLine(map[string]string{
+			"version": c.Version, "url": url, "admin": s.AdminAddr(), "dataDir": c.DataDir,
+		})
+	}
+	where := "no admin address"
+	if s.AdminAddr() != "" {
+		where = "admin on http://" + s.AdminAddr()
+	}
+	_, err := fmt.Fprintf(a.stdout, "tenaq %s ready: SQS on %s, %s, data in %s\n", c.Version, url, where, c.DataDir)
+	return err
+}
+
+// answers waits for an answer, whatever it is; false when ctx ends first.
+func answers(ctx context.Context, url string) bool {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false
+		}
+		if response, err := client.Do(request); err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(10 * time.Millisecond): // it was cut off; the next attempt tells
+		}
+	}
+}

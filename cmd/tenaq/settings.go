@@ -1,0 +1,235 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"tenaq/internal/server"
+)
+
+// settings are all that "tenaq serve" can be told.
+type settings struct {
+	server.Config
+	logLevel  slog.Level
+	logFormat string
+}
+
+// A setting is one of them. Its name is the key in the configuration file; --name is its flag and
+// TENAQ_NAME its environment variable. From wherever it comes it comes as text, so that there is one way
+// to read it and one wording of what is wrong with it.
+type setting struct {
+	name  string
+	arg   string // what the help calls the value
+	usage string
+	def   string // the default, in the words of a user; it is applied like any other value
+	set   func(*settings, string) error
+}
+
+func (s setting) env() string {
+	return "TENAQ_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+}
+
+// isBool tells whether the flag may stand without a value.
+func (s setting) isBool() bool { return s.arg == "" }
+
+// allSettings is the one list of settings: flags, environment, file, help and "tenaq config" follow it.
+// The data directory has no fixed default, see defaultDataDir.
+var allSettings = []setting{
+	{"listen", "address", "serve the SQS API at this address", "127.0.0.1:9324",
+		func(s *settings, v string) error { s.Listen = v; return checkAddress(v) }},
+	{"admin-listen", "address", "serve health checks and metrics at this address; off for none", "127.0.0.1:9325",
+		func(s *settings, v string) error {
+			s.AdminListen = v
+			if v == "off" {
+				return nil
+			}
+			return checkAddress(v)
+		}},
+	{"data-dir", "directory", "keep the data in this directory", "",
+		func(s *settings, v string) error { s.DataDir = v; return checkDirectory(v) }},
+	{"account", "digits", "account number in queue URLs and ARNs", "000000000000",
+		func(s *settings, v string) error { s.Account = v; return checkAccount(v) }},
+	{"region", "name", "region in ARNs and signatures", defaultRegion,
+		func(s *settings, v string) error { s.Region = v; return checkRegion(v) }},
+	{"public-url", "URL", "begin queue URLs with this, such as https://queue.example.com (default: what the client asked for)", "",
+		func(s *settings, v string) error { s.PublicURL = v; return checkPublicURL(v) }},
+	{"allow-unauthenticated", "", "permit an address that others can reach although requests are not authenticated", "false",
+		func(s *settings, v string) (err error) { s.AllowUnauthenticated, err = parseBool(v); return err }},
+	{"allowed-hosts", "names", "host names, separated by commas, that clients may use besides loopback ones and the address", "",
+		func(s *settings, v string) error { s.AllowedHosts = splitList(v); return nil }},
+	{"visibility-grace", "duration", "after an unclean stop, keep messages hidden that were in flight, at most so long; 0 for not at all", "60s",
+		func(s *settings, v string) (err error) { s.VisibilityGrace, err = durationOrNone(v); return err }},
+	{"purge-interval", "duration", "least time between two purges of a queue; 0 for none", "60s",
+		func(s *settings, v string) (err error) { s.PurgeInterval, err = durationOrNone(v); return err }},
+	{"recreate-delay", "duration", "how long the name of a deleted queue cannot be used; 0 for not at all", "60s",
+		func(s *settings, v string) (err error) { s.RecreateDelay, err = durationOrNone(v); return err }},
+	{"in-flight-max", "number", "most messages of one queue that may be in flight", "120000",
+		func(s *settings, v string) (err error) { s.InFlightMax, err = parseCount(v); return err }},
+	{"window", "number", "entries of each index of a queue kept in memory; matters for speed only", "4096",
+		func(s *settings, v string) (err error) { s.Window, err = parseCount(v); return err }},
+	{"disk-reserve", "size", "refuse sends when less than this is free on disk; 0 for never", "512MiB",
+		func(s *settings, v string) error {
+			n, err := parseSize(v)
+			s.DiskReserve = cmp.Or(n, -1)
+			return err
+		}},
+	{"time-scale", "factor", "let time in the queues pass this much faster; for demos and tests on a loopback address", "1",
+		func(s *settings, v string) (err error) { s.TimeScale, err = parseFactor(v); return err }},
+	{"accept-loss", "number", "open a store that is known to lack up to this many acknowledged commits", "0",
+		func(s *settings, v string) (err error) {
+			if s.AcceptLoss, err = strconv.ParseUint(v, 10, 64); err != nil {
+				return fmt.Errorf("%q is not a number of commits", v)
+			}
+			return nil
+		}},
+	{"log-level", "level", "log this and what is more severe: debug, info, warn or error", "info",
+		func(s *settings, v string) (err error) { s.logLevel, err = parseLevel(v); return err }},
+	{"log-format", "format", "write the log as text or json", "text",
+		func(s *settings, v string) error {
+			s.logFormat = v
+			if v != "text" && v != "json" {
+				return fmt.Errorf("%q is neither text nor json", v)
+			}
+			return nil
+		}},
+}
+
+func settingNames() []string {
+	var names []string
+	for _, s := range allSettings {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// durationOrNone reads a duration of which zero means none; Config says that with a negative one, because
+// there the zero value is the default.
+func durationOrNone(v string) (time.Duration, error) {
+	d, err := parseDuration(v)
+	if err == nil && d == 0 {
+		return -1, nil
+	}
+	return d, err
+}
+
+func parseCount(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is not a whole number above zero", v)
+	}
+	return n, nil
+}
+
+func parseFactor(v string) (float64, error) {
+	f, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(f > 0) || f > 1e6 {
+		return 0, fmt.Errorf("%q is not a factor between 0 and 1000000", v)
+	}
+	return f, nil
+}
+
+func parseBool(v string) (bool, error) {
+	switch strings.ToLower(v) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither true nor false", v)
+}
+
+func parseLevel(v string) (slog.Level, error) {
+	switch v {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, fmt.Errorf("%q is none of debug, info, warn, error", v)
+}
+
+func splitList(v string) []string {
+	var list []string
+	for item := range strings.SplitSeq(v, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+func checkAddress(v string) error {
+	_, port, err := net.SplitHostPort(v)
+	if err == nil {
+		if _, numeric := strconv.ParseUint(port, 10, 16); numeric == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not an address with a port, such as 127.0.0.1:9324", v)
+}
+
+func checkAccount(v string) error {
+	if len(v) != 12 || strings.Trim(v, "0123456789") != "" {
+		return fmt.Errorf("%q is not an account of twelve digits", v)
+	}
+	return nil
+}
+
+func checkRegion(v string) error {
+	if v == "" || strings.ContainsAny(v, " :/") { // it becomes a part of ARNs and of signatures
+		return fmt.Errorf("%q is not the name of a region, such as %s", v, defaultRegion)
+	}
+	return nil
+}
+
+func checkDirectory(v string) error {
+	switch {
+	case v == "":
+		return errors.New("the name of the directory is empty")
+	case strings.HasPrefix(v, "~"):
+		return fmt.Errorf("%q: only a shell knows what ~ means; write the whole path", v)
+	}
+	return nil
+}
+
+func checkPublicURL(v string) error {
+	if v == "" {
+		return nil
+	}
+	u, err := url.Parse(v)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is not a URL such as https://queue.example.com", v)
+	}
+	return nil
+}
+
+// defaultDataDir says where data lies when nobody says it, and by which rule: where systemd wants the
+// state of a service, else where the XDG rules put the state of a user's program.
+func defaultDataDir(getenv func(string) string) (dir, origin string, err error) {
+	if dirs := getenv("STATE_DIRECTORY"); dirs != "" {
+		dir, _, _ = strings.Cut(dirs, ":") // systemd lists several when a unit asks for several
+		return dir, "STATE_DIRECTORY", nil
+	}
+	// The XDG rules say that a relative path is to be ignored.
+	if home := getenv("XDG_STATE_HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, "tenaq"), "XDG_STATE_HOME", nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", "", errors.New("there is no home directory to keep the data in; set --data-dir")
+	}
+	return filepath.Join(home, ".local", "state", "tenaq"), "default", nil
+}
