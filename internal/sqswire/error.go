@@ -142,13 +142,13 @@ func Errorf(code ErrorCode, format string, args ...any) *Error {
 	return &Error{code, fmt.Sprintf(format, args...)}
 }
 
-// AsError returns the Error in the chain of err. Every other error becomes an InternalFailure without a
-// message: its text was written for the operator, not for clients.
+// AsError returns the Error in the chain of err. Every other error becomes an InternalFailure that does not
+// repeat its text, which was written for the operator and not for clients.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return &Error{Code: InternalFailure}
+	return &Error{InternalFailure, "The request failed inside the server, whose log says why."}
 }
 
 func (e *Error) Error() string {
@@ -186,7 +186,8 @@ func (e *Error) Entry(id string) BatchResultErrorEntry {
 	return BatchResultErrorEntry{ID: id, Code: code, Message: e.Message, SenderFault: info.Fault == Sender}
 }
 
-// AppendErrorJSON appends the body of an error response in AWS JSON 1.0.
+// AppendErrorJSON appends the body of an error response in AWS JSON 1.0: type and message, and no other
+// member. [ERR-1]
 func AppendErrorJSON(dst []byte, e *Error) []byte {
 	code, info := e.lookup()
 	message := e.Message
@@ -195,10 +196,7 @@ func AppendErrorJSON(dst []byte, e *Error) []byte {
 	}
 	dst = append(dst, `{"__type":"`...)
 	dst = append(dst, info.Type...)
-	dst = append(dst, '"')
-	if message != "" {
-		dst = append(dst, `,"message":`...)
-		dst = appendQuoted(dst, message)
-	}
+	dst = append(dst, `","message":`...)
+	dst = appendQuoted(dst, message)
 	return append(dst, '}')
 }

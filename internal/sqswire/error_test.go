@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The whole catalogue, written out once more as clients see it.
+// The whole catalogue, written out once more as clients see it. [ERR-2] [ERR-3] [ERR-5] [ERR-6] [ERR-12]
 var wantErrors = []struct {
 	code   ErrorCode
 	typ    string
@@ -136,13 +136,13 @@ func TestUnknownCode(t *testing.T) {
 	}
 }
 
+// A body has a type and a message, and an unknown queue its own text. [ERR-1] [ERR-9]
 func TestErrorMessages(t *testing.T) {
 	tests := []struct {
 		err  *Error
 		want string
 	}{
-		// The model gives this error no message.
-		{&Error{Code: MessageNotInflight}, `{"__type":"com.amazonaws.sqs#MessageNotInflight"}`},
+		{&Error{Code: MessageNotInflight}, `{"__type":"com.amazonaws.sqs#MessageNotInflight","message":""}`},
 		{&Error{Code: NonExistentQueue}, `{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}`},
 		{&Error{NonExistentQueue, "x"}, `{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"x"}`},
 		{&Error{OverLimit, "a\n\"b\""}, `{"__type":"com.amazonaws.sqs#OverLimit","message":"a\n\"b\""}`},
@@ -154,16 +154,17 @@ func TestErrorMessages(t *testing.T) {
 	}
 }
 
+// What is not a refusal keeps its text to itself. [ERR-12]
 func TestAsError(t *testing.T) {
 	refusal := Errorf(OverLimit, "no")
 	if got := AsError(fmt.Errorf("receive: %w", refusal)); got != refusal {
 		t.Errorf("got %v, want %v", got, refusal)
 	}
 	got := AsError(errors.New("secret path"))
-	if want := (Error{Code: InternalFailure}); *got != want {
+	if want := (Error{InternalFailure, "The request failed inside the server, whose log says why."}); *got != want {
 		t.Errorf("got %v, want %v", *got, want)
 	}
-	if got, want := got.Error(), "InternalFailure"; got != want {
+	if got, want := (&Error{Code: OverLimit}).Error(), "OverLimit"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := refusal.Error(), "OverLimit: no"; got != want {

@@ -33,10 +33,10 @@ const (
 // skipped, but must be well-formed. A member or a name in a map that is given twice is refused: two readers
 // of the same request could otherwise disagree on what it asks. A surrogate without its partner is refused,
 // because no string can hold it. Null is the same as absent everywhere, so a null in a list or a map is
-// dropped.
+// dropped. [WIRE-4] [WIRE-5] [WIRE-6] [WIRE-10]
 //
 // For a string, a number or a boolean is taken as its text. For an integer, any number is taken whose value
-// is whole and fits int64, such as 1e3; AWS would cut off a fraction. A number as a string is refused.
+// is whole and fits int64, such as 1e3; AWS would cut off a fraction. A number as a string is refused. [WIRE-7] [WIRE-8]
 //
 // DecodeJSON copies the body once, and strings in req are parts of that copy: whoever keeps one of them for
 // long keeps the whole body alive, and should clone it unless it is most of the body. The body itself may be

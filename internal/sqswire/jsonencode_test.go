@@ -6,6 +6,8 @@ import (
 	"testing"
 )
 
+// Every operation answers an object, at least an empty one, without empty lists and maps. [WIRE-11] [WIRE-12]
+// [WIRE-13] [WIRE-15] [WIRE-16] [WIRE-17]
 func TestResponses(t *testing.T) {
 	const md5Hi, md5K = "49f68a5c8493ec2c0bf489821c21fc3b", "a45daa70926828a2f0a1db3418e6feb4"
 	tests := map[string][]struct {

@@ -9,7 +9,7 @@ func text(name, dataType, value string) MessageAttribute {
 	return MessageAttribute{Name: name, DataType: Some(dataType), StringValue: Some(value)}
 }
 
-// The sums are those that SQS answers.
+// The sums are those that SQS answers. [MD5-2] [MD5-3] [MD5-4] [MD5-8]
 func TestMD5OfAttributes(t *testing.T) {
 	help, hello, general := text("Help.Me", "String", "Me"), text("Hello", "String", "There"), text("General", "String", "Kenobi")
 	tests := []struct {
@@ -50,6 +50,7 @@ func TestMD5OfAttributes(t *testing.T) {
 	}
 }
 
+// [MD5-1]
 func TestMD5OfBody(t *testing.T) {
 	tests := []struct{ body, want string }{
 		{"", "d41d8cd98f00b204e9800998ecf8427e"},
