@@ -19,7 +19,12 @@ func (p duePos) compare(q duePos) int {
 func (p duePos) less(q duePos) bool { return p.compare(q) < 0 }
 
 // next is the first place after p.
-func (p duePos) next() duePos { return duePos{p.at, p.seq + 1} }
+func (p duePos) next() duePos {
+	if p.seq == lastAt(p.at).seq {
+		return duePos{p.at + 1, 0}
+	}
+	return duePos{p.at, p.seq + 1}
+}
 
 // lastAt is the last place of a millisecond.
 func lastAt(at int64) duePos { return duePos{at, ^uint64(0)} }
