@@ -51,14 +51,14 @@ func newMeta(seq uint64, id MessageID, now, size int64) meta {
 	return meta{seq: seq, id: id, sent: now, size: size, base: now, lineage: id, firstSent: now}
 }
 
+// encode returns the message row. Inline is the content when flagInline is set, else nil.
 func (m *meta) encode(b enc, inline []byte) []byte {
-	flags := m.flags &^ (flagInline | flagBase | flagLineage | flagHistory | flagGroup | flagDedup | flagSource)
+	flags := m.flags &^ (flagBase | flagLineage | flagHistory | flagGroup | flagDedup | flagSource)
 	mark := func(flag byte, on bool) {
 		if on {
 			flags |= flag
 		}
 	}
-	mark(flagInline, inline != nil)
 	mark(flagBase, m.base != m.sent)
 	mark(flagLineage, m.lineage != m.id)
 	mark(flagHistory, m.generation != 0 || m.redrives != 0 || m.firstSent != m.sent)

@@ -67,6 +67,7 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 	var inline []byte
 	if len(content) <= inlineMax {
 		inline = content
+		m.flags |= flagInline
 	} else {
 		e.rows.set(seqKey(q.row.space, kindContent, m.seq), content)
 		m.apart = true
