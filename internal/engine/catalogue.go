@@ -28,7 +28,7 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	tags, err := withTags(nil, op.Tags)
+	tags, err := withTags(op.Queue.Name, nil, op.Tags)
 	if err != nil {
 		return Result{}, err
 	}

@@ -14,8 +14,8 @@ type Tag struct{ Key, Value string }
 
 const tagsMax = 50
 
-// withTags returns the tags after more have been set, in order of key. [TAG-2, TAG-14]
-func withTags(tags, more []Tag) ([]Tag, *Error) {
+// withTags returns the tags of a queue after more have been set, in order of key. [TAG-2, TAG-14]
+func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
 	tags = slices.Clone(tags)
 	for _, t := range more {
 		if err := checkTag(t); err != nil {
@@ -28,6 +28,9 @@ func withTags(tags, more []Tag) ([]Tag, *Error) {
 		} else {
 			tags = slices.Insert(tags, i, t)
 		}
+	}
+	if len(tags) > tagsMax { // [TAG-11]
+		return nil, refuse(CodeInvalidParameter, "Too many tags added for queue "+queue+".")
 	}
 	return tags, nil
 }
@@ -75,12 +78,9 @@ func (op TagQueue) apply(e *Engine, _ *Command) (Result, error) {
 	if len(op.Tags) == 0 { // [TAG-12]
 		return Result{}, errMissing("Tags")
 	}
-	tags, err := withTags(q.row.tags, op.Tags)
+	tags, err := withTags(op.Queue.Name, q.row.tags, op.Tags)
 	if err != nil {
 		return Result{}, err
-	}
-	if len(tags) > tagsMax { // [TAG-11]
-		return Result{}, refuse(CodeInvalidParameter, "Too many tags added for queue "+op.Queue.Name+".")
 	}
 	q.row.tags = tags
 	e.writeRow(q)
