@@ -44,10 +44,6 @@ func (r *rows) delete(key []byte)     { r.wrote = true; r.batch.Delete(key) }
 func (r *rows) deleteOnce(key []byte) { r.wrote = true; r.batch.DeleteOnce(key) }
 func (r *rows) deleteRange(s span)    { r.wrote = true; r.batch.DeleteRange(s.lo, s.hi) }
 func (r *rows) dirty() bool           { return r.applied || r.batch.Len() > 0 }
-func (r *rows) fresh(b kv.Batch) func() {
-	r.batch, r.wrote = r.store.NewBatch(), false
-	return b.Force()
-}
 
 func (r *rows) apply() {
 	if r.batch.Len() > 0 {
