@@ -1,10 +1,7 @@
 package kvtest
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"tenaq/internal/kv"
@@ -62,78 +59,19 @@ func closeStore(t *testing.T, s kv.Store) {
 	}
 }
 
-// A history is the states that a store went through, one for each batch, with how many of them a wait
-// function has confirmed.
-type history struct {
-	states    []*model // states[i] is after i batches
-	confirmed atomic.Int64
-}
-
-// lastKey is written by each batch of a history, so that what survived says where it is in it.
-const lastKey = "last"
-
-func newHistory(m *model) *history { return &history{states: []*model{m}} }
-
-// write applies a random batch; it returns the wait function when the batch is forced.
-func (h *history) write(rng *rand.Rand, s kv.Store) (wait func()) {
-	n := len(h.states)
-	m := h.states[n-1].clone()
-	b := s.NewBatch()
-	m.write(rng, b, 1+rng.IntN(8))
-	b.Set([]byte(lastKey), []byte(strconv.Itoa(n)))
-	m.rows[lastKey] = strconv.Itoa(n)
-	h.states = append(h.states, m)
-	if rng.IntN(3) == 0 {
-		b.Apply()
-		return nil
-	}
-	force := b.Force()
-	return func() {
-		force()
-		for {
-			was := h.confirmed.Load()
-			if was >= int64(n) || h.confirmed.CompareAndSwap(was, int64(n)) {
-				return
-			}
-		}
-	}
-}
-
-// survivors returns the state that s came back with. It must be one that the history went through, and
-// none before the confirmed one.
-func (h *history) survivors(s kv.Store, confirmed int64) (*model, error) {
-	n := 0
-	if v, ok := s.Get(nil, []byte(lastKey)); ok {
-		n, _ = strconv.Atoi(string(v))
-	}
-	if int64(n) < confirmed {
-		return nil, fmt.Errorf("the store came back with batch %d, and batch %d was confirmed", n, confirmed)
-	}
-	if n >= len(h.states) {
-		return nil, fmt.Errorf("the store came back with batch %d, and %d were applied", n, len(h.states)-1)
-	}
-	if err := h.states[n].compare(s, "", ""); err != nil {
-		return nil, fmt.Errorf("the store came back with something else than batch %d: %w", n, err)
-	}
-	return h.states[n], nil
-}
-
 // Machines lose power again and again, while wait functions are out.
 func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
-	rng := rand.New(rand.NewPCG(seed(t), 2))
+	rng := rand.New(rand.NewPCG(Seed(t), 2))
 	for range size(t, 20) {
-		machine, m := newMachine(t), newModel()
+		machine, h := newMachine(t), NewHistory()
 		for range 4 {
 			s := machine.Open(t)
-			delete(m.rows, lastKey)
-			clean := s.NewBatch()
-			clean.Delete([]byte(lastKey))
-			clean.Force()()
-
-			h := newHistory(m)
+			if err := h.Survived(s, h.Confirmed()); err != nil {
+				t.Fatal(err)
+			}
 			var pending []func()
 			for range rng.IntN(60) {
-				if wait := h.write(rng, s); wait != nil {
+				if wait := h.Write(rng, s); wait != nil {
 					pending = append(pending, wait)
 				}
 				for len(pending) > 0 && rng.IntN(2) == 0 {
@@ -142,7 +80,7 @@ func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
 					pending = append(pending[:i], pending[i+1:]...)
 				}
 			}
-			confirmed := h.confirmed.Load()
+			confirmed := h.Confirmed()
 			machine.Crash(t, rng)
 			for _, wait := range pending {
 				wait()
@@ -150,16 +88,14 @@ func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
 			closeStore(t, s)
 
 			s = machine.Open(t)
-			var err error
-			if m, err = h.survivors(s, confirmed); err != nil {
+			if err := h.Survived(s, confirmed); err != nil {
 				t.Fatal(err)
 			}
-			m = m.clone()
-			if rng.IntN(2) == 0 { // at once, before anything is forced
+			if rng.IntN(2) == 0 { // again, before anything is forced
 				machine.Crash(t, rng)
 				closeStore(t, s)
 				s = machine.Open(t)
-				if err := m.compare(s, "", ""); err != nil {
+				if err := h.Survived(s, h.Confirmed()); err != nil {
 					t.Fatalf("after a crash that followed opening: %v", err)
 				}
 			}
@@ -170,7 +106,7 @@ func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
 
 // A store that was created and never used opens after a crash, and is empty.
 func testCrashWhileOpening(t *testing.T, m Machine) {
-	rng := rand.New(rand.NewPCG(seed(t), 3))
+	rng := rand.New(rand.NewPCG(Seed(t), 3))
 	for range 10 {
 		s := m.Open(t)
 		expect(t, s, "")
@@ -181,21 +117,21 @@ func testCrashWhileOpening(t *testing.T, m Machine) {
 
 // A force that fails, having persisted its batch or not, leaves everything before it there.
 func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted bool) {
-	rng := rand.New(rand.NewPCG(seed(t), 4))
+	rng := rand.New(rand.NewPCG(Seed(t), 4))
 	for range size(t, 10) {
 		machine := newMachine(t)
 		s := machine.Open(t)
-		h := newHistory(newModel())
+		h := NewHistory()
 		for range 1 + rng.IntN(30) {
-			if wait := h.write(rng, s); wait != nil {
+			if wait := h.Write(rng, s); wait != nil {
 				wait()
 			}
 		}
-		confirmed := h.confirmed.Load()
+		confirmed := h.Confirmed()
 		machine.Break(t, persisted)
 		if returns(func() {
 			for range 100 {
-				if wait := h.write(rng, s); wait != nil {
+				if wait := h.Write(rng, s); wait != nil {
 					wait()
 					return
 				}
@@ -205,7 +141,7 @@ func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted b
 		}
 		machine.Crash(t, rng)
 		s = machine.Open(t)
-		if _, err := h.survivors(s, confirmed); err != nil {
+		if err := h.Survived(s, confirmed); err != nil {
 			t.Fatal(err)
 		}
 		closeStore(t, s)

@@ -420,8 +420,8 @@ func testWaitElsewhere(t *testing.T, s kv.Store) {
 	}
 }
 
-// seed returns the seed of a random test, and logs it.
-func seed(t testing.TB) uint64 {
+// Seed returns the seed of a random test, and logs it.
+func Seed(t testing.TB) uint64 {
 	n := rand.Uint64()
 	if v := os.Getenv("KVTEST_SEED"); v != "" {
 		var err error
@@ -434,7 +434,7 @@ func seed(t testing.TB) uint64 {
 }
 
 func testRandom(t *testing.T, s kv.Store) {
-	rng := rand.New(rand.NewPCG(seed(t), 1))
+	rng := rand.New(rand.NewPCG(Seed(t), 1))
 	m := newModel()
 	for range size(t, 1500) {
 		b := s.NewBatch()

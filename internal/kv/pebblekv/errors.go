@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // What Open says when it refuses. Use errors.Is; the messages name the store and end with what to do.
@@ -45,10 +48,13 @@ type openError struct {
 }
 
 func (e *openError) Error() string {
+	if _, ok := e.kind.(syscall.Errno); ok {
+		return fmt.Sprintf("open store %s: %s: %s", e.dir, oneLine(e.cause), e.advice)
+	}
 	if e.cause == nil {
 		return fmt.Sprintf("%v: %s: %s", e.kind, e.dir, e.advice)
 	}
-	return fmt.Sprintf("%v: %s: %v: %s", e.kind, e.dir, e.cause, e.advice)
+	return fmt.Sprintf("%v: %s: %s: %s", e.kind, e.dir, oneLine(e.cause), e.advice)
 }
 
 func (e *openError) Unwrap() []error {
@@ -62,6 +68,7 @@ const (
 	adviceDamaged = "restore a backup, or move the directory away to begin with an empty store"
 	adviceNewer   = "run the version that wrote it, or a later one"
 	adviceLocked  = "stop the process that has it open, or choose another data directory"
+	adviceErrno   = "check the disk and the permissions, and start again"
 	adviceFull    = "free space on its file system and start again"
 )
 
@@ -85,15 +92,21 @@ func classify(dir string, err error) error {
 	case errors.Is(err, syscall.ENOSPC):
 		return &openError{kind: ErrFull, cause: err, advice: adviceFull, dir: dir}
 	case errors.As(err, &errno) && errno != syscall.ENOENT:
-		return fmt.Errorf("open store %s: %w: check the disk and the permissions, and start again", dir, err)
+		return &openError{kind: errno, cause: err, advice: adviceErrno, dir: dir}
 	}
 	return &openError{kind: ErrDamaged, cause: err, advice: adviceDamaged, dir: dir}
 }
 
 // fatalSentence is the last thing said about a storage fault met while the store was open.
 func fatalSentence(dir, what string, err error) string {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Sprintf("disk full: %s: %v: free space on the file system of %s and start again; exit status 7", what, err, dir)
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Sprintf("disk full (exit status 7): %s: %s: free space on the file system of %s and start again", what, oneLine(err), dir)
+	case pebble.IsCorruptionError(err):
+		return fmt.Sprintf("storage damaged (exit status 7): %s: %s: keep %s for inspection and restore a backup", what, oneLine(err), dir)
 	}
-	return fmt.Sprintf("storage failed: %s: %v: check the disk under %s and start again, nothing that was confirmed is given up; exit status 7", what, err, dir)
+	return fmt.Sprintf("storage failed (exit status 7): %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)
 }
+
+// oneLine is the text of err on one line. Joined errors and some of Pebble's have several.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -164,11 +164,10 @@ func (o *opening) readGenesis() error {
 	value, closer, err := s.db.Get(genesisKey)
 	switch {
 	case err == nil:
-		s.id, err = decodeGenesis(value)
-		if err != nil {
-			return fmt.Errorf("genesis record: %w", err)
+		if s.id, err = decodeGenesis(value); err != nil {
+			err = fmt.Errorf("genesis record: %w", err)
 		}
-		return closer.Close()
+		return errors.Join(err, closer.Close())
 	case err != pebble.ErrNotFound:
 		return err
 	}
