@@ -187,7 +187,7 @@ func getManaged(_ *Engine, q *queue) (string, bool) {
 // fifoOnly are the attributes that only FIFO queues have.
 var fifoOnly = []string{"FifoQueue", "ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"}
 
-// checkSettable refuses the names among values that cannot be set on a standard queue. [ATTR-23 to 26]
+// checkSettable refuses the names among values that cannot be set on a standard queue. [ATTR-23 to ATTR-26]
 func checkSettable(values map[string]string) *Error {
 	for _, name := range sortedKeys(values) {
 		switch a := findAttribute(name); {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -27,7 +28,7 @@ func (p duePos) next() duePos {
 }
 
 // lastAt is the last place of a millisecond.
-func lastAt(at int64) duePos { return duePos{at, ^uint64(0)} }
+func lastAt(at int64) duePos { return duePos{at, math.MaxUint64} }
 
 // A dueKind says why a message stands in due, and so which counter it belongs to until its time comes.
 type dueKind byte
@@ -119,12 +120,7 @@ func (e *Engine) loadDue(q *queue, i int) bool {
 		}
 		n := max(e.cfg.Window, 1)
 		for k, v := range e.scan(dueSpan(q.row.space, w.end)) {
-			entry := dueEntry{duePos: duePosOf(k)}
-			if len(v) != 1 || !dueKind(v[0]).known() || entry.seq == 0 {
-				e.rows.damaged("due", k)
-			}
-			entry.kind = dueKind(v[0])
-			w.entries = append(w.entries, entry)
+			w.entries = append(w.entries, e.decodeDue(k, v))
 			if n--; n == 0 {
 				break
 			}
@@ -136,4 +132,12 @@ func (e *Engine) loadDue(q *queue, i int) bool {
 		}
 	}
 	return true
+}
+
+func (e *Engine) decodeDue(k, v []byte) dueEntry {
+	p := duePosOf(k)
+	if len(v) != 1 || !dueKind(v[0]).known() || p.seq == 0 {
+		e.rows.damaged("due", k)
+	}
+	return dueEntry{p, dueKind(v[0])}
 }

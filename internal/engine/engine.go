@@ -160,6 +160,10 @@ func (e *Engine) stirFull(q *queue) {
 func (e *Engine) Commit() (wait func()) {
 	e.saveDirty()
 	if e.rows.dirty() {
+		// Every turn that is on disk says when it was, so that no later start can begin before it.
+		// [CLOCK-9]
+		e.sys.stamp, e.sys.dirty = e.now, true
+		e.saveDirty()
 		wait = e.rows.force()
 	}
 	e.endTurn()

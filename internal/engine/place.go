@@ -1,6 +1,10 @@
 package engine
 
-import "tenaq/internal/invariant"
+import (
+	"math"
+
+	"tenaq/internal/invariant"
+)
 
 // This file moves messages between the places a message can be in: fresh, in due, or nowhere. Counters
 // follow here and nowhere else.
@@ -28,38 +32,52 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	if !q.st.settled.less(goal) {
 		return true
 	}
-	for n := 0; ; n++ {
-		entry, ok := e.dueAfter(q, q.st.settled)
-		if !ok || goal.less(entry.duePos) {
-			q.st.settled = goal
-			return true
-		}
-		if n == limit {
-			return false
-		}
+	passed := e.dueBetween(q, q.st.settled.next(), goal, limit)
+	for _, entry := range passed {
 		q.count(entry.duePos, entry.kind, -1)
 		q.st.settled = entry.duePos
 		q.stDirty = true
 	}
+	if len(passed) == limit {
+		return false
+	}
+	q.st.settled = goal
+	return true
 }
 
-// dueAfter returns the first entry of the index behind p.
-func (e *Engine) dueAfter(q *queue, p duePos) (dueEntry, bool) {
-	p = p.next()
-	if w := &q.due; w.covers(p) {
-		i, _ := w.search(p)
-		if !e.loadDue(q, i) {
-			return dueEntry{}, false
+// dueBetween returns the first entries of the index from lo to hi, at most limit of them. Where the
+// window does not reach, it reads the rows without moving the window: what is receivable now stays in
+// memory.
+func (e *Engine) dueBetween(q *queue, lo, hi duePos, limit int) (entries []dueEntry) {
+	for q.due.covers(lo) && len(entries) < limit {
+		i, _ := q.due.search(lo)
+		if !e.loadDue(q, i) || hi.less(q.due.at(i).duePos) {
+			return entries
 		}
-		return *w.at(i), true
+		entries = append(entries, *q.due.at(i))
+		lo = q.due.at(i).next()
 	}
-	for k, v := range e.scan(dueSpan(q.row.space, p)) {
-		if len(v) != 1 {
-			e.rows.damaged("due", k)
+	if len(entries) == limit {
+		return entries
+	}
+	for k, v := range e.scan(dueSpan(q.row.space, lo)) {
+		entry := e.decodeDue(k, v)
+		if hi.less(entry.duePos) {
+			break
 		}
-		return dueEntry{duePosOf(k), dueKind(v[0])}, true
+		if entries = append(entries, entry); len(entries) == limit {
+			break
+		}
 	}
-	return dueEntry{}, false
+	return entries
+}
+
+// nextReady returns when time alone will make a message receivable, zero for never.
+func (e *Engine) nextReady(q *queue) int64 {
+	for _, entry := range e.dueBetween(q, lastAt(e.now).next(), duePos{at: math.MaxInt64}, 1) {
+		return entry.at
+	}
+	return 0
 }
 
 // enter puts a new message into the queue: fresh when it is receivable at once, else into due.

@@ -174,11 +174,3 @@ func (e *Engine) hide(q *queue, m *message, until int64) {
 	e.noteHidden(until)
 	e.schedule(q, m)
 }
-
-// nextReady returns when time alone will make a message receivable, zero for never.
-func (e *Engine) nextReady(q *queue) int64 {
-	if entry, ok := e.dueAfter(q, lastAt(e.now)); ok {
-		return entry.at
-	}
-	return 0
-}
