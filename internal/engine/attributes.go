@@ -184,9 +184,6 @@ func getManaged(_ *Engine, q *queue) (string, bool) {
 	return strconv.FormatBool(q.row.attributes.SqsManagedSseEnabled), true
 }
 
-// fifoOnly are the attributes that only FIFO queues have.
-var fifoOnly = []string{"FifoQueue", "ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"}
-
 // checkSettable refuses the names among values that cannot be set on a standard queue. [ATTR-23 to ATTR-26]
 func checkSettable(values map[string]string) *Error {
 	for _, name := range sortedKeys(values) {
