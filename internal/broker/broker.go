@@ -78,6 +78,7 @@ type Broker struct {
 
 	beat atomic.Pointer[time.Time] // when the last turn was answered
 
+	requests requestPool
 	intake   intake
 	polls    polls
 	stir     func(engine.QueueName)
@@ -127,7 +128,7 @@ func orNow(wall func() time.Time) func() time.Time {
 // When ctx ends first, Do returns its error; the operation may then still be carried out, except that a
 // receive hands out nothing any more.
 func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
-	r := newRequest(op)
+	r := b.requests.get(op)
 	if err := b.intake.put(r); err != nil {
 		return engine.Result{}, err
 	}
@@ -135,7 +136,7 @@ func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
 	select {
 	case <-r.done:
 		res, err := r.res, r.err
-		r.free()
+		b.requests.put(r)
 		return res, err
 	case <-ctx.Done():
 		if r.abandon() {

@@ -27,19 +27,23 @@ const (
 	abandoned
 )
 
-var requests = sync.Pool{New: func() any { return &request{done: make(chan struct{}, 1)} }}
+// requestPool keeps answered requests for reuse. Each broker has its own, because a channel that was made
+// in a synctest bubble cannot be used in another one.
+type requestPool struct{ pool sync.Pool }
 
-func newRequest(op engine.Op) *request {
-	r := requests.Get().(*request)
+func (p *requestPool) get(op engine.Op) *request {
+	r, ok := p.pool.Get().(*request)
+	if !ok {
+		r = &request{done: make(chan struct{}, 1)}
+	}
 	r.op = op
 	return r
 }
 
-// free gives an answered request back for reuse.
-func (r *request) free() {
+func (p *requestPool) put(r *request) {
 	r.op, r.res, r.err, r.poll = nil, engine.Result{}, nil, poll{}
 	r.state.Store(waiting)
-	requests.Put(r)
+	p.pool.Put(r)
 }
 
 func (r *request) take() bool    { return r.state.CompareAndSwap(waiting, taken) }
