@@ -1,0 +1,234 @@
+package sqsd
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestScripts runs the scripts in testdata. Each is one server on an empty store, at midnight of the
+// first day of 2000. The commands:
+//
+//	call ACTION [trace=TEXT] [path=PATH]
+//
+// sends the input as the body of a request and prints status, query error and body of the answer.
+//
+//	http
+//
+// sends the input as it stands, request line and headers and after an empty line the body, and prints
+// the whole answer. Lines end as HTTP wants; Content-Length is supplied unless the request has it, and a
+// body that is said to be chunked is sent in chunks.
+//
+//	begin NAME ACTION / end NAME / leave NAME
+//
+// do the same as call in two steps; leave closes the connection instead of reading the answer.
+//
+//	queues NAME... / advance DURATION / drain
+//	server [account=A] [public-url=U] [hosts=H,...|any] [in-flight-max=N] [purge-interval=D] [recreate-delay=D] [full]
+//
+// create queues, let time pass, ask the broker to drain, or begin again with another server.
+//
+// In input <x*1000> stands for a thousand letters x. See masks for the names m1 and r1.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("scripts: %v, %v", paths, err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := new(script)
+				s.begin(settings{sqsd: Config{Hosts: []string{}}})
+				// The server takes half a second to close a connection whose request it did not read.
+				defer func() { s.stop(); time.Sleep(time.Second) }()
+				datadriven.RunTest(t, path, s.run)
+			})
+		})
+	}
+}
+
+// A script is a world and what has happened in it.
+type script struct {
+	*world
+	*masks
+	ids     sync.Map // of requests
+	waiting map[string]*waiter
+}
+
+// A waiter is a call between begin and end.
+type waiter struct {
+	conn net.Conn
+	done chan string
+}
+
+func (s *script) begin(c settings) {
+	s.world, s.masks, s.waiting = newWorld(c), newMasks(), map[string]*waiter{}
+}
+
+func (s *script) run(t *testing.T, d *datadriven.TestData) string {
+	input := s.show(expand(d.Input))
+	switch d.Cmd {
+	case "call":
+		return s.call(t, d, input)
+	case "http":
+		return s.http(t, d, input)
+	case "begin":
+		w := &waiter{conn: s.listener.dial(), done: make(chan string, 1)}
+		s.waiting[d.CmdArgs[0].Key] = w
+		go func() { w.done <- s.answer(t, w.conn, request("AmazonSQS."+d.CmdArgs[1].Key, input)) }()
+		synctest.Wait()
+		return ""
+	case "end":
+		synctest.Wait()
+		select {
+		case answer := <-s.waiting[d.CmdArgs[0].Key].done:
+			return s.hide(answer)
+		default:
+			return "waits\n"
+		}
+	case "leave":
+		s.waiting[d.CmdArgs[0].Key].conn.Close()
+		synctest.Wait()
+		return ""
+	case "queues":
+		for _, arg := range d.CmdArgs {
+			if got := s.send(t, request("AmazonSQS.CreateQueue", `{"QueueName":"`+arg.Key+`"}`)); got[:3] != "200" {
+				d.Fatalf(t, "queue %s: %s", arg.Key, got)
+			}
+		}
+		return ""
+	case "advance":
+		length, err := time.ParseDuration(d.CmdArgs[0].Key)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		time.Sleep(length)
+		synctest.Wait()
+		return ""
+	case "drain":
+		s.broker.Drain()
+		return ""
+	case "server":
+		s.stop()
+		s.begin(readSettings(t, d))
+		return ""
+	}
+	d.Fatalf(t, "unknown command %q", d.Cmd)
+	return ""
+}
+
+func readSettings(t *testing.T, d *datadriven.TestData) settings {
+	c := settings{sqsd: Config{Hosts: []string{}}, refuse: d.HasArg("full")}
+	d.MaybeScanArgs(t, "account", &c.sqsd.Account)
+	d.MaybeScanArgs(t, "public-url", &c.sqsd.PublicURL)
+	for _, arg := range d.CmdArgs {
+		if arg.Key == "hosts" {
+			c.sqsd.Hosts = arg.Vals
+			if arg.Vals[0] == "any" {
+				c.sqsd.Hosts = nil
+			}
+		}
+	}
+	d.MaybeScanArgs(t, "in-flight-max", &c.engine.InFlightMax)
+	interval := func(name string, ms *int64) {
+		var text string
+		if d.MaybeScanArgs(t, name, &text) {
+			length, err := time.ParseDuration(text)
+			if err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			*ms = length.Milliseconds()
+		}
+	}
+	interval("purge-interval", &c.engine.PurgeInterval)
+	interval("recreate-delay", &c.engine.RecreateDelay)
+	return c
+}
+
+// call does the command of that name.
+func (s *script) call(t *testing.T, d *datadriven.TestData, input string) string {
+	var trace, path string
+	var headers []string
+	if d.MaybeScanArgs(t, "trace", &trace) {
+		headers = []string{"X-Amzn-Trace-Id", trace}
+	}
+	req := request("AmazonSQS."+d.CmdArgs[0].Key, input, headers...)
+	if d.MaybeScanArgs(t, "path", &path) {
+		req = strings.Replace(req, "POST / ", "POST "+path+" ", 1)
+	}
+	return s.hide(s.send(t, req))
+}
+
+// send makes a request on a connection of its own.
+func (s *script) send(t *testing.T, request string) string {
+	conn := s.listener.dial()
+	defer conn.Close()
+	return s.answer(t, conn, request)
+}
+
+func (s *script) answer(t *testing.T, conn net.Conn, request string) string {
+	_, resp, body, err := exchange(conn, http.MethodPost, request)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	checkHeaders(t, resp, body, &s.ids)
+	line := strconv.Itoa(resp.StatusCode) + " " + resp.Header.Get("x-amzn-query-error")
+	return strings.TrimSpace(line) + "\n" + body + "\n"
+}
+
+// http does the command of that name.
+func (s *script) http(t *testing.T, d *datadriven.TestData, input string) string {
+	head, body, _ := strings.Cut(input, "\n\n")
+	lower := strings.ToLower(head)
+	switch {
+	case strings.Contains(lower, "transfer-encoding: chunked"):
+		body = chunked(body)
+	case !strings.Contains(lower, "content-length:") && body != "":
+		head += "\nContent-Length: " + strconv.Itoa(len(body))
+	}
+	method, _, _ := strings.Cut(head, " ")
+	conn := s.listener.dial()
+	defer conn.Close()
+	raw, resp, text, err := exchange(conn, method, strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n"+body)
+	if err != nil {
+		d.Fatalf(t, "%v after %q", err, raw)
+	}
+	if method != http.MethodHead {
+		checkHeaders(t, resp, text, &s.ids)
+	}
+	raw = requestIDPattern.ReplaceAllString(raw, "${1}<id>")
+	return s.hide(strings.ReplaceAll(raw, "\r\n", "\n")) + "\n"
+}
+
+var requestIDPattern = regexp.MustCompile(`(x-amzn-RequestId: )` + uuidPattern.String())
+
+func chunked(body string) string {
+	var b strings.Builder
+	for size := max(7, len(body)/100); len(body) > 0; {
+		n := min(size, len(body))
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", n, body[:n])
+		body = body[n:]
+	}
+	return b.String() + "0\r\n\r\n"
+}
+
+var repeatPattern = regexp.MustCompile(`<(.)\*([0-9]+)>`)
+
+// expand writes out repetitions.
+func expand(s string) string {
+	return repeatPattern.ReplaceAllStringFunc(s, func(m string) string {
+		part := repeatPattern.FindStringSubmatch(m)
+		n, _ := strconv.Atoi(part[2])
+		return strings.Repeat(part[1], n)
+	})
+}
