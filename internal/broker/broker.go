@@ -139,10 +139,9 @@ func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
 		b.requests.put(r)
 		return res, err
 	case <-ctx.Done():
-		if r.abandon() {
-			b.intake.giveUp(r)
-			b.signal()
-		}
+		r.abandon()
+		b.intake.giveUp(r)
+		b.signal()
 		return engine.Result{}, ctx.Err()
 	}
 }

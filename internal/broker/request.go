@@ -14,8 +14,9 @@ type request struct {
 	err  error
 	done chan struct{} // receives one element when res and err are set
 
-	// state says who may decide about the request: while it waits, the caller may abandon it; once the
-	// writer has taken it, it will be answered.
+	// state says who may decide about the request. The writer holds it while it is taken. The caller may
+	// abandon it at any time: a receive that is then not held is never taken again, and what one that is
+	// held at that moment finds is lost.
 	state atomic.Int32
 
 	poll poll
@@ -46,10 +47,10 @@ func (p *requestPool) put(r *request) {
 	p.pool.Put(r)
 }
 
-func (r *request) take() bool    { return r.state.CompareAndSwap(waiting, taken) }
-func (r *request) release()      { r.state.CompareAndSwap(taken, waiting) }
-func (r *request) abandon() bool { return r.state.CompareAndSwap(waiting, abandoned) }
-func (r *request) answer()       { r.done <- struct{}{} }
+func (r *request) take() bool { return r.state.CompareAndSwap(waiting, taken) }
+func (r *request) release()   { r.state.CompareAndSwap(taken, waiting) }
+func (r *request) abandon()   { r.state.Store(abandoned) }
+func (r *request) answer()    { r.done <- struct{}{} }
 
 // The classes of requests, the most dispensable first. A queue whose deletes come late feeds itself
 // with redeliveries, so under overload listings are refused first and deletes last. [DUR-25]
