@@ -79,6 +79,11 @@ type Broker struct {
 	beat atomic.Pointer[time.Time] // when the last turn was answered
 
 	requests requestPool
+	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find what
+	// the poll in front of it could not find a moment before. [CLOCK-2, POLL-9]
+	now  int64
+	hold bool // expiry
+
 	intake   intake
 	polls    polls
 	stir     func(engine.QueueName)
@@ -108,6 +113,7 @@ func New(cfg Config) *Broker {
 	b.intake.max = cfg.QueueMax
 	b.polls.init()
 	b.stir = b.polls.stir
+	b.tick()
 	b.inform(engine.Start{Grace: cfg.Grace.Milliseconds()})
 	if wait := b.engine.Commit(); wait != nil {
 		wait()
@@ -195,6 +201,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		b.commits <- b.turn()
 	}
 	b.slots <- struct{}{}
+	b.tick()
 	b.inform(engine.Stamp{Clean: true}) // [CLOCK-12, DUR-24]
 	b.commits <- &turn{wait: b.engine.Commit()}
 	close(b.commits)
@@ -227,15 +234,17 @@ func (b *Broker) commit() {
 // turn carries out one turn.
 func (b *Broker) turn() *turn {
 	t := new(turn)
+	taken, draining := b.intake.take(b.cfg.TurnMax)
+	b.draining = b.draining || draining
+	b.tick() // after everything that was taken has arrived
 	b.keepHouse()
 	for _, r := range b.takeAgain() {
 		b.submit(t, r)
 	}
-	taken, draining := b.intake.take(b.cfg.TurnMax)
-	b.draining = b.draining || draining
 	for _, r := range taken {
 		b.submit(t, r)
 	}
+	clear(taken) // the line may use its memory again much later
 	b.servePolls(t)
 	t.wait = b.engine.Commit()
 	if b.intake.len() > 0 || len(b.again) > 0 {
@@ -250,18 +259,15 @@ func (b *Broker) takeAgain() []*request {
 	return again
 }
 
+// tick looks at the clock.
+func (b *Broker) tick() { b.now, b.hold = b.clock.look() }
+
 // submit applies a request and answers it with the turn, unless it has to be submitted again or is a
 // poll that waits.
 func (b *Broker) submit(t *turn, r *request) {
 	receive, isReceive := r.op.(*engine.ReceiveMessage)
-	if isReceive {
-		// Whoever waited longer is served first. [POLL-9]
-		if q := b.polls.queues[receive.Queue]; q != nil && q.stirred {
-			b.serve(t, q)
-		}
-		if !r.take() {
-			return // its client has gone away [POLL-10]
-		}
+	if isReceive && (!b.letPass(t, r, receive.Queue) || !r.take()) {
+		return
 	}
 	res, err := b.apply(r.op)
 	if res.Again {
@@ -270,19 +276,41 @@ func (b *Broker) submit(t *turn, r *request) {
 		return
 	}
 	if isReceive && err == nil && len(res.Messages) == 0 && res.Wait > 0 && !b.draining && b.polls.count < b.cfg.PollMax {
-		now, _ := b.clock.look()
 		r.release()
-		b.polls.add(r, receive.Queue, now+res.Wait, res.NextReady)
+		b.polls.add(r, receive.Queue, r.arrived+res.Wait, res.NextReady)
 		return
 	}
 	r.res, r.err = res, err
 	t.answers = append(t.answers, r)
+	if remove, ok := r.op.(engine.DeleteQueue); ok && err == nil {
+		// Not later: its name may be given to a new queue in this turn. [QUEUE-17]
+		if q := b.polls.queues[remove.Queue]; q != nil {
+			b.serve(t, q)
+		}
+	}
+}
+
+// letPass serves the polls in front of a receive that has just arrived, if there may be something for
+// them. It reports false when they could not be served to the end, and puts the receive behind them.
+// [POLL-9]
+func (b *Broker) letPass(t *turn, r *request, name engine.QueueName) bool {
+	if r.arrived == 0 {
+		r.arrived = b.now
+	}
+	q := b.polls.queues[name]
+	if q == nil || !q.stirred && (q.ready == 0 || q.ready > b.now) {
+		return true
+	}
+	if b.serve(t, q); q.stirred {
+		b.again = append(b.again, r)
+		return false
+	}
+	return true
 }
 
 // apply stamps an operation and applies it.
 func (b *Broker) apply(op engine.Op) (engine.Result, error) {
-	c := engine.Command{Op: op}
-	c.Now, c.HoldExpiry = b.clock.look()
+	c := engine.Command{Now: b.now, HoldExpiry: b.hold, Op: op}
 	binary.LittleEndian.PutUint64(c.Seed[:8], b.random.Uint64())
 	binary.LittleEndian.PutUint64(c.Seed[8:], b.random.Uint64())
 	res, err := b.engine.Apply(c)

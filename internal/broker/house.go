@@ -28,8 +28,7 @@ func (b *Broker) keepHouse() {
 	h, mono := &b.house, time.Now()
 	if mono.Sub(h.stamped) >= stampEvery {
 		h.stamped = mono
-		now, _ := b.clock.look()
-		if b.engine.HiddenUntil() > now-stampEvery.Milliseconds() {
+		if b.engine.HiddenUntil() > b.now-stampEvery.Milliseconds() {
 			b.inform(engine.Stamp{})
 		}
 	}

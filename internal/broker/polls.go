@@ -125,8 +125,7 @@ func (b *Broker) servePolls(t *turn) {
 			p.remove(r) // [POLL-10]
 		}
 	}
-	now, _ := b.clock.look()
-	for len(p.readies) > 0 && p.readies[0].ready <= now {
+	for len(p.readies) > 0 && p.readies[0].ready <= b.now {
 		q := p.readies[0]
 		p.setReady(q, 0)
 		p.mark(q)
@@ -138,7 +137,7 @@ func (b *Broker) servePolls(t *turn) {
 			b.serve(t, q)
 		}
 	}
-	for len(p.deadlines) > 0 && (b.draining || p.deadlines[0].poll.deadline <= now) { // [POLL-11]
+	for len(p.deadlines) > 0 && (b.draining || p.deadlines[0].poll.deadline <= b.now) { // [POLL-11]
 		r := p.deadlines[0]
 		p.remove(r)
 		if r.take() {

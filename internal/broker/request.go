@@ -19,7 +19,8 @@ type request struct {
 	// held at that moment finds is lost.
 	state atomic.Int32
 
-	poll poll
+	arrived int64 // when the writer first saw it, in broker time; zero before
+	poll    poll
 }
 
 const (
@@ -42,7 +43,7 @@ func (p *requestPool) get(op engine.Op) *request {
 }
 
 func (p *requestPool) put(r *request) {
-	r.op, r.res, r.err, r.poll = nil, engine.Result{}, nil, poll{}
+	r.op, r.res, r.err, r.arrived, r.poll = nil, engine.Result{}, nil, 0, poll{}
 	r.state.Store(waiting)
 	p.pool.Put(r)
 }
