@@ -67,13 +67,14 @@ func (c *clock) look() (now int64, hold bool) {
 	return c.now.Milliseconds(), c.now < c.heldUntil
 }
 
-// until returns how long to sleep until broker time reaches at.
+// until returns how long to sleep until broker time reaches at. Where the wall clock is behind, broker
+// time runs slower than this assumes: the sleep then ends early, which only costs another look.
 func (c *clock) until(at int64) time.Duration {
 	d := time.Duration(at)*time.Millisecond - c.now
 	if c.scale != 1 {
 		d = time.Duration(float64(d) / c.scale)
+	} else {
+		d -= min(max(c.wallThen-c.now, 0), max(d, 0)/(slewShare+1))
 	}
-	// Broker time may run slower than real time by the slew; a sleep that ends a little early only
-	// costs another look.
-	return max(0, d) + time.Millisecond/4
+	return max(0, d-time.Since(c.looked)) + time.Millisecond/4
 }
