@@ -19,7 +19,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-
 	"log/slog"
 	"math/rand/v2"
 	"mime"
@@ -27,6 +26,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -44,6 +44,11 @@ const (
 	// at the same time.
 	readBudget    = 256 << 20
 	contentBudget = 128 << 20
+
+	// transferMax is how long a body may take on its way in or out. A client that stops sending or
+	// reading would otherwise hold its part of a budget, and so in the end every client, for ever. The
+	// time in between, in which a poll waits, is not counted. [WIRE-22]
+	transferMax = time.Minute
 )
 
 // Config holds what a Handler is told once.
@@ -103,13 +108,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly."))
 		return
 	}
-	req := op.NewRequest()
-	if err := h.decode(w, r, req); err != nil {
-		h.refuse(w, err)
-		return
-	}
 	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
-	resp, err := c.serve(req)
+	req := op.NewRequest()
+	var resp response
+	if err = h.decode(w, r, req); err == nil {
+		resp, err = c.serve(req)
+	}
 	if err != nil {
 		if r.Context().Err() != nil {
 			return // nobody is there to read it
@@ -153,6 +157,10 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, req sqswire.Sha
 		return err
 	}
 	defer h.reads.Release(weight)
+	conn := http.NewResponseController(w)
+	conn.SetReadDeadline(time.Now().Add(transferMax))
+	defer conn.SetReadDeadline(time.Time{})
+	conn.SetWriteDeadline(time.Now().Add(transferMax)) // of 100 Continue
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
 		if buf.Cap() <= bufferKeep {
@@ -212,13 +220,19 @@ func wireError(err error) *sqswire.Error {
 	case errors.Is(err, broker.ErrStopped), errors.Is(err, broker.ErrNoSpace):
 		return sqswire.Errorf(sqswire.ServiceUnavailable, "%s", err.Error())
 	}
-	return sqswire.AsError(err)
+	wire := sqswire.AsError(err)
+	if wire.Code == sqswire.InternalFailure {
+		// What went wrong is for the log. [ERR-1]
+		return sqswire.Errorf(sqswire.InternalFailure, "The request failed for a reason inside the server: see its log.")
+	}
+	return wire
 }
 
 func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
 	header := w.Header()
 	header["Content-Type"] = jsonType // [WIRE-19]
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferMax))
 	w.WriteHeader(status)
 	w.Write(body)
 }

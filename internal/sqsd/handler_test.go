@@ -1,0 +1,179 @@
+package sqsd
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"tenaq/internal/broker"
+	"tenaq/internal/engine"
+	"tenaq/internal/sqswire"
+)
+
+// inBubble runs a test with a server in a synctest bubble.
+func inBubble(t *testing.T, s settings, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(s)
+		defer func() { w.stop(); time.Sleep(time.Second) }()
+		test(t, w)
+	})
+}
+
+// A connection that is kept open takes one request after the other. [WIRE-23]
+func TestConnectionIsKept(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		conn := w.listener.dial()
+		defer conn.Close()
+		var ids sync.Map
+		for _, target := range []string{"AmazonSQS.ListQueues", "AmazonSQS.Teleport", "AmazonSQS.ListQueues"} {
+			_, resp, body, err := exchange(conn, "POST", request(target, "{}"))
+			if err != nil {
+				t.Fatalf("%s: %v", target, err)
+			}
+			checkHeaders(t, resp, body, &ids)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A poll may take its 20 seconds although what was read before it had to be quick. [WIRE-22]
+func TestPollAfterSlowBody(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		conn := w.listener.dial()
+		defer conn.Close()
+		create := request("AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
+		if _, _, _, err := exchange(conn, "POST", create); err != nil {
+			t.Fatal(err)
+		}
+		body := `{"QueueUrl":"q","WaitTimeSeconds":20}`
+		poll := request("AmazonSQS.ReceiveMessage", body)
+		io.WriteString(conn, strings.TrimSuffix(poll, body))
+		time.Sleep(transferMax - time.Second)
+		start := time.Now()
+		_, resp, answer, err := exchange(conn, "POST", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(start).Round(time.Second); resp.StatusCode != 200 || answer != "{}" || got != 20*time.Second {
+			t.Errorf("status %d, body %s after %v, want 200, {} after 20s", resp.StatusCode, answer, got)
+		}
+	})
+}
+
+// Clients that promise bodies and send none hold their part of the budget for a minute and not longer.
+func TestSlowBodiesGiveWay(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		for range readBudget / bodyMax {
+			conn := w.listener.dial()
+			defer conn.Close()
+			io.WriteString(conn, request("AmazonSQS.ListQueues", "", "Content-Length", "8388608"))
+		}
+		synctest.Wait()
+		start := time.Now()
+		conn := w.listener.dial()
+		defer conn.Close()
+		_, resp, _, err := exchange(conn, "POST", request("AmazonSQS.ListQueues", "{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(start); resp.StatusCode != 200 || got > transferMax {
+			t.Errorf("status %d after %v, want 200 within %v", resp.StatusCode, got, transferMax)
+		}
+	})
+}
+
+// Clients that ask for messages and do not read them hold their part of the budget for a minute and not
+// longer.
+func TestSlowReadersGiveWay(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		w.handler.content = semaphore.NewWeighted(1 << 20)
+		ask := func(conn net.Conn, target, body string) string {
+			_, resp, answer, err := exchange(conn, "POST", request(target, body))
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatalf("%s: %v, %s", target, err, answer)
+			}
+			return answer
+		}
+		conn := w.listener.dial()
+		defer conn.Close()
+		ask(conn, "AmazonSQS.CreateQueue", `{"QueueName":"q","Attributes":{"VisibilityTimeout":"0"}}`)
+		for range 10 {
+			ask(conn, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"`+strings.Repeat("x", 50_000)+`"}`)
+		}
+		receive := `{"QueueUrl":"q","MaxNumberOfMessages":10}`
+		for range 2 {
+			slow := w.listener.dial()
+			defer slow.Close()
+			io.WriteString(slow, request("AmazonSQS.ReceiveMessage", receive))
+		}
+		synctest.Wait()
+		start := time.Now()
+		answer := ask(conn, "AmazonSQS.ReceiveMessage", receive)
+		if got := time.Since(start); len(answer) < 500_000 || got == 0 || got > transferMax {
+			t.Errorf("%d bytes after %v, want ten messages once a slow client has given way", len(answer), got)
+		}
+	})
+}
+
+// A client that goes away in the middle of its body is no failure of the server.
+func TestBodyCutOff(t *testing.T) {
+	var log bytes.Buffer
+	inBubble(t, settings{log: &log}, func(t *testing.T, w *world) {
+		conn := w.listener.dial()
+		io.WriteString(conn, request("AmazonSQS.ListQueues", "", "Content-Length", "100"))
+		conn.Close()
+		synctest.Wait()
+	})
+	if got := log.String(); strings.Contains(got, "request failed") {
+		t.Errorf("log says %q, want nothing", got)
+	}
+}
+
+// What a client sees of whatever may go wrong. [ERR-1, ERR-12]
+func TestWireError(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		code    sqswire.ErrorCode
+		status  int
+		message bool
+	}{
+		{&engine.Error{Code: engine.CodeOverLimit, Message: "too many"}, sqswire.OverLimit, 403, true},
+		{sqswire.Errorf(sqswire.MalformedInput, "no"), sqswire.MalformedInput, 400, true},
+		{errNotFound, sqswire.InvalidAction, 400, true},
+		{broker.ErrThrottled, sqswire.RequestThrottled, 403, true},
+		{broker.ErrStopped, sqswire.ServiceUnavailable, 503, true},
+		{broker.ErrNoSpace, sqswire.ServiceUnavailable, 503, true},
+		{errors.New("secret"), sqswire.InternalFailure, 500, true},
+	} {
+		got := wireError(c.err)
+		if got.Code != c.code || got.Info().Status != c.status || (got.Message != "") != c.message || strings.Contains(got.Message, "secret") {
+			t.Errorf("wireError(%v): got %+v, status %d, want %s, %d", c.err, got, got.Info().Status, c.code, c.status)
+		}
+	}
+}
+
+// Every code the engine refuses with is in the catalogue of the wire: one that is not would reach
+// clients as an InternalFailure. [ERR-5, ERR-6]
+func TestEngineCodes(t *testing.T) {
+	for _, code := range []engine.Code{
+		engine.CodeNoQueue, engine.CodeQueueExists, engine.CodeDeletedRecently, engine.CodePurgeInProgress,
+		engine.CodeInvalidAttributeName, engine.CodeInvalidAttribute, engine.CodeInvalidParameter,
+		engine.CodeMissingParameter, engine.CodeInvalidContents, engine.CodeInvalidHandle, engine.CodeOverLimit,
+		engine.CodeUnsupported, engine.CodeEmptyBatch, engine.CodeTooManyEntries, engine.CodeInvalidEntryID,
+		engine.CodeEntryIDsNotDistinct, engine.CodeBatchTooLong,
+	} {
+		if got := wireError(&engine.Error{Code: code}).Info().Status; got >= http.StatusInternalServerError {
+			t.Errorf("%s: status %d, want one below 500", code, got)
+		}
+	}
+}
