@@ -36,9 +36,12 @@ func init() {
 		"visibility-batch": (*Player).visibilityBatch,
 
 		// Shorthands.
-		"counters": (*Player).counters, // get, for the three counters
-		"fill":     (*Player).fill,     // many equal sends
-		"drain":    (*Player).drain,    // receives and deletes until nothing comes
+		"counters":     (*Player).counters,    // get, for the three counters
+		"fill":         (*Player).fill,        // many equal sends
+		"receive-many": (*Player).receiveMany, // receives, ten at a time, without showing them
+		"drain":        (*Player).drain,       // receives and deletes, all or n messages
+		"create-many":  (*Player).createMany,  // queues q0001 and so on
+		"tag-many":     (*Player).tagMany,     // tags tag01 and so on, on a queue that is there or is created
 
 		// The world around the engine.
 		"advance": (*Player).advance,
@@ -177,6 +180,33 @@ func (p *Player) tag(a *args, _ []string) (string, error) {
 		op.Tags = append(op.Tags, engine.Tag{Key: keys[i], Value: values[i]})
 	}
 	return p.simple(a, op)
+}
+
+func (p *Player) createMany(a *args, _ []string) (string, error) {
+	n := a.number("n").Value
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	for i := range n {
+		name := engine.QueueName{Account: accountDefault, Name: fmt.Sprintf("q%04d", i+1)}
+		_, refusal, err := p.do(engine.CreateQueue{Queue: name, NameSet: true})
+		if refusal != "" || err != nil {
+			return refusal, err
+		}
+	}
+	return "", nil
+}
+
+func (p *Player) tagMany(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	var tags []engine.Tag
+	for i := range a.number("n").Value {
+		tags = append(tags, engine.Tag{Key: fmt.Sprintf("tag%02d", i+1), Value: "x"})
+	}
+	if a.flag("create") {
+		return p.simple(a, engine.CreateQueue{Queue: q, NameSet: true, Tags: tags})
+	}
+	return p.simple(a, engine.TagQueue{Queue: q, Tags: tags})
 }
 
 func (p *Player) untag(a *args, _ []string) (string, error) {
@@ -327,43 +357,69 @@ func (p *Player) empty(res *engine.Result) string {
 	return answer
 }
 
-// drain receives and deletes, ten at a time, until nothing comes. It answers how many messages there
-// were, and the first and the last.
-func (p *Player) drain(a *args, _ []string) (string, error) {
+// receiveMany receives n messages, or as many as there are. It answers how many that were, and the first
+// and the last.
+func (p *Player) receiveMany(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
+	n, vt := int(a.number("n").Value), a.number("vt")
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	n, first, last := 0, "", ""
-	for {
-		res, refusal, err := p.do(&engine.ReceiveMessage{Queue: q, Max: engine.Int{Value: 10, Set: true}})
+	return p.takeAll(q, n, vt, nil)
+}
+
+// drain receives and deletes n messages, or all. It answers like receiveMany.
+func (p *Player) drain(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	n := a.number("n")
+	if !n.Set {
+		n.Value = 1 << 30
+	}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	return p.takeAll(q, int(n.Value), engine.Int{}, func(h engine.Handle) (string, error) {
+		_, refusal, err := p.do(&engine.DeleteMessage{Queue: q, Handle: h})
+		return refusal, err
+	})
+}
+
+// takeAll receives up to n messages, ten at a time, and calls f, if there is one, for each.
+func (p *Player) takeAll(q engine.QueueName, n int, vt engine.Int, f func(engine.Handle) (string, error)) (string, error) {
+	got, first, last := 0, "", ""
+	for got < n {
+		res, refusal, err := p.do(&engine.ReceiveMessage{
+			Queue: q, Max: engine.Int{Value: int64(min(10, n-got)), Set: true}, Visibility: vt,
+		})
 		if refusal != "" || err != nil {
 			return refusal, err
 		}
 		if len(res.Messages) == 0 {
 			break
 		}
-		for i := range res.Messages {
-			d := &res.Messages[i]
+		for _, d := range res.Messages {
 			m := p.sent[d.ID]
 			if m == nil {
 				return "", fmt.Errorf("received message %s, which was never sent", d.ID)
 			}
-			if n++; n == 1 {
+			if got++; got == 1 {
 				first = m.alias
 			}
 			last = m.alias
-			h := engine.Handle{Text: "drain", Valid: true, Incarnation: res.Incarnation,
-				Space: d.Space, Seq: d.Seq, Generation: d.Generation}
-			if _, refusal, err = p.do(&engine.DeleteMessage{Queue: q, Handle: h}); refusal != "" || err != nil {
+			if f == nil {
+				continue
+			}
+			refusal, err := f(engine.Handle{Text: m.alias, Valid: true, Incarnation: res.Incarnation,
+				Space: d.Space, Seq: d.Seq, Generation: d.Generation})
+			if refusal != "" || err != nil {
 				return refusal, err
 			}
 		}
 	}
-	if n == 0 {
+	if got == 0 {
 		return "nothing", nil
 	}
-	return fmt.Sprintf("%d messages, %s to %s", n, first, last), nil
+	return fmt.Sprintf("%d messages, %s to %s", got, first, last), nil
 }
 
 func (p *Player) delete(a *args, _ []string) (string, error) {

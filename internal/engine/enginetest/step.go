@@ -27,7 +27,13 @@ func (s Step) String() string {
 func stepOf(d *datadriven.TestData) Step {
 	s := Step{Pos: d.Pos, Text: d.Cmd}
 	for _, a := range d.CmdArgs {
-		s.Text += " " + a.String()
+		s.Text += " " + a.Key
+		switch {
+		case len(a.Vals) == 1 && !strings.Contains(a.Vals[0], " ") && !strings.HasPrefix(a.Vals[0], "("):
+			s.Text += "=" + a.Vals[0]
+		case len(a.Vals) > 0:
+			s.Text += "=(" + strings.Join(a.Vals, ", ") + ")"
+		}
 	}
 	if d.Input != "" {
 		s.Lines = strings.Split(d.Input, "\n")
