@@ -8,10 +8,10 @@ package engine
 // so their deliveries stay hidden for a while instead of all being delivered again at once. [CLOCK-10, CLOCK-11]
 type system struct {
 	nextSpace uint64
-	boot      uint64 // counts starts
+	boot      uint64 // counts starts after stops that were not clean
 	clean     bool   // the last stop was a clean one; false while running
 	stamp     int64  // when the last stamp was written
-	hidden    int64  // the latest time until which a delivery was ever hidden
+	hidden    int64  // no delivery was ever hidden until later than this
 
 	graceFrom, graceUntil int64 // deliveries ending in between are held until graceUntil
 
@@ -68,23 +68,34 @@ func (e *Engine) LastStamp() int64 { return e.sys.stamp }
 // flight, and no stamps are needed.
 func (e *Engine) HiddenUntil() int64 { return e.sys.hidden }
 
-// noteHidden remembers that a delivery is hidden until at. The row is written with the next stamp.
-func (e *Engine) noteHidden(at int64) { e.sys.hidden = max(e.sys.hidden, at) }
+// hiddenSlack is how much later than necessary system.hidden is set, so that under steady traffic the row
+// is written once in this many milliseconds and not with every delivery.
+const hiddenSlack = 60_000
+
+// noteHidden remembers that a delivery is hidden until at.
+func (e *Engine) noteHidden(at int64) {
+	if at > e.sys.hidden {
+		e.sys.hidden, e.sys.dirty = at+hiddenSlack, true
+	}
+}
 
 // Start is the first command after Open. If the last stop was not a clean one, deliveries that were
 // hidden at that moment stay so until Now plus the time the server was away, at most Grace
-// milliseconds.
+// milliseconds. After a clean one everything goes on as it was, a grace that is not over included.
+// [CLOCK-12]
 type Start struct{ Grace int64 }
 
 func (op Start) apply(e *Engine, c *Command) (Result, error) {
 	s := &e.sys
-	s.graceFrom, s.graceUntil = 0, 0
-	if !s.clean && op.Grace > 0 && s.stamp > 0 {
-		s.graceFrom = s.stamp
-		s.graceUntil = c.Now + min(op.Grace, c.Now-s.stamp)
-		e.noteHidden(s.graceUntil)
+	if !s.clean {
+		s.boot++
+		s.graceFrom, s.graceUntil = 0, 0
+		if op.Grace > 0 { // [CLOCK-13]
+			s.graceFrom = s.stamp
+			s.graceUntil = c.Now + min(op.Grace, c.Now-s.stamp) // [CLOCK-11]
+			e.noteHidden(s.graceUntil)
+		}
 	}
-	s.boot++
 	s.clean, s.stamp, s.dirty = false, c.Now, true
 	return Result{}, nil
 }
