@@ -143,7 +143,7 @@ func (e *Engine) remove(q *queue, m *message) {
 	e.unschedule(q, m)
 	e.rows.delete(seqKey(q.row.space, kindDelivery, m.seq))
 	e.erase(q, m.seq, m.apart)
-	m.gone = true
+	q.end(m)
 }
 
 // erase removes the rows that every message has; apart says that its content is a row of its own.

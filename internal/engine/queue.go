@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"tenaq/internal/invariant"
 )
 
@@ -112,7 +114,8 @@ type queue struct {
 	fresh freshWindow
 	due   dueWindow
 	msgs  map[uint64]*message // deliveries, and metadata, that were read or written lately
-	order []uint64            // the keys of msgs in the order they came
+	order []uint64            // the keys of msgs in the order they came, and some that are gone from it
+	ended []uint64            // the messages that went in this turn
 	segs  map[uint64]*segment
 
 	// expiry is a time before which nothing of this queue expires; zero when unknown.
@@ -139,7 +142,7 @@ func (q *queue) forget() {
 	q.fresh = freshWindow{end: q.st.cursor}
 	q.due = dueWindow{end: q.st.dueLow, whole: q.st.live == 0}
 	q.msgs = make(map[uint64]*message)
-	q.order = nil
+	q.order, q.ended = nil, nil
 	q.segs = make(map[uint64]*segment)
 	q.expiry = 0
 }
@@ -249,6 +252,12 @@ func (q *queue) remember(m *message) {
 	q.msgs[m.seq] = m
 }
 
+// end marks a message as gone for the rest of the turn, while the store still shows its rows.
+func (q *queue) end(m *message) {
+	m.gone = true
+	q.ended = append(q.ended, m.seq)
+}
+
 // find returns the message with its delivery, or nil when it does not exist or was never handed out.
 func (e *Engine) find(q *queue, seq uint64) *message {
 	m := q.msgs[seq]
@@ -292,16 +301,17 @@ func (e *Engine) needMeta(q *queue, m *message) {
 func (q *queue) trim(window int) {
 	q.fresh.trim(window)
 	q.due.trim(window)
-	keep := q.order[:0]
-	excess := len(q.order) - window
-	for i, seq := range q.order {
-		if m := q.msgs[seq]; m.gone || i < excess {
-			delete(q.msgs, seq)
-		} else {
-			keep = append(keep, seq)
-		}
+	for _, seq := range q.ended {
+		delete(q.msgs, seq)
 	}
-	q.order = keep
+	q.ended = q.ended[:0]
+	for len(q.msgs) > window {
+		delete(q.msgs, q.order[0])
+		q.order = q.order[1:]
+	}
+	if len(q.order) > 2*len(q.msgs)+64 {
+		q.order = slices.DeleteFunc(slices.Clone(q.order), func(seq uint64) bool { return q.msgs[seq] == nil })
+	}
 	if len(q.segs) > 64 {
 		clear(q.segs)
 	}

@@ -112,7 +112,7 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<segmentBits, min((id+1)<<segmentBits, q.st.nextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
 		e.unschedule(q, m)
-		m.gone = true
+		q.end(m)
 	}
 	for _, kind := range []rowKind{kindMessage, kindContent, kindDelivery} {
 		e.rows.deleteRange(seqSpan(q.row.space, kind, lo, hi))
