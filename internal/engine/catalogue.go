@@ -229,8 +229,9 @@ func openToken(token string) (name string, ok bool) {
 }
 
 // Sweep does for queues that nobody asks about what every command does for its own: it removes what has
-// expired, for a few queues behind After. Result.Queues holds the last queue it looked at, and nothing
-// after the end of the catalogue was reached.
+// expired, for a few queues behind After. Result.Queues holds the last queue it is done with, and nothing
+// after the end of the catalogue was reached. It stops at a queue that has more to remove than one
+// command may, so that the next sweep goes on there.
 type Sweep struct {
 	After QueueName
 	Max   int
@@ -263,10 +264,13 @@ func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
 	if len(seen)+len(graves) == op.Max {
 		res.Queues = []QueueName{last}
 	}
+	done := op.After
 	for _, name := range seen {
-		if q, err := e.lookup(name); err == nil {
-			e.ready(q)
+		if q, err := e.lookup(name); err == nil && !e.ready(q) {
+			res.Queues = []QueueName{done}
+			break
 		}
+		done = name
 	}
 	for _, name := range graves {
 		if q := e.queues[name]; q == nil {

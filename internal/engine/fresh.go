@@ -64,7 +64,8 @@ func (w *freshWindow) trim(limit int) {
 
 // loadFresh makes sure that entry i of the fresh window is there, unless there are no more fresh
 // messages. While expiry is held it begins behind what has expired, so that a backlog which may not be
-// delivered is not walked through by every receive.
+// delivered is not walked through by every receive. Receives then also hand out messages behind others
+// that stay fresh, and only the delivery row tells the two apart.
 func (e *Engine) loadFresh(q *queue, i int) bool {
 	w := &q.fresh
 	for w.len() <= i {
@@ -84,7 +85,7 @@ func (e *Engine) loadFresh(q *queue, i int) bool {
 				e.rows.damaged("message", k)
 			}
 			w.end = seq + 1
-			if m.scheduled() {
+			if m.scheduled() || seq < q.st.mixed && e.find(q, seq) != nil {
 				continue
 			}
 			w.entries = append(w.entries, &message{meta: m, hasMeta: true})

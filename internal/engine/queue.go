@@ -62,6 +62,7 @@ type state struct {
 	nextSeq   uint64 // of the next message; the first is 1
 	lastFresh uint64 // the newest message that entered without a delay
 	cursor    uint64 // no message before it is fresh
+	mixed     uint64 // from the cursor up to here, what has a delivery row is not fresh
 	segment   uint64 // low-water key of the segments
 	dueLow    duePos // low-water key of due
 	settled   duePos // up to here the counters have followed the due index
@@ -77,6 +78,7 @@ func (s *state) encode(b enc) []byte {
 	b.uint(s.nextSeq)
 	b.uint(s.lastFresh)
 	b.uint(s.cursor)
+	b.uint(s.mixed)
 	b.uint(s.segment)
 	b.int(s.dueLow.at)
 	b.uint(s.dueLow.seq)
@@ -92,7 +94,7 @@ func (s *state) encode(b enc) []byte {
 func decodeState(value []byte) (s state, ok bool) {
 	d := dec{b: value}
 	d.version()
-	s.nextSeq, s.lastFresh, s.cursor, s.segment = d.uint(), d.uint(), d.uint(), d.uint()
+	s.nextSeq, s.lastFresh, s.cursor, s.mixed, s.segment = d.uint(), d.uint(), d.uint(), d.uint(), d.uint()
 	s.dueLow = duePos{d.int(), d.uint()}
 	s.settled = duePos{d.int(), d.uint()}
 	s.boot = d.uint()
@@ -239,8 +241,9 @@ func (q *queue) check() {
 	if s.delayed < 0 || s.inFlight < 0 || s.delayed+s.inFlight > s.live {
 		invariant.Fail("queue %s: %d live messages, %d delayed, %d in flight", q.name.Name, s.live, s.delayed, s.inFlight)
 	}
-	if s.cursor > s.nextSeq || s.lastFresh >= s.nextSeq {
-		invariant.Fail("queue %s: cursor %d, last fresh %d, next %d", q.name.Name, s.cursor, s.lastFresh, s.nextSeq)
+	if s.cursor > s.nextSeq || s.mixed > s.nextSeq || s.lastFresh >= s.nextSeq {
+		invariant.Fail("queue %s: cursor %d, mixed %d, last fresh %d, next %d",
+			q.name.Name, s.cursor, s.mixed, s.lastFresh, s.nextSeq)
 	}
 }
 

@@ -149,12 +149,17 @@ func (e *Engine) pick(q *queue, want int) (picked []*message, fresh int) {
 
 // deliver hides a picked message until the given time and counts the receive. [VIS-1, RCV-11, RCV-12]
 func (e *Engine) deliver(q *queue, m *message, until int64) {
-	if m.hasDelivery {
+	switch {
+	case m.hasDelivery:
 		e.unschedule(q, m)
-	} else {
+	case e.hold:
+		// The messages before it that have expired stay fresh: a longer retention period, set before
+		// expiry goes on, makes them receivable again. [CLOCK-7]
+		q.st.mixed = max(q.st.mixed, m.seq+1)
+	default:
 		q.st.cursor = max(q.st.cursor, m.seq+1)
-		m.apart = m.flags&flagInline == 0
 	}
+	m.apart = m.apart || m.flags&flagInline == 0
 	m.receives++
 	m.delivery.generation++
 	m.lastReceive = e.now
