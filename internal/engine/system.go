@@ -89,11 +89,15 @@ func (op Start) apply(e *Engine, c *Command) (Result, error) {
 	s := &e.sys
 	if !s.clean {
 		s.boot++
+		from, until := s.stamp, c.Now+min(op.Grace, c.Now-s.stamp) // [CLOCK-11]
+		if s.graceUntil > s.stamp {
+			// The server died during an earlier grace, which not every queue had been given yet.
+			from, until = s.graceFrom, max(s.graceUntil, until)
+		}
 		s.graceFrom, s.graceUntil = 0, 0
 		if op.Grace > 0 { // [CLOCK-13]
-			s.graceFrom = s.stamp
-			s.graceUntil = c.Now + min(op.Grace, c.Now-s.stamp) // [CLOCK-11]
-			e.noteHidden(s.graceUntil)
+			s.graceFrom, s.graceUntil = from, until
+			e.noteHidden(until)
 		}
 	}
 	s.clean, s.stamp, s.dirty = false, c.Now, true
