@@ -146,6 +146,14 @@ func (r *rig) takeNothing(queue string) {
 	}
 }
 
+// takeNothingBefore is takeNothing, unless the time has come.
+func (r *rig) takeNothingBefore(queue string, end time.Time) {
+	r.t.Helper()
+	if time.Until(end) > slack {
+		r.takeNothing(queue)
+	}
+}
+
 // handleOf returns the receipt handle of a delivery.
 func handleOf(res engine.Result, i int) engine.Handle {
 	m := res.Messages[i]

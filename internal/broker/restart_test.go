@@ -1,0 +1,280 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+)
+
+// crash cuts the power and returns what is on the disk: everything that was answered.
+func (r *rig) crash() *kv.Memory {
+	synctest.Wait()
+	store := r.cfg.Store.(*kv.Memory).Crash(0)
+	r.stop()
+	return store
+}
+
+// lastStamp returns the stamp in a store.
+func lastStamp(store kv.Store) time.Time {
+	return time.UnixMilli(engine.Open(store, engine.Config{}).LastStamp())
+}
+
+// A server that is asked to stop answers waiting polls empty at once, lets no more wait, and goes on
+// with everything else. [POLL-11]
+func TestDrain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.create("returns")
+		polls := []*call{r.begin(receiveOp("orders", 20)), r.begin(receiveOp("returns", 20)), r.begin(receiveOp("orders", 1))}
+		time.Sleep(500 * time.Millisecond)
+		r.Drain()
+		for _, p := range polls {
+			p.wantAt(500*time.Millisecond, "")
+		}
+		r.begin(receiveOp("orders", 20)).wantAt(0, "")
+		r.send("orders", "hello")
+		r.do(deleteOp("orders", r.take("orders", 30)))
+	})
+}
+
+// At a stop polls answer empty, everything that was taken up is carried out, answered and on disk, and
+// what comes later is refused. [POLL-11, DUR-24]
+func TestStopAnswersWhatWasTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		cfg := newConfig(t, store)
+		cfg.TurnMax = 3 // several turns are needed
+		r := start(t, cfg)
+		r.create("orders")
+		poll := r.begin(receiveOp("orders", 20))
+		resume := r.occupy()
+		var calls []*call
+		for i := range 20 {
+			calls = append(calls, r.begin(sendOp("orders", fmt.Sprint("m", i))))
+		}
+		late := r.begin(receiveOp("orders", 20))
+		stopped := make(chan struct{})
+		go func() { r.stop(); close(stopped) }()
+		synctest.Wait()
+		resume()
+		<-stopped
+		poll.wantAt(0, "m0")
+		late.wantAt(0, "m1")
+		for i, c := range calls {
+			if <-c.done; c.err != nil {
+				t.Errorf("send %d: %v", i, c.err)
+			}
+		}
+		if _, err := r.Do(context.Background(), sendOp("orders", "too late")); !errors.Is(err, ErrStopped) {
+			t.Errorf("a send after the stop answered %v, want %v", err, ErrStopped)
+		}
+		if got := store.Unconfirmed(); got != 0 {
+			t.Errorf("%d batches were not confirmed when Run returned, want none", got)
+		}
+		r = start(t, newConfig(t, store))
+		if got := r.attribute("orders", "ApproximateNumberOfMessages"); got != "18" {
+			t.Errorf("%s messages after the restart, want 18", got)
+		}
+	})
+}
+
+// After a clean stop timeouts end when they would have ended, however long the server was away.
+// [CLOCK-12, DUR-8]
+func TestCleanStopNeedsNoGrace(t *testing.T) {
+	for _, away := range []time.Duration{0, 5 * time.Second, 10 * time.Minute} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.send("orders", "hello")
+			r.take("orders", 12)
+			time.Sleep(7 * time.Second)
+			r.stop()
+			time.Sleep(away)
+			cfg := newConfig(t, r.cfg.Store)
+			cfg.Grace = time.Minute
+			r = start(t, cfg)
+			r.begin(receiveOp("orders", 20)).wantAt(max(0, 5*time.Second-away), "hello")
+		})
+	}
+}
+
+// After an unclean stop what was in flight stays hidden for as long as the server was away, counted from
+// its last stamp, and for at most the grace; or until its timeout ends, if that is later.
+// [CLOCK-10, CLOCK-11, CLOCK-13, DUR-8]
+func TestUncleanStopGivesGrace(t *testing.T) {
+	for _, c := range []struct {
+		visibility int64
+		up, away   time.Duration
+		grace      time.Duration
+	}{
+		{12, 11 * time.Second, 10 * time.Second, time.Minute},       // ended while the server was away
+		{30, 11 * time.Second, 10 * time.Second, time.Minute},       // ends during the grace
+		{100, 11 * time.Second, 10 * time.Second, time.Minute},      // ends after it
+		{12, 11 * time.Second, 50 * time.Millisecond, time.Minute},  // hardly away
+		{12, 11 * time.Second, 57 * time.Second, time.Minute},       // just below the bound
+		{12, 11 * time.Second, time.Hour, time.Minute},              // beyond it
+		{12, 11 * time.Second, time.Hour, 5 * time.Second},          // another bound
+		{12, 11 * time.Second, 10 * time.Second, 0},                 // switched off
+		{100, 11 * time.Second, 10 * time.Second, 0},                // switched off
+		{12, 1 * time.Second, 2 * time.Hour, time.Minute},           // before the first stamp
+		{43200, 6 * time.Hour, 3 * time.Second, time.Minute},        // stamps were written for hours
+		{43200, 12*time.Hour - time.Second, time.Hour, time.Minute}, // and the timeout ended while away
+	} {
+		name := fmt.Sprintf("timeout %d up %v away %v grace %v", c.visibility, c.up, c.away, c.grace)
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.send("orders", "held")
+				r.take("orders", c.visibility)
+				end := time.Now().Add(time.Duration(c.visibility) * time.Second)
+				time.Sleep(c.up)
+				store := r.crash()
+				crashed := time.Now()
+				stamp := lastStamp(store)
+				if lag := crashed.Sub(stamp); lag > stampEvery+slack {
+					t.Errorf("the last stamp is %v old, want at most %v", lag, stampEvery)
+				}
+				time.Sleep(c.away)
+				cfg := newConfig(t, store)
+				cfg.Grace = c.grace
+				r = start(t, cfg)
+				if until := time.Now().Add(min(c.grace, time.Since(stamp))); end.Before(until) && c.grace > 0 {
+					end = until
+				}
+				for range 3 { // early, in the middle, and near the end
+					r.takeNothingBefore("orders", end)
+					time.Sleep(max(0, (time.Until(end)-10*time.Second)/2))
+				}
+				time.Sleep(max(0, time.Until(end)-10*time.Second))
+				r.begin(receiveOp("orders", 20)).wantAt(max(0, time.Until(end)), "held")
+			})
+		})
+	}
+}
+
+// The grace is for what was in flight: messages that waited are delivered at once, and what is received
+// after the start has its own timeout. [CLOCK-10]
+func TestGraceHoldsNothingElse(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("orders", "given back")
+		r.do(changeOp("orders", r.take("orders", 30), 0))
+		r.send("orders", "never received")
+		time.Sleep(7 * time.Second)
+		store := r.crash()
+		time.Sleep(30 * time.Second)
+		cfg := newConfig(t, store)
+		cfg.Grace = time.Minute
+		r = start(t, cfg)
+		first := r.begin(&engine.ReceiveMessage{Queue: named("orders"), Visibility: number(2)})
+		first.wantAt(0, "given back")
+		r.begin(receiveOp("orders", 0)).wantAt(0, "never received")
+		r.begin(receiveOp("orders", 20)).wantAt(2*time.Second, "given back")
+	})
+}
+
+// A server that dies again before the grace has ended gives what was in flight at the first time a grace
+// once more, whether or not it had come to give the first one; one that stops cleanly keeps the grace as
+// it was. [CLOCK-10, CLOCK-12, DUR-8]
+func TestGraceAfterGrace(t *testing.T) {
+	for name, second := range map[string]func(r *rig) kv.Store{
+		"clean stop":       func(r *rig) kv.Store { time.Sleep(2 * time.Second); r.stop(); return r.cfg.Store },
+		"crash":            func(r *rig) kv.Store { time.Sleep(2 * time.Second); return r.crash() },
+		"crash at once":    func(r *rig) kv.Store { return r.crash() },
+		"crash before Run": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.send("orders", "held")
+				r.take("orders", 12)
+				time.Sleep(11 * time.Second)
+				store := r.crash()
+				time.Sleep(20 * time.Second)
+				cfg := newConfig(t, store)
+				cfg.Grace = time.Minute
+				end := time.Now().Add(time.Since(lastStamp(store)))
+				if second == nil {
+					New(cfg)
+					cfg.Store = store.Crash(0)
+				} else {
+					cfg.Store = second(start(t, cfg))
+				}
+				again := lastStamp(cfg.Store)
+				time.Sleep(8 * time.Second)
+				if until := time.Now().Add(time.Since(again)); name != "clean stop" && until.After(end) {
+					end = until
+				}
+				r = start(t, cfg)
+				r.begin(receiveOp("orders", 20)).wantAt(time.Until(end), "held")
+			})
+		})
+	}
+}
+
+// Time is stamped every five seconds while something is in flight, and not much longer. [CLOCK-11]
+func TestStampsOnlyWhileInFlight(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		store := r.cfg.Store.(*kv.Memory)
+		begun := lastStamp(store)
+		time.Sleep(time.Hour)
+		if got := lastStamp(store); !got.Equal(begun) {
+			t.Errorf("stamped %v after the start although nothing was in flight", got.Sub(begun))
+		}
+		r.send("orders", "hello")
+		h := r.take("orders", 60)
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			if lag := time.Since(lastStamp(store)); lag > stampEvery+slack {
+				t.Fatalf("the last stamp is %v old, want at most %v", lag, stampEvery)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		ended := lastStamp(store)
+		time.Sleep(time.Hour)
+		if got := lastStamp(store); !got.Equal(ended) {
+			t.Errorf("stamped %v later although nothing was in flight", got.Sub(ended))
+		}
+		r.do(deleteOp("orders", h))
+	})
+}
+
+// Expired messages of queues that nobody uses are removed, in any number, and then the server rests.
+// [RET-1]
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &gate{Store: kv.NewMemory()}
+		r := start(t, newConfig(t, store))
+		const queues, many = 250, 70_000
+		for i := range queues {
+			queue := fmt.Sprintf("queue-%03d", i)
+			r.create(queue, "MessageRetentionPeriod", "60")
+			r.send(queue, "hello")
+		}
+		r.create("zzz", "MessageRetentionPeriod", "60")
+		batch := engine.SendMessageBatch{Queue: named("zzz"), Given: true}
+		for i := range 10 {
+			id := fmt.Sprint("m", i)
+			batch.Drafts = append(batch.Drafts, engine.NewDraft(engine.Entry{ID: text(id), Body: text(id)}))
+		}
+		for range many / 10 {
+			r.do(&batch)
+		}
+		if got := countMessages(store); got != queues+many {
+			t.Fatalf("%d messages are stored, want %d", got, queues+many)
+		}
+		time.Sleep(59 * time.Second)
+		if got := countMessages(store); got != queues+many {
+			t.Errorf("%d messages are stored before their retention is over, want %d", got, queues+many)
+		}
+		time.Sleep(sweepRest + 10*time.Second)
+		if got := countMessages(store); got != 0 {
+			t.Errorf("%d messages are still stored after their retention, want none", got)
+		}
+		before := store.forces()
+		time.Sleep(time.Hour)
+		if got := store.forces(); got != before {
+			t.Errorf("%d batches were written in an hour without work, want none", got-before)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package broker
+
+import (
+	"sync"
+
+	"tenaq/internal/kv"
+)
+
+// A gate is a store that counts what is forced, and whose wait functions return only when the test opens
+// the gate.
+type gate struct {
+	kv.Store
+
+	mu      sync.Mutex
+	shut    bool
+	forced  int             // turns that wrote something
+	waiting []chan struct{} // for each wait function called and not let through, in order
+}
+
+func (g *gate) NewBatch() kv.Batch { return &gateBatch{g.Store.NewBatch(), g} }
+
+// close keeps wait functions called from now on from returning.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+}
+
+// open lets every wait function return.
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+	for _, w := range g.waiting {
+		close(w)
+	}
+	g.waiting = nil
+}
+
+// step lets the wait function that waits longest return, and says whether there was one.
+func (g *gate) step() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) == 0 {
+		return false
+	}
+	close(g.waiting[0])
+	g.waiting = g.waiting[1:]
+	return true
+}
+
+// forces is how many batches have been forced so far.
+func (g *gate) forces() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.forced
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	if !g.shut {
+		g.mu.Unlock()
+		return
+	}
+	w := make(chan struct{})
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	<-w
+}
+
+type gateBatch struct {
+	kv.Batch
+	gate *gate
+}
+
+func (b *gateBatch) Force() (wait func()) {
+	b.gate.mu.Lock()
+	b.gate.forced++
+	b.gate.mu.Unlock()
+	confirm := b.Batch.Force()
+	return func() { b.gate.pass(); confirm() }
+}
+
+// countMessages counts the message rows of all queues.
+func countMessages(store kv.Store) (n int) {
+	const familySpace, kindAt, kindMessage = 0x10, 9, 0x02
+	for k := range store.Scan([]byte{familySpace}, []byte{familySpace + 1}) {
+		if k[kindAt] == kindMessage {
+			n++
+		}
+	}
+	return n
+}
