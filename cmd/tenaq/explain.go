@@ -33,7 +33,7 @@ func (c *client) explain(doing, queue string, err error) error {
 	var answer smithy.APIError
 	switch {
 	case errors.Is(err, errNoAnswer):
-		return codedf(exitFailed, "%s: no answer from %s within the time limit; it may have been done all the same (see --timeout)", doing, c.endpoint)
+		return codedf(exitFailed, "%s: no answer from %s within %v, so whether it was done is not known; see --timeout", doing, c.endpoint, c.timeout)
 	case errors.Is(err, context.Canceled):
 		return codedf(exitFailed, "%s: interrupted", doing)
 	case errors.As(err, &answer):
@@ -95,6 +95,17 @@ func isCredentialError(kind string) bool {
 		return true
 	}
 	return false
+}
+
+// isPassing tells whether the same request may well succeed later: the server could not be reached or was
+// in trouble, but did not refuse it.
+func isPassing(err error) bool {
+	var answer smithy.APIError
+	if !errors.As(err, &answer) {
+		return true
+	}
+	kind := errorKind(answer)
+	return answerCode(kind) == exitFailed && !isCredentialError(kind)
 }
 
 // explainTransport explains why there was no answer, or none that SQS would give.

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -35,6 +36,27 @@ func untilSignal(parent context.Context) context.Context {
 		os.Exit(exitFailed)
 	}()
 	return ctx
+}
+
+// unlessInterrupted does what cannot be cancelled, such as reading from a terminal, and does not wait for
+// its end when ctx ends first.
+func unlessInterrupted[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := do()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, errors.New("interrupted")
+	}
 }
 
 // An app is one run of the program: its streams and the flags that every command has.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strings"
 
@@ -38,7 +39,7 @@ they are whole seconds and bytes, as strings.`,
 
 // confirm asks before something that cannot be undone. Where there is nobody to ask, the answer must have
 // been given on the command line.
-func (a *app) confirm(yes bool, question string) error {
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	switch {
 	case yes:
 		return nil
@@ -46,7 +47,9 @@ func (a *app) confirm(yes bool, question string) error {
 		return usagef("this cannot be undone and there is no terminal to ask on; add --yes")
 	}
 	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	answer, err := unlessInterrupted(ctx, func() (string, error) {
+		return bufio.NewReader(a.stdin).ReadString('\n')
+	})
 	if err != nil {
 		fmt.Fprintln(a.stderr)
 	}

@@ -39,7 +39,7 @@ purged once in 60 seconds; an earlier second purge is refused with exit code 4.`
 // how many they are and where, so that the wrong queue or server is noticed in time.
 func (a *app) confirmed(ctx context.Context, f *clientFlags, queue string, yes bool, what string) (*client, string, error) {
 	if !yes && !isTerminal(a.stdin) {
-		return nil, "", a.confirm(yes, "")
+		return nil, "", a.confirm(ctx, yes, "")
 	}
 	c, err := f.connect(ctx)
 	if err != nil {
@@ -56,5 +56,5 @@ func (a *app) confirmed(ctx context.Context, f *clientFlags, queue string, yes b
 	question := fmt.Sprintf("%s at %s holds about %s messages, %s in flight, %s delayed. %s?", oneLine(q.Name), c.endpoint,
 		q.Attributes["ApproximateNumberOfMessages"], q.Attributes["ApproximateNumberOfMessagesNotVisible"],
 		q.Attributes["ApproximateNumberOfMessagesDelayed"], what)
-	return c, q.URL, a.confirm(yes, question)
+	return c, q.URL, a.confirm(ctx, yes, question)
 }

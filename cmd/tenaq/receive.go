@@ -111,18 +111,22 @@ func (f *receiveFlags) receiver(a *app, cmd *cobra.Command) (*receiver, error) {
 
 // run receives until there is nothing more to receive.
 func (r *receiver) run(ctx context.Context) error {
+	answered := false // a server that never answered is a mistake and not worth waiting for
 	for r.left != 0 {
 		messages, err := r.receive(ctx)
 		switch {
 		case ctx.Err() != nil && r.follow:
 			return r.verdict()
-		case err != nil && r.follow && r.got > 0:
-			r.complain(fmt.Errorf("%w; trying again", r.c.explain("receive from", r.url, err)))
+		case err != nil:
+			explained := r.c.explain("receive from", r.url, err)
+			if !r.follow || !answered || !isPassing(err) {
+				return explained
+			}
+			r.complain(fmt.Errorf("%w; trying again", explained))
 			pause(ctx, retryPause)
 			continue
-		case err != nil:
-			return r.c.explain("receive from", r.url, err)
 		}
+		answered = true
 		for _, m := range messages {
 			if err := r.handle(ctx, m); err != nil {
 				return err
@@ -139,7 +143,7 @@ func (r *receiver) run(ctx context.Context) error {
 }
 
 // retryPause is how long --follow waits after a failure.
-const retryPause = 2 * time.Second
+const retryPause = time.Second
 
 func pause(ctx context.Context, d time.Duration) {
 	select {

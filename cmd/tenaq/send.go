@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -74,7 +75,7 @@ messages of the group must not overtake the one that failed.`,
 			if f.lines {
 				return a.runSendLines(cmd, f, l, args)
 			}
-			body, err := a.readBody(args[1:], f.file)
+			body, err := a.readBody(cmd.Context(), args[1:], f.file)
 			if err != nil {
 				return err
 			}
@@ -140,7 +141,7 @@ func (f *sendFlags) letter(cmd *cobra.Command) (letter, error) {
 }
 
 // readBody finds the body of the one message that is to be sent.
-func (a *app) readBody(args []string, file string) (string, error) {
+func (a *app) readBody(ctx context.Context, args []string, file string) (string, error) {
 	switch {
 	case len(args) == 1 && file != "":
 		return "", usagef("the body is given twice: as an argument and with --file")
@@ -154,7 +155,7 @@ func (a *app) readBody(args []string, file string) (string, error) {
 	case len(args) == 0:
 		return "", usagef("there is no body; give it as an argument, - for standard input, or with --file")
 	case args[0] == "-":
-		return readText(a.stdin, "standard input")
+		return unlessInterrupted(ctx, func() (string, error) { return readText(a.stdin, "standard input") })
 	}
 	return checkBody(args[0], "the body")
 }

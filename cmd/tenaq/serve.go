@@ -87,14 +87,15 @@ func (a *app) announce(ctx context.Context, s *server.Server, c *configuration) 
 	if !answers(ctx, url) {
 		return nil // it was stopped or failed before; Run says why
 	}
+	adminURL, where := "", "no admin address"
+	if s.AdminAddr() != "" {
+		adminURL = "http://" + s.AdminAddr()
+		where = "admin on " + adminURL
+	}
 	if a.json {
 		return a.printJSONLine(map[string]string{
-			"version": c.Version, "url": url, "admin": s.AdminAddr(), "dataDir": c.DataDir,
+			"version": c.Version, "url": url, "adminUrl": adminURL, "dataDir": c.DataDir,
 		})
-	}
-	where := "no admin address"
-	if s.AdminAddr() != "" {
-		where = "admin on http://" + s.AdminAddr()
 	}
 	_, err := fmt.Fprintf(a.stdout, "tenaq %s ready: SQS on %s, %s, data in %s\n", c.Version, url, where, c.DataDir)
 	return err

@@ -84,7 +84,7 @@ var allSettings = []setting{
 		}},
 	{"time-scale", "factor", "let time in the queues pass this much faster; for demos and tests on a loopback address", "1",
 		func(s *settings, v string) (err error) { s.TimeScale, err = parseFactor(v); return err }},
-	{"accept-loss", "number", "open a store that is known to lack up to this many acknowledged commits", "0",
+	{"accept-loss", "number", "open a store that is known to lack up to this many acknowledged commits; meant for a single start", "0",
 		func(s *settings, v string) (err error) {
 			if s.AcceptLoss, err = strconv.ParseUint(v, 10, 64); err != nil {
 				return fmt.Errorf("%q is not a number of commits", v)
