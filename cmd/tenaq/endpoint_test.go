@@ -1,0 +1,77 @@
+package main
+
+import "testing"
+
+func TestResolveEndpoint(t *testing.T) {
+	for _, tt := range []struct {
+		flag      string
+		env       map[string]string
+		want      endpoint
+		loopback  bool
+		wantError string
+	}{
+		{want: endpoint{"http://127.0.0.1:9324", "default"}, loopback: true},
+		{
+			env:  map[string]string{"AWS_ENDPOINT_URL": "https://a.example"},
+			want: endpoint{"https://a.example", "AWS_ENDPOINT_URL"},
+		},
+		{
+			env:  map[string]string{"AWS_ENDPOINT_URL": "https://a.example", "AWS_ENDPOINT_URL_SQS": "https://b.example/"},
+			want: endpoint{"https://b.example", "AWS_ENDPOINT_URL_SQS"},
+		},
+		{
+			env:      map[string]string{"AWS_ENDPOINT_URL_SQS": "https://b.example", "TENAQ_ENDPOINT_URL": "http://[::1]:9324"},
+			want:     endpoint{"http://[::1]:9324", "TENAQ_ENDPOINT_URL"},
+			loopback: true,
+		},
+		{
+			flag:     "http://localhost:4566",
+			env:      map[string]string{"TENAQ_ENDPOINT_URL": "https://c.example"},
+			want:     endpoint{"http://localhost:4566", "--endpoint-url"},
+			loopback: true,
+		},
+		{flag: "aws", env: map[string]string{"TENAQ_ENDPOINT_URL": "https://c.example"}, want: endpoint{"", "--endpoint-url"}},
+		{env: map[string]string{"TENAQ_ENDPOINT_URL": "aws"}, want: endpoint{"", "TENAQ_ENDPOINT_URL"}},
+		{
+			flag:      "localhost:9324",
+			wantError: `--endpoint-url: "localhost:9324" is not an address such as http://127.0.0.1:9324, nor the word aws`,
+		},
+		{
+			env:       map[string]string{"AWS_ENDPOINT_URL": "127.0.0.1"},
+			wantError: `AWS_ENDPOINT_URL: "127.0.0.1" is not an address such as http://127.0.0.1:9324, nor the word aws`,
+		},
+	} {
+		got, err := resolveEndpoint(tt.flag, func(name string) string { return tt.env[name] })
+		if got != tt.want || errorText(err) != tt.wantError {
+			t.Errorf("flag %q, env %v: got %v, %q, want %v, %q", tt.flag, tt.env, got, errorText(err), tt.want, tt.wantError)
+		}
+		if got.isLoopback() != tt.loopback {
+			t.Errorf("%v: got loopback %t, want %t", got, got.isLoopback(), tt.loopback)
+		}
+	}
+}
+
+func TestIsAmazonURL(t *testing.T) {
+	for url, want := range map[string]bool{
+		"https://sqs.eu-west-1.amazonaws.com/123456789012/orders":  true,
+		"https://sqs.cn-north-1.amazonaws.com.cn/123456789012/x":   true,
+		"http://sqs.us-east-1.localhost.localstack.cloud:4566/0/x": false,
+		"http://127.0.0.1:9324/000000000000/orders":                false,
+		"https://amazonaws.com.example/000000000000/orders":        false,
+	} {
+		if got := isAmazonURL(url); got != want {
+			t.Errorf("isAmazonURL(%q): got %t, want %t", url, got, want)
+		}
+	}
+}
+
+func TestQueueNameOf(t *testing.T) {
+	for queue, want := range map[string]string{
+		"orders": "orders",
+		"http://127.0.0.1:9324/000000000000/orders.fifo": "orders.fifo",
+	} {
+		if got := queueNameOf(queue); got != want {
+			t.Errorf("queueNameOf(%q): got %q, want %q", queue, got, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// serverHas says what of SQS the server does; scripts about the rest are skipped.
+var serverHas = map[string]bool{
+	"fifo":       false,
+	"deadletter": false,
+}
+
+// TestServerScripts runs the scripts that start servers and speak to them.
+func TestServerScripts(t *testing.T) {
+	cmds := map[string]scriptCmd{"serve": serve, "halt": halt, "crash": crash, "capture": capture}
+	for name, cmd := range scriptCmds {
+		cmds[name] = cmd
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/server",
+		Cmds:                cmds,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Condition: func(feature string) (bool, error) {
+			has, known := serverHas[feature]
+			if !known {
+				return false, fmt.Errorf("unknown feature %q", feature)
+			}
+			return has, nil
+		},
+		Setup: func(env *testscript.Env) error {
+			env.Values[running{}] = &running{}
+			return setup(env)
+		},
+	})
+}
+
+// running is the server that a script runs; as a key it finds it.
+type running struct {
+	cmd    *exec.Cmd
+	exited chan error
+}
+
+// serve starts a server on free loopback ports, with its data in $WORK/data and the flags given, waits
+// until it says that it is ready, and points TENAQ_ENDPOINT_URL at it.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	r := ts.Value(running{}).(*running)
+	if neg || r.cmd != nil {
+		ts.Fatalf("usage: serve [FLAG]..., with no server running")
+	}
+	program, err := exec.LookPath("tenaq")
+	ts.Check(err)
+	args = append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", ts.MkAbs("data")}, args...)
+	cmd := exec.Command(program, args...)
+	cmd.Dir = ts.Getenv("WORK")
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), raceEnv} // nobody's TENAQ_ variables
+	log, err := os.Create(filepath.Join(cmd.Dir, "server.log"))
+	ts.Check(err)
+	defer log.Close()
+	cmd.Stderr = log
+	stdout, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	r.cmd, r.exited = cmd, make(chan error, 1)
+
+	lines := bufio.NewReader(stdout)
+	line, readErr := lines.ReadString('\n')
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		r.exited <- cmd.Wait()
+	}()
+	ts.Defer(func() {
+		if r.cmd == cmd {
+			_ = cmd.Process.Kill()
+			<-r.exited
+		}
+	})
+	var ready struct{ URL, AdminURL string }
+	if readErr != nil || json.Unmarshal([]byte(line), &ready) != nil {
+		ts.Fatalf("the server did not say that it is ready but %q; its log:\n%s", line, ts.ReadFile("server.log"))
+	}
+	ts.Setenv("TENAQ_ENDPOINT_URL", ready.URL)
+	ts.Setenv("ADMIN_URL", ready.AdminURL)
+	ts.Setenv("ADDRESS", strings.TrimPrefix(ready.URL, "http://"))
+}
+
+// halt ends the server as an operator does and checks that it exits with 0.
+func halt(ts *testscript.TestScript, neg bool, args []string) {
+	if err := end(ts, syscall.SIGTERM); err != nil {
+		ts.Fatalf("the server ended with %v; its log:\n%s", err, ts.ReadFile("server.log"))
+	}
+}
+
+// crash ends the server as the loss of power ends a process.
+func crash(ts *testscript.TestScript, neg bool, args []string) {
+	_ = end(ts, syscall.SIGKILL)
+}
+
+func end(ts *testscript.TestScript, signal os.Signal) error {
+	r := ts.Value(running{}).(*running)
+	if r.cmd == nil {
+		ts.Fatalf("no server is running")
+	}
+	ts.Check(r.cmd.Process.Signal(signal))
+	r.cmd = nil
+	return <-r.exited
+}
+
+// capture sets a variable to a member of the JSON object that the last command printed: capture HANDLE
+// receiptHandle.
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: capture VARIABLE MEMBER")
+	}
+	var v map[string]any
+	ts.Check(json.Unmarshal([]byte(strings.TrimSpace(ts.ReadFile("stdout"))), &v))
+	text, ok := v[args[1]].(string)
+	if !ok {
+		ts.Fatalf("%s is no text in %v", args[1], v)
+	}
+	ts.Setenv(args[0], text)
+}
