@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"log/slog"
+	"math"
 	"net"
 	"net/url"
 	"strings"
@@ -30,13 +31,14 @@ func (c *Config) complete() error {
 		return configError("no data directory: name one with --data-dir")
 	case len(c.Account) != 12 || strings.Trim(c.Account, "0123456789") != "":
 		return configError("account %q is not twelve digits: correct --account", c.Account)
-	case c.TimeScale < 0:
-		return configError("time scale %v is negative: correct --time-scale", c.TimeScale)
+	case !(c.TimeScale > 0) || math.IsInf(c.TimeScale, 0):
+		return configError("time scale %v is not a positive number: correct --time-scale", c.TimeScale)
 	case c.InFlightMax < 1:
 		return configError("in-flight limit %d is not positive: correct --in-flight-max", c.InFlightMax)
 	}
 	if c.PublicURL != "" {
-		if u, err := url.Parse(c.PublicURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		u, err := url.Parse(c.PublicURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(c.PublicURL, "?#") {
 			return configError("public URL %q is not like https://queue.example.com: correct --public-url", c.PublicURL)
 		}
 	}
@@ -67,10 +69,13 @@ func isLoopback(address string) (bool, error) {
 func (c *Config) hosts() []string {
 	hosts := make([]string, 0, len(c.AllowedHosts)+2)
 	for _, h := range c.AllowedHosts {
-		hosts = append(hosts, strings.ToLower(h))
+		if name, _, err := net.SplitHostPort(h); err == nil {
+			h = name // every port is allowed
+		}
+		hosts = append(hosts, strings.ToLower(strings.Trim(h, "[]")))
 	}
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "" {
-		hosts = append(hosts, host)
+		hosts = append(hosts, strings.ToLower(host))
 	}
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		hosts = append(hosts, strings.ToLower(u.Hostname()))

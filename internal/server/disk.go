@@ -19,6 +19,7 @@ import (
 // deletes which make room have room to be written. [DUR-23]
 type disk struct {
 	dir     string
+	room    func(dir string) (int64, error) // how many bytes a write there may still take
 	reserve int64
 	ballast int64
 	refuse  func(bool) // told when sends must stop, and when they may go on
@@ -33,8 +34,8 @@ const (
 	diskEvery   = time.Second
 )
 
-// room returns the number of bytes that a write may still take.
-func room(dir string) (int64, error) {
+// roomOn asks the file system of a directory.
+func roomOn(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err
@@ -47,14 +48,15 @@ func (d *disk) low() bool { return d.refusing.Load() }
 
 // look acts on how much room there is.
 func (d *disk) look() {
-	free, err := room(d.dir)
+	free, err := d.room(d.dir)
 	if err != nil {
 		d.logger.Warn("free space unknown", "error", err)
 		return
 	}
+	// The differences, unlike the sums, fit for every reserve that can be asked for.
 	low := free < d.reserve
 	if d.low() {
-		low = free < d.reserve+d.reserve/20 // do not waver at the edge [DUR-22]
+		low = free-d.reserve < d.reserve/20 // do not waver at the edge [DUR-22]
 	}
 	if low != d.low() {
 		d.refusing.Store(low)
@@ -72,7 +74,7 @@ func (d *disk) look() {
 		if err := os.Remove(path); err == nil {
 			d.logger.Warn("ballast released: the disk is full", "bytes", d.ballast)
 		}
-	case missing && free > d.reserve+2*d.ballast:
+	case missing && free-2*d.ballast > d.reserve:
 		if err := writeBallast(path, d.ballast); err != nil {
 			d.logger.Warn("ballast not written", "error", err)
 		}

@@ -91,6 +91,7 @@ func (s *Server) open() (err error) {
 	})
 	s.disk = &disk{
 		dir:     s.cfg.DataDir,
+		room:    roomOn,
 		reserve: s.cfg.DiskReserve,
 		ballast: ballastSize,
 		refuse:  s.broker.RefuseSends,
@@ -201,6 +202,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for {
 		select {
 		case err := <-failed:
+			s.drain() // the other address may still be answering
 			return err
 		case <-look.C:
 			s.disk.look()
@@ -256,6 +258,8 @@ func (s *Server) declare(ctx context.Context) error {
 			s.cfg.Logger.Warn("declared queue differs from the one that exists: see tenaq apply", "queue", q.Name, "reason", refusal.Message)
 		case errors.As(err, &refusal):
 			return configError("declared queue %s: %s", q.Name, refusal.Message)
+		case ctx.Err() != nil:
+			return nil // asked to stop before it began
 		case err != nil:
 			return fmt.Errorf("create declared queue %s: %w", q.Name, err)
 		}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// fakeDisk returns a disk with as much room as the variable says, and what it told the broker.
+func fakeDisk(dir string, free *int64, reserve, ballast int64) (d *disk, told *[]bool) {
+	told = new([]bool)
+	return &disk{
+		dir:     dir,
+		room:    func(string) (int64, error) { return *free, nil },
+		reserve: reserve,
+		ballast: ballast,
+		refuse:  func(refuse bool) { *told = append(*told, refuse) },
+		logger:  slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}, told
+}
+
+// Sends are refused below the reserve, and accepted again a little above it, so that a disk at the edge
+// does not waver. [DUR-20, DUR-22]
+func TestDiskReserve(t *testing.T) {
+	var free int64
+	d, told := fakeDisk(t.TempDir(), &free, 1000, 1<<40)
+	for _, step := range []struct {
+		free int64
+		low  bool
+	}{{1000, false}, {999, true}, {1000, true}, {1049, true}, {1050, false}, {1000, false}, {999, true}, {0, true}, {5000, false}} {
+		free = step.free
+		d.look()
+		if d.low() != step.low {
+			t.Errorf("with %d bytes free: refused is %v, want %v", step.free, d.low(), step.low)
+		}
+	}
+	if want := []bool{true, false, true, false}; !slices.Equal(*told, want) {
+		t.Errorf("broker was told %v, want %v", *told, want)
+	}
+}
+
+// A reserve that no disk has refuses sends and goes on doing so; none refuses never. [DUR-20]
+func TestDiskReserveExtremes(t *testing.T) {
+	free := int64(1 << 40)
+	d, told := fakeDisk(t.TempDir(), &free, math.MaxInt64, 1)
+	for range 3 {
+		d.look()
+	}
+	if want := []bool{true}; !slices.Equal(*told, want) {
+		t.Errorf("all of it reserved: broker was told %v, want %v", *told, want)
+	}
+	free = 0
+	d, told = fakeDisk(t.TempDir(), &free, 0, 1)
+	d.look()
+	if len(*told) != 0 {
+		t.Errorf("none of it reserved: broker was told %v, want nothing", *told)
+	}
+}
+
+// When the free space cannot be read, what was known before stays.
+func TestDiskUnknown(t *testing.T) {
+	free := int64(0)
+	d, told := fakeDisk(t.TempDir(), &free, 1000, 1)
+	d.look()
+	d.room = func(string) (int64, error) { return 0, errors.New("not today") }
+	d.look()
+	if want := []bool{true}; !slices.Equal(*told, want) || !d.low() {
+		t.Errorf("broker was told %v, want %v", *told, want)
+	}
+}
+
+// The ballast takes up room while there is plenty, is given back when there is next to none, and is not
+// taken again before there is plenty. [DUR-23]
+func TestBallast(t *testing.T) {
+	dir := t.TempDir()
+	var free int64
+	d, _ := fakeDisk(dir, &free, 1000, 1<<20)
+	for i, step := range []struct {
+		free int64
+		size int64 // of the ballast, 0 for none
+	}{
+		{1000 + 2<<20, 0},
+		{1001 + 2<<20, 1 << 20},
+		{1 << 19, 1 << 20},
+		{1<<19 - 1, 0},
+		{1<<20 + 1<<19, 0},
+		{3 << 20, 1 << 20},
+	} {
+		free = step.free
+		d.look()
+		var size int64
+		if info, err := os.Stat(filepath.Join(dir, ballastName)); err == nil {
+			size = info.Size()
+		}
+		if size != step.size {
+			t.Errorf("step %d: with %d bytes free the ballast has %d, want %d", i, step.free, size, step.size)
+		}
+	}
+}
+
+// The room on a real disk is a number that makes sense.
+func TestRoom(t *testing.T) {
+	if free, err := roomOn(t.TempDir()); err != nil || free <= 0 {
+		t.Errorf("got %d, %v, want some room", free, err)
+	}
+	if _, err := roomOn(filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Error("a directory that is not there has room")
+	}
+}
