@@ -23,6 +23,7 @@ func TestMemoryDurable(t *testing.T) {
 type machine struct {
 	now, after *kv.Memory // the open one, and the one to open next
 	broken     *bool      // whether the next force persists, if it is to fail
+	noticed    chan struct{}
 }
 
 func (m *machine) Open(testing.TB) kv.Store {
@@ -36,7 +37,10 @@ func (m *machine) Crash(_ testing.TB, rng *rand.Rand) {
 	m.now = nil
 }
 
-func (m *machine) Break(_ testing.TB, persisted bool) { m.broken = &persisted }
+func (m *machine) Break(_ testing.TB, persisted bool) (noticed <-chan struct{}) {
+	m.broken, m.noticed = &persisted, make(chan struct{})
+	return m.noticed
+}
 
 type machineStore struct {
 	*kv.Memory
@@ -66,6 +70,7 @@ func (b *machineBatch) Force() (wait func()) {
 		if *b.machine.broken {
 			confirm()
 		}
+		close(b.machine.noticed)
 		runtime.Goexit()
 	}
 }

@@ -17,9 +17,9 @@ type Machine interface {
 	// until it is closed, as a ghost that changes nothing any more.
 	Crash(t testing.TB, rng *rand.Rand)
 
-	// Break makes the next wait function fail: before its batch is on disk, or after. The wait
-	// function then ends its goroutine by runtime.Goexit, or panics.
-	Break(t testing.TB, persisted bool)
+	// Break makes the next wait function fail: before its batch is on disk, or after. It must not
+	// return then; the channel says when the failure has been noticed.
+	Break(t testing.TB, persisted bool) (noticed <-chan struct{})
 }
 
 // RunDurable checks what a Store promises about crashes. newMachine returns a machine that has no store
@@ -128,15 +128,20 @@ func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted b
 			}
 		}
 		confirmed := h.Confirmed()
-		machine.Break(t, persisted)
-		if returns(func() {
-			for range 100 {
+		noticed := machine.Break(t, persisted)
+		returned := make(chan struct{})
+		go func() {
+			for {
 				if wait := h.Write(rng, s); wait != nil {
 					wait()
+					close(returned)
 					return
 				}
 			}
-		}) {
+		}()
+		select {
+		case <-noticed:
+		case <-returned:
 			t.Fatal("a wait function returned although its force failed")
 		}
 		machine.Crash(t, rng)
@@ -146,19 +151,4 @@ func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted b
 		}
 		closeStore(t, s)
 	}
-}
-
-// returns says whether f comes to its end.
-func returns(f func()) bool {
-	done := make(chan bool)
-	go func() {
-		end := false
-		defer func() {
-			_ = recover()
-			done <- end
-		}()
-		f()
-		end = true
-	}()
-	return <-done
 }

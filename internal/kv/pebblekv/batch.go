@@ -2,7 +2,6 @@ package pebblekv
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -108,13 +107,15 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-var errPebblePanic = errors.New("unexpected contents")
-
 // guardOpen returns what Pebble panics with when a file says what no file may say.
 func guardOpen(f func() error) (err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", errPebblePanic, r)
+		switch r := recover().(type) {
+		case nil:
+		case error:
+			err = r
+		default:
+			err = fmt.Errorf("unexpected contents: %v", r)
 		}
 	}()
 	return f()

@@ -7,39 +7,133 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A keeper is the file system of a store that is not yet known to be whole. Pebble replays its logs,
-// writes what it could read of them into tables and removes them, all before anyone can compare the
-// outcome with the witness. The keeper puts the removal of logs off until the store is released, so a
-// store that is refused still has every log, and perhaps more in it than Pebble made of it.
-type keeper struct {
+// A disk is the file system as Pebble gets it, with three corrections.
+//
+// Pebble replays its logs, writes what it could read of them into tables and removes them, all before
+// anyone can compare the outcome with the witness. A disk puts the removal of logs off until the store
+// is released. So a store that is refused still has every log, and perhaps more in it than Pebble made
+// of it.
+//
+// A failing write ends in many ways in Pebble: as an error, as an event, in Logger.Fatalf, and when a
+// log cannot be created or closed, when a directory cannot be synced, or when opening fails beside a
+// compaction, in a panic that takes the process down without a sentence. A disk reports every failing
+// write itself, where it happens, and Pebble never hears of it.
+//
+// Pebble names its current manifest by creating a marker, removing the marker before it, and then
+// syncing the directory. Nothing says in which order a file system makes these changes durable, nor
+// that the manifest was listed before its marker was. A disk syncs the directory between the steps.
+type disk struct {
 	vfs.FS
+	fail func(what string, err error)
 
 	mu       sync.Mutex
 	released bool
 	kept     []string // logs that Pebble believes it has removed
 }
 
-func (k *keeper) Remove(name string) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.released && strings.HasSuffix(name, ".log") {
-		k.kept = append(k.kept, name)
+func (d *disk) Remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.released && strings.HasSuffix(name, ".log") {
+		d.kept = append(d.kept, name)
 		return nil
 	}
-	return k.FS.Remove(name)
+	if err := d.settle(name); err != nil {
+		return err
+	}
+	return d.FS.Remove(name)
+}
+
+// settle makes what was done in the directory of a marker durable before the marker changes.
+func (d *disk) settle(name string) error {
+	if !strings.HasPrefix(d.PathBase(name), "marker.") {
+		return nil
+	}
+	return d.check("sync the directory of", name, syncDir(d.FS, d.PathDir(name)))
 }
 
 // release removes what was kept, now that the store is whole without it. A log that cannot be removed
 // now is found again at the next start.
-func (k *keeper) release() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.released = true
-	for _, name := range k.kept {
-		_ = k.FS.Remove(name)
+func (d *disk) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.released = true
+	for _, name := range d.kept {
+		_ = d.FS.Remove(name)
 	}
-	k.kept = nil
+	d.kept = nil
+}
+
+// check reports err, if it is one.
+func (d *disk) check(what, name string, err error) error {
+	if err != nil {
+		d.fail(what+" "+name, err)
+	}
+	return err
+}
+
+func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := d.settle(name); err != nil {
+		return nil, err
+	}
+	f, err := d.FS.Create(name, c)
+	return d.wrap(f, name, d.check("create", name, err))
+}
+
+func (d *disk) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.FS.ReuseForWrite(oldname, newname, c)
+	return d.wrap(f, newname, d.check("create", newname, err))
+}
+
+func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := d.FS.OpenReadWrite(name, c, opts...)
+	return d.wrap(f, name, d.check("open", name, err))
+}
+
+func (d *disk) Rename(oldname, newname string) error {
+	return d.check("rename", oldname, d.FS.Rename(oldname, newname))
+}
+
+func (d *disk) OpenDir(name string) (vfs.File, error) {
+	f, err := d.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return file{f, name, d}, nil
 }
 
 // Unwrap lets Pebble find the file system beneath.
-func (k *keeper) Unwrap() vfs.FS { return k.FS }
+func (d *disk) Unwrap() vfs.FS { return d.FS }
+
+func (d *disk) wrap(f vfs.File, name string, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return file{f, name, d}, nil
+}
+
+// A file is one that Pebble writes, or a directory that it syncs.
+type file struct {
+	vfs.File
+	name string
+	disk *disk
+}
+
+func (f file) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, f.disk.check("write", f.name, err)
+}
+
+func (f file) WriteAt(p []byte, at int64) (int, error) {
+	n, err := f.File.WriteAt(p, at)
+	return n, f.disk.check("write", f.name, err)
+}
+
+func (f file) Sync() error     { return f.disk.check("sync", f.name, f.File.Sync()) }
+func (f file) SyncData() error { return f.disk.check("sync", f.name, f.File.SyncData()) }
+func (f file) Close() error    { return f.disk.check("close", f.name, f.File.Close()) }
+
+func (f file) SyncTo(length int64) (full bool, err error) {
+	full, err = f.File.SyncTo(length)
+	return full, f.disk.check("sync", f.name, err)
+}

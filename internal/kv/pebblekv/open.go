@@ -43,7 +43,7 @@ type opening struct {
 	hasWitness  bool
 	whole       bool // both slots of the witness are good
 	witnessErr  error
-	keeper      *keeper
+	disk        *disk
 }
 
 func (o *opening) undo() {
@@ -147,10 +147,10 @@ func formatOf(name string) (uint64, bool) {
 }
 
 func (o *opening) openPebble(lock *pebble.Lock) error {
-	o.keeper = &keeper{FS: o.FS}
+	o.disk = &disk{FS: o.FS, fail: o.store.fail}
 	log := logger{discard(o.Logger), o.store.fail}
 	opts := pebbleOptions(o.Options, log)
-	opts.FS = o.keeper
+	opts.FS = o.disk
 	opts.Lock = lock
 	return guardOpen(func() (err error) {
 		o.store.db, err = pebble.Open(o.store.dir, opts)
@@ -288,6 +288,6 @@ func (o *opening) start(rebuild bool) error {
 		return err
 	}
 	go s.witness.run()
-	o.keeper.release()
+	o.disk.release()
 	return nil
 }

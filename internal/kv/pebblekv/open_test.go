@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -330,6 +331,7 @@ func TestRefuseHole(t *testing.T) {
 				logs = append(logs, name)
 			}
 		}
+		slices.Sort(logs)
 		return logs
 	}
 	for i := 0; len(logs(disk)) < 4; i++ {
@@ -354,25 +356,34 @@ func TestRefuseHole(t *testing.T) {
 	refuse(t, healthy, ErrDamaged, "commits after commit")
 }
 
-// What the operating system says is not damage.
+// What the operating system says is not damage, be it returned before Pebble begins or reported after.
 func TestRefuseErrno(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EACCES} {
-		disk := vfs.NewMem()
-		o := small(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate {
-				return &os.PathError{Op: "create", Path: op.Path, Err: errno}
+		for _, kind := range []errorfs.OpKind{errorfs.OpMkdirAll, errorfs.OpLock, errorfs.OpList, errorfs.OpCreate} {
+			disk := vfs.NewMem()
+			o := small(nil, "data", nil)
+			o.FS = errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind == kind {
+					return &os.PathError{Op: "do", Path: op.Path, Err: errno}
+				}
+				return nil
+			}))
+			err := untilFatal(func(fatal func(string)) error {
+				o.Fatal = fatal
+				_, err := Open(o)
+				return err
+			})
+			if err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "data/store") || !strings.Contains(err.Error(), "start again") {
+				t.Errorf("operation %d, %v: %v", kind, errno, err)
+				continue
 			}
-			return nil
-		})), "data", mustNotFail(t))
-		err := refuse(t, o, errno, "data/store", "start again")
-		if errors.Is(err, ErrDamaged) {
-			t.Errorf("%v is taken for damage: %v", errno, err)
+			if got, want := strings.Contains(err.Error(), "full"), errno == syscall.ENOSPC; got != want {
+				t.Errorf("operation %d, %v: %v", kind, errno, err)
+			}
+			if kind != errorfs.OpCreate && (!errors.Is(err, errno) || errors.Is(err, ErrFull) != (errno == syscall.ENOSPC)) {
+				t.Errorf("operation %d, %v: kind of %v", kind, errno, err)
+			}
 		}
-		if got, want := errors.Is(err, ErrFull), errno == syscall.ENOSPC; got != want {
-			t.Errorf("%v: is ErrFull %v, want %v", errno, got, want)
-		}
-		o.FS = disk
-		mustClose(t, mustOpen(t, o))
 	}
 }
 

@@ -95,8 +95,10 @@ func (s *Store) Close() error {
 		s.fail("force the last commits", err)
 	}
 	s.witness.confirm(s.chain.mark)
-	err := errors.Join(s.witness.close(), s.db.Close(), s.lock.Close())
-	if err != nil {
+	if err := s.witness.close(); err != nil {
+		s.fail("write the witness", err)
+	}
+	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("close store %s: %w", s.dir, err)
 	}
 	return nil

@@ -79,8 +79,9 @@ func TestDurable(t *testing.T) {
 
 // A machine has a disk in memory that can lose its power and can break.
 type machine struct {
-	disk   *vfs.MemFS
-	broken atomic.Int32 // 1: the next sync of a log fails before it reaches the disk; 2: after
+	disk    *vfs.MemFS
+	broken  atomic.Int32 // 1: the next sync of a log fails before it reaches the disk; 2: after
+	noticed chan struct{}
 }
 
 func newMachine() *machine { return &machine{disk: vfs.NewCrashableMem()} }
@@ -95,8 +96,10 @@ func (m *machine) fatal(t testing.TB) func(string) {
 	return func(sentence string) {
 		if m.broken.Load() == 0 {
 			t.Errorf("Fatal: %s", sentence)
+		} else {
+			close(m.noticed)
 		}
-		runtime.Goexit()
+		select {} // nothing may go on, as if the process had ended
 	}
 }
 
@@ -130,12 +133,14 @@ func (m *machine) Crash(_ testing.TB, rng *rand.Rand) {
 	m.disk = m.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
 }
 
-func (m *machine) Break(_ testing.TB, persisted bool) {
+func (m *machine) Break(_ testing.TB, persisted bool) (noticed <-chan struct{}) {
+	m.noticed = make(chan struct{})
 	if persisted {
 		m.broken.Store(2)
 	} else {
 		m.broken.Store(1)
 	}
+	return m.noticed
 }
 
 func TestIdentity(t *testing.T) {
