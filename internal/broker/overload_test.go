@@ -1,0 +1,220 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+)
+
+// crowded runs f on a broker whose writer is busy and in whose line 100 requests have room. The queue
+// orders has 200 messages, half of which are in flight under the handles.
+func crowded(t *testing.T, f func(t *testing.T, r *rig, handles []engine.Handle, resume func())) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := newConfig(t, kv.NewMemory())
+		cfg.QueueMax = 100
+		r := start(t, cfg)
+		r.create("orders")
+		var handles []engine.Handle
+		for i := range 200 {
+			r.send("orders", fmt.Sprint("m", i))
+		}
+		for range 100 {
+			handles = append(handles, r.take("orders", 600))
+		}
+		f(t, r, handles, r.occupy())
+	})
+}
+
+// put submits an operation and says whether it was taken up.
+func (r *rig) put(op engine.Op) (*call, bool) {
+	r.t.Helper()
+	c := r.begin(op)
+	if !c.answered() {
+		return c, true
+	}
+	if !errors.Is(c.err, ErrThrottled) {
+		r.t.Errorf("%T was answered with %v, want it taken up or %v", op, c.err, ErrThrottled)
+	}
+	return c, false
+}
+
+// operations has one operation of every kind, by the share of the line that its kind may fill.
+var operations = map[int][]engine.Op{
+	50: {
+		engine.ListQueues{Account: named("").Account},
+		engine.CreateQueue{Queue: named("new"), NameSet: true},
+		engine.DeleteQueue{Queue: named("nowhere")},
+		engine.GetQueueURL{Queue: named("orders"), NameSet: true},
+		engine.GetQueueAttributes{Queue: named("orders")},
+		engine.SetQueueAttributes{Queue: named("orders")},
+		engine.ListQueueTags{Queue: named("orders")},
+		engine.TagQueue{Queue: named("orders")},
+		engine.UntagQueue{Queue: named("orders")},
+		engine.PurgeQueue{Queue: named("nowhere")},
+	},
+	60:  {sendOp("orders", "hello"), &engine.SendMessageBatch{Queue: named("orders")}},
+	70:  {receiveOp("orders", 0)},
+	80:  {&engine.ChangeMessageVisibility{Queue: named("orders")}, &engine.ChangeMessageVisibilityBatch{Queue: named("orders")}},
+	100: {&engine.DeleteMessage{Queue: named("orders")}, &engine.DeleteMessageBatch{Queue: named("orders")}},
+}
+
+// Every kind of request is refused from a fill level of its own: listings first, then sends, receives and
+// visibility changes, and deletes last. [DUR-25]
+func TestOrderOfSacrifice(t *testing.T) {
+	for share, ops := range operations {
+		for _, op := range ops {
+			t.Run(fmt.Sprintf("%T", op), func(t *testing.T) {
+				crowded(t, func(t *testing.T, r *rig, handles []engine.Handle, resume func()) {
+					defer resume()
+					for i := range share {
+						// Deletes are taken up at any level and so can make each one.
+						if _, ok := r.put(deleteOp("orders", handles[i])); !ok {
+							t.Fatalf("a delete was refused with %d in line, want it taken up below 100", i)
+						}
+						if i == share-2 {
+							if _, ok := r.put(op); !ok {
+								t.Errorf("refused with %d in line, want it taken up below %d", share-1, share)
+							}
+							break
+						}
+					}
+					if _, ok := r.put(op); ok {
+						t.Errorf("taken up with %d in line, want it refused", share)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same line, filled by one kind after the other: what was reserved is there for those it is for.
+// Whatever was taken up gets its real outcome, and whatever was refused was not carried out. [DUR-25]
+func TestTakenUpMeansCarriedOut(t *testing.T) {
+	crowded(t, func(t *testing.T, r *rig, handles []engine.Handle, resume func()) {
+		taken := make(map[string][]*call)
+		fill := func(kind string, op func(i int) engine.Op) {
+			for i := range 100 {
+				if c, ok := r.put(op(i)); ok {
+					taken[kind] = append(taken[kind], c)
+				}
+			}
+		}
+		fill("read", func(int) engine.Op {
+			return engine.GetQueueAttributes{Queue: named("orders"), Names: []string{"All"}}
+		})
+		fill("send", func(i int) engine.Op { return sendOp("orders", fmt.Sprint("new", i)) })
+		fill("receive", func(int) engine.Op { return receiveOp("orders", 20) })
+		fill("change", func(i int) engine.Op { return changeOp("orders", handles[i], 900) })
+		fill("delete", func(i int) engine.Op { return deleteOp("orders", handles[i]) })
+		for kind, want := range map[string]int{"read": 50, "send": 10, "receive": 10, "change": 10, "delete": 20} {
+			if got := len(taken[kind]); got != want {
+				t.Errorf("%d of kind %s were taken up, want %d", got, kind, want)
+			}
+		}
+		resume()
+		for kind, calls := range taken {
+			for _, c := range calls {
+				if <-c.done; c.err != nil {
+					t.Errorf("%s: %v", kind, c.err)
+				}
+			}
+		}
+		for _, c := range taken["receive"] {
+			if got := len(c.res.Messages); got != 1 {
+				t.Errorf("a receive got %d messages, want 1", got)
+			}
+		}
+		// 100 in flight + 10 received - 20 deleted; 100 waiting - 10 received + 10 sent.
+		if got := r.attribute("orders", "ApproximateNumberOfMessagesNotVisible"); got != "90" {
+			t.Errorf("%s messages in flight, want 90", got)
+		}
+		if got := r.attribute("orders", "ApproximateNumberOfMessages"); got != "100" {
+			t.Errorf("%s messages wait, want 100", got)
+		}
+	})
+}
+
+// Polls that wait for messages take no place in the line. [DUR-25]
+func TestPollsTakeNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := newConfig(t, kv.NewMemory())
+		cfg.QueueMax = 10
+		r := start(t, cfg)
+		r.create("orders")
+		var polls []*call
+		for range 100 {
+			polls = append(polls, r.begin(receiveOp("orders", 20)))
+		}
+		for _, p := range polls {
+			p.wantWaiting()
+		}
+		r.send("orders", "hello")
+		polls[0].wantAt(0, "hello")
+	})
+}
+
+// The messages that wait to be sent take a bounded amount of memory. One message always has room, and
+// other requests do not count. [DUR-25, DUR-27]
+func TestBytesInLine(t *testing.T) {
+	const size = 1 << 20
+	crowded(t, func(t *testing.T, r *rig, handles []engine.Handle, resume func()) {
+		r.intake.max = 10_000
+		large := strings.Repeat("x", size)
+		calls := make(map[bool][]*call)
+		for range bytesMax/size + 10 {
+			c, ok := r.put(sendOp("orders", large))
+			calls[ok] = append(calls[ok], c)
+		}
+		if got := len(calls[true]); got != bytesMax/size {
+			t.Errorf("%d sends of 1 MiB were taken up, want %d", got, bytesMax/size)
+		}
+		if _, ok := r.put(&engine.SendMessageBatch{Queue: named("orders"), Given: true, Drafts: []engine.Draft{draft("x")}}); ok {
+			t.Errorf("a batch was taken up beyond the bound on bytes")
+		}
+		if _, ok := r.put(deleteOp("orders", handles[0])); !ok {
+			t.Errorf("a delete was refused because of bytes")
+		}
+		resume()
+		for _, c := range calls[true] {
+			if <-c.done; c.err != nil {
+				t.Errorf("send: %v", c.err)
+			}
+		}
+		synctest.Wait()
+		if got := r.intake.bytes; got != 0 {
+			t.Errorf("%d bytes are counted in an empty line, want 0", got)
+		}
+		r.send("orders", large)
+	})
+	in := intake{max: 10}
+	if err := in.put(&request{op: sendOp("orders", strings.Repeat("x", bytesMax+1))}); err != nil {
+		t.Errorf("a message alone was refused with %v, want it taken up at any size", err)
+	}
+}
+
+// While the disk reserve is reached, sends are refused and everything else goes on; later sends go on
+// too. [DUR-20, DUR-21, DUR-22]
+func TestRefuseSends(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("orders", "hello")
+		r.RefuseSends(true)
+		for _, op := range []engine.Op{sendOp("orders", "no"), &engine.SendMessageBatch{Queue: named("orders")}} {
+			if _, err := r.Do(context.Background(), op); !errors.Is(err, ErrNoSpace) {
+				t.Errorf("%T answered %v, want %v", op, err, ErrNoSpace)
+			}
+		}
+		h := r.take("orders", 30)
+		r.do(changeOp("orders", h, 0))
+		r.do(deleteOp("orders", r.take("orders", 30)))
+		r.do(engine.PurgeQueue{Queue: named("orders")})
+		r.RefuseSends(false)
+		r.send("orders", "yes")
+		r.begin(receiveOp("orders", 0)).wantAt(0, "yes")
+	})
+}
