@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -116,37 +117,28 @@ func damage(rng *rand.Rand, b []byte) (bad []byte, what string) {
 
 // damageFixture returns the files of a store with tables, a log and a witness that is up to date, and
 // the history that it must come back with.
-func damageFixture(t *testing.T, rng *rand.Rand, clean bool, memTable uint64) (map[string][]byte, *kvtest.History) {
-	disk := vfs.NewCrashableMem()
-	o := small(disk, "data", mustNotFail(t))
-	o.MemTableBytes = memTable
-	s := mustOpen(t, o)
-	h := kvtest.NewHistory()
-	for range 400 {
-		if wait := h.Write(rng, s); wait != nil {
-			wait()
+func damageFixture(t *testing.T, rng *rand.Rand, clean bool, memTable uint64) (files map[string][]byte, h *kvtest.History) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewCrashableMem()
+		o := small(disk, "data", mustNotFail(t))
+		o.MemTableBytes = memTable
+		s := mustOpen(t, o)
+		h = kvtest.NewHistory()
+		for range 400 {
+			if wait := h.Write(rng, s); wait != nil {
+				wait()
+			}
 		}
-	}
-	s.NewBatch().Force()()
-	confirmed := s.chain.mark
-	if clean {
+		s.NewBatch().Force()()
+		time.Sleep(2 * witnessPause) // it is behind by one at most
+		crashed := disk.CrashClone(vfs.CrashCloneCfg{})
 		mustClose(t, s)
-		return readAll(t, disk, "data"), h
-	}
-	// The witness is behind by the pause at most.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		w, _, _, err := readWitness(disk, "data/witness")
-		if err == nil && w.mark == confirmed {
-			break
+		if clean {
+			crashed = disk
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the witness states %v, %v, want %v", w.mark, err, confirmed)
-		}
-	}
-	time.Sleep(5 * time.Millisecond) // for the sync that follows the write
-	crashed := disk.CrashClone(vfs.CrashCloneCfg{})
-	mustClose(t, s)
-	return readAll(t, crashed, "data"), h
+		files = readAll(t, crashed, "data")
+	})
+	return files, h
 }
 
 func readAll(t *testing.T, fs vfs.FS, dir string) map[string][]byte {

@@ -1,2 +1,71 @@
-// Package pebblekv is a kv.Store on disk, on Pebble.
+// Package pebblekv is a kv.Store in a directory, on Pebble. Nothing else in the repository imports
+// Pebble.
+//
+// Beyond the contract of package kv it guarantees:
+//
+//   - A store that has lost something it had confirmed is refused when it is opened, however it lost
+//     it: the end of a log cut off or flipped, a log or a table gone, an old copy put back. The one
+//     exception are the commits of the last tenth of a second before a crash, whose loss together with
+//     the end of the log cannot be told from their never having been confirmed.
+//   - A store that is refused keeps its files: logs are not removed before the store is found whole.
+//   - A fault of the disk ends in one call of Options.Fatal with one sentence, where it is noticed.
+//   - A store that is not used does not touch the disk.
+//
+// It leaves to its callers what Fatal does (print the sentence, exit with status 7), and watching how
+// much room the disk has: a full disk is a fault here.
+//
+// # Files
+//
+//	DIR/store/   belongs to Pebble, except for the rows below
+//	DIR/witness  outside the store, so that what happens to one does not happen to the other
+//
+// The format of the store is the constant formatVersion and never a default of Pebble's: the default
+// opens a store with a flipped bit in a synced log, and drops what follows it. A format can be raised
+// and not lowered; a store of a newer one is refused.
+//
+// # Rows
+//
+// All integers are big endian. Checksums are CRC-32C of everything before them. A program reads every
+// version of a format up to its own and refuses larger ones.
+//
+// Genesis, one row, key 00 'g'. Written and flushed before the store is used, and never again; a store
+// without it has lost more than the end of a log.
+//
+//	offset  size  field
+//	     0     1  version of the rows, 1
+//	     1     8  "tenaq kv"
+//	     9    16  store ID, random
+//	    25     4  checksum
+//
+// Chain, one row, key 00 'c' and the commit number in 8 bytes. Every batch, forced or not, is a commit:
+// it writes the row of its number and removes the row of the number before. So one row is left, unless
+// a commit in the middle is missing: then so is its removal of the row before, and there are two.
+//
+//	offset  size  field
+//	     0     1  version, 1
+//	     1     8  hash of this commit
+//
+// The hash of commit 0, which writes the genesis, is XXH64 of the value of the genesis row. The hash of
+// commit n is XXH64 of the hash of commit n-1 (8 bytes), n (8 bytes), and the writes of the batch as
+// Pebble encodes them, without the 12 bytes of header and without the two writes of the chain.
+//
+// # Witness
+//
+// Two slots of 64 bytes, at offsets 0 and 4096, written in turns: turn t goes to slot t mod 2. The valid
+// slot with the larger turn counts, and one invalid slot is tolerated. A slot is written after the sync
+// of its commit has returned, at most every 100 ms, and when the store is closed.
+//
+//	offset  size  field
+//	     0     8  "tenaqwit"
+//	     8     1  version, 1
+//	     9     7  zero
+//	    16    16  store ID
+//	    32     8  turn
+//	    40     8  commit number
+//	    48     8  hash of that commit
+//	    56     4  zero
+//	    60     4  checksum
+//
+// Every version has its magic, version and checksum where they are here, so that an old program can tell
+// a newer witness from a damaged one.
 package pebblekv

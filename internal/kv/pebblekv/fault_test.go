@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -222,21 +223,49 @@ func TestReadFault(t *testing.T) {
 	}
 }
 
-// Nothing happens in a store that is not used: no goroutine of ours wakes up.
-func TestQuiet(t *testing.T) {
-	disk := vfs.NewMem()
-	var writes atomic.Int64
-	fs := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		writes.Add(1)
-		return nil
-	}))
-	s := mustOpen(t, small(fs, "/data", mustNotFail(t)))
-	set(s, "a")
-	time.Sleep(3 * witnessPause) // crash tests apart, only this one needs the real clock to pass
-	before := writes.Load()
-	time.Sleep(3 * witnessPause)
-	if got := writes.Load() - before; got != 0 {
-		t.Errorf("%d operations on the disk of an idle store, want none", got)
-	}
-	mustClose(t, s)
+// While commits flow the witness is written once in a pause, and while none do, nothing is.
+func TestWitnessPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var witness, others atomic.Int64
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			switch {
+			case op.Kind.ReadOrWrite() == errorfs.OpIsRead:
+			case strings.HasSuffix(op.Path, "witness") && op.Kind == errorfs.OpFileSync:
+				witness.Add(1)
+			default:
+				others.Add(1)
+			}
+			return nil
+		}))
+		s := mustOpen(t, small(fs, "/data", mustNotFail(t)))
+		synctest.Wait()
+
+		witness.Store(0)
+		for range 1000 { // one second
+			set(s, "a")
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(witnessPause)
+		if got, want := witness.Load(), int64(time.Second/witnessPause); got < want || got > want+1 {
+			t.Errorf("the witness was written %d times in a second, want %d", got, want)
+		}
+		if got, _, _, err := readWitness(fs, "/data/witness"); err != nil || got.number != 1000 {
+			t.Errorf("the witness states commit %d, %v, want 1000", got.number, err)
+		}
+
+		witness.Store(0)
+		others.Store(0)
+		time.Sleep(time.Hour)
+		if got := witness.Load() + others.Load(); got != 0 {
+			t.Errorf("%d writes in an idle hour, want none", got)
+		}
+
+		// The first commit after a rest is witnessed at once.
+		set(s, "a")
+		synctest.Wait()
+		if got := witness.Load(); got != 1 {
+			t.Errorf("the witness was written %d times, want once", got)
+		}
+		mustClose(t, s)
+	})
 }
