@@ -20,6 +20,7 @@ var may = map[string][]string{
 	// Leaves: the standard library only.
 	"internal/archtest":  {},
 	"internal/audit":     {},
+	"internal/child":     {},
 	"internal/handle":    {},
 	"internal/invariant": {},
 	"internal/key":       {},
@@ -50,6 +51,9 @@ var may = map[string][]string{
 		"golang.org/x/sys/unix",
 	},
 
+	// What tests and demos use to disturb a server and to judge it, through the front door.
+	"internal/audit/load": {"internal/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+
 	"cmd/tenaq": {
 		"internal/...",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
@@ -59,7 +63,7 @@ var may = map[string][]string{
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
-		"internal/server",
+		"internal/audit", "internal/audit/load", "internal/child", "internal/server",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 		"golang.org/x/sync/...", "pgregory.net/rapid",
 	},

@@ -1,0 +1,349 @@
+// Package load makes producers and workers use a queue as applications do, with the AWS SDK, and writes
+// down everything they do and see in the form that package audit judges.
+//
+// Producers send until every body is acknowledged, one by one and in batches. Workers take messages with
+// long polls, hide them for seconds only, and then delete them, extend or give back their timeout, or
+// overrun it. Some messages, the canaries, they never delete, so that no delete can hide their loss. When
+// the disturbance is over and everything is sent, the queue is drained.
+//
+// The SDK retries as in an application, only with more patience. A client that is refused by the queue
+// ends the run: nothing that is done here deserves it.
+package load
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"tenaq/internal/audit"
+)
+
+// A Config says what to do to which queue.
+type Config struct {
+	AWS      aws.Config // credentials, region, logger
+	Endpoint string     // of the SQS API; Amazon's when empty
+	QueueURL string
+	Seed     uint64
+
+	// Bodies is how many bodies are sent; when zero, producers send until the disturbance is over.
+	// Body writes the nth; all must differ.
+	Bodies int
+	Body   func(n int) string
+
+	// Producers and Workers is how many of each there are: 4 and 16 when zero. Pause is the average pause
+	// of a producer after a request. Work is the average time that a worker spends on a message.
+	Producers, Workers int
+	Pause, Work        time.Duration
+
+	// Visibility is the timeout of receives, in whole seconds: 2 s when zero.
+	Visibility time.Duration
+
+	// Grace is for how long more the server may hide, after a crash, what was in flight: 10 s when zero.
+	// A tenaq server does so for as long as it was away, counted from when it last wrote down the time.
+	Grace time.Duration
+
+	// Overruns, Changes and Canaries say of how many messages in a thousand the worker overruns the
+	// timeout, changes it, and never deletes.
+	Overruns, Changes, Canaries int
+}
+
+// A Load is one run. Its counters may be read while it runs.
+type Load struct {
+	cfg    Config
+	record *recorder
+
+	acknowledged, received, deleted atomic.Int64
+
+	mu      sync.Mutex
+	next    int       // body to send
+	lastGot time.Time // a message
+}
+
+// New prepares a run.
+func New(cfg Config) *Load {
+	cfg.Producers = cmp.Or(cfg.Producers, 4)
+	cfg.Workers = cmp.Or(cfg.Workers, 16)
+	cfg.Visibility = cmp.Or(cfg.Visibility, 2*time.Second)
+	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
+	return &Load{cfg: cfg, record: newRecorder(cfg)}
+}
+
+// Progress is how far a run has come.
+type Progress struct{ Acknowledged, Received, Deleted int }
+
+// Progress returns how far the run has come. What was received or deleted more than once counts each time.
+func (l *Load) Progress() Progress {
+	return Progress{int(l.acknowledged.Load()), int(l.received.Load()), int(l.deleted.Load())}
+}
+
+// History returns what happened in a run that is over.
+func (l *Load) History() *audit.History { return &l.record.history }
+
+// Run makes producers and workers go on while disturb does to the server whatever it does, and until
+// everything is sent; then it drains the queue. It returns when the history is complete.
+func (l *Load) Run(ctx context.Context, disturb func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var producers, workers sync.WaitGroup
+	disturbed := make(chan struct{})
+	sent := make(chan struct{})
+	try := func(wg *sync.WaitGroup, f func() error) {
+		wg.Go(func() {
+			if err := f(); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	for i := range l.cfg.Producers {
+		try(&producers, func() error { return l.produce(ctx, l.rng(1, i), disturbed) })
+	}
+	for i := range l.cfg.Workers {
+		try(&workers, func() error { return l.work(ctx, l.rng(2, i), sent) })
+	}
+	if err := disturb(ctx); err != nil {
+		cancel(err)
+	}
+	close(disturbed)
+	producers.Wait()
+	close(sent)
+	workers.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return l.drain(ctx)
+}
+
+// rng returns the source of randomness of one client. Each has its own, so that what it does depends on
+// the seed and on what it receives only.
+func (l *Load) rng(kind uint64, i int) *rand.Rand {
+	return rand.New(rand.NewPCG(l.cfg.Seed, kind<<32|uint64(i)))
+}
+
+// produce sends bodies until there are no more.
+func (l *Load) produce(ctx context.Context, rng *rand.Rand, disturbed <-chan struct{}) error {
+	for ctx.Err() == nil {
+		n := 1
+		if rng.IntN(3) == 0 {
+			n = 1 + rng.IntN(10)
+		}
+		bodies := l.take(n, disturbed)
+		if len(bodies) == 0 {
+			return nil
+		}
+		// Whatever was not acknowledged is sent again. It may be in the queue then, so that it is there
+		// twice: a standard queue offers nothing better.
+		for len(bodies) > 0 && ctx.Err() == nil {
+			left, err := l.record.send(ctx, bodies)
+			if err != nil {
+				return err
+			}
+			l.acknowledged.Add(int64(len(bodies) - len(left)))
+			bodies = left
+		}
+		pause(ctx, about(rng, l.cfg.Pause))
+	}
+	return nil
+}
+
+// take returns the next n bodies, or fewer at the end.
+func (l *Load) take(n int, disturbed <-chan struct{}) (bodies []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range n {
+		select {
+		case <-disturbed:
+			if l.cfg.Bodies == 0 {
+				return bodies
+			}
+		default:
+		}
+		if l.cfg.Bodies > 0 && l.next == l.cfg.Bodies {
+			return bodies
+		}
+		bodies = append(bodies, l.cfg.Body(l.next))
+		l.next++
+	}
+	return bodies
+}
+
+// work is a worker: it receives and handles messages until everything is sent.
+func (l *Load) work(ctx context.Context, rng *rand.Rand, sent <-chan struct{}) error {
+	for {
+		select {
+		case <-sent:
+			return nil
+		case <-ctx.Done():
+			return nil
+		default:
+		}
+		got, err := l.receive(ctx, 1+rng.IntN(10), rng.IntN(3))
+		if err != nil {
+			return err
+		}
+		if err := l.handle(ctx, rng, got); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Load) receive(ctx context.Context, most, waitSeconds int) ([]audit.Delivery, error) {
+	got, err := l.record.receive(ctx, most, waitSeconds, l.cfg.Visibility)
+	if len(got) > 0 {
+		l.received.Add(int64(len(got)))
+		l.mu.Lock()
+		l.lastGot = time.Now()
+		l.mu.Unlock()
+	}
+	return got, err
+}
+
+// handle does with messages what a worker does. Half of the workers delete in batches, at the end.
+func (l *Load) handle(ctx context.Context, rng *rand.Rand, got []audit.Delivery) error {
+	together := rng.IntN(2) == 0
+	var done []string
+	for _, d := range got {
+		pause(ctx, about(rng, l.cfg.Work))
+		roll := rng.IntN(1000)
+		if roll < l.cfg.Overruns {
+			pause(ctx, l.cfg.Visibility+about(rng, l.cfg.Visibility/4))
+		} else if roll -= l.cfg.Overruns; roll < l.cfg.Changes {
+			// In one half of the cases to 0, which gives the message back.
+			to := l.cfg.Visibility * time.Duration(rng.IntN(2))
+			if err := l.record.change(ctx, d.Handle, to); err != nil {
+				return err
+			}
+			if to == 0 {
+				continue
+			}
+			pause(ctx, to/2)
+		}
+		if l.isCanary(d.Body) {
+			continue
+		}
+		if together {
+			done = append(done, d.Handle)
+		} else if err := l.delete(ctx, d.Handle); err != nil {
+			return err
+		}
+	}
+	return l.delete(ctx, done...)
+}
+
+func (l *Load) delete(ctx context.Context, handles ...string) error {
+	if len(handles) == 0 {
+		return nil
+	}
+	n, err := l.record.delete(ctx, handles)
+	l.deleted.Add(int64(n))
+	return err
+}
+
+// isCanary tells canaries by their bodies, so that all workers agree.
+func (l *Load) isCanary(body string) bool {
+	h := fnv.New64a()
+	h.Write([]byte(body))
+	return h.Sum64()%1000 < uint64(l.cfg.Canaries)
+}
+
+// drainMax bounds the draining of a queue.
+const drainMax = 90 * time.Second
+
+// drain deletes what it receives until the queue is empty.
+func (l *Load) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, drainMax, fmt.Errorf("the queue was not empty after %v of draining", drainMax))
+	defer cancel()
+	l.lastGot = time.Now()
+	empty := make(chan struct{})
+	var failed atomic.Pointer[error]
+	var workers sync.WaitGroup
+	for range l.cfg.Workers {
+		workers.Go(func() {
+			if err := l.drainUntil(ctx, empty); err != nil {
+				failed.CompareAndSwap(nil, &err)
+				cancel()
+			}
+		})
+	}
+	for ctx.Err() == nil && !l.isDrained(ctx) {
+		pause(ctx, 500*time.Millisecond)
+	}
+	close(empty)
+	workers.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	l.record.history.Drained = true
+	return nil
+}
+
+func (l *Load) drainUntil(ctx context.Context, empty <-chan struct{}) error {
+	for {
+		select {
+		case <-empty:
+			return nil
+		case <-ctx.Done():
+			return nil
+		default:
+		}
+		got, err := l.receive(ctx, 10, 1)
+		if err != nil {
+			return err
+		}
+		var handles []string
+		for _, d := range got {
+			handles = append(handles, d.Handle)
+		}
+		if err := l.delete(ctx, handles...); err != nil {
+			return err
+		}
+	}
+}
+
+// isDrained decides when to stop. When nothing is missing and the queue itself says that it is empty, it is
+// enough to wait for deleted messages that come back after their timeout. Otherwise nobody's word is taken
+// for it.
+func (l *Load) isDrained(ctx context.Context) bool {
+	l.mu.Lock()
+	quiet := time.Since(l.lastGot)
+	l.mu.Unlock()
+	hidden := l.cfg.Visibility*3/2 + time.Second
+	switch {
+	case quiet < hidden:
+		return false
+	case quiet > hidden+l.cfg.Grace:
+		return true
+	}
+	left, err := l.Left(ctx)
+	return err == nil && left == 0 && !l.record.isMissingAny()
+}
+
+// Left returns how many messages the queue says it has, whatever their state.
+func (l *Load) Left(ctx context.Context) (int, error) { return l.record.left(ctx) }
+
+// about returns a random duration of the given average.
+func about(rng *rand.Rand, average time.Duration) time.Duration {
+	if average <= 0 {
+		return 0
+	}
+	return time.Duration(rng.Int64N(int64(2 * average)))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,347 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+
+	"tenaq/internal/audit"
+)
+
+// A recorder carries out operations and records them. Its methods return an error only when the queue
+// refused something that it has no reason to refuse.
+type recorder struct {
+	api   *sqs.Client
+	queue *string
+	start time.Time
+
+	mu      sync.Mutex
+	history audit.History
+}
+
+// Times of requests. An attempt that is cut off by attemptMax may be carried out later all the same.
+const (
+	attemptMax = 6 * time.Second
+	backoffMax = 200 * time.Millisecond
+	attempts   = 25 // which with backoffMax bridges the few seconds that a restart may take
+)
+
+func newRecorder(cfg Config) *recorder {
+	retryer := func() aws.Retryer {
+		return retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxAttempts = attempts
+			o.MaxBackoff = backoffMax
+			o.RateLimiter = ratelimit.None // the budget of retries is made for outages that last
+		})
+	}
+	api := sqs.NewFromConfig(cfg.AWS, func(o *sqs.Options) {
+		o.BaseEndpoint = nil
+		if cfg.Endpoint != "" {
+			o.BaseEndpoint = &cfg.Endpoint
+		}
+		o.Retryer = retryer()
+		o.HTTPClient = counting{awshttp.NewBuildableClient().WithTimeout(attemptMax).WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConnsPerHost = 100
+		})}
+	})
+	return &recorder{api: api, queue: &cfg.QueueURL, start: time.Now()}
+}
+
+func (r *recorder) now() time.Duration { return time.Since(r.start) }
+
+// A call is one operation of the SDK, of several attempts perhaps.
+type call struct {
+	r        *recorder
+	span     audit.Span
+	attempts int
+	last     time.Duration // when the last attempt began
+	err      error
+}
+
+type callKey struct{}
+
+// counting is an HTTP client that counts the attempts of a call.
+type counting struct{ aws.HTTPClient }
+
+func (c counting) Do(request *http.Request) (*http.Response, error) {
+	if k, ok := request.Context().Value(callKey{}).(*call); ok {
+		k.attempts++ // one after the other, by the goroutine of the call
+		k.last = k.r.now()
+	}
+	return c.HTTPClient.Do(request)
+}
+
+// do carries out one operation.
+func do[In, Out any](ctx context.Context, r *recorder, op func(context.Context, In, ...func(*sqs.Options)) (Out, error), in In) (Out, *call) {
+	k := &call{r: r, span: audit.Span{Call: r.now()}}
+	var out Out
+	out, k.err = op(context.WithValue(ctx, callKey{}, k), in)
+	k.span.Return = r.now()
+	return out, k
+}
+
+// outcome classifies the answer, and reports a refusal for which there is no reason.
+func (k *call) outcome() (audit.Outcome, error) {
+	var answer smithy.APIError
+	var response *awshttp.ResponseError
+	switch {
+	case k.err == nil:
+		return audit.Done, nil
+	case !errors.As(k.err, &answer) || !errors.As(k.err, &response) || response.HTTPStatusCode() >= 500:
+		return audit.Unknown, nil
+	}
+	o := audit.Unknown // the refusal says nothing about the attempts before it
+	if k.attempts == 1 {
+		o = audit.Refused
+	}
+	if answer.ErrorCode() == "RequestThrottled" {
+		return o, nil
+	}
+	return o, fmt.Errorf("the queue refused a request: %w", k.err)
+}
+
+// entryOutcome classifies the failure of one entry of a batch that was answered.
+func (k *call) entryOutcome(e types.BatchResultErrorEntry) (audit.Outcome, error) {
+	if !e.SenderFault {
+		return audit.Unknown, nil
+	}
+	o := audit.Unknown
+	if k.attempts == 1 {
+		o = audit.Refused
+	}
+	return o, fmt.Errorf("the queue refused an entry of a batch: %s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
+}
+
+// send sends bodies, more than one as a batch, and returns those that were not acknowledged.
+func (r *recorder) send(ctx context.Context, bodies []string) (left []string, err error) {
+	sends := make([]audit.Send, len(bodies))
+	if len(bodies) == 1 {
+		out, k := do(ctx, r, r.api.SendMessage, &sqs.SendMessageInput{QueueUrl: r.queue, MessageBody: &bodies[0]})
+		sends[0] = audit.Send{Span: k.span, Attempts: k.attempts, Body: bodies[0]}
+		sends[0].Outcome, err = k.outcome()
+		if k.err == nil {
+			sends[0].MessageID = aws.ToString(out.MessageId)
+		}
+	} else {
+		err = r.sendBatch(ctx, bodies, sends)
+	}
+	for _, s := range sends {
+		if s.Outcome != audit.Done {
+			left = append(left, s.Body)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Sends = append(r.history.Sends, sends...)
+	return left, err
+}
+
+func (r *recorder) sendBatch(ctx context.Context, bodies []string, sends []audit.Send) error {
+	in := &sqs.SendMessageBatchInput{QueueUrl: r.queue}
+	for i := range bodies {
+		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: &bodies[i]})
+	}
+	out, k := do(ctx, r, r.api.SendMessageBatch, in)
+	o, err := k.outcome()
+	for i := range sends {
+		sends[i] = audit.Send{Span: k.span, Attempts: k.attempts, Body: bodies[i], Outcome: o}
+		if o == audit.Done {
+			sends[i].Outcome = audit.Unknown // until the answer mentions it
+		}
+	}
+	if k.err != nil {
+		return err
+	}
+	for _, e := range out.Successful {
+		if i, bad := index(e.Id, sends); bad != nil {
+			err = bad
+		} else {
+			sends[i].Outcome, sends[i].MessageID = audit.Done, aws.ToString(e.MessageId)
+		}
+	}
+	for _, e := range out.Failed {
+		if i, bad := index(e.Id, sends); bad != nil {
+			err = bad
+		} else {
+			sends[i].Outcome, bad = k.entryOutcome(e)
+			err = errors.Join(err, bad)
+		}
+	}
+	return err
+}
+
+// index finds the entry of a batch that an answer speaks of.
+func index[T any](id *string, entries []T) (int, error) {
+	i, err := strconv.Atoi(aws.ToString(id))
+	if err != nil || i < 0 || i >= len(entries) {
+		return 0, fmt.Errorf("the answer to a batch speaks of entry %q, of which there is none", aws.ToString(id))
+	}
+	return i, nil
+}
+
+// receive receives up to most messages.
+func (r *recorder) receive(ctx context.Context, most, waitSeconds int, visibility time.Duration) ([]audit.Delivery, error) {
+	out, k := do(ctx, r, r.api.ReceiveMessage, &sqs.ReceiveMessageInput{
+		QueueUrl:                    r.queue,
+		MaxNumberOfMessages:         int32(most),
+		WaitTimeSeconds:             int32(waitSeconds),
+		VisibilityTimeout:           int32(visibility / time.Second),
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	})
+	if k.err != nil {
+		_, err := k.outcome()
+		return nil, err
+	}
+	var got []audit.Delivery
+	for _, m := range out.Messages {
+		got = append(got, audit.Delivery{
+			// What was delivered came with the last attempt.
+			Span:         audit.Span{Call: k.last, Return: k.span.Return},
+			Body:         aws.ToString(m.Body),
+			MessageID:    aws.ToString(m.MessageId),
+			Handle:       aws.ToString(m.ReceiptHandle),
+			Count:        int(number(m, types.MessageSystemAttributeNameApproximateReceiveCount)),
+			Sent:         number(m, types.MessageSystemAttributeNameSentTimestamp),
+			FirstReceive: number(m, types.MessageSystemAttributeNameApproximateFirstReceiveTimestamp),
+			Visibility:   visibility,
+		})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Deliveries = append(r.history.Deliveries, got...)
+	return got, nil
+}
+
+// number reads a system attribute; -1 when it is missing or no number, which the audit objects to.
+func number(m types.Message, name types.MessageSystemAttributeName) int64 {
+	n, err := strconv.ParseInt(m.Attributes[string(name)], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// change changes the visibility timeout of a delivery.
+func (r *recorder) change(ctx context.Context, handle string, to time.Duration) error {
+	_, k := do(ctx, r, r.api.ChangeMessageVisibility, &sqs.ChangeMessageVisibilityInput{
+		QueueUrl: r.queue, ReceiptHandle: &handle, VisibilityTimeout: int32(to / time.Second),
+	})
+	c := audit.Change{Span: k.span, Handle: handle, Visibility: to}
+	var err error
+	c.Outcome, err = k.outcome()
+	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isMessageGone(k.err) {
+		err = nil // somebody else was faster and deleted it
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Changes = append(r.history.Changes, c)
+	if c.Outcome == audit.Done && k.attempts > 1 {
+		c.Outcome = audit.Unknown
+		r.history.Changes = append(r.history.Changes, c)
+	}
+	return err
+}
+
+// isMessageGone recognises the answer to a change of a message that is deleted.
+func isMessageGone(err error) bool {
+	var answer smithy.APIError
+	return errors.As(err, &answer) && answer.ErrorCode() == "InvalidParameterValue"
+}
+
+// delete deletes messages, more than one as a batch, and returns how many deletes were acknowledged.
+func (r *recorder) delete(ctx context.Context, handles []string) (done int, err error) {
+	deletes := make([]audit.Delete, len(handles))
+	if len(handles) == 1 {
+		_, k := do(ctx, r, r.api.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: r.queue, ReceiptHandle: &handles[0]})
+		deletes[0] = audit.Delete{Span: k.span, Handle: handles[0]}
+		deletes[0].Outcome, err = k.outcome()
+	} else {
+		err = r.deleteBatch(ctx, handles, deletes)
+	}
+	for _, d := range deletes {
+		if d.Outcome == audit.Done {
+			done++
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Deletes = append(r.history.Deletes, deletes...)
+	return done, err
+}
+
+func (r *recorder) deleteBatch(ctx context.Context, handles []string, deletes []audit.Delete) error {
+	in := &sqs.DeleteMessageBatchInput{QueueUrl: r.queue}
+	for i := range handles {
+		in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &handles[i]})
+	}
+	out, k := do(ctx, r, r.api.DeleteMessageBatch, in)
+	o, err := k.outcome()
+	for i := range deletes {
+		deletes[i] = audit.Delete{Span: k.span, Handle: handles[i], Outcome: o}
+		if o == audit.Done {
+			deletes[i].Outcome = audit.Unknown
+		}
+	}
+	if k.err != nil {
+		return err
+	}
+	for _, e := range out.Successful {
+		if i, bad := index(e.Id, deletes); bad != nil {
+			err = bad
+		} else {
+			deletes[i].Outcome = audit.Done
+		}
+	}
+	for _, e := range out.Failed {
+		if i, bad := index(e.Id, deletes); bad != nil {
+			err = bad
+		} else {
+			deletes[i].Outcome, bad = k.entryOutcome(e)
+			err = errors.Join(err, bad)
+		}
+	}
+	return err
+}
+
+// isMissingAny tells whether a message would be lost if nothing more came.
+func (r *recorder) isMissingAny() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.history
+	h.Drained = true
+	return audit.Check(&h, audit.Options{}).Count(audit.Lost) > 0
+}
+
+// left adds up the counters of the queue.
+func (r *recorder) left(ctx context.Context) (int, error) {
+	counters := []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages,
+		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
+	}
+	out, k := do(ctx, r, r.api.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: r.queue, AttributeNames: counters})
+	if k.err != nil {
+		return 0, k.err
+	}
+	sum := 0
+	for _, name := range counters {
+		n, err := strconv.Atoi(out.Attributes[string(name)])
+		if err != nil {
+			return 0, fmt.Errorf("the queue says %q of its %s", out.Attributes[string(name)], name)
+		}
+		sum += n
+	}
+	return sum, nil
+}
