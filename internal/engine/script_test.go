@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,12 @@ func TestScripts(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".txt")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			enginetest.RunScript(t, path, variants(testing.Short()))
+			list := append(variants(testing.Short()), pebbleVariants(testing.Short())...)
+			if strings.HasSuffix(name, "-large") {
+				// Thousands of restarts would find nothing that the small scripts do not.
+				list = slices.DeleteFunc(list, func(v enginetest.Variant) bool { return v.Restart })
+			}
+			enginetest.RunScript(t, path, list)
 		})
 	}
 }

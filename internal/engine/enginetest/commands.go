@@ -525,13 +525,8 @@ func (p *Player) config(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	if p.world != nil {
-		p.world.stop(p.now, true)
-	}
-	p.machine.Configure(p.cfg)
-	if p.world != nil {
-		p.world.start(p.now, graceDefault.Milliseconds())
-	}
+	p.machine.Stop(p.now, true)
+	p.machine.Start(p.cfg, p.now, graceDefault.Milliseconds())
 	return "", nil
 }
 
@@ -552,13 +547,9 @@ func (p *Player) restart(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	if p.world != nil {
-		p.world.stop(p.now, clean)
-	}
+	p.machine.Stop(p.now, clean)
 	p.now += down
-	if p.world != nil {
-		p.world.start(p.now, grace)
-	}
+	p.machine.Start(p.cfg, p.now, grace)
 	return "", nil
 }
 

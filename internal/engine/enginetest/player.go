@@ -15,11 +15,13 @@ import (
 // A Machine is what a Player plays against. Its answers to the same requests must be the same whatever
 // it is made of.
 type Machine interface {
-	// Configure gives the machine its settings. It is called before the first request, and again when
-	// the script changes them.
-	Configure(engine.Config)
+	// Start begins to serve, for the first time or after Stop. Grace is what engine.Start is given.
+	Start(cfg engine.Config, now, grace int64)
 
-	// Do carries out one request. A nil Result.Messages is an empty receive.
+	// Stop ends what Start began, cleanly or not.
+	Stop(now int64, clean bool)
+
+	// Do carries out one request.
 	Do(Request) (engine.Result, error)
 }
 
@@ -72,10 +74,7 @@ func NewPlayer(m Machine) *Player {
 		p.world = w
 		w.entryOf = func(id engine.MessageID) *engine.Entry { return &p.sent[id].entry }
 	}
-	m.Configure(p.cfg)
-	if p.world != nil {
-		p.world.start(p.now, graceDefault.Milliseconds())
-	}
+	m.Start(p.cfg, p.now, graceDefault.Milliseconds())
 	return p
 }
 

@@ -16,6 +16,9 @@ type Variant struct {
 	Turn                int         // how many commands share a turn; one when zero
 	Restart             bool        // before every turn, cleanly
 	Disk                func() Disk // memory when nil
+
+	// Audit, if there is one, finds out whether the rows of a store agree with each other.
+	Audit func(kv.Store) error
 }
 
 // A Disk is what outlives the engine.
@@ -72,31 +75,31 @@ func NewWorld(v Variant) *World {
 // Close gives the store up.
 func (w *World) Close() { w.disk.Stop(true) }
 
-// Configure implements Machine. It takes effect with the next start.
-func (w *World) Configure(cfg engine.Config) {
+// Start implements Machine.
+func (w *World) Start(cfg engine.Config, now, grace int64) {
 	cfg.Window, cfg.WindowBytes = w.variant.Window, w.variant.WindowBytes
 	cfg.Fault = func(sentence string) { panic("fault: " + sentence) }
-	w.cfg = cfg
+	w.cfg, w.now, w.grace = cfg, now, grace
+	w.open()
 }
 
-// start opens the engine over the store as a server would.
-func (w *World) start(now, grace int64) {
-	w.now, w.grace = now, grace
-	w.engine = engine.Open(w.store, w.cfg)
-	w.inform(engine.Start{Grace: grace})
-	w.commit()
-}
-
-// stop ends the engine. What was answered is durable before.
-func (w *World) stop(now int64, clean bool) {
+// Stop implements Machine. What was answered is durable before.
+func (w *World) Stop(now int64, clean bool) {
 	w.now = now
 	w.mustCommit()
 	if clean {
 		w.inform(engine.Stamp{Clean: true})
-		w.commit()
+		w.mustCommit()
 	}
 	w.disk.Stop(clean)
 	w.store = w.disk.Open()
+}
+
+// open opens the engine over the store as a server would.
+func (w *World) open() {
+	w.engine = engine.Open(w.store, w.cfg)
+	w.inform(engine.Start{Grace: w.grace})
+	w.mustCommit()
 }
 
 func (w *World) inform(op engine.Op) {
@@ -108,10 +111,8 @@ func (w *World) inform(op engine.Op) {
 // restart is a clean stop and a start that keep the store open, which is much faster.
 func (w *World) restart() {
 	w.inform(engine.Stamp{Clean: true})
-	w.commit()
-	w.engine = engine.Open(w.store, w.cfg)
-	w.inform(engine.Start{Grace: w.grace})
-	w.commit()
+	w.mustCommit()
+	w.open()
 }
 
 // againMax bounds how often one command may have to be submitted again.
