@@ -79,7 +79,7 @@ func TestStepsExpireNothing(t *testing.T) {
 			r := start(t, cfg)
 			r.create("brief", "MessageRetentionPeriod", "600")
 			r.send("brief", "hello")
-			w.offset += step
+			w.step(step)
 			time.Sleep(9 * time.Minute)
 			r.send("brief", "world")
 			if got := r.attribute("brief", "ApproximateNumberOfMessages"); got != "2" {
@@ -105,7 +105,7 @@ func TestWallClockSetBackAtRestart(t *testing.T) {
 		r.send("orders", "hello")
 		r.take("orders", 10)
 		r.stop()
-		w.offset -= day
+		w.step(-day)
 		r = start(t, cfg)
 		// Broker time is a day ahead of the wall clock, and so runs slower by a twentieth.
 		slower := func(d time.Duration) time.Duration { return d * slewShare / (slewShare - 1) }
