@@ -250,6 +250,40 @@ func TestStoppedAtOnce(t *testing.T) {
 	}
 }
 
+// A server that cannot serve one of its addresses any more stops as if it had been asked to, and says so.
+func TestListenerLost(t *testing.T) {
+	for name, lose := range map[string]func(*Server){
+		"listen":       func(s *Server) { s.listener.Close() },
+		"admin-listen": func(s *Server) { s.adminListener.Close() },
+	} {
+		s, err := New(config(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- s.Run(t.Context()) }()
+		if code, _ := call(t, s, "ListQueues", "{}"); code != 200 {
+			t.Errorf("%s: ListQueues answers %d", name, code)
+		}
+		get(t, "http://"+s.AdminAddr()+"/livez")
+		lose(s)
+		select {
+		case err := <-done:
+			if err == nil || !strings.Contains(err.Error(), "serve 127.0.0.1:") {
+				t.Errorf("%s: got %v, want what could not be served", name, err)
+			}
+		case <-time.After(15 * time.Second):
+			t.Fatalf("%s: Run goes on", name)
+		}
+		// The directory is free again.
+		again, err := New(s.cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again.close()
+	}
+}
+
 // No time limit of the HTTP server cuts off an answer that takes its time. [WIRE-22]
 func TestLongAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,8 @@ package sdk
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,5 +170,63 @@ func TestInFlightLimit(t *testing.T) {
 		begun()
 		room()
 		woken(t, "room at the limit", <-p, "x")
+	}
+}
+
+// Several producers and consumers together: everything arrives, and once. [VIS-14, DEL-1, SEND-5, ATTR-42]
+func TestManyClients(t *testing.T) {
+	t.Parallel()
+	n := start(t, nil)
+	url := n.queue("orders", "VisibilityTimeout", "600")
+	const producers, each = 4, 50
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var clients sync.WaitGroup
+	for range 3 {
+		clients.Go(func() {
+			for {
+				p := <-n.poll(ctx, url, 20)
+				if p.err != nil {
+					return // everything is there, or time is over
+				}
+				for _, m := range p.messages {
+					n.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle})
+				}
+				mu.Lock()
+				for _, m := range p.messages {
+					seen[*m.Body+" "+count(m)]++
+				}
+				if len(seen) >= producers*each {
+					cancel()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range producers {
+		clients.Go(func() {
+			for j := range each {
+				_, err := n.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &url, MessageBody: aws.String(fmt.Sprint(i, j))})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	for i := range producers {
+		for j := range each {
+			if got := seen[fmt.Sprint(i, j)+" 1"]; got != 1 {
+				t.Errorf("message %d of producer %d was received %d times, want once", j, i, got)
+			}
+		}
+	}
+	if len(seen) != producers*each {
+		t.Errorf("received %d different messages, want %d", len(seen), producers*each)
+	}
+	if got := n.counters(url); got != [3]int{} {
+		t.Errorf("counters: got %v, want zeros", got)
 	}
 }

@@ -184,6 +184,17 @@ func TestStopWithIdleClients(t *testing.T) {
 		}
 	}
 	begun()
+	n.cancel()
+	// Meanwhile load balancers are told to look elsewhere.
+	eventually(t, "readyz says that the server stops", func() bool {
+		resp, err := http.Get("http://" + n.server.AdminAddr() + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return err == nil && resp.StatusCode == 503 && strings.Contains(string(body), "stopping")
+	})
 	n.stop()
 }
 

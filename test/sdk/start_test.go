@@ -141,6 +141,44 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// A store that lost what it had acknowledged is opened by whoever says how much may be missing. [DUR-16,
+// DUR-17]
+func TestAcceptLoss(t *testing.T) {
+	t.Parallel()
+	n := start(t, nil)
+	url := n.queue("orders")
+	before := t.TempDir()
+	copyStore(t, before, n.cfg.DataDir)
+	for range 20 {
+		n.send(url, "x")
+	}
+	n.stop()
+	// The disk comes back with what it had before the sends; the witness knows better.
+	cfg := n.cfg
+	cfg.DataDir = before
+	witness, err := os.ReadFile(filepath.Join(n.cfg.DataDir, "witness"))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(before, "witness"), witness, 0o600))
+	cfg.AcceptLoss = 1
+	for range 2 {
+		err = refusedStart(t, "more lost than accepted", cfg, server.ErrDamaged)
+		if err == nil || !strings.Contains(err.Error(), "start once with --accept-loss=") {
+			t.Fatalf("got %v, want a sentence that says how to go on", err)
+		}
+	}
+	cfg.AcceptLoss = 1000
+	n = startWith(t, cfg)
+	if got := n.counters("orders"); got != [3]int{} {
+		t.Errorf("counters: got %v, want those of before", got)
+	}
+	n.send("orders", "y")
+	// It was said once; from now on nothing is missing.
+	n = n.restart(func(c *server.Config) { c.AcceptLoss = 0 })
+	if got := n.counters("orders"); got != [3]int{1, 0, 0} {
+		t.Errorf("counters: got %v, want one visible", got)
+	}
+}
+
 // flip changes one bit in each file of a pattern, at a place between the first byte (0) and the last (1).
 func flip(t *testing.T, pattern string, place float64) {
 	t.Helper()
