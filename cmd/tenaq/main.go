@@ -139,7 +139,7 @@ func newRoot(a *app) *cobra.Command {
 	add(groupServer, newServeCmd(a), newConfigCmd(a))
 	add(groupQueues, newQueueCmd(a), newApplyCmd(a))
 	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
-	add("", newEnvCmd(a), newVersionCmd(a))
+	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))
 	asGroup(root)
 	return root
 }

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A scenario is one story of the demo: it makes things happen and returns what came of them, row by row.
+type scenario struct {
+	name string
+	text string // what happens, in a line
+	run  func(ctx context.Context, env *demoEnv) ([]demoRow, error)
+}
+
+// scenarios are what "tenaq demo" shows, in this order.
+var scenarios = []scenario{
+	ordersScenario,
+}
+
+// scenarioMax bounds a scenario. It is for machines that are in trouble: a demo takes less than a minute.
+const scenarioMax = 3 * time.Minute
+
+type demoFlags struct {
+	seed        uint64
+	keep        bool
+	sabotage    bool
+	endpointURL string
+}
+
+func newDemoCmd(a *app) *cobra.Command {
+	f := &demoFlags{}
+	var list strings.Builder
+	for _, s := range scenarios {
+		fmt.Fprintf(&list, "  %-10s %s\n", s.name, s.text)
+	}
+	cmd := &cobra.Command{
+		Use:   "demo [SCENARIO]...",
+		Short: "Show what the queue promises, under kill -9",
+		Long: `Show what the queue promises, under kill -9: each scenario starts a server of its own on a free loopback
+port, with its data in a temporary directory, uses it through the AWS SDK, does to it what a bad day
+does, and accounts for every message at the end. Without a name all of them run.
+
+Scenarios:
+` + list.String() + `
+Each check is a row: what must be, what is, and whether that is fine. Rows that wait for nothing only tell.
+The exit code is 0 when all checks are fine and 1 otherwise; then the data is kept.
+
+With --endpoint-url the same happens on another SQS, in queues that are made for it and deleted in the
+end, but nobody is killed, and what depends on that is skipped. The seed decides what clients do and when
+the server is killed; processes being what they are, no two runs are quite the same all the same.`,
+		Example: `  tenaq demo
+  tenaq demo orders --seed 7 --keep
+  tenaq demo --json | jq '.scenarios[].rows[] | select(.ok == "no")'
+  tenaq demo orders --endpoint-url http://127.0.0.1:9324`,
+		ValidArgs: scenarioNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chosen, err := chooseScenarios(args)
+			if err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1_000_000)
+			}
+			return f.run(cmd.Context(), a, chosen)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default: a new one each time)")
+	flags.BoolVar(&f.keep, "keep", false, "keep the data, and say where it is")
+	flags.StringVar(&f.endpointURL, "endpoint-url", "", "use the SQS at this `URL`, or the word aws, instead of a server of its own")
+	flags.BoolVar(&f.sabotage, "sabotage", false, "put the data of the server back to an earlier state, to see the checks fail")
+	// It is for those who do not believe the checks, and they find it.
+	_ = flags.MarkHidden("sabotage")
+	return cmd
+}
+
+func scenarioNames() []string {
+	var names []string
+	for _, s := range scenarios {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// chooseScenarios returns the named scenarios in the order of the table, all of them without a name.
+func chooseScenarios(names []string) ([]scenario, error) {
+	for _, name := range names {
+		if slices.Contains(scenarioNames(), name) {
+			continue
+		}
+		if near := nearest(name, scenarioNames()); near != "" {
+			return nil, usagef("there is no scenario %q; did you mean %s?", name, near)
+		}
+		return nil, usagef("there is no scenario %q; there are: %s", name, strings.Join(scenarioNames(), ", "))
+	}
+	var chosen []scenario
+	for _, s := range scenarios {
+		if len(names) == 0 || slices.Contains(names, s.name) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}
+
+// run runs the chosen scenarios one after the other and prints what came of them.
+func (f *demoFlags) run(ctx context.Context, a *app, chosen []scenario) error {
+	var other *endpoint
+	if f.endpointURL != "" {
+		e, err := resolveEndpoint(f.endpointURL, os.Getenv)
+		if err != nil {
+			return err
+		}
+		other = &e
+	}
+	if f.sabotage && other != nil {
+		return usagef("--sabotage and --endpoint-url exclude each other")
+	}
+	dir, err := os.MkdirTemp("", "tenaq-demo-")
+	if err != nil {
+		return err
+	}
+	report := demoReport{Seed: f.seed, OK: true}
+	progress := newProgress(a.stderr)
+	for _, s := range chosen {
+		env := &demoEnv{
+			seed: f.seed, dir: filepath.Join(dir, s.name), other: other,
+			keep: f.keep, sabotage: f.sabotage, progress: progress,
+		}
+		report.add(runScenario(ctx, s, env))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	progress.done()
+	interrupted := ctx.Err() != nil
+	// What a failure left behind is evidence, unless there is nothing.
+	if f.keep || !report.OK && !interrupted {
+		for _, s := range chosen {
+			_ = os.Remove(filepath.Join(dir, s.name)) // which works if it is empty
+		}
+		if os.Remove(dir) != nil {
+			report.DataDir = dir
+			a.note("the data is in %s", dir)
+		}
+	} else {
+		err = os.RemoveAll(dir)
+	}
+	if interrupted {
+		return errors.Join(codedf(exitFailed, "interrupted; the seed was %d", f.seed), err)
+	}
+	return errors.Join(a.printDemo(&report), err, report.verdict())
+}
+
+// runScenario runs one scenario. That it did not come to its end is a finding like any other.
+func runScenario(ctx context.Context, s scenario, env *demoEnv) scenarioReport {
+	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, scenarioMax, fmt.Errorf("not done after %v", scenarioMax))
+	defer cancel()
+	env.progress.begin(s.name)
+	err := os.Mkdir(env.dir, 0o700)
+	var rows []demoRow
+	if err == nil {
+		rows, err = s.run(ctx, env)
+	}
+	if err != nil {
+		rows = append(rows, wantRow("ran to its end", "yes", withCause(ctx, err).Error()))
+	}
+	return scenarioReport{Name: s.name, Text: s.text, Seconds: time.Since(began).Seconds(), Rows: rows}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/internal/audit"
+)
+
+func TestChooseScenarios(t *testing.T) {
+	all, err := chooseScenarios(nil)
+	if err != nil || len(all) != len(scenarios) {
+		t.Errorf("without a name: got %d scenarios and error %v, want all %d", len(all), err, len(scenarios))
+	}
+	one, err := chooseScenarios([]string{"orders", "orders"})
+	if err != nil || len(one) != 1 || one[0].name != "orders" {
+		t.Errorf("orders, twice: got %v and error %v, want it once", one, err)
+	}
+	for name, want := range map[string]string{"order": "did you mean orders?", "xyzzy": "there are: orders"} {
+		if _, err := chooseScenarios([]string{name}); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want exit code %d and %q", name, err, exitUsage, want)
+		}
+	}
+}
+
+func TestDemoRows(t *testing.T) {
+	tests := []struct {
+		row  demoRow
+		want demoRow
+	}{
+		{wantRow("a", 0, 0), demoRow{"a", "0", "0", rowOK}},
+		{wantRow("a", 0, 1), demoRow{"a", "0", "1", rowFailed}},
+		{atLeastRow("a", 3, 3), demoRow{"a", ">= 3", "3", rowOK}},
+		{atLeastRow("a", 3, 2), demoRow{"a", ">= 3", "2", rowFailed}},
+		{shownRow("a", 7), demoRow{"a", "-", "7", rowShown}},
+		{skippedRow("a", "why"), demoRow{"a", "-", "why", rowSkipped}},
+	}
+	for _, tt := range tests {
+		if tt.row != tt.want {
+			t.Errorf("got %v, want %v", tt.row, tt.want)
+		}
+	}
+}
+
+func TestPrintDemo(t *testing.T) {
+	var out strings.Builder
+	a := &app{stdout: &out}
+	r := &demoReport{Seed: 7}
+	r.add(scenarioReport{Name: "one", Text: "a story", Seconds: 1.26, Rows: []demoRow{wantRow("lost", 0, 0), shownRow("seen", 12)}})
+	if !r.OK || r.verdict() != nil {
+		t.Errorf("without a failure: got ok %v and %v, want true and no error", r.OK, r.verdict())
+	}
+	r.add(scenarioReport{Name: "two", Text: "another story", Seconds: 2, Rows: []demoRow{wantRow("lost", 0, 3), skippedRow("kills", "why")}})
+	if r.OK || exitCode(r.verdict()) != exitFailed {
+		t.Errorf("with a failure: got ok %v and %v, want false and exit code %d", r.OK, r.verdict(), exitFailed)
+	}
+	if err := a.printDemo(r); err != nil {
+		t.Fatal(err)
+	}
+	const want = `CHECK    WANT  GOT  OK
+one: a story
+  lost   0     0    yes
+  seen   -     12   -
+two: another story
+  lost   0     3    NO
+  kills  -     why  skipped
+
+1 of 2 checks ok in 3 s, seed 7
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Every rule of the audit has a row that fails when the rule is broken.
+func TestAuditRowsShowEveryRule(t *testing.T) {
+	sound := &audit.Report{Acknowledged: ordersCount, Copies: 1, Deliveries: 1200, Repeated: 100}
+	for _, row := range auditRows(sound) {
+		if row.OK != rowOK && row.OK != rowShown {
+			t.Errorf("sound run: got %v, want ok", row)
+		}
+	}
+	rules := []audit.Rule{audit.Lost, audit.Invented, audit.Multiplied, audit.InFlight, audit.Deleted, audit.Counts, audit.Fixed}
+	for _, rule := range rules {
+		failed := 0
+		for _, row := range auditRows(&audit.Report{Acknowledged: ordersCount, Violations: []audit.Violation{{Rule: rule}}}) {
+			if row.OK == rowFailed {
+				failed++
+			}
+		}
+		if failed != 1 {
+			t.Errorf("%s: got %d rows that fail, want 1", rule, failed)
+		}
+	}
+}
+
+func TestProgressWithoutATerminal(t *testing.T) {
+	var out strings.Builder
+	p := newProgress(&out)
+	p.begin("orders")
+	p.line("%d of %d", 1, 2)
+	p.say("kill %d", 1)
+	p.note("left %s", "behind")
+	p.done()
+	if got, want := out.String(), "orders: kill 1\norders: left behind\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestProgressOnATerminal(t *testing.T) {
+	var out strings.Builder
+	p := &progress{w: &out, terminal: true}
+	p.begin("orders")
+	p.began = time.Now().Add(-3 * time.Second)
+	p.say("kill %d", 1)
+	p.line("%s", strings.Repeat("x", 200))
+	p.done()
+	if got, want := out.String(), "\rorders   3 s  "+strings.Repeat("x", 65)+"\x1b[K\r\x1b[K"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestBar(t *testing.T) {
+	for part, want := range map[int]string{
+		0: "[                    ]", 50: "[==========          ]", 100: "[====================]", 120: "[====================]",
+	} {
+		if got := bar(part, 100); got != want {
+			t.Errorf("%d of 100: got %s, want %s", part, got, want)
+		}
+	}
+}
