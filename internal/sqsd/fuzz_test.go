@@ -13,8 +13,8 @@ import (
 
 // FuzzHandler throws arbitrary requests at a handler that has seen all those before. Whatever it is
 // asked, it answers with an id of its own and one JSON object, which is an error of the catalogue unless
-// the status is 200, and nothing it is asked is its own fault. [WIRE-11, WIRE-18, WIRE-19, ERR-1, ERR-3,
-// ERR-5, ERR-6]
+// the status is 200, and nothing it is asked is its own fault.
+// [WIRE-11, WIRE-18, WIRE-19, ERR-1, ERR-3, ERR-5, ERR-6]
 func FuzzHandler(f *testing.F) {
 	bodies := map[string]string{
 		"CreateQueue":                  `{"QueueName":"q","Attributes":{"DelaySeconds":"0"},"tags":{"a":"b"}}`,

@@ -125,8 +125,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.write(w, http.StatusOK, sqswire.AppendJSON(nil, resp.shape))
 }
 
-// isJSON reports whether the request is one of the JSON protocol, at a path where it may be. [WIRE-2,
-// WIRE-3]
+// isJSON reports whether the request is one of the JSON protocol, at a path where it may be.
+// [WIRE-2, WIRE-3]
 func isJSON(r *http.Request) bool {
 	if r.Method != http.MethodPost || strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 1 {
 		return false

@@ -9,8 +9,8 @@ import (
 )
 
 // queue reads a queue URL. Only the last two segments of its path count, and one segment is a name in
-// the caller's account. What is not a queue URL at all becomes a name that no queue has. [QUEUE-33,
-// QUEUE-34, QUEUE-35]
+// the caller's account. What is not a queue URL at all becomes a name that no queue has.
+// [QUEUE-33, QUEUE-34, QUEUE-35]
 func (c *call) queue(u sqswire.Opt[string]) engine.QueueName {
 	path := strings.TrimSuffix(u.Value, "/")
 	if scheme := strings.Index(path, "://"); scheme >= 0 {

@@ -52,8 +52,8 @@ func (w *wantedAttributes) userOf(c *engine.Content) (attrs sqswire.MessageAttri
 	return attrs
 }
 
-// wants reports whether a user attribute was asked for, by name, by prefix or with all others. [RCV-15
-// to RCV-18]
+// wants reports whether a user attribute was asked for, by name, by prefix or with all others.
+// [RCV-15 to RCV-18]
 func (w *wantedAttributes) wants(name string) bool {
 	for _, want := range w.user {
 		switch prefix, isPrefix := strings.CutSuffix(want, ".*"); {
