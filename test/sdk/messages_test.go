@@ -18,8 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// checksum is written down a second time here, from the rule and not from the server's code. [MD5-2,
-// MD5-3, MD5-4]
+// checksum is written down a second time here, from the rule and not from the server's code.
+// [MD5-2, MD5-3, MD5-4]
 func checksum(attributes map[string]types.MessageAttributeValue) string {
 	var b []byte
 	add := func(part []byte) {
@@ -46,8 +46,8 @@ func text(kind, value string) types.MessageAttributeValue {
 	return types.MessageAttributeValue{DataType: &kind, StringValue: &value}
 }
 
-// A message comes back as it was sent; the SDK checks the checksum of the body in both answers. [SEND-3,
-// SEND-6, SEND-7, MA-7, MA-14, MA-15, MD5-1, MD5-5, MD5-6, WIRE-16]
+// A message comes back as it was sent; the SDK checks the checksum of the body in both answers.
+// [SEND-3, SEND-6, SEND-7, MA-7, MA-14, MA-15, MD5-1, MD5-5, MD5-6, WIRE-16]
 func TestSendAndReceive(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -120,8 +120,8 @@ func TestSendAndReceive(t *testing.T) {
 	}
 }
 
-// Messages of the largest size go in and come out, ten of them in one answer. [SIZE-1, SIZE-3, SIZE-4, SIZE-5,
-// BATCH-8]
+// Messages of the largest size go in and come out, ten of them in one answer.
+// [SIZE-1, SIZE-3, SIZE-4, SIZE-5, BATCH-8]
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

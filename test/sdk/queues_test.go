@@ -47,8 +47,8 @@ func TestCreateQueue(t *testing.T) {
 	}
 }
 
-// Every error has the type, the code and the status that the SDK's users look for. [ERR-2, ERR-3, ERR-5,
-// ERR-6]
+// Every error has the type, the code and the status that the SDK's users look for.
+// [ERR-2, ERR-3, ERR-5, ERR-6]
 func TestTypedErrors(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *server.Config) { c.InFlightMax = 1 })
@@ -126,8 +126,8 @@ func TestTypedErrors(t *testing.T) {
 	}
 }
 
-// The rules of 60 seconds hold unless they are switched off, and end when the time is over. [QUEUE-18,
-// QUEUE-19, PURGE-3, PURGE-4]
+// The rules of 60 seconds hold unless they are switched off, and end when the time is over.
+// [QUEUE-18, QUEUE-19, PURGE-3, PURGE-4]
 func TestSixtySeconds(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -193,8 +193,8 @@ func eventually(t *testing.T, what string, so func() bool) {
 	t.Errorf("not so in time: %s", what)
 }
 
-// A deleted queue takes everything with it, and a new one of its name inherits nothing. [QUEUE-15, QUEUE-16,
-// QUEUE-20, QUEUE-32, HND-19]
+// A deleted queue takes everything with it, and a new one of its name inherits nothing.
+// [QUEUE-15, QUEUE-16, QUEUE-20, QUEUE-32, HND-19]
 func TestRecreateQueue(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *server.Config) { c.RecreateDelay = -1 })
@@ -242,8 +242,8 @@ func attributes(t *testing.T, n *node, url string, names ...types.QueueAttribute
 	return out.Attributes
 }
 
-// Pages follow one another until there are no more, and begin with what was asked for. [QUEUE-21 to
-// QUEUE-26]
+// Pages follow one another until there are no more, and begin with what was asked for.
+// [QUEUE-21 to QUEUE-26]
 func TestListQueues(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

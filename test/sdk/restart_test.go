@@ -20,8 +20,8 @@ import (
 	"tenaq/internal/server"
 )
 
-// What was answered before a restart holds after it, whether the stop was a clean one or not. [DUR-1, DUR-2,
-// DUR-8, DUR-9, DUR-10, HND-18]
+// What was answered before a restart holds after it, whether the stop was a clean one or not.
+// [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10, HND-18]
 func TestRestart(t *testing.T) {
 	for name, again := range map[string]func(*node, func(*server.Config)) *node{"clean": (*node).restart, "crash": (*node).crash} {
 		t.Run(name, func(t *testing.T) {
