@@ -130,9 +130,10 @@ func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted b
 		confirmed := h.Confirmed()
 		noticed := machine.Break(t, persisted)
 		returned := make(chan struct{})
+		ghost := rand.New(rand.NewPCG(rng.Uint64(), 5))
 		go func() {
 			for {
-				if wait := h.Write(rng, s); wait != nil {
+				if wait := h.Write(ghost, s); wait != nil {
 					wait()
 					close(returned)
 					return

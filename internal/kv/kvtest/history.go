@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"tenaq/internal/kv"
@@ -12,8 +13,13 @@ import (
 // A History writes random batches into a store and remembers every state that the store went through,
 // so that a store which comes back from a crash can be held to the contract: it is in one of those
 // states, and not in one from before the last confirmed.
+//
+// One goroutine writes. It may still be at it when another asks what survived, as a process that has
+// met a fault may for a moment.
 type History struct {
-	states    []*model // states[i] is after i batches
+	mu     sync.Mutex
+	states []*model // states[i] is after i batches
+
 	confirmed atomic.Int64
 }
 
@@ -30,13 +36,8 @@ func (h *History) Confirmed() int { return int(h.confirmed.Load()) }
 // Write applies a random batch to s, the store in the history's last state. When it forces the batch it
 // returns the wait function, else nil.
 func (h *History) Write(rng *rand.Rand, s kv.Store) (wait func()) {
-	n := len(h.states)
-	m := h.states[n-1].clone()
 	b := s.NewBatch()
-	m.write(rng, b, 1+rng.IntN(8))
-	b.Set([]byte(lastKey), []byte(strconv.Itoa(n)))
-	m.rows[lastKey] = strconv.Itoa(n)
-	h.states = append(h.states, m)
+	n := h.fill(rng, b)
 	if rng.IntN(3) == 0 {
 		b.Apply()
 		return nil
@@ -53,9 +54,24 @@ func (h *History) Write(rng *rand.Rand, s kv.Store) (wait func()) {
 	}
 }
 
+// fill puts random writes into b and returns the number of the batch.
+func (h *History) fill(rng *rand.Rand, b kv.Batch) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := len(h.states)
+	m := h.states[n-1].clone()
+	m.write(rng, b, 1+rng.IntN(8))
+	b.Set([]byte(lastKey), []byte(strconv.Itoa(n)))
+	m.rows[lastKey] = strconv.Itoa(n)
+	h.states = append(h.states, m)
+	return n
+}
+
 // Survived checks what s came back with, after confirmed batches had been confirmed. What it says wrong
 // is an error; otherwise the history goes on from the state that s is in.
 func (h *History) Survived(s kv.Store, confirmed int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	n := 0
 	if v, ok := s.Get(nil, []byte(lastKey)); ok {
 		n, _ = strconv.Atoi(string(v))

@@ -45,6 +45,9 @@ func TestDamage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files, h := damageFixture(t, rng, tt.clean, tt.memTable)
+			if err := openDamaged(t, files, "", nil, h); err != nil {
+				t.Fatalf("without damage: %v", err)
+			}
 			count := map[string]int{}
 			refused := map[string]int{}
 			for range trials(250) {
