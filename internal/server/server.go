@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,7 @@ type Server struct {
 	listener, adminListener net.Listener
 	http, adminHTTP         *http.Server
 
+	handlers sync.WaitGroup // requests of the SQS API that are being answered
 	stopping atomic.Bool
 }
 
@@ -106,7 +108,7 @@ func (s *Server) open() (err error) {
 		Hosts:     s.cfg.hosts(),
 	})
 	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
-	s.http = s.newHTTP(withHealth(api, admin.LocalStackHealth(health)))
+	s.http = s.newHTTP(s.counted(withHealth(api, admin.LocalStackHealth(health))))
 	s.adminHTTP = s.newHTTP(admin.New(health))
 	return nil
 }
@@ -136,6 +138,16 @@ func withHealth(api, health http.Handler) http.Handler {
 			return
 		}
 		api.ServeHTTP(w, r)
+	})
+}
+
+// counted keeps count of the requests that h is answering: the store must outlive them, also those whose
+// connections a stop has cut.
+func (s *Server) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.handlers.Add(1)
+		defer s.handlers.Done()
+		h.ServeHTTP(w, r)
 	})
 }
 
@@ -181,7 +193,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(written)
 		s.broker.Run(writing)
 	}()
-	defer func() { stopWriting(); <-written }()
+	defer func() { stopWriting(); <-written; s.handlers.Wait() }()
 
 	if err := s.declare(ctx); err != nil {
 		return err
