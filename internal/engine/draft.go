@@ -46,6 +46,10 @@ type Draft struct {
 	attributes, letters *Error
 }
 
+// traceMax is how long a trace header from the transport may be, in bytes. The transport is no part of
+// the request, so one that cannot be a trace header is left out rather than refused.
+const traceMax = 1024
+
 // Size is the message's size as SQS counts it, in bytes. [SIZE-1]
 func (d *Draft) Size() int64 { return d.size }
 
@@ -62,7 +66,10 @@ func NewDraft(entry Entry) Draft {
 			d.size += int64(len(a.String.Value))
 		}
 	}
-	c := Content{Body: entry.Body.Value, BodyMD5: entry.BodyMD5, Sender: entry.Sender, Trace: entry.Trace}
+	c := Content{Body: entry.Body.Value, BodyMD5: entry.BodyMD5, Sender: entry.Sender}
+	if len(entry.Trace) <= traceMax && legalText(entry.Trace) {
+		c.Trace = entry.Trace
+	}
 	d.noBody = entry.Body.Value == ""
 	if d.attributes = c.take(&entry); d.noBody || d.attributes != nil {
 		return d

@@ -1,11 +1,21 @@
 package engine
 
+import "strings"
+
 // A receipt handle names one delivery: the message by space and number, the receive by generation. Its
 // seal has been checked before it comes here; whether it still means anything is decided here.
 
 // errHandle refuses what is not a receipt handle of this queue. [HND-3, HND-15]
 func errHandle(h *Handle) *Error {
-	return refuse(CodeInvalidHandle, `The input receipt handle "`+h.Text+`" is not a valid receipt handle.`)
+	return refuse(CodeInvalidHandle, `The input receipt handle "`+h.echo()+`" is not a valid receipt handle.`)
+}
+
+// echo returns the text of the handle for an error, cut to the length that a handle may have. [HND-2]
+func (h *Handle) echo() string {
+	if len(h.Text) > 1024 {
+		return strings.ToValidUTF8(h.Text[:1024], "")
+	}
+	return h.Text
 }
 
 // resolve finds the message of a handle: nil without an error when it no longer exists.
@@ -133,7 +143,7 @@ func (e *Engine) changeVisibility(q *queue, h *Handle, seconds int64) *Error {
 		return err
 	}
 	if m == nil {
-		return errValue(h.Text, "ReceiptHandle", "Message does not exist or is not available for visibility timeout change.")
+		return errValue(h.echo(), "ReceiptHandle", "Message does not exist or is not available for visibility timeout change.")
 	}
 	until := e.now + seconds*1000
 	if until > m.lastReceive+visibilityMax*1000 { // [VIS-11, VIS-12]
