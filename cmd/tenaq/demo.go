@@ -149,7 +149,7 @@ func (f *demoFlags) run(ctx context.Context, a *app, chosen []scenario) error {
 		}
 		if os.Remove(dir) != nil {
 			report.DataDir = dir
-			a.note("the data is in %s", dir)
+			defer a.note("the data is in %s", dir)
 		}
 	} else {
 		err = os.RemoveAll(dir)
