@@ -24,17 +24,7 @@ func (e *Engine) loadSystem() {
 	if !ok {
 		return
 	}
-	d := dec{b: value}
-	if d.version() {
-		e.sys.nextSpace = d.uint()
-		e.sys.boot = d.uint()
-		e.sys.clean = d.bool()
-		e.sys.stamp = d.int()
-		e.sys.hidden = d.int()
-		e.sys.graceFrom = d.int()
-		e.sys.graceUntil = d.int()
-	}
-	if !d.done() {
+	if e.sys, ok = decodeSystem(value); !ok {
 		e.rows.damaged("system", systemKey())
 	}
 	e.now = e.sys.stamp
@@ -50,6 +40,14 @@ func (s *system) encode(b enc) []byte {
 	b.int(s.graceFrom)
 	b.int(s.graceUntil)
 	return b
+}
+
+func decodeSystem(value []byte) (s system, ok bool) {
+	d := dec{b: value}
+	d.version()
+	s.nextSpace, s.boot, s.clean, s.stamp, s.hidden = d.uint(), d.uint(), d.bool(), d.int(), d.int()
+	s.graceFrom, s.graceUntil = d.int(), d.int()
+	return s, d.done()
 }
 
 // takeSpace returns a space that no row has ever been in.

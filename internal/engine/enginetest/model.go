@@ -83,7 +83,14 @@ func (m *Model) Start(cfg engine.Config, now, grace int64) {
 	m.cfg = cfg
 	if !m.clean {
 		m.boot++
-		m.graceFrom, m.graceUntil = m.stamp, now+min(grace, now-m.stamp)
+		from, until := m.stamp, now+min(grace, now-m.stamp)
+		if m.graceUntil > m.stamp { // an earlier grace was not over
+			from, until = m.graceFrom, max(m.graceUntil, until)
+		}
+		if grace == 0 {
+			from, until = 0, 0
+		}
+		m.graceFrom, m.graceUntil = from, until
 	}
 	m.stamp = now
 }
@@ -378,7 +385,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 		if msg.receives == 1 {
 			msg.first = m.now
 		}
-		msg.at, msg.kind = m.now+or(op.Visibility, q.attributes["VisibilityTimeout"])*1000, inFlight
+		m.hide(msg, or(op.Visibility, q.attributes["VisibilityTimeout"]))
 		res.Messages = append(res.Messages, engine.Delivery{
 			Space:        q.space,
 			Seq:          msg.seq,
@@ -436,6 +443,13 @@ func (m *Model) change(q *modelQueue, h engine.Handle, seconds int64) *engine.Er
 		return modelRefusal(engine.CodeInvalidParameter, "Value %d for parameter VisibilityTimeout is invalid. "+
 			"Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]", seconds)
 	}
-	msg.at, msg.kind = m.now+seconds*1000, inFlight
+	m.hide(msg, seconds)
 	return nil
+}
+
+func (m *Model) hide(msg *modelMessage, seconds int64) {
+	msg.at, msg.kind = m.now+seconds*1000, inFlight
+	if seconds == 0 {
+		msg.kind = available
+	}
 }
