@@ -20,7 +20,7 @@ func (w *wall) step(by time.Duration) { w.offset.Add(int64(by)) }
 // newWall sets the clock to a year in which thirty years fit in front of it and behind it.
 func newWall() *wall {
 	w := new(wall)
-	w.step(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC).Sub(time.Now()))
+	w.step(time.Until(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)))
 	return w
 }
 
