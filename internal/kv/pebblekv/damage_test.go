@@ -17,13 +17,13 @@ import (
 	"tenaq/internal/kv/kvtest"
 )
 
-var long = flag.Bool("long", false, "try twenty times as many faults")
+var long = flag.Bool("long", false, "try forty times as many faults")
 
 // trials is how many faults to try: n, fewer with -short, more with -long.
 func trials(n int) int {
 	switch {
 	case *long:
-		return 20 * n
+		return 40 * n
 	case testing.Short():
 		return n / 4
 	}
@@ -50,7 +50,7 @@ func TestDamage(t *testing.T) {
 			}
 			count := map[string]int{}
 			refused := map[string]int{}
-			for range trials(250) {
+			for range trials(130) {
 				kind := rng.IntN(len(fileKinds))
 				name, ok := pick(rng, files, fileKinds[kind])
 				if !ok {

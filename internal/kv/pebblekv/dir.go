@@ -8,7 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// makeDir creates dir and what is missing above it, durably.
+// makeDir creates dir and what is missing above it, durably, and for the owner alone: messages are
+// nobody else's business.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string // whose listings change, the deepest first
 	for at := dir; ; {
@@ -26,7 +27,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	if len(parents) == 0 {
 		return nil
 	}
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for _, parent := range parents {

@@ -96,7 +96,7 @@ func TestFaults(t *testing.T) {
 
 	reached := map[string]int{}
 	unharmed := 0
-	for range trials(160) {
+	for range trials(120) {
 		f := fault{
 			k:     1 + rng.Int64N(int64(operations)),
 			err:   []syscall.Errno{syscall.EIO, syscall.ENOSPC}[rng.IntN(2)],

@@ -14,7 +14,8 @@ import (
 
 // Open opens the store in o.Dir, or creates one if the directory holds nothing of a store. An error is
 // one of ErrNewer, ErrDamaged, ErrLocked, ErrFull, a *LostError, or what the operating system said; it
-// is one sentence that ends with what to do.
+// is one sentence that ends with what to do. A disk that fails while Pebble is writing to it ends in
+// Fatal, as it does later.
 func Open(o Options) (*Store, error) {
 	if o.Dir == "" || o.Fatal == nil {
 		panic("pebblekv: Options without Dir or Fatal")
@@ -250,6 +251,7 @@ func (o *opening) compare() (rebuild bool, err error) {
 	case !o.hasWitness && o.witnessErr == nil && have.number == 0:
 		return true, nil // the creation was interrupted before it wrote the witness
 	case !o.hasWitness && o.AcceptLoss > 0:
+		discard(o.Logger).Warn("the store has no witness and is trusted as it is", "have", have.number)
 		return true, nil
 	case !o.hasWitness:
 		cause := o.witnessErr
@@ -266,6 +268,9 @@ func (o *opening) compare() (rebuild bool, err error) {
 		return false, &LostError{Dir: s.dir, Have: have.number, Want: want.number}
 	case have.number == want.number && have.hash != want.hash:
 		return false, damaged(s.dir, "its commit %d is not the commit %d that was confirmed", have.number, want.number)
+	}
+	if have.number < want.number {
+		discard(o.Logger).Warn("confirmed commits are lost and the loss is accepted", "have", have.number, "want", want.number)
 	}
 	return !o.whole, nil
 }

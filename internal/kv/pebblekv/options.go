@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -27,10 +28,10 @@ type Options struct {
 	FS vfs.FS
 
 	// Fatal is called with one sentence, which ends with what to do, when storage can no longer be
-	// trusted. It must not return: print the sentence and exit with status 7. It is called where
-	// the fault was noticed, often on a goroutine of Pebble's and with locks held, so it must not
-	// touch the store. A test that cannot exit may panic on its own goroutine and block for ever on
-	// others.
+	// trusted; Open may call it too. It must not return: print the sentence and exit with status 7.
+	// It is called where the fault was noticed, often on a goroutine of Pebble's and with locks held,
+	// so it must not touch the store. A test that cannot exit may pass the sentence on and block for
+	// ever. If Fatal returns, its goroutine panics.
 	Fatal func(sentence string)
 
 	// AcceptLoss is the number of confirmed commits whose loss Open puts up with. Anything above
@@ -61,8 +62,11 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		L0StopWritesThreshold: 64,
 		LBaseMaxBytes:         64 << 20,
 
-		// The second compaction may run only when there is much to do: there are two cores.
+		// One core is left to requests, however much there is to do.
 		CompactionConcurrencyRange: func() (lower, upper int) { return 1, max(1, min(3, runtime.GOMAXPROCS(0)-1)) },
+
+		// A purge gives its room back soon, also when nothing is written after it.
+		FlushDelayDeleteRange: 30 * time.Second,
 
 		// Without it the kernel would write back a large log at once, with a sync waiting behind it.
 		WALBytesPerSync: 512 << 10,
