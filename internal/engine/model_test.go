@@ -10,9 +10,11 @@ import (
 )
 
 var (
-	modelSteps = flag.Int("model.steps", 20_000, "how many generated steps TestModel plays in all")
+	modelSteps = flag.Int("model.steps", modelStepsDefault, "how many generated steps TestModel plays in all")
 	modelSeed  = flag.Uint64("model.seed", 0, "seed of the first script of TestModel; 0 is a new one each time")
 )
+
+const modelStepsDefault = 20_000
 
 // scriptSteps is how long one generated script is.
 const scriptSteps = 400
@@ -26,6 +28,9 @@ func TestModel(t *testing.T) {
 		seed = rand.Uint64() >> 32
 	}
 	t.Logf("the first seed is %d", seed)
+	if testing.Short() && *modelSteps == modelStepsDefault {
+		*modelSteps = modelStepsDefault / 10
+	}
 	for played := 0; played < *modelSteps; played, seed = played+scriptSteps, seed+1 {
 		r := rand.New(rand.NewPCG(seed, 1))
 		some := []enginetest.Variant{randomVariant(r), randomVariant(r), randomVariant(r)}

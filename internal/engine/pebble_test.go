@@ -42,16 +42,3 @@ func (d *pebbleDisk) Stop(clean bool) {
 	}
 	d.fs = left
 }
-
-// pebbleVariants run the engine over Pebble.
-func pebbleVariants(short bool) []enginetest.Variant {
-	list := []enginetest.Variant{{Name: "pebble-window-4-turns-of-3", Window: 4, Turn: 3, Disk: newPebbleDisk}}
-	if short {
-		return list
-	}
-	return append(list,
-		enginetest.Variant{Name: "pebble", Window: 4096, Disk: newPebbleDisk},
-		enginetest.Variant{Name: "pebble-window-1-restarts", Window: 1, Restart: true, Disk: newPebbleDisk},
-		enginetest.Variant{Name: "pebble-one-turn", Window: 4096, Turn: 1 << 30, Disk: newPebbleDisk},
-	)
-}

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,10 +19,9 @@ func TestScripts(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".txt")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			list := append(variants(testing.Short()), pebbleVariants(testing.Short())...)
+			list := variants(testing.Short())
 			if strings.HasSuffix(name, "-large") {
-				// Thousands of restarts would find nothing that the small scripts do not.
-				list = slices.DeleteFunc(list, func(v enginetest.Variant) bool { return v.Restart })
+				list = largeVariants(testing.Short())
 			}
 			enginetest.RunScript(t, path, list)
 		})
@@ -41,13 +39,32 @@ func variants(short bool) []enginetest.Variant {
 	if short {
 		return list
 	}
-	return append(list,
-		enginetest.Variant{Name: "window-4", Window: 4},
-		enginetest.Variant{Name: "turns-of-3", Window: 4096, Turn: 3},
-		enginetest.Variant{Name: "one-turn", Window: 4096, Turn: 1 << 30},
-		enginetest.Variant{Name: "window-1-one-turn", Window: 1, Turn: 1 << 30},
-		enginetest.Variant{Name: "window-1-turns-of-2-restarts", Window: 1, Turn: 2, Restart: true},
-		enginetest.Variant{Name: "window-4-restarts-evictions", Window: 4, WindowBytes: 1, Restart: true},
-		enginetest.Variant{Name: "evictions", Window: 4096, WindowBytes: 1},
-	)
+	return append(list, []enginetest.Variant{
+		{Name: "window-4", Window: 4},
+		{Name: "turns-of-3", Window: 4096, Turn: 3},
+		{Name: "one-turn", Window: 4096, Turn: 1 << 30},
+		{Name: "window-1-one-turn", Window: 1, Turn: 1 << 30},
+		{Name: "window-1-turns-of-2-restarts", Window: 1, Turn: 2, Restart: true},
+		{Name: "window-4-evictions-restarts", Window: 4, WindowBytes: 1, Restart: true},
+		{Name: "evictions", Window: 4096, WindowBytes: 1},
+		{Name: "pebble", Window: 4096, Disk: newPebbleDisk},
+		{Name: "pebble-window-4-turns-of-3", Window: 4, Turn: 3, Disk: newPebbleDisk},
+		{Name: "pebble-window-1-restarts", Window: 1, Restart: true, Disk: newPebbleDisk},
+		{Name: "pebble-one-turn", Window: 4096, Turn: 1 << 30, Disk: newPebbleDisk},
+	}...)
+}
+
+// largeVariants are those that find something in a script of many messages which a small one does not
+// show, and no more, because such scripts take long.
+func largeVariants(short bool) []enginetest.Variant {
+	list := []enginetest.Variant{{Name: "plain", Window: 4096}}
+	if short {
+		return list
+	}
+	return append(list, []enginetest.Variant{
+		{Name: "window-1", Window: 1},
+		{Name: "window-4-turns-of-3", Window: 4, Turn: 3},
+		{Name: "one-turn", Window: 4096, Turn: 1 << 30},
+		{Name: "pebble", Window: 4096, Disk: newPebbleDisk},
+	}...)
 }

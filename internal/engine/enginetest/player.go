@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"tenaq/internal/engine"
 )
@@ -174,7 +175,7 @@ func (p *Player) deliver(d *engine.Delivery, incarnation [16]byte, show []string
 		case "sender":
 			line += " sender=" + m.entry.Sender
 		case "trace":
-			line += " trace=" + traceOf(&m.entry)
+			line += " trace=" + printable(traceOf(&m.entry))
 		case "attr":
 			for _, attr := range m.entry.Attributes {
 				line += fmt.Sprintf(" %s:%s=%s", attr.Name, attr.Type.Value, printable(attr.String.Value+string(attr.Binary)))
@@ -208,10 +209,14 @@ func printable(s string) string {
 // sinceEpoch shows a time as the time that has passed since the script began.
 func sinceEpoch(ms int64) string { return (time.Duration(ms-epoch) * time.Millisecond).String() }
 
-// traceOf is the trace header that a message ends up with.
+// traceOf is the trace header that a message ends up with. One from the transport is left out when it
+// cannot be one. [MA-21]
 func traceOf(e *engine.Entry) string {
 	if i := slices.IndexFunc(e.System, func(a engine.EntryAttribute) bool { return a.Name == "AWSTraceHeader" }); i >= 0 {
 		return e.System[i].String.Value
+	}
+	if len(e.Trace) > 1024 || strings.ContainsFunc(e.Trace, func(r rune) bool { return r < ' ' || r == utf8.RuneError }) {
+		return ""
 	}
 	return e.Trace
 }
