@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"tenaq/internal/invariant"
+	"tenaq/internal/kv"
+)
+
+// A rig is an engine over a memory store, for what no script can say.
+type rig struct {
+	*Engine
+	t     *testing.T
+	store *kv.Memory
+	cfg   Config
+	now   int64
+	seed  byte
+}
+
+func newRig(t *testing.T, cfg Config) *rig {
+	cfg.InFlightMax = 120000
+	cfg.Fault = func(sentence string) { panic(fault(sentence)) }
+	r := &rig{t: t, store: kv.NewMemory(), cfg: cfg, now: sampleTime}
+	r.Engine = Open(r.store, cfg)
+	return r
+}
+
+type fault string
+
+// reopen opens a new engine over what a crash leaves.
+func (r *rig) reopen() {
+	r.store = r.store.Crash(0)
+	r.Engine = Open(r.store, r.cfg)
+}
+
+// do applies an operation in a turn of its own.
+func (r *rig) do(op Op) Result {
+	r.t.Helper()
+	res, err := r.apply(op)
+	if err != nil {
+		r.t.Fatalf("%T: %v", op, err)
+	}
+	return res
+}
+
+func (r *rig) apply(op Op) (Result, error) {
+	r.seed++
+	res, err := r.Apply(Command{Now: r.now, Seed: [16]byte{r.seed}, Op: op})
+	if wait := r.Commit(); wait != nil {
+		wait()
+	}
+	return res, err
+}
+
+func (r *rig) send(q QueueName, body string) {
+	r.t.Helper()
+	r.do(&SendMessage{Queue: q, Draft: NewDraft(Entry{Body: Text{Value: body, Set: true}})})
+}
+
+func (r *rig) receive(q QueueName, seconds int64) (Delivery, Handle) {
+	r.t.Helper()
+	res := r.do(&ReceiveMessage{Queue: q, Visibility: Int{Value: seconds, Set: true}})
+	if len(res.Messages) != 1 {
+		r.t.Fatalf("received %d messages, want 1", len(res.Messages))
+	}
+	d := res.Messages[0]
+	return d, Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation}
+}
+
+// panicked returns what f panicked with, nil when it returned.
+func panicked(f func()) (v any) {
+	defer func() { v = recover() }()
+	f()
+	return nil
+}
+
+// Time that goes back is a bug of whoever stamps commands, and stops the server. [CLOCK-1]
+func TestTimeNeverDecreases(t *testing.T) {
+	r := newRig(t, Config{})
+	r.do(CreateQueue{Queue: sampleName, NameSet: true})
+	r.do(Stamp{})
+	r.now-- // equal is fine, earlier is not
+	if _, ok := panicked(func() { r.do(Stamp{}) }).(*invariant.Violation); !ok {
+		t.Error("a command of an earlier time was carried out")
+	}
+	r.reopen()
+	if got := r.LastStamp(); got != r.now+1 {
+		t.Errorf("last stamp %d, want %d", got, r.now+1)
+	}
+	if _, ok := panicked(func() { r.do(Stamp{}) }).(*invariant.Violation); !ok {
+		t.Error("a command from before the last stamp was carried out after a restart")
+	}
+}
+
+// Whoever decides about stamps knows until when something is in flight, also when the server died before
+// it could store a stamp. [CLOCK-11]
+func TestHiddenUntil(t *testing.T) {
+	r := newRig(t, Config{})
+	r.do(Start{Grace: 60_000})
+	r.do(CreateQueue{Queue: sampleName, NameSet: true})
+	for i := range 3 {
+		r.send(sampleName, "x")
+		r.receive(sampleName, 600)
+		want := r.now + 600_000
+		r.reopen()
+		if got := r.HiddenUntil(); got < want || got > want+hiddenSlack {
+			t.Errorf("round %d: hidden until %d after a crash, want %d or up to a minute later", i, got, want)
+		}
+		r.now += 1000
+	}
+}
+
+// The content of a message can be read from the commit of its delivery on, until it is removed.
+func TestReadContent(t *testing.T) {
+	small, large := "hello", strings.Repeat("x", inlineMax+1)
+	for _, body := range []string{small, large} {
+		for _, tt := range []struct {
+			name   string
+			remove func(r *rig, h Handle)
+		}{
+			{"deleted", func(r *rig, h Handle) { r.do(&DeleteMessage{Queue: sampleName, Handle: h}) }},
+			{"purged", func(r *rig, _ Handle) { r.do(PurgeQueue{Queue: sampleName}) }},
+			{"queue deleted", func(r *rig, _ Handle) { r.do(DeleteQueue{Queue: sampleName}) }},
+			{"expired", func(r *rig, _ Handle) {
+				r.now += 345600_000
+				r.do(Sweep{Max: 10})
+			}},
+		} {
+			r := newRig(t, Config{})
+			r.do(CreateQueue{Queue: sampleName, NameSet: true})
+			r.send(sampleName, body)
+			d, h := r.receive(sampleName, 30)
+			if c, ok := ReadContent(r.store, d.Space, d.Seq, r.cfg.Fault); !ok || c.Body != body {
+				t.Errorf("%s: read %.20q, %v before, want %.20q", tt.name, c.Body, ok, body)
+			}
+			tt.remove(r, h)
+			if c, ok := ReadContent(r.store, d.Space, d.Seq, r.cfg.Fault); ok {
+				t.Errorf("%s: read %.20q after", tt.name, c.Body)
+			}
+		}
+	}
+}
+
+// A row that cannot be read is a fault of the disk: nothing is answered, and the sentence says which.
+func TestDamagedRows(t *testing.T) {
+	large := strings.Repeat("x", inlineMax+1)
+	space := uint64(1)
+	receive := func(r *rig) { r.do(&ReceiveMessage{Queue: sampleName, Max: Int{Value: 10, Set: true}}) }
+	counters := func(r *rig) { r.do(GetQueueAttributes{Queue: sampleName, Names: []string{"All"}}) }
+	for _, tt := range []struct {
+		kind string
+		key  []byte
+		use  func(r *rig)
+	}{
+		{"system", systemKey(), func(*rig) {}},
+		{"queue", queueKey(sampleName), receive},
+		{"queue", queueKey(sampleName), func(r *rig) { r.do(ListQueues{Account: sampleName.Account}) }},
+		{"queue", queueKey(sampleName), func(r *rig) { r.do(Sweep{Max: 1}) }},
+		{"state", stateKey(space), receive},
+		{"message", seqKey(space, kindMessage, 2), receive},
+		{"segment", seqKey(space, kindSegment, 0), counters},
+		{"due", dueKey(space, duePos{at: sampleTime, seq: 1}), receive},
+		{"due", dueKey(space, duePos{at: sampleTime + 60_000, seq: 1}), func(r *rig) {
+			r.do(&ChangeMessageVisibility{Queue: sampleName, Timeout: Int{Value: 60, Set: true}, Handle: Handle{
+				Text: "h", Valid: true, Incarnation: identity([16]byte{2}, 0), Space: space, Seq: 1, Generation: 1}})
+			damage(r, dueKey(space, duePos{at: sampleTime + 60_000, seq: 1}))
+			r.now += 60_000
+			r.Engine = Open(r.store, r.cfg)
+			counters(r)
+		}},
+		{"delivery", seqKey(space, kindDelivery, 1), receive},
+		{"message", seqKey(space, kindMessage, 1), func(r *rig) { ReadContent(r.store, space, 1, r.cfg.Fault) }},
+		{"content", seqKey(space, kindContent, 1), func(r *rig) { ReadContent(r.store, space, 1, r.cfg.Fault) }},
+	} {
+		r := newRig(t, Config{})
+		r.do(Start{})
+		r.do(CreateQueue{Queue: sampleName, NameSet: true})
+		r.send(sampleName, large)
+		r.receive(sampleName, 0)
+		r.send(sampleName, "x")
+		damage(r, tt.key)
+		got, _ := panicked(func() {
+			r.Engine = Open(r.store, r.cfg)
+			tt.use(r)
+		}).(fault)
+		if !strings.Contains(string(got), "a "+tt.kind+" row") || !strings.Contains(string(got), fmt.Sprintf("%x", tt.key)) {
+			t.Errorf("a damaged %s row (key %x) ended in %q", tt.kind, tt.key, got)
+		}
+	}
+}
+
+// damage makes a row unreadable.
+func damage(r *rig, key []byte) {
+	b := r.store.NewBatch()
+	b.Set(key, []byte{0xff, 0xff})
+	b.Apply()
+}
+
+// However many queues are used, their windows stay within their budget, and what was dropped is read
+// again when it is needed.
+func TestWindowBytes(t *testing.T) {
+	const queues, budget = 300, 100_000
+	r := newRig(t, Config{WindowBytes: budget})
+	name := func(i int) QueueName { return QueueName{Account: "a", Name: fmt.Sprintf("q%d", i)} }
+	for i := range queues {
+		r.do(CreateQueue{Queue: name(i), NameSet: true})
+		for range 5 {
+			r.send(name(i), "hello")
+		}
+	}
+	for round := range 3 {
+		for i := range queues {
+			r.receive(name(i), 3600)
+			bytes, n := 0, 0
+			for q := r.recent.first; q != nil; q = q.next {
+				bytes, n = bytes+q.bytes, n+1
+			}
+			if bytes != r.recent.bytes || n != len(r.queues) {
+				t.Fatalf("%d queues of %d bytes in the list, %d queues and %d bytes counted", n, bytes, len(r.queues), r.recent.bytes)
+			}
+			if bytes > budget {
+				t.Fatalf("windows take %d bytes, want at most %d", bytes, budget)
+			}
+		}
+		if n := len(r.queues); n == 0 || n == queues {
+			t.Errorf("round %d: %d queues in memory, want some", round, n)
+		}
+	}
+}
+
+// The same commands over the same rows give the same rows, byte by byte.
+func TestSameRows(t *testing.T) {
+	dump := func() []byte {
+		r := newRig(t, Config{Window: 4})
+		r.do(Start{})
+		attributes := map[string]string{"VisibilityTimeout": "7", "DelaySeconds": "0", "MaximumMessageSize": "2048", "KmsMasterKeyId": "k"}
+		r.do(CreateQueue{Queue: sampleName, NameSet: true, Attributes: attributes, Tags: []Tag{{"b", "1"}, {"a", "2"}, {"c", "3"}}})
+		for i := range 5000 {
+			r.send(sampleName, "hello")
+			if i%3 == 0 {
+				_, h := r.receive(sampleName, int64(i%5))
+				if i%2 == 0 {
+					r.do(&DeleteMessage{Queue: sampleName, Handle: h})
+				}
+			}
+			r.now += int64(i % 7)
+		}
+		r.do(SetQueueAttributes{Queue: sampleName, Values: attributes})
+		var all []byte
+		for k, v := range r.store.Scan([]byte{1}, nil) {
+			all = append(append(all, k...), v...)
+		}
+		return all
+	}
+	if first, second := dump(), dump(); !bytes.Equal(first, second) {
+		t.Error("two runs left different rows")
+	}
+}
+
+// Identities of one command differ from each other and from those of the next command, and are UUIDs of
+// version 4. [SEND-5]
+func TestIdentity(t *testing.T) {
+	seen := make(map[MessageID]bool)
+	for s := range 256 {
+		for i := range 10 {
+			id := identity([16]byte{0: byte(s), 15: byte(s)}, i)
+			if seen[id] {
+				t.Fatalf("identity %d of seed %d was given out before", i, s)
+			}
+			seen[id] = true
+			if text := id.String(); len(text) != 36 || text[14] != '4' || !strings.ContainsRune("89ab", rune(text[19])) {
+				t.Fatalf("%s is no UUID of version 4", text)
+			}
+		}
+	}
+	got := MessageID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x46, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}.String()
+	if want := "00112233-4455-4677-8899-aabbccddeeff"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
