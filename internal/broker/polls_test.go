@@ -281,6 +281,7 @@ func (r *rig) occupy() (resume func()) {
 		for range cap(r.slots) {
 			<-r.slots
 		}
+		r.signal() // as the committer does when the writer has put a turn off
 	}
 }
 
