@@ -77,7 +77,8 @@ func panicked(f func()) (v any) {
 	return nil
 }
 
-// Time that goes back is a bug of whoever stamps commands, and stops the server. [CLOCK-1]
+// Time that goes back is a bug of whoever stamps commands, and stops the server; what "back" means is
+// stored with the stamps. [CLOCK-1, CLOCK-9]
 func TestTimeNeverDecreases(t *testing.T) {
 	r := newRig(t, Config{})
 	r.do(CreateQueue{Queue: sampleName, NameSet: true})

@@ -28,7 +28,7 @@ func TestModel(t *testing.T) {
 		seed = rand.Uint64() >> 32
 	}
 	t.Logf("the first seed is %d", seed)
-	if testing.Short() && *modelSteps == modelStepsDefault {
+	if short() && *modelSteps == modelStepsDefault {
 		*modelSteps = modelStepsDefault / 10
 	}
 	for played := 0; played < *modelSteps; played, seed = played+scriptSteps, seed+1 {

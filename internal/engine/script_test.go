@@ -19,14 +19,16 @@ func TestScripts(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".txt")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			list := variants(testing.Short())
+			list := variants(short())
 			if strings.HasSuffix(name, "-large") {
-				list = largeVariants(testing.Short())
+				list = largeVariants(short())
 			}
 			enginetest.RunScript(t, path, list)
 		})
 	}
 }
+
+func short() bool { return testing.Short() || raceDetector }
 
 // variants are the ways to run the engine that no answer may depend on. The first is the plain one.
 func variants(short bool) []enginetest.Variant {

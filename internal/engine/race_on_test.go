@@ -1,0 +1,7 @@
+//go:build race
+
+package engine_test
+
+// raceDetector says that everything takes ten times as long. The engine belongs to one goroutine, so
+// the long tests would find nothing with it that they do not find without.
+const raceDetector = true
