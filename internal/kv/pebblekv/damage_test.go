@@ -32,6 +32,7 @@ func trials(n int) int {
 
 // Every file of a store is damaged in many ways. Each time the store must be refused, when it is opened
 // or when it is read, or hold exactly what it held. What it must never do is open and hold less.
+// [DUR-12, DUR-16]
 func TestDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 10))
 	for _, tt := range []struct {

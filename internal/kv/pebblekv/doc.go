@@ -11,7 +11,7 @@
 //   - A fault of the disk ends in one call of Options.Fatal with one sentence, where it is noticed.
 //   - A store that is not used does not touch the disk.
 //
-// It leaves to its callers what Fatal does (print the sentence, exit with status 7), and watching how
+// It leaves to its callers what Fatal does (print the sentence and exit), and watching how
 // much room the disk has: a full disk is a fault here.
 //
 // # Files

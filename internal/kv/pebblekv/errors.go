@@ -103,7 +103,7 @@ func fatalSentence(dir, what string, err error) string {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Sprintf("disk full (exit status 7): %s: %s: free space on the file system of %s and start again", what, oneLine(err), dir)
 	case pebble.IsCorruptionError(err):
-		return fmt.Sprintf("storage damaged (exit status 7): %s: %s: keep %s for inspection and restore a backup", what, oneLine(err), dir)
+		return fmt.Sprintf("storage damaged: %s: %s: keep %s for inspection and restore a backup", what, oneLine(err), dir)
 	}
 	return fmt.Sprintf("storage failed (exit status 7): %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)
 }

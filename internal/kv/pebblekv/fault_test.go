@@ -84,7 +84,7 @@ func (d *faultyDisk) script(h *kvtest.History, seed uint64) error {
 }
 
 // Whatever fails, and whatever of it reached the disk: after the power is cut as well, everything
-// confirmed is there.
+// confirmed is there. [DUR-13]
 func TestFaults(t *testing.T) {
 	seed := kvtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 12))
@@ -144,7 +144,7 @@ func fileKind(path string) string {
 }
 
 // A disk without room ends the program with a sentence that says so, wherever it is noticed: at a log, a
-// table, the manifest or the witness.
+// table, the manifest or the witness. [DUR-12]
 func TestDiskFull(t *testing.T) {
 	for _, kind := range []string{".log", ".sst", "MANIFEST", "witness"} {
 		t.Run(kind, func(t *testing.T) {
@@ -224,6 +224,7 @@ func TestReadFault(t *testing.T) {
 }
 
 // While commits flow the witness is written once in a pause, and while none do, nothing is.
+// [DUR-14, DUR-15]
 func TestWitnessPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var witness, others atomic.Int64

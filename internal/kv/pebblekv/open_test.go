@@ -107,6 +107,7 @@ func rewrite(t *testing.T, o Options, change func(b *pebble.Batch)) {
 	}
 }
 
+// [DUR-19]
 func TestRefuseLocked(t *testing.T) {
 	for _, o := range []Options{
 		small(vfs.NewMem(), "data", mustNotFail(t)),
@@ -121,6 +122,7 @@ func TestRefuseLocked(t *testing.T) {
 	}
 }
 
+// [DUR-18]
 func TestRefuseNewer(t *testing.T) {
 	t.Run("Pebble", func(t *testing.T) {
 		for _, version := range []int{int(formatVersion) + 1, 999} {
@@ -151,7 +153,7 @@ func TestRefuseNewer(t *testing.T) {
 }
 
 // A store that came back with less than it had confirmed is refused, and stays so, until the loss is
-// accepted.
+// accepted. [DUR-16, DUR-17]
 func TestRefuseLost(t *testing.T) {
 	o := withCommits(t, "a", "b", "c")
 	before := copyDisk(t, o)

@@ -28,7 +28,8 @@ type Options struct {
 	FS vfs.FS
 
 	// Fatal is called with one sentence, which ends with what to do, when storage can no longer be
-	// trusted; Open may call it too. It must not return: print the sentence and exit with status 7.
+	// trusted; Open may call it too. It must not return: print the sentence and exit, with status 6 if
+	// it begins with "storage damaged" and 7 if not.
 	// It is called where the fault was noticed, often on a goroutine of Pebble's and with locks held,
 	// so it must not touch the store. A test that cannot exit may pass the sentence on and block for
 	// ever. If Fatal returns, its goroutine panics.
