@@ -19,6 +19,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"mime"
@@ -49,6 +50,10 @@ const (
 	// reading would otherwise hold its part of a budget, and so in the end every client, for ever. The
 	// time in between, in which a poll waits, is not counted. [WIRE-22]
 	transferMax = time.Minute
+
+	// small is the size up to which a body is not worth a budget or a deadline of its own. What such a
+	// body holds is a small part of what its connection holds anyway, and the HTTP server ends those.
+	small = 64 << 10
 )
 
 // Config holds what a Handler is told once.
@@ -122,7 +127,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer resp.release()
-	h.write(w, http.StatusOK, sqswire.AppendJSON(nil, resp.shape))
+	buf := buffers.Get().(*bytes.Buffer)
+	defer recycle(buf)
+	buf.Write(sqswire.AppendJSON(buf.AvailableBuffer(), resp.shape))
+	h.write(w, http.StatusOK, buf.Bytes())
 }
 
 // isJSON reports whether the request is one of the JSON protocol, at a path where it may be.
@@ -139,15 +147,18 @@ func isJSON(r *http.Request) bool {
 	return kind == "application/x-amz-json-1.0" || kind == "application/x-amz-json-1.1" || kind == "application/json"
 }
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// bufferKeep is the size up to which a buffer is kept for the next request.
-const bufferKeep = 64 << 10
-
 // decode reads the body into req.
 func (h *Handler) decode(w http.ResponseWriter, r *http.Request, req sqswire.Shape) error {
-	if r.ContentLength > bodyMax {
+	switch {
+	case r.ContentLength > bodyMax:
 		return errTooLarge
+	case 0 <= r.ContentLength && r.ContentLength <= small:
+		buf := buffers.Get().(*bytes.Buffer)
+		defer recycle(buf)
+		if _, err := io.CopyN(buf, r.Body, r.ContentLength); err != nil {
+			return errCutOff
+		}
+		return sqswire.DecodeJSON(buf.Bytes(), req)
 	}
 	weight := r.ContentLength
 	if weight < 0 {
@@ -161,21 +172,25 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, req sqswire.Sha
 	conn.SetReadDeadline(time.Now().Add(transferMax))
 	defer conn.SetReadDeadline(time.Time{})
 	conn.SetWriteDeadline(time.Now().Add(transferMax)) // of 100 Continue
-	buf := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buf.Cap() <= bufferKeep {
-			buf.Reset()
-			buffers.Put(buf)
-		}
-	}()
-	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, bodyMax)); err != nil {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			return errTooLarge
 		}
-		return sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
+		return errCutOff
 	}
-	return sqswire.DecodeJSON(buf.Bytes(), req)
+	return sqswire.DecodeJSON(body, req)
+}
+
+// buffers are for small bodies, in and out.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func recycle(buf *bytes.Buffer) {
+	if buf.Cap() <= 2*small {
+		buf.Reset()
+		buffers.Put(buf)
+	}
 }
 
 // A statusError is a refusal whose status is not the one of its code.
@@ -189,6 +204,7 @@ var (
 		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>."), http.StatusNotFound} // [WIRE-24]
 	errTooLarge = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
 		http.StatusRequestEntityTooLarge}
+	errCutOff = sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
 )
 
 // refuse answers an error.
@@ -232,7 +248,9 @@ func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
 	header := w.Header()
 	header["Content-Type"] = jsonType // [WIRE-19]
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferMax))
+	if len(body) > small {
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferMax))
+	}
 	w.WriteHeader(status)
 	w.Write(body)
 }
