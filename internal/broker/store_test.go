@@ -1,20 +1,28 @@
 package broker
 
 import (
+	"iter"
 	"sync"
+	"sync/atomic"
 
 	"tenaq/internal/kv"
 )
 
-// A gate is a store that counts what is forced, and whose wait functions return only when the test opens
-// the gate.
+// A gate is a store that counts what is forced and scanned, and whose wait functions return only when the
+// test opens the gate.
 type gate struct {
 	kv.Store
+	scans atomic.Int64
 
 	mu      sync.Mutex
 	shut    bool
 	forced  int             // turns that wrote something
 	waiting []chan struct{} // for each wait function called and not let through, in order
+}
+
+func (g *gate) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
+	g.scans.Add(1)
+	return g.Store.Scan(lo, hi)
 }
 
 func (g *gate) NewBatch() kv.Batch { return &gateBatch{g.Store.NewBatch(), g} }
