@@ -18,7 +18,7 @@ func Compare(seed uint64, n int, variants []Variant) *Difference {
 	}
 	var steps []Step
 	for range n {
-		s := g.Next(len(model.handles))
+		s := g.Next(model.Receipts())
 		steps = append(steps, s)
 		want, err := model.Play(s)
 		if err != nil {

@@ -101,6 +101,9 @@ func (p *Player) Play(s Step) (answer string, err error) {
 	return answer, nil
 }
 
+// Receipts is how many receipt handles the script has been given so far.
+func (p *Player) Receipts() int { return len(p.handles) }
+
 // do submits an operation. A refusal is returned as the text of an answer.
 func (p *Player) do(op engine.Op, entries ...engine.Entry) (res engine.Result, refusal string, err error) {
 	p.count++
