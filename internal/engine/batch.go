@@ -5,8 +5,8 @@ import "strconv"
 // batchMax is how many entries one batch may have. [BATCH-1]
 const batchMax = 10
 
-// checkBatch refuses a batch whose form is wrong. A nil slice means that the request had no entries at
-// all, which is another mistake than an empty list. [BATCH-2 to BATCH-7, BATCH-9]
+// checkBatch refuses a batch whose form is wrong. Given says that the request had a list of entries: to
+// have none is another mistake than to have an empty one. [BATCH-2 to BATCH-7, BATCH-9]
 func checkBatch(action string, ids []Text, given bool) *Error {
 	entry := action + "RequestEntry"
 	switch n := len(ids); {

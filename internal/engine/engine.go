@@ -78,8 +78,8 @@ type Result struct {
 	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
 	Messages    []Delivery        // ReceiveMessage
 	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
-	Queues      []QueueName       // ListQueues
-	NextToken   string            // ListQueues, Sweep: empty after the last page
+	Queues      []QueueName       // ListQueues; Sweep: the queue to go on after
+	NextToken   string            // ListQueues: empty after the last page
 	Attributes  map[string]string // GetQueueAttributes
 	Tags        []Tag             // ListQueueTags, in order of key
 	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
