@@ -15,9 +15,9 @@
 // to do, so an implementation reports such a fault to the Fatal function it was opened with, and Fatal
 // never returns. What can go wrong while opening is returned by the implementation's Open.
 //
-// The package leaves the meaning of keys and values to its callers. Keys whose first byte is zero
-// belong to the implementation (its genesis record, its commit chain); nobody else may write them, and
-// Scan does not yield them.
+// The package leaves the meaning of keys and values to its callers. A key is not empty. Keys whose first
+// byte is zero belong to the implementation (its genesis record, its commit chain); nobody else may
+// write them, and Scan does not yield them. CheckKey panics on both.
 package kv
 
 import "iter"
@@ -56,17 +56,19 @@ type Batch interface {
 	// bring the older value back, so the memory store panics on such misuse.
 	DeleteOnce(key []byte)
 
-	// DeleteRange removes all rows with lo <= key < hi, at the price of one write.
+	// DeleteRange removes all rows with lo <= key < hi, at the price of one write. Both bounds are keys;
+	// a range without keys is no mistake.
 	DeleteRange(lo, hi []byte)
 
 	// Len is the size of the batch in bytes, about; zero only when it is empty.
 	Len() int
 
-	// Apply makes the batch visible to readers. It becomes durable with the next Force.
+	// Apply makes the batch visible to readers. It becomes durable with the next Force. Applying an
+	// empty batch does nothing.
 	Apply()
 
 	// Force applies the batch and begins to force it, and all batches applied before it, to disk.
-	// The wait function returns when that is done. An empty batch may be forced; it then waits for
-	// the earlier ones.
+	// The wait function returns when that is done; it must be called, once, and before Close. An
+	// empty batch may be forced; it then waits for the earlier ones.
 	Force() (wait func())
 }
