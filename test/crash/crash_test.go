@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 }
 
 // kills is how many times TestKill kills the server. TENAQ_CRASH_KILLS makes it run for longer: 1000 take
-// about 20 minutes.
+// about 12 minutes, more than go test allows without -timeout.
 func kills(t *testing.T) int {
 	v := os.Getenv("TENAQ_CRASH_KILLS")
 	if v == "" {
