@@ -128,8 +128,8 @@ func TestAnswersLeaveInOrder(t *testing.T) {
 	})
 }
 
-// While the disk is busy with a turn one more is made, as soon as it is worth it, and no third: what
-// arrives then waits for a common turn and a common commit.
+// While the disk is busy with a turn one more is made, and no third: what arrives then waits for a
+// common turn and a common commit.
 func TestGroupCommit(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		before := g.forces()
@@ -137,16 +137,12 @@ func TestGroupCommit(t *testing.T) {
 		var calls []*call
 		for i := range 100 {
 			calls = append(calls, r.begin(sendOp("orders", fmt.Sprint("n", i))))
-			want := 1
-			if i >= overlapMin {
-				want = 2
-			}
-			if got := g.forces() - before; got != want {
-				t.Fatalf("%d turns are in flight after %d sends, want %d", got, i+1, want)
+			if got := g.forces() - before; got > 2 {
+				t.Fatalf("%d turns are in flight, want at most 2", got)
 			}
 		}
-		if got, want := r.intake.len(), 100-1-overlapMin; got != want {
-			t.Errorf("%d sends wait for a turn, want %d", got, want)
+		if got := r.intake.len(); got != 98 {
+			t.Errorf("%d sends wait for a turn, want 98", got)
 		}
 		g.open()
 		for _, c := range calls {

@@ -281,7 +281,6 @@ func (r *rig) occupy() (resume func()) {
 		for range cap(r.slots) {
 			<-r.slots
 		}
-		r.signal() // as the committer does when the writer has put a turn off
 	}
 }
 
