@@ -26,7 +26,6 @@ import (
 	"encoding/binary"
 	"errors"
 	randv2 "math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,8 +76,7 @@ type Broker struct {
 	commits chan *turn
 	slots   chan struct{} // one element per turn in flight
 
-	deferred atomic.Bool               // the writer has work for when a turn in flight is on disk
-	beat     atomic.Pointer[time.Time] // when the last turn was answered
+	beat atomic.Pointer[time.Time] // when the last turn was answered
 
 	requests requestPool
 	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find what
@@ -193,10 +191,6 @@ func (b *Broker) Run(ctx context.Context) error {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		runtime.Gosched() // requests that are about to be put into the line come along
-		if !b.worthwhile() {
-			continue
-		}
 		b.slots <- struct{}{}
 		b.commits <- b.turn()
 		timer.Reset(b.sleep())
@@ -234,24 +228,7 @@ func (b *Broker) commit() {
 		now := time.Now()
 		b.beat.Store(&now)
 		<-b.slots
-		if b.deferred.Swap(false) {
-			b.signal()
-		}
 	}
-}
-
-// overlapMin is how many requests must wait for a turn to begin while another is being forced to disk.
-// The disk takes one after the other anyway, so a turn that begins earlier is not finished earlier; it
-// is only smaller, and what a turn costs is shared by fewer requests.
-const overlapMin = 32
-
-// worthwhile reports whether to begin a turn now. When it says no, the committer wakes the writer.
-func (b *Broker) worthwhile() bool {
-	if len(b.slots) == 0 || b.intake.len() >= overlapMin {
-		return true
-	}
-	b.deferred.Store(true)
-	return len(b.slots) == 0 // the committer may just have looked
 }
 
 // turn carries out one turn.
