@@ -55,9 +55,9 @@ that whoever reaches it may use it.
 func (a *app) serve(ctx context.Context, c *configuration) error {
 	c.Version = buildVersion().Version
 	c.Logger = c.logger(a)
-	c.Fatal = func(sentence string) {
-		a.complain(codedf(exitNoStorage, "%s", sentence))
-		os.Exit(exitNoStorage)
+	c.Fatal = func(err error) { // [DUR-12]
+		a.complain(err)
+		os.Exit(exitCode(err))
 	}
 	s, err := server.New(c.Config)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 func openDisk(b *testing.B) *pebblekv.Store {
 	store, err := pebblekv.Open(pebblekv.Options{
 		Dir: b.TempDir(),
-		Fatal: func(sentence string) {
-			fmt.Fprintln(os.Stderr, sentence)
+		Fatal: func(err error) {
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(7)
 		},
 	})

@@ -205,8 +205,8 @@ func (m *machine) open() *pebblekv.Store {
 		Dir:           "/data",
 		MemTableBytes: 256 << 10, // so that tables are flushed and compacted
 		CacheBytes:    1 << 20,
-		Fatal: func(sentence string) {
-			m.sim.t.Errorf("the store failed: %s", sentence)
+		Fatal: func(err error) {
+			m.sim.t.Errorf("the store failed: %v", err)
 			runtime.Goexit()
 		},
 	})

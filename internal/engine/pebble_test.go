@@ -20,7 +20,7 @@ func (d *pebbleDisk) Open() kv.Store {
 	store, err := pebblekv.Open(pebblekv.Options{
 		Dir:   "data",
 		FS:    d.fs,
-		Fatal: func(sentence string) { panic(sentence) },
+		Fatal: func(err error) { panic(err) },
 		// Small, so that scripts meet tables and compactions and not only the memtable.
 		MemTableBytes: 256 << 10,
 		CacheBytes:    1 << 20,

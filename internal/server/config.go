@@ -71,9 +71,9 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Fatal is called with one sentence when storage can no longer be trusted, on whatever goroutine
-	// noticed it, and must not return. When nil, the sentence goes to standard error and the process
-	// exits with status 7.
-	Fatal func(sentence string)
+	// noticed it, and must not return. errors.Is tells ErrDamaged from ErrStorage. When nil, the
+	// sentence goes to standard error and the process exits with status 6 or 7.
+	Fatal func(err error)
 }
 
 // A Queue is a declared queue: what CreateQueue would be told.

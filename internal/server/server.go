@@ -70,7 +70,7 @@ func (s *Server) open() (err error) {
 	}
 	store, err := pebblekv.Open(pebblekv.Options{
 		Dir:        s.cfg.DataDir,
-		Fatal:      s.cfg.Fatal,
+		Fatal:      func(err error) { s.cfg.Fatal(storeError(err)) },
 		AcceptLoss: s.cfg.AcceptLoss,
 		Logger:     s.cfg.Logger,
 	})
@@ -86,7 +86,7 @@ func (s *Server) open() (err error) {
 			PurgeInterval: s.cfg.PurgeInterval.Milliseconds(),
 			RecreateDelay: s.cfg.RecreateDelay.Milliseconds(),
 			Window:        s.cfg.Window,
-			Fault:         s.cfg.Fatal,
+			Fault:         func(sentence string) { s.cfg.Fatal(&Error{ErrDamaged, errors.New(sentence)}) },
 		},
 		TimeScale: s.cfg.TimeScale,
 		Grace:     s.cfg.VisibilityGrace,
@@ -282,8 +282,11 @@ func (s *Server) declare(ctx context.Context) error {
 }
 
 // exitOnFault ends the process where storage can no longer be trusted.
-func exitOnFault(sentence string) {
-	fmt.Fprintln(os.Stderr, "tenaq: "+sentence)
+func exitOnFault(err error) {
+	fmt.Fprintf(os.Stderr, "tenaq: %v\n", err)
+	if errors.Is(err, ErrDamaged) {
+		os.Exit(6)
+	}
 	os.Exit(7)
 }
 

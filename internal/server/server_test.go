@@ -24,7 +24,7 @@ func config(t *testing.T) Config {
 		AdminListen: "127.0.0.1:0",
 		DataDir:     t.TempDir(),
 		Logger:      slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Fatal:       func(sentence string) { panic(sentence) },
+		Fatal:       func(err error) { panic(err) },
 		Version:     "v1.2.3",
 	}
 }

@@ -45,7 +45,7 @@ func start(t *testing.T, change func(*server.Config)) *node {
 		AdminListen: "127.0.0.1:0",
 		DataDir:     t.TempDir(),
 		Logger:      slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Fatal:       func(sentence string) { panic(sentence) },
+		Fatal:       func(err error) { panic(err) },
 	}
 	if change != nil {
 		change(&cfg)

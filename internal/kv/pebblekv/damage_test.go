@@ -184,7 +184,7 @@ func openDamaged(t *testing.T, files map[string][]byte, name string, bad []byte,
 		}
 		writeFile(t, disk, k, b)
 	}
-	return untilFatal(func(fatal func(string)) error {
+	return untilFatal(func(fatal func(error)) error {
 		o := small(disk, "data", fatal)
 		s, err := Open(o)
 		if err != nil {
@@ -209,12 +209,12 @@ func openDamaged(t *testing.T, files map[string][]byte, name string, bad []byte,
 
 // untilFatal calls f, with a Fatal that ends the matter: like a process that exits, it lets nothing that
 // f or Pebble does afterwards count. It returns the error of f or the fatal sentence.
-func untilFatal(f func(fatal func(sentence string)) error) error {
+func untilFatal(f func(fatal func(error)) error) error {
 	outcome := make(chan error, 100)
 	go func() {
-		outcome <- f(func(sentence string) {
+		outcome <- f(func(err error) {
 			select {
-			case outcome <- errors.New(sentence):
+			case outcome <- err:
 			default:
 			}
 			// Neither the caller nor a goroutine of Pebble's may go on; both may hold locks.

@@ -97,15 +97,23 @@ func classify(dir string, err error) error {
 	return &openError{kind: ErrDamaged, cause: err, advice: adviceDamaged, dir: dir}
 }
 
-// fatalSentence is the last thing said about a storage fault met while the store was open.
-func fatalSentence(dir, what string, err error) string {
+// A storageFault is a fault met while the store was open. Its text is the last thing said.
+type storageFault struct {
+	kind error // ErrFull, ErrDamaged or nil
+	text string
+}
+
+func (f *storageFault) Error() string { return f.text }
+func (f *storageFault) Unwrap() error { return f.kind }
+
+func newFault(dir, what string, err error) *storageFault {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Sprintf("disk full (exit status 7): %s: %s: free space on the file system of %s and start again", what, oneLine(err), dir)
+		return &storageFault{ErrFull, fmt.Sprintf("disk full: %s: %s: free space on the file system of %s and start again", what, oneLine(err), dir)}
 	case pebble.IsCorruptionError(err):
-		return fmt.Sprintf("storage damaged: %s: %s: keep %s for inspection and restore a backup", what, oneLine(err), dir)
+		return &storageFault{ErrDamaged, fmt.Sprintf("storage damaged: %s: %s: keep %s for inspection and restore a backup", what, oneLine(err), dir)}
 	}
-	return fmt.Sprintf("storage failed (exit status 7): %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)
+	return &storageFault{nil, fmt.Sprintf("storage failed: %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)}
 }
 
 // oneLine is the text of err on one line. Joined errors and some of Pebble's have several.

@@ -371,7 +371,7 @@ func TestRefuseErrno(t *testing.T) {
 				}
 				return nil
 			}))
-			err := untilFatal(func(fatal func(string)) error {
+			err := untilFatal(func(fatal func(error)) error {
 				o.Fatal = fatal
 				_, err := Open(o)
 				return err

@@ -27,13 +27,13 @@ type Options struct {
 	// FS is the file system; nil is the disk.
 	FS vfs.FS
 
-	// Fatal is called with one sentence, which ends with what to do, when storage can no longer be
-	// trusted; Open may call it too. It must not return: print the sentence and exit, with status 6 if
-	// it begins with "storage damaged" and 7 if not.
+	// Fatal is called with what is wrong, one sentence that ends with what to do, when storage can no
+	// longer be trusted; Open may call it too. errors.Is tells ErrDamaged and ErrFull from other
+	// failures. It must not return: print the sentence and exit.
 	// It is called where the fault was noticed, often on a goroutine of Pebble's and with locks held,
-	// so it must not touch the store. A test that cannot exit may pass the sentence on and block for
+	// so it must not touch the store. A test that cannot exit may pass the error on and block for
 	// ever. If Fatal returns, its goroutine panics.
-	Fatal func(sentence string)
+	Fatal func(err error)
 
 	// AcceptLoss is the number of confirmed commits whose loss Open puts up with. Anything above
 	// zero also lets it make a new witness for a store that came without one.

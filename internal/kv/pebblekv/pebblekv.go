@@ -21,7 +21,7 @@ type Store struct {
 	lock    io.Closer
 	id      ID
 	dir     string // of Pebble, for messages
-	fatal   func(sentence string)
+	fatal   func(err error)
 	failed  atomic.Bool // fatal has been called
 
 	chain  chain         // of the writer
@@ -39,7 +39,7 @@ func (s *Store) CommitNumber() uint64 { return s.number.Load() }
 // fail reports a fault and does not return.
 func (s *Store) fail(what string, err error) {
 	s.failed.Store(true)
-	s.fatal(fatalSentence(s.dir, what, err))
+	s.fatal(newFault(s.dir, what, err))
 	panic("pebblekv: Fatal returned")
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 // small are options under which a few hundred rows flush and compact.
-func small(fs vfs.FS, dir string, fatal func(string)) Options {
+func small(fs vfs.FS, dir string, fatal func(error)) Options {
 	return Options{FS: fs, Dir: dir, Fatal: fatal, MemTableBytes: 64 << 10, CacheBytes: 256 << 10}
 }
 
 // mustNotFail is the Fatal of a test whose disk is healthy.
-func mustNotFail(t testing.TB) func(string) {
-	return func(sentence string) {
-		t.Errorf("Fatal: %s", sentence)
+func mustNotFail(t testing.TB) func(error) {
+	return func(err error) {
+		t.Errorf("Fatal: %v", err)
 		runtime.Goexit()
 	}
 }
@@ -93,10 +93,10 @@ func (m *machine) Open(t testing.TB) kv.Store {
 	return mustOpen(t, small(fs, "/var/data", m.fatal(t)))
 }
 
-func (m *machine) fatal(t testing.TB) func(string) {
-	return func(sentence string) {
+func (m *machine) fatal(t testing.TB) func(error) {
+	return func(err error) {
 		if m.broken.Load() == 0 {
-			t.Errorf("Fatal: %s", sentence)
+			t.Errorf("Fatal: %v", err)
 		} else {
 			close(m.noticed)
 		}
