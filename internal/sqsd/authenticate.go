@@ -17,7 +17,7 @@ type Principal struct{ account, id string }
 // the server; what is checked then is that the request does not come from a web page that a browser on
 // this machine happens to show. A signature is not looked at. [AUTH-2, AUTH-3, AUTH-4]
 func (h *Handler) authenticate(r *http.Request) (Principal, error) {
-	if !h.allowedHost(r.Host) {
+	if !h.knownHost(r.Host) {
 		return Principal{}, sqswire.Errorf(sqswire.AccessDenied,
 			"The Host %q is not one this server answers to: name it with --allowed-hosts.", r.Host)
 	}
@@ -27,6 +27,19 @@ func (h *Handler) authenticate(r *http.Request) (Principal, error) {
 		}
 	}
 	return Principal{account: h.cfg.Account, id: h.cfg.Account}, nil
+}
+
+// knownHost is allowedHost with a memory of one: nearly all requests name the same host.
+func (h *Handler) knownHost(host string) bool {
+	if last := h.host.Load(); last != nil && *last == host {
+		return true
+	}
+	allowed := h.allowedHost(host)
+	if allowed {
+		host = strings.Clone(host)
+		h.host.Store(&host)
+	}
+	return allowed
 }
 
 // allowedHost reports whether a request may carry this Host header: loopback names always may.

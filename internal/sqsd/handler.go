@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -74,6 +75,7 @@ type Config struct {
 // A Handler serves the SQS API.
 type Handler struct {
 	cfg     Config
+	host    atomic.Pointer[string] // the last Host header that was found to be allowed
 	reads   *semaphore.Weighted
 	content *semaphore.Weighted
 }
@@ -155,10 +157,12 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, req sqswire.Sha
 	case 0 <= r.ContentLength && r.ContentLength <= small:
 		buf := buffers.Get().(*bytes.Buffer)
 		defer recycle(buf)
-		if _, err := io.CopyN(buf, r.Body, r.ContentLength); err != nil {
+		buf.Grow(int(r.ContentLength))
+		body := buf.AvailableBuffer()[:r.ContentLength]
+		if _, err := io.ReadFull(r.Body, body); err != nil {
 			return errCutOff
 		}
-		return sqswire.DecodeJSON(buf.Bytes(), req)
+		return sqswire.DecodeJSON(body, req)
 	}
 	weight := r.ContentLength
 	if weight < 0 {

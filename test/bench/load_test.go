@@ -58,7 +58,14 @@ func startNoop(tb testing.TB, answer string) (addr string) {
 		w.Header()["Content-Length"] = []string{strconv.Itoa(len(answer))}
 		io.WriteString(w, answer)
 	})
-	srv := &http.Server{Handler: h}
+	// The same limits as the real server has: each sets deadlines on the connection.
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       2 * time.Minute,
+		WriteTimeout:      4 * time.Minute,
+		IdleTimeout:       2 * time.Minute,
+	}
 	go srv.Serve(l)
 	tb.Cleanup(func() { srv.Close() })
 	return l.Addr().String()
