@@ -10,7 +10,7 @@
 #
 # The image does not say it for you. Publishing the port on 127.0.0.1, as above, keeps the queues on
 # your machine. Other containers reach them under a name that --allowed-hosts must list.
-# Port 9325 has /livez, /readyz and /metrics.
+# Port 9325 has /livez and /readyz.
 
 FROM golang:1.26 AS build
 WORKDIR /src

@@ -78,6 +78,10 @@ func (s *Server) open() (err error) {
 		return storeError(err)
 	}
 	s.store = store
+	key, err := sealKey(store)
+	if err != nil {
+		return err
+	}
 	s.broker = broker.New(broker.Config{
 		Store: store,
 		Engine: engine.Config{
@@ -101,7 +105,7 @@ func (s *Server) open() (err error) {
 	}
 	api := sqsd.New(sqsd.Config{
 		Broker:    s.broker,
-		Sealer:    handle.New(sealKey(store)),
+		Sealer:    handle.New(key),
 		Logger:    s.cfg.Logger,
 		Account:   s.cfg.Account,
 		PublicURL: s.cfg.PublicURL,
@@ -118,16 +122,22 @@ func (s *Server) open() (err error) {
 var secretKey = []byte{0x03}
 
 // sealKey returns the key that seals receipt handles, drawn when the store is new.
-func sealKey(store kv.Store) []byte {
-	if key, ok := store.Get(nil, secretKey); ok {
-		return key
+func sealKey(store kv.Store) ([]byte, error) {
+	const version = 1
+	if value, ok := store.Get(nil, secretKey); ok {
+		if len(value) != 1+handle.KeySize || value[0] != version {
+			return nil, &Error{ErrDamaged, errors.New("the store's secret cannot be read: " +
+				"use the program that wrote it, or restore the last backup")}
+		}
+		return value[1:], nil
 	}
-	key := make([]byte, 32)
-	rand.Read(key)
+	value := make([]byte, 1+handle.KeySize)
+	value[0] = version
+	rand.Read(value[1:])
 	batch := store.NewBatch()
-	batch.Set(secretKey, key)
+	batch.Set(secretKey, value)
 	batch.Force()()
-	return key
+	return value[1:], nil
 }
 
 // withHealth serves LocalStack's health page beside the SQS API.
