@@ -1,5 +1,5 @@
-# Needs Go, make and git. The race detector also needs a C compiler; without one, make test says so
-# and goes on, unless TENAQ_REQUIRE_ALL=1.
+# Needs Go, make and git. The race detector also needs a C compiler; make test installs one where it may,
+# and else says so and goes on without, unless TENAQ_REQUIRE_ALL=1.
 #
 # Everything but the race detector runs with cgo off, as the program is shipped. For the race detector
 # the tag pebblegozstd picks the compression that is used without cgo.
@@ -55,10 +55,16 @@ vet:
 staticcheck:
 	$(PURE_GO) run $(STATICCHECK) ./...
 
-# GO must find a C compiler that works, which is more than one that is there.
+# GO must find a C compiler that works, which is more than one that is there. Where this may install one,
+# it does.
 race:
 	@cc=$$($(GO) env CC); \
-	if echo 'int main(void) { return 0; }' | $$cc -x c -o /dev/null - 2>/dev/null; then \
+	works() { echo 'int main(void) { return 0; }' | $$cc -x c -o /dev/null - 2>/dev/null; }; \
+	if ! works && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing a C compiler, which the race detector needs"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev || true; \
+	fi; \
+	if works; then \
 		set -x; CGO_ENABLED=1 $(GO) test -race -tags pebblegozstd -shuffle=on ./...; \
 	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
 		echo "no C compiler ($$cc), which the race detector needs: install gcc and libc6-dev" >&2; exit 1; \
