@@ -13,11 +13,11 @@ type mention struct {
 }
 
 var mentions = []mention{
-	{regexp.MustCompile(`(?:^|[^\w./-])/work/`),
+	{regexp.MustCompile(`(?:^|[^\w./-])/(?:home|root|Users)/\w`),
 		"a path of one machine; build it from the repository or a temporary directory"},
 	{regexp.MustCompile(`\b(?:TODO|FIXME)\b`),
 		"unfinished work; finish it, or say what is known to be wrong with BUG(name):"},
-	{regexp.MustCompile(`\b(?:proxy\.golang\.org|registry\.npmjs\.org|pypi\.org|repo1\.maven\.org)\b`),
+	{regexp.MustCompile(`\bGOPROXY=|\b(?:PIP_)?INDEX_URL=|--(?:extra-)?index-url\b|\bnpm_config_registry=|--registry\b`),
 		"a registry; where packages come from is the environment's business"},
 	{regexp.MustCompile(`(?i)\bissues? #?[0-9]+\b|\b(?:closes|fix|fixes|pr|pull request|see) #[0-9]+\b`),
 		"a number in some tracker; say what it says, or give the public address"},
@@ -78,18 +78,18 @@ func TestMentionsFinds(t *testing.T) {
 		{"gone.txt", mentions[1].pattern.String(), "for a file that went"},
 	}
 	finds(t, mentionRule(exceptions), map[string]string{
-		"allowed.txt":         "TODO\n/work/here\n",
+		"allowed.txt":         "TODO\n/home/me/here\n",
 		"a.go":                "package a\n\n// FIXME: see issue 12.\n",
 		"bin/x":               "TODO",
 		".git/x":              "TODO",
-		".ci/run":             "GOPROXY=https://proxy.golang.org\n",
-		"a/testdata/work.txt": "see #12\nhttps://github.com/x/y/issues/12 /home/work/ &#39; a#1 #333\n",
+		".ci/run":             "GOPROXY=https://example.com\n",
+		"a/testdata/work.txt": "see #12\nhttps://github.com/x/y/issues/12 home/work/ &#39; a#1 #333\n",
 	},
 		".ci/run:1: a registry",
 		"a.go:3: FIXME",
 		"a.go:3: issue 12",
 		"a/testdata/work.txt:1: see #12",
-		"allowed.txt:2: /work/",
+		"allowed.txt:2: /home/",
 		"gone.txt: nothing needs",
 	)
 }
