@@ -83,7 +83,7 @@ func TestMentionsFinds(t *testing.T) {
 		"bin/x":               "TODO",
 		".git/x":              "TODO",
 		".ci/run":             "GOPROXY=https://example.com\n",
-		"a/testdata/work.txt": "see #12\nhttps://github.com/x/y/issues/12 home/work/ &#39; a#1 #333\n",
+		"a/testdata/work.txt": "see #12\nhttps://github.com/x/y/issues/12 a/home/b &#39; a#1 #333\n",
 	},
 		".ci/run:1: a registry",
 		"a.go:3: FIXME",
