@@ -67,7 +67,7 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, and Start, Stamp and Sweep, which are the broker's own.
+// actions, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
 	apply(e *Engine, c *Command) (Result, error)
@@ -78,11 +78,13 @@ type Result struct {
 	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
 	Messages    []Delivery        // ReceiveMessage
 	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
-	Queues      []QueueName       // ListQueues; Sweep: the queue to go on after
-	NextToken   string            // ListQueues: empty after the last page
+	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep: the queue to go on after
+	NextToken   string            // of the two listings of queues: empty after the last page
 	Attributes  map[string]string // GetQueueAttributes
 	Tags        []Tag             // ListQueueTags, in order of key
 	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
+	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first
+	Moved       int64             // CancelMessageMoveTask: how many messages the task has moved so far
 
 	// Again says that the bound on one Apply was reached before the operation could be carried out:
 	// submit the same operation again, in a later turn, to go on. Everything else is then unset.

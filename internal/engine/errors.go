@@ -24,6 +24,7 @@ const (
 	CodeInvalidEntryID       Code = "AWS.SimpleQueueService.InvalidBatchEntryId"
 	CodeEntryIDsNotDistinct  Code = "AWS.SimpleQueueService.BatchEntryIdsNotDistinct"
 	CodeBatchTooLong         Code = "AWS.SimpleQueueService.BatchRequestTooLong"
+	CodeNoResource           Code = "ResourceNotFoundException"
 )
 
 // An Error is a refusal: the engine says no, and has changed nothing.

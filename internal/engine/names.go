@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/hex"
 	"math/bits"
+	"strconv"
 	"strings"
 )
 
@@ -74,6 +75,14 @@ func (i Int) or(def int64) int64 {
 	}
 	return def
 }
+
+// A Sequence is the place of a message of a FIFO queue in the order of all messages of the queue. Zero
+// is no place: messages of standard queues have none.
+type Sequence uint64
+
+// String returns the sequence number as SQS shows it: 20 decimal digits, so that texts compare as
+// numbers do. [FIFO-12, FIFO-13]
+func (s Sequence) String() string { return strconv.FormatUint(1e19+uint64(s), 10) }
 
 // A Text is a string that a request may leave out.
 type Text struct {

@@ -8,11 +8,15 @@ type Delivery struct {
 	Space, Seq   uint64
 	Generation   uint32 // of the handle
 	ID           MessageID
+	Lineage      MessageID // the id with which it was first sent; another one after a redrive
 	Size         int64 // of the content, about
 	Sent         int64 // milliseconds, as all times here
 	Receives     uint32
 	FirstReceive int64
 	Group        string
+	Dedup        string
+	Sequence     Sequence
+	Source       string // ARN of the queue it was dead-lettered from, if it was
 }
 
 // ReceiveMessage hands out up to Max messages and hides them.

@@ -11,8 +11,10 @@ const batchBytesMax = 1 << 20
 
 // Sent is what became of one message that was to be sent.
 type Sent struct {
-	ID  MessageID
-	Err *Error // of an entry of a batch; the entry was not stored
+	ID        MessageID
+	Sequence  Sequence
+	Duplicate bool   // nothing was stored: ID and Sequence are those of the first message [DEDUP-13]
+	Err       *Error // of an entry of a batch; the entry was not stored
 }
 
 // SendMessage stores one message.
