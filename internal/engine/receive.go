@@ -9,8 +9,8 @@ type Delivery struct {
 	Generation   uint32 // of the handle
 	ID           MessageID
 	Lineage      MessageID // the id with which it was first sent; another one after a redrive
-	Size         int64 // of the content, about
-	Sent         int64 // milliseconds, as all times here
+	Size         int64     // of the content, about
+	Sent         int64     // milliseconds, as all times here
 	Receives     uint32
 	FirstReceive int64
 	Group        string
