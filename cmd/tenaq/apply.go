@@ -6,6 +6,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
+
+	"tenaq/internal/server"
 )
 
 type applyFlags struct {
@@ -89,7 +91,7 @@ func (ap *applier) run(ctx context.Context, queues []declaredQueue) error {
 			return err
 		}
 	}
-	for _, step := range creationOrder(missing) {
+	for _, step := range server.CreationOrder(plainQueues(missing)) {
 		if err := ap.create(ctx, step); err != nil {
 			return err
 		}
@@ -103,24 +105,23 @@ func (ap *applier) run(ctx context.Context, queues []declaredQueue) error {
 }
 
 // create carries out a step of the creation.
-func (ap *applier) create(ctx context.Context, s creationStep) error {
-	if s.redriveOnly {
+func (ap *applier) create(ctx context.Context, s server.CreationStep) error {
+	if s.Redrive != "" {
 		if ap.dryRun {
 			return nil // the step before has said all
 		}
-		policy := map[string]string{"RedrivePolicy": s.queue.Attributes["RedrivePolicy"]}
-		return ap.attempt(change{Queue: s.queue.Name, Attribute: "RedrivePolicy", Want: policy["RedrivePolicy"], Action: actionSet},
-			ap.setAttributes(ctx, s.queue.Name, policy))
+		return ap.attempt(change{Queue: s.Queue.Name, Attribute: "RedrivePolicy", Want: s.Redrive, Action: actionSet},
+			ap.setAttributes(ctx, s.Queue.Name, map[string]string{"RedrivePolicy": s.Redrive}))
 	}
-	ch := change{Queue: s.queue.Name, Action: actionCreated}
+	ch := change{Queue: s.Queue.Name, Action: actionCreated}
 	if ap.dryRun {
 		ap.pending(ch, "would create")
 		return nil
 	}
-	in := &sqs.CreateQueueInput{QueueName: &s.queue.Name, Attributes: s.attributes(), Tags: s.queue.Tags}
+	in := &sqs.CreateQueueInput{QueueName: &s.Queue.Name, Attributes: s.Queue.Attributes, Tags: s.Queue.Tags}
 	_, err := call(ctx, ap.c, ap.c.CreateQueue, in)
 	if err != nil {
-		err = ap.c.explain("create queue", s.queue.Name, suggestAttribute(in.Attributes, err))
+		err = ap.c.explain("create queue", s.Queue.Name, suggestAttribute(in.Attributes, err))
 	}
 	return ap.attempt(ch, err)
 }

@@ -173,17 +173,6 @@ func impliedAttributes(name string, attributes map[string]string) map[string]str
 	return with
 }
 
-// deadLetterTarget returns the name of the queue that a redrive policy sends dead letters to, or "".
-func deadLetterTarget(attributes map[string]string) string {
-	var policy struct {
-		Target string `json:"deadLetterTargetArn"`
-	}
-	if json.Unmarshal([]byte(attributes["RedrivePolicy"]), &policy) != nil {
-		return ""
-	}
-	return policy.Target[strings.LastIndexByte(policy.Target, ':')+1:]
-}
-
 // checkAttribute checks the name of an attribute and the kind of its value, not its range: ranges are the
 // server's to know.
 func checkAttribute(name, value string) error {

@@ -91,44 +91,6 @@ func TestCheckEnvironment(t *testing.T) {
 	}
 }
 
-func TestCreationOrder(t *testing.T) {
-	arn := func(name string) map[string]string {
-		return map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:` + name + `","maxReceiveCount":5}`}
-	}
-	declare := func(name string, attributes map[string]string) declaredQueue {
-		return declaredQueue{Queue: server.Queue{Name: name, Attributes: attributes}}
-	}
-	for _, tt := range []struct {
-		name   string
-		queues []declaredQueue
-		want   string
-	}{
-		{"as declared", []declaredQueue{declare("a", nil), declare("b", nil)}, "a b"},
-		{"target first", []declaredQueue{declare("a", arn("b")), declare("b", arn("c")), declare("c", nil)}, "c b a"},
-		{"target elsewhere", []declaredQueue{declare("a", arn("z"))}, "a"},
-		{"own target", []declaredQueue{declare("a", arn("a"))}, "a- a+"},
-		{"ring", []declaredQueue{declare("a", arn("b")), declare("b", arn("a"))}, "a- b a+"},
-	} {
-		var got []string
-		for _, s := range creationOrder(tt.queues) {
-			name := s.queue.Name
-			switch {
-			case s.withoutDLQ:
-				name += "-"
-				if _, has := s.attributes()["RedrivePolicy"]; has {
-					t.Errorf("%s: got a redrive policy in the attributes of %s, want none", tt.name, name)
-				}
-			case s.redriveOnly:
-				name += "+"
-			}
-			got = append(got, name)
-		}
-		if s := strings.Join(got, " "); s != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, s, tt.want)
-		}
-	}
-}
-
 func TestYAMLPolicyBecomesJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.yaml")
 	file := `

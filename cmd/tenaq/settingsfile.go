@@ -35,6 +35,14 @@ type declaredQueue struct {
 	line int
 }
 
+// plainQueues returns the queues without their places in the file.
+func plainQueues(declared []declaredQueue) (queues []server.Queue) {
+	for _, q := range declared {
+		queues = append(queues, q.Queue)
+	}
+	return queues
+}
+
 func readConfigFile(path string) (*configFile, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

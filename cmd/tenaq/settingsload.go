@@ -74,12 +74,7 @@ func (f *settingFlags) load() (*configuration, error) {
 		if c.file, err = readConfigFile(path); err != nil {
 			return nil, err
 		}
-		// A dead-letter queue must exist when it is named.
-		for _, step := range creationOrder(c.file.queues) {
-			if !step.redriveOnly {
-				c.Queues = append(c.Queues, step.queue.Queue)
-			}
-		}
+		c.Queues = plainQueues(c.file.queues)
 	}
 	if err := checkEnvironment(os.Environ()); err != nil {
 		return nil, err

@@ -61,7 +61,8 @@ type Config struct {
 	// AcceptLoss opens a store that is known to lack up to this many acknowledged commits.
 	AcceptLoss uint64
 
-	// Queues are created when the server starts, before it is ready.
+	// Queues are created when the server starts, before it is ready. Their order does not matter: one
+	// may name another as its dead-letter queue wherever that stands.
 	Queues []Queue
 
 	// Version is what the program calls itself.

@@ -263,34 +263,6 @@ func (s *Server) close() {
 	}
 }
 
-// declare creates the queues of the configuration. One that exists with other attributes stays as it
-// is, and is reported: a restart must not change what a person has set since.
-func (s *Server) declare(ctx context.Context) error {
-	for _, q := range s.cfg.Queues {
-		op := engine.CreateQueue{
-			Queue:      engine.QueueName{Account: s.cfg.Account, Name: q.Name},
-			NameSet:    true,
-			Attributes: q.Attributes,
-		}
-		for k, v := range q.Tags {
-			op.Tags = append(op.Tags, engine.Tag{Key: k, Value: v})
-		}
-		var refusal *engine.Error
-		_, err := s.broker.Do(ctx, op)
-		switch {
-		case errors.As(err, &refusal) && refusal.Code == engine.CodeQueueExists:
-			s.cfg.Logger.Warn("declared queue differs from the one that exists: see tenaq apply", "queue", q.Name, "reason", refusal.Message)
-		case errors.As(err, &refusal):
-			return configError("declared queue %s: %s", q.Name, refusal.Message)
-		case ctx.Err() != nil:
-			return nil // asked to stop before it began
-		case err != nil:
-			return fmt.Errorf("create declared queue %s: %w", q.Name, err)
-		}
-	}
-	return nil
-}
-
 // exitOnFault ends the process where storage can no longer be trusted.
 func exitOnFault(err error) {
 	fmt.Fprintf(os.Stderr, "tenaq: %v\n", err)
