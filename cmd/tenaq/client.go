@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go/logging"
 	"github.com/spf13/cobra"
 )
@@ -140,8 +142,8 @@ func (c *client) bound(ctx context.Context, wait time.Duration) (context.Context
 	return context.WithTimeoutCause(ctx, c.timeout+wait, errNoAnswer)
 }
 
-// queueURL returns the URL of a queue given by name or URL. It asks the server for it, because only the
-// server knows the account and the address that its URLs carry.
+// queueURL returns the URL of a queue given by name, URL or ARN. It asks the server for it, because only
+// the server knows the account and the address that its URLs carry.
 func (c *client) queueURL(ctx context.Context, queue string) (string, error) {
 	if isQueueURL(queue) {
 		if isAmazonURL(queue) && c.endpoint.isLoopback() {
@@ -152,11 +154,41 @@ func (c *client) queueURL(ctx context.Context, queue string) (string, error) {
 	if queue == "" {
 		return "", usagef("the name of the queue is empty")
 	}
-	out, err := call(ctx, c, c.GetQueueUrl, &sqs.GetQueueUrlInput{QueueName: &queue})
+	in := &sqs.GetQueueUrlInput{QueueName: &queue}
+	if isQueueARN(queue) {
+		arn := strings.Split(queue, ":")
+		switch {
+		case len(arn) != 6 || arn[2] != "sqs":
+			return "", usagef("%q is not the ARN of a queue, such as arn:aws:sqs:us-east-1:000000000000:orders", queue)
+		case c.endpoint.isAmazon() && arn[3] != c.Options().Region:
+			return "", usagef("%s is in another region than %s; add --region %s", queue, c.Options().Region, arn[3])
+		}
+		in.QueueName, in.QueueOwnerAWSAccountId = &arn[5], &arn[4]
+	}
+	out, err := call(ctx, c, c.GetQueueUrl, in)
 	if err != nil {
 		return "", c.explain("find queue", queue, err)
 	}
 	return aws.ToString(out.QueueUrl), nil
+}
+
+// queueARN returns the ARN of a queue given by name, URL or ARN. An ARN is taken as it is.
+func (c *client) queueARN(ctx context.Context, queue string) (string, error) {
+	if isQueueARN(queue) {
+		return queue, nil
+	}
+	url, err := c.queueURL(ctx, queue)
+	if err != nil {
+		return "", err
+	}
+	out, err := call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
+		QueueUrl:       &url,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
+	})
+	if err != nil {
+		return "", c.explain("find queue", queue, err)
+	}
+	return out.Attributes[string(types.QueueAttributeNameQueueArn)], nil
 }
 
 // call makes one request that answers without waiting.

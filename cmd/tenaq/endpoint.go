@@ -83,13 +83,19 @@ func (e endpoint) String() string {
 	return e.url
 }
 
-// queueNameOf returns the name of a queue that is given by its name or its URL.
+// queueNameOf returns the name of a queue that is given by its name, its URL or its ARN.
 func queueNameOf(queue string) string {
-	if !isQueueURL(queue) {
-		return queue
+	switch {
+	case isQueueURL(queue):
+		return queue[strings.LastIndexByte(queue, '/')+1:]
+	case isQueueARN(queue):
+		return queue[strings.LastIndexByte(queue, ':')+1:]
 	}
-	return queue[strings.LastIndexByte(queue, '/')+1:]
+	return queue
 }
+
+// isQueueARN tells an ARN from a name, in which there is no colon.
+func isQueueARN(queue string) bool { return strings.HasPrefix(queue, "arn:") }
 
 func isQueueURL(queue string) bool {
 	return strings.HasPrefix(queue, "http://") || strings.HasPrefix(queue, "https://")

@@ -137,7 +137,7 @@ func newRoot(a *app) *cobra.Command {
 		}
 	}
 	add(groupServer, newServeCmd(a), newConfigCmd(a))
-	add(groupQueues, newQueueCmd(a), newApplyCmd(a))
+	add(groupQueues, newQueueCmd(a), newApplyCmd(a), newMoveCmd(a))
 	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
 	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))
 	asGroup(root)

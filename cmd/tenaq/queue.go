@@ -15,7 +15,7 @@ func newQueueCmd(a *app) *cobra.Command {
 		Short: "Create, list, show, change, purge and delete queues",
 		Long: `Create, list, show, change, purge and delete queues.
 
-A queue is given by its name or by its URL. Attributes have the names and values that SQS gives them;
+A queue is given by its name, its URL or its ARN. Attributes have the names and values that SQS gives them;
 they are whole seconds and bytes, as strings.`,
 		Example: `  tenaq queue create orders --attribute VisibilityTimeout=60
   tenaq queue list

@@ -17,13 +17,16 @@ type queueState struct {
 	queueRef
 	Attributes map[string]string `json:"attributes"`
 	Tags       map[string]string `json:"tags"`
+
+	DeadLetters *deadLetters `json:"deadLetters,omitempty"` // only where it was asked for, and there are some
 }
 
 func newQueueShowCmd(a *app, f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show QUEUE",
-		Short: "Show the attributes and tags of a queue",
-		Long: `Show the attributes and tags of a queue.
+		Short: "Show the attributes, dead-letter queues and tags of a queue",
+		Long: `Show the attributes, dead-letter queues and tags of a queue: where messages go that were received too
+often, which queues send theirs here, and the move task that is active.
 
 The counts are what the server says at this moment; Amazon's are approximate, a minute old and more.`,
 		Example: `  tenaq queue show orders
@@ -35,10 +38,13 @@ The counts are what the server says at this moment; Amazon's are approximate, a 
 				return err
 			}
 			q, err := c.state(cmd.Context(), args[0])
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case a.json:
+			}
+			if q.DeadLetters, err = c.deadLetters(cmd.Context(), q); err != nil {
+				return err
+			}
+			if a.json {
 				return a.printJSON(q)
 			}
 			return a.printQueue(q, time.Now())
@@ -63,7 +69,7 @@ func (c *client) state(ctx context.Context, queue string) (queueState, error) {
 	if err != nil {
 		return queueState{}, c.explain("read the tags of", queue, err)
 	}
-	q := queueState{queueRef{queueNameOf(url), url}, attributes.Attributes, tags.Tags}
+	q := queueState{queueRef: queueRef{queueNameOf(url), url}, Attributes: attributes.Attributes, Tags: tags.Tags}
 	if q.Attributes == nil {
 		q.Attributes = map[string]string{}
 	}
@@ -82,8 +88,17 @@ func (a *app) printQueue(q queueState, now time.Time) error {
 		value := q.Attributes[name]
 		t.add(name, value, humanAttribute(name, value, now))
 	}
-	if err := a.printTable(t); err != nil || len(q.Tags) == 0 {
+	if err := a.printTable(t); err != nil {
 		return err
+	}
+	if q.DeadLetters != nil {
+		fmt.Fprintln(a.stdout)
+		if err := a.printTable(q.DeadLetters.table(now)); err != nil {
+			return err
+		}
+	}
+	if len(q.Tags) == 0 {
+		return nil
 	}
 	fmt.Fprintln(a.stdout)
 	t = table{head: []string{"TAG", "VALUE"}}

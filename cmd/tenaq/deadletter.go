@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+)
+
+// deadLetters is what a queue has to do with dead letters: its own go to Target, those of Sources come
+// here, and Move takes them out.
+type deadLetters struct {
+	Target      string    `json:"target,omitempty"` // ARN
+	MaxReceives int       `json:"maxReceiveCount,omitempty"`
+	Sources     []string  `json:"sources,omitempty"`  // URLs
+	Move        *moveTask `json:"moveTask,omitempty"` // the one that is active
+}
+
+// deadLetters finds out about the dead letters of a queue; nil when there is nothing to say. A server that
+// does not know the actions, or does not allow them, says nothing.
+func (c *client) deadLetters(ctx context.Context, q queueState) (*deadLetters, error) {
+	var policy struct {
+		Target      string      `json:"deadLetterTargetArn"`
+		MaxReceives json.Number `json:"maxReceiveCount"` // takes a text of digits too
+	}
+	d := &deadLetters{}
+	if json.Unmarshal([]byte(q.Attributes["RedrivePolicy"]), &policy) == nil {
+		n, _ := policy.MaxReceives.Int64()
+		d.Target, d.MaxReceives = policy.Target, int(n)
+	}
+	var refusal smithy.APIError
+	// Without MaxResults SQS answers the first thousand and no token to go on with.
+	in := &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &q.URL, MaxResults: aws.Int32(1000)}
+	for {
+		out, err := call(ctx, c, c.ListDeadLetterSourceQueues, in)
+		switch {
+		case errors.As(err, &refusal):
+			return d.orNil(), nil
+		case err != nil:
+			return nil, c.explain("find the sources of", q.Name, err)
+		}
+		d.Sources = append(d.Sources, out.QueueUrls...)
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			break
+		}
+	}
+	tasks, err := c.moveTasks(ctx, q.Attributes["QueueArn"], 1)
+	switch {
+	case errors.As(err, &refusal):
+	case err != nil:
+		return nil, c.explain("list the move tasks of", q.Name, err)
+	case len(tasks) > 0 && tasks[0].active():
+		d.Move = &tasks[0]
+	}
+	return d.orNil(), nil
+}
+
+func (d *deadLetters) orNil() *deadLetters {
+	if d.Target == "" && len(d.Sources) == 0 && d.Move == nil {
+		return nil
+	}
+	return d
+}
+
+// sourcesShown is how many sources a table names.
+const sourcesShown = 10
+
+func (d *deadLetters) table(now time.Time) table {
+	t := table{head: []string{"DEAD LETTERS", "QUEUE", "MEANS"}}
+	if d.Target != "" {
+		t.add("go to", queueNameOf(d.Target), fmt.Sprintf("when a message has been received %d times", d.MaxReceives))
+	}
+	for i, url := range d.Sources {
+		if i == sourcesShown {
+			t.add("come from", fmt.Sprintf("%d more", len(d.Sources)-i))
+			break
+		}
+		t.add("come from", queueNameOf(url))
+	}
+	if d.Move != nil {
+		t.add("move to", d.Move.destination(), fmt.Sprintf("%s, %s messages, started %s", d.Move.Status, d.Move.progress(), humanTime(d.Move.Started, now)))
+	}
+	return t
+}
