@@ -1,23 +1,35 @@
-// Package audit tells from what the clients of a queue saw whether the queue kept its promises.
+// Package audit tells from what the clients of some queues saw whether the queues kept their promises.
 //
 // A History holds what was asked and answered, with the times between which each operation happened, all
 // by one monotonic clock. Check is a pure function from a History to a Report. It trusts nothing that the
-// server says about itself, and whatever could have come about in a correct queue is no violation: an
+// server says about itself, and whatever could have come about in correct queues is no violation: an
 // operation happened at some moment between its call and its return, one without an answer may have
 // happened at any time from its call on, or never. So each Violation is certain, up to Options.Tolerance.
 //
-// The rules concern one message each, so the cost is that of sorting, plus, for each message, the
-// product of the numbers of its deliveries and its visibility changes, which are few.
+// Most rules concern one message, one body or one message group each, so the cost is that of sorting,
+// plus, for each message, the product of the numbers of its deliveries and its visibility changes, which
+// are few.
 //
-// It knows standard queues. The order of FIFO queues, deduplication, delays, retention and dead-letter
-// queues are for others to judge, and so is how many messages are left: only the server can count what
-// nobody receives.
+// What it knows of FIFO queues, dead-letter queues and move tasks:
+//
+//   - A message group is delivered in the order of its sequence numbers, and these are in the order of the
+//     sends. A message that is delivered proves that each one before it in its group had left by then, or
+//     came with the same answer.
+//   - Sends of a FIFO queue have deduplication IDs, so that one body is one message, however often it was
+//     sent, as long as the window cannot have ended.
+//   - A message goes from a queue to its dead-letter queue, and never back, when its receive count proves
+//     that it was exhausted.
+//   - A move task gives a message a new ID, so that the body is all that is left to know it by. Each body
+//     ends as often as it was stored: with fewer ends a message was lost, with more it was doubled.
+//
+// Delays, retention, purges and repeated receive attempts are for others to judge, and so are duplicates
+// that were recognised for too long, and how many messages are left: only the server can count what nobody
+// receives.
 package audit
 
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -27,15 +39,15 @@ type Rule string
 
 // The rules.
 const (
-	// Lost: a message whose send was acknowledged is there until somebody tries to delete it. Judged only
-	// in histories that are Drained.
+	// Lost: a message that was acknowledged or delivered is there until somebody tries to delete it,
+	// whatever queue it has come to meanwhile. Judged only in histories that are Drained.
 	Lost Rule = "lost"
 
-	// Invented: what is delivered was sent, byte for byte and under that message ID, and by a send that was
-	// not refused.
+	// Invented: what is delivered was sent, byte for byte, under that message ID, group and deduplication
+	// ID, to a queue from which it can have come, and by a send that was not refused.
 	Invented Rule = "invented"
 
-	// Multiplied: one attempt to send stores at most one message.
+	// Multiplied: one attempt to send stores at most one message, and a move makes one out of one.
 	Multiplied Rule = "multiplied"
 
 	// InFlight: a message is not delivered while it is surely hidden by an earlier delivery.
@@ -44,12 +56,29 @@ const (
 	// Deleted: a message is not delivered after a delete that surely removed it was acknowledged.
 	Deleted Rule = "deleted"
 
-	// Counts: the receive count begins at 1 or above and grows with each delivery.
+	// Counts: the receive count begins at 1 or above and grows with each delivery, in a dead-letter queue
+	// too.
 	Counts Rule = "counts"
 
 	// Fixed: the times of the send and of the first receive are the same in all deliveries, and no receipt
 	// handle is given twice.
 	Fixed Rule = "fixed"
+
+	// Order: a message is not delivered while an earlier one of its group has surely not left the queue,
+	// be it hidden or never delivered, unless that one comes with it and before it.
+	Order Rule = "order"
+
+	// Sequence: a message has one sequence number in a queue, in the answers to its sends and in all its
+	// deliveries. Within a group no two have the same, and it grows from one send to the next.
+	Sequence Rule = "sequence"
+
+	// Deduplicated: sends with one deduplication ID, close together, are answered with one message ID, and
+	// no other message comes of them.
+	Deduplicated Rule = "deduplicated"
+
+	// DeadLetter: a message is delivered by a queue as often as the queue allows and no more, by the
+	// dead-letter queue only when it was exhausted before, and never again by a queue that it has left.
+	DeadLetter Rule = "dead letter"
 )
 
 // A Violation is one breach of a rule.
@@ -71,7 +100,13 @@ type Report struct {
 	Copies       int // messages beyond the first of their body, which sends without an answer may leave
 	Deliveries   int
 	Repeated     int // deliveries of a message that had been delivered before, which is what Check can judge
-	Violations   []Violation
+
+	Duplicates   int // sends that were answered with a message that an earlier one had stored
+	Ordered      int // deliveries of messages that had others before them in their group
+	DeadLettered int // messages that were delivered by another queue than at first or than they were sent to
+	Moved        int // messages that only a move task can have made
+
+	Violations []Violation
 }
 
 // Count returns the number of violations of the given rules.
@@ -96,25 +131,30 @@ type Options struct {
 func Check(h *History, o Options) *Report {
 	c := &checker{
 		tolerance: cmp.Or(o.Tolerance, 20*time.Millisecond),
+		drained:   h.Drained,
+		ways:      newWays(h),
 		bodies:    map[string]*body{},
 		messages:  map[string]*message{},
 		handles:   map[string]*Delivery{},
+		groups:    map[groupKey]*group{},
 	}
 	c.index(h)
-	for _, b := range c.inOrder {
-		c.checkBody(b)
-	}
 	for _, m := range c.received {
 		c.checkMessage(m)
 	}
-	if h.Drained {
-		c.checkLoss(h)
+	for _, b := range c.inOrder {
+		c.checkBody(b)
+	}
+	for _, g := range c.inGroups {
+		c.checkGroup(g)
 	}
 	return &c.report
 }
 
 type checker struct {
 	tolerance time.Duration
+	drained   bool
+	ways      *ways
 	report    Report
 
 	bodies   map[string]*body
@@ -122,25 +162,37 @@ type checker struct {
 	messages map[string]*message
 	received []*message // messages that were delivered, in that order
 	handles  map[string]*Delivery
+	groups   map[groupKey]*group
+	inGroups []*group // in the order in which they were first heard of
 }
 
 // A body is what identifies an order, a job, whatever it was that somebody sent. It may be in the queue
 // more than once, as several messages.
 type body struct {
-	text     string
-	attempts int           // that may each have stored a message
-	from     time.Duration // when the first of them began
-	ids      []string      // of messages with this body, acknowledged or delivered
-	acked    bool
+	text         string
+	queue        string // it was sent to
+	group, dedup string
+	attempts     int           // that may each have stored a message
+	from         time.Duration // when the first of them began
+	messages     []*message    // with this body, acknowledged or delivered
+	acked        bool
 }
 
 type message struct {
 	id         string
 	body       *body
 	acked      bool
+	by         time.Duration // it was surely stored: an answer that shows it was there
+	batch      int           // of an answered send, which stored it unless there were others
+	entry      int           // of that batch, by its position in the history
 	deliveries []*Delivery
 	changes    []*Change
 	deletes    []*Delete
+	stays      []*stay // in FIFO queues
+
+	// What following it through its deliveries shows.
+	from    []time.Duration // the earliest moment at which each can have happened
+	removed bool            // a delete has surely removed it
 }
 
 func (c *checker) violate(rule Rule, m *message, format string, args ...any) {
@@ -154,10 +206,10 @@ func (c *checker) violate(rule Rule, m *message, format string, args ...any) {
 // index finds out which operations concern which message.
 func (c *checker) index(h *History) {
 	for i := range h.Sends {
-		c.indexSend(&h.Sends[i])
+		c.indexSend(&h.Sends[i], i)
 	}
 	for i := range h.Deliveries {
-		c.indexDelivery(&h.Deliveries[i])
+		c.indexDelivery(&h.Deliveries[i], i)
 	}
 	for i := range h.Changes {
 		if d := c.handles[h.Changes[i].Handle]; d != nil {
@@ -174,37 +226,49 @@ func (c *checker) index(h *History) {
 	c.report.Deliveries = len(h.Deliveries)
 }
 
-func (c *checker) indexSend(s *Send) {
+func (c *checker) indexSend(s *Send, i int) {
 	b := c.bodies[s.Body]
 	if b == nil {
-		b = &body{text: s.Body, from: s.Call}
+		b = &body{text: s.Body, queue: s.Queue, group: s.Group, dedup: s.Dedup, from: s.Call}
 		c.bodies[s.Body] = b
 		c.inOrder = append(c.inOrder, b)
 	}
 	b.from = min(b.from, s.Call)
-	switch s.Outcome {
-	case Refused:
+	if s.Outcome == Refused {
 		return
-	case Unknown:
-		c.report.Unanswered++
-	case Done:
-		if !b.acked {
-			b.acked = true
-			c.report.Acknowledged++
-		}
-		m := c.message(s.MessageID)
-		if m.acked {
-			c.violate(Multiplied, m, "two sends were answered with this message ID")
-			break
-		}
-		m.acked, m.body = true, b
-		b.ids = append(b.ids, s.MessageID)
 	}
 	b.attempts += max(1, s.Attempts)
+	if s.Outcome == Unknown {
+		c.report.Unanswered++
+		return
+	}
+	if !b.acked {
+		b.acked = true
+		c.report.Acknowledged++
+	}
+	c.indexAnswer(s, b, i)
 }
 
-func (c *checker) indexDelivery(d *Delivery) {
-	m := c.message(d.MessageID)
+// indexAnswer takes in what an answered send says of its message.
+func (c *checker) indexAnswer(s *Send, b *body, i int) {
+	m := c.message(s.MessageID, s.Return)
+	switch {
+	case !m.acked:
+		m.acked, m.body, m.batch, m.entry = true, b, s.Batch, i
+		b.messages = append(b.messages, m)
+	case s.Dedup == "" || m.body != b:
+		c.violate(Multiplied, m, "two sends were answered with this message ID")
+		return
+	default:
+		c.report.Duplicates++
+	}
+	if c.ways.queues[s.Queue].FIFO {
+		c.stay(m, s.Queue, s.Sequence, s.Group, s.Return)
+	}
+}
+
+func (c *checker) indexDelivery(d *Delivery, i int) {
+	m := c.message(d.MessageID, d.Return)
 	if len(m.deliveries) == 0 {
 		c.received = append(c.received, m)
 	} else {
@@ -223,144 +287,27 @@ func (c *checker) indexDelivery(d *Delivery) {
 		c.violate(Invented, m, "delivered although its send was refused")
 	case m.body == nil:
 		m.body = b
-		b.ids = append(b.ids, d.MessageID)
+		b.messages = append(b.messages, m)
 	case m.body != b:
 		c.violate(Invented, m, "delivered with the body of another message: %.100q", d.Body)
 	}
+	if c.ways.queues[d.Queue].FIFO {
+		s := c.stay(m, d.Queue, d.Sequence, d.Group, d.Return)
+		answer := d.Receive
+		if answer == 0 {
+			answer = -1 - i
+		}
+		s.group.deliveries = append(s.group.deliveries, handedOut{Span: d.Span, stay: s, answer: answer, i: i})
+	}
 }
 
-func (c *checker) message(id string) *message {
+// message returns what is known of a message that was surely there at some time before by.
+func (c *checker) message(id string, by time.Duration) *message {
 	m := c.messages[id]
 	if m == nil {
-		m = &message{id: id}
+		m = &message{id: id, by: by}
 		c.messages[id] = m
 	}
+	m.by = min(m.by, by)
 	return m
-}
-
-func (c *checker) checkBody(b *body) {
-	c.report.Copies += max(0, len(b.ids)-1)
-	if b.attempts > 0 && len(b.ids) > b.attempts {
-		c.violate(Multiplied, &message{id: b.ids[len(b.ids)-1], body: b}, "%d messages came from %d attempts to send", len(b.ids), b.attempts)
-	}
-}
-
-func (c *checker) checkLoss(h *History) {
-	for i := range h.Sends {
-		s := &h.Sends[i]
-		if s.Outcome != Done {
-			continue
-		}
-		m := c.messages[s.MessageID]
-		deleted := func(d *Delete) bool { return d.Outcome != Refused }
-		if !slices.ContainsFunc(m.deletes, deleted) {
-			c.violate(Lost, m, "acknowledged at %v, delivered %d times, never deleted, and not in the queue at the end", s.Return, len(m.deliveries))
-		}
-	}
-}
-
-// checkMessage follows a message through its deliveries in the order of their receive counts, in which
-// they happened if the counts are what they should be.
-func (c *checker) checkMessage(m *message) {
-	slices.SortFunc(m.deliveries, func(a, b *Delivery) int {
-		return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(a.Return, b.Return))
-	})
-	slices.SortFunc(m.changes, func(a, b *Change) int { return cmp.Compare(a.Call, b.Call) })
-	from := c.checkInFlight(m)
-	c.checkDeleted(m, from)
-	c.checkCounts(m)
-	first := m.deliveries[0]
-	for _, d := range m.deliveries[1:] {
-		if d.Sent != first.Sent || d.FirstReceive != first.FirstReceive {
-			c.violate(Fixed, m, "sent at %d and first received at %d in delivery %d, at %d and %d in delivery %d",
-				first.Sent, first.FirstReceive, first.Count, d.Sent, d.FirstReceive, d.Count)
-		}
-	}
-}
-
-// checkInFlight judges each delivery by the one before, and returns the earliest moment at which each can
-// have happened. A receive may have waited long for a message, so that its own call says little: but it
-// waited at least until the message was sent and until the delivery before had ended.
-func (c *checker) checkInFlight(m *message) (from []time.Duration) {
-	sent := time.Duration(math.MinInt64)
-	if m.body != nil {
-		sent = m.body.from
-	}
-	for i, d := range m.deliveries {
-		at := max(d.Call, sent)
-		if i > 0 {
-			before := m.deliveries[i-1]
-			hidden := c.hiddenUntil(m, before, from[i-1], d.Span)
-			if d.Return+c.tolerance < hidden {
-				c.violate(InFlight, m, "delivery %d at %v to %v, while hidden by delivery %d until %v at least",
-					d.Count, d.Call, d.Return, before.Count, hidden)
-			}
-			at = max(at, min(hidden-c.tolerance, d.Return))
-		}
-		from = append(from, at)
-	}
-	return from
-}
-
-// hiddenUntil returns a moment until which a message was surely hidden by delivery d, which happened at
-// from or later, as far as it matters to an operation that happened during span.
-func (c *checker) hiddenUntil(m *message, d *Delivery, from time.Duration, span Span) time.Duration {
-	// A change lengthens the delivery for sure only when it was acknowledged, came surely after what it
-	// changed and surely before span, and found the message still hidden: otherwise a receive whose answer
-	// was lost may have come between, and the handle was not the current one any more.
-	last, until := d.Span, from+d.Visibility
-	for _, ch := range m.changes {
-		if ch.Handle == d.Handle && ch.Outcome == Done && ch.Call > last.Return && ch.Return < span.Call &&
-			ch.Return+c.tolerance < m.lowered(until, last, ch.Span) {
-			last, until = ch.Span, ch.Call+ch.Visibility
-		}
-	}
-	return m.lowered(until, last, span)
-}
-
-// lowered takes into account that every change may have been the last word that is neither surely before
-// last nor surely after span, whichever handle it used.
-func (m *message) lowered(until time.Duration, last, span Span) time.Duration {
-	for _, ch := range m.changes {
-		if ch.Outcome != Refused && ch.Call < span.Return && ch.end() >= last.Call {
-			until = min(until, ch.Call+ch.Visibility)
-		}
-	}
-	return until
-}
-
-// checkDeleted finds deliveries after a delete that surely removed the message: one with the handle of a
-// delivery that surely had not ended when the delete was acknowledged.
-func (c *checker) checkDeleted(m *message, from []time.Duration) {
-	for _, del := range m.deletes {
-		i := slices.IndexFunc(m.deliveries, func(d *Delivery) bool { return d.Handle == del.Handle })
-		with := m.deliveries[i]
-		if del.Outcome != Done || del.Return+c.tolerance >= c.hiddenUntil(m, with, from[i], del.Span) {
-			continue
-		}
-		for _, d := range m.deliveries {
-			if d.Call > del.Return || d.Count > with.Count {
-				c.violate(Deleted, m, "delivery %d at %v to %v, although deleted with delivery %d at %v to %v",
-					d.Count, d.Call, d.Return, with.Count, del.Call, del.Return)
-			}
-		}
-		return // one verdict a message, however many deletes it had
-	}
-}
-
-// checkCounts judges the counts by themselves: they differ, and a delivery that was surely over had a
-// smaller one than those that came after.
-func (c *checker) checkCounts(m *message) {
-	var latest time.Duration // of the calls of deliveries with a smaller count
-	for i, d := range m.deliveries {
-		switch {
-		case d.Count < 1:
-			c.violate(Counts, m, "receive count %d", d.Count)
-		case i > 0 && d.Count == m.deliveries[i-1].Count:
-			c.violate(Counts, m, "two deliveries with receive count %d", d.Count)
-		case i > 0 && d.Return < latest:
-			c.violate(Counts, m, "receive count %d at %v, and a smaller one at %v", d.Count, d.Return, latest)
-		}
-		latest = max(latest, d.Call)
-	}
 }

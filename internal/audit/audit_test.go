@@ -32,12 +32,35 @@ func deleted(call, ret int, handle string, o Outcome) Delete {
 	return Delete{Span: at(call, ret), Outcome: o, Handle: handle}
 }
 
+// A trial is a history and the rules that it violates, in the order of the report.
+type trial struct {
+	name string
+	h    History
+	want []Rule
+}
+
+// judge checks histories of some queues.
+func judge(t *testing.T, queues map[string]Queue, trials []trial) {
+	for _, tt := range trials {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.h.Queues = queues
+			got := Check(&tt.h, Options{})
+			for i := range max(len(got.Violations), len(tt.want)) {
+				switch {
+				case i >= len(tt.want):
+					t.Errorf("got %v, want no more", got.Violations[i])
+				case i >= len(got.Violations):
+					t.Errorf("got no more, want %q", tt.want[i])
+				case got.Violations[i].Rule != tt.want[i]:
+					t.Errorf("got %v, want %q", got.Violations[i], tt.want[i])
+				}
+			}
+		})
+	}
+}
+
 func TestCheck(t *testing.T) {
-	tests := []struct {
-		name string
-		h    History
-		want []Rule
-	}{
+	judge(t, nil, []trial{
 		{"nothing", History{Drained: true}, nil},
 		{"one life", History{
 			Sends:      []Send{sent(0, 10, "a")},
@@ -222,22 +245,7 @@ func TestCheck(t *testing.T) {
 				got(20, 30, "a", 1), {Span: at(20, 30), Body: "b", MessageID: "id-b", Handle: "a1", Count: 1},
 			},
 		}, []Rule{Fixed}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := Check(&tt.h, Options{})
-			for i := range max(len(got.Violations), len(tt.want)) {
-				switch {
-				case i >= len(tt.want):
-					t.Errorf("got %v, want no more", got.Violations[i])
-				case i >= len(got.Violations):
-					t.Errorf("got no more, want %q", tt.want[i])
-				case got.Violations[i].Rule != tt.want[i]:
-					t.Errorf("got %v, want %q", got.Violations[i], tt.want[i])
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestReportCounts(t *testing.T) {

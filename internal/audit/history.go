@@ -5,17 +5,29 @@ import (
 	"time"
 )
 
-// A History is what the clients of one queue did and saw. The operations of each kind may be in any
-// order.
+// A History is what the clients of some queues did and saw. The operations of each kind may be in any
+// order, except that the entries of one batch, and the messages of one receive, are in theirs.
 type History struct {
+	// Queues describes the queues by name. One that is missing is a standard queue without a dead-letter
+	// queue; when that is the only one, it needs no name either.
+	Queues map[string]Queue
+
 	Sends      []Send
 	Deliveries []Delivery
 	Changes    []Change
 	Deletes    []Delete
+	Moves      []Move
 
-	// Drained says that in the end messages were received and deleted until none came any more, for longer
-	// than any of them could have been hidden.
+	// Drained says that in the end messages were received from every queue and deleted until none came any
+	// more, for longer than any of them could have been hidden, and after the last move task had ended.
 	Drained bool
+}
+
+// A Queue is what the rules have to know about a queue, all the time that the history covers.
+type Queue struct {
+	FIFO        bool
+	DeadLetter  string // name of its dead-letter queue; empty when it has none
+	MaxReceives int    // maxReceiveCount
 }
 
 // A Span is when an operation was begun and when its answer was there, or was given up. An operation that
@@ -33,22 +45,33 @@ const (
 )
 
 // A Send is one entry of one send. Bodies tell messages apart, so those of different sends differ unless
-// one repeats the other after an unknown outcome.
+// one repeats the other, to the same queue, after an unknown outcome.
 type Send struct {
 	Span
-	Outcome   Outcome
-	Attempts  int // requests that were made, each of which may have stored the message; at least 1
-	Body      string
+	Queue    string
+	Outcome  Outcome
+	Attempts int // requests that were made, each of which may have stored the message; at least 1
+	Batch    int // of which it is an entry, or zero
+	Body     string
+
 	MessageID string // when Done
+
+	// Of FIFO queues. Sends that have a deduplication ID in common have their body in common too.
+	Group, Dedup string
+	Sequence     string // when Done
 }
 
 // A Delivery is one message of one answered receive.
 type Delivery struct {
 	Span
+	Queue                   string
+	Receive                 int // whose answer it was part of; zero for one that had no other part
 	Body, MessageID, Handle string
 	Count                   int           // ApproximateReceiveCount
 	Sent, FirstReceive      int64         // SentTimestamp and ApproximateFirstReceiveTimestamp
 	Visibility              time.Duration // timeout of the receive
+
+	Group, Dedup, Sequence string // of FIFO queues
 }
 
 // A Change is a change of the visibility timeout. One that took several attempts counts twice when it is
@@ -73,4 +96,12 @@ type Delete struct {
 	Span
 	Outcome Outcome
 	Handle  string
+}
+
+// A Move is the start of a move task, which turns messages of its source into new ones of its destination
+// at any time from its call on.
+type Move struct {
+	Span
+	Outcome             Outcome
+	Source, Destination string // names; without a destination each message goes back to where it came from
 }
