@@ -18,6 +18,15 @@ type Attributes struct {
 	KmsMasterKeyID               string
 	KmsDataKeyReusePeriodSeconds int64
 	SqsManagedSseEnabled         bool
+
+	// Of FIFO queues. [FIFO-3, FIFO-4]
+	FIFO                      bool
+	ContentBasedDeduplication bool
+	GroupScope                bool // DeduplicationScope is messageGroup
+	GroupLimit                bool // FifoThroughputLimit is perMessageGroupId; shown, and no limit here
+
+	Redrive      Redrive
+	RedriveAllow string // RedriveAllowPolicy, normalised
 }
 
 func defaultAttributes() Attributes {
@@ -32,6 +41,8 @@ func defaultAttributes() Attributes {
 
 func (a *Attributes) retention() int64 { return a.MessageRetentionPeriod * 1000 }
 
+func (a *Attributes) delay() int64 { return a.DelaySeconds * 1000 }
+
 func (a *Attributes) encode(b *enc) {
 	b.int(a.DelaySeconds)
 	b.int(a.MaximumMessageSize)
@@ -41,9 +52,18 @@ func (a *Attributes) encode(b *enc) {
 	b.string(a.KmsMasterKeyID)
 	b.int(a.KmsDataKeyReusePeriodSeconds)
 	b.bool(a.SqsManagedSseEnabled)
+	b.bool(a.FIFO)
+	b.bool(a.ContentBasedDeduplication)
+	b.bool(a.GroupScope)
+	b.bool(a.GroupLimit)
+	b.string(a.Redrive.Target.Account)
+	b.string(a.Redrive.Target.Name)
+	b.int(a.Redrive.MaxReceives)
+	b.string(a.RedriveAllow)
 }
 
-func (a *Attributes) decode(d *dec) {
+// decode reads the attributes as version 1 or 2 of a queue row has them.
+func (a *Attributes) decode(d *dec, version byte) {
 	a.DelaySeconds = d.int()
 	a.MaximumMessageSize = d.int()
 	a.MessageRetentionPeriod = d.int()
@@ -52,15 +72,23 @@ func (a *Attributes) decode(d *dec) {
 	a.KmsMasterKeyID = d.string()
 	a.KmsDataKeyReusePeriodSeconds = d.int()
 	a.SqsManagedSseEnabled = d.bool()
+	if version == 1 {
+		return
+	}
+	a.FIFO, a.ContentBasedDeduplication, a.GroupScope, a.GroupLimit = d.bool(), d.bool(), d.bool(), d.bool()
+	a.Redrive.Target = QueueName{Account: d.string(), Name: d.string()}
+	a.Redrive.MaxReceives = d.int()
+	a.RedriveAllow = d.string()
 }
 
 // An attribute is one row of the table of everything a queue can be asked for or told.
 type attribute struct {
 	name string
+	fifo bool // only FIFO queues have it
 
-	// set parses and stores a value; nil for what cannot be set. It is told whether the value is well
-	// formed by what it returns.
-	set func(a *Attributes, value string) *Error
+	// set parses and stores a value; nil for what cannot be set. What depends on other queues is
+	// checked apart.
+	set func(e *Engine, a *Attributes, value string) *Error
 
 	// get returns the value as it is shown, and whether there is one.
 	get func(e *Engine, q *queue) (string, bool)
@@ -73,12 +101,16 @@ var attributes = []attribute{
 	number("MessageRetentionPeriod", 60, 1209600, func(a *Attributes) *int64 { return &a.MessageRetentionPeriod }),         // [ATTR-3]
 	number("ReceiveMessageWaitTimeSeconds", 0, 20, func(a *Attributes) *int64 { return &a.ReceiveMessageWaitTimeSeconds }), // [ATTR-4]
 	number("VisibilityTimeout", 0, 43200, func(a *Attributes) *int64 { return &a.VisibilityTimeout }),                      // [ATTR-5]
-	{"KmsMasterKeyId", setKey, getKey},
-	{"KmsDataKeyReusePeriodSeconds", reusePeriod.set, getReusePeriod},
-	{"SqsManagedSseEnabled", setManaged, getManaged},
-	later("RedrivePolicy", "Dead-letter queues are"),      // [ATTR-19]
-	later("RedriveAllowPolicy", "Dead-letter queues are"), // [ATTR-20]
-	later("Policy", "Queue policies are"),                 // [ATTR-21]
+	{name: "KmsMasterKeyId", set: setKey, get: getKey},
+	{name: "KmsDataKeyReusePeriodSeconds", set: reusePeriod.set, get: getReusePeriod},
+	{name: "SqsManagedSseEnabled", set: setManaged, get: getManaged},
+	{name: "FifoQueue", fifo: true, set: setFIFO, get: getFIFO},
+	boolean("ContentBasedDeduplication", func(a *Attributes) *bool { return &a.ContentBasedDeduplication }),
+	choice("DeduplicationScope", "queue", "messageGroup", func(a *Attributes) *bool { return &a.GroupScope }),
+	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", func(a *Attributes) *bool { return &a.GroupLimit }),
+	{name: "RedrivePolicy", set: setRedrive, get: getRedrive},
+	{name: "RedriveAllowPolicy", set: setRedriveAllow, get: getRedriveAllow},
+	later("Policy", "Queue policies are"), // [ATTR-21]
 	shown("QueueArn", func(e *Engine, q *queue) string { return e.arn(q.name) }),
 	shown("CreatedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.created / 1000) }),
 	shown("LastModifiedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.modified / 1000) }),
@@ -110,7 +142,7 @@ func parseNumber(value string, low, high int64) (int64, bool) {
 func number(name string, low, high int64, field func(*Attributes) *int64) attribute {
 	return attribute{
 		name: name,
-		set: func(a *Attributes, value string) *Error {
+		set: func(_ *Engine, a *Attributes, value string) *Error {
 			n, ok := parseNumber(value, low, high)
 			if !ok {
 				return errAttribute(name)
@@ -132,7 +164,7 @@ func shown(name string, get func(*Engine, *queue) string) attribute {
 func later(name, what string) attribute {
 	return attribute{
 		name: name,
-		set: func(_ *Attributes, value string) *Error {
+		set: func(_ *Engine, _ *Attributes, value string) *Error {
 			if value == "" {
 				return nil
 			}
@@ -143,7 +175,7 @@ func later(name, what string) attribute {
 }
 
 // The three encryption attributes exclude each other in SQS's own way. [ATTR-9, ATTR-14, ATTR-15]
-func setKey(a *Attributes, value string) *Error {
+func setKey(_ *Engine, a *Attributes, value string) *Error {
 	if a.KmsMasterKeyID = strings.Clone(value); value != "" {
 		a.SqsManagedSseEnabled = false
 	} else {
@@ -166,16 +198,14 @@ func getReusePeriod(e *Engine, q *queue) (string, bool) {
 	return value, q.row.attributes.KmsMasterKeyID != ""
 }
 
-// setManaged parses a boolean: any case comes in, lower case goes out. [ATTR-7, ATTR-8, ATTR-16]
-func setManaged(a *Attributes, value string) *Error {
-	switch strings.ToLower(value) {
-	case "true":
-		a.SqsManagedSseEnabled = true
-		a.KmsMasterKeyID, a.KmsDataKeyReusePeriodSeconds = "", 300
-	case "false":
-		a.SqsManagedSseEnabled = false
-	default:
+// [ATTR-7, ATTR-8, ATTR-16]
+func setManaged(_ *Engine, a *Attributes, value string) *Error {
+	managed, ok := parseBool(value)
+	if !ok {
 		return errAttribute("SqsManagedSseEnabled")
+	}
+	if a.SqsManagedSseEnabled = managed; managed {
+		a.KmsMasterKeyID, a.KmsDataKeyReusePeriodSeconds = "", 300
 	}
 	return nil
 }
@@ -184,13 +214,14 @@ func getManaged(_ *Engine, q *queue) (string, bool) {
 	return strconv.FormatBool(q.row.attributes.SqsManagedSseEnabled), true
 }
 
-// checkSettable refuses the names among values that cannot be set on a standard queue. [ATTR-23 to ATTR-26]
-func checkSettable(values map[string]string) *Error {
+// checkSettable refuses the names among values that cannot be set on a queue of that type.
+// [ATTR-23 to ATTR-26]
+func checkSettable(values map[string]string, fifo bool) *Error {
 	for _, name := range sortedKeys(values) {
 		switch a := findAttribute(name); {
-		case name == "DeduplicationScope" || name == "FifoThroughputLimit": // [ATTR-24]
+		case !fifo && (name == "DeduplicationScope" || name == "FifoThroughputLimit"): // [ATTR-24]
 			return refuse(CodeInvalidAttributeName, "You can specify the "+name+" only when FifoQueue is set to true.")
-		case a == nil || a.set == nil: // [ATTR-23, ATTR-25, ATTR-26]
+		case a == nil || a.set == nil || a.fifo && !fifo: // [ATTR-23, ATTR-25, ATTR-26]
 			return errUnknownAttribute(name)
 		}
 	}
@@ -202,17 +233,25 @@ func checkSettable(values map[string]string) *Error {
 	return nil
 }
 
-// with returns the attributes after values have been set, all of them or none. [ATTR-34]
-func (a Attributes) with(values map[string]string) (Attributes, *Error) {
-	if err := checkSettable(values); err != nil {
+// with returns the attributes of the queue of that name after values have been set, all of them or none.
+// [ATTR-34]
+func (e *Engine) with(name QueueName, a Attributes, values map[string]string) (Attributes, *Error) {
+	if err := checkSettable(values, a.FIFO); err != nil {
 		return a, err
 	}
 	for i := range attributes {
 		if value, ok := values[attributes[i].name]; ok {
-			if err := attributes[i].set(&a, value); err != nil {
+			if err := attributes[i].set(e, &a, value); err != nil {
 				return a, err
 			}
 		}
+	}
+	if a.GroupLimit && !a.GroupScope { // [FIFO-6, FIFO-7]
+		return a, refuse(CodeInvalidAttribute,
+			"The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup")
+	}
+	if value := values["RedrivePolicy"]; value != "" {
+		return a, e.checkRedrive(name, &a, value)
 	}
 	return a, nil
 }
@@ -247,7 +286,7 @@ func (op GetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 	for _, name := range op.Names {
 		if name == "All" { // [ATTR-28]
 			all = true
-		} else if findAttribute(name) == nil { // [ATTR-30, ATTR-31]
+		} else if a := findAttribute(name); a == nil || a.fifo && !q.fifo() { // [ATTR-30, ATTR-31]
 			return Result{}, errUnknownAttribute(name)
 		}
 	}
@@ -255,12 +294,15 @@ func (op GetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{}, nil
 	}
 	// The counters are exact: everything that time has done is settled first. [ATTR-42, ATTR-43]
-	if !e.ready(q) || !e.settle(q, settleStep) {
+	if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
 		return Result{Again: true}, nil
 	}
 	values := make(map[string]string)
 	for i := range attributes {
 		a := &attributes[i]
+		if a.fifo && !q.fifo() {
+			continue
+		}
 		if all || slices.Contains(op.Names, a.name) {
 			if value, ok := a.get(e, q); ok {
 				values[a.name] = value
@@ -285,7 +327,7 @@ func (op SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 	if len(op.Values) == 0 { // [ATTR-33]
 		return Result{}, errMissing("Attribute.Name")
 	}
-	changed, err := q.row.attributes.with(op.Values)
+	changed, err := e.with(op.Queue, q.row.attributes, op.Values)
 	if err != nil {
 		return Result{}, err
 	}
@@ -297,6 +339,10 @@ func (op SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 		q.expiry = 0
 		q.fresh = freshWindow{end: q.st.cursor}
 	}
+	if q.fifo() && changed.DelaySeconds != q.row.attributes.DelaySeconds {
+		e.recountDelayed(q, changed.delay())
+	}
+	e.writeSource(q, q.row.attributes.Redrive.Target, changed.Redrive.Target)
 	q.row.attributes, q.row.modified = changed, e.now // [ATTR-36]
 	e.writeRow(q)
 	e.stir(q)

@@ -146,7 +146,7 @@ func auditDue(st *state, messages map[uint64]*auditMessage, every everyRow) erro
 	var delayed, inFlight int64
 	due := 0
 	err := every(kindDue, func(k, v []byte) error {
-		p := duePosOf(k)
+		p := posOf(k[spacePrefixLen:])
 		m := messages[p.seq]
 		if m == nil || m.delivery == nil || m.delivery.at != p.at || len(v) != 1 || m.delivery.kind != dueKind(v[0]) {
 			return fmt.Errorf("due row of message %d at %d", p.seq, p.at)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/base64"
+	"iter"
 	"strings"
 
 	"tenaq/internal/key"
@@ -17,14 +18,12 @@ type CreateQueue struct {
 }
 
 func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
-	fifo, isFIFO := op.Attributes["FifoQueue"]
-	if isFIFO && strings.EqualFold(fifo, "true") { // [QUEUE-4]
-		return Result{}, refuse(CodeUnsupported, "FIFO queues are not supported by this server yet; create a standard queue.")
-	}
-	if err := checkQueueName(op.Queue.Name, op.NameSet); err != nil {
+	if err := op.checkName(); err != nil {
 		return Result{}, err
 	}
-	wanted, err := defaultAttributes().with(op.Attributes) // [QUEUE-13]
+	defaults := defaultAttributes()
+	defaults.FIFO = op.isFIFO()
+	wanted, err := e.with(op.Queue, defaults, op.Attributes) // [QUEUE-13]
 	if err != nil {
 		return Result{}, err
 	}
@@ -34,7 +33,7 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	}
 	old, err := e.lookup(op.Queue)
 	if err == nil {
-		return Result{}, asError(op.compare(old))
+		return Result{}, asError(op.compare(e, old))
 	}
 	if err := e.checkGrave(op.Queue); err != nil {
 		return Result{}, err
@@ -49,6 +48,7 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	q.setSpace(e.sys.takeSpace(), e.now)
 	q.st.boot = e.sys.boot
 	e.writeRow(q)
+	e.writeSource(q, QueueName{}, wanted.Redrive.Target)
 	e.add(q)
 	e.touch(q)
 	e.stir(q)
@@ -63,12 +63,25 @@ func asError(err *Error) error {
 	return err
 }
 
-// checkQueueName refuses what cannot be the name of a standard queue. [QUEUE-1, QUEUE-2, QUEUE-3, QUEUE-5]
-func checkQueueName(name string, set bool) *Error {
-	if !set {
+// fifoSuffix ends the name of every FIFO queue, and of no other.
+const fifoSuffix = ".fifo"
+
+// isFIFO reports whether the request is for a FIFO queue.
+func (op CreateQueue) isFIFO() bool { return strings.EqualFold(op.Attributes["FifoQueue"], "true") }
+
+// checkName refuses what cannot be the name of a queue of its type.
+// [QUEUE-1, QUEUE-2, QUEUE-3, QUEUE-5, FIFO-1]
+func (op CreateQueue) checkName() *Error {
+	if !op.NameSet {
 		return errMissing("QueueName")
 	}
-	if len(name) < 1 || len(name) > 80 || !isIdentifier(name) {
+	name, fifo := op.Queue.Name, op.isFIFO()
+	stem, suffixed := strings.CutSuffix(name, fifoSuffix)
+	switch {
+	case fifo && (len(stem) < 1 || len(name) > 80 || !suffixed || !isIdentifier(stem)):
+		return refuse(CodeInvalidParameter, "The name of a FIFO queue can only include alphanumeric characters, "+
+			"hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length")
+	case !fifo && (len(name) < 1 || len(name) > 80 || !isIdentifier(name)):
 		return refuse(CodeInvalidParameter,
 			"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
 	}
@@ -90,14 +103,14 @@ func isIdentifier(s string) bool {
 
 // compare refuses a creation that gives an attribute another value than the queue has. Only attributes
 // in the request count, each by its meaning and against the queue as it is now. [QUEUE-6 to QUEUE-11]
-func (op CreateQueue) compare(q *queue) *Error {
+func (op CreateQueue) compare(e *Engine, q *queue) *Error {
 	for _, name := range sortedKeys(op.Attributes) {
 		value := op.Attributes[name]
 		if value == "" {
 			continue
 		}
 		want := q.row.attributes
-		if err := findAttribute(name).set(&want, value); err != nil {
+		if err := findAttribute(name).set(e, &want, value); err != nil {
 			return err
 		}
 		if want != q.row.attributes {
@@ -132,6 +145,8 @@ func (op DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{}, err
 	}
 	e.rows.deleteRange(wholeSpace(q.row.space))
+	e.writeSource(q, q.row.attributes.Redrive.Target, QueueName{})
+	e.removeTasks(q.name)
 	q.row = queueRow{deleted: e.now}
 	q.gone = true
 	e.writeRow(q)
@@ -165,30 +180,43 @@ type ListQueues struct {
 const listMax = 1000
 
 func (op ListQueues) apply(e *Engine, _ *Command) (Result, error) {
-	limit := op.MaxResults.or(listMax)
-	if limit < 1 || limit > listMax {
-		return Result{}, refuse(CodeInvalidParameter, "Value for parameter MaxResults is invalid. "+
+	after, err := checkPage(op.MaxResults, op.NextToken)
+	if err != nil {
+		return Result{}, err
+	}
+	return page(e.names(op.Account, op.Prefix, after), op.MaxResults), nil
+}
+
+// checkPage refuses the parameters of a listing, and otherwise returns the name behind which it begins.
+func checkPage(size Int, token string) (after string, err *Error) {
+	if n := size.or(listMax); n < 1 || n > listMax {
+		return "", refuse(CodeInvalidParameter, "Value for parameter MaxResults is invalid. "+
 			"Reason: MaxResults must be an integer between 1 and 1000.")
 	}
-	after, ok := openToken(op.NextToken)
+	after, ok := openToken(token)
 	if !ok {
-		return Result{}, refuse(CodeInvalidParameter, "Invalid or expired next token.")
+		return "", refuse(CodeInvalidParameter, "Invalid or expired next token.")
 	}
-	var res Result
-	for name := range e.names(op.Account, op.Prefix, after) {
+	return after, nil
+}
+
+// page cuts a listing to its size.
+func page(names iter.Seq[QueueName], size Int) (res Result) {
+	limit := size.or(listMax)
+	for name := range names {
 		if int64(len(res.Queues)) == limit {
-			if op.MaxResults.Set {
+			if size.Set {
 				res.NextToken = sealToken(res.Queues[limit-1].Name)
 			}
 			break
 		}
 		res.Queues = append(res.Queues, name)
 	}
-	return res, nil
+	return res
 }
 
 // names yields the queues of an account whose names begin with prefix and come behind after.
-func (e *Engine) names(account, prefix, after string) func(yield func(QueueName) bool) {
+func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 	s := span{lo: queueKey(QueueName{account, prefix})}
 	// The encoded name ends with a terminator; without it the key is the prefix of all longer names.
 	s.lo = s.lo[:len(s.lo)-len(key.AppendString(nil, ""))]

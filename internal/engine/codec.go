@@ -2,8 +2,9 @@ package engine
 
 import "encoding/binary"
 
-// rowVersion is the first byte of every value. A change of an encoding takes a new version and keeps
-// reading the old ones; docs/formats.md shows the bytes, testdata/formats keeps samples of each version.
+// The first byte of every value is the version of its encoding. A change of an encoding takes a new
+// version and keeps reading the old ones; docs/formats.md shows the bytes, testdata/formats keeps samples
+// of each version. rowVersion is that of all rows that have not changed yet.
 const rowVersion = 1
 
 // enc appends the parts of a value.
@@ -14,6 +15,8 @@ func (b *enc) uint(v uint64)   { *b = binary.AppendUvarint(*b, v) }
 func (b *enc) int(v int64)     { *b = binary.AppendVarint(*b, v) }
 func (b *enc) raw(v []byte)    { *b = append(*b, v...) }
 func (b *enc) string(v string) { b.uint(uint64(len(v))); *b = append(*b, v...) }
+
+func (b *enc) pos(p pos) { b.int(p.at); b.uint(p.seq) }
 
 func (b *enc) bool(v bool) {
 	if v {
@@ -75,6 +78,8 @@ func (d *dec) take(n uint64) []byte {
 	return v
 }
 
+func (d *dec) pos() pos { return pos{d.int(), d.uint()} }
+
 func (d *dec) id() (id [16]byte) {
 	copy(id[:], d.take(16))
 	return id
@@ -82,12 +87,13 @@ func (d *dec) id() (id [16]byte) {
 
 func (d *dec) string() string { return string(d.take(d.uint())) }
 
-// version reads the first byte and reports whether it is one this program knows.
-func (d *dec) version() bool {
-	if d.byte() != rowVersion {
+// version reads the first byte, which must be a version from 1 to newest.
+func (d *dec) version(newest byte) byte {
+	v := d.byte()
+	if v < 1 || v > newest {
 		d.fail()
 	}
-	return !d.bad
+	return v
 }
 
 // done reports whether the whole value was read and nothing was missing.

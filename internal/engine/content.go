@@ -46,7 +46,7 @@ func (c *Content) encode() []byte {
 
 func decodeContent(value []byte) (c Content, ok bool) {
 	d := dec{b: value}
-	d.version()
+	d.version(rowVersion)
 	copy(c.BodyMD5[:], d.take(16))
 	c.Sender, c.Trace = d.string(), d.string()
 	for n := d.uint(); n > 0 && !d.bad; n-- {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"unicode"
@@ -38,6 +40,7 @@ type Draft struct {
 	id           Text
 	delay        Int
 	group, dedup Text
+	contentKey   string // hash of the body, when a FIFO queue might need it [DEDUP-2]
 	size         int64
 	content      []byte
 
@@ -79,6 +82,10 @@ func NewDraft(entry Entry) Draft {
 		return d
 	}
 	d.content = c.encode()
+	if d.group.Set && !d.dedup.Set {
+		sum := sha256.Sum256([]byte(entry.Body.Value))
+		d.contentKey = hex.EncodeToString(sum[:])
+	}
 	return d
 }
 

@@ -107,6 +107,7 @@ type Engine struct {
 	recent lru
 	turn   uint64
 
+	tasks   []*task  // the move tasks that are not over, in order of their numbers
 	touched []*queue // queues of this turn, in the order they were first used
 	stirred []*queue // queues that something happened to since TakeStirred
 }
@@ -118,6 +119,7 @@ func Open(store kv.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, queues: make(map[QueueName]*queue)}
 	e.rows = rows{store: store, batch: store.NewBatch(), fault: cfg.Fault}
 	e.loadSystem()
+	e.loadTasks()
 	return e
 }
 
@@ -126,6 +128,9 @@ func Open(store kv.Store, cfg Config) *Engine {
 func (e *Engine) Apply(c Command) (Result, error) {
 	if c.Now < e.now {
 		invariant.Fail("time went back from %d to %d", e.now, c.Now)
+	}
+	if c.HoldExpiry != (e.sys.heldFrom != 0) {
+		e.noteHold(c.HoldExpiry)
 	}
 	e.now, e.hold = c.Now, c.HoldExpiry
 	e.rows.boundary()

@@ -163,11 +163,11 @@ func TestDamagedRows(t *testing.T) {
 		{"state", stateKey(space), receive},
 		{"message", seqKey(space, kindMessage, 2), receive},
 		{"segment", seqKey(space, kindSegment, 0), counters},
-		{"due", dueKey(space, duePos{at: sampleTime, seq: 1}), receive},
-		{"due", dueKey(space, duePos{at: sampleTime + 60_000, seq: 1}), func(r *rig) {
+		{"due", dueIndex.key(space, pos{at: sampleTime, seq: 1}), receive},
+		{"due", dueIndex.key(space, pos{at: sampleTime + 60_000, seq: 1}), func(r *rig) {
 			r.do(&ChangeMessageVisibility{Queue: sampleName, Timeout: Int{Value: 60, Set: true}, Handle: Handle{
 				Text: "h", Valid: true, Incarnation: identity([16]byte{2}, 0), Space: space, Seq: 1, Generation: 1}})
-			damage(r, dueKey(space, duePos{at: sampleTime + 60_000, seq: 1}))
+			damage(r, dueIndex.key(space, pos{at: sampleTime + 60_000, seq: 1}))
 			r.now += 60_000
 			r.Engine = Open(r.store, r.cfg)
 			counters(r)

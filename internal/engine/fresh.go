@@ -79,13 +79,9 @@ func (e *Engine) loadFresh(q *queue, i int) bool {
 		}
 		n := max(e.cfg.Window, 1)
 		for k, v := range e.scan(seqSpan(q.row.space, kindMessage, from, q.st.nextSeq)) {
-			seq := seqOf(k)
-			m, _, ok := decodeMeta(seq, v)
-			if !ok || seq == 0 {
-				e.rows.damaged("message", k)
-			}
-			w.end = seq + 1
-			if m.scheduled() || seq < q.st.mixed && e.find(q, seq) != nil {
+			m := e.decodeMeta(k, v)
+			w.end = m.seq + 1
+			if m.scheduled() || m.seq < q.st.mixed && e.find(q, m.seq) != nil {
 				continue
 			}
 			w.entries = append(w.entries, &message{meta: m, hasMeta: true})

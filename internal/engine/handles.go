@@ -48,24 +48,51 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) (Result, error) {
 	if !e.ready(q) {
 		return Result{Again: true}, nil
 	}
-	e.stirFull(q)
+	e.prepareDeletes(q, &op.Handle)
 	if err := e.delete(q, &op.Handle); err != nil {
 		return Result{}, err
 	}
 	return Result{}, nil
 }
 
-// delete removes the message of a handle when the handle is of its newest delivery, and does nothing
-// when there is a newer one or the message no longer exists. [HND-5 to HND-9, HND-16]
+// errExpired refuses the handle of a delivery that is over, on FIFO queues, where another consumer may
+// already have been given the next messages of the group. [FIFO-31, FIFO-33, FIFO-35]
+func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
+	if m == nil || !q.fifo() || m.delivery.generation == h.Generation && m.at > e.now {
+		return nil
+	}
+	return errValue(h.echo(), "ReceiptHandle", "The receipt handle has expired.")
+}
+
+// delete removes the message of a handle when the handle is of its newest delivery. When there is a
+// newer one or the message no longer exists, it does nothing. [HND-5 to HND-9, HND-16, FIFO-34, FIFO-36]
 func (e *Engine) delete(q *queue, h *Handle) *Error {
 	m, err := e.resolve(q, h)
 	if err != nil {
+		return err
+	}
+	if err := e.errExpired(q, m, h); err != nil {
 		return err
 	}
 	if m != nil && m.delivery.generation == h.Generation {
 		e.remove(q, m)
 	}
 	return nil
+}
+
+// prepareDeletes comes before the first of the deletes of a command. A delete can make room at the
+// in-flight limit [LIM-4], and on a FIFO queue it can open a group [FIFO-22].
+func (e *Engine) prepareDeletes(q *queue, handles ...*Handle) {
+	if !q.fifo() {
+		e.stirFull(q)
+		return
+	}
+	e.stir(q)
+	for _, h := range handles {
+		if m, err := e.resolve(q, h); err == nil && m != nil {
+			e.prepareLeave(q, m, len(handles))
+		}
+	}
 }
 
 // DeleteMessageBatch removes up to ten messages.
@@ -96,7 +123,11 @@ func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
 	if !e.ready(q) {
 		return Result{Again: true}, nil
 	}
-	e.stirFull(q)
+	handles := make([]*Handle, len(op.Entries))
+	for i := range op.Entries {
+		handles[i] = &op.Entries[i].Handle
+	}
+	e.prepareDeletes(q, handles...)
 	res := Result{Outcomes: make([]*Error, len(op.Entries))}
 	for i := range op.Entries {
 		res.Outcomes[i] = e.delete(q, &op.Entries[i].Handle)
@@ -145,12 +176,16 @@ func (e *Engine) changeVisibility(q *queue, h *Handle, seconds int64) *Error {
 	if m == nil {
 		return errValue(h.echo(), "ReceiptHandle", "Message does not exist or is not available for visibility timeout change.")
 	}
+	if err := e.errExpired(q, m, h); err != nil {
+		return err
+	}
 	until := e.now + seconds*1000
 	if until > m.lastReceive+visibilityMax*1000 { // [VIS-11, VIS-12]
 		return errNumber(seconds, "VisibilityTimeout",
 			"Total VisibilityTimeout for the message is beyond the limit [43200 seconds]")
 	}
 	e.unschedule(q, m)
+	m.changed = true
 	e.hide(q, m, until)
 	return nil
 }

@@ -98,7 +98,7 @@ func (m *meta) encode(b enc, inline []byte) []byte {
 // decodeMeta reads a message row. The inline content, if there is any, is a part of value.
 func decodeMeta(seq uint64, value []byte) (m meta, inline []byte, ok bool) {
 	d := dec{b: value}
-	d.version()
+	d.version(rowVersion)
 	m.seq, m.flags, m.id = seq, d.byte(), d.id()
 	m.sent, m.size = d.int(), d.int()
 	m.base, m.lineage, m.firstSent = m.sent, m.id, m.sent
@@ -126,6 +126,15 @@ func decodeMeta(seq uint64, value []byte) (m meta, inline []byte, ok bool) {
 	return m, nil, d.done()
 }
 
+// decodeMeta reads a message row that a scan has found.
+func (e *Engine) decodeMeta(k, v []byte) meta {
+	m, _, ok := decodeMeta(seqOf(k), v)
+	if !ok || m.seq == 0 {
+		e.rows.damaged("message", k)
+	}
+	return m
+}
+
 func (m *meta) scheduled() bool { return m.flags&flagScheduled != 0 }
 
 // expired reports whether the message has outlived the retention of its queue. [RET-1]
@@ -141,9 +150,18 @@ type delivery struct {
 	firstReceive int64
 	lastReceive  int64
 	apart        bool // the content is a row of its own
+	origin       bool // it was dead-lettered here and has a row in origin
+	changed      bool // the visibility was changed since the newest receive
 }
 
-func (v *delivery) pos(seq uint64) duePos { return duePos{at: v.at, seq: seq} }
+// Flags of a delivery row.
+const (
+	deliveryApart = 1 << iota
+	deliveryOrigin
+	deliveryChanged
+)
+
+func (v *delivery) pos(seq uint64) pos { return pos{at: v.at, seq: seq} }
 
 func (v *delivery) encode(b enc) []byte {
 	b.byte(rowVersion)
@@ -153,16 +171,27 @@ func (v *delivery) encode(b enc) []byte {
 	b.uint(uint64(v.generation))
 	b.int(v.firstReceive)
 	b.int(v.lastReceive)
-	b.bool(v.apart)
+	var flags byte
+	if v.apart {
+		flags |= deliveryApart
+	}
+	if v.origin {
+		flags |= deliveryOrigin
+	}
+	if v.changed {
+		flags |= deliveryChanged
+	}
+	b.byte(flags)
 	return b
 }
 
 func decodeDelivery(value []byte) (v delivery, ok bool) {
 	d := dec{b: value}
-	d.version()
+	d.version(rowVersion)
 	v.kind, v.at = dueKind(d.byte()), d.int()
 	v.receives, v.generation = uint32(d.uint()), uint32(d.uint())
 	v.firstReceive, v.lastReceive = d.int(), d.int()
-	v.apart = d.bool()
+	flags := d.byte()
+	v.apart, v.origin, v.changed = flags&deliveryApart != 0, flags&deliveryOrigin != 0, flags&deliveryChanged != 0
 	return v, d.done() && v.kind.known()
 }

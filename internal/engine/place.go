@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"math"
-
-	"tenaq/internal/invariant"
-)
+import "tenaq/internal/invariant"
 
 // This file moves messages between the places a message can be in: fresh, in due, or nowhere. Counters
 // follow here and nowhere else.
@@ -15,7 +11,7 @@ import (
 // followed (state.settled), and settle brings that place up to Now.
 
 // count adds n to the class that the entry belongs to as the counters see it.
-func (q *queue) count(p duePos, kind dueKind, n int64) {
+func (q *queue) count(p pos, kind dueKind, n int64) {
 	switch {
 	case !q.st.settled.less(p):
 		return // visible: what is neither delayed nor in flight
@@ -32,10 +28,10 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	if !q.st.settled.less(goal) {
 		return true
 	}
-	passed := e.dueBetween(q, q.st.settled.next(), goal, limit)
+	passed := dueIndex.between(e, q, &q.due, q.st.settled.next(), goal, limit)
 	for _, entry := range passed {
-		q.count(entry.duePos, entry.kind, -1)
-		q.st.settled = entry.duePos
+		q.count(entry.pos, entry.value, -1)
+		q.st.settled = entry.pos
 		q.stDirty = true
 	}
 	if len(passed) == limit {
@@ -45,42 +41,8 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	return true
 }
 
-// dueBetween returns the first entries of the index from lo to hi, at most limit of them. Where the
-// window does not reach, it reads the rows without moving the window: what is receivable now stays in
-// memory.
-func (e *Engine) dueBetween(q *queue, lo, hi duePos, limit int) (entries []dueEntry) {
-	for q.due.covers(lo) && len(entries) < limit {
-		i, _ := q.due.search(lo)
-		if !e.loadDue(q, i) || hi.less(q.due.at(i).duePos) {
-			return entries
-		}
-		entries = append(entries, *q.due.at(i))
-		lo = q.due.at(i).next()
-	}
-	if len(entries) == limit {
-		return entries
-	}
-	for k, v := range e.scan(dueSpan(q.row.space, lo)) {
-		entry := e.decodeDue(k, v)
-		if hi.less(entry.duePos) {
-			break
-		}
-		if entries = append(entries, entry); len(entries) == limit {
-			break
-		}
-	}
-	return entries
-}
-
-// nextReady returns when time alone will make a message receivable, zero for never.
-func (e *Engine) nextReady(q *queue) int64 {
-	for _, entry := range e.dueBetween(q, lastAt(e.now).next(), duePos{at: math.MaxInt64}, 1) {
-		return entry.at
-	}
-	return 0
-}
-
-// enter puts a new message into the queue: fresh when it is receivable at once, else into due.
+// enter puts a new message into the queue: fresh when it is receivable at once or as soon as its FIFO
+// queue's delay is over, else into due.
 func (e *Engine) enter(q *queue, m *message, content []byte) {
 	var inline []byte
 	if len(content) <= inlineMax {
@@ -91,24 +53,34 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 		m.apart = true
 	}
 	e.rows.set(seqKey(q.row.space, kindMessage, m.seq), m.meta.encode(e.rows.scratch(), inline))
-	e.segmentOf(q, m.seq).enter(m.sent)
+	e.segmentOf(q, m.seq).enter(m.base)
 	q.st.live++
 	q.stDirty = true
 	if m.scheduled() {
 		q.fresh.skip(m.seq)
 		e.schedule(q, m)
-		return
 	}
-	q.st.lastFresh = m.seq
-	q.fresh.push(m, e.cfg.Window)
+	switch {
+	case q.fifo():
+		if !m.scheduled() {
+			q.countFresh(&m.meta)
+			q.remember(m)
+		} else if q.st.counted.hi == m.seq {
+			q.st.counted.hi++ // not fresh, so not counted
+		}
+		e.join(q, m)
+	case !m.scheduled():
+		q.st.lastFresh = m.seq
+		q.fresh.push(m, e.cfg.Window)
+	}
 }
 
 // schedule puts a message that has no place in due there, as its delivery says.
 func (e *Engine) schedule(q *queue, m *message) {
 	p := m.pos(m.seq)
-	e.rows.set(dueKey(q.row.space, p), []byte{byte(m.kind)})
+	e.rows.set(dueIndex.key(q.row.space, p), []byte{byte(m.kind)})
 	e.rows.set(seqKey(q.row.space, kindDelivery, m.seq), m.delivery.encode(e.rows.scratch()))
-	q.due.insert(dueEntry{p, m.kind})
+	q.due.insert(entry[dueKind]{p, m.kind})
 	if p.less(q.st.dueLow) {
 		q.st.dueLow = p
 	}
@@ -116,43 +88,63 @@ func (e *Engine) schedule(q *queue, m *message) {
 	m.hasDelivery = true
 	q.remember(m)
 	q.stDirty = true
+	if q.fifo() {
+		e.needMeta(q, m)
+		e.placed(q, m)
+	}
 }
 
 // unschedule takes a message out of due. Its delivery row is left for the caller to replace or remove.
 func (e *Engine) unschedule(q *queue, m *message) {
 	p := m.pos(m.seq)
-	e.rows.delete(dueKey(q.row.space, p))
+	e.rows.delete(dueIndex.key(q.row.space, p))
 	q.due.remove(p)
-	switch {
-	case q.due.len() > 0:
-		q.st.dueLow = q.due.at(0).duePos
-	case q.due.whole:
-		q.st.dueLow = p
-	default:
-		q.st.dueLow = q.due.end
-	}
+	q.st.dueLow = q.due.low(p)
 	q.count(p, m.kind, -1)
 	q.stDirty = true
 }
 
-// remove ends the life of a message that has a place in due.
-func (e *Engine) remove(q *queue, m *message) {
-	if m.gone || !m.hasDelivery {
-		invariant.Fail("queue %s: message %d removed twice", q.name.Name, m.seq)
+// unfresh takes a message that was never handed out from the fresh ones.
+func (e *Engine) unfresh(q *queue, m *meta) {
+	switch {
+	case q.fifo():
+		q.uncountFresh(m.seq)
+	case e.hold:
+		// The messages before it that have expired stay fresh: a longer retention period, set before
+		// expiry goes on, makes them receivable again. [CLOCK-7]
+		q.st.mixed = max(q.st.mixed, m.seq+1)
+	default:
+		q.st.cursor = max(q.st.cursor, m.seq+1)
 	}
-	e.unschedule(q, m)
-	e.rows.delete(seqKey(q.row.space, kindDelivery, m.seq))
-	e.erase(q, m.seq, m.apart)
-	q.end(m)
+	q.stDirty = true
 }
 
-// erase removes the rows that every message has; apart says that its content is a row of its own.
-func (e *Engine) erase(q *queue, seq uint64, apart bool) {
-	e.rows.deleteOnce(seqKey(q.row.space, kindMessage, seq))
-	if apart {
-		e.rows.deleteOnce(seqKey(q.row.space, kindContent, seq))
+// remove ends the life of a message, whether it was ever handed out or not. The caller has taken a fresh
+// one from the window of a standard queue, and for a FIFO queue has called prepareLeave.
+func (e *Engine) remove(q *queue, m *message) {
+	if m.gone {
+		invariant.Fail("queue %s: message %d removed twice", q.name.Name, m.seq)
 	}
-	e.segmentOf(q, seq).leave()
+	if m.hasDelivery {
+		e.unschedule(q, m)
+		e.rows.delete(seqKey(q.row.space, kindDelivery, m.seq))
+		if m.origin {
+			e.removeOrigin(q, m)
+		}
+	} else {
+		e.unfresh(q, &m.meta)
+		m.apart = m.flags&flagInline == 0
+	}
+	if q.fifo() {
+		e.needMeta(q, m)
+		e.leave(q, &m.meta)
+	}
+	e.rows.deleteOnce(seqKey(q.row.space, kindMessage, m.seq))
+	if m.apart {
+		e.rows.deleteOnce(seqKey(q.row.space, kindContent, m.seq))
+	}
+	e.segmentOf(q, m.seq).leave()
 	q.st.live--
 	q.stDirty = true
+	q.end(m)
 }

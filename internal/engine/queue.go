@@ -22,7 +22,7 @@ type queueRow struct {
 }
 
 func (r *queueRow) encode(b enc) []byte {
-	b.byte(rowVersion)
+	b.byte(2)
 	b.int(r.deleted)
 	if r.deleted != 0 {
 		return b
@@ -43,14 +43,14 @@ func (r *queueRow) encode(b enc) []byte {
 
 func decodeQueueRow(value []byte) (r queueRow, ok bool) {
 	d := dec{b: value}
-	d.version()
+	version := d.version(2)
 	if r.deleted = d.int(); r.deleted != 0 {
 		return r, d.done()
 	}
 	r.incarnation = d.id()
 	r.space = d.uint()
 	r.created, r.modified, r.purged = d.int(), d.int(), d.int()
-	r.attributes.decode(&d)
+	r.attributes.decode(&d, version)
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		r.tags = append(r.tags, Tag{Key: d.string(), Value: d.string()})
 	}
@@ -64,41 +64,64 @@ type state struct {
 	cursor    uint64 // no message before it is fresh
 	mixed     uint64 // from the cursor up to here, what has a delivery row is not fresh
 	segment   uint64 // low-water key of the segments
-	dueLow    duePos // low-water key of due
-	settled   duePos // up to here the counters have followed the due index
+	dueLow    pos    // low-water key of due
+	settled   pos    // up to here the counters have followed the due index
 	boot      uint64 // the last start whose grace was given
 
 	live, delayed, inFlight int64
+
+	originLow pos      // low-water key of origin
+	headLow   [2]pos   // low-water keys of the heads, by class
+	counted   seqRange // FIFO: the fresh messages in here are counted as delayed
+	buckets   []int64  // of the dedup rows, in ascending order
 }
 
-func newState() state { return state{nextSeq: 1, cursor: 1} }
+// newState is the state of an empty space. Messages are numbered on from next, so that sequence numbers
+// grow across purges. [FIFO-38]
+func newState(next uint64) state {
+	return state{nextSeq: next, cursor: next, segment: next >> segmentBits, counted: seqRange{next, next}}
+}
 
 func (s *state) encode(b enc) []byte {
-	b.byte(rowVersion)
+	b.byte(2)
 	b.uint(s.nextSeq)
 	b.uint(s.lastFresh)
 	b.uint(s.cursor)
 	b.uint(s.mixed)
 	b.uint(s.segment)
-	b.int(s.dueLow.at)
-	b.uint(s.dueLow.seq)
-	b.int(s.settled.at)
-	b.uint(s.settled.seq)
+	b.pos(s.dueLow)
+	b.pos(s.settled)
 	b.uint(s.boot)
 	b.int(s.live)
 	b.int(s.delayed)
 	b.int(s.inFlight)
+	b.pos(s.originLow)
+	b.pos(s.headLow[headFresh])
+	b.pos(s.headLow[headPlaced])
+	b.uint(s.counted.lo)
+	b.uint(s.counted.hi)
+	b.uint(uint64(len(s.buckets)))
+	for _, bucket := range s.buckets {
+		b.int(bucket)
+	}
 	return b
 }
 
 func decodeState(value []byte) (s state, ok bool) {
 	d := dec{b: value}
-	d.version()
+	version := d.version(2)
 	s.nextSeq, s.lastFresh, s.cursor, s.mixed, s.segment = d.uint(), d.uint(), d.uint(), d.uint(), d.uint()
-	s.dueLow = duePos{d.int(), d.uint()}
-	s.settled = duePos{d.int(), d.uint()}
+	s.dueLow, s.settled = d.pos(), d.pos()
 	s.boot = d.uint()
 	s.live, s.delayed, s.inFlight = d.int(), d.int(), d.int()
+	if version > 1 {
+		s.originLow = d.pos()
+		s.headLow[headFresh], s.headLow[headPlaced] = d.pos(), d.pos()
+		s.counted = seqRange{d.uint(), d.uint()}
+		for n := d.uint(); n > 0 && !d.bad; n-- {
+			s.buckets = append(s.buckets, d.int())
+		}
+	}
 	return s, d.done()
 }
 
@@ -113,12 +136,22 @@ type queue struct {
 	gone    bool // deleted in this turn
 	stirred bool // in Engine.stirred
 
-	fresh freshWindow
-	due   dueWindow
-	msgs  map[uint64]*message // deliveries, and metadata, that were read or written lately
-	order []uint64            // the keys of msgs in the order they came, and some that are gone from it
-	ended []uint64            // the messages that went in this turn
-	segs  map[uint64]*segment
+	fresh  freshWindow
+	due    window[dueKind]
+	origin window[struct{}]
+	msgs   map[uint64]*message // deliveries, and metadata, that were read or written lately
+	order  []uint64            // the keys of msgs in the order they came, and some that are gone from it
+	ended  []uint64            // the messages that went in this turn
+	segs   map[uint64]*segment
+
+	// Of a FIFO queue: windows on its heads, and groups that were read or written lately.
+	heads      [2]window[string]
+	groups     map[string]*group
+	groupOrder []string // the keys of groups in the order they came, and some that are gone from it
+	usedGroups []*group // in this turn
+	changed    []*group // with rows to be written
+	delayNext  int64    // before it no counted message stops being delayed; zero when unknown
+	dedup      dedupCache
 
 	// expiry is a time before which nothing of this queue expires; zero when unknown.
 	expiry int64
@@ -128,12 +161,14 @@ type queue struct {
 	bytes      int
 }
 
+func (q *queue) fifo() bool { return q.row.attributes.FIFO }
+
 func (q *queue) visible() int64 { return q.st.live - q.st.delayed - q.st.inFlight }
 
 // setSpace makes q the empty queue of a new space.
 func (q *queue) setSpace(space uint64, now int64) {
 	q.row.space = space
-	q.st = newState()
+	q.st = newState(max(q.st.nextSeq, 1))
 	q.st.settled = lastAt(now)
 	q.stDirty = true
 	q.forget()
@@ -142,7 +177,19 @@ func (q *queue) setSpace(space uint64, now int64) {
 // forget drops every window.
 func (q *queue) forget() {
 	q.fresh = freshWindow{end: q.st.cursor}
-	q.due = dueWindow{end: q.st.dueLow, whole: q.st.live == 0}
+	empty := q.st.live == 0
+	q.due = window[dueKind]{end: q.st.dueLow, whole: empty}
+	q.origin = window[struct{}]{end: q.st.originLow, whole: empty}
+	for class := range q.heads {
+		q.heads[class] = window[string]{end: q.st.headLow[class], whole: empty}
+	}
+	q.groups = nil
+	if q.fifo() {
+		q.groups = make(map[string]*group)
+	}
+	q.groupOrder, q.usedGroups, q.changed = nil, nil, nil
+	q.delayNext = 0
+	q.dedup = dedupCache{}
 	q.msgs = make(map[uint64]*message)
 	q.order, q.ended = nil, nil
 	q.segs = make(map[uint64]*segment)
@@ -181,7 +228,7 @@ func (e *Engine) readQueue(name QueueName) (row queueRow, ok bool) {
 }
 
 func (e *Engine) load(name QueueName, row queueRow) *queue {
-	q := &queue{name: name.clone(), row: row, st: newState()}
+	q := &queue{name: name.clone(), row: row, st: newState(1)}
 	k := stateKey(row.space)
 	if value, ok := e.rows.get(k); ok {
 		if q.st, ok = decodeState(value); !ok {
@@ -227,6 +274,9 @@ func (q *queue) save(e *Engine) {
 				e.rows.set(k, s.encode(nil))
 			}
 		}
+	}
+	if len(q.changed) > 0 {
+		e.saveGroups(q)
 	}
 	if q.stDirty {
 		q.stDirty = false
@@ -304,6 +354,14 @@ func (e *Engine) needMeta(q *queue, m *message) {
 func (q *queue) trim(window int) {
 	q.fresh.trim(window)
 	q.due.trim(window)
+	q.origin.trim(window)
+	for class := range q.heads {
+		q.heads[class].trim(window)
+	}
+	if q.fifo() {
+		q.trimGroups(window)
+	}
+	q.dedup.endTurn()
 	for _, seq := range q.ended {
 		delete(q.msgs, seq)
 	}
@@ -322,8 +380,10 @@ func (q *queue) trim(window int) {
 
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
-	const queueSize, messageSize, dueSize, segmentSize = 1024, 320, 24, 96
-	return queueSize + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*cap(q.due.entries) + segmentSize*len(q.segs)
+	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize = 1024, 320, 24, 96, 56, 400
+	return queueSize + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*(cap(q.due.entries)+cap(q.origin.entries)) +
+		segmentSize*len(q.segs) + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
+		groupSize*len(q.groups) + q.dedup.bytes()
 }
 
 // lru is the list of queues in memory, the one used longest ago first, and their size together.

@@ -27,6 +27,8 @@ type ReceiveMessage struct {
 	Wait       Int      // seconds
 	AttemptID  Text     // ReceiveRequestAttemptId
 	System     []string // names of the system attributes that are wanted, here only to be checked
+
+	horizon horizon // of dead-lettering, kept while the operation has to be submitted again
 }
 
 // systemAttributes are the names that a receive may ask for. [RCV-9]
@@ -37,7 +39,7 @@ var systemAttributes = []string{
 
 const visibilityMax = 43200 // seconds, for one call and for one delivery [VIS-10, VIS-11]
 
-func (op *ReceiveMessage) check() *Error {
+func (op *ReceiveMessage) check(q *queue) *Error {
 	switch {
 	case op.Max.Set && (op.Max.Value < 1 || op.Max.Value > 10): // [RCV-1]
 		return errNumber(op.Max.Value, "MaxNumberOfMessages", "Must be between 1 and 10, if provided.")
@@ -45,9 +47,11 @@ func (op *ReceiveMessage) check() *Error {
 		return errNumber(op.Wait.Value, "WaitTimeSeconds", "Must be >= 0 and <= 20, if provided.")
 	case op.Visibility.Set && (op.Visibility.Value < 0 || op.Visibility.Value > visibilityMax): // [RCV-2]
 		return errNumber(op.Visibility.Value, "VisibilityTimeout", "Must be >= 0 and <= 43200, if provided.")
-	case op.AttemptID.Set: // [RCV-22]
+	case op.AttemptID.Set && !q.fifo(): // [RCV-22]
 		return errValue(op.AttemptID.Value, "ReceiveRequestAttemptId",
 			"The request include parameter that is not valid for this queue type.")
+	case op.AttemptID.Set && !isIDText(op.AttemptID.Value): // [DEDUP-22]
+		return errIDText(op.AttemptID.Value, "ReceiveRequestAttemptId")
 	}
 	for _, name := range op.System {
 		if !slices.Contains(systemAttributes, name) {
@@ -62,7 +66,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := op.check(); err != nil {
+	if err := op.check(q); err != nil {
 		return Result{}, err
 	}
 	if !e.ready(q) {
@@ -72,6 +76,16 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		Incarnation: q.row.incarnation,
 		Wait:        op.Wait.or(q.row.attributes.ReceiveMessageWaitTimeSeconds) * 1000, // [POLL-1]
 	}
+	visibility := op.Visibility.or(q.row.attributes.VisibilityTimeout) * 1000 // [VIS-4]
+	if op.AttemptID.Set {
+		if again := e.repeat(q, op.attempt()); again != nil {
+			for _, m := range again {
+				e.hideAgain(q, m, e.now+visibility) // [DEDUP-20]
+				res.Messages = append(res.Messages, e.show(q, m))
+			}
+			return res, nil
+		}
+	}
 	want := op.Max.or(1)
 	if room := e.cfg.InFlightMax - q.st.inFlight; room < want { // [LIM-1]
 		// Some of those in flight may only count because the counters have not followed yet. [LIM-6]
@@ -79,94 +93,111 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 			return Result{Again: true}, nil
 		}
 		room = e.cfg.InFlightMax - q.st.inFlight
-		if room <= 0 && res.Wait == 0 { // [LIM-2, LIM-3]
+		if room <= 0 && res.Wait == 0 && !q.fifo() { // [LIM-2, LIM-3, FIFO-29]
 			return Result{}, refuse(CodeOverLimit, "Too many messages have been received without being deleted.\n"+
 				"Please delete your received messages or let them timeout before receiving more.")
 		}
 		want = min(want, max(room, 0)) // [LIM-5]
 	}
-	picked, fresh := e.pick(q, int(want))
-	if len(picked) == 0 {
+	found := e.pick(q, int(want), op.horizon.of(q))
+	if len(found.picked) == 0 && len(found.dead) == 0 {
+		op.horizon = horizon{}
 		res.NextReady = e.nextReady(q)
 		return res, nil
 	}
 	// Everything has been read; from here on the command writes.
-	q.fresh.pop(fresh)
-	until := e.now + op.Visibility.or(q.row.attributes.VisibilityTimeout)*1000 // [VIS-4]
-	for _, m := range picked {
-		e.deliver(q, m, until)
-		res.Messages = append(res.Messages, Delivery{
-			Space:        q.row.space,
-			Seq:          m.seq,
-			Generation:   m.delivery.generation,
-			ID:           m.id,
-			Size:         m.size,
-			Sent:         m.sent,
-			Receives:     m.receives,
-			FirstReceive: m.firstReceive,
-			Group:        m.group,
-		})
+	for _, m := range found.dead {
+		e.deadLetter(q, found.target, m)
+	}
+	if found.more {
+		return Result{Again: true}, nil
+	}
+	op.horizon = horizon{}
+	q.fresh.pop(found.fresh)
+	for _, m := range found.picked {
+		e.deliver(q, m, e.now+visibility)
+		res.Messages = append(res.Messages, e.show(q, m))
+	}
+	if op.AttemptID.Set && len(found.picked) > 0 {
+		e.noteAttempt(q, op.attempt(), found.picked)
+	}
+	if len(found.picked) == 0 {
+		// What was moved may have been the head of due, and the index cannot be searched any more.
+		return Result{Again: true}, nil
 	}
 	return res, nil
 }
 
-// pick chooses up to want messages: the fresh and the due ones merged by the time they became
-// available, then by number. [ORD-1, ORD-2] It only looks, so what one receive gives back with a timeout
-// of zero cannot be picked by the same receive again. [ORD-5, ORD-6] Fresh is how many entries of the
-// fresh window the picked messages reach into.
-func (e *Engine) pick(q *queue, want int) (picked []*message, fresh int) {
+// show describes a message as a receive hands it out.
+func (e *Engine) show(q *queue, m *message) Delivery {
+	return Delivery{
+		Space:        q.row.space,
+		Seq:          m.seq,
+		Generation:   m.delivery.generation,
+		ID:           m.id,
+		Lineage:      m.lineage,
+		Size:         m.size,
+		Sent:         m.sent,
+		Receives:     m.receives,
+		FirstReceive: m.firstReceive,
+		Group:        m.group,
+		Dedup:        m.dedup,
+		Sequence:     q.sequence(m.seq),
+		Source:       m.source,
+	}
+}
+
+// found is what a receive has found.
+type found struct {
+	picked []*message // to be delivered
+	fresh  int        // how many entries of the fresh window they reach into
+	dead   []*message // received too often: to be moved
+	target *queue     // where to
+	more   bool       // there may be more to be moved, and nothing is delivered before
+}
+
+// pick chooses up to want messages, in the order in which they became available, and on the way those
+// that have to move instead of being delivered. [DLQ-2, DLQ-21] It only looks.
+func (e *Engine) pick(q *queue, want int, h horizon) (f found) {
 	if want == 0 {
-		return nil, 0
+		return f
 	}
-	picked = make([]*message, 0, want)
-	retention := q.row.attributes.retention()
-	i, j := 0, 0
-	for len(picked) < want {
-		for e.loadFresh(q, i) && q.fresh.at(i).expired(e.now, retention) {
-			i++
-		}
-		hasFresh, hasDue := e.loadFresh(q, i), e.loadDue(q, j) && q.due.at(j).at <= e.now
-		if hasDue {
-			entry := *q.due.at(j)
-			if !hasFresh || entry.less(duePos{q.fresh.at(i).sent, q.fresh.at(i).seq}) {
-				j++
-				m := e.find(q, entry.seq)
-				if m == nil {
-					e.rows.damaged("due", dueKey(q.row.space, entry.duePos))
-				}
-				e.needMeta(q, m)
-				if !m.expired(e.now, retention) {
-					picked = append(picked, m)
-				}
-				continue
+	f.target = e.deadTarget(q)
+	size := int64(0)
+	f.fresh = e.walk(q, func(m *message) verdict {
+		if f.target == nil || !q.exhausted(m) {
+			if f.picked = append(f.picked, m); len(f.picked) == want {
+				return walkLast
 			}
+			return walkOn
 		}
-		if !hasFresh {
-			break
+		if m.seq >= h.next { // [DLQ-37]
+			return walkPast
 		}
-		picked = append(picked, q.fresh.at(i))
-		i++
-		fresh = i
+		if size += m.size; len(f.dead) == movesMax || len(f.dead) > 0 && size > moveBytesMax {
+			f.more = true
+			return walkEnd
+		}
+		f.dead = append(f.dead, m)
+		return walkOn
+	})
+	if len(f.dead) > 0 {
+		e.flush() // so that their contents can be read
 	}
-	return picked, fresh
+	return f
 }
 
 // deliver hides a picked message until the given time and counts the receive. [VIS-1, RCV-11, RCV-12]
 func (e *Engine) deliver(q *queue, m *message, until int64) {
-	switch {
-	case m.hasDelivery:
+	if m.hasDelivery {
 		e.unschedule(q, m)
-	case e.hold:
-		// The messages before it that have expired stay fresh: a longer retention period, set before
-		// expiry goes on, makes them receivable again. [CLOCK-7]
-		q.st.mixed = max(q.st.mixed, m.seq+1)
-	default:
-		q.st.cursor = max(q.st.cursor, m.seq+1)
+	} else {
+		e.unfresh(q, &m.meta)
 	}
 	m.apart = m.apart || m.flags&flagInline == 0
 	m.receives++
 	m.delivery.generation++
-	m.lastReceive = e.now
+	m.lastReceive, m.changed = e.now, false
 	if m.firstReceive == 0 {
 		m.firstReceive = e.now
 	}

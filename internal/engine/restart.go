@@ -10,25 +10,22 @@ func (e *Engine) grace(q *queue) (done bool) {
 	if q.st.boot == e.sys.boot || e.now >= e.sys.graceUntil {
 		return true
 	}
-	var held []uint64
-	from, until := lastAt(e.sys.graceFrom), duePos{at: e.sys.graceUntil}
-	for k, v := range e.scan(dueSpan(q.row.space, from)) {
-		p := duePosOf(k)
-		if !p.less(until) {
+	var held []pos
+	from, until := lastAt(e.sys.graceFrom), pos{at: e.sys.graceUntil}
+	for k, v := range e.scan(dueIndex.from(q.row.space, from)) {
+		hidden := dueIndex.decode(e, k, v)
+		if !hidden.less(until) {
 			break
 		}
-		if len(v) == 1 && dueKind(v[0]) == dueInFlight {
-			held = append(held, p.seq)
+		if hidden.value == dueInFlight {
+			held = append(held, hidden.pos)
 		}
 		if len(held) == graceStep {
 			break
 		}
 	}
-	for _, seq := range held {
-		m := e.find(q, seq)
-		if m == nil {
-			e.rows.damaged("due", dueKey(q.row.space, duePos{seq: seq}))
-		}
+	for _, p := range held {
+		m := e.mustFind(q, p)
 		e.unschedule(q, m)
 		m.at = e.sys.graceUntil
 		e.schedule(q, m)
@@ -52,7 +49,10 @@ func (e *Engine) ready(q *queue) bool {
 		return false
 	}
 	e.rows.boundary()
+	e.forgetDedup(q)
+	e.rows.boundary()
 	e.settle(q, settleStep)
+	e.settleDelayed(q, settleStep)
 	return true
 }
 

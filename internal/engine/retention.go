@@ -41,7 +41,7 @@ func (s *segment) encode(b enc) []byte {
 
 func decodeSegment(value []byte) (s segment, ok bool) {
 	d := dec{b: value}
-	d.version()
+	d.version(rowVersion)
 	s.first, s.sent, s.live = d.uint(), d.int(), d.int()
 	return s, d.done()
 }
@@ -89,29 +89,63 @@ func (e *Engine) expire(q *queue) (done bool) {
 		if e.hold || e.now < q.expiry {
 			return true
 		}
-		if q.st.live == 0 {
-			q.expiry = e.now + retention
-			return true
-		}
-		id, s := e.oldestSegment(q)
-		if s == nil {
-			return true
-		}
-		if e.now >= s.sent+retention {
-			e.expireSegment(q, id, s)
-		} else if e.expirePiece(q, id, s, retention) {
-			return true
+		next := e.now + retention
+		if q.st.live > 0 {
+			next = min(e.expireOrigins(q, retention), e.expireFront(q, retention))
 		}
 		e.rows.boundary()
+		if next > e.now {
+			q.expiry = next
+			return true
+		}
 	}
-	return e.now < q.expiry
+	return false
 }
 
-// expireSegment removes every message of a segment.
+// expireOrigins removes dead-lettered messages, which expire in another order than they came, at most
+// expiryPiece of them. It returns when the next one expires; Now when that may be at once.
+func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
+	over := originIndex.between(e, q, &q.origin, q.st.originLow, lastAt(e.now-retention), expiryPiece)
+	var gone []*message
+	for _, o := range over {
+		gone = append(gone, e.mustFind(q, pos{seq: o.seq}))
+	}
+	next = maxTime
+	switch {
+	case len(over) == expiryPiece:
+		next = e.now
+	case originIndex.load(e, q, &q.origin, len(over)):
+		next = q.origin.at(len(over)).at + retention
+	}
+	for _, m := range gone {
+		e.remove(q, m)
+	}
+	e.rows.boundary()
+	return next
+}
+
+// expireFront removes messages from the front of the queue, a whole segment or a piece of one, and
+// returns as expireOrigins does.
+func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
+	id, s := e.oldestSegment(q)
+	switch {
+	case s == nil:
+		return e.now + retention
+	case e.now >= s.sent+retention && !q.fifo():
+		e.expireSegment(q, id, s)
+		return e.now
+	}
+	return e.expirePiece(q, id, s, retention)
+}
+
+// expireSegment removes every message of a segment of a standard queue.
 func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<segmentBits, min((id+1)<<segmentBits, q.st.nextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
 		e.unschedule(q, m)
+		if m.origin {
+			e.removeOrigin(q, m)
+		}
 		q.end(m)
 	}
 	for _, kind := range []rowKind{kindMessage, kindContent, kindDelivery} {
@@ -122,6 +156,26 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	q.st.live -= s.live
 	s.live, s.first, s.dirty = 0, hi, true
 	q.stDirty = true
+}
+
+// addOrigin gives a message that was dead-lettered here its row in origin.
+func (e *Engine) addOrigin(q *queue, m *message) {
+	p := pos{m.base, m.seq}
+	e.rows.set(originIndex.key(q.row.space, p), []byte{rowVersion})
+	q.origin.insert(entry[struct{}]{pos: p})
+	if p.less(q.st.originLow) {
+		q.st.originLow = p
+	}
+	q.expiry = min(q.expiry, m.base+q.row.attributes.retention())
+}
+
+// removeOrigin takes a message out of origin.
+func (e *Engine) removeOrigin(q *queue, m *message) {
+	e.needMeta(q, m)
+	p := pos{m.base, m.seq}
+	e.rows.delete(originIndex.key(q.row.space, p))
+	q.origin.remove(p)
+	q.st.originLow = q.origin.low(p)
 }
 
 // deliveriesOf reads the messages with lo <= seq < hi that have a place in due.
@@ -143,35 +197,42 @@ func (e *Engine) deliveriesOf(q *queue, lo, hi uint64) (found []*message) {
 	return found
 }
 
-// expirePiece removes up to expiryPiece messages from the front of a segment that has not expired as a
-// whole. It reports whether it met one that has not expired, and notes when that will.
-func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (done bool) {
+// expirePiece removes up to expiryPiece messages from the front of a segment. What lies behind the first
+// that has not expired has not either, or is one of the origins.
+func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (next int64) {
 	lo, hi := max(s.first, id<<segmentBits), min((id+1)<<segmentBits, q.st.nextSeq)
-	var over []meta
+	var over []*message
+	next = e.now
 	for k, v := range e.scan(seqSpan(q.row.space, kindMessage, lo, hi)) {
-		m, _, ok := decodeMeta(seqOf(k), v)
-		if !ok {
-			e.rows.damaged("message", k)
-		}
+		m := e.decodeMeta(k, v)
 		if s.first = m.seq; !m.expired(e.now, retention) {
-			q.expiry, done = m.base+retention, true
+			next = m.base + retention
 			break
 		}
 		if len(over) == expiryPiece {
 			break
 		}
-		over = append(over, m)
+		over = append(over, &message{meta: m, hasMeta: true})
+	}
+	leaving := make(map[string]int)
+	for i, m := range over {
+		if placed := e.find(q, m.seq); placed != nil {
+			placed.meta, placed.hasMeta = m.meta, true
+			over[i] = placed
+		}
+		if q.fifo() {
+			leaving[m.group]++
+			e.prepareLeave(q, m, leaving[m.group])
+		}
 	}
 	for _, m := range over {
-		if placed := e.find(q, m.seq); placed != nil {
-			e.remove(q, placed)
-			continue
-		}
 		q.fresh.drop(m.seq + 1)
-		q.st.cursor = max(q.st.cursor, m.seq+1)
-		e.erase(q, m.seq, m.flags&flagInline == 0)
+		e.remove(q, m)
 	}
-	return done
+	if q.fifo() && len(over) > 0 {
+		e.stir(q) // what was behind them in their groups can be received
+	}
+	return next
 }
 
 // firstUnexpired returns a number before which every message that is not in due has expired. It serves

@@ -37,10 +37,8 @@ func (op *SendMessage) apply(e *Engine, c *Command) (Result, error) {
 	if !e.ready(q) {
 		return Result{Again: true}, nil
 	}
-	id := identity(c.Seed, 0)
-	e.send(q, &op.Draft, id)
 	e.stir(q)
-	return Result{Sent: []Sent{{ID: id}}}, nil
+	return Result{Sent: []Sent{e.send(q, &op.Draft, identity(c.Seed, 0))}}, nil
 }
 
 // SendMessageBatch stores up to ten messages in one step, each of which may be refused for itself.
@@ -68,6 +66,13 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 		return Result{}, refuse(CodeBatchTooLong,
 			"Batch requests cannot be longer than 1048576 bytes. You have sent "+decimal(size)+" bytes.")
 	}
+	if q.fifo() { // [FIFO-14]
+		for i := range op.Drafts {
+			if err := op.Drafts[i].checkIDs(q); err != nil {
+				return Result{}, refuse(CodeInvalidParameter, err.Message)
+			}
+		}
+	}
 	if !e.ready(q) {
 		return Result{Again: true}, nil
 	}
@@ -78,41 +83,84 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 			res.Sent[i].Err = err
 			continue
 		}
-		res.Sent[i].ID = identity(c.Seed, i)
-		e.send(q, &op.Drafts[i], res.Sent[i].ID)
+		res.Sent[i] = e.send(q, &op.Drafts[i], identity(c.Seed, i))
 	}
 	return res, nil
 }
 
-// send stores a message that has been checked.
-func (e *Engine) send(q *queue, d *Draft, id MessageID) {
+// send stores a message that has been checked, unless it is a duplicate. [FIFO-15, DEDUP-17]
+func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
 	m := &message{meta: newMeta(q.st.nextSeq, id, e.now, d.size), hasMeta: true}
 	m.group = strings.Clone(d.group.Value)
-	q.st.nextSeq++
-	// The delay becomes part of the message: a later change of the queue's does not reach it. [DELAY-3]
-	if delay := d.delay.or(q.row.attributes.DelaySeconds); delay > 0 {
+	if q.fifo() {
+		m.dedup = d.dedup.Value
+		if !d.dedup.Set { // [DEDUP-2, DEDUP-3, DEDUP-18]
+			m.dedup = d.contentKey
+		}
+		m.dedup = strings.Clone(m.dedup)
+		hash := hashOf(hashQueue, "", m.dedup)
+		if q.row.attributes.GroupScope { // [DEDUP-5, DEDUP-6]
+			hash = hashOf(hashGroup, m.group, m.dedup)
+		}
+		if first, ok := e.recall(q, hash); ok { // [DEDUP-13, DEDUP-15]
+			return Sent{ID: first.id, Sequence: first.sequence, Duplicate: true}
+		}
+		e.memorise(q, hash, dedupEntry{at: e.now, id: id, sequence: Sequence(m.seq)})
+	} else if delay := d.delay.or(q.row.attributes.DelaySeconds); delay > 0 {
+		// The delay becomes part of the message: a later change of the queue's does not reach it. [DELAY-3]
 		m.flags |= flagScheduled
 		m.delivery = delivery{at: e.now + delay*1000, kind: dueDelayed}
 	}
+	q.st.nextSeq++
 	e.enter(q, m, d.content)
+	return Sent{ID: id, Sequence: q.sequence(m.seq)}
+}
+
+// sequence is the sequence number of a message.
+func (q *queue) sequence(seq uint64) Sequence {
+	if q.fifo() {
+		return Sequence(seq)
+	}
+	return 0
+}
+
+// checkIDs refuses a draft that a FIFO queue cannot take because an id is missing.
+func (d *Draft) checkIDs(q *queue) *Error {
+	switch {
+	case !d.group.Set: // [FIFO-8, FIFO-9]
+		return errMissing("MessageGroupId")
+	case !d.dedup.Set && !q.row.attributes.ContentBasedDeduplication: // [DEDUP-4]
+		return refuse(CodeInvalidParameter,
+			"The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
+	}
+	return nil
 }
 
 // check refuses a draft that the queue does not take. Entry is its number in a batch, 0 for a message
 // sent alone; some texts differ. [SEND-13]
 func (d *Draft) check(q *queue, entry int) *Error {
-	switch {
-	case d.noBody: // [BATCH-15]
+	if d.noBody { // [BATCH-15]
 		return errMissing("SendMessageBatchRequestEntry." + strconv.Itoa(entry) + ".MessageBody")
-	case d.group.Set && !isGroupText(d.group.Value): // [SEND-10]
-		return errValue(d.group.Value, "MessageGroupId",
-			"MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length.")
-	case d.dedup.Set && entry == 0: // [SEND-11]
+	}
+	if q.fifo() {
+		if err := d.checkIDs(q); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.group.Set && !isIDText(d.group.Value): // [SEND-10]
+		return errIDText(d.group.Value, "MessageGroupId")
+	case d.dedup.Set && !q.fifo() && entry == 0: // [SEND-11]
 		return errValue(d.dedup.Value, "MessageDeduplicationId",
 			"The request includes a parameter that is not valid for this queue type.")
-	case d.dedup.Set: // [BATCH-18]
+	case d.dedup.Set && !q.fifo(): // [BATCH-18]
 		return refuse(CodeInvalidParameter, "The request include parameter that is not valid for this queue type")
+	case d.dedup.Set && !isIDText(d.dedup.Value): // [DEDUP-1]
+		return errIDText(d.dedup.Value, "MessageDeduplicationId")
 	case d.delay.Set && (d.delay.Value < 0 || d.delay.Value > 900): // [SEND-4]
 		return errNumber(d.delay.Value, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900.")
+	case q.fifo() && d.delay.Value > 0: // [FIFO-10]
+		return errNumber(d.delay.Value, "DelaySeconds", "The request include parameter that is not valid for this queue type.")
 	case d.attributes != nil:
 		return d.attributes
 	}
@@ -126,12 +174,19 @@ func (d *Draft) check(q *queue, entry int) *Error {
 	return d.letters
 }
 
-// isGroupText reports whether s is 1 to 128 printable ASCII characters without blanks.
-func isGroupText(s string) bool {
+// idMax is how long a group id, a deduplication id or an attempt id may be.
+const idMax = 128
+
+// isIDText reports whether s is 1 to 128 printable ASCII characters without blanks.
+func isIDText(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
 			return false
 		}
 	}
-	return len(s) >= 1 && len(s) <= 128
+	return len(s) >= 1 && len(s) <= idMax
+}
+
+func errIDText(value, parameter string) *Error {
+	return errValue(value, parameter, parameter+" can only include alphanumeric and punctuation characters. 1 to 128 in length.")
 }

@@ -15,11 +15,14 @@ type system struct {
 
 	graceFrom, graceUntil int64 // deliveries ending in between are held until graceUntil
 
+	heldFrom int64  // the last time before expiry was held; zero while it is not
+	nextTask uint64 // number of the next move task
+
 	dirty bool
 }
 
 func (e *Engine) loadSystem() {
-	e.sys = system{nextSpace: 1, clean: true}
+	e.sys = system{nextSpace: 1, clean: true, nextTask: 1}
 	value, ok := e.rows.get(systemKey())
 	if !ok {
 		return
@@ -31,7 +34,7 @@ func (e *Engine) loadSystem() {
 }
 
 func (s *system) encode(b enc) []byte {
-	b.byte(rowVersion)
+	b.byte(2)
 	b.uint(s.nextSpace)
 	b.uint(s.boot)
 	b.bool(s.clean)
@@ -39,14 +42,20 @@ func (s *system) encode(b enc) []byte {
 	b.int(s.hidden)
 	b.int(s.graceFrom)
 	b.int(s.graceUntil)
+	b.int(s.heldFrom)
+	b.uint(s.nextTask)
 	return b
 }
 
 func decodeSystem(value []byte) (s system, ok bool) {
 	d := dec{b: value}
-	d.version()
+	version := d.version(2)
+	s.nextTask = 1
 	s.nextSpace, s.boot, s.clean, s.stamp, s.hidden = d.uint(), d.uint(), d.bool(), d.int(), d.int()
 	s.graceFrom, s.graceUntil = d.int(), d.int()
+	if version > 1 {
+		s.heldFrom, s.nextTask = d.int(), d.uint()
+	}
 	return s, d.done()
 }
 
@@ -75,6 +84,23 @@ func (e *Engine) noteHidden(at int64) {
 	if at > e.sys.hidden {
 		e.sys.hidden, e.sys.dirty = at+hiddenSlack, true
 	}
+}
+
+// noteHold remembers since when expiry has been held.
+func (e *Engine) noteHold(held bool) {
+	e.sys.heldFrom, e.sys.dirty = 0, true
+	if held {
+		e.sys.heldFrom = max(e.now, 1)
+	}
+}
+
+// trusted is the latest time that is beyond doubt: Now, or while expiry is held the time before. No
+// deduplication window ends by the clock that expiry is held for. [DEDUP-23]
+func (e *Engine) trusted() int64 {
+	if e.hold {
+		return e.sys.heldFrom
+	}
+	return e.now
 }
 
 // Start is the first command after Open. If the last stop was not a clean one, deliveries that were

@@ -1,0 +1,43 @@
+package engine
+
+// Receive request attempts. A client that gets no answer to a receive from a FIFO queue would have to wait
+// until the messages it was given become visible again, and their groups with them. When it repeats the
+// request under the same id, it is given the same messages instead, with the same handles.
+
+func (op *ReceiveMessage) attempt() dedupHash { return hashOf(hashAttempt, "", op.AttemptID.Value) }
+
+// repeat returns the messages of an earlier receive under the same id; nil when there was none or one of
+// them is not as that receive left it. [DEDUP-19, DEDUP-21]
+func (e *Engine) repeat(q *queue, attempt dedupHash) (again []*message) {
+	earlier, ok := e.recall(q, attempt)
+	if !ok {
+		return nil
+	}
+	for _, a := range earlier.deliveries {
+		m := e.find(q, a.seq)
+		if m == nil || m.delivery.generation != a.generation || m.changed {
+			return nil
+		}
+		if e.needMeta(q, m); m.expired(e.now, q.row.attributes.retention()) {
+			return nil
+		}
+		again = append(again, m)
+	}
+	return again
+}
+
+// hideAgain hides a message that is handed out once more for the same receive. [DEDUP-20]
+func (e *Engine) hideAgain(q *queue, m *message, until int64) {
+	e.unschedule(q, m)
+	m.lastReceive = e.now
+	e.hide(q, m, until)
+}
+
+// noteAttempt remembers what a receive has handed out under an id.
+func (e *Engine) noteAttempt(q *queue, attempt dedupHash, picked []*message) {
+	answer := dedupEntry{at: e.now}
+	for _, m := range picked {
+		answer.deliveries = append(answer.deliveries, attempted{m.seq, m.delivery.generation})
+	}
+	e.memorise(q, attempt, answer)
+}

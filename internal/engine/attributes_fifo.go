@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+)
+
+// setFIFO does nothing: the type of a queue is decided by its creation. [FIFO-2]
+func setFIFO(_ *Engine, a *Attributes, value string) *Error {
+	isFIFO, ok := parseBool(value)
+	switch {
+	case !ok:
+		return errAttribute("FifoQueue")
+	case isFIFO != a.FIFO:
+		return refuse(CodeInvalidAttribute,
+			"Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.")
+	}
+	return nil
+}
+
+func getFIFO(_ *Engine, q *queue) (string, bool) { return "true", q.fifo() }
+
+// parseBool reads a boolean: any case comes in, lower case goes out. [ATTR-7]
+func parseBool(value string) (b, ok bool) {
+	switch strings.ToLower(value) {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
+	}
+	return false, false
+}
+
+// boolean is an attribute of FIFO queues that is true or false.
+func boolean(name string, field func(*Attributes) *bool) attribute {
+	return attribute{
+		name: name,
+		fifo: true,
+		set: func(_ *Engine, a *Attributes, value string) *Error {
+			b, ok := parseBool(value)
+			if !ok {
+				return errAttribute(name)
+			}
+			*field(a) = b
+			return nil
+		},
+		get: func(_ *Engine, q *queue) (string, bool) { return strconv.FormatBool(*field(&q.row.attributes)), true },
+	}
+}
+
+// choice is an attribute of FIFO queues that has one of two values, the first of which is the default.
+// [FIFO-5]
+func choice(name, first, second string, field func(*Attributes) *bool) attribute {
+	return attribute{
+		name: name,
+		fifo: true,
+		set: func(_ *Engine, a *Attributes, value string) *Error {
+			if value != first && value != second {
+				return errAttribute(name)
+			}
+			*field(a) = value == second
+			return nil
+		},
+		get: func(_ *Engine, q *queue) (string, bool) {
+			if *field(&q.row.attributes) {
+				return second, true
+			}
+			return first, true
+		},
+	}
+}

@@ -1,0 +1,90 @@
+package engine
+
+// Dead-lettering: a message that was received too often moves to another queue when somebody tries to
+// receive it once more. The move is a part of that receive and of one batch of rows, so the message is
+// at no moment in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
+
+// What one Apply moves at most, into a dead-letter queue or for a move task: messages, and bytes of
+// content about.
+const (
+	movesMax     = 100
+	moveBytesMax = 4 << 20
+)
+
+// A horizon is how far the messages of a queue went when a receive began. A queue may be its own
+// dead-letter queue, and a receive moves no message twice. [DLQ-37]
+type horizon struct{ space, next uint64 }
+
+// of returns the horizon in q, which is set when it is first asked for.
+func (h *horizon) of(q *queue) horizon {
+	if h.space != q.row.space {
+		*h = horizon{q.row.space, q.st.nextSeq}
+	}
+	return *h
+}
+
+// deadTarget returns the dead-letter queue of q, nil when it has none or none that exists. [DLQ-33]
+func (e *Engine) deadTarget(q *queue) *queue {
+	r := q.row.attributes.Redrive
+	if r == (Redrive{}) {
+		return nil
+	}
+	target, err := e.lookup(r.Target)
+	if err != nil {
+		return nil
+	}
+	return target
+}
+
+// exhausted reports whether a message has been received as often as the redrive policy allows.
+func (q *queue) exhausted(m *message) bool {
+	r := q.row.attributes.Redrive
+	return r != (Redrive{}) && int64(m.receives) >= r.MaxReceives
+}
+
+// deadLetter moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
+func (e *Engine) deadLetter(from, to *queue, m *message) {
+	content := e.contentOf(from, m)
+	moved := &message{meta: m.meta, hasMeta: true}
+	e.remove(from, m)
+	moved.seq = to.st.nextSeq
+	to.st.nextSeq++
+	moved.flags = flagScheduled
+	moved.source = e.arn(from.name)
+	if to.fifo() {
+		moved.base = e.now              // [DLQ-26]
+		moved.dedup = moved.id.String() // [DLQ-27]
+	}
+	moved.delivery = delivery{
+		at:           e.now,
+		kind:         dueReturned,
+		receives:     m.receives,
+		firstReceive: m.firstReceive,
+		lastReceive:  m.lastReceive,
+		origin:       !to.fifo(),
+	}
+	e.enter(to, moved, content)
+	if moved.origin {
+		e.addOrigin(to, moved)
+	}
+	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
+		e.stir(to)
+	}
+}
+
+// contentOf reads the content of a message, whose row must be visible.
+func (e *Engine) contentOf(q *queue, m *message) []byte {
+	k := seqKey(q.row.space, kindMessage, m.seq)
+	value, ok := e.rows.get(k)
+	if ok {
+		_, value, ok = decodeMeta(m.seq, value)
+	}
+	if ok && m.flags&flagInline == 0 {
+		k = seqKey(q.row.space, kindContent, m.seq)
+		value, ok = e.rows.get(k)
+	}
+	if !ok {
+		e.rows.damaged("message", k)
+	}
+	return value
+}

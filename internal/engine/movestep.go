@@ -1,0 +1,161 @@
+package engine
+
+import "cmp"
+
+// MoveStep lets one active move task go on by a bounded number of messages: of those with something to do
+// the one that was idle for longest.
+type MoveStep struct{}
+
+func (op MoveStep) apply(e *Engine, c *Command) (Result, error) {
+	var next *task
+	for _, t := range e.tasks {
+		if t.nextStep() <= e.now && (next == nil || t.before(next)) {
+			next = t
+		}
+	}
+	if next == nil {
+		return Result{}, nil
+	}
+	return Result{Again: !e.stepTask(next, c.Seed)}, nil
+}
+
+// NextMove is when, in Unix milliseconds, the next MoveStep has something to do, and whether there is
+// such a time.
+func (e *Engine) NextMove() (at int64, ok bool) {
+	for _, t := range e.tasks {
+		if next := t.nextStep(); !ok || next < at {
+			at, ok = next, true
+		}
+	}
+	return at, ok
+}
+
+// before orders tasks by how long they have waited for a step.
+func (t *task) before(other *task) bool {
+	return cmp.Or(cmp.Compare(t.stepped, other.stepped), cmp.Compare(t.number, other.number)) < 0
+}
+
+// nextStep is when the task has something to do: when its rate allows the next message, or when it times
+// out.
+func (t *task) nextStep() int64 {
+	if t.rate == 0 || t.status == taskCancelling {
+		return t.stepped
+	}
+	return min((t.due+999)/1000, t.started+taskTimeMax)
+}
+
+// allowance is how many messages may move now, so that they are spread over each second. [MOVE-13]
+func (t *task) allowance(now int64) (n int) {
+	if t.rate == 0 {
+		return movesMax
+	}
+	if behind := now*1000 - t.due; behind >= 0 {
+		n = int(behind*t.rate/1_000_000) + 1
+	}
+	return min(n, movesMax)
+}
+
+// spend notes that n messages have moved. What could not move in time is made up for only in part: after
+// a stall the rate must not become a flood. [MOVE-26]
+func (t *task) spend(n int, now int64) {
+	t.moved += int64(n)
+	if t.rate > 0 {
+		t.due = max(t.due+int64(n)*1_000_000/t.rate, now*1000-taskArrearMax)
+	}
+}
+
+// stepTask carries a task one step further and reports whether it could.
+func (e *Engine) stepTask(t *task, seed [16]byte) bool {
+	end := func(status taskStatus, failure string) bool {
+		t.status, t.failure = status, failure
+		e.saveTask(t)
+		return true
+	}
+	source, err := e.lookup(t.source)
+	switch {
+	case err != nil:
+		return end(taskFailed, failureNoQueue)
+	case t.status == taskCancelling:
+		return end(taskCancelled, "")
+	case e.now >= t.started+taskTimeMax:
+		return end(taskFailed, failureTimeout)
+	case !e.ready(source):
+		return false
+	}
+	t.stepped = e.now
+	moves, fresh, failure := e.pickMoves(source, t)
+	// Everything has been read; from here on the step writes.
+	source.fresh.pop(fresh)
+	for i, m := range moves {
+		e.redrive(source, m.to, m.message, identity(seed, i))
+	}
+	t.spend(len(moves), e.now)
+	switch {
+	case failure != "":
+		return end(taskFailed, failure)
+	case len(moves) == 0:
+		return end(taskCompleted, "")
+	}
+	e.saveTask(t)
+	return true
+}
+
+// A move is a message that a task moves, and where to.
+type move struct {
+	*message
+	to *queue
+}
+
+// pickMoves chooses what a step moves: the messages that a receive would find now, as far as they were
+// there when the task started. [MOVE-12, MOVE-24, MOVE-25] Failure says why the task cannot go on behind
+// them. Fresh is what walk returns.
+func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure string) {
+	looks, size, allowed := 0, int64(0), t.allowance(e.now)
+	fresh = e.walk(q, func(m *message) verdict {
+		if looks++; looks > taskLooksMax {
+			return walkEnd
+		}
+		if m.seq >= t.limit {
+			return walkPast
+		}
+		if size += m.size; len(moves) == allowed || len(moves) > 0 && size > moveBytesMax {
+			return walkEnd
+		}
+		name := t.destination
+		if name == (QueueName{}) { // [MOVE-9]
+			known := false
+			if name, known = e.queueOfARN(m.source); !known {
+				failure = failureNoSource
+				return walkEnd
+			}
+		}
+		to, err := e.lookup(name)
+		if err != nil {
+			failure = failureNoQueue
+			return walkEnd
+		}
+		moves = append(moves, move{m, to})
+		return walkOn
+	})
+	if len(moves) > 0 {
+		e.flush() // so that their contents can be read
+	}
+	return moves, fresh, failure
+}
+
+// redrive moves a message to another queue as a new one. What makes the story of a piece of work stays.
+// [MOVE-11]
+func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
+	content := e.contentOf(from, m)
+	moved := &message{meta: newMeta(to.st.nextSeq, id, e.now, m.size), hasMeta: true}
+	moved.lineage, moved.meta.generation, moved.redrives, moved.firstSent = m.lineage, m.meta.generation, m.redrives+1, m.firstSent
+	moved.group, moved.dedup = m.group, m.dedup
+	e.remove(from, m)
+	to.st.nextSeq++
+	if delay := to.row.attributes.delay(); delay > 0 && !to.fifo() {
+		moved.flags |= flagScheduled
+		moved.delivery = delivery{at: e.now + delay, kind: dueDelayed}
+	}
+	e.enter(to, moved, content)
+	e.stir(to)
+}

@@ -1,0 +1,152 @@
+package engine
+
+// A verdict is what a walk is to do after a message.
+type verdict int
+
+const (
+	walkOn   verdict = iota // the message is taken; go on to the next one
+	walkLast                // the message is taken and no other
+	walkPast                // not this one, nor in a FIFO queue the rest of its group; go on behind
+	walkEnd                 // not this one, nor any other
+)
+
+// walk visits the messages that can be received, in the order in which receives hand them out. It only
+// looks, so what one receive gives back with a timeout of zero cannot be met by it again. [ORD-5, ORD-6]
+// Fresh is how many entries of the fresh window of a standard queue the taken messages reach into.
+func (e *Engine) walk(q *queue, visit func(*message) verdict) (fresh int) {
+	if q.fifo() {
+		e.walkGroups(q, visit)
+		return 0
+	}
+	retention := q.row.attributes.retention()
+	i, j := 0, 0
+	for {
+		for e.loadFresh(q, i) && q.fresh.at(i).expired(e.now, retention) {
+			i++
+		}
+		hasFresh := e.loadFresh(q, i)
+		if dueIndex.load(e, q, &q.due, j) && q.due.at(j).at <= e.now {
+			if next := q.due.at(j); !hasFresh || next.less(q.fresh.at(i).freshPos()) { // [ORD-1, ORD-2]
+				j++
+				m := e.mustFind(q, next.pos)
+				if m.expired(e.now, retention) {
+					continue
+				}
+				if v := visit(m); v == walkLast || v == walkEnd {
+					return fresh
+				}
+				continue
+			}
+		}
+		if !hasFresh {
+			return fresh
+		}
+		i++
+		switch v := visit(q.fresh.at(i - 1)); v {
+		case walkOn, walkLast:
+			if fresh = i; v == walkLast {
+				return fresh
+			}
+		case walkEnd:
+			return fresh
+		}
+	}
+}
+
+// freshPos is the place of a fresh message among those in due.
+func (m *meta) freshPos() pos { return pos{m.sent, m.seq} }
+
+// mustFind returns the message of a due row, with its metadata.
+func (e *Engine) mustFind(q *queue, p pos) *message {
+	m := e.find(q, p.seq)
+	if m == nil {
+		e.rows.damaged("due", dueIndex.key(q.row.space, p))
+	}
+	e.needMeta(q, m)
+	return m
+}
+
+// walkGroups visits the messages of a FIFO queue that can be received: group by group, in the order in
+// which the first message of each became available [FIFO-24], and of each group the messages up to the
+// first that is hidden or delayed [FIFO-17].
+func (e *Engine) walkGroups(q *queue, visit func(*message) verdict) {
+	delay := q.row.attributes.delay()
+	i, j := 0, 0
+	for {
+		fresh, placed := &q.heads[headFresh], &q.heads[headPlaced]
+		hasFresh := headIndexes[headFresh].load(e, q, fresh, i) && fresh.at(i).at+delay <= e.now
+		hasPlaced := headIndexes[headPlaced].load(e, q, placed, j) && placed.at(j).at <= e.now
+		var next string
+		switch {
+		case !hasFresh && !hasPlaced:
+			return
+		case hasFresh && (!hasPlaced || pos{fresh.at(i).at + delay, fresh.at(i).seq}.less(placed.at(j).pos)):
+			next = fresh.at(i).value
+			i++
+		default:
+			next = placed.at(j).value
+			j++
+		}
+		if v := e.walkGroup(q, e.group(q, next), delay, visit); v == walkLast || v == walkEnd {
+			return
+		}
+	}
+}
+
+// walkGroup visits the messages of one group.
+func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message) verdict) verdict {
+	retention := q.row.attributes.retention()
+	for k := 0; uint64(k) < g.row.count; k++ {
+		e.loadLines(q, g, k+1)
+		l := g.lines[k]
+		m := e.lineOf(q, g, l)
+		switch {
+		case m == nil && l.sent+delay > e.now, m != nil && m.at > e.now:
+			return walkPast
+		case m == nil:
+			m = e.freshOf(q, l.seq)
+		default:
+			e.needMeta(q, m)
+		}
+		if m.expired(e.now, retention) { // only while expiry is held [FIFO-37]
+			return walkPast
+		}
+		if v := visit(m); v != walkOn {
+			return v
+		}
+	}
+	return walkOn
+}
+
+// freshOf returns a message of a FIFO queue that was never handed out.
+func (e *Engine) freshOf(q *queue, seq uint64) *message {
+	m := q.msgs[seq]
+	if m == nil {
+		m = &message{}
+		m.seq = seq
+		q.remember(m)
+	}
+	e.needMeta(q, m)
+	return m
+}
+
+// nextReady returns when time alone will make a message receivable, zero for never. [POLL-4]
+func (e *Engine) nextReady(q *queue) (at int64) {
+	last := pos{at: maxTime}
+	if !q.fifo() {
+		for _, next := range dueIndex.between(e, q, &q.due, lastAt(e.now).next(), last, 1) {
+			return next.at
+		}
+		return 0
+	}
+	delay := q.row.attributes.delay()
+	for class, later := range []int64{headFresh: delay, headPlaced: 0} {
+		x, w := &headIndexes[class], &q.heads[class]
+		for _, next := range x.between(e, q, w, lastAt(e.now-later).next(), last, 1) {
+			if at == 0 || next.at+later < at {
+				at = next.at + later
+			}
+		}
+	}
+	return at
+}
