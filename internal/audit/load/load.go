@@ -6,6 +6,10 @@
 // overrun it. Some messages, the canaries, they never delete, so that no delete can hide their loss. When
 // the disturbance is over and everything is sent, the queue is drained.
 //
+// To a FIFO queue producers send groups of messages, each under a deduplication ID: what was not answered
+// they send again under the same one, and now and then what was answered too. Where there is a dead-letter
+// queue, canaries end there; some workers look into it, and a mover starts tasks that move them back.
+//
 // The SDK retries as in an application, only with more patience. A client that is refused by the queue
 // ends the run: nothing that is done here deserves it.
 package load
@@ -52,12 +56,28 @@ type Config struct {
 	// Overruns, Changes and Canaries say of how many messages in a thousand the worker overruns the
 	// timeout, changes it, and never deletes.
 	Overruns, Changes, Canaries int
+
+	// Groups is how many message groups there are, when the queue is a FIFO queue.
+	Groups int
+
+	// DeadLetter is the dead-letter queue of the queue, if it has one.
+	DeadLetter DeadLetter
+}
+
+// A DeadLetter describes a dead-letter queue.
+type DeadLetter struct {
+	URL, ARN    string
+	MaxReceives int
+
+	// MoveEvery is the average time between two tasks that move its messages back; none when zero.
+	MoveEvery time.Duration
 }
 
 // A Load is one run. Its counters may be read while it runs.
 type Load struct {
-	cfg    Config
-	record *recorder
+	cfg        Config
+	record     *recorder
+	main, dead *queue // dead is nil when there is none
 
 	acknowledged, received, deleted atomic.Int64
 
@@ -72,7 +92,17 @@ func New(cfg Config) *Load {
 	cfg.Workers = cmp.Or(cfg.Workers, 16)
 	cfg.Visibility = cmp.Or(cfg.Visibility, 2*time.Second)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
-	return &Load{cfg: cfg, record: newRecorder(cfg)}
+	l := &Load{cfg: cfg, record: newRecorder(cfg)}
+	l.main = newQueue(cfg.QueueURL, cfg.Groups > 0)
+	description := audit.Queue{FIFO: l.main.fifo}
+	l.record.history.Queues = map[string]audit.Queue{}
+	if cfg.DeadLetter.URL != "" {
+		l.dead = newQueue(cfg.DeadLetter.URL, l.main.fifo)
+		l.record.history.Queues[l.dead.name] = description
+		description.DeadLetter, description.MaxReceives = l.dead.name, cfg.DeadLetter.MaxReceives
+	}
+	l.record.history.Queues[l.main.name] = description
+	return l
 }
 
 // Progress is how far a run has come.
@@ -107,6 +137,9 @@ func (l *Load) Run(ctx context.Context, disturb func(context.Context) error) err
 	for i := range l.cfg.Workers {
 		try(&workers, func() error { return l.work(ctx, l.rng(2, i), sent) })
 	}
+	if l.dead != nil && l.cfg.DeadLetter.MoveEvery > 0 {
+		try(&producers, func() error { return l.move(ctx, l.rng(3, 0), disturbed) })
+	}
 	if err := disturb(ctx); err != nil {
 		cancel(err)
 	}
@@ -133,44 +166,56 @@ func (l *Load) produce(ctx context.Context, rng *rand.Rand, disturbed <-chan str
 		if rng.IntN(3) == 0 {
 			n = 1 + rng.IntN(10)
 		}
-		bodies := l.take(n, disturbed)
-		if len(bodies) == 0 {
+		messages := l.take(n, disturbed)
+		if len(messages) == 0 {
 			return nil
 		}
-		// Whatever was not acknowledged is sent again. It may be in the queue then, so that it is there
-		// twice: a standard queue offers nothing better.
-		for len(bodies) > 0 && ctx.Err() == nil {
-			left, err := l.record.send(ctx, bodies)
-			if err != nil {
+		// Whatever was not acknowledged is sent again. On a standard queue it may be there twice then, and
+		// that offers nothing better.
+		for left := messages; len(left) > 0 && ctx.Err() == nil; {
+			var err error
+			before := len(left)
+			if left, err = l.record.send(ctx, l.main, left); err != nil {
 				return err
 			}
-			l.acknowledged.Add(int64(len(bodies) - len(left)))
-			bodies = left
+			l.acknowledged.Add(int64(before - len(left)))
+		}
+		if l.main.fifo && rng.IntN(repeats) == 0 && ctx.Err() == nil {
+			if _, err := l.record.send(ctx, l.main, messages); err != nil {
+				return err
+			}
 		}
 		pause(ctx, about(rng, l.cfg.Pause))
 	}
 	return nil
 }
 
-// take returns the next n bodies, or fewer at the end.
-func (l *Load) take(n int, disturbed <-chan struct{}) (bodies []string) {
+// One in so many sends that were answered is repeated under its deduplication ID.
+const repeats = 20
+
+// take returns the next n messages, or fewer at the end.
+func (l *Load) take(n int, disturbed <-chan struct{}) (messages []message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range n {
 		select {
 		case <-disturbed:
 			if l.cfg.Bodies == 0 {
-				return bodies
+				return messages
 			}
 		default:
 		}
 		if l.cfg.Bodies > 0 && l.next == l.cfg.Bodies {
-			return bodies
+			return messages
 		}
-		bodies = append(bodies, l.cfg.Body(l.next))
+		m := message{body: l.cfg.Body(l.next)}
+		if l.main.fifo {
+			m.group, m.dedup = fmt.Sprintf("group-%d", l.next%l.cfg.Groups), fmt.Sprintf("order-%d", l.next)
+		}
+		messages = append(messages, m)
 		l.next++
 	}
-	return bodies
+	return messages
 }
 
 // work is a worker: it receives and handles messages until everything is sent.
@@ -183,18 +228,22 @@ func (l *Load) work(ctx context.Context, rng *rand.Rand, sent <-chan struct{}) e
 			return nil
 		default:
 		}
-		got, err := l.receive(ctx, 1+rng.IntN(10), rng.IntN(3))
+		q, wait := l.main, rng.IntN(3)
+		if l.dead != nil && rng.IntN(8) == 0 {
+			q, wait = l.dead, 0
+		}
+		got, err := l.receive(ctx, q, 1+rng.IntN(10), wait)
 		if err != nil {
 			return err
 		}
-		if err := l.handle(ctx, rng, got); err != nil {
+		if err := l.handle(ctx, rng, q, got); err != nil {
 			return err
 		}
 	}
 }
 
-func (l *Load) receive(ctx context.Context, most, waitSeconds int) ([]audit.Delivery, error) {
-	got, err := l.record.receive(ctx, most, waitSeconds, l.cfg.Visibility)
+func (l *Load) receive(ctx context.Context, q *queue, most, waitSeconds int) ([]audit.Delivery, error) {
+	got, err := l.record.receive(ctx, q, most, waitSeconds, l.cfg.Visibility)
 	if len(got) > 0 {
 		l.received.Add(int64(len(got)))
 		l.mu.Lock()
@@ -205,7 +254,7 @@ func (l *Load) receive(ctx context.Context, most, waitSeconds int) ([]audit.Deli
 }
 
 // handle does with messages what a worker does. Half of the workers delete in batches, at the end.
-func (l *Load) handle(ctx context.Context, rng *rand.Rand, got []audit.Delivery) error {
+func (l *Load) handle(ctx context.Context, rng *rand.Rand, q *queue, got []audit.Delivery) error {
 	together := rng.IntN(2) == 0
 	var done []string
 	for _, d := range got {
@@ -216,7 +265,7 @@ func (l *Load) handle(ctx context.Context, rng *rand.Rand, got []audit.Delivery)
 		} else if roll -= l.cfg.Overruns; roll < l.cfg.Changes {
 			// In one half of the cases to 0, which gives the message back.
 			to := l.cfg.Visibility * time.Duration(rng.IntN(2))
-			if err := l.record.change(ctx, d.Handle, to); err != nil {
+			if err := l.record.change(ctx, q, d.Handle, to); err != nil {
 				return err
 			}
 			if to == 0 {
@@ -225,22 +274,27 @@ func (l *Load) handle(ctx context.Context, rng *rand.Rand, got []audit.Delivery)
 			pause(ctx, to/2)
 		}
 		if l.isCanary(d.Body) {
+			if l.dead != nil && rng.IntN(2) == 0 { // so that it is there soon
+				if err := l.record.change(ctx, q, d.Handle, 0); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		if together {
 			done = append(done, d.Handle)
-		} else if err := l.delete(ctx, d.Handle); err != nil {
+		} else if err := l.delete(ctx, q, d.Handle); err != nil {
 			return err
 		}
 	}
-	return l.delete(ctx, done...)
+	return l.delete(ctx, q, done...)
 }
 
-func (l *Load) delete(ctx context.Context, handles ...string) error {
+func (l *Load) delete(ctx context.Context, q *queue, handles ...string) error {
 	if len(handles) == 0 {
 		return nil
 	}
-	n, err := l.record.delete(ctx, handles)
+	n, err := l.record.delete(ctx, q, handles)
 	l.deleted.Add(int64(n))
 	return err
 }
@@ -252,6 +306,33 @@ func (l *Load) isCanary(body string) bool {
 	return h.Sum64()%1000 < uint64(l.cfg.Canaries)
 }
 
+// move starts tasks that move what is dead back to where it came from, and sometimes cancels one.
+func (l *Load) move(ctx context.Context, rng *rand.Rand, disturbed <-chan struct{}) error {
+	dead := l.cfg.DeadLetter
+	for {
+		pause(ctx, about(rng, dead.MoveEvery))
+		select {
+		case <-disturbed:
+			return nil
+		case <-ctx.Done():
+			return nil
+		default:
+		}
+		rate := 0
+		if rng.IntN(2) == 0 {
+			rate = 1 + rng.IntN(100)
+		}
+		handle, err := l.record.startMove(ctx, l.dead, dead.ARN, rate)
+		if err != nil {
+			return err
+		}
+		if handle != "" && rng.IntN(4) == 0 {
+			pause(ctx, about(rng, 100*time.Millisecond))
+			l.record.cancelMove(ctx, handle)
+		}
+	}
+}
+
 // drainMax bounds the draining of a queue.
 const drainMax = 90 * time.Second
 
@@ -259,6 +340,9 @@ const drainMax = 90 * time.Second
 func (l *Load) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainMax, fmt.Errorf("the queue was not empty after %v of draining", drainMax))
 	defer cancel()
+	if err := l.awaitMove(ctx); err != nil {
+		return err
+	}
 	l.lastGot = time.Now()
 	empty := make(chan struct{})
 	var failed atomic.Pointer[error]
@@ -286,6 +370,18 @@ func (l *Load) drain(ctx context.Context) error {
 	return nil
 }
 
+// awaitMove waits until no task moves anything any more.
+func (l *Load) awaitMove(ctx context.Context) error {
+	for l.dead != nil && l.cfg.DeadLetter.MoveEvery > 0 && ctx.Err() == nil {
+		active, err := l.record.isMoving(ctx, l.cfg.DeadLetter.ARN)
+		if err != nil || !active {
+			return err
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	return nil
+}
+
 func (l *Load) drainUntil(ctx context.Context, empty <-chan struct{}) error {
 	for {
 		select {
@@ -295,18 +391,28 @@ func (l *Load) drainUntil(ctx context.Context, empty <-chan struct{}) error {
 			return nil
 		default:
 		}
-		got, err := l.receive(ctx, 10, 1)
-		if err != nil {
+		if err := l.drainOnce(ctx, l.main, 1); err != nil {
 			return err
 		}
-		var handles []string
-		for _, d := range got {
-			handles = append(handles, d.Handle)
+		if l.dead == nil {
+			continue
 		}
-		if err := l.delete(ctx, handles...); err != nil {
+		if err := l.drainOnce(ctx, l.dead, 0); err != nil {
 			return err
 		}
 	}
+}
+
+func (l *Load) drainOnce(ctx context.Context, q *queue, waitSeconds int) error {
+	got, err := l.receive(ctx, q, 10, waitSeconds)
+	if err != nil {
+		return err
+	}
+	var handles []string
+	for _, d := range got {
+		handles = append(handles, d.Handle)
+	}
+	return l.delete(ctx, q, handles...)
 }
 
 // isDrained decides when to stop. When nothing is missing and the queue itself says that it is empty, it is
@@ -327,8 +433,15 @@ func (l *Load) isDrained(ctx context.Context) bool {
 	return err == nil && left == 0 && !l.record.isMissingAny()
 }
 
-// Left returns how many messages the queue says it has, whatever their state.
-func (l *Load) Left(ctx context.Context) (int, error) { return l.record.left(ctx) }
+// Left returns how many messages the queues say they have, whatever their state.
+func (l *Load) Left(ctx context.Context) (int, error) {
+	left, err := l.record.left(ctx, l.main)
+	if err != nil || l.dead == nil {
+		return left, err
+	}
+	dead, err := l.record.left(ctx, l.dead)
+	return left + dead, err
+}
 
 // about returns a random duration of the given average.
 func about(rng *rand.Rand, average time.Duration) time.Duration {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strconv"
 	"sync"
 	"time"
@@ -24,11 +25,32 @@ import (
 // refused something that it has no reason to refuse.
 type recorder struct {
 	api   *sqs.Client
-	queue *string
 	start time.Time
 
-	mu      sync.Mutex
-	history audit.History
+	mu       sync.Mutex
+	history  audit.History
+	batches  int // of sends
+	receives int // that were answered with messages
+}
+
+// A queue is one of those that are used.
+type queue struct {
+	url  *string
+	name string
+	fifo bool
+}
+
+func newQueue(url string, fifo bool) *queue { return &queue{&url, path.Base(url), fifo} }
+
+// A message is one that is to be sent; group and deduplication ID are of FIFO queues.
+type message struct{ body, group, dedup string }
+
+// text returns the parameter of a request, or none.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // Times of requests. An attempt that is cut off by attemptMax may be carried out later all the same.
@@ -56,7 +78,7 @@ func newRecorder(cfg Config) *recorder {
 			t.MaxIdleConnsPerHost = 100
 		})}
 	})
-	return &recorder{api: api, queue: &cfg.QueueURL, start: time.Now()}
+	return &recorder{api: api, start: time.Now()}
 }
 
 func (r *recorder) now() time.Duration { return time.Since(r.start) }
@@ -124,39 +146,51 @@ func (k *call) entryOutcome(e types.BatchResultErrorEntry) (audit.Outcome, error
 	return o, fmt.Errorf("the queue refused an entry of a batch: %s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
 }
 
-// send sends bodies, more than one as a batch, and returns those that were not acknowledged.
-func (r *recorder) send(ctx context.Context, bodies []string) (left []string, err error) {
-	sends := make([]audit.Send, len(bodies))
-	if len(bodies) == 1 {
-		out, k := do(ctx, r, r.api.SendMessage, &sqs.SendMessageInput{QueueUrl: r.queue, MessageBody: &bodies[0]})
-		sends[0] = audit.Send{Span: k.span, Attempts: k.attempts, Body: bodies[0]}
+// send sends messages, more than one as a batch, and returns those that were not acknowledged.
+func (r *recorder) send(ctx context.Context, q *queue, messages []message) (left []message, err error) {
+	sends := make([]audit.Send, len(messages))
+	for i, m := range messages {
+		sends[i] = audit.Send{Queue: q.name, Body: m.body, Group: m.group, Dedup: m.dedup}
+	}
+	if len(messages) == 1 {
+		m := messages[0]
+		out, k := do(ctx, r, r.api.SendMessage, &sqs.SendMessageInput{
+			QueueUrl: q.url, MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
+		})
+		sends[0].Span, sends[0].Attempts = k.span, k.attempts
 		sends[0].Outcome, err = k.outcome()
 		if k.err == nil {
-			sends[0].MessageID = aws.ToString(out.MessageId)
+			sends[0].MessageID, sends[0].Sequence = aws.ToString(out.MessageId), aws.ToString(out.SequenceNumber)
 		}
 	} else {
-		err = r.sendBatch(ctx, bodies, sends)
+		err = r.sendBatch(ctx, q, messages, sends)
 	}
-	for _, s := range sends {
+	for i, s := range sends {
 		if s.Outcome != audit.Done {
-			left = append(left, s.Body)
+			left = append(left, messages[i])
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.batches++
+	for i := range sends {
+		sends[i].Batch = r.batches
+	}
 	r.history.Sends = append(r.history.Sends, sends...)
 	return left, err
 }
 
-func (r *recorder) sendBatch(ctx context.Context, bodies []string, sends []audit.Send) error {
-	in := &sqs.SendMessageBatchInput{QueueUrl: r.queue}
-	for i := range bodies {
-		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: &bodies[i]})
+func (r *recorder) sendBatch(ctx context.Context, q *queue, messages []message, sends []audit.Send) error {
+	in := &sqs.SendMessageBatchInput{QueueUrl: q.url}
+	for i, m := range messages {
+		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{
+			Id: aws.String(strconv.Itoa(i)), MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
+		})
 	}
 	out, k := do(ctx, r, r.api.SendMessageBatch, in)
 	o, err := k.outcome()
 	for i := range sends {
-		sends[i] = audit.Send{Span: k.span, Attempts: k.attempts, Body: bodies[i], Outcome: o}
+		sends[i].Span, sends[i].Attempts, sends[i].Outcome = k.span, k.attempts, o
 		if o == audit.Done {
 			sends[i].Outcome = audit.Unknown // until the answer mentions it
 		}
@@ -168,7 +202,8 @@ func (r *recorder) sendBatch(ctx context.Context, bodies []string, sends []audit
 		if i, bad := index(e.Id, sends); bad != nil {
 			err = bad
 		} else {
-			sends[i].Outcome, sends[i].MessageID = audit.Done, aws.ToString(e.MessageId)
+			sends[i].Outcome = audit.Done
+			sends[i].MessageID, sends[i].Sequence = aws.ToString(e.MessageId), aws.ToString(e.SequenceNumber)
 		}
 	}
 	for _, e := range out.Failed {
@@ -192,9 +227,9 @@ func index[T any](id *string, entries []T) (int, error) {
 }
 
 // receive receives up to most messages.
-func (r *recorder) receive(ctx context.Context, most, waitSeconds int, visibility time.Duration) ([]audit.Delivery, error) {
+func (r *recorder) receive(ctx context.Context, q *queue, most, waitSeconds int, visibility time.Duration) ([]audit.Delivery, error) {
 	out, k := do(ctx, r, r.api.ReceiveMessage, &sqs.ReceiveMessageInput{
-		QueueUrl:                    r.queue,
+		QueueUrl:                    q.url,
 		MaxNumberOfMessages:         int32(most),
 		WaitTimeSeconds:             int32(waitSeconds),
 		VisibilityTimeout:           int32(visibility / time.Second),
@@ -209,6 +244,7 @@ func (r *recorder) receive(ctx context.Context, most, waitSeconds int, visibilit
 		got = append(got, audit.Delivery{
 			// What was delivered came with the last attempt.
 			Span:         audit.Span{Call: k.last, Return: k.span.Return},
+			Queue:        q.name,
 			Body:         aws.ToString(m.Body),
 			MessageID:    aws.ToString(m.MessageId),
 			Handle:       aws.ToString(m.ReceiptHandle),
@@ -216,10 +252,17 @@ func (r *recorder) receive(ctx context.Context, most, waitSeconds int, visibilit
 			Sent:         number(m, types.MessageSystemAttributeNameSentTimestamp),
 			FirstReceive: number(m, types.MessageSystemAttributeNameApproximateFirstReceiveTimestamp),
 			Visibility:   visibility,
+			Group:        m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)],
+			Dedup:        m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)],
+			Sequence:     m.Attributes[string(types.MessageSystemAttributeNameSequenceNumber)],
 		})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.receives++
+	for i := range got {
+		got[i].Receive = r.receives
+	}
 	r.history.Deliveries = append(r.history.Deliveries, got...)
 	return got, nil
 }
@@ -234,15 +277,15 @@ func number(m types.Message, name types.MessageSystemAttributeName) int64 {
 }
 
 // change changes the visibility timeout of a delivery.
-func (r *recorder) change(ctx context.Context, handle string, to time.Duration) error {
+func (r *recorder) change(ctx context.Context, q *queue, handle string, to time.Duration) error {
 	_, k := do(ctx, r, r.api.ChangeMessageVisibility, &sqs.ChangeMessageVisibilityInput{
-		QueueUrl: r.queue, ReceiptHandle: &handle, VisibilityTimeout: int32(to / time.Second),
+		QueueUrl: q.url, ReceiptHandle: &handle, VisibilityTimeout: int32(to / time.Second),
 	})
 	c := audit.Change{Span: k.span, Handle: handle, Visibility: to}
 	var err error
 	c.Outcome, err = k.outcome()
-	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isMessageGone(k.err) {
-		err = nil // somebody else was faster and deleted it
+	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isHandleRefused(k.err) {
+		err = nil // somebody else was faster and deleted it, or its timeout has ended
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,21 +297,26 @@ func (r *recorder) change(ctx context.Context, handle string, to time.Duration) 
 	return err
 }
 
-// isMessageGone recognises the answer to a change of a message that is deleted.
-func isMessageGone(err error) bool {
+// handleRefused is the answer to a change of a message that is deleted, and, on FIFO queues, to whatever
+// is done with a handle that is not good any more.
+const handleRefused = "InvalidParameterValue"
+
+func isHandleRefused(err error) bool {
 	var answer smithy.APIError
-	return errors.As(err, &answer) && answer.ErrorCode() == "InvalidParameterValue"
+	return errors.As(err, &answer) && answer.ErrorCode() == handleRefused
 }
 
 // delete deletes messages, more than one as a batch, and returns how many deletes were acknowledged.
-func (r *recorder) delete(ctx context.Context, handles []string) (done int, err error) {
+func (r *recorder) delete(ctx context.Context, q *queue, handles []string) (done int, err error) {
 	deletes := make([]audit.Delete, len(handles))
 	if len(handles) == 1 {
-		_, k := do(ctx, r, r.api.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: r.queue, ReceiptHandle: &handles[0]})
+		_, k := do(ctx, r, r.api.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: q.url, ReceiptHandle: &handles[0]})
 		deletes[0] = audit.Delete{Span: k.span, Handle: handles[0]}
-		deletes[0].Outcome, err = k.outcome()
+		if deletes[0].Outcome, err = k.outcome(); q.fifo && isHandleRefused(k.err) {
+			err = nil
+		}
 	} else {
-		err = r.deleteBatch(ctx, handles, deletes)
+		err = r.deleteBatch(ctx, q, handles, deletes)
 	}
 	for _, d := range deletes {
 		if d.Outcome == audit.Done {
@@ -281,8 +329,8 @@ func (r *recorder) delete(ctx context.Context, handles []string) (done int, err 
 	return done, err
 }
 
-func (r *recorder) deleteBatch(ctx context.Context, handles []string, deletes []audit.Delete) error {
-	in := &sqs.DeleteMessageBatchInput{QueueUrl: r.queue}
+func (r *recorder) deleteBatch(ctx context.Context, q *queue, handles []string, deletes []audit.Delete) error {
+	in := &sqs.DeleteMessageBatchInput{QueueUrl: q.url}
 	for i := range handles {
 		in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &handles[i]})
 	}
@@ -308,7 +356,9 @@ func (r *recorder) deleteBatch(ctx context.Context, handles []string, deletes []
 		if i, bad := index(e.Id, deletes); bad != nil {
 			err = bad
 		} else {
-			deletes[i].Outcome, bad = k.entryOutcome(e)
+			if deletes[i].Outcome, bad = k.entryOutcome(e); q.fifo && aws.ToString(e.Code) == handleRefused {
+				bad = nil
+			}
 			err = errors.Join(err, bad)
 		}
 	}
@@ -325,13 +375,13 @@ func (r *recorder) isMissingAny() bool {
 }
 
 // left adds up the counters of the queue.
-func (r *recorder) left(ctx context.Context) (int, error) {
+func (r *recorder) left(ctx context.Context, q *queue) (int, error) {
 	counters := []types.QueueAttributeName{
 		types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
 	}
-	out, k := do(ctx, r, r.api.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: r.queue, AttributeNames: counters})
+	out, k := do(ctx, r, r.api.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: q.url, AttributeNames: counters})
 	if k.err != nil {
 		return 0, k.err
 	}
