@@ -326,7 +326,7 @@ func (b *Broker) inform(op engine.Op) engine.Result {
 
 // sleep returns how long the writer may sleep when nobody wakes it.
 func (b *Broker) sleep() time.Duration {
-	d := b.house.sleep()
+	d := b.houseRest()
 	if at, ok := b.polls.next(); ok {
 		d = min(d, b.clock.until(at))
 	}

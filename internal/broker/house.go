@@ -16,7 +16,8 @@ const (
 )
 
 // housekeeping is what the writer does between requests: it stamps the time while anything is in flight
-// [CLOCK-10] and removes expired messages from queues that nobody uses. [RET-1]
+// [CLOCK-10], removes expired messages from queues that nobody uses [RET-1], and lets move tasks go on, one
+// bounded step a turn, so that requests are held up by no more than that [MOVE-13].
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
@@ -42,10 +43,17 @@ func (b *Broker) keepHouse() {
 			h.rest = sweepRest
 		}
 	}
+	if at, ok := b.engine.NextMove(); ok && at <= b.now && !b.draining {
+		b.inform(engine.MoveStep{})
+	}
 }
 
-// sleep returns when keepHouse is needed next.
-func (h *housekeeping) sleep() time.Duration {
-	now := time.Now()
-	return max(0, min(stampEvery-now.Sub(h.stamped), h.rest-now.Sub(h.swept)))
+// houseRest returns how long keepHouse is not needed.
+func (b *Broker) houseRest() time.Duration {
+	h, now := &b.house, time.Now()
+	rest := min(stampEvery-now.Sub(h.stamped), h.rest-now.Sub(h.swept))
+	if at, ok := b.engine.NextMove(); ok {
+		rest = min(rest, b.clock.until(at))
+	}
+	return max(0, rest)
 }
