@@ -44,13 +44,18 @@ type Player struct {
 	count uint64 // of requests, for their seeds
 
 	sent    map[engine.MessageID]*sentMessage
+	filled  int // messages that fill made different from each other
 	handles map[string]engine.Handle
-	tokens  []string // paging tokens, t1 and so on
+	aliases map[engine.Handle]string // of handles, by what they say without their text
+	tokens  []string                 // paging tokens, t1 and so on
+	tasks   map[string][]moveTask    // by the ARN of their source, in the order of their start
+	started int                      // how many tasks that are
 }
 
 // A sentMessage is what the player knows about a message that was accepted.
 type sentMessage struct {
 	alias string
+	of    string // alias of the message that it was before it was redriven
 	entry engine.Entry
 }
 
@@ -64,6 +69,8 @@ func NewPlayer(m Machine) *Player {
 		now:     epoch,
 		sent:    make(map[engine.MessageID]*sentMessage),
 		handles: make(map[string]engine.Handle),
+		aliases: make(map[engine.Handle]string),
+		tasks:   make(map[string][]moveTask),
 		cfg: engine.Config{
 			Region:        "us-east-1",
 			InFlightMax:   120000,
@@ -73,7 +80,7 @@ func NewPlayer(m Machine) *Player {
 	}
 	if w, ok := m.(*World); ok {
 		p.world = w
-		w.entryOf = func(id engine.MessageID) *engine.Entry { return &p.sent[id].entry }
+		w.entryOf = p.entryOf
 	}
 	m.Start(p.cfg, p.now, graceDefault.Milliseconds())
 	return p
@@ -127,14 +134,52 @@ func (p *Player) simple(a *args, op engine.Op) (string, error) {
 	return refusal, err
 }
 
-// accept gives a message that was sent its alias.
-func (p *Player) accept(id engine.MessageID, entry engine.Entry) (alias string, err error) {
-	if old := p.sent[id]; old != nil {
-		return "", fmt.Errorf("the id %s of %s was given out again", id, old.alias)
+// accept gives a message that was sent its alias, and describes what a send answers.
+func (p *Player) accept(s engine.Sent, entry engine.Entry) (answer string, err error) {
+	m := p.sent[s.ID]
+	switch {
+	case m == nil && s.Duplicate:
+		return "", fmt.Errorf("a duplicate of %s, which was never sent", s.ID)
+	case m != nil && !s.Duplicate:
+		return "", fmt.Errorf("the id %s of %s was given out again", s.ID, m.alias)
+	case m == nil:
+		m = p.name(s.ID, &sentMessage{entry: entry})
 	}
-	alias = fmt.Sprintf("m%d", len(p.sent)+1)
-	p.sent[id] = &sentMessage{alias: alias, entry: entry}
-	return alias, nil
+	answer = m.alias
+	if s.Sequence != 0 {
+		answer += fmt.Sprintf(" seq=%d", uint64(s.Sequence))
+	}
+	if s.Duplicate {
+		answer += " duplicate"
+	}
+	return answer, nil
+}
+
+// name gives a message the next alias.
+func (p *Player) name(id engine.MessageID, m *sentMessage) *sentMessage {
+	m.alias = fmt.Sprintf("m%d", len(p.sent)+1)
+	p.sent[id] = m
+	return m
+}
+
+// meet returns what is known about a message that was received. One that a move task has made a new
+// message of is known by the one it was, and gets an alias of its own when it is met first.
+func (p *Player) meet(d *engine.Delivery) (*sentMessage, error) {
+	if m := p.sent[d.ID]; m != nil {
+		return m, nil
+	}
+	if m := p.sent[d.Lineage]; m != nil {
+		return p.name(d.ID, &sentMessage{of: m.alias, entry: m.entry}), nil
+	}
+	return nil, fmt.Errorf("received message %s, which was never sent", d.ID)
+}
+
+// entryOf returns what the message of a delivery was sent as.
+func (p *Player) entryOf(d *engine.Delivery) *engine.Entry {
+	if m := p.sent[d.ID]; m != nil {
+		return &m.entry
+	}
+	return &p.sent[d.Lineage].entry
 }
 
 // handle returns the receipt handle that an alias stands for. Any other text is a handle that nobody
@@ -146,49 +191,97 @@ func (p *Player) handle(t engine.Text) engine.Handle {
 	return engine.Handle{Text: t.Value}
 }
 
+// receipt returns the alias of the handle of a delivery: a new one, unless it is the handle of an earlier
+// delivery, which the repeat of a receive attempt has returned again.
+func (p *Player) receipt(d *engine.Delivery, incarnation [16]byte) string {
+	h := engine.Handle{Valid: true, Incarnation: incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation}
+	alias, ok := p.aliases[h]
+	if !ok {
+		alias = fmt.Sprintf("r%d", len(p.handles)+1)
+		p.aliases[h] = alias
+		h.Text = alias
+		p.handles[alias] = h
+	}
+	return alias
+}
+
 // deliver describes a received message. Show names what is not shown always.
 func (p *Player) deliver(d *engine.Delivery, incarnation [16]byte, show []string) (line string, err error) {
-	m := p.sent[d.ID]
-	if m == nil {
-		return "", fmt.Errorf("received message %s, which was never sent", d.ID)
+	m, err := p.meet(d)
+	if err != nil {
+		return "", err
 	}
-	h := engine.Handle{
-		Text:        fmt.Sprintf("r%d", len(p.handles)+1),
-		Valid:       true,
-		Incarnation: incarnation,
-		Space:       d.Space,
-		Seq:         d.Seq,
-		Generation:  d.Generation,
+	line = m.alias
+	if m.of != "" {
+		line += " of=" + m.of
 	}
-	p.handles[h.Text] = h
-	line = fmt.Sprintf("%s body=%s receipt=%s receives=%d", m.alias, printable(m.entry.Body.Value), h.Text, d.Receives)
+	line += fmt.Sprintf(" body=%s receipt=%s receives=%d", printable(m.entry.Body.Value), p.receipt(d, incarnation), d.Receives)
 	if d.Group != "" {
 		line += " group=" + d.Group
 	}
 	for _, what := range show {
-		switch what {
-		case "id":
-			line += " id=" + d.ID.String()
-		case "sent":
-			line += " sent=" + sinceEpoch(d.Sent)
-		case "first":
-			line += " first=" + sinceEpoch(d.FirstReceive)
-		case "size":
-			line += fmt.Sprintf(" size=%d", d.Size)
-		case "sender":
-			line += " sender=" + m.entry.Sender
-		case "trace":
-			line += " trace=" + printable(traceOf(&m.entry))
-		case "attr":
-			for _, attr := range m.entry.Attributes {
-				line += fmt.Sprintf(" %s:%s=%s", attr.Name, attr.Type.Value, printable(attr.String.Value+string(attr.Binary)))
-			}
-		default:
-			return "", fmt.Errorf("cannot show %s", what)
+		text, err := p.shown(d, m, what)
+		if err != nil {
+			return "", err
 		}
+		line += text
 	}
 	return line, nil
 }
+
+// shown is one thing about a received message, with a blank in front. What the message does not have is
+// left out.
+func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text string, err error) {
+	switch what {
+	case "id":
+		return " id=" + d.ID.String(), nil
+	case "sent":
+		return " sent=" + sinceEpoch(d.Sent), nil
+	case "first":
+		return " first=" + sinceEpoch(d.FirstReceive), nil
+	case "size":
+		return fmt.Sprintf(" size=%d", d.Size), nil
+	case "sender":
+		return " sender=" + m.entry.Sender, nil
+	case "trace":
+		return " trace=" + printable(traceOf(&m.entry)), nil
+	case "attr":
+		for _, attr := range m.entry.Attributes {
+			text += fmt.Sprintf(" %s:%s=%s", attr.Name, attr.Type.Value, printable(attr.String.Value+string(attr.Binary)))
+		}
+		return text, nil
+	case "seq":
+		if d.Sequence != 0 {
+			text = fmt.Sprintf(" seq=%d", uint64(d.Sequence))
+		}
+		return text, nil
+	case "dedup":
+		if d.Dedup != "" {
+			text = " dedup=" + p.dedup(d.Dedup)
+		}
+		return text, nil
+	case "source":
+		if d.Source != "" {
+			text = " source=" + queueOfARN(d.Source)
+		}
+		return text, nil
+	}
+	return "", fmt.Errorf("cannot show %s", what)
+}
+
+// dedup shows a deduplication id. That of a dead-lettered message is its message id, of which a script
+// knows the alias alone.
+func (p *Player) dedup(text string) string {
+	for id, m := range p.sent { // order does not matter: ids differ
+		if id.String() == text {
+			return "id-of-" + m.alias
+		}
+	}
+	return text
+}
+
+// queueOfARN is the name of the queue that an ARN ends with.
+func queueOfARN(arn string) string { return arn[strings.LastIndex(arn, ":")+1:] }
 
 // filler is a body of n bytes.
 func filler(n int) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
@@ -52,12 +53,13 @@ type World struct {
 	cfg     engine.Config
 	engine  *engine.Engine
 
-	now      int64
+	now      int64 // of the last command
+	expiry   bool  // the last request held expiry
 	grace    int64
 	inTurn   int  // commands since the last commit
 	held     bool // the script holds the turn open
 	unread   []engine.Delivery
-	entryOf  func(engine.MessageID) *engine.Entry
+	entryOf  func(*engine.Delivery) *engine.Entry
 	awakened map[string]bool
 }
 
@@ -102,8 +104,10 @@ func (w *World) open() {
 	w.mustCommit()
 }
 
+// inform applies a command of the world's own. It holds expiry if the last request did, so that it is
+// the requests alone that say since when.
 func (w *World) inform(op engine.Op) {
-	if _, err := w.engine.Apply(engine.Command{Now: w.now, Op: op}); err != nil {
+	if _, err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry, Op: op}); err != nil {
 		panic(err) // these are never refused
 	}
 }
@@ -120,11 +124,11 @@ const againMax = 1000
 
 // Do implements Machine.
 func (w *World) Do(r Request) (res engine.Result, err error) {
-	w.now = r.Now
 	for range againMax {
 		if w.variant.Restart && w.inTurn == 0 {
 			w.restart()
 		}
+		w.now, w.expiry = r.Now, r.HoldExpiry
 		res, err = w.engine.Apply(r.Command)
 		w.engine.TakeStirred(func(n engine.QueueName) { w.awakened[n.Name] = true })
 		w.unread = append(w.unread, res.Messages...)
@@ -186,7 +190,7 @@ func (w *World) check(d engine.Delivery, alone bool) error {
 		}
 		return nil
 	}
-	want := w.entryOf(d.ID)
+	want := w.entryOf(&d)
 	if got.Body != want.Body.Value || got.BodyMD5 != want.BodyMD5 {
 		return fmt.Errorf("message %s was sent with the body %.50q and received with %.50q", d.ID, want.Body.Value, got.Body)
 	}
@@ -214,18 +218,22 @@ func (w *World) takeStirred() []string {
 	return names
 }
 
-// rows counts the rows of all spaces by kind, as docs/formats.md names them.
+// rows counts the rows of all spaces by kind, as docs/formats.md names them. The kinds that only some
+// queues have are named when there are any.
 func (w *World) rows() string {
 	w.mustCommit()
-	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment"}
+	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin"}
+	const always = 6
 	counts := make([]int, len(kinds))
 	const family, kindAt = 0x10, 9
 	for k := range w.store.Scan([]byte{family}, []byte{family + 1}) {
 		counts[k[kindAt]]++
 	}
-	answer := ""
-	for i, kind := range kinds[1:] {
-		answer += fmt.Sprintf("%s=%d ", kind, counts[i+1])
+	var shown []string
+	for i := 1; i < len(kinds); i++ {
+		if i <= always || counts[i] > 0 {
+			shown = append(shown, fmt.Sprintf("%s=%d", kinds[i], counts[i]))
+		}
 	}
-	return answer[:len(answer)-1]
+	return strings.Join(shown, " ")
 }

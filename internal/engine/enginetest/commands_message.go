@@ -1,0 +1,276 @@
+package enginetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"tenaq/internal/engine"
+)
+
+func (p *Player) send(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	entry := a.entry()
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	res, refusal, err := p.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(entry)}, entry)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	return p.accept(res.Sent[0], entry)
+}
+
+func (p *Player) sendBatch(a *args, lines []string) (string, error) {
+	op := &engine.SendMessageBatch{}
+	op.Queue, _ = a.queue()
+	op.Given = len(lines) > 0 || a.flag("empty")
+	var entries []engine.Entry
+	for _, line := range lines {
+		b, err := parseEntry(line)
+		if err != nil {
+			return "", err
+		}
+		entries = append(entries, b.entry())
+		if err := b.done(); err != nil {
+			return "", err
+		}
+	}
+	for _, e := range entries {
+		op.Drafts = append(op.Drafts, engine.NewDraft(e))
+	}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	res, refusal, err := p.do(op, entries...)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	var b strings.Builder
+	for i, s := range res.Sent {
+		answer := ""
+		if s.Err != nil {
+			answer = s.Err.Error()
+		} else if answer, err = p.accept(s, entries[i]); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%s %s\n", entries[i].ID.Value, answer)
+	}
+	return b.String(), nil
+}
+
+// fill sends n messages and answers the aliases of the first and the last. They are equal, except that
+// groups=3 spreads them over the groups g1 to g3 and dedups gives each a deduplication id of its own.
+func (p *Player) fill(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	n, groups, dedups := a.number("n").Value, a.number("groups").Value, a.flag("dedups")
+	entry := a.entry()
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	draft := engine.NewDraft(entry)
+	first, last := "", ""
+	for i := range n {
+		if groups > 0 {
+			entry.Group = engine.Text{Value: fmt.Sprintf("g%d", i%groups+1), Set: true}
+		}
+		if dedups {
+			p.filled++
+			entry.Dedup = engine.Text{Value: fmt.Sprintf("fill%d", p.filled), Set: true}
+		}
+		if groups > 0 || dedups {
+			draft = engine.NewDraft(entry)
+		}
+		res, refusal, err := p.do(&engine.SendMessage{Queue: q, Draft: draft}, entry)
+		if refusal != "" || err != nil {
+			return refusal, err
+		}
+		if _, err = p.accept(res.Sent[0], entry); err != nil {
+			return "", err
+		}
+		if last = p.sent[res.Sent[0].ID].alias; i == 0 {
+			first = last
+		}
+	}
+	return first + " to " + last, nil
+}
+
+func (p *Player) receive(a *args, _ []string) (string, error) {
+	op := &engine.ReceiveMessage{
+		Max:        a.number("max"),
+		Visibility: a.number("vt"),
+		Wait:       a.number("wait"),
+		AttemptID:  a.text("attempt"),
+		System:     a.values("names"),
+	}
+	op.Queue, _ = a.queue()
+	show := a.values("show")
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	res, refusal, err := p.do(op)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	if len(res.Messages) == 0 {
+		return p.empty(&res), nil
+	}
+	var b strings.Builder
+	for i := range res.Messages {
+		line, err := p.deliver(&res.Messages[i], res.Incarnation, show)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&b, line)
+	}
+	return b.String(), nil
+}
+
+// empty describes a receive that found nothing: how long it would wait, and when time alone would give
+// it something.
+func (p *Player) empty(res *engine.Result) string {
+	answer := "nothing"
+	if res.Wait > 0 {
+		answer += ", waits " + (time.Duration(res.Wait) * time.Millisecond).String()
+		if res.NextReady != 0 {
+			answer += ", next at " + sinceEpoch(res.NextReady)
+		}
+	}
+	return answer
+}
+
+// receiveMany receives n messages, or as many as there are. It answers how many that were, and the first
+// and the last.
+func (p *Player) receiveMany(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	n, vt := int(a.number("n").Value), a.number("vt")
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	return p.takeAll(q, n, vt, nil)
+}
+
+// drain receives and deletes n messages, or all. It answers like receiveMany.
+func (p *Player) drain(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	n := a.number("n")
+	if !n.Set {
+		n.Value = 1 << 30
+	}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	return p.takeAll(q, int(n.Value), engine.Int{}, func(h engine.Handle) (string, error) {
+		_, refusal, err := p.do(&engine.DeleteMessage{Queue: q, Handle: h})
+		return refusal, err
+	})
+}
+
+// takeAll receives up to n messages, ten at a time, and calls f, if there is one, for each.
+func (p *Player) takeAll(q engine.QueueName, n int, vt engine.Int, f func(engine.Handle) (string, error)) (string, error) {
+	got, first, last := 0, "", ""
+	for got < n {
+		res, refusal, err := p.do(&engine.ReceiveMessage{
+			Queue: q, Max: engine.Int{Value: int64(min(10, n-got)), Set: true}, Visibility: vt,
+		})
+		if refusal != "" || err != nil {
+			return refusal, err
+		}
+		if len(res.Messages) == 0 {
+			break
+		}
+		for _, d := range res.Messages {
+			m, err := p.meet(&d)
+			if err != nil {
+				return "", err
+			}
+			if got++; got == 1 {
+				first = m.alias
+			}
+			last = m.alias
+			if f == nil {
+				continue
+			}
+			refusal, err := f(engine.Handle{Text: m.alias, Valid: true, Incarnation: res.Incarnation,
+				Space: d.Space, Seq: d.Seq, Generation: d.Generation})
+			if refusal != "" || err != nil {
+				return refusal, err
+			}
+		}
+	}
+	if got == 0 {
+		return "nothing", nil
+	}
+	return fmt.Sprintf("%d messages, %s to %s", got, first, last), nil
+}
+
+func (p *Player) delete(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	return p.simple(a, &engine.DeleteMessage{Queue: q, Handle: p.handle(a.text("r"))})
+}
+
+func (p *Player) deleteBatch(a *args, lines []string) (string, error) {
+	op := &engine.DeleteMessageBatch{}
+	op.Queue, _ = a.queue()
+	op.Given = len(lines) > 0 || a.flag("empty")
+	for _, line := range lines {
+		b, err := parseEntry(line)
+		if err != nil {
+			return "", err
+		}
+		op.Entries = append(op.Entries, engine.DeleteEntry{ID: b.text("id"), Handle: p.handle(b.text("r"))})
+		if err := b.done(); err != nil {
+			return "", err
+		}
+	}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	res, refusal, err := p.do(op)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	return outcomes(res.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
+}
+
+func (p *Player) visibility(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	return p.simple(a, &engine.ChangeMessageVisibility{Queue: q, Handle: p.handle(a.text("r")), Timeout: a.number("vt")})
+}
+
+func (p *Player) visibilityBatch(a *args, lines []string) (string, error) {
+	op := &engine.ChangeMessageVisibilityBatch{}
+	op.Queue, _ = a.queue()
+	op.Given = len(lines) > 0 || a.flag("empty")
+	for _, line := range lines {
+		b, err := parseEntry(line)
+		if err != nil {
+			return "", err
+		}
+		op.Entries = append(op.Entries,
+			engine.VisibilityEntry{ID: b.text("id"), Handle: p.handle(b.text("r")), Timeout: b.number("vt")})
+		if err := b.done(); err != nil {
+			return "", err
+		}
+	}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	res, refusal, err := p.do(op)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	return outcomes(res.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
+}
+
+func outcomes(errs []*engine.Error, id func(int) string) string {
+	var b strings.Builder
+	for i, err := range errs {
+		answer := "ok"
+		if err != nil {
+			answer = err.Error()
+		}
+		fmt.Fprintf(&b, "%s %s\n", id(i), answer)
+	}
+	return b.String()
+}
