@@ -109,7 +109,9 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	for _, m := range found.dead {
 		e.deadLetter(q, found.target, m)
 	}
-	if found.more {
+	if found.more || len(found.picked) == 0 {
+		// With nothing to deliver, it has to be found out what the next moment is at which there will be;
+		// and the indexes cannot be searched any more.
 		return Result{Again: true}, nil
 	}
 	op.horizon = horizon{}
@@ -118,12 +120,8 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		e.deliver(q, m, e.now+visibility)
 		res.Messages = append(res.Messages, e.show(q, m))
 	}
-	if op.AttemptID.Set && len(found.picked) > 0 {
+	if op.AttemptID.Set {
 		e.noteAttempt(q, op.attempt(), found.picked)
-	}
-	if len(found.picked) == 0 {
-		// What was moved may have been the head of due, and the index cannot be searched any more.
-		return Result{Again: true}, nil
 	}
 	return res, nil
 }
