@@ -153,10 +153,12 @@ next:
 var (
 	uuidPattern   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 	handlePattern = regexp.MustCompile(`AQEB[A-Za-z0-9+/=]{72}`)
-	maskPattern   = regexp.MustCompile(`"[mr][0-9]+"`)
+	taskPattern   = regexp.MustCompile(`eyJ0YXNrSWQi[A-Za-z0-9+/=]+`)
+	maskPattern   = regexp.MustCompile(`"[mrt][0-9]+"`)
 )
 
-// masks give what is random a name: message ids are m1, m2 and so on, receipt handles r1, r2.
+// masks give what is random a name: message ids are m1, m2 and so on, receipt handles r1, r2, handles of
+// move tasks t1, t2.
 type masks struct {
 	names, values map[string]string
 	counts        map[string]int
@@ -178,6 +180,7 @@ func (m *masks) name(kind, value string) string {
 // hide replaces values by names.
 func (m *masks) hide(s string) string {
 	s = uuidPattern.ReplaceAllStringFunc(s, func(v string) string { return m.name("m", v) })
+	s = taskPattern.ReplaceAllStringFunc(s, func(v string) string { return m.name("t", v) })
 	return handlePattern.ReplaceAllStringFunc(s, func(v string) string { return m.name("r", v) })
 }
 

@@ -34,6 +34,10 @@ func FuzzHandler(f *testing.F) {
 		"UntagQueue":                   `{"QueueUrl":"q","TagKeys":["a"]}`,
 		"ListQueueTags":                `{"QueueUrl":"q"}`,
 		"DeleteQueue":                  `{"QueueUrl":"q"}`,
+		"ListDeadLetterSourceQueues":   `{"QueueUrl":"q","MaxResults":1}`,
+		"StartMessageMoveTask":         `{"SourceArn":"arn:aws:sqs:us-east-1:000000000000:q","DestinationArn":"arn:aws:sqs:us-east-1:000000000000:p","MaxNumberOfMessagesPerSecond":1}`,
+		"ListMessageMoveTasks":         `{"SourceArn":"arn:aws:sqs:us-east-1:000000000000:q","MaxResults":1}`,
+		"CancelMessageMoveTask":        `{"TaskHandle":"e30="}`,
 	}
 	for _, op := range sqswire.Operations() {
 		body := bodies[op.Name]

@@ -339,6 +339,14 @@ func (c *call) serve(req sqswire.Shape) (response, error) {
 		return c.doVoid(engine.UntagQueue{Queue: c.queue(req.QueueURL), Keys: req.TagKeys})
 	case *sqswire.ListQueueTagsRequest:
 		return c.listQueueTags(req)
+	case *sqswire.ListDeadLetterSourceQueuesRequest:
+		return c.listDeadLetterSourceQueues(req)
+	case *sqswire.StartMessageMoveTaskRequest:
+		return c.startMessageMoveTask(req)
+	case *sqswire.ListMessageMoveTasksRequest:
+		return c.listMessageMoveTasks(req)
+	case *sqswire.CancelMessageMoveTaskRequest:
+		return c.cancelMessageMoveTask(req)
 	}
 	return response{}, sqswire.Errorf(sqswire.UnsupportedOperation, "This server does not support the action yet.")
 }

@@ -148,6 +148,7 @@ func TestWireError(t *testing.T) {
 		message bool
 	}{
 		{&engine.Error{Code: engine.CodeOverLimit, Message: "too many"}, sqswire.OverLimit, 403, true},
+		{&engine.Error{Code: engine.CodeNoResource, Message: "no task"}, sqswire.ResourceNotFound, 404, true},
 		{sqswire.Errorf(sqswire.MalformedInput, "no"), sqswire.MalformedInput, 400, true},
 		{errNotFound, sqswire.InvalidAction, 400, true},
 		{broker.ErrThrottled, sqswire.RequestThrottled, 403, true},
@@ -170,7 +171,7 @@ func TestEngineCodes(t *testing.T) {
 		engine.CodeInvalidAttributeName, engine.CodeInvalidAttribute, engine.CodeInvalidParameter,
 		engine.CodeMissingParameter, engine.CodeInvalidContents, engine.CodeInvalidHandle, engine.CodeOverLimit,
 		engine.CodeUnsupported, engine.CodeEmptyBatch, engine.CodeTooManyEntries, engine.CodeInvalidEntryID,
-		engine.CodeEntryIDsNotDistinct, engine.CodeBatchTooLong,
+		engine.CodeEntryIDsNotDistinct, engine.CodeBatchTooLong, engine.CodeNoResource,
 	} {
 		if got := wireError(&engine.Error{Code: code}).Info().Status; got >= http.StatusInternalServerError {
 			t.Errorf("%s: status %d, want one below 500", code, got)

@@ -56,8 +56,17 @@ func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	sent.MessageID = res.Sent[0].ID.String()
+	stored(&sent, &res.Sent[0])
 	return answer(&sqswire.SendMessageResponse{Sent: sent})
+}
+
+// stored adds to the answer of a send what the queue has made of the message. The checksums stay those
+// of the request, also when it was a duplicate of another. [DEDUP-13, DEDUP-14, SEND-9]
+func stored(answer *sqswire.Sent, s *engine.Sent) {
+	answer.MessageID = s.ID.String()
+	if s.Sequence != 0 {
+		answer.SequenceNumber = s.Sequence.String()
+	}
 }
 
 func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response, error) {
@@ -81,7 +90,7 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 			resp.Failed = append(resp.Failed, wireError(s.Err).Entry(id))
 			continue
 		}
-		sent[i].MessageID = s.ID.String()
+		stored(&sent[i], &s)
 		resp.Successful = append(resp.Successful, sqswire.SendMessageBatchResultEntry{ID: id, Sent: sent[i]})
 	}
 	return answer(resp)

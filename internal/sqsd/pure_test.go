@@ -147,27 +147,37 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// [RCV-7, RCV-8, RCV-10]
+// [RCV-7, RCV-8, RCV-10, FIFO-12, DEDUP-18, DLQ-24]
 func TestSystemOf(t *testing.T) {
-	d := &engine.Delivery{Sent: 1, FirstReceive: 2, Receives: 3, Group: "g"}
+	standard := &engine.Delivery{Sent: 1, FirstReceive: 2, Receives: 3, Group: "g"}
+	fifo := &engine.Delivery{Sent: 1, FirstReceive: 2, Receives: 3, Group: "g", Dedup: "d", Sequence: 7, Source: "arn"}
 	c := &engine.Content{Trace: "t", Sender: "s"}
 	all := sqswire.Pairs{
 		{Name: "AWSTraceHeader", Value: "t"}, {Name: "ApproximateFirstReceiveTimestamp", Value: "2"},
 		{Name: "ApproximateReceiveCount", Value: "3"}, {Name: "MessageGroupId", Value: "g"},
 		{Name: "SenderId", Value: "s"}, {Name: "SentTimestamp", Value: "1"},
 	}
+	rest := sqswire.Pairs{
+		{Name: "DeadLetterQueueSourceArn", Value: "arn"}, {Name: "MessageDeduplicationId", Value: "d"},
+		{Name: "SequenceNumber", Value: "10000000000000000007"},
+	}
 	for _, test := range []struct {
+		d      *engine.Delivery
 		wanted []string
 		want   sqswire.Pairs
 	}{
-		{nil, nil},
-		{[]string{"All"}, all},
-		{[]string{"SenderId", "All", "SenderId"}, all},
-		{[]string{"SentTimestamp", "SentTimestamp"}, all[5:]},
-		{[]string{"SequenceNumber"}, nil},
+		{standard, nil, nil},
+		{standard, []string{"All"}, all},
+		{standard, []string{"SenderId", "All", "SenderId"}, all},
+		{standard, []string{"SentTimestamp", "SentTimestamp"}, all[5:]},
+		{standard, []string{"SequenceNumber", "MessageDeduplicationId", "DeadLetterQueueSourceArn"}, nil},
+		{fifo, nil, nil},
+		{fifo, []string{"SequenceNumber", "MessageDeduplicationId", "DeadLetterQueueSourceArn"}, rest},
+		{fifo, []string{"SequenceNumber"}, rest[2:]},
+		{fifo, []string{"All"}, slices.Concat(all[:3], rest[:2], all[3:], rest[2:])},
 	} {
 		w := wantedAttributes{system: test.wanted}
-		if got := w.systemOf(d, c); !slices.Equal(got, test.want) {
+		if got := w.systemOf(test.d, c); !slices.Equal(got, test.want) {
 			t.Errorf("system attributes %q: got %v, want %v", test.wanted, got, test.want)
 		}
 	}

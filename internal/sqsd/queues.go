@@ -42,6 +42,13 @@ func (c *call) url(n engine.QueueName) string {
 	return base + "/" + n.Account + "/" + n.Name
 }
 
+func (c *call) urls(names []engine.QueueName) (urls []string) {
+	for _, n := range names {
+		urls = append(urls, c.url(n))
+	}
+	return urls
+}
+
 func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
 	name := engine.QueueName{Account: c.principal.account, Name: req.QueueName.Value}
 	_, err := c.do(engine.CreateQueue{
@@ -74,11 +81,19 @@ func (c *call) listQueues(req *sqswire.ListQueuesRequest) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	resp := &sqswire.ListQueuesResponse{NextToken: res.NextToken}
-	for _, n := range res.Queues {
-		resp.QueueURLs = append(resp.QueueURLs, c.url(n))
+	return answer(&sqswire.ListQueuesResponse{QueueURLs: c.urls(res.Queues), NextToken: res.NextToken})
+}
+
+func (c *call) listDeadLetterSourceQueues(req *sqswire.ListDeadLetterSourceQueuesRequest) (response, error) {
+	res, err := c.do(engine.ListDeadLetterSourceQueues{
+		Queue:      c.queue(req.QueueURL),
+		MaxResults: engine.Int(req.MaxResults),
+		NextToken:  req.NextToken.Value,
+	})
+	if err != nil {
+		return response{}, err
 	}
-	return answer(resp)
+	return answer(&sqswire.ListDeadLetterSourceQueuesResponse{QueueURLs: c.urls(res.Queues), NextToken: res.NextToken})
 }
 
 func (c *call) getQueueAttributes(req *sqswire.GetQueueAttributesRequest) (response, error) {

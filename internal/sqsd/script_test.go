@@ -38,7 +38,7 @@ import (
 //
 // create queues, let time pass, ask the broker to drain, or begin again with another server.
 //
-// In input <x*1000> stands for a thousand letters x. See masks for the names m1 and r1.
+// In input <x*1000> stands for a thousand letters x. See masks for the names m1, r1 and t1.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {

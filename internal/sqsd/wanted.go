@@ -26,9 +26,14 @@ func (w *wantedAttributes) systemOf(d *engine.Delivery, c *engine.Content) (attr
 	add("AWSTraceHeader", c.Trace)
 	add("ApproximateFirstReceiveTimestamp", strconv.FormatInt(d.FirstReceive, 10)) // [RCV-10]
 	add("ApproximateReceiveCount", strconv.FormatUint(uint64(d.Receives), 10))
+	add("DeadLetterQueueSourceArn", d.Source) // [DLQ-24]
+	add("MessageDeduplicationId", d.Dedup)    // [DEDUP-18]
 	add("MessageGroupId", d.Group)
 	add("SenderId", c.Sender)
 	add("SentTimestamp", strconv.FormatInt(d.Sent, 10))
+	if d.Sequence != 0 {
+		add("SequenceNumber", d.Sequence.String()) // [FIFO-12]
+	}
 	return attrs
 }
 
