@@ -109,12 +109,6 @@ func TestTypedErrors(t *testing.T) {
 		{"unknown attribute", func() error { return create("q", map[string]string{"Foobar": "1"}) }, "InvalidAttributeName", 400, new(*types.InvalidAttributeName)},
 		{"bad attribute", func() error { return create("q", map[string]string{"DelaySeconds": "901"}) }, "InvalidAttributeValue", 400, new(*types.InvalidAttributeValue)},
 		{"bad name", func() error { return create("a b", nil) }, "InvalidParameterValue", 400, nil},
-		{"FIFO", func() error { return create("q.fifo", map[string]string{"FifoQueue": "true"}) },
-			aws0 + "UnsupportedOperation", 400, new(*types.UnsupportedOperation)},
-		{"not yet", func() error {
-			_, err := n.ListDeadLetterSourceQueues(ctx, &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &url})
-			return err
-		}, aws0 + "UnsupportedOperation", 400, new(*types.UnsupportedOperation)},
 		{"queue name is missing", func() error {
 			_, err := n.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("")})
 			return err

@@ -23,7 +23,7 @@ import (
 // What was answered before a restart holds after it, whether the stop was a clean one or not.
 // [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10, HND-18]
 func TestRestart(t *testing.T) {
-	for name, again := range map[string]func(*node, func(*server.Config)) *node{"clean": (*node).restart, "crash": (*node).crash} {
+	for name, again := range waysToRestart {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := start(t, nil)
@@ -288,7 +288,7 @@ func TestAnswerLost(t *testing.T) {
 	n := start(t, nil)
 	url := n.queue("orders", "VisibilityTimeout", "1")
 	n.send(url, "x")
-	lossy := connect("http://"+n.server.Addr(), &http.Client{Transport: loses{}})
+	lossy := connect("http://"+n.server.Addr(), lossyClient())
 	if _, err := lossy.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url}); !errors.Is(err, errLost) {
 		t.Fatalf("got %v, want the loss", err)
 	}
@@ -304,6 +304,8 @@ func TestAnswerLost(t *testing.T) {
 type loses struct{}
 
 var errLost = errors.New("lost")
+
+func lossyClient() *http.Client { return &http.Client{Transport: loses{}} }
 
 func (loses) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(r)
