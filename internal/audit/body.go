@@ -11,7 +11,9 @@ const window, margin = 5 * time.Minute, time.Second
 
 // checkBody judges how many messages a body has become.
 func (c *checker) checkBody(b *body) {
-	c.report.Copies += max(0, min(len(b.messages), b.attempts)-1)
+	if b.dedup == "" {
+		c.report.Copies += max(0, min(len(b.messages), b.attempts)-1)
+	}
 	if !c.checkDuplicates(b) {
 		c.checkCopies(b)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/audit"
 	"tenaq/internal/audit/load"
@@ -54,8 +55,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// kills is how many times TestKill kills the server. TENAQ_CRASH_KILLS makes it run for longer: 1000 take
-// about 12 minutes, more than go test allows without -timeout.
+// kills is how many times TestKill kills the server with a standard queue, and half as often the others.
+// TENAQ_CRASH_KILLS makes it run for longer: 1000 take about 12 minutes, more than go test allows without
+// -timeout.
 func kills(t *testing.T) int {
 	v := os.Getenv("TENAQ_CRASH_KILLS")
 	if v == "" {
@@ -85,16 +87,18 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// A rig is a server with a queue, and an account of what its clients saw.
+// A rig is a server with queues, and an account of what its clients saw.
 type rig struct {
 	*child.Server
 	t    *testing.T
 	dir  string
+	aws  aws.Config
+	api  *sqs.Client
 	load *load.Load
 }
 
 // newRig starts a server that hides what was in flight for at most grace after a crash.
-func newRig(t *testing.T, seed uint64, grace time.Duration) *rig {
+func newRig(t *testing.T, grace time.Duration) *rig {
 	name, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -107,21 +111,42 @@ func newRig(t *testing.T, seed uint64, grace time.Duration) *rig {
 	}
 	t.Cleanup(r.Close)
 	r.must(r.start(t.Context()))
-	settings := aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
-	api := sqs.NewFromConfig(settings, func(o *sqs.Options) { o.BaseEndpoint = aws.String(r.URL()) })
-	out, err := api.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("orders")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.load = load.New(load.Config{
-		AWS: settings, Endpoint: r.URL(), QueueURL: *out.QueueUrl, Seed: seed,
+	r.aws = aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	r.api = sqs.NewFromConfig(r.aws, func(o *sqs.Options) { o.BaseEndpoint = aws.String(r.URL()) })
+	return r
+}
+
+// queue creates a queue and returns its URL and ARN.
+func (r *rig) queue(name string, attributes map[string]string) (url, arn string) {
+	r.t.Helper()
+	out, err := r.api.CreateQueue(r.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	r.must(err)
+	return *out.QueueUrl, r.attribute(*out.QueueUrl, types.QueueAttributeNameQueueArn)
+}
+
+func (r *rig) attribute(url string, name types.QueueAttributeName) string {
+	r.t.Helper()
+	out, err := r.api.GetQueueAttributes(r.t.Context(), &sqs.GetQueueAttributesInput{
+		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{name},
+	})
+	r.must(err)
+	return out.Attributes[string(name)]
+}
+
+// with prepares a load on one queue.
+func (r *rig) with(seed uint64, url string, grace time.Duration, change func(*load.Config)) {
+	cfg := load.Config{
+		AWS: r.aws, Endpoint: r.URL(), QueueURL: url, Seed: seed,
 		Body:      func(n int) string { return fmt.Sprintf(`{"order": %d, "of": %d}`, n, seed) },
 		Producers: 6, Workers: 24,
 		Pause: 20 * time.Millisecond, Work: 5 * time.Millisecond,
 		Visibility: time.Second, Grace: grace,
 		Overruns: 20, Changes: 40, Canaries: 60,
-	})
-	return r
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	r.load = load.New(cfg)
 }
 
 func (r *rig) must(err error) {
@@ -142,6 +167,8 @@ func (r *rig) audit() *audit.Report {
 	report := audit.Check(r.load.History(), audit.Options{})
 	r.t.Logf("%d orders acknowledged, %d sends unanswered, %d second copies, %d deliveries, %d of them repeated",
 		report.Acknowledged, report.Unanswered, report.Copies, report.Deliveries, report.Repeated)
+	r.t.Logf("%d duplicates recognised, %d deliveries behind others of their group, %d dead letters, %d moved back",
+		report.Duplicates, report.Ordered, report.DeadLettered, report.Moved)
 	if len(report.Violations) == 0 {
 		return report
 	}
@@ -155,11 +182,67 @@ func (r *rig) audit() *audit.Report {
 
 // What was answered stays so, whenever the server is killed. [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10]
 func TestKill(t *testing.T) {
-	t.Parallel()
-	seed := newSeed(t)
-	r := newRig(t, seed, 10*time.Second)
+	const grace = 10 * time.Second
+	t.Run("standard", func(t *testing.T) {
+		t.Parallel()
+		seed := newSeed(t)
+		r := newRig(t, grace)
+		url, _ := r.queue("orders", nil)
+		r.with(seed, url, grace, nil)
+		r.killAndAudit(seed, kills(t))
+	})
+	// So do moves to a dead-letter queue and back. [DLQ-34, MOVE-14]
+	t.Run("dead letters", func(t *testing.T) {
+		t.Parallel()
+		seed := newSeed(t)
+		r := newRig(t, grace)
+		url, dead := r.pair("", 2)
+		r.with(seed, url, grace, func(cfg *load.Config) {
+			cfg.Producers, cfg.Workers, cfg.Canaries, cfg.DeadLetter = 4, 16, 250, dead
+		})
+		n := (kills(t) + 1) / 2
+		report := r.killAndAudit(seed, n)
+		if min(report.DeadLettered, report.Moved) < n/2 {
+			t.Errorf("got too little in %d kills to mean anything", n)
+		}
+	})
+	// So do the order of message groups and what is known of deduplication IDs. [FIFO-16, FIFO-17, DEDUP-12]
+	t.Run("FIFO", func(t *testing.T) {
+		t.Parallel()
+		seed := newSeed(t)
+		r := newRig(t, grace)
+		url, dead := r.pair(".fifo", 2)
+		r.with(seed, url, grace, func(cfg *load.Config) {
+			cfg.Producers, cfg.Workers, cfg.Canaries, cfg.DeadLetter = 4, 16, 250, dead
+			cfg.Groups = 60
+		})
+		n := (kills(t) + 1) / 2
+		report := r.killAndAudit(seed, n)
+		if min(report.Duplicates, report.Ordered, report.DeadLettered, report.Moved) < n/2 {
+			t.Errorf("got too little in %d kills to mean anything", n)
+		}
+	})
+}
+
+// pair creates a queue with a dead-letter queue.
+func (r *rig) pair(suffix string, maxReceives int) (url string, dead load.DeadLetter) {
+	r.t.Helper()
+	attributes := map[string]string{}
+	if suffix == ".fifo" {
+		attributes["FifoQueue"] = "true"
+	}
+	dead = load.DeadLetter{MaxReceives: maxReceives, MoveEvery: 400 * time.Millisecond}
+	dead.URL, dead.ARN = r.queue("dead"+suffix, attributes)
+	attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, dead.ARN, maxReceives)
+	url, _ = r.queue("orders"+suffix, attributes)
+	return url, dead
+}
+
+// killAndAudit kills the server n times while the load goes on, and judges what the clients saw.
+func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
+	t := r.t
+	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0))
-	n := kills(t)
 	var done struct{ kills, early, paused int }
 	err := r.load.Run(t.Context(), func(ctx context.Context) error {
 		for done.kills < n {
@@ -212,16 +295,19 @@ func TestKill(t *testing.T) {
 	got, err := r.load.Left(t.Context())
 	r.must(err)
 	if got != 0 {
-		t.Errorf("got %d messages left in a queue that is drained, want 0", got)
+		t.Errorf("got %d messages left in queues that are drained, want 0", got)
 	}
 	r.must(r.Stop())
+	return report
 }
 
 // The test above can fail: a server whose disk goes back to an earlier state is found out.
 func TestRollbackIsNoticed(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
-	r := newRig(t, seed, time.Second)
+	r := newRig(t, time.Second)
+	url, _ := r.queue("orders", nil)
+	r.with(seed, url, time.Second, nil)
 	err := r.load.Run(t.Context(), func(ctx context.Context) error {
 		earlier := t.TempDir()
 		wait(ctx, time.Second)

@@ -179,6 +179,9 @@ func (l *Load) produce(ctx context.Context, rng *rand.Rand, disturbed <-chan str
 				return err
 			}
 			l.acknowledged.Add(int64(before - len(left)))
+			if len(left) > 0 {
+				pause(ctx, about(rng, again))
+			}
 		}
 		if l.main.fifo && rng.IntN(repeats) == 0 && ctx.Err() == nil {
 			if _, err := l.record.send(ctx, l.main, messages); err != nil {
@@ -190,8 +193,12 @@ func (l *Load) produce(ctx context.Context, rng *rand.Rand, disturbed <-chan str
 	return nil
 }
 
-// One in so many sends that were answered is repeated under its deduplication ID.
-const repeats = 20
+// One in so many sends that were answered is repeated under its deduplication ID; one that was not is
+// repeated after this time on average.
+const (
+	repeats = 20
+	again   = 50 * time.Millisecond
+)
 
 // take returns the next n messages, or fewer at the end.
 func (l *Load) take(n int, disturbed <-chan struct{}) (messages []message) {
@@ -229,7 +236,7 @@ func (l *Load) work(ctx context.Context, rng *rand.Rand, sent <-chan struct{}) e
 		default:
 		}
 		q, wait := l.main, rng.IntN(3)
-		if l.dead != nil && rng.IntN(8) == 0 {
+		if l.dead != nil && rng.IntN(30) == 0 { // seldom, because no task moves what is in flight
 			q, wait = l.dead, 0
 		}
 		got, err := l.receive(ctx, q, 1+rng.IntN(10), wait)

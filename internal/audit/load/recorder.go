@@ -106,10 +106,12 @@ func (c counting) Do(request *http.Request) (*http.Response, error) {
 }
 
 // do carries out one operation.
-func do[In, Out any](ctx context.Context, r *recorder, op func(context.Context, In, ...func(*sqs.Options)) (Out, error), in In) (Out, *call) {
+func do[In, Out any](
+	ctx context.Context, r *recorder, op func(context.Context, In, ...func(*sqs.Options)) (Out, error), in In, options ...func(*sqs.Options),
+) (Out, *call) {
 	k := &call{r: r, span: audit.Span{Call: r.now()}}
 	var out Out
-	out, k.err = op(context.WithValue(ctx, callKey{}, k), in)
+	out, k.err = op(context.WithValue(ctx, callKey{}, k), in, options...)
 	k.span.Return = r.now()
 	return out, k
 }
@@ -146,6 +148,13 @@ func (k *call) entryOutcome(e types.BatchResultErrorEntry) (audit.Outcome, error
 	return o, fmt.Errorf("the queue refused an entry of a batch: %s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
 }
 
+// once makes a request to a FIFO queue without retries, so that it stays without an answer at times.
+func (q *queue) once(o *sqs.Options) {
+	if q.fifo {
+		o.RetryMaxAttempts = 1
+	}
+}
+
 // send sends messages, more than one as a batch, and returns those that were not acknowledged.
 func (r *recorder) send(ctx context.Context, q *queue, messages []message) (left []message, err error) {
 	sends := make([]audit.Send, len(messages))
@@ -156,7 +165,7 @@ func (r *recorder) send(ctx context.Context, q *queue, messages []message) (left
 		m := messages[0]
 		out, k := do(ctx, r, r.api.SendMessage, &sqs.SendMessageInput{
 			QueueUrl: q.url, MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
-		})
+		}, q.once)
 		sends[0].Span, sends[0].Attempts = k.span, k.attempts
 		sends[0].Outcome, err = k.outcome()
 		if k.err == nil {
@@ -187,7 +196,7 @@ func (r *recorder) sendBatch(ctx context.Context, q *queue, messages []message, 
 			Id: aws.String(strconv.Itoa(i)), MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
 		})
 	}
-	out, k := do(ctx, r, r.api.SendMessageBatch, in)
+	out, k := do(ctx, r, r.api.SendMessageBatch, in, q.once)
 	o, err := k.outcome()
 	for i := range sends {
 		sends[i].Span, sends[i].Attempts, sends[i].Outcome = k.span, k.attempts, o
