@@ -73,7 +73,7 @@ const sourcesShown = 10
 func (d *deadLetters) table(now time.Time) table {
 	t := table{head: []string{"DEAD LETTERS", "QUEUE", "MEANS"}}
 	if d.Target != "" {
-		t.add("go to", queueNameOf(d.Target), fmt.Sprintf("when a message has been received %d times", d.MaxReceives))
+		t.add("go to", queueNameOf(d.Target), fmt.Sprintf("what was received and not deleted, maxReceiveCount %d", d.MaxReceives))
 	}
 	for i, url := range d.Sources {
 		if i == sourcesShown {

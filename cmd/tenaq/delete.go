@@ -20,7 +20,8 @@ func newDeleteCmd(a *app) *cobra.Command {
 		Short: "Delete received messages by their receipt handles",
 		Long: `Delete received messages by their receipt handles. Deleting a message twice is not an error.
 
-When some of several messages could not be deleted, they are reported and the exit code is 5.`,
+When some of several messages could not be deleted, they are reported and the exit code is 5. On a FIFO
+queue a message is deleted before its visibility timeout ends; later that is refused, with exit code 4.`,
 		Example: `  tenaq delete orders AQEB...
   tenaq receive orders --max 10 --json | jq -r .receiptHandle | xargs tenaq delete orders`,
 		Args: wants(2, -1),
@@ -37,7 +38,7 @@ When some of several messages could not be deleted, they are reported and the ex
 			handles := args[1:]
 			if len(handles) == 1 {
 				if _, err := call(ctx, c, c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: &handles[0]}); err != nil {
-					return c.explain("delete from", args[0], err)
+					return c.explainDelete(args[0], err)
 				}
 				return a.resultDeleted(1)
 			}
@@ -46,6 +47,15 @@ When some of several messages could not be deleted, they are reported and the ex
 	}
 	f.register(cmd)
 	return cmd
+}
+
+// explainDelete explains why a message was not deleted. Only FIFO queues refuse a handle that was good once.
+func (c *client) explainDelete(queue string, err error) error {
+	explained := c.explain("delete from", queue, err)
+	if refused := refusedByState(explained, err); refused != explained {
+		return fmt.Errorf("%w; the message comes back: receive it again", refused)
+	}
+	return explained
 }
 
 func (a *app) resultDeleted(n int) error {

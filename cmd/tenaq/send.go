@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 )
 
@@ -96,7 +99,7 @@ messages of the group must not overtake the one that failed.`,
 				MessageDeduplicationId: l.dedupID,
 			}, l.zeros.option())
 			if err != nil {
-				return c.explain("send to", args[0], err)
+				return c.explainSend(args[0], err)
 			}
 			id := aws.ToString(out.MessageId)
 			return a.result(sent{
@@ -115,6 +118,22 @@ messages of the group must not overtake the one that failed.`,
 	flags.StringVar(&f.dedupID, "dedup-id", "", "the deduplication `id` on a FIFO queue without content-based deduplication")
 	flags.BoolVar(&f.lines, "lines", false, "send each line of standard input as a message")
 	return cmd
+}
+
+// explainSend explains why a message was not sent, and names the flag that a FIFO queue asks for.
+func (c *client) explainSend(queue string, err error) error {
+	explained := c.explain("send to", queue, err)
+	var answer smithy.APIError
+	if !errors.As(err, &answer) {
+		return explained
+	}
+	switch message := answer.ErrorMessage(); {
+	case strings.Contains(message, "must contain the parameter MessageGroupId"):
+		return fmt.Errorf("%w; name a group with --group", explained)
+	case strings.Contains(message, "ContentBasedDeduplication enabled or MessageDeduplicationId"):
+		return fmt.Errorf("%w; set the one on the queue, or give the other with --dedup-id", explained)
+	}
+	return explained
 }
 
 // letter reads the flags that say how a message is sent.

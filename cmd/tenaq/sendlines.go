@@ -165,7 +165,7 @@ func (s *lineSender) flush(ctx context.Context) {
 	}
 	out, err := call(ctx, s.c, s.c.SendMessageBatch, in, s.letter.zeros.option())
 	if err != nil {
-		s.err = fmt.Errorf("lines %d to %d: %w", batch[0].number, batch[len(batch)-1].number, s.c.explain("send to", s.url, err))
+		s.err = fmt.Errorf("lines %d to %d: %w", batch[0].number, batch[len(batch)-1].number, s.c.explainSend(s.url, err))
 		return
 	}
 	for _, e := range out.Successful {

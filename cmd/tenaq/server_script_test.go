@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,12 +13,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
-
-// serverHas says what of SQS the server does; scripts about the rest are skipped.
-var serverHas = map[string]bool{
-	"fifo":       false,
-	"deadletter": false,
-}
 
 // TestServerScripts runs the scripts that start servers and speak to them.
 func TestServerScripts(t *testing.T) {
@@ -32,13 +25,6 @@ func TestServerScripts(t *testing.T) {
 		Cmds:                cmds,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Condition: func(feature string) (bool, error) {
-			has, known := serverHas[feature]
-			if !known {
-				return false, fmt.Errorf("unknown feature %q", feature)
-			}
-			return has, nil
-		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[running{}] = &running{}
 			return setup(env)
