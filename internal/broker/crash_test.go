@@ -100,6 +100,7 @@ func (b lyingBatch) Force() (wait func()) { b.Batch.Apply(); return func() {} }
 type simulation struct {
 	writes int64 // of files, at most about, from one power cut to the next
 	wrap   func(kv.Store) kv.Store
+	flows  *flows // what its clients do instead, if set
 
 	t       *testing.T
 	rng     *rand.Rand
@@ -121,7 +122,13 @@ func (s *simulation) complain(format string, args ...any) {
 }
 
 // check returns everything in which the server was wrong.
-func (s *simulation) check() []string { return append(s.problems, s.history.check()...) }
+func (s *simulation) check() []string {
+	problems := append(s.problems, s.history.check()...)
+	if s.flows != nil {
+		problems = append(problems, s.flows.check()...)
+	}
+	return problems
+}
 
 func (s *simulation) add(o *simulation) {
 	s.crashes += o.crashes
@@ -144,6 +151,9 @@ func (s *simulation) run(t *testing.T, seed uint64, crashes int) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s.t = t
+		if s.flows != nil {
+			s.flows.sim, s.flows.began = s, time.Now()
+		}
 		disk := vfs.NewCrashableMem()
 		for s.crashes < crashes && !t.Failed() {
 			disk = s.boot(disk)
@@ -230,11 +240,13 @@ func (s *simulation) boot(disk *vfs.MemFS) *vfs.MemFS {
 		s.opening++
 	}
 	r := start(s.t, s.config(s.wrap(store)))
-	s.look(r)
 	var clients sync.WaitGroup
-	for i := range 6 {
-		c := &client{sim: s, rig: r, rng: rand.New(rand.NewPCG(s.rng.Uint64(), 2)), raises: i == 0}
-		clients.Go(func() { c.work(m.off) })
+	if s.flows != nil {
+		s.flows.look(r)
+		s.flows.clients(r, m.off, &clients)
+	} else {
+		s.look(r)
+		s.clients(r, m.off, &clients)
 	}
 	clients.Wait()
 	<-m.off
@@ -243,6 +255,14 @@ func (s *simulation) boot(disk *vfs.MemFS) *vfs.MemFS {
 		s.t.Errorf("close: %v", err)
 	}
 	return m.afterwards
+}
+
+// clients starts the clients of a machine.
+func (s *simulation) clients(r *rig, off <-chan struct{}, wait *sync.WaitGroup) {
+	for i := range 6 {
+		c := &client{sim: s, rig: r, rng: rand.New(rand.NewPCG(s.rng.Uint64(), 2)), raises: i == 0}
+		wait.Go(func() { c.work(off) })
+	}
 }
 
 func (s *simulation) config(store kv.Store) Config {
@@ -295,7 +315,21 @@ func (s *simulation) drain(disk *vfs.MemFS) {
 		return
 	}
 	r := start(s.t, s.config(s.wrap(store)))
-	s.look(r)
+	if s.flows != nil {
+		s.flows.look(r)
+		s.flows.drain(r)
+	} else {
+		s.look(r)
+		s.empty(r)
+	}
+	r.stop()
+	if err := store.Close(); err != nil {
+		s.t.Errorf("close: %v", err)
+	}
+}
+
+// empty receives everything, and compares it with what the queues have counted.
+func (s *simulation) empty(r *rig) {
 	time.Sleep(3 * time.Minute)
 	for _, queue := range simulated {
 		expected := r.attribute(queue, "ApproximateNumberOfMessages")
@@ -317,10 +351,6 @@ func (s *simulation) drain(disk *vfs.MemFS) {
 		if got := strconv.Itoa(drained); got != expected {
 			s.complain("%s held %s messages, want %s as it had counted", queue, got, expected)
 		}
-	}
-	r.stop()
-	if err := store.Close(); err != nil {
-		s.t.Errorf("close: %v", err)
 	}
 }
 
