@@ -3,27 +3,58 @@ package enginetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
-// A Generator makes up scripts of standard queues. Its numbers are few and round, so that deadlines
-// meet each other and the moments at which somebody looks.
+// A Generator makes up scripts. Its numbers are few and round, so that deadlines meet each other and the
+// moments at which somebody looks.
 type Generator struct {
 	r      *rand.Rand
-	large  bool // more messages than fit into one segment
-	opened int  // commands until the turn that the script opened ends
-	held   bool // expiry is held
+	names  []string // of queues; those that come twice are used more often
+	dead   bool     // there are dead-letter queues and move tasks
+	large  bool     // more messages than fit into one segment, or move at a time
+	opened int      // commands until the turn that the script opened ends
+	held   bool     // expiry is held
+	unique int      // deduplication ids used once
+	tasks  int      // tried to be started
 	queue  []Step
 }
 
+// The queues of a script. The last of each kind is not there from the start.
+var (
+	standardNames = []string{"a", "a", "a", "b", "b", "c"}
+	fifoNames     = []string{"f.fifo", "f.fifo", "f.fifo", "g.fifo", "g.fifo", "h.fifo"}
+)
+
 // NewGenerator returns a generator whose script depends on the seed alone.
 func NewGenerator(seed uint64) *Generator {
-	g := &Generator{r: rand.New(rand.NewPCG(seed, 0))}
-	g.large = g.chance(60)
+	g := &Generator{r: rand.New(rand.NewPCG(seed, 0)), names: standardNames}
+	switch g.r.IntN(5) {
+	case 0:
+	case 1:
+		g.dead = true
+	case 2:
+		g.names = fifoNames
+	case 3:
+		g.names, g.dead = fifoNames, true
+	case 4:
+		g.names, g.dead = slices.Concat(standardNames, fifoNames), true
+	}
+	limit := g.one("3", "4", "20", "100000")
+	if g.large = g.chance(60); g.large {
+		limit = g.one("20", "100000", "100000")
+	}
 	g.emit("config in-flight-max=%s purge-interval=%s recreate-delay=%s",
-		g.one("3", "4", "20", "100000"), g.one("0s", "1s", "1m"), g.one("0s", "1s", "1m"))
-	for _, q := range []string{"a", "b"} {
-		g.emit("create q=%s%s", q, g.attributes())
+		limit, g.one("0s", "1s", "1m"), g.one("0s", "1s", "1m"))
+	first := slices.DeleteFunc([]string{"a", "b", "f.fifo", "g.fifo"}, func(q string) bool { return !slices.Contains(g.names, q) })
+	for _, q := range first {
+		g.create(q)
+	}
+	if g.dead {
+		for _, q := range first {
+			g.emit("set q=%s%s", q, g.policy(q))
+		}
 	}
 	return g
 }
@@ -56,14 +87,29 @@ func (g *Generator) maybe(key string, list ...string) string {
 	return " " + key + "=" + g.one(list...)
 }
 
-func (g *Generator) name() string { return g.one("a", "a", "a", "b", "b", "c") }
+func (g *Generator) name() string { return g.one(g.names...) }
 
-func (g *Generator) attributes() string {
-	return g.maybe("DelaySeconds", "0", "0", "1", "5") +
+func isFIFO(q string) bool { return strings.HasSuffix(q, ".fifo") }
+
+func (g *Generator) create(q string) {
+	if isFIFO(q) {
+		g.emit("create q=%s FifoQueue=true%s", q, g.attributes(q))
+	} else {
+		g.emit("create q=%s%s", q, g.attributes(q))
+	}
+}
+
+func (g *Generator) attributes(q string) string {
+	list := g.maybe("DelaySeconds", "0", "0", "1", "5") +
 		g.maybe("VisibilityTimeout", "0", "1", "5", "10", "30") +
 		g.maybe("MessageRetentionPeriod", "60", "61", "70", "120", "600", "345600") +
 		g.maybe("ReceiveMessageWaitTimeSeconds", "0", "0", "10") +
 		g.maybe("MaximumMessageSize", "1024", "1048576", "1048576")
+	if isFIFO(q) {
+		list += g.maybe("ContentBasedDeduplication", "true", "false") +
+			g.maybe("DeduplicationScope", "queue", "messageGroup")
+	}
+	return list
 }
 
 // handle is most often one of the newest, sometimes one of all, seldom none at all.
@@ -85,21 +131,42 @@ func (g *Generator) timeout() string {
 	return g.one("0", "0", "1", "2", "5", "10", "30", "60")
 }
 
-func (g *Generator) message() string {
-	body := " body=" + g.one("x", "y", "hello")
+func (g *Generator) message(q string) string {
+	text := " body=" + g.one("x", "y", "hello")
 	switch g.r.IntN(12) {
 	case 0:
-		body = fmt.Sprintf(" size=%d", 950+g.r.IntN(120))
+		text = fmt.Sprintf(" size=%d", 950+g.r.IntN(120))
 	case 1:
-		body = fmt.Sprintf(" size=%d", 1025+g.r.IntN(3000))
+		text = fmt.Sprintf(" size=%d", 1025+g.r.IntN(3000))
+	}
+	if isFIFO(q) {
+		return text + g.ids()
 	}
 	if g.chance(3) {
-		body += " delay=" + g.one("0", "1", "2", "5", "10", "61", "901")
+		text += " delay=" + g.one("0", "1", "2", "5", "10", "61", "901")
 	}
 	if g.chance(8) {
-		body += " group=g" + g.one("1", "2")
+		text += " group=g" + g.one("1", "2")
 	}
-	return body
+	return text
+}
+
+// ids is what a message for a FIFO queue needs, nearly always.
+func (g *Generator) ids() (text string) {
+	if !g.chance(80) {
+		text = " group=" + g.one("g1", "g1", "g2", "g3")
+	}
+	switch n := g.r.IntN(20); {
+	case n < 11:
+		g.unique++
+		text += fmt.Sprintf(" dedup=u%d", g.unique)
+	case n < 18:
+		text += " dedup=" + g.one("d1", "d2", "d3", "d4")
+	}
+	if g.chance(20) {
+		text += " delay=" + g.one("0", "0", "2", "901")
+	}
+	return text
 }
 
 // batch returns a command with a line for each of a few entries.
@@ -120,20 +187,22 @@ func (g *Generator) more(receipts int) {
 		}
 	}
 	q := g.name()
+	message := func() string { return g.message(q) }
 	switch n := g.r.IntN(1000); {
+	case g.dead && g.chance(7):
+		g.deadStep(q)
 	case n < 200:
-		g.emit("send q=%s%s", q, g.message())
+		g.emit("send q=%s%s", q, message())
 	case n < 260:
-		g.batch("send-batch q="+q, g.message)
+		g.batch("send-batch q="+q, message)
 	case n < 280:
-		size := 5 + g.r.IntN(25)
-		if g.large && g.chance(3) {
-			size = 1500 + g.r.IntN(2000)
-		}
-		g.emit("fill q=%s n=%d%s", q, size, g.message())
+		g.fill(q)
 	case n < 480:
-		g.emit("receive q=%s%s%s%s show=(sent, first, size)", q,
-			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait", "0", "20"))
+		g.emit("receive q=%s%s%s%s%s show=(sent, first, size, seq, dedup, source)", q,
+			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait", "0", "20"), g.attempt(q))
+	case g.dead && g.chance(4):
+		// Messages that nobody deletes are what dead-letter queues are for.
+		g.emit("receive q=%s max=10 vt=%s show=(seq, source)", q, g.one("0", "0", "1"))
 	case n < 485 && g.large:
 		g.emit("receive-many q=%s n=%d vt=%s", q, 1+g.r.IntN(3000), g.timeout())
 	case n < 490 && g.large:
@@ -149,38 +218,30 @@ func (g *Generator) more(receipts int) {
 	case n < 790:
 		g.emit("counters q=%s", q)
 	case n < 810:
-		if a := g.attributes(); a != "" {
+		if a := g.attributes(q); a != "" {
 			g.emit("set q=%s%s", q, a)
 		}
 	case n < 815:
 		g.emit("purge q=%s", q)
-	case n < 825:
-		g.emit("create q=%s%s", q, g.attributes())
-	case n < 828:
+	case n < 835:
+		g.create(q)
+	case n < 838:
 		g.emit("delete-queue q=%s", q)
-	case n < 832:
+	case n < 842:
 		g.emit("tag q=%s %s=%s", q, g.one("k", "l", "m"), g.one("1", "2"))
 		g.emit("tags q=%s", q)
-	case n < 835:
+	case n < 845:
 		g.emit("list-queues%s", g.maybe("max", "1", "2"))
-	case n < 842:
+	case n < 852:
 		if g.opened == 0 {
 			g.opened = 2 + g.r.IntN(12)
 			g.emit("turn")
 		}
-	case n < 852:
-		switch {
-		case g.opened > 0:
-		case g.chance(2):
-			g.emit("restart clean down=%s", g.one("0s", "0s", "1s", "30s"))
-		default:
-			// The stamp makes the grace the same whatever restarts the variant adds.
-			g.emit("stamp")
-			g.emit("restart unclean down=%s grace=%s", g.one("1ms", "1s", "10s", "2m"), g.one("0s", "5s", "60s"))
-		}
-	case n < 858:
+	case n < 862:
+		g.restart()
+	case n < 868:
 		g.emit("sweep max=%s", g.one("1", "2", "100"))
-	case n < 862 || g.held && n < 880:
+	case n < 872 || g.held && n < 890:
 		g.held = !g.held
 		g.emit("hold %s", map[bool]string{true: "on", false: "off"}[g.held])
 	default:
@@ -189,5 +250,40 @@ func (g *Generator) more(receipts int) {
 	}
 	if len(g.queue) == 0 {
 		g.more(receipts) // what was drawn made no sense here
+	}
+}
+
+func (g *Generator) fill(q string) {
+	size := 5 + g.r.IntN(25)
+	switch {
+	case isFIFO(q):
+		if g.large && g.chance(3) {
+			size = 100 + g.r.IntN(200)
+		}
+		g.emit("fill q=%s n=%d body=x groups=%s dedups", q, size, g.one("1", "2", "3", "20"))
+		return
+	case g.large && g.chance(3):
+		size = 1500 + g.r.IntN(2000)
+	}
+	g.emit("fill q=%s n=%d%s", q, size, g.message(q))
+}
+
+// attempt is one of few attempt ids, now and then.
+func (g *Generator) attempt(q string) string {
+	if !isFIFO(q) || !g.chance(3) {
+		return ""
+	}
+	return " attempt=" + g.one("A", "B")
+}
+
+func (g *Generator) restart() {
+	switch {
+	case g.opened > 0:
+	case g.chance(2):
+		g.emit("restart clean down=%s", g.one("0s", "0s", "1s", "30s"))
+	default:
+		// The stamp makes the grace the same whatever restarts the variant adds.
+		g.emit("stamp")
+		g.emit("restart unclean down=%s grace=%s", g.one("1ms", "1s", "10s", "2m"), g.one("0s", "5s", "60s"))
 	}
 }

@@ -1,0 +1,105 @@
+package enginetest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"tenaq/internal/engine"
+)
+
+// A modelKey is what makes two sends the same: the deduplication id, and the group when the scope of the
+// queue is the group.
+type modelKey struct {
+	byGroup   bool
+	group, id string
+}
+
+type modelSend struct {
+	at       int64
+	id       engine.MessageID
+	sequence engine.Sequence
+}
+
+// A modelAttempt is what a receive has handed out under the id of its attempt.
+type modelAttempt struct {
+	at          int64
+	messages    []*modelMessage
+	generations []uint64
+}
+
+// trusted is the time that ends windows. None ends while expiry is held. [DEDUP-23]
+func (m *Model) trusted() int64 {
+	if m.hold {
+		return m.heldFrom
+	}
+	return m.now
+}
+
+// over reports whether a window of five minutes is. [DEDUP-7, DEDUP-19]
+func (m *Model) over(from int64) bool { return m.trusted() >= from+300_000 }
+
+// dedupID is the deduplication id that a message gets. [DEDUP-2, DEDUP-3]
+func (q *modelQueue) dedupID(e engine.Entry) string {
+	if e.Dedup.Set || !q.fifo() {
+		return e.Dedup.Value
+	}
+	sum := sha256.Sum256([]byte(e.Body.Value))
+	return hex.EncodeToString(sum[:])
+}
+
+func (q *modelQueue) key(e engine.Entry) modelKey {
+	if q.attributes["DeduplicationScope"] == "messageGroup" {
+		return modelKey{byGroup: true, group: e.Group.Value, id: q.dedupID(e)}
+	}
+	return modelKey{id: q.dedupID(e)}
+}
+
+// duplicate returns the first send with the key of this one, if its window is not over.
+func (m *Model) duplicate(q *modelQueue, e engine.Entry) (first modelSend, ok bool) {
+	first, ok = q.sends[q.key(e)]
+	return first, ok && !m.over(first.at)
+}
+
+// remember notes a send that was no duplicate.
+func (m *Model) remember(q *modelQueue, e engine.Entry, msg *modelMessage) {
+	if q.sends == nil {
+		q.sends = make(map[modelKey]modelSend)
+	}
+	q.sends[q.key(e)] = modelSend{at: m.now, id: msg.id, sequence: q.sequence(msg)}
+}
+
+// repeat returns what an earlier receive under the same id has handed out; nothing when there was none
+// less than five minutes ago, or one of its messages is not as it left it. [DEDUP-19, DEDUP-21]
+func (m *Model) repeat(q *modelQueue, attempt string) []*modelMessage {
+	earlier, ok := q.attempts[attempt]
+	if !ok || m.over(earlier.at) {
+		return nil
+	}
+	for i, msg := range earlier.messages {
+		if !q.has(msg) || q.expired(msg, m.now) || msg.generation != earlier.generations[i] || msg.changed {
+			return nil
+		}
+	}
+	return earlier.messages
+}
+
+func (q *modelQueue) has(msg *modelMessage) bool {
+	for _, other := range q.messages {
+		if other == msg {
+			return true
+		}
+	}
+	return false
+}
+
+// rememberAttempt notes a receive that was no repeat and has handed something out.
+func (m *Model) rememberAttempt(q *modelQueue, attempt string, picked []*modelMessage) {
+	if q.attempts == nil {
+		q.attempts = make(map[string]modelAttempt)
+	}
+	a := modelAttempt{at: m.now, messages: picked}
+	for _, msg := range picked {
+		a.generations = append(a.generations, msg.generation)
+	}
+	q.attempts[attempt] = a
+}

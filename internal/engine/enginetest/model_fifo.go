@@ -1,0 +1,71 @@
+package enginetest
+
+import (
+	"slices"
+
+	"tenaq/internal/engine"
+)
+
+// groups divides the messages of a FIFO queue into its groups, each in the order of its messages.
+func (q *modelQueue) groups() (groups [][]*modelMessage) {
+	at := make(map[string]int)
+	for _, msg := range q.messages {
+		name := msg.entry.Group.Value
+		i, ok := at[name]
+		if !ok {
+			i = len(groups)
+			at[name], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], msg)
+	}
+	return groups
+}
+
+// receivableByGroup is receivable for FIFO queues: of every group the messages before the first that is
+// hidden or delayed [FIFO-17], and the groups in the order in which the first message of each became
+// available [FIFO-24]. A first message whose expiry is held holds its group back. [FIFO-37]
+func (q *modelQueue) receivableByGroup(now int64) (ready []*modelMessage) {
+	groups := q.groups()
+	slices.SortFunc(groups, func(a, b []*modelMessage) int { return q.earlier(a[0], b[0]) })
+	for _, group := range groups {
+		for _, msg := range group {
+			if q.due(msg) > now || q.expired(msg, now) {
+				break
+			}
+			ready = append(ready, msg)
+		}
+	}
+	return ready
+}
+
+// sequence is the sequence number of a message. Those of standard queues have none.
+func (q *modelQueue) sequence(msg *modelMessage) engine.Sequence {
+	if q.fifo() {
+		return engine.Sequence(msg.seq)
+	}
+	return 0
+}
+
+// checkHandle refuses a handle of a FIFO queue that is not of the newest receive or whose message is no
+// longer hidden. [FIFO-31, FIFO-33, FIFO-35]
+func (q *modelQueue) checkHandle(msg *modelMessage, h engine.Handle, now int64) *engine.Error {
+	if q.fifo() && (msg.generation != uint64(h.Generation) || msg.at <= now) {
+		return modelBadValue(h.Text, "ReceiptHandle", "The receipt handle has expired.")
+	}
+	return nil
+}
+
+// lacksID refuses a message for a FIFO queue that has no group id, or no deduplication id and cannot be
+// given one. [FIFO-8, FIFO-9, DEDUP-4]
+func (q *modelQueue) lacksID(e engine.Entry) *engine.Error {
+	switch {
+	case !q.fifo():
+		return nil
+	case !e.Group.Set:
+		return modelRefusal(engine.CodeMissingParameter, "The request must contain the parameter MessageGroupId.")
+	case !e.Dedup.Set && q.attributes["ContentBasedDeduplication"] != "true":
+		return modelRefusal(engine.CodeInvalidParameter,
+			"The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package enginetest
+
+import (
+	"cmp"
+	"slices"
+
+	"tenaq/internal/engine"
+)
+
+// due is when a message is, was or will be available. One of a FIFO queue that was never handed out waits
+// for the delay that the queue has now; any other has a time of its own. [FIFO-11]
+func (q *modelQueue) due(msg *modelMessage) int64 {
+	if q.fifo() && msg.kind == delayed {
+		return msg.sent + q.number("DelaySeconds")*1000
+	}
+	return msg.at
+}
+
+// state is which of the three counters a message belongs to.
+func (q *modelQueue) state(msg *modelMessage, now int64) modelKind {
+	if q.due(msg) <= now {
+		return available
+	}
+	return msg.kind
+}
+
+func (q *modelQueue) expired(msg *modelMessage, now int64) bool {
+	return now-msg.base >= q.number("MessageRetentionPeriod")*1000
+}
+
+// settle does to a queue what time has done since it was last used.
+func (m *Model) settle(q *modelQueue) {
+	if q.boot != m.boot && m.now < m.graceUntil {
+		q.boot = m.boot
+		for _, msg := range q.messages {
+			if msg.kind == inFlight && msg.at > m.graceFrom && msg.at < m.graceUntil {
+				msg.at = m.graceUntil
+			}
+		}
+	}
+	if !m.hold {
+		q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool { return q.expired(msg, m.now) })
+	}
+}
+
+// send stores a message. Wrong says what a message is that is too large.
+func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
+	if no := q.check(e, wrong); no != nil {
+		return engine.Sent{Err: no}
+	}
+	m.settle(q)
+	if q.fifo() {
+		if first, ok := m.duplicate(q, e); ok {
+			return engine.Sent{ID: first.id, Sequence: first.sequence, Duplicate: true}
+		}
+	}
+	delay := e.Delay
+	if !delay.Set || q.fifo() {
+		delay.Value = q.number("DelaySeconds")
+	}
+	id := m.identity()
+	msg := &modelMessage{id: id, lineage: id, sent: m.now, base: m.now, dedup: q.dedupID(e), entry: e}
+	m.enter(q, msg, delay.Value)
+	if q.fifo() {
+		m.remember(q, e, msg)
+	}
+	return engine.Sent{ID: msg.id, Sequence: q.sequence(msg)}
+}
+
+// enter puts a new message at the end of a queue.
+func (m *Model) enter(q *modelQueue, msg *modelMessage, delay int64) {
+	q.seq++
+	msg.seq = q.seq
+	msg.at, msg.kind = m.now+delay*1000, delayed
+	q.messages = append(q.messages, msg)
+}
+
+func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
+	if no := q.lacksID(e); no != nil {
+		return no
+	}
+	d := e.Delay.Value
+	if d < 0 || d > 900 {
+		return modelRefusal(engine.CodeInvalidParameter,
+			"Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", d)
+	}
+	if q.fifo() && d > 0 {
+		return modelRefusal(engine.CodeInvalidParameter, "Value %d for parameter DelaySeconds is invalid. "+
+			"Reason: The request include parameter that is not valid for this queue type.", d)
+	}
+	if limit := q.number("MaximumMessageSize"); int64(len(e.Body.Value)) > limit {
+		return modelRefusal(engine.CodeInvalidParameter,
+			"One or more parameters %s. Reason: Message must be shorter than %d bytes.", wrong, limit)
+	}
+	return nil
+}
+
+func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Result, no *engine.Error) {
+	or := func(i engine.Int, def int64) int64 {
+		if i.Set {
+			return i.Value
+		}
+		return def
+	}
+	res.Incarnation = q.incarnation
+	res.Wait = or(op.Wait, q.number("ReceiveMessageWaitTimeSeconds")) * 1000
+	visibility := or(op.Visibility, q.number("VisibilityTimeout"))
+	if op.AttemptID.Set {
+		if again := m.repeat(q, op.AttemptID.Value); again != nil {
+			for _, msg := range again {
+				msg.last = m.now
+				m.hide(msg, visibility)
+				res.Messages = append(res.Messages, q.delivery(msg))
+			}
+			return res, nil
+		}
+	}
+	want, room := or(op.Max, 1), m.cfg.InFlightMax-int64(q.count(inFlight, m.now))
+	if room <= 0 && res.Wait == 0 && !q.fifo() {
+		return res, modelRefusal(engine.CodeOverLimit, "Too many messages have been received without being deleted.\n"+
+			"Please delete your received messages or let them timeout before receiving more.")
+	}
+	picked := m.pick(q, int(min(want, room)))
+	for _, msg := range picked {
+		msg.receives++
+		msg.generation++
+		msg.last, msg.changed = m.now, false
+		if msg.first == 0 {
+			msg.first = m.now
+		}
+		m.hide(msg, visibility)
+		res.Messages = append(res.Messages, q.delivery(msg))
+	}
+	if len(picked) == 0 {
+		res.NextReady = q.nextReady(m.now)
+	} else if op.AttemptID.Set {
+		m.rememberAttempt(q, op.AttemptID.Value, picked)
+	}
+	return res, nil
+}
+
+// pick chooses up to want messages in the order in which they are handed out. On the way it moves those
+// that were received too often. [DLQ-2, DLQ-21]
+func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
+	for _, msg := range q.receivable(m.now) {
+		switch {
+		case len(picked) >= want:
+			return picked
+		case m.exhausted(q, msg):
+			m.deadLetter(q, msg)
+		default:
+			picked = append(picked, msg)
+		}
+	}
+	return picked
+}
+
+// receivable returns what a receive without any limit would find, in order.
+func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
+	if q.fifo() {
+		return q.receivableByGroup(now)
+	}
+	for _, msg := range q.messages {
+		if q.due(msg) <= now && !q.expired(msg, now) {
+			ready = append(ready, msg)
+		}
+	}
+	slices.SortFunc(ready, q.earlier)
+	return ready
+}
+
+// earlier orders messages by the time they became available, and then by their number.
+func (q *modelQueue) earlier(a, b *modelMessage) int {
+	return cmp.Or(cmp.Compare(q.due(a), q.due(b)), cmp.Compare(a.seq, b.seq))
+}
+
+// nextReady is when time alone will make a message receivable.
+func (q *modelQueue) nextReady(now int64) (at int64) {
+	waiting := q.messages
+	if q.fifo() {
+		waiting = nil
+		for _, group := range q.groups() {
+			waiting = append(waiting, group[0])
+		}
+	}
+	for _, msg := range waiting {
+		if due := q.due(msg); due > now && (at == 0 || due < at) {
+			at = due
+		}
+	}
+	return at
+}
+
+func (q *modelQueue) delivery(msg *modelMessage) engine.Delivery {
+	return engine.Delivery{
+		Space:        q.space,
+		Seq:          msg.seq,
+		Generation:   uint32(msg.generation),
+		ID:           msg.id,
+		Lineage:      msg.lineage,
+		Size:         int64(len(msg.entry.Body.Value)),
+		Sent:         msg.sent,
+		Receives:     msg.receives,
+		FirstReceive: msg.first,
+		Group:        msg.entry.Group.Value,
+		Dedup:        msg.dedup,
+		Sequence:     q.sequence(msg),
+		Source:       msg.source,
+	}
+}
+
+// find returns the message of a handle, nil when there is none any more.
+func (m *Model) find(q *modelQueue, h engine.Handle) (*modelMessage, *engine.Error) {
+	if !h.Valid || h.Incarnation != q.incarnation {
+		return nil, modelRefusal(engine.CodeInvalidHandle, `The input receipt handle "%s" is not a valid receipt handle.`, h.Text)
+	}
+	for _, msg := range q.messages {
+		if h.Space == q.space && msg.seq == h.Seq {
+			return msg, q.checkHandle(msg, h, m.now)
+		}
+	}
+	return nil, nil
+}
+
+func (m *Model) delete(q *modelQueue, h engine.Handle) *engine.Error {
+	m.settle(q)
+	msg, no := m.find(q, h)
+	if no == nil && msg != nil && msg.generation == uint64(h.Generation) {
+		q.remove(msg)
+	}
+	return no
+}
+
+func (q *modelQueue) remove(msg *modelMessage) {
+	q.messages = slices.DeleteFunc(q.messages, func(other *modelMessage) bool { return other == msg })
+}
+
+func (m *Model) change(q *modelQueue, h engine.Handle, seconds int64) *engine.Error {
+	m.settle(q)
+	msg, no := m.find(q, h)
+	switch {
+	case no != nil:
+		return no
+	case msg == nil:
+		return modelBadValue(h.Text, "ReceiptHandle", "Message does not exist or is not available for visibility timeout change.")
+	case m.now+seconds*1000 > msg.last+43200*1000:
+		return modelRefusal(engine.CodeInvalidParameter, "Value %d for parameter VisibilityTimeout is invalid. "+
+			"Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]", seconds)
+	}
+	m.hide(msg, seconds)
+	msg.changed = true
+	return nil
+}
+
+func (m *Model) hide(msg *modelMessage, seconds int64) {
+	msg.at, msg.kind = m.now+seconds*1000, inFlight
+	if seconds == 0 {
+		msg.kind = available
+	}
+}

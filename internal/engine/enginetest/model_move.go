@@ -1,0 +1,219 @@
+package enginetest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tenaq/internal/engine"
+)
+
+// A modelTask is a move task.
+type modelTask struct {
+	engine.MoveTask
+	number  int
+	source  engine.QueueName
+	last    uint64 // the newest message of the source when the task started [MOVE-24]
+	due     int64  // with a rate: when the next message may move, in microseconds
+	stepped int64  // when it was stepped last
+}
+
+func (t *modelTask) active() bool { return t.Status == "RUNNING" || t.Status == "CANCELLING" }
+
+func (t *modelTask) end(status, failure string) { t.Status, t.Failure = status, failure }
+
+// resource finds the queue that an ARN names.
+func (m *Model) resource(arn, parameter string) (*modelQueue, *engine.Error) {
+	if q := m.queues[m.byARN(arn)]; q != nil {
+		return q, nil
+	}
+	return nil, modelRefusal(engine.CodeNoResource, "The resource that you specified for the %s parameter doesn't exist.", parameter)
+}
+
+// tasksOf returns the tasks of a queue, the newest first.
+func (m *Model) tasksOf(source engine.QueueName) (tasks []*modelTask) {
+	for _, t := range slices.Backward(m.tasks) {
+		if t.source == source {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
+func (m *Model) startTask(op engine.StartMessageMoveTask) (res engine.Result, no *engine.Error) {
+	q, no := m.resource(op.Source.Value, "SourceArn")
+	if no != nil {
+		return res, no
+	}
+	if len(m.page("", engine.Int{}, func(other *modelQueue) bool { return m.pointsTo(other, q.name) }).Queues) == 0 {
+		return res, modelRefusal(engine.CodeInvalidParameter, "Source queue must be configured as a Dead Letter Queue.")
+	}
+	if op.Destination.Set {
+		to, no := m.resource(op.Destination.Value, "DestinationArn")
+		switch {
+		case no != nil:
+			return res, no
+		case to == q:
+			return res, modelBadValue(op.Destination.Value, "DestinationArn", "Source and destination must be different queues.")
+		case to.fifo() != q.fifo():
+			return res, modelBadValue(op.Destination.Value, "DestinationArn", "Source and destination must be queues of the same type.")
+		}
+	}
+	earlier := m.tasksOf(q.name)
+	if len(earlier) > 0 && earlier[0].active() {
+		return res, modelRefusal(engine.CodeInvalidParameter, "There is already a task running. "+
+			"Only one active task is allowed for a source queue arn at a given time.")
+	}
+	m.settle(q)
+	if len(earlier) == 10 {
+		m.tasks = slices.DeleteFunc(m.tasks, func(t *modelTask) bool { return t == earlier[9] })
+	}
+	m.tasked++
+	t := &modelTask{number: m.tasked, source: q.name, last: q.seq, due: m.now * 1000, stepped: m.now}
+	t.MoveTask = engine.MoveTask{
+		Handle:      fmt.Sprintf("%d of %s", t.number, m.arn(q.name)),
+		Status:      "RUNNING",
+		Source:      m.arn(q.name),
+		Destination: op.Destination.Value,
+		Rate:        op.Rate.Value,
+		Started:     m.now,
+		ToMove:      int64(q.count(available, m.now)),
+	}
+	m.tasks = append(m.tasks, t)
+	res.Tasks = []engine.MoveTask{t.MoveTask}
+	return res, nil
+}
+
+func (m *Model) listTasks(op engine.ListMessageMoveTasks) (res engine.Result, no *engine.Error) {
+	q, no := m.resource(op.Source.Value, "SourceArn")
+	if no != nil {
+		return res, no
+	}
+	size := 1
+	if op.MaxResults.Set {
+		size = int(op.MaxResults.Value)
+	}
+	for _, t := range m.tasksOf(q.name) {
+		if len(res.Tasks) == size {
+			break
+		}
+		shown := t.MoveTask
+		if t.Status != "RUNNING" {
+			shown.Handle = ""
+		}
+		res.Tasks = append(res.Tasks, shown)
+	}
+	return res, nil
+}
+
+func (m *Model) cancelTask(op engine.CancelMessageMoveTask) (res engine.Result, no *engine.Error) {
+	number, source, ok := strings.Cut(op.Handle.Value, " of ")
+	if !ok {
+		return res, modelRefusal(engine.CodeInvalidParameter, "Value for parameter TaskHandle is invalid.")
+	}
+	q, no := m.resource(source, "SourceArn")
+	if no != nil {
+		return res, no
+	}
+	for _, t := range m.tasksOf(q.name) {
+		if strconv.Itoa(t.number) == number && t.active() {
+			t.Status = "CANCELLING"
+			res.Moved = t.Moved
+			return res, nil
+		}
+	}
+	return res, modelRefusal(engine.CodeNoResource, "Task does not exist.")
+}
+
+// step lets one task go on: of those that have something to do, the one that was stepped longest ago.
+func (m *Model) step() {
+	var ready []*modelTask
+	for _, t := range m.tasks {
+		waits := t.Rate > 0 && t.Status == "RUNNING" && t.due > m.now*1000
+		if t.active() && (!waits || m.tooOld(t)) {
+			ready = append(ready, t)
+		}
+	}
+	if len(ready) > 0 {
+		m.stepTask(slices.MinFunc(ready, func(a, b *modelTask) int {
+			return cmp.Or(cmp.Compare(a.stepped, b.stepped), cmp.Compare(a.number, b.number))
+		}))
+	}
+}
+
+// tooOld reports whether a task has had its 36 hours. [MOVE-22]
+func (m *Model) tooOld(t *modelTask) bool { return m.now-t.Started >= 36*3600*1000 }
+
+func (m *Model) stepTask(t *modelTask) {
+	q := m.queues[t.source]
+	switch {
+	case t.Status == "CANCELLING":
+		t.end("CANCELLED", "")
+		return
+	case m.tooOld(t):
+		t.end("FAILED", "TaskTimedOut")
+		return
+	}
+	m.settle(q)
+	t.stepped = m.now
+	moved, failure := m.move(t, q, t.allowance(m.now))
+	t.Moved += moved
+	if t.Rate > 0 {
+		t.due = max(t.due+moved*1_000_000/t.Rate, m.now*1000-100_000)
+	}
+	switch {
+	case failure != "":
+		t.end("FAILED", failure)
+	case moved == 0:
+		t.end("COMPLETED", "")
+	}
+}
+
+// allowance is how many messages a task may move now: with a rate those that are due. [MOVE-13]
+func (t *modelTask) allowance(now int64) int64 {
+	if t.Rate == 0 {
+		return 100
+	}
+	return min(100, (now*1000-t.due)*t.Rate/1_000_000+1)
+}
+
+// move moves up to allowed of the messages that were there when the task started and that a receive would
+// find among the first thousand. It returns how many, and why the task cannot go on behind them.
+// [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
+func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, failure string) {
+	found := q.receivable(m.now)
+	size := 0
+	for _, msg := range found[:min(len(found), 1000)] {
+		if msg.seq > t.last {
+			continue
+		}
+		size += len(msg.entry.Body.Value)
+		if moved == allowed || moved > 0 && size > 4<<20 {
+			break
+		}
+		to := t.Destination
+		if to == "" {
+			to = msg.source
+		}
+		target := m.queues[m.byARN(to)]
+		switch {
+		case to == "":
+			return moved, "CouldNotDetermineMessageSource"
+		case target == nil:
+			return moved, string(engine.CodeNoQueue)
+		}
+		q.remove(msg)
+		m.enter(target, &modelMessage{
+			id:      m.identity(),
+			lineage: msg.lineage,
+			sent:    m.now,
+			base:    m.now,
+			dedup:   msg.dedup,
+			entry:   msg.entry,
+		}, target.number("DelaySeconds"))
+		moved++
+	}
+	return moved, failure
+}
