@@ -42,6 +42,8 @@ func (g *Generator) deadStep(q string) {
 		g.emit("move-cancel task=task%d", 1+g.r.IntN(g.tasks+1))
 	case n < 60:
 		g.exhaust(q)
+	case n < 61:
+		g.emit("advance %s", g.one("12h", "35h59m59s", "36h")) // how long a task may run
 	default:
 		g.emit("move-step")
 	}
