@@ -117,7 +117,7 @@ func Open(store kv.Store, cfg Config) *Engine {
 	cfg.Window = cmp.Or(cfg.Window, 4096)
 	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 64<<20)
 	e := &Engine{cfg: cfg, queues: make(map[QueueName]*queue)}
-	e.rows = rows{store: store, batch: store.NewBatch(), fault: cfg.Fault}
+	e.rows = rows{store: store, batch: store.NewBatch(), fault: cfg.Fault, applies: 1}
 	e.loadSystem()
 	e.loadTasks()
 	return e

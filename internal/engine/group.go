@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -71,6 +72,7 @@ type group struct {
 	stored groupRow // as the store has it; zero when it has none
 
 	lines   []line // the first messages of the group, row.first in front
+	written uint64 // rows.applies when a line row was last written
 	changed bool   // in queue.changed
 	turn    uint64 // of the last use
 }
@@ -81,6 +83,7 @@ type groupRow struct {
 	first  line
 	class  headClass
 	at     int64  // place of the first message in the head index
+	last   line   // the last message of the group; zero when that is not known
 	origin uint64 // the message with which the group began: the only one without a line row
 	placed uint64 // no message behind this one has ever been in due
 }
@@ -94,6 +97,8 @@ func (r *groupRow) encode(b enc) []byte {
 	b.int(r.first.sent)
 	b.byte(byte(r.class))
 	b.int(r.at)
+	b.uint(r.last.seq)
+	b.int(r.last.sent)
 	b.uint(r.origin)
 	b.uint(r.placed)
 	return b
@@ -105,6 +110,7 @@ func decodeGroupRow(value []byte) (r groupRow, ok bool) {
 	r.count = d.uint()
 	r.first = line{d.uint(), d.int()}
 	r.class, r.at = headClass(d.byte()), d.int()
+	r.last = line{d.uint(), d.int()}
 	r.origin, r.placed = d.uint(), d.uint()
 	return r, d.done() && r.count > 0 && r.class <= headPlaced
 }
@@ -171,10 +177,18 @@ const linesMax = 256
 
 // loadLines makes sure that the first n messages of a group are in memory, or all of them.
 func (e *Engine) loadLines(q *queue, g *group, n int) {
+	if len(g.lines) < n && g.row.count == 2 && g.row.last.seq > g.row.first.seq {
+		g.lines = append(g.lines, g.row.last)
+	}
 	for len(g.lines) < n && !g.whole() {
 		limit := max(n-len(g.lines), min(e.cfg.Window, linesMax))
 		from := g.lines[len(g.lines)-1].seq + 1
-		for k, v := range e.scan(lineSpan(q.row.space, g.name, from)) {
+		rows := lineSpan(q.row.space, g.name, from)
+		scan := e.rows.store.Scan
+		if g.written == e.rows.applies { // in the open batch may be lines of this group
+			scan = func(lo, hi []byte) iter.Seq2[[]byte, []byte] { return e.scan(span{lo, hi}) }
+		}
+		for k, v := range scan(rows.lo, rows.hi) {
 			sent, ok := decodeLine(v)
 			if !ok || lineSeq(k) < from {
 				e.rows.damaged("line", k)
@@ -197,6 +211,7 @@ func (e *Engine) join(q *queue, m *message) {
 	if m.hasDelivery {
 		g.row.placed = m.seq
 	}
+	g.row.last = l
 	if g.row.count == 0 {
 		g.row.origin = m.seq
 		g.lines = append(g.lines[:0], l)
@@ -205,6 +220,7 @@ func (e *Engine) join(q *queue, m *message) {
 		return
 	}
 	e.rows.set(lineKey(q.row.space, g.name, m.seq), encodeLine(e.rows.scratch(), l.sent))
+	g.written = e.rows.applies
 	if g.whole() && len(g.lines) < linesMax {
 		g.lines = append(g.lines, l)
 	}
@@ -266,6 +282,10 @@ func (e *Engine) leave(q *queue, m *meta) {
 	}
 	if m.seq != g.row.origin {
 		e.rows.delete(lineKey(q.row.space, g.name, m.seq))
+		g.written = e.rows.applies
+	}
+	if m.seq == g.row.last.seq {
+		g.row.last = line{}
 	}
 	q.change(g)
 	if m.seq != g.row.first.seq {
@@ -298,12 +318,11 @@ func (e *Engine) prepareLeave(q *queue, m *message, n int) {
 	}
 }
 
-// trimGroups forgets groups and lines beyond the window after a turn, and the groups that are empty.
+// trimGroups forgets groups and lines beyond the window after a turn. Groups that are empty are kept as
+// well: to find out again that a group has no row is the most expensive of all lookups.
 func (q *queue) trimGroups(window int) {
 	for _, g := range q.usedGroups {
-		if g.row.count == 0 {
-			delete(q.groups, g.name)
-		} else if len(g.lines) > max(window, 1) {
+		if len(g.lines) > max(window, 1) {
 			g.lines = slices.Clone(g.lines[:max(window, 1)])
 		}
 	}

@@ -82,7 +82,9 @@ type Sequence uint64
 
 // String returns the sequence number as SQS shows it: 20 decimal digits, so that texts compare as
 // numbers do. [FIFO-12, FIFO-13]
-func (s Sequence) String() string { return strconv.FormatUint(1e19+uint64(s), 10) }
+func (s Sequence) String() string {
+	return strconv.FormatUint(10_000_000_000_000_000_000+uint64(s), 10)
+}
 
 // A Text is a string that a request may leave out.
 type Text struct {

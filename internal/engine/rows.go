@@ -21,8 +21,9 @@ type rows struct {
 	batch kv.Batch
 	fault func(string)
 
-	wrote   bool // since the last boundary
-	applied bool // part of this turn is visible and has not been forced yet
+	wrote   bool   // since the last boundary
+	applied bool   // part of this turn is visible and has not been forced yet
+	applies uint64 // how many batches have become visible; from 1
 	value   []byte
 }
 
@@ -49,6 +50,7 @@ func (r *rows) apply() {
 	if r.batch.Len() > 0 {
 		r.batch.Apply()
 		r.batch, r.applied = r.store.NewBatch(), true
+		r.applies++
 	}
 	r.wrote = false
 }
@@ -56,6 +58,7 @@ func (r *rows) apply() {
 func (r *rows) force() (wait func()) {
 	wait = r.batch.Force()
 	r.batch, r.applied, r.wrote = r.store.NewBatch(), false, false
+	r.applies++
 	return wait
 }
 
