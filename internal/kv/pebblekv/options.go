@@ -39,7 +39,7 @@ type Options struct {
 	// zero also lets it make a new witness for a store that came without one.
 	AcceptLoss uint64
 
-	CacheBytes    int64        // memory for blocks read from disk; default 64 MiB
+	CacheBytes    int64        // memory for blocks read from disk; default 96 MiB
 	MemTableBytes uint64       // size of a memtable and so, about, of a log file; default 64 MiB
 	Logger        *slog.Logger // nil is silence
 }
@@ -47,14 +47,18 @@ type Options struct {
 // pebbleOptions returns the options for a queue: rows live shortly, are read soon after they are
 // written, and everything is done by one writer that waits for the log.
 func pebbleOptions(o Options, log logger) *pebble.Options {
+	memTable := cmp.Or(o.MemTableBytes, 64<<20)
 	p := &pebble.Options{
 		FS:                 o.FS,
 		FormatMajorVersion: formatVersion,
 		Logger:             log,
-		CacheSize:          cmp.Or(o.CacheBytes, 64<<20),
+
+		// Pebble takes the memory of memtables, commonly two, out of that of the cache. Without room
+		// for both every read of something old reads, checks and drops three blocks.
+		CacheSize: cmp.Or(o.CacheBytes, 96<<20) + 2*int64(memTable),
 
 		// Most messages are deleted before their memtable is full, and then never reach a table.
-		MemTableSize:                cmp.Or(o.MemTableBytes, 64<<20),
+		MemTableSize:                memTable,
 		MemTableStopWritesThreshold: 4,
 
 		// Early compactions keep the number of tables that a read must look at small; a late stop
