@@ -1,0 +1,191 @@
+package broker
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"tenaq/internal/engine"
+)
+
+// An engineBench drives an engine on the real disk without a broker: one goroutine makes turns of as many
+// commands as there are callers, and does not wait for the disk before it makes the next.
+type engineBench struct {
+	b         *testing.B
+	cfg       Config
+	engine    *engine.Engine
+	now       int64
+	seed      uint64
+	waits     chan func()
+	committer sync.WaitGroup
+	inTurn    int
+}
+
+// aBody is of the usual size.
+const aBody = "an order of the usual size, which is some hundred bytes or so, with a name, an address and two items"
+
+func newEngineBench(b *testing.B) *engineBench {
+	x := &engineBench{b: b, cfg: newConfig(b, openDisk(b)), now: time.Now().UnixMilli(), waits: make(chan func(), 2)}
+	x.committer.Go(func() {
+		for wait := range x.waits {
+			wait()
+		}
+	})
+	x.restart()
+	return x
+}
+
+// restart opens the engine again over the same store, with nothing in memory.
+func (x *engineBench) restart() {
+	x.engine = engine.Open(x.cfg.Store, x.cfg.Engine)
+	x.apply(engine.Start{})
+	x.commit()
+}
+
+func (x *engineBench) apply(op engine.Op) engine.Result {
+	for {
+		c := engine.Command{Now: x.now, Op: op}
+		x.seed++
+		binary.LittleEndian.PutUint64(c.Seed[:], x.seed)
+		res, err := x.engine.Apply(c)
+		if err != nil {
+			x.b.Fatal(err)
+		}
+		if x.inTurn++; x.inTurn >= callers || res.Again {
+			x.commit()
+		}
+		if !res.Again {
+			return res
+		}
+	}
+}
+
+func (x *engineBench) commit() {
+	x.inTurn = 0
+	if wait := x.engine.Commit(); wait != nil {
+		x.waits <- wait
+	}
+}
+
+func (x *engineBench) close() {
+	x.commit()
+	close(x.waits)
+	x.committer.Wait()
+}
+
+func (x *engineBench) create(queue string, attributes map[string]string) {
+	x.apply(engine.CreateQueue{Queue: named(queue), NameSet: true, Attributes: attributes})
+}
+
+// send sends message number n of so many groups, none for a standard queue, each with an id of its own.
+func (x *engineBench) send(queue string, n, groups int) {
+	entry := engine.Entry{Body: engine.Text{Value: aBody, Set: true}}
+	if groups > 0 {
+		entry.Group = engine.Text{Value: "customer-" + strconv.Itoa(n%groups), Set: true}
+		entry.Dedup = engine.Text{Value: "order-" + strconv.Itoa(n), Set: true}
+	}
+	x.apply(&engine.SendMessage{Queue: named(queue), Draft: engine.NewDraft(entry)})
+}
+
+// receive receives up to ten messages and returns their handles.
+func (x *engineBench) receive(queue string) (handles []engine.Handle) {
+	res := x.apply(&engine.ReceiveMessage{Queue: named(queue), Max: engine.Int{Value: 10, Set: true}})
+	for _, m := range res.Messages {
+		handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation,
+			Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+	}
+	return handles
+}
+
+// lives makes n messages live: rounds of sends, each one a command, then receives of ten and deletes, each
+// one a command. First numbers the messages.
+func (x *engineBench) lives(queue string, first, n, groups int) {
+	for done := 0; done < n; done += callers {
+		for i := range callers {
+			x.send(queue, first+done+i, groups)
+		}
+		for left := callers; left > 0; {
+			handles := x.receive(queue)
+			if len(handles) == 0 {
+				x.b.Fatal("a message is missing")
+			}
+			for _, h := range handles {
+				x.apply(deleteOp(queue, h))
+			}
+			left -= len(handles)
+		}
+		x.now++
+	}
+}
+
+var fifoAttributes = map[string]string{"FifoQueue": "true"}
+
+// BenchmarkEngineLives measures whole lives of messages, one command for each send and delete and one for
+// each receive of ten: on a standard queue, and on FIFO queues with few and many groups. The last has a
+// million messages waiting, one in each group; so has the standard queue it is to be compared with.
+func BenchmarkEngineLives(b *testing.B) {
+	for _, test := range []struct {
+		name            string
+		groups, waiting int
+	}{
+		{"standard", 0, 0},
+		{"fifo/groups=1", 1, 0},
+		{"fifo/groups=1000", 1_000, 0},
+		{"standard/waiting=1000000", 0, 1_000_000},
+		{"fifo/groups=1000000", 1_000_000, 1_000_000},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			x := newEngineBench(b)
+			queue, attributes := "orders", map[string]string(nil)
+			if test.groups > 0 {
+				queue, attributes = "orders.fifo", fifoAttributes
+			}
+			x.create(queue, attributes)
+			for n := range test.waiting {
+				x.send(queue, n, test.groups)
+			}
+			b.ResetTimer()
+			x.lives(queue, test.waiting, b.N, test.groups)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
+			x.close()
+		})
+	}
+}
+
+// BenchmarkEngineDedup measures sends to a FIFO queue that remembers no deduplication ids, or five million
+// of the last minutes; and the same after a restart, which has forgotten where not to look for them.
+func BenchmarkEngineDedup(b *testing.B) {
+	const many = 5_000_000
+	for _, test := range []struct {
+		entries int
+		restart bool
+	}{{0, false}, {many, false}, {many, true}} {
+		b.Run(fmt.Sprintf("entries=%d/restart=%v", test.entries, test.restart), func(b *testing.B) {
+			b.ReportAllocs()
+			x := newEngineBench(b)
+			x.create("orders.fifo", fifoAttributes)
+			for n := range test.entries {
+				x.send("orders.fifo", n, 1000)
+				if n%(many/250_000) == 0 {
+					x.now++ // 250 seconds in all
+				}
+			}
+			if test.restart {
+				x.commit()
+				x.restart()
+			}
+			b.ResetTimer()
+			for n := range b.N {
+				x.send("orders.fifo", test.entries+n, 1000)
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sends/s")
+			x.close()
+		})
+	}
+}
