@@ -177,7 +177,7 @@ const linesMax = 256
 
 // loadLines makes sure that the first n messages of a group are in memory, or all of them.
 func (e *Engine) loadLines(q *queue, g *group, n int) {
-	if len(g.lines) < n && g.row.count == 2 && g.row.last.seq > g.row.first.seq {
+	if n > 1 && len(g.lines) == 1 && g.row.count == 2 && g.row.last.seq != 0 {
 		g.lines = append(g.lines, g.row.last)
 	}
 	for len(g.lines) < n && !g.whole() {
