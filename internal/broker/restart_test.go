@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -281,4 +282,96 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%d scans in an hour without work, want at most %d", got, 3*60)
 		}
 	})
+}
+
+// stops are the ways in which a server ends; each returns the store that is left.
+var stops = map[string]func(r *rig) kv.Store{
+	"clean stop": func(r *rig) kv.Store { r.stop(); return r.cfg.Store },
+	"crash":      func(r *rig) kv.Store { return r.crash() },
+}
+
+// fifoOp sends a message to a group, under its body as deduplication ID.
+func fifoOp(queue, group, body string) *engine.SendMessage {
+	return &engine.SendMessage{
+		Queue: named(queue),
+		Draft: engine.NewDraft(engine.Entry{Body: text(body), Group: text(group), Dedup: text(body)}),
+	}
+}
+
+// A deduplication ID is known for what is left of its window, however the server ended, and a group stays
+// locked and in its order. [DEDUP-12, FIFO-16, FIFO-17]
+func TestGroupsSurviveRestart(t *testing.T) {
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.create("line.fifo", "FifoQueue", "true")
+				begun := time.Now()
+				first := r.do(fifoOp("line.fifo", "g", "a")).Sent[0]
+				r.do(fifoOp("line.fifo", "g", "b"))
+				r.take("line.fifo", 250)
+				time.Sleep(100 * time.Second)
+				store := stop(r)
+				time.Sleep(100 * time.Second)
+				r = start(t, newConfig(t, store))
+				again := r.do(fifoOp("line.fifo", "g", "a")).Sent[0]
+				if !again.Duplicate || again.ID != first.ID || again.Sequence != first.Sequence {
+					t.Errorf("a repeated send answers %+v, want the first message, %+v", again, first)
+				}
+				r.takeNothing("line.fifo")
+				time.Sleep(time.Until(begun.Add(251 * time.Second)))
+				r.begin(&engine.ReceiveMessage{Queue: named("line.fifo"), Max: number(10)}).wantAt(0, "a b")
+				time.Sleep(time.Until(begun.Add(301 * time.Second)))
+				if late := r.do(fifoOp("line.fifo", "g", "a")).Sent[0]; late.Duplicate || late.Sequence <= first.Sequence {
+					t.Errorf("a send after the window answers %+v, want a new message", late)
+				}
+			})
+		})
+	}
+}
+
+// A move task goes on where it was, and moves each message once and in its order. [MOVE-13, MOVE-14]
+func TestMoveTaskSurvivesRestart(t *testing.T) {
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				source := "arn:aws:sqs:elsewhere:000000000000:dead"
+				r.create("dead")
+				r.create("jobs", "RedrivePolicy", fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":1}`, source))
+				const count, rate, before = 20, 2, 4
+				for i := range count {
+					r.send("dead", fmt.Sprint("m", i))
+				}
+				r.do(engine.StartMessageMoveTask{
+					Account: named("").Account, Source: text(source), Rate: number(rate),
+					Destination: text("arn:aws:sqs:elsewhere:000000000000:orders"),
+				})
+				moved := func() int64 {
+					return r.do(engine.ListMessageMoveTasks{Account: named("").Account, Source: text(source)}).Tasks[0].Moved
+				}
+				time.Sleep((before*1000/rate - 250) * time.Millisecond)
+				if got := moved(); got != before {
+					t.Errorf("%d messages moved before the stop, want %d", got, before)
+				}
+				store := stop(r)
+				time.Sleep(time.Hour)
+				r = start(t, newConfig(t, store))
+				time.Sleep((count - before) * time.Second / rate)
+				if got := moved(); got != count {
+					t.Errorf("%d messages moved in the end, want %d", got, count)
+				}
+				var want []string
+				for i := range count {
+					want = append(want, fmt.Sprint("m", i))
+				}
+				var got []string
+				for range count / 10 {
+					got = append(got, r.bodies(r.do(&engine.ReceiveMessage{Queue: named("orders"), Max: number(10)})))
+				}
+				if strings.Join(got, " ") != strings.Join(want, " ") {
+					t.Errorf("moved %q, want %q", got, want)
+				}
+				r.takeNothing("dead")
+			})
+		})
+	}
 }
