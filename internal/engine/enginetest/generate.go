@@ -195,8 +195,10 @@ func (g *Generator) more(receipts int) {
 		g.emit("send q=%s%s", q, message())
 	case n < 260:
 		g.batch("send-batch q="+q, message)
-	case n < 280:
+	case n < 276:
 		g.fill(q)
+	case n < 280:
+		g.repeat(q, receipts)
 	case n < 480:
 		g.emit("receive q=%s%s%s%s%s show=(sent, first, size, seq, dedup, source)", q,
 			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait", "0", "20"), g.attempt(q))
@@ -274,6 +276,17 @@ func (g *Generator) attempt(q string) string {
 		return ""
 	}
 	return " attempt=" + g.one("A", "B")
+}
+
+// repeat makes an attempt to receive, repeats it, and tries the limit of the timeout of what it got.
+func (g *Generator) repeat(q string, receipts int) {
+	if !isFIFO(q) {
+		return
+	}
+	g.emit("receive q=%s vt=%s attempt=C", q, g.timeout())
+	g.emit("advance %s", g.one("1ms", "1s", "10s", "4m59s", "5m"))
+	g.emit("receive q=%s vt=30 attempt=C", q)
+	g.emit("visibility q=%s r=r%d vt=%s", q, receipts+1, g.one("43200", "43199", "42900"))
 }
 
 func (g *Generator) restart() {

@@ -89,5 +89,7 @@ func (g *Generator) exhaust(q string) {
 		g.moveStart(to)
 		g.emit("move-step")
 		g.emit("move-list source=%s max=10", to)
+		g.emit("set q=%s DelaySeconds=%s", q, g.one("0", "1", "5"))
+		g.emit("counters q=%s", q)
 	}
 }
