@@ -329,6 +329,41 @@ func TestGroupsSurviveRestart(t *testing.T) {
 	}
 }
 
+// A receive that is repeated under its attempt ID returns the same messages with the same handles, also
+// when it was made before the server ended. [DEDUP-19, DEDUP-20]
+func TestReceiveAttemptsSurviveRestart(t *testing.T) {
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.create("line.fifo", "FifoQueue", "true")
+				for _, body := range []string{"a", "b", "c"} {
+					r.do(fifoOp("line.fifo", "g", body))
+				}
+				attempt := engine.ReceiveMessage{
+					Queue: named("line.fifo"), Max: number(2), Visibility: number(200), AttemptID: text("attempt"),
+				}
+				first := r.do(&attempt)
+				time.Sleep(10 * time.Second)
+				store := stop(r)
+				time.Sleep(90 * time.Second)
+				r = start(t, newConfig(t, store))
+				again := r.do(&attempt)
+				if got := r.bodies(again); got != "a b" {
+					t.Fatalf("a repeated receive returned %q, want %q", got, "a b")
+				}
+				r.takeNothing("line.fifo")
+				for i := range first.Messages {
+					if a, b := handleOf(first, i), handleOf(again, i); a != b {
+						t.Errorf("the handle is %v and then %v, want the same", a.Text, b.Text)
+					}
+					r.do(deleteOp("line.fifo", handleOf(first, i)))
+				}
+				r.begin(receiveOp("line.fifo", 0)).wantAt(0, "c")
+			})
+		})
+	}
+}
+
 // A move task goes on where it was, and moves each message once and in its order. [MOVE-13, MOVE-14]
 func TestMoveTaskSurvivesRestart(t *testing.T) {
 	for name, stop := range stops {

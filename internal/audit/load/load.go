@@ -327,7 +327,7 @@ func (l *Load) move(ctx context.Context, rng *rand.Rand, disturbed <-chan struct
 		}
 		rate := 0
 		if rng.IntN(2) == 0 {
-			rate = 1 + rng.IntN(100)
+			rate = 20 + rng.IntN(80)
 		}
 		handle, err := l.record.startMove(ctx, l.dead, dead.ARN, rate)
 		if err != nil {
