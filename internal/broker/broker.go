@@ -237,7 +237,7 @@ func (b *Broker) turn() *turn {
 	taken, draining := b.intake.take(b.cfg.TurnMax)
 	b.draining = b.draining || draining
 	b.tick() // after everything that was taken has arrived
-	b.keepHouse()
+	b.keepHouse(len(taken) > 0)
 	for _, r := range b.takeAgain() {
 		b.submit(t, r)
 	}

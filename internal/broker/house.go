@@ -16,16 +16,21 @@ const (
 )
 
 // housekeeping is what the writer does between requests: it stamps the time while anything is in flight
-// [CLOCK-10], removes expired messages from queues that nobody uses [RET-1], and lets move tasks go on, one
-// bounded step a turn, so that requests are held up by no more than that [MOVE-13].
+// [CLOCK-10], removes expired messages from queues that nobody uses [RET-1], and lets move tasks go on, by
+// one bounded step a turn at most. [MOVE-13]
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
 	after          engine.QueueName // where the sweep goes on
+	moveAfter      time.Time        // while there are requests, no step of a move task before this
 }
 
-// keepHouse does what is due.
-func (b *Broker) keepHouse() {
+// moveShare is the part of the writer's time, one in so many, that move tasks may take from requests. When
+// there are none they take all of it.
+const moveShare = 6
+
+// keepHouse does what is due. Busy says that requests have come in.
+func (b *Broker) keepHouse(busy bool) {
 	h, mono := &b.house, time.Now()
 	if mono.Sub(h.stamped) >= stampEvery {
 		h.stamped = mono
@@ -43,8 +48,12 @@ func (b *Broker) keepHouse() {
 			h.rest = sweepRest
 		}
 	}
-	if at, ok := b.engine.NextMove(); ok && at <= b.now && !b.draining {
+	at, ok := b.engine.NextMove()
+	if ok && at <= b.now && !b.draining && (!busy || !mono.Before(h.moveAfter)) {
+		began := time.Now()
 		b.inform(engine.MoveStep{})
+		now := time.Now()
+		h.moveAfter = now.Add((moveShare - 1) * now.Sub(began))
 	}
 }
 
