@@ -68,7 +68,7 @@ const AgeUnknown time.Duration = -1
 // A Write is what Put is asked to do.
 type Write struct {
 	Key   string
-	Value []byte
+	Value []byte // empty and nil are the same
 
 	// If is the version the record must have. Zero says that there must be none.
 	If Version
@@ -79,7 +79,8 @@ type Write struct {
 }
 
 // A Store is a backend. Its methods may be called from any goroutine and by any number of processes over
-// the same backend.
+// the same backend. A call whose context has ended by the time it begins does nothing, and one whose
+// context ends meanwhile gives up soon, or has succeeded.
 type Store interface {
 	// Get returns a record, or ErrNotFound. It sees every write that was answered before it was called.
 	Get(ctx context.Context, key string) (Record, error)
@@ -89,12 +90,13 @@ type Store interface {
 	Put(ctx context.Context, w Write) (Record, error)
 
 	// Delete removes a record if it has the version. Otherwise nothing is removed and the error is a
-	// *Conflict that says what is there, which may be nothing.
+	// *Conflict that says what is there, which may be nothing. No record has version zero, so that is
+	// always a conflict.
 	Delete(ctx context.Context, key string, version Version) error
 
 	// List returns up to limit records whose keys begin with prefix and come behind after, in order of
-	// the bytes of their keys. It may miss what is written while it runs. A limit of zero, or more than
-	// ListMax, is ListMax.
+	// the bytes of their keys; fewer only when there are no more. Prefix and after are empty or could be
+	// keys. It may miss what is written while it runs. A limit below one, or above ListMax, is ListMax.
 	List(ctx context.Context, prefix, after string, limit int) ([]Record, error)
 
 	// Sweep gives back the room of up to limit expired records and returns how many there were. A
@@ -109,9 +111,10 @@ type Store interface {
 var ErrNotFound = errors.New("no such record")
 
 // A Conflict is what Put and Delete answer when the record has another version than they were told. It
-// holds the record as it is, whose Version is zero when there is none.
+// holds the record as it is, or an empty one, whose Version is zero, when there is none.
 type Conflict struct{ Current Record }
 
+// Error says what is there.
 func (c *Conflict) Error() string {
 	if c.Current.Version == 0 {
 		return "the record no longer exists"

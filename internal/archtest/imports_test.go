@@ -51,6 +51,11 @@ var may = map[string][]string{
 		"golang.org/x/sys/unix",
 	},
 
+	// The public libraries. They see a queue through its API, and never the server.
+	"records":               {},
+	"records/recordstest":   {"records"},
+	"records/sqliterecords": {"records", "modernc.org/sqlite"},
+
 	// What tests and demos use to disturb a server and to judge it, through the front door.
 	"internal/audit/load": {"internal/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
@@ -74,6 +79,7 @@ var may = map[string][]string{
 // door they came through.
 var testsMay = []string{
 	"internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
+	"records/recordstest",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",
@@ -87,6 +93,9 @@ var testsMay = []string{
 func importRule(may map[string][]string, testsMay []string) rule {
 	return func(t *tree) (problems []string) {
 		for _, dir := range t.packages() {
+			if isStandard(dir) {
+				problems = append(problems, fmt.Sprintf("%s: looks like the standard library; add its folder to folders", dir))
+			}
 			allowed, ok := placeOf(may, dir)
 			if !ok {
 				problems = append(problems, fmt.Sprintf("%s: not in the table; place it", dir))
@@ -136,11 +145,14 @@ func (t *tree) local(quoted string) string {
 	return strings.TrimPrefix(p, t.module+"/")
 }
 
+// folders are those at the root of the module that hold packages.
+var folders = []string{"cmd", "internal", "records", "test"}
+
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in their
 // first element, and the module's own packages live in a few folders.
 func isStandard(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
-	return !strings.Contains(first, ".") && !slices.Contains([]string{"internal", "cmd", "test"}, first)
+	return !strings.Contains(first, ".") && !slices.Contains(folders, first)
 }
 
 func matchesAny(patterns []string, p string) bool {
@@ -157,6 +169,7 @@ func TestImportsFinds(t *testing.T) {
 		"internal/low":    {},
 		"internal/high":   {"internal/low", "example.com/db/..."},
 		"internal/helper": {},
+		"strange":         {},
 		"test/...":        {"internal/high"},
 	}
 	finds(t, importRule(may, []string{"internal/helper"}), map[string]string{
@@ -167,6 +180,7 @@ func TestImportsFinds(t *testing.T) {
 		"internal/helper/helper.go":    "package helper\n",
 		"internal/new/new.go":          "package newer\n",
 		"test/deep/down/down.go":       "package down\nimport _ \"fixture/internal/high\"\n",
+		"strange/strange.go":           "package strange\n",
 		"internal/low/testdata/bad.go": "not even Go",
 	},
 		"internal/high/helped.go:2: may not import internal/helper",
@@ -174,6 +188,7 @@ func TestImportsFinds(t *testing.T) {
 		"internal/low/low.go:2: may not import internal/high",
 		"internal/low/low_test.go:5: may not import example.com/db",
 		"internal/new: not in the table",
+		"strange: looks like the standard library",
 	)
 }
 
@@ -181,7 +196,8 @@ func TestImportsFinds(t *testing.T) {
 func TestImportTableNamesItself(t *testing.T) {
 	for _, dir := range slices.Sorted(maps.Keys(may)) {
 		for _, p := range may[dir] {
-			if _, ok := placeOf(may, p); !ok && !isStandard(p) && strings.HasPrefix(p, "internal/") && p != "internal/..." {
+			host, _, _ := strings.Cut(p, "/")
+			if _, ok := placeOf(may, p); !ok && !isStandard(p) && !strings.Contains(host, ".") && p != "internal/..." {
 				t.Errorf("%s may import %s, which is not in the table itself", dir, p)
 			}
 		}
