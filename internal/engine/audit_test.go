@@ -268,7 +268,7 @@ func auditGroups(st *state, messages map[uint64]*auditMessage, every everyRow) e
 		name, _, _ := key.String(k[spacePrefixLen:])
 		m := messages[lineSeq(k)]
 		sent, ok := decodeLine(v)
-		if !ok || m == nil || m.meta.group != name || m.meta.sent != sent || rows[name].origin == m.meta.seq {
+		if !ok || m == nil || m.meta.group != name || m.meta.sent != sent || rows[name].founder == m.meta.seq {
 			return fmt.Errorf("line row of message %d in group %s", lineSeq(k), name)
 		}
 		lines++
@@ -279,7 +279,7 @@ func auditGroups(st *state, messages map[uint64]*auditMessage, every everyRow) e
 	}
 	for name, members := range groups { // order does not matter: all are looked at
 		for _, m := range members {
-			if m.meta.seq != rows[name].origin {
+			if m.meta.seq != rows[name].founder {
 				lines--
 			}
 		}

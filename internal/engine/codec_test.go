@@ -117,7 +117,7 @@ func samples() []sample {
 		firstReceive: sampleTime - 2, lastReceive: sampleTime - 1, apart: true}
 	dead := delivery{at: sampleTime, kind: dueReturned, receives: 3, firstReceive: sampleTime - 2,
 		lastReceive: sampleTime - 1, origin: true, changed: true}
-	line1 := groupRow{count: 3, first: line{seq: 17, sent: sampleTime}, class: headPlaced, at: sampleTime + 1, last: line{seq: 19, sent: sampleTime + 2}, origin: 16, placed: 18}
+	line1 := groupRow{count: 3, first: line{seq: 17, sent: sampleTime}, class: headPlaced, at: sampleTime + 1, last: line{seq: 19, sent: sampleTime + 2}, founder: 16, placed: 18}
 	sent := dedupEntry{at: sampleTime, id: sampleID, sequence: 17}
 	received := dedupEntry{at: sampleTime, deliveries: []attempted{{seq: 17, generation: 1}, {seq: 18, generation: 300}}}
 	moves := task{number: 5, source: sampleName, id: sampleID, destination: QueueName{Account: "000000000000", Name: "jobs"}, rate: 10,

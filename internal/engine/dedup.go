@@ -17,7 +17,7 @@ import (
 
 const (
 	dedupWindow = 5 * 60_000 // milliseconds [DEDUP-7, DEDUP-19]
-	dedupBucket = max(60_000, dedupWindow/8)
+	dedupBucket = 60_000
 )
 
 // A dedupHash stands for a key: two keys with the same one are taken for the same.
@@ -157,7 +157,8 @@ func (e *Engine) recall(q *queue, h dedupHash) (found dedupEntry, ok bool) {
 	return found, false
 }
 
-// memorise notes what is answered to a key. No window is extended by it: the key was not recalled.
+// memorise notes what is answered to a key that was not recalled, or to a receive attempt whose messages
+// are no longer as the earlier receive left them.
 func (e *Engine) memorise(q *queue, h dedupHash, answer dedupEntry) {
 	bucket := answer.at / dedupBucket
 	if n := len(q.st.buckets); n == 0 || q.st.buckets[n-1] < bucket {

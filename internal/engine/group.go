@@ -79,13 +79,13 @@ type group struct {
 
 // A groupRow is what the store knows about a group that has messages.
 type groupRow struct {
-	count  uint64
-	first  line
-	class  headClass
-	at     int64  // place of the first message in the head index
-	last   line   // the last message of the group; zero when that is not known
-	origin uint64 // the message with which the group began: the only one without a line row
-	placed uint64 // no message behind this one has ever been in due
+	count   uint64
+	first   line
+	class   headClass
+	at      int64  // place of the first message in the head index
+	last    line   // the last message of the group; zero when that is not known
+	founder uint64 // the message with which the group began: the only one without a line row
+	placed  uint64 // no message behind this one has ever been in due
 }
 
 func (r *groupRow) pos() pos { return pos{at: r.at, seq: r.first.seq} }
@@ -99,7 +99,7 @@ func (r *groupRow) encode(b enc) []byte {
 	b.int(r.at)
 	b.uint(r.last.seq)
 	b.int(r.last.sent)
-	b.uint(r.origin)
+	b.uint(r.founder)
 	b.uint(r.placed)
 	return b
 }
@@ -111,7 +111,7 @@ func decodeGroupRow(value []byte) (r groupRow, ok bool) {
 	r.first = line{d.uint(), d.int()}
 	r.class, r.at = headClass(d.byte()), d.int()
 	r.last = line{d.uint(), d.int()}
-	r.origin, r.placed = d.uint(), d.uint()
+	r.founder, r.placed = d.uint(), d.uint()
 	return r, d.done() && r.count > 0 && r.class <= headPlaced
 }
 
@@ -213,7 +213,7 @@ func (e *Engine) join(q *queue, m *message) {
 	}
 	g.row.last = l
 	if g.row.count == 0 {
-		g.row.origin = m.seq
+		g.row.founder = m.seq
 		g.lines = append(g.lines[:0], l)
 		g.row.count = 1
 		e.lead(q, g, m)
@@ -280,7 +280,7 @@ func (e *Engine) leave(q *queue, m *meta) {
 	if g.row.count == 0 {
 		invariant.Fail("queue %s: message %d leaves the empty group %s", q.name.Name, m.seq, g.name)
 	}
-	if m.seq != g.row.origin {
+	if m.seq != g.row.founder {
 		e.rows.delete(lineKey(q.row.space, g.name, m.seq))
 		g.written = e.rows.applies
 	}

@@ -28,8 +28,10 @@ import "tenaq/internal/key"
 // single range delete drops everything of the old.
 //
 // Who reads what: a lookup reads queue and state; a receive reads message (fresh ones) and due
-// (returned ones) from the front and delivery by seq; a delete or a visibility change reads delivery by
-// seq; expiry reads segment and then message from the front. Nothing ever reads from the front of a
+// (returned ones) from the front and delivery by seq; on a FIFO queue head from the front, group by name,
+// line from the group's first message on and message by seq; a delete or a visibility change reads
+// delivery by seq and on a FIFO queue message, group and line as well; a send to one reads dedup and group
+// by key; expiry reads segment and origin, and then message, from the front. Nothing ever reads from the front of a
 // kind without a low-water key, because what lies before it are the tombstones of everything deleted.
 const (
 	familySystem = 0x01

@@ -50,7 +50,7 @@ func (t *task) allowance(now int64) (n int) {
 		return movesMax
 	}
 	if behind := now*1000 - t.due; behind >= 0 {
-		n = int(behind*t.rate/1_000_000) + 1
+		n = int(min(behind, taskArrearMax)*t.rate/1_000_000) + 1
 	}
 	return min(n, movesMax)
 }
@@ -60,7 +60,7 @@ func (t *task) allowance(now int64) (n int) {
 func (t *task) spend(n int, now int64) {
 	t.moved += int64(n)
 	if t.rate > 0 {
-		t.due = max(t.due+int64(n)*1_000_000/t.rate, now*1000-taskArrearMax)
+		t.due = max(t.due, now*1000-taskArrearMax) + int64(n)*1_000_000/t.rate
 	}
 }
 

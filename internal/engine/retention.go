@@ -4,10 +4,11 @@ package engine
 // [RET-1, RET-2] The period is added when a message is looked at, because a change of the queue's
 // attribute acts on messages that are already there. [RET-5]
 //
-// Since time never decreases, messages expire in the order they were sent, from the front. Where the
-// front is say the segments: each counts how many of 4096 neighbours still live, so that finding the
-// oldest message never walks over the tombstones of deleted ones, and a segment that has expired as a
-// whole falls to a few range deletes.
+// Since time never decreases, messages expire in the order they came, from the front. Where the front is
+// say the segments: each counts how many of 4096 neighbours still live, so that finding the oldest message
+// never walks over the tombstones of deleted ones, and a segment that has expired as a whole falls to a
+// few range deletes. Only messages that were dead-lettered into a standard queue are older than their
+// place says; an index of their own finds those. [DLQ-25]
 //
 // Every command on a queue first removes what has expired by its time, a bounded step at a time, so
 // nothing behind this file ever meets an expired message, except while expiry is held. [RET-6, CLOCK-7]
@@ -23,7 +24,7 @@ const (
 // A segment is a segment row.
 type segment struct {
 	first uint64 // no message of the segment before it is live
-	sent  int64  // when the newest was sent
+	sent  int64  // the latest time from which the retention of one of them counts
 	live  int64
 	dirty bool
 }

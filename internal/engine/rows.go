@@ -65,8 +65,8 @@ func (r *rows) force() (wait func()) {
 // damaged reports a row that does not decode. Storage that returns other bytes than it was given cannot
 // be trusted with anything.
 func (r *rows) damaged(kind string, key []byte) {
-	r.fault(fmt.Sprintf("the store holds a %s row that cannot be read (key %x): "+
-		"keep the data directory, restore the last backup and report this", kind, key))
+	r.fault(fmt.Sprintf("the store holds a %s row that cannot be read (key %x): if a newer version of this program "+
+		"has used the data directory, start that one; else keep the directory, restore the last backup and report this", kind, key))
 	panic("unreachable: the fault function returned")
 }
 

@@ -157,10 +157,10 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		return refuse(CodeInvalidParameter, "The request include parameter that is not valid for this queue type")
 	case d.dedup.Set && !isIDText(d.dedup.Value): // [DEDUP-1]
 		return errIDText(d.dedup.Value, "MessageDeduplicationId")
-	case d.delay.Set && (d.delay.Value < 0 || d.delay.Value > 900): // [SEND-4]
-		return errNumber(d.delay.Value, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900.")
 	case q.fifo() && d.delay.Value > 0: // [FIFO-10]
 		return errNumber(d.delay.Value, "DelaySeconds", "The request include parameter that is not valid for this queue type.")
+	case d.delay.Set && (d.delay.Value < 0 || d.delay.Value > 900): // [SEND-4]
+		return errNumber(d.delay.Value, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900.")
 	case d.attributes != nil:
 		return d.attributes
 	}

@@ -92,8 +92,8 @@ func (w *window[T]) remove(p pos) {
 	}
 }
 
-// low returns the low-water key of the index: no row of it lies before. Old is the key so far, when the
-// window cannot tell.
+// low returns the low-water key of the index, before which it has no rows, after the first one has been
+// removed from where it says.
 func (w *window[T]) low(removed pos) pos {
 	switch {
 	case w.len() > 0:

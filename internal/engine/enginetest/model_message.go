@@ -80,13 +80,13 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 		return no
 	}
 	d := e.Delay.Value
-	if d < 0 || d > 900 {
-		return modelRefusal(engine.CodeInvalidParameter,
-			"Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", d)
-	}
 	if q.fifo() && d > 0 {
 		return modelRefusal(engine.CodeInvalidParameter, "Value %d for parameter DelaySeconds is invalid. "+
 			"Reason: The request include parameter that is not valid for this queue type.", d)
+	}
+	if d < 0 || d > 900 {
+		return modelRefusal(engine.CodeInvalidParameter,
+			"Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", d)
 	}
 	if limit := q.number("MaximumMessageSize"); int64(len(e.Body.Value)) > limit {
 		return modelRefusal(engine.CodeInvalidParameter,

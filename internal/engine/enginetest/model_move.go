@@ -161,7 +161,7 @@ func (m *Model) stepTask(t *modelTask) {
 	moved, failure := m.move(t, q, t.allowance(m.now))
 	t.Moved += moved
 	if t.Rate > 0 {
-		t.due = max(t.due+moved*1_000_000/t.Rate, m.now*1000-100_000)
+		t.due = max(t.due, m.now*1000-100_000) + moved*1_000_000/t.Rate
 	}
 	switch {
 	case failure != "":
@@ -176,7 +176,7 @@ func (t *modelTask) allowance(now int64) int64 {
 	if t.Rate == 0 {
 		return 100
 	}
-	return min(100, (now*1000-t.due)*t.Rate/1_000_000+1)
+	return min(100, min(now*1000-t.due, 100_000)*t.Rate/1_000_000+1)
 }
 
 // move moves up to allowed of the messages that were there when the task started and that a receive would
