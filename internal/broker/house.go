@@ -61,7 +61,7 @@ func (b *Broker) keepHouse(busy bool) {
 func (b *Broker) houseRest() time.Duration {
 	h, now := &b.house, time.Now()
 	rest := min(stampEvery-now.Sub(h.stamped), h.rest-now.Sub(h.swept))
-	if at, ok := b.engine.NextMove(); ok {
+	if at, ok := b.engine.NextMove(); ok && !b.draining {
 		rest = min(rest, b.clock.until(at))
 	}
 	return max(0, rest)
