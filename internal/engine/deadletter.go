@@ -13,12 +13,19 @@ const (
 
 // A horizon is how far the messages of a queue went when a receive began. A queue may be its own
 // dead-letter queue, and a receive moves no message twice. [DLQ-37]
-type horizon struct{ space, next uint64 }
+type horizon struct {
+	space, next uint64
+
+	// groups are those of a FIFO queue from which the receive takes messages, and the one in which it had
+	// to stop. Going on it visits them first and in this order, because the moves it has made so far have
+	// given them other places among the groups.
+	groups []string
+}
 
 // of returns the horizon in q, which is set when it is first asked for.
 func (h *horizon) of(q *queue) horizon {
 	if h.space != q.row.space {
-		*h = horizon{q.row.space, q.st.nextSeq}
+		*h = horizon{space: q.row.space, next: q.st.nextSeq}
 	}
 	return *h
 }

@@ -109,6 +109,9 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	for _, m := range found.dead {
 		e.deadLetter(q, found.target, m)
 	}
+	if found.more {
+		op.horizon.groups = found.groups()
+	}
 	if found.more || len(found.picked) == 0 {
 		// With nothing to deliver, it has to be found out what the next moment is at which there will be;
 		// and the indexes cannot be searched any more.
@@ -147,11 +150,20 @@ func (e *Engine) show(q *queue, m *message) Delivery {
 
 // found is what a receive has found.
 type found struct {
-	picked []*message // to be delivered
-	fresh  int        // how many entries of the fresh window they reach into
-	dead   []*message // received too often: to be moved
-	target *queue     // where to
-	more   bool       // there may be more to be moved, and nothing is delivered before
+	picked  []*message // to be delivered
+	fresh   int        // how many entries of the fresh window they reach into
+	dead    []*message // received too often: to be moved
+	target  *queue     // where to
+	more    bool       // there may be more to be moved, and nothing is delivered before
+	stopped string     // when there is more: the group of the message that is to be moved next
+}
+
+// groups are the groups to be visited first when the receive goes on.
+func (f *found) groups() (names []string) {
+	for _, m := range f.picked {
+		names = append(names, m.group)
+	}
+	return slices.Compact(append(names, f.stopped))
 }
 
 // pick chooses up to want messages, in the order in which they became available, and on the way those
@@ -162,7 +174,7 @@ func (e *Engine) pick(q *queue, want int, h horizon) (f found) {
 	}
 	f.target = e.deadTarget(q)
 	size := int64(0)
-	f.fresh = e.walk(q, func(m *message) verdict {
+	f.fresh = e.walk(q, h.groups, func(m *message) verdict {
 		if f.target == nil || !q.exhausted(m) {
 			if f.picked = append(f.picked, m); len(f.picked) == want {
 				return walkLast
@@ -173,7 +185,7 @@ func (e *Engine) pick(q *queue, want int, h horizon) (f found) {
 			return walkPast
 		}
 		if size += m.size; len(f.dead) == movesMax || len(f.dead) > 0 && size > moveBytesMax {
-			f.more = true
+			f.more, f.stopped = true, m.group
 			return walkEnd
 		}
 		f.dead = append(f.dead, m)

@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // A verdict is what a walk is to do after a message.
 type verdict int
 
@@ -12,10 +14,11 @@ const (
 
 // walk visits the messages that can be received, in the order in which receives hand them out. It only
 // looks, so what one receive gives back with a timeout of zero cannot be met by it again. [ORD-5, ORD-6]
-// Fresh is how many entries of the fresh window of a standard queue the taken messages reach into.
-func (e *Engine) walk(q *queue, visit func(*message) verdict) (fresh int) {
+// Fresh is how many entries of the fresh window of a standard queue the taken messages reach into. Ahead
+// names groups of a FIFO queue that come before all others.
+func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (fresh int) {
 	if q.fifo() {
-		e.walkGroups(q, visit)
+		e.walkGroups(q, ahead, visit)
 		return 0
 	}
 	retention := q.row.attributes.retention()
@@ -68,9 +71,14 @@ func (e *Engine) mustFind(q *queue, p pos) *message {
 
 // walkGroups visits the messages of a FIFO queue that can be received: group by group, in the order in
 // which the first message of each became available [FIFO-24], and of each group the messages up to the
-// first that is hidden or delayed [FIFO-17].
-func (e *Engine) walkGroups(q *queue, visit func(*message) verdict) {
+// first that is hidden or delayed [FIFO-17]. The groups in ahead come before all others.
+func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdict) {
 	delay := q.row.attributes.delay()
+	for _, name := range ahead {
+		if v := e.walkGroup(q, e.group(q, name), delay, visit); v == walkLast || v == walkEnd {
+			return
+		}
+	}
 	i, j := 0, 0
 	for {
 		fresh, placed := &q.heads[headFresh], &q.heads[headPlaced]
@@ -86,6 +94,9 @@ func (e *Engine) walkGroups(q *queue, visit func(*message) verdict) {
 		default:
 			next = placed.at(j).value
 			j++
+		}
+		if slices.Contains(ahead, next) {
+			continue
 		}
 		if v := e.walkGroup(q, e.group(q, next), delay, visit); v == walkLast || v == walkEnd {
 			return
