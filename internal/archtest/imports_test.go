@@ -52,6 +52,7 @@ var may = map[string][]string{
 	},
 
 	// The public libraries. They see a queue through its API, and never the server.
+	"claims":                {"records"},
 	"records":               {},
 	"records/recordstest":   {"records"},
 	"records/sqliterecords": {"records", "modernc.org/sqlite"},
@@ -146,7 +147,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"cmd", "internal", "records", "test"}
+var folders = []string{"claims", "cmd", "internal", "records", "test"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in their
 // first element, and the module's own packages live in a few folders.

@@ -1,0 +1,128 @@
+package claims
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"tenaq/records"
+)
+
+// A State is what the ledger says about a key.
+type State string
+
+// The states of a key that has an entry.
+const (
+	// Held: somebody has the claim, or had it and died.
+	Held State = "held"
+
+	// Completed: the work is done. It is never done again under this key.
+	Completed State = "completed"
+
+	// Failed: the last holder said that it did not succeed. The next one may try.
+	Failed State = "failed"
+
+	// Released: the last holder gave the claim back without having begun. The next one may try.
+	Released State = "released"
+
+	// Parked: a holder was lost, and the policy says that a person has to find out how far it came.
+	Parked State = "parked"
+)
+
+// An Entry is what the ledger knows about a key.
+type Entry struct {
+	Key      string
+	State    State
+	Owner    string // who has or had the claim last
+	Fence    uint64 // of that claim
+	Attempts int    // how often a holder has begun, released claims not counted
+	Lease    time.Duration
+	Result   []byte // of completed work
+	Reason   string // why it failed, was parked or taken over
+
+	// Age is how long ago the entry was written last, which a holder does with every renewal;
+	// records.AgeUnknown when the store has no clock.
+	Age time.Duration
+
+	// Version is that of the record.
+	Version records.Version
+}
+
+// Remaining is how long the lease of a held entry still runs; zero when it is over. Known is false when
+// the store has no clock.
+func (e *Entry) Remaining() (left time.Duration, known bool) {
+	if e.State != Held {
+		return 0, true
+	}
+	if e.Age == records.AgeUnknown {
+		return e.Lease, false
+	}
+	return max(0, e.Lease-e.Age), true
+}
+
+// entryVersion is the version of the form of an entry. Entries of other versions are refused, never
+// guessed at.
+const entryVersion = 1
+
+// stored is the form of an entry in a record: JSON, so that people and other programs can read it.
+type stored struct {
+	Version  int    `json:"v"`
+	State    State  `json:"state"`
+	Owner    string `json:"owner,omitempty"`
+	Nonce    string `json:"nonce,omitempty"` // of the write, by which its author knows it again
+	Fence    uint64 `json:"fence,omitempty"` // absent in the write that acquires: its own version is it
+	Attempts int    `json:"attempts,omitempty"`
+	LeaseMS  int64  `json:"lease_ms,omitempty"`
+	Result   []byte `json:"result,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Unknown  bool   `json:"unknown,omitempty"` // an earlier holder was lost, and nobody knows how far it came
+}
+
+func (s *stored) encode() []byte {
+	s.Version = entryVersion
+	b, _ := json.Marshal(s) // nothing in it can fail to be encoded
+	return b
+}
+
+// decode reads the entry of a record.
+func decode(r records.Record) (stored, error) {
+	var s stored
+	if err := json.Unmarshal(r.Value, &s); err != nil {
+		return s, fmt.Errorf("the record %q is no claim: %w: keep claims under a prefix of their own", r.Key, err)
+	}
+	if s.Version != entryVersion {
+		return s, fmt.Errorf("the claim %q has form %d, this program knows %d: use the version of the program that wrote it",
+			r.Key, s.Version, entryVersion)
+	}
+	if s.Fence == 0 {
+		s.Fence = uint64(r.Version)
+	}
+	return s, nil
+}
+
+func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
+	return Entry{
+		Key:      r.Key[len(l.cfg.Prefix):],
+		State:    s.State,
+		Owner:    s.Owner,
+		Fence:    s.Fence,
+		Attempts: s.Attempts,
+		Lease:    time.Duration(s.LeaseMS) * time.Millisecond,
+		Result:   s.Result,
+		Reason:   s.Reason,
+		Age:      r.Age,
+		Version:  r.Version,
+	}
+}
+
+// EffectKey is the key under which an effect happens once: the idempotency key for a payment provider, the
+// name of a file, the key of a claim. Generation is 0 for all work but an intended replay of completed
+// work, which is to happen again and so needs another key. A redrive of failed work keeps its generation:
+// a card that was charged before the crash is not charged again after it.
+func EffectKey(key string, generation int) string {
+	if generation == 0 {
+		return key
+	}
+	return key + "#" + strconv.Itoa(generation)
+}

@@ -1,0 +1,92 @@
+package claims
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"tenaq/records"
+)
+
+// For people and their tools: looking at the ledger, and deciding what it cannot decide.
+
+// ErrNoEntry is what the ledger answers about a key that it knows nothing of.
+var ErrNoEntry = errors.New("the ledger has no entry for this key")
+
+// Entry returns what the ledger says about key, or ErrNoEntry.
+func (l *Ledger) Entry(ctx context.Context, key string) (Entry, error) {
+	e, _, err := l.read(ctx, key)
+	return e, err
+}
+
+func (l *Ledger) read(ctx context.Context, key string) (Entry, stored, error) {
+	r, err := l.store.Get(ctx, l.cfg.Prefix+key)
+	if errors.Is(err, records.ErrNotFound) {
+		return Entry{}, stored{}, fmt.Errorf("%q: %w", key, ErrNoEntry)
+	}
+	if err != nil {
+		return Entry{}, stored{}, fmt.Errorf("read the claim on %q: %w", key, err)
+	}
+	s, err := decode(r)
+	if err != nil {
+		return Entry{}, s, err
+	}
+	return l.entryOf(r, &s), s, nil
+}
+
+// List returns up to limit entries whose keys begin with prefix and come behind after, in order of key.
+func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]Entry, error) {
+	if after != "" {
+		after = l.cfg.Prefix + after
+	}
+	found, err := l.store.List(ctx, l.cfg.Prefix+prefix, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	entries := make([]Entry, len(found))
+	for i, r := range found {
+		s, err := decode(r)
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = l.entryOf(r, &s)
+	}
+	return entries, nil
+}
+
+// Reopen makes a key claimable at once, whatever state it is in: parked after a person has found out that
+// the work can be done again, held by a holder that is known to be dead, completed by mistake. A holder
+// that is alive after all loses its claim. Attempts begin again.
+func (l *Ledger) Reopen(ctx context.Context, key, reason string) error {
+	return l.override(ctx, key, func(s *stored) {
+		s.State, s.Reason, s.Attempts, s.Result = Released, cut(reason, reasonMax), 0, nil
+	})
+}
+
+// Settle records that the work of a key is done, by the word of a person.
+func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason string) error {
+	return l.override(ctx, key, func(s *stored) {
+		s.State, s.Reason, s.Result = Completed, cut(reason, reasonMax), result
+	})
+}
+
+// override changes the entry of a key without having its claim.
+func (l *Ledger) override(ctx context.Context, key string, change func(*stored)) error {
+	e, s, err := l.read(ctx, key)
+	if err != nil {
+		return err
+	}
+	change(&s)
+	s.Owner, s.Nonce, s.LeaseMS, s.Unknown = l.cfg.Owner, rand.Text(), 0, false
+	w := records.Write{Key: l.cfg.Prefix + key, Value: s.encode(), If: e.Version, TTL: l.cfg.Retention}
+	_, err = l.put(ctx, w, s.Nonce)
+	var conflict *records.Conflict
+	if errors.As(err, &conflict) {
+		return fmt.Errorf("the claim on %q changed meanwhile: look at it again before you decide", key)
+	}
+	if err != nil {
+		return fmt.Errorf("change the claim on %q: %w", key, err)
+	}
+	return nil
+}
