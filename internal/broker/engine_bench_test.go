@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"strconv"
 	"sync"
@@ -10,6 +11,15 @@ import (
 
 	"tenaq/internal/engine"
 )
+
+// large lets the benchmarks run that first fill a store with millions of rows, for minutes.
+var large = flag.Bool("large", false, "also run the benchmarks that begin by storing a million messages or more")
+
+func needsLarge(b *testing.B, entries int) {
+	if entries >= aMillion && !*large {
+		b.Skip("this one stores a million messages or more before it begins: run it with -large")
+	}
+}
 
 // An engineBench drives an engine on the real disk without a broker: one goroutine makes turns of as many
 // commands as there are callers, and does not wait for the disk before it makes the next.
@@ -134,10 +144,11 @@ func BenchmarkEngineLives(b *testing.B) {
 		{"standard", 0, 0},
 		{"fifo/groups=1", 1, 0},
 		{"fifo/groups=1000", 1_000, 0},
-		{"standard/waiting=1000000", 0, 1_000_000},
-		{"fifo/groups=1000000", 1_000_000, 1_000_000},
+		{"standard/waiting=1000000", 0, aMillion},
+		{"fifo/groups=1000000", aMillion, aMillion},
 	} {
 		b.Run(test.name, func(b *testing.B) {
+			needsLarge(b, test.waiting)
 			b.ReportAllocs()
 			x := newEngineBench(b)
 			queue, attributes := "orders", map[string]string(nil)
@@ -166,6 +177,7 @@ func BenchmarkEngineDedup(b *testing.B) {
 		restart bool
 	}{{0, false}, {many, false}, {many, true}} {
 		b.Run(fmt.Sprintf("entries=%d/restart=%v", test.entries, test.restart), func(b *testing.B) {
+			needsLarge(b, test.entries)
 			b.ReportAllocs()
 			x := newEngineBench(b)
 			x.create("orders.fifo", fifoAttributes)

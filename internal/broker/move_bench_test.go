@@ -16,8 +16,9 @@ const aMillion = 1_000_000
 
 // BenchmarkMoveTask measures how fast a task without a rate moves a million messages to another queue,
 // and what it does to requests at the same time: the rate of whole lives on a third queue before the
-// task is started and while it runs. One iteration is one task, so run it with -benchtime 1x.
+// task is started and while it runs. One iteration is one task: run it with -large -benchtime 1x.
 func BenchmarkMoveTask(b *testing.B) {
+	needsLarge(b, aMillion)
 	for range b.N {
 		r := start(b, newConfig(b, openDisk(b)))
 		r.create("dead")
