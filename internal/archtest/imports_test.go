@@ -56,6 +56,12 @@ var may = map[string][]string{
 	"records":               {},
 	"records/recordstest":   {"records"},
 	"records/sqliterecords": {"records", "modernc.org/sqlite"},
+	"records/pgrecords":     {"records", "github.com/jackc/pgx/v5/..."},
+	"records/dynamorecords": {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+
+	// Other people's servers, for tests.
+	"internal/dynamotest": {"github.com/aws/aws-sdk-go-v2/..."},
+	"internal/pgtest":     {"github.com/jackc/pgx/v5"},
 
 	// What tests and demos use to disturb a server and to judge it, through the front door.
 	"internal/audit/load": {"internal/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
@@ -80,7 +86,7 @@ var may = map[string][]string{
 // door they came through.
 var testsMay = []string{
 	"internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
-	"records/recordstest",
+	"internal/dynamotest", "internal/pgtest", "records/recordstest",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",

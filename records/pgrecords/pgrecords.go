@@ -1,0 +1,330 @@
+// Package pgrecords keeps records in PostgreSQL, 12 or later, for all processes that reach it.
+//
+// Every method is one statement and one round trip, whoever else is writing; a Put or Delete that has to
+// wait for another of the same key waits in the server. Age, TTL and versions are by the clock of the
+// server, and versions rise also when that clock is set back. A write was answered when it was on disk:
+// its transaction runs with synchronous_commit = on, or remote_apply where that is the setting, even where
+// the database, the role or the pool say less. That rests on fsync = on, as PostgreSQL comes, and after a
+// fail-over on synchronous replication.
+//
+// The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared under
+// a name, and nothing is set that outlives a transaction. Under stricter isolation than read committed, if
+// that is the default of the database, statements that PostgreSQL refuses to serialize are run again. A
+// standby in recovery is refused rather than believed.
+//
+// The tables belong to whoever migrates them. Another role needs USAGE on their schema, SELECT, INSERT,
+// UPDATE and DELETE on the table, and SELECT and UPDATE on the table that ends in _meta.
+//
+// A deleted record leaves a row without a value behind, which carries its version until Sweep takes it:
+// sweep now and then, also when nothing expires.
+package pgrecords
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"tenaq/records"
+)
+
+// A Store keeps records in one table.
+type Store struct {
+	pool    *pgxpool.Pool
+	owned   bool // the pool is closed with the store
+	names   names
+	checked atomic.Bool // the schema was found to be right
+}
+
+var _ records.Store = (*Store)(nil)
+
+// Options say where the records are. The zero value is good.
+type Options struct {
+	// Table is the name of the table, or its schema and name with a dot in between; tenaq_records when
+	// empty. The schema must exist. Without one the search_path decides, and has to be the same for
+	// all processes. Everything else that the store makes has a name that begins with the table's.
+	Table string
+}
+
+// New returns a store over a pool, which remains the caller's to close. The tables are there, or Migrate
+// makes them.
+func New(pool *pgxpool.Pool, o Options) (*Store, error) {
+	n, err := namesOf(cmp.Or(o.Table, "tenaq_records"))
+	if err != nil {
+		return nil, err
+	}
+	return &Store{pool: pool, names: n}, nil
+}
+
+// Open connects to a database by its URL, or by the words and environment variables that psql knows, and
+// migrates the table tenaq_records. Of several hosts it uses the one that takes writes.
+func Open(ctx context.Context, url string) (*Store, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("open records in PostgreSQL: %w", err)
+	}
+	if cfg.ConnConfig.ValidateConnect == nil && len(cfg.ConnConfig.Fallbacks) > 0 {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open records in PostgreSQL: %w", err)
+	}
+	s, err := New(pool, Options{})
+	if err == nil {
+		err = s.Migrate(ctx)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.owned = true
+	return s, nil
+}
+
+// Close closes the pool if Open made it.
+func (s *Store) Close() error {
+	if s.owned {
+		s.pool.Close()
+	}
+	return nil
+}
+
+// Get returns a record, or records.ErrNotFound.
+func (s *Store) Get(ctx context.Context, key string) (records.Record, error) {
+	if err := records.CheckKey(key); err != nil {
+		return records.Record{}, err
+	}
+	var standby bool
+	var r row
+	err := s.query(ctx, func() { standby, r = false, row{} }, func(row pgx.Rows) error {
+		return row.Scan(&standby, &r.value, &r.version, &r.age, &r.ttl)
+	}, `SELECT pg_is_in_recovery(), `+columns("r.")+`, `+s.times()+`
+		FROM (SELECT `+s.names.now+`() AS at OFFSET 0) c
+		LEFT JOIN `+s.names.table+` r ON r.key = $1 AND (r.expires IS NULL OR r.expires > c.at)`, key)
+	switch {
+	case err != nil:
+		return records.Record{}, fmt.Errorf("get record %q: %w", key, err)
+	case standby:
+		return records.Record{}, fmt.Errorf("get record %q: %w", key, errStandby)
+	case r.version == nil:
+		return records.Record{}, records.ErrNotFound
+	}
+	return r.record(key), nil
+}
+
+// Put writes a record if it has the version that w names; else the error is a *records.Conflict.
+func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error) {
+	if err := w.Check(); err != nil {
+		return records.Record{}, err
+	}
+	var lifetime *int64
+	if w.TTL > 0 {
+		us := int64((w.TTL-1)/time.Microsecond) + 1
+		lifetime = &us
+	}
+	bytes := w.Value
+	if bytes == nil {
+		bytes = []byte{} // nil would be NULL
+	}
+	r, err := s.change(ctx, w.Key, `SELECT done, `+columns("")+`, age, ttl FROM `+s.names.put+`($1, $2, $3, $4)`,
+		w.Key, bytes, number(w.If), lifetime)
+	if err != nil {
+		return records.Record{}, named(err, "put record", w.Key)
+	}
+	r.Value = slices.Clone(w.Value)
+	return r, nil
+}
+
+// Delete removes a record if it has the version; else the error is a *records.Conflict.
+func (s *Store) Delete(ctx context.Context, key string, version records.Version) error {
+	if err := records.CheckKey(key); err != nil {
+		return err
+	}
+	_, err := s.change(ctx, key, `SELECT done, `+columns("")+`, age, ttl FROM `+s.names.delete+`($1, $2)`, key, number(version))
+	return named(err, "delete record", key)
+}
+
+// List returns up to limit records whose keys begin with prefix and come behind after, in order.
+func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]records.Record, error) {
+	for _, key := range []string{prefix, after} {
+		if key != "" {
+			if err := records.CheckKey(key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if limit < 1 || limit > records.ListMax {
+		limit = records.ListMax
+	}
+	var standby bool
+	var list []records.Record
+	err := s.query(ctx, func() { list = nil }, func(rows pgx.Rows) error {
+		var key string
+		var r row
+		if err := rows.Scan(&standby, &key, &r.value, &r.version, &r.age, &r.ttl); err != nil {
+			return err
+		}
+		list = append(list, r.record(key))
+		return nil
+	}, `SELECT pg_is_in_recovery(), r.key, `+columns("r.")+`, `+s.times()+`
+		FROM (SELECT `+s.names.now+`() AS at OFFSET 0) c
+		JOIN `+s.names.table+` r ON r.expires IS NULL OR r.expires > c.at
+		WHERE r.key >= $1 AND ($2::text IS NULL OR r.key < $2) AND r.key > $3
+		ORDER BY r.key LIMIT $4`, prefix, behind(prefix), after, int64(limit))
+	if err == nil && standby {
+		err = errStandby
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list records %q: %w", prefix, err)
+	}
+	return list, nil
+}
+
+// Sweep gives back the room of up to limit expired records, and of deleted ones.
+func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
+	var n int
+	err := s.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
+		`SELECT `+s.names.sweep+`($1)`, int64(min(max(limit, 0), math.MaxInt32)))
+	if err != nil {
+		return 0, fmt.Errorf("sweep records: %w", err)
+	}
+	return n, nil
+}
+
+var errStandby = errors.New("the server is a standby and may be behind; connect to the primary, for one with target_session_attrs=read-write")
+
+// times are the columns age and ttl of a record r at the time c.at, in microseconds.
+func (s *Store) times() string {
+	return s.names.micros + `(c.at - r.written), ` + s.names.micros + `(r.expires - c.at)`
+}
+
+// columns are value and version. Values come as text here, and how PostgreSQL writes bytes is a setting.
+func columns(r string) string { return "encode(" + r + "value, 'base64'), " + r + "version" }
+
+// A value is read from base64, or nil from NULL.
+type value []byte
+
+func (v *value) Scan(src any) (err error) {
+	*v = nil
+	if text, ok := src.(string); ok {
+		*v, err = base64.StdEncoding.DecodeString(text)
+	}
+	return err
+}
+
+// A row is a record as columns. All are nil when there is no record, and ttl when it never expires.
+type row struct {
+	value             value
+	version, age, ttl *int64
+}
+
+func (r *row) record(key string) records.Record {
+	rec := records.Record{Key: key, Value: r.value, Version: records.Version(*r.version)}
+	rec.Age = max(0, time.Duration(*r.age)*time.Microsecond) // below zero after a clock was set back
+	if r.ttl != nil {
+		rec.TTL = saturate(*r.ttl)
+	}
+	return rec
+}
+
+// saturate makes a duration of microseconds. Rounding up may have taken the longest of all beyond what
+// there is.
+func saturate(us int64) time.Duration {
+	if us > math.MaxInt64/int64(time.Microsecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// change runs a function that returns a row with done when it has written, one without when there is
+// another record, and none when there is no record.
+func (s *Store) change(ctx context.Context, key, sql string, args ...any) (records.Record, error) {
+	var done bool
+	var r row
+	err := s.query(ctx, func() { done, r = false, row{} }, func(row pgx.Rows) error {
+		return row.Scan(&done, &r.value, &r.version, &r.age, &r.ttl)
+	}, sql, args...)
+	switch {
+	case err != nil:
+		return records.Record{}, err
+	case r.version == nil:
+		return records.Record{}, &records.Conflict{}
+	case !done:
+		return records.Record{}, &records.Conflict{Current: r.record(key)}
+	}
+	return r.record(key), nil
+}
+
+// refusedMax is how often a statement is run that PostgreSQL refuses to serialize, which has written
+// nothing then. Somebody wins each time, so that only a crowd on one key gets there.
+const refusedMax = 100
+
+// query runs one statement and hands its rows to each. It calls begin first, again when PostgreSQL refused:
+// rows of a statement that could not be committed mean nothing.
+func (s *Store) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	for n := 1; ; n++ {
+		begin()
+		rows, err := s.pool.Query(ctx, sql, args...)
+		if err == nil {
+			for err == nil && rows.Next() {
+				err = each(rows)
+			}
+			rows.Close()
+			err = cmp.Or(rows.Err(), err)
+		}
+		if n == refusedMax || !hasCode(err, serializationFailure, deadlockDetected) {
+			return err
+		}
+	}
+}
+
+// number is a version as PostgreSQL has it. No record has one beyond its numbers, nor -1.
+func number(v records.Version) int64 {
+	if v > math.MaxInt64 {
+		return -1
+	}
+	return int64(v)
+}
+
+// behind returns the least string behind all that begin with prefix, in the order of their bytes, which is
+// that of their code points; nil when there is none.
+func behind(prefix string) *string {
+	for prefix != "" {
+		last, n := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-n]
+		if last == utf8.MaxRune {
+			continue
+		}
+		last++
+		if !utf8.ValidRune(last) {
+			last = 0xE000 // behind the surrogates
+		}
+		prefix += string(last)
+		return &prefix
+	}
+	return nil
+}
+
+// named adds what was being done to an error, except to a conflict, which is an answer.
+func named(err error, doing, key string) error {
+	var c *records.Conflict
+	if err == nil || errors.As(err, &c) {
+		return err
+	}
+	return fmt.Errorf("%s %q: %w", doing, key, err)
+}
