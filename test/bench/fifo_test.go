@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// BenchmarkFIFO compares send, receive and delete on FIFO queues with one group, with a thousand, and with
+// a message waiting in each of a million, with the same on a standard queue, in turns.
+func BenchmarkFIFO(b *testing.B) {
+	addr := start(b)
+	c := dial(b, addr)
+	groups := []int{0, 1, 1_000, 1_000_000} // 0 is the standard queue
+	works := make([]func(*conn) error, len(groups))
+	for i, n := range groups {
+		queue := fmt.Sprintf("fifo-%d.fifo", n)
+		attributes := `"Attributes":{"FifoQueue":"true"}`
+		if n == 0 {
+			queue, attributes = "standard", `"Attributes":{}`
+		}
+		c.must(b, request("CreateQueue", fmt.Sprintf(`{"QueueName":"%s",%s}`, queue, attributes)))
+		l := &lives{queue: queue, groups: n}
+		if n == groups[len(groups)-1] {
+			l.fill(b, addr, n)
+		}
+		works[i] = l.one
+	}
+	const slice = 500 * time.Millisecond
+	sums := make([]float64, len(groups))
+	b.ResetTimer()
+	for b.Loop() {
+		for i, work := range works {
+			sums[i] += rate(b, addr, slice, work)
+		}
+	}
+	for i, n := range groups {
+		if n > 0 {
+			b.ReportMetric(sums[i]/sums[0], fmt.Sprintf("of-standard-%d-groups", n))
+		}
+	}
+}
+
+// lives are lives of messages on one queue, each message with a deduplication id of its own on a FIFO
+// queue.
+type lives struct {
+	queue  string
+	groups int
+	sent   atomic.Int64
+}
+
+// entry is the part of a request that describes the next message.
+func (l *lives) entry() string {
+	n := int(l.sent.Add(1))
+	if l.groups == 0 {
+		return fmt.Sprintf(`"MessageBody":"%s%010d"`, body, n)
+	}
+	return fmt.Sprintf(`"MessageBody":"%s","MessageGroupId":"g%d","MessageDeduplicationId":"%d"`, body, n%l.groups, n)
+}
+
+func (l *lives) one(c *conn) error {
+	if err := once(request("SendMessage", fmt.Sprintf(`{"QueueUrl":"%s",%s}`, l.queue, l.entry())))(c); err != nil {
+		return err
+	}
+	_, answer, err := c.do(request("ReceiveMessage", fmt.Sprintf(`{"QueueUrl":"%s"}`, l.queue)))
+	if err != nil {
+		return err
+	}
+	_, rest, ok := strings.Cut(string(answer), `"ReceiptHandle":"`)
+	if !ok {
+		return nil // another client was quicker, or has locked the group
+	}
+	handle, _, _ := strings.Cut(rest, `"`)
+	return once(request("DeleteMessage", fmt.Sprintf(`{"QueueUrl":"%s","ReceiptHandle":"%s"}`, l.queue, handle)))(c)
+}
+
+// fill sends n messages in batches of ten.
+func (l *lives) fill(tb testing.TB, addr string, n int) {
+	const workers = 8
+	errs := make(chan error, workers)
+	for range workers {
+		go func() {
+			c := dial(tb, addr)
+			defer c.c.Close()
+			for range n / 10 / workers {
+				entries := make([]string, 10)
+				for i := range entries {
+					entries[i] = `{"Id":"` + strconv.Itoa(i) + `",` + l.entry() + `}`
+				}
+				req := request("SendMessageBatch", fmt.Sprintf(`{"QueueUrl":"%s","Entries":[%s]}`, l.queue, strings.Join(entries, ",")))
+				if err := once(req)(c); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range workers {
+		if err := <-errs; err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
