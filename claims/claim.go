@@ -5,30 +5,48 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"tenaq/records"
 )
 
 // A Claim is the right to do the work of one key, until it is ended, or lost. Its methods may be called
-// from any goroutine; exactly one of Complete, Fail and Release ends it.
+// from any goroutine; one of Complete, Fail and Release ends it. The same one may be called again when its
+// answer was an error.
 type Claim struct {
 	ledger *Ledger
 	key    string
 	before *Entry
+	over   chan struct{} // closed when why is set
 
-	writing sync.Mutex // held during a write, for as long as the store takes
+	writing chan struct{} // holds one token during a write, for as long as the store takes
 
 	mu       sync.Mutex
 	entry    stored          // as it was written last
 	version  records.Version // of that write
 	deadline time.Time       // until when the holder may rely on the claim, by the monotonic clock
-	over     error           // ErrLost, or errEnded
+	why      error           // it is over: ErrLost, or errEnded
 }
 
 // errEnded is what a holder is told that goes on after it has ended its claim.
 var errEnded = errors.New("the claim has been ended already")
+
+// newClaim is the claim that r says the caller has, asked for at began.
+func (l *Ledger) newClaim(key string, e stored, r records.Record, began time.Time) *Claim {
+	e.Fence = uint64(r.Version)
+	return &Claim{
+		ledger:   l,
+		key:      key,
+		over:     make(chan struct{}),
+		writing:  make(chan struct{}, 1),
+		entry:    e,
+		version:  r.Version,
+		deadline: began.Add(l.safe()),
+	}
+}
 
 // Key is what was claimed.
 func (c *Claim) Key() string { return c.key }
@@ -49,10 +67,11 @@ func (c *Claim) Attempts() int {
 }
 
 // TakenOver returns the entry of the holder before when that one was lost, so that nobody knows how far it
-// came; nil when there is no such doubt.
+// came; nil when there is no such doubt. When somebody took over from the lost holder and gave the claim
+// back without having found out, it is that one's entry, which says Released.
 func (c *Claim) TakenOver() *Entry { return c.before }
 
-// Entry is what the ledger says about the key, as this claim wrote it last.
+// Entry is what the ledger says about the key, as this claim wrote it last. Its Age is zero.
 func (c *Claim) Entry() Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,118 +90,150 @@ func (c *Claim) Deadline() time.Time {
 // Deadline has passed: then it is too late to be sure. After any other error the claim may still be held
 // until Deadline.
 func (c *Claim) Renew(ctx context.Context) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	began := time.Now()
-	if began.After(c.Deadline()) {
-		return fmt.Errorf("renew the claim on %q: %w", c.key, ErrLost)
-	}
-	if err := c.write(ctx, func(*stored) {}); err != nil {
+	if err := c.write(ctx, func(e *stored) { e.State = Held }); err != nil {
 		return fmt.Errorf("renew the claim on %q: %w", c.key, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.deadline = began.Add(c.ledger.safe())
 	return nil
 }
 
+// ResultMax is how long a result may be, in bytes. Keep larger ones elsewhere and their name in the ledger.
+const ResultMax = 128 << 10
+
 // Complete records that the work is done, with a result for all who ask later. It returns ErrLost when the
 // claim is no longer current: then the work has been done under a fence that others may have refused, and
-// somebody else is doing it.
+// somebody else may be doing it. It is not too late after Deadline, as long as nobody has taken over.
 func (c *Claim) Complete(ctx context.Context, result []byte) error {
-	return c.end(ctx, Completed, result, "")
+	return c.end(ctx, Completed, result, "", true)
 }
 
-// Fail records that the work did not succeed, and why. The key can be claimed again at once.
+// Fail records that the work did not succeed, and why. The key can be claimed again at once. Of a long
+// reason the first 4 KiB are kept.
 func (c *Claim) Fail(ctx context.Context, reason string) error {
-	return c.end(ctx, Failed, nil, reason)
+	return c.end(ctx, Failed, nil, reason, true)
 }
 
 // Release gives the claim back before the work has begun: the attempt does not count.
 func (c *Claim) Release(ctx context.Context) error {
-	return c.end(ctx, Released, nil, "")
+	return c.end(ctx, Released, nil, "", false)
 }
 
 // reasonMax is how much of a reason is kept, in bytes.
 const reasonMax = 4 << 10
 
-// end writes the last entry of a claim.
-func (c *Claim) end(ctx context.Context, state State, result []byte, reason string) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	err := c.write(ctx, func(e *stored) {
-		e.State, e.Result, e.Reason, e.LeaseMS = state, result, cut(reason, reasonMax), 0
-		if state == Released {
-			e.Attempts-- // what is unknown about the holder before stays unknown
-		} else {
-			e.Unknown = false
-		}
-	})
+// end writes the last entry of a claim. Begun says whether this holder has begun the work.
+func (c *Claim) end(ctx context.Context, state State, result []byte, reason string, begun bool) error {
+	err := checkResult(result)
+	if err == nil {
+		err = c.write(ctx, func(e *stored) {
+			e.State, e.Result, e.Reason, e.LeaseMS = state, result, cut(reason, reasonMax), 0
+			if !begun {
+				e.Attempts--
+			}
+			if state != Released { // otherwise what is unknown about the holder before stays unknown
+				e.Unknown = false
+			}
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("end the claim on %q as %s: %w", c.key, state, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.over = errEnded
 	return nil
 }
 
-// write changes the entry, on the condition that it is the one this claim wrote last. The caller holds
-// c.writing.
+func checkResult(result []byte) error {
+	if len(result) > ResultMax {
+		return fmt.Errorf("a result of %d bytes, %d are allowed: keep it elsewhere and its name here", len(result), ResultMax)
+	}
+	return nil
+}
+
+// write changes the entry, on the condition that it is the one this claim wrote last.
 func (c *Claim) write(ctx context.Context, change func(*stored)) error {
+	select {
+	case c.writing <- struct{}{}:
+		defer func() { <-c.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	began := time.Now()
 	c.mu.Lock()
-	e, version, over := c.entry, c.version, c.over
+	before, version, deadline, why := c.entry, c.version, c.deadline, c.why
 	c.mu.Unlock()
-	if over != nil {
-		return over
-	}
+	e := before
 	change(&e)
-	e.Nonce = rand.Text()
-	w := records.Write{Key: c.ledger.cfg.Prefix + c.key, Value: e.encode(), If: version, TTL: c.ledger.cfg.Retention}
-	r, err := c.ledger.put(ctx, w, e.Nonce)
-	var conflict *records.Conflict
-	if errors.As(err, &conflict) {
-		// Nobody else has this fence. So an earlier write of this claim, which was answered with an
-		// error, has been carried out after all.
-		switch state, ours := c.ours(conflict.Current, e.Fence); {
-		case ours && state == Held:
-			w.If = conflict.Current.Version
-			if r, err = c.ledger.put(ctx, w, e.Nonce); errors.As(err, &conflict) {
-				err = ErrLost
-			}
-		case ours && state == e.State:
-			r, err = conflict.Current, nil
-		default:
-			err = ErrLost
-		}
+	switch {
+	case why == errEnded && before.sameEnd(&e):
+		return nil // it is known by now that the call whose answer was an error took effect
+	case why != nil:
+		return why
+	case e.State == Held && began.After(deadline):
+		return ErrLost
 	}
+	e.Nonce = rand.Text()
+	r, e, err := c.put(ctx, version, e)
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case err == nil:
-		c.entry, c.version = e, r.Version
+	case err == nil && e.State == Held:
+		c.entry, c.version, c.deadline = e, r.Version, began.Add(c.ledger.safe())
+	case err == nil || err == errEnded:
+		c.entry, c.version, c.why = e, r.Version, errEnded
+		close(c.over)
 	case errors.Is(err, ErrLost):
-		c.over = ErrLost
+		c.why = ErrLost
+		close(c.over)
 	}
 	return err
 }
 
-// ours reports whether a record was written under this claim's fence, and the state that it has.
-func (c *Claim) ours(r records.Record, fence uint64) (State, bool) {
-	if r.Version == 0 {
-		return "", false
+// put writes the entry over the version that this claim wrote last. When it finds that the claim has been
+// ended already, it returns the entry that did, and the error is errEnded unless that was to be written.
+func (c *Claim) put(ctx context.Context, version records.Version, e stored) (records.Record, stored, error) {
+	w := c.ledger.writeOf(c.key, version, &e)
+	for {
+		r, err := c.ledger.put(ctx, w, e.Nonce)
+		var conflict *records.Conflict
+		if !errors.As(err, &conflict) {
+			return r, e, err
+		}
+		// Nobody else has this fence. So when it is there, an earlier write of this claim, which was
+		// answered with an error, has been carried out after all.
+		found, ours := ours(conflict.Current, e.Fence)
+		switch {
+		case !ours:
+			return r, e, ErrLost
+		case found.State == Held:
+			w.If = conflict.Current.Version
+		case found.sameEnd(&e):
+			return conflict.Current, found, nil
+		default:
+			return conflict.Current, found, errEnded
+		}
 	}
-	s, err := decode(r)
-	return s.State, err == nil && s.Fence == fence
 }
 
-// cut shortens s to at most n bytes, at the end of a character.
+// ours returns the entry of a record, and whether it was written under a fence.
+func ours(r records.Record, fence uint64) (stored, bool) {
+	if r.Version == 0 {
+		return stored{}, false
+	}
+	s, err := decode(r)
+	return s, err == nil && s.Fence == fence
+}
+
+// cut shortens s to at most n bytes, at the end of a character, and replaces what is not UTF-8.
 func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
+	if len(s) > n {
+		s = s[:n]
+		for i := n - 1; i >= max(0, n-utf8.UTFMax); i-- {
+			if utf8.RuneStart(s[i]) {
+				if !utf8.FullRuneInString(s[i:]) {
+					s = s[:i]
+				}
+				break
+			}
+		}
 	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n]
+	return strings.ToValidUTF8(s, "?")
 }

@@ -30,9 +30,10 @@
 //   - Busy and done are different answers. Busy means that a holder may be at work: the message has to
 //     come back later. Done means that the work is recorded as completed: the message can go.
 //   - A claim whose holder died can be taken over when its lease is over. Then nobody knows how far the
-//     holder came, and what happens is a decision: see Config.Unknown.
-//   - A holder that cannot reach the store stops by itself: the context of Hold ends, by the monotonic
-//     clock of its own process, before anybody else can take over.
+//     holder came, and what happens is a decision: see Config.Lost.
+//   - A holder that cannot reach the store is told to stop: the context of Hold ends, by the monotonic
+//     clock of its own process, before anybody else can take over. On a machine that was suspended that
+//     clock stood still; then the fence alone protects.
 //   - Acquire is one conditional write, and no answer rests on something that was read before.
 //
 // What it cannot do: make the effect of the work happen exactly once in a system that takes neither an

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -34,12 +35,12 @@ const (
 type Entry struct {
 	Key      string
 	State    State
-	Owner    string // who has or had the claim last
-	Fence    uint64 // of that claim
+	Owner    string // who has or had the claim last, or reopened or settled it
+	Fence    uint64 // of that claim, or of that word of a person
 	Attempts int    // how often a holder has begun, released claims not counted
 	Lease    time.Duration
 	Result   []byte // of completed work
-	Reason   string // why it failed, was parked or taken over
+	Reason   string // why it failed, was parked, reopened or settled
 
 	// Age is how long ago the entry was written last, which a holder does with every renewal;
 	// records.AgeUnknown when the store has no clock.
@@ -71,7 +72,7 @@ type stored struct {
 	State    State  `json:"state"`
 	Owner    string `json:"owner,omitempty"`
 	Nonce    string `json:"nonce,omitempty"` // of the write, by which its author knows it again
-	Fence    uint64 `json:"fence,omitempty"` // absent in the write that acquires: its own version is it
+	Fence    uint64 `json:"fence,omitempty"` // absent in a write that takes a new one: its own version is it
 	Attempts int    `json:"attempts,omitempty"`
 	LeaseMS  int64  `json:"lease_ms,omitempty"`
 	Result   []byte `json:"result,omitempty"`
@@ -95,10 +96,21 @@ func decode(r records.Record) (stored, error) {
 		return s, fmt.Errorf("the claim %q has form %d, this program knows %d: use the version of the program that wrote it",
 			r.Key, s.Version, entryVersion)
 	}
+	switch s.State {
+	case Held, Completed, Failed, Released, Parked:
+	default:
+		return s, fmt.Errorf("the claim %q is in state %q, which this program does not know: use the version of the program that wrote it",
+			r.Key, s.State)
+	}
 	if s.Fence == 0 {
 		s.Fence = uint64(r.Version)
 	}
 	return s, nil
+}
+
+// sameEnd reports whether two entries of one claim end it alike.
+func (s *stored) sameEnd(t *stored) bool {
+	return s.State != Held && s.State == t.State && bytes.Equal(s.Result, t.Result) && s.Reason == t.Reason
 }
 
 func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
@@ -120,6 +132,8 @@ func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
 // name of a file, the key of a claim. Generation is 0 for all work but an intended replay of completed
 // work, which is to happen again and so needs another key. A redrive of failed work keeps its generation:
 // a card that was charged before the crash is not charged again after it.
+//
+// The key of a generation is the key, a # and the number, so keys of other work must not end like that.
 func EffectKey(key string, generation int) string {
 	if generation == 0 {
 		return key

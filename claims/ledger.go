@@ -16,8 +16,8 @@ import (
 
 // Config says how a Ledger gives out claims. The zero value works.
 type Config struct {
-	// Prefix begins the keys of all records of the ledger; "claim/" when empty. Ledgers with different
-	// prefixes share a store without meeting.
+	// Prefix begins the keys of all records of the ledger; "claim/" when empty. Ledgers share a store
+	// without meeting when the prefix of none begins with that of another.
 	Prefix string
 
 	// Owner says who holds a claim, for people; host name and process id when empty. It need not be
@@ -30,12 +30,13 @@ type Config struct {
 
 	// Retention is how long an entry is kept after it was written last: 15 days when zero. It has to be
 	// longer than the time in which a message may come back, by hand from a dead-letter queue as well;
-	// a message that comes later finds no entry, and its work is done again.
+	// a message that comes later finds no entry, and its work is done again. Parked entries are kept until
+	// a person decides.
 	Retention time.Duration
 
 	// Lost decides what happens to work whose holder was lost, so that nobody knows how far it came. It
 	// is called by the one that takes over, while it holds the claim and the lease is being renewed,
-	// with the entry of the one before. Nil is always Retry: right for work that can be done twice, or
+	// with the entry of the one before (see Claim.TakenOver). Nil is always Retry: right for work that can be done twice, or
 	// that gives EffectKey or the fence to whatever it changes. When it returns an error the claim is
 	// released, the question stays open, and Acquire returns the error.
 	Lost func(context.Context, Entry) (Decision, error)
@@ -76,8 +77,8 @@ type sighting struct {
 	since   time.Time
 }
 
-// sightingsMax bounds how many entries a ledger watches. Beyond it the watch begins anew, which delays
-// take-overs and does nothing else.
+// sightingsMax bounds how many entries a ledger watches. Beyond it the watch of a random one begins anew,
+// which delays take-overs and does nothing else.
 const sightingsMax = 10_000
 
 // New returns a ledger over store. It fails when the configuration contradicts itself.
@@ -112,24 +113,28 @@ func (l *Ledger) Lease() time.Duration { return l.cfg.Lease }
 // Acquire claims key for the caller. Otherwise the error is a *Busy, *Done or *NeedsPerson, which say what
 // to do with the message, or an error of the store: then nobody knows, and the message has to come back.
 func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
-	next := stored{State: Held, Owner: l.cfg.Owner, Nonce: rand.Text(), Attempts: 1, LeaseMS: l.cfg.Lease.Milliseconds()}
-	w := records.Write{Key: l.cfg.Prefix + key, TTL: l.cfg.Retention}
-	var before *Entry // of the holder that was lost
+	if key == "" {
+		return nil, errors.New("a claim needs a key")
+	}
+	var (
+		next    = stored{State: Held, Owner: l.cfg.Owner, Nonce: rand.Text(), Attempts: 1, LeaseMS: l.cfg.Lease.Milliseconds()}
+		version records.Version // of the entry that gives way, as
+		before  *Entry          // when its holder was lost
+	)
 	for {
 		began := time.Now()
-		w.Value = next.encode()
-		r, err := l.put(ctx, w, next.Nonce)
+		r, err := l.put(ctx, l.writeOf(key, version, &next), next.Nonce)
 		var conflict *records.Conflict
 		switch {
 		case err == nil:
-			c := &Claim{ledger: l, key: key, entry: next, version: r.Version, deadline: began.Add(l.safe())}
-			c.entry.Fence = uint64(r.Version)
-			return l.decide(ctx, c, before)
+			l.forget(key)
+			return l.decide(ctx, l.newClaim(key, next, r, began), before)
 		case !errors.As(err, &conflict):
 			return nil, fmt.Errorf("claim %q: %w", key, err)
 		}
-		w.If, before, next.Attempts = conflict.Current.Version, nil, 1
-		if w.If == 0 {
+		version, before = conflict.Current.Version, nil
+		next.Attempts, next.Unknown = 1, false
+		if version == 0 {
 			continue // it expired or was deleted in between
 		}
 		s, err := decode(conflict.Current)
@@ -137,23 +142,33 @@ func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
 			return nil, err
 		}
 		e := l.entryOf(conflict.Current, &s)
-		switch e.State {
-		case Completed:
-			return nil, &Done{e}
-		case Parked:
-			return nil, &NeedsPerson{e}
-		case Held:
-			if left := l.remaining(&e); left > 0 {
-				return nil, &Busy{Entry: e, RetryIn: left}
-			}
-			before = &e
-		case Released:
-			if s.Unknown {
-				before = &e
-			}
+		if before, err = l.judge(e, s.Unknown); err != nil {
+			return nil, err
 		}
 		next.Attempts, next.Unknown = s.Attempts+1, before != nil
 	}
+}
+
+// judge says whether an entry gives way to a new claim; otherwise the error is what Acquire answers. It
+// returns the entry when nobody knows how far its holder came.
+func (l *Ledger) judge(e Entry, unknown bool) (lost *Entry, err error) {
+	switch e.State {
+	case Held:
+		if left := l.remaining(&e); left > 0 {
+			return nil, &Busy{Entry: e, RetryIn: left}
+		}
+		return &e, nil
+	case Completed:
+		l.forget(e.Key)
+		return nil, &Done{e}
+	case Parked:
+		l.forget(e.Key)
+		return nil, &NeedsPerson{e}
+	}
+	if unknown {
+		return &e, nil
+	}
+	return nil, nil
 }
 
 // remaining is how long the holder of an entry may still be at work.
@@ -166,47 +181,70 @@ func (l *Ledger) remaining(e *Entry) time.Duration {
 	defer l.mu.Unlock()
 	s, ok := l.seen[e.Key]
 	if !ok || s.version != e.Version {
-		if len(l.seen) >= sightingsMax {
-			clear(l.seen)
+		if !ok && len(l.seen) >= sightingsMax {
+			for other := range l.seen { // whichever comes first is as good as random
+				delete(l.seen, other)
+				break
+			}
 		}
 		s = sighting{e.Version, time.Now()}
 		l.seen[e.Key] = s
 	}
-	if left = e.Lease - time.Since(s.since); left <= 0 {
-		delete(l.seen, e.Key)
-	}
-	return max(left, 0)
+	return max(0, e.Lease-time.Since(s.since))
+}
+
+// forget ends the watch of a key.
+func (l *Ledger) forget(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.seen, key)
 }
 
 // decide asks what is to become of work whose holder was lost, if there was one.
 func (l *Ledger) decide(ctx context.Context, c *Claim, before *Entry) (*Claim, error) {
+	c.before = before
 	if before == nil || l.cfg.Lost == nil {
-		c.before = before
 		return c, nil
 	}
-	held, stop := c.Hold(ctx)
-	decision, err := l.cfg.Lost(held, *before)
-	stop()
+	decision, err := c.ask(ctx, *before)
 	if err != nil {
-		if released := c.Release(context.WithoutCancel(ctx)); released != nil {
+		releaseCtx, giveUp := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Lease/3)
+		defer giveUp()
+		if released := c.Release(releaseCtx); released != nil {
 			err = errors.Join(err, released)
 		}
 		return nil, fmt.Errorf("find out what became of %q: %w", c.key, err)
 	}
-	switch decision.state {
-	case Completed:
-		if err := c.Complete(ctx, decision.result); err != nil {
-			return nil, err
-		}
-		return nil, &Done{c.Entry()}
-	case Parked:
-		if err := c.end(ctx, Parked, nil, decision.reason); err != nil {
-			return nil, err
-		}
-		return nil, &NeedsPerson{c.Entry()}
+	if decision.state == "" {
+		return c, nil
 	}
-	c.before = before
-	return c, nil
+	if err := c.end(ctx, decision.state, decision.result, decision.reason, false); err != nil {
+		return nil, err
+	}
+	if decision.state == Completed {
+		return nil, &Done{c.Entry()}
+	}
+	return nil, &NeedsPerson{c.Entry()}
+}
+
+// ask calls Config.Lost while the lease is being renewed.
+func (c *Claim) ask(ctx context.Context, before Entry) (Decision, error) {
+	held, stop := c.Hold(ctx)
+	defer stop() // also when it panics, or the claim would be renewed for ever
+	decision, err := c.ledger.cfg.Lost(held, before)
+	if err == nil && decision.state == "" && context.Cause(held) == ErrLost {
+		err = ErrLost // it took so long that there is nothing left to work under
+	}
+	return decision, err
+}
+
+// writeOf is the write of an entry over a version. What waits for a person does not expire.
+func (l *Ledger) writeOf(key string, version records.Version, e *stored) records.Write {
+	w := records.Write{Key: l.cfg.Prefix + key, Value: e.encode(), If: version, TTL: l.cfg.Retention}
+	if e.State == Parked {
+		w.TTL = 0
+	}
+	return w
 }
 
 // safe is how long after a renewal began its holder may rely on it: the lease without a margin for the
@@ -222,6 +260,9 @@ const (
 // put writes, and tries again after an error that leaves open whether it did. A write whose nonce is found
 // in the record has been carried out, whatever its answer was.
 func (l *Ledger) put(ctx context.Context, w records.Write, nonce string) (r records.Record, err error) {
+	if err := w.Check(); err != nil {
+		return r, err
+	}
 	for try := range putTries {
 		r, err = l.store.Put(ctx, w)
 		var conflict *records.Conflict
@@ -229,7 +270,8 @@ func (l *Ledger) put(ctx context.Context, w records.Write, nonce string) (r reco
 			return r, nil
 		}
 		if errors.As(err, &conflict) {
-			if current := conflict.Current; try > 0 && current.Version != 0 {
+			// On the first try as well: some clients of stores try again by themselves.
+			if current := conflict.Current; current.Version != 0 {
 				if s, bad := decode(current); bad == nil && s.Nonce == nonce {
 					return current, nil
 				}

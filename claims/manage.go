@@ -64,8 +64,12 @@ func (l *Ledger) Reopen(ctx context.Context, key, reason string) error {
 	})
 }
 
-// Settle records that the work of a key is done, by the word of a person.
+// Settle records that the work of a key is done, by the word of a person. A holder that is alive after all
+// loses its claim.
 func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason string) error {
+	if err := checkResult(result); err != nil {
+		return fmt.Errorf("settle %q: %w", key, err)
+	}
 	return l.override(ctx, key, func(s *stored) {
 		s.State, s.Reason, s.Result = Completed, cut(reason, reasonMax), result
 	})
@@ -78,9 +82,9 @@ func (l *Ledger) override(ctx context.Context, key string, change func(*stored))
 		return err
 	}
 	change(&s)
-	s.Owner, s.Nonce, s.LeaseMS, s.Unknown = l.cfg.Owner, rand.Text(), 0, false
-	w := records.Write{Key: l.cfg.Prefix + key, Value: s.encode(), If: e.Version, TTL: l.cfg.Retention}
-	_, err = l.put(ctx, w, s.Nonce)
+	// It takes a fence of its own: a holder must not believe that it ended the claim itself.
+	s.Owner, s.Nonce, s.Fence, s.LeaseMS, s.Unknown = l.cfg.Owner, rand.Text(), 0, 0, false
+	_, err = l.put(ctx, l.writeOf(key, e.Version, &s), s.Nonce)
 	var conflict *records.Conflict
 	if errors.As(err, &conflict) {
 		return fmt.Errorf("the claim on %q changed meanwhile: look at it again before you decide", key)

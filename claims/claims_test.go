@@ -1,0 +1,545 @@
+package claims_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"tenaq/claims"
+	"tenaq/records"
+	"tenaq/records/recordstest"
+)
+
+// What became of a key decides what the next Acquire answers, and how often the work has been begun then.
+func TestAcquireAfter(t *testing.T) {
+	ctx := context.Background()
+	sleep := func(d time.Duration) func(*testing.T, *claims.Ledger) {
+		return func(*testing.T, *claims.Ledger) { time.Sleep(d) }
+	}
+	end := func(end func(*claims.Claim) error) func(*testing.T, *claims.Ledger) {
+		return func(t *testing.T, l *claims.Ledger) { must(t, end(acquire(t, l, "k"))) }
+	}
+	hold := func(t *testing.T, l *claims.Ledger) { acquire(t, l, "k") }
+	fail := end(func(c *claims.Claim) error { return c.Fail(ctx, "no luck") })
+	release := end(func(c *claims.Claim) error { return c.Release(ctx) })
+	complete := end(func(c *claims.Claim) error { return c.Complete(ctx, []byte("ok")) })
+
+	for name, c := range map[string]struct {
+		steps    []func(*testing.T, *claims.Ledger)
+		want     string
+		attempts int
+		doubt    bool // whether TakenOver says that a holder was lost
+	}{
+		"nothing":             {nil, "claim", 1, false},
+		"held":                {[]func(*testing.T, *claims.Ledger){hold}, "busy", 1, false},
+		"held, not over":      {[]func(*testing.T, *claims.Ledger){hold, sleep(lease - 1)}, "busy", 1, false},
+		"held, over":          {[]func(*testing.T, *claims.Ledger){hold, sleep(lease)}, "claim", 2, true},
+		"completed":           {[]func(*testing.T, *claims.Ledger){complete}, "done", 1, false},
+		"completed long ago":  {[]func(*testing.T, *claims.Ledger){complete, sleep(14 * 24 * time.Hour)}, "done", 1, false},
+		"completed, expired":  {[]func(*testing.T, *claims.Ledger){complete, sleep(15 * 24 * time.Hour)}, "claim", 1, false},
+		"failed":              {[]func(*testing.T, *claims.Ledger){fail}, "claim", 2, false},
+		"failed twice":        {[]func(*testing.T, *claims.Ledger){fail, fail}, "claim", 3, false},
+		"released":            {[]func(*testing.T, *claims.Ledger){release}, "claim", 1, false},
+		"failed, released":    {[]func(*testing.T, *claims.Ledger){fail, release}, "claim", 2, false},
+		"lost, released":      {[]func(*testing.T, *claims.Ledger){hold, sleep(lease), release}, "claim", 2, true},
+		"lost, failed":        {[]func(*testing.T, *claims.Ledger){hold, sleep(lease), fail}, "claim", 3, false},
+		"lost, released, not": {[]func(*testing.T, *claims.Ledger){hold, sleep(lease), release, release, fail}, "claim", 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+				for _, step := range c.steps {
+					step(t, l)
+				}
+				claim, err := l.Acquire(t.Context(), "k")
+				var busy *claims.Busy
+				var done *claims.Done
+				got, attempts := "error", 0
+				switch {
+				case err == nil:
+					got, attempts = "claim", claim.Attempts()
+					if doubt := claim.TakenOver() != nil; doubt != c.doubt {
+						t.Errorf("TakenOver() = %+v, want doubt: %t", claim.TakenOver(), c.doubt)
+					}
+				case errors.As(err, &busy):
+					got, attempts = "busy", busy.Attempts
+				case errors.As(err, &done):
+					got, attempts = "done", done.Attempts
+				}
+				if got != c.want || attempts != c.attempts {
+					t.Errorf("got %s (%v) with %d attempts, want %s with %d", got, err, attempts, c.want, c.attempts)
+				}
+			})
+		})
+	}
+}
+
+func TestClaimSaysWhatItIs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{Owner: "worker-1"})
+		c := acquire(t, l, "k")
+		if got, want := time.Until(c.Deadline()), safe; got != want {
+			t.Errorf("deadline in %v, want %v", got, want)
+		}
+		e := c.Entry()
+		if c.Key() != "k" || e.Key != "k" || e.State != claims.Held || e.Owner != "worker-1" || e.Lease != lease ||
+			e.Fence != c.Fence() || e.Fence != uint64(e.Version) || c.Attempts() != 1 || e.Age != 0 {
+			t.Errorf("claim %q, entry %+v", c.Key(), e)
+		}
+		time.Sleep(time.Second)
+		must(t, c.Renew(t.Context()))
+		if got := time.Until(c.Deadline()); got != safe {
+			t.Errorf("renewed until in %v, want %v", got, safe)
+		}
+		if now := c.Entry(); now.Fence != e.Fence || now.Version <= e.Version {
+			t.Errorf("after a renewal fence %d and version %d, were %d and %d", now.Fence, now.Version, e.Fence, e.Version)
+		}
+		time.Sleep(time.Second)
+		read, err := l.Entry(t.Context(), "k")
+		must(t, err)
+		if left, known := read.Remaining(); left != lease-time.Second || !known || read.Age != time.Second {
+			t.Errorf("remaining %v (known: %t), age %v", left, known, read.Age)
+		}
+	})
+}
+
+func TestBusySaysWhenToComeBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := recordstest.NewMemory()
+		first := newLedger(t, store, claims.Config{Owner: "worker-1", Lease: 45 * time.Second})
+		second := newLedger(t, store, claims.Config{Owner: "worker-2"}) // its own lease says nothing about others
+		acquire(t, first, "k")
+		time.Sleep(10 * time.Second)
+		busy := refused[*claims.Busy](t, second, "k")
+		if busy.RetryIn != 35*time.Second || busy.Owner != "worker-1" {
+			t.Errorf("retry in %v, held by %s", busy.RetryIn, busy.Owner)
+		}
+		if got, want := busy.Error(), `"k" is claimed by worker-1: try again in 35s`; got != want {
+			t.Errorf("error %q, want %q", got, want)
+		}
+		time.Sleep(busy.RetryIn)
+		acquire(t, second, "k")
+	})
+}
+
+func TestDoneHasTheResult(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{Owner: "worker-1"})
+		result := bytes.Repeat([]byte{0, 255}, claims.ResultMax/2)
+		must(t, acquire(t, l, "k").Complete(t.Context(), result))
+		for range 2 {
+			done := refused[*claims.Done](t, l, "k")
+			if !bytes.Equal(done.Result, result) || done.Owner != "worker-1" {
+				t.Errorf("result of %d bytes by %s, want %d", len(done.Result), done.Owner, len(result))
+			}
+		}
+	})
+}
+
+func TestResultTooLong(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		began := time.Now()
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		c := acquire(t, l, "k")
+		if err := c.Complete(t.Context(), make([]byte, claims.ResultMax+1)); err == nil || errors.Is(err, claims.ErrLost) {
+			t.Errorf("complete: error %v", err)
+		}
+		must(t, c.Complete(t.Context(), []byte("s3://results/17")))
+		if err := l.Settle(t.Context(), "k", make([]byte, claims.ResultMax+1), ""); err == nil {
+			t.Error("settled with a result that is too long")
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("tried again for %v what can never work", waited)
+		}
+	})
+}
+
+// A fence is larger than every earlier one of the key, whatever became of that.
+func TestFencesRise(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		store := recordstest.NewMemory()
+		l := newLedger(t, store, claims.Config{Retention: time.Hour})
+		var last uint64
+		var c *claims.Claim
+		next := func(after string) {
+			t.Helper()
+			c = acquire(t, l, "k")
+			if c.Fence() <= last {
+				t.Errorf("after %s: fence %d, the one before was %d", after, c.Fence(), last)
+			}
+			last = c.Fence()
+		}
+		next("nothing")
+		must(t, c.Release(ctx))
+		next("a release")
+		must(t, c.Fail(ctx, ""))
+		next("a failure")
+		time.Sleep(lease)
+		next("a take-over")
+		must(t, c.Renew(ctx))
+		must(t, c.Complete(ctx, nil))
+		must(t, l.Reopen(ctx, "k", ""))
+		if e := wantState(t, l, "k", claims.Released); e.Fence <= last {
+			t.Errorf("reopened under fence %d, the holder's was %d", e.Fence, last)
+		}
+		next("a reopening")
+		time.Sleep(time.Hour)
+		next("expiry")
+		must(t, store.Delete(ctx, "claim/k", c.Entry().Version))
+		next("a deletion")
+	})
+}
+
+// Every write of a holder is refused after a take-over, and when a person decided otherwise.
+func TestLostHolderIsRefused(t *testing.T) {
+	writes := map[string]func(context.Context, *claims.Claim) error{
+		"renew":    func(ctx context.Context, c *claims.Claim) error { return c.Renew(ctx) },
+		"complete": func(ctx context.Context, c *claims.Claim) error { return c.Complete(ctx, []byte("mine")) },
+		"fail":     func(ctx context.Context, c *claims.Claim) error { return c.Fail(ctx, "mine") },
+		"release":  func(ctx context.Context, c *claims.Claim) error { return c.Release(ctx) },
+	}
+	ctx := context.Background()
+	thefts := map[string]func(*testing.T, *claims.Ledger){
+		"held": func(t *testing.T, l *claims.Ledger) { time.Sleep(lease); acquire(t, l, "k") },
+		"completed": func(t *testing.T, l *claims.Ledger) {
+			time.Sleep(lease)
+			must(t, acquire(t, l, "k").Complete(ctx, nil))
+		},
+		"failed":   func(t *testing.T, l *claims.Ledger) { time.Sleep(lease); must(t, acquire(t, l, "k").Fail(ctx, "")) },
+		"released": func(t *testing.T, l *claims.Ledger) { time.Sleep(lease); must(t, acquire(t, l, "k").Release(ctx)) },
+		"reopened": func(t *testing.T, l *claims.Ledger) { must(t, l.Reopen(ctx, "k", "")) },
+		"settled":  func(t *testing.T, l *claims.Ledger) { must(t, l.Settle(ctx, "k", []byte("mine"), "")) },
+		"deleted": func(t *testing.T, l *claims.Ledger) {
+			time.Sleep(15 * 24 * time.Hour) // the record has expired
+		},
+	}
+	for theft, steal := range thefts {
+		for name, write := range writes {
+			t.Run(theft+"/"+name, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+					c := acquire(t, l, "k")
+					steal(t, l)
+					before, _ := l.Entry(ctx, "k")
+					wantLost(t, name, write(ctx, c))
+					wantLost(t, name+" again", write(ctx, c))
+					if after, _ := l.Entry(ctx, "k"); after.Version != before.Version {
+						t.Errorf("the entry changed from %+v to %+v", before, after)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Exactly one of the ends counts. The same call again finds that it has been done.
+func TestEndedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		c := acquire(t, l, "k")
+		must(t, c.Complete(ctx, []byte("one")))
+		must(t, c.Complete(ctx, []byte("one")))
+		for what, err := range map[string]error{
+			"another result": c.Complete(ctx, []byte("two")),
+			"fail":           c.Fail(ctx, ""),
+			"release":        c.Release(ctx),
+			"renew":          c.Renew(ctx),
+		} {
+			if err == nil || errors.Is(err, claims.ErrLost) {
+				t.Errorf("%s after complete: error %v, want one that does not say lost", what, err)
+			}
+		}
+		if got := refused[*claims.Done](t, l, "k").Result; string(got) != "one" {
+			t.Errorf("result %q, want one", got)
+		}
+	})
+}
+
+// After Deadline it is too late to renew, but the end is still the holder's to say until somebody takes over.
+func TestAfterDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		c := acquire(t, l, "k")
+		time.Sleep(safe)
+		must(t, c.Renew(t.Context()))
+		time.Sleep(safe + 1)
+		wantLost(t, "renew after the deadline", c.Renew(t.Context()))
+		time.Sleep(lease)
+		must(t, c.Complete(t.Context(), nil))
+		wantState(t, l, "k", claims.Completed)
+	})
+}
+
+// Of all who try at once, one gets the key, when it is new and when a lease is over.
+func TestOneWinner(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := recordstest.NewMemory()
+		for round := range 3 {
+			var mu sync.Mutex
+			won, busy := 0, 0
+			var running sync.WaitGroup
+			for range 20 {
+				running.Go(func() {
+					_, err := newLedger(t, store, claims.Config{}).Acquire(t.Context(), "k")
+					var b *claims.Busy
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case err == nil:
+						won++
+					case errors.As(err, &b):
+						busy++
+					}
+				})
+			}
+			running.Wait()
+			if won != 1 || busy != 19 {
+				t.Errorf("round %d: %d won and %d found it busy, want 1 and 19", round, won, busy)
+			}
+			time.Sleep(lease)
+		}
+	})
+}
+
+// Ledgers with different prefixes share a store without meeting, and a key may be anything but empty.
+func TestKeysAndPrefixes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := recordstest.NewMemory()
+		a := newLedger(t, store, claims.Config{Prefix: "a/"})
+		b := newLedger(t, store, claims.Config{Prefix: "b/"})
+		for _, key := range []string{"k", "a/b#c d\n", "日本", strings.Repeat("x", records.KeyMax-2)} {
+			must(t, acquire(t, a, key).Complete(t.Context(), nil))
+			acquire(t, b, key)
+		}
+		for _, key := range []string{"", "a\x00", "\xff", strings.Repeat("x", records.KeyMax-1)} {
+			if _, err := a.Acquire(t.Context(), key); err == nil {
+				t.Errorf("claimed the key %.10q of %d bytes", key, len(key))
+			}
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg claims.Config
+		ok  bool
+	}{
+		"zero":              {claims.Config{}, true},
+		"shortest":          {claims.Config{Lease: time.Second, Retention: 2 * time.Second}, true},
+		"lease too short":   {claims.Config{Lease: time.Second - 1}, false},
+		"negative lease":    {claims.Config{Lease: -time.Minute}, false},
+		"retention too":     {claims.Config{Retention: time.Minute}, false},
+		"negative too":      {claims.Config{Retention: -time.Minute}, false},
+		"prefix not UTF-8":  {claims.Config{Prefix: "\xff"}, false},
+		"prefix with zeros": {claims.Config{Prefix: "a\x00"}, false},
+	} {
+		l, err := claims.New(recordstest.NewMemory(), c.cfg)
+		if (err == nil) != c.ok {
+			t.Errorf("%s: error %v, want success: %t", name, err, c.ok)
+		}
+		if name == "zero" && (l.Lease() != time.Minute || l.Retention() != 15*24*time.Hour) {
+			t.Errorf("lease %v and retention %v without a configuration", l.Lease(), l.Retention())
+		}
+	}
+}
+
+// Every write begins the retention anew. What waits for a person waits for ever.
+func TestRetention(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		store := recordstest.NewMemory()
+		park := func(context.Context, claims.Entry) (claims.Decision, error) { return claims.Park("who knows"), nil }
+		l := newLedger(t, store, claims.Config{Retention: 2 * time.Hour, Lost: park})
+		ttl := func(what string, want time.Duration) {
+			t.Helper()
+			if r, err := store.Get(ctx, "claim/k"); err != nil || r.TTL != want {
+				t.Errorf("%s: kept for %v (error %v), want %v", what, r.TTL, err, want)
+			}
+		}
+		c := acquire(t, l, "k")
+		ttl("held", 2*time.Hour)
+		time.Sleep(time.Second)
+		must(t, c.Renew(ctx))
+		ttl("renewed", 2*time.Hour)
+		time.Sleep(lease)
+		refused[*claims.NeedsPerson](t, l, "k")
+		ttl("parked", 0)
+		time.Sleep(1000 * time.Hour)
+		refused[*claims.NeedsPerson](t, l, "k")
+		must(t, l.Reopen(ctx, "k", "nothing was done"))
+		ttl("reopened", 2*time.Hour)
+		must(t, acquire(t, l, "k").Complete(ctx, nil))
+		ttl("completed", 2*time.Hour)
+		time.Sleep(2*time.Hour - 1)
+		refused[*claims.Done](t, l, "k")
+		time.Sleep(1)
+		acquire(t, l, "k")
+	})
+}
+
+func TestReopenAndSettle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		store := recordstest.NewMemory()
+		l := newLedger(t, store, claims.Config{Owner: "worker"})
+		person := newLedger(t, store, claims.Config{Owner: "alice"})
+		for _, err := range []error{person.Reopen(ctx, "k", ""), person.Settle(ctx, "k", nil, "")} {
+			if !errors.Is(err, claims.ErrNoEntry) {
+				t.Errorf("of a key that is not there: error %v, want ErrNoEntry", err)
+			}
+		}
+		must(t, acquire(t, l, "k").Fail(ctx, "no luck"))
+		must(t, acquire(t, l, "k").Complete(ctx, []byte("wrong")))
+		must(t, person.Reopen(ctx, "k", "the result was wrong"))
+		if e := wantState(t, l, "k", claims.Released); e.Reason != "the result was wrong" || e.Owner != "alice" ||
+			e.Attempts != 0 || e.Result != nil {
+			t.Errorf("reopened: %+v", e)
+		}
+		c := acquire(t, l, "k")
+		if c.Attempts() != 1 || c.TakenOver() != nil {
+			t.Errorf("after a reopening: attempt %d, taken over %v", c.Attempts(), c.TakenOver())
+		}
+		must(t, person.Settle(ctx, "k", []byte("by hand"), "paid in cash"))
+		done := refused[*claims.Done](t, l, "k")
+		if string(done.Result) != "by hand" || done.Reason != "paid in cash" || done.Owner != "alice" {
+			t.Errorf("settled: %+v", done.Entry)
+		}
+		wantLost(t, "complete after a person settled it", c.Complete(ctx, []byte("by hand")))
+	})
+}
+
+// A person decides on what is there, not on what was there.
+func TestReopenOfWhatChanged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		store := recordstest.NewMemory()
+		l := newLedger(t, store, claims.Config{})
+		c := acquire(t, l, "k")
+		slow := newLedger(t, faulty(store, map[int]recordstest.Fault{2: {Delay: 2 * time.Second}}), claims.Config{})
+		go func() {
+			time.Sleep(time.Second)
+			must(t, c.Complete(ctx, nil))
+		}()
+		if err := slow.Reopen(ctx, "k", "looks dead"); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+			t.Errorf("reopened what was completed meanwhile: error %v", err)
+		}
+		wantState(t, l, "k", claims.Completed)
+	})
+}
+
+func TestList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		store := recordstest.NewMemory()
+		l := newLedger(t, store, claims.Config{})
+		acquire(t, newLedger(t, store, claims.Config{Prefix: "other/"}), "a1")
+		for i := range 5 {
+			acquire(t, l, fmt.Sprintf("a%d", i))
+		}
+		acquire(t, l, "b0")
+		keys := func(prefix, after string, limit int) (got string) {
+			t.Helper()
+			es, err := l.List(ctx, prefix, after, limit)
+			must(t, err)
+			for _, e := range es {
+				got += e.Key + " "
+			}
+			return strings.TrimSpace(got)
+		}
+		for _, c := range []struct {
+			prefix, after string
+			limit         int
+			want          string
+		}{
+			{"", "", 0, "a0 a1 a2 a3 a4 b0"},
+			{"a", "", 3, "a0 a1 a2"},
+			{"a", "a2", 3, "a3 a4"},
+			{"", "a3", 0, "a4 b0"},
+			{"c", "", 0, ""},
+		} {
+			if got := keys(c.prefix, c.after, c.limit); got != c.want {
+				t.Errorf("List(%q, %q, %d) = %q, want %q", c.prefix, c.after, c.limit, got, c.want)
+			}
+		}
+	})
+}
+
+func TestReasonIsCut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		for name, c := range map[string]struct {
+			reason string
+			want   int
+		}{
+			"empty":      {"", 0},
+			"short":      {"no luck", 7},
+			"exact":      {strings.Repeat("x", 4096), 4096},
+			"long":       {strings.Repeat("x", 5000), 4096},
+			"characters": {"x" + strings.Repeat("日", 2000), 4096},
+			"inside one": {strings.Repeat("日", 2000), 4095},
+			"binary":     {strings.Repeat("\x80", 5000), -1},
+			"html":       {strings.Repeat("<", 5000), 4096},
+		} {
+			must(t, acquire(t, l, name).Fail(t.Context(), c.reason))
+			e := wantState(t, l, name, claims.Failed)
+			if c.want >= 0 && (len(e.Reason) != c.want || !strings.HasPrefix(c.reason, e.Reason)) || !utf8.ValidString(e.Reason) {
+				t.Errorf("%s: kept %d bytes (%.20q), want %d", name, len(e.Reason), e.Reason, c.want)
+			}
+		}
+	})
+}
+
+// A program that does not know the form of an entry leaves it alone.
+func TestStrangeEntriesAreRefused(t *testing.T) {
+	for name, value := range map[string]string{
+		"a later version": `{"v":2,"state":"held"}`,
+		"no version":      `{"state":"completed"}`,
+		"unknown state":   `{"v":1,"state":"paused"}`,
+		"no state":        `{"v":1}`,
+		"no JSON":         `hello`,
+		"empty":           ``,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				ctx := t.Context()
+				store := recordstest.NewMemory()
+				l := newLedger(t, store, claims.Config{})
+				before, err := store.Put(ctx, records.Write{Key: "claim/k", Value: []byte(value)})
+				must(t, err)
+				_, acquired := l.Acquire(ctx, "k")
+				_, read := l.Entry(ctx, "k")
+				_, listed := l.List(ctx, "", "", 0)
+				for what, err := range map[string]error{
+					"acquire": acquired, "entry": read, "list": listed,
+					"reopen": l.Reopen(ctx, "k", ""), "settle": l.Settle(ctx, "k", nil, ""),
+				} {
+					if err == nil || errors.Is(err, claims.ErrNoEntry) {
+						t.Errorf("%s: error %v", what, err)
+					}
+				}
+				if after, err := store.Get(ctx, "claim/k"); err != nil || after.Version != before.Version {
+					t.Errorf("it was changed: %+v, %v", after, err)
+				}
+			})
+		})
+	}
+}
+
+func TestEffectKey(t *testing.T) {
+	for _, c := range []struct {
+		generation int
+		want       string
+	}{{0, "order-17"}, {1, "order-17#1"}, {12, "order-17#12"}} {
+		if got := claims.EffectKey("order-17", c.generation); got != c.want {
+			t.Errorf("EffectKey(%d) = %q, want %q", c.generation, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package claims_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/claims"
+	"tenaq/records"
+	"tenaq/records/recordstest"
+)
+
+const (
+	lease = 30 * time.Second
+	safe  = 27 * time.Second // how long after a write its holder may rely on it
+)
+
+// bubble runs a test in virtual time.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}
+
+func newLedger(t testing.TB, store records.Store, cfg claims.Config) *claims.Ledger {
+	t.Helper()
+	if cfg.Lease == 0 {
+		cfg.Lease = lease
+	}
+	l, err := claims.New(store, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func acquire(t testing.TB, l *claims.Ledger, key string) *claims.Claim {
+	t.Helper()
+	c, err := l.Acquire(t.Context(), key)
+	if err != nil {
+		t.Fatalf("acquire %s: %v", key, err)
+	}
+	return c
+}
+
+// refused acquires a key and wants that kind of answer.
+func refused[E error](t testing.TB, l *claims.Ledger, key string) E {
+	t.Helper()
+	var want E
+	if c, err := l.Acquire(t.Context(), key); !errors.As(err, &want) {
+		t.Fatalf("acquire %s: claim %v, error %v, want a %T", key, c, err, want)
+	}
+	return want
+}
+
+func wantState(t testing.TB, l *claims.Ledger, key string, want claims.State) claims.Entry {
+	t.Helper()
+	e, err := l.Entry(context.Background(), key)
+	if err != nil || e.State != want {
+		t.Fatalf("entry of %s: state %q, error %v, want %s", key, e.State, err, want)
+	}
+	return e
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantLost(t testing.TB, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, claims.ErrLost) {
+		t.Errorf("%s: error %v, want ErrLost", what, err)
+	}
+}
+
+// faulty is one process's way to a store that other processes share, with faults by the number of the call.
+func faulty(store records.Store, faults map[int]recordstest.Fault) *recordstest.Faulty {
+	return &recordstest.Faulty{Store: store, Fault: recordstest.Script(faults)}
+}

@@ -1,0 +1,32 @@
+package claims
+
+import (
+	"fmt"
+	"testing"
+
+	"tenaq/records"
+	"tenaq/records/recordstest"
+)
+
+// What a ledger watches is bounded, and forgotten when it is answered.
+func TestWatchIsBounded(t *testing.T) {
+	l, err := New(recordstest.NewMemory(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * sightingsMax {
+		e := Entry{Key: fmt.Sprint(i), State: Held, Lease: l.Lease(), Age: records.AgeUnknown, Version: records.Version(i + 1)}
+		if _, err := l.judge(e, false); err == nil {
+			t.Fatal("gave way at first sight")
+		}
+	}
+	if len(l.seen) != sightingsMax {
+		t.Errorf("watches %d entries, want %d", len(l.seen), sightingsMax)
+	}
+	for i := range 2 * sightingsMax {
+		_, _ = l.judge(Entry{Key: fmt.Sprint(i), State: []State{Completed, Parked}[i%2]}, false)
+	}
+	if len(l.seen) != 0 {
+		t.Errorf("still watches %d entries that are answered", len(l.seen))
+	}
+}
