@@ -257,7 +257,7 @@ func (c *flowClient) do(op engine.Op, refusals bool, record func(res engine.Resu
 	res, err := c.rig.Do(c.ctx, op)
 	var refusal *engine.Error
 	refused := errors.As(err, &refusal)
-	answered := func() {}
+	var answered func()
 	if err == nil || refused {
 		_, answered = h.answer(a)
 	} else {
