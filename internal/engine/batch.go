@@ -5,6 +5,19 @@ import "strconv"
 // batchMax is how many entries one batch may have. [BATCH-1]
 const batchMax = 10
 
+// openBatch returns the queue of a batch, when it exists and the batch has the form it must have. [ERR-11]
+func openBatch[T any](e *Engine, name QueueName, action string, given bool, entries []T, id func(*T) Text) (*queue, *Error) {
+	q, err := e.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]Text, len(entries))
+	for i := range entries {
+		ids[i] = id(&entries[i])
+	}
+	return q, checkBatch(action, ids, given)
+}
+
 // checkBatch refuses a batch whose form is wrong. Given says that the request had a list of entries: to
 // have none is another mistake than to have an empty one. [BATCH-2 to BATCH-7, BATCH-9]
 func checkBatch(action string, ids []Text, given bool) *Error {

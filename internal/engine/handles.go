@@ -109,15 +109,8 @@ type DeleteEntry struct {
 }
 
 func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
-	q, err := e.lookup(op.Queue)
+	q, err := openBatch(e, op.Queue, "DeleteMessageBatch", op.Given, op.Entries, func(entry *DeleteEntry) Text { return entry.ID })
 	if err != nil {
-		return Result{}, err
-	}
-	ids := make([]Text, len(op.Entries))
-	for i := range op.Entries {
-		ids[i] = op.Entries[i].ID
-	}
-	if err := checkBatch("DeleteMessageBatch", ids, op.Given); err != nil {
 		return Result{}, err
 	}
 	if !e.ready(q) {
@@ -205,15 +198,8 @@ type VisibilityEntry struct {
 }
 
 func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) (Result, error) {
-	q, err := e.lookup(op.Queue)
+	q, err := openBatch(e, op.Queue, "ChangeMessageVisibilityBatch", op.Given, op.Entries, func(entry *VisibilityEntry) Text { return entry.ID })
 	if err != nil {
-		return Result{}, err
-	}
-	ids := make([]Text, len(op.Entries))
-	for i := range op.Entries {
-		ids[i] = op.Entries[i].ID
-	}
-	if err := checkBatch("ChangeMessageVisibilityBatch", ids, op.Given); err != nil {
 		return Result{}, err
 	}
 	if !e.ready(q) {

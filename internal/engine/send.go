@@ -50,17 +50,13 @@ type SendMessageBatch struct {
 }
 
 func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
-	q, err := e.lookup(op.Queue)
+	q, err := openBatch(e, op.Queue, "SendMessageBatch", op.Given, op.Drafts, func(d *Draft) Text { return d.id })
 	if err != nil {
 		return Result{}, err
 	}
-	ids, size := make([]Text, len(op.Drafts)), int64(0)
+	size := int64(0)
 	for i := range op.Drafts {
-		ids[i] = op.Drafts[i].id
 		size += op.Drafts[i].size
-	}
-	if err := checkBatch("SendMessageBatch", ids, op.Given); err != nil {
-		return Result{}, err
 	}
 	if size > batchBytesMax {
 		return Result{}, refuse(CodeBatchTooLong,
