@@ -14,7 +14,7 @@ VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test-short test check fuzz bench help format vet staticcheck race invariants binary clean
+.PHONY: build demo test-short test check fuzz bench emulators help format vet staticcheck race invariants binary clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -25,7 +25,7 @@ demo: build ## build, then run the demo
 test-short: vet ## what to run before each commit, at most 3 minutes
 	$(PURE_GO) test -short ./...
 
-test: format vet staticcheck race invariants binary ## everything, as CI runs it
+test: format vet staticcheck emulators race invariants binary ## everything, as CI runs it
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
 	$(PURE_GO) test -shuffle=on ./...
@@ -40,6 +40,22 @@ fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
 
 bench: ## run the Go benchmarks of all packages
 	$(PURE_GO) test -run '^$$' -bench . -benchmem ./...
+
+# The tests look for it in the same place. What is complete is not fetched again.
+emulators: ## fetch DynamoDB Local, which tests of dynamorecords run against; needs Java and Maven
+	@dir=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}/dynamodb; pom=internal/dynamotest/pom.xml; \
+	if cmp -s "$$pom" "$$dir/complete"; then \
+		exit; \
+	elif command -v mvn >/dev/null; then \
+		echo "fetching DynamoDB Local into $$dir"; \
+		rm -rf "$$dir"; \
+		mvn -q -B -f "$$pom" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory="$$dir" -DincludeScope=runtime; \
+		cp "$$pom" "$$dir/complete"; \
+	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
+		echo "no Maven, which fetches DynamoDB Local: install maven" >&2; exit 1; \
+	else \
+		echo "SKIPPED: no Maven, so nothing is tested against DynamoDB Local" >&2; \
+	fi
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
