@@ -21,8 +21,14 @@ func inMemory(wrap func(m *recordstest.Memory) records.Store) func(t testing.TB)
 }
 
 func TestMemory(t *testing.T)        { recordstest.RunVirtual(t, inMemory(nil)) }
-func TestMemoryInTime(t *testing.T)  { recordstest.Run(t, inMemory(nil)) }
 func TestFaultyWithout(t *testing.T) { recordstest.RunVirtual(t, inMemory(wrapped(false))) }
+
+func TestMemoryInTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for records to expire")
+	}
+	recordstest.Run(t, inMemory(nil))
+}
 
 // A store without a clock is one too, and the suite knows.
 func TestNoClock(t *testing.T) {
