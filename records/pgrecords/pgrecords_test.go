@@ -139,7 +139,11 @@ func TestSweepRaces(t *testing.T) {
 			stores := []*Store{open(t, url+"&default_transaction_isolation="+strings.ReplaceAll(isolation, " ", "%20")), open(t, url)}
 			defer stores[0].Close()
 			defer stores[1].Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			long := 2 * time.Second
+			if testing.Short() {
+				long /= 5
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), long)
 			defer cancel()
 			var largest atomic.Uint64
 			var created atomic.Int64
@@ -186,7 +190,11 @@ func TestKill(t *testing.T) {
 	s := open(t, server.URL())
 	defer s.Close()
 	answered := map[string]records.Version{} // zero: deleted
-	for round := range 3 {
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
+	for round := range rounds {
 		var mu sync.Mutex
 		var writers sync.WaitGroup
 		for i := range 4 {
@@ -313,5 +321,29 @@ func TestStatements(t *testing.T) {
 	}
 	if err := s.Close(); err != nil || pool.Ping(t.Context()) != nil {
 		t.Errorf("close: %v, and it closed the caller's pool", err)
+	}
+}
+
+// A transaction whose view is frozen does not create a record from a floor of the past.
+func TestFrozenView(t *testing.T) {
+	url := pgtest.URL(t)
+	s := open(t, url)
+	defer s.Close()
+	tx, err := s.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, s, "a", put(t, s, records.Write{Key: "a"}))
+	if _, err := s.Sweep(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	setClock(t, url, -time.Hour)
+	_, err = tx.Exec(t.Context(), "SELECT tenaq_records_put('a', '', 0, NULL)")
+	if !hasCode(err, serializationFailure) {
+		t.Errorf("create: %v, want a serialization failure", err)
 	}
 }
