@@ -6,9 +6,10 @@ package engine
 
 func (op *ReceiveMessage) attempt() dedupHash { return hashOf(hashAttempt, "", op.AttemptID.Value) }
 
-// repeat returns the messages of an earlier receive under the same id; nil when there was none or one of
-// them is not as that receive left it. [DEDUP-19, DEDUP-21]
-func (e *Engine) repeat(q *queue, attempt dedupHash) (again []*message) {
+// repeat returns the messages of an earlier receive under the same id; nil when there was none, when one of
+// them is not as that receive left it, or when so many have become visible since that there is no room in
+// flight for them. [DEDUP-19, DEDUP-21, DEDUP-25]
+func (e *Engine) repeat(q *queue, attempt dedupHash, room int64) (again []*message) {
 	earlier, ok := e.recall(q, attempt)
 	if !ok {
 		return nil
@@ -21,7 +22,13 @@ func (e *Engine) repeat(q *queue, attempt dedupHash) (again []*message) {
 		if e.needMeta(q, m); m.expired(e.now, q.row.attributes.retention()) {
 			return nil
 		}
+		if m.at <= e.now {
+			room--
+		}
 		again = append(again, m)
+	}
+	if room < 0 {
+		return nil
 	}
 	return again
 }

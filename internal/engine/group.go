@@ -75,6 +75,7 @@ type group struct {
 	written uint64 // rows.applies when a line row was last written
 	changed bool   // in queue.changed
 	turn    uint64 // of the last use
+	counted int    // in queue.lineRoom
 }
 
 // A groupRow is what the store knows about a group that has messages.
@@ -325,10 +326,15 @@ func (q *queue) trimGroups(window int) {
 		if len(g.lines) > max(window, 1) {
 			g.lines = slices.Clone(g.lines[:max(window, 1)])
 		}
+		q.lineRoom += cap(g.lines) - g.counted
+		g.counted = cap(g.lines)
 	}
 	q.usedGroups = q.usedGroups[:0]
 	for len(q.groups) > window {
-		delete(q.groups, q.groupOrder[0])
+		if g := q.groups[q.groupOrder[0]]; g != nil {
+			q.lineRoom -= g.counted
+			delete(q.groups, g.name)
+		}
 		q.groupOrder = q.groupOrder[1:]
 	}
 	if len(q.groupOrder) > 2*len(q.groups)+64 {

@@ -112,7 +112,7 @@ type move struct {
 func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure string) {
 	looks, size, allowed := 0, int64(0), t.allowance(e.now)
 	fresh = e.walk(q, nil, func(m *message) verdict {
-		if looks++; looks > taskLooksMax {
+		if looks++; looks > looksMax {
 			return walkEnd
 		}
 		if m.seq >= t.limit {

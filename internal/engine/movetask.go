@@ -36,7 +36,6 @@ const (
 
 const (
 	taskTimeMax   = 36 * 3600_000 // milliseconds [MOVE-22]
-	taskLooksMax  = 1000          // messages that one step looks at
 	tasksKept     = 10            // of one queue [MOVE-15]
 	tasksActive   = 100           // of one account [MOVE-23]
 	taskRateMax   = 500           // messages a second [MOVE-6]

@@ -149,6 +149,7 @@ type queue struct {
 	groups     map[string]*group
 	groupOrder []string // the keys of groups in the order they came, and some that are gone from it
 	usedGroups []*group // in this turn
+	lineRoom   int      // for how many lines the groups have memory
 	changed    []*group // with rows to be written
 	delayNext  int64    // before it no counted message stops being delayed; zero when unknown
 	dedup      dedupCache
@@ -187,7 +188,7 @@ func (q *queue) forget() {
 	if q.fifo() {
 		q.groups = make(map[string]*group)
 	}
-	q.groupOrder, q.usedGroups, q.changed = nil, nil, nil
+	q.groupOrder, q.usedGroups, q.changed, q.lineRoom = nil, nil, nil, 0
 	q.delayNext = 0
 	q.dedup = dedupCache{}
 	q.msgs = make(map[uint64]*message)
@@ -380,10 +381,10 @@ func (q *queue) trim(window int) {
 
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
-	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize = 1024, 320, 24, 96, 56, 400
+	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize = 1024, 512, 24, 96, 56, 512, 16
 	return queueSize + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*(cap(q.due.entries)+cap(q.origin.entries)) +
 		segmentSize*len(q.segs) + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
-		groupSize*len(q.groups) + q.dedup.bytes()
+		groupSize*len(q.groups) + lineSize*q.lineRoom + q.dedup.bytes()
 }
 
 // lru is the list of queues in memory, the one used longest ago first, and their size together.

@@ -37,11 +37,14 @@ var systemAttributes = []string{
 	"MessageDeduplicationId", "MessageGroupId", "SenderId", "SentTimestamp", "SequenceNumber",
 }
 
+// maxMessages is how many messages one receive may ask for. [RCV-1]
+const maxMessages = 10
+
 const visibilityMax = 43200 // seconds, for one call and for one delivery [VIS-10, VIS-11]
 
 func (op *ReceiveMessage) check(q *queue) *Error {
 	switch {
-	case op.Max.Set && (op.Max.Value < 1 || op.Max.Value > 10): // [RCV-1]
+	case op.Max.Set && (op.Max.Value < 1 || op.Max.Value > maxMessages): // [RCV-1]
 		return errNumber(op.Max.Value, "MaxNumberOfMessages", "Must be between 1 and 10, if provided.")
 	case op.Wait.Set && (op.Wait.Value < 0 || op.Wait.Value > 20): // [RCV-3]
 		return errNumber(op.Wait.Value, "WaitTimeSeconds", "Must be >= 0 and <= 20, if provided.")
@@ -77,8 +80,16 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		Wait:        op.Wait.or(q.row.attributes.ReceiveMessageWaitTimeSeconds) * 1000, // [POLL-1]
 	}
 	visibility := op.Visibility.or(q.row.attributes.VisibilityTimeout) * 1000 // [VIS-4]
+	room := e.cfg.InFlightMax - q.st.inFlight
+	if room < maxMessages { // [LIM-1]
+		// Some of those in flight may only count because the counters have not followed yet. [LIM-6]
+		if !e.settle(q, settleStep) {
+			return Result{Again: true}, nil
+		}
+		room = max(e.cfg.InFlightMax-q.st.inFlight, 0)
+	}
 	if op.AttemptID.Set {
-		if again := e.repeat(q, op.attempt()); again != nil {
+		if again := e.repeat(q, op.attempt(), room); again != nil {
 			for _, m := range again {
 				e.hideAgain(q, m, e.now+visibility) // [DEDUP-20]
 				res.Messages = append(res.Messages, e.show(q, m))
@@ -86,23 +97,15 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 			return res, nil
 		}
 	}
-	want := op.Max.or(1)
-	if room := e.cfg.InFlightMax - q.st.inFlight; room < want { // [LIM-1]
-		// Some of those in flight may only count because the counters have not followed yet. [LIM-6]
-		if !e.settle(q, settleStep) {
-			return Result{Again: true}, nil
-		}
-		room = e.cfg.InFlightMax - q.st.inFlight
-		if room <= 0 && res.Wait == 0 && !q.fifo() { // [LIM-2, LIM-3, FIFO-29]
-			return Result{}, refuse(CodeOverLimit, "Too many messages have been received without being deleted.\n"+
-				"Please delete your received messages or let them timeout before receiving more.")
-		}
-		want = min(want, max(room, 0)) // [LIM-5]
+	if room == 0 && res.Wait == 0 && !q.fifo() { // [LIM-2, LIM-3, FIFO-29]
+		return Result{}, refuse(CodeOverLimit, "Too many messages have been received without being deleted.\n"+
+			"Please delete your received messages or let them timeout before receiving more.")
 	}
+	want := min(op.Max.or(1), room) // [LIM-5]
 	found := e.pick(q, int(want), op.horizon.of(q))
 	if len(found.picked) == 0 && len(found.dead) == 0 {
 		op.horizon = horizon{}
-		res.NextReady = e.nextReady(q)
+		res.NextReady = e.nextReady(q, room == 0)
 		return res, nil
 	}
 	// Everything has been read; from here on the command writes.
@@ -173,7 +176,7 @@ func (e *Engine) pick(q *queue, want int, h horizon) (f found) {
 		return f
 	}
 	f.target = e.deadTarget(q)
-	size := int64(0)
+	size, past := int64(0), 0
 	f.fresh = e.walk(q, h.groups, func(m *message) verdict {
 		if f.target == nil || !q.exhausted(m) {
 			if f.picked = append(f.picked, m); len(f.picked) == want {
@@ -182,6 +185,9 @@ func (e *Engine) pick(q *queue, want int, h horizon) (f found) {
 			return walkOn
 		}
 		if m.seq >= h.next { // [DLQ-37]
+			if past++; past > looksMax {
+				return walkEnd // of a queue that is its own dead-letter queue, with nothing but such messages
+			}
 			return walkPast
 		}
 		if size += m.size; len(f.dead) == movesMax || len(f.dead) > 0 && size > moveBytesMax {

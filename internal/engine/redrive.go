@@ -60,9 +60,9 @@ func setRedrive(e *Engine, a *Attributes, value string) *Error {
 
 // text returns a JSON string or, for anything else, the JSON itself.
 func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
+	var s *string
+	if json.Unmarshal(raw, &s) == nil && s != nil {
+		return *s
 	}
 	return string(raw)
 }
@@ -70,7 +70,7 @@ func text(raw json.RawMessage) string {
 // queueOfARN returns the queue that an ARN names; false when it is none that could be here.
 func (e *Engine) queueOfARN(arn string) (QueueName, bool) {
 	parts := strings.Split(arn, ":")
-	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "sqs" || parts[3] != e.cfg.Region {
+	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "sqs" || parts[3] != e.cfg.Region {
 		return QueueName{}, false
 	}
 	return QueueName{Account: parts[4], Name: parts[5]}, true
@@ -125,11 +125,8 @@ func setRedriveAllow(_ *Engine, a *Attributes, value string) *Error { // [DLQ-15
 		a.RedriveAllow = ""
 		return nil
 	}
-	var p redriveAllow
-	d := json.NewDecoder(strings.NewReader(value))
-	d.DisallowUnknownFields()
-	known := []string{"allowAll", "denyAll", "byQueue"}
-	if err := d.Decode(&p); err != nil || d.More() || !slices.Contains(known, p.Permission) {
+	p, ok := parseRedriveAllow(value)
+	if !ok {
 		return refuse(CodeInvalidAttribute, "Invalid value for the parameter RedriveAllowPolicy. "+
 			"Reason: Amazon SQS can't create the redrive allow policy, as it’s in an unsupported format.")
 	}
@@ -147,6 +144,22 @@ func setRedriveAllow(_ *Engine, a *Attributes, value string) *Error { // [DLQ-15
 	normal, _ := json.Marshal(p) // strings can always be encoded
 	a.RedriveAllow = string(normal)
 	return nil
+}
+
+// parseRedriveAllow reads a policy. Names of members are exact, which encoding/json does not insist on by
+// itself.
+func parseRedriveAllow(value string) (p redriveAllow, ok bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(value), &members) != nil {
+		return p, false
+	}
+	for name := range members { // order does not matter: any other refuses the policy
+		if name != "redrivePermission" && name != "sourceQueueArns" {
+			return p, false
+		}
+	}
+	known := []string{"allowAll", "denyAll", "byQueue"}
+	return p, json.Unmarshal([]byte(value), &p) == nil && slices.Contains(known, p.Permission)
 }
 
 func getRedriveAllow(_ *Engine, q *queue) (string, bool) {

@@ -12,8 +12,8 @@ import (
 // that nobody sees yet.
 //
 // A point read goes to the store, past the open batch. It is right because every row that this turn has
-// written is also in memory, where the engine looks first: queues, states, segments and deliveries stay
-// there until the turn ends. A scan cannot look there, so Engine.scan first makes the open batch
+// written is also in memory, where the engine looks first: queues, states, segments, deliveries, groups,
+// dedup rows and active tasks stay there until the turn ends. A scan cannot look there, so Engine.scan first makes the open batch
 // visible. A batch must never become visible in the middle of a command (a crash could then keep half
 // of it), hence the rule that a command makes all its scans before its first write.
 type rows struct {

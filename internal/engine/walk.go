@@ -12,6 +12,11 @@ const (
 	walkEnd                 // not this one, nor any other
 )
 
+// looksMax is how many messages a walk passes over that it cannot use: those that came after a horizon,
+// and while expiry is held those that have expired after they were handed out. [CLOCK-7] It bounds the work
+// of one Apply; what lies behind so many is found by a later one.
+const looksMax = 1000
+
 // walk visits the messages that can be received, in the order in which receives hand them out. It only
 // looks, so what one receive gives back with a timeout of zero cannot be met by it again. [ORD-5, ORD-6]
 // Fresh is how many entries of the fresh window of a standard queue the taken messages reach into. Ahead
@@ -22,7 +27,7 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 		return 0
 	}
 	retention := q.row.attributes.retention()
-	i, j := 0, 0
+	i, j, past := 0, 0, 0
 	for {
 		for e.loadFresh(q, i) && q.fresh.at(i).expired(e.now, retention) {
 			i++
@@ -32,7 +37,10 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 			if next := q.due.at(j); !hasFresh || next.less(q.fresh.at(i).freshPos()) { // [ORD-1, ORD-2]
 				j++
 				m := e.mustFind(q, next.pos)
-				if m.expired(e.now, retention) {
+				if m.expired(e.now, retention) { // only while expiry is held
+					if past++; past > looksMax {
+						return fresh
+					}
 					continue
 				}
 				if v := visit(m); v == walkLast || v == walkEnd {
@@ -79,17 +87,17 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 			return
 		}
 	}
-	i, j := 0, 0
+	fresh, placed := e.freshHeads(q, delay), &q.heads[headPlaced]
+	i, j, past := 0, 0, 0
 	for {
-		fresh, placed := &q.heads[headFresh], &q.heads[headPlaced]
-		hasFresh := headIndexes[headFresh].load(e, q, fresh, i) && fresh.at(i).at+delay <= e.now
+		freshHead, hasFresh := fresh(i)
 		hasPlaced := headIndexes[headPlaced].load(e, q, placed, j) && placed.at(j).at <= e.now
 		var next string
 		switch {
 		case !hasFresh && !hasPlaced:
 			return
-		case hasFresh && (!hasPlaced || pos{fresh.at(i).at + delay, fresh.at(i).seq}.less(placed.at(j).pos)):
-			next = fresh.at(i).value
+		case hasFresh && (!hasPlaced || pos{freshHead.at + delay, freshHead.seq}.less(placed.at(j).pos)):
+			next = freshHead.value
 			i++
 		default:
 			next = placed.at(j).value
@@ -98,10 +106,50 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 		if slices.Contains(ahead, next) {
 			continue
 		}
-		if v := e.walkGroup(q, e.group(q, next), delay, visit); v == walkLast || v == walkEnd {
+		g := e.group(q, next)
+		if e.hold && e.headExpired(q, g) {
+			if past++; past > looksMax {
+				return
+			}
+			continue
+		}
+		if v := e.walkGroup(q, g, delay, visit); v == walkLast || v == walkEnd {
 			return
 		}
 	}
+}
+
+// freshHeads returns a function that returns the i-th head that was never handed out and can be received,
+// if there are so many. While expiry is held it leaves out those that have expired, which are the first
+// ones, without looking at each. [FIFO-30]
+func (e *Engine) freshHeads(q *queue, delay int64) func(i int) (entry[string], bool) {
+	x, w := &headIndexes[headFresh], &q.heads[headFresh]
+	if !e.hold {
+		return func(i int) (found entry[string], ok bool) {
+			if x.load(e, q, w, i) && w.at(i).at+delay <= e.now {
+				return w.at(i), true
+			}
+			return found, false
+		}
+	}
+	lo := lastAt(e.now - q.row.attributes.retention()).next()
+	heads := x.between(e, q, w, lo, lastAt(e.now-delay), looksMax)
+	return func(i int) (found entry[string], ok bool) {
+		if i < len(heads) {
+			return heads[i], true
+		}
+		return found, false
+	}
+}
+
+// headExpired reports whether the first message of a group has outlived its retention.
+func (e *Engine) headExpired(q *queue, g *group) bool {
+	m := e.lineOf(q, g, g.row.first)
+	if m == nil {
+		m = e.freshOf(q, g.row.first.seq)
+	}
+	e.needMeta(q, m)
+	return m.expired(e.now, q.row.attributes.retention())
 }
 
 // walkGroup visits the messages of one group.
@@ -141,22 +189,28 @@ func (e *Engine) freshOf(q *queue, seq uint64) *message {
 	return m
 }
 
-// nextReady returns when time alone will make a message receivable, zero for never. [POLL-4]
-func (e *Engine) nextReady(q *queue) (at int64) {
+// nextReady returns when time alone will let a receive find a message, zero for never: when one becomes
+// receivable, or when one that is in flight ends to be and makes room, if the queue is full. [POLL-4, LIM-4]
+func (e *Engine) nextReady(q *queue, full bool) (at int64) {
 	last := pos{at: maxTime}
-	if !q.fifo() {
-		for _, next := range dueIndex.between(e, q, &q.due, lastAt(e.now).next(), last, 1) {
-			return next.at
+	earlier := func(t int64) {
+		if at == 0 || t < at {
+			at = t
 		}
-		return 0
+	}
+	if !q.fifo() || full {
+		for _, next := range dueIndex.between(e, q, &q.due, lastAt(e.now).next(), last, 1) {
+			earlier(next.at)
+		}
+	}
+	if !q.fifo() {
+		return at
 	}
 	delay := q.row.attributes.delay()
 	for class, later := range []int64{headFresh: delay, headPlaced: 0} {
 		x, w := &headIndexes[class], &q.heads[class]
 		for _, next := range x.between(e, q, w, lastAt(e.now-later).next(), last, 1) {
-			if at == 0 || next.at+later < at {
-				at = next.at + later
-			}
+			earlier(next.at + later)
 		}
 	}
 	return at

@@ -69,8 +69,9 @@ func (m *Model) remember(q *modelQueue, e engine.Entry, msg *modelMessage) {
 }
 
 // repeat returns what an earlier receive under the same id has handed out; nothing when there was none
-// less than five minutes ago, or one of its messages is not as it left it. [DEDUP-19, DEDUP-21]
-func (m *Model) repeat(q *modelQueue, attempt string) []*modelMessage {
+// less than five minutes ago, one of its messages is not as it left it, or there is no room in flight for those that
+// have become visible since. [DEDUP-19, DEDUP-21, DEDUP-25]
+func (m *Model) repeat(q *modelQueue, attempt string, room int64) []*modelMessage {
 	earlier, ok := q.attempts[attempt]
 	if !ok || m.over(earlier.at) {
 		return nil
@@ -79,6 +80,12 @@ func (m *Model) repeat(q *modelQueue, attempt string) []*modelMessage {
 		if !q.has(msg) || q.expired(msg, m.now) || msg.generation != earlier.generations[i] || msg.changed {
 			return nil
 		}
+		if msg.at <= m.now {
+			room-- // [DEDUP-25]
+		}
+	}
+	if room < 0 {
+		return nil
 	}
 	return earlier.messages
 }

@@ -27,7 +27,13 @@ func (q *modelQueue) groups() (groups [][]*modelMessage) {
 func (q *modelQueue) receivableByGroup(now int64) (ready []*modelMessage) {
 	groups := q.groups()
 	slices.SortFunc(groups, func(a, b []*modelMessage) int { return q.earlier(a[0], b[0]) })
+	past := 0
 	for _, group := range groups {
+		if head := group[0]; q.due(head) <= now && q.expired(head, now) && head.placed() {
+			if past++; past > modelLooksMax {
+				break
+			}
+		}
 		for _, msg := range group {
 			if q.due(msg) > now || q.expired(msg, now) {
 				break

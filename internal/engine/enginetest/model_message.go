@@ -105,8 +105,9 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 	res.Incarnation = q.incarnation
 	res.Wait = or(op.Wait, q.number("ReceiveMessageWaitTimeSeconds")) * 1000
 	visibility := or(op.Visibility, q.number("VisibilityTimeout"))
+	room := max(m.cfg.InFlightMax-int64(q.count(inFlight, m.now)), 0)
 	if op.AttemptID.Set {
-		if again := m.repeat(q, op.AttemptID.Value); again != nil {
+		if again := m.repeat(q, op.AttemptID.Value, room); again != nil {
 			for _, msg := range again {
 				msg.last = m.now
 				m.hide(msg, visibility)
@@ -115,12 +116,11 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 			return res, nil
 		}
 	}
-	want, room := or(op.Max, 1), m.cfg.InFlightMax-int64(q.count(inFlight, m.now))
-	if room <= 0 && res.Wait == 0 && !q.fifo() {
+	if room == 0 && res.Wait == 0 && !q.fifo() {
 		return res, modelRefusal(engine.CodeOverLimit, "Too many messages have been received without being deleted.\n"+
 			"Please delete your received messages or let them timeout before receiving more.")
 	}
-	picked := m.pick(q, int(min(want, room)))
+	picked := m.pick(q, int(min(or(op.Max, 1), room)))
 	for _, msg := range picked {
 		msg.receives++
 		msg.generation++
@@ -132,7 +132,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 		res.Messages = append(res.Messages, q.delivery(msg))
 	}
 	if len(picked) == 0 {
-		res.NextReady = q.nextReady(m.now)
+		res.NextReady = q.nextReady(m.now, room == 0)
 	} else if op.AttemptID.Set {
 		m.rememberAttempt(q, op.AttemptID.Value, picked)
 	}
@@ -160,14 +160,36 @@ func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
 	if q.fifo() {
 		return q.receivableByGroup(now)
 	}
-	for _, msg := range q.messages {
-		if q.due(msg) <= now && !q.expired(msg, now) {
+	past := 0
+	for _, msg := range q.inOrder(now) {
+		if !q.expired(msg, now) {
 			ready = append(ready, msg)
+		} else if msg.placed() || msg.kind == delayed {
+			if past++; past > modelLooksMax {
+				break
+			}
 		}
 	}
-	slices.SortFunc(ready, q.earlier)
 	return ready
 }
+
+// modelLooksMax is how many expired messages that were handed out a receive passes over while expiry is
+// held. [CLOCK-7]
+const modelLooksMax = 1000
+
+// inOrder returns what would be available if nothing expired, in order.
+func (q *modelQueue) inOrder(now int64) (all []*modelMessage) {
+	for _, msg := range q.messages {
+		if q.due(msg) <= now {
+			all = append(all, msg)
+		}
+	}
+	slices.SortFunc(all, q.earlier)
+	return all
+}
+
+// placed reports whether a message has a time of its own: it was handed out, or dead-lettered here.
+func (msg *modelMessage) placed() bool { return msg.receives > 0 || msg.source != "" }
 
 // earlier orders messages by the time they became available, and then by their number.
 func (q *modelQueue) earlier(a, b *modelMessage) int {
@@ -175,12 +197,17 @@ func (q *modelQueue) earlier(a, b *modelMessage) int {
 }
 
 // nextReady is when time alone will make a message receivable.
-func (q *modelQueue) nextReady(now int64) (at int64) {
+func (q *modelQueue) nextReady(now int64, full bool) (at int64) {
 	waiting := q.messages
 	if q.fifo() {
 		waiting = nil
 		for _, group := range q.groups() {
 			waiting = append(waiting, group[0])
+		}
+		for _, msg := range q.messages {
+			if full && msg.kind == inFlight {
+				waiting = append(waiting, msg) // it makes room [LIM-4]
+			}
 		}
 	}
 	for _, msg := range waiting {
