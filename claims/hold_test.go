@@ -138,7 +138,7 @@ func TestHoldEndsAtDeadline(t *testing.T) {
 				defer stop()
 				time.Sleep(time.Hour)
 				down.Store(true)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				deadline := c.Deadline()
 				<-held.Done()
 				if late := time.Since(deadline); late != 0 || context.Cause(held) != claims.ErrLost {

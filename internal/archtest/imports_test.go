@@ -86,7 +86,7 @@ var may = map[string][]string{
 // door they came through.
 var testsMay = []string{
 	"internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
-	"internal/dynamotest", "internal/pgtest", "records/recordstest",
+	"internal/dynamotest", "internal/pgtest", "records/recordstest", "records/sqliterecords",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",

@@ -1,0 +1,126 @@
+package claims_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"tenaq/claims"
+	"tenaq/records/recordstest"
+)
+
+// Three deliveries of one message: while the first is at work the second finds the key busy, and the third
+// finds the work done. A program opens a store of records/sqliterecords or records/pgrecords instead of the
+// one in memory.
+func ExampleLedger_Acquire() {
+	ctx := context.Background()
+	ledger, err := claims.New(recordstest.NewMemory(), claims.Config{Owner: "worker-1", Lease: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	var first *claims.Claim
+	for range 3 {
+		claim, err := ledger.Acquire(ctx, "order-17")
+		var busy *claims.Busy
+		var done *claims.Done
+		switch {
+		case errors.As(err, &busy):
+			// Give the message back until then. It is no attempt and no failure.
+			fmt.Println("busy, try again within a minute:", busy.RetryIn > 0 && busy.RetryIn <= time.Minute)
+			if err := first.Complete(ctx, []byte("receipt 42")); err != nil {
+				log.Fatal(err)
+			}
+		case errors.As(err, &done):
+			fmt.Printf("done, delete the message: %s\n", done.Result)
+		case err != nil:
+			log.Fatal(err) // nobody knows: the message has to come back
+		default:
+			fmt.Println("claimed, attempt", claim.Attempts())
+			first = claim
+		}
+	}
+	// Output:
+	// claimed, attempt 1
+	// busy, try again within a minute: true
+	// done, delete the message: receipt 42
+}
+
+// Work runs under the context of Hold, which renews the claim and ends when it is lost.
+func ExampleClaim_Hold() {
+	ledger, err := claims.New(recordstest.NewMemory(), claims.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	charge := func(ctx context.Context, idempotencyKey string) (receipt string, err error) {
+		return "receipt for " + idempotencyKey, ctx.Err()
+	}
+	work := func(ctx context.Context, key string) error {
+		claim, err := ledger.Acquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		// However long the work takes, but not for ever: who hangs loses the claim.
+		limited, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		held, stop := claim.Hold(limited)
+		defer stop()
+		receipt, err := charge(held, claims.EffectKey(claim.Key(), 0))
+		if err != nil {
+			// ErrLost here means that somebody else does it now.
+			return errors.Join(err, claim.Fail(context.WithoutCancel(ctx), err.Error()))
+		}
+		return claim.Complete(ctx, []byte(receipt))
+	}
+
+	ctx := context.Background()
+	fmt.Println(work(ctx, "order-17"))
+	entry, err := ledger.Entry(ctx, "order-17")
+	fmt.Printf("%s: %s, %v\n", entry.State, entry.Result, err)
+	// Output:
+	// <nil>
+	// completed: receipt for order-17, <nil>
+}
+
+// A holder died, and nobody knows whether it charged the card. The policy asks the provider before anybody
+// charges again.
+func ExampleConfig_lost() {
+	ctx := context.Background()
+	charged := map[string]string{"order-17": "receipt 42"} // what the provider knows
+	lookup := func(_ context.Context, before claims.Entry) (claims.Decision, error) {
+		if receipt, ok := charged[claims.EffectKey(before.Key, 0)]; ok {
+			return claims.Settled([]byte(receipt)), nil
+		}
+		if before.Attempts > 3 {
+			return claims.Park("four holders were lost, have a look"), nil
+		}
+		return claims.Retry(), nil
+	}
+	store := recordstest.NewMemory()
+	ledger, err := claims.New(store, claims.Config{Lease: time.Second, Lost: lookup})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, key := range []string{"order-17", "order-18"} {
+		if _, err := ledger.Acquire(ctx, key); err != nil { // and its holder dies
+			log.Fatal(err)
+		}
+	}
+	time.Sleep(time.Second)
+
+	_, err = ledger.Acquire(ctx, "order-17")
+	var done *claims.Done
+	if errors.As(err, &done) {
+		fmt.Printf("order-17 is done: %s\n", done.Result)
+	}
+	claim, err := ledger.Acquire(ctx, "order-18")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("order-18 is tried again, attempt", claim.Attempts())
+	// Output:
+	// order-17 is done: receipt 42
+	// order-18 is tried again, attempt 2
+}
