@@ -76,6 +76,7 @@ type runner struct {
 	t    *testing.T
 	e    *engine.Engine
 	now  int64
+	hold bool // expiry
 	seed [16]byte
 }
 
@@ -87,7 +88,7 @@ func (r *runner) do(op engine.Op) engine.Result {
 	r.t.Helper()
 	r.seed[r.now%16]++
 	for {
-		res, err := r.e.Apply(engine.Command{Now: r.now, Seed: r.seed, Op: op})
+		res, err := r.e.Apply(engine.Command{Now: r.now, HoldExpiry: r.hold, Seed: r.seed, Op: op})
 		if err != nil {
 			r.t.Fatal(err)
 		}
