@@ -34,7 +34,8 @@
 //   - A holder that cannot reach the store is told to stop: the context of Hold ends, by the monotonic
 //     clock of its own process, before anybody else can take over. On a machine that was suspended that
 //     clock stood still; then the fence alone protects.
-//   - Acquire is one conditional write, and no answer rests on something that was read before.
+//   - Acquire makes conditional writes only, one for a new key: no answer rests on something that was read
+//     before.
 //
 // What it cannot do: make the effect of the work happen exactly once in a system that takes neither an
 // idempotency key nor a fence. EffectKey is the key to give to one that does.

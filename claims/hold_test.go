@@ -265,6 +265,47 @@ func TestHoldBesideRenew(t *testing.T) {
 	})
 }
 
+// A lease runs from before the call that began it: the store may have written early and answered late.
+func TestDeadlineCountsFromTheCall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		memory := recordstest.NewMemory()
+		other := newLedger(t, memory, claims.Config{})
+		c := acquire(t, newLedger(t, answersLate{memory}, claims.Config{}), "k")
+		for what := range 2 {
+			deadline := c.Deadline()
+			if got := time.Until(deadline); got != safe-answerDelay {
+				t.Errorf("call %d: good for %v, want %v", what, got, safe-answerDelay)
+			}
+			if busy := refused[*claims.Busy](t, other, "k"); time.Now().Add(busy.RetryIn).Before(deadline) {
+				t.Errorf("call %d: others may begin in %v", what, busy.RetryIn)
+			}
+			time.Sleep(time.Second)
+			must(t, c.Renew(t.Context()))
+		}
+	})
+}
+
+const answerDelay = 8 * time.Second
+
+// answersLate is a store that writes at once and answers later.
+type answersLate struct{ records.Store }
+
+func (s answersLate) Put(ctx context.Context, w records.Write) (records.Record, error) {
+	r, err := s.Store.Put(ctx, w)
+	time.Sleep(answerDelay)
+	return r, err
+}
+
+// When the claim is ended nothing goes on in the background, whether stop is called or not.
+func TestEndLeavesNothingRunning(t *testing.T) {
+	bubble(t, func(t *testing.T) { // which waits for all goroutines
+		c := acquire(t, newLedger(t, recordstest.NewMemory(), claims.Config{}), "k")
+		_, _ = c.Hold(context.Background())
+		time.Sleep(lease)
+		must(t, c.Complete(t.Context(), nil))
+	})
+}
+
 // A claim that is lost already is not held for a moment.
 func TestHoldOfALostClaim(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -160,6 +160,44 @@ func TestLostStaysOpen(t *testing.T) {
 	}
 }
 
+// A person's word about a key answers the question, whoever holds it at the time.
+func TestLostIsAnsweredByReopen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := recordstest.NewMemory()
+		loseHolder(t, store)
+		var asked []claims.Entry
+		acquire(t, newLedger(t, store, claims.Config{}), "k")
+		l := newLedger(t, store, claims.Config{Lost: decide(claims.Park(""), &asked)})
+		must(t, l.Reopen(t.Context(), "k", "both of them are dead, and did nothing"))
+		if c := acquire(t, l, "k"); c.TakenOver() != nil || len(asked) != 0 {
+			t.Errorf("taken over from %v, asked about %v", c.TakenOver(), asked)
+		}
+	})
+}
+
+// A lost entry that goes while it is taken over leaves no question about it.
+func TestLostEntryVanishes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		memory := recordstest.NewMemory()
+		dead := loseHolder(t, memory)
+		store := &recordstest.Faulty{Store: memory, Fault: func(c recordstest.Call) (f recordstest.Fault) {
+			if c.N == 2 { // the first was told what is there
+				must(t, memory.Delete(t.Context(), c.Key, dead.Entry().Version))
+			}
+			return f
+		}}
+		l := newLedger(t, store, claims.Config{})
+		c := acquire(t, l, "k")
+		if c.TakenOver() != nil || c.Attempts() != 1 || c.Fence() <= dead.Fence() {
+			t.Errorf("taken over from %v, attempt %d, fence %d after %d", c.TakenOver(), c.Attempts(), c.Fence(), dead.Fence())
+		}
+		must(t, c.Release(t.Context()))
+		if c := acquire(t, l, "k"); c.TakenOver() != nil {
+			t.Errorf("later: taken over from %v", c.TakenOver())
+		}
+	})
+}
+
 // The claim is held while the policy finds out, however long that takes; when it is lost meanwhile, the
 // policy is told and nobody gets it.
 func TestLostIsHeldMeanwhile(t *testing.T) {

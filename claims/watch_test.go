@@ -29,4 +29,8 @@ func TestWatchIsBounded(t *testing.T) {
 	if len(l.seen) != 0 {
 		t.Errorf("still watches %d entries that are answered", len(l.seen))
 	}
+	_, _ = l.judge(Entry{Key: "k", State: Held, Lease: l.Lease(), Age: records.AgeUnknown, Version: 1}, false)
+	if _, err := l.Acquire(t.Context(), "k"); err != nil || len(l.seen) != 0 {
+		t.Errorf("watches %d entries of claims of its own (error %v)", len(l.seen), err)
+	}
 }
