@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -109,6 +108,17 @@ func (j *judge) completed() (n int) {
 		}
 	}
 	return n
+}
+
+// all are the keys that there are.
+func (j *judge) all() (keys []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for key := range j.keys {
+		keys = append(keys, strings.TrimPrefix(key, "claim/"))
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // current says what is there.
@@ -287,8 +297,7 @@ func fight(t *testing.T, seed uint64, noClock bool) {
 	var sum contender
 	l := newLedger(t, &recordstest.Faulty{Store: j, NoClock: noClock}, claims.Config{})
 	time.Sleep(2 * lease) // what is late lands
-	for _, key := range slices.Sorted(maps.Keys(j.keys)) {
-		key = strings.TrimPrefix(key, "claim/")
+	for _, key := range j.all() {
 		if _, err := l.Acquire(t.Context(), key); err != nil && noClock {
 			time.Sleep(lease)
 			_, err = l.Acquire(t.Context(), key)
