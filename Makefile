@@ -41,20 +41,21 @@ fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
 bench: ## run the Go benchmarks of all packages
 	$(PURE_GO) test -run '^$$' -bench . -benchmem ./...
 
-# The tests look for it in the same place. What is complete is not fetched again.
-emulators: ## fetch DynamoDB Local, which tests of dynamorecords run against; needs Java and Maven
-	@dir=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}/dynamodb; pom=internal/dynamotest/pom.xml; \
-	if cmp -s "$$pom" "$$dir/complete"; then \
+# The tests look for it in the same place. What is complete is not installed again.
+emulators: ## install moto, which tests of dynamorecords run against; needs Python with venv
+	@dir=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}/moto; list=internal/dynamotest/requirements.txt; \
+	if cmp -s "$$list" "$$dir/complete"; then \
 		exit; \
-	elif command -v mvn >/dev/null; then \
-		echo "fetching DynamoDB Local into $$dir"; \
+	elif python3 -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "installing moto into $$dir"; \
 		rm -rf "$$dir"; \
-		mvn -q -B -f "$$pom" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory="$$dir" -DincludeScope=runtime; \
-		cp "$$pom" "$$dir/complete"; \
+		python3 -m venv "$$dir"; \
+		"$$dir/bin/python" -m pip install -q --disable-pip-version-check -r "$$list"; \
+		cp "$$list" "$$dir/complete"; \
 	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
-		echo "no Maven, which fetches DynamoDB Local: install maven" >&2; exit 1; \
+		echo "no Python with venv, which moto is installed with: install python3-venv" >&2; exit 1; \
 	else \
-		echo "SKIPPED: no Maven, so nothing is tested against DynamoDB Local" >&2; \
+		echo "SKIPPED: no Python with venv, so nothing is tested against moto" >&2; \
 	fi
 
 help: ## list these targets

@@ -1,9 +1,11 @@
-// Package dynamotest runs DynamoDB Local, Amazon's own emulator, for tests.
+// Package dynamotest runs moto, which emulates DynamoDB, for tests.
 //
-// The emulator keeps everything in memory, and one serves the whole test binary. It is fetched once, by
-// make emulators, into TENAQ_EMULATOR_DIR or the user's cache. It ends with the test binary, however that
-// ends, because it is the child of a shell that holds a pipe from there. It takes connections from other
-// machines too, which it cannot be told not to; there is nothing in it but what the tests put there.
+// The emulator keeps everything in memory, listens on 127.0.0.1, and one serves the whole test binary. It
+// is installed once, by make emulators, into TENAQ_EMULATOR_DIR or the user's cache. It ends with the test
+// binary, however that ends, because it is the child of a shell that holds a pipe from there.
+//
+// It carries out one request at a time, see serve.py. So tests show what callers do when their requests
+// come in any order, and that DynamoDB keeps concurrent ones apart is taken from its documentation.
 //
 // Where it is missing tests are skipped, loudly; with TENAQ_REQUIRE_ALL=1 they fail.
 package dynamotest
@@ -11,6 +13,7 @@ package dynamotest
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +34,14 @@ import (
 
 // startMax is how long the emulator may take to start, on a machine that is busy with other things.
 const startMax = time.Minute
+
+// What serves moto, and what make emulators installs for it.
+var (
+	//go:embed serve.py
+	serve string
+	//go:embed requirements.txt
+	requirements string
+)
 
 var shared struct {
 	sync.Mutex
@@ -59,37 +70,32 @@ func start(t testing.TB) string {
 	if shared.url != "" {
 		return shared.url
 	}
-	java, jars := find(t)
-	url, err := run(java, jars)
+	url, err := run(find(t))
 	if err != nil {
-		t.Fatalf("start DynamoDB Local: %v", err)
+		t.Fatalf("start moto: %v", err)
 	}
 	shared.url = url
 	return url
 }
 
-// find returns Java, and the directory with the emulator.
-func find(t testing.TB) (java, dir string) {
+// find returns the Python that has the emulator.
+func find(t testing.TB) string {
 	t.Helper()
-	dir = os.Getenv("TENAQ_EMULATOR_DIR")
+	dir := os.Getenv("TENAQ_EMULATOR_DIR")
 	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
 		dir = filepath.Join(cache, "tenaq", "emulators")
 	}
-	dir = filepath.Join(dir, "dynamodb")
-	java, err := exec.LookPath("java")
-	if err == nil {
-		// The last thing that make emulators does.
-		_, err = os.Stat(filepath.Join(dir, "complete"))
+	dir = filepath.Join(dir, "moto")
+	// The last thing that make emulators does.
+	if complete, err := os.ReadFile(filepath.Join(dir, "complete")); err == nil && string(complete) == requirements {
+		return filepath.Join(dir, "bin", "python")
 	}
-	if err == nil {
-		return java, dir
-	}
-	const missing = "no DynamoDB Local here: apt-get install maven, and make emulators"
+	const missing = "no moto here, or another version: apt-get install python3-venv, and make emulators"
 	if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
 		t.Fatal(missing)
 	}
 	t.Skip("SKIPPED: " + missing)
-	return "", ""
+	return ""
 }
 
 // keeper runs the emulator until standard input ends.
@@ -101,7 +107,7 @@ cat <&3 >/dev/null
 kill -KILL $emulator
 `
 
-func run(java, dir string) (url string, err error) {
+func run(python string) (url string, err error) {
 	var log buffer
 	for range 3 { // another may take the port in between
 		addr, err := freeAddr()
@@ -109,9 +115,7 @@ func run(java, dir string) (url string, err error) {
 			return "", err
 		}
 		_, port, _ := net.SplitHostPort(addr)
-		cmd := exec.Command("/bin/sh", "-c", keeper, "keeper", java, "-Xmx512m", "-Djava.library.path="+dir,
-			"-cp", filepath.Join(dir, "*"), "software.amazon.dynamodb.services.local.main.ServerRunner",
-			"-inMemory", "-disableTelemetry", "-port", port)
+		cmd := exec.Command("/bin/sh", "-c", keeper, "keeper", python, "-I", "-c", serve, port)
 		cmd.Dir = os.TempDir()
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not for a terminal's ^C
 		cmd.Stdout = &log

@@ -1,6 +1,7 @@
 package dynamorecords
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ func TestCreateTable(t *testing.T) {
 		t.Errorf("schema %s", s.Schema())
 	}
 
-	other := open(t, "others")
+	other := open(t, fmt.Sprintf("others%d", tables.Add(1)))
 	_, err = other.client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
 		TableName:            &other.table,
 		BillingMode:          types.BillingModePayPerRequest,
