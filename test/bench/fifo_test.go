@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,7 +24,7 @@ func BenchmarkFIFO(b *testing.B) {
 		c.must(b, request("CreateQueue", fmt.Sprintf(`{"QueueName":"%s",%s}`, queue, attributes)))
 		l := &lives{queue: queue, groups: n}
 		if n == groups[len(groups)-1] {
-			l.fill(b, addr, n)
+			fill(b, addr, queue, n, l.entry)
 		}
 		works[i] = l.one
 	}
@@ -75,33 +74,4 @@ func (l *lives) one(c *conn) error {
 	}
 	handle, _, _ := strings.Cut(rest, `"`)
 	return once(request("DeleteMessage", fmt.Sprintf(`{"QueueUrl":"%s","ReceiptHandle":"%s"}`, l.queue, handle)))(c)
-}
-
-// fill sends n messages in batches of ten.
-func (l *lives) fill(tb testing.TB, addr string, n int) {
-	const workers = 8
-	errs := make(chan error, workers)
-	for range workers {
-		go func() {
-			c := dial(tb, addr)
-			defer c.c.Close()
-			for range n / 10 / workers {
-				entries := make([]string, 10)
-				for i := range entries {
-					entries[i] = `{"Id":"` + strconv.Itoa(i) + `",` + l.entry() + `}`
-				}
-				req := request("SendMessageBatch", fmt.Sprintf(`{"QueueUrl":"%s","Entries":[%s]}`, l.queue, strings.Join(entries, ",")))
-				if err := once(req)(c); err != nil {
-					errs <- err
-					return
-				}
-			}
-			errs <- nil
-		}()
-	}
-	for range workers {
-		if err := <-errs; err != nil {
-			tb.Fatal(err)
-		}
-	}
 }

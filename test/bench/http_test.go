@@ -47,7 +47,7 @@ func BenchmarkDepth(b *testing.B) {
 	}
 	before := heap()
 	const depth = 1_000_000
-	fill(b, addr, "deep", depth)
+	fill(b, addr, "deep", depth, func() string { return `"MessageBody":"` + body + `"` })
 	waiting := heap() - before
 	const slice = 500 * time.Millisecond
 	var shallow, deep float64
@@ -71,14 +71,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// fill sends n messages in batches of ten.
-func fill(tb testing.TB, addr, queue string, n int) {
-	var entries []string
-	for i := range 10 {
-		entries = append(entries, fmt.Sprintf(`{"Id":"%d","MessageBody":"%s"}`, i, body))
-	}
-	req := request("SendMessageBatch", fmt.Sprintf(`{"QueueUrl":"http://127.0.0.1/000000000000/%s","Entries":[%s]}`,
-		queue, strings.Join(entries, ",")))
+// fill sends n messages in batches of ten. Entry returns what a batch says about its next message, without
+// the id, and is called from many goroutines.
+func fill(tb testing.TB, addr, queue string, n int, entry func() string) {
 	const workers = 8
 	errs := make(chan error, workers)
 	for range workers {
@@ -86,6 +81,11 @@ func fill(tb testing.TB, addr, queue string, n int) {
 			c := dial(tb, addr)
 			defer c.c.Close()
 			for range n / 10 / workers {
+				entries := make([]string, 10)
+				for i := range entries {
+					entries[i] = fmt.Sprintf(`{"Id":"%d",%s}`, i, entry())
+				}
+				req := request("SendMessageBatch", fmt.Sprintf(`{"QueueUrl":"%s","Entries":[%s]}`, queue, strings.Join(entries, ",")))
 				if err := once(req)(c); err != nil {
 					errs <- err
 					return
