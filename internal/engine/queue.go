@@ -21,8 +21,11 @@ type queueRow struct {
 	deleted int64
 }
 
+// queueVersion is that of the queue row since queues can be FIFO and have dead-letter queues.
+const queueVersion = 2
+
 func (r *queueRow) encode(b enc) []byte {
-	b.byte(2)
+	b.byte(queueVersion)
 	b.int(r.deleted)
 	if r.deleted != 0 {
 		return b
@@ -43,7 +46,7 @@ func (r *queueRow) encode(b enc) []byte {
 
 func decodeQueueRow(value []byte) (r queueRow, ok bool) {
 	d := dec{b: value}
-	version := d.version(2)
+	version := d.version(queueVersion)
 	if r.deleted = d.int(); r.deleted != 0 {
 		return r, d.done()
 	}
@@ -82,8 +85,11 @@ func newState(next uint64) state {
 	return state{nextSeq: next, cursor: next, segment: next >> segmentBits, counted: seqRange{next, next}}
 }
 
+// stateVersion is that of the state row since it knows about groups, duplicates and dead letters.
+const stateVersion = 2
+
 func (s *state) encode(b enc) []byte {
-	b.byte(2)
+	b.byte(stateVersion)
 	b.uint(s.nextSeq)
 	b.uint(s.lastFresh)
 	b.uint(s.cursor)
@@ -109,7 +115,7 @@ func (s *state) encode(b enc) []byte {
 
 func decodeState(value []byte) (s state, ok bool) {
 	d := dec{b: value}
-	version := d.version(2)
+	version := d.version(stateVersion)
 	s.nextSeq, s.lastFresh, s.cursor, s.mixed, s.segment = d.uint(), d.uint(), d.uint(), d.uint(), d.uint()
 	s.dueLow, s.settled = d.pos(), d.pos()
 	s.boot = d.uint()

@@ -33,8 +33,11 @@ func (e *Engine) loadSystem() {
 	e.now = e.sys.stamp
 }
 
+// systemVersion is that of the system row since it knows about held expiry and move tasks.
+const systemVersion = 2
+
 func (s *system) encode(b enc) []byte {
-	b.byte(2)
+	b.byte(systemVersion)
 	b.uint(s.nextSpace)
 	b.uint(s.boot)
 	b.bool(s.clean)
@@ -49,7 +52,7 @@ func (s *system) encode(b enc) []byte {
 
 func decodeSystem(value []byte) (s system, ok bool) {
 	d := dec{b: value}
-	version := d.version(2)
+	version := d.version(systemVersion)
 	s.nextTask = 1
 	s.nextSpace, s.boot, s.clean, s.stamp, s.hidden = d.uint(), d.uint(), d.bool(), d.int(), d.int()
 	s.graceFrom, s.graceUntil = d.int(), d.int()
