@@ -50,8 +50,13 @@ emulators: ## install moto, which tests of dynamorecords run against; needs Pyth
 		echo "installing moto into $$dir"; \
 		rm -rf "$$dir"; \
 		python3 -m venv "$$dir"; \
-		"$$dir/bin/python" -m pip install -q --disable-pip-version-check -r "$$list"; \
-		cp "$$list" "$$dir/complete"; \
+		if "$$dir/bin/python" -m pip install -q --disable-pip-version-check -r "$$list"; then \
+			cp "$$list" "$$dir/complete"; \
+		elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
+			echo "moto cannot be installed, see above" >&2; exit 1; \
+		else \
+			echo "SKIPPED: moto cannot be installed, so nothing is tested against it" >&2; \
+		fi; \
 	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
 		echo "no Python with venv, which moto is installed with: install python3-venv" >&2; exit 1; \
 	else \
