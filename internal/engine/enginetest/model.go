@@ -176,6 +176,7 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 				return res, modelRefusal(engine.CodeInvalidParameter, "%s", no.Message)
 			}
 		}
+		m.settle(q) // though every entry be refused: the batch as such was taken
 		for _, e := range r.Entries {
 			res.Sent = append(res.Sent, m.send(q, e, "cannot be validated"))
 		}
