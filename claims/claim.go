@@ -14,8 +14,8 @@ import (
 )
 
 // A Claim is the right to do the work of one key, until it is ended, or lost. Its methods may be called
-// from any goroutine; one of Complete, Fail and Release ends it. The same one may be called again when its
-// answer was an error.
+// from any goroutine; one of Complete, Fail, Exhaust and Release ends it. The same one may be called again
+// when its answer was an error.
 type Claim struct {
 	ledger *Ledger
 	key    string
@@ -110,6 +110,13 @@ func (c *Claim) Complete(ctx context.Context, result []byte) error {
 // reason the first 4 KiB are kept.
 func (c *Claim) Fail(ctx context.Context, reason string) error {
 	return c.end(ctx, Failed, nil, reason, true)
+}
+
+// Exhaust records that the work did not succeed, and that this was the last attempt: what follows is not up
+// to whoever receives the message next but to whoever looks at dead letters. The key can be claimed again
+// once the work has been brought back, and the attempts then begin at one.
+func (c *Claim) Exhaust(ctx context.Context, reason string) error {
+	return c.end(ctx, Exhausted, nil, reason, true)
 }
 
 // Release gives the claim back before the work has begun: the attempt does not count.

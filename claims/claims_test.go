@@ -549,3 +549,49 @@ func TestEffectKey(t *testing.T) {
 		}
 	}
 }
+
+// The attempts of work that was given up begin anew when somebody brings it back.
+func TestExhaustedBeginsAnew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		must(t, acquire(t, l, "k").Fail(t.Context(), "first"))
+		c := acquire(t, l, "k")
+		if got := c.Attempts(); got != 2 {
+			t.Errorf("attempts after a failure: got %d, want 2", got)
+		}
+		must(t, c.Exhaust(t.Context(), "no key decrypts it"))
+		e, err := l.Entry(t.Context(), "k")
+		must(t, err)
+		if e.State != claims.Exhausted || e.Attempts != 2 || e.Reason != "no key decrypts it" {
+			t.Errorf("got %s, %d attempts, reason %q", e.State, e.Attempts, e.Reason)
+		}
+		again := acquire(t, l, "k")
+		if again.Attempts() != 1 || again.TakenOver() != nil {
+			t.Errorf("brought back: attempt %d, taken over %v; want 1, nil", again.Attempts(), again.TakenOver())
+		}
+	})
+}
+
+// The first memo of a key stays, whoever claims it later.
+func TestMemoStays(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		c, err := l.AcquireWith(t.Context(), "k", []byte("first"))
+		must(t, err)
+		must(t, c.Renew(t.Context()))
+		must(t, c.Fail(t.Context(), "no"))
+		c, err = l.AcquireWith(t.Context(), "k", []byte("second"))
+		must(t, err)
+		must(t, c.Complete(t.Context(), []byte("done")))
+		if e := refused[*claims.Done](t, l, "k"); string(e.Memo) != "first" || string(e.Result) != "done" {
+			t.Errorf("memo %q, result %q", e.Memo, e.Result)
+		}
+		if _, err := l.AcquireWith(t.Context(), "other", make([]byte, claims.MemoMax+1)); err == nil {
+			t.Error("a memo that is too long was taken")
+		}
+		// The longest of everything fits into a record.
+		c, err = l.AcquireWith(t.Context(), "long", make([]byte, claims.MemoMax))
+		must(t, err)
+		must(t, c.Complete(t.Context(), make([]byte, claims.ResultMax)))
+	})
+}

@@ -24,6 +24,10 @@ const (
 	// Failed: the last holder said that it did not succeed. The next one may try.
 	Failed State = "failed"
 
+	// Exhausted: the last holder said that it did not succeed and that no more attempts are to be made for
+	// now. The next one, to whom somebody brings the work back, may try, and its attempts begin at one.
+	Exhausted State = "exhausted"
+
 	// Released: the last holder gave the claim back without having begun. The next one may try.
 	Released State = "released"
 
@@ -41,6 +45,7 @@ type Entry struct {
 	Lease    time.Duration
 	Result   []byte // of completed work
 	Reason   string // why it failed, was parked, reopened or settled
+	Memo     []byte // what the first holder put down when it asked for the claim, see Ledger.AcquireWith
 
 	// Age is how long ago the entry was written last, which a holder does with every renewal;
 	// records.AgeUnknown when the store has no clock.
@@ -77,6 +82,7 @@ type stored struct {
 	LeaseMS  int64  `json:"lease_ms,omitempty"`
 	Result   []byte `json:"result,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	Memo     []byte `json:"memo,omitempty"`
 	Unknown  bool   `json:"unknown,omitempty"` // an earlier holder was lost, and nobody knows how far it came
 }
 
@@ -97,7 +103,7 @@ func decode(r records.Record) (stored, error) {
 			r.Key, s.Version, entryVersion)
 	}
 	switch s.State {
-	case Held, Completed, Failed, Released, Parked:
+	case Held, Completed, Failed, Exhausted, Released, Parked:
 	default:
 		return s, fmt.Errorf("the claim %q is in state %q, which this program does not know: use the version of the program that wrote it",
 			r.Key, s.State)
@@ -123,6 +129,7 @@ func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
 		Lease:    time.Duration(s.LeaseMS) * time.Millisecond,
 		Result:   s.Result,
 		Reason:   s.Reason,
+		Memo:     s.Memo,
 		Age:      r.Age,
 		Version:  r.Version,
 	}

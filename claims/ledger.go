@@ -113,11 +113,27 @@ func (l *Ledger) Lease() time.Duration { return l.cfg.Lease }
 // Acquire claims key for the caller. Otherwise the error is a *Busy, *Done or *NeedsPerson, which say what
 // to do with the message, or an error of the store: then nobody knows, and the message has to come back.
 func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
-	if key == "" {
+	return l.AcquireWith(ctx, key, nil)
+}
+
+// MemoMax is how long a memo may be, in bytes.
+const MemoMax = 32 << 10
+
+// AcquireWith is Acquire, and puts down a memo for those who look at the entry later: what it would take to
+// do the work again, or who asked for it. The first memo of a key stays for as long as its entry does.
+func (l *Ledger) AcquireWith(ctx context.Context, key string, memo []byte) (*Claim, error) {
+	switch {
+	case key == "":
 		return nil, errors.New("a claim needs a key")
+	case len(memo) > MemoMax:
+		return nil, fmt.Errorf("claim %q: a memo of %d bytes, %d are allowed: keep it elsewhere and its name here",
+			key, len(memo), MemoMax)
 	}
 	var (
-		next    = stored{State: Held, Owner: l.cfg.Owner, Nonce: rand.Text(), Attempts: 1, LeaseMS: l.cfg.Lease.Milliseconds()}
+		next = stored{
+			State: Held, Owner: l.cfg.Owner, Nonce: rand.Text(), Attempts: 1,
+			LeaseMS: l.cfg.Lease.Milliseconds(), Memo: memo,
+		}
 		version records.Version // of the entry that gives way, as
 		before  *Entry          // when its holder was lost
 	)
@@ -133,7 +149,7 @@ func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
 			return nil, fmt.Errorf("claim %q: %w", key, err)
 		}
 		version, before = conflict.Current.Version, nil
-		next.Attempts, next.Unknown = 1, false
+		next.Attempts, next.Unknown, next.Memo = 1, false, memo
 		if version == 0 {
 			continue // it expired or was deleted in between
 		}
@@ -146,6 +162,12 @@ func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
 			return nil, err
 		}
 		next.Attempts, next.Unknown = s.Attempts+1, before != nil
+		if s.State == Exhausted {
+			next.Attempts = 1
+		}
+		if s.Memo != nil {
+			next.Memo = s.Memo
+		}
 	}
 }
 
