@@ -112,9 +112,9 @@ func (c *Claim) Fail(ctx context.Context, reason string) error {
 	return c.end(ctx, Failed, nil, reason, true)
 }
 
-// Exhaust records that the work did not succeed, and that this was the last attempt: what follows is not up
-// to whoever receives the message next but to whoever looks at dead letters. The key can be claimed again
-// once the work has been brought back, and the attempts then begin at one.
+// Exhaust records that the work did not succeed, and that the message which brought it has had its attempts.
+// The same message is then answered *UsedUp, for as long as it is there; another one, by which somebody
+// brings the work back, can claim the key, and the attempts begin at one.
 func (c *Claim) Exhaust(ctx context.Context, reason string) error {
 	return c.end(ctx, Exhausted, nil, reason, true)
 }

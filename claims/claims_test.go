@@ -550,24 +550,38 @@ func TestEffectKey(t *testing.T) {
 	}
 }
 
-// The attempts of work that was given up begin anew when somebody brings it back.
-func TestExhaustedBeginsAnew(t *testing.T) {
+// A message that has had its attempts is known again; another one begins anew.
+func TestExhausted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
-		must(t, acquire(t, l, "k").Fail(t.Context(), "first"))
-		c := acquire(t, l, "k")
+		take := func(message string) (*claims.Claim, error) {
+			return l.AcquireWith(t.Context(), "k", claims.Note{Message: message})
+		}
+		c, err := take("m1")
+		must(t, err)
+		must(t, c.Fail(t.Context(), "first"))
+		c, err = take("m1")
+		must(t, err)
 		if got := c.Attempts(); got != 2 {
 			t.Errorf("attempts after a failure: got %d, want 2", got)
 		}
 		must(t, c.Exhaust(t.Context(), "no key decrypts it"))
-		e, err := l.Entry(t.Context(), "k")
-		must(t, err)
-		if e.State != claims.Exhausted || e.Attempts != 2 || e.Reason != "no key decrypts it" {
-			t.Errorf("got %s, %d attempts, reason %q", e.State, e.Attempts, e.Reason)
+		for range 2 {
+			var used *claims.UsedUp
+			_, err := take("m1")
+			if !errors.As(err, &used) || used.Attempts != 2 || used.Reason != "no key decrypts it" || used.Message != "m1" {
+				t.Errorf("the same message: got %v, want that its attempts are used up", err)
+			}
 		}
-		again := acquire(t, l, "k")
-		if again.Attempts() != 1 || again.TakenOver() != nil {
-			t.Errorf("brought back: attempt %d, taken over %v; want 1, nil", again.Attempts(), again.TakenOver())
+		c, err = take("m2")
+		must(t, err)
+		if c.Attempts() != 1 || c.TakenOver() != nil {
+			t.Errorf("brought back: attempt %d, taken over %v; want 1, nil", c.Attempts(), c.TakenOver())
+		}
+		must(t, c.Exhaust(t.Context(), "still"))
+		// Who names no message may always try.
+		if c := acquire(t, l, "k"); c.Attempts() != 1 {
+			t.Errorf("without a message: attempt %d, want 1", c.Attempts())
 		}
 	})
 }
@@ -576,21 +590,21 @@ func TestExhaustedBeginsAnew(t *testing.T) {
 func TestMemoStays(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
-		c, err := l.AcquireWith(t.Context(), "k", []byte("first"))
+		c, err := l.AcquireWith(t.Context(), "k", claims.Note{Memo: []byte("first")})
 		must(t, err)
 		must(t, c.Renew(t.Context()))
 		must(t, c.Fail(t.Context(), "no"))
-		c, err = l.AcquireWith(t.Context(), "k", []byte("second"))
+		c, err = l.AcquireWith(t.Context(), "k", claims.Note{Memo: []byte("second")})
 		must(t, err)
 		must(t, c.Complete(t.Context(), []byte("done")))
 		if e := refused[*claims.Done](t, l, "k"); string(e.Memo) != "first" || string(e.Result) != "done" {
 			t.Errorf("memo %q, result %q", e.Memo, e.Result)
 		}
-		if _, err := l.AcquireWith(t.Context(), "other", make([]byte, claims.MemoMax+1)); err == nil {
+		if _, err := l.AcquireWith(t.Context(), "other", claims.Note{Memo: make([]byte, claims.MemoMax+1)}); err == nil {
 			t.Error("a memo that is too long was taken")
 		}
 		// The longest of everything fits into a record.
-		c, err = l.AcquireWith(t.Context(), "long", make([]byte, claims.MemoMax))
+		c, err = l.AcquireWith(t.Context(), "long", claims.Note{Message: strings.Repeat("m", claims.MessageMax), Memo: make([]byte, claims.MemoMax)})
 		must(t, err)
 		must(t, c.Complete(t.Context(), make([]byte, claims.ResultMax)))
 	})

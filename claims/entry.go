@@ -24,8 +24,9 @@ const (
 	// Failed: the last holder said that it did not succeed. The next one may try.
 	Failed State = "failed"
 
-	// Exhausted: the last holder said that it did not succeed and that no more attempts are to be made for
-	// now. The next one, to whom somebody brings the work back, may try, and its attempts begin at one.
+	// Exhausted: the last holder said that it did not succeed and that its message has had its attempts.
+	// Another message, by which somebody brings the work back, may claim the key, and the attempts begin at
+	// one.
 	Exhausted State = "exhausted"
 
 	// Released: the last holder gave the claim back without having begun. The next one may try.
@@ -45,7 +46,8 @@ type Entry struct {
 	Lease    time.Duration
 	Result   []byte // of completed work
 	Reason   string // why it failed, was parked, reopened or settled
-	Memo     []byte // what the first holder put down when it asked for the claim, see Ledger.AcquireWith
+	Message  string // Note.Message of who claimed it last
+	Memo     []byte // Note.Memo of who claimed it first
 
 	// Age is how long ago the entry was written last, which a holder does with every renewal;
 	// records.AgeUnknown when the store has no clock.
@@ -82,6 +84,7 @@ type stored struct {
 	LeaseMS  int64  `json:"lease_ms,omitempty"`
 	Result   []byte `json:"result,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
 	Memo     []byte `json:"memo,omitempty"`
 	Unknown  bool   `json:"unknown,omitempty"` // an earlier holder was lost, and nobody knows how far it came
 }
@@ -129,6 +132,7 @@ func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
 		Lease:    time.Duration(s.LeaseMS) * time.Millisecond,
 		Result:   s.Result,
 		Reason:   s.Reason,
+		Message:  s.Message,
 		Memo:     s.Memo,
 		Age:      r.Age,
 		Version:  r.Version,

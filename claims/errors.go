@@ -37,3 +37,11 @@ type NeedsPerson struct{ Entry }
 func (p *NeedsPerson) Error() string {
 	return fmt.Sprintf("%q is parked (%s): find out how far it came, then reopen it or settle it as done", p.Key, p.Reason)
 }
+
+// UsedUp is what Acquire answers when the message has had its attempts: it belongs with the dead letters.
+type UsedUp struct{ Entry }
+
+// Error says why the last attempt did not succeed.
+func (u *UsedUp) Error() string {
+	return fmt.Sprintf("the attempts of message %s at %q are used up (%d): %s", u.Message, u.Key, u.Attempts, u.Reason)
+}

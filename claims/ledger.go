@@ -113,26 +113,49 @@ func (l *Ledger) Lease() time.Duration { return l.cfg.Lease }
 // Acquire claims key for the caller. Otherwise the error is a *Busy, *Done or *NeedsPerson, which say what
 // to do with the message, or an error of the store: then nobody knows, and the message has to come back.
 func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
-	return l.AcquireWith(ctx, key, nil)
+	return l.AcquireWith(ctx, key, Note{})
 }
 
-// MemoMax is how long a memo may be, in bytes.
-const MemoMax = 32 << 10
+// A Note is what a ledger writes down about the work of a key, for whoever looks at the entry later.
+type Note struct {
+	// Message is the id of the message that brought the work. With it Acquire knows a message again whose
+	// attempts are used up (see Claim.Exhaust), and a person finds it.
+	Message string
 
-// AcquireWith is Acquire, and puts down a memo for those who look at the entry later: what it would take to
-// do the work again, or who asked for it. The first memo of a key stays for as long as its entry does.
-func (l *Ledger) AcquireWith(ctx context.Context, key string, memo []byte) (*Claim, error) {
+	// Memo is what it would take to do the work again, or who asked for it. The first one of a key stays
+	// for as long as its entry does.
+	Memo []byte
+}
+
+// Limits of a Note, in bytes.
+const (
+	MessageMax = 1024
+	MemoMax    = 32 << 10
+)
+
+func (n *Note) check() error {
 	switch {
-	case key == "":
+	case len(n.Message) > MessageMax:
+		return fmt.Errorf("a message id of %d bytes, %d are allowed", len(n.Message), MessageMax)
+	case len(n.Memo) > MemoMax:
+		return fmt.Errorf("a memo of %d bytes, %d are allowed: keep it elsewhere and its name here", len(n.Memo), MemoMax)
+	}
+	return nil
+}
+
+// AcquireWith is Acquire, and writes a note down. When the work is exhausted and the note names the message
+// that had the attempts, the error is an *UsedUp.
+func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim, error) {
+	if key == "" {
 		return nil, errors.New("a claim needs a key")
-	case len(memo) > MemoMax:
-		return nil, fmt.Errorf("claim %q: a memo of %d bytes, %d are allowed: keep it elsewhere and its name here",
-			key, len(memo), MemoMax)
+	}
+	if err := note.check(); err != nil {
+		return nil, fmt.Errorf("claim %q: %w", key, err)
 	}
 	var (
 		next = stored{
 			State: Held, Owner: l.cfg.Owner, Nonce: rand.Text(), Attempts: 1,
-			LeaseMS: l.cfg.Lease.Milliseconds(), Memo: memo,
+			LeaseMS: l.cfg.Lease.Milliseconds(), Message: note.Message, Memo: note.Memo,
 		}
 		version records.Version // of the entry that gives way, as
 		before  *Entry          // when its holder was lost
@@ -149,7 +172,7 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, memo []byte) (*Cla
 			return nil, fmt.Errorf("claim %q: %w", key, err)
 		}
 		version, before = conflict.Current.Version, nil
-		next.Attempts, next.Unknown, next.Memo = 1, false, memo
+		next.Attempts, next.Unknown, next.Memo = 1, false, note.Memo
 		if version == 0 {
 			continue // it expired or was deleted in between
 		}
@@ -158,7 +181,7 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, memo []byte) (*Cla
 			return nil, err
 		}
 		e := l.entryOf(conflict.Current, &s)
-		if before, err = l.judge(e, s.Unknown); err != nil {
+		if before, err = l.judge(e, s.Unknown, note.Message); err != nil {
 			return nil, err
 		}
 		next.Attempts, next.Unknown = s.Attempts+1, before != nil
@@ -171,9 +194,9 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, memo []byte) (*Cla
 	}
 }
 
-// judge says whether an entry gives way to a new claim; otherwise the error is what Acquire answers. It
-// returns the entry when nobody knows how far its holder came.
-func (l *Ledger) judge(e Entry, unknown bool) (lost *Entry, err error) {
+// judge says whether an entry gives way to a new claim for a message; otherwise the error is what Acquire
+// answers. It returns the entry when nobody knows how far its holder came.
+func (l *Ledger) judge(e Entry, unknown bool, message string) (lost *Entry, err error) {
 	switch e.State {
 	case Held:
 		if left := l.remaining(&e); left > 0 {
@@ -186,6 +209,10 @@ func (l *Ledger) judge(e Entry, unknown bool) (lost *Entry, err error) {
 	case Parked:
 		l.forget(e.Key)
 		return nil, &NeedsPerson{e}
+	case Exhausted:
+		if message != "" && message == e.Message {
+			return nil, &UsedUp{e}
+		}
 	}
 	if unknown {
 		return &e, nil

@@ -16,7 +16,7 @@ func TestWatchIsBounded(t *testing.T) {
 	}
 	for i := range 2 * sightingsMax {
 		e := Entry{Key: fmt.Sprint(i), State: Held, Lease: l.Lease(), Age: records.AgeUnknown, Version: records.Version(i + 1)}
-		if _, err := l.judge(e, false); err == nil {
+		if _, err := l.judge(e, false, ""); err == nil {
 			t.Fatal("gave way at first sight")
 		}
 	}
@@ -24,12 +24,12 @@ func TestWatchIsBounded(t *testing.T) {
 		t.Errorf("watches %d entries, want %d", len(l.seen), sightingsMax)
 	}
 	for i := range 2 * sightingsMax {
-		_, _ = l.judge(Entry{Key: fmt.Sprint(i), State: []State{Completed, Parked}[i%2]}, false)
+		_, _ = l.judge(Entry{Key: fmt.Sprint(i), State: []State{Completed, Parked}[i%2]}, false, "")
 	}
 	if len(l.seen) != 0 {
 		t.Errorf("still watches %d entries that are answered", len(l.seen))
 	}
-	_, _ = l.judge(Entry{Key: "k", State: Held, Lease: l.Lease(), Age: records.AgeUnknown, Version: 1}, false)
+	_, _ = l.judge(Entry{Key: "k", State: Held, Lease: l.Lease(), Age: records.AgeUnknown, Version: 1}, false, "")
 	if _, err := l.Acquire(t.Context(), "k"); err != nil || len(l.seen) != 0 {
 		t.Errorf("watches %d entries of claims of its own (error %v)", len(l.seen), err)
 	}
