@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -112,14 +113,12 @@ func newRoot(a *app) *cobra.Command {
 		Short:         "A durable message queue that speaks the Amazon SQS protocol",
 		Long:          rootHelp,
 		Example:       rootExample,
-		Version:       buildVersion().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetVersionTemplate("tenaq {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON instead of text and tables")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%v; see: %s --help", err, cmd.CommandPath())
@@ -141,7 +140,23 @@ func newRoot(a *app) *cobra.Command {
 	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
 	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))
 	asGroup(root)
+	withVersionFlag(a, root)
 	return root
+}
+
+// withVersionFlag gives the program --version. Cobra's own would need a template of ours for its words, and
+// package text/template calls methods by their names: then the linker has to keep all exported methods of
+// all types, and the program is a quarter larger.
+func withVersionFlag(a *app, root *cobra.Command) {
+	show := root.Flags().BoolP("version", "v", false, "print the version of this program")
+	otherwise := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*show {
+			return otherwise(cmd, args)
+		}
+		_, err := fmt.Fprintln(a.stdout, "tenaq", buildVersion().Version)
+		return err
+	}
 }
 
 // asGroup makes a command that only holds others print its help when it is given nothing, and refuse an

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"os"
@@ -9,6 +10,10 @@ import (
 
 // binaryMax bounds the program in bytes: it is copied to edge machines and into every container.
 const binaryMax = 30_000_000
+
+// bloat is a function that calls methods by names which nobody knows before the program runs. When it is
+// linked, so are all exported methods of all types, used or not: some 7 MB, mostly of the AWS clients.
+const bloat = "text/template.(*state).evalField"
 
 // TestBinary looks at the program that make has built: one file that needs no other, not even a C
 // library, and is small. Outside of make there is none to look at.
@@ -24,6 +29,13 @@ func TestBinary(t *testing.T) {
 	t.Logf("%s: %.1f MB", name, float64(info.Size())/1e6)
 	if info.Size() > binaryMax {
 		t.Errorf("%s has %d bytes, want at most %d", name, info.Size(), binaryMax)
+	}
+	program, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(program, []byte(bloat)) {
+		t.Errorf("%s holds %s, so the linker keeps all exported methods; who calls it is in the output of: go build -ldflags=-dumpdep", name, bloat)
 	}
 
 	f, err := elf.Open(name)
