@@ -34,6 +34,10 @@ const (
 
 	// Parked: a holder was lost, and the policy says that a person has to find out how far it came.
 	Parked State = "parked"
+
+	// Unreadable: the record is no entry, or one of a later version. Only List says so, with the reason and
+	// nothing else about it; every other method returns an error. Nothing is stored with this state.
+	Unreadable State = "unreadable"
 )
 
 // An Entry is what the ledger knows about a key.
@@ -45,7 +49,7 @@ type Entry struct {
 	Attempts int    // how often a holder has begun, released claims not counted
 	Lease    time.Duration
 	Result   []byte // of completed work
-	Reason   string // why it failed, was parked, reopened or settled
+	Reason   string // why it failed, was parked, reopened or settled, or cannot be read
 	Message  string // Note.Message of who claimed it last
 	Memo     []byte // Note.Memo of who claimed it first
 

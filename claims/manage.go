@@ -35,7 +35,8 @@ func (l *Ledger) read(ctx context.Context, key string) (Entry, stored, error) {
 	return l.entryOf(r, &s), s, nil
 }
 
-// List returns up to limit entries whose keys begin with prefix and come behind after, in order of key.
+// List returns up to limit entries whose keys begin with prefix and come behind after, in order of key. What
+// is in the ledger and cannot be read is among them, as Unreadable, so that it hides nothing else.
 func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]Entry, error) {
 	if after != "" {
 		after = l.cfg.Prefix + after
@@ -48,7 +49,7 @@ func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]E
 	for i, r := range found {
 		s, err := decode(r)
 		if err != nil {
-			return nil, err
+			s = stored{State: Unreadable, Reason: err.Error()}
 		}
 		entries[i] = l.entryOf(r, &s)
 	}
