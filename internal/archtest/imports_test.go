@@ -74,6 +74,10 @@ var may = map[string][]string{
 
 	// Other people's servers, for tests.
 	"internal/faultproxy": {},
+	"internal/sqstest": {
+		"internal/broker", "internal/engine", "internal/handle", "internal/kv", "internal/sqsd",
+		"github.com/aws/aws-sdk-go-v2/...",
+	},
 	"internal/dynamotest": {"github.com/aws/aws-sdk-go-v2/..."},
 	"internal/pgtest":     {"github.com/jackc/pgx/v5"},
 
@@ -101,7 +105,7 @@ var may = map[string][]string{
 // door they came through.
 var testsMay = []string{
 	"internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
-	"internal/dynamotest", "internal/faultproxy", "internal/pgtest", "internal/server",
+	"internal/dynamotest", "internal/faultproxy", "internal/pgtest", "internal/server", "internal/sqstest",
 	"records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
