@@ -1,0 +1,219 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// A custody keeps messages in the hands of this worker, from their receipt until they are settled: it
+// renews their leases, ten in a request, and tells when one is lost.
+//
+// What it goes by is the monotonic clock of this process. A lease is counted from before the request that
+// began it, so it ends here before it ends at the queue.
+type custody struct {
+	lease time.Duration
+	renew func(context.Context, []show) []error
+	beat  func(messages int, err error)
+
+	wake chan struct{} // holds one token when there may be something new to do
+
+	mu    sync.Mutex
+	holds map[*hold]struct{}
+}
+
+// A hold is the custody of one message.
+type hold struct {
+	handle string
+	work   context.Context // that of all handlers
+	ctx    context.Context // ends with work, and with ErrLost when the lease does
+	end    context.CancelCauseFunc
+
+	// Guarded by the mutex of the custody.
+	deadline time.Time     // the message is ours until then
+	next     time.Time     // when to renew the lease
+	renewing chan struct{} // closed when the renewal under way has ended; nil when there is none
+}
+
+func newCustody(lease time.Duration, renew func(context.Context, []show) []error, beat func(int, error)) *custody {
+	return &custody{lease: lease, renew: renew, beat: beat, wake: make(chan struct{}, 1), holds: make(map[*hold]struct{})}
+}
+
+// take begins the custody of a message whose lease began at the earliest at began.
+func (c *custody) take(ctx context.Context, handle string, began time.Time) *hold {
+	h := &hold{handle: handle, work: ctx, deadline: began.Add(c.lease)}
+	h.ctx, h.end = context.WithCancelCause(ctx)
+	h.next = earlier(time.Now().Add(c.pause()), h.deadline.Add(-c.lease/2))
+	c.mu.Lock()
+	c.holds[h] = struct{}{}
+	c.mu.Unlock()
+	c.stir()
+	return h
+}
+
+// release ends the custody of a message. It reports false when the message was lost before: then nothing
+// may be done to it any more. It waits for a renewal that is under way, which would otherwise undo what
+// is done next.
+func (c *custody) release(h *hold) bool {
+	c.mu.Lock()
+	for h.renewing != nil {
+		renewing := h.renewing
+		c.mu.Unlock()
+		<-renewing
+		c.mu.Lock()
+	}
+	defer c.mu.Unlock()
+	c.expire(h, time.Now())
+	_, held := c.holds[h]
+	delete(c.holds, h)
+	h.end(nil)
+	return held
+}
+
+// drop ends the custody of a message without waiting: its lease is left to end.
+func (c *custody) drop(h *hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.holds, h)
+}
+
+// expire gives a message up whose lease is over.
+func (c *custody) expire(h *hold, now time.Time) {
+	if !now.Before(h.deadline) {
+		c.lose(h)
+	}
+}
+
+func (c *custody) lose(h *hold) {
+	if _, held := c.holds[h]; held {
+		delete(c.holds, h)
+		h.end(ErrLost)
+	}
+}
+
+// run renews leases until ctx ends.
+func (c *custody) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	for {
+		due, wait := c.due()
+		for len(due) > 0 {
+			n := min(len(due), receiveMax)
+			batch := due[:n]
+			requests.Go(func() { c.renewBatch(batch) })
+			due = due[n:]
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// due returns the holds to be renewed now, and how long there is nothing else to do. When one is due, those
+// that soon will be go with it.
+func (c *custody) due() (due []*hold, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	first := now.Add(math.MaxInt64 / 2)
+	for h := range c.holds {
+		c.expire(h, now)
+		if h.renewing == nil {
+			first = earlier(first, h.next)
+		}
+	}
+	until := now
+	if !first.After(now) {
+		until = now.Add(c.lease / 12)
+	}
+	next := now.Add(math.MaxInt64 / 2)
+	for h := range c.holds {
+		if h.renewing == nil && !h.next.After(until) && !first.After(now) {
+			h.renewing = make(chan struct{})
+			due = append(due, h)
+		}
+		next = earlier(next, h.deadline)
+		if h.renewing == nil {
+			next = earlier(next, h.next)
+		}
+	}
+	return due, next.Sub(now)
+}
+
+// renewBatch renews up to ten leases with one request.
+func (c *custody) renewBatch(batch []*hold) {
+	began := time.Now()
+	entries := make([]show, len(batch))
+	c.mu.Lock()
+	limit := began.Add(requestMax)
+	for i, h := range batch {
+		entries[i] = show{h.handle, c.lease}
+		limit = earlier(limit, h.deadline)
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithDeadline(context.Background(), limit)
+	errs := c.renew(ctx, entries)
+	cancel()
+
+	c.mu.Lock()
+	for i, h := range batch {
+		var refused *entryError
+		switch {
+		case errs[i] == nil:
+			h.deadline = began.Add(c.lease)
+			h.next = time.Now().Add(c.pause())
+		case errors.As(errs[i], &refused) && refused.final():
+			c.lose(h)
+		default:
+			h.next = time.Now().Add(c.pause() / 4)
+		}
+		close(h.renewing)
+		h.renewing = nil
+	}
+	c.mu.Unlock()
+	c.beat(len(batch), errors.Join(distinct(errs)...))
+	c.stir()
+}
+
+// pause is the time between two renewals: about a third of the lease, not the same for all, so that
+// workers that started together do not stay together.
+func (c *custody) pause() time.Duration {
+	third := c.lease / 3
+	return third - third/6 + rand.N(third/6+1)
+}
+
+// stir makes run look again.
+func (c *custody) stir() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// distinct returns the errors that say something different.
+func distinct(errs []error) (some []error) {
+	seen := make(map[string]bool)
+	for _, err := range errs {
+		if err != nil && !seen[err.Error()] {
+			seen[err.Error()] = true
+			some = append(some, err)
+		}
+	}
+	return some
+}

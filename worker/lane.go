@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+)
+
+// A delivery is a message in the worker's hands.
+type delivery struct {
+	*Message
+	hold *hold
+	bad  error // why the message cannot be handled at all
+
+	endClaim func() // ends the renewals of the claim
+	err      error  // what the handler said
+}
+
+// deliver takes a message that was received into custody.
+func (w *Worker) deliver(work context.Context, raw types.Message, began time.Time) *delivery {
+	m, err := w.newMessage(raw)
+	d := &delivery{Message: m, bad: err, endClaim: func() {}}
+	d.hold = w.custody.take(work, m.handle, began)
+	w.cfg.Events.Received(m)
+	return d
+}
+
+// lanes sorts what was received at once into what may be handled side by side. On a FIFO queue the messages
+// of a group are one lane, in order. On a standard queue as many as a handler takes are.
+func (w *Worker) lanes(deliveries []*delivery) (lanes [][]*delivery) {
+	if !w.fifo() {
+		for len(deliveries) > 0 {
+			n := min(len(deliveries), w.cfg.BatchSize)
+			lanes = append(lanes, deliveries[:n])
+			deliveries = deliveries[n:]
+		}
+		return lanes
+	}
+	at := make(map[string]int)
+	for _, d := range deliveries {
+		i, ok := at[d.Group]
+		if !ok {
+			i = len(lanes)
+			at[d.Group] = i
+			lanes = append(lanes, nil)
+		}
+		lanes[i] = append(lanes[i], d)
+	}
+	return lanes
+}
+
+// runLane handles the messages of a lane in order. When one cannot be settled for good, so that it will come
+// back, those behind it are given back: they must not overtake it.
+func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(settled)) {
+	for len(lane) > 0 {
+		select {
+		case <-ctx.Done():
+		case w.slots <- struct{}{}:
+			if ctx.Err() != nil { // both were so
+				<-w.slots
+			}
+		}
+		if ctx.Err() != nil {
+			w.giveAllBack(lane, "the worker stops")
+			report(settled{messages: len(lane)})
+			return
+		}
+		n := min(len(lane), w.cfg.BatchSize)
+		gone, running := w.runUnit(lane[:n])
+		lane = lane[n:]
+		if running == nil {
+			<-w.slots
+			report(settled{messages: n})
+		} else {
+			report(settled{abandoned: n})
+			go func() {
+				<-running
+				<-w.slots
+				report(settled{messages: n, abandoned: -n})
+			}()
+		}
+		if !gone && w.fifo() {
+			w.giveAllBack(lane, reasonBehind)
+			report(settled{messages: len(lane)})
+			return
+		}
+	}
+}
+
+const reasonBehind = "a message before it in its group is not settled"
+
+// giveAllBack gives messages back that no handler has begun: from the last to the first, so that on a FIFO
+// queue none is to be had before those ahead of it.
+func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
+	for _, d := range slices.Backward(deliveries) {
+		w.deferFor(d, 0, reason)
+	}
+}
+
+// runUnit takes messages through claim, handler and end: one, or as many as a BatchHandler takes. It
+// reports whether all of them are gone from the queue. When the handler does not return although its
+// context has ended, running is closed when it does.
+func (w *Worker) runUnit(unit []*delivery) (gone bool, running <-chan struct{}) {
+	var ready []*delivery
+	gone = true
+	for i, d := range unit {
+		next := w.prepare(d)
+		if next == handle {
+			ready = append(ready, d)
+		}
+		if next == comesBack {
+			gone = false
+			if w.fifo() {
+				w.giveAllBack(unit[i+1:], reasonBehind)
+				break
+			}
+		}
+	}
+	if len(ready) == 0 {
+		return gone, nil
+	}
+	began := time.Now()
+	cause, running := w.call(ready)
+	took := time.Since(began)
+	for _, d := range ready {
+		switch {
+		case running != nil:
+			w.abandon(d, cause)
+			gone = false
+		case w.finish(d, cause, took) == comesBack:
+			gone = false
+		}
+	}
+	return gone, running
+}
+
+// call runs the handler over messages that have been claimed, puts what it says about each into its err, and
+// returns why its context ended before it returned, if it did. When it has not returned within Config.Drain
+// after that, running is closed when it does, and err must not be looked at.
+func (w *Worker) call(unit []*delivery) (cause error, running <-chan struct{}) {
+	ctx, cancel := context.WithCancelCause(unit[0].hold.work)
+	defer cancel(nil)
+	end := func(why error) func() { return func() { cancel(why) } }
+	for _, d := range unit {
+		stop := context.AfterFunc(d.hold.ctx, func() { cancel(context.Cause(d.hold.ctx)) })
+		defer stop()
+		if d.claim != nil {
+			held, stopRenewing := d.claim.Hold(d.hold.ctx)
+			d.endClaim = stopRenewing
+			stop := context.AfterFunc(held, func() {
+				if context.Cause(held) == claims.ErrLost {
+					cancel(ErrLost)
+				}
+			})
+			defer stop()
+		}
+	}
+	defer time.AfterFunc(w.cfg.Timeout, end(ErrTimeout)).Stop()
+	if w.cfg.Stall > 0 {
+		stall := time.AfterFunc(w.cfg.Stall, end(ErrStalled))
+		defer stall.Stop()
+		progress := func() {
+			if stall.Stop() { // otherwise it is too late
+				stall.Reset(w.cfg.Stall)
+			}
+		}
+		for _, d := range unit {
+			d.progress.Store(&progress)
+		}
+	}
+
+	returned := make(chan struct{})
+	errs := make([]error, len(unit))
+	go func() {
+		defer close(returned)
+		w.handle(ctx, unit, errs)
+	}()
+	select {
+	case <-returned:
+	case <-ctx.Done():
+		select {
+		case <-returned:
+		case <-time.After(w.cfg.Drain):
+			return context.Cause(ctx), returned
+		}
+	}
+	for i, d := range unit {
+		d.err = errs[i]
+	}
+	if ctx.Err() != nil {
+		cause = context.Cause(ctx)
+	}
+	return cause, nil
+}
+
+// handle calls the handler. A panic is an error of all of its messages, with the place where it happened.
+func (w *Worker) handle(ctx context.Context, unit []*delivery, errs []error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.cfg.Logger.Error("the handler panicked", "key", unit[0].Key, "message", unit[0].ID, "panic", p, "stack", string(debug.Stack()))
+			for i := range errs {
+				errs[i] = fmt.Errorf("the handler panicked: %v", p)
+			}
+		}
+	}()
+	for _, d := range unit {
+		w.cfg.Events.Started(d.Message)
+	}
+	if w.batch == nil {
+		errs[0] = w.cfg.Handler.Handle(ctx, unit[0].Message)
+		return
+	}
+	batch := make([]*Message, len(unit))
+	for i, d := range unit {
+		batch[i] = d.Message
+	}
+	err := w.batch.HandleBatch(ctx, batch)
+	var some Failures
+	partial := errors.As(err, &some)
+	for i, d := range unit {
+		if errs[i] = err; partial {
+			errs[i] = some[d.ID]
+		}
+	}
+}

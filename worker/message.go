@@ -1,0 +1,159 @@
+package worker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+	"tenaq/internal/trail"
+)
+
+// A Message is one delivery of a message, as a handler gets it.
+type Message struct {
+	ID         string // message id, new with every send
+	Body       string
+	Attributes map[string]types.MessageAttributeValue // of the user, without the one named "tenaq"
+	Group      string                                 // message group; empty on a standard queue that uses none
+	Dedup      string                                 // MessageDeduplicationId; empty on standard queues
+	Receives   int                                    // how often SQS says it was received, this time included
+	Sent       time.Time                              // by the clock of the queue
+	QueueURL   string
+
+	// Key names the work: what Config.Key says, else what the producer called it, else what of the queue
+	// names it best (see Config.Key). Generation is 0 unless completed work is replayed on purpose, and
+	// Redrives is how often it was brought back from a dead-letter queue. Lineage is the message id of the
+	// first message of this work.
+	Key        string
+	Generation int
+	Redrives   int
+	Lineage    string
+
+	handle     string
+	received   time.Time
+	raw        types.Message
+	trail      trail.Trail
+	unreadable bool          // the trail is
+	claim      *claims.Claim // nil without a ledger, and before the claim
+	attempt    int
+	result     atomic.Pointer[[]byte]
+	progress   atomic.Pointer[func()]
+}
+
+// EffectKey is the key under which the effects of this work happen once: give it to a payment provider as
+// the idempotency key, make it the name of a file, a unique column of a table. It stays the same over
+// redeliveries, dead-lettering and redrives, and changes only when completed work is replayed on purpose.
+func (m *Message) EffectKey() string { return claims.EffectKey(m.Key, m.Generation) }
+
+// Fence is the fencing token of the claim under which the handler runs: larger than that of every handler
+// that ran for this key before. A system that remembers the largest one it has seen can refuse the writes
+// of a handler that lost its claim. Zero without a ledger.
+func (m *Message) Fence() uint64 {
+	if m.claim == nil {
+		return 0
+	}
+	return m.claim.Fence()
+}
+
+// Attempt is the number of this attempt, from 1. With a ledger it counts handlers that began; without one,
+// receives.
+func (m *Message) Attempt() int { return m.attempt }
+
+// Claim is the claim under which the handler runs; nil without a ledger. A handler may complete it itself,
+// in a transaction of its own (see package pgclaims); the worker then finds it completed. It must not end
+// it in another way.
+func (m *Message) Claim() *claims.Claim { return m.claim }
+
+// TakenOver returns the entry of the handler before, when that one was lost: nobody knows how far it came.
+// Nil when there is no such doubt. Work that takes no effect key can look for its traces here, though
+// claims.Config.Lost is the better place to decide.
+func (m *Message) TakenOver() *claims.Entry {
+	if m.claim == nil {
+		return nil
+	}
+	return m.claim.TakenOver()
+}
+
+// SetResult says what is to be recorded when the handler returns without an error, at most
+// claims.ResultMax bytes. Who asks for the same work later is told it.
+func (m *Message) SetResult(result []byte) { m.result.Store(&result) }
+
+// Progress says that the handler is getting on. It matters only with Config.Stall.
+func (m *Message) Progress() {
+	if f := m.progress.Load(); f != nil {
+		(*f)()
+	}
+}
+
+// newMessage makes a Message of what was received. It fails when the message cannot be told from other
+// work; then it must not be handled.
+func (w *Worker) newMessage(raw types.Message) (*Message, error) {
+	t, err := trail.Of(raw.MessageAttributes)
+	system := raw.Attributes
+	m := &Message{
+		ID:         aws.ToString(raw.MessageId),
+		Body:       aws.ToString(raw.Body),
+		Group:      system[string(types.MessageSystemAttributeNameMessageGroupId)],
+		Dedup:      system[string(types.MessageSystemAttributeNameMessageDeduplicationId)],
+		QueueURL:   w.cfg.QueueURL,
+		Generation: t.Generation,
+		Redrives:   t.Redrives,
+		Lineage:    t.Lineage,
+		handle:     aws.ToString(raw.ReceiptHandle),
+		received:   time.Now(),
+		raw:        raw,
+		trail:      t,
+	}
+	m.Attributes = make(map[string]types.MessageAttributeValue, len(raw.MessageAttributes))
+	for name, value := range raw.MessageAttributes {
+		if name != trail.Attribute {
+			m.Attributes[name] = value
+		}
+	}
+	m.Receives, _ = strconv.Atoi(system[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
+	if ms, bad := strconv.ParseInt(system[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); bad == nil {
+		m.Sent = time.UnixMilli(ms)
+	}
+	if m.Lineage == "" {
+		m.Lineage = m.ID
+	}
+	m.attempt = m.Receives
+	if err != nil {
+		m.unreadable = true
+		return m, err
+	}
+	if m.Key, err = w.keyOf(m); err == nil && len(m.Key) > keyMax {
+		err = fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key), keyMax)
+	}
+	return m, err
+}
+
+// keyOf names the work of a message.
+func (w *Worker) keyOf(m *Message) (string, error) {
+	switch {
+	case w.cfg.Key != nil:
+		key, err := w.cfg.Key(m)
+		if err == nil && key == "" {
+			err = errNoKey
+		}
+		return key, err
+	case m.trail.Key != "":
+		return m.trail.Key, nil
+	case m.Dedup != "" && m.Dedup != bodyHash(m.Body):
+		return m.Dedup, nil
+	}
+	return m.Lineage, nil
+}
+
+// bodyHash is the deduplication id that a queue with content-based deduplication gives a message. It is no
+// name for the work: two messages with the same body, an hour apart, may both be meant.
+func bodyHash(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:])
+}

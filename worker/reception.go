@@ -1,0 +1,212 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/backoff"
+)
+
+// A reception decides when to receive how many messages. It owns its fields; polls and lanes send it what
+// has become of theirs.
+//
+// How many polls run at once follows what they bring: one that comes back full doubles them, an empty one
+// makes it one again. An idle worker so holds one long poll, a busy one as many as it can use.
+type reception struct {
+	worker *Worker
+	work   context.Context // that of handlers
+	limit  int             // messages in hand at most
+
+	inHand    int       // messages, and places in polls that are under way
+	abandoned int       // of those, messages of handlers that do not return
+	want      int       // polls at once
+	running   int       // polls
+	failures  int       // polls in a row that failed
+	pause     time.Time // no poll before
+	gathered  time.Time // when it is time to ask for fewer messages than a poll can bring; zero when none is due
+
+	polled  chan polled
+	settled chan settled
+	over    chan struct{} // closed when nobody receives from these any more
+	attempt string        // of the last poll of a FIFO queue, if its answer was lost
+}
+
+// A polled is what became of a poll for so many messages.
+type polled struct {
+	asked    int
+	began    time.Time
+	messages []types.Message
+	attempt  string
+	err      error
+}
+
+// A settled says how many messages are not in hand any more, and how many have been given up with their
+// handlers; the second is negative when such a handler has returned after all.
+type settled struct {
+	messages  int
+	abandoned int
+}
+
+func newReception(w *Worker, work context.Context) *reception {
+	return &reception{
+		worker:  w,
+		work:    work,
+		limit:   w.cfg.Concurrency*w.cfg.BatchSize + w.cfg.Prefetch,
+		want:    1,
+		polled:  make(chan polled),
+		settled: make(chan settled),
+		over:    make(chan struct{}),
+	}
+}
+
+// run receives messages and has them handled until ctx ends and nothing is in hand. Stop ends the contexts
+// of handlers.
+func (r *reception) run(ctx context.Context, stop context.CancelCauseFunc) error {
+	defer close(r.over)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	ending, drained := ctx.Done(), (<-chan time.Time)(nil)
+	for {
+		if ctx.Err() != nil && r.running == 0 && r.inHand == r.abandoned {
+			return r.leftRunning()
+		}
+		var wake <-chan time.Time
+		if wait := r.start(ctx); wait > 0 {
+			timer.Reset(wait)
+			wake = timer.C
+		}
+		select {
+		case p := <-r.polled:
+			r.take(ctx, p)
+		case s := <-r.settled:
+			r.inHand -= s.messages
+			r.abandoned += s.abandoned
+		case <-wake:
+		case <-ending:
+			ending, drained = nil, time.After(r.worker.cfg.Drain)
+		case <-drained:
+			stop(ErrDraining)
+		}
+	}
+}
+
+func (r *reception) leftRunning() error {
+	if r.abandoned == 0 {
+		return nil
+	}
+	return fmt.Errorf("the handlers of %d messages have not returned %v after their contexts ended: "+
+		"the messages come back after their leases", r.abandoned, r.worker.cfg.Drain)
+}
+
+// gatherMax is how long a poll is put off, while handlers are at work, so that it can ask for as many
+// messages as one can bring.
+const gatherMax = 50 * time.Millisecond
+
+// start begins the polls that are due. It returns after which time there may be another; zero when that
+// takes an event.
+func (r *reception) start(ctx context.Context) (wait time.Duration) {
+	full := min(receiveMax, r.limit)
+	for ctx.Err() == nil && r.running < r.want && r.inHand < r.limit {
+		now := time.Now()
+		if now.Before(r.pause) {
+			return r.pause.Sub(now)
+		}
+		n := min(full, r.limit-r.inHand)
+		if n < full {
+			if r.gathered.IsZero() {
+				r.gathered = now.Add(gatherMax)
+			}
+			if now.Before(r.gathered) {
+				return r.gathered.Sub(now)
+			}
+		}
+		r.gathered = time.Time{}
+		r.running++
+		r.inHand += n
+		attempt := r.attempt
+		r.attempt = ""
+		go r.poll(ctx, n, attempt)
+	}
+	return 0
+}
+
+// poll asks the queue for messages. A FIFO queue that is asked again under the same attempt answers what it
+// did the first time, so messages are not held up by an answer that was lost.
+func (r *reception) poll(ctx context.Context, n int, attempt string) {
+	w := r.worker
+	in := &sqs.ReceiveMessageInput{
+		QueueUrl:                    &w.cfg.QueueURL,
+		MaxNumberOfMessages:         int32(n),
+		VisibilityTimeout:           int32(w.cfg.Lease / time.Second),
+		WaitTimeSeconds:             int32(min(waitMax, w.cfg.Lease/3) / time.Second),
+		MessageAttributeNames:       []string{"All"},
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	}
+	if w.fifo() {
+		if attempt == "" {
+			attempt = rand.Text()
+		}
+		in.ReceiveRequestAttemptId = &attempt
+	}
+	p := polled{asked: n, began: time.Now(), attempt: attempt}
+	ctx, cancel := context.WithTimeout(ctx, waitMax+requestMax) // a peer that is gone may say nothing
+	defer cancel()
+	out, err := w.cfg.Client.ReceiveMessage(ctx, in)
+	if p.err = err; err == nil {
+		p.messages = out.Messages
+	}
+	r.polled <- p
+}
+
+// pollPauseMin and pollPauseMax bound the pause after polls that failed.
+const (
+	pollPauseMin = 200 * time.Millisecond
+	pollPauseMax = 20 * time.Second
+)
+
+// take gives what a poll brought to lanes.
+func (r *reception) take(ctx context.Context, p polled) {
+	r.running--
+	r.inHand -= p.asked - len(p.messages)
+	switch {
+	case p.err != nil && ctx.Err() != nil: // it was told to end
+	case p.err != nil:
+		r.failures++
+		r.want = 1
+		r.attempt = p.attempt
+		ceiling := backoff.Ceiling(r.failures, pollPauseMin, pollPauseMax)
+		r.pause = time.Now().Add(jitter(ceiling))
+		r.worker.queueError("receive", r.failures, p.err)
+	default:
+		r.failures, r.pause = 0, time.Time{}
+		if len(p.messages) == 0 {
+			r.want = 1
+		} else if len(p.messages) == p.asked {
+			r.want = min(2*r.want, max(1, r.limit/receiveMax))
+		}
+	}
+	if len(p.messages) == 0 {
+		return
+	}
+	// All of them, before any is handled: those behind the first wait for as long as it takes.
+	deliveries := make([]*delivery, len(p.messages))
+	for i, raw := range p.messages {
+		deliveries[i] = r.worker.deliver(r.work, raw, p.began)
+	}
+	for _, lane := range r.worker.lanes(deliveries) {
+		go r.worker.runLane(ctx, lane, r.report)
+	}
+}
+
+// report is how lanes say what is settled.
+func (r *reception) report(s settled) {
+	select {
+	case r.settled <- s:
+	case <-r.over:
+	}
+}

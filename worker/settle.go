@@ -1,0 +1,336 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+	"tenaq/internal/backoff"
+)
+
+// What becomes of messages at the queue is decided here and nowhere else, by three means that every SQS
+// has: deleting a message, changing its visibility, and sending it to its dead-letter queue. A server that
+// could be told outcomes and reasons directly would be told them here.
+
+// A fate is what is known of a message when a step of its life is over.
+type fate int
+
+const (
+	handle    fate = iota // the handler may run
+	gone                  // it is no longer in the queue, or will be deleted when it comes back
+	comesBack             // it will be received again
+)
+
+// prepare claims the work of a message.
+func (w *Worker) prepare(d *delivery) fate {
+	switch {
+	case d.hold.ctx.Err() != nil:
+		return w.lost(d, context.Cause(d.hold.ctx))
+	case d.bad != nil:
+		w.cfg.Events.Failed(d.Message, d.bad, 0)
+		return w.bury(d, "it cannot be told what work the message belongs to: "+d.bad.Error())
+	case w.cfg.Claims == nil && d.attempt > w.cfg.Attempts && w.dead.url != "":
+		return w.bury(d, fmt.Sprintf("%d receives, and no worker said why it did not succeed", d.attempt-1))
+	case w.cfg.Claims == nil:
+		return handle
+	}
+	note := claims.Note{Message: d.ID}
+	if w.cfg.Memo != nil {
+		note.Memo = w.cfg.Memo(d.Message)
+	}
+	claim, err := w.cfg.Claims.AcquireWith(d.hold.ctx, d.EffectKey(), note)
+	var (
+		busy   *claims.Busy
+		done   *claims.Done
+		used   *claims.UsedUp
+		person *claims.NeedsPerson
+	)
+	switch {
+	case err == nil:
+		d.claim, d.attempt = claim, claim.Attempts()
+		if d.attempt > w.cfg.Attempts && w.dead.url != "" {
+			return w.bury(d, fmt.Sprintf("%d attempts, of which the last was cut short: %s", d.attempt-1, lastReason(claim)))
+		}
+		return handle
+	case errors.As(err, &busy):
+		w.cfg.Events.Busy(d.Message, busy)
+		w.giveBack(d, busy.RetryIn+rand.N(time.Second))
+		return comesBack
+	case errors.As(err, &done):
+		w.cfg.Events.Duplicate(d.Message, done)
+		return w.delete(d)
+	case errors.As(err, &used):
+		d.attempt = used.Attempts
+		return w.bury(d, used.Reason)
+	case errors.As(err, &person):
+		d.attempt = person.Attempts
+		return w.bury(d, person.Error())
+	}
+	w.cfg.Logger.Warn("the ledger cannot be used, the message is given back", "key", d.Key, "message", d.ID, "error", err)
+	return w.deferFor(d, jitter(w.cfg.Lease/3), "the ledger cannot be used: "+err.Error())
+}
+
+// lastReason is what is known about the holder before.
+func lastReason(c *claims.Claim) string {
+	if before := c.TakenOver(); before != nil {
+		return before.Owner + " was lost"
+	}
+	return "its reason was not recorded"
+}
+
+// finish settles a message whose handler has returned. Cause is why its context ended before that, if it
+// did.
+func (w *Worker) finish(d *delivery, cause error, took time.Duration) fate {
+	defer d.endClaim()
+	var (
+		later  *laterError
+		poison *poisonError
+	)
+	switch err := d.err; {
+	case err == nil:
+		return w.complete(d, took)
+	case cause == ErrLost:
+		// Whoever is given the message next need not wait for the end of this claim.
+		_ = w.endWith(d, func(ctx context.Context) error { return d.claim.Fail(ctx, ErrLost.Error()) })
+		return w.lost(d, err)
+	case cause == ErrDraining:
+		return w.letGo(d, 0, "the worker stops")
+	case errors.As(err, &later):
+		return w.letGo(d, later.after, later.reason)
+	case errors.As(err, &poison), d.attempt >= w.cfg.Attempts && w.dead.url != "":
+		w.cfg.Events.Failed(d.Message, err, took)
+		return w.bury(d, reasonOf(err, cause))
+	default:
+		w.cfg.Events.Failed(d.Message, err, took)
+		return w.fail(d, reasonOf(err, cause))
+	}
+}
+
+// reasonOf is what is recorded about a failure: what the handler says, and why it was told to stop.
+func reasonOf(err, cause error) string {
+	if cause != nil && !errors.Is(err, cause) {
+		return fmt.Sprintf("%v: %v", cause, err)
+	}
+	return err.Error()
+}
+
+// complete records that the work is done, and deletes the message.
+func (w *Worker) complete(d *delivery, took time.Duration) fate {
+	var result []byte
+	if r := d.result.Load(); r != nil {
+		result = *r
+	}
+	if err := w.endWith(d, func(ctx context.Context) error { return d.claim.Complete(ctx, result) }); err != nil {
+		return w.lost(d, err)
+	}
+	w.cfg.Events.Done(d.Message, took)
+	return w.delete(d)
+}
+
+// fail records a failed attempt, and gives the message back for a while.
+func (w *Worker) fail(d *delivery, reason string) fate {
+	if err := w.endWith(d, func(ctx context.Context) error { return d.claim.Fail(ctx, reason) }); err != nil {
+		return w.lost(d, err)
+	}
+	w.giveBack(d, backoff.Full(d.attempt, w.cfg.RetryBase, w.cfg.RetryMax, rand.Float64()))
+	return comesBack
+}
+
+// letGo gives the claim and the message back without an attempt being counted.
+func (w *Worker) letGo(d *delivery, after time.Duration, reason string) fate {
+	if err := w.endWith(d, func(ctx context.Context) error { return d.claim.Release(ctx) }); err != nil {
+		return w.lost(d, err)
+	}
+	return w.deferFor(d, after, reason)
+}
+
+// endWith ends the claim of a message, if it has one. It goes on trying for as long as the claim may be
+// relied on. It succeeds when the handler has completed the claim itself.
+func (w *Worker) endWith(d *delivery, end func(context.Context) error) error {
+	if d.claim == nil {
+		return nil
+	}
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(context.Background(), requestMax)
+		err := end(ctx)
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case d.claim.Entry().State == claims.Completed && d.err == nil:
+			return nil
+		case errors.Is(err, claims.ErrLost):
+			return ErrLost
+		}
+		pause := jitter(backoff.Ceiling(try, 100*time.Millisecond, 5*time.Second))
+		if !time.Now().Add(pause).Before(d.claim.Deadline()) {
+			w.cfg.Logger.Error("what became of the work could not be recorded: the next one will find out that this handler was lost",
+				"key", d.Key, "message", d.ID, "error", err)
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// lost ends the custody of a message that is not the worker's any more.
+func (w *Worker) lost(d *delivery, err error) fate {
+	w.custody.drop(d.hold)
+	w.cfg.Events.Lost(d.Message, err)
+	return comesBack
+}
+
+// abandon gives a handler up that does not return. What it has done is unknown: its claim is left to be
+// taken over, where claims.Config.Lost decides.
+func (w *Worker) abandon(d *delivery, cause error) {
+	go d.endClaim() // which waits for a renewal that is under way
+	w.custody.drop(d.hold)
+	w.cfg.Logger.Error("a handler has not returned after its context ended; its place is not free until it does",
+		"key", d.Key, "message", d.ID, "cause", cause)
+	w.cfg.Events.Abandoned(d.Message, cause)
+}
+
+// settleTries is how often a delete or a change of visibility is tried. The client tries each of them
+// several times itself.
+const settleTries = 3
+
+// delete removes a message whose work is done. When it cannot be removed it comes back, and is found to be
+// done.
+func (w *Worker) delete(d *delivery) fate {
+	if !w.custody.release(d.hold) {
+		return comesBack
+	}
+	if err := w.settle("delete", func() error { return w.deletes.do(d.handle) }); err != nil {
+		return comesBack
+	}
+	return gone
+}
+
+// giveBack makes a message receivable again after a while. When it cannot, the message comes back at the
+// end of its lease.
+func (w *Worker) giveBack(d *delivery, after time.Duration) {
+	if !w.custody.release(d.hold) {
+		return
+	}
+	left := visibilityMax - time.Since(d.received) - time.Minute
+	after = max(0, min(after, left))
+	after = (after + time.Second - 1).Truncate(time.Second)
+	_ = w.settle("change the visibility", func() error { return w.shows.do(show{d.handle, after}) })
+}
+
+// deferFor gives a message back of which no attempt is counted.
+func (w *Worker) deferFor(d *delivery, after time.Duration, reason string) fate {
+	w.giveBack(d, after)
+	w.cfg.Events.Deferred(d.Message, after, reason)
+	return comesBack
+}
+
+// settle tries an operation a few times, unless the queue says that it will always refuse it.
+func (w *Worker) settle(operation string, do func() error) (err error) {
+	for try := 1; try <= settleTries; try++ {
+		if err = do(); err == nil {
+			return nil
+		}
+		w.queueError(operation, try, err)
+		var refused *entryError
+		if errors.As(err, &refused) && refused.final() {
+			return err
+		}
+		if try < settleTries {
+			time.Sleep(jitter(backoff.Ceiling(try, 100*time.Millisecond, time.Second)))
+		}
+	}
+	return err
+}
+
+// bury moves a message to the dead-letter queue. The ledger is told first: a worker that dies in between
+// leaves a message behind whose attempts are used up, and the next one to receive it goes on here.
+//
+// A message that has no room for the attribute which tells what work it is stays where it is, without being
+// handled again: the queue itself moves it then, and keeps the message id. Without a dead-letter queue it is
+// as if more attempts were left.
+func (w *Worker) bury(d *delivery, reason string) fate {
+	reason = cut(reason)
+	if w.dead.url == "" {
+		return w.fail(d, reason)
+	}
+	if err := w.endWith(d, func(ctx context.Context) error { return d.claim.Exhaust(ctx, reason) }); err != nil {
+		return w.lost(d, err)
+	}
+	if d.hold.ctx.Err() != nil {
+		return w.lost(d, context.Cause(d.hold.ctx))
+	}
+	retry := jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax))
+	attributes, ok := w.deadAttributes(d, reason)
+	if !ok {
+		w.cfg.Logger.Warn("a message with ten attributes is not to be handled again; it is left to the queue's redrive policy to move it",
+			"key", d.Key, "message", d.ID, "reason", reason)
+		return w.deferFor(d, retry, reason)
+	}
+	deadID, err := w.sendDead(d, attributes)
+	if err != nil {
+		w.queueError("send to the dead-letter queue", d.Receives, err)
+		return w.deferFor(d, retry, "the dead-letter queue cannot be used: "+err.Error())
+	}
+	w.cfg.Events.DeadLettered(d.Message, reason, deadID)
+	return w.delete(d)
+}
+
+// deadAttributes are the attributes of a dead letter: those of the message, with what is known about it.
+// What says which work it is, and cannot be read here, stays as it is.
+func (w *Worker) deadAttributes(d *delivery, reason string) (attributes map[string]types.MessageAttributeValue, ok bool) {
+	if d.unreadable {
+		return d.raw.MessageAttributes, true
+	}
+	t := d.trail
+	t.Generation, t.Lineage = d.Generation, d.Lineage
+	t.Reason, t.Attempts, t.Source = reason, d.attempt, w.dead.source
+	if d.Key != "" {
+		t.Key = d.Key
+	}
+	if t.FirstSent.IsZero() {
+		t.FirstSent = d.Sent
+	}
+	return t.Attach(d.raw.MessageAttributes)
+}
+
+// sendDead puts a message into the dead-letter queue.
+func (w *Worker) sendDead(d *delivery, attributes map[string]types.MessageAttributeValue) (id string, err error) {
+	in := &sqs.SendMessageInput{
+		QueueUrl:          &w.dead.url,
+		MessageBody:       d.raw.Body,
+		MessageAttributes: attributes,
+	}
+	if trace, ok := d.raw.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]; ok {
+		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
+			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &trace},
+		}
+	}
+	if d.Group != "" {
+		in.MessageGroupId = &d.Group
+	}
+	if w.dead.fifo() {
+		// As SQS does it. Another dead-lettering of the same work has another message id, so it is not
+		// taken for this one.
+		in.MessageDeduplicationId = &d.ID
+	}
+	ctx, cancel := context.WithTimeout(d.hold.ctx, requestMax)
+	defer cancel()
+	out, err := w.cfg.Client.SendMessage(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.MessageId), nil
+}
+
+// cut keeps of a reason what fits.
+func cut(reason string) string {
+	return strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], "")
+}

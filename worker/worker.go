@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Worker receives messages of one queue and handles them.
+type Worker struct {
+	cfg   Config
+	batch BatchHandler // nil when messages are handled one by one
+
+	// While Run runs:
+	custody *custody
+	deletes *batcher[string]
+	shows   *batcher[show]
+	slots   chan struct{} // holds one token for every handler that runs
+	dead    deadLetters
+}
+
+// New returns a worker, or an error when the configuration contradicts itself. It asks nothing of the
+// queue yet.
+func New(cfg Config) (*Worker, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	w := &Worker{cfg: cfg, slots: make(chan struct{}, cfg.Concurrency)}
+	w.batch, _ = cfg.Handler.(BatchHandler)
+	w.deletes = &batcher[string]{send: bounded(w.deleteMessages)}
+	w.shows = &batcher[show]{send: bounded(w.changeVisibility)}
+	w.custody = newCustody(cfg.Lease, w.changeVisibility, cfg.Events.Beat)
+	return w, nil
+}
+
+// bounded gives the requests of a batcher a time limit.
+func bounded[T any](send func(context.Context, []T) []error) func([]T) []error {
+	return func(entries []T) []error {
+		ctx, cancel := context.WithTimeout(context.Background(), requestMax)
+		defer cancel()
+		return send(ctx, entries)
+	}
+}
+
+// Run receives messages and handles them until ctx ends. Then it receives no more, gives back what no
+// handler has begun, and waits for the handlers that run: for Config.Drain, and when their contexts have
+// then been ended, for Config.Drain again.
+//
+// It returns nil after that; an error when the queue cannot be used the way the configuration says, or
+// when handlers are left running. A Worker runs once.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.check(ctx); err != nil {
+		return err
+	}
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(ErrDraining)
+	beating, endBeats := context.WithCancel(context.Background())
+	var beats sync.WaitGroup
+	beats.Go(func() { w.custody.run(beating) })
+	defer beats.Wait()
+	defer endBeats()
+	return newReception(w, work).run(ctx, stop)
+}
+
+// fifo reports whether the queue is a FIFO queue.
+func (w *Worker) fifo() bool { return strings.HasSuffix(w.cfg.QueueURL, ".fifo") }
+
+// queueError reports that the queue could not be used, to a person only now and then.
+func (w *Worker) queueError(operation string, attempt int, err error) {
+	w.cfg.Events.QueueError(operation, attempt, err)
+	if attempt&(attempt-1) == 0 { // 1, 2, 4, 8, ...
+		w.cfg.Logger.Warn("the queue cannot be used, trying again", "operation", operation, "attempt", attempt, "error", err)
+	}
+}
+
+// jitter returns a time between half of d and d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -1,0 +1,109 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"tenaq/worker"
+)
+
+// A message is handled, recorded and deleted, and the worker ends in peace.
+func TestHandled(t *testing.T) {
+	inBubble(t, "", func(r *rig) {
+		r.send("a")
+		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
+			m.SetResult([]byte("fine"))
+			return sleepOr(ctx, 5*time.Minute)
+		}))
+		time.Sleep(6 * time.Minute)
+		r.wantLines([]string{"done a 5m0s"}, "done", "failed", "lost", "deferred")
+		r.wantCount(r.url, 0)
+		e, err := r.ledger().List(t.Context(), "", "", 0)
+		if err != nil || len(e) != 1 || string(e[0].Result) != "fine" || e[0].Attempts != 1 {
+			t.Errorf("the ledger has %+v, error %v", e, err)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// What fails is tried again, and moves to the dead-letter queue with its reason after exactly its attempts.
+func TestDeadLettered(t *testing.T) {
+	inBubble(t, "", func(r *rig) {
+		id := r.send("a", "colour=blue")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
+		time.Sleep(time.Hour)
+		r.wantLines([]string{
+			"started a", "failed a sick", "started a", "failed a sick", "started a", "failed a sick", "dead a sick",
+		}, "started", "failed", "dead", "lost")
+		r.wantCount(r.url, 0)
+		r.wantCount(r.dead, 1)
+		m := r.receive(r.dead)
+		if *m.Body != "a" || *m.MessageAttributes["colour"].StringValue != "blue" {
+			t.Errorf("the dead letter is %q with %v", *m.Body, m.MessageAttributes)
+		}
+		want := fmt.Sprintf("v=1&attempts=3&first-sent=%d&key=%s&lineage=%[2]s&reason=sick&source=arn%%3Aaws%%3Asqs%%3Aus-east-1%%3A000000000000%%3Awork",
+			r.at.UnixMilli(), id)
+		if got := *m.MessageAttributes["tenaq"].StringValue; got != want {
+			t.Errorf("it carries\n%s\nwant\n%s", got, want)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// Poison is not tried again.
+func TestPoison(t *testing.T) {
+	inBubble(t, "", func(r *rig) {
+		r.send("a")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
+		time.Sleep(time.Minute)
+		r.wantLines([]string{"started a", "failed a sick", "dead a sick"}, "started", "failed", "dead")
+		r.wantCount(r.dead, 1)
+		r.mustStop(stop)
+	})
+}
+
+// Later uses no attempt up, however often.
+func TestLater(t *testing.T) {
+	inBubble(t, "", func(r *rig) {
+		r.send("a")
+		n := 0
+		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+			if m.Attempt() != 1 {
+				t.Errorf("attempt %d, want 1", m.Attempt())
+			}
+			if n++; n < 8 {
+				return worker.Later(time.Minute, "the file is not there yet")
+			}
+			return nil
+		}))
+		time.Sleep(10 * time.Minute)
+		if got := r.lines("done", "failed", "dead"); len(got) != 1 || n != 8 {
+			t.Errorf("%d runs, %q", n, got)
+		}
+		r.wantCount(r.url, 0)
+		r.mustStop(stop)
+	})
+}
+
+// A panic is a failed attempt, and the worker goes on.
+func TestPanic(t *testing.T) {
+	inBubble(t, "", func(r *rig) {
+		r.send("a")
+		r.send("b")
+		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+			if m.Body == "a" {
+				panic("oh")
+			}
+			return nil
+		}))
+		time.Sleep(time.Hour)
+		if got := r.lines("dead"); len(got) != 1 || got[0] != "dead a the handler panicked: oh" {
+			t.Errorf("got %q", got)
+		}
+		r.wantCount(r.url, 0)
+		r.mustStop(stop)
+	})
+}
+
