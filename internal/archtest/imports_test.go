@@ -55,7 +55,7 @@ var may = map[string][]string{
 	// The public libraries. They see a queue through its API, and never the server.
 	"claims":                {"records"},
 	"claims/pgclaims":       {"claims", "records", "records/pgrecords", "github.com/jackc/pgx/v5/..."},
-	"producer":              {"claims", "internal/trail", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"producer":              {"claims", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":               {},
 	"records/recordstest":   {"records"},
 	"records/sqliterecords": {"records", "modernc.org/sqlite"},
@@ -87,6 +87,7 @@ var may = map[string][]string{
 	"cmd/tenaq": {
 		"internal/...", "claims", "claims/pgclaims", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
+		"github.com/jackc/pgx/v5/...",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3",
 		"golang.org/x/sync/...", "golang.org/x/term",
 	},

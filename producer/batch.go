@@ -1,0 +1,53 @@
+package producer
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// A Result is what SendOnce returned for one message of a batch.
+type Result struct {
+	Receipt
+	Err error
+}
+
+// SendAll calls SendOnce for each message, Config.Parallel at once, and returns the results in the order of
+// the messages. On a FIFO queue the messages of a group are sent one after the other, in their order; one
+// that fails does not stop those behind it. Of two messages with one key the second is a duplicate.
+//
+// Run the batch again when there were errors: what was sent is a duplicate then.
+func (p *Producer) SendAll(ctx context.Context, messages []Message) []Result {
+	var chains [][]int // indexes of messages that have to keep their order
+	groups := make(map[string]int)
+	for i, m := range messages {
+		at, known := groups[m.Group]
+		if !p.fifo || !known {
+			groups[m.Group] = len(chains)
+			chains = append(chains, []int{i})
+			continue
+		}
+		chains[at] = append(chains[at], i)
+	}
+	results := make([]Result, len(messages))
+	each(p.cfg.Parallel, len(chains), func(c int) {
+		for _, i := range chains[c] {
+			results[i].Receipt, results[i].Err = p.SendOnce(ctx, messages[i])
+		}
+	})
+	return results
+}
+
+// each calls do for 0 to n-1, so many at once, and waits for all of them.
+func each(parallel, n int, do func(i int)) {
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(parallel, n) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	running.Wait()
+}

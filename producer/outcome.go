@@ -1,0 +1,127 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// An outcome is what is known about a send.
+type outcome int
+
+const (
+	outcomeSent    outcome = iota
+	outcomeRefused         // the queue said no, and would again
+	outcomeNotSent         // it did not reach the queue, or came at a bad time
+	outcomeUnknown
+)
+
+// A watch looks at every try of a send. The SDK tries again by itself and reports the last try only: a
+// timeout followed by a refusal is not a refusal, the first try may be in the queue.
+type watch struct {
+	installed bool // the client is the SDK's
+	tries     int  // how many requests went to the network
+	unknown   bool // one of them may have been carried out
+	refused   bool // one of them was refused
+}
+
+// option has the SDK show its tries.
+func (w *watch) option(o *sqs.Options) {
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		w.installed = true
+		// Last in the last step is next to the network.
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("tenaq.Outcome", w.try), middleware.After)
+	})
+}
+
+func (w *watch) try(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+	out middleware.DeserializeOutput, metadata middleware.Metadata, err error,
+) {
+	w.tries++
+	out, metadata, err = next.HandleDeserialize(ctx, in)
+	response, ok := out.RawResponse.(*smithyhttp.Response)
+	switch {
+	case err == nil && ok && refusal(response.StatusCode):
+		w.refused = true
+	case err == nil || !notDialled(err):
+		w.unknown = true // also when it was carried out, and the SDK cannot make sense of the answer
+	}
+	return out, metadata, err
+}
+
+// outcome is what all tries come to, the last of which ended with err.
+func (w *watch) outcome(err error) outcome {
+	if err == nil {
+		return outcomeSent
+	}
+	if !w.installed { // a client of another kind, which tries once as far as anybody knows
+		var response *smithyhttp.ResponseError
+		var api smithy.APIError
+		switch {
+		case errors.As(err, &response):
+			w.refused = refusal(response.HTTPStatusCode())
+		case errors.As(err, &api):
+			w.refused = api.ErrorFault() == smithy.FaultClient
+		}
+		w.unknown = !w.refused && !notDialled(err)
+	}
+	switch {
+	case w.unknown:
+		return outcomeUnknown
+	case w.refused && !passing(err):
+		return outcomeRefused
+	default:
+		return outcomeNotSent
+	}
+}
+
+// refusal reports whether a status says that nothing was done. A timeout of the request does not: the
+// server may have had all of it.
+func refusal(status int) bool {
+	return status >= 300 && status < 500 && status != http.StatusRequestTimeout
+}
+
+// notDialled reports whether an error is that no connection came about.
+func notDialled(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// passing reports whether a refusal is about the moment and not about the message.
+func passing(err error) bool {
+	return slices.Contains([]string{
+		"RequestThrottled", "ThrottlingException", "Throttling", "RequestLimitExceeded", "TooManyRequestsException",
+		"KmsThrottled", "KMS.ThrottlingException",
+		"ExpiredToken", "ExpiredTokenException", "RequestExpired", "RequestTimeTooSkewed",
+	}, code(err))
+}
+
+// code is the code of an error of the API.
+func code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// advice says what to do about a refusal.
+func advice(err error) string {
+	switch code(err) {
+	case "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist":
+		return "create the queue or correct its URL, then call again"
+	case "AccessDenied", "AccessDeniedException", "KmsAccessDenied", "KMS.AccessDeniedException":
+		return "allow this sender sqs:SendMessage, and kms:GenerateDataKey when the queue is encrypted, then call again"
+	case "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException":
+		return "correct the credentials, then call again"
+	default:
+		return "correct the message, then call again"
+	}
+}

@@ -1,0 +1,108 @@
+package producer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+)
+
+// registeredVersion is the version of the form of a registered. Others are not guessed at.
+const registeredVersion = 1
+
+// A registered is what a registration holds as its memo: JSON, so that people and other programs can read
+// it. It is written once and stays for as long as the registration.
+type registered struct {
+	Version    int      `json:"v"`
+	Key        string   `json:"key"`
+	Generation int      `json:"generation,omitempty"`
+	At         int64    `json:"at"`  // Unix milliseconds by the clock of the producer
+	Sum        string   `json:"sum"` // SHA-256 of the content
+	Message    *content `json:"message,omitempty"`
+}
+
+// A content is what of a message is not its name.
+type content struct {
+	Body       string               `json:"body"`
+	Group      string               `json:"group,omitempty"`
+	DelayMS    int64                `json:"delay_ms,omitempty"`
+	Attributes map[string]attribute `json:"attributes,omitempty"`
+}
+
+type attribute struct {
+	Type   string  `json:"type"`
+	Text   *string `json:"text,omitempty"`
+	Binary []byte  `json:"binary,omitempty"`
+}
+
+// register is what is written down about a message.
+func register(m Message, now time.Time) *registered {
+	c := &content{Body: m.Body, Group: m.Group, DelayMS: m.Delay.Milliseconds()}
+	for name, a := range m.Attributes {
+		if c.Attributes == nil {
+			c.Attributes = make(map[string]attribute, len(m.Attributes))
+		}
+		c.Attributes[name] = attribute{aws.ToString(a.DataType), a.StringValue, a.BinaryValue}
+	}
+	sum := sha256.Sum256(encode(c))
+	return &registered{
+		Version: registeredVersion, Key: m.Key, Generation: m.Generation, At: now.UnixMilli(),
+		Sum: hex.EncodeToString(sum[:]), Message: c,
+	}
+}
+
+// encode leaves the message out when it does not fit into a memo.
+func (r registered) encode() []byte {
+	b := encode(r)
+	if len(b) > claims.MemoMax {
+		r.Message = nil
+		b = encode(r)
+	}
+	return b
+}
+
+// encode is JSON in which markup stays as short as it is.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // nothing in it can fail to be encoded
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func decodeRegistered(memo []byte) (registered, error) {
+	var r registered
+	if err := json.Unmarshal(memo, &r); err != nil {
+		return registered{}, fmt.Errorf("its memo is none of a producer: %w", err)
+	}
+	if r.Version != registeredVersion {
+		return registered{}, fmt.Errorf("its memo has form %d, this program knows %d: use the version of the program that wrote it",
+			r.Version, registeredVersion)
+	}
+	return r, nil
+}
+
+// differs reports whether another message was registered than the one with that sum.
+func (r *registered) differs(sum string) bool { return r.Sum != "" && r.Sum != sum }
+
+// message is what was registered. There must be one.
+func (r *registered) message() Message {
+	m := Message{
+		Key: r.Key, Generation: r.Generation,
+		Body: r.Message.Body, Group: r.Message.Group, Delay: time.Duration(r.Message.DelayMS) * time.Millisecond,
+	}
+	for name, a := range r.Message.Attributes {
+		if m.Attributes == nil {
+			m.Attributes = make(map[string]types.MessageAttributeValue, len(r.Message.Attributes))
+		}
+		m.Attributes[name] = types.MessageAttributeValue{DataType: aws.String(a.Type), StringValue: a.Text, BinaryValue: a.Binary}
+	}
+	return m
+}

@@ -1,0 +1,101 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tenaq/claims"
+	"tenaq/records"
+)
+
+// Resend sends the message of a registration again, with its key, generation and deduplication id
+// unchanged. It is safe to call for whatever Stuck returned, by any number of sweeps at once:
+//
+//   - A registration that was not completed is claimed and sent like any other. If it was completed
+//     meanwhile, the receipt is that of a duplicate.
+//   - One that was Completed is sent again on purpose, once for each time that it was completed: of two
+//     sweeps that saw it, one sends. The message carries the id of the first one as its lineage. A FIFO queue that
+//     still knows the deduplication id drops it, and then the receipt is not New.
+//
+// It does not wait: when somebody is sending the key the error is a *claims.Busy, which says when to come
+// back. In a store without a clock the first Resend of what a dead sender left is always answered so; the
+// same Producer sends it when the lease is over. Errors are otherwise those of SendOnce, but a refusal
+// leaves a completed registration as it was.
+func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) {
+	receipt := Receipt{Key: r.Key, Generation: r.Generation}
+	if r.Message == nil {
+		return receipt, fmt.Errorf("resend %q: its message was not kept with the registration: "+
+			"call SendOnce where the message comes from, after reopening the key if it is completed", r.entry.Key)
+	}
+	m := *r.Message
+	if err := m.check(p.fifo); err != nil {
+		return receipt, fmt.Errorf("resend %q: %w", r.entry.Key, err)
+	}
+	var before *sent
+	if r.State == claims.Completed {
+		switch reopened, err := p.reopen(ctx, r); {
+		case err != nil:
+			return receipt, fmt.Errorf("resend %q: %w", r.entry.Key, err)
+		case reopened:
+			s, _ := decodeSent(r.entry.Result)
+			before = &s
+		}
+	}
+	claim, err := p.ledger.AcquireWith(ctx, r.entry.Key, claims.Note{Memo: r.entry.Memo})
+	var done *claims.Done
+	switch {
+	case errors.As(err, &done):
+		return p.duplicate(ctx, m, done.Entry, register(m, r.Registered).Sum)
+	case err != nil:
+		return receipt, fmt.Errorf("resend %q: %w", r.entry.Key, err)
+	}
+	return p.send(ctx, claim, m, before)
+}
+
+// reopen makes a completed registration claimable, if it is still as it was seen. It reports false when it
+// is not: then somebody else has seen to it.
+//
+// Between this and the claim others may claim the key. They send it, which is what was wanted, and the
+// claim is refused. So each version of a registration is reopened once and sent once.
+func (p *Producer) reopen(ctx context.Context, r Registration) (bool, error) {
+	store := &pinned{Store: p.store, version: r.entry.Version}
+	ledger, err := p.newLedger(store)
+	if err != nil {
+		return false, err
+	}
+	err = ledger.Reopen(ctx, r.entry.Key, "sent again on purpose, was message "+r.MessageID)
+	if err != nil && store.changed {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// A pinned is a store for one change of one record: the change is refused unless the record has the version
+// that its author had seen.
+type pinned struct {
+	records.Store
+	version records.Version
+	changed bool
+}
+
+// errChanged is what is read instead of a record that has changed.
+var errChanged = errors.New("the registration has changed meanwhile")
+
+// Get reads the record if it is the one.
+func (s *pinned) Get(ctx context.Context, key string) (records.Record, error) {
+	r, err := s.Store.Get(ctx, key)
+	if err == nil && r.Version != s.version {
+		s.changed = true
+		return records.Record{}, errChanged
+	}
+	return r, err
+}
+
+// Put writes over the version that was read, and notes when it was too late.
+func (s *pinned) Put(ctx context.Context, w records.Write) (records.Record, error) {
+	r, err := s.Store.Put(ctx, w)
+	var conflict *records.Conflict
+	s.changed = s.changed || errors.As(err, &conflict)
+	return r, err
+}
