@@ -96,7 +96,7 @@ func endsLikeGeneration(key string) bool {
 // to be sent again on purpose.
 func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInput {
 	t := trail.Trail{Key: m.Key, Generation: m.Generation}
-	if before != nil {
+	if before != nil && before.MessageID != "" {
 		t.Lineage, t.FirstSent = before.lineage(), before.firstSent()
 	}
 	attributes, _ := t.Attach(m.Attributes) // there is room, by check
@@ -104,7 +104,7 @@ func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInp
 		QueueUrl:          &url,
 		MessageBody:       &m.Body,
 		MessageAttributes: attributes,
-		DelaySeconds:      int32((m.Delay + time.Second - 1) / time.Second),
+		DelaySeconds:      m.delaySeconds(),
 	}
 	if m.Group != "" {
 		in.MessageGroupId = &m.Group
@@ -114,6 +114,8 @@ func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInp
 	}
 	return in
 }
+
+func (m *Message) delaySeconds() int32 { return int32((m.Delay + time.Second - 1) / time.Second) }
 
 // receipt is one that says nothing but what the message is called.
 func (m *Message) receipt() Receipt { return Receipt{Key: m.Key, Generation: m.Generation} }

@@ -26,10 +26,9 @@ const (
 // A watch looks at every try of a send. The SDK tries again by itself and reports the last try only: a
 // timeout followed by a refusal is not a refusal, the first try may be in the queue.
 type watch struct {
-	installed bool // the client is the SDK's
-	tries     int  // how many requests went to the network
-	unknown   bool // one of them may have been carried out
-	refused   bool // one of them was refused
+	installed bool // the client is the SDK's, so that a try which is not seen here never left
+	unknown   bool // a try may have been carried out
+	refused   bool // a try was refused
 }
 
 // option has the SDK show its tries.
@@ -44,7 +43,6 @@ func (w *watch) option(o *sqs.Options) {
 func (w *watch) try(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
 	out middleware.DeserializeOutput, metadata middleware.Metadata, err error,
 ) {
-	w.tries++
 	out, metadata, err = next.HandleDeserialize(ctx, in)
 	response, ok := out.RawResponse.(*smithyhttp.Response)
 	switch {
@@ -75,7 +73,7 @@ func (w *watch) outcome(err error) outcome {
 	switch {
 	case w.unknown:
 		return outcomeUnknown
-	case w.refused && !passing(err):
+	case w.refused && code(err) != "" && !passing(err): // without a code it is about something else in the end
 		return outcomeRefused
 	default:
 		return outcomeNotSent

@@ -126,15 +126,18 @@ func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	return receipt, err
 }
 
-// Pauses while another sender is at the same key. Most sends take a few milliseconds.
+// pauseMin is the first pause while another sender is at the same key. Most sends take a few milliseconds.
 const pauseMin = 50 * time.Millisecond
+
+// errStillBusy is why SendOnce stops waiting by itself.
+var errStillBusy = errors.New("it was for longer than one lease: call again")
 
 // acquire claims a key, and waits while somebody else has it.
 func (p *Producer) acquire(ctx context.Context, key string, memo []byte) (*claims.Claim, error) {
 	waiting := ctx
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(ctx, p.cfg.Lease+p.cfg.Lease/4)
+		waiting, cancel = context.WithTimeoutCause(ctx, p.cfg.Lease+p.cfg.Lease/4, errStillBusy)
 		defer cancel()
 	}
 	for pause := pauseMin; ; pause = min(2*pause, p.cfg.Lease/8) {
@@ -205,7 +208,7 @@ func (p *Producer) end(ctx context.Context, write func(context.Context) error) e
 func (p *Producer) undo(ctx context.Context, claim *claims.Claim, before *sent) {
 	p.end(ctx, func(ctx context.Context) error {
 		if before != nil {
-			return claim.Complete(ctx, before.encode())
+			return claim.Complete(ctx, before.found)
 		}
 		return claim.Release(ctx)
 	})

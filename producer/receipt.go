@@ -72,6 +72,8 @@ type sent struct {
 	// The first message of the key, when this is a later one.
 	First   string `json:"first_message_id,omitempty"`
 	FirstAt int64  `json:"first_at,omitempty"`
+
+	found []byte // what this was read from
 }
 
 func newSent(out *sqs.SendMessageOutput, before *sent, now time.Time) sent {
@@ -79,7 +81,11 @@ func newSent(out *sqs.SendMessageOutput, before *sent, now time.Time) sent {
 		Version: resultVersion, MessageID: aws.ToString(out.MessageId), SequenceNumber: aws.ToString(out.SequenceNumber),
 		At: now.UnixMilli(),
 	}
-	if before != nil && before.MessageID != s.MessageID {
+	switch {
+	case before == nil || before.MessageID == "":
+	case before.MessageID == s.MessageID: // the queue dropped it
+		s.At, s.First, s.FirstAt = before.At, before.First, before.FirstAt
+	default:
 		s.First, s.FirstAt = before.lineage(), before.firstSent().UnixMilli()
 	}
 	return s
@@ -90,12 +96,13 @@ func (s *sent) encode() []byte {
 	return b
 }
 
-// decodeSent reads the result of a registration. It reports false for the result of a person, who may write
-// what they like.
+// decodeSent reads the result of a registration. It reports false, and knows nothing, for the result of a
+// person, who may write what they like.
 func decodeSent(result []byte) (s sent, ok bool) {
 	if json.Unmarshal(result, &s) != nil || s.Version != resultVersion {
-		return sent{}, false
+		return sent{found: result}, false
 	}
+	s.found = result
 	return s, true
 }
 

@@ -30,10 +30,10 @@ type registered struct {
 
 // A content is what of a message is not its name.
 type content struct {
-	Body       string               `json:"body"`
-	Group      string               `json:"group,omitempty"`
-	DelayMS    int64                `json:"delay_ms,omitempty"`
-	Attributes map[string]attribute `json:"attributes,omitempty"`
+	Body         string               `json:"body"`
+	Group        string               `json:"group,omitempty"`
+	DelaySeconds int32                `json:"delay_s,omitempty"`
+	Attributes   map[string]attribute `json:"attributes,omitempty"`
 }
 
 type attribute struct {
@@ -44,7 +44,7 @@ type attribute struct {
 
 // register is what is written down about a message.
 func register(m Message, now time.Time) *registered {
-	c := &content{Body: m.Body, Group: m.Group, DelayMS: m.Delay.Milliseconds()}
+	c := &content{Body: m.Body, Group: m.Group, DelaySeconds: m.delaySeconds()}
 	for name, a := range m.Attributes {
 		if c.Attributes == nil {
 			c.Attributes = make(map[string]attribute, len(m.Attributes))
@@ -96,7 +96,7 @@ func (r *registered) differs(sum string) bool { return r.Sum != "" && r.Sum != s
 func (r *registered) message() Message {
 	m := Message{
 		Key: r.Key, Generation: r.Generation,
-		Body: r.Message.Body, Group: r.Message.Group, Delay: time.Duration(r.Message.DelayMS) * time.Millisecond,
+		Body: r.Message.Body, Group: r.Message.Group, Delay: time.Duration(r.Message.DelaySeconds) * time.Second,
 	}
 	for name, a := range r.Message.Attributes {
 		if m.Attributes == nil {
