@@ -190,3 +190,18 @@ func crashes(t testing.TB, do func()) {
 func text(s string) types.MessageAttributeValue {
 	return types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(s)}
 }
+
+// An afterPut is a store with something happening after its first write.
+type afterPut struct {
+	*recordstest.Memory
+	do func(context.Context)
+}
+
+func (s *afterPut) Put(ctx context.Context, w records.Write) (records.Record, error) {
+	r, err := s.Memory.Put(ctx, w)
+	if do := s.do; do != nil {
+		s.do = nil
+		do(ctx)
+	}
+	return r, err
+}
