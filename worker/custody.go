@@ -13,7 +13,8 @@ import (
 // renews their leases, ten in a request, and tells when one is lost.
 //
 // What it goes by is the monotonic clock of this process. A lease is counted from before the request that
-// began it, so it ends here before it ends at the queue.
+// began it, and a tenth of it is left for the difference between two clocks and for what is under way when
+// it ends. So it ends here before it ends at the queue.
 type custody struct {
 	lease time.Duration
 	renew func(context.Context, []show) []error
@@ -44,7 +45,7 @@ func newCustody(lease time.Duration, renew func(context.Context, []show) []error
 
 // take begins the custody of a message whose lease began at the earliest at began.
 func (c *custody) take(ctx context.Context, handle string, began time.Time) *hold {
-	h := &hold{handle: handle, work: ctx, deadline: began.Add(c.lease)}
+	h := &hold{handle: handle, work: ctx, deadline: began.Add(c.safe())}
 	h.ctx, h.end = context.WithCancelCause(ctx)
 	h.next = earlier(time.Now().Add(c.pause()), h.deadline.Add(-c.lease/2))
 	c.mu.Lock()
@@ -169,7 +170,7 @@ func (c *custody) renewBatch(batch []*hold) {
 		var refused *entryError
 		switch {
 		case errs[i] == nil:
-			h.deadline = began.Add(c.lease)
+			h.deadline = began.Add(c.safe())
 			h.next = time.Now().Add(c.pause())
 		case errors.As(errs[i], &refused) && refused.final():
 			c.lose(h)
@@ -183,6 +184,9 @@ func (c *custody) renewBatch(batch []*hold) {
 	c.beat(len(batch), errors.Join(distinct(errs)...))
 	c.stir()
 }
+
+// safe is how long after a request began the lease that it brought may be relied on.
+func (c *custody) safe() time.Duration { return c.lease - c.lease/10 }
 
 // pause is the time between two renewals: about a third of the lease, not the same for all, so that
 // workers that started together do not stay together.

@@ -113,8 +113,8 @@ func (r *reception) start(ctx context.Context) (wait time.Duration) {
 	full := min(receiveMax, r.limit)
 	for ctx.Err() == nil && r.running < r.want && r.inHand < r.limit {
 		now := time.Now()
-		if now.Before(r.pause) {
-			return r.pause.Sub(now)
+		if pause := later(r.pause, r.worker.ledger.pause()); now.Before(pause) {
+			return pause.Sub(now)
 		}
 		n := min(full, r.limit-r.inHand)
 		if n < full {
@@ -209,4 +209,11 @@ func (r *reception) report(s settled) {
 	case r.settled <- s:
 	case <-r.over:
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

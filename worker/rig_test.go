@@ -39,7 +39,7 @@ type rig struct {
 }
 
 // inBubble runs a test on a rig. Suffix is .fifo or nothing.
-func inBubble(t *testing.T, suffix string, test func(r *rig)) {
+func inBubble(t *testing.T, suffix string, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, server: sqstest.New(t), store: recordstest.NewMemory(), at: time.Now()}
@@ -47,7 +47,7 @@ func inBubble(t *testing.T, suffix string, test func(r *rig)) {
 		r.dead = r.server.Queue(t, "dead"+suffix)
 		r.url = r.server.Queue(t, "work"+suffix,
 			"RedrivePolicy", sqstest.RedrivePolicy("dead"+suffix, "10"), "VisibilityTimeout", "30")
-		test(r)
+		test(t, r)
 	})
 }
 

@@ -53,6 +53,8 @@ func (w *Worker) prepare(d *delivery) fate {
 		used   *claims.UsedUp
 		person *claims.NeedsPerson
 	)
+	known := err == nil || errors.As(err, &busy) || errors.As(err, &done) || errors.As(err, &used) || errors.As(err, &person)
+	failures := w.ledger.note(known || d.hold.ctx.Err() != nil)
 	switch {
 	case err == nil:
 		d.claim, d.attempt = claim, claim.Attempts()
@@ -60,22 +62,24 @@ func (w *Worker) prepare(d *delivery) fate {
 			return w.bury(d, fmt.Sprintf("%d attempts, of which the last was cut short: %s", d.attempt-1, lastReason(claim)))
 		}
 		return handle
-	case errors.As(err, &busy):
+	case busy != nil:
 		w.cfg.Events.Busy(d.Message, busy)
 		w.giveBack(d, busy.RetryIn+rand.N(time.Second))
 		return comesBack
-	case errors.As(err, &done):
+	case done != nil:
 		w.cfg.Events.Duplicate(d.Message, done)
 		return w.delete(d)
-	case errors.As(err, &used):
+	case used != nil:
 		d.attempt = used.Attempts
 		return w.bury(d, used.Reason)
-	case errors.As(err, &person):
+	case person != nil:
 		d.attempt = person.Attempts
 		return w.bury(d, person.Error())
 	}
-	w.cfg.Logger.Warn("the ledger cannot be used, the message is given back", "key", d.Key, "message", d.ID, "error", err)
-	return w.deferFor(d, jitter(w.cfg.Lease/3), "the ledger cannot be used: "+err.Error())
+	if failures&(failures-1) == 0 {
+		w.cfg.Logger.Warn("the ledger cannot be used, its messages are given back", "attempt", failures, "error", err)
+	}
+	return w.deferFor(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), "the ledger cannot be used: "+err.Error())
 }
 
 // lastReason is what is known about the holder before.
@@ -274,9 +278,12 @@ func (w *Worker) bury(d *delivery, reason string) fate {
 			"key", d.Key, "message", d.ID, "reason", reason)
 		return w.deferFor(d, retry, reason)
 	}
-	deadID, err := w.sendDead(d, attributes)
+	var deadID string
+	err := w.settle("send to the dead-letter queue", func() (err error) {
+		deadID, err = w.sendDead(d, attributes)
+		return err
+	})
 	if err != nil {
-		w.queueError("send to the dead-letter queue", d.Receives, err)
 		return w.deferFor(d, retry, "the dead-letter queue cannot be used: "+err.Error())
 	}
 	w.cfg.Events.DeadLettered(d.Message, reason, deadID)

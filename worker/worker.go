@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tenaq/internal/backoff"
 )
 
 // A Worker receives messages of one queue and handles them.
@@ -19,6 +21,7 @@ type Worker struct {
 	shows   *batcher[show]
 	slots   chan struct{} // holds one token for every handler that runs
 	dead    deadLetters
+	ledger  trouble
 }
 
 // New returns a worker, or an error when the configuration contradicts itself. It asks nothing of the
@@ -62,6 +65,41 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer beats.Wait()
 	defer endBeats()
 	return newReception(w, work).run(ctx, stop)
+}
+
+// A trouble is that something which all messages need cannot be used. While it lasts there is no point in
+// receiving more of them: each receive counts at the queue.
+type trouble struct {
+	mu       sync.Mutex
+	failures int // in a row
+	until    time.Time
+}
+
+// troublePauseMin and troublePauseMax bound the pause after a failure.
+const (
+	troublePauseMin = time.Second
+	troublePauseMax = time.Minute
+)
+
+// note tells how an attempt to use it went, and returns how many have failed in a row.
+func (t *trouble) note(ok bool) (failures int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch now := time.Now(); {
+	case ok:
+		t.failures, t.until = 0, time.Time{}
+	case now.After(t.until): // those that failed together count once
+		t.failures++
+		t.until = now.Add(jitter(backoff.Ceiling(t.failures, troublePauseMin, troublePauseMax)))
+	}
+	return t.failures
+}
+
+// pause is until when nothing new should be begun.
+func (t *trouble) pause() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.until
 }
 
 // fifo reports whether the queue is a FIFO queue.

@@ -11,7 +11,7 @@ import (
 
 // A message is handled, recorded and deleted, and the worker ends in peace.
 func TestHandled(t *testing.T) {
-	inBubble(t, "", func(r *rig) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
 			m.SetResult([]byte("fine"))
@@ -30,7 +30,7 @@ func TestHandled(t *testing.T) {
 
 // What fails is tried again, and moves to the dead-letter queue with its reason after exactly its attempts.
 func TestDeadLettered(t *testing.T) {
-	inBubble(t, "", func(r *rig) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a", "colour=blue")
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
 		time.Sleep(time.Hour)
@@ -54,7 +54,7 @@ func TestDeadLettered(t *testing.T) {
 
 // Poison is not tried again.
 func TestPoison(t *testing.T) {
-	inBubble(t, "", func(r *rig) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
 		time.Sleep(time.Minute)
@@ -66,7 +66,7 @@ func TestPoison(t *testing.T) {
 
 // Later uses no attempt up, however often.
 func TestLater(t *testing.T) {
-	inBubble(t, "", func(r *rig) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		n := 0
 		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
@@ -89,7 +89,7 @@ func TestLater(t *testing.T) {
 
 // A panic is a failed attempt, and the worker goes on.
 func TestPanic(t *testing.T) {
-	inBubble(t, "", func(r *rig) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		r.send("b")
 		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
@@ -106,4 +106,3 @@ func TestPanic(t *testing.T) {
 		r.mustStop(stop)
 	})
 }
-

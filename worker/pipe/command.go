@@ -9,14 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"tenaq/claims"
 	"tenaq/worker"
 )
 
@@ -123,16 +123,15 @@ func (c *Command) Handle(ctx context.Context, m *worker.Message) error {
 		return c.notStarted(err)
 	}
 	defer dir.remove()
-	out := &output{max: cmp.Or(c.OutputMax, outputMax)}
-	t, err := start(c.subprocess(slices.Concat(vars, dir.environment())), m.Body, c.tee(out, m))
-	if err != nil {
+	out, printed := c.collector(m)
+	state, stopped, err := run(ctx, c.subprocess(slices.Concat(vars, dir.environment())), m.Body, printed, cmp.Or(c.Grace, 10*time.Second))
+	switch {
+	case err != nil:
 		return c.notStarted(err)
-	}
-	stopped := t.wait(ctx, cmp.Or(c.Grace, 10*time.Second))
-	if t.state.Success() {
+	case state.Success():
 		return dir.takeResult(m)
 	}
-	return c.verdict(exitError(t.state, stopped, out))
+	return c.verdict(exitError(state, stopped, out))
 }
 
 // subprocess is the command of a task with these variables.
@@ -147,13 +146,14 @@ func (c *Command) subprocess(vars []string) *exec.Cmd {
 	return cmd
 }
 
-// tee is where the output of a task goes.
-func (c *Command) tee(out *output, m *worker.Message) io.WriteCloser {
+// collector returns what keeps the output of a task, and what its output is written to for that.
+func (c *Command) collector(m *worker.Message) (*output, io.WriteCloser) {
+	out := &output{max: cmp.Or(c.OutputMax, outputMax)}
 	if c.Output == nil {
-		return keeping{out}
+		return out, &printed{out: out}
 	}
 	c.once.Do(func() { c.passer = &passer{to: c.Output} })
-	return &passing{out, lines{to: c.passer, prefix: safe(m.Key, "") + " | "}}
+	return out, &printed{out, &lines{to: c.passer, prefix: safe(m.Key, "") + " | "}}
 }
 
 // exitError says how a task ended that did not succeed.

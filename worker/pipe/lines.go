@@ -62,3 +62,25 @@ func (l *lines) close() {
 		l.flush()
 	}
 }
+
+// printed is where the output of one task goes: it is kept, and passed on if somebody wants it.
+type printed struct {
+	out   *output
+	lines *lines // nil when nobody does
+}
+
+// Write never fails.
+func (p *printed) Write(b []byte) (int, error) {
+	if p.lines != nil {
+		_, _ = p.lines.Write(b)
+	}
+	return p.out.Write(b)
+}
+
+// Close is for the end of the output.
+func (p *printed) Close() error {
+	if p.lines != nil {
+		p.lines.close()
+	}
+	return nil
+}

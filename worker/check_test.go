@@ -1,0 +1,108 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/claims"
+	"tenaq/internal/sqstest"
+	"tenaq/worker"
+)
+
+// What contradicts itself is refused before anything is received, with what to do.
+func TestNewRefuses(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for want, change := range map[string]func(*worker.Config){
+			"Client is missing":                 func(c *worker.Config) { c.Client = nil },
+			"QueueURL is missing":               func(c *worker.Config) { c.QueueURL = "" },
+			"Handler is missing":                func(c *worker.Config) { c.Handler = nil },
+			"Lease is 1s":                       func(c *worker.Config) { c.Lease = time.Second },
+			"SQS counts in whole seconds":       func(c *worker.Config) { c.Lease = 3500 * time.Millisecond },
+			"Timeout is 12h0m0s":                func(c *worker.Config) { c.Timeout = 12 * time.Hour },
+			"Concurrency is -1":                 func(c *worker.Config) { c.Concurrency = -1 },
+			"Prefetch is -1":                    func(c *worker.Config) { c.Prefetch = -1 },
+			"Attempts is -1":                    func(c *worker.Config) { c.Attempts = -1 },
+			"RetryBase and RetryMax are 2s and": func(c *worker.Config) { c.RetryMax = 13 * time.Hour },
+			"BatchSize is 11": func(c *worker.Config) {
+				c.Handler, c.BatchSize = batchFunc(func(context.Context, []*worker.Message) error { return nil }), 11
+			},
+		} {
+			cfg := r.config(func(context.Context, *worker.Message) error { return nil })
+			change(&cfg)
+			if _, err := worker.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q", err, want)
+			}
+		}
+	})
+}
+
+// What does not fit the queue is refused when the worker starts.
+func TestRunRefuses(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		fifo := r.server.Queue(t, "other.fifo")
+		kept := r.server.Queue(t, "kept", "MessageRetentionPeriod", "1209600")
+		short, err := claims.New(r.store, claims.Config{Retention: 14 * 24 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want, change := range map[string]func(*worker.Config){
+			"set Retention of the claims to at least that":    func(c *worker.Config) { c.QueueURL, c.Claims = kept, short },
+			"is not of the same kind":                         func(c *worker.Config) { c.DeadLetterURL = fifo },
+			"the dead-letter queue http":                      func(c *worker.Config) { c.DeadLetterURL += r.url + "-gone" },
+			"gone cannot be used: operation error SQS: GetQu": func(c *worker.Config) { c.QueueURL += "-gone" },
+		} {
+			cfg := r.config(func(context.Context, *worker.Message) error { return nil })
+			change(&cfg)
+			w, err := worker.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q", err, want)
+			}
+		}
+	})
+}
+
+// A queue that dead-letters by receives, nearly as early as the attempts are used up, is worth a word.
+func TestHeadroom(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for receives, warns := range map[string]bool{"3": true, "5": true, "6": false, "10": false} {
+			url := r.server.Queue(t, "work"+receives, "RedrivePolicy", sqstest.RedrivePolicy("dead", receives))
+			var said bytes.Buffer
+			cfg := r.config(func(context.Context, *worker.Message) error { return nil })
+			cfg.QueueURL, cfg.Logger = url, slog.New(slog.NewTextHandler(&said, nil))
+			stop := r.start(cfg)
+			time.Sleep(time.Second)
+			r.mustStop(stop)
+			if got := strings.Contains(said.String(), "maxReceiveCount"); got != warns {
+				t.Errorf("maxReceiveCount %s: said %q", receives, said.String())
+			}
+		}
+	})
+}
+
+// A queue that cannot be reached is tried again, ever less often, and messages flow when it is back.
+func TestQueueDown(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
+		time.Sleep(time.Second)
+		r.client.SetFault(func(string) sqstest.Fault { return sqstest.Dropped })
+		r.send("a")
+		before := r.client.Calls("ReceiveMessage")
+		time.Sleep(time.Hour)
+		if got := r.client.Calls("ReceiveMessage") - before; got < 3600/20 || got > 2*3600/20+20 {
+			t.Errorf("%d polls in an hour of outage", got)
+		}
+		r.client.SetFault(nil)
+		time.Sleep(time.Minute)
+		if got := r.lines("done"); len(got) != 1 {
+			t.Errorf("done %q", got)
+		}
+		r.mustStop(stop)
+	})
+}

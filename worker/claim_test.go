@@ -1,0 +1,311 @@
+package worker_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/claims"
+	"tenaq/internal/sqstest"
+	"tenaq/internal/trail"
+	"tenaq/records"
+	"tenaq/records/recordstest"
+	"tenaq/worker"
+)
+
+func purge(r *rig) {
+	r.t.Helper()
+	if _, err := r.server.Client().PurgeQueue(r.t.Context(), &sqs.PurgeQueueInput{QueueUrl: &r.url}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// byBody names work by the body, as a program would by an id in it.
+func byBody(cfg worker.Config) worker.Config {
+	cfg.Key = func(m *worker.Message) (string, error) { return m.Body, nil }
+	return cfg
+}
+
+// Two messages of the same work: the second waits for the first, and is then a duplicate. Neither costs an
+// attempt.
+func TestBusyThenDone(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		r.send("a")
+		stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
+			m.SetResult([]byte("paid"))
+			return sleepOr(ctx, 2*time.Minute)
+		})))
+		time.Sleep(10 * time.Minute)
+		r.wantLines([]string{"started a", "done a 2m0s", "duplicate a paid"}, "started", "done", "duplicate", "failed", "dead")
+		if n := len(r.lines("busy")); n < 1 || n > 3 {
+			t.Errorf("busy %d times, want once a lease", n)
+		}
+		r.wantCount(r.url, 0)
+		r.wantCount(r.dead, 0)
+		r.mustStop(stop)
+	})
+}
+
+// A holder that died is taken over after its lease, and the ledger's policy is asked.
+func TestTakenOver(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		dead, err := r.ledger().Acquire(t.Context(), "a") // and never heard of again
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := r.start(byBody(r.config(func(_ context.Context, m *worker.Message) error {
+			if m.TakenOver() == nil || m.Fence() <= dead.Fence() || m.Attempt() != 2 {
+				t.Errorf("taken over %v, fence %d after %d, attempt %d", m.TakenOver(), m.Fence(), dead.Fence(), m.Attempt())
+			}
+			return nil
+		})))
+		time.Sleep(leased + 3*time.Second)
+		if got := r.lines("done"); len(got) != 1 {
+			t.Errorf("done %q", got)
+		}
+		if err := dead.Complete(t.Context(), nil); err == nil {
+			t.Error("the dead one could complete")
+		}
+		r.mustStop(stop)
+	})
+}
+
+// Work whose handlers take their process with them uses its attempts up too.
+func TestCrashLoopIsDeadLettered(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		for range 3 {
+			if _, err := r.ledger().Acquire(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(leased)
+		}
+		stop := r.start(byBody(r.config(func(context.Context, *worker.Message) error {
+			t.Error("a fourth attempt")
+			return nil
+		})))
+		time.Sleep(time.Minute)
+		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], "test was lost") {
+			t.Errorf("dead %q", got)
+		}
+		r.wantCount(r.dead, 1)
+		r.mustStop(stop)
+	})
+}
+
+// Work that waits for a person goes where people look.
+func TestNeedsPerson(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		if _, err := r.ledger().Acquire(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(leased)
+		l, err := claims.New(r.store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
+			return claims.Park("nobody knows whether the card was charged"), nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := byBody(r.config(func(context.Context, *worker.Message) error {
+			t.Error("it was handled")
+			return nil
+		}))
+		cfg.Claims = l
+		stop := r.start(cfg)
+		time.Sleep(time.Minute)
+		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], "nobody knows whether") {
+			t.Errorf("dead %q", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// outage is a store that cannot be reached while down.
+func outage(store records.Store, down *bool) records.Store {
+	return &recordstest.Faulty{Store: store, Fault: func(recordstest.Call) (f recordstest.Fault) {
+		if *down {
+			f.How = recordstest.Before
+		}
+		return f
+	}}
+}
+
+// A ledger that is down holds the work and loses none of it.
+func TestLedgerDown(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		down := true
+		r.store = outage(r.store, &down)
+		r.send("a")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
+		time.Sleep(5 * time.Minute)
+		if got := r.lines("started", "done", "dead", "failed"); len(got) != 0 {
+			t.Errorf("without a ledger: %q", got)
+		}
+		down = false
+		time.Sleep(5 * time.Minute)
+		if got := r.lines("done"); len(got) != 1 {
+			t.Errorf("done %q", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// Completion that cannot be written is tried for as long as the claim lasts; the work is not lost, and
+// who comes next is told that its holder was.
+func TestLedgerDownAtTheEnd(t *testing.T) {
+	for _, lasts := range []time.Duration{20 * time.Second, 10 * time.Minute} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			down := false
+			r.store = outage(r.store, &down)
+			r.send("a")
+			stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
+				if m.TakenOver() != nil {
+					r.note("over %s", m.Body)
+					return nil
+				}
+				down = true
+				time.AfterFunc(lasts, func() { down = false })
+				return nil
+			}))
+			time.Sleep(time.Hour)
+			want := []string{"done"}
+			if lasts > leased {
+				want = []string{"lost", "over", "done"}
+			}
+			var got []string
+			for _, l := range r.lines("done", "lost", "over", "dead") {
+				word, _, _ := strings.Cut(l, " ")
+				got = append(got, word)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("an outage of %v: got %q, want %q", lasts, got, want)
+			}
+			r.wantCount(r.url, 0)
+			r.mustStop(stop)
+		})
+	}
+}
+
+// Names of the work, in the order in which they are looked for.
+func TestKey(t *testing.T) {
+	body := "a"
+	for _, c := range []struct {
+		name, suffix string
+		options      []string
+		want         func(id string) string
+	}{
+		{"the producer's", "", []string{"tenaq=" + trail.Trail{Key: "k"}.String()}, func(string) string { return "k" }},
+		{"with a generation", "", []string{"tenaq=" + trail.Trail{Key: "k", Generation: 2}.String()}, func(string) string { return "k#2" }},
+		{"deduplication id", ".fifo", []string{"dedup=d"}, func(string) string { return "d" }},
+		{"made from the body", ".fifo", []string{"dedup=ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"}, func(id string) string { return id }},
+		{"lineage", "", []string{"tenaq=" + trail.Trail{Lineage: "first"}.String()}, func(string) string { return "first" }},
+		{"message id", "", nil, func(id string) string { return id }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, c.suffix, func(t *testing.T, r *rig) {
+				id := r.send(body, c.options...)
+				var got string
+				stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+					got = m.EffectKey()
+					if _, has := m.Attributes["tenaq"]; has {
+						t.Error("the handler sees the packed attribute")
+					}
+					return nil
+				}))
+				time.Sleep(time.Second)
+				if want := c.want(id); got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				r.mustStop(stop)
+			})
+		})
+	}
+}
+
+// A message of which nobody can tell what work it is goes to the dead-letter queue as it came.
+func TestUnreadableTrail(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a", "tenaq=v=7&key=k")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error {
+			t.Error("it was handled")
+			return nil
+		}))
+		time.Sleep(time.Second)
+		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], `version "7"`) {
+			t.Errorf("dead %q", got)
+		}
+		if got := *r.receive(r.dead).MessageAttributes["tenaq"].StringValue; got != "v=7&key=k" {
+			t.Errorf("it carries %q", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// A message with ten attributes has no room for what it would have to carry: it stops being handled, and
+// the queue itself moves it, with its id.
+func TestTenAttributes(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		id := r.send("a", "a=1", "b=1", "c=1", "d=1", "e=1", "f=1", "g=1", "h=1", "i=1", "j=1")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
+		time.Sleep(24 * time.Hour)
+		if n := len(r.lines("started")); n != 3 {
+			t.Errorf("handled %d times, want 3", n)
+		}
+		r.wantCount(r.url, 0)
+		if m := r.receive(r.dead); aws.ToString(m.MessageId) != id || len(m.MessageAttributes) != 10 {
+			t.Errorf("dead letter %s with %d attributes, want %s with 10", aws.ToString(m.MessageId), len(m.MessageAttributes), id)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// A worker that dies while it moves a dead letter leaves nothing undone and starts no further attempts.
+func TestDiesWhileBurying(t *testing.T) {
+	for _, fault := range []sqstest.Fault{sqstest.Dropped, sqstest.Unanswered} {
+		inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+			r.send("a")
+			r.client.SetFault(func(operation string) sqstest.Fault {
+				if operation == "SendMessage" && time.Since(r.at) < time.Minute {
+					return fault
+				}
+				return sqstest.None
+			})
+			stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
+			time.Sleep(time.Hour)
+			if n := len(r.lines("started")); n != 3 {
+				t.Errorf("handled %d times, want 3", n)
+			}
+			r.wantCount(r.url, 0)
+			r.wantCount(r.dead, 1)
+			r.mustStop(stop)
+		})
+	}
+}
+
+// Without a ledger the queue counts, and messages are handled all the same.
+func TestWithoutLedger(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		r.send("bad")
+		cfg := r.config(func(ctx context.Context, m *worker.Message) error {
+			if m.Body == "bad" {
+				return errSick
+			}
+			return sleepOr(ctx, 5*time.Minute)
+		})
+		cfg.Claims = nil
+		stop := r.start(cfg)
+		time.Sleep(time.Hour)
+		r.wantLines([]string{"failed bad sick", "failed bad sick", "failed bad sick", "dead bad sick", "done a 5m0s"}, "done", "failed", "dead", "lost")
+		r.wantCount(r.url, 0)
+		r.mustStop(stop)
+	})
+}

@@ -1,0 +1,179 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/worker"
+)
+
+// bodies are the second words of lines.
+func bodies(lines []string) (b []string) {
+	for _, l := range lines {
+		b = append(b, strings.Fields(l)[1])
+	}
+	return b
+}
+
+// A message that fails holds its group back, in order, and no other group.
+func TestLanes(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		for i := range 4 {
+			r.send(fmt.Sprintf("x%d", i), "group=x")
+			r.send(fmt.Sprintf("y%d", i), "group=y")
+		}
+		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+			if m.Body == "x1" && m.Attempt() < 3 {
+				return errSick
+			}
+			return nil
+		}))
+		time.Sleep(time.Hour)
+		var x, y []string
+		for _, b := range bodies(r.lines("done")) {
+			if b[0] == 'x' {
+				x = append(x, b)
+			} else {
+				y = append(y, b)
+			}
+		}
+		if !slices.Equal(x, []string{"x0", "x1", "x2", "x3"}) || !slices.Equal(y, []string{"y0", "y1", "y2", "y3"}) {
+			t.Errorf("done %q and %q", x, y)
+		}
+		// The whole of y was done before the second attempt of x1.
+		lines := bodies(r.lines("started"))
+		if slices.Index(lines, "y3") > slices.Index(lines, "x2") {
+			t.Errorf("y waited for x: %q", lines)
+		}
+		r.wantCount(r.url, 0)
+		r.mustStop(stop)
+	})
+}
+
+// Once a message is with the dead letters its group goes on.
+func TestLaneAfterDeadLetter(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		for _, body := range []string{"a", "bad", "c"} {
+			r.send(body)
+		}
+		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+			if m.Body == "bad" {
+				return errSick
+			}
+			return nil
+		}))
+		time.Sleep(time.Hour)
+		r.wantLines([]string{"done a 0s", "dead bad sick", "done c 0s"}, "done", "dead")
+		m := r.receive(r.dead)
+		if got := m.Attributes["MessageGroupId"]; got != "g" {
+			t.Errorf("group %q, want g", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// What was received behind a message that is not settled does not wait for the end of a lease.
+func TestRestOfLaneIsGivenBack(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		for _, body := range []string{"a", "b", "c"} {
+			r.send(body)
+		}
+		cfg := r.config(func(_ context.Context, m *worker.Message) error {
+			if m.Body == "a" && m.Receives == 1 {
+				return worker.Later(5*time.Second, "not yet")
+			}
+			return nil
+		})
+		stop := r.start(cfg)
+		time.Sleep(10 * time.Second)
+		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("done %q within ten seconds", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// A batch function as a Handler.
+type batchFunc func(ctx context.Context, batch []*worker.Message) error
+
+func (f batchFunc) Handle(context.Context, *worker.Message) error { panic("one by one") }
+func (f batchFunc) HandleBatch(ctx context.Context, batch []*worker.Message) error {
+	return f(ctx, batch)
+}
+
+// Of a batch that fails in part the rest is done.
+func TestPartialBatch(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for i := range 10 {
+			r.send(fmt.Sprint(i))
+		}
+		cfg := r.config(nil)
+		largest := 0
+		cfg.Handler = batchFunc(func(_ context.Context, batch []*worker.Message) error {
+			largest = max(largest, len(batch))
+			failures := make(worker.Failures)
+			for _, m := range batch {
+				switch m.Body {
+				case "3":
+					failures[m.ID] = errSick
+				case "7":
+					failures[m.ID] = worker.Poison(errors.New("no sense"))
+				}
+			}
+			if len(failures) > 0 {
+				return fmt.Errorf("some: %w", failures)
+			}
+			return nil
+		})
+		stop := r.start(cfg)
+		time.Sleep(time.Hour)
+		done := bodies(r.lines("done"))
+		slices.Sort(done)
+		if !slices.Equal(done, []string{"0", "1", "2", "4", "5", "6", "8", "9"}) || largest != 10 {
+			t.Errorf("done %q, largest batch %d", done, largest)
+		}
+		if got := bodies(r.lines("failed")); len(got) != 4 {
+			t.Errorf("failed %q, want 3 three times and 7 once", got)
+		}
+		r.wantCount(r.dead, 2)
+		r.mustStop(stop)
+	})
+}
+
+// Another error of a batch is one of all of its messages, and so is a panic.
+func TestWholeBatchFails(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for i := range 6 {
+			r.send(fmt.Sprint(i))
+		}
+		cfg := r.config(nil)
+		n := 0
+		cfg.BatchSize, cfg.Concurrency = 3, 1
+		cfg.Handler = batchFunc(func(_ context.Context, batch []*worker.Message) error {
+			if len(batch) > 3 {
+				t.Errorf("%d messages in a batch, want at most 3", len(batch))
+			}
+			switch n++; n {
+			case 1:
+				return errSick
+			case 2:
+				panic("oh")
+			}
+			return nil
+		})
+		stop := r.start(cfg)
+		time.Sleep(time.Hour)
+		if got := r.lines("failed"); len(got) != 6 {
+			t.Errorf("failed %q, want each once", got)
+		}
+		if got := r.lines("done"); len(got) != 6 {
+			t.Errorf("done %q, want each", got)
+		}
+		r.mustStop(stop)
+	})
+}

@@ -1,0 +1,205 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"tenaq/internal/sqstest"
+	"tenaq/worker"
+)
+
+const (
+	renewal = "ChangeMessageVisibilityBatch"
+	leased  = time.Minute // the default lease
+)
+
+// A lease that cannot be renewed ends the handler's context before it ends at the queue, and nothing more
+// is done to the message.
+func TestLeaseLost(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		r.client.SetFault(func(operation string) sqstest.Fault {
+			if operation == renewal {
+				return sqstest.Dropped
+			}
+			return sqstest.None
+		})
+		var ended time.Duration
+		cfg := r.config(func(ctx context.Context, m *worker.Message) error {
+			if m.Receives > 1 {
+				return nil
+			}
+			err := sleepOr(ctx, time.Hour)
+			ended = time.Since(r.at)
+			return err
+		})
+		stop := r.start(cfg)
+		time.Sleep(leased)
+		r.wantLines([]string{"lost a the lease of the message was lost"}, "lost", "done", "failed")
+		if ended >= leased || ended < leased/2 {
+			t.Errorf("told after %v, want shortly before %v", ended, leased)
+		}
+		if n := r.client.Calls("DeleteMessageBatch"); n != 0 {
+			t.Errorf("%d deletes by the one who lost it", n)
+		}
+		// The next delivery need not wait for the claim.
+		time.Sleep(2 * time.Second)
+		if got := r.lines("done"); len(got) != 1 {
+			t.Errorf("done: %q", got)
+		}
+		r.client.SetFault(nil)
+		r.mustStop(stop)
+	})
+}
+
+// A few renewals that fail do no harm.
+func TestRenewalsFail(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		n := 0
+		r.client.SetFault(func(operation string) sqstest.Fault {
+			if operation != renewal {
+				return sqstest.None
+			}
+			n++
+			return []sqstest.Fault{sqstest.Dropped, sqstest.Throttled, sqstest.Unanswered, sqstest.None, sqstest.Broken, sqstest.Doubled}[n%6]
+		})
+		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
+		time.Sleep(time.Hour + time.Second)
+		r.wantLines([]string{"started a", "done a 1h0m0s"}, "started", "done", "lost", "failed", "busy", "duplicate")
+		r.client.SetFault(nil)
+		r.mustStop(stop)
+	})
+}
+
+// Who takes the message away is noticed at the next renewal.
+func TestHandleStale(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
+		time.Sleep(time.Second)
+		// Somebody purges the queue: the handle is good for nothing any more.
+		purge(r)
+		time.Sleep(leased)
+		if got := r.lines("lost"); len(got) != 1 {
+			t.Errorf("lost: %q", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// Renewals go ten in a request, and a third of the lease apart.
+func TestRenewalsAreBatched(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		const messages, hours = 100, 1
+		for range messages {
+			r.send("a")
+		}
+		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, hours*time.Hour) })
+		cfg.Concurrency = messages
+		renewed := 0
+		cfg.Events.Beat = func(n int, err error) {
+			if renewed += n; err != nil {
+				t.Error(err)
+			}
+		}
+		stop := r.start(cfg)
+		time.Sleep(hours*time.Hour + time.Minute)
+		if got := len(r.lines("done")); got != messages {
+			t.Fatalf("%d done, want %d", got, messages)
+		}
+		calls := r.client.Calls(renewal)
+		ideal := messages * hours * 60 * 3 // every third of a lease
+		t.Logf("%d renewals in %d requests; one by one, on time, it would be %d", renewed, calls, ideal)
+		if renewed < ideal || renewed > ideal*3/2 {
+			t.Errorf("%d renewals, want %d to half as many more", renewed, ideal)
+		}
+		if calls > renewed/6 {
+			t.Errorf("%d requests for %d renewals, want them gathered", calls, renewed)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// Messages that wait behind others are renewed from their receipt on.
+func TestPrefetchedAreRenewed(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for _, body := range []string{"a", "b", "c"} {
+			r.send(body)
+		}
+		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 10*time.Minute) })
+		cfg.Concurrency, cfg.Prefetch = 1, 5
+		stop := r.start(cfg)
+		time.Sleep(30*time.Minute + time.Second)
+		if got := r.lines("done", "lost"); len(got) != 3 {
+			t.Errorf("got %q, want three done", got)
+		}
+		if n := len(r.lines("started")); n != 3 {
+			t.Errorf("%d started, want 3", n)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// A handler that hangs is told, and what it began is somebody else's when it does not listen.
+func TestTimeout(t *testing.T) {
+	for _, listens := range []bool{true, false} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			r.send("a")
+			release := make(chan struct{})
+			cfg := r.config(func(ctx context.Context, m *worker.Message) error {
+				if m.Receives > 1 {
+					return nil
+				}
+				if listens {
+					return sleepOr(ctx, time.Hour)
+				}
+				<-release
+				return nil
+			})
+			cfg.Timeout, cfg.Drain = 5*time.Minute, 20*time.Second
+			stop := r.start(cfg)
+			time.Sleep(10 * time.Minute)
+			want := []string{"failed a the handler has run for as long as it may", "done a 0s"}
+			if !listens {
+				want = []string{"abandoned a the handler has run for as long as it may", "done a 0s"}
+			}
+			r.wantLines(want, "failed", "done", "abandoned", "lost")
+			if listens {
+				r.mustStop(stop)
+				return
+			}
+			if err := stop(); err == nil {
+				t.Error("it ended in peace with a handler that hangs")
+			}
+			close(release)
+		})
+	}
+}
+
+// Only a handler that says that it gets on may run for long.
+func TestStall(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("moves")
+		r.send("hangs")
+		cfg := r.config(func(ctx context.Context, m *worker.Message) error {
+			for range 30 {
+				if err := sleepOr(ctx, time.Minute); err != nil {
+					return err
+				}
+				if m.Body == "moves" {
+					m.Progress()
+				}
+			}
+			return nil
+		})
+		cfg.Stall = 2 * time.Minute
+		cfg.Attempts = 1
+		stop := r.start(cfg)
+		time.Sleep(time.Hour)
+		r.wantLines([]string{"failed hangs the handler has made no progress for as long as it may", "done moves 30m0s"}, "failed", "done", "lost")
+		r.wantCount(r.dead, 1)
+		r.mustStop(stop)
+	})
+}
