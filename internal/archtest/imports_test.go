@@ -63,7 +63,7 @@ var may = map[string][]string{
 	"records/dynamorecords": {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
 	"worker":         {"claims", "internal/backoff", "internal/trail", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
-	"worker/pipe":    {"worker"},
+	"worker/pipe":    {"claims", "worker", "golang.org/x/sys/unix"},
 	"internal/trail": {"github.com/aws/aws-sdk-go-v2/..."},
 
 	// Programs to start from. They use what a stranger can use.

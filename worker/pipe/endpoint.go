@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -116,9 +117,13 @@ func (e *endpoint) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // without the URL, in which there may be a secret
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
-		return worker.Later(cmp.Or(e.pause, pauseDefault), "the endpoint cannot be reached: "+safe(err.Error(), ""))
+		return worker.Later(cmp.Or(e.pause, pauseDefault), "the endpoint cannot be reached: "+err.Error())
 	}
 	return err
 }
