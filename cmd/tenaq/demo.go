@@ -16,14 +16,26 @@ import (
 
 // A scenario is one story of the demo: it makes things happen and returns what came of them, row by row.
 type scenario struct {
+	name   string
+	text   string // what happens, in a line
+	run    func(ctx context.Context, env *demoEnv) ([]demoRow, error)
+	breaks []breakage
+
+	// child is what a process does that the scenario starts beside this one, see demochild.go; nil when it
+	// starts none.
+	child func(ctx context.Context, a *app, args []string) error
+}
+
+// A breakage is something that a scenario can leave out on purpose, so that one sees its checks fail.
+type breakage struct {
 	name string
-	text string // what happens, in a line
-	run  func(ctx context.Context, env *demoEnv) ([]demoRow, error)
+	text string // what is left out
+	ours bool   // it needs a server of our own
 }
 
 // scenarios are what "tenaq demo" shows, in this order.
 var scenarios = []scenario{
-	ordersScenario,
+	crashScenario,
 }
 
 // scenarioMax bounds a scenario. It is for machines that are in trouble: a demo takes less than a minute.
@@ -32,35 +44,41 @@ const scenarioMax = 3 * time.Minute
 type demoFlags struct {
 	seed        uint64
 	keep        bool
-	sabotage    bool
+	breakage    string
 	endpointURL string
 }
 
 func newDemoCmd(a *app) *cobra.Command {
 	f := &demoFlags{}
-	var list strings.Builder
+	var list, breaks strings.Builder
 	for _, s := range scenarios {
 		fmt.Fprintf(&list, "  %-10s %s\n", s.name, s.text)
+		for _, b := range s.breaks {
+			fmt.Fprintf(&breaks, "  %-10s %-10s %s\n", s.name, b.name, b.text)
+		}
 	}
 	cmd := &cobra.Command{
 		Use:   "demo [SCENARIO]...",
-		Short: "Show what the queue promises, under kill -9",
-		Long: `Show what the queue promises, under kill -9: each scenario starts a server of its own on a free loopback
-port, with its data in a temporary directory, uses it through the AWS SDK, does to it what a bad day
-does, and accounts for every message at the end. Without a name all of them run.
+		Short: "Show what is promised, under kill -9",
+		Long: `Show what the queue and the libraries promise, under kill -9: each scenario starts a server of its own on
+a free loopback port, with its data in a temporary directory, uses it through the AWS SDK, does to it what
+a bad day does, and accounts for everything at the end. Without a name all of them run.
 
 Scenarios:
 ` + list.String() + `
 Each check is a row: what must be, what is, and whether that is fine. Rows that wait for nothing only tell.
 The exit code is 0 when all checks are fine and 1 otherwise; then the data is kept.
 
+For those who do not believe the checks --break leaves out what one of them is about, and they fail:
+` + breaks.String() + `
 With --endpoint-url the same happens on another SQS, in queues that are made for it and deleted in the
-end, but nobody is killed, and what depends on that is skipped. The seed decides what clients do and when
-the server is killed; processes being what they are, no two runs are quite the same all the same.`,
+end. No server is killed then, and what depends on that is skipped. The seed decides what clients do and
+who is killed when; processes being what they are, no two runs are quite the same all the same.`,
 		Example: `  tenaq demo
-  tenaq demo orders --seed 7 --keep
+  tenaq demo crash --seed 7 --keep
+  tenaq demo crash --break disk
   tenaq demo --json | jq '.scenarios[].rows[] | select(.ok == "no")'
-  tenaq demo orders --endpoint-url http://127.0.0.1:9324`,
+  tenaq demo crash --endpoint-url http://127.0.0.1:9324`,
 		ValidArgs: scenarioNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := chooseScenarios(args)
@@ -77,9 +95,8 @@ the server is killed; processes being what they are, no two runs are quite the s
 	flags.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default: a new one each time)")
 	flags.BoolVar(&f.keep, "keep", false, "keep the data, and say where it is")
 	flags.StringVar(&f.endpointURL, "endpoint-url", "", "use the SQS at this `URL`, or the word aws, instead of a server of its own")
-	flags.BoolVar(&f.sabotage, "sabotage", false, "put the data of the server back to an earlier state, to see the checks fail")
-	// It is for those who do not believe the checks, and they find it.
-	_ = flags.MarkHidden("sabotage")
+	flags.StringVar(&f.breakage, "break", "", "leave out `what` a scenario shows, to see its checks fail")
+	cmd.AddCommand(newDemoChildCmd(a))
 	return cmd
 }
 
@@ -111,8 +128,36 @@ func chooseScenarios(names []string) ([]scenario, error) {
 	return chosen, nil
 }
 
+// checkBreak refuses what the one chosen scenario cannot leave out.
+func (f *demoFlags) checkBreak(chosen []scenario) error {
+	if f.breakage == "" {
+		return nil
+	}
+	if len(chosen) != 1 {
+		return usagef("--break is for one scenario: tenaq demo SCENARIO --break %s", f.breakage)
+	}
+	var names []string
+	for _, b := range chosen[0].breaks {
+		if b.name != f.breakage {
+			names = append(names, b.name)
+			continue
+		}
+		if b.ours && f.endpointURL != "" {
+			return usagef("--break %s needs a server of the demo's own; leave --endpoint-url out", b.name)
+		}
+		return nil
+	}
+	if len(names) == 0 {
+		return usagef("the scenario %s has nothing that can be left out with --break", chosen[0].name)
+	}
+	return usagef("the scenario %s cannot do without %q; --break takes: %s", chosen[0].name, f.breakage, strings.Join(names, ", "))
+}
+
 // run runs the chosen scenarios one after the other and prints what came of them.
 func (f *demoFlags) run(ctx context.Context, a *app, chosen []scenario) error {
+	if err := f.checkBreak(chosen); err != nil {
+		return err
+	}
 	var other *endpoint
 	if f.endpointURL != "" {
 		e, err := resolveEndpoint(f.endpointURL, os.Getenv)
@@ -120,9 +165,6 @@ func (f *demoFlags) run(ctx context.Context, a *app, chosen []scenario) error {
 			return err
 		}
 		other = &e
-	}
-	if f.sabotage && other != nil {
-		return usagef("--sabotage and --endpoint-url exclude each other")
 	}
 	dir, err := os.MkdirTemp("", "tenaq-demo-")
 	if err != nil {
@@ -133,7 +175,7 @@ func (f *demoFlags) run(ctx context.Context, a *app, chosen []scenario) error {
 	for _, s := range chosen {
 		env := &demoEnv{
 			seed: f.seed, dir: filepath.Join(dir, s.name), other: other,
-			keep: f.keep, sabotage: f.sabotage, progress: progress,
+			keep: f.keep, broken: f.breakage, progress: progress,
 		}
 		report.add(runScenario(ctx, s, env))
 		if ctx.Err() != nil {

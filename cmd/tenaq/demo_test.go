@@ -13,13 +13,35 @@ func TestChooseScenarios(t *testing.T) {
 	if err != nil || len(all) != len(scenarios) {
 		t.Errorf("without a name: got %d scenarios and error %v, want all %d", len(all), err, len(scenarios))
 	}
-	one, err := chooseScenarios([]string{"orders", "orders"})
-	if err != nil || len(one) != 1 || one[0].name != "orders" {
-		t.Errorf("orders, twice: got %v and error %v, want it once", one, err)
+	one, err := chooseScenarios([]string{"crash", "crash"})
+	if err != nil || len(one) != 1 || one[0].name != "crash" {
+		t.Errorf("crash, twice: got %v and error %v, want it once", one, err)
 	}
-	for name, want := range map[string]string{"order": "did you mean orders?", "xyzzy": "there are: orders"} {
+	for name, want := range map[string]string{"crush": "did you mean crash?", "xyzzy": "there are: crash"} {
 		if _, err := chooseScenarios([]string{name}); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want exit code %d and %q", name, err, exitUsage, want)
+		}
+	}
+}
+
+// What a scenario cannot leave out is refused before anything begins.
+func TestCheckBreak(t *testing.T) {
+	bare := scenario{name: "bare"}
+	for _, tt := range []struct {
+		flags  demoFlags
+		chosen []scenario
+		want   string // of the refusal; empty for none
+	}{
+		{demoFlags{}, scenarios, ""},
+		{demoFlags{breakage: "disk"}, []scenario{crashScenario}, ""},
+		{demoFlags{breakage: "disk"}, []scenario{crashScenario, bare}, "for one scenario"},
+		{demoFlags{breakage: "disk"}, []scenario{bare}, "has nothing that can be left out"},
+		{demoFlags{breakage: "desk"}, []scenario{crashScenario}, "--break takes: disk"},
+		{demoFlags{breakage: "disk", endpointURL: "aws"}, []scenario{crashScenario}, "needs a server of the demo's own"},
+	} {
+		err := tt.flags.checkBreak(tt.chosen)
+		if refused := exitCode(err) == exitUsage; refused != (tt.want != "") || refused && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("--break %s: got error %v, want %q", tt.flags.breakage, err, tt.want)
 		}
 	}
 }
@@ -75,7 +97,7 @@ two: another story
 
 // Every rule of the audit has a row that fails when the rule is broken.
 func TestAuditRowsShowEveryRule(t *testing.T) {
-	sound := &audit.Report{Acknowledged: ordersCount, Copies: 1, Deliveries: 1200, Repeated: 100}
+	sound := &audit.Report{Acknowledged: crashMessages, Copies: 1, Deliveries: 1200, Repeated: 100}
 	for _, row := range auditRows(sound) {
 		if row.OK != rowOK && row.OK != rowShown {
 			t.Errorf("sound run: got %v, want ok", row)
@@ -84,7 +106,7 @@ func TestAuditRowsShowEveryRule(t *testing.T) {
 	rules := []audit.Rule{audit.Lost, audit.Invented, audit.Multiplied, audit.InFlight, audit.Deleted, audit.Counts, audit.Fixed}
 	for _, rule := range rules {
 		failed := 0
-		for _, row := range auditRows(&audit.Report{Acknowledged: ordersCount, Violations: []audit.Violation{{Rule: rule}}}) {
+		for _, row := range auditRows(&audit.Report{Acknowledged: crashMessages, Violations: []audit.Violation{{Rule: rule}}}) {
 			if row.OK == rowFailed {
 				failed++
 			}
@@ -98,12 +120,12 @@ func TestAuditRowsShowEveryRule(t *testing.T) {
 func TestProgressWithoutATerminal(t *testing.T) {
 	var out strings.Builder
 	p := newProgress(&out)
-	p.begin("orders")
+	p.begin("crash")
 	p.line("%d of %d", 1, 2)
 	p.say("kill %d", 1)
 	p.note("left %s", "behind")
 	p.done()
-	if got, want := out.String(), "orders: kill 1\norders: left behind\n"; got != want {
+	if got, want := out.String(), "crash: kill 1\ncrash: left behind\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -111,12 +133,12 @@ func TestProgressWithoutATerminal(t *testing.T) {
 func TestProgressOnATerminal(t *testing.T) {
 	var out strings.Builder
 	p := &progress{w: &out, terminal: true}
-	p.begin("orders")
+	p.begin("crash")
 	p.began = time.Now().Add(-3 * time.Second)
 	p.say("kill %d", 1)
 	p.line("%s", strings.Repeat("x", 200))
 	p.done()
-	if got, want := out.String(), "\rorders   3 s  "+strings.Repeat("x", 65)+"\x1b[K\r\x1b[K"; got != want {
+	if got, want := out.String(), "\rcrash   3 s  "+strings.Repeat("x", 66)+"\x1b[K\r\x1b[K"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -21,7 +21,7 @@ type demoEnv struct {
 	dir      string    // of this scenario alone; it exists
 	other    *endpoint // an SQS that is not ours to kill; nil for a server of its own
 	keep     bool
-	sabotage bool
+	broken   string // the name of what is left out; empty for nothing
 	progress *progress
 }
 
@@ -29,85 +29,100 @@ type demoEnv struct {
 // one place leaves what happens elsewhere as it is.
 func (env *demoEnv) rng(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(env.seed, purpose)) }
 
-// A demoQueue is a queue for a scenario, and the server it is on.
-type demoQueue struct {
+// A demoSQS is where the queues of a scenario are.
+type demoSQS struct {
+	env      *demoEnv
 	aws      aws.Config
 	endpoint string // empty for Amazon's
 	api      *sqs.Client
-	url      string
 	server   *child.Server // nil when it is not ours
+	queues   []string      // URLs of those that were made
 }
 
-// openQueue starts a server, or finds the other one, and creates a queue there.
-func (env *demoEnv) openQueue(ctx context.Context, name string) (*demoQueue, error) {
-	q := &demoQueue{}
-	if err := env.openEndpoint(ctx, q); err != nil {
+// openSQS starts a server, or finds the other one.
+func (env *demoEnv) openSQS(ctx context.Context) (*demoSQS, error) {
+	s := &demoSQS{env: env}
+	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	q.api = sqs.NewFromConfig(q.aws, func(o *sqs.Options) {
-		o.BaseEndpoint = nil
-		if q.endpoint != "" {
-			o.BaseEndpoint = &q.endpoint
-		}
-	})
-	if env.other != nil {
-		// Somebody else's queues may be there, and SQS keeps a name for a while after its queue is deleted.
-		name = fmt.Sprintf("tenaq-demo-%s-%08x", name, rand.Uint32())
-	}
-	out, err := q.api.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name})
-	if err != nil {
-		q.closeServer()
-		if env.other != nil {
-			return nil, (&client{endpoint: *env.other}).explain("create queue", name, err)
-		}
-		return nil, fmt.Errorf("create queue %s: %w", name, err)
-	}
-	q.url = aws.ToString(out.QueueUrl)
-	return q, nil
+	s.api = newDemoClient(s.aws, s.endpoint)
+	return s, nil
 }
 
-func (env *demoEnv) openEndpoint(ctx context.Context, q *demoQueue) (err error) {
-	if env.other != nil {
-		q.endpoint = env.other.url
-		q.aws, err = awsConfig(ctx, *env.other, resolveRegion("", os.Getenv))
+func (s *demoSQS) open(ctx context.Context) (err error) {
+	if other := s.env.other; other != nil {
+		s.endpoint = other.url
+		s.aws, err = awsConfig(ctx, *other, resolveRegion("", os.Getenv))
 		return err
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	if q.server, err = child.New(child.Config{Program: program, Dir: env.dir, Args: []string{"--log-level", "warn"}}); err != nil {
+	if s.server, err = child.New(child.Config{Program: program, Dir: s.env.dir, Args: []string{"--log-level", "warn"}}); err != nil {
 		return err
 	}
-	if _, err := q.server.Start(ctx); err != nil {
+	if _, err := s.server.Start(ctx); err != nil {
 		return err
 	}
-	q.endpoint = q.server.URL()
-	q.aws = aws.Config{Region: defaultRegion, Credentials: credentials.NewStaticCredentialsProvider(openID, openSecret, "")}
-	env.progress.say("seed %d, server on %s, data in %s", env.seed, q.endpoint, q.server.DataDir())
+	s.endpoint, s.aws = s.server.URL(), openConfig()
+	s.env.progress.say("seed %d, server on %s, data in %s", s.env.seed, s.endpoint, s.server.DataDir())
 	return nil
 }
 
-// close deletes the queue where it is on a server of somebody else, and ends the server where it is ours.
-func (q *demoQueue) close(env *demoEnv) {
-	q.closeServer()
-	switch {
-	case env.other == nil:
-	case env.keep:
-		env.progress.note("the queue is %s", q.url)
-	default:
-		// Also after an interrupt.
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if _, err := q.api.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &q.url}); err != nil {
-			env.progress.note("the queue %s is left behind: %v", q.url, err)
-		}
-	}
+// openConfig is for a server that checks no credentials.
+func openConfig() aws.Config {
+	return aws.Config{Region: defaultRegion, Credentials: credentials.NewStaticCredentialsProvider(openID, openSecret, "")}
 }
 
-func (q *demoQueue) closeServer() {
-	if q.server != nil {
-		q.server.Close()
+// newDemoClient returns a client of an endpoint, that of Amazon when it is empty. The SDK would read the
+// endpoint from the environment itself; it has been decided.
+func newDemoClient(cfg aws.Config, endpoint string) *sqs.Client {
+	return sqs.NewFromConfig(cfg, func(o *sqs.Options) {
+		o.BaseEndpoint = nil
+		if endpoint != "" {
+			o.BaseEndpoint = &endpoint
+		}
+	})
+}
+
+// createQueue creates a queue and returns its URL. The suffix .fifo stays at the end of its name.
+func (s *demoSQS) createQueue(ctx context.Context, name string, attributes map[string]string) (url string, err error) {
+	if s.env.other != nil {
+		// Somebody else's queues may be there, and SQS keeps a name for a while after its queue is deleted.
+		base, isFIFO := strings.CutSuffix(name, ".fifo")
+		name = fmt.Sprintf("tenaq-demo-%s-%08x", base, rand.Uint32())
+		if isFIFO {
+			name += ".fifo"
+		}
+	}
+	out, err := s.api.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	switch {
+	case err != nil && s.env.other != nil:
+		return "", (&client{endpoint: *s.env.other}).explain("create queue", name, err)
+	case err != nil:
+		return "", fmt.Errorf("create queue %s: %w", name, err)
+	}
+	url = aws.ToString(out.QueueUrl)
+	s.queues = append(s.queues, url)
+	return url, nil
+}
+
+// close deletes the queues where they are on a server of somebody else, and ends the server where it is ours.
+func (s *demoSQS) close() {
+	if s.server != nil {
+		s.server.Close()
+		return
+	}
+	// Also after an interrupt.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, url := range s.queues {
+		if s.env.keep {
+			s.env.progress.note("the queue is %s", url)
+		} else if _, err := s.api.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
+			s.env.progress.note("the queue %s is left behind: %v", url, err)
+		}
 	}
 }
 
