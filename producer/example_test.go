@@ -1,0 +1,130 @@
+package producer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strconv"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/claims"
+	"tenaq/producer"
+	"tenaq/records/recordstest"
+)
+
+const queueURL = "http://127.0.0.1:9324/000000000000/data-download-queue.fifo"
+
+// A memoryQueue stands for a queue. A program takes sqs.NewFromConfig(…), and a store of records/sqliterecords or
+// records/pgrecords.
+type memoryQueue struct {
+	mu   sync.Mutex
+	sent int
+}
+
+func (q *memoryQueue) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sent++
+	return &sqs.SendMessageOutput{MessageId: aws.String("message-" + strconv.Itoa(q.sent)), SequenceNumber: aws.String(strconv.Itoa(q.sent))}, nil
+}
+
+// The same file comes twice, the second time in another batch. It is sent once.
+func ExampleProducer_SendOnce() {
+	ctx := context.Background()
+	p, err := producer.New(&memoryQueue{}, recordstest.NewMemory(), producer.Config{QueueURL: queueURL})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for batch := range 2 {
+		receipt, err := p.SendOnce(ctx, producer.Message{
+			Key:   "accounts-2026-02-28",
+			Body:  fmt.Sprintf(`{"FileID": 7, "Entity": "accounts", "BatchID": %d}`, batch),
+			Group: "data-download-group",
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("new %v, %s, differs %v\n", receipt.New, receipt.MessageID, receipt.Differs)
+	}
+	// Output:
+	// new true, message-1, differs false
+	// new false, message-1, differs true
+}
+
+// What a daily batch expects is counted from receipts, so that nothing is expected for which nothing was
+// sent. The batch is run again until there are no errors.
+func ExampleProducer_SendAll() {
+	p, err := producer.New(&memoryQueue{}, recordstest.NewMemory(), producer.Config{QueueURL: queueURL})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var batch []producer.Message
+	for _, file := range []string{"accounts", "cards", "loans", "cards"} { // one is listed twice
+		batch = append(batch, producer.Message{Key: file + "-2026-02-28", Body: file, Group: file})
+	}
+	for day := range 2 {
+		var fresh, duplicates, failed int
+		for _, r := range p.SendAll(context.Background(), batch) {
+			switch {
+			case errors.Is(r.Err, producer.ErrUnrecorded):
+				fresh++ // sent all the same
+			case r.Err != nil:
+				failed++
+			case r.New:
+				fresh++
+			default:
+				duplicates++
+			}
+		}
+		fmt.Printf("run %d: %d new, %d duplicates, %d failed\n", day+1, fresh, duplicates, failed)
+	}
+	// Output:
+	// run 1: 3 new, 1 duplicates, 0 failed
+	// run 2: 0 new, 4 duplicates, 0 failed
+}
+
+// A sweep sends what a dead producer had registered only, and what was sent and never begun.
+func ExampleProducer_Resend() {
+	ctx := context.Background()
+	store := recordstest.NewMemory()
+	work, err := claims.New(store, claims.Config{}) // where workers claim
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := producer.New(&memoryQueue{}, store, producer.Config{QueueURL: queueURL, Work: work})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, file := range []string{"accounts", "cards"} {
+		if _, err := p.SendOnce(ctx, producer.Message{Key: file, Body: file, Group: file}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if _, err := work.Acquire(ctx, "cards"); err != nil { // a worker is at this one; the other message is lost
+		log.Fatal(err)
+	}
+
+	stuck, err := p.Stuck(ctx, 0) // an hour, in earnest
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, registration := range stuck {
+		fmt.Println(registration.Key, registration.State, registration.MessageID)
+		receipt, err := p.Resend(ctx, registration)
+		var busy *claims.Busy
+		switch {
+		case errors.As(err, &busy):
+			continue // the next sweep sees to it
+		case err != nil:
+			log.Fatal(err)
+		}
+		fmt.Println("sent again:", receipt.New, receipt.MessageID)
+	}
+	// Output:
+	// accounts completed message-1
+	// sent again: true message-3
+}

@@ -1,0 +1,398 @@
+package producer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tenaq/claims"
+	"tenaq/internal/sqstest"
+	"tenaq/internal/trail"
+	"tenaq/producer"
+	"tenaq/records"
+	"tenaq/records/recordstest"
+)
+
+// newWork is the ledger in which workers claim.
+func (p *place) newWork() *claims.Ledger {
+	p.Helper()
+	work, err := claims.New(p.store, claims.Config{})
+	must(p, err)
+	return work
+}
+
+// stuck returns the registrations that are stuck, by key.
+func stuck(t *testing.T, p *producer.Producer, olderThan time.Duration) map[string]producer.Registration {
+	t.Helper()
+	found, err := p.Stuck(t.Context(), olderThan)
+	must(t, err)
+	m := make(map[string]producer.Registration)
+	for _, r := range found {
+		m[r.Key] = r
+	}
+	return m
+}
+
+// Stuck finds what was never sent and what was sent in vain, and nothing else.
+func TestStuck(t *testing.T) {
+	for _, clock := range []bool{true, false} {
+		t.Run(fmt.Sprint("clock ", clock), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				p := at(t, "orders")
+				work := p.newWork()
+				store := &recordstest.Faulty{Store: p.store, NoClock: !clock}
+				client := p.server.Client()
+				made := p.producer(client, store, producer.Config{Work: work, Parallel: 3})
+
+				send(t, made, file("begun"))
+				_, err := work.Acquire(t.Context(), "begun")
+				must(t, err)
+				send(t, made, file("in vain"))
+				client.SetFault(always(sqstest.Unanswered))
+				_, err = made.SendOnce(t.Context(), file("unknown"))
+				wantError(t, err, producer.ErrUnknown)
+				client.SetFault(nil)
+				dead := p.producer(&hook{before: func(context.Context) { panic("power cut") }}, store, producer.Config{})
+				crashes(t, func() { dead.SendOnce(t.Context(), file("died")) })
+
+				if got := stuck(t, made, 0); len(got) != 2 && clock { // one still has its lease
+					t.Errorf("at once: %v", got)
+				}
+				time.Sleep(time.Hour - 1)
+				if got := stuck(t, made, time.Hour); len(got) != 0 {
+					t.Errorf("before its time: %v", got)
+				}
+				time.Sleep(time.Nanosecond)
+				send(t, made, file("young"))
+				got := stuck(t, made, time.Hour)
+				for key, state := range map[string]claims.State{"in vain": claims.Completed, "unknown": claims.Failed, "died": claims.Held} {
+					r := got[key]
+					if r.State != state || r.Message == nil || r.Message.Body != file(key).Body || r.Age != time.Hour || r.Attempts != 1 ||
+						!r.Registered.Equal(time.Now().Add(-time.Hour)) || (r.MessageID != "") != (state == claims.Completed) {
+						t.Errorf("%s: %+v", key, r)
+					}
+				}
+				if len(got) != 3 || !strings.HasPrefix(got["unknown"].Reason, "unknown whether it was sent: ") {
+					t.Errorf("stuck %v", got)
+				}
+				// Without the ledger of the work nobody knows what was in vain.
+				if got := stuck(t, p.producer(nil, store, producer.Config{}), time.Hour); len(got) != 2 {
+					t.Errorf("without work: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// There may be more registrations than a store lists at once.
+func TestStuckPages(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		made := p.producer(nil, nil, producer.Config{})
+		ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders/"})
+		must(t, err)
+		n := 2*records.ListMax + 1
+		for i := range n {
+			c, err := ledger.Acquire(t.Context(), fmt.Sprint("key ", i))
+			must(t, err)
+			must(t, c.Release(t.Context()))
+		}
+		if got := stuck(t, made, 0); len(got) != n {
+			t.Errorf("%d stuck, want %d", len(got), n)
+		}
+	})
+}
+
+// What the work's ledger may just have forgotten is not taken for work that nobody began.
+func TestStuckNearTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		const day = 24 * time.Hour
+		work, err := claims.New(p.store, claims.Config{Retention: day})
+		must(t, err)
+		made := p.producer(&hook{SQS: p.server.Client(), after: func(ctx context.Context) {
+			c, err := work.Acquire(ctx, "quick") // a worker that is done before the send is recorded
+			must(t, err)
+			must(t, c.Complete(ctx, nil))
+			time.Sleep(10 * time.Second)
+		}}, nil, producer.Config{Work: work, Retention: day})
+		send(t, made, file("quick"))
+		time.Sleep(day - time.Second)
+		p.wantState("quick", claims.Completed)
+		if got := stuck(t, made, time.Hour); len(got) != 0 {
+			t.Errorf("stuck: %v", got)
+		}
+	})
+}
+
+// Something else in the ledger does not hide what is stuck, and is shown.
+func TestStuckUnreadable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		_, err := p.store.Put(t.Context(), records.Write{Key: "send/orders/other", Value: []byte("?")})
+		must(t, err)
+		made := p.producer(nil, nil, producer.Config{})
+		got := stuck(t, made, 0)
+		if r := got["other"]; len(got) != 1 || r.State != claims.Unreadable || r.Reason == "" {
+			t.Errorf("stuck: %v", got)
+		}
+		if r, err := made.Resend(t.Context(), got["other"]); err == nil || r.New {
+			t.Errorf("resent %+v, error %v", r, err)
+		}
+	})
+}
+
+// Of any number of sweeps that saw the same registrations, each sends some, and every message is sent once,
+// whatever trouble the sweeps have with the store.
+func TestSweepsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		work := p.newWork()
+		config := producer.Config{Work: work}
+		made := p.producer(nil, nil, config)
+		const keys = 20
+		for i := range keys { // half of them were sent in vain, of the others the sender died
+			key := fmt.Sprint("key-", i)
+			if i%2 == 0 {
+				send(t, made, file(key))
+			} else {
+				dead := p.producer(&hook{before: func(context.Context) { panic("power cut") }}, nil, producer.Config{})
+				crashes(t, func() { dead.SendOnce(t.Context(), file(key)) })
+			}
+		}
+		p.wantMessages(keys / 2) // and lost
+		time.Sleep(time.Hour)
+
+		const sweeps = 4
+		sent := make(chan string, sweeps*keys)
+		var running sync.WaitGroup
+		begin := make(chan struct{})
+		for range sweeps {
+			store := &recordstest.Faulty{Store: p.store, Fault: recordstest.Sometimes(t, recordstest.Chances{
+				Before: 0.1, After: 0.1, Slow: 0.5, DelayMax: 300 * time.Millisecond,
+			})}
+			sweep := p.producer(nil, store, config)
+			seen := stuckAnyhow(t, sweep)
+			if len(seen) != keys {
+				t.Errorf("%d stuck, want %d", len(seen), keys)
+			}
+			running.Go(func() {
+				<-begin
+				for _, r := range seen {
+					receipt, err := sweep.Resend(context.Background(), r)
+					switch {
+					case errors.Is(err, producer.ErrUnrecorded):
+						t.Errorf("unrecorded: %v", err)
+					case receipt.New:
+						sent <- r.Key
+					}
+				}
+			})
+		}
+		close(begin)
+		running.Wait()
+		close(sent)
+		times := make(map[string]int)
+		for key := range sent {
+			times[key]++
+		}
+		for key, n := range times {
+			if n != 1 {
+				t.Errorf("%s was sent again %d times", key, n)
+			}
+		}
+		// What the store kept from being sent is found by the next sweep.
+		time.Sleep(time.Hour)
+		late := 0
+		for key, r := range stuck(t, made, 30*time.Minute) {
+			if r.State == claims.Completed && times[key] > 0 {
+				continue // nobody works here
+			}
+			receipt, err := made.Resend(t.Context(), r)
+			must(t, err)
+			wantNew(t, receipt, true)
+			late++
+		}
+		if len(times)+late != keys {
+			t.Errorf("%d sent and %d late, want %d", len(times), late, keys)
+		}
+		p.wantMessages(keys)
+	})
+}
+
+// stuckAnyhow asks until the store answers.
+func stuckAnyhow(t *testing.T, p *producer.Producer) []producer.Registration {
+	for range 100 {
+		if found, err := p.Stuck(t.Context(), time.Minute); err == nil {
+			return found
+		}
+	}
+	t.Fatal("the store never answers")
+	return nil
+}
+
+// What was sent in vain is sent again on purpose, once, and remembers where it comes from.
+func TestResendCompleted(t *testing.T) {
+	for _, queue := range []string{"orders", "orders.fifo"} {
+		t.Run(queue, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				p := at(t, queue)
+				made := p.producer(nil, nil, producer.Config{Work: p.newWork()})
+				sentAt := time.Now()
+				sent := send(t, made, file("a"))
+				p.wantMessages(1)
+				time.Sleep(time.Hour)
+				seen := stuck(t, made, time.Hour)["a"]
+				again, err := made.Resend(t.Context(), seen)
+				must(t, err)
+				wantNew(t, again, true)
+				if again.MessageID == sent.MessageID {
+					t.Errorf("message %s again", again.MessageID)
+				}
+				twice, err := made.Resend(t.Context(), seen) // a sweep that looked at the same time
+				must(t, err)
+				wantNew(t, twice, false)
+				if twice.MessageID != again.MessageID || send(t, made, file("a")).MessageID != again.MessageID {
+					t.Errorf("receipt %+v, want a duplicate of %+v", twice, again)
+				}
+
+				time.Sleep(time.Hour)
+				third, err := made.Resend(t.Context(), stuck(t, made, time.Hour)["a"])
+				must(t, err)
+				wantNew(t, third, true)
+				for _, m := range p.wantMessages(2) {
+					tr, err := trail.Of(m.MessageAttributes)
+					must(t, err)
+					if tr.Key != "a" || tr.Generation != 0 || tr.Lineage != sent.MessageID || !tr.FirstSent.Equal(sentAt) {
+						t.Errorf("trail %v, want the lineage of %s", tr, sent.MessageID)
+					}
+					if id := m.Attributes["MessageDeduplicationId"]; id != "" && id != "a" {
+						t.Errorf("deduplication id %s", id)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Within its window a FIFO queue drops the second message, and the receipt says that it did.
+func TestResendWithinTheWindow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders.fifo")
+		made := p.producer(nil, nil, producer.Config{Work: p.newWork()})
+		sent := send(t, made, file("a"))
+		for range 2 {
+			time.Sleep(time.Minute)
+			r, err := made.Resend(t.Context(), stuck(t, made, time.Minute)["a"])
+			must(t, err)
+			wantNew(t, r, false)
+			if r.MessageID != sent.MessageID {
+				t.Errorf("receipt %+v, want that of %+v", r, sent)
+			}
+		}
+		p.wantMessages(1)
+	})
+}
+
+// When a completed registration cannot be sent again it stays what it was.
+func TestResendRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		client := p.server.Client()
+		made := p.producer(client, nil, producer.Config{})
+		sent := send(t, made, file("a"))
+		look := func() producer.Registration {
+			r, err := made.Lookup(t.Context(), "a", 0)
+			must(t, err)
+			return r
+		}
+		client.SetFault(always(sqstest.Throttled))
+		_, err := made.Resend(t.Context(), look())
+		if err == nil || errors.Is(err, producer.ErrUnknown) {
+			t.Errorf("error %v, want that it was not sent", err)
+		}
+		if r := look(); r.State != claims.Completed || r.MessageID != sent.MessageID {
+			t.Errorf("throttled: %+v", r)
+		}
+		client.SetFault(nil)
+		good := p.url
+		p.url += "x"
+		elsewhere := p.producer(nil, nil, producer.Config{Prefix: "send/orders/"})
+		p.url = good
+		_, err = elsewhere.Resend(t.Context(), look())
+		wantError(t, err, producer.ErrRefused)
+		if r := look(); r.State != claims.Completed || r.MessageID != sent.MessageID {
+			t.Errorf("refused: %+v", r)
+		}
+		client.SetFault(always(sqstest.Unanswered))
+		_, err = made.Resend(t.Context(), look())
+		wantError(t, err, producer.ErrUnknown)
+		p.wantState("a", claims.Failed) // so the next sweep sees to it
+	})
+}
+
+// A sender that is alive is not disturbed, and Resend does not wait for it.
+func TestResendBusy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		client := p.server.Client()
+		client.SetFault(first(1, sqstest.Dropped))
+		made := p.producer(client, nil, producer.Config{})
+		made.SendOnce(t.Context(), file("a"))
+		seen := stuck(t, made, 0)["a"]
+		slow := p.producer(&hook{SQS: client, before: func(context.Context) { time.Sleep(10 * time.Second) }}, nil, producer.Config{})
+		done := make(chan producer.Receipt)
+		go func() { done <- send(t, slow, file("a")) }()
+		time.Sleep(time.Second)
+		_, err := made.Resend(t.Context(), seen)
+		var busy *claims.Busy
+		if !errors.As(err, &busy) || busy.RetryIn != lease-time.Second {
+			t.Errorf("error %v", err)
+		}
+		sent := <-done
+		r, err := made.Resend(t.Context(), seen)
+		must(t, err)
+		if r.New || r.MessageID != sent.MessageID || r.Differs {
+			t.Errorf("receipt %+v, want a duplicate of %+v", r, sent)
+		}
+		p.wantMessages(1)
+	})
+}
+
+// A sweep that dies between reopening and sending has not lost what it was to send.
+func TestResendCrash(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		made := p.producer(nil, nil, producer.Config{})
+		send(t, made, file("a"))
+		seen, err := made.Lookup(t.Context(), "a", 0)
+		must(t, err)
+		dying := p.producer(nil, &afterPut{Memory: p.store, do: func(context.Context) { panic("power cut") }}, producer.Config{})
+		crashes(t, func() { dying.Resend(t.Context(), seen) })
+		p.wantState("a", claims.Released)
+		r, err := made.Resend(t.Context(), stuck(t, made, 0)["a"])
+		must(t, err)
+		wantNew(t, r, true)
+		p.wantMessages(2)
+	})
+}
+
+func TestResendGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		made := p.producer(nil, nil, producer.Config{Retention: time.Hour})
+		send(t, made, file("a"))
+		seen, err := made.Lookup(t.Context(), "a", 0)
+		must(t, err)
+		time.Sleep(time.Hour)
+		_, err = made.Lookup(t.Context(), "a", 0)
+		wantError(t, err, claims.ErrNoEntry)
+		if _, err := made.Resend(t.Context(), seen); !errors.Is(err, claims.ErrNoEntry) {
+			t.Errorf("error %v, want that there is no such registration any more", err)
+		}
+	})
+}
