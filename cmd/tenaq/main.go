@@ -105,6 +105,7 @@ const (
 	groupServer   = "server"
 	groupQueues   = "queues"
 	groupMessages = "messages"
+	groupWork     = "work"
 )
 
 func newRoot(a *app) *cobra.Command {
@@ -127,6 +128,7 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: groupServer, Title: "Server:"},
 		&cobra.Group{ID: groupQueues, Title: "Queues:"},
 		&cobra.Group{ID: groupMessages, Title: "Messages:"},
+		&cobra.Group{ID: groupWork, Title: "Work:"},
 	)
 
 	add := func(group string, commands ...*cobra.Command) {
@@ -138,6 +140,7 @@ func newRoot(a *app) *cobra.Command {
 	add(groupServer, newServeCmd(a), newConfigCmd(a))
 	add(groupQueues, newQueueCmd(a), newApplyCmd(a), newMoveCmd(a))
 	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
+	add(groupWork, newClaimsCmd(a), newRecordsCmd(a))
 	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))
 	asGroup(root)
 	withVersionFlag(a, root)

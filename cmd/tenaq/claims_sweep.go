@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/claims"
+	"tenaq/producer"
+)
+
+type sweepFlags struct {
+	*claimsFlags
+	client       clientFlags
+	stuck, watch string
+	queues       []string
+	run          bool
+}
+
+func newClaimsSweepCmd(a *app, c *claimsFlags) *cobra.Command {
+	f := &sweepFlags{claimsFlags: c}
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Find work that is stuck, and send its messages again",
+		Long: `Find work that nobody is at any more, say what can be done about it, and with --run do it. Stuck is:
+
+  held, lease over   its holder is gone, and no other delivery of the message has taken over
+  failed, released   no other delivery has taken it up
+  not sent           a producer registered the message and died, or got no answer, before it was sent
+  not begun          the message was sent, and the ledger has never heard of the work
+
+and has been so for --stuck. Then the message is not in the queue any more, or nobody receives it, or it
+waits for longer than that: for its next attempt, behind others, or with the dead letters. Look there first.
+
+What can be done is to send the message again, if package producer has registered it: then it is kept under
+send/QUEUE/. It is sent as another message under the same key. If the first is there after all, the claim
+on the key keeps the work from being done twice; a FIFO queue drops what was sent within the last five
+minutes. Messages that are not registered are not known here, and are yours to send. Parked work waits for
+a person, and exhausted work is with the dead letters: both are left alone.
+
+Without --run nothing is changed. With it the exit code is 5 when some could not be sent, 1 when none could.
+
+DynamoDB has no clock, so one look cannot tell how long an entry has been there. With --watch the entries
+are looked at twice, and stuck are those that have not changed; held ones if their lease is shorter. Ages
+of registrations are there by the clocks of the producers.`,
+		Example: `  tenaq claims sweep
+  tenaq claims sweep --stuck 1h --queue orders --run
+  tenaq claims sweep --records dynamodb:tenaq-records --watch 15m --json | jq -r '.stuck[].key'`,
+		Args: wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := f.sweeper(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			defer s.work.Close()
+			return s.sweep(cmd.Context())
+		},
+	}
+	f.client.register(cmd)
+	f.registerRetention(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.stuck, "stuck", "15m", "for how long nobody has to have been at the work, as a `duration`: longer than the longest pause between two attempts")
+	flags.StringVar(&f.watch, "watch", "", "look twice, this `duration` apart, where the store has no clock")
+	flags.StringSliceVar(&f.queues, "queue", nil, "look at what is registered for this `queue` only; may be repeated (default: all queues)")
+	flags.BoolVar(&f.run, "run", false, "send again what can be sent")
+	return cmd
+}
+
+// A sweeper finds stuck work and sends its messages again.
+type sweeper struct {
+	*app
+	finder
+	flags *sweepFlags
+}
+
+// sweeper reads the flags, and opens the ledger of the work and what producers have registered.
+func (f *sweepFlags) sweeper(ctx context.Context, a *app) (*sweeper, error) {
+	s := &sweeper{app: a, flags: f, finder: finder{producers: make(map[string]*producer.Producer)}}
+	var err error
+	if s.stuck, err = parseDuration(f.stuck); err != nil {
+		return nil, usagef("--stuck: %v", err)
+	}
+	if f.watch != "" {
+		if s.watch, err = parseDuration(f.watch); err != nil {
+			return nil, usagef("--watch: %v", err)
+		}
+	}
+	if s.work, err = f.open(ctx); err != nil {
+		return nil, err
+	}
+	if err = s.openQueues(ctx); err != nil {
+		_ = s.work.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openQueues makes a producer for every queue that is wanted. They are for looking and know no client.
+func (s *sweeper) openQueues(ctx context.Context) error {
+	registered, err := registeredQueues(ctx, s.work.store)
+	if err != nil {
+		return err
+	}
+	var wanted []string
+	for _, queue := range s.flags.queues {
+		name := queueNameOf(queue)
+		if !slices.Contains(registered, name) {
+			return codedf(exitNotFound, "nothing is registered for the queue %s in %s%s", name, s.work.store.place, didYouMean(name, registered))
+		}
+		wanted = append(wanted, name)
+	}
+	s.some = len(wanted) > 0
+	if !s.some {
+		wanted = registered
+	}
+	slices.Sort(wanted)
+	s.queues = slices.Compact(wanted)
+	for _, name := range s.queues {
+		if s.producers[name], err = s.producer(nil, name, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// producer makes a producer that sends to url what is registered for the queue of that name.
+func (s *sweeper) producer(client producer.SQS, name, url string) (*producer.Producer, error) {
+	return producer.New(client, s.work.store, producer.Config{
+		QueueURL: url, Prefix: registrationsPrefix + name + "/", Owner: operator(),
+		Retention: s.work.Retention(), Work: s.work.Ledger,
+	})
+}
+
+// sweep looks, acts if it is to, and reports.
+func (s *sweeper) sweep(ctx context.Context) error {
+	found, err := s.find(ctx)
+	if err != nil {
+		return err
+	}
+	if s.flags.run {
+		senders, err := s.senders(ctx, found)
+		if err != nil {
+			return err
+		}
+		s.resendAll(ctx, senders, found)
+	}
+	if err := s.report(found); err != nil {
+		return err
+	}
+	return s.verdict(found)
+}
+
+// report prints what was found and what has become of it.
+func (s *sweeper) report(found []*stuckWork) error {
+	if s.json {
+		if found == nil {
+			found = []*stuckWork{}
+		}
+		return s.printJSON(map[string]any{"stuck": found, "parked": s.parked, "unreadable": s.unreadable})
+	}
+	if len(found) == 0 {
+		s.note("nothing is stuck in %s", s.work.store.place)
+		return nil
+	}
+	t := table{head: []string{"KEY", "STATE", "AGE", "ATTEMPTS", "OWNER", "MESSAGE", "ACTION", "WHY"}}
+	for _, w := range found {
+		state := w.State
+		if state == string(claims.Held) {
+			state += ", lease over"
+		}
+		t.add(w.Key, state, ageText(w.age), strconv.Itoa(w.Attempts), orDash(w.Owner), orDash(w.Message), w.actionText(), w.Why)
+	}
+	return s.printTable(t)
+}
+
+// actionText says what is to be done, or was.
+func (w *stuckWork) actionText() string {
+	switch {
+	case w.Error != "":
+		return "not sent to " + w.Queue
+	case w.Sent != "":
+		return "sent to " + w.Queue + " as " + w.Sent
+	case w.Action == actionResend:
+		return "send again to " + w.Queue
+	}
+	return "-"
+}
+
+// verdict says what remains to be done, and how the sweep went.
+func (s *sweeper) verdict(found []*stuckWork) error {
+	sendable, failed := 0, 0
+	for _, w := range found {
+		if w.Action == actionResend {
+			sendable++
+		}
+		if w.Error != "" {
+			failed++
+			s.note("%s: %s", oneLine(w.Key), oneLine(w.Error))
+		}
+	}
+	if s.parked > 0 {
+		s.note("%d parked, for a person to decide; see: tenaq claims list --state parked", s.parked)
+	}
+	if s.unreadable > 0 {
+		s.note("%d cannot be read; see: tenaq claims list --state unreadable", s.unreadable)
+	}
+	switch {
+	case sendable > 0 && !s.flags.run:
+		s.note("%d of %d can be sent again; do so with --run", sendable, len(found))
+	case failed > 0 && failed == sendable:
+		return codedf(exitFailed, "none of %d was sent; see above", sendable)
+	case failed > 0:
+		return codedf(exitPartly, "%d sent, %d not sent; see above", sendable-failed, failed)
+	}
+	return nil
+}

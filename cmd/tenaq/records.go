@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+func newRecordsCmd(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "records",
+		Short: "Prepare and tidy the place where claims and other records are kept",
+		Long: `Prepare and tidy the place where claims and other records are kept: what workers and producers have to
+know of each other.
+
+` + recordsHelp,
+		Example: `  tenaq records init --records postgres://app@db.example.com/app
+  tenaq records sweep --records postgres://app@db.example.com/app
+  TENAQ_RECORDS=dynamodb:tenaq-records tenaq records init --print`,
+	}
+	f := &recordsFlags{}
+	f.register(cmd)
+	cmd.AddCommand(newRecordsInitCmd(a, f), newRecordsSweepCmd(a, f))
+	asGroup(cmd)
+	return cmd
+}
+
+func newRecordsInitCmd(a *app, f *recordsFlags) *cobra.Command {
+	var show bool
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make the file or the tables for records",
+		Long: `Make the file or the tables for records, where they are missing, and bring those of an older version up to
+date. What is there already stays as it is, so this may be done as often as you like.
+
+With --print it prints what it would apply and touches nothing: SQL for SQLite and PostgreSQL, a template
+of CloudFormation for DynamoDB. That is for databases that are changed by others. In PostgreSQL the tables
+belong to whoever applies it. Another role needs USAGE on their schema, SELECT, INSERT, UPDATE and DELETE
+on the table, and SELECT and UPDATE on the one that ends in _meta. In DynamoDB a role needs GetItem,
+PutItem and Scan; the table is billed per request, and one that removes what has expired by itself.
+
+Commands that work make a missing SQLite file and missing tables of PostgreSQL by themselves.
+
+` + recordsHelp,
+		Example: `  tenaq records init
+  tenaq records init --records dynamodb:tenaq-records
+  tenaq records init --records 'postgres://app@db.example.com/app?tenaq_table=jobs.records'
+  tenaq records init --records postgres:///app --print | psql -1 -v ON_ERROR_STOP=1 app`,
+		Args: wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			place, err := f.place()
+			if err != nil {
+				return err
+			}
+			defer place.close()
+			if show {
+				return a.printSchema(place)
+			}
+			return a.initRecords(cmd.Context(), place)
+		},
+	}
+	cmd.Flags().BoolVar(&show, "print", false, "print what would be applied, and apply nothing")
+	return cmd
+}
+
+func (a *app) printSchema(place recordsPlace) error {
+	if a.json {
+		return a.printJSON(map[string]string{"records": place.String(), "schema": place.schema()})
+	}
+	_, err := io.WriteString(a.stdout, place.schema())
+	return err
+}
+
+func (a *app) initRecords(ctx context.Context, place recordsPlace) error {
+	there, err := place.exists(ctx)
+	if err == nil {
+		err = place.make(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	text := "made %s for records"
+	if there {
+		text = "%s is ready for records, as it was or brought up to date"
+	}
+	return a.result(map[string]any{"records": place.String(), "made": !there}, text, place)
+}
+
+// sweepBatch is how many records are removed in one write, for which others wait.
+const sweepBatch = 1000
+
+func newRecordsSweepCmd(a *app, f *recordsFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "sweep",
+		Short: "Give back the room of records that have expired",
+		Long: `Give back the room of records that have expired, and of deleted ones.
+
+Nobody sees an expired record, so when this is done matters for nothing but room: once a day is fine. SQLite
+and PostgreSQL use the room again for other records. DynamoDB removes what has expired by itself.
+
+` + recordsHelp,
+		Example: `  tenaq records sweep
+  tenaq records sweep --records postgres://app@db.example.com/app --json`,
+		Args: wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := f.openExisting(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			removed := 0
+			for {
+				n, err := store.Sweep(cmd.Context(), sweepBatch)
+				removed += n
+				switch {
+				case err != nil && removed > 0:
+					return codedf(exitPartly, "%w; %d were removed before, and the rest is for another time", err, removed)
+				case err != nil:
+					return fmt.Errorf("%w; nothing was removed", err)
+				case n < sweepBatch:
+					return a.result(map[string]any{"records": store.place.String(), "removed": removed}, "removed %d records from %s", removed, store.place)
+				}
+			}
+		},
+	}
+}
