@@ -28,11 +28,8 @@ type Claim struct {
 	entry    stored          // as it was written last
 	version  records.Version // of that write
 	deadline time.Time       // until when the holder may rely on the claim, by the monotonic clock
-	why      error           // it is over: ErrLost, or errEnded
+	why      error           // it is over: ErrLost, or ErrEnded
 }
-
-// errEnded is what a holder is told that goes on after it has ended its claim.
-var errEnded = errors.New("the claim has been ended already")
 
 // newClaim is the claim that r says the caller has, asked for at began.
 func (l *Ledger) newClaim(key string, e stored, r records.Record, began time.Time) *Claim {
@@ -132,12 +129,9 @@ func (c *Claim) end(ctx context.Context, state State, result []byte, reason stri
 	err := checkResult(result)
 	if err == nil {
 		err = c.write(ctx, func(e *stored) {
-			e.State, e.Result, e.Reason, e.LeaseMS = state, result, cut(reason, reasonMax), 0
+			e.end(state, result, reason)
 			if !begun {
 				e.Attempts--
-			}
-			if state != Released { // otherwise what is unknown about the holder before stays unknown
-				e.Unknown = false
 			}
 		})
 	}
@@ -145,6 +139,14 @@ func (c *Claim) end(ctx context.Context, state State, result []byte, reason stri
 		return fmt.Errorf("end the claim on %q as %s: %w", c.key, state, err)
 	}
 	return nil
+}
+
+// end makes an entry the last one of its claim.
+func (s *stored) end(state State, result []byte, reason string) {
+	s.State, s.Result, s.Reason, s.LeaseMS = state, result, cut(reason, reasonMax), 0
+	if state != Released { // otherwise what is unknown about the holder before stays unknown
+		s.Unknown = false
+	}
 }
 
 func checkResult(result []byte) error {
@@ -169,7 +171,7 @@ func (c *Claim) write(ctx context.Context, change func(*stored)) error {
 	e := before
 	change(&e)
 	switch {
-	case why == errEnded && before.sameEnd(&e):
+	case why == ErrEnded && before.sameEnd(&e):
 		return nil // it is known by now that the call whose answer was an error took effect
 	case why != nil:
 		return why
@@ -182,20 +184,26 @@ func (c *Claim) write(ctx context.Context, change func(*stored)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case c.why != nil: // found out meanwhile in another way
 	case err == nil && e.State == Held:
 		c.entry, c.version, c.deadline = e, r.Version, began.Add(c.ledger.safe())
-	case err == nil || err == errEnded:
-		c.entry, c.version, c.why = e, r.Version, errEnded
-		close(c.over)
+	case err == nil || err == ErrEnded:
+		c.entry, c.version = e, r.Version
+		c.finish(ErrEnded)
 	case errors.Is(err, ErrLost):
-		c.why = ErrLost
-		close(c.over)
+		c.finish(ErrLost)
 	}
 	return err
 }
 
+// finish says why the claim is over. Its mutex is locked and it has not been over.
+func (c *Claim) finish(why error) {
+	c.why = why
+	close(c.over)
+}
+
 // put writes the entry over the version that this claim wrote last. When it finds that the claim has been
-// ended already, it returns the entry that did, and the error is errEnded unless that was to be written.
+// ended already, it returns the entry that did, and the error is ErrEnded unless that was to be written.
 func (c *Claim) put(ctx context.Context, version records.Version, e stored) (records.Record, stored, error) {
 	w := c.ledger.writeOf(c.key, version, &e)
 	for {
@@ -215,7 +223,7 @@ func (c *Claim) put(ctx context.Context, version records.Version, e stored) (rec
 		case found.sameEnd(&e):
 			return conflict.Current, found, nil
 		default:
-			return conflict.Current, found, errEnded
+			return conflict.Current, found, ErrEnded
 		}
 	}
 }

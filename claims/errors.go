@@ -10,6 +10,10 @@ import (
 // may be at work. Nothing was written.
 var ErrLost = errors.New("the claim was lost: its lease ran out before it was renewed or ended")
 
+// ErrEnded is what a holder is told that goes on after its claim has been ended. Claim.Entry says how; first
+// Claim.Ended has to be asked if CompleteIn said so.
+var ErrEnded = errors.New("the claim has been ended already")
+
 // Busy is what Acquire answers when another holder may be at work.
 type Busy struct {
 	Entry

@@ -128,6 +128,17 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 	if err := w.Check(); err != nil {
 		return records.Record{}, err
 	}
+	sql, args := s.put(w)
+	r, err := s.change(ctx, w.Key, sql, args...)
+	if err != nil {
+		return records.Record{}, named(err, "put record", w.Key)
+	}
+	r.Value = slices.Clone(w.Value)
+	return r, nil
+}
+
+// put returns the statement that carries out a write.
+func (s *Store) put(w records.Write) (sql string, args []any) {
 	var lifetime *int64
 	if w.TTL > 0 {
 		us := int64((w.TTL-1)/time.Microsecond) + 1
@@ -137,13 +148,8 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 	if bytes == nil {
 		bytes = []byte{} // nil would be NULL
 	}
-	r, err := s.change(ctx, w.Key, `SELECT done, `+columns("")+`, age, ttl FROM `+s.names.put+`($1, $2, $3, $4)`,
-		w.Key, bytes, number(w.If), lifetime)
-	if err != nil {
-		return records.Record{}, named(err, "put record", w.Key)
-	}
-	r.Value = slices.Clone(w.Value)
-	return r, nil
+	return `SELECT done, ` + columns("") + `, age, ttl FROM ` + s.names.put + `($1, $2, $3, $4)`,
+		[]any{w.Key, bytes, number(w.If), lifetime}
 }
 
 // Delete removes a record if it has the version; else the error is a *records.Conflict.
@@ -217,8 +223,11 @@ type value []byte
 
 func (v *value) Scan(src any) (err error) {
 	*v = nil
-	if text, ok := src.(string); ok {
+	switch text := src.(type) {
+	case string:
 		*v, err = base64.StdEncoding.DecodeString(text)
+	case []byte: // as some drivers of database/sql have text
+		*v, err = base64.StdEncoding.AppendDecode(nil, text)
 	}
 	return err
 }
@@ -255,9 +264,15 @@ func (s *Store) change(ctx context.Context, key, sql string, args ...any) (recor
 	err := s.query(ctx, func() { done, r = false, row{} }, func(row pgx.Rows) error {
 		return row.Scan(&done, &r.value, &r.version, &r.age, &r.ttl)
 	}, sql, args...)
-	switch {
-	case err != nil:
+	if err != nil {
 		return records.Record{}, err
+	}
+	return r.outcome(key, done)
+}
+
+// outcome is what became of a change that returned the row.
+func (r *row) outcome(key string, done bool) (records.Record, error) {
+	switch {
 	case r.version == nil:
 		return records.Record{}, &records.Conflict{}
 	case !done:

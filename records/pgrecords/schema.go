@@ -115,6 +115,7 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	undefinedTable       = "42P01"
+	undefinedFunction    = "42883"
 )
 
 func hasCode(err error, codes ...string) bool {
