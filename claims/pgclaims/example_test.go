@@ -1,0 +1,77 @@
+package pgclaims_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"tenaq/claims"
+	"tenaq/claims/pgclaims"
+	"tenaq/records/pgrecords"
+)
+
+// placeOrder is the handler of a message: it charges a card, writes the order, and has a mail sent.
+func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger, order string) error {
+	claim, err := ledger.Acquire(ctx, order)
+	var done *claims.Done
+	if errors.As(err, &done) {
+		return nil // the message can go
+	}
+	if err != nil {
+		return err
+	}
+	held, stop := claim.Hold(ctx)
+	defer stop()
+
+	// The provider does it once for each key. It takes its time, and no transaction is open meanwhile.
+	receipt, err := charge(held, claims.EffectKey(order, 0))
+	if err != nil {
+		return errors.Join(err, claim.Fail(context.WithoutCancel(ctx), err.Error()))
+	}
+
+	// The order, the word that it is done, and the mail that a relay sends from the outbox: one commit. A crash
+	// before it leaves none of them, a crash behind it all.
+	err = pgclaims.InTx(held, db, claim, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		if _, err := tx.Exec(ctx, "INSERT INTO orders (id, receipt, fence) VALUES ($1, $2, $3)",
+			order, receipt, int64(claim.Fence())); err != nil {
+			return nil, err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO outbox (body) VALUES ($1)", "mail: order "+order+" is paid")
+		return []byte(receipt), err
+	})
+	if err != nil && !errors.Is(err, claims.ErrLost) {
+		err = errors.Join(err, claim.Fail(context.WithoutCancel(ctx), err.Error()))
+	}
+	return err
+}
+
+// charge stands for the call of a payment provider.
+func charge(ctx context.Context, idempotencyKey string) (receipt string, err error) {
+	return "receipt for " + idempotencyKey, ctx.Err()
+}
+
+// The ledger and the orders are in one database, so that they can be written by one commit.
+func ExampleInTx() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, "postgres://app@db.example.com/app")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	store, err := pgrecords.New(pool, pgrecords.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := store.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	ledger, err := claims.New(store, claims.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(placeOrder(ctx, pool, ledger, "order-17"))
+}

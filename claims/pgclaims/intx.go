@@ -1,0 +1,124 @@
+package pgclaims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"tenaq/claims"
+)
+
+// A Beginner begins transactions: a *pgxpool.Pool or *pgx.Conn.
+type Beginner interface {
+	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
+}
+
+// InTx runs work in a transaction, completes the claim in it with the result that work returns, and commits.
+// When it returns nil both are done: also if the answer to the commit was lost, in which case the ledger is
+// asked. When the error is that of work, or claims.ErrLost, or any other but one, nothing has happened, and the
+// claim is still there if it is not lost: InTx may be called again, or Claim.Fail. The one is ErrUnknown.
+//
+// Give it the context of Claim.Hold. Work may be called several times, each time in a transaction of its own,
+// because PostgreSQL may refuse to serialize one; so let it have no effects but those in tx, and neither commit
+// nor roll back. The transaction has the isolation level that is the default of the connection. PostgreSQL
+// ends it when work lets it be idle for longer than a lease.
+func InTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(ctx context.Context, tx pgx.Tx) (result []byte, err error)) error {
+	for n := 1; ; n++ {
+		err := inTx(ctx, db, claim, work)
+		if errors.Is(err, claims.ErrEnded) {
+			noteEnd(ctx, claim)
+		}
+		if n == refusedMax || !refused(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(rand.N(time.Duration(n) * refusedPause)):
+		}
+	}
+}
+
+// ErrUnknown is what InTx answers when neither the commit nor the ledger could be asked for its outcome. It
+// costs nothing to take it for a failure: Claim.Fail, or InTx again, or whoever claims the key next, is refused
+// if the transaction was committed after all.
+var ErrUnknown = errors.New("it is not known whether the transaction was committed")
+
+// refusedMax is how often a transaction is run that PostgreSQL refuses to serialize, and refusedPause how much
+// longer the pause before is each time, at most.
+const (
+	refusedMax   = 20
+	refusedPause = 5 * time.Millisecond
+)
+
+// refused says whether PostgreSQL rolled a transaction back only because of others at the same time.
+func refused(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01") // serialization_failure, deadlock_detected
+}
+
+func inTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(context.Context, pgx.Tx) ([]byte, error)) error {
+	before := claim.Entry()
+	if before.State != claims.Held {
+		return fmt.Errorf("complete the claim on %q in a transaction: %w", before.Key, claims.ErrEnded)
+	}
+	tx, err := db.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN;" + limitIdle(before.Lease)})
+	if err != nil {
+		return fmt.Errorf("begin a transaction: %w", err)
+	}
+	defer func() { // also when work panics; it does nothing behind a commit
+		ctx, cancel := afterwards(ctx, before.Lease)
+		defer cancel()
+		_ = tx.Rollback(ctx) // without a connection PostgreSQL rolls back by itself
+	}()
+	result, err := work(ctx, tx)
+	if err != nil {
+		return err
+	}
+	committed, err := complete(ctx, pgxTx{tx}, claim, result)
+	if err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		ctx, cancel := afterwards(ctx, before.Lease)
+		defer cancel()
+		return outcome(ctx, claim, err)
+	}
+	committed()
+	return nil
+}
+
+// noteEnd has a claim find out how it was ended.
+func noteEnd(ctx context.Context, claim *claims.Claim) {
+	ctx, cancel := afterwards(ctx, 0)
+	defer cancel()
+	_, _ = claim.Ended(ctx)
+}
+
+// outcome is what became of a transaction whose commit was answered with an error.
+func outcome(ctx context.Context, claim *claims.Claim, err error) error {
+	err = fmt.Errorf("commit the transaction that completes the claim on %q: %w", claim.Key(), err)
+	if refused(err) {
+		return err
+	}
+	ended, asked := claim.Ended(ctx)
+	switch {
+	case ended && claim.Entry().State == claims.Completed:
+		return nil
+	case asked == nil:
+		return err
+	case errors.Is(asked, claims.ErrLost):
+		return fmt.Errorf("%w: %w", asked, err)
+	}
+	return fmt.Errorf("%w: %w; %w", ErrUnknown, err, asked)
+}
+
+// afterwards is the context for what has to be done whether or not ctx has ended, for some time.
+func afterwards(ctx context.Context, lease time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), max(lease/3, time.Second))
+}
