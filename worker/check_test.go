@@ -77,7 +77,7 @@ func TestHeadroom(t *testing.T) {
 			cfg := r.config(func(context.Context, *worker.Message) error { return nil })
 			cfg.QueueURL, cfg.Logger = url, slog.New(slog.NewTextHandler(&said, nil))
 			stop := r.start(cfg)
-			time.Sleep(time.Second)
+			r.sleep(time.Second)
 			r.mustStop(stop)
 			if got := strings.Contains(said.String(), "maxReceiveCount"); got != warns {
 				t.Errorf("maxReceiveCount %s: said %q", receives, said.String())
@@ -90,16 +90,16 @@ func TestHeadroom(t *testing.T) {
 func TestQueueDown(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
-		time.Sleep(time.Second)
+		r.sleep(time.Second)
 		r.client.SetFault(func(string) sqstest.Fault { return sqstest.Dropped })
 		r.send("a")
 		before := r.client.Calls("ReceiveMessage")
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		if got := r.client.Calls("ReceiveMessage") - before; got < 3600/20 || got > 2*3600/20+20 {
 			t.Errorf("%d polls in an hour of outage", got)
 		}
 		r.client.SetFault(nil)
-		time.Sleep(time.Minute)
+		r.sleep(time.Minute)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}

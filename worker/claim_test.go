@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestBusyThenDone(t *testing.T) {
 			m.SetResult([]byte("paid"))
 			return sleepOr(ctx, 2*time.Minute)
 		})))
-		time.Sleep(10 * time.Minute)
+		r.sleep(10 * time.Minute)
 		r.wantLines([]string{"started a", "done a 2m0s", "duplicate a paid"}, "started", "done", "duplicate", "failed", "dead")
 		if n := len(r.lines("busy")); n < 1 || n > 3 {
 			t.Errorf("busy %d times, want once a lease", n)
@@ -66,7 +67,7 @@ func TestTakenOver(t *testing.T) {
 			}
 			return nil
 		})))
-		time.Sleep(leased + 3*time.Second)
+		r.sleep(leased + 3*time.Second)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}
@@ -85,13 +86,13 @@ func TestCrashLoopIsDeadLettered(t *testing.T) {
 			if _, err := r.ledger().Acquire(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(leased)
+			r.sleep(leased)
 		}
 		stop := r.start(byBody(r.config(func(context.Context, *worker.Message) error {
 			t.Error("a fourth attempt")
 			return nil
 		})))
-		time.Sleep(time.Minute)
+		r.sleep(time.Minute)
 		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], "test was lost") {
 			t.Errorf("dead %q", got)
 		}
@@ -107,7 +108,7 @@ func TestNeedsPerson(t *testing.T) {
 		if _, err := r.ledger().Acquire(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(leased)
+		r.sleep(leased)
 		l, err := claims.New(r.store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
 			return claims.Park("nobody knows whether the card was charged"), nil
 		}})
@@ -120,7 +121,7 @@ func TestNeedsPerson(t *testing.T) {
 		}))
 		cfg.Claims = l
 		stop := r.start(cfg)
-		time.Sleep(time.Minute)
+		r.sleep(time.Minute)
 		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], "nobody knows whether") {
 			t.Errorf("dead %q", got)
 		}
@@ -129,9 +130,9 @@ func TestNeedsPerson(t *testing.T) {
 }
 
 // outage is a store that cannot be reached while down.
-func outage(store records.Store, down *bool) records.Store {
+func outage(store records.Store, down *atomic.Bool) records.Store {
 	return &recordstest.Faulty{Store: store, Fault: func(recordstest.Call) (f recordstest.Fault) {
-		if *down {
+		if down.Load() {
 			f.How = recordstest.Before
 		}
 		return f
@@ -141,16 +142,17 @@ func outage(store records.Store, down *bool) records.Store {
 // A ledger that is down holds the work and loses none of it.
 func TestLedgerDown(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		r.store = outage(r.store, &down)
 		r.send("a")
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
-		time.Sleep(5 * time.Minute)
+		r.sleep(5 * time.Minute)
 		if got := r.lines("started", "done", "dead", "failed"); len(got) != 0 {
 			t.Errorf("without a ledger: %q", got)
 		}
-		down = false
-		time.Sleep(5 * time.Minute)
+		down.Store(false)
+		r.sleep(5 * time.Minute)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}
@@ -163,7 +165,7 @@ func TestLedgerDown(t *testing.T) {
 func TestLedgerDownAtTheEnd(t *testing.T) {
 	for _, lasts := range []time.Duration{20 * time.Second, 10 * time.Minute} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
-			down := false
+			var down atomic.Bool
 			r.store = outage(r.store, &down)
 			r.send("a")
 			stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
@@ -171,11 +173,11 @@ func TestLedgerDownAtTheEnd(t *testing.T) {
 					r.note("over %s", m.Body)
 					return nil
 				}
-				down = true
-				time.AfterFunc(lasts, func() { down = false })
+				down.Store(true)
+				time.AfterFunc(lasts, func() { down.Store(false) })
 				return nil
 			}))
-			time.Sleep(time.Hour)
+			r.sleep(time.Hour)
 			want := []string{"done"}
 			if lasts > leased {
 				want = []string{"lost", "over", "done"}
@@ -220,7 +222,7 @@ func TestKey(t *testing.T) {
 					}
 					return nil
 				}))
-				time.Sleep(time.Second)
+				r.sleep(time.Second)
 				if want := c.want(id); got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
@@ -238,7 +240,7 @@ func TestUnreadableTrail(t *testing.T) {
 			t.Error("it was handled")
 			return nil
 		}))
-		time.Sleep(time.Second)
+		r.sleep(time.Second)
 		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], `version "7"`) {
 			t.Errorf("dead %q", got)
 		}
@@ -255,7 +257,7 @@ func TestTenAttributes(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a", "a=1", "b=1", "c=1", "d=1", "e=1", "f=1", "g=1", "h=1", "i=1", "j=1")
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
-		time.Sleep(24 * time.Hour)
+		r.sleep(24 * time.Hour)
 		if n := len(r.lines("started")); n != 3 {
 			t.Errorf("handled %d times, want 3", n)
 		}
@@ -279,7 +281,7 @@ func TestDiesWhileBurying(t *testing.T) {
 				return sqstest.None
 			})
 			stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
-			time.Sleep(time.Hour)
+			r.sleep(time.Hour)
 			if n := len(r.lines("started")); n != 3 {
 				t.Errorf("handled %d times, want 3", n)
 			}
@@ -303,7 +305,7 @@ func TestWithoutLedger(t *testing.T) {
 		})
 		cfg.Claims = nil
 		stop := r.start(cfg)
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		r.wantLines([]string{"failed bad sick", "failed bad sick", "failed bad sick", "dead bad sick", "done a 5m0s"}, "done", "failed", "dead", "lost")
 		r.wantCount(r.url, 0)
 		r.mustStop(stop)

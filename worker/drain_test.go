@@ -18,7 +18,7 @@ func TestDrain(t *testing.T) {
 		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 20*time.Second) })
 		cfg.Concurrency, cfg.Prefetch = 1, 2
 		stop := r.start(cfg)
-		time.Sleep(5 * time.Second)
+		r.sleep(5 * time.Second)
 		began := time.Now()
 		r.mustStop(stop)
 		if took := time.Since(began); took != 15*time.Second {
@@ -47,7 +47,7 @@ func TestDrainInterrupts(t *testing.T) {
 			return err
 		})
 		stop := r.start(cfg)
-		time.Sleep(5 * time.Second)
+		r.sleep(5 * time.Second)
 		began := time.Now()
 		r.mustStop(stop)
 		if took := time.Since(began); took != 30*time.Second {
@@ -65,7 +65,7 @@ func TestDrainInterrupts(t *testing.T) {
 func TestDrainIdle(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
-		time.Sleep(5 * time.Second)
+		r.sleep(5 * time.Second)
 		began := time.Now()
 		r.mustStop(stop)
 		if took := time.Since(began); took > 0 {
@@ -83,7 +83,7 @@ func TestPolls(t *testing.T) {
 		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Second) })
 		cfg.Concurrency = 100
 		stop := r.start(cfg)
-		time.Sleep(10 * time.Minute)
+		r.sleep(10 * time.Minute)
 		if got := r.client.Calls("ReceiveMessage"); got < 30 || got > 31 {
 			t.Errorf("%d polls in ten idle minutes, want one every 20s", got)
 		}
@@ -92,7 +92,7 @@ func TestPolls(t *testing.T) {
 			r.send("a")
 		}
 		before := r.client.Calls("ReceiveMessage")
-		time.Sleep(time.Minute)
+		r.sleep(time.Minute)
 		if got := len(r.lines("done")); got != messages {
 			t.Errorf("%d done in a minute, want %d: 100 at a time, each takes a second", got, messages)
 		}

@@ -33,7 +33,7 @@ func TestLanes(t *testing.T) {
 			}
 			return nil
 		}))
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		var x, y []string
 		for _, b := range bodies(r.lines("done")) {
 			if b[0] == 'x' {
@@ -67,7 +67,7 @@ func TestLaneAfterDeadLetter(t *testing.T) {
 			}
 			return nil
 		}))
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		r.wantLines([]string{"done a 0s", "dead bad sick", "done c 0s"}, "done", "dead")
 		m := r.receive(r.dead)
 		if got := m.Attributes["MessageGroupId"]; got != "g" {
@@ -90,7 +90,7 @@ func TestRestOfLaneIsGivenBack(t *testing.T) {
 			return nil
 		})
 		stop := r.start(cfg)
-		time.Sleep(10 * time.Second)
+		r.sleep(10 * time.Second)
 		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("done %q within ten seconds", got)
 		}
@@ -131,7 +131,7 @@ func TestPartialBatch(t *testing.T) {
 			return nil
 		})
 		stop := r.start(cfg)
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		done := bodies(r.lines("done"))
 		slices.Sort(done)
 		if !slices.Equal(done, []string{"0", "1", "2", "4", "5", "6", "8", "9"}) || largest != 10 {
@@ -167,7 +167,7 @@ func TestWholeBatchFails(t *testing.T) {
 			return nil
 		})
 		stop := r.start(cfg)
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		if got := r.lines("failed"); len(got) != 6 {
 			t.Errorf("failed %q, want each once", got)
 		}

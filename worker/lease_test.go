@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestLeaseLost(t *testing.T) {
 			return err
 		})
 		stop := r.start(cfg)
-		time.Sleep(leased)
+		r.sleep(leased - time.Second)
 		r.wantLines([]string{"lost a the lease of the message was lost"}, "lost", "done", "failed")
 		if ended >= leased || ended < leased/2 {
 			t.Errorf("told after %v, want shortly before %v", ended, leased)
@@ -44,7 +45,7 @@ func TestLeaseLost(t *testing.T) {
 			t.Errorf("%d deletes by the one who lost it", n)
 		}
 		// The next delivery need not wait for the claim.
-		time.Sleep(2 * time.Second)
+		r.sleep(2 * time.Second)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done: %q", got)
 		}
@@ -66,7 +67,7 @@ func TestRenewalsFail(t *testing.T) {
 			return []sqstest.Fault{sqstest.Dropped, sqstest.Throttled, sqstest.Unanswered, sqstest.None, sqstest.Broken, sqstest.Doubled}[n%6]
 		})
 		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
-		time.Sleep(time.Hour + time.Second)
+		r.sleep(time.Hour + time.Second)
 		r.wantLines([]string{"started a", "done a 1h0m0s"}, "started", "done", "lost", "failed", "busy", "duplicate")
 		r.client.SetFault(nil)
 		r.mustStop(stop)
@@ -78,10 +79,10 @@ func TestHandleStale(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
-		time.Sleep(time.Second)
+		r.sleep(time.Second)
 		// Somebody purges the queue: the handle is good for nothing any more.
 		purge(r)
-		time.Sleep(leased)
+		r.sleep(leased)
 		if got := r.lines("lost"); len(got) != 1 {
 			t.Errorf("lost: %q", got)
 		}
@@ -92,25 +93,25 @@ func TestHandleStale(t *testing.T) {
 // Renewals go ten in a request, and a third of the lease apart.
 func TestRenewalsAreBatched(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		const messages, hours = 100, 1
+		const messages, minutes = 50, 20
 		for range messages {
 			r.send("a")
 		}
-		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, hours*time.Hour) })
+		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, minutes*time.Minute) })
 		cfg.Concurrency = messages
-		renewed := 0
+		var all atomic.Int64
 		cfg.Events.Beat = func(n int, err error) {
-			if renewed += n; err != nil {
+			if all.Add(int64(n)); err != nil {
 				t.Error(err)
 			}
 		}
 		stop := r.start(cfg)
-		time.Sleep(hours*time.Hour + time.Minute)
+		r.sleep(minutes*time.Minute + time.Minute)
 		if got := len(r.lines("done")); got != messages {
 			t.Fatalf("%d done, want %d", got, messages)
 		}
-		calls := r.client.Calls(renewal)
-		ideal := messages * hours * 60 * 3 // every third of a lease
+		calls, renewed := r.client.Calls(renewal), int(all.Load())
+		ideal := messages * minutes * 3 // every third of a lease
 		t.Logf("%d renewals in %d requests; one by one, on time, it would be %d", renewed, calls, ideal)
 		if renewed < ideal || renewed > ideal*3/2 {
 			t.Errorf("%d renewals, want %d to half as many more", renewed, ideal)
@@ -131,7 +132,7 @@ func TestPrefetchedAreRenewed(t *testing.T) {
 		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 10*time.Minute) })
 		cfg.Concurrency, cfg.Prefetch = 1, 5
 		stop := r.start(cfg)
-		time.Sleep(30*time.Minute + time.Second)
+		r.sleep(30*time.Minute + time.Second)
 		if got := r.lines("done", "lost"); len(got) != 3 {
 			t.Errorf("got %q, want three done", got)
 		}
@@ -160,7 +161,7 @@ func TestTimeout(t *testing.T) {
 			})
 			cfg.Timeout, cfg.Drain = 5*time.Minute, 20*time.Second
 			stop := r.start(cfg)
-			time.Sleep(10 * time.Minute)
+			r.sleep(10 * time.Minute)
 			want := []string{"failed a the handler has run for as long as it may", "done a 0s"}
 			if !listens {
 				want = []string{"abandoned a the handler has run for as long as it may", "done a 0s"}
@@ -197,7 +198,7 @@ func TestStall(t *testing.T) {
 		cfg.Stall = 2 * time.Minute
 		cfg.Attempts = 1
 		stop := r.start(cfg)
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		r.wantLines([]string{"failed hangs the handler has made no progress for as long as it may", "done moves 30m0s"}, "failed", "done", "lost")
 		r.wantCount(r.dead, 1)
 		r.mustStop(stop)

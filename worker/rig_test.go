@@ -192,16 +192,24 @@ func (r *rig) wantCount(url string, want int) {
 }
 
 // receive takes a message out of a queue, or fails.
-func (r *rig) receive(url string) types.Message {
+func (r *rig) receive(url string) types.Message { return r.receiveFor(url, 30*time.Second) }
+
+func (r *rig) receiveFor(url string, hidden time.Duration) types.Message {
 	r.t.Helper()
 	out, err := r.server.Client().ReceiveMessage(r.t.Context(), &sqs.ReceiveMessageInput{
-		QueueUrl: &url, MessageAttributeNames: []string{"All"},
+		QueueUrl: &url, MessageAttributeNames: []string{"All"}, VisibilityTimeout: int32(hidden / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	})
 	if err != nil || len(out.Messages) != 1 {
 		r.t.Fatalf("got %d messages and error %v, want one message", len(out.Messages), err)
 	}
 	return out.Messages[0]
+}
+
+// sleep waits, and then until nothing is going on any more, so that a test may look at what handlers wrote.
+func (r *rig) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // sleepOr waits, unless ctx ends first; then it returns its cause.

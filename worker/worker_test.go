@@ -17,7 +17,7 @@ func TestHandled(t *testing.T) {
 			m.SetResult([]byte("fine"))
 			return sleepOr(ctx, 5*time.Minute)
 		}))
-		time.Sleep(6 * time.Minute)
+		r.sleep(6 * time.Minute)
 		r.wantLines([]string{"done a 5m0s"}, "done", "failed", "lost", "deferred")
 		r.wantCount(r.url, 0)
 		e, err := r.ledger().List(t.Context(), "", "", 0)
@@ -33,7 +33,7 @@ func TestDeadLettered(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a", "colour=blue")
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		r.wantLines([]string{
 			"started a", "failed a sick", "started a", "failed a sick", "started a", "failed a sick", "dead a sick",
 		}, "started", "failed", "dead", "lost")
@@ -57,7 +57,7 @@ func TestPoison(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
-		time.Sleep(time.Minute)
+		r.sleep(time.Minute)
 		r.wantLines([]string{"started a", "failed a sick", "dead a sick"}, "started", "failed", "dead")
 		r.wantCount(r.dead, 1)
 		r.mustStop(stop)
@@ -78,7 +78,7 @@ func TestLater(t *testing.T) {
 			}
 			return nil
 		}))
-		time.Sleep(10 * time.Minute)
+		r.sleep(10 * time.Minute)
 		if got := r.lines("done", "failed", "dead"); len(got) != 1 || n != 8 {
 			t.Errorf("%d runs, %q", n, got)
 		}
@@ -98,7 +98,7 @@ func TestPanic(t *testing.T) {
 			}
 			return nil
 		}))
-		time.Sleep(time.Hour)
+		r.sleep(time.Hour)
 		if got := r.lines("dead"); len(got) != 1 || got[0] != "dead a the handler panicked: oh" {
 			t.Errorf("got %q", got)
 		}
