@@ -311,3 +311,47 @@ func TestWithoutLedger(t *testing.T) {
 		r.mustStop(stop)
 	})
 }
+
+// Work that is dead-lettered, brought back and dead-lettered again within minutes is there again: the second
+// dead letter is not taken for the first.
+func TestDeadLetteredTwice(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		r.send("a", "dedup=file-1")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
+		r.sleep(10 * time.Second)
+		if _, err := r.client.StartMessageMoveTask(t.Context(), &sqs.StartMessageMoveTaskInput{
+			SourceArn: new(sqstest.ARN("dead.fifo")), DestinationArn: new(sqstest.ARN("work.fifo")),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.sleep(time.Minute)
+		if got := r.lines("dead"); len(got) != 2 {
+			t.Errorf("dead %q, want twice", got)
+		}
+		r.wantCount(r.dead, 1)
+		r.wantCount(r.url, 0)
+		r.mustStop(stop)
+	})
+}
+
+// Without a dead-letter queue what fails is tried on, ever less often.
+func TestNoDeadLetterQueue(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.url = r.server.Queue(t, "alone")
+		r.send("a")
+		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+			switch {
+			case m.Attempt() > 20:
+				return nil
+			case m.Attempt()%2 == 0:
+				return worker.Poison(errSick)
+			}
+			return errSick
+		}))
+		r.sleep(24 * time.Hour)
+		if got := r.lines("done", "dead", "error"); len(got) != 1 {
+			t.Errorf("got %q, want done", got)
+		}
+		r.mustStop(stop)
+	})
+}

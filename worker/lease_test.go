@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
 	"tenaq/internal/sqstest"
 	"tenaq/worker"
 )
@@ -54,6 +56,96 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
+// A handler that finishes although its lease was lost has done the work: it is recorded, for the ledger
+// still knows its claim, and the message is left to whoever has it now.
+func TestDoneWithoutLease(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		r.client.SetFault(func(operation string) sqstest.Fault {
+			if operation == renewal {
+				return sqstest.Dropped
+			}
+			return sqstest.None
+		})
+		stop := r.start(r.config(func(context.Context, *worker.Message) error {
+			<-time.After(leased - 2*time.Second)
+			return nil
+		}))
+		r.sleep(leased - time.Second)
+		r.wantLines([]string{"done a 58s"}, "done", "lost", "failed")
+		if n := r.client.Calls("DeleteMessageBatch"); n != 0 {
+			t.Errorf("%d deletes by the one who lost it", n)
+		}
+		r.sleep(3 * time.Second)
+		if got := r.lines("duplicate"); len(got) != 1 {
+			t.Errorf("duplicate %q", got)
+		}
+		r.wantCount(r.url, 0)
+		r.client.SetFault(nil)
+		r.mustStop(stop)
+	})
+}
+
+// A slowClient has renewals reach the server late.
+type slowClient struct {
+	worker.SQS
+	by time.Duration
+}
+
+func (c slowClient) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, options ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error) {
+	if in.Entries[0].VisibilityTimeout == int32(leased/time.Second) {
+		<-time.After(c.by)
+	}
+	return c.SQS.ChangeMessageVisibilityBatch(ctx, in, options...)
+}
+
+// A renewal that is under way when a message is given back does not undo that.
+func TestRenewalUnderWay(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		cfg := r.config(func(_ context.Context, m *worker.Message) error {
+			if m.Receives > 1 {
+				return nil
+			}
+			<-time.After(leased/3 + time.Second) // a renewal has begun and takes five seconds
+			return worker.Later(time.Second, "not yet")
+		})
+		cfg.Client = slowClient{r.client, 5 * time.Second}
+		stop := r.start(cfg)
+		r.sleep(leased/3 + 10*time.Second)
+		if got := r.lines("done"); len(got) != 1 {
+			t.Errorf("done %q ten seconds after the message was to be back in one", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// SQS hides a message for twelve hours in all; what would be longer is as long as can be.
+func TestLaterThanPossible(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		cfg := r.config(func(ctx context.Context, m *worker.Message) error {
+			if m.Receives > 1 {
+				return nil
+			}
+			if err := sleepOr(ctx, 10*time.Hour); err != nil {
+				return err
+			}
+			return worker.Later(5*time.Hour, "not today")
+		})
+		stop := r.start(cfg)
+		r.sleep(11*time.Hour + 55*time.Minute)
+		if got := r.lines("error", "done"); len(got) != 0 {
+			t.Errorf("got %q", got)
+		}
+		r.sleep(10 * time.Minute)
+		if got := r.lines("done"); len(got) != 1 {
+			t.Errorf("done %q", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
 // A few renewals that fail do no harm.
 func TestRenewalsFail(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
@@ -82,7 +174,7 @@ func TestHandleStale(t *testing.T) {
 		r.sleep(time.Second)
 		// Somebody purges the queue: the handle is good for nothing any more.
 		purge(r)
-		r.sleep(leased)
+		r.sleep(leased / 2) // its lease here has not ended yet
 		if got := r.lines("lost"); len(got) != 1 {
 			t.Errorf("lost: %q", got)
 		}
