@@ -21,6 +21,7 @@ var may = map[string][]string{
 	"internal/archtest":  {},
 	"internal/audit":     {},
 	"internal/backoff":   {},
+	"internal/breaker":   {},
 	"internal/child":     {},
 	"internal/handle":    {},
 	"internal/invariant": {},
