@@ -69,7 +69,7 @@ func (h *HTTP) Handle(ctx context.Context, m *worker.Message) error {
 	}
 	// This name is not in its canonical form because net/http takes a request with that header for one that it may send
 	// again when the connection breaks. The endpoint would be at work twice for one attempt. To servers it is the same.
-	header["Idempotency-Key"] = []string{headerValue(m.EffectKey())}
+	header["idempotency-key"] = []string{headerValue(m.EffectKey())}
 	if _, given := h.endpoint.header["Content-Type"]; !given {
 		header.Set("Content-Type", contentType(m.Body))
 	}
