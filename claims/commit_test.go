@@ -125,6 +125,7 @@ func TestCompleteInLost(t *testing.T) {
 		var p pending
 		_, err := c.CompleteIn(t.Context(), nil, p.put)
 		wantLost(t, "without a record", err)
+		synctest.Wait()
 		if held.Err() != nil {
 			t.Error("believes that the record is gone, from a transaction that may be elsewhere")
 		}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,17 +18,16 @@ import (
 
 	"tenaq/claims"
 	"tenaq/records"
-	"tenaq/records/sqliterecords"
 )
 
-// processFile names the store on which the test binary is to be a holder, instead of running tests.
-const processFile = "CLAIMS_TEST_HOLDER"
+// processStore says where the store is on which the test binary is to be a holder, instead of running tests.
+const processStore = "CLAIMS_TEST_HOLDER"
 
 const processLease = time.Second
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(processFile); path != "" {
-		if err := holder(path); err != nil {
+	if where := os.Getenv(processStore); where != "" {
+		if err := holder(where); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -47,8 +45,8 @@ type report struct {
 	Writes   map[string]string // errors of its writes to the ledger
 }
 
-func openLedger(path string) (*sqliterecords.Store, *claims.Ledger, error) {
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: path})
+func openLedger(where string) (records.Store, *claims.Ledger, error) {
+	store, err := openStore(where)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,9 +56,9 @@ func openLedger(path string) (*sqliterecords.Store, *claims.Ledger, error) {
 
 // holder claims a key, holds it, and has effects all the time, whatever becomes of its context: it is the kind
 // of worker that does not look. When it reads a line it tries to end the claim, in every way.
-func holder(path string) error {
+func holder(where string) error {
 	ctx := context.Background()
-	store, l, err := openLedger(path)
+	store, l, err := openLedger(where)
 	if err != nil {
 		return err
 	}
@@ -94,6 +92,7 @@ func holder(path string) error {
 		"renew":    fmt.Sprint(c.Renew(ctx)),
 		"complete": fmt.Sprint(c.Complete(ctx, []byte("first"))),
 		"fail":     fmt.Sprint(c.Fail(ctx, "first")),
+		"exhaust":  fmt.Sprint(c.Exhaust(ctx, "first")),
 		"release":  fmt.Sprint(c.Release(ctx)),
 	}}
 	select {
@@ -136,10 +135,10 @@ type process struct {
 	line func()
 }
 
-func startHolder(t *testing.T, path string) (*process, report) {
+func startHolder(t *testing.T, where string) (*process, report) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), processFile+"="+path)
+	cmd.Env = append(os.Environ(), processStore+"="+where)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	must(t, err)
@@ -160,13 +159,13 @@ func (p *process) report(t *testing.T) (r report) {
 	return r
 }
 
-// pause stops the process, outside of a write: in the midst of one it would have the lock of the file, and
+// pause stops the process, outside of a write: in the midst of one it would have the lock of the SQLite file, and
 // nobody could write.
 func (p *process) pause(t *testing.T, store records.Store) {
 	t.Helper()
 	for {
 		must(t, p.Process.Signal(syscall.SIGSTOP))
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		_, err := store.Put(ctx, records.Write{Key: "probe", TTL: time.Hour, If: probed(ctx, store)})
 		cancel()
 		if err == nil {
@@ -199,10 +198,15 @@ func await(t *testing.T, l *claims.Ledger, key string) *claims.Claim {
 // A holder that is stopped for longer than its lease, and goes on as if nothing had happened, changes nothing
 // any more: neither the ledger nor what checks fences.
 func TestZombieProcess(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) { zombieProcess(t, b.make(t)) })
+	}
+}
+
+func zombieProcess(t *testing.T, where string) {
 	ctx := t.Context()
-	path := filepath.Join(t.TempDir(), "records.db")
-	zombie, first := startHolder(t, path)
-	store, l, err := openLedger(path)
+	zombie, first := startHolder(t, where)
+	store, l, err := openLedger(where)
 	must(t, err)
 	defer store.Close()
 	refused[*claims.Busy](t, l, "k")
@@ -233,7 +237,7 @@ func TestZombieProcess(t *testing.T) {
 			t.Errorf("%s by the zombie: %s, want ErrLost", write, got)
 		}
 	}
-	if len(last.Writes) != 4 || last.Refused == 0 || last.Cause != claims.ErrLost.Error() {
+	if len(last.Writes) != 5 || last.Refused == 0 || last.Cause != claims.ErrLost.Error() {
 		t.Errorf("the zombie reports %+v, want refused effects and a context that ended by ErrLost", last)
 	}
 	t.Logf("the zombie had %d effects before and %d refused after", last.Accepted, last.Refused)
@@ -245,31 +249,42 @@ func TestZombieProcess(t *testing.T) {
 	}
 }
 
-// The key of a holder that was killed can be claimed again within its lease and a second.
+// The key of a holder that was killed can be claimed again within its lease and a second, if the store has a
+// clock.
 func TestKilledProcess(t *testing.T) {
 	rounds := 3
 	if testing.Short() {
 		rounds = 1
 	}
-	for round := range rounds {
-		path := filepath.Join(t.TempDir(), "records.db")
-		p, first := startHolder(t, path)
-		store, l, err := openLedger(path)
-		must(t, err)
-		defer store.Close()
-		time.Sleep(time.Duration(round+1) * 370 * time.Millisecond) // somewhere between two renewals
-		refused[*claims.Busy](t, l, "k")
-		must(t, p.Process.Kill())
-		killed := time.Now()
-		c := await(t, l, "k")
-		took := time.Since(killed)
-		t.Logf("took over %v after the holder was killed, lease %v", took.Round(time.Millisecond), processLease)
-		if took > processLease+time.Second {
-			t.Errorf("took over after %v, want at most %v", took, processLease+time.Second)
+	for _, b := range backends {
+		if b.name == "dynamodb" {
+			continue
 		}
-		if c.Fence() <= first.Fence {
-			t.Errorf("fence %d after %d", c.Fence(), first.Fence)
-		}
-		must(t, c.Complete(t.Context(), nil))
+		t.Run(b.name, func(t *testing.T) {
+			for round := range rounds {
+				killedProcess(t, b.make(t), time.Duration(round+1)*370*time.Millisecond) // somewhere between two renewals
+			}
+		})
 	}
+}
+
+func killedProcess(t *testing.T, where string, after time.Duration) {
+	p, first := startHolder(t, where)
+	store, l, err := openLedger(where)
+	must(t, err)
+	defer store.Close()
+	time.Sleep(after)
+	refused[*claims.Busy](t, l, "k")
+	must(t, p.Process.Kill())
+	killed := time.Now()
+	c := await(t, l, "k")
+	took := time.Since(killed)
+	t.Logf("took over %v after the holder was killed, lease %v", took.Round(time.Millisecond), processLease)
+	if took > processLease+time.Second {
+		t.Errorf("took over after %v, want at most %v", took, processLease+time.Second)
+	}
+	if c.Fence() <= first.Fence {
+		t.Errorf("fence %d after %d", c.Fence(), first.Fence)
+	}
+	must(t, c.Complete(t.Context(), nil))
 }
