@@ -155,6 +155,7 @@ func TestTakenOver(t *testing.T) {
 		p := at(t, "orders")
 		slow := p.producer(&hook{SQS: p.server.Client(), after: func(context.Context) { time.Sleep(2 * lease) }}, nil, producer.Config{})
 		done := make(chan error)
+		began := time.Now()
 		go func() {
 			r, err := slow.SendOnce(t.Context(), file("a"))
 			wantNew(t, r, true)
@@ -169,6 +170,9 @@ func TestTakenOver(t *testing.T) {
 		err := <-done
 		wantError(t, err, producer.ErrUnrecorded)
 		wantError(t, err, claims.ErrLost)
+		if took := time.Since(began); took != 2*lease {
+			t.Errorf("the first knows after %v", took)
+		}
 		if r := send(t, slow, file("a")); r.New || r.MessageID != second.MessageID {
 			t.Errorf("receipt %+v, want that of the second", r)
 		}

@@ -15,10 +15,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"tenaq/claims"
 	"tenaq/internal/sqstest"
 	"tenaq/producer"
+	"tenaq/records/recordstest"
 )
 
 // A refusal leaves nothing behind: the corrected message can be sent under the key, and is the one that counts.
@@ -171,15 +173,83 @@ func TestLostAnswerAfterTheWindow(t *testing.T) {
 func TestHangingQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
-		hangs := &hook{SQS: p.server.Client(), before: func(ctx context.Context) { <-ctx.Done() }}
+		c := p.server.Client()
+		hangs := sqs.New(c.Options(), func(o *sqs.Options) {
+			o.HTTPClient = smithyhttp.ClientDoFunc(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			})
+		})
 		began := time.Now()
 		_, err := p.producer(hangs, nil, producer.Config{}).SendOnce(t.Context(), file("a"))
-		if took := time.Since(began); err == nil || took >= lease || took < lease/2 {
-			t.Errorf("error %v after %v", err, took)
+		wantError(t, err, producer.ErrUnknown)
+		if took := time.Since(began); took >= lease || took < lease/2 {
+			t.Errorf("given up after %v", took)
 		}
 		p.wantState("a", claims.Failed)
 		wantNew(t, send(t, p.producer(nil, nil, producer.Config{}), file("a")), true)
 	})
+}
+
+// The caller goes away between two tries of the SDK: the first was throttled, the message stays registered.
+func TestEndsBetweenTries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		ctx, cancel := context.WithCancel(t.Context())
+		c := p.server.Client()
+		c.SetFault(func(string) sqstest.Fault { cancel(); return sqstest.Throttled })
+		client := sqs.New(c.Options(), func(o *sqs.Options) { o.Retryer = retry.NewStandard() })
+		_, err := p.producer(client, nil, producer.Config{}).SendOnce(ctx, file("a"))
+		if err == nil || errors.Is(err, producer.ErrUnknown) || errors.Is(err, producer.ErrRefused) {
+			t.Errorf("error %v, want that it was not sent", err)
+		}
+		p.wantState("a", claims.Failed)
+	})
+}
+
+// Two tries of the SDK, the first throttled, the second without a connection: neither is a refusal of the message.
+func TestThrottledThenNobodyListens(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		c := p.server.Client()
+		c.SetFault(always(sqstest.Throttled))
+		client := sqs.New(c.Options(), func(o *sqs.Options) {
+			o.Retryer = retry.NewStandard()
+			o.HTTPClient = smithyhttp.ClientDoFunc(func(r *http.Request) (*http.Response, error) {
+				if c.Calls("SendMessage") == 0 {
+					return c.Do(r)
+				}
+				return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+			})
+		})
+		_, err := p.producer(client, nil, producer.Config{}).SendOnce(t.Context(), file("a"))
+		if err == nil || errors.Is(err, producer.ErrUnknown) || errors.Is(err, producer.ErrRefused) {
+			t.Errorf("error %v, want that it was not sent", err)
+		}
+		p.wantState("a", claims.Failed)
+	})
+}
+
+// A registration is taken back although the store is ill for a while.
+func TestRefusedWhileStoreIsAway(t *testing.T) {
+	for _, how := range []recordstest.How{recordstest.Before, recordstest.After} {
+		bubble(t, func(t *testing.T) {
+			p := at(t, "orders.fifo")
+			store := &recordstest.Faulty{Store: p.store, Fault: func(c recordstest.Call) (f recordstest.Fault) {
+				if c.Op == recordstest.Delete && c.N < 6 {
+					f.How = how
+				}
+				return f
+			}}
+			made := p.producer(nil, store, producer.Config{})
+			bad := file("a")
+			bad.Group = "no group id has blanks"
+			_, err := made.SendOnce(t.Context(), bad)
+			wantError(t, err, producer.ErrRefused)
+			p.wantState("a", "")
+			wantNew(t, send(t, made, file("a")), true)
+		})
+	}
 }
 
 // Nobody listens: nothing was sent, and that is known.

@@ -284,6 +284,7 @@ func TestResendWithinTheWindow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders.fifo")
 		made := p.producer(nil, nil, producer.Config{Work: p.newWork()})
+		sentAt := time.Now()
 		sent := send(t, made, file("a"))
 		for range 2 {
 			time.Sleep(time.Minute)
@@ -295,7 +296,55 @@ func TestResendWithinTheWindow(t *testing.T) {
 			}
 		}
 		p.wantMessages(1)
+		time.Sleep(window)
+		r, err := made.Resend(t.Context(), stuck(t, made, window)["a"])
+		must(t, err)
+		wantNew(t, r, true)
+		tr, err := trail.Of(p.wantMessages(1)[0].MessageAttributes)
+		must(t, err)
+		if tr.Lineage != sent.MessageID || !tr.FirstSent.Equal(sentAt) {
+			t.Errorf("trail %v, want the lineage of %s", tr, sent.MessageID)
+		}
 	})
+}
+
+// Between a sweep's look at a registration and its word another one may have sent it.
+func TestResendRace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		made := p.producer(nil, nil, producer.Config{})
+		send(t, made, file("a"))
+		seen, err := made.Lookup(t.Context(), "a", 0)
+		must(t, err)
+		var other producer.Receipt
+		late := p.producer(nil, &afterGet{Memory: p.store, do: func() {
+			other, err = made.Resend(t.Context(), seen)
+			must(t, err)
+		}}, producer.Config{})
+		r, err := late.Resend(t.Context(), seen)
+		must(t, err)
+		wantNew(t, other, true)
+		wantNew(t, r, false)
+		if r.MessageID != other.MessageID {
+			t.Errorf("receipt %+v, want a duplicate of %+v", r, other)
+		}
+		p.wantMessages(2)
+	})
+}
+
+// An afterGet is a store with something happening after its first read.
+type afterGet struct {
+	*recordstest.Memory
+	do func()
+}
+
+func (s *afterGet) Get(ctx context.Context, key string) (records.Record, error) {
+	r, err := s.Memory.Get(ctx, key)
+	if do := s.do; do != nil {
+		s.do = nil
+		do()
+	}
+	return r, err
 }
 
 // When a completed registration cannot be sent again it stays what it was.
