@@ -93,15 +93,15 @@ func TestLeftBehindKilled(t *testing.T) {
 	}
 }
 
-// What has left the group and holds the output open is not waited for.
+// What has left the group and holds the streams of the task open is not waited for.
 func TestEscaped(t *testing.T) {
 	program, err := os.Executable()
 	must(t, err)
 	for _, end := range []string{"exit 3", "kill -KILL $$"} {
 		said := filepath.Join(t.TempDir(), "said")
-		// The one that escapes has the output of the task as its third stream.
-		c := shell(`echo before; ` + role + `=escape ` + program + ` > ` + said + ` 3>&1 & until [ -s ` + said + ` ]; do sleep 0.01; done; ` + end)
-		err := c.Handle(t.Context(), message("never read"))
+		// The one that escapes has the output and the input of the task as further streams.
+		c := shell(`exec 4<&0; echo before; ` + role + `=escape ` + program + ` > ` + said + ` 3>&1 & until [ -s ` + said + ` ]; do sleep 0.01; done; ` + end)
+		err := c.Handle(t.Context(), message(strings.Repeat("never read", 1<<17)))
 		id, readErr := os.ReadFile(said)
 		must(t, readErr)
 		killLater(t, string(id))
