@@ -101,9 +101,9 @@ func (p *Producer) newLedger(store records.Store) (*claims.Ledger, error) {
 // ctx ends; for a lease and a quarter when ctx has no deadline. After that the error is a *claims.Busy. It may
 // outlast ctx by a third of the lease to record what it did.
 //
-// After an error the same call may be made again, and after any but ErrRefused it should be, or the message
-// may never be sent. The receipt says what is known all the same; errors.Is knows ErrRefused, ErrUnknown and
-// ErrUnrecorded.
+// After an error the message may never be sent unless the same call is made again, as it may be after any.
+// Three errors are different: after ErrRefused something has to be corrected first, after ErrUnknown the message
+// may be in the queue, and after ErrUnrecorded it is. The receipt says what is known all the same.
 func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	if err := m.check(p.fifo); err != nil {
 		return Receipt{}, fmt.Errorf("message %q is not sent: %w", m.Key, err)

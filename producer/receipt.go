@@ -27,7 +27,7 @@ type Receipt struct {
 	// before. Standard queues have no sequence numbers. Both are empty when a person settled the key.
 	MessageID, SequenceNumber string
 
-	// Age is how long ago the key was sent, of a duplicate; records.AgeUnknown when nobody knows.
+	// Age is how long ago the send was recorded, of a duplicate; records.AgeUnknown when nobody knows.
 	Age time.Duration
 
 	// Attempts is how often somebody began to send the key. When it is more than one, an earlier attempt
@@ -35,8 +35,8 @@ type Receipt struct {
 	Attempts int
 
 	// Differs reports that the message which was registered first under the key is not the one that this
-	// call brought. The first one counts. Either it is the same work under way twice, or two pieces
-	// of work share a key by mistake.
+	// call brought. The first one counts. Either the same work was described twice, or two pieces of work
+	// share a key by mistake.
 	Differs bool
 
 	// Work is the state of the work of a duplicate. It is empty when nobody has begun it, when its entry has
@@ -45,7 +45,8 @@ type Receipt struct {
 }
 
 // ErrRefused is why a message was not sent that the queue does not take as it is, or not from this sender.
-// Its registration is gone. Correct what the error says; then the key can be sent.
+// Its registration is gone. Correct what the error says; then the key can be sent. It is about this call: an
+// earlier one of the key that ended in ErrUnknown may have reached the queue.
 var ErrRefused = errors.New("the queue refused it")
 
 // ErrUnknown is the error of a send without an answer: a timeout, a broken connection, a status of 500 and
