@@ -58,6 +58,7 @@ var may = map[string][]string{
 	"claims/pgclaims":       {"claims", "records", "records/pgrecords", "github.com/jackc/pgx/v5/..."},
 	"producer":              {"claims", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":               {},
+	"redrive":               {"claims", "internal/backoff", "internal/breaker", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":   {"records"},
 	"records/sqliterecords": {"records", "modernc.org/sqlite"},
 	"records/pgrecords":     {"records", "github.com/jackc/pgx/v5/..."},
@@ -106,9 +107,9 @@ var may = map[string][]string{
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
+	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
 	"internal/dynamotest", "internal/faultproxy", "internal/pgtest", "internal/server", "internal/sqstest",
-	"records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
+	"records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",
@@ -175,7 +176,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"claims", "cmd", "examples", "internal", "producer", "records", "test", "worker"}
+var folders = []string{"claims", "cmd", "examples", "internal", "producer", "records", "redrive", "test", "worker"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in their
 // first element, and the module's own packages live in a few folders.

@@ -1,0 +1,307 @@
+package redrive
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tenaq/internal/breaker"
+)
+
+// This file decides, and does nothing else: no clock, no queue, no store. A step goes
+//
+//	Judge    what has become of messages redriven earlier
+//	Room     how many more may be sent on their way
+//	Decide   for each dead letter that was looked at: redrive, hold or park
+
+// A Result is what has become of a redriven message.
+type Result int
+
+const (
+	// Silent: nothing is known.
+	Silent Result = iota
+
+	// Succeeded: its work is recorded as completed.
+	Succeeded
+
+	// Gone: it has not come back within the time in which it would have. That is weak evidence: it may be
+	// waiting, or have been deleted by somebody.
+	Gone
+
+	// Failed: it is a dead letter again, or its attempts are used up.
+	Failed
+)
+
+// An Outcome is the result of a Flight.
+type Outcome struct {
+	Letter string // of the Flight
+	Result Result
+	Reason string // why it failed
+	At     time.Time
+}
+
+// A Health is what the consumer did by itself since it was asked last: without the redriver, with messages
+// that were sent to its queue by others.
+type Health struct {
+	Done, Failed int
+}
+
+// Judge learns from outcomes, and from the consumer's health. Time alone opens breakers half.
+func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health) State {
+	s = s.clone()
+	s.tick(p, now)
+	if health.Done > 0 {
+		s.well(p, now)
+		if s.Breaker.State == breaker.Closed {
+			s.Breaker = s.Breaker.Succeed(p.breaker(), now) // failures are not in a row, then
+		}
+	}
+	halved := false
+	for _, o := range outcomes {
+		i := slices.IndexFunc(s.Flights, func(f Flight) bool { return f.Letter == o.Letter })
+		if i < 0 || o.Result == Silent && now.Before(s.Flights[i].Due.Add(p.Settle)) {
+			continue
+		}
+		f := s.Flights[i]
+		s.Flights = slices.Delete(s.Flights, i, i+1)
+		switch o.Result {
+		case Succeeded:
+			s.succeed(p, now, f)
+		case Gone:
+			if s.WeakSuccesses++; s.WeakSuccesses%2 == 0 {
+				s.succeed(p, now, f)
+			}
+		case Failed:
+			if s.fail(p, now, f, o.Reason) && !halved {
+				s.Rate, s.Steep, halved = max(1, s.Rate/2), false, true
+			}
+		}
+	}
+	return s
+}
+
+// tick does what time alone does.
+func (s *State) tick(p *Policy, now time.Time) {
+	s.Breaker = s.Breaker.Tick(p.breaker(), now)
+	for i := range s.Kinds {
+		s.Kinds[i].Breaker = s.Kinds[i].Breaker.Tick(p.kind(), now)
+	}
+}
+
+// succeed learns from a redriven message that was processed.
+func (s *State) succeed(p *Policy, now time.Time, f Flight) {
+	s.Successes++
+	s.well(p, now)
+	if k := s.known(f.Kind); k != nil {
+		k.Lineages = nil // it passes, then
+		k.Since = now
+		k.Breaker = k.Breaker.Succeed(p.kind(), now)
+	}
+	switch {
+	case s.Breaker.State == breaker.HalfOpen && !f.Canary: // sent before it opened
+	case s.Breaker.State == breaker.HalfOpen:
+		if s.Breaker = s.Breaker.Succeed(p.breaker(), now); s.Breaker.State == breaker.Closed {
+			s.Rate, s.Steep = p.RateFirst, true
+		}
+	default:
+		s.Breaker = s.Breaker.Succeed(p.breaker(), now)
+		// One more for each success doubles the rate with each round, until something fails; then it is
+		// one more in each round.
+		if s.Steep || s.Successes%max(1, s.Rate) == 0 {
+			s.Rate = min(s.Rate+1, p.RateMax)
+		}
+	}
+}
+
+// fail learns from a redriven message that failed again. It reports whether less should be sent.
+func (s *State) fail(p *Policy, now time.Time, f Flight, reason string) (slower bool) {
+	s.Failures++
+	k := s.kind(FingerprintOf(reason), now)
+	fresh := len(k.Lineages) == 0
+	k.Last, k.Reason = now, cutReason(reason)
+	if len(k.Lineages) < broad && !slices.Contains(k.Lineages, f.Lineage) {
+		k.Lineages = append(slices.Clone(k.Lineages), f.Lineage)
+	}
+	well := s.lastSuccess().After(s.Breaker.LastChange) && now.Sub(s.lastSuccess()) <= p.Near
+	switch {
+	case s.Breaker.State == breaker.HalfOpen && !f.Canary, s.Breaker.State == breaker.Open:
+		return false // sent before it opened
+	case s.Breaker.State == breaker.HalfOpen && well:
+		// The consumer does its other work, so this says nothing about it. Another canary will.
+		s.failKind(p, now, k)
+		return false
+	}
+	if well && len(k.Lineages) >= broad {
+		s.failKind(p, now, k)
+	}
+	s.Breaker = s.Breaker.Fail(p.breaker(), now)
+	if s.Breaker.State == breaker.Open {
+		for i := range s.Kinds { // everything fails, whatever it needs
+			s.Kinds[i].Breaker = breaker.Breaker{State: breaker.Closed}
+		}
+		return true
+	}
+	return fresh || s.Breaker.FailureCount > 1
+}
+
+// broad is how many messages have to fail in one way until it is taken for something that they need, and
+// not for the messages.
+const broad = 3
+
+func (s *State) failKind(p *Policy, now time.Time, k *Kind) {
+	if len(k.Lineages) >= broad {
+		k.Breaker = k.Breaker.Fail(p.kind(), now)
+	}
+}
+
+// Room is how many messages may be sent on their way now. A breaker that is half open lets one canary go at
+// a time.
+func (s State) Room(p *Policy, now time.Time) int {
+	s.tick(p, now)
+	switch {
+	case s.Paused != "" || s.Breaker.State == breaker.Open:
+		return 0
+	case s.Breaker.State == breaker.HalfOpen:
+		if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Canary }) {
+			return 0
+		}
+		return 1
+	}
+	return max(0, s.Rate-len(s.Flights))
+}
+
+// A Letter is a dead letter, as far as a decision depends on it.
+type Letter struct {
+	ID      string
+	Lineage string
+	Key     string
+	Group   string // on FIFO queues; empty on others
+	Reason  string // why it is a dead letter
+	Poison  bool   // its worker said so
+	Sends   int    // how often it was redriven
+	Strikes int    // how often it then failed while others succeeded, as far as is known
+	Died    time.Time
+}
+
+// An Action is what is to be done with a dead letter.
+type Action string
+
+const (
+	Redrive Action = "redrive" // send it back to its queue
+	Hold    Action = "hold"    // leave it where it is
+	Park    Action = "park"    // move it to the parking lot
+)
+
+// A Decision is what to do with a dead letter, and why.
+type Decision struct {
+	Action  Action
+	Delay   time.Duration // of a redrive
+	Why     string
+	Strikes int       // of the letter, as it is to carry them on
+	Until   time.Time // not before this is it to be looked at again; zero is at any time
+}
+
+// Decide says what is to be done with a dead letter, and changes the state accordingly: who does not carry
+// it out has to forget that. Chance is in [0, 1).
+func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State, Decision) {
+	s = s.clone()
+	s.tick(p, now)
+	d := Decision{Strikes: l.Strikes}
+	again := slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Letter == l.ID })
+	if !again && l.Sends > 0 && s.wellAt(l.Died) {
+		d.Strikes++
+	}
+	switch why := s.parks(p, now, l, d.Strikes); {
+	case again:
+		// A redriver died after it had sent it, or before. Sending it again is the same send.
+		d.Action, d.Why = Redrive, "its redrive was begun and not finished"
+		return s, d
+	case why != "":
+		s.Parked++
+		d.Action, d.Why = Park, why
+		return s, d
+	}
+	if d.Why, d.Until = s.holds(p, now, l, chance); d.Why != "" {
+		d.Action, d.Strikes = Hold, l.Strikes // which the next look finds again
+		return s, d
+	}
+	d.Action = Redrive
+	d.Why = fmt.Sprintf("redrive %d", l.Sends+1)
+	f := Flight{
+		Letter: l.ID, Lineage: l.Lineage, Key: l.Key, Group: l.Group, Kind: FingerprintOf(l.Reason), Sent: now,
+		Canary: s.Breaker.State == breaker.HalfOpen,
+	}
+	if f.Canary {
+		d.Why = "a canary"
+	}
+	if l.Group == "" {
+		d.Delay = p.delay(l.Sends+1, chance)
+	}
+	f.Due = now.Add(d.Delay)
+	s.Redriven++
+	s.Breaker = s.Breaker.Attempt(now)
+	s.Flights = append(s.Flights, f)
+	if k := s.known(f.Kind); k != nil {
+		k.Breaker = k.Breaker.Attempt(now)
+	}
+	return s, d
+}
+
+// parks returns why a dead letter is to be parked; empty when it is not.
+func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
+	k := s.known(FingerprintOf(l.Reason))
+	switch {
+	case l.Poison:
+		return "poison, its worker says: " + l.Reason
+	case strikes >= p.Redrives:
+		return fmt.Sprintf("failed %d times while others succeeded: %s", strikes, l.Reason)
+	case strikes >= p.Strikes && (k == nil || len(k.Lineages) < broad):
+		return fmt.Sprintf("poison: failed %d times while others succeeded, and nearly nothing else fails like this: %s", strikes, l.Reason)
+	case l.Sends > 0 && k != nil && len(k.Lineages) >= broad && now.Sub(k.Since) > p.HoldMax &&
+		s.Breaker.State == breaker.Closed && s.wellAt(l.Died):
+		return fmt.Sprintf("poison: nothing that fails like this has succeeded for %v: %s", p.HoldMax, l.Reason)
+	}
+	return ""
+}
+
+// holds returns why a dead letter is to be left where it is, and until when; empty when it is not.
+func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why string, until time.Time) {
+	k := s.known(FingerprintOf(l.Reason))
+	switch {
+	case s.Paused != "":
+		return "paused: " + s.Paused, until
+	case s.Breaker.State == breaker.Open:
+		until = s.Breaker.Until(p.breaker())
+		return "the breaker is open until " + until.Format(time.RFC3339), until
+	case l.Sends > 0 && s.Breaker.State == breaker.Closed && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.Near)):
+		return "whether others succeed is not known yet", l.Died.Add(p.Near)
+	case s.Room(p, now) == 0:
+		return fmt.Sprintf("%d messages are on their way", len(s.Flights)), until
+	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Group == l.Group }):
+		return "a message of its group is on its way", until
+	}
+	if s.Breaker.State == breaker.Closed && k != nil {
+		switch k.Breaker.State {
+		case breaker.Open:
+			until = k.Breaker.Until(p.kind())
+			return "what it needs seems to be down until " + until.Format(time.RFC3339), until
+		case breaker.HalfOpen:
+			if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Kind == k.Fingerprint }) {
+				return "another one finds out whether what it needs is up", until
+			}
+		}
+	}
+	if l.Group != "" { // SQS delays no single message of a FIFO queue, so it waits here
+		if until = l.Died.Add(p.delay(l.Sends+1, chance)); now.Before(until) {
+			return "it waits for its time", until
+		}
+	}
+	return "", time.Time{}
+}
+
+// cutReason keeps of a reason what a person needs to know it again.
+func cutReason(reason string) string {
+	const most = 200
+	return strings.ToValidUTF8(reason[:min(len(reason), most)], "")
+}

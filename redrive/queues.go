@@ -1,0 +1,201 @@
+package redrive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+	"tenaq/internal/trail"
+)
+
+// All that happens to queues happens here: by receiving, sending and deleting, which every SQS has. A server
+// that can move messages itself, in one step, would be asked here.
+
+// A target is a queue that messages are redriven to.
+type target struct {
+	url string
+
+	// settles is how long after it became visible a message that fails is back among the dead letters, at
+	// most: maxReceiveCount visibility timeouts and a minute.
+	settles time.Duration
+}
+
+// depth is how many dead letters there are, as the queue counts them.
+func (r *Redriver) depth(ctx context.Context) (int, error) {
+	attributes, err := r.attributes(ctx, r.cfg.DeadLetterURL)
+	if err != nil {
+		return 0, fmt.Errorf("the dead-letter queue %s cannot be used: %w", r.cfg.DeadLetterURL, err)
+	}
+	n := 0
+	for _, name := range []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+	} {
+		one, _ := strconv.Atoi(attributes[string(name)])
+		n += one
+	}
+	return n, nil
+}
+
+func (r *Redriver) attributes(ctx context.Context, url string) (map[string]string, error) {
+	out, err := r.cfg.Client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Attributes, nil
+}
+
+// receive takes up to ten dead letters for a look.
+func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
+	out, err := r.cfg.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl:                    &r.cfg.DeadLetterURL,
+		MaxNumberOfMessages:         10,
+		VisibilityTimeout:           int32(r.cfg.Look / time.Second),
+		MessageAttributeNames:       []string{"All"},
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("receive dead letters: %w", err)
+	}
+	letters := make([]*letter, len(out.Messages))
+	for i, m := range out.Messages {
+		letters[i] = newLetter(m)
+	}
+	return letters, nil
+}
+
+// newLetter reads what a dead letter says about itself.
+func newLetter(m types.Message) *letter {
+	t, err := trail.Of(m.MessageAttributes)
+	l := &letter{raw: m, bad: err, Letter: Letter{
+		ID:      aws.ToString(m.MessageId),
+		Lineage: t.Lineage,
+		Group:   m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)],
+		Reason:  t.Reason,
+		Poison:  t.Poison,
+		Sends:   t.Redrives,
+		Strikes: t.Strikes,
+	}}
+	if l.Lineage == "" {
+		l.Lineage = l.ID
+	}
+	l.Key = claims.EffectKey(t.Key, t.Generation)
+	if t.Key == "" {
+		l.Key = l.Lineage
+	}
+	// When it was sent here; when SQS itself moved it, when it was sent first. Then its last receive there
+	// would be the better time, and nobody knows it.
+	if ms, bad := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); bad == nil {
+		l.Died = time.UnixMilli(ms)
+	}
+	return l
+}
+
+// targetOf finds the queue that a dead letter is to be redriven to.
+func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
+	url := w.cfg.TargetURL
+	if url == "" {
+		t, _ := trail.Of(l.raw.MessageAttributes)
+		arn := t.Source
+		if arn == "" {
+			arn = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
+		}
+		parts := strings.Split(arn, ":")
+		if len(parts) != 6 {
+			return target{}, errors.New("nobody knows which queue it came from: set TargetURL")
+		}
+		out, err := w.cfg.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
+		if err != nil {
+			return target{}, fmt.Errorf("the queue it came from, %s: %w", arn, err)
+		}
+		url = aws.ToString(out.QueueUrl)
+	}
+	if w.target.url == url {
+		return w.target, nil
+	}
+	attributes, err := w.attributes(ctx, url)
+	if err != nil {
+		return target{}, fmt.Errorf("the queue %s: %w", url, err)
+	}
+	w.target = target{url, settleTime(attributes)}
+	return w.target, nil
+}
+
+// settleTime is how long a message of a queue that fails takes to be a dead letter again, when its consumer
+// leaves that to the queue.
+func settleTime(attributes map[string]string) time.Duration {
+	var policy struct {
+		Receives json.Number `json:"maxReceiveCount"`
+	}
+	_ = json.Unmarshal([]byte(attributes[string(types.QueueAttributeNameRedrivePolicy)]), &policy)
+	receives, _ := strconv.Atoi(policy.Receives.String())
+	visibility, _ := strconv.Atoi(attributes[string(types.QueueAttributeNameVisibilityTimeout)])
+	return time.Duration(max(1, receives)*max(30, visibility))*time.Second + time.Minute
+}
+
+// hide keeps a dead letter out of sight for longer than a look.
+func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
+	const most = time.Hour // a person may want to see it
+	_, err := r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
+		QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle, VisibilityTimeout: int32(min(d, most) / time.Second),
+	})
+	return err
+}
+
+// move sends a dead letter on, as it is, and deletes it here. The deduplication id is its message id, so a
+// second time within five minutes is the same one to a FIFO queue, and to no queue it is another work.
+func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) error {
+	in := &sqs.SendMessageInput{QueueUrl: &url, MessageBody: l.raw.Body, MessageAttributes: l.raw.MessageAttributes}
+	if l.bad == nil {
+		t, _ := trail.Of(l.raw.MessageAttributes)
+		t.Lineage, t.Strikes = l.Lineage, d.Strikes
+		if t.FirstSent.IsZero() {
+			t.FirstSent = l.Died
+		}
+		if d.Action == Redrive {
+			t.Redrives++
+			t.Poison = false
+		} else {
+			t.Reason = d.Why
+		}
+		if t.Source == "" {
+			t.Source = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
+		}
+		with, ok := t.Attach(l.raw.MessageAttributes)
+		if !ok {
+			return errors.New("it has ten attributes of its own, and no room for the one that says what work it is")
+		}
+		in.MessageAttributes = with
+	}
+	if trace, ok := l.raw.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]; ok {
+		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
+			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &trace},
+		}
+	}
+	if l.Group != "" {
+		in.MessageGroupId = &l.Group
+	}
+	if isFIFO(url) {
+		in.MessageDeduplicationId = &l.ID
+	} else if d.Delay > 0 {
+		in.DelaySeconds = int32(d.Delay / time.Second)
+	}
+	if _, err := r.cfg.Client.SendMessage(ctx, in); err != nil {
+		return fmt.Errorf("send it to %s: %w", queueName(url), err)
+	}
+	_, err := r.cfg.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle})
+	if err != nil {
+		return fmt.Errorf("delete it from %s, after it was sent to %s: %w", r.name, queueName(url), err)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package redrive
+
+import (
+	"slices"
+	"time"
+
+	"tenaq/internal/breaker"
+)
+
+// A State is all that a redriver remembers between two steps, of one dead-letter queue. It is a value: what
+// changes it returns another one, so that a step can be tried and its end compared with the store.
+type State struct {
+	Version int             `json:"v"`
+	Breaker breaker.Breaker `json:"breaker"`
+
+	// Rate is how many messages may be on their way now. Steep says that nothing has failed yet, so that
+	// it doubles.
+	Rate  int  `json:"rate"`
+	Steep bool `json:"steep,omitempty"`
+
+	// Flights are the messages on their way: redriven, and not judged.
+	Flights []Flight `json:"flights,omitempty"`
+
+	// Kinds are the kinds of failures seen since a message of theirs succeeded.
+	Kinds []Kind `json:"kinds,omitempty"`
+
+	// Well are the times in which things succeeded, one after the other, the newest last.
+	Well []Span `json:"well,omitempty"`
+
+	// WeakSuccesses are successes of which two are as good as one.
+	WeakSuccesses int `json:"weak_successes,omitempty"`
+
+	// Totals, for people.
+	Successes int `json:"successes"`
+	Failures  int `json:"failures"`
+	Redriven  int `json:"redriven"`
+	Parked    int `json:"parked"`
+
+	// Paused is who paused the redriver, and why; empty while it runs.
+	Paused string `json:"paused,omitempty"`
+}
+
+// A Flight is a redriven message that is not judged yet.
+type Flight struct {
+	Letter  string      `json:"letter"`  // message id of the dead letter that it was
+	Lineage string      `json:"lineage"` // of the work
+	Key     string      `json:"key,omitempty"`
+	Group   string      `json:"group,omitempty"` // on FIFO queues
+	Kind    Fingerprint `json:"kind"`            // why it was a dead letter
+	Sent    time.Time   `json:"sent"`
+	Due     time.Time   `json:"due"`   // when its delay is over
+	Judge   time.Time   `json:"judge"` // when silence begins to mean something
+	Canary  bool        `json:"canary,omitempty"`
+}
+
+// A Kind is what is known of one kind of failure, since a message that had failed in this way succeeded.
+type Kind struct {
+	Fingerprint Fingerprint     `json:"fingerprint"`
+	Reason      string          `json:"reason"`             // of the last of them
+	Lineages    []string        `json:"lineages,omitempty"` // of messages that failed in this way, as many as matter
+	Since       time.Time       `json:"since"`
+	Last        time.Time       `json:"last"`
+	Breaker     breaker.Breaker `json:"breaker"` // of what only these messages need
+}
+
+// A Span is a time.
+type Span struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// Bounds of what a State remembers.
+const (
+	kindsMax = 50
+	wellMax  = 50
+)
+
+// first is the state of a redriver that has never run.
+func first(p *Policy) State {
+	return State{Version: stateVersion, Breaker: breaker.Breaker{State: breaker.Closed}, Rate: p.RateFirst, Steep: true}
+}
+
+const stateVersion = 1
+
+// clone makes the state independent of the one it was copied from.
+func (s State) clone() State {
+	s.Flights, s.Kinds, s.Well = slices.Clone(s.Flights), slices.Clone(s.Kinds), slices.Clone(s.Well)
+	return s
+}
+
+// known returns what is known of a kind of failure; nil when that is nothing.
+func (s *State) known(f Fingerprint) *Kind {
+	if i := slices.IndexFunc(s.Kinds, func(k Kind) bool { return k.Fingerprint == f }); i >= 0 {
+		return &s.Kinds[i]
+	}
+	return nil
+}
+
+// kind returns what is known of a kind of failure that was seen now. It forgets the one that was seen
+// longest ago when there are too many.
+func (s *State) kind(f Fingerprint, now time.Time) *Kind {
+	if k := s.known(f); k != nil {
+		return k
+	}
+	if len(s.Kinds) >= kindsMax {
+		oldest := slices.MinFunc(s.Kinds, func(a, b Kind) int { return a.Last.Compare(b.Last) })
+		s.Kinds = slices.DeleteFunc(s.Kinds, func(k Kind) bool { return k.Fingerprint == oldest.Fingerprint })
+	}
+	s.Kinds = append(s.Kinds, Kind{Fingerprint: f, Since: now, Breaker: breaker.Breaker{State: breaker.Closed}})
+	return &s.Kinds[len(s.Kinds)-1]
+}
+
+// well notes that something succeeded.
+func (s *State) well(p *Policy, now time.Time) {
+	if n := len(s.Well); n > 0 && now.Sub(s.Well[n-1].To) <= p.Near {
+		s.Well[n-1].To = now
+		return
+	}
+	s.Well = append(s.Well, Span{now, now})
+	s.Well = s.Well[max(0, len(s.Well)-wellMax):]
+}
+
+// wellAt reports whether things succeeded shortly before and shortly after a time.
+func (s *State) wellAt(t time.Time) bool {
+	return slices.ContainsFunc(s.Well, func(w Span) bool { return t.After(w.From) && t.Before(w.To) })
+}
+
+// lastSuccess is when something succeeded last; zero if nothing has.
+func (s *State) lastSuccess() time.Time {
+	if len(s.Well) == 0 {
+		return time.Time{}
+	}
+	return s.Well[len(s.Well)-1].To
+}

@@ -1,0 +1,270 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+	"tenaq/records"
+)
+
+// A Report is what a step did, or would do.
+type Report struct {
+	State     State
+	Changed   bool // the breaker has another state than before
+	Outcomes  []Outcome
+	Decisions []Decided
+	Depth     int // dead letters that were there, as the queue counts them
+}
+
+// A Decided is a decision about one dead letter.
+type Decided struct {
+	Letter
+	Decision
+}
+
+// Count is how many decisions were of one kind.
+func (r *Report) Count(a Action) (n int) {
+	for _, d := range r.Decisions {
+		if d.Action == a {
+			n++
+		}
+	}
+	return n
+}
+
+// lookMax is how many dead letters one step looks at. The next one goes on behind them: they are hidden.
+const lookMax = 1000
+
+// Step finds out what has become of messages redriven earlier, and then redrives, holds or parks as many
+// dead letters as it may. After an error what it has done so far stands, and is in the report; the rest
+// comes back. The error is ErrOverlap when another redriver works on the same queue.
+//
+// What is about to be sent is written down first. A step that died after that is continued by the next one.
+func (r *Redriver) Step(ctx context.Context) (Report, error) {
+	return r.step(ctx, false)
+}
+
+// Plan says what Step would do, and does nothing but look at up to so many dead letters, which are hidden
+// for Config.Look afterwards.
+func (r *Redriver) Plan(ctx context.Context) (Report, error) {
+	return r.step(ctx, true)
+}
+
+func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error) {
+	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report}
+	if w.state, w.version, err = r.load(ctx); err != nil {
+		return report, err
+	}
+	before := w.state.Breaker.State
+	defer func() {
+		report.State = w.state
+		report.Changed = before != w.state.Breaker.State
+	}()
+	if err := w.prepare(); err != nil {
+		return report, err
+	}
+	if err := w.judge(w.ask()); err != nil {
+		return report, err
+	}
+	if err := w.look(); err != nil {
+		return report, err
+	}
+	return report, nil
+}
+
+// A walk is one step.
+type walk struct {
+	*Redriver
+	ctx     context.Context
+	dry     bool
+	began   time.Time
+	report  *Report
+	state   State
+	version records.Version
+	target  target // of what is redriven
+}
+
+// prepare looks at the queues.
+func (w *walk) prepare() (err error) {
+	w.report.Depth, err = w.depth(w.ctx)
+	return err
+}
+
+// ask finds out what has become of the messages that are on their way. What nobody knows stays open.
+func (w *walk) ask() (outcomes []Outcome) {
+	for _, f := range w.state.Flights {
+		o := Outcome{Letter: f.Letter, At: time.Now()}
+		switch {
+		case w.cfg.Outcomes != nil:
+			result, reason, err := w.cfg.Outcomes.Outcome(w.ctx, f)
+			if err != nil {
+				w.cfg.Logger.Warn("what has become of a message is not known now", "key", f.Key, "error", err)
+				continue
+			}
+			o.Result, o.Reason = result, reason
+		case w.cfg.Claims != nil:
+			e, err := w.cfg.Claims.Entry(w.ctx, f.Key)
+			switch {
+			case errors.Is(err, claims.ErrNoEntry):
+			case err != nil:
+				w.cfg.Logger.Warn("the ledger cannot be asked now", "key", f.Key, "error", err)
+				continue
+			case e.State == claims.Completed:
+				o.Result = Succeeded
+			}
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}
+
+// judge learns from outcomes, and remembers.
+func (w *walk) judge(outcomes []Outcome) error {
+	for _, o := range outcomes {
+		if o.Result != Silent {
+			w.report.Outcomes = append(w.report.Outcomes, o)
+		}
+	}
+	next := w.state.Judge(&w.cfg.Policy, time.Now(), outcomes, Health{})
+	return w.put(next)
+}
+
+// put makes a state the one that all redrivers know.
+func (w *walk) put(next State) (err error) {
+	if w.dry {
+		w.state = next
+		return nil
+	}
+	version, err := w.save(w.ctx, next, w.version)
+	if err == nil {
+		w.state, w.version = next, version
+	}
+	return err
+}
+
+// look receives dead letters and decides about them, while there is room for more and until it has seen
+// all of them, or its time is over.
+func (w *walk) look() error {
+	for seen := 0; seen < lookMax && time.Since(w.began) < w.cfg.Look/2; {
+		now := time.Now()
+		if w.state.Room(&w.cfg.Policy, now) == 0 && len(w.state.Flights) == 0 {
+			return nil // nothing may go, and nothing can have come back
+		}
+		letters, err := w.receive(w.ctx)
+		if err != nil {
+			return err
+		}
+		if len(letters) == 0 {
+			return w.sawAll()
+		}
+		seen += len(letters)
+		if err := w.returned(letters); err != nil {
+			return err
+		}
+		if err := w.decide(letters); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// returned learns of messages that are dead letters again.
+func (w *walk) returned(letters []*letter) error {
+	var outcomes []Outcome
+	for _, l := range letters {
+		i := slices.IndexFunc(w.state.Flights, func(f Flight) bool { return f.Lineage == l.Lineage && f.Letter != l.ID })
+		if i >= 0 {
+			outcomes = append(outcomes, Outcome{Letter: w.state.Flights[i].Letter, Result: Failed, Reason: l.Reason, At: l.Died})
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil
+	}
+	return w.judge(outcomes)
+}
+
+// sawAll learns from what is not there: without a ledger, a message that did not come back in the time in
+// which it would have is taken for processed.
+func (w *walk) sawAll() error {
+	if w.cfg.Claims != nil || w.cfg.Outcomes != nil {
+		return nil
+	}
+	var outcomes []Outcome
+	now := time.Now()
+	for _, f := range w.state.Flights {
+		if now.After(f.Judge) {
+			outcomes = append(outcomes, Outcome{Letter: f.Letter, Result: Gone, At: now})
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil
+	}
+	return w.judge(outcomes)
+}
+
+// decide decides about dead letters and carries it out: first it writes down what is about to be sent.
+func (w *walk) decide(letters []*letter) error {
+	next := w.state
+	decisions := make([]Decision, len(letters))
+	for i, l := range letters {
+		if l.bad != nil {
+			decisions[i] = Decision{Action: Park, Why: l.bad.Error(), Strikes: l.Strikes}
+			next.Parked++
+			continue
+		}
+		target, err := w.targetOf(w.ctx, l)
+		if err != nil {
+			decisions[i] = Decision{Action: Hold, Why: err.Error(), Strikes: l.Strikes}
+			continue
+		}
+		l.target = target
+		before := len(next.Flights)
+		next, decisions[i] = next.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
+		if len(next.Flights) > before {
+			f := &next.Flights[len(next.Flights)-1]
+			f.Judge = f.Due.Add(target.settles)
+		}
+	}
+	if err := w.put(next); err != nil {
+		return err
+	}
+	for i, l := range letters {
+		w.report.Decisions = append(w.report.Decisions, Decided{l.Letter, decisions[i]})
+		if w.dry {
+			continue
+		}
+		if err := w.carryOut(l, decisions[i]); err != nil {
+			return fmt.Errorf("%s %s: %w", decisions[i].Action, l.ID, err)
+		}
+	}
+	return nil
+}
+
+// carryOut does with a dead letter what was decided.
+func (w *walk) carryOut(l *letter, d Decision) error {
+	switch d.Action {
+	case Hold:
+		if wait := time.Until(d.Until); wait > w.cfg.Look {
+			return w.hide(w.ctx, l, wait)
+		}
+		return nil // it comes back when its look is over
+	case Park:
+		return w.move(w.ctx, l, w.cfg.ParkingURL, d)
+	}
+	return w.move(w.ctx, l, l.target.url, d)
+}
+
+// A letter is a dead letter in the redriver's hands.
+type letter struct {
+	Letter
+	raw    types.Message
+	bad    error // why nobody can tell what it is
+	target target
+}
