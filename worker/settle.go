@@ -299,6 +299,8 @@ func (w *Worker) deadAttributes(d *delivery, reason string) (attributes map[stri
 	t := d.trail
 	t.Generation, t.Lineage = d.Generation, d.Lineage
 	t.Reason, t.Attempts, t.Source = reason, d.attempt, w.dead.source
+	var poison *poisonError
+	t.Poison = errors.As(d.err, &poison)
 	if d.Key != "" {
 		t.Key = d.Key
 	}

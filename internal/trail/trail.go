@@ -45,12 +45,15 @@ type Trail struct {
 	Generation int       // raised only by an intended replay of completed work
 	Lineage    string    // message id of the first message; empty on the first one itself
 	Redrives   int       // how often it was brought back from a dead-letter queue
+	Strikes    int       // how often it then failed while others succeeded
 	FirstSent  time.Time // when the first message was sent, to the millisecond; zero on the first one itself
 
-	// Of a dead letter: why, after how many attempts, and the ARN of the queue it comes from.
+	// Of a dead letter: why, after how many attempts, the ARN of the queue it comes from, and whether its
+	// handler said that no attempt will ever succeed.
 	Reason   string
 	Attempts int
 	Source   string
+	Poison   bool
 
 	unknown url.Values // fields of later versions
 }
@@ -62,10 +65,12 @@ const (
 	fieldGeneration = "generation"
 	fieldLineage    = "lineage"
 	fieldRedrives   = "redrives"
+	fieldStrikes    = "strikes"
 	fieldFirstSent  = "first-sent"
 	fieldReason     = "reason"
 	fieldAttempts   = "attempts"
 	fieldSource     = "source"
+	fieldPoison     = "poison"
 )
 
 // Of returns the trail among the attributes of a message. It fails when there is one that cannot be read:
@@ -114,12 +119,16 @@ func (t Trail) String() string {
 	set(fieldGeneration, strconv.Itoa(t.Generation))
 	set(fieldLineage, t.Lineage)
 	set(fieldRedrives, strconv.Itoa(t.Redrives))
+	set(fieldStrikes, strconv.Itoa(t.Strikes))
 	if !t.FirstSent.IsZero() {
 		set(fieldFirstSent, strconv.FormatInt(t.FirstSent.UnixMilli(), 10))
 	}
 	set(fieldReason, cut(t.Reason))
 	set(fieldAttempts, strconv.Itoa(t.Attempts))
 	set(fieldSource, t.Source)
+	if t.Poison {
+		set(fieldPoison, "1")
+	}
 	return strings.TrimSuffix(fieldVersion+"=1&"+v.Encode(), "&")
 }
 
@@ -147,7 +156,8 @@ func parse(s string) (t Trail, err error) {
 		return n
 	}
 	t.Key, t.Lineage, t.Reason, t.Source = text(fieldKey), text(fieldLineage), text(fieldReason), text(fieldSource)
-	t.Generation, t.Redrives, t.Attempts = number(fieldGeneration), number(fieldRedrives), number(fieldAttempts)
+	t.Generation, t.Redrives, t.Strikes = number(fieldGeneration), number(fieldRedrives), number(fieldStrikes)
+	t.Attempts, t.Poison = number(fieldAttempts), number(fieldPoison) != 0
 	if ms := number(fieldFirstSent); ms != 0 {
 		t.FirstSent = time.UnixMilli(int64(ms)).UTC()
 	}
