@@ -107,6 +107,9 @@ func New(store records.Store, cfg Config) (*Ledger, error) {
 // come back.
 func (l *Ledger) Retention() time.Duration { return l.cfg.Retention }
 
+// Store is the store of the ledger, for those who keep records of their own beside it.
+func (l *Ledger) Store() records.Store { return l.store }
+
 // Lease is how long a claim lasts without being renewed.
 func (l *Ledger) Lease() time.Duration { return l.cfg.Lease }
 

@@ -264,3 +264,37 @@ func TestPoisonIsParked(t *testing.T) {
 		}
 	})
 }
+
+// When only poison is left among the dead letters, what the workers do by themselves tells it from an outage.
+func TestPoisonAlone(t *testing.T) {
+	for _, traffic := range []bool{true, false} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			r.poison = func(b string) error {
+				if b == "bad" {
+					return errors.New("no such customer")
+				}
+				return nil
+			}
+			r.startWorker()
+			r.send("bad")
+			r.sleep(time.Minute)
+			r.run(r.redriver(nil).Run)
+			for i := range 240 {
+				if traffic {
+					r.send(fmt.Sprint("m", i))
+				}
+				r.sleep(time.Minute)
+			}
+			if traffic {
+				r.wantCounts(0, 0, 1)
+				return
+			}
+			if r.count(r.parked) != 0 {
+				t.Error("it was parked, though nobody knows whether the consumer is well")
+			}
+			if n := r.seen["bad"]; n > 2*(1+3+6) {
+				t.Errorf("it was tried %d times in four hours", n)
+			}
+		})
+	}
+}

@@ -30,6 +30,11 @@ type State struct {
 	// WeakSuccesses are successes of which two are as good as one.
 	WeakSuccesses int `json:"weak_successes,omitempty"`
 
+	// Target is the queue of the message that was redriven last. Live is what its workers had done when
+	// they were asked last, by worker.
+	Target string         `json:"target,omitempty"`
+	Live   map[string]int `json:"live,omitempty"`
+
 	// Totals, for people.
 	Successes int `json:"successes"`
 	Failures  int `json:"failures"`

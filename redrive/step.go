@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
+	"tenaq/internal/pulse"
 	"tenaq/records"
 )
 
@@ -70,7 +71,7 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 	if err := w.prepare(); err != nil {
 		return report, err
 	}
-	if err := w.judge(w.ask()); err != nil {
+	if err := w.judge(w.ask(), w.health()); err != nil {
 		return report, err
 	}
 	if err := w.look(); err != nil {
@@ -125,14 +126,41 @@ func (w *walk) ask() (outcomes []Outcome) {
 	return outcomes
 }
 
-// judge learns from outcomes, and remembers.
-func (w *walk) judge(outcomes []Outcome) error {
+// workersMax bounds how many workers are remembered. More are not needed to know that all is well.
+const workersMax = 100
+
+// health asks what the workers have done since they were asked last.
+func (w *walk) health() (h Health) {
+	if w.cfg.Claims == nil || w.state.Target == "" {
+		return h
+	}
+	now, err := pulse.Read(w.ctx, w.cfg.Claims.Store(), w.state.Target)
+	if err != nil {
+		w.cfg.Logger.Warn("it is not known now whether the consumer is well", "error", err)
+		return h
+	}
+	live := make(map[string]int, len(now))
+	for worker, counts := range now {
+		if len(live) == workersMax {
+			break
+		}
+		live[worker] = counts.Done
+		if before, known := w.state.Live[worker]; known {
+			h.Done += max(0, counts.Done-before)
+		} // else nobody knows when it was done
+	}
+	w.state.Live = live
+	return h
+}
+
+// judge learns from outcomes and from the consumer's health, and remembers.
+func (w *walk) judge(outcomes []Outcome, h Health) error {
 	for _, o := range outcomes {
 		if o.Result != Silent {
 			w.report.Outcomes = append(w.report.Outcomes, o)
 		}
 	}
-	next := w.state.Judge(&w.cfg.Policy, time.Now(), outcomes, Health{})
+	next := w.state.Judge(&w.cfg.Policy, time.Now(), outcomes, h)
 	return w.put(next)
 }
 
@@ -187,7 +215,7 @@ func (w *walk) returned(letters []*letter) error {
 	if len(outcomes) == 0 {
 		return nil
 	}
-	return w.judge(outcomes)
+	return w.judge(outcomes, Health{})
 }
 
 // sawAll learns from what is not there: without a ledger, a message that did not come back in the time in
@@ -206,7 +234,7 @@ func (w *walk) sawAll() error {
 	if len(outcomes) == 0 {
 		return nil
 	}
-	return w.judge(outcomes)
+	return w.judge(outcomes, Health{})
 }
 
 // decide decides about dead letters and carries it out: first it writes down what is about to be sent.
@@ -224,7 +252,7 @@ func (w *walk) decide(letters []*letter) error {
 			decisions[i] = Decision{Action: Hold, Why: err.Error(), Strikes: l.Strikes}
 			continue
 		}
-		l.target = target
+		l.target, next.Target = target, queueName(target.url)
 		before := len(next.Flights)
 		next, decisions[i] = next.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
 		if len(next.Flights) > before {

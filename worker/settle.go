@@ -110,9 +110,11 @@ func (w *Worker) finish(d *delivery, cause error, took time.Duration) fate {
 	case errors.As(err, &later):
 		return w.letGo(d, later.after, later.reason)
 	case errors.As(err, &poison), d.attempt >= w.cfg.Attempts && w.dead.url != "":
+		w.count(d.Message, false)
 		w.cfg.Events.Failed(d.Message, err, took)
 		return w.bury(d, reasonOf(err, cause))
 	default:
+		w.count(d.Message, false)
 		w.cfg.Events.Failed(d.Message, err, took)
 		return w.fail(d, reasonOf(err, cause))
 	}
@@ -135,6 +137,7 @@ func (w *Worker) complete(d *delivery, took time.Duration) fate {
 	if err := w.endWith(d, func(ctx context.Context) error { return d.claim.Complete(ctx, result) }); err != nil {
 		return w.lost(d, err)
 	}
+	w.count(d.Message, true)
 	w.cfg.Events.Done(d.Message, took)
 	return w.delete(d)
 }

@@ -2,12 +2,14 @@ package worker
 
 import (
 	"context"
+	crand "crypto/rand"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	"tenaq/internal/backoff"
+	"tenaq/internal/pulse"
 )
 
 // A Worker receives messages of one queue and handles them.
@@ -22,6 +24,7 @@ type Worker struct {
 	slots   chan struct{} // holds one token for every handler that runs
 	dead    deadLetters
 	ledger  trouble
+	pulse   *pulse.Writer // nil without a ledger
 }
 
 // New returns a worker, or an error when the configuration contradicts itself. It asks nothing of the
@@ -34,6 +37,9 @@ func New(cfg Config) (*Worker, error) {
 	w.batch, _ = cfg.Handler.(BatchHandler)
 	w.deletes = &batcher[string]{send: bounded(w.deleteMessages)}
 	w.shows = &batcher[show]{send: bounded(w.changeVisibility)}
+	if cfg.Claims != nil {
+		w.pulse = pulse.NewWriter(cfg.Claims.Store(), queueName(cfg.QueueURL), crand.Text())
+	}
 	w.custody = newCustody(cfg.Lease, w.changeVisibility, cfg.Events.Beat)
 	return w, nil
 }
@@ -62,6 +68,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	beating, endBeats := context.WithCancel(context.Background())
 	var beats sync.WaitGroup
 	beats.Go(func() { w.custody.run(beating) })
+	if w.pulse != nil {
+		beats.Go(func() { w.pulse.Run(beating) })
+	}
 	defer beats.Wait()
 	defer endBeats()
 	return newReception(w, work).run(ctx, stop)
@@ -100,6 +109,17 @@ func (t *trouble) pause() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until
+}
+
+// count tells redrivers what became of a message that is not one of theirs.
+func (w *Worker) count(m *Message, done bool) {
+	switch {
+	case w.pulse == nil || m.Redrives > 0:
+	case done:
+		w.pulse.Done()
+	default:
+		w.pulse.Failed()
+	}
 }
 
 // fifo reports whether the queue is a FIFO queue.

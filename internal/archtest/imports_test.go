@@ -58,7 +58,7 @@ var may = map[string][]string{
 	"claims/pgclaims":       {"claims", "records", "records/pgrecords", "github.com/jackc/pgx/v5/..."},
 	"producer":              {"claims", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":               {},
-	"redrive":               {"claims", "internal/backoff", "internal/breaker", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"redrive":               {"claims", "internal/backoff", "internal/breaker", "internal/pulse", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":   {"records"},
 	"records/sqliterecords": {"records", "modernc.org/sqlite"},
 	"records/pgrecords":     {"records", "github.com/jackc/pgx/v5/..."},
@@ -85,6 +85,10 @@ var may = map[string][]string{
 
 	// What tests and demos use to disturb a server and to judge it, through the front door.
 	"internal/audit/load": {"internal/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"internal/demo/order": {
+		"claims", "producer", "records", "records/sqliterecords", "worker",
+		"github.com/aws/aws-sdk-go-v2/...", "modernc.org/sqlite",
+	},
 
 	"cmd/tenaq": {
 		"internal/...", "claims", "claims/pgclaims", "producer", "records/...", "worker", "worker/pipe",
