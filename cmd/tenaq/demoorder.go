@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/demo/order"
+)
+
+var orderScenario = scenario{
+	name: "order",
+	text: "orders that take longer than a visibility timeout, by workers that are killed: each card is charged once",
+	run:  runOrder,
+	breaks: []breakage{
+		{name: string(order.Fences), text: "the orders table takes the row of any worker, whatever its fence"},
+		{name: string(order.Heartbeats), text: "leases are not renewed while a handler runs"},
+		{name: string(order.Claims), text: "workers do not claim the orders"},
+		{name: string(order.Keys), text: "cards are charged without an idempotency key, and charges not looked up"},
+	},
+	child: workOrders,
+}
+
+// runOrder makes the queues and has the story told.
+func runOrder(ctx context.Context, env *demoEnv) ([]demoRow, error) {
+	s, err := env.openSQS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	cfg := order.Config{
+		API: s.api, Moves: s.server != nil,
+		Dir: env.dir, Seed: env.seed, Break: order.Breakage(env.broken),
+		Worker: func() (*exec.Cmd, error) { return s.childCommand("order") },
+		Say:    env.progress.say, Line: env.progress.line,
+	}
+	if cfg.DeadURL, err = s.createQueue(ctx, "order-dead", nil); err != nil {
+		return nil, err
+	}
+	dead, err := s.queueARN(ctx, cfg.DeadURL)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.QueueURL, err = s.createQueue(ctx, "order", order.QueueAttributes(dead)); err != nil {
+		return nil, err
+	}
+	if cfg.NaiveURL, err = s.createQueue(ctx, "order-usual", order.QueueAttributes("")); err != nil {
+		return nil, err
+	}
+	out, err := order.Run(ctx, cfg)
+	return orderRows(out), err
+}
+
+// workOrders is a worker process.
+func workOrders(ctx context.Context, a *app, args []string) error {
+	api, err := childClient(ctx, args)
+	if err != nil {
+		return err
+	}
+	return order.Work(ctx, a.stdin, api)
+}
+
+// takeOverMax is far beyond the lease, on a machine of any speed.
+const takeOverMax = 30 * time.Second
+
+// orderRows shows what became of the orders.
+func orderRows(o *order.Outcome) []demoRow {
+	late := 0
+	for _, d := range o.TakeOvers {
+		if d > takeOverMax {
+			late++
+		}
+	}
+	const all = order.Orders
+	return []demoRow{
+		shownRow("as usual: orders, charges", fmt.Sprintf("%d, %d", all, o.Naive.Charges)),
+		atLeastRow("as usual: cards charged twice", 1, o.Naive.Doubled),
+		wantRow("orders sent", all, o.Sent),
+		wantRow("charges", all, o.Charges),
+		wantRow("cards charged twice", 0, o.Doubled),
+		wantRow("order rows", all, o.Rows),
+		wantRow("rows that are not of the last to hold the order", 0, o.WrongRows),
+		wantRow("mails", all, o.Mails),
+		wantRow("orders with two mails", 0, o.MailsTwice),
+		wantRow("orders that the ledger knows to be done", all, o.Completed),
+		wantRow("the same batch again: known to be done", all, o.Recognised),
+		wantRow("messages left in the queues", 0, o.Left),
+		wantRow("handlers that went on beside another one", 0, o.Beside),
+		atLeastRow("workers killed (kill -9)", order.Disturbed, o.Killed),
+		atLeastRow("of these, with the card charged and nothing recorded", order.Disturbed, o.Bereaved),
+		atLeastRow("workers stopped past their lease, and continued", 1, o.Frozen),
+		atLeastRow("writes of those, refused by the fence", 1, o.Stale),
+		atLeastRow("deliveries turned away, the order being busy or done", 1, o.TurnedAway),
+		atLeastRow("dead letters", 1, o.DeadLetters),
+		wantRow("of these, charged twice after the redrive", 0, o.RedrivenDoubled),
+		wantRow("killed until dead-lettered, then redriven: charges", "1", doomedCharges(o)),
+		wantRow("workers that did not end when told to", 0, o.UncleanEnds),
+		shownRow("handlers of more than two leases, that nobody joined", o.Long),
+		shownRow("handling time, visibility timeout "+seconds(order.Lease), spread(o.Times)),
+		shownRow("from kill -9 to the next worker, lease "+seconds(order.Lease), spread(o.TakeOvers)),
+		wantRow("of these, later than "+seconds(takeOverMax), 0, late),
+	}
+}
+
+// doomedCharges says how often the card of the doomed order was charged, if it was doomed.
+func doomedCharges(o *order.Outcome) string {
+	if !o.DoomedDead {
+		return "never dead-lettered"
+	}
+	return fmt.Sprint(o.DoomedCharges)
+}
+
+// spread shows times: half of them are at most the first, nineteen of twenty at most the second.
+func spread(times []time.Duration) string {
+	if len(times) == 0 {
+		return "none"
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	at := func(percent int) string { return seconds(sorted[(len(sorted)-1)*percent/100]) }
+	return fmt.Sprintf("p50 %s, p95 %s, most %s", at(50), at(95), at(100))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3g s", d.Seconds()) }
+
+// queueARN asks for the ARN of a queue.
+func (s *demoSQS) queueARN(ctx context.Context, url string) (string, error) {
+	out, err := s.api.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
+	})
+	if err != nil {
+		return "", fmt.Errorf("look at queue %s: %w", url, err)
+	}
+	return out.Attributes[string(types.QueueAttributeNameQueueArn)], nil
+}
+
+// childCommand is the command of another process of a scenario, which finds the same SQS with childClient.
+func (s *demoSQS) childCommand(scenario string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	whose := "other"
+	if s.server != nil {
+		whose = "ours"
+	}
+	return exec.Command(program, "demo", "child", scenario, whose, s.endpoint, s.aws.Region), nil
+}
+
+// childClient is the client that the arguments of a child speak of.
+func childClient(ctx context.Context, args []string) (*sqs.Client, error) {
+	if len(args) != 3 {
+		return nil, usagef("a child is told whose SQS it is to use, its address and its region")
+	}
+	var (
+		cfg aws.Config
+		err error
+	)
+	if args[0] == "ours" {
+		cfg = openConfig()
+	} else if cfg, err = awsConfig(ctx, endpoint{url: args[1]}, args[2]); err != nil {
+		return nil, err
+	}
+	return newDemoClient(cfg, args[1]), nil
+}
