@@ -14,7 +14,7 @@ VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test-short test check fuzz bench emulators help format vet staticcheck race invariants binary clean
+.PHONY: build demo test-short test check fuzz bench bench-worker emulators help format vet staticcheck race invariants binary clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -40,6 +40,19 @@ fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
 
 bench: ## run the Go benchmarks of all packages
 	$(PURE_GO) test -run '^$$' -bench . -benchmem ./...
+
+# Without Node it compares the others.
+bench-worker: ## compare package worker with other consumers; sqs-consumer among them needs Node 20 with npm
+	@dir=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}/sqs-consumer; list=test/bench/consumers/package-lock.json; \
+	if ! cmp -s "$$list" "$$dir/complete" && command -v npm >/dev/null; then \
+		echo "installing sqs-consumer into $$dir"; \
+		rm -rf "$$dir"; \
+		mkdir -p "$$dir"; \
+		cp test/bench/consumers/package.json "$$list" "$$dir"; \
+		npm ci --prefix "$$dir" --no-audit --no-fund --silent; \
+		cp "$$list" "$$dir/complete"; \
+	fi
+	$(PURE_GO) test ./test/bench -run '^$$' -bench Consumers -benchtime 3x -timeout 30m
 
 # The tests look for it in the same place. What is complete is not installed again.
 emulators: ## install moto, which tests of dynamorecords run against; needs Python with venv

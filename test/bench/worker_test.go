@@ -1,0 +1,219 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/internal/child"
+)
+
+var consumersFlag = flag.String("consumers", "", "compare only consumers whose names match this regular expression")
+
+// Numbers of messages are multiples of 80, as fill has them.
+const (
+	preloaded = 10_000 // for each consumer in each round
+	warming   = 800    // the same in the round before the first
+	runMax    = 2 * time.Minute
+)
+
+// BenchmarkConsumers has consumers empty queues of one server, a process of its own, with handlers that do
+// nothing: package worker, loops written by hand, and sqs-consumer. All of them take a turn in each round.
+// What it prints, for each consumer, is
+//
+//   - how many messages it handles in the time in which the loop with as many handlers at once handles one,
+//   - how much CPU time its process takes for a message, where that loop takes one,
+//   - how many requests it makes for 1,000 messages,
+//
+// each the median over the rounds.
+//
+//	go test ./test/bench -run '^$' -bench Consumers -benchtime 3x
+func BenchmarkConsumers(b *testing.B) {
+	for _, kind := range []struct {
+		name   string
+		groups int
+	}{{"standard", 0}, {"fifo", 1000}} {
+		b.Run(kind.name, func(b *testing.B) {
+			a := newArena(b, kind.groups)
+			consumers := choose(b, allConsumers(b, a))
+			for _, c := range consumers {
+				a.run(b, c, warming)
+			}
+			outcomes := make(map[string][]outcome)
+			b.ResetTimer()
+			for b.Loop() {
+				for _, c := range consumers {
+					outcomes[c.name] = append(outcomes[c.name], a.run(b, c, preloaded))
+				}
+			}
+			b.StopTimer()
+			// The log of a benchmark is cut after ten lines.
+			fmt.Printf("%s, median of %d rounds\n\n%s\n", kind.name, b.N, table(consumers, outcomes))
+		})
+	}
+}
+
+// A consumer is a way to empty a queue.
+type consumer struct {
+	name string
+	loop string // name of the loop to compare it with
+	run  func(ctx context.Context, o *observer, queueURL string) error
+}
+
+// An outcome is what it took to empty a queue.
+type outcome struct {
+	Took     time.Duration
+	CPU      time.Duration // of the process of the consumer
+	Handled  int
+	Answered map[string]int // requests by operation
+}
+
+// choose leaves out what the flag does not name.
+func choose(b *testing.B, consumers []consumer) []consumer {
+	chosen, err := regexp.Compile(*consumersFlag)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return slices.DeleteFunc(consumers, func(c consumer) bool { return !chosen.MatchString(c.name) })
+}
+
+// table is what is known about consumers after a few rounds.
+func table(consumers []consumer, outcomes map[string][]outcome) string {
+	var s strings.Builder
+	s.WriteString("| Consumer | Compared with | Rate | CPU | Receives | Deletes | Changes |\n|---|---|---|---|---|---|---|\n")
+	for _, c := range consumers {
+		runs, loops := outcomes[c.name], outcomes[c.loop]
+		ratio := func(of func(mine, its outcome) float64) string {
+			var ratios []float64
+			for i := range loops {
+				ratios = append(ratios, of(runs[i], loops[i]))
+			}
+			if len(ratios) == 0 {
+				return "?"
+			}
+			return fmt.Sprintf("%.2f", median(ratios))
+		}
+		requests := func(operations ...string) string {
+			var counts []float64
+			for _, r := range runs {
+				n := 0
+				for _, op := range operations {
+					n += r.Answered[op]
+				}
+				counts = append(counts, float64(n)*1000/preloaded)
+			}
+			return fmt.Sprintf("%.0f", median(counts))
+		}
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s | %s | %s |\n", c.name, c.loop,
+			ratio(func(mine, its outcome) float64 { return float64(its.Took) / float64(mine.Took) }),
+			ratio(func(mine, its outcome) float64 { return float64(mine.CPU) / float64(its.CPU) }),
+			requests("ReceiveMessage"),
+			requests("DeleteMessage", "DeleteMessageBatch"),
+			requests("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"))
+	}
+	return s.String()
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
+}
+
+// An arena is a server in a process of its own, and a client of it that all consumers written in Go share.
+type arena struct {
+	url    string
+	client *sqs.Client
+	groups int // of the queues; 0 for standard queues
+	queues atomic.Int64
+}
+
+func newArena(b *testing.B, groups int) *arena {
+	dir := b.TempDir()
+	program := cmp.Or(os.Getenv("TENAQ_BINARY"), filepath.Join(dir, "tenaq"))
+	if os.Getenv("TENAQ_BINARY") == "" {
+		cmd := exec.Command("go", "build", "-o", program, "tenaq/cmd/tenaq")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("build the program: %v\n%s", err, out)
+		}
+	}
+	s, err := child.New(child.Config{Program: program, Dir: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			b.Error(err)
+		}
+	})
+	// As many connections as the largest loop has goroutines, or it would open one for each request.
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256
+	return &arena{url: s.URL(), groups: groups, client: sqs.New(sqs.Options{
+		Region:       "us-east-1",
+		BaseEndpoint: aws.String(s.URL()),
+		Credentials:  credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", ""),
+		HTTPClient:   &http.Client{Transport: transport},
+	})}
+}
+
+// run measures a consumer with a new queue that holds n messages.
+func (a *arena) run(b *testing.B, c consumer, n int) outcome {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), runMax)
+	defer cancel()
+	name := fmt.Sprintf("q%d", a.queues.Add(1))
+	attributes := map[string]string{"VisibilityTimeout": "600"} // nothing comes back while it is measured
+	if a.groups > 0 {
+		name += ".fifo"
+		attributes["FifoQueue"] = "true"
+	}
+	queue, err := a.client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := &lives{queue: name, groups: a.groups}
+	fill(b, strings.TrimPrefix(a.url, "http://"), name, n, l.entry)
+
+	runtime.GC() // of what the one before has left
+	o := newObserver(a.client, n)
+	if err := c.run(ctx, o, *queue.QueueUrl); err != nil {
+		b.Fatalf("%s: %v", c.name, err)
+	}
+	if o.outcome.Handled != n {
+		b.Fatalf("%s handled %d messages, want %d", c.name, o.outcome.Handled, n)
+	}
+	if _, err := a.client.DeleteQueue(b.Context(), &sqs.DeleteQueueInput{QueueUrl: queue.QueueUrl}); err != nil {
+		b.Fatal(err)
+	}
+	return o.outcome
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
