@@ -20,22 +20,8 @@ func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Co
 	if err != nil {
 		return err
 	}
-	if cfg.QueueURL, err = c.queueURL(ctx, queue); err != nil {
+	if err := f.findQueues(ctx, c, queue, &cfg, handler); err != nil {
 		return err
-	}
-	attributes, err := call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
-		QueueUrl: &cfg.QueueURL, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
-	})
-	if err != nil {
-		return c.explain("work on", cfg.QueueURL, err)
-	}
-	if l, ok := handler.(*pipe.Lambda); ok {
-		l.QueueARN = attributes.Attributes[string(types.QueueAttributeNameQueueArn)]
-	}
-	if f.deadLetter != "" {
-		if cfg.DeadLetterURL, err = c.queueURL(ctx, f.deadLetter); err != nil {
-			return err
-		}
 	}
 	if !f.noClaims {
 		store, err := f.open(ctx)
@@ -51,14 +37,11 @@ func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Co
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	logger := a.pipeLogger()
-	name := queueNameOf(cfg.QueueURL)
+	logger, name := a.pipeLogger(), queueNameOf(cfg.QueueURL)
 	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
 	hands := &inHand{messages: make(map[*worker.Message]bool)}
-	cfg.Handler, cfg.Logger = handler, logger
-	cfg.Client = c.Client
+	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, log.events(hands)
 	cfg.Memo = func(*worker.Message) []byte { return newPipeMemo(name) }
-	cfg.Events = log.events(hands)
 	if f.once || f.untilEmpty {
 		cfg.Client = &emptying{Client: c.Client, url: cfg.QueueURL, hands: hands, whole: f.untilEmpty, empty: func() {
 			log.Info("nothing is left")
@@ -71,6 +54,27 @@ func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Co
 	}
 	err = w.Run(ctx)
 	log.summary()
+	return err
+}
+
+// findQueues finds the queues that the flags name, so that what cannot be used is said in the way of all commands.
+func (f *pipeFlags) findQueues(ctx context.Context, c *client, queue string, cfg *worker.Config, handler worker.Handler) (err error) {
+	if cfg.QueueURL, err = c.queueURL(ctx, queue); err != nil {
+		return err
+	}
+	const arn = types.QueueAttributeNameQueueArn
+	out, err := call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
+		QueueUrl: &cfg.QueueURL, AttributeNames: []types.QueueAttributeName{arn},
+	})
+	if err != nil {
+		return c.explain("work on", cfg.QueueURL, err)
+	}
+	if l, ok := handler.(*pipe.Lambda); ok {
+		l.QueueARN = out.Attributes[string(arn)]
+	}
+	if f.deadLetter != "" {
+		cfg.DeadLetterURL, err = c.queueURL(ctx, f.deadLetter)
+	}
 	return err
 }
 
