@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,15 +70,28 @@ func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 	}
 	letters := make([]*letter, len(out.Messages))
 	for i, m := range out.Messages {
-		letters[i] = newLetter(m)
+		if letters[i], err = r.newLetter(ctx, m); err != nil {
+			return nil, err
+		}
 	}
 	return letters, nil
 }
 
-// newLetter reads what a dead letter says about itself.
-func newLetter(m types.Message) *letter {
-	t, err := trail.Of(m.MessageAttributes)
-	l := &letter{raw: m, bad: err, Letter: Letter{
+// newLetter reads what a dead letter says about itself, or what the store says about it. An error means that
+// the store does not answer.
+func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, error) {
+	t, bad := trail.Of(m.MessageAttributes)
+	if trail.MayBeAside(m.MessageAttributes) {
+		id := aws.ToString(m.MessageId)
+		if isFIFO(r.cfg.DeadLetterURL) {
+			id = m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
+		}
+		var err error
+		if t, err = trail.Aside(ctx, r.cfg.Store, id); err != nil {
+			return nil, err
+		}
+	}
+	l := &letter{raw: m, trail: t, bad: bad, Letter: Letter{
 		ID:      aws.ToString(m.MessageId),
 		Lineage: t.Lineage,
 		Group:   m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)],
@@ -89,24 +103,20 @@ func newLetter(m types.Message) *letter {
 	if l.Lineage == "" {
 		l.Lineage = l.ID
 	}
-	l.Key = claims.EffectKey(t.Key, t.Generation)
-	if t.Key == "" {
-		l.Key = l.Lineage
-	}
+	l.Key = claims.EffectKey(cmp.Or(t.Key, l.Lineage), t.Generation) // as package worker names it
 	// When it was sent here; when SQS itself moved it, when it was sent first. Then its last receive there
 	// would be the better time, and nobody knows it.
 	if ms, bad := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); bad == nil {
 		l.Died = time.UnixMilli(ms)
 	}
-	return l
+	return l, nil
 }
 
 // targetOf finds the queue that a dead letter is to be redriven to.
 func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 	url := w.cfg.TargetURL
 	if url == "" {
-		t, _ := trail.Of(l.raw.MessageAttributes)
-		arn := t.Source
+		arn := l.trail.Source
 		if arn == "" {
 			arn = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
 		}
@@ -156,27 +166,6 @@ func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
 // second time within five minutes is the same one to a FIFO queue, and to no queue it is another work.
 func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) error {
 	in := &sqs.SendMessageInput{QueueUrl: &url, MessageBody: l.raw.Body, MessageAttributes: l.raw.MessageAttributes}
-	if l.bad == nil {
-		t, _ := trail.Of(l.raw.MessageAttributes)
-		t.Lineage, t.Strikes = l.Lineage, d.Strikes
-		if t.FirstSent.IsZero() {
-			t.FirstSent = l.Died
-		}
-		if d.Action == Redrive {
-			t.Redrives++
-			t.Poison = false
-		} else {
-			t.Reason = d.Why
-		}
-		if t.Source == "" {
-			t.Source = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
-		}
-		with, ok := t.Attach(l.raw.MessageAttributes)
-		if !ok {
-			return errors.New("it has ten attributes of its own, and no room for the one that says what work it is")
-		}
-		in.MessageAttributes = with
-	}
 	if trace, ok := l.raw.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]; ok {
 		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
 			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &trace},
@@ -190,7 +179,7 @@ func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) 
 	} else if d.Delay > 0 {
 		in.DelaySeconds = int32(d.Delay / time.Second)
 	}
-	if _, err := r.cfg.Client.SendMessage(ctx, in); err != nil {
+	if err := r.send(ctx, in, l, d); err != nil {
 		return fmt.Errorf("send it to %s: %w", queueName(url), err)
 	}
 	_, err := r.cfg.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle})
@@ -198,4 +187,45 @@ func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) 
 		return fmt.Errorf("delete it from %s, after it was sent to %s: %w", r.name, queueName(url), err)
 	}
 	return nil
+}
+
+// send sends a message with its trail. Where the message has no room for it the trail is written down: for a
+// FIFO queue before, for a standard queue before the delay of the message is over. What says which work it
+// is, and cannot be read here, stays as it is.
+func (r *Redriver) send(ctx context.Context, in *sqs.SendMessageInput, l *letter, d Decision) error {
+	t := l.onward(d)
+	with, room := t.Attach(in.MessageAttributes)
+	aside := l.bad == nil && !room
+	if l.bad == nil && room {
+		in.MessageAttributes = with
+	}
+	if aside && in.MessageDeduplicationId != nil {
+		if err := t.PutAside(ctx, r.cfg.Store, *in.MessageDeduplicationId); err != nil {
+			return err
+		}
+	}
+	out, err := r.cfg.Client.SendMessage(ctx, in)
+	if err == nil && aside && in.MessageDeduplicationId == nil {
+		err = t.PutAside(ctx, r.cfg.Store, aws.ToString(out.MessageId))
+	}
+	return err
+}
+
+// onward is the trail of a dead letter that is sent on.
+func (l *letter) onward(d Decision) trail.Trail {
+	t := l.trail
+	t.Lineage, t.Strikes = l.Lineage, d.Strikes
+	if t.FirstSent.IsZero() {
+		t.FirstSent = l.Died
+	}
+	if t.Source == "" {
+		t.Source = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
+	}
+	if d.Action == Redrive {
+		t.Redrives++
+		t.Poison = false
+	} else {
+		t.Reason = d.Why
+	}
+	return t
 }

@@ -12,6 +12,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/pulse"
+	"tenaq/internal/trail"
 	"tenaq/records"
 )
 
@@ -293,6 +294,7 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 type letter struct {
 	Letter
 	raw    types.Message
+	trail  trail.Trail
 	bad    error // why nobody can tell what it is
 	target target
 }

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -40,6 +42,7 @@ type Message struct {
 	raw        types.Message
 	trail      trail.Trail
 	unreadable bool          // the trail is
+	aside      bool          // the trail may be in the store
 	claim      *claims.Claim // nil without a ledger, and before the claim
 	attempt    int
 	result     atomic.Pointer[[]byte]
@@ -102,13 +105,11 @@ func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 		Group:      system[string(types.MessageSystemAttributeNameMessageGroupId)],
 		Dedup:      system[string(types.MessageSystemAttributeNameMessageDeduplicationId)],
 		QueueURL:   w.cfg.QueueURL,
-		Generation: t.Generation,
-		Redrives:   t.Redrives,
-		Lineage:    t.Lineage,
 		handle:     aws.ToString(raw.ReceiptHandle),
 		received:   time.Now(),
 		raw:        raw,
-		trail:      t,
+		unreadable: err != nil,
+		aside:      w.cfg.Claims != nil && trail.MayBeAside(raw.MessageAttributes),
 	}
 	m.Attributes = make(map[string]types.MessageAttributeValue, len(raw.MessageAttributes))
 	for name, value := range raw.MessageAttributes {
@@ -120,18 +121,35 @@ func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 	if ms, bad := strconv.ParseInt(system[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); bad == nil {
 		m.Sent = time.UnixMilli(ms)
 	}
-	if m.Lineage == "" {
-		m.Lineage = m.ID
-	}
 	m.attempt = m.Receives
-	if err != nil {
-		m.unreadable = true
-		return m, err
+	if named := w.name(m, t); err == nil {
+		err = named
 	}
+	return m, err
+}
+
+// lookAside finds out what work a message is that may have its trail in the store. An error means that
+// nobody knows now.
+func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
+	id := d.ID
+	if w.fifo() {
+		id = d.Dedup
+	}
+	t, err := trail.Aside(ctx, w.cfg.Claims.Store(), id)
+	if err == nil && !t.IsZero() {
+		d.bad = w.name(d.Message, t)
+	}
+	return err
+}
+
+// name says what work a message is, by its trail.
+func (w *Worker) name(m *Message, t trail.Trail) (err error) {
+	m.trail = t
+	m.Generation, m.Redrives, m.Lineage = t.Generation, t.Redrives, cmp.Or(t.Lineage, m.ID)
 	if m.Key, err = w.keyOf(m); err == nil && len(m.Key) > keyMax {
 		err = fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key), keyMax)
 	}
-	return m, err
+	return err
 }
 
 // keyOf names the work of a message.
@@ -145,6 +163,8 @@ func (w *Worker) keyOf(m *Message) (string, error) {
 		return key, err
 	case m.trail.Key != "":
 		return m.trail.Key, nil
+	case m.trail.Lineage != "": // the deduplication id is that of a redrive, then
+		return m.trail.Lineage, nil
 	case m.Dedup != "" && m.Dedup != bodyHash(m.Body):
 		return m.Dedup, nil
 	}

@@ -31,6 +31,11 @@ const (
 
 // prepare claims the work of a message.
 func (w *Worker) prepare(d *delivery) fate {
+	if d.aside {
+		if err := w.lookAside(d.hold.ctx, d); err != nil {
+			return w.unclaimed(d, err)
+		}
+	}
 	switch {
 	case d.hold.ctx.Err() != nil:
 		return w.lost(d, context.Cause(d.hold.ctx))
@@ -54,7 +59,9 @@ func (w *Worker) prepare(d *delivery) fate {
 		person *claims.NeedsPerson
 	)
 	known := err == nil || errors.As(err, &busy) || errors.As(err, &done) || errors.As(err, &used) || errors.As(err, &person)
-	failures := w.ledger.note(known || d.hold.ctx.Err() != nil)
+	if known {
+		w.ledger.note(true)
+	}
 	switch {
 	case err == nil:
 		d.claim, d.attempt = claim, claim.Attempts()
@@ -76,7 +83,13 @@ func (w *Worker) prepare(d *delivery) fate {
 		d.attempt = person.Attempts
 		return w.bury(d, person.Error())
 	}
-	if failures&(failures-1) == 0 {
+	return w.unclaimed(d, err)
+}
+
+// unclaimed gives a message back of which the ledger does not say who has it.
+func (w *Worker) unclaimed(d *delivery, err error) fate {
+	failures := w.ledger.note(d.hold.ctx.Err() != nil) // which is no fault of the ledger's
+	if failures > 0 && failures&(failures-1) == 0 {
 		w.cfg.Logger.Warn("the ledger cannot be used, its messages are given back", "attempt", failures, "error", err)
 	}
 	return w.deferFor(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), "the ledger cannot be used: "+err.Error())

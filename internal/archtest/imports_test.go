@@ -89,6 +89,10 @@ var may = map[string][]string{
 		"claims", "producer", "records", "records/sqliterecords", "worker",
 		"github.com/aws/aws-sdk-go-v2/...", "modernc.org/sqlite",
 	},
+	"internal/demo/pipeline": {
+		"claims", "internal/trail", "producer", "records", "records/sqliterecords", "worker", "worker/pipe",
+		"github.com/aws/aws-sdk-go-v2/...",
+	},
 
 	"cmd/tenaq": {
 		"internal/...", "claims", "claims/pgclaims", "producer", "records/...", "worker", "worker/pipe",

@@ -8,6 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/records/recordstest"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -72,6 +74,21 @@ func TestRoom(t *testing.T) {
 	}
 	if got, err := Of(with); err != nil || got.Key != "other" {
 		t.Errorf("got %+v, error %v", got, err)
+	}
+}
+
+func TestAside(t *testing.T) {
+	store := recordstest.NewMemory()
+	for _, want := range []Trail{{Key: "k"}, {Key: "k", Redrives: 1}, {Key: "k", Redrives: 1}} {
+		if err := want.PutAside(t.Context(), store, "m1"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Aside(t.Context(), store, "m1"); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, error %v, want %+v", got, err, want)
+		}
+	}
+	if got, err := Aside(t.Context(), store, "m2"); err != nil || !got.IsZero() {
+		t.Errorf("of another message: %+v, error %v", got, err)
 	}
 }
 
