@@ -251,7 +251,11 @@ func TestSweepSendsWhatWasRegistered(t *testing.T) {
 		rig.send("lost", sqstest.None)
 		rig.send("unsent", sqstest.Dropped)
 		rig.send("unknown", sqstest.Unanswered)
-		rig.want("the queue at first", rig.bodies(), "body of lost; body of unknown")
+		rig.send("worked", sqstest.Unanswered)
+		if err := rig.begin("worked").Complete(rig.Context(), nil); err != nil {
+			rig.Fatal(err)
+		}
+		rig.want("the queue at first", rig.bodies(), "body of lost; body of unknown; body of worked")
 		rig.want("at once", rig.find(), "")
 		time.Sleep(15*time.Minute + time.Second)
 		rig.want("later", rig.find(), "lost: not begun, resend; unknown: not sent, resend; unsent: not sent, resend")

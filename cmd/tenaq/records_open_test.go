@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/internal/dynamotest"
+	"tenaq/internal/pgtest"
+	"tenaq/records"
+)
+
+// execute runs a command line in this process.
+func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	code = a.run(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+// wantExecute runs a command line, and wants that exit code and that text in what it prints.
+func wantExecute(t *testing.T, code int, text string, args ...string) {
+	t.Helper()
+	got, stdout, stderr := execute(t, args...)
+	if got != code || !strings.Contains(stdout+stderr, text) {
+		t.Errorf("tenaq %q: exit code %d, want %d and %q in:\n%s%s", args, got, code, text, stdout, stderr)
+	}
+}
+
+func TestRecordsInPostgreSQL(t *testing.T) {
+	address := pgtest.URL(t)
+	t.Setenv("TENAQ_RECORDS", address)
+
+	wantExecute(t, exitNotFound, "there are no records in table tenaq_records of database", "claims", "list")
+	wantExecute(t, exitNotFound, "there are no records", "records", "sweep")
+	wantExecute(t, exitOK, "made table tenaq_records of database", "records", "init")
+	wantExecute(t, exitOK, "is ready for records", "records", "init")
+	wantExecute(t, exitOK, "no claims in table tenaq_records", "claims", "list")
+	wantExecute(t, exitOK, "nothing is stuck", "claims", "sweep")
+
+	// A table of another name, and one in a schema, which has to be there.
+	t.Setenv("TENAQ_RECORDS", withTable(t, address, "jobs"))
+	wantExecute(t, exitNotFound, "table jobs of database", "claims", "list")
+	wantExecute(t, exitOK, "made table jobs of", "records", "init")
+	t.Setenv("TENAQ_RECORDS", withTable(t, address, "work.records"))
+	wantExecute(t, exitFailed, "create that schema, or name another in tenaq_table", "records", "init")
+
+	// What is printed can be applied instead.
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	_, sql, _ := execute(t, "records", "init", "--print")
+	if _, err := conn.Exec(t.Context(), "CREATE SCHEMA work;"+sql); err != nil {
+		t.Fatalf("apply what is printed: %v", err)
+	}
+	wantExecute(t, exitOK, "is ready for records", "records", "init")
+	wantExecute(t, exitOK, "no claims in table work.records", "claims", "list")
+
+	// Who may not make tables hears who can.
+	var role string // of its own: roles belong to the server, which other tests use
+	if err := conn.QueryRow(t.Context(), "SELECT 'guest_of_' || current_database()").Scan(&role); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN; CREATE SCHEMA locked; GRANT USAGE ON SCHEMA locked TO "+role); err != nil {
+		t.Fatal(err)
+	}
+	guest := withUser(t, withTable(t, address, "locked.records"), role)
+	wantExecute(t, exitFailed, `let the owner of the database apply what "tenaq records init --print" prints`, "records", "init", "--records", guest)
+}
+
+// withTable returns the address of a database with another table for records.
+func withTable(t *testing.T, address, table string) string {
+	t.Helper()
+	return withAddress(t, address, func(u *url.URL, q url.Values) { q.Set(tableParameter, table) })
+}
+
+func withUser(t *testing.T, address, user string) string {
+	t.Helper()
+	return withAddress(t, address, func(u *url.URL, q url.Values) { q.Del("user"); u.User = url.User(user) })
+}
+
+func withAddress(t *testing.T, address string, do func(*url.URL, url.Values)) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	do(u, q)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// Programs that work make what they need, and go on with what is there.
+func TestOpenMakesTheTables(t *testing.T) {
+	for name, address := range map[string]string{
+		"PostgreSQL": pgtest.URL(t),
+		"SQLite":     "sqlite:" + t.TempDir() + "/records.db",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &recordsFlags{address: address}
+			for want := records.Version(0); ; {
+				store, err := f.open(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := store.Put(t.Context(), records.Write{Key: "k", If: want})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := store.Close(); err != nil {
+					t.Error(err)
+				}
+				if want != 0 {
+					break
+				}
+				want = r.Version
+			}
+		})
+	}
+}
+
+// Records hold messages, which are nobody else's business.
+func TestStateDirectoryIsPrivate(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("TENAQ_RECORDS", "")
+	t.Setenv("STATE_DIRECTORY", "")
+	t.Setenv("XDG_STATE_HOME", home)
+	wantExecute(t, exitOK, "made sqlite:"+home+"/tenaq/records.db", "records", "init")
+	info, err := os.Stat(filepath.Join(home, "tenaq"))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory: %v, error %v, want mode 0700", info, err)
+	}
+}
+
+func TestRecordsInDynamoDB(t *testing.T) {
+	client := dynamotest.Client(t)
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", aws.ToString(client.Options().BaseEndpoint))
+	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") // which is for other services
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	table := "records-" + rand.Text() // the emulator is there for all tests
+	t.Setenv("TENAQ_RECORDS", "dynamodb:"+table)
+
+	// A table has a price, so nothing but init makes one.
+	f := &recordsFlags{}
+	if _, err := f.open(t.Context()); exitCode(err) != exitNotFound {
+		t.Fatalf("open: error %v, want one with exit code %d", err, exitNotFound)
+	}
+	wantExecute(t, exitNotFound, "there are no records in the DynamoDB table "+table, "claims", "list")
+	wantExecute(t, exitOK, "made the DynamoDB table "+table, "records", "init")
+	wantExecute(t, exitOK, "is ready for records", "records", "init")
+	wantExecute(t, exitOK, "removed 0 records", "records", "sweep")
+
+	store, err := f.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for key, value := range map[string]string{
+		"claim/failed": `{"v":1,"state":"failed","owner":"w1/7","attempts":1}`,
+		"claim/held":   `{"v":1,"state":"held","owner":"w1/7","attempts":1,"lease_ms":1000}`,
+	} {
+		if _, err := store.Put(t.Context(), records.Write{Key: key, Value: []byte(value), TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// There is no clock.
+	wantExecute(t, exitOK, "unknown", "claims", "list")
+	wantExecute(t, exitOK, `"ageSeconds": null`, "claims", "list", "--json")
+	wantExecute(t, exitOK, "whether it is over nobody knows", "claims", "show", "held")
+	wantExecute(t, exitUsage, "has no clock, so ages are not known", "claims", "list", "--older-than", "1m")
+	wantExecute(t, exitRefused, "nobody knows whether its lease is over", "claims", "release", "held", "--reason", "gone")
+	wantExecute(t, exitUsage, "add --watch 15m", "claims", "sweep")
+	_, stdout, _ := execute(t, "claims", "sweep", "--watch", "10ms")
+	if !strings.Contains(stdout, "failed") || strings.Contains(stdout, "held") {
+		t.Errorf("swept with a short watch: got\n%s\nwant the failed entry, and not the held one whose lease is longer", stdout)
+	}
+	wantExecute(t, exitOK, "released held, which was held", "claims", "release", "held", "--reason", "gone", "--force")
+}
