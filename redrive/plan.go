@@ -133,7 +133,8 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string) (slower 
 		return false
 	}
 	if well && len(k.Lineages) >= broad {
-		s.failKind(p, now, k)
+		s.failKind(p, now, k) // other things work
+		return fresh
 	}
 	s.Breaker = s.Breaker.Fail(p.breaker(), now)
 	if s.Breaker.State == breaker.Open {

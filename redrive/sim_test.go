@@ -19,8 +19,9 @@ type world struct {
 	s    State
 
 	healthy func(now time.Time) bool
-	live    func(now time.Time) int // other messages done per step
-	slow    time.Duration           // from being visible to its end, for good or not
+	live    func(now time.Time) int  // other messages done per step
+	down    func(now time.Time) bool // what some messages need
+	slow    time.Duration            // from being visible to its end, for good or not
 
 	dead   []*work
 	flying []*work
@@ -28,6 +29,7 @@ type world struct {
 	parked []*work
 
 	arrivals []arrival
+	inVain   int // arrivals of what needed something that was down
 	next     int
 }
 
@@ -38,11 +40,12 @@ type arrival struct {
 
 // A work is a message on its way through the world.
 type work struct {
-	name     string
-	poison   string // why it never succeeds; empty when it does
-	letter   Letter
-	end      time.Time
-	failedAt time.Time
+	name   string
+	poison string // why it never succeeds; empty when it does
+	needs  bool   // something that may be down
+	letter Letter
+	end    time.Time
+	hidden time.Time // not to be had before
 }
 
 const simStep = 30 * time.Second
@@ -54,6 +57,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t: t, rand: rand.New(rand.NewPCG(seed, 7)), now: simStart,
 		healthy: func(time.Time) bool { return true },
 		live:    func(time.Time) int { return 0 },
+		down:    func(time.Time) bool { return false },
 		slow:    10 * time.Second,
 	}
 	if err := w.p.setDefaults(); err != nil {
@@ -97,6 +101,10 @@ func (w *world) step() {
 		case m.poison != "":
 			outcomes = append(outcomes, Outcome{flight, Failed, m.poison, w.now})
 			w.die(m, m.poison)
+		case m.needs && w.down(m.end):
+			w.inVain++
+			outcomes = append(outcomes, Outcome{flight, Failed, "the shipper answers 503", w.now})
+			w.die(m, "the shipper answers 503")
 		case sick:
 			reason := fmt.Sprintf("dial tcp 10.0.0.%d:5432: connection refused", w.rand.IntN(250))
 			outcomes = append(outcomes, Outcome{flight, Failed, reason, w.now})
@@ -118,6 +126,10 @@ func (w *world) step() {
 		room := w.s.Room(&w.p, w.now)
 		m := w.dead[0]
 		w.dead = w.dead[1:]
+		if w.now.Before(m.hidden) {
+			w.dead = append(w.dead, m)
+			continue
+		}
 		var d Decision
 		w.s, d = w.s.Decide(&w.p, w.now, m.letter, w.rand.Float64())
 		switch d.Action {
@@ -135,6 +147,7 @@ func (w *world) step() {
 				w.t.Errorf("%s is healthy and was parked: %s", m.name, d.Why)
 			}
 		case Hold:
+			m.hidden = d.Until
 			w.dead = append(w.dead, m)
 		}
 		if d.Strikes > w.p.Redrives {
@@ -169,7 +182,7 @@ func seed(t *testing.T) uint64 {
 }
 
 // A healthy consumer gets its dead letters back, all of them, ever faster.
-func TestDrain(t *testing.T) {
+func TestDrain_FB11(t *testing.T) {
 	w := newWorld(t, seed(t))
 	w.add(2000, "", "timeout")
 	took := w.run(48 * time.Hour)
@@ -186,7 +199,7 @@ func TestDrain(t *testing.T) {
 }
 
 // An outage of twelve hours parks nothing that is healthy, and is not made worse.
-func TestOutage(t *testing.T) {
+func TestOutage_FB12(t *testing.T) {
 	w := newWorld(t, seed(t))
 	until := simStart.Add(12 * time.Hour)
 	w.healthy = func(now time.Time) bool { return now.After(until) }
@@ -212,7 +225,7 @@ func TestOutage(t *testing.T) {
 }
 
 // Poison of two kinds among healthy messages is parked, and nothing else is.
-func TestPoison(t *testing.T) {
+func TestPoison_FB13(t *testing.T) {
 	for _, live := range []int{0, 3} {
 		w := newWorld(t, seed(t))
 		w.live = func(time.Time) int { return live }
@@ -230,6 +243,39 @@ func TestPoison(t *testing.T) {
 		if live > 0 && len(w.parked) != 3 {
 			t.Errorf("with live traffic %d are parked, want 3: %+v", len(w.parked), w.s)
 		}
+	}
+}
+
+// Something that only some messages need is down for twelve hours: they are held, and few of them try; the
+// others go on as if nothing were.
+func TestDependencyDown_FB7(t *testing.T) {
+	w := newWorld(t, seed(t))
+	until := simStart.Add(12 * time.Hour)
+	w.down = func(now time.Time) bool { return now.Before(until) }
+	w.live = func(time.Time) int { return 2 }
+	w.add(300, "", "the shipper answers 503")
+	for _, m := range w.dead {
+		m.needs = true
+	}
+	w.add(300, "", "timeout")
+	for w.now.Before(simStart.Add(6 * time.Hour)) {
+		w.step()
+	}
+	if len(w.done) != 300 {
+		t.Errorf("%d of the others are done after six hours, want 300", len(w.done))
+	}
+	for w.now.Before(until) {
+		w.step()
+	}
+	// Before it is known what it is, as many as the rate allows try; then one at a time, ever less often.
+	t.Logf("%d arrivals in vain", w.inVain)
+	if w.inVain > 40 {
+		t.Errorf("%d messages tried in vain in twelve hours, want few", w.inVain)
+	}
+	w.run(24 * time.Hour)
+	w.check(600)
+	if len(w.done) != 600 || w.s.Breaker.State != breaker.Closed {
+		t.Errorf("%d done in the end, the breaker of all is %s", len(w.done), w.s.Breaker.State)
 	}
 }
 
