@@ -36,6 +36,7 @@ type breakage struct {
 // scenarios are what "tenaq demo" shows, in this order.
 var scenarios = []scenario{
 	crashScenario,
+	pipelineScenario,
 }
 
 // scenarioMax bounds a scenario. It is for machines that are in trouble: a demo takes less than a minute.
