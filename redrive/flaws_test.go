@@ -350,13 +350,14 @@ func live(t *testing.T, r *rig) {
 	r.mu.Lock()
 	was := r.poison
 	r.poison = func(b string) error {
-		if b == "live" {
+		if strings.HasPrefix(b, "live") {
 			return nil
 		}
 		return was(b)
 	}
 	r.mu.Unlock()
-	r.send("live")
+	r.lives++
+	r.send(fmt.Sprint("live-", r.lives))
 	r.sleep(time.Second)
 	r.mu.Lock()
 	r.poison = was

@@ -40,6 +40,7 @@ type rig struct {
 	poison func(b string) error
 	seen   map[string]int // how often each body was handled
 	done   map[string]int
+	lives  int // see live
 }
 
 func inBubble(t *testing.T, suffix string, test func(t *testing.T, r *rig)) {

@@ -1,0 +1,173 @@
+package redrive_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/sqstest"
+	"tenaq/records/recordstest"
+	"tenaq/redrive"
+)
+
+// Whatever goes wrong between redrivers, queues and store, and however often the consumer falls sick: in the
+// end each message is done once, or parked, and none is lost.
+func TestFaults(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for i := range uint64(2) {
+		suffix := []string{"", ".fifo"}[i%2]
+		inBubble(t, suffix, func(t *testing.T, r *rig) {
+			random := rand.New(rand.NewPCG(seed, i))
+			trouble := true
+			r.client.SetFault(func(string) sqstest.Fault {
+				if !trouble || random.IntN(8) != 0 {
+					return sqstest.None
+				}
+				return []sqstest.Fault{sqstest.Dropped, sqstest.Unanswered, sqstest.Broken, sqstest.Throttled, sqstest.Doubled}[random.IntN(5)]
+			})
+			steady := r.store
+			r.poison = func(b string) error {
+				if strings.HasPrefix(b, "bad") {
+					return errors.New("no such customer")
+				}
+				return nil
+			}
+			r.startWorker()
+			r.setSick(true)
+			const messages = 40
+			for n := range messages {
+				r.send(fmt.Sprintf("g%d-%d", n%7, n))
+			}
+			r.send("bad-1")
+			r.sleep(10 * time.Minute)
+			for range 2 {
+				d := r.redriver(func(c *redrive.Config) {
+					c.Store = &recordstest.Faulty{Store: steady, Fault: func(recordstest.Call) (f recordstest.Fault) {
+						r.mu.Lock()
+						defer r.mu.Unlock()
+						if trouble && random.IntN(8) == 0 {
+							f.How = []recordstest.How{recordstest.Before, recordstest.After}[random.IntN(2)]
+						}
+						return f
+					}}
+				})
+				r.run(d.Run)
+			}
+			for range 8 {
+				r.setSick(random.IntN(2) == 0)
+				for range 30 {
+					live(t, r)
+					r.sleep(time.Minute)
+				}
+			}
+			r.setSick(false)
+			r.mu.Lock()
+			trouble = false
+			r.mu.Unlock()
+			for range 8 * 60 {
+				live(t, r)
+				r.sleep(time.Minute)
+			}
+			if n := r.count(r.work) + r.count(r.dead); n != 0 {
+				s, err := r.redriver(nil).State(t.Context())
+				t.Errorf("%d messages are neither done nor parked; the state is %+v, error %v", n, s, err)
+			}
+			for n := range messages {
+				body := fmt.Sprintf("g%d-%d", n%7, n)
+				if r.seen[body] == 0 {
+					t.Errorf("%s was never seen", body)
+				}
+			}
+			once := 0
+			for key, n := range r.done {
+				if once++; n != 1 {
+					t.Errorf("%s was done %d times", key, n)
+				}
+			}
+			parked := r.count(r.parked)
+			if once < messages || parked < 1 || parked > 3 {
+				t.Errorf("%d done, %d parked", once, parked)
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("case %d, suffix %q", i, suffix)
+		}
+	}
+}
+
+// While the store cannot be reached nothing is redriven, and nothing is lost.
+func TestStoreDown(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.letters(3, "timeout")
+		d := r.redriver(func(c *redrive.Config) {
+			c.Store = &recordstest.Faulty{Store: r.store, Fault: func(recordstest.Call) (f recordstest.Fault) {
+				f.How = recordstest.Before
+				return f
+			}}
+		})
+		for range 5 {
+			if _, err := d.Step(t.Context()); err == nil {
+				t.Error("a step without a store succeeded")
+			}
+			r.sleep(time.Minute)
+		}
+		r.wantCounts(0, 3, 0)
+	})
+}
+
+// A message with ten attributes keeps them, and stays the same work although there is no room to say so.
+func TestTenAttributes(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		attributes := make(map[string]types.MessageAttributeValue)
+		for _, name := range strings.Split("a b c d e f g h i j", " ") {
+			attributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String("x")}
+		}
+		r.setSick(true)
+		r.startWorker()
+		out, err := r.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &r.work, MessageBody: aws.String("full"), MessageAttributes: attributes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.sleep(24 * time.Hour)
+		r.wantCounts(0, 1, 0)
+		r.run(r.redriver(nil).Run)
+		r.sleep(time.Hour)
+		r.setSick(false)
+		r.sleep(48 * time.Hour)
+		r.wantCounts(0, 0, 0)
+		if len(r.done) != 1 || r.done[aws.ToString(out.MessageId)] != 1 {
+			t.Errorf("done %v, want %s, which it was at first", r.done, aws.ToString(out.MessageId))
+		}
+	})
+}
+
+// What contradicts itself is refused, with what to do.
+func TestSettings(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for want, change := range map[string]func(*redrive.Config){
+			"Client is missing":                func(c *redrive.Config) { c.Client = nil },
+			"Store is missing":                 func(c *redrive.Config) { c.Store = nil },
+			"ParkingURL is missing":            func(c *redrive.Config) { c.ParkingURL = "" },
+			"make one of its own":              func(c *redrive.Config) { c.ParkingURL = c.DeadLetterURL },
+			"make both FIFO queues":            func(c *redrive.Config) { c.ParkingURL += ".fifo" },
+			"Interval and Look are":            func(c *redrive.Config) { c.Look = time.Hour },
+			"RateFirst and RateMax are 5 and ": func(c *redrive.Config) { c.Policy.RateMax = 2 },
+			"DelayBase and DelayMax are":       func(c *redrive.Config) { c.Policy.DelayMax = time.Hour },
+			"Redrives and Strikes are":         func(c *redrive.Config) { c.Policy.Strikes = 9 },
+		} {
+			cfg := redrive.Config{Client: r.client, Store: r.store, DeadLetterURL: r.dead, ParkingURL: r.parked}
+			change(&cfg)
+			if _, err := redrive.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q", err, want)
+			}
+		}
+	})
+}
