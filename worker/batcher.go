@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -12,8 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// A batcher gathers entries of one operation into requests of up to ten. No entry waits for another: the
-// first goes at once, and what comes while requests are under way goes together with the next.
+// A batcher gathers entries of one operation into requests of up to ten: requests are what a queue counts,
+// and SQS bills. The first entry goes at once. What comes while a request is under way goes together with
+// the next: when there are ten, when that request has ended, or after gatherMax.
 type batcher[T any] struct {
 	send func([]T) []error // carries out a request; one error for each entry
 
@@ -35,38 +37,55 @@ func (b *batcher[T]) do(entry T) error {
 	done := make(chan error, 1)
 	b.mu.Lock()
 	b.waiting = append(b.waiting, batched[T]{entry, done})
-	start := b.running < batchersMax
-	if start {
-		b.running++
+	if b.running == 0 || len(b.waiting) >= receiveMax {
+		b.start()
 	}
 	b.mu.Unlock()
-	if start {
-		go b.run()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(gatherMax):
 	}
+	b.mu.Lock()
+	b.start() // the requests under way take their time
+	b.mu.Unlock()
 	return <-done
 }
 
-// run sends requests until nothing waits.
+// start begins a request with what waits, if there may be another. The mutex is held.
+func (b *batcher[T]) start() {
+	if len(b.waiting) > 0 && b.running < batchersMax {
+		b.running++
+		go b.run()
+	}
+}
+
+// run sends what waits, and goes on for as long as there are whole requests, or nobody else does.
 func (b *batcher[T]) run() {
+	runtime.Gosched() // what is ending at this moment comes along
 	for {
 		b.mu.Lock()
-		n := min(len(b.waiting), receiveMax)
-		if n == 0 {
+		batch := b.waiting[:min(len(b.waiting), receiveMax)]
+		b.waiting = b.waiting[len(batch):]
+		b.mu.Unlock()
+
+		entries := make([]T, len(batch))
+		for i := range batch {
+			entries[i] = batch[i].entry
+		}
+		if len(entries) > 0 { // another may have taken them
+			for i, err := range b.send(entries) {
+				batch[i].done <- err
+			}
+		}
+
+		b.mu.Lock()
+		if len(b.waiting) == 0 || len(b.waiting) < receiveMax && b.running > 1 {
 			b.running--
 			b.mu.Unlock()
 			return
 		}
-		batch := b.waiting[:n:n]
-		b.waiting = b.waiting[n:]
 		b.mu.Unlock()
-
-		entries := make([]T, n)
-		for i := range batch {
-			entries[i] = batch[i].entry
-		}
-		for i, err := range b.send(entries) {
-			batch[i].done <- err
-		}
 	}
 }
 

@@ -24,6 +24,7 @@ type custody struct {
 
 	mu    sync.Mutex
 	holds map[*hold]struct{}
+	look  time.Time // when run looks after them again, unless it is stirred
 }
 
 // A hold is the custody of one message.
@@ -50,8 +51,11 @@ func (c *custody) take(ctx context.Context, handle string, began time.Time) *hol
 	h.next = earlier(time.Now().Add(c.pause()), h.deadline.Add(-c.lease/2))
 	c.mu.Lock()
 	c.holds[h] = struct{}{}
+	soon := h.next.Before(c.look)
 	c.mu.Unlock()
-	c.stir()
+	if soon { // a look goes over all holds, and should not follow every receipt
+		c.stir()
+	}
 	return h
 }
 
@@ -147,6 +151,7 @@ func (c *custody) due() (due []*hold, wait time.Duration) {
 			next = earlier(next, h.next)
 		}
 	}
+	c.look = next
 	return due, next.Sub(now)
 }
 
