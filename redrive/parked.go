@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,9 @@ const ParkedLook = 2 * time.Minute
 // NewParkingLot returns the parking lot with that URL. Store is that of the redrivers. Without one, nil, the
 // messages that had no room for what a redriver knows about them can be discarded and not released.
 func NewParkingLot(client SQS, store records.Store, url string) *ParkingLot {
+	if store == nil {
+		store = noStore{}
+	}
 	return &ParkingLot{&Redriver{cfg: Config{Client: client, Store: store, DeadLetterURL: url}, name: queueName(url)}}
 }
 
@@ -103,12 +107,7 @@ var errAside = errors.New("it has ten attributes of its own, and which work it i
 
 // read reads what a parked message says about itself.
 func (p *ParkingLot) read(ctx context.Context, m types.Message) (*Parked, error) {
-	r := p.r
-	if r.cfg.Store == nil {
-		r = &Redriver{cfg: r.cfg, name: r.name}
-		r.cfg.Store = noStore{}
-	}
-	l, err := r.newLetter(ctx, m)
+	l, err := p.r.newLetter(ctx, m)
 	if errors.Is(err, errAside) {
 		l, err = &letter{raw: m, bad: errAside, Letter: Letter{ID: aws.ToString(m.MessageId)}}, nil
 	}
@@ -117,7 +116,8 @@ func (p *ParkingLot) read(ctx context.Context, m types.Message) (*Parked, error)
 	}
 	one := &Parked{
 		ID: l.ID, Body: aws.ToString(m.Body), Attributes: make(map[string]types.MessageAttributeValue),
-		Key: l.Key, Lineage: l.Lineage, Group: l.Group, Source: l.onward(Decision{}).Source,
+		Key: l.Key, Lineage: l.Lineage, Group: l.Group,
+		Source:   cmp.Or(l.trail.Source, m.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]),
 		Attempts: l.trail.Attempts, Redrives: l.Sends, Strikes: l.Strikes,
 		FirstSent: l.trail.FirstSent, Since: l.Died, letter: l,
 	}
@@ -133,9 +133,10 @@ func (p *ParkingLot) read(ctx context.Context, m types.Message) (*Parked, error)
 	return one, nil
 }
 
-// A noStore stands where no store was given. It says what is missing.
+// A noStore stands where no store was given.
 type noStore struct{ records.Store }
 
+// Get says what is missing.
 func (noStore) Get(context.Context, string) (records.Record, error) {
 	return records.Record{}, errAside
 }

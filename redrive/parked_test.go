@@ -1,0 +1,266 @@
+package redrive_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/sqstest"
+	"tenaq/internal/trail"
+	"tenaq/redrive"
+)
+
+func (r *rig) lot() *redrive.ParkingLot {
+	return redrive.NewParkingLot(r.client, r.store, r.parked)
+}
+
+// park puts a message into the parking lot, as a redriver does.
+func (r *rig) park(body string, t trail.Trail, attributes map[string]types.MessageAttributeValue) {
+	r.t.Helper()
+	with, ok := t.Attach(attributes)
+	in := &sqs.SendMessageInput{QueueUrl: &r.parked, MessageBody: &body, MessageAttributes: with}
+	if strings.HasSuffix(r.parked, ".fifo") {
+		in.MessageGroupId, in.MessageDeduplicationId = aws.String("g"), &body
+	}
+	out, err := r.server.Client().SendMessage(r.t.Context(), in)
+	if err == nil && !ok {
+		err = t.PutAside(r.t.Context(), r.store, aws.ToString(out.MessageId))
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// list looks into the parking lot and gives everything back.
+func (r *rig) list() []*redrive.Parked {
+	r.t.Helper()
+	lot := r.lot()
+	all, err := lot.List(r.t.Context(), 100)
+	if err == nil {
+		err = lot.GiveBack(r.t.Context(), all)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b *redrive.Parked) int { return strings.Compare(a.Body, b.Body) })
+	return all
+}
+
+// workTrail is the trail of a message that was parked.
+func (r *rig) workTrail() trail.Trail {
+	return trail.Trail{
+		Key: "order-17", Generation: 2, Lineage: "m0", Redrives: 4, Strikes: 3, Poison: true, Attempts: 2,
+		FirstSent: time.UnixMilli(1_700_000_000_123).UTC(), Source: sqstest.ARN(r.work[strings.LastIndexByte(r.work, '/')+1:]),
+		Reason: "failed 3 times while others succeeded: no customer 7",
+	}
+}
+
+// A list says what is known of each parked message and leaves them where they are, for others to see.
+func TestParkedList(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for i := range 23 {
+			r.park(fmt.Sprintf("m%02d", i), r.workTrail(), nil)
+		}
+		for range 2 {
+			all := r.list()
+			if len(all) != 23 {
+				t.Fatalf("%d are listed, want 23", len(all))
+			}
+			got := *all[7]
+			if got.Body != "m07" || got.Key != "order-17#2" || got.Lineage != "m0" || got.Attempts != 2 || got.Redrives != 4 || got.Strikes != 3 ||
+				got.Why != "failed 3 times while others succeeded" || got.Reason != "no customer 7" || got.Kind != redrive.FingerprintOf("no customer 8") ||
+				got.Source != sqstest.ARN("work") || got.FirstSent.UnixMilli() != 1_700_000_000_123 || got.Since.IsZero() {
+				t.Errorf("got %+v", got)
+			}
+		}
+		all, err := r.lot().List(t.Context(), 5)
+		if err != nil || len(all) != 5 {
+			t.Errorf("%d are listed, error %v, want 5", len(all), err)
+		}
+		if n := len(r.list()); n != 18 {
+			t.Errorf("%d are listed while five are in other hands, want 18", n)
+		}
+		time.Sleep(redrive.ParkedLook)
+		r.wantCounts(0, 0, 23)
+		if n := len(r.list()); n != 23 {
+			t.Errorf("%d are listed later, want 23", n)
+		}
+	})
+}
+
+// A released message is the same work, begins anew, and has lost nothing.
+func TestParkedRelease(t *testing.T) {
+	for _, suffix := range []string{"", ".fifo"} {
+		inBubble(t, suffix, func(t *testing.T, r *rig) {
+			r.park("a", r.workTrail(), map[string]types.MessageAttributeValue{
+				"colour": {DataType: aws.String("String"), StringValue: aws.String("blue")},
+			})
+			lot := r.lot()
+			all, err := lot.List(t.Context(), 10)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("got %v, error %v", all, err)
+			}
+			if err := lot.Release(t.Context(), all[0], ""); err != nil {
+				t.Fatal(err)
+			}
+			if err := lot.Release(t.Context(), all[0], ""); err == nil {
+				t.Error("it was released a second time")
+			}
+			if err := lot.GiveBack(t.Context(), all); err != nil {
+				t.Error(err)
+			}
+			r.wantCounts(1, 0, 0)
+			m := r.look(r.work)[0]
+			got, err := trail.Of(m.MessageAttributes)
+			want := r.workTrail()
+			want.Strikes, want.Poison, want.Redrives, want.Reason = 0, false, 5, "no customer 7"
+			if err != nil || got.String() != want.String() {
+				t.Errorf("got the trail %s, error %v, want %s", got, err, want)
+			}
+			if aws.ToString(m.MessageAttributes["colour"].StringValue) != "blue" || aws.ToString(m.Body) != "a" {
+				t.Errorf("got %+v", m)
+			}
+			if suffix != "" && (m.Attributes["MessageGroupId"] != "g" || m.Attributes["MessageDeduplicationId"] != all[0].ID) {
+				t.Errorf("got %v", m.Attributes)
+			}
+		})
+	}
+}
+
+// A release that ends between sending and deleting leaves the message in both queues. Another one sends the
+// same work, which is done once.
+func TestParkedReleaseCrash(t *testing.T) {
+	for _, suffix := range []string{"", ".fifo"} {
+		inBubble(t, suffix, func(t *testing.T, r *rig) {
+			r.park("a", r.workTrail(), nil)
+			r.client.SetFault(func(operation string) sqstest.Fault {
+				if operation == "DeleteMessage" {
+					return sqstest.Dropped
+				}
+				return sqstest.None
+			})
+			release := func() error {
+				lot := r.lot()
+				all, err := lot.List(t.Context(), 10)
+				if err != nil || len(all) != 1 {
+					t.Fatalf("got %v, error %v", all, err)
+				}
+				err = lot.Release(t.Context(), all[0], "")
+				if back := lot.GiveBack(t.Context(), all); back != nil {
+					t.Error(back)
+				}
+				return err
+			}
+			if err := release(); err == nil || !strings.Contains(err.Error(), "after it was sent to work") {
+				t.Errorf("got %v", err)
+			}
+			r.client.SetFault(nil)
+			if err := release(); err != nil {
+				t.Error(err)
+			}
+			r.startWorker()
+			r.sleep(time.Minute)
+			r.wantCounts(0, 0, 0)
+			if len(r.done) != 1 || r.done["order-17#2"] != 1 {
+				t.Errorf("done: %v", r.done)
+			}
+		})
+	}
+}
+
+// A message without room for its trail has it in the store. Without the store it is not released, as it
+// would be other work then.
+func TestParkedAside(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		full := make(map[string]types.MessageAttributeValue)
+		for _, name := range strings.Split("a b c d e f g h i j", " ") {
+			full[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String("x")}
+		}
+		r.park("a", r.workTrail(), full)
+		blind := redrive.NewParkingLot(r.client, nil, r.parked)
+		all, err := blind.List(t.Context(), 10)
+		if err != nil || len(all) != 1 || !strings.Contains(all[0].Why, "stands in the store") {
+			t.Fatalf("got %+v, error %v", all, err)
+		}
+		if err := blind.Release(t.Context(), all[0], r.work); err == nil || !strings.Contains(err.Error(), "name that store") {
+			t.Errorf("got %v", err)
+		}
+		if err := blind.GiveBack(t.Context(), all); err != nil {
+			t.Error(err)
+		}
+		r.wantCounts(0, 0, 1)
+
+		lot := r.lot()
+		all, err = lot.List(t.Context(), 10)
+		if err != nil || len(all) != 1 || all[0].Key != "order-17#2" {
+			t.Fatalf("got %+v, error %v", all, err)
+		}
+		if err := lot.Release(t.Context(), all[0], ""); err != nil {
+			t.Fatal(err)
+		}
+		r.startWorker()
+		r.sleep(time.Minute)
+		if r.done["order-17#2"] != 1 {
+			t.Errorf("done: %v", r.done)
+		}
+	})
+}
+
+// What cannot be released stays where it is, and the error says what to do.
+func TestParkedRefusals(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		fifo := r.server.Queue(t, "other.fifo")
+		r.park("a", trail.Trail{}, nil)
+		r.park("b", trail.Trail{Source: sqstest.ARN("gone")}, nil)
+		for _, test := range []struct {
+			body, to, want string
+		}{
+			{"a", "", "nobody knows which queue it came from: name one"},
+			{"b", "", "the queue it came from, arn:aws:sqs:us-east-1:000000000000:gone: "},
+			{"a", r.parked, "is where it is parked: name another queue"},
+			{"a", fifo, "it has no message group, which other.fifo wants: name a standard queue"},
+		} {
+			lot := r.lot()
+			all, err := lot.List(t.Context(), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(all, func(p *redrive.Parked) bool { return p.Body == test.body })
+			if err := lot.Release(t.Context(), all[i], test.to); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("release %s to %q: error %v, want %q", test.body, test.to, err, test.want)
+			}
+			if err := lot.GiveBack(t.Context(), all); err != nil {
+				t.Error(err)
+			}
+		}
+		r.wantCounts(0, 0, 2)
+
+		// What nobody wrote a trail for is the first message of its work.
+		lot := r.lot()
+		all, err := lot.List(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(all, func(a, b *redrive.Parked) int { return strings.Compare(a.Body, b.Body) })
+		if err := lot.Release(t.Context(), all[0], r.work); err != nil {
+			t.Error(err)
+		}
+		got, err := trail.Of(r.look(r.work)[0].MessageAttributes)
+		if err != nil || got.Lineage != all[0].ID || got.Redrives != 1 {
+			t.Errorf("got %+v, error %v", got, err)
+		}
+		if err := lot.Discard(t.Context(), all[1]); err != nil {
+			t.Error(err)
+		}
+		if err := lot.Discard(t.Context(), all[1]); err == nil {
+			t.Error("it was discarded a second time")
+		}
+		r.wantCounts(1, 0, 0)
+	})
+}
