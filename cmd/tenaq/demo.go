@@ -37,6 +37,7 @@ type breakage struct {
 var scenarios = []scenario{
 	crashScenario,
 	pipelineScenario,
+	orderScenario,
 }
 
 // scenarioMax bounds a scenario. It is for machines that are in trouble: a demo takes less than a minute.
@@ -77,7 +78,7 @@ end. No server is killed then, and what depends on that is skipped. The seed dec
 who is killed when; processes being what they are, no two runs are quite the same all the same.`,
 		Example: `  tenaq demo
   tenaq demo crash --seed 7 --keep
-  tenaq demo crash --break disk
+  tenaq demo order --break heartbeat
   tenaq demo --json | jq '.scenarios[].rows[] | select(.ok == "no")'
   tenaq demo crash --endpoint-url http://127.0.0.1:9324`,
 		ValidArgs: scenarioNames(),

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
 )
 
@@ -22,4 +28,38 @@ them and tells them the rest; it is of no use to anybody else.`,
 			return usagef("there is no scenario %q that starts processes", append(args, "")[0])
 		},
 	}
+}
+
+// Whose SQS a child is to use.
+const (
+	childOurs  = "ours"
+	childOther = "other"
+)
+
+// childCommand is the command of another process of a scenario, which finds the same SQS with childClient.
+func (s *demoSQS) childCommand(scenario string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	whose := childOther
+	if s.server != nil {
+		whose = childOurs
+	}
+	return exec.Command(program, "demo", "child", scenario, whose, s.endpoint, s.aws.Region), nil
+}
+
+// childClient is the client that the arguments of a child speak of.
+func childClient(ctx context.Context, args []string) (*sqs.Client, error) {
+	if len(args) != 3 {
+		return nil, usagef("a child is told whose SQS it is to use, its address and its region")
+	}
+	if args[0] == childOurs {
+		return newDemoClient(openConfig(), args[1]), nil
+	}
+	cfg, err := awsConfig(ctx, endpoint{url: args[1]}, args[2])
+	if err != nil {
+		return nil, err
+	}
+	return newDemoClient(cfg, args[1]), nil
 }

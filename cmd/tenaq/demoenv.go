@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/child"
 )
@@ -106,6 +107,17 @@ func (s *demoSQS) createQueue(ctx context.Context, name string, attributes map[s
 	url = aws.ToString(out.QueueUrl)
 	s.queues = append(s.queues, url)
 	return url, nil
+}
+
+// queueARN asks for the ARN of a queue.
+func (s *demoSQS) queueARN(ctx context.Context, url string) (string, error) {
+	out, err := s.api.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
+	})
+	if err != nil {
+		return "", fmt.Errorf("look at queue %s: %w", url, err)
+	}
+	return out.Attributes[string(types.QueueAttributeNameQueueArn)], nil
 }
 
 // close deletes the queues where they are on a server of somebody else, and ends the server where it is ours.

@@ -3,14 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/demo/order"
 )
@@ -128,44 +123,3 @@ func spread(times []time.Duration) string {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3g s", d.Seconds()) }
-
-// queueARN asks for the ARN of a queue.
-func (s *demoSQS) queueARN(ctx context.Context, url string) (string, error) {
-	out, err := s.api.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
-	})
-	if err != nil {
-		return "", fmt.Errorf("look at queue %s: %w", url, err)
-	}
-	return out.Attributes[string(types.QueueAttributeNameQueueArn)], nil
-}
-
-// childCommand is the command of another process of a scenario, which finds the same SQS with childClient.
-func (s *demoSQS) childCommand(scenario string) (*exec.Cmd, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	whose := "other"
-	if s.server != nil {
-		whose = "ours"
-	}
-	return exec.Command(program, "demo", "child", scenario, whose, s.endpoint, s.aws.Region), nil
-}
-
-// childClient is the client that the arguments of a child speak of.
-func childClient(ctx context.Context, args []string) (*sqs.Client, error) {
-	if len(args) != 3 {
-		return nil, usagef("a child is told whose SQS it is to use, its address and its region")
-	}
-	var (
-		cfg aws.Config
-		err error
-	)
-	if args[0] == "ours" {
-		cfg = openConfig()
-	} else if cfg, err = awsConfig(ctx, endpoint{url: args[1]}, args[2]); err != nil {
-		return nil, err
-	}
-	return newDemoClient(cfg, args[1]), nil
-}

@@ -181,31 +181,43 @@ func (c *crew) kill(name string) error {
 }
 
 // freeze stops a process where it is, as a machine does that is out of memory or moved to another host.
-// Not in the midst of a write to one of the databases, though: SQLite would then be locked for all, which
-// is a limit of SQLite files and not what is to be shown.
 func (c *crew) freeze(ctx context.Context, name string) error {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	m := c.members[name]
 	if m == nil {
-		c.mu.Unlock()
 		return nil
 	}
+	if err := m.process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop %s: %w", name, err)
+	}
 	m.frozen = true
-	c.mu.Unlock()
-	for {
-		if err := m.process.Signal(syscall.SIGSTOP); err != nil {
-			return fmt.Errorf("stop %s: %w", name, err)
-		}
+	go c.keepFrozen(ctx, m)
+	return nil
+}
+
+// keepFrozen sees to it that a stopped process has not been stopped in the midst of a write to one of the
+// databases: SQLite would then be locked for all, which is a limit of SQLite files and not what is to be
+// shown. Such a process goes on for a moment.
+func (c *crew) keepFrozen(ctx context.Context, m *member) {
+	const at, every, patience = 20 * time.Millisecond, 200 * time.Millisecond, 4
+	pause, misses := at, patience // at first it may well have been in a write
+	for ctx.Err() == nil && c.stopped(m.name) {
+		sleep(ctx, pause)
 		if c.writable(ctx) {
-			return nil
+			pause, misses = every, 0
+			continue
 		}
-		if err := m.process.Signal(syscall.SIGCONT); err != nil {
-			return fmt.Errorf("continue %s: %w", name, err)
+		if misses++; misses <= patience {
+			continue // somebody else writes
 		}
-		sleep(ctx, 10*time.Millisecond)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		c.mu.Lock()
+		if m.frozen {
+			_ = m.process.Signal(syscall.SIGCONT)
+			time.Sleep(at)
+			_ = m.process.Signal(syscall.SIGSTOP)
 		}
+		c.mu.Unlock()
 	}
 }
 

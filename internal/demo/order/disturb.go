@@ -42,13 +42,13 @@ func (s *stage) kill(worker string) bool {
 			s.fail(err)
 		}
 	})
+	s.change()
 	return true
 }
 
 // freeze stops the worker of a report. Nothing else is done to the worker from then on, until the handler that
 // made the report has ended. It reports false when the worker has died.
 func (s *stage) freeze(r report) bool {
-	crew := s.d.crew
 	s.wait(disturbMax, func() bool { return !s.guarded(r.Worker) })
 	h := s.running[r.Run]
 	if h == nil {
@@ -57,11 +57,9 @@ func (s *stage) freeze(r report) bool {
 	h.guarded = true
 	s.busy++ // until it is thawed
 	s.note("stop %s", r.Worker)
-	s.aside(func() {
-		if err := crew.freeze(s.ctx, r.Worker); err != nil {
-			s.fail(err)
-		}
-	})
+	if err := s.d.crew.freeze(s.ctx, r.Worker); err != nil {
+		s.fail(err)
+	}
 	return true
 }
 
