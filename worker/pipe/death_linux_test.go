@@ -1,20 +1,12 @@
 package pipe_test
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
 )
-
-// runForever is a worker with a task that does not end.
-func runForever() {
-	err := shell(`exec 3>"$TALK"; echo running >&3; exec sleep 1000`).Handle(context.Background(), message(""))
-	fmt.Println(err)
-}
 
 // A task does not outlive a worker that is killed.
 func TestWorkerKilled(t *testing.T) {

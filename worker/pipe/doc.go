@@ -25,6 +25,6 @@
 //     read in the dead-letter queue.
 //
 // What it leaves to others: when to try again and how often (package worker), and what a task does when it
-// is run a second time. A request that was given up may still be at work at the other end, and a subprocess of a
-// worker that was killed may outlive it for a moment: the fence is what protects then.
+// is run a second time. A request that was given up may still be at work at the other end, and what a subprocess
+// has started in turn may outlive a worker that was killed: the fence is what protects then.
 package pipe

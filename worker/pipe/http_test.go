@@ -33,7 +33,7 @@ func serve(t *testing.T, handle http.HandlerFunc) (url string) {
 
 var (
 	refused = error(&pipe.StatusError{})
-	other   = errors.New("") // not more than an error
+	errAny  = errors.New("") // of no kind that a test can tell
 )
 
 func TestStatus(t *testing.T) {
@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 		{"accepted", 202, "", "", nil, ""},
 		{"no content", 204, "", "", nil, ""},
 		{"largest result", 200, "", strings.Repeat("x", claims.ResultMax), nil, ""},
-		{"result too long", 200, "", strings.Repeat("x", claims.ResultMax+1), other, "status 200 has more than 131072 bytes"},
+		{"result too long", 200, "", strings.Repeat("x", claims.ResultMax+1), errAny, "status 200 has more than 131072 bytes"},
 		{"poison", 422, "", "no order", poison, "status 422 Unprocessable Entity: no order"},
 		{"later", 429, "Retry-After: 7", "slow down", later, "again in 7s: status 429 Too Many Requests: slow down"},
 		{"later, unavailable", 503, "Retry-After: 120", "", later, "again in 2m0s: status 503 Service Unavailable"},
@@ -82,7 +82,7 @@ func TestStatus(t *testing.T) {
 				_, _ = io.WriteString(w, test.body)
 			})}
 			err := h.Handle(t.Context(), message("body"))
-			if test.kind == other {
+			if test.kind == errAny {
 				if err == nil || !strings.Contains(err.Error(), test.text) {
 					t.Errorf("got %v, want an error with %q", err, test.text)
 				}

@@ -71,6 +71,12 @@ func escape() {
 	os.Exit(0)
 }
 
+// runForever is a worker with a task that does not end.
+func runForever() {
+	err := shell(`exec 3>"$TALK"; echo running >&3; exec sleep 1000`).Handle(context.Background(), message(""))
+	fmt.Println(err)
+}
+
 // message is a message as a worker without a ledger would hand it on.
 func message(body string) *worker.Message {
 	return &worker.Message{
