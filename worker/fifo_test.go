@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/sqstest"
 	"tenaq/worker"
 )
 
@@ -174,6 +175,55 @@ func TestWholeBatchFails(t *testing.T) {
 		}
 		if got := r.lines("done"); len(got) != 6 {
 			t.Errorf("done %q, want each", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// In a batch of one group too, nothing overtakes a message that is not settled.
+func TestBatchOfGroupStopsAtBusy(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		for _, body := range []string{"a", "b", "c"} {
+			r.send(body)
+		}
+		other, err := r.ledger().Acquire(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := r.config(nil)
+		cfg.Handler = batchFunc(func(context.Context, []*worker.Message) error { return nil })
+		stop := r.start(cfg)
+		r.sleep(10 * time.Second)
+		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("done %q while b was busy, want a", got)
+		}
+		if err := other.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.sleep(2 * time.Minute)
+		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("done %q, want all in order", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// A receive whose answer is lost is repeated under the same attempt, and brings the same messages at once.
+func TestReceiveIsRepeated(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		r.send("a")
+		lost := false
+		r.client.SetFault(func(operation string) sqstest.Fault {
+			if operation == "ReceiveMessage" && !lost {
+				lost = true
+				return sqstest.Unanswered
+			}
+			return sqstest.None
+		})
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
+		r.sleep(5 * time.Second)
+		if got := r.lines("done"); len(got) != 1 {
+			t.Errorf("done %q within seconds", got)
 		}
 		r.mustStop(stop)
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -96,10 +95,10 @@ func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(sett
 
 const reasonBehind = "a message before it in its group is not settled"
 
-// giveAllBack gives messages back that no handler has begun: from the last to the first, so that on a FIFO
-// queue none is to be had before those ahead of it.
+// giveAllBack gives messages back that no handler has begun. On a FIFO queue they keep their order whatever
+// the order in which they come back.
 func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
-	for _, d := range slices.Backward(deliveries) {
+	for _, d := range deliveries {
 		w.deferFor(d, 0, reason)
 	}
 }
@@ -166,11 +165,7 @@ func (w *Worker) call(unit []*delivery) (cause error, running <-chan struct{}) {
 	if w.cfg.Stall > 0 {
 		stall := time.AfterFunc(w.cfg.Stall, end(ErrStalled))
 		defer stall.Stop()
-		progress := func() {
-			if stall.Stop() { // otherwise it is too late
-				stall.Reset(w.cfg.Stall)
-			}
-		}
+		progress := func() { stall.Reset(w.cfg.Stall) }
 		for _, d := range unit {
 			d.progress.Store(&progress)
 		}
