@@ -2,6 +2,7 @@ package main
 
 import (
 	"os/exec"
+	"slices"
 	"testing"
 
 	"tenaq/internal/dynamotest"
@@ -21,5 +22,20 @@ func TestPipelineOnAnotherSQS(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), program, "demo", "pipeline", "--seed", "7", "--endpoint-url", endpoint).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The example declares its queues as they can be declared.
+func TestPipelineExampleQueues(t *testing.T) {
+	file, err := readConfigFile("../../examples/pipeline/tenaq.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, q := range file.queues {
+		names = append(names, q.Name)
+	}
+	if want := []string{"data-download-queue.fifo", "data-download-dlq.fifo"}; !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
 	}
 }

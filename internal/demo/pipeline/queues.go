@@ -23,7 +23,7 @@ type queues struct {
 
 // maxReceives is the maxReceiveCount of the queue. Receives are no attempts: a worker that dies before its claim has
 // used one up and begun nothing. Attempts are counted in the ledger, and this is for what nobody counts.
-const maxReceives = 10
+const maxReceives = 100
 
 // create creates both, as the declaration of such a pipeline would.
 func (q *queues) create(
