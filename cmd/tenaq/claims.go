@@ -62,7 +62,7 @@ func (f *claimsFlags) register(cmd *cobra.Command) {
 
 // registerRetention adds the flag of commands that write entries, or conclude from missing ones.
 func (f *claimsFlags) registerRetention(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.retention, "retention", "360h", "for how long workers and producers keep their entries, as a `duration`")
+	cmd.Flags().StringVar(&f.retention, "retention", "360h", "the `duration` for which workers and producers keep entries, in hours")
 }
 
 // A ledger is an open ledger of claims.

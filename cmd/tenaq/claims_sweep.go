@@ -35,16 +35,21 @@ and has been so for --stuck. Then the message is not in the queue any more, or n
 waits for longer than that: for its next attempt, behind others, or with the dead letters. Look there first.
 
 What can be done is to send the message again, if package producer has registered it: then it is kept under
-send/QUEUE/. It is sent as another message under the same key. If the first is there after all, the claim
-on the key keeps the work from being done twice; a FIFO queue drops what was sent within the last five
-minutes. Messages that are not registered are not known here, and are yours to send. Parked work waits for
-a person, and exhausted work is with the dead letters: both are left alone.
+send/QUEUE/, unless its producer was given another prefix. It is sent as another message under the same key,
+at most once per --stuck. If the first is there after all, the claim on the key keeps the work from being
+done twice; a FIFO queue drops what was sent within the last five minutes. Messages that are not registered
+are not known here, and are yours to send. Parked work waits for a person, and exhausted work is with the
+dead letters: both are left alone.
+
+An entry that is missing may have expired. So when workers or producers are told to keep entries for another
+time than 15 days, --retention has to be the same, or work that was done long ago looks as if it had not
+begun.
 
 Without --run nothing is changed. With it the exit code is 5 when some could not be sent, 1 when none could.
 
 DynamoDB has no clock, so one look cannot tell how long an entry has been there. With --watch the entries
-are looked at twice, and stuck are those that have not changed; held ones if their lease is shorter. Ages
-of registrations are there by the clocks of the producers.`,
+are looked at twice, that far apart. Stuck is then what has not changed, and of held work only what has a
+lease shorter than that. Registrations have ages there too, by the clocks of the producers.`,
 		Example: `  tenaq claims sweep
   tenaq claims sweep --stuck 1h --queue orders --run
   tenaq claims sweep --records dynamodb:tenaq-records --watch 15m --json | jq -r '.stuck[].key'`,

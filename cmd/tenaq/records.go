@@ -38,8 +38,8 @@ date. What is there already stays as it is, so this may be done as often as you 
 With --print it prints what it would apply and touches nothing: SQL for SQLite and PostgreSQL, a template
 of CloudFormation for DynamoDB. That is for databases that are changed by others. In PostgreSQL the tables
 belong to whoever applies it. Another role needs USAGE on their schema, SELECT, INSERT, UPDATE and DELETE
-on the table, and SELECT and UPDATE on the one that ends in _meta. In DynamoDB a role needs GetItem,
-PutItem and Scan; the table is billed per request, and one that removes what has expired by itself.
+on the table, and SELECT and UPDATE on the one that ends in _meta. In DynamoDB the table
+is billed per request and removes what has expired by itself; a role needs GetItem, PutItem and Scan on it.
 
 Commands that work make a missing SQLite file and missing tables of PostgreSQL by themselves.
 

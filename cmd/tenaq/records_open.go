@@ -31,7 +31,7 @@ Others on the machine can see a command line: a password belongs in PGPASSWORD, 
 type recordsFlags struct{ address string }
 
 func (f *recordsFlags) register(cmd *cobra.Command) {
-	cmd.PersistentFlags().StringVar(&f.address, "records", "", "where records are kept: sqlite:PATH, postgres://... or dynamodb:TABLE, as an `address` (default $TENAQ_RECORDS, then records.db in the state directory)")
+	cmd.PersistentFlags().StringVar(&f.address, "records", "", "`address` of the place where records are kept: sqlite:PATH, postgres://... or dynamodb:TABLE (default $TENAQ_RECORDS, then records.db in the state directory)")
 }
 
 // A recordStore is an open store that knows how to call itself.
