@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"tenaq/claims/pgclaims"
+	"tenaq/records"
+	"tenaq/records/pgrecords"
+	"tenaq/records/sqliterecords"
+	"tenaq/worker"
+)
+
+// The books are the database of the orders, and of the mails that wait to be sent.
+type books struct {
+	db    *sql.DB
+	close func()
+
+	// shared: the ledger keeps its records in this database, so that a claim can be completed in the transaction that
+	// writes the order.
+	shared bool
+}
+
+// open opens the records and the books.
+func open(ctx context.Context, address string) (store records.Store, b *books, err error) {
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		location := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(filepath.Dir(path), "orders.db"),
+			RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_txlock=immediate"}
+		db, err := sql.Open("sqlite", location.String())
+		if err != nil {
+			return nil, nil, err
+		}
+		b = &books{db: db, close: func() { _ = db.Close() }}
+		store, err = sqliterecords.Open(sqliterecords.Config{Path: path})
+		return b.prepare(ctx, store, err)
+	}
+	pool, err := pgxpool.New(ctx, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	b = &books{db: db, close: func() { _ = db.Close(); pool.Close() }, shared: true}
+	r, err := pgrecords.New(pool, pgrecords.Options{})
+	if err == nil {
+		err = r.Migrate(ctx)
+	}
+	return b.prepare(ctx, r, err)
+}
+
+// prepare makes the tables.
+func (b *books) prepare(ctx context.Context, store records.Store, err error) (records.Store, *books, error) {
+	for _, table := range []string{
+		`CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, charge TEXT NOT NULL, fence BIGINT NOT NULL)`,
+		`CREATE TABLE IF NOT EXISTS outbox (key TEXT PRIMARY KEY, mail TEXT NOT NULL, sent BOOLEAN NOT NULL DEFAULT FALSE)`,
+	} {
+		if err == nil {
+			_, err = b.db.ExecContext(ctx, table)
+		}
+	}
+	if err != nil {
+		b.close()
+		return nil, nil, fmt.Errorf("open the books: %w", err)
+	}
+	return store, b, nil
+}
+
+// errStale is for a handler whose claim was taken over: its work has been done by somebody else.
+var errStale = errors.New("the order was written by a later holder of its claim")
+
+// write writes an order and the mail about it, or neither. It refuses the row of a handler that has lost its claim to
+// one that has written already: that one has the larger fence.
+func (b *books) write(ctx context.Context, m *worker.Message, charge string) error {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // which does nothing after a commit
+	done, err := tx.ExecContext(ctx, `INSERT INTO orders (key, charge, fence) VALUES ($1, $2, $3)
+		ON CONFLICT (key) DO UPDATE SET charge = excluded.charge, fence = excluded.fence WHERE orders.fence <= excluded.fence`,
+		m.EffectKey(), charge, int64(m.Fence()))
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errStale)
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO outbox (key, mail) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING`,
+		m.EffectKey(), "thank you for "+m.Key+", paid with "+charge); err != nil {
+		return err
+	}
+	if b.shared { // the worker finds the claim completed
+		if err := pgclaims.CompleteSQL(ctx, tx, m.Claim(), []byte(charge)); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// mails returns some of the mails that wait in the outbox, by their keys.
+func (b *books) mails(ctx context.Context) (map[string]string, error) {
+	rows, err := b.db.QueryContext(ctx, `SELECT key, mail FROM outbox WHERE NOT sent ORDER BY key LIMIT 100`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	waiting := make(map[string]string)
+	for rows.Next() {
+		var key, mail string
+		if err := rows.Scan(&key, &mail); err != nil {
+			return nil, err
+		}
+		waiting[key] = mail
+	}
+	return waiting, rows.Err()
+}
+
+// mailed notes that a mail was sent.
+func (b *books) mailed(ctx context.Context, key string) error {
+	_, err := b.db.ExecContext(ctx, `UPDATE outbox SET sent = TRUE WHERE key = $1`, key)
+	return err
+}
