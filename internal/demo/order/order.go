@@ -47,7 +47,7 @@ const (
 // busy, and given back once more.
 const claimLease = 2 * time.Second
 
-// QueueAttributes are those of a queue for Config.NaiveURL and Config.QueueURL. Deadletters is the ARN of the
+// QueueAttributes are those of a queue for Config.UsualURL and Config.QueueURL. Deadletters is the ARN of the
 // queue for Config.DeadURL, or empty for a queue without one. The workers count attempts themselves and move
 // what has used them up; the queue's own limit is far above.
 func QueueAttributes(deadLetters string) map[string]string {
@@ -73,7 +73,7 @@ const (
 // A Config says where the demo takes place.
 type Config struct {
 	API      *sqs.Client
-	NaiveURL string // a queue for the usual workers
+	UsualURL string // a queue for the usual workers
 	QueueURL string // a queue for ours, with
 	DeadURL  string // its dead-letter queue
 	Moves    bool   // the server has move tasks, which take dead letters back
@@ -118,15 +118,18 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	for n := range orders {
 		d.work = append(d.work, order{Order: fmt.Sprintf("order-%02d", n+1), Cents: 1000 + 250*n})
 	}
-	cfg.Say("%d orders to workers as they are usually written", orders)
 	if err := d.openStores(); err != nil {
 		return out, err
 	}
 	defer d.closeStores()
-	if err := d.runNaive(ctx, out); err != nil {
-		return out, fmt.Errorf("the usual workers: %w", err)
+	if cfg.Break == Nothing { // with a breakage that is not what one wants to see
+		cfg.Say("%d orders to workers as they are usually written", orders)
+		if err := d.runUsual(ctx, out); err != nil {
+			return out, fmt.Errorf("the usual workers: %w", err)
+		}
+		cfg.Say("%d of %d cards were charged twice", out.Usual.Doubled, orders)
 	}
-	cfg.Say("%d of %d cards were charged twice; now %d worker processes with claims", out.Naive.Doubled, orders, crewSize)
+	cfg.Say("%d orders to %d worker processes with claims", orders, crewSize)
 	err := d.runOurs(ctx, out)
 	return out, err
 }

@@ -10,8 +10,8 @@ import (
 
 // An Outcome is what the demo has found.
 type Outcome struct {
-	// Of the usual workers: cards that were charged in all, and orders whose card was charged twice or more.
-	Naive struct{ Charges, Doubled int }
+	// Of the usual workers: charges in all, and orders whose card was charged twice or more.
+	Usual struct{ Charges, Doubled int }
 
 	Sent       int // orders that were sent by the first batch
 	Recognised int // of a second batch, those that were known to be done

@@ -32,8 +32,8 @@ type usual struct {
 	err     error
 }
 
-// runNaive runs the first part.
-func (d *demo) runNaive(ctx context.Context, out *Outcome) error {
+// runUsual runs the first part.
+func (d *demo) runUsual(ctx context.Context, out *Outcome) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := &usual{d: d, charges: make(map[string]int), changed: make(chan struct{})}
@@ -50,7 +50,7 @@ func (d *demo) runNaive(ctx context.Context, out *Outcome) error {
 	u.bank = newBankClient("http://" + l.Addr().String())
 
 	for _, m := range d.messages() {
-		if _, err := d.API.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &d.NaiveURL, MessageBody: &m.Body}); err != nil {
+		if _, err := d.API.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &d.UsualURL, MessageBody: &m.Body}); err != nil {
 			return err
 		}
 	}
@@ -66,9 +66,9 @@ func (d *demo) runNaive(ctx context.Context, out *Outcome) error {
 	u.busy.Wait()
 	for _, o := range d.work {
 		n := bank.count(o.Order)
-		out.Naive.Charges += n
+		out.Usual.Charges += n
 		if n > 1 {
-			out.Naive.Doubled++
+			out.Usual.Doubled++
 		}
 	}
 	return err
@@ -136,7 +136,7 @@ func (u *usual) watch(ctx context.Context) error {
 func (u *usual) poll(ctx context.Context) {
 	for ctx.Err() == nil {
 		got, err := u.d.API.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &u.d.NaiveURL, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: int32(lease / time.Second),
+			QueueUrl: &u.d.UsualURL, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: int32(lease / time.Second),
 		})
 		if err != nil {
 			if ctx.Err() == nil {
@@ -183,6 +183,6 @@ func (u *usual) handle(ctx context.Context, m types.Message) error {
 			u.mu.Unlock()
 		}
 	}
-	_, err := u.d.API.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &u.d.NaiveURL, ReceiptHandle: m.ReceiptHandle})
+	_, err := u.d.API.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &u.d.UsualURL, ReceiptHandle: m.ReceiptHandle})
 	return err
 }
