@@ -159,7 +159,7 @@ func (d *demo) revive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, settledMax, errors.New("the sweep found nothing"))
 	defer cancel()
 	for {
-		stuck, err := d.producer.Stuck(ctx, leaseSend)
+		stuck, err := d.producer.Stuck(ctx, leaseDoomed)
 		if err != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}

@@ -74,7 +74,7 @@ func (s *Settings) openLedger(store records.Store) (*claims.Ledger, error) {
 
 // newProducer returns a producer for the queue.
 func (s *Settings) newProducer(client producer.SQS, store records.Store, work *claims.Ledger) (*producer.Producer, error) {
-	return producer.New(client, store, producer.Config{QueueURL: s.QueueURL, Lease: leaseSend, Work: work})
+	return producer.New(client, store, producer.Config{QueueURL: s.QueueURL, Work: work})
 }
 
 // message is how a file is registered.
@@ -96,7 +96,7 @@ func (s *Settings) Produce(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.newProducer(&doomed{s, h, id}, store, nil)
+	p, err := producer.New(&doomed{s, h, id}, store, producer.Config{QueueURL: s.QueueURL, Lease: leaseDoomed})
 	if err != nil {
 		return err
 	}

@@ -53,9 +53,9 @@ type Config struct {
 
 // Times of the demo. The lease is as short as a busy machine allows, because every death of a worker takes one.
 const (
-	lease      = 4 * time.Second // of messages and of claims
-	leaseSend  = 3 * time.Second // of registrations
-	settledMax = 90 * time.Second
+	lease       = 4 * time.Second // of messages and of claims
+	leaseDoomed = 3 * time.Second // of the registrations of producers that die; others have the usual one
+	settledMax  = 90 * time.Second
 )
 
 // attempts is how often a task may begin the work of a file. Workers are few because other servers may be emulators that
