@@ -131,12 +131,15 @@ func changed(e *claims.Entry, to claims.State, reason string) map[string]any {
 	return map[string]any{"key": e.Key, "was": e.State, "state": to, "reason": reason}
 }
 
-// operator is who decides by this program, for those who look at an entry later.
-func operator() string {
+// operator is who decides about claims by this program, for those who look at an entry later.
+func operator() string { return person() + " (tenaq claims)" }
+
+// person is who runs this program.
+func person() string {
 	name := cmp.Or(os.Getenv("USER"), "somebody")
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
 	host, _ := os.Hostname()
-	return name + "@" + cmp.Or(host, "unknown") + " (tenaq claims)"
+	return name + "@" + cmp.Or(host, "unknown")
 }

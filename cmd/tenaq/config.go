@@ -22,6 +22,17 @@ error. The file may declare queues, with the attribute names of SQS:
           maxReceiveCount: 5
       tags: {team: payments}
     - name: orders-dlq
+    - name: orders-parking
+
+and have the server bring their dead letters back, as "tenaq redrive run" does, with the same words:
+
+  redrive:
+    records: postgres://app@db.example.com/app      # where the workers keep their claims
+    queues:
+      - dead-letter: orders-dlq
+        parking: orders-parking
+        schedule: rate(5 minutes)
+        policy: {rate-max: 50, redrives: 3}
 
 Durations have a unit (90s, 5m); sizes may have one (512MiB, 1GB).`
 
@@ -60,7 +71,11 @@ func (a *app) printConfiguration(c *configuration) error {
 		for _, v := range c.values {
 			values[v.Name] = v
 		}
-		return a.printJSON(map[string]any{"settings": values, "queues": queues})
+		document := map[string]any{"settings": values, "queues": queues}
+		if c.file != nil && c.file.redrive != nil {
+			document["redrive"] = c.file.redrive.document()
+		}
+		return a.printJSON(document)
 	}
 	t := table{head: []string{"SETTING", "VALUE", "FROM"}}
 	for _, v := range c.values {
@@ -68,6 +83,9 @@ func (a *app) printConfiguration(c *configuration) error {
 	}
 	if len(c.Queues) > 0 {
 		t.add("queues", strings.Join(queueNames(c.Queues), ","), fmt.Sprintf("%s:%d", c.file.path, c.file.queues[0].line))
+	}
+	if c.file != nil && c.file.redrive != nil {
+		t.add("redrive", strings.Join(c.file.redrive.queueNames(), ","), fmt.Sprintf("%s:%d", c.file.path, c.file.redrive.line))
 	}
 	return a.printTable(t)
 }

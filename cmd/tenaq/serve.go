@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,8 +73,13 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 		}
 		announced <- err
 	}()
+	var hosted sync.WaitGroup
+	if c.file != nil && c.file.redrive != nil {
+		hosted.Go(func() { a.redriveHosted(serving, s, c) })
+	}
 	err = s.Run(serving)
 	cancel()
+	hosted.Wait()
 	if failed := <-announced; err == nil && ctx.Err() == nil {
 		err = failed
 	}

@@ -19,9 +19,10 @@ import (
 // into a struct: so every complaint can name the line, an unknown key gets a suggestion, and an account
 // of 000000000000 stays the twelve digits that it is.
 type configFile struct {
-	path   string
-	values map[string]fileValue
-	queues []declaredQueue
+	path    string
+	values  map[string]fileValue
+	queues  []declaredQueue
+	redrive *redriveSection // nil when there is none
 }
 
 type fileValue struct {
@@ -127,11 +128,13 @@ func (f *configFile) read(root *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	known := append(settingNames(), "queues")
+	known := append(settingNames(), "queues", "redrive")
 	for _, p := range pairs {
 		switch {
 		case p.key == "queues":
 			err = f.readQueues(p.value)
+		case p.key == "redrive":
+			err = f.readRedrive(p.line, p.value)
 		case slices.Contains(known, p.key):
 			err = f.readSetting(p)
 		default:

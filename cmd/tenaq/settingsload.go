@@ -89,6 +89,11 @@ func (f *settingFlags) load() (*configuration, error) {
 		}
 		c.values = append(c.values, value)
 	}
+	if c.file != nil && c.file.redrive != nil {
+		if err := c.file.redrive.refuseTimeScale(c.file.path, c.TimeScale); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
 }
 

@@ -94,11 +94,15 @@ var may = map[string][]string{
 		"claims", "internal/trail", "producer", "records", "records/sqliterecords", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
+	"internal/demo/redrive": {
+		"claims", "internal/trail", "records", "records/sqliterecords", "redrive", "worker",
+		"github.com/aws/aws-sdk-go-v2/...",
+	},
 
 	"cmd/tenaq": {
-		"internal/...", "claims", "claims/pgclaims", "producer", "records/...", "worker", "worker/pipe",
+		"internal/...", "claims", "claims/pgclaims", "producer", "records/...", "redrive", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
-		"github.com/jackc/pgx/v5/...",
+		"github.com/jackc/pgx/v5/...", "github.com/robfig/cron/v3",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3",
 		"golang.org/x/sync/...", "golang.org/x/term",
 	},

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type redriveRunFlags struct {
+	*redriveFlags
+	policyFlags
+
+	parking, target, schedule, look string
+	createParking, once             bool
+}
+
+func newRedriveRunCmd(a *app, r *redriveFlags) *cobra.Command {
+	f := &redriveRunFlags{redriveFlags: r}
+	cmd := &cobra.Command{
+		Use:   "run QUEUE... --parking QUEUE",
+		Short: "Redrive the messages of dead-letter queues",
+		Long: `Redrive the messages of dead-letter queues, until a signal ends it or, with --once, for one step.
+
+A step asks what has become of the messages that were sent earlier, and then decides about the dead letters:
+to send them back with a delay, to hold them for now, or to park them. Each message goes to the queue it came
+from, or to --target. Several queues are redriven side by side with one parking lot; one that fails is tried
+again and does not stop the others. Any number of these programs may run: they share what they know in the
+records.
+
+By default the ledger says what has become of a message, where workers of package worker or "tenaq pipe"
+leave their claims. For other workers add --no-claims: then what is a dead letter again has failed, and what
+has not come back in the time in which it would have counts, with caution, as done.
+
+` + scheduleHelp + `
+
+On standard error there is a line for each message that is sent on and for each step in which something
+happened; on a terminal one line that moves, and what needs attention. With --json there is one object per
+step on standard output.
+
+With --once the exit code is 4 when the breaker is open after the step, or when another redriver was at work
+at the same time. With several queues it is 5 when some of them failed.
+
+` + recordsHelp,
+		Example: `  tenaq redrive run orders-dlq --parking orders-parking
+  tenaq redrive run orders-dlq mail-dlq --parking parking --create-parking --schedule 'rate(10 minutes)'
+  tenaq redrive run orders-dlq --parking orders-parking --schedule '*/15 6-22 * * *' --rate-max 20
+  tenaq redrive run orders-dlq --parking orders-parking --once --json     # from cron or a scheduled task`,
+		Args: wants(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			specs, err := f.specs(args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), a, specs)
+		},
+	}
+	f.registerClaims(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.parking, "parking", "", "the parking lot: a `queue` for what is not to be redriven, of the same kind as the dead-letter queue")
+	flags.BoolVar(&f.createParking, "create-parking", false, "create the parking lot if it does not exist; it keeps messages for 14 days")
+	flags.StringVar(&f.target, "target", "", "redrive everything to this `queue` (default: where each message came from)")
+	flags.StringVar(&f.schedule, "schedule", scheduleDefault, "when to take steps: rate(N minutes), five fields of cron, or continuous, as a `schedule`")
+	flags.StringVar(&f.look, "look", "", "hide messages that were looked at for this `duration` (default 2m, or half the time between two steps if that is less)")
+	flags.BoolVar(&f.once, "once", false, "take one step and end")
+	f.policyFlags.register(flags)
+	return cmd
+}
+
+// specs reads the flags.
+func (f *redriveRunFlags) specs(queues []string) ([]redriveSpec, error) {
+	if f.parking == "" {
+		return nil, usagef("there is no parking lot for what is not to be redriven; add --parking QUEUE")
+	}
+	s, err := f.spec()
+	if err != nil {
+		return nil, err
+	}
+	var specs []redriveSpec
+	for _, queue := range queues {
+		name := queueNameOf(queue)
+		if slices.ContainsFunc(specs, func(o redriveSpec) bool { return queueNameOf(o.deadLetter) == name }) {
+			return nil, usagef("%s is given twice", name)
+		}
+		s.deadLetter = queue
+		if err := s.check(); err != nil {
+			return nil, usagef("%s: %v", name, err)
+		}
+		specs = append(specs, s)
+	}
+	return specs, nil
+}
+
+// spec reads what is the same for all queues.
+func (f *redriveRunFlags) spec() (s redriveSpec, err error) {
+	s = redriveSpec{parking: f.parking, target: f.target, createParking: f.createParking}
+	if s.schedule, err = parseSchedule(f.schedule); err != nil {
+		return s, usagef("--schedule: %v", err)
+	}
+	if f.look != "" {
+		if s.look, err = someDuration(f.look); err != nil {
+			return s, usagef("--look: %v", err)
+		}
+	}
+	s.policy, err = f.policy()
+	return s, err
+}
+
+// run takes steps for all queues.
+func (f *redriveRunFlags) run(ctx context.Context, a *app, specs []redriveSpec) error {
+	teller := newRedriveTeller(a)
+	h, err := f.host(ctx, teller.logger, f.open)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	var loops []*redriveLoop
+	for _, s := range specs {
+		loops = append(loops, newRedriveLoop(h, s, func(step redriveStep) { teller.tell(step, &s) }))
+	}
+	if f.once {
+		return redriveOnce(ctx, loops)
+	}
+	if err := findAll(ctx, loops, teller.logger); err != nil {
+		return err
+	}
+	teller.begin(specs)
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { teller.watch(watching) })
+	runRedrivers(ctx, loops)
+	stop()
+	watch.Wait()
+	return nil
+}
+
+// findAll finds the queues of all loops. That of one may be missing for now; when none is there it had better
+// be said at once.
+func findAll(ctx context.Context, loops []*redriveLoop, logger *slog.Logger) error {
+	missing := 0
+	var last error
+	for _, l := range loops {
+		if err := l.find(ctx); err != nil {
+			missing, last = missing+1, err
+			if len(loops) > 1 {
+				logger.Warn("not redriven for now", "queue", queueNameOf(l.spec.deadLetter), "error", err)
+			}
+		}
+	}
+	switch {
+	case missing == 1 && len(loops) == 1:
+		return last
+	case missing == len(loops):
+		return codedf(exitCode(last), "none of %d queues can be redriven; see above", missing)
+	}
+	return nil
+}
+
+// redriveOnce takes one step for each queue and says how it went.
+func redriveOnce(ctx context.Context, loops []*redriveLoop) error {
+	steps := make([]redriveStep, len(loops))
+	var running sync.WaitGroup
+	for i, l := range loops {
+		running.Go(func() {
+			steps[i] = l.step(ctx)
+			l.tell(steps[i])
+		})
+	}
+	running.Wait()
+	return onceVerdict(steps)
+}
+
+// onceVerdict makes the exit code of --once.
+func onceVerdict(steps []redriveStep) error {
+	var failed, open, met []string
+	var last error
+	for _, s := range steps {
+		switch {
+		case isOverlap(s.err):
+			met = append(met, s.queue)
+		case s.err != nil:
+			failed, last = append(failed, s.queue), s.err
+		case s.open():
+			open = append(open, s.queue)
+		}
+	}
+	switch {
+	case len(failed) > 0 && len(steps) == 1:
+		return last
+	case len(failed) == len(steps):
+		return codedf(exitCode(last), "none of %d steps was taken; see above", len(steps))
+	case len(failed) > 0:
+		return codedf(exitPartly, "the steps of %s failed; see above", strings.Join(failed, ", "))
+	case len(open) > 0:
+		return codedf(exitRefused, "the breaker of %s is open, because its consumer is sick; see: tenaq redrive status %s", strings.Join(open, ", "), open[0])
+	case len(met) > 0:
+		return codedf(exitRefused, "another redriver was at work on %s; nothing is lost", strings.Join(met, ", "))
+	}
+	return nil
+}
+
+// A redriveTeller tells of steps: as JSON, on a terminal, or in a log.
+type redriveTeller struct {
+	*app
+	logger *slog.Logger
+	board  *redriveBoard // nil unless there is a terminal
+
+	mu sync.Mutex // one document after the other
+}
+
+func newRedriveTeller(a *app) *redriveTeller {
+	t := &redriveTeller{app: a}
+	switch board := newRedriveBoard(a); {
+	case a.json:
+		t.logger = slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	case board.p.terminal:
+		t.board = board
+		t.logger = slog.New(slog.NewTextHandler(board, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	default:
+		t.logger = slog.New(slog.NewTextHandler(a.stderr, nil))
+	}
+	return t
+}
+
+// begin says what is going to be done.
+func (t *redriveTeller) begin(specs []redriveSpec) {
+	for _, s := range specs {
+		t.logger.Info("redriving", "queue", queueNameOf(s.deadLetter), "parking", queueNameOf(s.parking), "schedule", s.schedule.text)
+	}
+}
+
+func (t *redriveTeller) tell(s redriveStep, spec *redriveSpec) {
+	if t.json {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		_ = t.printJSONLine(newStepDocument(&s, &spec.policy)) // who reads it may have gone; the work goes on
+		return
+	}
+	if s.err == nil || !s.next.IsZero() { // else it is what the command ends with
+		logStep(t.logger, &s)
+	}
+	if t.board != nil {
+		t.board.note(s)
+		t.board.draw(time.Now())
+	}
+}
+
+// watch keeps the line of a terminal moving until ctx ends.
+func (t *redriveTeller) watch(ctx context.Context) {
+	if t.board == nil {
+		return
+	}
+	defer t.board.done()
+	for ctx.Err() == nil {
+		t.board.draw(time.Now())
+		pause(ctx, time.Second)
+	}
+}
