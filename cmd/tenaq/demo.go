@@ -38,6 +38,7 @@ var scenarios = []scenario{
 	crashScenario,
 	pipelineScenario,
 	orderScenario,
+	redriveScenario,
 }
 
 // scenarioMax bounds a scenario. It is for machines that are in trouble: a demo takes less than a minute.

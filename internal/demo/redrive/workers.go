@@ -1,0 +1,137 @@
+package redrive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/claims"
+	"tenaq/worker"
+)
+
+// Attempts is how often a worker tries an order before it is a dead letter. With one a call of the warehouse is a
+// redriven message.
+const Attempts = 1
+
+// A handler books orders.
+type handler struct {
+	url  string // of the warehouse
+	http *http.Client
+}
+
+func newHandler(url string) *handler {
+	return &handler{url, &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+}
+
+// answer is the error that an answer of the warehouse is.
+func answer(status int, text string) error {
+	return fmt.Errorf("the warehouse answers %d %s: %s", status, http.StatusText(status), text)
+}
+
+// handle books an order. That an answer is final it does not know: what is poison others have to find out.
+func (h *handler) handle(ctx context.Context, b booking, _ *worker.Message) error {
+	body, _ := json.Marshal(b) // nothing in it can fail to be encoded
+	in, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	out, err := h.http.Do(in)
+	if err != nil {
+		return err
+	}
+	defer out.Body.Close()
+	text, err := io.ReadAll(out.Body)
+	if err == nil && out.StatusCode != http.StatusOK {
+		err = answer(out.StatusCode, strings.TrimSpace(string(text)))
+	}
+	return err
+}
+
+// A crew is a number of workers.
+type crew struct {
+	stop    context.CancelFunc
+	working sync.WaitGroup
+
+	mu         sync.Mutex
+	turnedAway int // deliveries of orders that were being booked, or were
+	err        error
+}
+
+// apart is the time between the starts of two workers. A worker says every fifteen seconds what it has done. So
+// something is heard of five of them every three seconds.
+const apart = 3 * time.Second
+
+// startCrew starts n workers, one after the other. Without a ledger they are workers as they are usually
+// written.
+func (d *demo) startCrew(ctx context.Context, n int, q Queues, w *warehouse, ledger *claims.Ledger) *crew {
+	c := &crew{}
+	ctx, c.stop = context.WithCancel(ctx)
+	h := newHandler(w.url)
+	away := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.turnedAway++
+	}
+	for i := range n {
+		c.working.Go(func() {
+			if sleep(ctx, time.Duration(i)*apart); ctx.Err() != nil {
+				return
+			}
+			one, err := worker.New(worker.Config{
+				Client:        shortPolls{d.API},
+				QueueURL:      q.Work,
+				DeadLetterURL: q.Dead,
+				Claims:        ledger,
+				Handler:       worker.JSON(h.handle),
+				Concurrency:   20,
+				Attempts:      Attempts,
+				Drain:         5 * time.Second,
+				Logger:        d.log.With("worker", i+1),
+				Events: worker.Events{
+					Busy:      func(*worker.Message, *claims.Busy) { away() },
+					Duplicate: func(*worker.Message, *claims.Done) { away() },
+				},
+			})
+			if err == nil {
+				err = one.Run(ctx)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.err = errors.Join(c.err, err)
+		})
+	}
+	return c
+}
+
+// end stops the workers.
+func (c *crew) end() error {
+	c.stop()
+	c.working.Wait()
+	return c.err
+}
+
+// shortPolls asks for messages without waiting for them, because other servers may be emulators that carry out
+// one request at a time, long polls included.
+type shortPolls struct{ worker.SQS }
+
+// ReceiveMessage pauses when there is nothing.
+func (s shortPolls) ReceiveMessage(
+	ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options),
+) (*sqs.ReceiveMessageOutput, error) {
+	short := *in
+	short.WaitTimeSeconds = 0
+	out, err := s.SQS.ReceiveMessage(ctx, &short, options...)
+	if err == nil && len(out.Messages) == 0 {
+		sleep(ctx, 200*time.Millisecond)
+	}
+	return out, err
+}
