@@ -12,7 +12,7 @@ import (
 
 var orderScenario = scenario{
 	name: "order",
-	text: "orders that take longer than a visibility timeout, by workers that are killed: each card is charged once",
+	text: "orders slower than the visibility timeout, workers that are killed: each card is charged once",
 	run:  runOrder,
 	breaks: []breakage{
 		{name: string(order.Fences), text: "the orders table takes the row of any worker, whatever its fence"},

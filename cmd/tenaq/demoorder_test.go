@@ -1,6 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -64,6 +70,74 @@ func TestOrderRowsShowEveryPromise(t *testing.T) {
 		harm(o)
 		if n := failed(o, order.Nothing); n != 1 {
 			t.Errorf("%s: got %d rows that fail, want 1", what, n)
+		}
+	}
+}
+
+// The orders need nothing of the server that another SQS has not. moto stands for the others.
+func TestOrderOnAnotherSQS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	t.Parallel()
+	endpoint := startMoto(t)
+	program, err := exec.LookPath("tenaq") // which TestMain has made
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), program, "demo", "order", "--seed", "7", "--endpoint-url", endpoint).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// startMoto starts a moto of the test's own, as it comes: the one of dynamotest carries out one request at a time, so
+// that a long poll of one worker would keep the others from renewing their leases.
+func startMoto(t *testing.T) (endpoint string) {
+	t.Helper()
+	dir := os.Getenv("TENAQ_EMULATOR_DIR")
+	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
+		dir = filepath.Join(cache, "tenaq", "emulators")
+	}
+	program := filepath.Join(dir, "moto", "bin", "moto_server")
+	if _, err := os.Stat(program); err != nil {
+		const missing = "no moto here: apt-get install python3-venv, and make emulators"
+		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
+			t.Fatal(missing)
+		}
+		t.Skip("SKIPPED: " + missing)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	var log bytes.Buffer
+	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", port)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	endpoint = "http://127.0.0.1:" + port
+	for {
+		if resp, err := http.Get(endpoint); err == nil {
+			resp.Body.Close()
+			return endpoint
+		}
+		select {
+		case <-ended:
+			t.Fatalf("moto has ended:\n%s", &log)
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
