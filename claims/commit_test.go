@@ -252,6 +252,21 @@ func TestEnded(t *testing.T) {
 	}
 }
 
+// Work that is held hears at once what Ended found out.
+func TestEndedTellsTheWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		c := acquire(t, l, "k")
+		held, stop := c.Hold(t.Context())
+		defer stop()
+		must(t, l.Reopen(t.Context(), "k", ""))
+		_, err := c.Ended(t.Context())
+		wantLost(t, "ended", err)
+		synctest.Wait()
+		wantLost(t, "the context", context.Cause(held))
+	})
+}
+
 // Errors of the store are no answer to whether a claim has been ended. It is asked again before it is given up.
 func TestEndedUnderFaults(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {

@@ -387,11 +387,10 @@ func TestSilentTransaction(t *testing.T) {
 		t.Run(fmt.Sprint("completed=", completed), func(t *testing.T) {
 			ctx, r := t.Context(), newRig(t)
 			r.exec("CREATE UNIQUE INDEX ON orders (id)")
-			l := r.ledger(claims.Config{Lease: time.Second})
-			first := acquire(t, l, "k")
-			silent := func(tx pgx.Tx) {
+			first := acquire(t, r.ledger(claims.Config{Lease: time.Second}), "k")
+			silent := func() {
 				r.advance(time.Second)
-				second := acquire(t, l, "k") // it waits, if it has to
+				second := acquire(t, r.ledger(claims.Config{}), "k") // it waits, if it has to
 				must(t, inTx(ctx, r.pool, second))
 				r.wantDone("k", second.Fence())
 			}
@@ -400,14 +399,14 @@ func TestSilentTransaction(t *testing.T) {
 				_, err := order(ctx, tx, first)
 				must(t, err)
 				must(t, pgclaims.Complete(ctx, tx, first, nil))
-				silent(tx)
+				silent()
 				if err := tx.Commit(ctx); err == nil {
 					t.Error("committed after all")
 				}
 			} else if err := pgclaims.InTx(ctx, r.pool, first, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 				_, err := order(ctx, tx, first)
 				must(t, err)
-				silent(tx)
+				silent()
 				return nil, nil
 			}); err == nil {
 				t.Error("committed after all")

@@ -66,7 +66,7 @@ func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	watcher := r.open(1)
 	watch := func() (open int) {
 		must(t, watcher.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-			AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)`).Scan(&open))
+			AND backend_type = 'client backend' AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)`).Scan(&open))
 		return open
 	}
 	c := acquire(t, r.ledger(claims.Config{}), "order-17")

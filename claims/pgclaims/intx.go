@@ -19,9 +19,9 @@ type Beginner interface {
 }
 
 // InTx runs work in a transaction, completes the claim in it with the result that work returns, and commits.
-// When it returns nil both are done: also if the answer to the commit was lost, in which case the ledger is
-// asked. When the error is that of work, or claims.ErrLost, or any other but one, nothing has happened, and the
-// claim is still there if it is not lost: InTx may be called again, or Claim.Fail. The one is ErrUnknown.
+// When it returns nil both are done, also if the answer to the commit was lost: then it asks the ledger. When it
+// returns an error nothing was committed, unless that is ErrUnknown. A claim that is not lost or ended is held as
+// before: call InTx again, or Claim.Fail.
 //
 // Give it the context of Claim.Hold. Work may be called several times, each time in a transaction of its own,
 // because PostgreSQL may refuse to serialize one; so let it have no effects but those in tx, and neither commit
@@ -44,9 +44,9 @@ func InTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(ctx c
 	}
 }
 
-// ErrUnknown is what InTx answers when neither the commit nor the ledger could be asked for its outcome. It
-// costs nothing to take it for a failure: Claim.Fail, or InTx again, or whoever claims the key next, is refused
-// if the transaction was committed after all.
+// ErrUnknown is what InTx answers when the commit had no answer and the ledger could not be asked. Take it for a
+// failure: Claim.Fail, InTx again, and whoever claims the key next are told if the transaction was committed
+// after all.
 var ErrUnknown = errors.New("it is not known whether the transaction was committed")
 
 // refusedMax is how often a transaction is run that PostgreSQL refuses to serialize, and refusedPause how much
@@ -80,7 +80,7 @@ func inTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(conte
 	if err != nil {
 		return err
 	}
-	committed, err := complete(ctx, pgxTx{tx}, claim, result)
+	committed, err := complete(ctx, pgxTx{tx}, claim, result, true)
 	if err != nil {
 		return err
 	}
@@ -103,9 +103,6 @@ func noteEnd(ctx context.Context, claim *claims.Claim) {
 // outcome is what became of a transaction whose commit was answered with an error.
 func outcome(ctx context.Context, claim *claims.Claim, err error) error {
 	err = fmt.Errorf("commit the transaction that completes the claim on %q: %w", claim.Key(), err)
-	if refused(err) {
-		return err
-	}
 	ended, asked := claim.Ended(ctx)
 	switch {
 	case ended && claim.Entry().State == claims.Completed:

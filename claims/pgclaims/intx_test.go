@@ -105,6 +105,9 @@ func TestLostAnswer(t *testing.T) {
 				must(t, err)
 			} else {
 				wantIs(t, "a commit without an answer", err, recordstest.ErrInjected)
+				if errors.Is(err, pgclaims.ErrUnknown) {
+					t.Errorf("it is known that nothing was committed, but the error is %v", err)
+				}
 				r.wantNothing("k", claims.Held)
 				must(t, inTx(ctx, db, claim))
 			}

@@ -158,7 +158,7 @@ func (r *rig) blocked() {
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(5 * time.Millisecond) {
 		var n int
 		must(r, r.pool.QueryRow(r.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n))
+			WHERE datname = current_database() AND backend_type = 'client backend' AND wait_event_type = 'Lock'`).Scan(&n))
 		if n > 0 {
 			return
 		}
@@ -189,7 +189,9 @@ func (s *sick) Delete(ctx context.Context, key string, version records.Version) 
 
 func acquire(t testing.TB, l *claims.Ledger, key string) *claims.Claim {
 	t.Helper()
-	c, err := l.Acquire(context.Background(), key)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := l.Acquire(ctx, key)
 	if err != nil {
 		t.Fatalf("acquire %s: %v", key, err)
 	}

@@ -52,13 +52,13 @@ import (
 // claims.ErrLost when the claim is no longer current, and claims.ErrEnded when it has been ended already: by an
 // earlier transaction whose commit was not answered, or in tx itself.
 func Complete(ctx context.Context, tx pgx.Tx, claim *claims.Claim, result []byte) error {
-	_, err := complete(ctx, pgxTx{tx}, claim, result)
+	_, err := complete(ctx, pgxTx{tx}, claim, result, false)
 	return err
 }
 
 // CompleteSQL is Complete for a transaction of package database/sql, through any driver of PostgreSQL.
 func CompleteSQL(ctx context.Context, tx *sql.Tx, claim *claims.Claim, result []byte) error {
-	_, err := complete(ctx, sqlTx{tx}, claim, result)
+	_, err := complete(ctx, sqlTx{tx}, claim, result, false)
 	return err
 }
 
@@ -70,13 +70,16 @@ type transaction interface {
 	put(ctx context.Context, store records.Store, w records.Write) (r records.Record, ok bool, err error)
 }
 
-// complete is Complete for both. Committed tells the claim that the transaction was committed.
-func complete(ctx context.Context, tx transaction, claim *claims.Claim, result []byte) (committed func(), err error) {
+// complete is Complete for both. Limited says that the transaction may not be idle for long already. Committed
+// tells the claim that it was committed.
+func complete(ctx context.Context, tx transaction, claim *claims.Claim, result []byte, limited bool) (committed func(), err error) {
 	limit := claim.Entry().Lease
 	committed, err = claim.CompleteIn(ctx, result, func(ctx context.Context, store records.Store, w records.Write) (records.Record, error) {
 		// Before the record is locked, or a process that is stopped in between would lock it for ever.
-		if err := tx.exec(ctx, limitIdle(limit)); err != nil {
-			return records.Record{}, fmt.Errorf("limit the time that the transaction may be idle: %w", err)
+		if !limited {
+			if err := tx.exec(ctx, limitIdle(limit)); err != nil {
+				return records.Record{}, fmt.Errorf("limit the time that the transaction may be idle: %w", err)
+			}
 		}
 		r, ok, err := tx.put(ctx, store, w)
 		if !ok {

@@ -178,7 +178,7 @@ func TestZombieProcess(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {
 			r := newRig(t)
-			l := r.ledger(claims.Config{Lease: processLease})
+			l := r.ledger(claims.Config{})
 			p, first := start(t, step, r.url)
 			must(t, p.Process.Signal(syscall.SIGSTOP))
 			stopped := time.Now()
@@ -226,7 +226,7 @@ func TestKilledProcesses(t *testing.T) {
 		must(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'worker'`).Scan(&n))
 	}
-	l := r.ledger(claims.Config{Lease: processLease})
+	l := r.ledger(claims.Config{})
 	total, left := 0, 0
 	for round := range rounds {
 		for i := 0; ; i++ {
