@@ -141,14 +141,18 @@ func atMostRow(check string, want, got int) demoRow {
 	return r
 }
 
-// breakerPath is how a breaker came from state to state, without the canaries that failed.
+// breakerPath is how a breaker came from state to state until it was closed again, without the canaries that
+// failed.
 func breakerPath(states []string) string {
 	var path []string
-	for _, s := range states {
-		if i := slices.Index(path, s); i > 0 {
+	for _, state := range states {
+		if i := slices.Index(path, state); i > 0 {
 			path = path[:i]
 		}
-		path = append(path, s)
+		path = append(path, state)
+		if state == "CLOSED" && len(path) > 1 {
+			break
+		}
 	}
 	return strings.Join(path, ", ")
 }

@@ -45,7 +45,7 @@ type process struct {
 type seen struct {
 	first    int      // messages redriven in the first step
 	states   []string // of the breaker, one after the other
-	trips    int      // how often it opened, until it closed
+	trips    int      // how often it opened since it was closed
 	most     int      // messages on their way
 	parked   int
 	redriven int
@@ -162,7 +162,7 @@ func (k *keeper) step(_ http.ResponseWriter, in *http.Request) {
 	if last := k.seen.states[len(k.seen.states)-1]; s.Breaker != last {
 		k.seen.states = append(k.seen.states, s.Breaker)
 	}
-	k.seen.trips = max(k.seen.trips, s.Trips)
+	k.seen.trips = s.Trips
 	k.seen.most = max(k.seen.most, s.OnTheWay)
 	k.seen.parked, k.seen.redriven = s.Parked, s.Redriven
 }

@@ -102,8 +102,10 @@ func (d *demo) messagesIn(ctx context.Context, urls ...string) (n int, err error
 	return n, nil
 }
 
-// A traffic is the orders that come in meanwhile, as they do. What the workers do of them tells the redriver that
-// they are well when nothing else does.
+// A traffic is the orders that come in meanwhile, as they do. Some fail once, as they do, and succeed when they
+// are brought back. By that the redriver knows in the end, when nothing but poison is left of the outage, that
+// the workers are well. What workers say of their other work would tell it too, but they say it every fifteen
+// seconds only, and that is not scaled down.
 type traffic struct {
 	stop func()
 	done chan struct{}
@@ -116,7 +118,13 @@ type traffic struct {
 // isLive reports whether an order came in meanwhile.
 func isLive(order string) bool { return strings.HasPrefix(order, livePrefix) }
 
-const livePrefix = "live-"
+const (
+	livePrefix  = "live-"
+	shakyPrefix = livePrefix + "shaky-"
+)
+
+// isShaky reports whether it is one that fails once.
+func isShaky(order string) bool { return strings.HasPrefix(order, shakyPrefix) }
 
 // trafficPause is the time between two of them.
 const trafficPause = 250 * time.Millisecond
@@ -128,6 +136,9 @@ func (d *demo) startTraffic(ctx context.Context, url string) *traffic {
 		defer close(t.done)
 		for n := 1; ctx.Err() == nil; n++ {
 			order := fmt.Sprintf("%s%04d", livePrefix, n)
+			if n%4 == 0 {
+				order = fmt.Sprintf("%s%04d", shakyPrefix, n)
+			}
 			// What is begun is finished: otherwise nobody would know whether it was sent.
 			err := d.sendAll(context.WithoutCancel(ctx), url, []string{order}, nil)
 			t.mu.Lock()

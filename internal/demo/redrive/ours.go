@@ -29,7 +29,7 @@ type ours struct {
 
 // Sizes of the second part.
 const (
-	workers     = 5
+	workers     = 2
 	byWorkers   = 100 // orders that become dead letters by being tried
 	tripsLeast  = 3   // openings of the breaker, until the warehouse is up again
 	outageMax   = 30 * time.Second

@@ -88,7 +88,7 @@ func policy(broken Breakage) redriver.Policy {
 		Failures: Failures, RateFirst: RateFirst, RateMax: 200,
 		CoolDown: time.Second, CoolDownMax: 2 * time.Second,
 		DelayBase: 300 * time.Millisecond, DelayMax: 2 * time.Second, // SQS delays by whole seconds
-		Near: 5 * time.Second,
+		Near: 3 * time.Second,
 	}
 	switch broken {
 	case Breakers:

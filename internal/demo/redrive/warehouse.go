@@ -78,6 +78,8 @@ func (w *warehouse) book(order string) (status int, text string) {
 	case !w.up:
 		a.sick++
 		return http.StatusServiceUnavailable, overloaded
+	case isShaky(order) && a.calls-a.sick == 1:
+		return http.StatusBadGateway, hiccup
 	case poison != "":
 		return http.StatusUnprocessableEntity, fmt.Sprintf("%s, in %s", poison, order)
 	}
@@ -111,10 +113,11 @@ func (w *warehouse) account(order string) account {
 	return account{}
 }
 
-// What the warehouse says when it is down, and what it says to orders that nobody can fulfil. It says nothing of
-// that while it is down: then poison looks like everything else.
+// What the warehouse says when it is down, to some orders the first time that they reach it, and to orders that
+// nobody can fulfil. While it is down these look like everything else.
 const (
 	overloaded = "overloaded, try again later"
+	hiccup     = "a connection was reset"
 	noArticle  = "there is no such article"
 	noCountry  = "the address is in no country"
 )

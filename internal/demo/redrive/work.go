@@ -73,7 +73,9 @@ func Work(ctx context.Context, in io.Reader, api *sqs.Client) error {
 	}
 	// As Run does, which wants more than a second between two steps.
 	for ; ctx.Err() == nil; sleep(ctx, stepPause) {
+		began := time.Now()
 		report, err := r.Step(ctx)
+		slog.Info("DEBUGSTEP", "took", time.Since(began).Round(time.Millisecond), "breaker", report.State.Breaker.State, "rate", report.State.Rate, "steep", report.State.Steep, "flights", len(report.State.Flights), "redrive", report.Count(redriver.Redrive), "hold", report.Count(redriver.Hold), "park", report.Count(redriver.Park), "succ", report.State.Successes, "fail", report.State.Failures)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -66,11 +66,7 @@ type crew struct {
 	err        error
 }
 
-// apart is the time between the starts of two workers. A worker says every fifteen seconds what it has done. So
-// something is heard of five of them every three seconds.
-const apart = 3 * time.Second
-
-// startCrew starts n workers, one after the other. Without a ledger they are workers as they are usually
+// startCrew starts n workers. Without a ledger they are workers as they are usually
 // written.
 func (d *demo) startCrew(ctx context.Context, n int, q Queues, w *warehouse, ledger *claims.Ledger) *crew {
 	c := &crew{}
@@ -83,9 +79,6 @@ func (d *demo) startCrew(ctx context.Context, n int, q Queues, w *warehouse, led
 	}
 	for i := range n {
 		c.working.Go(func() {
-			if sleep(ctx, time.Duration(i)*apart); ctx.Err() != nil {
-				return
-			}
 			one, err := worker.New(worker.Config{
 				Client:        shortPolls{d.API},
 				QueueURL:      q.Work,
