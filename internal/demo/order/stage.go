@@ -175,6 +175,9 @@ func (s *stage) at(r report) {
 		s.atEnd(r, o)
 	case pointAway:
 		o.turnedAway++
+		if o.holder == r.Worker {
+			o.holder = ""
+		}
 	case pointDead:
 		o.dead++
 		o.holder, o.bereft = "", time.Time{}
