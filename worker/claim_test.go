@@ -355,3 +355,26 @@ func TestNoDeadLetterQueue(t *testing.T) {
 		r.mustStop(stop)
 	})
 }
+
+// A handler may complete its claim itself, in a transaction of its own. Then the work is done, whatever the
+// handler says afterwards.
+func TestHandlerCompletes(t *testing.T) {
+	for _, says := range []error{nil, errSick, worker.Poison(errSick), worker.Later(time.Hour, "not yet")} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			r.send("a")
+			stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
+				if err := m.Claim().Complete(ctx, []byte("in the transaction")); err != nil {
+					t.Error(err)
+				}
+				return says
+			}))
+			r.sleep(time.Minute)
+			if got := r.lines("done", "dead", "lost", "deferred"); len(got) != 1 || !strings.HasPrefix(got[0], "done") {
+				t.Errorf("it says %v: got %q, want done", says, got)
+			}
+			r.wantCount(r.url, 0)
+			r.wantCount(r.dead, 0)
+			r.mustStop(stop)
+		})
+	}
+}

@@ -147,9 +147,15 @@ func (w *Worker) complete(d *delivery, took time.Duration) fate {
 	if r := d.result.Load(); r != nil {
 		result = *r
 	}
-	if err := w.endWith(d, func(ctx context.Context) error { return d.claim.Complete(ctx, result) }); err != nil {
+	err := w.endWith(d, func(ctx context.Context) error { return d.claim.Complete(ctx, result) })
+	if err != nil && err != errDone {
 		return w.lost(d, err)
 	}
+	return w.done(d, took)
+}
+
+// done ends a message whose work is recorded as completed.
+func (w *Worker) done(d *delivery, took time.Duration) fate {
 	w.count(d.Message, true)
 	w.cfg.Events.Done(d.Message, took)
 	return w.delete(d)
@@ -172,8 +178,12 @@ func (w *Worker) letGo(d *delivery, after time.Duration, reason string) fate {
 	return w.deferFor(d, after, reason)
 }
 
+// errDone is that the claim has been completed: by the handler itself, in a transaction of its own, whatever
+// it said afterwards.
+var errDone = errors.New("the handler has completed the work itself")
+
 // endWith ends the claim of a message, if it has one. It goes on trying for as long as the claim may be
-// relied on. It succeeds when the handler has completed the claim itself.
+// relied on.
 func (w *Worker) endWith(d *delivery, end func(context.Context) error) error {
 	if d.claim == nil {
 		return nil
@@ -185,8 +195,8 @@ func (w *Worker) endWith(d *delivery, end func(context.Context) error) error {
 		switch {
 		case err == nil:
 			return nil
-		case d.claim.Entry().State == claims.Completed && d.err == nil:
-			return nil
+		case errors.Is(err, claims.ErrEnded) && d.claim.Entry().State == claims.Completed:
+			return errDone
 		case errors.Is(err, claims.ErrLost):
 			return ErrLost
 		}
@@ -200,8 +210,11 @@ func (w *Worker) endWith(d *delivery, end func(context.Context) error) error {
 	}
 }
 
-// lost ends the custody of a message that is not the worker's any more.
+// lost ends the custody of a message that is not the worker's any more, unless its work turns out to be done.
 func (w *Worker) lost(d *delivery, err error) fate {
+	if err == errDone {
+		return w.done(d, 0)
+	}
 	w.custody.drop(d.hold)
 	w.cfg.Events.Lost(d.Message, err)
 	return comesBack
