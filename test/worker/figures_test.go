@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -125,8 +124,8 @@ func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	const leases = 2
 	messages := 200
-	if os.Getenv("TENAQ_WORKER_SECONDS") != "" {
-		messages = 1000 // there is time
+	if soak() {
+		messages = 1000
 	}
 	synctest.Test(t, func(t *testing.T) {
 		server := sqstest.New(t)

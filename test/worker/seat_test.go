@@ -43,7 +43,8 @@ type seat struct {
 	*world
 	name   string
 	rng    *rand.Rand
-	proxy  *faultproxy.Proxy
+	proxy  *faultproxy.Proxy // or, in a bubble:
+	wire   *wire
 	client *spy
 	ledger *claims.Ledger
 	ill    atomic.Int32 // the store cannot be used: a recordstest.How
@@ -58,18 +59,34 @@ func (w *world) newSeat(i int) *seat {
 	w.Helper()
 	s := &seat{world: w, name: fmt.Sprint("worker-", i), rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1))}
 	trouble := faultproxy.Sometimes(w.seed+uint64(i), queueTrouble)
-	var err error
-	s.proxy, err = faultproxy.Start(faultproxy.Config{Target: w.target, Plan: func(r faultproxy.Request) (f faultproxy.Fault) {
+	plan := func(r faultproxy.Request) (f faultproxy.Fault) {
 		if !w.calm.Load() && !w.ledgerOnly {
 			f = trouble(r)
 		}
 		return f
-	}})
-	must(w.T, err)
-	w.Cleanup(s.proxy.Close)
-	s.client = newSpy(s.proxy.URL(), 1+2*(i%2), w.oracle) // every other client tries once only
+	}
+	if w.virtual {
+		s.wire = &wire{server: w.bubble.Client(), plan: plan, requests: make(map[string]int)}
+		w.Cleanup(s.wire.late.Wait)
+		s.client = newSpy("http://127.0.0.1:9324", 1+2*(i%2), w.oracle, s.wire) // every other client tries once only
+	} else {
+		var err error
+		s.proxy, err = faultproxy.Start(faultproxy.Config{Target: w.target, Plan: plan})
+		must(w.T, err)
+		w.Cleanup(s.proxy.Close)
+		s.client = newSpy(s.proxy.URL(), 1+2*(i%2), w.oracle, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}})
+	}
 	s.ledger = w.newLedger(&recordstest.Faulty{Store: w.store(), NoClock: w.noClock, Fault: s.storeFault(i)})
 	return s
+}
+
+// outage begins or ends an outage of the queue.
+func (s *seat) outage(on bool) {
+	if s.virtual {
+		s.wire.out.Store(on)
+	} else {
+		s.proxy.Outage(on)
+	}
 }
 
 // storeFault is what goes wrong with a call of the store.
@@ -252,12 +269,12 @@ func (h batchHandler) HandleBatch(ctx context.Context, batch []*worker.Message) 
 type spy struct {
 	*sqs.Client
 	oracle  *oracle
-	http    http.Client
+	http    sqs.HTTPClient
 	handles sync.Map // of deliveries, by message id and number of receives
 }
 
-func newSpy(endpoint string, tries int, o *oracle) *spy {
-	s := &spy{oracle: o, http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+func newSpy(endpoint string, tries int, o *oracle, way sqs.HTTPClient) *spy {
+	s := &spy{oracle: o, http: way}
 	s.Client = connect(endpoint, tries, s)
 	return s
 }

@@ -23,6 +23,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/server"
+	"tenaq/internal/sqstest"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 	"tenaq/records/sqliterecords"
@@ -49,6 +50,7 @@ type worldConfig struct {
 
 	ledgerOnly bool // only the ledger has trouble
 	peace      bool // nothing has
+	virtual    bool // in a bubble: no network, no disk, and time passes at once
 	noLedger   bool // a mutant: workers without claims
 }
 
@@ -59,7 +61,8 @@ type world struct {
 	seed   uint64
 	oracle *oracle
 	api    *sqs.Client // without trouble
-	target string      // URL of the server
+	target string      // URL of the server; or
+	bubble *sqstest.Server
 	url    string
 	dead   string
 	file   string              // of the ledger, with sqlite
@@ -83,6 +86,9 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
+// soak says whether there is time.
+func soak() bool { return os.Getenv("TENAQ_WORKER_SECONDS") != "" }
+
 // troubleTime is how long the trouble of one world lasts. TENAQ_WORKER_SECONDS makes it last longer.
 func troubleTime(t *testing.T) time.Duration {
 	v := os.Getenv("TENAQ_WORKER_SECONDS")
@@ -103,19 +109,23 @@ func troubleTime(t *testing.T) time.Duration {
 func newWorld(t *testing.T, cfg worldConfig, workers int) *world {
 	t.Helper()
 	seed := seedOf(t)
-	w := &world{
-		T: t, worldConfig: cfg, seed: seed, oracle: newOracle(attempts), target: startServer(t),
-	}
+	w := &world{T: t, worldConfig: cfg, seed: seed, oracle: newOracle(attempts)}
 	w.oracle.shares, w.oracle.native, w.oracle.exact = cfg.batches > 1, cfg.receives < 100, cfg.peace
 	w.calm.Store(cfg.peace)
-	ctx, cancel := context.WithCancel(context.Background())
-	var beating sync.WaitGroup
-	beating.Go(func() { w.oracle.pulse.beat(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		beating.Wait()
-	})
-	w.api = connect(w.target, 1, nil)
+	if cfg.virtual {
+		w.bubble = sqstest.New(t)
+		w.api = w.bubble.Client().Client
+	} else {
+		w.target = startServer(t)
+		w.api = connect(w.target, 1, nil)
+		ctx, cancel := context.WithCancel(context.Background())
+		var beating sync.WaitGroup
+		beating.Go(func() { w.oracle.pulse.beat(ctx) })
+		t.Cleanup(func() {
+			cancel()
+			beating.Wait()
+		})
+	}
 	w.url, w.dead = makeQueues(t, w.api, cfg.fifo, cfg.receives)
 	if cfg.sqlite {
 		w.file = filepath.Join(t.TempDir(), "records.db")
