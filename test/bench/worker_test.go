@@ -30,8 +30,8 @@ var consumersFlag = flag.String("consumers", "", "compare only consumers whose n
 
 // Numbers of messages are multiples of 80, as fill has them.
 const (
-	preloaded = 10_000 // for each consumer in each round
-	warming   = 800    // the same in the round before the first
+	preloaded = 4_000 // for each consumer in each round
+	warming   = 800   // the same in the round before the first
 	runMax    = 2 * time.Minute
 )
 
