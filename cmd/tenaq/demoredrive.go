@@ -30,13 +30,13 @@ func runRedrive(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 	}
 	defer s.close()
 	cfg := redrive.Config{
-		API: s.api, Orders: redrive.Orders,
+		API: s.api, Scale: redrive.Full,
 		Dir: env.dir, Seed: env.seed, Break: redrive.Breakage(env.broken),
 		Redriver: func() (*exec.Cmd, error) { return s.childCommand("redrive") },
 		Say:      env.progress.say, Line: env.progress.line,
 	}
-	if s.server == nil {
-		cfg.Orders = redrive.OrdersMin // it may be slow, or cost money
+	if s.server == nil || cfg.Break != redrive.Nothing {
+		cfg.Scale = redrive.Small
 	}
 	if cfg.Usual, err = redriveQueues(ctx, s, "redrive-usual"); err != nil {
 		return nil, err
@@ -84,16 +84,16 @@ func redriveRows(o *redrive.Outcome, broken redrive.Breakage) []demoRow {
 		poison, parked = poison+n, parked+o.Parked[why]
 	}
 	rows := append(usualRedriveRows(o, broken), []demoRow{
-		shownRow("dead letters at first", o.Orders),
-		shownRow("of these, written as a worker writes them, to save time", o.Written),
+		shownRow("dead letters at first", o.Scale.Orders),
+		shownRow("of these, written as a worker writes them, to save time", o.Scale.Orders-o.Scale.ByWorker),
 		shownRow("orders that came in meanwhile", o.Live),
 		wantRow("redriven in the first step", redrive.RateFirst, o.First),
 		atMostRow("calls of the sick warehouse by redriven messages", redriveBound(o), o.Sick),
 		wantRow("breaker", "CLOSED, OPEN, HALF_OPEN, CLOSED", breakerPath(o.States)),
-		atLeastRow("times it opened in the outage", 3, o.Trips),
+		atLeastRow("times it opened in the outage", redrive.TripsLeast, o.Trips),
 		wantRow("redrivers killed (kill -9) between send and delete", 1, o.Killed),
-		atLeastRow("copies that workers turned away, the order being booked", 1, o.TurnedAway),
-		wantRow("orders booked", o.Orders+o.Live-poison, o.Booked),
+		atLeastRow("copies that the worker turned away, the order being booked", 1, o.TurnedAway),
+		wantRow("orders booked", o.Scale.Orders+o.Live-poison, o.Booked),
 		wantRow("orders booked twice", 0, o.Doubled),
 	}...)
 	for _, why := range slices.Sorted(maps.Keys(redrive.Poison)) {
@@ -120,7 +120,7 @@ func usualRedriveRows(o *redrive.Outcome, broken redrive.Breakage) []demoRow {
 		return []demoRow{skippedRow(sick, "left out too"), skippedRow(rounds, "left out too"), skippedRow(parked, "left out too")}
 	}
 	return []demoRow{
-		atLeastRow(fmt.Sprintf("%s, with %d dead letters", sick, redrive.UsualOrders), redrive.UsualSick, o.Usual.Sick),
+		atLeastRow(fmt.Sprintf("%s, with %d dead letters", sick, o.Scale.Usual), redrive.UsualTimes*o.Scale.Usual, o.Usual.Sick),
 		atLeastRow(rounds, redrive.UsualRounds, o.Usual.Rounds),
 		shownRow(parked, o.Usual.Parked),
 	}

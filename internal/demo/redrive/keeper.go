@@ -69,7 +69,7 @@ func (d *demo) newKeeper(failed context.CancelCauseFunc, spare map[string]string
 
 // start starts a process.
 func (k *keeper) start() error {
-	told, err := json.Marshal(Task{Queues: k.d.Ours, Dir: k.d.Dir, URL: k.url, Break: k.d.Break})
+	told, err := json.Marshal(Task{Queues: k.d.Ours, Dir: k.d.Dir, URL: k.url, Look: k.d.Scale.Look, Break: k.d.Break})
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ const (
 func isShaky(order string) bool { return strings.HasPrefix(order, shakyPrefix) }
 
 // trafficPause is the time between two of them.
-const trafficPause = 250 * time.Millisecond
+const trafficPause = 500 * time.Millisecond
 
 func (d *demo) startTraffic(ctx context.Context, url string) *traffic {
 	ctx, stop := context.WithCancel(ctx)
@@ -136,7 +136,7 @@ func (d *demo) startTraffic(ctx context.Context, url string) *traffic {
 		defer close(t.done)
 		for n := 1; ctx.Err() == nil; n++ {
 			order := fmt.Sprintf("%s%04d", livePrefix, n)
-			if n%4 == 0 {
+			if n%2 == 0 {
 				order = fmt.Sprintf("%s%04d", shakyPrefix, n)
 			}
 			// What is begun is finished: otherwise nobody would know whether it was sent.

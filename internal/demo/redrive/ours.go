@@ -15,7 +15,7 @@ type ours struct {
 	orders    []string        // the dead letters at first
 	poison    map[string]string
 	warehouse *warehouse
-	crew      *crew
+	worker    *running
 	keeper    *keeper
 	traffic   *traffic
 
@@ -24,32 +24,31 @@ type ours struct {
 	opened  time.Time      // when the warehouse was up again
 	trips   int            // how often the breaker had opened by then
 	booked  time.Duration  // from then until everything was booked
-	settled bool           // everything has come to its end
 }
 
-// Sizes of the second part.
-const (
-	workers     = 2
-	byWorkers   = 100 // orders that become dead letters by being tried
-	tripsLeast  = 3   // openings of the breaker, until the warehouse is up again
-	outageMax   = 30 * time.Second
-	recoveryMax = 100 * time.Second
+// TripsLeast is how often the breaker opens before the warehouse is up again.
+const TripsLeast = 3
 
-	// How long is waited where something is left out: the checks have failed by then.
-	brokenOutage   = 6 * time.Second
-	brokenRecovery = 25 * time.Second
+// Bounds for machines that are in trouble, and how long is waited where something is left out.
+const (
+	outageMax      = time.Minute
+	recoveryMax    = 100 * time.Second
+	brokenRecovery = 40 * time.Second
+	restMax        = 20 * time.Second
 )
 
-// newOurs starts the workers. They have been at it for a while when the redriver begins.
+// newOurs prepares the second part.
 func (d *demo) newOurs(ctx context.Context) (*ours, error) {
-	o := &ours{demo: d, orders: names("order", d.Orders), before: make(map[string]int)}
+	o := &ours{demo: d, orders: names("order", d.Scale.Orders), before: make(map[string]int)}
 	o.ctx, o.fail = context.WithCancelCause(ctx)
 	o.poison = poisonOf(o.orders, d.rng(2))
 	var err error
 	if o.warehouse, err = newWarehouse(o.poison); err != nil {
 		return nil, err
 	}
-	o.crew = d.startCrew(o.ctx, workers, d.Ours, o.warehouse, d.ledger)
+	if o.worker, err = d.startWorker(o.ctx, d.Ours, o.warehouse, d.ledger); err != nil {
+		return nil, errors.Join(err, o.close())
+	}
 	if o.keeper, err = d.newKeeper(o.fail, o.poison); err != nil {
 		return nil, errors.Join(err, o.close())
 	}
@@ -64,7 +63,9 @@ func (o *ours) close() (err error) {
 		o.traffic.stop()
 		<-o.traffic.done
 	}
-	err = errors.Join(err, o.crew.end())
+	if o.worker != nil {
+		err = errors.Join(err, o.worker.end())
+	}
 	o.warehouse.close()
 	o.fail(nil)
 	return err
@@ -92,10 +93,10 @@ func (o *ours) run(context.Context) error {
 // fill makes the dead letters.
 func (o *ours) fill(ctx context.Context) error {
 	o.Say("%d dead letters to our redriver, and the warehouse is down", len(o.orders))
-	if err := o.sendAll(ctx, o.Ours.Work, o.orders[:byWorkers], nil); err != nil {
+	if err := o.sendAll(ctx, o.Ours.Work, o.orders[:o.Scale.ByWorker], nil); err != nil {
 		return err
 	}
-	if err := o.sendAll(ctx, o.Ours.Dead, o.orders[byWorkers:], asDead(o.Ours.DeadSource)); err != nil {
+	if err := o.sendAll(ctx, o.Ours.Dead, o.orders[o.Scale.ByWorker:], asDead(o.Ours.DeadSource)); err != nil {
 		return err
 	}
 	all, err := until(ctx, outageMax, func() (bool, error) {
@@ -104,7 +105,7 @@ func (o *ours) fill(ctx context.Context) error {
 		return n >= len(o.orders), err
 	})
 	if err == nil && !all {
-		err = fmt.Errorf("the workers have not dead-lettered %d orders in %v", byWorkers, outageMax)
+		err = fmt.Errorf("the worker has not dead-lettered %d orders in %v", o.Scale.ByWorker, outageMax)
 	}
 	o.warehouse.look(func(order string, a account) { o.before[order] = a.sick })
 	return err
@@ -112,20 +113,23 @@ func (o *ours) fill(ctx context.Context) error {
 
 // outage lets the redriver work while the warehouse is down.
 func (o *ours) outage(ctx context.Context) error {
-	most := outageMax
-	if o.Break != Nothing {
-		most = brokenOutage
-	}
-	_, err := until(ctx, most, func() (bool, error) {
-		s := o.keeper.look()
-		o.Line("the warehouse is down, the breaker has opened %d times", s.trips)
-		return s.trips >= tripsLeast, nil
+	_, err := until(ctx, outageMax, func() (bool, error) {
+		s, sick := o.keeper.look(), o.sick()
+		o.Line("the warehouse is down, and was called %d times; the breaker has opened %d times", sick, s.trips)
+		switch o.Break {
+		case Breakers:
+			return sick > 10*RateFirst && s.first > 0, nil
+		case Identities:
+			return sick >= RateFirst, nil
+		}
+		return s.trips >= TripsLeast, nil
 	})
 	if err != nil {
 		return err
 	}
+	o.trips = o.keeper.look().trips
 	o.warehouse.open()
-	o.opened, o.trips = time.Now(), o.keeper.look().trips
+	o.opened = time.Now()
 	o.Say("the warehouse is up again; redriven messages called it %d times meanwhile, and the breaker opened %d times", o.sick(), o.trips)
 	return nil
 }
@@ -152,12 +156,24 @@ func (o *ours) progress(orders []string) (n int) {
 	return n
 }
 
+// doubled is how many orders were booked twice or more.
+func (o *ours) doubled() (n int) {
+	o.warehouse.look(func(_ string, a account) {
+		if a.booked > 1 {
+			n++
+		}
+	})
+	return n
+}
+
 // recovery waits until the dead letters of the outage have come to their end, and kills the redriver half way.
 func (o *ours) recovery(ctx context.Context) error {
 	most, healthy := recoveryMax, len(o.orders)-len(o.poison)
 	o.keeper.killAfter(healthy / 2)
 	if o.Break != Nothing {
 		most = brokenRecovery
+	}
+	if o.Break == Identities {
 		o.keeper.killAfter(1)
 	}
 	killed := 0
@@ -172,6 +188,9 @@ func (o *ours) recovery(ctx context.Context) error {
 			o.Say("all %d orders are booked, %.0f s after the warehouse was up again", done, o.booked.Seconds())
 		}
 		o.Line("%d of %d orders booked, %d parked, %d on their way at most", done, healthy, s.parked, s.most)
+		if o.Break == Identities {
+			return o.doubled() > 0, nil // the rest would take for ever
+		}
 		return done == healthy && s.parked >= len(o.poison), nil
 	})
 	return err
@@ -179,10 +198,10 @@ func (o *ours) recovery(ctx context.Context) error {
 
 // rest lets no more orders come in, and waits until nothing is left in the queues.
 func (o *ours) rest(ctx context.Context) (err error) {
-	if o.live, err = o.traffic.end(); err != nil || o.Break != Nothing {
+	if o.live, err = o.traffic.end(); err != nil || o.Break == Identities {
 		return err
 	}
-	o.settled, err = until(ctx, outageMax, func() (bool, error) {
+	_, err = until(ctx, restMax, func() (bool, error) {
 		left, err := o.messagesIn(ctx, o.Ours.Work, o.Ours.Dead)
 		o.Line("%d messages are left in the queues", left)
 		return left == 0 && o.progress(o.live) == len(o.live), err

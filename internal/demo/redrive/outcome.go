@@ -19,9 +19,8 @@ type Outcome struct {
 		Parked int
 	}
 
-	Orders  int // dead letters at first
-	Written int // of these, those that no worker made, but the demo in their likeness
-	Live    int // orders that came in meanwhile
+	Scale Scale
+	Live  int // orders that came in meanwhile
 
 	First  int      // messages redriven in the first step
 	Sick   int      // calls of the warehouse by redriven messages, while it was down
@@ -51,17 +50,12 @@ func (o *ours) collect(ctx context.Context, out *Outcome) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	s := o.keeper.look()
-	out.Written, out.Live = len(o.orders)-byWorkers, len(o.live)
+	out.Live = len(o.live)
 	out.First, out.Trips, out.States, out.Most, out.Killed = s.first, o.trips, s.states, s.most, s.killed
-	out.Sick, out.After = o.sick(), o.booked
-	o.crew.mu.Lock()
-	out.TurnedAway = o.crew.turnedAway
-	o.crew.mu.Unlock()
+	out.Sick, out.Doubled, out.After = o.sick(), o.doubled(), o.booked
+	out.TurnedAway = o.worker.away()
 	o.warehouse.look(func(order string, a account) {
 		out.Booked += min(1, a.booked)
-		if a.booked > 1 {
-			out.Doubled++
-		}
 		if o.poison[order] != "" {
 			out.PoisonCalls += a.calls - a.sick
 		}

@@ -62,7 +62,7 @@ const (
 type Config struct {
 	API         *sqs.Client
 	Usual, Ours Queues
-	Orders      int // dead letters at first: at least OrdersMin
+	Scale       Scale
 
 	Dir   string // for the records and the logs; it exists
 	Seed  uint64
@@ -75,11 +75,22 @@ type Config struct {
 	Say, Line func(format string, args ...any)
 }
 
-// How many dead letters there are at first: on a server of one's own, and the least with which there is
-// enough going on until poison is found.
-const (
-	Orders    = 2000
-	OrdersMin = 300
+// A Scale is the size of the demo.
+type Scale struct {
+	Usual    int // dead letters for the usual redriver
+	Orders   int // dead letters for ours
+	ByWorker int // of these, those that become dead letters by being tried; the others are written in their likeness
+
+	// Look is how long a step of the redriver hides what it looks at. A step has to see all dead letters within
+	// half of it, or the demo takes longer.
+	Look time.Duration
+}
+
+// Sizes: Full takes half a minute on a server of one's own, Small is for those that may be slow, or cost money,
+// and for what is known to fail.
+var (
+	Full  = Scale{Usual: 100, Orders: 2000, ByWorker: 100, Look: time.Second}
+	Small = Scale{Usual: 20, Orders: 150, ByWorker: 20, Look: 4 * time.Second}
 )
 
 // policy is that of the redriver: the usual one with its times scaled down.
@@ -95,7 +106,7 @@ func policy(broken Breakage) redriver.Policy {
 		p.Failures, p.RateFirst = 1<<30, p.RateMax
 	case Identities:
 		// It hears of none of the messages that it sends, so it would stop after the first five.
-		p.Settle = 2 * time.Second
+		p.Settle = 5 * time.Second
 	}
 	return p
 }
@@ -121,7 +132,7 @@ const recordsFile = "records.db"
 func Run(ctx context.Context, cfg Config) (out *Outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out = &Outcome{Orders: cfg.Orders}
+	out = &Outcome{Scale: cfg.Scale}
 	d := &demo{Config: cfg}
 	log, err := openLog(cfg.Dir, "demo.log")
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// How many dead letters the usual redriver gets, how often it is let call the sick warehouse, and how often each
-// poison message is let go round, which it would park after usualLimit redrives.
+// How often the usual redriver is let call the sick warehouse for each dead letter, and how often each poison message
+// is let go round, which it would park after usualLimit redrives.
 const (
-	UsualOrders = 100
-	UsualSick   = 10 * UsualOrders
+	UsualTimes  = 10
 	UsualRounds = 2*usualLimit + 1
 
 	usualLimit = 5
-	usualMax   = 30 * time.Second
+	usualMax   = time.Minute
 )
 
 // A usualRedriver brings back what is in the dead-letter queue when it is there. It counts redrives by message
@@ -31,16 +30,19 @@ type usualRedriver struct {
 
 // runUsual runs the first part.
 func (d *demo) runUsual(ctx context.Context, out *Outcome) (err error) {
-	d.Say("%d dead letters to a redriver as it is usually written, and the warehouse is down", UsualOrders)
-	orders := names("usual", UsualOrders)
+	d.Say("%d dead letters to a redriver as it is usually written, and the warehouse is down", d.Scale.Usual)
+	orders := names("usual", d.Scale.Usual)
 	poison := poisonOf(orders, d.rng(1))
 	w, err := newWarehouse(poison)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	crew := d.startCrew(ctx, 1, d.Usual, w, nil)
-	defer func() { err = errors.Join(err, crew.end()) }()
+	worker, err := d.startWorker(ctx, d.Usual, w, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, worker.end()) }()
 	if err := d.sendAll(ctx, d.Usual.Work, orders, nil); err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func (d *demo) runUsual(ctx context.Context, out *Outcome) (err error) {
 		w.look(func(_ string, a account) { sick += a.sick })
 		d.Line("the usual redriver: %d calls of the sick warehouse", sick)
 		out.Usual.Sick = sick
-		return sick >= UsualSick
+		return sick >= UsualTimes*d.Scale.Usual
 	})
 	if err != nil {
 		return err
@@ -68,8 +70,8 @@ func (d *demo) runUsual(ctx context.Context, out *Outcome) (err error) {
 				out.Usual.Rounds, first = rounds, false
 			}
 		})
-		d.Line("the usual redriver: %d of %d orders booked, poison went round %d times", out.Usual.Booked, UsualOrders, out.Usual.Rounds)
-		return out.Usual.Rounds >= UsualRounds && out.Usual.Booked == UsualOrders-len(poison)
+		d.Line("the usual redriver: %d of %d orders booked, poison went round %d times", out.Usual.Booked, d.Scale.Usual, out.Usual.Rounds)
+		return out.Usual.Rounds >= UsualRounds && out.Usual.Booked == d.Scale.Usual-len(poison)
 	})
 	out.Usual.Parked = u.parked
 	d.Say("each of its three poison messages went round %d times, and it has parked %d", out.Usual.Rounds, u.parked)
@@ -88,7 +90,7 @@ func (u *usualRedriver) until(ctx context.Context, happened func() bool) (bool, 
 
 // run is the code as it is usually written.
 func (u *usualRedriver) run(ctx context.Context) error {
-	for {
+	for range u.Scale.Usual / 10 {
 		got, err := u.API.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &u.Usual.Dead, MaxNumberOfMessages: 10})
 		if err != nil || len(got.Messages) == 0 {
 			return err
@@ -108,4 +110,5 @@ func (u *usualRedriver) run(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
 }

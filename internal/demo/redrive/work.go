@@ -25,17 +25,15 @@ import (
 // A Task is what a redriver process is told in the first line of its standard input. When the rest of it ends,
 // so does the process.
 type Task struct {
-	Queues Queues   `json:"queues"`
-	Dir    string   `json:"dir"`
-	URL    string   `json:"url"` // where to report to
-	Break  Breakage `json:"break"`
+	Queues Queues        `json:"queues"`
+	Dir    string        `json:"dir"`
+	URL    string        `json:"url"` // where to report to
+	Look   time.Duration `json:"look"`
+	Break  Breakage      `json:"break"`
 }
 
-// stepPause is the time between two steps, look how long one hides what it looked at.
-const (
-	stepPause = 100 * time.Millisecond
-	look      = time.Second
-)
+// stepPause is the time between two steps.
+const stepPause = 100 * time.Millisecond
 
 // Work is a redriver process. It returns when ctx or in ends.
 func Work(ctx context.Context, in io.Reader, api *sqs.Client) error {
@@ -66,16 +64,14 @@ func Work(ctx context.Context, in io.Reader, api *sqs.Client) error {
 	r, err := redriver.New(redriver.Config{
 		Client: &witness{api, t}, Store: store, Claims: ledger,
 		DeadLetterURL: t.Queues.Dead, ParkingURL: t.Queues.Parking,
-		Policy: policy(t.Break), Interval: look, Look: look,
+		Policy: policy(t.Break), Interval: t.Look, Look: t.Look,
 	})
 	if err != nil {
 		return err
 	}
 	// As Run does, which wants more than a second between two steps.
 	for ; ctx.Err() == nil; sleep(ctx, stepPause) {
-		began := time.Now()
 		report, err := r.Step(ctx)
-		slog.Info("DEBUGSTEP", "took", time.Since(began).Round(time.Millisecond), "breaker", report.State.Breaker.State, "rate", report.State.Rate, "steep", report.State.Steep, "flights", len(report.State.Flights), "redrive", report.Count(redriver.Redrive), "hold", report.Count(redriver.Hold), "park", report.Count(redriver.Park), "succ", report.State.Successes, "fail", report.State.Failures)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -150,4 +146,3 @@ func (t *Task) tell(ctx context.Context, path string, what any) {
 		_ = out.Body.Close()
 	}
 }
-

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,60 +55,57 @@ func (h *handler) handle(ctx context.Context, b booking, _ *worker.Message) erro
 	return err
 }
 
-// A crew is a number of workers.
-type crew struct {
-	stop    context.CancelFunc
-	working sync.WaitGroup
+// A running is a worker at work.
+type running struct {
+	stop  context.CancelFunc
+	ended chan error
 
 	mu         sync.Mutex
 	turnedAway int // deliveries of orders that were being booked, or were
-	err        error
 }
 
-// startCrew starts n workers. Without a ledger they are workers as they are usually
-// written.
-func (d *demo) startCrew(ctx context.Context, n int, q Queues, w *warehouse, ledger *claims.Ledger) *crew {
-	c := &crew{}
-	ctx, c.stop = context.WithCancel(ctx)
-	h := newHandler(w.url)
+// startWorker starts a worker. Without a ledger it is one as it is usually written.
+func (d *demo) startWorker(ctx context.Context, q Queues, w *warehouse, ledger *claims.Ledger) (*running, error) {
+	r := &running{ended: make(chan error, 1)}
 	away := func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.turnedAway++
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.turnedAway++
 	}
-	for i := range n {
-		c.working.Go(func() {
-			one, err := worker.New(worker.Config{
-				Client:        shortPolls{d.API},
-				QueueURL:      q.Work,
-				DeadLetterURL: q.Dead,
-				Claims:        ledger,
-				Handler:       worker.JSON(h.handle),
-				Concurrency:   20,
-				Attempts:      Attempts,
-				Drain:         5 * time.Second,
-				Logger:        d.log.With("worker", i+1),
-				Events: worker.Events{
-					Busy:      func(*worker.Message, *claims.Busy) { away() },
-					Duplicate: func(*worker.Message, *claims.Done) { away() },
-				},
-			})
-			if err == nil {
-				err = one.Run(ctx)
-			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.err = errors.Join(c.err, err)
-		})
+	one, err := worker.New(worker.Config{
+		Client:        shortPolls{d.API},
+		QueueURL:      q.Work,
+		DeadLetterURL: q.Dead,
+		Claims:        ledger,
+		Handler:       worker.JSON(newHandler(w.url).handle),
+		Concurrency:   40,
+		Attempts:      Attempts,
+		Drain:         5 * time.Second,
+		Logger:        d.log,
+		Events: worker.Events{
+			Busy:      func(*worker.Message, *claims.Busy) { away() },
+			Duplicate: func(*worker.Message, *claims.Done) { away() },
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
-	return c
+	ctx, r.stop = context.WithCancel(ctx)
+	go func() { r.ended <- one.Run(ctx) }()
+	return r, nil
 }
 
-// end stops the workers.
-func (c *crew) end() error {
-	c.stop()
-	c.working.Wait()
-	return c.err
+// end stops it.
+func (r *running) end() error {
+	r.stop()
+	return <-r.ended
+}
+
+// away is how many deliveries it has turned away.
+func (r *running) away() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.turnedAway
 }
 
 // shortPolls asks for messages without waiting for them, because other servers may be emulators that carry out
