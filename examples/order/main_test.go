@@ -103,6 +103,38 @@ func TestStaleOrder(t *testing.T) {
 	}
 }
 
+// An order that was written by a worker which died before it could say so is written again, and its mail is not sent
+// again.
+func TestOrderWrittenBefore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	startServer(t)
+	const records = "sqlite:records.db"
+	if err := run(t.Context(), []string{"-records", records, "send", "order-1"}); err != nil {
+		t.Fatal(err)
+	}
+	store, b, err := open(t.Context(), records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	defer store.Close()
+	for _, insert := range []string{
+		`INSERT INTO orders VALUES ('order-1', 'ch-1', 1)`,
+		`INSERT INTO outbox VALUES ('order-1', 'thank you', TRUE)`,
+	} {
+		if _, err := b.db.Exec(insert); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := runWorker(t, records, func(said string) bool { return strings.Contains(said, "order-1: done in") })
+	if strings.Contains(said, "mail <") {
+		t.Errorf("the mail was sent again:\n%s", said)
+	}
+	if got := count(t, records, `SELECT count(*) FROM orders WHERE fence > 1`); got != 1 {
+		t.Error("the order does not have the fence of its last holder")
+	}
+}
+
 func TestUsage(t *testing.T) {
 	t.Chdir(t.TempDir())
 	startServer(t)

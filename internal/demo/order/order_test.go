@@ -137,12 +137,15 @@ func TestDeafStore(t *testing.T) {
 			claim, err := ledger(deaf).Acquire(ctx, "order-1")
 			must(t, err)
 			held, stop := claim.Hold(ctx)
+			var busy *claims.Busy
+			if _, err := ledger(false).Acquire(ctx, "order-1"); !errors.As(err, &busy) {
+				t.Errorf("deaf %t: at first another one is told %v", deaf, err)
+			}
 			time.Sleep(3 * lease)
 			if held.Err() != nil {
 				t.Errorf("deaf %t: the holder was told %v", deaf, context.Cause(held))
 			}
 			_, err = ledger(false).Acquire(ctx, "order-1")
-			var busy *claims.Busy
 			if errors.As(err, &busy) == deaf || deaf && err != nil {
 				t.Errorf("deaf %t: another one is told %v", deaf, err)
 			}
