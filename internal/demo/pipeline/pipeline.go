@@ -55,7 +55,7 @@ type Config struct {
 const (
 	lease       = 4 * time.Second // of messages and of claims
 	leaseDoomed = 3 * time.Second // of the registrations of producers that die; others have the usual one
-	settledMax  = 90 * time.Second
+	settledMax  = 2 * time.Minute
 )
 
 // attempts is how often a task may begin the work of a file. Workers are few because other servers may be emulators that
