@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,6 +75,54 @@ func TestOrderRowsShowEveryPromise(t *testing.T) {
 			t.Errorf("%s: got %d rows that fail, want 1", what, n)
 		}
 	}
+}
+
+// Whatever is left out, the checks that are about it fail with certainty, and the others hold. The runs are at the same
+// time, because they mostly wait; how fast they are makes no difference.
+func TestOrderBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	t.Parallel()
+	program, err := exec.LookPath("tenaq") // which TestMain has made
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs sync.WaitGroup
+	for name, rows := range map[order.Breakage][]string{
+		order.Fences: { // the table takes the row of a worker that was stopped and has lost its claim
+			`writes of those, refused by the fence +>= 1 +0 +NO`,
+			`cards charged twice +0 +0 +yes`,
+		},
+		order.Heartbeats: { // a second worker begins while the first is at work, and neither knows
+			`handlers that went on beside another one +0 +[1-9][0-9]* +NO`,
+			`order rows +30 +30 +yes`,
+		},
+		order.Claims: { // nothing turns a second delivery away, and there is no fence to refuse anything
+			`handlers that went on beside another one +0 +[1-9][0-9]* +NO`,
+			`writes of those, refused by the fence +>= 1 +0 +NO`,
+			`orders that the ledger knows to be done +30 +0 +NO`,
+		},
+		order.Keys: { // whoever takes over from a worker that was killed charges again, claim or not
+			`  cards charged twice +0 +[1-9][0-9]* +NO`,
+			`killed until dead-lettered, then redriven: charges +1 +[2-9] +NO`,
+			`handlers that went on beside another one +0 +0 +yes`,
+		},
+	} {
+		runs.Go(func() {
+			out, err := exec.CommandContext(t.Context(), program, "demo", "order", "--seed", "7", "--break", string(name)).CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+				t.Errorf("--break %s: got error %v, want exit code %d", name, err, exitFailed)
+			}
+			for _, row := range rows {
+				if !regexp.MustCompile("(?m)" + row + "$").Match(out) {
+					t.Errorf("--break %s: no row %q in\n%s", name, row, out)
+				}
+			}
+		})
+	}
+	runs.Wait()
 }
 
 // The orders need nothing of the server that another SQS has not. moto stands for the others.
