@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -72,16 +74,17 @@ func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(sett
 			return
 		}
 		n := min(len(lane), w.cfg.BatchSize)
-		gone, running := w.runUnit(lane[:n])
+		leave := sync.OnceFunc(func() { <-w.slots })
+		gone, running := w.runUnit(lane[:n], leave)
 		lane = lane[n:]
 		if running == nil {
-			<-w.slots
+			leave()
 			report(settled{messages: n})
 		} else {
 			report(settled{abandoned: n})
 			go func() {
 				<-running
-				<-w.slots
+				leave()
 				report(settled{messages: n, abandoned: -n})
 			}()
 		}
@@ -98,15 +101,23 @@ const reasonBehind = "a message before it in its group is not settled"
 // giveAllBack gives messages back that no handler has begun. On a FIFO queue they keep their order whatever
 // the order in which they come back.
 func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
+	together(deliveries, func(d *delivery) { w.deferFor(d, 0, reason) })
+}
+
+// together does something with messages side by side, so that what it asks of the queue goes together.
+func together(deliveries []*delivery, do func(*delivery)) {
+	var doing sync.WaitGroup
 	for _, d := range deliveries {
-		w.deferFor(d, 0, reason)
+		doing.Go(func() { do(d) })
 	}
+	doing.Wait()
 }
 
 // runUnit takes messages through claim, handler and end: one, or as many as a BatchHandler takes. It
-// reports whether all of them are gone from the queue. When the handler does not return although its
-// context has ended, running is closed when it does.
-func (w *Worker) runUnit(unit []*delivery) (gone bool, running <-chan struct{}) {
+// reports whether all of them are gone from the queue. It calls leave when the handler has returned: the next
+// one need not wait for the queue to be told. When the handler does not return although its context has
+// ended, running is closed when it does.
+func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-chan struct{}) {
 	var ready []*delivery
 	gone = true
 	for i, d := range unit {
@@ -128,16 +139,27 @@ func (w *Worker) runUnit(unit []*delivery) (gone bool, running <-chan struct{}) 
 	began := time.Now()
 	cause, running := w.call(ready)
 	took := time.Since(began)
-	for _, d := range ready {
-		switch {
-		case running != nil:
+	if running != nil {
+		for _, d := range ready {
 			w.abandon(d, cause)
-			gone = false
-		case w.finish(d, cause, took) == comesBack:
-			gone = false
+		}
+		return false, running
+	}
+	leave()
+	var back atomic.Bool
+	finish := func(d *delivery) {
+		if w.finish(d, cause, took) == comesBack {
+			back.Store(true)
 		}
 	}
-	return gone, running
+	if w.fifo() { // what is recorded and told of a group is in its order
+		for _, d := range ready {
+			finish(d)
+		}
+	} else {
+		together(ready, finish)
+	}
+	return gone && !back.Load(), nil
 }
 
 // call runs the handler over messages that have been claimed, puts what it says about each into its err, and
