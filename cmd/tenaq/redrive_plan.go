@@ -55,7 +55,7 @@ type planDocument struct {
 	Breaker   breakerDocument    `json:"breaker"`
 	Paused    string             `json:"paused,omitempty"`
 	Rate      int                `json:"rate"`
-	OnTheWay  int                `json:"onTheirWay"`
+	OnTheWay  int                `json:"thenOnTheirWay"` // after the step
 	Depth     int                `json:"depth"`
 	Redrive   int                `json:"redrive"`
 	Park      int                `json:"park"`
@@ -185,7 +185,7 @@ func (p *planDocument) summary() string {
 	case p.Depth > 0:
 		text += ", none of which can be seen now: they are hidden, or there is no room for more"
 	}
-	return text + fmt.Sprintf("; breaker %s, %d of %d on their way", p.Breaker.State, p.OnTheWay, p.Rate)
+	return text + fmt.Sprintf("; the breaker is %s, and %d would then be on their way, of %d at most", p.Breaker.State, p.OnTheWay, p.Rate)
 }
 
 // firstWords cuts what is too long for a column.

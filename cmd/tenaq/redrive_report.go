@@ -74,7 +74,7 @@ type stepDocument struct {
 	Time      time.Time          `json:"time"`
 	Queue     string             `json:"queue"`
 	Error     string             `json:"error,omitempty"`
-	Breaker   breakerDocument    `json:"breaker"`
+	Breaker   *breakerDocument   `json:"breaker"` // null when it is not known
 	Changed   bool               `json:"changed"` // the state of the breaker
 	Paused    string             `json:"paused,omitempty"`
 	Rate      int                `json:"rate"`
@@ -93,12 +93,16 @@ type stepDocument struct {
 func newStepDocument(s *redriveStep, p *redrive.Policy) stepDocument {
 	r := &s.report
 	d := stepDocument{
-		Time: s.ended.UTC(), Queue: s.queue, Breaker: newBreakerDocument(r.State.Breaker, p), Changed: r.Changed, Paused: r.State.Paused,
+		Time: s.ended.UTC(), Queue: s.queue, Changed: r.Changed, Paused: r.State.Paused,
 		Rate: r.State.Rate, OnTheWay: len(r.State.Flights), Depth: r.Depth,
 		Redriven: r.Count(redrive.Redrive), Parked: r.Count(redrive.Park), Held: r.Count(redrive.Hold),
 		Drain: secondsOrNull(s.drain), Decisions: []decisionDocument{}, Next: timeOrNull(s.next),
 	}
 	d.Succeeded, d.Failed = outcomeCounts(r)
+	if r.State.Breaker.State != "" {
+		b := newBreakerDocument(r.State.Breaker, p)
+		d.Breaker = &b
+	}
 	if s.err != nil {
 		d.Error = s.err.Error()
 	}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+	"tenaq/internal/breaker"
+	"tenaq/internal/sqstest"
+	"tenaq/records/recordstest"
+	"tenaq/redrive"
+	"tenaq/worker"
+)
+
+// A loopRig has what redrivers need, in a bubble.
+type loopRig struct {
+	t      *testing.T
+	server *sqstest.Server
+	client *sqstest.Client
+	host   *redriveHost
+
+	mu    sync.Mutex
+	steps []redriveStep
+}
+
+func inLoopRig(t *testing.T, test func(t *testing.T, r *loopRig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &loopRig{t: t, server: sqstest.New(t)}
+		r.client = r.server.Client()
+		store := recordstest.NewMemory()
+		ledger, err := claims.New(store, claims.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.host = &redriveHost{
+			client: &client{Client: r.client.Client, endpoint: endpoint{url: "http://127.0.0.1:9324"}, timeout: 15 * time.Second},
+			store:  store, claims: ledger, logger: slog.New(slog.DiscardHandler),
+		}
+		r.server.Queue(t, "parking")
+		test(t, r)
+	})
+}
+
+func (r *loopRig) loop(deadLetter, text string) *redriveLoop {
+	r.t.Helper()
+	s, err := parseSchedule(text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	spec := redriveSpec{deadLetter: deadLetter, parking: "parking", schedule: s, policy: defaultPolicy()}
+	if err := spec.check(); err != nil {
+		r.t.Fatal(err)
+	}
+	return newRedriveLoop(r.host, spec, func(step redriveStep) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.steps = append(r.steps, step)
+	})
+}
+
+// run runs loops for some time.
+func (r *loopRig) run(d time.Duration, loops ...*redriveLoop) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), d)
+	defer cancel()
+	runRedrivers(ctx, loops)
+}
+
+// die puts messages into a dead-letter queue, as a worker does.
+func (r *loopRig) die(url string, n int) {
+	r.t.Helper()
+	for i := range n {
+		value := fmt.Sprintf("v=1&key=k%d&lineage=m%d&attempts=3&reason=timeout&source=%s", i, i, sqstest.ARN("work"))
+		_, err := r.server.Client().SendMessage(r.t.Context(), &sqs.SendMessageInput{
+			QueueUrl: &url, MessageBody: aws.String("x"),
+			MessageAttributes: map[string]types.MessageAttributeValue{"tenaq": {DataType: aws.String("String"), StringValue: &value}},
+		})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// work has a worker do what is in a queue, until stop.
+func (r *loopRig) work(url string, do func() error) (stop func()) {
+	r.t.Helper()
+	w, err := worker.New(worker.Config{
+		Client: r.server.Client(), QueueURL: url, Claims: r.host.claims, Concurrency: 20, Attempts: 1, Logger: r.host.logger,
+		Handler: worker.HandlerFunc(func(context.Context, *worker.Message) error { return do() }),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var working sync.WaitGroup
+	working.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return func() { cancel(); working.Wait() }
+}
+
+func (r *loopRig) wantSteps(least, most int) {
+	r.t.Helper()
+	if n := len(r.steps); n < least || n > most {
+		r.t.Errorf("%d steps, want %d to %d", n, least, most)
+	}
+}
+
+// What an idle queue costs in a day, in requests to SQS, is in docs/redrive.md.
+func TestIdleDay(t *testing.T) {
+	for _, test := range []struct {
+		schedule    string
+		least, most int // steps
+	}{
+		{"rate(5 minutes)", 274, 288},
+		{"*/5 * * * *", 287, 287}, // the first at five past
+		{"rate(15 minutes)", 91, 96},
+		{"continuous", 1440, 1440},
+	} {
+		inLoopRig(t, func(t *testing.T, r *loopRig) {
+			r.server.Queue(t, "dead")
+			r.run(24*time.Hour-time.Second, r.loop("dead", test.schedule))
+			r.wantSteps(test.least, test.most)
+			steps := len(r.steps)
+			for operation, want := range map[string]int{
+				"GetQueueUrl": 2, "GetQueueAttributes": steps, "ReceiveMessage": steps, "SendMessage": 0, "ChangeMessageVisibility": 0,
+			} {
+				if got := r.client.Calls(operation); got != want {
+					t.Errorf("%s: %d requests %s in %d steps, want %d", test.schedule, got, operation, steps, want)
+				}
+			}
+		})
+	}
+}
+
+// A queue that is not there, or a server that fails, is told at each step and does not stop the others.
+func TestLoopsAreApart(t *testing.T) {
+	inLoopRig(t, func(t *testing.T, r *loopRig) {
+		dead := r.server.Queue(t, "dead")
+		r.server.Queue(t, "work")
+		r.die(dead, 3)
+		late := r.loop("late", "rate(5 minutes)")
+		stop := time.AfterFunc(30*time.Minute, func() { r.server.Queue(t, "late") })
+		defer stop.Stop()
+		r.run(time.Hour, r.loop("dead", "rate(5 minutes)"), late)
+		failed, fine := 0, 0
+		for _, s := range r.steps {
+			switch {
+			case s.queue == "dead" && s.err != nil:
+				t.Errorf("a step failed: %v", s.err)
+			case s.queue == "late" && s.err != nil:
+				failed++
+				if exitCode(s.err) != exitNotFound || !strings.Contains(s.err.Error(), `has no queue "late"`) {
+					t.Errorf("got %v", s.err)
+				}
+			case s.queue == "late":
+				fine++
+			}
+		}
+		if failed < 5 || failed > 7 || fine < 5 {
+			t.Errorf("%d steps without the queue and %d with it, want half and half", failed, fine)
+		}
+		if r.steps[0].report.Count(redrive.Redrive)+r.steps[1].report.Count(redrive.Redrive) != 3 {
+			t.Error("the first step redrove nothing")
+		}
+	})
+	inLoopRig(t, func(t *testing.T, r *loopRig) {
+		r.server.Queue(t, "dead")
+		l := r.loop("dead", "continuous")
+		if err := l.find(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.client.SetFault(func(string) sqstest.Fault { return sqstest.Broken })
+		r.run(10*time.Minute, l)
+		r.wantSteps(9, 11) // not in a hurry
+		for _, s := range r.steps {
+			if s.err == nil || strings.Contains(s.err.Error(), "operation error") || !strings.Contains(s.err.Error(), "fault in a test (InternalFailure)") {
+				t.Errorf("got %v", s.err)
+			}
+		}
+	})
+}
+
+// Everything that is redriven is done, and how long that takes is told on the way.
+func TestLoopDrains(t *testing.T) {
+	inLoopRig(t, func(t *testing.T, r *loopRig) {
+		dead := r.server.Queue(t, "dead")
+		work := r.server.Queue(t, "work", "RedrivePolicy", sqstest.RedrivePolicy("dead", "10"))
+		r.die(dead, 120)
+		stop := r.work(work, func() error { return nil })
+		r.run(2*time.Hour, r.loop("dead", "continuous"))
+		stop()
+		last := r.steps[len(r.steps)-1].report.State
+		if last.Successes != 120 || last.Parked != 0 {
+			t.Errorf("%d done, %d parked, want 120 and 0", last.Successes, last.Parked)
+		}
+		told := 0
+		for i, s := range r.steps {
+			if s.err != nil {
+				t.Errorf("a step failed: %v", s.err)
+			}
+			if i > 0 {
+				if apart := s.began.Sub(r.steps[i-1].ended); apart < continuousLeast {
+					t.Errorf("step %d began %v after the one before", i, apart)
+				}
+			}
+			if s.drain > 0 {
+				told++
+			}
+		}
+		if told == 0 {
+			t.Error("nobody was told how long it takes")
+		}
+		t.Logf("%d steps, of which %d say how long it takes", len(r.steps), told)
+
+		v, err := r.host.view(t.Context(), &redriveSpec{deadLetter: "dead", schedule: schedule{every: rateMost}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := defaultPolicy()
+		s, err := v.status(t.Context(), &p)
+		if err != nil || s.Successes != 120 || s.Depth != 0 {
+			t.Errorf("got %+v, error %v", s, err)
+		}
+	})
+}
+
+// An open breaker has its next step when it is half open, and not a whole interval later.
+func TestLoopWakesForBreaker(t *testing.T) {
+	inLoopRig(t, func(t *testing.T, r *loopRig) {
+		dead := r.server.Queue(t, "dead")
+		work := r.server.Queue(t, "work", "RedrivePolicy", sqstest.RedrivePolicy("dead", "10"))
+		r.die(dead, 5)
+		stop := r.work(work, func() error { return errors.New("timeout") })
+		r.run(2*time.Hour+10*time.Minute, r.loop("dead", "rate(1 hour)"))
+		stop()
+		for i, s := range r.steps {
+			if s.report.Changed && s.open() {
+				if i+1 == len(r.steps) || r.steps[i+1].began.Sub(s.ended) > 62*time.Second {
+					t.Errorf("the breaker opened at %v, the steps after it are %+v", s.ended, r.steps[i+1:])
+				}
+				return
+			}
+		}
+		t.Error("the breaker did not open")
+	})
+}
+
+func TestOnceVerdict(t *testing.T) {
+	fine := redriveStep{queue: "fine", report: redrive.Report{State: redrive.State{Breaker: breaker.Breaker{State: breaker.Closed}}}}
+	open := redriveStep{queue: "open", report: redrive.Report{State: redrive.State{Breaker: breaker.Breaker{State: breaker.Open}}}}
+	gone := redriveStep{queue: "gone", err: codedf(exitNotFound, "no such queue")}
+	met := redriveStep{queue: "met", err: fmt.Errorf("write: %w", redrive.ErrOverlap)}
+	for _, test := range []struct {
+		steps []redriveStep
+		code  int
+		text  string
+	}{
+		{[]redriveStep{fine}, exitOK, ""},
+		{[]redriveStep{fine, open}, exitRefused, "the breaker of open is open"},
+		{[]redriveStep{fine, met}, exitRefused, "another redriver was at work on met"},
+		{[]redriveStep{gone}, exitNotFound, "no such queue"},
+		{[]redriveStep{gone, gone}, exitNotFound, "none of 2 steps was taken"},
+		{[]redriveStep{gone, open}, exitPartly, "the steps of gone failed"},
+	} {
+		err := onceVerdict(test.steps)
+		if exitCode(err) != test.code || err != nil && !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%v: exit code %d, error %v, want %d and %q", test.steps, exitCode(err), err, test.code, test.text)
+		}
+	}
+}
+
+// What the line of a terminal says, and what a log keeps of a step.
+func TestStepTexts(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	state := redrive.State{Breaker: breaker.Breaker{State: breaker.Closed}, Flights: make([]redrive.Flight, 2), Successes: 7, Parked: 1}
+	paused := state
+	paused.Paused = "by somebody"
+	steps := map[string]redriveStep{
+		"a": {queue: "a", report: redrive.Report{State: state, Depth: 40}, drain: 3 * time.Hour, next: now.Add(90 * time.Second)},
+		"b": {queue: "b", err: errors.New("it hangs\n")},
+		"c": {queue: "c", report: redrive.Report{State: paused}},
+	}
+	want := `a CLOSED: 40 dead, 2 on their way, 7 done, 1 parked, about 3 h to go, next in 1 min 30 s | b: it hangs\n | c is paused`
+	if got := boardText(steps, now); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	for _, s := range []redriveStep{
+		steps["a"], // in which nothing happened
+		{queue: "d", err: redrive.ErrOverlap},
+		{queue: "e", err: errors.New("it hangs"), next: now},
+	} {
+		logStep(logger, &s)
+	}
+	if text := log.String(); strings.Contains(text, "queue=a") || strings.Count(text, "WARN") != 1 ||
+		!strings.Contains(text, `nothing is lost" queue=d`) || !strings.Contains(text, `queue=e error="it hangs" next=2027-01-15T08:00:00Z`) {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+// The defaults that the flags show are those of package redrive, which refuses a text that it cannot read.
+func TestPolicyFields(t *testing.T) {
+	for _, field := range policyFields {
+		var p redrive.Policy
+		if field.def != "" && field.set(&p, field.def) != nil {
+			t.Errorf("%s: the default %q cannot be read", field.name, field.def)
+		}
+		for _, bad := range []string{"", "-1", "x", "0", "0s"} {
+			if field.set(&p, bad) == nil {
+				t.Errorf("%s: %q was taken", field.name, bad)
+			}
+		}
+	}
+	got, want := defaultPolicy(), redrive.Policy{
+		Failures: 3, Successes: 2, CoolDown: time.Minute, CoolDownMax: time.Hour, RateFirst: 5, RateMax: 200, Redrives: 5,
+		Near: 5 * time.Minute, DelayBase: time.Minute, DelayMax: 15 * time.Minute, HoldMax: 24 * time.Hour, Settle: time.Hour,
+	}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
