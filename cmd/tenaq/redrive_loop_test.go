@@ -147,6 +147,37 @@ func TestIdleDay(t *testing.T) {
 	}
 }
 
+// What a redriven message costs, in requests to SQS, is in docs/redrive.md.
+func TestRedriveRequests(t *testing.T) {
+	for _, target := range []string{"", "work"} {
+		inLoopRig(t, func(t *testing.T, r *loopRig) {
+			dead := r.server.Queue(t, "dead")
+			r.server.Queue(t, "work")
+			r.die(dead, 20)
+			l := r.loop("dead", "rate(5 minutes)")
+			l.spec.target, l.spec.policy.RateFirst = target, 20
+			if err := l.find(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			found := r.client.Calls("GetQueueUrl")
+			if s := l.step(t.Context()); s.report.Count(redrive.Redrive) != 20 {
+				t.Fatalf("got %+v", s)
+			}
+			urls := 20
+			if target != "" {
+				urls = 0
+			}
+			for operation, want := range map[string]int{
+				"GetQueueAttributes": 2, "ReceiveMessage": 3, "SendMessage": 20, "DeleteMessage": 20, "GetQueueUrl": found + urls,
+			} {
+				if got := r.client.Calls(operation); got != want {
+					t.Errorf("to %q: %d requests %s, want %d", target, got, operation, want)
+				}
+			}
+		})
+	}
+}
+
 // A queue that is not there, or a server that fails, is told at each step and does not stop the others.
 func TestLoopsAreApart(t *testing.T) {
 	inLoopRig(t, func(t *testing.T, r *loopRig) {
