@@ -107,7 +107,11 @@ func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
 // together does something with messages side by side, so that what it asks of the queue goes together.
 func together(deliveries []*delivery, do func(*delivery)) {
 	var doing sync.WaitGroup
-	for _, d := range deliveries {
+	for i, d := range deliveries {
+		if i == len(deliveries)-1 { // often the only one
+			do(d)
+			break
+		}
 		doing.Go(func() { do(d) })
 	}
 	doing.Wait()
@@ -137,7 +141,7 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 		return gone, nil
 	}
 	began := time.Now()
-	cause, running := w.call(ready)
+	running, cause := w.call(ready)
 	took := time.Since(began)
 	if running != nil {
 		for _, d := range ready {
@@ -165,7 +169,7 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 // call runs the handler over messages that have been claimed, puts what it says about each into its err, and
 // returns why its context ended before it returned, if it did. When it has not returned within Config.Drain
 // after that, running is closed when it does, and err must not be looked at.
-func (w *Worker) call(unit []*delivery) (cause error, running <-chan struct{}) {
+func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	ctx, cancel := context.WithCancelCause(unit[0].hold.work)
 	defer cancel(nil)
 	end := func(why error) func() { return func() { cancel(why) } }
@@ -205,7 +209,7 @@ func (w *Worker) call(unit []*delivery) (cause error, running <-chan struct{}) {
 		select {
 		case <-returned:
 		case <-time.After(w.cfg.Drain):
-			return context.Cause(ctx), returned
+			return returned, context.Cause(ctx)
 		}
 	}
 	for i, d := range unit {
@@ -214,7 +218,7 @@ func (w *Worker) call(unit []*delivery) (cause error, running <-chan struct{}) {
 	if ctx.Err() != nil {
 		cause = context.Cause(ctx)
 	}
-	return cause, nil
+	return nil, cause
 }
 
 // handle calls the handler. A panic is an error of all of its messages, with the place where it happened.
