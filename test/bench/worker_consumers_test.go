@@ -33,10 +33,12 @@ func allConsumers(b *testing.B, a *arena) []consumer {
 		loop(10, deleteBatch), loop(10, deleteEach),
 		loop(100, deleteBatch),
 	}
+	all = append(all,
+		ofWorker(worker.Config{Concurrency: 10, Prefetch: 90}, "", nil),  // both hold as many messages
+		ofWorker(worker.Config{Concurrency: 10, BatchSize: 10}, "", nil)) // as the loop of 10
 	for _, n := range []int{10, 100} {
 		all = append(all,
 			ofWorker(worker.Config{Concurrency: n}, "", nil),
-			ofWorker(worker.Config{Concurrency: n, Prefetch: 9 * n}, "", nil), // holds as many as the loop
 			ofWorker(worker.Config{Concurrency: n}, "memory", memory),
 			ofWorker(worker.Config{Concurrency: n}, "SQLite", sqlite))
 	}
@@ -128,11 +130,25 @@ func (o *observer) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.Cha
 	return out, err
 }
 
-// ofWorker is package worker. Open opens the store of its claims; nil is a worker without.
+// A batchHandler is a handler of batches.
+type batchHandler func(batch int)
+
+func (h batchHandler) Handle(context.Context, *worker.Message) error { h(1); return nil }
+
+func (h batchHandler) HandleBatch(_ context.Context, batch []*worker.Message) error {
+	h(len(batch))
+	return nil
+}
+
+// ofWorker is package worker, with handlers of batches if there is a size of them. Open opens the store of its
+// claims; nil is a worker without.
 func ofWorker(cfg worker.Config, store string, open func() (records.Store, error)) consumer {
 	name := fmt.Sprintf("worker of %d", cfg.Concurrency)
 	if cfg.Prefetch > 0 {
 		name += fmt.Sprintf(", prefetching %d", cfg.Prefetch)
+	}
+	if cfg.BatchSize > 0 {
+		name += fmt.Sprintf(", batches of %d", cfg.BatchSize)
 	}
 	if open != nil {
 		name += ", claims in " + store
@@ -144,6 +160,9 @@ func ofWorker(cfg worker.Config, store string, open func() (records.Store, error
 			o.handled.Add(1)
 			return nil
 		})
+		if cfg.BatchSize > 0 {
+			cfg.Handler = batchHandler(func(n int) { o.handled.Add(int64(n)) })
+		}
 		cfg.Logger = slog.New(slog.DiscardHandler)
 		if open != nil {
 			store, err := open()
