@@ -71,7 +71,7 @@ func (w *Worker) prepare(d *delivery) fate {
 		return handle
 	case busy != nil:
 		w.cfg.Events.Busy(d.Message, busy)
-		w.giveBack(d, busy.RetryIn+rand.N(time.Second))
+		w.giveBack(d, busy.RetryIn) // in whole seconds, rounded up
 		return comesBack
 	case done != nil:
 		w.cfg.Events.Duplicate(d.Message, done)
