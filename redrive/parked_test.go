@@ -1,20 +1,69 @@
 package redrive_test
 
 import (
+	"context"
 	"fmt"
+	"log"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/sqstest"
 	"tenaq/internal/trail"
+	"tenaq/records/sqliterecords"
 	"tenaq/redrive"
 )
+
+// After the shipper was mended, what it had refused goes back to work.
+func ExampleParkingLot() {
+	ctx := context.Background()
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := sqliterecords.Open(sqliterecords.Config{Path: "records.db"}) // that of the redrivers
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	lot := redrive.NewParkingLot(sqs.NewFromConfig(cfg), store, "http://127.0.0.1:9324/000000000000/orders-parking")
+	parked, err := lot.List(ctx, 100)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range parked {
+		if p.Kind != redrive.FingerprintOf("the shipper answers 503") {
+			continue
+		}
+		if err := lot.Release(ctx, p, ""); err != nil {
+			log.Print(err)
+		}
+	}
+	if err := lot.GiveBack(ctx, parked); err != nil { // the others
+		log.Print(err)
+	}
+}
+
+// Of a message group no more than ten can be seen at once, and what is seen is given back in its order.
+func TestParkedListFIFO(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		for i := range 15 {
+			r.park(fmt.Sprintf("m%02d", i), r.workTrail(), nil)
+		}
+		for range 2 {
+			all := r.list()
+			if len(all) != 10 || all[0].Body != "m00" || all[9].Body != "m09" {
+				t.Errorf("%d are listed, want the first ten", len(all))
+			}
+		}
+	})
+}
 
 func (r *rig) lot() *redrive.ParkingLot {
 	return redrive.NewParkingLot(r.client, r.store, r.parked)
