@@ -35,7 +35,10 @@ func runRedrive(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 		Redriver: func() (*exec.Cmd, error) { return s.childCommand("redrive") },
 		Say:      env.progress.say, Line: env.progress.line,
 	}
-	if s.server == nil || cfg.Break != redrive.Nothing {
+	switch {
+	case s.server == nil:
+		cfg.Scale = redrive.Slow
+	case cfg.Break != redrive.Nothing:
 		cfg.Scale = redrive.Small
 	}
 	if cfg.Usual, err = redriveQueues(ctx, s, "redrive-usual"); err != nil {
@@ -127,10 +130,8 @@ func usualRedriveRows(o *redrive.Outcome, broken redrive.Breakage) []demoRow {
 }
 
 // redriveBound is how often redriven messages may call a sick warehouse: as many as may be on their way before
-// anything is known, and a canary before each further time that the breaker opens.
-func redriveBound(o *redrive.Outcome) int {
-	return (redrive.RateFirst + max(0, o.Trips-1)) * redrive.Attempts
-}
+// anything is known, and a canary after each time that the breaker opened.
+func redriveBound(o *redrive.Outcome) int { return (redrive.RateFirst + o.Trips) * redrive.Attempts }
 
 // atMostRow is a check for an upper bound.
 func atMostRow(check string, want, got int) demoRow {

@@ -53,6 +53,13 @@ type seen struct {
 	started  int
 }
 
+// passed notes a state of the breaker.
+func (s *seen) passed(state string) {
+	if s.states[len(s.states)-1] != state {
+		s.states = append(s.states, state)
+	}
+}
+
 func (d *demo) newKeeper(failed context.CancelCauseFunc, spare map[string]string) (*keeper, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -159,9 +166,10 @@ func (k *keeper) step(_ http.ResponseWriter, in *http.Request) {
 	if len(k.seen.states) == 0 {
 		k.seen.first, k.seen.states = s.Redriven, []string{"CLOSED"} // as it begins
 	}
-	if last := k.seen.states[len(k.seen.states)-1]; s.Breaker != last {
-		k.seen.states = append(k.seen.states, s.Breaker)
+	if s.Trips > k.seen.trips && s.Breaker != "OPEN" {
+		k.seen.passed("OPEN") // and half open by the end of the same step
 	}
+	k.seen.passed(s.Breaker)
 	k.seen.trips = s.Trips
 	k.seen.most = max(k.seen.most, s.OnTheWay)
 	k.seen.parked, k.seen.redriven = s.Parked, s.Redriven

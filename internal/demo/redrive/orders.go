@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -29,15 +28,12 @@ func names(what string, n int) []string {
 }
 
 // poisonOf chooses three orders that nobody can fulfil, and says why: two for one reason, one for another. They
-// are neither among the first nor among the last.
+// are in the first half, and not among the very first.
 func poisonOf(orders []string, rng *rand.Rand) map[string]string {
 	poison := make(map[string]string, 3)
-	for len(poison) < 3 {
-		n := len(orders)/4 + rng.IntN(len(orders)/4)
-		poison[orders[n]] = ""
-	}
-	for i, order := range slices.Sorted(maps.Keys(poison)) {
-		poison[order] = []string{noArticle, noCountry, noArticle}[i]
+	some := orders[len(orders)/5 : len(orders)/5+max(3, len(orders)/4)]
+	for i, n := range rng.Perm(len(some))[:3] {
+		poison[some[n]] = []string{noArticle, noCountry, noArticle}[i]
 	}
 	return poison
 }

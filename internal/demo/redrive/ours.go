@@ -19,11 +19,11 @@ type ours struct {
 	keeper    *keeper
 	traffic   *traffic
 
-	live    []string       // orders that came in meanwhile
-	before  map[string]int // calls of the sick warehouse before the redriver began
-	opened  time.Time      // when the warehouse was up again
-	trips   int            // how often the breaker had opened by then
-	booked  time.Duration  // from then until everything was booked
+	live   []string       // orders that came in meanwhile
+	before map[string]int // calls of the sick warehouse before the redriver began
+	opened time.Time      // when the warehouse was up again
+	trips  int            // how often the breaker had opened by then
+	booked time.Duration  // from then until everything was booked
 }
 
 // TripsLeast is how often the breaker opens before the warehouse is up again.

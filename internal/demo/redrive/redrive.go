@@ -62,7 +62,8 @@ const (
 type Config struct {
 	API         *sqs.Client
 	Usual, Ours Queues
-	Scale       Scale
+
+	Scale Scale
 
 	Dir   string // for the records and the logs; it exists
 	Seed  uint64
@@ -81,16 +82,17 @@ type Scale struct {
 	Orders   int // dead letters for ours
 	ByWorker int // of these, those that become dead letters by being tried; the others are written in their likeness
 
-	// Look is how long a step of the redriver hides what it looks at. A step has to see all dead letters within
-	// half of it, or the demo takes longer.
+	// Look is how long a step of the redriver hides what it looks at. A step has to see all dead letters in a
+	// few times half of it.
 	Look time.Duration
 }
 
-// Sizes: Full takes half a minute on a server of one's own, Small is for those that may be slow, or cost money,
-// and for what is known to fail.
+// Scales. Full is for a server of one's own, and takes less than a minute. Small is for what is known to fail. Slow is
+// for servers that may cost money, or be an emulator: moto takes a second to receive ten messages out of 150.
 var (
 	Full  = Scale{Usual: 100, Orders: 2000, ByWorker: 100, Look: time.Second}
-	Small = Scale{Usual: 20, Orders: 150, ByWorker: 20, Look: 4 * time.Second}
+	Small = Scale{Usual: 10, Orders: 150, ByWorker: 20, Look: time.Second}
+	Slow  = Scale{Usual: 10, Orders: 40, ByWorker: 10, Look: 3 * time.Second}
 )
 
 // policy is that of the redriver: the usual one with its times scaled down.
