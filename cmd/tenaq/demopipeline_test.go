@@ -70,7 +70,7 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(answer.Body.Bytes())
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(250 * time.Millisecond)
 	}
 }
 

@@ -34,8 +34,8 @@ const (
 	fileSize  = 64 << 10
 	chunks    = 16
 	chunkTime = 15 * time.Millisecond
-	metMax    = 20 * time.Second
-	notYetFor = 2 // requests
+	metMax    = time.Minute // longer than the other one can have to wait for a worker
+	notYetFor = 2           // requests
 )
 
 func newSource(p plan) (*source, error) {
