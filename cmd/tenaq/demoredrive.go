@@ -13,7 +13,7 @@ import (
 
 var redriveScenario = scenario{
 	name: "redrive",
-	text: "dead letters that are brought back to a sick consumer, by a redriver that is killed: poison is parked, the rest done once",
+	text: "dead letters go back to a sick consumer at its pace, and poison is parked",
 	run:  runRedrive,
 	breaks: []breakage{
 		{name: string(redrive.Breakers), text: "no failure opens the breaker, and 200 messages may be on their way from the first"},
