@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -168,6 +169,35 @@ func TestSettings(t *testing.T) {
 			if _, err := redrive.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want %q", err, want)
 			}
+		}
+	})
+}
+
+// A mover that takes messages itself, and remembers where to.
+type mover struct {
+	*sqstest.Client
+	dead  string
+	moved []string
+}
+
+func (m *mover) Move(ctx context.Context, send *sqs.SendMessageInput, receiptHandle string) error {
+	m.moved = append(m.moved, aws.ToString(send.MessageAttributes["tenaq"].StringValue))
+	if _, err := m.Client.SendMessage(ctx, send); err != nil {
+		return err
+	}
+	_, err := m.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &m.dead, ReceiptHandle: &receiptHandle})
+	return err
+}
+
+// A server that can move messages is asked to, and nothing is sent or deleted beside it.
+func TestMover(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.letters(3, "timeout")
+		m := &mover{Client: r.server.Client(), dead: r.dead}
+		r.step(r.redriver(func(c *redrive.Config) { c.Mover = m }))
+		r.wantCounts(3, 0, 0)
+		if n := r.client.Calls("SendMessage") + r.client.Calls("DeleteMessage"); n != 0 || len(m.moved) != 3 || !strings.Contains(m.moved[0], "redrives=1") {
+			t.Errorf("%d calls beside the mover, moved %q", n, m.moved)
 		}
 	})
 }

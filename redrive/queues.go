@@ -19,7 +19,7 @@ import (
 )
 
 // All that happens to queues happens here: by receiving, sending and deleting, which every SQS has. A server
-// that can move messages itself, in one step, would be asked here.
+// that can move messages itself, in one step, is a Mover.
 
 // A target is a queue that messages are redriven to.
 type target struct {
@@ -182,6 +182,9 @@ func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) 
 	if err := r.send(ctx, in, l, d); err != nil {
 		return fmt.Errorf("send it to %s: %w", queueName(url), err)
 	}
+	if r.cfg.Mover != nil {
+		return nil
+	}
 	_, err := r.cfg.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle})
 	if err != nil {
 		return fmt.Errorf("delete it from %s, after it was sent to %s: %w", r.name, queueName(url), err)
@@ -203,6 +206,9 @@ func (r *Redriver) send(ctx context.Context, in *sqs.SendMessageInput, l *letter
 		if err := t.PutAside(ctx, r.cfg.Store, *in.MessageDeduplicationId); err != nil {
 			return err
 		}
+	}
+	if r.cfg.Mover != nil {
+		return r.cfg.Mover.Move(ctx, in, aws.ToString(l.raw.ReceiptHandle))
 	}
 	out, err := r.cfg.Client.SendMessage(ctx, in)
 	if err == nil && aside && in.MessageDeduplicationId == nil {

@@ -52,6 +52,9 @@ type Config struct {
 	// Outcomes, if set, is asked instead. It is for servers that know more than SQS tells.
 	Outcomes Outcomes
 
+	// Mover, if set, takes messages from queue to queue instead of a send and a delete.
+	Mover Mover
+
 	// Policy says how much it dares.
 	Policy Policy
 
@@ -70,6 +73,12 @@ type Outcomes interface {
 	// Outcome returns the result of a message that was sent on its way at f.Sent, with the reason when it
 	// failed. An error means that nobody knows now.
 	Outcome(ctx context.Context, f Flight) (Result, string, error)
+}
+
+// A Mover moves a dead letter in one step: it is in its new queue, or where it was.
+type Mover interface {
+	// Move sends a message as send says, and deletes the dead letter of that receipt handle.
+	Move(ctx context.Context, send *sqs.SendMessageInput, receiptHandle string) error
 }
 
 // A Redriver redrives the messages of one dead-letter queue. Its methods may be called from any goroutine.

@@ -21,6 +21,7 @@ type world struct {
 	healthy func(now time.Time) bool
 	live    func(now time.Time) int  // other messages done per step
 	down    func(now time.Time) bool // what some messages need
+	skew    time.Duration            // of the clocks of redrivers, to either side at most
 	slow    time.Duration            // from being visible to its end, for good or not
 
 	dead   []*work
@@ -118,12 +119,16 @@ func (w *world) step() {
 	if w.healthy(w.now) {
 		h.Done = w.live(w.now)
 	}
-	w.s = w.s.Judge(&w.p, w.now, outcomes, h)
+	now := w.now // by the clock of whoever takes this step
+	if w.skew > 0 {
+		now = now.Add(time.Duration(w.rand.Int64N(int64(2*w.skew))) - w.skew)
+	}
+	w.s = w.s.Judge(&w.p, now, outcomes, h)
 	if got := len(w.s.Flights); got != len(w.flying) {
 		w.t.Fatalf("the planner knows of %d on their way, there are %d", got, len(w.flying))
 	}
 	for range len(w.dead) {
-		room := w.s.Room(&w.p, w.now)
+		room := w.s.Room(&w.p, now)
 		m := w.dead[0]
 		w.dead = w.dead[1:]
 		if w.now.Before(m.hidden) {
@@ -131,7 +136,7 @@ func (w *world) step() {
 			continue
 		}
 		var d Decision
-		w.s, d = w.s.Decide(&w.p, w.now, m.letter, w.rand.Float64())
+		w.s, d = w.s.Decide(&w.p, now, m.letter, w.rand.Float64())
 		switch d.Action {
 		case Redrive:
 			if room == 0 {
@@ -276,6 +281,26 @@ func TestDependencyDown_FB7(t *testing.T) {
 	w.check(600)
 	if len(w.done) != 600 || w.s.Breaker.State != breaker.Closed {
 		t.Errorf("%d done in the end, the breaker of all is %s", len(w.done), w.s.Breaker.State)
+	}
+}
+
+// Redrivers whose clocks are minutes apart take turns. Nothing is lost or parked, and an outage is respected.
+func TestClocksApart(t *testing.T) {
+	w := newWorld(t, seed(t))
+	w.skew = 2 * time.Minute
+	until := simStart.Add(6 * time.Hour)
+	w.healthy = func(now time.Time) bool { return now.After(until) }
+	w.add(200, "", "timeout")
+	for !w.now.After(until) {
+		w.step()
+	}
+	if most := w.p.RateFirst + 10 + 2*6; len(w.arrivals) > most {
+		t.Errorf("%d messages were sent to a sick consumer in 6 hours, want at most %d", len(w.arrivals), most)
+	}
+	w.run(24 * time.Hour)
+	w.check(200)
+	if len(w.done) != 200 {
+		t.Errorf("%d done, %d parked", len(w.done), len(w.parked))
 	}
 }
 
