@@ -53,6 +53,17 @@ var (
 	errPoison = errors.New("the file is not a picture")
 )
 
+// reason is what the last handler of a dead letter says; empty when it is not always the same.
+func (s order) reason() string {
+	switch s.Kind {
+	case sick:
+		return errSick.Error()
+	case poison:
+		return errPoison.Error()
+	}
+	return ""
+}
+
 // play decides what a handler does, by the seed, the message and the number of the attempt.
 func (s order) play(seed uint64, attempt, receives int, long bool) (p script) {
 	h := fnv.New64a()

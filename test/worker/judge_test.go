@@ -79,7 +79,7 @@ func (o *oracle) judgeMessage(s *sent, runs []*run, letters []letter, completed,
 		poison = poison || r.outcome == gaveUp
 	}
 	if counted > o.attempts && !shared {
-		o.report(ruleAttempts, "message %d (%s) had %d attempts, %d are allowed", s.N, s.Kind, counted, o.attempts)
+		o.report(ruleAttempts, "message %d (%s) had %d attempts, %d are allowed:%s", s.N, s.Kind, counted, o.attempts, tale(runs))
 	}
 	for _, l := range letters {
 		if !l.moved && !shared {
@@ -89,6 +89,8 @@ func (o *oracle) judgeMessage(s *sent, runs []*run, letters []letter, completed,
 		case l.moved && o.native:
 		case l.moved || l.reason == "":
 			o.report(ruleReason, "message %d (%s) is a dead letter without a reason", s.N, s.Kind)
+		case o.exact && heardOf && !strings.Contains(l.reason, s.reason()):
+			o.report(ruleReason, "message %d (%s) is a dead letter because of %q, want %q in it", s.N, s.Kind, l.reason, s.reason())
 		case completed && !shared:
 			o.report(ruleOnce, "message %d (%s) is completed, and a dead letter: %s", s.N, s.Kind, l.reason)
 		case shared: // attempts begin anew with every message of a key
@@ -96,7 +98,7 @@ func (o *oracle) judgeMessage(s *sent, runs []*run, letters []letter, completed,
 		case l.attempts > o.attempts && !strings.Contains(l.reason, "cut short"), l.attempts < o.attempts && !poison:
 			o.report(ruleAttempts, "message %d (%s) is a dead letter after %d attempts, %d are allowed: %s", s.N, s.Kind, l.attempts, o.attempts, l.reason)
 		case l.attempts < counted, l.attempts > counted && o.exact && heardOf:
-			o.report(ruleAttempts, "message %d (%s) is a dead letter after %d attempts, but %d began", s.N, s.Kind, l.attempts, counted)
+			o.report(ruleAttempts, "message %d (%s) is a dead letter after %d attempts, but %d began:%s", s.N, s.Kind, l.attempts, counted, tale(runs))
 		}
 	}
 }
@@ -143,7 +145,7 @@ func (o *oracle) judgeOrder(runs map[string][]*run, letters map[int][]letter, e 
 			continue
 		}
 		if before := last[s.group]; before.over > first {
-			o.report(ruleOrder, "message %d of group %s began before %d was over", s.N, s.group, before.s.N)
+			o.report(ruleOrder, "message %d of group %s began before %d was over:%s\nand:%s", s.N, s.group, before.s.N, tale(runs[s.id]), tale(runs[before.s.id]))
 		}
 		last[s.group] = place{s, over}
 	}

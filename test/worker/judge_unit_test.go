@@ -126,6 +126,13 @@ func TestOracle(t *testing.T) {
 			s.complete(s.two)
 			s.dead = []letter{{order: order{N: 0}, moved: true}}
 		}, ruleReason},
+		{"another's reason", func(s *story) {
+			s.exact = true
+			s.sent[0].Kind = sick
+			exhaust(s, "one", attempts)
+			s.complete(s.two)
+			s.dead = []letter{{order: order{N: 0}, reason: "lost", attempts: attempts}}
+		}, ruleReason},
 		{"done twice", func(s *story) { both(s); s.complete(handlerOf("one", 2)) }, ruleOnce},
 		{"done without an effect", func(s *story) {
 			both(s)

@@ -62,6 +62,8 @@ const (
 	drained
 )
 
+var outcomeNames = [...]string{"running", "succeeded", "failed", "later", "poison", "drained"}
+
 // A run is one handler at work on one message.
 type run struct {
 	worker   string
@@ -82,6 +84,15 @@ type run struct {
 
 func (r *run) String() string {
 	return fmt.Sprintf("%s on %s of %s, attempt %d, fence %d", r.worker, r.id[:min(8, len(r.id))], r.key, r.attempt, r.fence)
+}
+
+// tale is what became of the handlers of a message.
+func tale(runs []*run) string {
+	var b strings.Builder
+	for _, r := range runs {
+		fmt.Fprintf(&b, "\n\t%d to %d: %s: %s, %s", r.began, r.ended, r, outcomeNames[r.outcome], r.told)
+	}
+	return b.String()
 }
 
 // counts says whether an attempt of the message is used up: not when it was given back for later. What was
@@ -348,7 +359,7 @@ func (o *oracle) figures() string {
 	defer o.mu.Unlock()
 	count := make(map[string]int)
 	for _, r := range o.runs {
-		count[[]string{"running", "succeeded", "failed", "later", "poison", "drained"}[r.outcome]]++
+		count[outcomeNames[r.outcome]]++
 		if r.told != "" {
 			count["told "+r.told]++
 		}

@@ -32,7 +32,7 @@ var (
 			Slow: .15, DelayMax: 600 * time.Millisecond},
 		"DeleteMessageBatch": {Drop: .05, Lose: .1, Late: .03, Twice: .05, Partly: .08, Fail: .03, Unavailable: .02, Throttle: .02,
 			Slow: .1, DelayMax: 600 * time.Millisecond},
-		"SendMessage": {Drop: .08, Lose: .1, Late: .05, Twice: .05, Fail: .05, Throttle: .05, Slow: .1, DelayMax: 600 * time.Millisecond},
+		"SendMessage": {Drop: .15, Lose: .1, Late: .05, Twice: .05, Fail: .15, Throttle: .1, Slow: .1, DelayMax: 600 * time.Millisecond},
 		"":            {Fail: .1},
 	}
 	storeTrouble = recordstest.Chances{Before: .02, After: .03, Late: .01, Slow: .1, DelayMax: 300 * time.Millisecond}

@@ -273,7 +273,7 @@ func (w *world) sendFor(d time.Duration, rate int) {
 func (w *world) settle() {
 	w.Helper()
 	began := time.Now()
-	for last, seen := began, 0; time.Since(last) < 30*time.Second && time.Since(began) < 3*time.Minute; time.Sleep(200 * time.Millisecond) {
+	for last, seen := began, 0; time.Since(last) < 30*time.Second && time.Since(began) < 5*time.Minute+troubleTime(w.T); time.Sleep(200 * time.Millisecond) {
 		happened, handlers := w.oracle.progress()
 		if handlers == 0 && count(w.T, w.api, w.url) == 0 {
 			return
