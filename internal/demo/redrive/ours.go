@@ -118,7 +118,7 @@ func (o *ours) outage(ctx context.Context) error {
 		o.Line("the warehouse is down, and was called %d times; the breaker has opened %d times", sick, s.trips)
 		switch o.Break {
 		case Breakers:
-			return sick > 10*RateFirst && s.first > 0, nil
+			return sick > 6*RateFirst && s.first > 0, nil
 		case Identities:
 			return sick >= RateFirst, nil
 		}

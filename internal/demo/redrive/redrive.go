@@ -91,7 +91,7 @@ type Scale struct {
 // for servers that may cost money, or be an emulator: moto takes a second to receive ten messages out of 150.
 var (
 	Full  = Scale{Usual: 100, Orders: 2000, ByWorker: 100, Look: time.Second}
-	Small = Scale{Usual: 10, Orders: 150, ByWorker: 20, Look: time.Second}
+	Small = Scale{Usual: 10, Orders: 80, ByWorker: 20, Look: time.Second}
 	Slow  = Scale{Usual: 10, Orders: 40, ByWorker: 10, Look: 3 * time.Second}
 )
 
