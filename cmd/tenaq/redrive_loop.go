@@ -63,9 +63,7 @@ func (l *redriveLoop) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if s.next = l.spec.schedule.next(s.ended, &s.report, &l.spec.policy); s.err != nil {
-			s.next = l.spec.schedule.afterFailure(s.ended)
-		}
+		s.next = l.spec.schedule.next(s.ended, &s.report, &l.spec.policy)
 		l.tell(s)
 		pause(ctx, time.Until(s.next))
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/records"
 	"tenaq/records/recordstest"
 	"tenaq/redrive"
 )
@@ -43,12 +44,26 @@ func TestPace(t *testing.T) {
 
 	// Two redrivers write over each other and both go on.
 	other := newPaceKeeper(store, "dead")
-	for i := range 6 {
-		s := redrive.State{Successes: 14 + i}
-		now := at(141*time.Minute + time.Duration(i)*time.Minute)
-		if r := []*paceKeeper{writer, other}[i%2].note(t.Context(), now, &s); i > 1 && r.count == 0 {
-			t.Errorf("turn %d: no rate", i)
+	turn := 0
+	note := func(k *paceKeeper) records.Version {
+		turn++
+		s := redrive.State{Successes: 14 + turn}
+		if r := k.note(t.Context(), at(141*time.Minute+time.Duration(turn)*time.Minute), &s); turn > 2 && r.count == 0 {
+			t.Errorf("turn %d: no rate", turn)
 		}
+		found, err := store.Get(t.Context(), k.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Version
+	}
+	for range 3 {
+		note(writer)
+		note(other)
+	}
+	before := note(writer)
+	if after := note(writer); after == before {
+		t.Error("what the other had written was never written over")
 	}
 }
 

@@ -108,8 +108,8 @@ func (s schedule) begin(now time.Time) time.Time {
 	return now
 }
 
-// next is when the step after one that ended now is due. Steps of redrivers that were started together are
-// spread a little.
+// next is when the step after one that ended now is due, also when that failed: then it reports what it knew. Steps
+// of redrivers that were started together are spread a little.
 func (s schedule) next(now time.Time, report *redrive.Report, p *redrive.Policy) time.Time {
 	switch {
 	case s.cron != nil:
@@ -122,14 +122,6 @@ func (s schedule) next(now time.Time, report *redrive.Report, p *redrive.Policy)
 		d = min(d, max(time.Second, halfOpenAt(b, p).Sub(now)))
 	}
 	return now.Add(d)
-}
-
-// afterFailure is when the next step is due after one that failed and has nothing to go by.
-func (s schedule) afterFailure(now time.Time) time.Time {
-	if s.continuous {
-		return now.Add(continuousIdle)
-	}
-	return s.next(now, &redrive.Report{}, &redrive.Policy{})
 }
 
 // useful is how long it takes until another step can do something.

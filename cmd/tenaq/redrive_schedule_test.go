@@ -77,6 +77,7 @@ func TestScheduleNext(t *testing.T) {
 		{"rate", "rate(10 minutes)", redrive.Report{State: state(breaker.Closed, 5)}, 10 * time.Minute, 10*time.Minute + 30*time.Second},
 		{"rate, open", "rate(10 minutes)", redrive.Report{State: state(breaker.Open, 5)}, time.Minute, time.Minute},
 		{"cron, open", "0 * * * *", redrive.Report{State: state(breaker.Open, 5)}, time.Hour, time.Hour},
+		{"failed at once", "continuous", redrive.Report{}, time.Minute, time.Minute},
 		{"nothing there", "continuous", redrive.Report{State: state(breaker.Closed, 5)}, time.Minute, time.Minute},
 		{"paused", "continuous", redrive.Report{State: paused, Depth: 3}, time.Minute, time.Minute},
 		{"room for more", "continuous", redrive.Report{State: state(breaker.Closed, 5, time.Hour), Depth: 3}, 10 * time.Second, 10 * time.Second},
@@ -91,15 +92,6 @@ func TestScheduleNext(t *testing.T) {
 		}
 		if got := s.next(now, &test.report, p).Sub(now); got < test.least || got > test.most {
 			t.Errorf("%s: the next step is in %v, want %v to %v", test.name, got, test.least, test.most)
-		}
-	}
-	for text, want := range map[string]time.Duration{"rate(1 minute)": time.Minute, "continuous": time.Minute} {
-		s, err := parseSchedule(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.afterFailure(now).Sub(now); got < want || got > want+3*time.Second {
-			t.Errorf("%s: after a failure the next step is in %v", text, got)
 		}
 	}
 }
