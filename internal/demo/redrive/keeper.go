@@ -26,6 +26,7 @@ type keeper struct {
 	failed context.CancelCauseFunc // of the run, when the process ends by itself
 
 	mu      sync.Mutex
+	closed  bool // no process is started any more
 	process *process
 	killIn  int    // sends; zero is never
 	victim  string // the order that was sent when it was killed
@@ -97,6 +98,9 @@ func (k *keeper) start() error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.closed {
+		return nil
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start a redriver: %w", err)
 	}
@@ -190,6 +194,7 @@ func (k *keeper) close() error {
 	defer k.server.Close()
 	k.mu.Lock()
 	p := k.process
+	k.closed = true
 	if p != nil {
 		p.leaving = true
 	}

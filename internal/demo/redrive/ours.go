@@ -72,7 +72,7 @@ func (o *ours) close() (err error) {
 }
 
 // run tells the story.
-func (o *ours) run(context.Context) error {
+func (o *ours) run() error {
 	ctx := o.ctx
 	if err := o.fill(ctx); err != nil {
 		return err

@@ -62,8 +62,7 @@ const (
 type Config struct {
 	API         *sqs.Client
 	Usual, Ours Queues
-
-	Scale Scale
+	Scale       Scale
 
 	Dir   string // for the records and the logs; it exists
 	Seed  uint64
@@ -98,7 +97,7 @@ var (
 // policy is that of the redriver: the usual one with its times scaled down.
 func policy(broken Breakage) redriver.Policy {
 	p := redriver.Policy{
-		Failures: Failures, RateFirst: RateFirst, RateMax: 200,
+		RateFirst: RateFirst, RateMax: 200,
 		CoolDown: time.Second, CoolDownMax: 2 * time.Second,
 		DelayBase: 300 * time.Millisecond, DelayMax: 2 * time.Second, // SQS delays by whole seconds
 		Near: 3 * time.Second,
@@ -113,11 +112,8 @@ func policy(broken Breakage) redriver.Policy {
 	return p
 }
 
-// What the bound on calls of the sick warehouse is derived from.
-const (
-	RateFirst = 5
-	Failures  = 3
-)
+// RateFirst is how many messages may be on their way before anything is known.
+const RateFirst = 5
 
 // A demo is one run.
 type demo struct {
@@ -159,7 +155,7 @@ func Run(ctx context.Context, cfg Config) (out *Outcome, err error) {
 			return out, fmt.Errorf("the usual redriver: %w", err)
 		}
 	}
-	err = o.run(ctx)
+	err = o.run()
 	return out, errors.Join(err, o.collect(context.WithoutCancel(ctx), out))
 }
 
