@@ -19,8 +19,8 @@ import (
 )
 
 // takeOverMax is how much longer than a lease a take-over may take, in virtual time: a busy message is given
-// back for the rest of the lease and up to a second more, in whole seconds.
-const takeOverMax = 3 * time.Second
+// back for the rest of the lease in whole seconds.
+const takeOverMax = time.Second
 
 // The same take-over with the leases that workers and ledgers have when nobody says anything, where nothing
 // takes time but waiting. The worker dies in the way of a machine whose cable is pulled.
