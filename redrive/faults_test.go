@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,13 +27,10 @@ func TestFaults(t *testing.T) {
 	for i := range uint64(2) {
 		suffix := []string{"", ".fifo"}[i%2]
 		inBubble(t, suffix, func(t *testing.T, r *rig) {
-			random := rand.New(rand.NewPCG(seed, i))
-			trouble := true
+			trouble := &trouble{random: rand.New(rand.NewPCG(seed, i))}
 			r.client.SetFault(func(string) sqstest.Fault {
-				if !trouble || random.IntN(8) != 0 {
-					return sqstest.None
-				}
-				return []sqstest.Fault{sqstest.Dropped, sqstest.Unanswered, sqstest.Broken, sqstest.Throttled, sqstest.Doubled}[random.IntN(5)]
+				return oneOf(trouble, sqstest.None,
+					sqstest.Dropped, sqstest.Unanswered, sqstest.Broken, sqstest.Throttled, sqstest.Doubled)
 			})
 			steady := r.store
 			r.poison = func(b string) error {
@@ -52,27 +50,21 @@ func TestFaults(t *testing.T) {
 			for range 2 {
 				d := r.redriver(func(c *redrive.Config) {
 					c.Store = &recordstest.Faulty{Store: steady, Fault: func(recordstest.Call) (f recordstest.Fault) {
-						r.mu.Lock()
-						defer r.mu.Unlock()
-						if trouble && random.IntN(8) == 0 {
-							f.How = []recordstest.How{recordstest.Before, recordstest.After}[random.IntN(2)]
-						}
+						f.How = oneOf(trouble, recordstest.Works, recordstest.Before, recordstest.After)
 						return f
 					}}
 				})
 				r.run(d.Run)
 			}
 			for range 8 {
-				r.setSick(random.IntN(2) == 0)
+				r.setSick(trouble.die(2) == 0)
 				for range 30 {
 					live(t, r)
 					r.sleep(time.Minute)
 				}
 			}
 			r.setSick(false)
-			r.mu.Lock()
-			trouble = false
-			r.mu.Unlock()
+			trouble.end()
 			for range 8 * 60 {
 				live(t, r)
 				r.sleep(time.Minute)
@@ -102,6 +94,35 @@ func TestFaults(t *testing.T) {
 			t.Fatalf("case %d, suffix %q", i, suffix)
 		}
 	}
+}
+
+// trouble decides for the queues' client and the store alike what goes wrong next, until it ends.
+type trouble struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	ended  bool
+}
+
+func (t *trouble) die(sides int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.random.IntN(sides)
+}
+
+func (t *trouble) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+}
+
+// oneOf is one of the faults, one time in eight.
+func oneOf[F any](t *trouble, none F, faults ...F) F {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.random.IntN(8) != 0 {
+		return none
+	}
+	return faults[t.random.IntN(len(faults))]
 }
 
 // While the store cannot be reached nothing is redriven, and nothing is lost.
