@@ -14,7 +14,7 @@ import (
 )
 
 // A Claim is the right to do the work of one key, until it is ended, or lost. Its methods may be called
-// from any goroutine; one of Complete, Fail, Exhaust and Release ends it. The same one may be called again
+// from any goroutine; one of Complete, Fail, Exhaust, ExhaustUnbegun and Release ends it. The same one may be called again
 // when its answer was an error.
 type Claim struct {
 	ledger *Ledger
@@ -116,6 +116,12 @@ func (c *Claim) Exhaust(ctx context.Context, reason string) error {
 	return c.end(ctx, Exhausted, nil, reason, true)
 }
 
+// ExhaustUnbegun is Exhaust by a holder that has not begun the work, having found that the attempts before
+// were enough: this one does not count.
+func (c *Claim) ExhaustUnbegun(ctx context.Context, reason string) error {
+	return c.end(ctx, Exhausted, nil, reason, false)
+}
+
 // Release gives the claim back before the work has begun: the attempt does not count.
 func (c *Claim) Release(ctx context.Context) error {
 	return c.end(ctx, Released, nil, "", false)
@@ -143,9 +149,9 @@ func (c *Claim) end(ctx context.Context, state State, result []byte, reason stri
 
 // end makes an entry the last one of its claim.
 func (s *stored) end(state State, result []byte, reason string) {
-	s.State, s.Result, s.Reason, s.LeaseMS = state, result, cut(reason, reasonMax), 0
-	if state != Released { // otherwise what is unknown about the holder before stays unknown
-		s.Unknown = false
+	s.State, s.Result, s.LeaseMS = state, result, 0
+	if state != Released { // otherwise what is known about the holder before, and what is not, stays so
+		s.Reason, s.Unknown = cut(reason, reasonMax), false
 	}
 }
 

@@ -49,7 +49,7 @@ type Entry struct {
 	Attempts int    // how often a holder has begun, released claims not counted
 	Lease    time.Duration
 	Result   []byte // of completed work
-	Reason   string // why it failed, was parked, reopened or settled, or cannot be read
+	Reason   string // why it failed, was parked, reopened or settled, or cannot be read; of a claim, why the one before did
 	Message  string // Note.Message of who claimed it last
 	Memo     []byte // Note.Memo of who claimed it first
 

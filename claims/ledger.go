@@ -175,7 +175,7 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim
 			return nil, fmt.Errorf("claim %q: %w", key, err)
 		}
 		version, before = conflict.Current.Version, nil
-		next.Attempts, next.Unknown, next.Memo = 1, false, note.Memo
+		next.Attempts, next.Unknown, next.Memo, next.Reason = 1, false, note.Memo, ""
 		if version == 0 {
 			continue // it expired or was deleted in between
 		}
@@ -187,7 +187,7 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim
 		if before, err = l.judge(e, s.Unknown, note.Message); err != nil {
 			return nil, err
 		}
-		next.Attempts, next.Unknown = s.Attempts+1, before != nil
+		next.Attempts, next.Unknown, next.Reason = s.Attempts+1, before != nil, s.Reason
 		if s.State == Exhausted {
 			next.Attempts = 1
 		}

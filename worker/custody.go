@@ -64,13 +64,8 @@ func (c *custody) take(ctx context.Context, handle string, began time.Time) *hol
 // is done next.
 func (c *custody) release(h *hold) bool {
 	c.mu.Lock()
-	for h.renewing != nil {
-		renewing := h.renewing
-		c.mu.Unlock()
-		<-renewing
-		c.mu.Lock()
-	}
 	defer c.mu.Unlock()
+	c.awaitRenewal(h)
 	c.expire(h, time.Now())
 	_, held := c.holds[h]
 	delete(c.holds, h)
@@ -78,11 +73,23 @@ func (c *custody) release(h *hold) bool {
 	return held
 }
 
-// drop ends the custody of a message without waiting: its lease is left to end.
+// drop ends the custody of a message whose lease is left to end. It waits for a renewal that is under way:
+// afterwards nothing more is done to the message.
 func (c *custody) drop(h *hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.holds, h)
+	c.awaitRenewal(h)
+}
+
+// awaitRenewal waits until no renewal of a message is under way. The mutex is locked; it is free meanwhile.
+func (c *custody) awaitRenewal(h *hold) {
+	for h.renewing != nil {
+		renewing := h.renewing
+		c.mu.Unlock()
+		<-renewing
+		c.mu.Lock()
+	}
 }
 
 // expire gives a message up whose lease is over.

@@ -34,6 +34,10 @@ func (f HandlerFunc) Handle(ctx context.Context, m *Message) error { return f(ct
 // A BatchHandler does the work of up to Config.BatchSize messages at once. It is used instead of Handle
 // when a Handler has this method. It returns nil when all of the work is done, Failures when some of it is
 // not, and another error when none of it is. Its context ends when any of the messages is lost.
+//
+// The messages of a batch of a FIFO queue are of one group, in order. When one of them comes back, those
+// behind it do too, whatever was said about them, and are given out again under the same effect keys: the work
+// of a group is recorded in its order.
 type BatchHandler interface {
 	Handler
 	HandleBatch(ctx context.Context, batch []*Message) error

@@ -17,11 +17,22 @@ import (
 // A delivery is a message in the worker's hands.
 type delivery struct {
 	*Message
-	hold *hold
-	bad  error // why the message cannot be handled at all
+	hold    *hold
+	bad     error // why the message cannot be handled at all
+	unbegun bool  // it was claimed only to be dead-lettered
 
-	endClaim func() // ends the renewals of the claim
-	err      error  // what the handler said
+	endClaim func()          // ends the renewals of the claim
+	held     context.Context // since the handler began: ends when the lease or the claim does
+	err      error           // what the handler said
+}
+
+// whyEnded is why the handler may not go on with the message; nil while it may.
+func (d *delivery) whyEnded() error {
+	why := context.Cause(d.held)
+	if why == claims.ErrLost {
+		return ErrLost
+	}
+	return why
 }
 
 // deliver takes a message that was received into custody.
@@ -158,7 +169,12 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 	}
 	if w.fifo() { // what is recorded and told of a group is in its order
 		for _, d := range ready {
-			finish(d)
+			if back.Load() { // it must not be over before the one that comes back
+				w.letGo(d, 0, reasonBehind)
+				d.endClaim()
+			} else {
+				finish(d)
+			}
 		}
 	} else {
 		together(ready, finish)
@@ -174,18 +190,12 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	defer cancel(nil)
 	end := func(why error) func() { return func() { cancel(why) } }
 	for _, d := range unit {
-		stop := context.AfterFunc(d.hold.ctx, func() { cancel(context.Cause(d.hold.ctx)) })
-		defer stop()
+		d.held = d.hold.ctx
 		if d.claim != nil {
-			held, stopRenewing := d.claim.Hold(d.hold.ctx)
-			d.endClaim = stopRenewing
-			stop := context.AfterFunc(held, func() {
-				if context.Cause(held) == claims.ErrLost {
-					cancel(ErrLost)
-				}
-			})
-			defer stop()
+			d.held, d.endClaim = d.claim.Hold(d.hold.ctx)
 		}
+		stop := context.AfterFunc(d.held, func() { cancel(d.whyEnded()) })
+		defer stop()
 	}
 	defer time.AfterFunc(w.cfg.Timeout, end(ErrTimeout)).Stop()
 	if w.cfg.Stall > 0 {

@@ -15,6 +15,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/trail"
+	"tenaq/records"
 )
 
 // A Message is one delivery of a message, as a handler gets it.
@@ -83,9 +84,16 @@ func (m *Message) TakenOver() *claims.Entry {
 	return m.claim.TakenOver()
 }
 
-// SetResult says what is to be recorded when the handler returns without an error, at most
-// claims.ResultMax bytes. Who asks for the same work later is told it.
-func (m *Message) SetResult(result []byte) { m.result.Store(&result) }
+// SetResult says what is to be recorded when the handler returns without an error. Who asks for the same
+// work later is told it. The error is that it has more than claims.ResultMax bytes; it is not recorded then,
+// and a handler that ends well all the same has done its work without a result.
+func (m *Message) SetResult(result []byte) error {
+	if len(result) > claims.ResultMax {
+		return fmt.Errorf("a result of %d bytes, %d are allowed: keep it elsewhere and make its name the result", len(result), claims.ResultMax)
+	}
+	m.result.Store(&result)
+	return nil
+}
 
 // Progress says that the handler is getting on. It matters only with Config.Stall.
 func (m *Message) Progress() {
@@ -146,10 +154,13 @@ func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
 func (w *Worker) name(m *Message, t trail.Trail) (err error) {
 	m.trail = t
 	m.Generation, m.Redrives, m.Lineage = t.Generation, t.Redrives, cmp.Or(t.Lineage, m.ID)
-	if m.Key, err = w.keyOf(m); err == nil && len(m.Key) > keyMax {
-		err = fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key), keyMax)
+	if m.Key, err = w.keyOf(m); err != nil {
+		return err
 	}
-	return err
+	if len(m.Key) > keyMax {
+		return fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key), keyMax)
+	}
+	return records.CheckKey(m.Key)
 }
 
 // keyOf names the work of a message.

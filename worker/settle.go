@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,11 @@ func (w *Worker) prepare(d *delivery) fate {
 	if w.cfg.Memo != nil {
 		note.Memo = w.cfg.Memo(d.Message)
 	}
+	if n := len(note.Memo); n > claims.MemoMax {
+		err := fmt.Errorf("its memo has %d bytes, %d are allowed: keep it elsewhere and make its name the memo", n, claims.MemoMax)
+		w.cfg.Events.Failed(d.Message, err, 0)
+		return w.bury(d, err.Error())
+	}
 	claim, err := w.cfg.Claims.AcquireWith(d.hold.ctx, d.EffectKey(), note)
 	var (
 		busy   *claims.Busy
@@ -66,7 +72,8 @@ func (w *Worker) prepare(d *delivery) fate {
 	case err == nil:
 		d.claim, d.attempt = claim, claim.Attempts()
 		if d.attempt > w.cfg.Attempts && w.dead.url != "" {
-			return w.bury(d, fmt.Sprintf("%d attempts, of which the last was cut short: %s", d.attempt-1, lastReason(claim)))
+			d.attempt, d.unbegun = w.cfg.Attempts, true // no claim beyond them has begun a handler
+			return w.bury(d, fmt.Sprintf("%d attempts, of which the last was cut short: %s", d.attempt, lastReason(claim)))
 		}
 		return handle
 	case busy != nil:
@@ -77,7 +84,7 @@ func (w *Worker) prepare(d *delivery) fate {
 		w.cfg.Events.Duplicate(d.Message, done)
 		return w.delete(d)
 	case used != nil:
-		d.attempt = used.Attempts
+		d.attempt = min(used.Attempts, w.cfg.Attempts)
 		return w.bury(d, used.Reason)
 	case person != nil:
 		d.attempt = person.Attempts
@@ -95,12 +102,12 @@ func (w *Worker) unclaimed(d *delivery, err error) fate {
 	return w.deferFor(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), "the ledger cannot be used: "+err.Error())
 }
 
-// lastReason is what is known about the holder before.
+// lastReason is what is known about the attempt before.
 func lastReason(c *claims.Claim) string {
 	if before := c.TakenOver(); before != nil {
 		return before.Owner + " was lost"
 	}
-	return "its reason was not recorded"
+	return cmp.Or(c.Entry().Reason, "its reason was not recorded")
 }
 
 // finish settles a message whose handler has returned. Cause is why its context ended before that, if it
@@ -114,6 +121,8 @@ func (w *Worker) finish(d *delivery, cause error, took time.Duration) fate {
 	switch err := d.err; {
 	case err == nil:
 		return w.complete(d, took)
+	case cause == ErrLost && d.whyEnded() != ErrLost:
+		return w.letGo(d, 0, "another message of its batch was lost")
 	case cause == ErrLost:
 		// Whoever is given the message next need not wait for the end of this claim.
 		_ = w.endWith(d, func(ctx context.Context) error { return d.claim.Fail(ctx, ErrLost.Error()) })
@@ -294,7 +303,13 @@ func (w *Worker) bury(d *delivery, reason string) fate {
 	if w.dead.url == "" {
 		return w.fail(d, reason)
 	}
-	if err := w.endWith(d, func(ctx context.Context) error { return d.claim.Exhaust(ctx, reason) }); err != nil {
+	err := w.endWith(d, func(ctx context.Context) error {
+		if d.unbegun {
+			return d.claim.ExhaustUnbegun(ctx, reason)
+		}
+		return d.claim.Exhaust(ctx, reason)
+	})
+	if err != nil {
 		return w.lost(d, err)
 	}
 	if d.hold.ctx.Err() != nil {
@@ -308,7 +323,7 @@ func (w *Worker) bury(d *delivery, reason string) fate {
 		return w.deferFor(d, retry, reason)
 	}
 	var deadID string
-	err := w.settle("send to the dead-letter queue", func() (err error) {
+	err = w.settle("send to the dead-letter queue", func() (err error) {
 		deadID, err = w.sendDead(d, attributes)
 		return err
 	})

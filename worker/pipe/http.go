@@ -78,7 +78,7 @@ func (h *HTTP) Handle(ctx context.Context, m *worker.Message) error {
 		return err
 	}
 	if len(a.body) > 0 {
-		m.SetResult(a.body)
+		return m.SetResult(a.body)
 	}
 	return nil
 }

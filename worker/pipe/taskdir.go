@@ -68,7 +68,7 @@ func (d taskDir) takeResult(m *worker.Message) error {
 	case len(result) > claims.ResultMax:
 		return fmt.Errorf("the task succeeded, but its result has more than %d bytes: keep it elsewhere and make its name the result", claims.ResultMax)
 	case len(result) > 0:
-		m.SetResult(result)
+		return m.SetResult(result)
 	}
 	return nil
 }

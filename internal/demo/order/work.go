@@ -144,8 +144,7 @@ func (h *handler) handle(ctx context.Context, o order, m *worker.Message) (err e
 		return err
 	}
 	at(pointRecorded)
-	m.SetResult([]byte(charge))
-	return nil
+	return m.SetResult([]byte(charge))
 }
 
 // charge charges the card. The provider forgets idempotency keys after a day, and a dead letter may be brought
