@@ -73,7 +73,7 @@ func (o *oracle) judgeMessage(s *sent, runs []*run, letters []letter, completed,
 	counted, poison, heardOf := 0, false, true
 	for _, r := range runs {
 		heardOf = heardOf && (r.told == "done" || r.told == "failed" || r.told == "deferred")
-		if r.counts() {
+		if o.counts(r, runs) {
 			counted++
 		}
 		poison = poison || r.outcome == gaveUp
@@ -94,8 +94,7 @@ func (o *oracle) judgeMessage(s *sent, runs []*run, letters []letter, completed,
 		case completed && !shared:
 			o.report(ruleOnce, "message %d (%s) is completed, and a dead letter: %s", s.N, s.Kind, l.reason)
 		case shared: // attempts begin anew with every message of a key
-		// BUG(worker): a dead letter whose last handler was lost names more attempts than there were.
-		case l.attempts > o.attempts && !strings.Contains(l.reason, "cut short"), l.attempts < o.attempts && !poison:
+		case l.attempts > o.attempts, l.attempts < o.attempts && !poison:
 			o.report(ruleAttempts, "message %d (%s) is a dead letter after %d attempts, %d are allowed: %s", s.N, s.Kind, l.attempts, o.attempts, l.reason)
 		case l.attempts < counted, l.attempts > counted && o.exact && heardOf:
 			o.report(ruleAttempts, "message %d (%s) is a dead letter after %d attempts, but %d began:%s", s.N, s.Kind, l.attempts, counted, tale(runs))

@@ -48,6 +48,13 @@ func (s *story) fail(r *run) {
 	s.tell(r, "failed")
 }
 
+// lapse is a handler whose message was lost before what it said could be recorded.
+func (s *story) lapse(r *run, how outcome) {
+	s.begin(r)
+	s.oracle.end(r, how)
+	s.tell(r, "lost")
+}
+
 // over is a context that has ended.
 func over() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -197,9 +204,25 @@ func TestOracle(t *testing.T) {
 			s.complete(s.two)
 			s.dead = []letter{{order: order{N: 0}, reason: "sick", attempts: attempts - 1}}
 		}, ruleAttempts},
+		{"given back, and the answer was lost", func(s *story) {
+			s.lapse(handlerOf("one", 1), later)
+			for n := range attempts - 1 {
+				s.fail(handlerOf("one", uint64(n+2)))
+			}
+			s.complete(handlerOf("one", 100))
+			s.complete(s.two)
+		}, ""},
+		{"lost, and not counted", func(s *story) {
+			s.lapse(handlerOf("one", 1), failed)
+			for n := range attempts - 1 {
+				s.fail(handlerOf("one", uint64(n+2)))
+			}
+			s.complete(handlerOf("one", 100))
+			s.complete(s.two)
+		}, ruleAttempts},
 		{"attempts beyond those allowed", func(s *story) {
 			s.complete(s.two)
-			s.dead = []letter{{order: order{N: 0}, reason: "sick", attempts: attempts + 2}}
+			s.dead = []letter{{order: order{N: 0}, reason: "sick", attempts: attempts + 1}}
 		}, ruleAttempts},
 		{"touched", func(s *story) {
 			both(s)

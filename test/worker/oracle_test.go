@@ -96,8 +96,14 @@ func tale(runs []*run) string {
 }
 
 // counts says whether an attempt of the message is used up: not when it was given back for later. What was
-// lost counts, because nobody could say in time that it should not.
-func (r *run) counts() bool { return r.told != "" && r.told != "deferred" }
+// lost counts, because nobody could say in time that it should not; unless that was said, and only the answer
+// was lost: then one of the other runs has the attempt.
+func (o *oracle) counts(r *run, runs []*run) bool {
+	if r.told == "lost" && (r.outcome == later || r.outcome == drained || o.shares) {
+		return !slices.ContainsFunc(runs, func(other *run) bool { return other.began > r.began && other.attempt == r.attempt })
+	}
+	return r.told != "" && r.told != "deferred"
+}
 
 // An oracle notes what happens and judges it. Its methods may be called from any goroutine; what they see
 // happens in the order in which they are called.
@@ -312,8 +318,7 @@ func (o *oracle) lose(r *run, handle, told string, why error) {
 func (o *oracle) touch(operation, handle string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// BUG(worker): a renewal that is under way when a message is lost is tried again after that.
-	if l, ok := o.lost[handle]; ok && (operation != "ChangeMessageVisibilityBatch" || time.Since(l.at) > lease) {
+	if l, ok := o.lost[handle]; ok {
 		o.report(ruleTouched, "%s of a message %v after it was %s", operation, time.Since(l.at), l.how)
 	}
 }
