@@ -33,12 +33,12 @@ func TestFaults(t *testing.T) {
 					sqstest.Dropped, sqstest.Unanswered, sqstest.Broken, sqstest.Throttled, sqstest.Doubled)
 			})
 			steady := r.store
-			r.poison = func(b string) error {
+			r.poisonIs(func(b string) error {
 				if strings.HasPrefix(b, "bad") {
 					return errors.New("no such customer")
 				}
 				return nil
-			}
+			})
 			r.startWorker()
 			r.setSick(true)
 			const messages = 40
@@ -75,12 +75,12 @@ func TestFaults(t *testing.T) {
 			}
 			for n := range messages {
 				body := fmt.Sprintf("g%d-%d", n%7, n)
-				if r.seen[body] == 0 {
+				if r.sawTimes()[body] == 0 {
 					t.Errorf("%s was never seen", body)
 				}
 			}
 			once := 0
-			for key, n := range r.done {
+			for key, n := range r.didTimes() {
 				if once++; n != 1 {
 					t.Errorf("%s was done %d times", key, n)
 				}
@@ -165,8 +165,8 @@ func TestTenAttributes(t *testing.T) {
 		r.setSick(false)
 		r.sleep(48 * time.Hour)
 		r.wantCounts(0, 0, 0)
-		if len(r.done) != 1 || r.done[aws.ToString(out.MessageId)] != 1 {
-			t.Errorf("done %v, want %s, which it was at first", r.done, aws.ToString(out.MessageId))
+		if len(r.didTimes()) != 1 || r.didTimes()[aws.ToString(out.MessageId)] != 1 {
+			t.Errorf("done %v, want %s, which it was at first", r.didTimes(), aws.ToString(out.MessageId))
 		}
 	})
 }

@@ -69,12 +69,12 @@ func (r *rig) look(url string) []types.Message {
 // Ours: the count travels with the message.
 func TestCountSurvivesSends_FB1(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		r.poison = func(b string) error {
+		r.poisonIs(func(b string) error {
 			if b == "bad" {
 				return errors.New("no such customer")
 			}
 			return nil
-		}
+		})
 		r.startWorker()
 		r.send("bad")
 		r.run(r.redriver(nil).Run)
@@ -263,11 +263,11 @@ func TestCrashBetweenCalls_FB9_FB18(t *testing.T) {
 					r.startWorker()
 					r.sleep(10 * time.Minute)
 					r.wantCounts(0, 0, 0)
-					if r.done["k0"] != 1 {
-						t.Errorf("%s %s fault %d: done %v", suffix, operation, fault, r.done)
+					if r.didTimes()["k0"] != 1 {
+						t.Errorf("%s %s fault %d: done %v", suffix, operation, fault, r.didTimes())
 					}
-					if suffix == ".fifo" && r.seen["g0-dead"] != 1 {
-						t.Errorf("%s fault %d: it was delivered %d times", operation, fault, r.seen["g0-dead"])
+					if suffix == ".fifo" && r.sawTimes()["g0-dead"] != 1 {
+						t.Errorf("%s fault %d: it was delivered %d times", operation, fault, r.sawTimes()["g0-dead"])
 					}
 					s := r.step(d).State
 					if s.Redriven != 1 {
@@ -293,10 +293,10 @@ func TestFIFO_FB10(t *testing.T) {
 		r.wantCounts(0, 8, 0)
 		r.setSick(false)
 		var order []string
-		r.poison = func(b string) error {
+		r.poisonIs(func(b string) error {
 			order = append(order, b)
 			return nil
-		}
+		})
 		r.run(r.redriver(nil).Run)
 		r.sleep(2 * time.Hour)
 		r.wantCounts(0, 0, 0)
@@ -316,7 +316,7 @@ func TestFIFO_FB10(t *testing.T) {
 // Usual: what is parked is a body. Ours: it says why, after what, from where and since when.
 func TestParkedSaysAll_FB14_FB20(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		r.poison = func(string) error { return errors.New("no such customer") }
+		r.poisonIs(func(string) error { return errors.New("no such customer") })
 		began := time.Now()
 		r.startWorker()
 		r.send("bad")

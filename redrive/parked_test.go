@@ -216,8 +216,8 @@ func TestParkedReleaseCrash(t *testing.T) {
 			r.startWorker()
 			r.sleep(time.Minute)
 			r.wantCounts(0, 0, 0)
-			if len(r.done) != 1 || r.done["order-17#2"] != 1 {
-				t.Errorf("done: %v", r.done)
+			if len(r.didTimes()) != 1 || r.didTimes()["order-17#2"] != 1 {
+				t.Errorf("done: %v", r.didTimes())
 			}
 		})
 	}
@@ -255,8 +255,8 @@ func TestParkedAside(t *testing.T) {
 		}
 		r.startWorker()
 		r.sleep(time.Minute)
-		if r.done["order-17#2"] != 1 {
-			t.Errorf("done: %v", r.done)
+		if r.didTimes()["order-17#2"] != 1 {
+			t.Errorf("done: %v", r.didTimes())
 		}
 	})
 }

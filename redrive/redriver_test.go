@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,23 @@ func (r *rig) setSick(sick bool) {
 	r.sick = sick
 }
 
+// sawTimes is how often each body was handled, didTimes how often each work was done.
+func (r *rig) sawTimes() map[string]int { return r.copyOf(&r.seen) }
+func (r *rig) didTimes() map[string]int { return r.copyOf(&r.done) }
+
+func (r *rig) copyOf(counts *map[string]int) map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(*counts)
+}
+
+// poisonIs says what fails from now on, whatever else does not.
+func (r *rig) poisonIs(poison func(body string) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.poison = poison
+}
+
 func (r *rig) send(body string) {
 	r.t.Helper()
 	in := &sqs.SendMessageInput{QueueUrl: &r.work, MessageBody: &body, MessageAttributes: map[string]types.MessageAttributeValue{
@@ -180,12 +198,12 @@ func TestOutageEnds(t *testing.T) {
 		r.wantCounts(0, messages, 0)
 		r.run(r.redriver(nil).Run)
 		before := 0
-		for _, n := range r.seen {
+		for _, n := range r.sawTimes() {
 			before += n
 		}
 		r.sleep(6 * time.Hour)
 		tried := -before
-		for _, n := range r.seen {
+		for _, n := range r.sawTimes() {
 			tried += n
 		}
 		if most := 2 * (5 + 6 + 6); tried > most { // two attempts each
@@ -194,10 +212,10 @@ func TestOutageEnds(t *testing.T) {
 		r.setSick(false)
 		r.sleep(4 * time.Hour)
 		r.wantCounts(0, 0, 0)
-		if len(r.done) != messages {
-			t.Errorf("%d done, want %d", len(r.done), messages)
+		if len(r.didTimes()) != messages {
+			t.Errorf("%d done, want %d", len(r.didTimes()), messages)
 		}
-		for key, n := range r.done {
+		for key, n := range r.didTimes() {
 			if n != 1 {
 				t.Errorf("%s was done %d times", key, n)
 			}
@@ -212,7 +230,7 @@ func TestOutageEnds(t *testing.T) {
 // What fails while others succeed is parked with its reason, its body and its attributes.
 func TestPoisonIsParked(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		r.poison = func(b string) error {
+		r.poisonIs(func(b string) error {
 			switch {
 			case strings.HasPrefix(b, "bad"):
 				return errors.New("no customer " + b)
@@ -220,7 +238,7 @@ func TestPoisonIsParked(t *testing.T) {
 				return worker.Poison(errors.New("it is no JSON"))
 			}
 			return nil
-		}
+		})
 		r.setSick(true)
 		r.startWorker()
 		r.send("bad1")
@@ -270,12 +288,12 @@ func TestPoisonIsParked(t *testing.T) {
 func TestPoisonAlone(t *testing.T) {
 	for _, traffic := range []bool{true, false} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
-			r.poison = func(b string) error {
+			r.poisonIs(func(b string) error {
 				if b == "bad" {
 					return errors.New("no such customer")
 				}
 				return nil
-			}
+			})
 			r.startWorker()
 			r.send("bad")
 			r.sleep(time.Minute)
@@ -293,7 +311,7 @@ func TestPoisonAlone(t *testing.T) {
 			if r.count(r.parked) != 0 {
 				t.Error("it was parked, though nobody knows whether the consumer is well")
 			}
-			if n := r.seen["bad"]; n > 2*(1+3+6) {
+			if n := r.sawTimes()["bad"]; n > 2*(1+3+6) {
 				t.Errorf("it was tried %d times in four hours", n)
 			}
 		})
