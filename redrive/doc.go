@@ -23,8 +23,9 @@
 //     sends it again under the same deduplication id, and the work has the same key, so it is done once.
 //   - A consumer that is sick is left alone. Success is a redriven message that was processed, and nothing
 //     else is: not that SQS took the message, not that the dead-letter queue is empty. Three failures in a
-//     row open a breaker, which lets single messages try after a growing pause. How many messages are on
-//     their way at most grows while they succeed and halves when they do not.
+//     row, while its workers do no other work well, open a breaker, which lets single messages try after a
+//     growing pause. How many messages are on their way at most grows while they succeed and halves when
+//     they do not.
 //   - A message that fails while others succeed, again and again, is parked with its reason. What fails
 //     while everything fails does not count against it, however long that lasts.
 //   - A message keeps its body, its attributes and the identity of its work through every redrive and into

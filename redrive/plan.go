@@ -31,6 +31,9 @@ const (
 
 	// Failed: it is a dead letter again, or its attempts are used up.
 	Failed
+
+	// Moot: its work was completed before it was sent. What becomes of it says nothing about its consumer.
+	Moot
 )
 
 // An Outcome is the result of a Flight.
@@ -41,11 +44,14 @@ type Outcome struct {
 	At     time.Time
 }
 
-// A Health is what the consumer did by itself since it was asked last: without the redriver, with messages
-// that were sent to its queue by others.
+// A Health is what the consumer did by itself since it was asked last, with messages that were sent to its
+// queue by others than redrivers: messages done, and attempts that failed.
 type Health struct {
 	Done, Failed int
 }
+
+// excuses is how many redriven messages may fail meanwhile without the consumer being to blame.
+func (h Health) excuses() int { return max(0, h.Done-h.Failed) }
 
 // Judge learns from outcomes, and from the consumer's health. Time alone opens breakers half.
 func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health) State {
@@ -57,7 +63,9 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 			s.Breaker = s.Breaker.Succeed(p.breaker(), now) // failures are not in a row, then
 		}
 	}
-	halved := false
+	excuses, halved := health.excuses(), false
+	outcomes = slices.Clone(outcomes)
+	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) }) // failures in a row are
 	for _, o := range outcomes {
 		i := slices.IndexFunc(s.Flights, func(f Flight) bool { return f.Letter == o.Letter })
 		if i < 0 || o.Result == Silent && now.Before(s.Flights[i].Due.Add(p.Settle)) {
@@ -73,9 +81,10 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 				s.succeed(p, now, f)
 			}
 		case Failed:
-			if s.fail(p, now, f, o.Reason) && !halved {
+			if s.fail(p, now, f, o.Reason, excuses > 0) && !halved {
 				s.Rate, s.Steep, halved = max(1, s.Rate/2), false, true
 			}
+			excuses--
 		}
 	}
 	return s
@@ -114,8 +123,9 @@ func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 	}
 }
 
-// fail learns from a redriven message that failed again. It reports whether less should be sent.
-func (s *State) fail(p *Policy, now time.Time, f Flight, reason string) (slower bool) {
+// fail learns from a redriven message that failed again. Excused says that the consumer did other work
+// meanwhile. It reports whether less should be sent.
+func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused bool) (slower bool) {
 	s.Failures++
 	k := s.kind(FingerprintOf(reason), now)
 	fresh := len(k.Lineages) == 0
@@ -123,7 +133,7 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string) (slower 
 	if len(k.Lineages) < broad && !slices.Contains(k.Lineages, f.Lineage) {
 		k.Lineages = append(slices.Clone(k.Lineages), f.Lineage)
 	}
-	well := s.lastSuccess().After(s.Breaker.LastChange) && now.Sub(s.lastSuccess()) <= p.Near
+	well := excused || s.lastSuccess().After(s.Breaker.LastChange) && now.Sub(s.lastSuccess()) <= p.Near
 	switch {
 	case s.Breaker.State == breaker.HalfOpen && !f.Canary, s.Breaker.State == breaker.Open:
 		return false // sent before it opened
@@ -132,7 +142,7 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string) (slower 
 		s.failKind(p, now, k)
 		return false
 	}
-	if well && len(k.Lineages) >= broad {
+	if excused || well && len(k.Lineages) >= broad {
 		s.failKind(p, now, k) // other things work
 		return fresh
 	}
@@ -275,8 +285,8 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 	case s.Breaker.State == breaker.Open:
 		until = s.Breaker.Until(p.breaker())
 		return "the breaker is open until " + until.Format(time.RFC3339), until
-	case l.Sends > 0 && s.Breaker.State == breaker.Closed && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.Near)):
-		return "whether others succeed is not known yet", l.Died.Add(p.Near)
+	case l.Sends > 0 && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.Near)):
+		return "whether others succeed is not known yet", until
 	case s.Room(p, now) == 0:
 		return fmt.Sprintf("%d messages are on their way", len(s.Flights)), until
 	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Group == l.Group }):

@@ -317,3 +317,63 @@ func TestPoisonAlone(t *testing.T) {
 		})
 	}
 }
+
+// A failure is known from the ledger, however many other dead letters lie before the one that tells of it.
+func TestLongBacklog(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		const letters = 3 * 1000
+		r.poisonIs(func(b string) error {
+			if b == "g0-dead" {
+				return errors.New("no such customer")
+			}
+			return nil
+		})
+		r.startWorker()
+		r.letters(letters, "timeout")
+		d := r.redriver(nil)
+		for minute := 0; ; minute++ {
+			report := r.step(d)
+			failed := slices.IndexFunc(report.Outcomes, func(o redrive.Outcome) bool { return o.Result == redrive.Failed })
+			if failed >= 0 {
+				if o := report.Outcomes[failed]; o.Reason != "no such customer" {
+					t.Errorf("it failed because of %q", o.Reason)
+				}
+				if report.Depth < letters/2 {
+					t.Errorf("only %d dead letters were left when it was known", report.Depth)
+				}
+				return
+			}
+			if minute == 10 {
+				t.Fatalf("that it failed is not known after %d minutes, %d dead letters are left", minute, report.Depth)
+			}
+			r.sleep(time.Minute)
+		}
+	})
+}
+
+// Work that was completed already is no sign of a consumer that is well.
+func TestCompletedBefore(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.letters(5, "timeout")
+		for i := range 5 {
+			claim, err := r.ledger().Acquire(t.Context(), fmt.Sprint("k", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := claim.Complete(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := r.redriver(nil)
+		if report := r.step(d); report.Count(redrive.Redrive) != 5 {
+			t.Fatalf("decided %+v, want five redrives", report.Decisions)
+		}
+		r.startWorker()
+		r.sleep(5 * time.Minute)
+		s := r.step(d).State
+		if s.Successes != 0 || len(s.Flights) != 0 {
+			t.Errorf("%d successes, %d on their way", s.Successes, len(s.Flights))
+		}
+		r.wantCounts(0, 0, 0)
+	})
+}

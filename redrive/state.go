@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tenaq/internal/breaker"
+	"tenaq/internal/pulse"
 )
 
 // A State is all that a redriver remembers between two steps, of one dead-letter queue. It is a value: what
@@ -32,8 +33,8 @@ type State struct {
 
 	// Target is the queue of the message that was redriven last. Live is what its workers had done when
 	// they were asked last, by worker.
-	Target string         `json:"target,omitempty"`
-	Live   map[string]int `json:"live,omitempty"`
+	Target string                  `json:"target,omitempty"`
+	Live   map[string]pulse.Counts `json:"live,omitempty"`
 
 	// Totals, for people.
 	Successes int `json:"successes"`
@@ -56,6 +57,10 @@ type Flight struct {
 	Due     time.Time   `json:"due"`   // when its delay is over
 	Judge   time.Time   `json:"judge"` // when silence begins to mean something
 	Canary  bool        `json:"canary,omitempty"`
+
+	// Fence is that of its work's entry in the ledger when it was sent. What is written under a larger one
+	// is what became of it.
+	Fence uint64 `json:"fence,omitempty"`
 }
 
 // A Kind is what is known of one kind of failure, since a message that had failed in this way succeeded.

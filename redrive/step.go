@@ -72,7 +72,8 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 	if err := w.prepare(); err != nil {
 		return report, err
 	}
-	if err := w.judge(w.ask(), w.health()); err != nil {
+	w.askWorkers()
+	if err := w.judge(w.ask()); err != nil {
 		return report, err
 	}
 	if err := w.look(); err != nil {
@@ -91,6 +92,7 @@ type walk struct {
 	state   State
 	version records.Version
 	target  target // of what is redriven
+	health  Health // of the consumer, without what was held against it in this step already
 }
 
 // prepare looks at the queues.
@@ -112,56 +114,82 @@ func (w *walk) ask() (outcomes []Outcome) {
 			}
 			o.Result, o.Reason = result, reason
 		case w.cfg.Claims != nil:
-			e, err := w.cfg.Claims.Entry(w.ctx, f.Key)
-			switch {
-			case errors.Is(err, claims.ErrNoEntry):
-			case err != nil:
+			e, err := w.entry(f.Key)
+			if err != nil {
 				w.cfg.Logger.Warn("the ledger cannot be asked now", "key", f.Key, "error", err)
 				continue
-			case e.State == claims.Completed:
-				o.Result = Succeeded
 			}
+			if e.Age > 0 { // it is known
+				o.At = o.At.Add(-e.Age)
+			}
+			o.Result, o.Reason = f.result(e), e.Reason
 		}
 		outcomes = append(outcomes, o)
 	}
 	return outcomes
 }
 
+// entry is what the ledger says about a key; its zero value when that is nothing.
+func (w *walk) entry(key string) (claims.Entry, error) {
+	e, err := w.cfg.Claims.Entry(w.ctx, key)
+	if errors.Is(err, claims.ErrNoEntry) {
+		return claims.Entry{}, nil
+	}
+	return e, err
+}
+
+// result is what the entry of its work says about a flight.
+func (f *Flight) result(e claims.Entry) Result {
+	fresh := e.Fence > f.Fence
+	switch {
+	case e.State == claims.Completed && fresh:
+		return Succeeded
+	case e.State == claims.Completed:
+		return Moot
+	case fresh && (e.State == claims.Exhausted || e.State == claims.Parked):
+		return Failed
+	}
+	return Silent
+}
+
 // workersMax bounds how many workers are remembered. More are not needed to know that all is well.
 const workersMax = 100
 
-// health asks what the workers have done since they were asked last.
-func (w *walk) health() (h Health) {
+// askWorkers asks what the workers have done since they were asked last.
+func (w *walk) askWorkers() {
 	if w.cfg.Claims == nil || w.state.Target == "" {
-		return h
+		return
 	}
 	now, err := pulse.Read(w.ctx, w.cfg.Claims.Store(), w.state.Target)
 	if err != nil {
 		w.cfg.Logger.Warn("it is not known now whether the consumer is well", "error", err)
-		return h
+		return
 	}
-	live := make(map[string]int, len(now))
+	live := make(map[string]pulse.Counts, len(now))
 	for worker, counts := range now {
 		if len(live) == workersMax {
 			break
 		}
-		live[worker] = counts.Done
+		live[worker] = counts
 		if before, known := w.state.Live[worker]; known {
-			h.Done += max(0, counts.Done-before)
+			w.health.Done += max(0, counts.Done-before.Done)
+			w.health.Failed += max(0, counts.Failed-before.Failed)
 		} // else nobody knows when it was done
 	}
 	w.state.Live = live
-	return h
 }
 
 // judge learns from outcomes and from the consumer's health, and remembers.
-func (w *walk) judge(outcomes []Outcome, h Health) error {
+func (w *walk) judge(outcomes []Outcome) error {
+	next := w.state.Judge(&w.cfg.Policy, time.Now(), outcomes, w.health)
 	for _, o := range outcomes {
 		if o.Result != Silent {
 			w.report.Outcomes = append(w.report.Outcomes, o)
 		}
+		if o.Result == Failed {
+			w.health.Failed++
+		}
 	}
-	next := w.state.Judge(&w.cfg.Policy, time.Now(), outcomes, h)
 	return w.put(next)
 }
 
@@ -216,7 +244,7 @@ func (w *walk) returned(letters []*letter) error {
 	if len(outcomes) == 0 {
 		return nil
 	}
-	return w.judge(outcomes, Health{})
+	return w.judge(outcomes)
 }
 
 // sawAll learns from what is not there: without a ledger, a message that did not come back in the time in
@@ -235,7 +263,7 @@ func (w *walk) sawAll() error {
 	if len(outcomes) == 0 {
 		return nil
 	}
-	return w.judge(outcomes, Health{})
+	return w.judge(outcomes)
 }
 
 // decide decides about dead letters and carries it out: first it writes down what is about to be sent.
@@ -254,12 +282,16 @@ func (w *walk) decide(letters []*letter) error {
 			continue
 		}
 		l.target, next.Target = target, queueName(target.url)
-		before := len(next.Flights)
-		next, decisions[i] = next.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
-		if len(next.Flights) > before {
-			f := &next.Flights[len(next.Flights)-1]
+		decided, d := next.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
+		if len(decided.Flights) > len(next.Flights) {
+			f := &decided.Flights[len(decided.Flights)-1]
 			f.Judge = f.Due.Add(target.settles)
+			if err := w.stamp(f); err != nil {
+				decisions[i] = Decision{Action: Hold, Why: "the ledger cannot be asked now: " + err.Error(), Strikes: l.Strikes}
+				continue
+			}
 		}
+		next, decisions[i] = decided, d
 	}
 	if err := w.put(next); err != nil {
 		return err
@@ -274,6 +306,17 @@ func (w *walk) decide(letters []*letter) error {
 		}
 	}
 	return nil
+}
+
+// stamp writes down what the ledger says about a message that is about to be sent, so that what it says later
+// is known for news.
+func (w *walk) stamp(f *Flight) error {
+	if w.cfg.Claims == nil {
+		return nil
+	}
+	e, err := w.entry(f.Key)
+	f.Fence = e.Fence
+	return err
 }
 
 // carryOut does with a dead letter what was decided.

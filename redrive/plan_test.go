@@ -1,0 +1,145 @@
+package redrive
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/claims"
+	"tenaq/internal/breaker"
+)
+
+// sent is a state with so many messages on their way, each a kind of its own.
+func sent(t *testing.T, n int) (*Policy, State) {
+	t.Helper()
+	p := new(Policy)
+	if err := p.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	s := first(p)
+	for i := range n {
+		name := fmt.Sprint("m", i)
+		var d Decision
+		if s, d = s.Decide(p, simStart, Letter{ID: name, Lineage: name, Key: name, Reason: strings.Repeat("r", i), Died: simStart}, 0); d.Action != Redrive {
+			t.Fatalf("%s was not redriven: %+v", name, d)
+		}
+	}
+	return p, s
+}
+
+func fails(n int, at time.Time) (outcomes []Outcome) {
+	for i := range n {
+		outcomes = append(outcomes, Outcome{fmt.Sprint("m", i), Failed, strings.Repeat("broken ", i+1), at})
+	}
+	return outcomes
+}
+
+// However many fail in one step, the consumer is not to blame while it does at least as much other work well.
+// When it does less, it is.
+func TestFailuresOfAWellConsumer(t *testing.T) {
+	for _, test := range []struct {
+		health Health
+		want   breaker.State
+	}{
+		{Health{}, breaker.Open},
+		{Health{Done: 4}, breaker.Closed},
+		{Health{Done: 1}, breaker.Open}, // three of the four are not excused
+		{Health{Done: 100, Failed: 400}, breaker.Open},
+		{Health{Done: 400, Failed: 100}, breaker.Closed},
+	} {
+		p, s := sent(t, 4)
+		now := simStart.Add(5 * time.Minute)
+		s = s.Judge(p, now, fails(4, now), test.health)
+		if s.Breaker.State != test.want || len(s.Flights) != 0 {
+			t.Errorf("%+v: the breaker is %s with %d on their way, want %s", test.health, s.Breaker.State, len(s.Flights), test.want)
+		}
+		if s.Rate >= p.RateFirst {
+			t.Errorf("%+v: the rate is still %d", test.health, s.Rate)
+		}
+	}
+}
+
+// Failures are in a row when nothing succeeded between them, in whichever order they are heard of.
+func TestInARow(t *testing.T) {
+	now := simStart.Add(5 * time.Minute)
+	for _, test := range []struct {
+		success time.Duration // before now; the failures are 4, 3 and 2 minutes before
+		want    breaker.State
+	}{
+		{5 * time.Minute, breaker.Open},
+		{150 * time.Second, breaker.Closed},
+		{time.Minute, breaker.Open},
+	} {
+		p, s := sent(t, 4)
+		outcomes := fails(3, now)
+		for i := range outcomes {
+			outcomes[i].At = now.Add(time.Duration(i-4) * time.Minute)
+		}
+		outcomes = append(outcomes, Outcome{Letter: "m3", Result: Succeeded, At: now.Add(-test.success)})
+		if s = s.Judge(p, now, outcomes, Health{}); s.Breaker.State != test.want {
+			t.Errorf("a success %v ago leaves the breaker %s, want %s", test.success, s.Breaker.State, test.want)
+		}
+	}
+}
+
+// A message that failed waits until it is known whether others succeed, also while the breaker is half open:
+// sent on at once it would lose what counts against it.
+func TestStrikeWaitsForEvidence(t *testing.T) {
+	p, s := sent(t, 1)
+	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart}
+	now := simStart.Add(2 * time.Minute)
+	s = s.Judge(p, now.Add(-time.Minute), nil, Health{Done: 1})
+	s = s.Judge(p, now, fails(1, now), Health{})
+	if s.Breaker.State != breaker.HalfOpen {
+		t.Fatalf("the breaker is %s", s.Breaker.State)
+	}
+	l := Letter{ID: "again", Lineage: "m0", Reason: "broken", Sends: 1, Died: now}
+	_, d := s.Decide(p, now.Add(time.Second), l, 0)
+	if d.Action != Hold || !d.Until.IsZero() {
+		t.Errorf("got %+v, want it held until the next look", d)
+	}
+	s = s.Judge(p, now.Add(time.Minute), nil, Health{Done: 1})
+	if _, d = s.Decide(p, now.Add(2*time.Minute), l, 0); d.Action != Redrive || d.Strikes != 1 {
+		t.Errorf("got %+v, want it redriven with a strike", d)
+	}
+	if _, d = s.Decide(p, l.Died.Add(p.Near), l, 0); d.Action != Redrive {
+		t.Errorf("got %+v, want it redriven when its time is over", d)
+	}
+}
+
+// What the ledger says about a redriven message counts when it is news.
+func TestResultOfEntry(t *testing.T) {
+	f := Flight{Fence: 7}
+	for _, test := range []struct {
+		entry claims.Entry
+		want  Result
+	}{
+		{claims.Entry{}, Silent},
+		{claims.Entry{State: claims.Exhausted, Fence: 7}, Silent}, // which is why it is a dead letter
+		{claims.Entry{State: claims.Exhausted, Fence: 8}, Failed},
+		{claims.Entry{State: claims.Parked, Fence: 7}, Silent},
+		{claims.Entry{State: claims.Parked, Fence: 8}, Failed},
+		{claims.Entry{State: claims.Held, Fence: 8}, Silent},
+		{claims.Entry{State: claims.Failed, Fence: 8}, Silent}, // it has attempts left
+		{claims.Entry{State: claims.Released, Fence: 8}, Silent},
+		{claims.Entry{State: claims.Completed, Fence: 8}, Succeeded},
+		{claims.Entry{State: claims.Completed, Fence: 7}, Moot},
+	} {
+		if got := f.result(test.entry); got != test.want {
+			t.Errorf("%s under fence %d is %v, want %v", test.entry.State, test.entry.Fence, got, test.want)
+		}
+	}
+}
+
+// A message whose work was done before it was sent is no evidence, and holds no place.
+func TestMoot(t *testing.T) {
+	p, s := sent(t, 1)
+	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart, SuccessCount: 1}
+	s.Flights[0].Canary = true
+	now := simStart.Add(time.Minute)
+	s = s.Judge(p, now, []Outcome{{Letter: "m0", Result: Moot, At: now}}, Health{})
+	if s.Breaker.State != breaker.HalfOpen || s.Successes != 0 || s.Room(p, now) != 1 {
+		t.Errorf("got %+v", s)
+	}
+}
