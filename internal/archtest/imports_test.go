@@ -64,7 +64,7 @@ var may = map[string][]string{
 	"records/pgrecords":     {"records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords": {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
-	"worker":         {"claims", "internal/backoff", "internal/pulse", "internal/trail", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker":         {"claims", "internal/backoff", "internal/pulse", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"worker/pipe":    {"claims", "worker", "golang.org/x/sys/unix"},
 	"internal/pulse": {"records"},
 	"internal/trail": {"records", "github.com/aws/aws-sdk-go-v2/..."},
