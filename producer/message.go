@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
+	"tenaq/internal/dedupid"
 	"tenaq/internal/trail"
 )
 
@@ -110,7 +111,7 @@ func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInp
 		in.MessageGroupId = &m.Group
 	}
 	if fifo {
-		in.MessageDeduplicationId = aws.String(deduplicationID(claims.EffectKey(m.Key, m.Generation)))
+		in.MessageDeduplicationId = aws.String(dedupid.Of(claims.EffectKey(m.Key, m.Generation)))
 	}
 	return in
 }

@@ -56,18 +56,23 @@ var may = map[string][]string{
 	// The public libraries. They see a queue through its API, and never the server.
 	"claims":                {"records"},
 	"claims/pgclaims":       {"claims", "records", "records/pgrecords", "github.com/jackc/pgx/v5/..."},
-	"producer":              {"claims", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"producer":              {"claims", "internal/dedupid", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":               {},
+	"outbox":                {"claims", "internal/backoff", "internal/dedupid", "internal/trail", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/..."},
+	"outbox/outboxtest":     {"outbox"},
+	"outbox/pgoutbox":       {"outbox", "github.com/jackc/pgx/v5/..."},
+	"outbox/sqliteoutbox":   {"outbox", "modernc.org/sqlite/..."},
 	"redrive":               {"claims", "internal/backoff", "internal/breaker", "internal/pulse", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":   {"records"},
 	"records/sqliterecords": {"records", "modernc.org/sqlite"},
 	"records/pgrecords":     {"records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords": {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
-	"worker":         {"claims", "internal/backoff", "internal/pulse", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
-	"worker/pipe":    {"claims", "worker", "golang.org/x/sys/unix"},
-	"internal/pulse": {"records"},
-	"internal/trail": {"records", "github.com/aws/aws-sdk-go-v2/..."},
+	"worker":           {"claims", "internal/backoff", "internal/pulse", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker/pipe":      {"claims", "worker", "golang.org/x/sys/unix"},
+	"internal/pulse":   {"records"},
+	"internal/dedupid": {},
+	"internal/trail":   {"records", "github.com/aws/aws-sdk-go-v2/..."},
 
 	// Programs to start from. They use what a stranger can use.
 	"examples/...": {
@@ -189,7 +194,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"claims", "cmd", "examples", "internal", "producer", "records", "redrive", "test", "worker"}
+var folders = []string{"claims", "cmd", "examples", "internal", "outbox", "producer", "records", "redrive", "test", "worker"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in their
 // first element, and the module's own packages live in a few folders.

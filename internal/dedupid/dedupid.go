@@ -1,4 +1,6 @@
-package producer
+// Package dedupid makes deduplication ids of the names of work. Every name has one, the same each time, and
+// no two names share one.
+package dedupid
 
 import (
 	"crypto/sha256"
@@ -6,16 +8,16 @@ import (
 	"strings"
 )
 
-// deduplicationMax is how long a deduplication id may be. [DEDUP-1]
-const deduplicationMax = 128
+// Max is how long a deduplication id may be. [DEDUP-1]
+const Max = 128
 
 // hashed begins the deduplication ids of keys that are none themselves.
 const hashed = "sha256-"
 
-// deduplicationID is the deduplication id of an effect key: the key itself where SQS allows that, so that
+// Of is the deduplication id of an effect key: the key itself where SQS allows that, so that
 // people recognise it, else its hash. Different keys have different ids.
-func deduplicationID(key string) string {
-	legal := len(key) <= deduplicationMax && !strings.HasPrefix(key, hashed)
+func Of(key string) string {
+	legal := len(key) <= Max && !strings.HasPrefix(key, hashed)
 	for i := 0; legal && i < len(key); i++ {
 		legal = key[i] > ' ' && key[i] <= '~' // letters, digits and punctuation of ASCII
 	}
