@@ -58,8 +58,8 @@ bench-worker: ## compare package worker with other consumers; sqs-consumer among
 	$(PURE_GO) test ./test/bench -run '^$$' -bench Consumers -benchtime 3x -timeout 30m
 
 # The tests look for it in the same place. What is complete is not installed again.
-emulators: ## install moto, which tests of dynamorecords run against; needs Python with venv
-	@dir=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}/moto; list=internal/dynamotest/requirements.txt; \
+emulators: ## install moto, which tests of dynamorecords and s3offload run against; needs Python with venv
+	@dir=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}/moto; list=internal/mototest/requirements.txt; \
 	if cmp -s "$$list" "$$dir/complete"; then \
 		exit; \
 	elif python3 -c 'import ensurepip, venv' 2>/dev/null; then \

@@ -56,6 +56,9 @@ var may = map[string][]string{
 	// The public libraries. They see a queue through its API, and never the server.
 	"claims":                {"records"},
 	"claims/pgclaims":       {"claims", "records", "records/pgrecords", "github.com/jackc/pgx/v5/..."},
+	"offload":               {"github.com/aws/aws-sdk-go-v2/..."},
+	"offload/offloadtest":   {"offload"},
+	"offload/s3offload":     {"offload", "github.com/aws/aws-sdk-go-v2/..."},
 	"producer":              {"claims", "internal/dedupid", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":               {},
 	"outbox":                {"claims", "internal/backoff", "internal/dedupid", "internal/trail", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/..."},
@@ -68,7 +71,7 @@ var may = map[string][]string{
 	"records/pgrecords":     {"records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords": {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
-	"worker":           {"claims", "internal/backoff", "internal/pulse", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker":           {"claims", "internal/backoff", "internal/pulse", "internal/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"worker/pipe":      {"claims", "worker", "golang.org/x/sys/unix"},
 	"internal/pulse":   {"records"},
 	"internal/dedupid": {},
@@ -86,7 +89,8 @@ var may = map[string][]string{
 		"internal/broker", "internal/engine", "internal/handle", "internal/kv", "internal/sqsd",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
-	"internal/dynamotest": {"github.com/aws/aws-sdk-go-v2/..."},
+	"internal/dynamotest": {"internal/mototest", "github.com/aws/aws-sdk-go-v2/..."},
+	"internal/mototest":   {},
 	"internal/pgtest":     {"github.com/jackc/pgx/v5"},
 
 	// What tests and demos use to disturb a server and to judge it, through the front door.
@@ -126,8 +130,8 @@ var may = map[string][]string{
 // door they came through.
 var testsMay = []string{
 	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
-	"internal/dynamotest", "internal/faultproxy", "internal/pgtest", "internal/server", "internal/sqstest",
-	"records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
+	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/server", "internal/sqstest",
+	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",
@@ -194,7 +198,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"claims", "cmd", "examples", "internal", "outbox", "producer", "records", "redrive", "test", "worker"}
+var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "records", "redrive", "test", "worker"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in their
 // first element, and the module's own packages live in a few folders.

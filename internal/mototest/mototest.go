@@ -1,0 +1,153 @@
+// Package mototest runs moto, which emulates DynamoDB, S3 and other services of AWS, for tests.
+//
+// The emulator keeps everything in memory, listens on 127.0.0.1, and one serves the whole test binary. It
+// is installed once, by make emulators, into TENAQ_EMULATOR_DIR or the user's cache. It ends with the test
+// binary, however that ends, because it is the child of a shell that holds a pipe from there.
+//
+// It carries out one request at a time, see serve.py. So tests show what callers do when their requests
+// come in any order, and that AWS keeps concurrent ones apart is taken from its documentation.
+//
+// Where it is missing tests are skipped, loudly; with TENAQ_REQUIRE_ALL=1 they fail.
+package mototest
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startMax is how long the emulator may take to start, on a machine that is busy with other things.
+const startMax = time.Minute
+
+// What serves moto, and what make emulators installs for it.
+var (
+	//go:embed serve.py
+	serve string
+	//go:embed requirements.txt
+	requirements string
+)
+
+var shared struct {
+	sync.Mutex
+	url  string
+	hold io.Closer // the pipe; it would be closed if nothing referred to it
+}
+
+// URL returns the address of the emulator, which it starts if nobody has. It takes any credentials.
+func URL(t testing.TB) string {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.url != "" {
+		return shared.url
+	}
+	url, err := run(find(t))
+	if err != nil {
+		t.Fatalf("start moto: %v", err)
+	}
+	shared.url = url
+	return url
+}
+
+// find returns the Python that has the emulator.
+func find(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("TENAQ_EMULATOR_DIR")
+	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
+		dir = filepath.Join(cache, "tenaq", "emulators")
+	}
+	dir = filepath.Join(dir, "moto")
+	// The last thing that make emulators does.
+	if complete, err := os.ReadFile(filepath.Join(dir, "complete")); err == nil && string(complete) == requirements {
+		return filepath.Join(dir, "bin", "python")
+	}
+	const missing = "no moto here, or another version: apt-get install python3-venv, and make emulators"
+	if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
+		t.Fatal(missing)
+	}
+	t.Skip("SKIPPED: " + missing)
+	return ""
+}
+
+// keeper runs the emulator until standard input ends.
+const keeper = `
+exec 3<&0
+"$@" </dev/null 3<&- 2>&1 &
+emulator=$!
+cat <&3 >/dev/null
+kill -KILL $emulator
+`
+
+func run(python string) (url string, err error) {
+	var log buffer
+	for range 3 { // another may take the port in between
+		addr, err := freeAddr()
+		if err != nil {
+			return "", err
+		}
+		_, port, _ := net.SplitHostPort(addr)
+		cmd := exec.Command("/bin/sh", "-c", keeper, "keeper", python, "-I", "-c", serve, port)
+		cmd.Dir = os.TempDir()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not for a terminal's ^C
+		cmd.Stdout = &log
+		hold, err := cmd.StdinPipe()
+		if err != nil {
+			return "", err
+		}
+		if err := cmd.Start(); err != nil {
+			return "", err
+		}
+		for begin := time.Now(); time.Since(begin) < startMax/3; time.Sleep(50 * time.Millisecond) {
+			if resp, err := http.Get("http://" + addr); err == nil {
+				resp.Body.Close()
+				shared.hold = hold
+				return "http://" + addr, nil
+			}
+		}
+		hold.Close()
+		cmd.Wait()
+	}
+	return "", fmt.Errorf("it does not answer:\n%s", log.String())
+}
+
+// freeAddr finds a loopback address that nobody uses, below the ports that systems give to outgoing
+// connections.
+func freeAddr() (string, error) {
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			return addr, l.Close()
+		}
+	}
+	return "", errors.New("no free port between 20000 and 29999 on 127.0.0.1")
+}
+
+// A buffer is what the emulator says, which it does on a goroutine of its own.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -1,0 +1,105 @@
+// Package s3offload keeps bodies in a bucket of S3, or of a store that speaks its API, one object each.
+//
+//	store := s3offload.New(s3.NewFromConfig(cfg), "orders-bodies")
+//	o, err := offload.New(offload.Config{Store: store})
+//
+// The name of the bucket is what pointers hold, as the Amazon SQS Extended Client Libraries have it, so the
+// bucket can be shared with them.
+//
+// Put is one PutObject, which S3 does as a whole or not at all, and Get one GetObject, which sees what was put
+// before it. Encryption, expiry and who may do what are rules of the bucket. A role needs s3:PutObject
+// to send, s3:GetObject to receive, and s3:DeleteObject if bodies are deleted; the key's kms:GenerateDataKey
+// and kms:Decrypt where the bucket is encrypted with one. A role that receives should have s3:ListBucket
+// too: without it S3 answers that a body which is not there may not be read, and nobody can tell it from one
+// that will be readable once the role is mended.
+//
+// An S3 of another make may need UsePathStyle, and RequestChecksumCalculation set to when required, in the
+// options of the client.
+package s3offload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"tenaq/offload"
+)
+
+// S3 is what a store needs of a client. *s3.Client has it.
+type S3 interface {
+	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
+	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
+}
+
+// A Store keeps bodies in one bucket.
+type Store struct {
+	// Owner is the account that the bucket must belong to, if it is given. A bucket that was deleted may be
+	// made again by somebody else. Set it before the store is used.
+	Owner string
+
+	client S3
+	bucket string
+}
+
+var _ offload.Store = (*Store)(nil)
+
+// New returns a store over a bucket, by its name, which exists.
+func New(client S3, bucket string) *Store { return &Store{client: client, bucket: bucket} }
+
+// Bucket is the name of the bucket.
+func (s *Store) Bucket() string { return s.bucket }
+
+// owner is nil when it does not matter.
+func (s *Store) owner() *string {
+	if s.Owner == "" {
+		return nil
+	}
+	return &s.Owner
+}
+
+// Put stores a body as an object.
+func (s *Store) Put(ctx context.Context, key string, body []byte) error {
+	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner(),
+		Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))),
+	})
+	return err
+}
+
+// Get returns the body that an object holds.
+func (s *Store) Get(ctx context.Context, key string, most int) ([]byte, error) {
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner()})
+	var missing *types.NoSuchKey
+	if errors.As(err, &missing) {
+		return nil, fmt.Errorf("%w: %w", offload.ErrNotFound, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer out.Body.Close()
+	// Not every S3 says how much there is.
+	if n := aws.ToInt64(out.ContentLength); n > int64(most) {
+		return nil, fmt.Errorf("%w: %d bytes, %d are allowed", offload.ErrTooLarge, n, most)
+	}
+	body, err := io.ReadAll(io.LimitReader(out.Body, int64(most)+1))
+	if err == nil && len(body) > most {
+		err = fmt.Errorf("%w: %d are allowed", offload.ErrTooLarge, most)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+// Delete removes an object.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner()})
+	return err
+}
