@@ -52,7 +52,7 @@ type Parked struct {
 
 	Key     string // the effect key of its work
 	Lineage string // message id of its first message
-	Group   string // on FIFO queues
+	Group   string // of the message, if it has one
 	Source  string // ARN of the queue it came from; empty when nobody knows
 
 	Attempts int // that its worker made last
@@ -116,7 +116,7 @@ func (p *ParkingLot) read(ctx context.Context, m types.Message) (*Parked, error)
 	}
 	one := &Parked{
 		ID: l.ID, Body: aws.ToString(m.Body), Attributes: make(map[string]types.MessageAttributeValue),
-		Key: l.Key, Lineage: l.Lineage, Group: l.Group,
+		Key: l.Key, Lineage: l.Lineage, Group: l.group(),
 		Source:   cmp.Or(l.trail.Source, m.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]),
 		Attempts: l.trail.Attempts, Redrives: l.Sends, Strikes: l.Strikes,
 		FirstSent: l.trail.FirstSent, Since: l.Died, letter: l,
@@ -176,7 +176,7 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 	switch {
 	case to == p.r.cfg.DeadLetterURL:
 		return fmt.Errorf("release %s: %s is where it is parked: name another queue", one.ID, p.r.name)
-	case isFIFO(to) && l.Group == "":
+	case isFIFO(to) && l.group() == "":
 		return fmt.Errorf("release %s: it has no message group, which %s wants: name a standard queue", one.ID, queueName(to))
 	}
 	l.trail.Reason = one.Reason // why it was parked is over

@@ -68,7 +68,7 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) }) // failures in a row are
 	for _, o := range outcomes {
 		i := slices.IndexFunc(s.Flights, func(f Flight) bool { return f.Letter == o.Letter })
-		if i < 0 || o.Result == Silent && now.Before(s.Flights[i].Due.Add(p.Settle)) {
+		if i < 0 || o.Result == Silent && !s.Flights[i].over(p, now) {
 			continue
 		}
 		f := s.Flights[i]
@@ -88,6 +88,13 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 		}
 	}
 	return s
+}
+
+// over reports whether a flight of which nothing is heard is waited for no longer. Where its silence will mean
+// something it is waited for until then, within reason.
+func (f *Flight) over(p *Policy, now time.Time) bool {
+	const most = 24 * time.Hour // a canary must not keep its place for ever
+	return !now.Before(f.Due.Add(max(p.Settle, min(f.Judge.Sub(f.Due), most))))
 }
 
 // tick does what time alone does.
@@ -112,6 +119,9 @@ func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 	case s.Breaker.State == breaker.HalfOpen:
 		if s.Breaker = s.Breaker.Succeed(p.breaker(), now); s.Breaker.State == breaker.Closed {
 			s.Rate, s.Steep = p.RateFirst, true
+			for i := range s.Kinds { // how things failed while everything did says nothing about them
+				s.Kinds[i].Since, s.Kinds[i].Lineages = now, nil
+			}
 		}
 	default:
 		s.Breaker = s.Breaker.Succeed(p.breaker(), now)
@@ -220,8 +230,12 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 	s.tick(p, now)
 	d := Decision{Strikes: l.Strikes}
 	again := slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Letter == l.ID })
-	if !again && l.Sends > 0 && s.wellAt(l.Died) {
+	if !again && l.Sends > 0 && s.wellAt(l.Died) && !s.down(l.Reason) {
 		d.Strikes++
+	}
+	if s.Paused != "" { // nothing is parked either, nor finished
+		d.Action, d.Why, d.Strikes = Hold, "paused: "+s.Paused, l.Strikes
+		return s, d
 	}
 	switch why := s.parks(p, now, l, d.Strikes); {
 	case again:
@@ -259,6 +273,13 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 	return s, d
 }
 
+// down reports whether what failed for this reason seems to need something that is down. Then it is no fault of
+// the message, and counts for nothing until it is known whether it lasts for longer than anything that is mended.
+func (s *State) down(reason string) bool {
+	k := s.known(FingerprintOf(reason))
+	return k != nil && k.Breaker.State != breaker.Closed
+}
+
 // parks returns why a dead letter is to be parked; empty when it is not.
 func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 	k := s.known(FingerprintOf(l.Reason))
@@ -267,7 +288,7 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 		return "poison, its worker says: " + l.Reason
 	case strikes >= p.Redrives:
 		return fmt.Sprintf("failed %d times while others succeeded: %s", strikes, l.Reason)
-	case strikes >= p.Strikes && (k == nil || len(k.Lineages) < broad):
+	case strikes >= p.Strikes && (k == nil || len(k.Lineages) < broad && l.Died.After(k.Since)): // else others like it succeeded since
 		return fmt.Sprintf("poison: failed %d times while others succeeded, and nearly nothing else fails like this: %s", strikes, l.Reason)
 	case l.Sends > 0 && k != nil && len(k.Lineages) >= broad && now.Sub(k.Since) > p.HoldMax &&
 		s.Breaker.State == breaker.Closed && s.wellAt(l.Died):
@@ -280,8 +301,6 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why string, until time.Time) {
 	k := s.known(FingerprintOf(l.Reason))
 	switch {
-	case s.Paused != "":
-		return "paused: " + s.Paused, until
 	case s.Breaker.State == breaker.Open:
 		until = s.Breaker.Until(p.breaker())
 		return "the breaker is open until " + until.Format(time.RFC3339), until
@@ -292,7 +311,7 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Group == l.Group }):
 		return "a message of its group is on its way", until
 	}
-	if s.Breaker.State == breaker.Closed && k != nil {
+	if k != nil { // while the breaker is half open as well: a canary of this kind would say nothing new
 		switch k.Breaker.State {
 		case breaker.Open:
 			until = k.Breaker.Until(p.kind())

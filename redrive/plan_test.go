@@ -143,3 +143,59 @@ func TestMoot(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 }
+
+// Paused is paused, also for what was begun and for what is to be parked.
+func TestPauseHoldsAll(t *testing.T) {
+	p, s := sent(t, 1)
+	s.Paused = "by somebody"
+	for _, l := range []Letter{{ID: "m0", Lineage: "m0"}, {ID: "bad", Poison: true, Reason: "no JSON"}, {ID: "new", Strikes: p.Redrives}} {
+		next, d := s.Decide(p, simStart.Add(time.Minute), l, 0)
+		if d.Action != Hold || d.Strikes != l.Strikes || next.Parked != 0 || len(next.Flights) != 1 {
+			t.Errorf("%s: got %+v and %+v", l.ID, d, next)
+		}
+	}
+}
+
+// An outage of more than HoldMax is nothing that any kind of failure is to blame for.
+func TestKindsAfterAnOutage(t *testing.T) {
+	p, s := sent(t, 4)
+	began := simStart.Add(5 * time.Minute)
+	outcomes := fails(3, began)
+	for i := range outcomes {
+		outcomes[i].Reason = "connection refused"
+	}
+	s = s.Judge(p, began, nil, Health{Done: 1})
+	died := began.Add(30 * time.Second)
+	s = s.Judge(p, began.Add(time.Minute), outcomes, Health{Done: 1}) // which was before it began
+	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: began}
+	ended := began.Add(p.HoldMax + time.Hour)
+	for i := range 2 { // of another kind
+		id := string(rune('x' + i))
+		s.Flights = append(s.Flights, Flight{Letter: id, Kind: FingerprintOf("timeout"), Canary: true})
+		s = s.Judge(p, ended, []Outcome{{Letter: id, Result: Succeeded, At: ended}}, Health{})
+	}
+	if s.Breaker.State != breaker.Closed {
+		t.Fatalf("the breaker is %s", s.Breaker.State)
+	}
+	_, d := s.Decide(p, ended.Add(time.Minute), Letter{ID: "again", Lineage: "m0", Reason: "connection refused", Sends: 1, Died: died}, 0)
+	if d.Action == Park {
+		t.Errorf("it was parked: %s", d.Why)
+	}
+}
+
+// Work that the workers did once excuses once, and ends a row of failures once, however many looks a step takes.
+func TestHealthCountsOnce(t *testing.T) {
+	p, s := sent(t, 5)
+	now := time.Now()
+	r := &Redriver{cfg: Config{Policy: *p}}
+	w := &walk{Redriver: r, dry: true, report: new(Report), state: s, health: Health{Done: 1}}
+	outcomes := append([]Outcome{{Letter: "none"}}, fails(4, now)...)
+	for i := range outcomes {
+		if err := w.judge(outcomes[i : i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.state.Breaker.State != breaker.Open {
+		t.Errorf("after one excused failure and three more the breaker is %+v", w.state.Breaker)
+	}
+}

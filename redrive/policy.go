@@ -40,7 +40,8 @@ type Policy struct {
 	HoldMax time.Duration
 
 	// Settle is how long after it became visible a redriven message is waited for in all, when nothing at
-	// all is heard of it: 1 h when zero. Then it is no evidence of anything.
+	// all is heard of it: 1 h when zero. Then it is no evidence of anything. Without a ledger it is waited for
+	// until it would have come back, if that is longer, up to a day.
 	Settle time.Duration
 }
 

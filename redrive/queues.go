@@ -3,6 +3,8 @@ package redrive
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,10 +93,12 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 			return nil, err
 		}
 	}
+	if bad == nil && t.Key == "" && t.Lineage == "" && isFIFO(r.cfg.DeadLetterURL) {
+		t.Key = firstKey(m)
+	}
 	l := &letter{raw: m, trail: t, bad: bad, Letter: Letter{
 		ID:      aws.ToString(m.MessageId),
 		Lineage: t.Lineage,
-		Group:   m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)],
 		Reason:  t.Reason,
 		Poison:  t.Poison,
 		Sends:   t.Redrives,
@@ -103,6 +107,9 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 	if l.Lineage == "" {
 		l.Lineage = l.ID
 	}
+	if isFIFO(r.cfg.DeadLetterURL) { // those of a standard queue keep nobody waiting
+		l.Group = l.group()
+	}
 	l.Key = claims.EffectKey(cmp.Or(t.Key, l.Lineage), t.Generation) // as package worker names it
 	// When it was sent here; when SQS itself moved it, when it was sent first. Then its last receive there
 	// would be the better time, and nobody knows it.
@@ -110,6 +117,16 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 		l.Died = time.UnixMilli(ms)
 	}
 	return l, nil
+}
+
+// firstKey is what package worker called the work of a message that the FIFO queue itself moved: its
+// deduplication id, unless the queue made that from the body. The next send has another one.
+func firstKey(m types.Message) string {
+	id := m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
+	if sum := sha256.Sum256([]byte(aws.ToString(m.Body))); id == hex.EncodeToString(sum[:]) {
+		return ""
+	}
+	return id
 }
 
 // targetOf finds the queue that a dead letter is to be redriven to.
@@ -171,8 +188,8 @@ func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) 
 			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &trace},
 		}
 	}
-	if l.Group != "" {
-		in.MessageGroupId = &l.Group
+	if group := l.group(); group != "" {
+		in.MessageGroupId = &group
 	}
 	if isFIFO(url) {
 		in.MessageDeduplicationId = &l.ID
@@ -215,6 +232,11 @@ func (r *Redriver) send(ctx context.Context, in *sqs.SendMessageInput, l *letter
 		err = t.PutAside(ctx, r.cfg.Store, aws.ToString(out.MessageId))
 	}
 	return err
+}
+
+// group is the message group that a dead letter was sent with.
+func (l *letter) group() string {
+	return l.raw.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]
 }
 
 // onward is the trail of a dead letter that is sent on.

@@ -284,6 +284,46 @@ func TestDependencyDown_FB7(t *testing.T) {
 	}
 }
 
+// Few messages that need something which is down are held as well as many are, also when the breaker of all is
+// half open meanwhile; it is no fault of theirs, and they are done when it is up again.
+func TestFewNeedWhatIsDown(t *testing.T) {
+	first := seed(t)
+	for _, others := range []int{0, 100} {
+		for _, n := range []int{broad, 5, 10, 50} {
+			for _, state := range []breaker.State{breaker.Closed, breaker.HalfOpen} {
+				w := newWorld(t, first+uint64(n))
+				until := simStart.Add(12 * time.Hour)
+				w.down = func(now time.Time) bool { return now.Before(until) }
+				w.live = func(time.Time) int { return 2 }
+				w.s.Breaker = breaker.Breaker{State: state, LastChange: simStart}
+				w.add(n, "", "the shipper answers 503")
+				for _, m := range w.dead {
+					m.needs = true
+				}
+				w.add(others, "", "timeout")
+				w.run(18 * time.Hour)
+				if len(w.done) != n+others || w.inVain > 40 {
+					t.Errorf("%d of %d, %d others, breaker %s: %d done, %d parked, %d tried in vain",
+						n, n+others, others, state, len(w.done), len(w.parked), w.inVain)
+				}
+			}
+		}
+	}
+}
+
+// Poison of which there is more than a little looks as if something were down, and is parked after a day.
+func TestMuchPoison(t *testing.T) {
+	w := newWorld(t, seed(t))
+	w.live = func(time.Time) int { return 2 }
+	w.add(2*broad, "cannot parse body: invalid character 'x' at 17", "cannot parse body: invalid character 'x' at 4")
+	for w.now.Before(simStart.Add(w.p.HoldMax + 6*time.Hour)) {
+		w.step()
+	}
+	if len(w.parked) != 2*broad {
+		t.Errorf("%d are parked, want %d: %+v", len(w.parked), 2*broad, w.s)
+	}
+}
+
 // Redrivers whose clocks are minutes apart take turns. Nothing is lost or parked, and an outage is respected.
 func TestClocksApart(t *testing.T) {
 	w := newWorld(t, seed(t))

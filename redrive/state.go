@@ -54,8 +54,8 @@ type Flight struct {
 	Group   string      `json:"group,omitempty"` // on FIFO queues
 	Kind    Fingerprint `json:"kind"`            // why it was a dead letter
 	Sent    time.Time   `json:"sent"`
-	Due     time.Time   `json:"due"`   // when its delay is over
-	Judge   time.Time   `json:"judge"` // when silence begins to mean something
+	Due     time.Time   `json:"due"`            // when its delay is over
+	Judge   time.Time   `json:"judge,omitzero"` // when silence begins to mean something; zero is never, for there is a ledger
 	Canary  bool        `json:"canary,omitempty"`
 
 	// Fence is that of its work's entry in the ledger when it was sent. What is written under a larger one

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -60,7 +61,7 @@ func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 }
 
 func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error) {
-	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report}
+	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report, waiting: make(map[string]bool)}
 	if w.state, w.version, err = r.load(ctx); err != nil {
 		return report, err
 	}
@@ -73,13 +74,14 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 		return report, err
 	}
 	w.askWorkers()
-	if err := w.judge(w.ask()); err != nil {
+	known, silent := w.ask()
+	if err := w.judge(known); err != nil {
 		return report, err
 	}
 	if err := w.look(); err != nil {
 		return report, err
 	}
-	return report, nil
+	return report, w.giveUp(silent)
 }
 
 // A walk is one step.
@@ -93,6 +95,9 @@ type walk struct {
 	version records.Version
 	target  target // of what is redriven
 	health  Health // of the consumer, without what was held against it in this step already
+	seen    int    // dead letters
+
+	waiting map[string]bool // groups of FIFO queues of which a message was held in this step
 }
 
 // prepare looks at the queues.
@@ -101,8 +106,9 @@ func (w *walk) prepare() (err error) {
 	return err
 }
 
-// ask finds out what has become of the messages that are on their way. What nobody knows stays open.
-func (w *walk) ask() (outcomes []Outcome) {
+// ask finds out what has become of the messages that are on their way. Of the silent ones nobody has heard;
+// those that nobody can be asked about now stay open.
+func (w *walk) ask() (known, silent []Outcome) {
 	for _, f := range w.state.Flights {
 		o := Outcome{Letter: f.Letter, At: time.Now()}
 		switch {
@@ -124,9 +130,24 @@ func (w *walk) ask() (outcomes []Outcome) {
 			}
 			o.Result, o.Reason = f.result(e), e.Reason
 		}
-		outcomes = append(outcomes, o)
+		if o.Result == Silent {
+			silent = append(silent, o)
+		} else {
+			known = append(known, o)
+		}
 	}
-	return outcomes
+	return known, silent
+}
+
+// giveUp ends the wait for messages of which nothing was heard, by the ledger or by a look at the dead letters.
+func (w *walk) giveUp(silent []Outcome) error {
+	overdue := func(o Outcome) bool {
+		return slices.ContainsFunc(w.state.Flights, func(f Flight) bool { return f.Letter == o.Letter && f.over(&w.cfg.Policy, time.Now()) })
+	}
+	if !slices.ContainsFunc(silent, overdue) {
+		return nil
+	}
+	return w.judge(silent)
 }
 
 // entry is what the ledger says about a key; its zero value when that is nothing.
@@ -190,6 +211,7 @@ func (w *walk) judge(outcomes []Outcome) error {
 			w.health.Failed++
 		}
 	}
+	w.health = Health{Done: w.health.excuses()} // what is heard of next is not excused by the same work
 	return w.put(next)
 }
 
@@ -209,7 +231,11 @@ func (w *walk) put(next State) (err error) {
 // look receives dead letters and decides about them, while there is room for more and until it has seen
 // all of them, or its time is over.
 func (w *walk) look() error {
-	for seen := 0; seen < lookMax && time.Since(w.began) < w.cfg.Look/2; {
+	most := lookMax
+	if w.blind() && slices.ContainsFunc(w.state.Flights, func(f Flight) bool { return time.Now().After(f.Judge) }) {
+		most = math.MaxInt // only who has seen all of them knows what is not there
+	}
+	for w.seen < most && time.Since(w.began) < w.cfg.Look/2 {
 		now := time.Now()
 		if w.state.Room(&w.cfg.Policy, now) == 0 && len(w.state.Flights) == 0 {
 			return nil // nothing may go, and nothing can have come back
@@ -221,7 +247,7 @@ func (w *walk) look() error {
 		if len(letters) == 0 {
 			return w.sawAll()
 		}
-		seen += len(letters)
+		w.seen += len(letters)
 		if err := w.returned(letters); err != nil {
 			return err
 		}
@@ -247,16 +273,20 @@ func (w *walk) returned(letters []*letter) error {
 	return w.judge(outcomes)
 }
 
+// blind reports whether nobody can be asked what has become of messages.
+func (w *walk) blind() bool { return w.cfg.Claims == nil && w.cfg.Outcomes == nil }
+
 // sawAll learns from what is not there: without a ledger, a message that did not come back in the time in
-// which it would have is taken for processed.
+// which it would have is taken for processed. A FIFO queue shows ten messages of a group and then says that it
+// is empty, so there it has to be as many as the queue counts.
 func (w *walk) sawAll() error {
-	if w.cfg.Claims != nil || w.cfg.Outcomes != nil {
+	if !w.blind() || isFIFO(w.cfg.DeadLetterURL) && w.seen < w.report.Depth {
 		return nil
 	}
 	var outcomes []Outcome
 	now := time.Now()
 	for _, f := range w.state.Flights {
-		if now.After(f.Judge) {
+		if !f.Judge.IsZero() && now.After(f.Judge) {
 			outcomes = append(outcomes, Outcome{Letter: f.Letter, Result: Gone, At: now})
 		}
 	}
@@ -271,30 +301,15 @@ func (w *walk) decide(letters []*letter) error {
 	next := w.state
 	decisions := make([]Decision, len(letters))
 	for i, l := range letters {
-		if l.bad != nil {
-			decisions[i] = Decision{Action: Park, Why: l.bad.Error(), Strikes: l.Strikes}
-			next.Parked++
-			continue
+		next, decisions[i] = w.decideOne(next, l)
+		if l.Group != "" && decisions[i].Action == Hold {
+			w.waiting[l.Group] = true
 		}
-		target, err := w.targetOf(w.ctx, l)
-		if err != nil {
-			decisions[i] = Decision{Action: Hold, Why: err.Error(), Strikes: l.Strikes}
-			continue
-		}
-		l.target, next.Target = target, queueName(target.url)
-		decided, d := next.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
-		if len(decided.Flights) > len(next.Flights) {
-			f := &decided.Flights[len(decided.Flights)-1]
-			f.Judge = f.Due.Add(target.settles)
-			if err := w.stamp(f); err != nil {
-				decisions[i] = Decision{Action: Hold, Why: "the ledger cannot be asked now: " + err.Error(), Strikes: l.Strikes}
-				continue
-			}
-		}
-		next, decisions[i] = decided, d
 	}
-	if err := w.put(next); err != nil {
-		return err
+	if slices.ContainsFunc(decisions, func(d Decision) bool { return d.Action != Hold }) { // else there is nothing to write down
+		if err := w.put(next); err != nil {
+			return err
+		}
 	}
 	for i, l := range letters {
 		w.report.Decisions = append(w.report.Decisions, Decided{l.Letter, decisions[i]})
@@ -306,6 +321,38 @@ func (w *walk) decide(letters []*letter) error {
 		}
 	}
 	return nil
+}
+
+// decideOne decides about one dead letter.
+func (w *walk) decideOne(s State, l *letter) (State, Decision) {
+	hold := func(why string) (State, Decision) { return s, Decision{Action: Hold, Why: why, Strikes: l.Strikes} }
+	if l.bad != nil {
+		if s.Paused != "" {
+			return hold("paused: " + s.Paused)
+		}
+		s.Parked++
+		return s, Decision{Action: Park, Why: l.bad.Error(), Strikes: l.Strikes}
+	}
+	var err error
+	if l.target, err = w.targetOf(w.ctx, l); err != nil {
+		return hold(err.Error())
+	}
+	s.Target = queueName(l.target.url)
+	next, d := s.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
+	if len(next.Flights) == len(s.Flights) {
+		return next, d
+	}
+	if w.waiting[l.Group] {
+		return hold("an earlier message of its group is held")
+	}
+	f := &next.Flights[len(next.Flights)-1]
+	if w.blind() {
+		f.Judge = f.Due.Add(l.target.settles)
+	}
+	if err := w.stamp(f); err != nil {
+		return hold("the ledger cannot be asked now: " + err.Error())
+	}
+	return next, d
 }
 
 // stamp writes down what the ledger says about a message that is about to be sent, so that what it says later
