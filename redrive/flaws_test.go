@@ -83,6 +83,9 @@ func TestCountSurvivesSends_FB1(t *testing.T) {
 			r.sleep(time.Minute)
 		}
 		r.wantCounts(0, 0, 1)
+		if t.Failed() {
+			return
+		}
 		if v := aws.ToString(r.look(r.parked)[0].MessageAttributes["tenaq"].StringValue); !strings.Contains(v, "redrives=") || !strings.Contains(v, "strikes=3") {
 			t.Errorf("it says %s, want its redrives and three strikes", v)
 		}
@@ -297,7 +300,11 @@ func TestFIFO_FB10(t *testing.T) {
 			order = append(order, b)
 			return nil
 		})
-		r.run(r.redriver(nil).Run)
+		d := r.redriver(nil)
+		if report := r.step(d); report.Count(redrive.Redrive) != 2 || report.State.Flights[0].Group == report.State.Flights[1].Group {
+			t.Errorf("decided %+v, want one of each group redriven", report.Decisions)
+		}
+		r.run(d.Run)
 		r.sleep(2 * time.Hour)
 		r.wantCounts(0, 0, 0)
 		at := map[byte]int{}
