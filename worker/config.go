@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
+	"tenaq/offload"
 )
 
 // SQS is what a worker needs of a client. *sqs.Client has it.
@@ -42,6 +43,22 @@ type Config struct {
 
 	// Memo is what the ledger writes down with the first claim of a message, see claims.Note. Nil is nothing.
 	Memo func(m *Message) []byte
+
+	// Offload fetches the bodies of messages that hold only a pointer, see package offload. Nil is to take
+	// pointers for bodies like others.
+	//
+	// The body is fetched under the claim, so that a duplicate costs nothing, and Message.Body is then the
+	// real one. With Key or Memo, which may look into it, it is fetched before the claim. While a store
+	// cannot be reached messages with pointers are given back without an attempt being counted, and less is
+	// received. A body that is not there is a failed attempt; a pointer that may not be followed makes the
+	// message poison, and so does a missing body when Key is set, because nobody can tell what work it is.
+	// Dead letters have the pointer.
+	Offload *offload.Offloader
+
+	// DeleteBodies deletes the body of a message from its store when its work is recorded as completed and
+	// the message is deleted. A replay, or another queue whose messages point to the same body, would find
+	// nothing: an expiry rule of the store is better where it can be had.
+	DeleteBodies bool
 
 	// Concurrency is how many handlers run at once: 10 when zero.
 	Concurrency int
@@ -129,6 +146,7 @@ func (c *Config) setDefaults() error {
 	refuse(c.Client == nil, "Client is missing")
 	refuse(c.QueueURL == "", "QueueURL is missing")
 	refuse(c.Handler == nil, "Handler is missing")
+	refuse(c.DeleteBodies && c.Offload == nil, "DeleteBodies is set, and Offload is missing")
 	refuse(c.Concurrency < 0, "Concurrency is %d: it is at least 1", c.Concurrency)
 	refuse(c.BatchSize < 1 || c.BatchSize > receiveMax, "BatchSize is %d: it is 1 to %d", c.BatchSize, receiveMax)
 	refuse(c.Prefetch < 0, "Prefetch is %d: it is not negative", c.Prefetch)

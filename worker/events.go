@@ -10,7 +10,9 @@ import (
 // Events are called for what happens to messages. Any of them may be nil. They are called from many
 // goroutines and must return quickly.
 type Events struct {
-	// Received: a message is in the worker's hands.
+	// Received: a message is in the worker's hands. Of one whose body is kept beside the queue the body is the
+	// pointer until it is fetched, here and in other events, and there is no key before if Config.Key has to
+	// tell it.
 	Received func(m *Message)
 
 	// Started: a handler begins, with a claim if there is a ledger.
@@ -23,7 +25,8 @@ type Events struct {
 	Failed func(m *Message, err error, took time.Duration)
 
 	// Deferred: the message was given back without an attempt being counted, because of the handler
-	// (Later), because nobody could say who has the claim, or because the worker stops.
+	// (Later), because nobody could say who has the claim, because its body could not be fetched, or because
+	// the worker stops.
 	Deferred func(m *Message, after time.Duration, reason string)
 
 	// Busy: another handler has the claim. The message was given back until that one's lease is over.

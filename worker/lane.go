@@ -22,8 +22,19 @@ type delivery struct {
 	unbegun bool  // it was claimed only to be dead-lettered
 
 	endClaim func()          // ends the renewals of the claim
-	held     context.Context // since the handler began: ends when the lease or the claim does
+	held     context.Context // since keep: ends when the lease or the claim does
 	err      error           // what the handler said
+}
+
+// keep begins the renewals of the claim, unless they have begun.
+func (d *delivery) keep() {
+	if d.held != nil {
+		return
+	}
+	d.held = d.hold.ctx
+	if d.claim != nil {
+		d.held, d.endClaim = d.claim.Hold(d.hold.ctx)
+	}
 }
 
 // whyEnded is why the handler may not go on with the message; nil while it may.
@@ -148,6 +159,8 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 			}
 		}
 	}
+	ready, rest := w.fetchBodies(ready)
+	gone = gone && rest
 	if len(ready) == 0 {
 		return gone, nil
 	}
@@ -190,10 +203,7 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	defer cancel(nil)
 	end := func(why error) func() { return func() { cancel(why) } }
 	for _, d := range unit {
-		d.held = d.hold.ctx
-		if d.claim != nil {
-			d.held, d.endClaim = d.claim.Hold(d.hold.ctx)
-		}
+		d.keep()
 		stop := context.AfterFunc(d.held, func() { cancel(d.whyEnded()) })
 		defer stop()
 	}

@@ -15,13 +15,14 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/trail"
+	"tenaq/offload"
 	"tenaq/records"
 )
 
 // A Message is one delivery of a message, as a handler gets it.
 type Message struct {
-	ID         string // message id, new with every send
-	Body       string
+	ID         string                                 // message id, new with every send
+	Body       string                                 // see Config.Offload for one that is kept beside the queue
 	Attributes map[string]types.MessageAttributeValue // of the user, without the one named "tenaq"
 	Group      string                                 // message group; empty on a standard queue that uses none
 	Dedup      string                                 // MessageDeduplicationId; empty on standard queues
@@ -44,6 +45,7 @@ type Message struct {
 	trail      trail.Trail
 	unreadable bool          // the trail is
 	aside      bool          // the trail may be in the store
+	away       bool          // the body is kept beside the queue, and not fetched yet
 	claim      *claims.Claim // nil without a ledger, and before the claim
 	attempt    int
 	result     atomic.Pointer[[]byte]
@@ -118,6 +120,7 @@ func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 		raw:        raw,
 		unreadable: err != nil,
 		aside:      w.cfg.Claims != nil && trail.MayBeAside(raw.MessageAttributes),
+		away:       w.cfg.Offload != nil && offload.IsPointer(raw.MessageAttributes),
 	}
 	m.Attributes = make(map[string]types.MessageAttributeValue, len(raw.MessageAttributes))
 	for name, value := range raw.MessageAttributes {
@@ -150,10 +153,14 @@ func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
 	return err
 }
 
-// name says what work a message is, by its trail.
+// name says what work a message is, by its trail. Where Config.Key has to look into a body that is not here
+// yet, it does so when it is.
 func (w *Worker) name(m *Message, t trail.Trail) (err error) {
 	m.trail = t
 	m.Generation, m.Redrives, m.Lineage = t.Generation, t.Redrives, cmp.Or(t.Lineage, m.ID)
+	if m.away && w.cfg.Key != nil {
+		return nil
+	}
 	if m.Key, err = w.keyOf(m); err != nil {
 		return err
 	}
@@ -176,7 +183,7 @@ func (w *Worker) keyOf(m *Message) (string, error) {
 		return m.trail.Key, nil
 	case m.trail.Lineage != "": // the deduplication id is that of a redrive, then
 		return m.trail.Lineage, nil
-	case m.Dedup != "" && m.Dedup != bodyHash(m.Body):
+	case m.Dedup != "" && m.Dedup != bodyHash(aws.ToString(m.raw.Body)): // what the queue saw
 		return m.Dedup, nil
 	}
 	return m.Lineage, nil

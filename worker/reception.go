@@ -113,7 +113,7 @@ func (r *reception) start(ctx context.Context) (wait time.Duration) {
 	full := min(receiveMax, r.limit)
 	for ctx.Err() == nil && r.running < r.want && r.inHand < r.limit {
 		now := time.Now()
-		if pause := later(r.pause, r.worker.ledger.pause()); now.Before(pause) {
+		if pause := later(r.pause, later(r.worker.ledger.pause(), r.worker.bodies.pause())); now.Before(pause) {
 			return pause.Sub(now)
 		}
 		n := min(full, r.limit-r.inHand)

@@ -32,6 +32,11 @@ const (
 
 // prepare claims the work of a message.
 func (w *Worker) prepare(d *delivery) fate {
+	if d.away && (w.cfg.Key != nil || w.cfg.Memo != nil) {
+		if err := w.fetchEarly(d); err != nil && d.hold.ctx.Err() == nil {
+			return w.unfetched(d, err)
+		}
+	}
 	if d.aside {
 		if err := w.lookAside(d.hold.ctx, d); err != nil {
 			return w.unclaimed(d, err)
@@ -49,7 +54,7 @@ func (w *Worker) prepare(d *delivery) fate {
 		return handle
 	}
 	note := claims.Note{Message: d.ID}
-	if w.cfg.Memo != nil {
+	if w.cfg.Memo != nil && !d.away {
 		note.Memo = w.cfg.Memo(d.Message)
 	}
 	if n := len(note.Memo); n > claims.MemoMax {
@@ -82,7 +87,7 @@ func (w *Worker) prepare(d *delivery) fate {
 		return comesBack
 	case done != nil:
 		w.cfg.Events.Duplicate(d.Message, done)
-		return w.delete(d)
+		return w.deleteDone(d)
 	case used != nil:
 		d.attempt = min(used.Attempts, w.cfg.Attempts)
 		return w.bury(d, used.Reason)
@@ -167,7 +172,7 @@ func (w *Worker) complete(d *delivery, took time.Duration) fate {
 func (w *Worker) done(d *delivery, took time.Duration) fate {
 	w.count(d.Message, true)
 	w.cfg.Events.Done(d.Message, took)
-	return w.delete(d)
+	return w.deleteDone(d)
 }
 
 // fail records a failed attempt, and gives the message back for a while.

@@ -24,6 +24,7 @@ type Worker struct {
 	slots   chan struct{} // holds one token for every handler that runs
 	dead    deadLetters
 	ledger  trouble
+	bodies  trouble       // the stores of Config.Offload
 	pulse   *pulse.Writer // nil without a ledger
 }
 

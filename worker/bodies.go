@@ -1,0 +1,124 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"tenaq/internal/backoff"
+	"tenaq/offload"
+)
+
+// fetchMax bounds the time in which a body has to be fetched. The lease and the claim are renewed meanwhile.
+const fetchMax = 5 * time.Minute
+
+// fetch gets the body of a message that is kept beside the queue. Its key is told then, if it is for
+// Config.Key to tell.
+func (w *Worker) fetch(ctx context.Context, d *delivery) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchMax)
+	defer cancel()
+	body, attributes, err := w.cfg.Offload.In(ctx, d.Body, d.Attributes)
+	if err != nil {
+		return err
+	}
+	w.bodies.note(true)
+	d.Body, d.Attributes, d.away = body, attributes, false
+	if w.cfg.Key != nil && d.bad == nil {
+		d.bad = w.name(d.Message, d.trail)
+	}
+	return nil
+}
+
+// noBody reports whether an error of fetch says that there is no body to be had for the message, now or later.
+func noBody(err error) bool {
+	return errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrPointer) || errors.Is(err, offload.ErrTooLarge)
+}
+
+// fetchEarly fetches a body before the claim, for the functions that name the work and describe it. When
+// there is no body to be had and no name without it, nobody can tell what work the message is. Otherwise it
+// is found out again under the claim, where attempts are counted: the work may be done, and its body
+// deleted. An error means that nobody knows now.
+func (w *Worker) fetchEarly(d *delivery) error {
+	err := w.fetch(d.hold.ctx, d)
+	switch {
+	case !noBody(err):
+		return err
+	case w.cfg.Key != nil:
+		d.bad, d.aside = err, false
+	}
+	return nil
+}
+
+// fetchBodies fetches the bodies of messages that have been claimed. It returns those whose handler may run,
+// and whether the others are gone from the queue. On a FIFO queue no message stays behind one that comes back.
+func (w *Worker) fetchBodies(unit []*delivery) (ready []*delivery, gone bool) {
+	if !slices.ContainsFunc(unit, func(d *delivery) bool { return d.away }) {
+		return unit, true
+	}
+	for _, d := range unit { // those whose bodies are here wait for the others
+		d.keep()
+	}
+	began := time.Now()
+	together(unit, func(d *delivery) {
+		if d.away {
+			d.err = w.fetch(d.held, d)
+		}
+	})
+	gone = true
+	for _, d := range unit {
+		if d.err == nil && d.held.Err() != nil {
+			d.err = context.Cause(d.held)
+		}
+		switch {
+		case !gone && w.fifo():
+			w.letGo(d, 0, reasonBehind)
+			d.endClaim()
+		case d.err == nil:
+			ready = append(ready, d)
+		case w.noHandler(d, time.Since(began)) == comesBack:
+			gone = false
+		}
+	}
+	return ready, gone
+}
+
+// noHandler settles a message whose body could not be fetched. An attempt has failed when there is none to
+// be had, so the message ends as a dead letter, which still says where its body should have been.
+func (w *Worker) noHandler(d *delivery, took time.Duration) fate {
+	switch {
+	case d.held.Err() != nil:
+		return w.finish(d, d.whyEnded(), took)
+	case !noBody(d.err):
+		defer d.endClaim()
+		return w.unfetched(d, d.err)
+	case errors.Is(d.err, offload.ErrPointer):
+		d.err = Poison(d.err)
+	}
+	return w.finish(d, nil, took)
+}
+
+// unfetched gives a message back whose body cannot be fetched now. No attempt is counted.
+func (w *Worker) unfetched(d *delivery, err error) fate {
+	if failures := w.bodies.note(false); failures&(failures-1) == 0 {
+		w.cfg.Logger.Warn("the store of bodies cannot be used, their messages are given back", "attempt", failures, "error", err)
+	}
+	return w.letGo(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), err.Error())
+}
+
+// deleteDone removes a message whose work is recorded as completed, and then its body if that is wanted: in
+// this order, or the message could come back and find none. What is left behind expires.
+func (w *Worker) deleteDone(d *delivery) fate {
+	f := w.delete(d)
+	if f != gone || !w.cfg.DeleteBodies {
+		return f
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestMax)
+	defer cancel()
+	if err := w.cfg.Offload.Delete(ctx, aws.ToString(d.raw.Body), d.raw.MessageAttributes); err != nil {
+		w.cfg.Logger.Warn("the body of a message that is done is left in the store", "key", d.Key, "message", d.ID, "error", err)
+	}
+	return f
+}
