@@ -1,0 +1,189 @@
+package outboxtest
+
+import (
+	"context"
+	"time"
+
+	"tenaq/outbox"
+)
+
+// Parked rows are listed the oldest first, a page at a time.
+func testParked(e *env) {
+	b, other := e.Open(e), e.Open(e)
+	e.parked(b, "", 10, "")
+	m := e.message("x")
+	m.Headers, m.Type, m.Dedup = map[string]string{"h": "é"}, "t", "d"
+	e.enqueue(true, m)
+	e.put("a1 y a2 z")
+	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2, x, y, z")
+	e.failed(b, "r", "x", 0)
+	e.claim(b, outbox.Claim{Relay: "r"}, "x")
+	from := time.Now().Add(e.jumped - slack)
+	for _, word := range []string{"x", "a1", "y", "a2"} {
+		e.park(b, "r", word)
+		e.sleep(2 * time.Millisecond)
+	}
+	to := time.Now().Add(e.jumped + slack)
+	e.parked(b, "", 10, "x a1 y a2")
+	rows := e.parked(other, "", 2, "x a1")
+	e.parked(other, "a1", 2, "y a2")
+	e.parked(other, "a2", 2, "")
+	e.parked(other, "x", 2, "a1 y")
+	if r := rows[0]; r.Reason != "parked x" || r.At.Before(from) || r.At.After(to) || r.Attempts != 1 || r.Stream != "" || r.CreatedAt.IsZero() {
+		e.Errorf("a row is parked at %v for %q, with %d attempts, in stream %q, written at %v", r.At, r.Reason, r.Attempts, r.Stream, r.CreatedAt)
+	}
+	e.same(rows[0].Row, m)
+	if rows[1].Stream == "" {
+		e.Error("a row that is parked has lost its stream")
+	}
+	e.claim(b, outbox.Claim{Relay: "r2"}, "")
+}
+
+// Rows that are released are new again, and the last of their streams.
+func testRelease(e *env) {
+	b := e.Open(e)
+	e.put("a1 a2 a3 x y")
+	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2 a3, x, y")
+	e.settle(b, "r", append(e.fates(outbox.Failed, 0, "a1 x"), e.fates(outbox.Back, 0, "a2 a3 y")...)...)
+	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2 a3, x, y")
+	e.park(b, "r", "a1 x")
+	e.back(b, "r", "a2 a3", long/2)
+	release := func(words string, want int) {
+		e.Helper()
+		n, err := b.Release(e.ctx, e.idsOf(words)...)
+		if err != nil {
+			e.Fatalf("release: %v", err)
+		}
+		if n != want {
+			e.Fatalf("Release of %q found %d, want %d", words, n, want)
+		}
+	}
+	release("", 0)
+	release("a2 y", 0) // which are pending
+	e.ids["nobody"] = outbox.NewID()
+	release("nobody a1 x", 2)
+	release("a1", 0)
+	e.counts(b, 5, 2, 0) // x and y: a1 is behind a2, which waits
+	rows, _ := e.claim(b, outbox.Claim{Relay: "r2"}, "x")
+	if rows[0].Attempts != 0 {
+		e.Errorf("a row that was released has %d attempts", rows[0].Attempts)
+	}
+	e.sent(b, "r2", "x")
+
+	// Several of one stream keep their order, behind what is there.
+	e.put("b1 b2 b3 b4")
+	e.claim(b, outbox.Claim{Relay: "r", Stream: 3}, "b1 b2 b3")
+	e.park(b, "r", "b1 b2")
+	release("b2 b1", 2)
+	e.claim(b, outbox.Claim{Relay: "r2"}, "")
+	e.back(b, "r", "b3", 0)
+	e.put("b5")
+	e.claim(b, outbox.Claim{Relay: "r2"}, "b3 b4 b1 b2 b5")
+
+	// Where nothing is before them, they are the first.
+	e.park(b, "r2", "b3 b4 b1 b2 b5")
+	release("b4 b5", 2)
+	e.claim(b, outbox.Claim{Relay: "r2"}, "b4 b5")
+	e.counts(b, 6, 3, 3)
+}
+
+// Rows that are discarded are gone.
+func testDiscard(e *env) {
+	b := e.Open(e)
+	e.put("a1 a2 x y z")
+	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2, x, y, z")
+	e.park(b, "r", "a1 x y")
+	e.sent(b, "r", "z")
+	e.ids["nobody"] = outbox.NewID()
+	for _, tt := range []struct {
+		words string
+		want  int
+	}{{"", 0}, {"a2 z nobody", 0}, {"a1 x nobody a2", 2}, {"a1 x", 0}} {
+		n, err := b.Discard(e.ctx, e.idsOf(tt.words)...)
+		if err != nil {
+			e.Fatalf("discard: %v", err)
+		}
+		if n != tt.want {
+			e.Fatalf("Discard of %q found %d, want %d", tt.words, n, tt.want)
+		}
+	}
+	e.parked(b, "", 10, "y")
+	e.counts(b, 1, 1, 1)
+	for word, want := range map[string]bool{"x": true, "y": false, "z": false, "a2": false} {
+		err := e.Enqueue(e.ctx, true, outbox.Message{ID: e.ids[word], Queue: plainQueue, Key: "k", Body: word})
+		if (err == nil) != want {
+			e.Errorf("a row with the ID of %s: %v, want that it can be written to be %v", word, err, want)
+		}
+	}
+	e.renew(b, "r", long, "a2")
+}
+
+// Wait ends when a row is committed by somebody else.
+func testWait(e *env) {
+	b := e.Open(e)
+	const most = 20 * time.Second
+	wait := func() <-chan error {
+		done := make(chan error, 1)
+		go func() { done <- b.Wait(e.ctx, most) }()
+		return done
+	}
+	ends := func(done <-chan error, within time.Duration) {
+		e.Helper()
+		timer := time.NewTimer(within)
+		defer timer.Stop()
+		select {
+		case err := <-done:
+			if err != nil {
+				e.Errorf("wait: %v", err)
+			}
+		case <-timer.C:
+			e.Errorf("Wait has not returned %v after a row was there", within)
+			<-done
+		}
+	}
+	for _, words := range []string{"x", "a1 a2", "a3"} {
+		// It may return for nothing, though not for ever.
+		var done <-chan error
+		for range 100 {
+			e.ask(b, outbox.Claim{Relay: "r"})
+			done = wait()
+			quiet := time.NewTimer(100 * time.Millisecond)
+			select {
+			case <-done:
+				quiet.Stop()
+				continue
+			case <-quiet.C:
+			}
+			break
+		}
+		e.put(words)
+		ends(done, most/4)
+	}
+
+	// Rows that came between the last claim and the wait are new, too.
+	e.ask(b, outbox.Claim{Relay: "r"})
+	e.put("y")
+	ends(wait(), most/4)
+	e.claim(b, outbox.Claim{Relay: "r"}, "y")
+}
+
+// Wait ends after its time, and with its context.
+func testWaitEnds(e *env) {
+	b := e.Open(e)
+	e.put("x")
+	e.claim(b, outbox.Claim{Relay: "r"}, "x")
+	from := e.now()
+	if err := b.Wait(e.ctx, 50*time.Millisecond); err != nil {
+		e.Errorf("wait: %v", err)
+	}
+	if took := e.now() - from; took > 5*time.Second {
+		e.Errorf("a wait of 50ms took %v", took)
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, 50*time.Millisecond)
+	defer cancel()
+	from = e.now()
+	_ = b.Wait(ctx, 20*time.Second)
+	if took := e.now() - from; took > 5*time.Second {
+		e.Errorf("a wait with a context of 50ms took %v", took)
+	}
+}
