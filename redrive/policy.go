@@ -28,7 +28,7 @@ type Policy struct {
 	Redrives, Strikes int
 
 	// Near is how close to a failure successes before and after it have to be, so that the consumer was
-	// well when it happened: 5 min when zero.
+	// well when it happened: 5 min when zero, and not less than the time between two steps of a redriver.
 	Near time.Duration
 
 	// DelayBase is how long a message is delayed at its first redrive, doubled with each further one, up

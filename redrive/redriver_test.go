@@ -377,3 +377,39 @@ func TestCompletedBefore(t *testing.T) {
 		r.wantCounts(0, 0, 0)
 	})
 }
+
+// However far apart the steps of a redriver are, it finds poison, and what only an outage kept from being done is
+// none.
+func TestPoisonAtAnyInterval(t *testing.T) {
+	for _, every := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			r.poisonIs(func(b string) error {
+				if b == "bad" {
+					return errors.New("no such customer")
+				}
+				return nil
+			})
+			r.setSick(true)
+			r.startWorker()
+			for _, b := range []string{"bad", "m1", "m2", "m3"} {
+				r.send(b)
+			}
+			r.sleep(10 * time.Minute)
+			r.run(r.redriver(func(c *redrive.Config) { c.Interval, c.Look = every, 0 }).Run)
+			r.sleep(12 * time.Hour)
+			r.setSick(false)
+			for i := range 200 {
+				if r.count(r.parked) == 1 && r.count(r.dead) == 0 && r.count(r.work) == 0 {
+					break
+				}
+				r.send(fmt.Sprint("live", i))
+				r.sleep(max(time.Minute, every/4))
+			}
+			r.sleep(time.Minute)
+			r.wantCounts(0, 0, 1)
+			if len(r.look(r.parked)) == 0 || len(r.didTimes()) < 3 {
+				t.Errorf("a step every %v: %d done", every, len(r.didTimes()))
+			}
+		})
+	}
+}

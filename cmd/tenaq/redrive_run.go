@@ -42,7 +42,8 @@ On standard error there is a line for each message that is sent on and for each 
 happened; on a terminal one line that moves, and what needs attention. With --json there is one object per
 step on standard output.
 
-With --once the exit code is 4 when the breaker is open after the step, or when another redriver was at work
+With --once nothing else knows how often that is: say so with --schedule, by which steps are known to be near
+each other. The exit code is 4 when the breaker is open after the step, or when another redriver was at work
 at the same time. With several queues it is 5 when some of them failed.
 
 ` + recordsHelp,
