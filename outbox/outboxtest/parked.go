@@ -74,7 +74,7 @@ func testRelease(e *env) {
 	e.put("b1 b2 b3 b4")
 	e.claim(b, outbox.Claim{Relay: "r", Stream: 3}, "b1 b2 b3")
 	e.park(b, "r", "b1 b2")
-	release("b2 b1", 2)
+	release("b1 b2", 2)
 	e.claim(b, outbox.Claim{Relay: "r2"}, "")
 	e.back(b, "r", "b3", 0)
 	e.put("b5")
