@@ -16,6 +16,9 @@ func TestCompatibility(t *testing.T) {
 	if got, want := want.String(), `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"test-bucket","s3Key":"`+someKey+`"}]`; got != want {
 		t.Errorf("wrote %s\nwant  %s", got, want)
 	}
+	if got, want := (pointer{"b", "<k>&ä/\"\\"}).String(), `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"b","s3Key":"<k>&ä/\"\\"}]`; got != want {
+		t.Errorf("wrote %s\nwant  %s", got, want)
+	}
 	for name, body := range map[string]string{
 		"Java 2":             `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"test-bucket","s3Key":"` + someKey + `"}]`,
 		"Java 1":             `["com.amazon.sqs.javamessaging.MessageS3Pointer",{"s3BucketName":"test-bucket","s3Key":"` + someKey + `"}]`,
