@@ -215,24 +215,24 @@ func (m *model) judge(c outbox.Claim, rows []outbox.Row, at span) {
 	}
 }
 
-// judgeNext checks when a claim says that there is more.
+// judgeNext checks when a claim says that there is more. It may count what is behind rows that it has just handed
+// out.
 func (m *model) judgeNext(c outbox.Claim, claimed bool, next time.Duration, at span) {
 	soonest := span{outbox.NextMax + at.from, outbox.NextMax + at.to}
-	closed, left := make(map[string]bool), false
+	closed := make(map[string]bool)
 	for _, row := range m.sorted("pending") {
 		if slices.Contains(c.Except, row.Queue) {
 			continue
 		}
-		may, _ := row.free(at)
-		left = left || may
-		if row.stream != "" && closed[row.stream] {
-			continue
-		}
+		counts := row.stream == "" || !closed[row.stream]
 		closed[row.stream] = true
 		switch {
+		case row.relay != "" && row.until.from > at.to: // leased for sure
+		case !counts && claimed:
+			soonest.from = min(soonest.from, row.due.from)
+		case !counts:
 		case row.relay == "":
 			soonest = span{min(soonest.from, row.due.from), min(soonest.to, row.due.to)}
-		case row.until.from > at.to: // leased for sure
 		case row.until.to <= at.from: // to nobody, for sure
 			soonest = span{min(soonest.from, at.from), min(soonest.to, at.from)}
 		default:
@@ -240,9 +240,6 @@ func (m *model) judgeNext(c outbox.Claim, claimed bool, next time.Duration, at s
 		}
 	}
 	least, most := soonest.from-at.to-slack, soonest.to-at.from+slack
-	if claimed && next <= 0 && left {
-		return // what is left may be behind what was handed out now
-	}
 	if next > max(most, 0) || least > 0 && next < least {
 		m.Fatalf("next is %v after a claim at %v, want %v to %v", next, at, least, most)
 	}
