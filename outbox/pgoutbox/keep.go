@@ -1,0 +1,101 @@
+package pgoutbox
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/outbox"
+)
+
+// sweepMax is how many rows one transaction of Sweep removes.
+const sweepMax = 1000
+
+// Stats implements outbox.Box. It reads all pending rows.
+func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
+	var oldest int64
+	err = b.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&s.Pending, &s.Due, &oldest, &s.Parked) },
+		`SELECT pending, due, oldest, parked FROM `+b.names.of("stats")+`()`)
+	if err != nil {
+		return outbox.Stats{}, fmt.Errorf("count the rows of the outbox: %w", err)
+	}
+	s.Oldest = time.Duration(oldest) * time.Microsecond
+	return s, nil
+}
+
+// Sweep implements outbox.Box. It removes rows in transactions of a thousand at most, and may have removed some
+// when it returns an error.
+func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (swept int, err error) {
+	for swept < limit {
+		most, n := min(limit-swept, sweepMax), 0
+		err := b.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
+			`SELECT `+b.names.of("sweep")+`($1, $2)`, micros(max(keep, 0)), int64(most))
+		if err != nil {
+			return swept, fmt.Errorf("sweep the outbox: %w", err)
+		}
+		if swept += n; n < most {
+			break
+		}
+	}
+	return swept, nil
+}
+
+// Parked implements outbox.Box. The oldest are those that have been parked for the longest time. Behind a row
+// that is not parked any more is nothing.
+func (b *Box) Parked(ctx context.Context, after string, limit int) (parked []outbox.ParkedRow, err error) {
+	if after != "" && !uuid.MatchString(after) {
+		return nil, nil
+	}
+	where := `true`
+	args := []any{max(limit, 0)}
+	if after != "" {
+		where = `(p.parked_at, p.seq) > (SELECT a.parked_at, a.seq FROM ` + b.names.of("pending") + ` a WHERE a.id = $2::text::uuid AND a.state = 'parked')`
+		args = append(args, after)
+	}
+	err = b.query(ctx, func() { parked = nil }, func(row pgx.Rows) error {
+		var r record
+		if err := row.Scan(r.columns()...); err != nil {
+			return err
+		}
+		full, err := r.row()
+		parked = append(parked, outbox.ParkedRow{Row: full, Reason: value(r.reason), At: at(r.parkedAt)})
+		return err
+	}, `SELECT `+recordColumns+` FROM (
+			SELECT p.id, p.parked_at, p.seq FROM `+b.names.of("pending")+` p WHERE p.state = 'parked' AND `+where+`
+			ORDER BY p.parked_at, p.seq LIMIT $1) p
+		JOIN `+b.names.of("rows")+` r ON r.id = p.id ORDER BY p.parked_at, p.seq`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list parked rows of the outbox: %w", err)
+	}
+	return parked, nil
+}
+
+// Release implements outbox.Box. It takes turns with transactions that write to the same streams.
+func (b *Box) Release(ctx context.Context, ids ...string) (int, error) {
+	return b.decide(ctx, "release", ids)
+}
+
+// Discard implements outbox.Box.
+func (b *Box) Discard(ctx context.Context, ids ...string) (int, error) {
+	return b.decide(ctx, "discard", ids)
+}
+
+func (b *Box) decide(ctx context.Context, what string, ids []string) (n int, err error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !uuid.MatchString(id) })
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	err = b.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
+		`SELECT `+b.names.of(what)+`($1::text[]::uuid[])`, ids)
+	if err != nil {
+		return 0, fmt.Errorf("%s parked rows of the outbox: %w", what, err)
+	}
+	return n, nil
+}
+
+// uuid is an id that a row can have.
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)

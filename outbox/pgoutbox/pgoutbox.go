@@ -1,0 +1,247 @@
+// Package pgoutbox keeps an outbox in PostgreSQL, 13 or later.
+//
+// The table is written by programs, in any language and with any statement: a trigger notes what is new, in
+// their transaction. Relays work from these notes. They remember no place in the table, so a transaction that
+// commits late is not passed over.
+//
+// A row that has an order to keep makes its transaction wait for others that have written to the same stream,
+// until they end; one without waits for nobody. The order is that of the commits under every isolation level.
+// A role that writes needs USAGE on the schema and INSERT on the table, nothing else. Rows are not changed
+// once they are written; whoever deletes one that was not sent takes it back.
+//
+// All times are by the clock of the server. Relays work under read committed, whatever the default of the
+// database, so that under serializable they make no transaction of a program fail. What they wrote down was
+// answered when it was on disk: synchronous_commit is on for it, or remote_apply where that is the setting.
+// That rests on fsync = on, as PostgreSQL comes, and after a fail-over on synchronous replication. A standby in
+// recovery is refused rather than believed.
+//
+// The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared under a
+// name, and nothing is set that outlives a transaction. Only LISTEN does not work through one: it is not heard
+// then, and a relay notices new rows when it looks the next time.
+//
+// The tables belong to whoever migrates them. Another role that relays needs USAGE on their schema, SELECT and
+// DELETE on the table, SELECT, INSERT, UPDATE and DELETE on those that end in _pending and _sent, SELECT and
+// UPDATE on _turns and _waiting, USAGE on _seq, and SELECT on _rows and _meta.
+//
+// Like every queue in PostgreSQL this one is slowed down by transactions that stay open for hours, anywhere in
+// the database: rows that were sent meanwhile cannot be vacuumed away, and are in the way of those who look.
+package pgoutbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"tenaq/outbox"
+)
+
+// A Box is an outbox in one table.
+type Box struct {
+	pool    *pgxpool.Pool
+	owned   bool // the pool is closed with the box
+	names   names
+	checked atomic.Bool // the schema was found to be right
+
+	mu     sync.Mutex
+	behind string    // the stream behind which the next claim begins to look, so that each has its turn
+	ear    *listener // a connection that listens and that nobody waits on
+	closed bool
+}
+
+var _ outbox.Box = (*Box)(nil)
+
+// Options say where the outbox is. The zero value is good.
+type Options struct {
+	// Table is the name of the table, or its schema and name with a dot in between; outbox when empty. The
+	// schema must exist. Without one the search_path decides, and has to be the same for all relays.
+	// Everything else that the box makes has a name that begins with the table's.
+	Table string
+}
+
+// New returns a box over a pool, which remains the caller's to close. The tables are there, or Migrate makes
+// them. Close the box when it is of no more use: it keeps a connection of its own, once Wait was called.
+func New(pool *pgxpool.Pool, o Options) (*Box, error) {
+	n, err := namesOf(o.Table)
+	if err != nil {
+		return nil, err
+	}
+	return &Box{pool: pool, names: n}, nil
+}
+
+// Open connects to a database by its URL, or by the words and environment variables that psql knows, and
+// migrates the table outbox. Of several hosts it uses the one that takes writes.
+func Open(ctx context.Context, url string) (*Box, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("open an outbox in PostgreSQL: %w", err)
+	}
+	if cfg.ConnConfig.ValidateConnect == nil && len(cfg.ConnConfig.Fallbacks) > 0 {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open an outbox in PostgreSQL: %w", err)
+	}
+	b, err := New(pool, Options{})
+	if err == nil {
+		err = b.Migrate(ctx)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	b.owned = true
+	return b, nil
+}
+
+// Close closes the box's own connection, and the pool if Open made it.
+func (b *Box) Close() error {
+	b.mu.Lock()
+	ear := b.ear
+	b.ear, b.closed = nil, true
+	b.mu.Unlock()
+	if ear != nil {
+		ear.close()
+	}
+	if b.owned {
+		b.pool.Close()
+	}
+	return nil
+}
+
+// Claim implements outbox.Box. Of several queues and streams it takes about the same number of rows; it begins
+// with the streams at which the last claim of this box ended.
+func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, next time.Duration, err error) {
+	b.mu.Lock()
+	behind := b.behind
+	b.mu.Unlock()
+	except := c.Except
+	if except == nil {
+		except = []string{} // nil would be NULL
+	}
+	type placed struct {
+		outbox.Row
+		seq int64
+	}
+	var found []placed
+	err = b.query(ctx, func() { found = nil }, func(row pgx.Rows) error {
+		var r record
+		if err := row.Scan(r.columns()...); err != nil {
+			return err
+		}
+		if r.id != nil {
+			full, err := r.row()
+			found = append(found, placed{full, *r.seq})
+			return err
+		}
+		behind, next = *r.stream, outbox.NextMax
+		if r.seq != nil {
+			next = min(next, time.Duration(*r.seq)*time.Microsecond)
+		}
+		return nil
+	}, `SELECT `+recordColumns+` FROM `+b.names.of("claim")+`($1, $2, $3, $4, $5, $6, $7) r`,
+		c.Relay, micros(c.Lease), int32(min(max(c.Rows, 0), rowsMax)), int64(c.Bytes), int32(min(max(c.Stream, 1), rowsMax)), except, behind)
+	if err != nil {
+		return nil, 0, fmt.Errorf("claim rows of the outbox: %w", err)
+	}
+	b.mu.Lock()
+	b.behind = behind
+	b.mu.Unlock()
+	slices.SortFunc(found, func(x, y placed) int { return int(min(max(x.seq-y.seq, -1), 1)) })
+	for _, f := range found {
+		rows = append(rows, f.Row)
+	}
+	return rows, next, nil
+}
+
+// rowsMax is the most rows of one claim.
+const rowsMax = 1_000_000
+
+// Renew implements outbox.Box. A lease that has ended is not renewed.
+func (b *Box) Renew(ctx context.Context, relay string, lease time.Duration) (ids []string, err error) {
+	err = b.query(ctx, func() { ids = nil }, func(row pgx.Rows) error {
+		var id string
+		err := row.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, `SELECT r::text FROM `+b.names.of("renew")+`($1, $2) r`, relay, micros(lease))
+	if err != nil {
+		return nil, fmt.Errorf("renew leases of the outbox: %w", err)
+	}
+	return ids, nil
+}
+
+// Settle implements outbox.Box.
+func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcome) error {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	n := len(outcomes)
+	ids, fates, afters := make([]string, n), make([]int32, n), make([]int64, n)
+	reasons, queues, messageIDs := make([]*string, n), make([]string, n), make([]string, n)
+	for i, o := range outcomes {
+		ids[i], fates[i], afters[i] = o.ID, int32(o.Fate), micros(o.After)
+		if o.Reason != "" {
+			reason := text(o.Reason)
+			reasons[i] = &reason
+		}
+		queues[i], messageIDs[i] = text(o.SentTo), text(o.MessageID)
+	}
+	err := b.query(ctx, func() {}, func(pgx.Rows) error { return nil },
+		`SELECT `+b.names.of("settle")+`($1, $2::text[]::uuid[], $3, $4, $5, $6, $7)`, relay, ids, fates, afters, reasons, queues, messageIDs)
+	if err != nil {
+		return fmt.Errorf("settle %d rows of the outbox: %w", n, err)
+	}
+	return nil
+}
+
+var (
+	errStandby = errors.New("the server is a standby and may be behind; connect to the primary, for one with target_session_attrs=read-write")
+	errClosed  = errors.New("the outbox is closed")
+)
+
+// readCommitted is how the functions of the schema are called.
+var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+
+// deadlocksMax is how often a call is tried again that PostgreSQL ended because it and somebody else waited
+// for each other. Of relays none does; of people who delete rows by hand one might.
+const deadlocksMax = 10
+
+// query runs one statement in a transaction of its own and hands its rows to each. It calls begin first, again
+// when it has to run the statement again: rows of one that was not committed mean nothing.
+func (b *Box) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
+	if err := b.check(ctx); err != nil {
+		return err
+	}
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	for n := 1; ; n++ {
+		begin()
+		err := pgx.BeginTxFunc(ctx, b.pool, readCommitted, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, sql, args...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				if err := each(rows); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
+		switch {
+		case hasCode(err, featureNotSupported, readOnlyTransaction):
+			return fmt.Errorf("%w (%w)", errStandby, err)
+		case n == deadlocksMax || !hasCode(err, deadlockDetected):
+			return err
+		}
+	}
+}
