@@ -304,7 +304,7 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 	case s.Breaker.State == breaker.Open:
 		until = s.Breaker.Until(p.breaker())
 		return "the breaker is open until " + until.Format(time.RFC3339), until
-	case l.Sends > 0 && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.Near)):
+	case l.Sends > 0 && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.near())):
 		return "whether others succeed is not known yet", until
 	case s.Room(p, now) == 0:
 		return fmt.Sprintf("%d messages are on their way", len(s.Flights)), until

@@ -199,3 +199,18 @@ func TestHealthCountsOnce(t *testing.T) {
 		t.Errorf("after one excused failure and three more the breaker is %+v", w.state.Breaker)
 	}
 }
+
+// That others succeeded until the step before says nothing about what failed since.
+func TestStepBeforeIsOver(t *testing.T) {
+	p, s := sent(t, 4)
+	p.apart = 8 * time.Minute
+	s = s.Judge(p, simStart, nil, Health{Done: 1})
+	now := simStart.Add(p.Near + 20*time.Second)
+	outcomes := fails(4, now)
+	for i := range outcomes {
+		outcomes[i].Reason = "connection refused"
+	}
+	if s = s.Judge(p, now, outcomes, Health{}); s.Breaker.State != breaker.Open {
+		t.Errorf("the breaker is %+v", s.Breaker)
+	}
+}

@@ -28,7 +28,8 @@ type Policy struct {
 	Redrives, Strikes int
 
 	// Near is how close to a failure successes before and after it have to be, so that the consumer was
-	// well when it happened: 5 min when zero, and not less than the time between two steps of a redriver.
+	// well when it happened: 5 min when zero. What is known from two steps in a row is near, however far
+	// apart they are.
 	Near time.Duration
 
 	// DelayBase is how long a message is delayed at its first redrive, doubled with each further one, up
@@ -43,7 +44,14 @@ type Policy struct {
 	// all is heard of it: 1 h when zero. Then it is no evidence of anything. Without a ledger it is waited for
 	// until it would have come back, if that is longer, up to a day.
 	Settle time.Duration
+
+	// Steps are at most so far apart. What one hears of happened since the one before, so without this
+	// nothing would ever count against a message when the steps are farther apart than Near.
+	apart time.Duration
 }
+
+// near is how close to each other successes are that are taken for one time in which all was well.
+func (p *Policy) near() time.Duration { return max(p.Near, p.apart) }
 
 // delayLimit is what SQS allows a message to be delayed.
 const delayLimit = 15 * time.Minute

@@ -58,8 +58,7 @@ type Config struct {
 	// Policy says how much it dares.
 	Policy Policy
 
-	// Interval is the time between two steps of Run, or of whoever calls Step: 5 min when zero. Policy.Near
-	// is not less.
+	// Interval is the time between two steps of Run, or of whoever calls Step: 5 min when zero.
 	Interval time.Duration
 
 	// Look is how long a message that was looked at is hidden from others: 2 min when zero, and less than
@@ -113,9 +112,7 @@ func New(cfg Config) (*Redriver, error) {
 	if err := errors.Join(errors.Join(bad...), cfg.Policy.setDefaults()); err != nil {
 		return nil, fmt.Errorf("redrive: %w", err)
 	}
-	// What a step hears of happened since the one before. So successes that are known from two steps in a row are
-	// as near as any, else nothing would ever count against a message.
-	cfg.Policy.Near = max(cfg.Policy.Near, cfg.Interval+cfg.Interval/10+cfg.Look)
+	cfg.Policy.apart = cfg.Interval + cfg.Interval/10 + cfg.Look
 	name := queueName(cfg.DeadLetterURL)
 	cfg.Logger = cfg.Logger.With("queue", name)
 	return &Redriver{cfg: cfg, name: name, key: "redrive/" + name}, nil

@@ -122,7 +122,7 @@ func (s *State) kind(f Fingerprint, now time.Time) *Kind {
 
 // well notes that something succeeded.
 func (s *State) well(p *Policy, now time.Time) {
-	if n := len(s.Well); n > 0 && now.Sub(s.Well[n-1].To) <= p.Near {
+	if n := len(s.Well); n > 0 && now.Sub(s.Well[n-1].To) <= p.near() {
 		s.Well[n-1].To = now
 		return
 	}
