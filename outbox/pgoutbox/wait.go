@@ -119,7 +119,9 @@ func (b *Box) listen(ctx context.Context) (*listener, error) {
 // on this connection.
 func (l *listener) say(ctx context.Context, function string, most time.Duration) (fresh bool, err error) {
 	var before bool
-	err = l.conn.QueryRow(ctx, `SELECT `+function+`($1)`, pgx.QueryExecModeExec, micros(most)).Scan(&before)
+	err = pgx.BeginTxFunc(ctx, l.conn, readCommitted, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT `+function+`($1)`, pgx.QueryExecModeExec, micros(most)).Scan(&before)
+	})
 	fresh = !before || !l.heard
 	l.heard = true
 	return fresh, err
