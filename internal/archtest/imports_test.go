@@ -132,6 +132,7 @@ var testsMay = []string{
 	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
 	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/server", "internal/sqstest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
+	"outbox/outboxtest",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",
