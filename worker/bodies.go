@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,10 +20,12 @@ func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchMax)
 	defer cancel()
 	body, attributes, err := w.cfg.Offload.In(ctx, d.Body, d.Attributes)
+	if err == nil || errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrTooLarge) { // the store has answered
+		w.bodies.note(true)
+	}
 	if err != nil {
 		return err
 	}
-	w.bodies.note(true)
 	d.Body, d.Attributes, d.away = body, attributes, false
 	if w.cfg.Key != nil && d.bad == nil {
 		d.bad = w.name(d.Message, d.trail)
@@ -37,36 +38,47 @@ func noBody(err error) bool {
 	return errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrPointer) || errors.Is(err, offload.ErrTooLarge)
 }
 
-// fetchEarly fetches a body before the claim, for the functions that name the work and describe it. When
-// there is no body to be had and no name without it, nobody can tell what work the message is. Otherwise it
-// is found out again under the claim, where attempts are counted: the work may be done, and its body
-// deleted. An error means that nobody knows now.
-func (w *Worker) fetchEarly(d *delivery) error {
-	err := w.fetch(d.hold.ctx, d)
-	switch {
-	case !noBody(err):
-		return err
-	case w.cfg.Key != nil:
-		d.bad, d.aside = err, false
+// fetchEarly fetches bodies before the claims, for the functions that name the work and describe it: all of
+// them at once, because a claim that is won would not be renewed during the next fetch. When there is no body
+// to be had and no name without it, nobody can tell what work the message is. Without a name to be found it
+// is tried again under the claim, where attempts are counted: the work may be done, and its body deleted.
+func (w *Worker) fetchEarly(unit []*delivery) {
+	if w.cfg.Key == nil && w.cfg.Memo == nil {
+		return
 	}
-	return nil
+	together(away(unit), func(d *delivery) {
+		err := w.fetch(d.hold.ctx, d)
+		switch {
+		case !noBody(err):
+			d.err = err
+		case w.cfg.Key != nil:
+			d.bad, d.aside = err, false
+		}
+	})
+}
+
+// away returns those whose bodies have not been fetched yet.
+func away(unit []*delivery) (some []*delivery) {
+	for _, d := range unit {
+		if d.away {
+			some = append(some, d)
+		}
+	}
+	return some
 }
 
 // fetchBodies fetches the bodies of messages that have been claimed. It returns those whose handler may run,
 // and whether the others are gone from the queue. On a FIFO queue no message stays behind one that comes back.
 func (w *Worker) fetchBodies(unit []*delivery) (ready []*delivery, gone bool) {
-	if !slices.ContainsFunc(unit, func(d *delivery) bool { return d.away }) {
+	missing := away(unit)
+	if len(missing) == 0 {
 		return unit, true
 	}
 	for _, d := range unit { // those whose bodies are here wait for the others
 		d.keep()
 	}
 	began := time.Now()
-	together(unit, func(d *delivery) {
-		if d.away {
-			d.err = w.fetch(d.held, d)
-		}
-	})
+	together(missing, func(d *delivery) { d.err = w.fetch(d.held, d) })
 	gone = true
 	for _, d := range unit {
 		if d.err == nil && d.held.Err() != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -329,6 +330,39 @@ func TestSlowFetch(t *testing.T) {
 		if got := l.bodies.Calls("get"); got != 1 {
 			t.Errorf("fetched %d times", got)
 		}
+		l.mustStop(one)
+		l.mustStop(two)
+	})
+}
+
+// A body that is slow to come before the claims costs no other message of its batch the claim: another worker
+// that is given the same work meanwhile either does it or finds it done.
+func TestSlowFetchForKey(t *testing.T) {
+	withBodies(t, "", func(t *testing.T, l *library) {
+		cfg := byBody(l.config(nil))
+		cfg.Handler = batchFunc(func(_ context.Context, batch []*worker.Message) error { return nil })
+		for _, body := range []string{"a", "b", "c"} {
+			l.keep(body)
+		}
+		var gets atomic.Int64
+		l.bodies.SetFault(func(ctx context.Context, operation, _ string) error {
+			if operation == "get" && gets.Add(1) == 3 {
+				return sleepOr(ctx, 4*time.Minute)
+			}
+			return nil
+		})
+		one := l.start(cfg)
+		l.sleep(time.Minute)
+		for _, body := range []string{"a", "b", "c"} {
+			l.keep(body)
+		}
+		two := l.start(cfg)
+		l.sleep(20 * time.Minute)
+		l.wantLines(nil, "lost", "failed", "deferred")
+		if got := l.lines("duplicate"); len(got) != 3 {
+			t.Errorf("duplicates %q, want one for each", got)
+		}
+		l.wantCount(l.url, 0)
 		l.mustStop(one)
 		l.mustStop(two)
 	})

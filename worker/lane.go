@@ -23,7 +23,7 @@ type delivery struct {
 
 	endClaim func()          // ends the renewals of the claim
 	held     context.Context // since keep: ends when the lease or the claim does
-	err      error           // what the handler said
+	err      error           // why there is no body, else what the handler said
 }
 
 // keep begins the renewals of the claim, unless they have begun.
@@ -146,6 +146,7 @@ func together(deliveries []*delivery, do func(*delivery)) {
 func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-chan struct{}) {
 	var ready []*delivery
 	gone = true
+	w.fetchEarly(unit)
 	for i, d := range unit {
 		next := w.prepare(d)
 		if next == handle {

@@ -32,10 +32,8 @@ const (
 
 // prepare claims the work of a message.
 func (w *Worker) prepare(d *delivery) fate {
-	if d.away && (w.cfg.Key != nil || w.cfg.Memo != nil) {
-		if err := w.fetchEarly(d); err != nil && d.hold.ctx.Err() == nil {
-			return w.unfetched(d, err)
-		}
+	if d.err != nil && d.hold.ctx.Err() == nil {
+		return w.unfetched(d, d.err)
 	}
 	if d.aside {
 		if err := w.lookAside(d.hold.ctx, d); err != nil {

@@ -78,7 +78,7 @@ func (s *Store) Get(ctx context.Context, key string, most int) ([]byte, error) {
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner()})
 	var missing *types.NoSuchKey
 	if errors.As(err, &missing) {
-		return nil, fmt.Errorf("%w: %w", offload.ErrNotFound, err)
+		return nil, offload.ErrNotFound // what S3 adds is the id of the request
 	}
 	if err != nil {
 		return nil, err
