@@ -1,0 +1,230 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+
+	"tenaq/claims"
+	"tenaq/internal/dedupid"
+	"tenaq/internal/trail"
+)
+
+// What is said to queues is said here.
+
+// A directory knows the URLs of queues. It asks each time anew after an error, and after a while, for a queue
+// may have been deleted and created again elsewhere.
+type directory struct {
+	client SQS
+	names  map[string]string // Config.Queues
+
+	mu    sync.Mutex
+	known map[string]place
+}
+
+type place struct {
+	url   string
+	since time.Time
+}
+
+const directoryMax = 10 * time.Minute
+
+// url finds the queue that rows name.
+func (d *directory) url(ctx context.Context, queue string) (string, error) {
+	name := queue
+	if other, ok := d.names[queue]; ok {
+		name = other
+	}
+	if strings.Contains(name, "://") {
+		return name, nil
+	}
+	d.mu.Lock()
+	found, ok := d.known[name]
+	d.mu.Unlock()
+	if ok && time.Since(found.since) < directoryMax {
+		return found.url, nil
+	}
+	out, err := d.client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
+	if err != nil {
+		return "", fmt.Errorf("find the queue %q: %w", name, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known == nil {
+		d.known = make(map[string]place)
+	}
+	d.known[name] = place{aws.ToString(out.QueueUrl), time.Now()}
+	return aws.ToString(out.QueueUrl), nil
+}
+
+// forget has the next one ask again.
+func (d *directory) forget(url string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, p := range d.known {
+		if p.url == url {
+			delete(d.known, name)
+		}
+	}
+}
+
+// batchMax is how many messages one request takes.
+const batchMax = 10
+
+// entry is the message of a row, without what depends on its queue. The error is that no queue would take it.
+func (r *Row) entry() (types.SendMessageBatchRequestEntry, error) {
+	if err := r.Check(); err != nil {
+		return types.SendMessageBatchRequestEntry{}, err
+	}
+	text := func(s string) types.MessageAttributeValue {
+		return types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(s)}
+	}
+	attributes := make(map[string]types.MessageAttributeValue, len(r.Headers)+2)
+	for name, value := range r.Headers {
+		attributes[name] = text(value)
+	}
+	if r.Type != "" {
+		attributes[typeAttribute] = text(r.Type)
+	}
+	attributes, _ = trail.Trail{Key: r.work(), Generation: r.Generation}.Attach(attributes) // there is room, by Check
+	e := types.SendMessageBatchRequestEntry{MessageBody: &r.Body, MessageAttributes: attributes}
+	if n := size(&e); n > messageMax {
+		return e, fmt.Errorf("it has %d bytes with its attributes, SQS takes %d: keep the body elsewhere and its name in the message", n, messageMax)
+	}
+	return e, nil
+}
+
+// work names what the message asks for. It stays the same however often it is sent.
+func (r *Row) work() string {
+	if r.Dedup != "" {
+		return r.Dedup
+	}
+	return r.ID
+}
+
+// address adds to an entry what depends on the kind of its queue.
+func (r *Row) address(e *types.SendMessageBatchRequestEntry, fifo bool) {
+	group := r.Group
+	if fifo {
+		if group == "" {
+			group = r.Key
+		}
+		e.MessageDeduplicationId = aws.String(dedupid.Of(claims.EffectKey(r.work(), r.Generation)))
+	}
+	if group != "" {
+		e.MessageGroupId = aws.String(dedupid.Of(group))
+	}
+}
+
+// size is what a message counts for: its body and all of its attributes.
+func size(e *types.SendMessageBatchRequestEntry) int {
+	n := len(aws.ToString(e.MessageBody))
+	for name, a := range e.MessageAttributes {
+		n += len(name) + len(aws.ToString(a.DataType)) + len(aws.ToString(a.StringValue))
+	}
+	return n
+}
+
+// requestMax is how long a request may take in all, with the client's own retries.
+const requestMax = 30 * time.Second
+
+// An answer is what has become of a request.
+type answer struct {
+	queue *queue
+	items []*item
+	errs  []error // by item: nil was sent; a *refusal is the item's own fault; everything else the queue's
+	ids   []string
+	url   string
+}
+
+// A refusal is that a queue will not take a message as it is.
+type refusal struct{ reason string }
+
+func (e *refusal) Error() string { return e.reason }
+
+// send sends the messages of items, at most ten and not more than fit. It must be over before until.
+func (r *Relay) send(q *queue, items []*item, until time.Time) answer {
+	a := answer{queue: q, items: items, errs: make([]error, len(items)), ids: make([]string, len(items))}
+	all := func(err error) answer {
+		for i := range a.errs {
+			a.errs[i] = err
+		}
+		return a
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	var err error
+	if a.url, err = r.queues.url(ctx, q.name); err != nil {
+		return all(err)
+	}
+	in := &sqs.SendMessageBatchInput{QueueUrl: &a.url}
+	for i, it := range items {
+		e := it.entry
+		e.Id = aws.String(strconv.Itoa(i))
+		it.row.address(&e, strings.HasSuffix(a.url, ".fifo"))
+		in.Entries = append(in.Entries, e)
+	}
+	out, err := r.cfg.Client.SendMessageBatch(ctx, in)
+	if err != nil {
+		if code, about := contentError(err); about {
+			return all(&refusal{code})
+		}
+		r.queues.forget(a.url)
+		return all(err)
+	}
+	all(errUnanswered)
+	for _, f := range out.Failed {
+		if i := a.index(f.Id); i >= 0 {
+			text := fmt.Sprintf("%s: %s", aws.ToString(f.Code), aws.ToString(f.Message))
+			if a.errs[i] = errors.New(text); f.SenderFault {
+				a.errs[i] = &refusal{text}
+			}
+		}
+	}
+	for _, s := range out.Successful {
+		if i := a.index(s.Id); i >= 0 {
+			a.errs[i], a.ids[i] = nil, aws.ToString(s.MessageId)
+		}
+	}
+	return a
+}
+
+// errUnanswered is about an entry of a batch that the answer does not mention.
+var errUnanswered = errors.New("the queue's answer does not say what became of the message")
+
+func (a *answer) index(id *string) int {
+	i, err := strconv.Atoi(aws.ToString(id))
+	if err != nil || i < 0 || i >= len(a.items) {
+		return -1
+	}
+	return i
+}
+
+// contentErrors are the errors of requests that are about what is in them. With every other error the
+// messages can wait: it is about the queue, the network or the credentials.
+var contentErrors = []string{
+	"InvalidMessageContents", "InvalidParameterValue", "InvalidAttributeValue", "InvalidAttributeName", "MissingParameter",
+	"BatchRequestTooLong", "UnsupportedOperation", "ValidationException", "ValidationError",
+}
+
+func contentError(err error) (reason string, ok bool) {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return "", false
+	}
+	_, code, found := strings.Cut(api.ErrorCode(), "AWS.SimpleQueueService.")
+	if !found {
+		code = api.ErrorCode()
+	}
+	return fmt.Sprintf("%s: %s", code, api.ErrorMessage()), slices.Contains(contentErrors, code)
+}
