@@ -1,0 +1,328 @@
+package sqliteoutbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"tenaq/outbox"
+)
+
+// A head is the first row of a stream, or a row without one.
+type head struct {
+	seq    int64
+	stream sql.NullString
+	bytes  int
+}
+
+// A picking is a claim as far as it has got.
+type picking struct {
+	outbox.Claim
+	except string // as JSON
+	now    int64
+	heads  []head  // of streams, among what is picked
+	picked []int64 // numbers of rows
+	bytes  int
+}
+
+// take picks a row if there is room for it.
+func (p *picking) take(seq int64, bytes int) bool {
+	if len(p.picked) >= p.Rows || len(p.picked) > 0 && p.bytes+bytes > p.Bytes {
+		return false
+	}
+	p.picked = append(p.picked, seq)
+	p.bytes += bytes
+	return true
+}
+
+// Claim implements outbox.Box. Heads come first, of all queues in turns, then what follows them.
+func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, next time.Duration, err error) {
+	p := &picking{Claim: c, except: text(c.Except)}
+	if next, err = b.look(ctx, p.except); err != nil || next > 0 {
+		return nil, next, b.explain(ctx, "claim rows", err)
+	}
+	err = b.write(ctx, "claim rows", func(conn *sql.Conn, now int64) error {
+		p.now = now
+		if err := b.pick(ctx, conn, p); err != nil {
+			return err
+		}
+		// The lease does not end before it would by a finer clock.
+		if _, err := conn.ExecContext(ctx, b.sql(lease), c.Relay, now+millis(c.Lease)+1, text(p.picked)); err != nil {
+			return err
+		}
+		var err error
+		next, err = b.next(ctx, conn, p.except)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	// Bodies are read outside of the transaction: they may be large, and others want to write.
+	if rows, err = b.read(ctx, p.picked); err != nil {
+		_ = b.write(context.WithoutCancel(ctx), "give rows back", func(conn *sql.Conn, _ int64) error {
+			_, err := conn.ExecContext(ctx, b.sql(unlease), c.Relay, text(p.picked))
+			return err
+		})
+		return nil, 0, b.explain(ctx, "claim rows", err)
+	}
+	return rows, next, nil
+}
+
+const (
+	lease   = `UPDATE {{pending}} SET relay = ?, lease_until = ? WHERE seq IN (SELECT value FROM json_each(?))`
+	unlease = `UPDATE {{pending}} SET relay = NULL, lease_until = NULL WHERE relay = ? AND seq IN (SELECT value FROM json_each(?))`
+)
+
+// text is a parameter for json_each.
+func text[T any](values []T) string {
+	if len(values) == 0 {
+		return "[]"
+	}
+	s, err := json.Marshal(values)
+	if err != nil {
+		panic(err) // numbers and strings have JSON
+	}
+	return string(s)
+}
+
+// look notes what the newest row is, for Wait, and returns the time until one can be claimed.
+func (b *Box) look(ctx context.Context, except string) (next time.Duration, err error) {
+	if err := b.check(ctx); err != nil {
+		return 0, err
+	}
+	newest, err := b.newest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	b.seen.Store(newest)
+	return b.next(ctx, b.db, except)
+}
+
+// queues are those with heads that nobody has, and when the first of each is due. It walks from queue to queue, not
+// over their rows.
+const queues = `WITH RECURSIVE q (queue) AS (
+	SELECT min(queue) FROM {{pending}} INDEXED BY {{free}} WHERE head = 1 AND relay IS NULL AND parked_at IS NULL
+	UNION ALL
+	SELECT (SELECT min(p.queue) FROM {{pending}} AS p INDEXED BY {{free}}
+		WHERE p.head = 1 AND p.relay IS NULL AND p.parked_at IS NULL AND p.queue > q.queue) FROM q WHERE q.queue IS NOT NULL
+)
+SELECT queue, due FROM (
+	SELECT queue, (SELECT min(p.due) FROM {{pending}} AS p INDEXED BY {{free}}
+		WHERE p.head = 1 AND p.relay IS NULL AND p.parked_at IS NULL AND p.queue = q.queue) AS due FROM q
+	WHERE queue IS NOT NULL AND queue NOT IN (SELECT value FROM json_each(?1))
+)`
+
+// ended are the heads whose leases have ended.
+const ended = `SELECT seq, stream, bytes FROM {{pending}} INDEXED BY {{leased}}
+WHERE relay IS NOT NULL AND lease_until <= ? AND head = 1 AND queue NOT IN (SELECT value FROM json_each(?)) ORDER BY lease_until LIMIT ?`
+
+// soonest is how many milliseconds it is until a head that nobody has is due.
+const soonest = `SELECT CASE
+	WHEN EXISTS (SELECT 1 FROM {{pending}} INDEXED BY {{leased}}
+		WHERE relay IS NOT NULL AND lease_until <= {{clock}} AND head = 1 AND queue NOT IN (SELECT value FROM json_each(?1))) THEN 0
+	ELSE (SELECT min(due) - {{clock}} FROM (` + queues + `))
+END`
+
+func (b *Box) next(ctx context.Context, c conn, except string) (time.Duration, error) {
+	var ms sql.NullInt64
+	if err := c.QueryRowContext(ctx, b.sql(soonest), except).Scan(&ms); err != nil {
+		return 0, err
+	}
+	if most := int64(outbox.NextMax / time.Millisecond); !ms.Valid || ms.Int64 > most {
+		ms.Int64 = most
+	}
+	return time.Duration(ms.Int64) * time.Millisecond, nil
+}
+
+// pick decides what is claimed. What others had comes first, since it has waited for longest.
+func (b *Box) pick(ctx context.Context, c *sql.Conn, p *picking) error {
+	stale, err := heads(ctx, c, b.sql(ended), p.now, p.except, p.Rows)
+	if err != nil {
+		return err
+	}
+	p.takeAll(stale)
+	due, err := b.dueQueues(ctx, c, p)
+	if err != nil {
+		return err
+	}
+	if err := b.pickHeads(ctx, c, p, due); err != nil {
+		return err
+	}
+	return b.pickFollowers(ctx, c, p)
+}
+
+// takeAll takes heads, and says whether there was room for all.
+func (p *picking) takeAll(all []head) bool {
+	for _, h := range all {
+		if !p.take(h.seq, h.bytes) {
+			return false
+		}
+		if h.stream.Valid {
+			p.heads = append(p.heads, h)
+		}
+	}
+	return true
+}
+
+func heads(ctx context.Context, c *sql.Conn, query string, args ...any) (all []head, err error) {
+	rows, err := c.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var h head
+		if err := rows.Scan(&h.seq, &h.stream, &h.bytes); err != nil {
+			return nil, err
+		}
+		all = append(all, h)
+	}
+	return all, rows.Err()
+}
+
+func (b *Box) dueQueues(ctx context.Context, c *sql.Conn, p *picking) (due []string, err error) {
+	rows, err := c.QueryContext(ctx, b.sql(queues+" WHERE due <= ?2 ORDER BY due"), p.except, p.now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var queue string
+		var at int64
+		if err := rows.Scan(&queue, &at); err != nil {
+			return nil, err
+		}
+		due = append(due, queue)
+	}
+	return due, rows.Err()
+}
+
+const dueHeads = `SELECT seq, stream, bytes FROM {{pending}} INDEXED BY {{free}}
+WHERE head = 1 AND relay IS NULL AND parked_at IS NULL AND queue = ? AND due <= ? ORDER BY due, seq LIMIT ? OFFSET ?`
+
+// pickHeads takes as many of each queue as there is room for if all get the same, and shares what is left.
+func (b *Box) pickHeads(ctx context.Context, c *sql.Conn, p *picking, due []string) error {
+	taken := make(map[string]int)
+	for len(due) > 0 && len(p.picked) < p.Rows {
+		share := (p.Rows - len(p.picked) + len(due) - 1) / len(due)
+		var more []string
+		for _, queue := range due {
+			found, err := heads(ctx, c, b.sql(dueHeads), queue, p.now, share, taken[queue])
+			if err != nil {
+				return err
+			}
+			if !p.takeAll(found) {
+				return nil
+			}
+			if taken[queue] += share; len(found) == share {
+				more = append(more, queue)
+			}
+		}
+		due = more
+	}
+	return nil
+}
+
+// Whoever has a row ends what can follow, and so does the time for which it waits.
+const followers = `SELECT seq, bytes, due <= ?1 AND (relay IS NULL OR lease_until <= ?1) FROM {{pending}} INDEXED BY {{streams}}
+WHERE stream = ?2 AND seq > ?3 AND parked_at IS NULL ORDER BY seq LIMIT ?4`
+
+// pickFollowers shares the room that is left among the streams.
+func (b *Box) pickFollowers(ctx context.Context, c *sql.Conn, p *picking) error {
+	if len(p.heads) == 0 || p.Stream < 2 || len(p.picked) >= p.Rows {
+		return nil
+	}
+	s, err := c.PrepareContext(ctx, b.sql(followers))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for i, h := range p.heads {
+		left := len(p.heads) - i
+		share := (p.Rows - len(p.picked) + left - 1) / left
+		if share <= 0 {
+			return nil
+		}
+		if err := p.follow(ctx, s, h, min(share, p.Stream-1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *picking) follow(ctx context.Context, s *sql.Stmt, h head, most int) error {
+	rows, err := s.QueryContext(ctx, p.now, h.stream.String, h.seq, most)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var bytes int
+		var free bool
+		if err := rows.Scan(&seq, &bytes, &free); err != nil {
+			return err
+		}
+		if !free || !p.take(seq, bytes) {
+			break
+		}
+	}
+	return rows.Err()
+}
+
+// columns are those of a row, of the tables o and p. What was written by hand may lack anything.
+const columns = `o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, ifnull(o.group_id, ''), ifnull(o.dedup_id, ''),
+ifnull(o.headers, ''), ifnull(o.deliver_after, ''), ` + `CAST(round((julianday(o.deliver_after) - 2440587.5) * 86400000.0) AS INTEGER), ` +
+	`CAST(round((julianday(o.created_at) - 2440587.5) * 86400000.0) AS INTEGER), ifnull(o.generation, 0), ifnull(p.stream, ''), p.attempts`
+
+// scan reads columns, and what comes behind them.
+func scan(rows *sql.Rows, r *outbox.Row, more ...any) error {
+	var headers, after string
+	var afterMS, created sql.NullInt64
+	dst := []any{
+		&r.ID, &r.Queue, &r.Key, &r.Type, &r.Body, &r.Group, &r.Dedup,
+		&headers, &after, &afterMS, &created, &r.Generation, &r.Stream, &r.Attempts,
+	}
+	if err := rows.Scan(append(dst, more...)...); err != nil {
+		return err
+	}
+	if created.Valid {
+		r.CreatedAt = time.UnixMilli(created.Int64)
+	}
+	if t, err := time.Parse(time.RFC3339Nano, after); err == nil {
+		r.After = t
+	} else if afterMS.Valid {
+		r.After = time.UnixMilli(afterMS.Int64)
+	}
+	if headers != "" && headers != "{}" {
+		if err := json.Unmarshal([]byte(headers), &r.Headers); err != nil {
+			return fmt.Errorf("the headers of row %s are no JSON object of strings: %w", r.ID, err)
+		}
+	}
+	return nil
+}
+
+const content = `SELECT ` + columns + ` FROM json_each(?) AS j CROSS JOIN {{pending}} AS p ON p.seq = j.value CROSS JOIN {{table}} AS o ON o.id = p.id
+ORDER BY j.key`
+
+// read returns rows by their numbers.
+func (b *Box) read(ctx context.Context, seqs []int64) (all []outbox.Row, err error) {
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	rows, err := b.db.QueryContext(ctx, b.sql(content), text(seqs))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r outbox.Row
+		if err := scan(rows, &r); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,77 @@
+package sqliteoutbox
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"tenaq/outbox"
+	"tenaq/outbox/outboxtest"
+)
+
+// newFile makes a database with an empty outbox in it.
+func newFile(t testing.TB) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "business.db")
+	db := connect(t, path)
+	b, err := New(db, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// connect opens a database as a program would that writes to it.
+func connect(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)&_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func open(t testing.TB, path string) *Box {
+	t.Helper()
+	b, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// write writes messages in one transaction.
+func write(ctx context.Context, db *sql.DB, commit bool, messages ...outbox.Message) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := Enqueue(ctx, tx, messages...); err != nil || !commit {
+		return err
+	}
+	return tx.Commit()
+}
+
+func TestContract(t *testing.T) {
+	outboxtest.Run(t, func(t testing.TB) outboxtest.Harness {
+		path := newFile(t)
+		db := connect(t, path)
+		return outboxtest.Harness{
+			Open: func(t testing.TB) outbox.Box { return open(t, path) },
+			Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
+				return write(ctx, db, commit, messages...)
+			},
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package sqliteoutbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tenaq/outbox"
+)
+
+// In the partial index are only rows in hand, so it does not matter that all of these are looked at.
+const renew = `UPDATE {{pending}} INDEXED BY {{leased}} SET lease_until = ? WHERE relay = ? AND lease_until > 0 RETURNING id`
+
+// Renew implements outbox.Box. A lease that has run out begins again if nobody took the row over.
+func (b *Box) Renew(ctx context.Context, relay string, lease time.Duration) (ids []string, err error) {
+	err = b.write(ctx, "renew leases", func(c *sql.Conn, now int64) error {
+		rows, err := c.QueryContext(ctx, b.sql(renew), now+millis(lease)+1, relay)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// An entry is an outcome as the statements read it.
+type entry struct {
+	ID      string `json:"id"`
+	Failed  int    `json:"failed"`
+	After   int64  `json:"after"`
+	Reason  string `json:"reason"`
+	SentTo  string `json:"sent_to"`
+	Message string `json:"message"`
+}
+
+// Each takes the outcomes, the relay and the time. Whoever has a row is looked at in each, so that what another
+// relay has by now stays as it is.
+const (
+	// An id stands there at most once, since rows that are replaced lose what was known of them.
+	settleSent = `INSERT OR REPLACE INTO {{sent}} (id, sent_at, queue, message_id, attempts)
+SELECT p.id, ?3, o.value ->> 'sent_to', o.value ->> 'message', p.attempts
+FROM json_each(?1) AS o CROSS JOIN {{pending}} AS p ON p.id = o.value ->> 'id' WHERE p.relay = ?2`
+
+	settleGone = `DELETE FROM {{pending}} WHERE id IN (SELECT value ->> 'id' FROM json_each(?1)) AND relay = ?2`
+
+	// A row that is given back at once is as old as it was.
+	settleAgain = `UPDATE {{pending}} SET relay = NULL, lease_until = NULL, attempts = attempts + o.failed, reason = o.reason,
+	due = CASE WHEN o.after > 0 THEN ?3 + o.after ELSE due END
+FROM (SELECT value ->> 'id' AS id, value ->> 'failed' AS failed, value ->> 'after' AS after, value ->> 'reason' AS reason FROM json_each(?1)) AS o
+WHERE {{pending}}.id = o.id AND relay = ?2`
+
+	settleParked = `UPDATE {{pending}} SET relay = NULL, lease_until = NULL, reason = o.reason, parked_at = ?3
+FROM (SELECT value ->> 'id' AS id, value ->> 'reason' AS reason FROM json_each(?1)) AS o
+WHERE {{pending}}.id = o.id AND relay = ?2`
+)
+
+// Settle implements outbox.Box.
+func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcome) error {
+	var sent, again, parked []entry
+	for _, o := range outcomes {
+		e := entry{ID: o.ID, After: millis(o.After), Reason: strings.ReplaceAll(o.Reason, "\x00", ""), SentTo: o.SentTo, Message: o.MessageID}
+		switch o.Fate {
+		case outbox.Sent:
+			sent = append(sent, e)
+		case outbox.Parked:
+			parked = append(parked, e)
+		case outbox.Failed:
+			e.Failed = 1
+			again = append(again, e)
+		case outbox.Back:
+			again = append(again, e)
+		default:
+			return fmt.Errorf("settle rows in %s: row %s has the fate %d, which is none", b.where, o.ID, o.Fate)
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil
+	}
+	return b.write(ctx, "settle rows", func(c *sql.Conn, now int64) error {
+		for _, s := range []struct {
+			statement string
+			entries   []entry
+		}{{settleSent, sent}, {settleGone, sent}, {settleAgain, again}, {settleParked, parked}} {
+			if len(s.entries) == 0 {
+				continue
+			}
+			list, err := json.Marshal(s.entries)
+			if err != nil {
+				return err
+			}
+			if _, err := c.ExecContext(ctx, b.sql(s.statement), string(list), relay, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// newest is the number of the newest row. Numbers are not used again.
+func (b *Box) newest(ctx context.Context) (n int64, err error) {
+	err = b.db.QueryRowContext(ctx, b.sql("SELECT seq FROM sqlite_sequence WHERE name = '{{name}}_pending'")).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// A wait looks at one number again and again: SQLite tells nobody of commits.
+const (
+	lookMin = 2 * time.Millisecond
+	lookMax = 50 * time.Millisecond
+)
+
+// Wait implements outbox.Box. It returns when there is a row that was not there at the last Claim.
+func (b *Box) Wait(ctx context.Context, most time.Duration) error {
+	if err := b.check(ctx); err != nil {
+		return b.explain(ctx, "wait for rows", err)
+	}
+	until := time.Now().Add(most)
+	for pause := lookMin; ; pause = min(2*pause, lookMax) {
+		newest, err := b.newest(ctx)
+		if err != nil {
+			return b.explain(ctx, "wait for rows", err)
+		}
+		left := time.Until(until)
+		if newest != b.seen.Load() || left <= 0 {
+			return nil
+		}
+		if err := sleep(ctx, min(pause, left)); err != nil {
+			return err
+		}
+	}
+}
+
+// A row is due when its time has come and that of all rows before it in its stream.
+const stats = `WITH
+late (stream, seq) AS (SELECT stream, min(seq) FROM {{pending}} INDEXED BY {{streams}}
+	WHERE stream IS NOT NULL AND parked_at IS NULL AND due > {{clock}} GROUP BY stream),
+pending (due) AS (SELECT CASE WHEN p.due <= {{clock}} AND (l.seq IS NULL OR p.seq < l.seq) THEN p.due END
+	FROM {{pending}} AS p LEFT JOIN late AS l ON l.stream = p.stream WHERE p.parked_at IS NULL)
+SELECT count(*), count(due), ifnull(max(0, {{clock}} - min(due)), 0),
+	(SELECT count(*) FROM {{pending}} WHERE parked_at IS NOT NULL)
+FROM pending`
+
+// Stats implements outbox.Box. It looks at all pending rows.
+func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
+	if err = b.check(ctx); err == nil {
+		var oldest int64
+		err = b.db.QueryRowContext(ctx, b.sql(stats)).Scan(&s.Pending, &s.Due, &oldest, &s.Parked)
+		s.Oldest = time.Duration(oldest) * time.Millisecond
+	}
+	return s, b.explain(ctx, "count rows", err)
+}
