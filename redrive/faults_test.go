@@ -66,6 +66,9 @@ func TestFaults(t *testing.T) {
 			r.setSick(false)
 			trouble.end()
 			for range 8 * 60 {
+				if r.count(r.work)+r.count(r.dead) == 0 {
+					break
+				}
 				live(t, r)
 				r.sleep(time.Minute)
 			}
@@ -158,12 +161,12 @@ func TestTenAttributes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.sleep(24 * time.Hour)
+		r.sleep(6 * time.Hour)
 		r.wantCounts(0, 1, 0)
 		r.run(r.redriver(nil).Run)
 		r.sleep(time.Hour)
 		r.setSick(false)
-		r.sleep(48 * time.Hour)
+		r.sleep(6 * time.Hour)
 		r.wantCounts(0, 0, 0)
 		if len(r.didTimes()) != 1 || r.didTimes()[aws.ToString(out.MessageId)] != 1 {
 			t.Errorf("done %v, want %s, which it was at first", r.didTimes(), aws.ToString(out.MessageId))

@@ -57,7 +57,7 @@ func (h Health) excuses() int { return max(0, h.Done-h.Failed) }
 func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health) State {
 	s = s.clone()
 	s.tick(p, now)
-	if health.Done > 0 {
+	if health.excuses() > 0 {
 		s.well(p, now)
 		if s.Breaker.State == breaker.Closed {
 			s.Breaker = s.Breaker.Succeed(p.breaker(), now) // failures are not in a row, then

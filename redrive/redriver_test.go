@@ -413,3 +413,29 @@ func TestPoisonAtAnyInterval(t *testing.T) {
 		})
 	}
 }
+
+// What a person has to decide about is not sent back: it would be a dead letter again at once.
+func TestClaimWaitsForPerson(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		ledger, err := claims.New(r.store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
+			return claims.Park("was the card charged?"), nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.Acquire(t.Context(), "k0"); err != nil {
+			t.Fatal(err)
+		}
+		r.sleep(time.Hour)
+		var person *claims.NeedsPerson
+		if _, err := ledger.Acquire(t.Context(), "k0"); !errors.As(err, &person) {
+			t.Fatalf("got %v", err)
+		}
+		r.letters(1, "timeout")
+		report := r.step(r.redriver(nil))
+		if d := report.Decisions; len(d) != 1 || d[0].Action != redrive.Park || !strings.Contains(d[0].Why, "was the card charged?") {
+			t.Errorf("decided %+v", d)
+		}
+		r.wantCounts(0, 0, 1)
+	})
+}

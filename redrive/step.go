@@ -349,21 +349,19 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	if w.blind() {
 		f.Judge = f.Due.Add(l.target.settles)
 	}
-	if err := w.stamp(f); err != nil {
-		return hold("the ledger cannot be asked now: " + err.Error())
-	}
-	return next, d
-}
-
-// stamp writes down what the ledger says about a message that is about to be sent, so that what it says later
-// is known for news.
-func (w *walk) stamp(f *Flight) error {
 	if w.cfg.Claims == nil {
-		return nil
+		return next, d
 	}
 	e, err := w.entry(f.Key)
-	f.Fence = e.Fence
-	return err
+	switch {
+	case err != nil:
+		return hold("the ledger cannot be asked now: " + err.Error())
+	case e.State == claims.Parked: // it would be a dead letter again at once, whoever got it
+		s.Parked++
+		return s, Decision{Action: Park, Why: "its claim waits for a person: " + e.Reason, Strikes: l.Strikes}
+	}
+	f.Fence = e.Fence // what the ledger says later is known for news by it
+	return next, d
 }
 
 // carryOut does with a dead letter what was decided.
