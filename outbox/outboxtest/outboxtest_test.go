@@ -2,7 +2,9 @@ package outboxtest
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"tenaq/outbox"
 )
@@ -14,9 +16,9 @@ func inMemory(wrap func(outbox.Box) outbox.Box) func(t testing.TB) Harness {
 		return Harness{
 			Open: func(testing.TB) outbox.Box {
 				if wrap == nil {
-					return m
+					return &heard{Box: m, m: m}
 				}
-				return wrap(m)
+				return &heard{Box: wrap(m), m: m}
 			},
 			Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
 				if !commit {
@@ -25,6 +27,37 @@ func inMemory(wrap func(outbox.Box) outbox.Box) func(t testing.TB) Harness {
 				return m.Enqueue(messages...)
 			},
 		}
+	}
+}
+
+// A heard box knows in Wait what was written since the last Claim. A Memory wakes only those who wait already.
+type heard struct {
+	outbox.Box
+	m *Memory
+
+	mu    sync.Mutex
+	wakes <-chan struct{}
+}
+
+func (h *heard) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Duration, error) {
+	h.m.mu.Lock()
+	wakes := h.m.wakes
+	h.m.mu.Unlock()
+	h.mu.Lock()
+	h.wakes = wakes
+	h.mu.Unlock()
+	return h.Box.Claim(ctx, c)
+}
+
+func (h *heard) Wait(ctx context.Context, most time.Duration) error {
+	h.mu.Lock()
+	wakes := h.wakes
+	h.mu.Unlock()
+	select {
+	case <-wakes:
+		return nil
+	default:
+		return h.Box.Wait(ctx, most)
 	}
 }
 
