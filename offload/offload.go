@@ -156,6 +156,13 @@ func New(cfg Config) (*Offloader, error) {
 	return o, nil
 }
 
+// Threshold is how many bytes of body and attributes stay in the message.
+func (o *Offloader) Threshold() int { return o.cfg.Threshold }
+
+// ErrUnfit is that a message can never be sent with its body elsewhere, as it is. Other errors of Out say that
+// the store cannot be used now.
+var ErrUnfit = errors.New("the message cannot be sent with its body elsewhere")
+
 // Out returns the body and the attributes to send. When the message is larger than Config.Threshold its
 // body is put into the store, under a key that begins with the prefix and with key and ends with the hash of
 // the body; an empty key is a random one. Give the same piece of work the same key, so that what a producer
@@ -165,7 +172,7 @@ func New(cfg Config) (*Offloader, error) {
 // the attributes alone are larger than a message may be. Attributes are never changed in place.
 func (o *Offloader) Out(ctx context.Context, key, body string, attributes map[string]types.MessageAttributeValue) (string, map[string]types.MessageAttributeValue, error) {
 	if IsPointer(attributes) {
-		return "", nil, fmt.Errorf("the attributes %s and %s are reserved: a message that already has a pointer is sent as it is", Attribute, LegacyAttribute)
+		return "", nil, fmt.Errorf("%w: the attributes %s and %s are reserved; one that already has a pointer is sent as it is", ErrUnfit, Attribute, LegacyAttribute)
 	}
 	size := sizeOf(body, attributes)
 	if body == "" || size <= o.cfg.Threshold {
@@ -176,7 +183,7 @@ func (o *Offloader) Out(ctx context.Context, key, body string, attributes map[st
 	}
 	p := pointer{bucket: o.cfg.Store.Bucket(), key: objectKey(o.cfg.Prefix, key, body)}
 	if err := checkKey(p.key); err != nil {
-		return "", nil, fmt.Errorf("keep a body of %d bytes: %w", len(body), err)
+		return "", nil, fmt.Errorf("%w: keep a body of %d bytes: %w", ErrUnfit, len(body), err)
 	}
 	with := maps.Clone(attributes)
 	if with == nil {
@@ -188,12 +195,12 @@ func (o *Offloader) Out(ctx context.Context, key, body string, attributes map[st
 	case left >= size && o.cfg.Threshold >= 0:
 		return body, attributes, nil
 	case len(with) > attributesMax:
-		return "", nil, fmt.Errorf("a message of %d bytes with %d attributes: the one that says where its body is kept needs a place, and SQS allows %d: put one of them into the body",
-			size, len(attributes), attributesMax)
+		return "", nil, fmt.Errorf("%w: it has %d bytes and %d attributes; the one that says where its body is kept needs a place, and SQS allows %d: put one of them into the body",
+			ErrUnfit, size, len(attributes), attributesMax)
 	case left > sizeMax:
-		return "", nil, fmt.Errorf("its attributes alone have %d bytes, and SQS takes messages of %d: put them into the body", sizeOf("", attributes), sizeMax)
+		return "", nil, fmt.Errorf("%w: its attributes alone have %d bytes, and SQS takes messages of %d: put them into the body", ErrUnfit, sizeOf("", attributes), sizeMax)
 	case len(body) > o.cfg.BodyMax:
-		return "", nil, fmt.Errorf("keep a body of %d bytes: %w, %d bytes: raise BodyMax here and wherever it is read", len(body), ErrTooLarge, o.cfg.BodyMax)
+		return "", nil, fmt.Errorf("%w: keep a body of %d bytes: %w, %d bytes: raise BodyMax here and wherever it is read", ErrUnfit, len(body), ErrTooLarge, o.cfg.BodyMax)
 	}
 	if err := o.cfg.Store.Put(ctx, p.key, []byte(body)); err != nil {
 		return "", nil, fmt.Errorf("keep a body of %d bytes as %s: %w", len(body), p.name(), err)

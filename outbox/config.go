@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/offload"
 )
 
 // SQS is what a relay needs of a client. *sqs.Client has it.
@@ -25,6 +27,10 @@ type Config struct {
 	// Queues are the names or URLs of queues by what rows have in aggregatetype. What is not in it is the name
 	// of a queue itself.
 	Queues map[string]string
+
+	// Offload, if set, keeps bodies elsewhere that are too large for a message, under the id of their row.
+	// Workers need one with the same store.
+	Offload *offload.Offloader
 
 	// Parallel is how many requests are under way at once: 8 when zero.
 	Parallel int

@@ -53,7 +53,8 @@ type flow struct {
 type item struct {
 	row      Row
 	entry    types.SendMessageBatchRequestEntry
-	size     int
+	bytes    int       // in memory
+	size     int       // in a request
 	deadline time.Time // the lease may be relied on until then
 	since    time.Time // when it was asked for
 	away     bool      // a request with it is under way
@@ -229,10 +230,11 @@ func (f *flow) take(ctx context.Context, c claimed) {
 		it := &item{row: row, since: c.began, deadline: c.began.Add(f.safe())}
 		var bad error
 		if it.entry, bad = row.entry(); bad == nil {
-			it.size = size(&it.entry)
+			it.bytes = size(&it.entry)
+			it.size, bad = f.inMessage(it.bytes)
 		}
 		f.hand[row.ID] = it
-		f.bytes += it.size
+		f.bytes += it.bytes
 		if row.Stream != "" {
 			f.streams[row.Stream] = append(f.streams[row.Stream], it)
 		}
@@ -312,7 +314,7 @@ func (f *flow) forget(it *item) (first bool, behind []*item) {
 		return false, nil
 	}
 	delete(f.hand, it.row.ID)
-	f.bytes -= it.size
+	f.bytes -= it.bytes
 	if q := f.queues[it.row.Queue]; q != nil {
 		q.ready = slices.DeleteFunc(q.ready, func(other *item) bool { return other == it })
 	}

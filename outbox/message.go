@@ -41,8 +41,8 @@ type Message struct {
 	// is the key by which a worker knows the work again. Empty is the ID of the row.
 	Dedup string
 
-	// Headers (headers, a JSON object of strings) become attributes of the message, up to eight. Two names are
-	// taken: "type" and "tenaq".
+	// Headers (headers, a JSON object of strings) become attributes of the message, up to eight; one less when
+	// its body is kept elsewhere. Two names are taken: "type" and "tenaq".
 	Headers map[string]string
 
 	// After (deliver_after) is when the message is to be sent, not before; zero is at once.

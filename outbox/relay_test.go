@@ -19,6 +19,8 @@ import (
 	"github.com/aws/smithy-go"
 
 	"tenaq/internal/sqstest"
+	"tenaq/offload"
+	"tenaq/offload/offloadtest"
 	"tenaq/outbox"
 	"tenaq/outbox/outboxtest"
 )
@@ -614,6 +616,47 @@ func TestBatches(t *testing.T) {
 			t.Errorf("%d requests for 12 messages of 300 kB, want 4", n)
 		}
 		r.wantStats(0, 0)
+	})
+}
+
+// With a place for them, bodies that are too large for a message travel beside it. What the place cannot take is
+// parked, and nothing is because it cannot be used for a while.
+func TestLargeBodies(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		url := r.server.Queue(t, "jobs")
+		store := offloadtest.NewMemory("bodies")
+		o, err := offload.New(offload.Config{Store: store, BodyMax: 3 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		large := strings.Repeat("x", 2<<20)
+		r.enqueue(
+			outbox.Message{Queue: "jobs", Body: large},
+			outbox.Message{Queue: "jobs", Body: strings.Repeat("x", 4<<20)},
+			outbox.Message{Queue: "jobs", Body: "small"},
+		)
+		store.SetFault(func(context.Context, string, string) error { return outboxtest.ErrInjected })
+		r.start(func(c *outbox.Config) { c.Offload = o })
+		r.sleep(time.Hour)
+		r.wantStats(1, 1)
+		store.SetFault(nil)
+		r.sleep(2 * time.Minute)
+		r.wantStats(0, 1)
+		var got []int
+		for _, m := range r.received(url) {
+			body, attributes, err := o.In(t.Context(), aws.ToString(m.Body), m.MessageAttributes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(attributes) != 1 {
+				t.Errorf("the attributes are %v", attributes)
+			}
+			got = append(got, len(body))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, []int{len("small"), len(large)}) {
+			t.Errorf("received bodies of %v bytes", got)
+		}
 	})
 }
 

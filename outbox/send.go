@@ -18,6 +18,7 @@ import (
 	"tenaq/claims"
 	"tenaq/internal/dedupid"
 	"tenaq/internal/trail"
+	"tenaq/offload"
 )
 
 // What is said to queues is said here.
@@ -97,11 +98,48 @@ func (r *Row) entry() (types.SendMessageBatchRequestEntry, error) {
 		attributes[typeAttribute] = text(r.Type)
 	}
 	attributes, _ = trail.Trail{Key: r.work(), Generation: r.Generation}.Attach(attributes) // there is room, by Check
-	e := types.SendMessageBatchRequestEntry{MessageBody: &r.Body, MessageAttributes: attributes}
-	if n := size(&e); n > messageMax {
-		return e, fmt.Errorf("it has %d bytes with its attributes, SQS takes %d: keep the body elsewhere and its name in the message", n, messageMax)
+	return types.SendMessageBatchRequestEntry{MessageBody: &r.Body, MessageAttributes: attributes}, nil
+}
+
+// pointerMax is about what a pointer to a body counts for.
+const pointerMax = 2 << 10
+
+// inMessage is what an entry of so many bytes counts for when it is sent. The error is that it is too large.
+func (r *Relay) inMessage(size int) (int, error) {
+	switch o := r.cfg.Offload; {
+	case o != nil && size > o.Threshold():
+		return min(size, pointerMax), nil
+	case size > messageMax:
+		return 0, fmt.Errorf("it has %d bytes with its attributes, SQS takes %d: keep large bodies elsewhere, see Config.Offload", size, messageMax)
 	}
-	return e, nil
+	return size, nil
+}
+
+// keep stores the bodies that are too large for their messages. It returns what became of each, and the entries
+// that can be sent.
+func (r *Relay) keep(ctx context.Context, entries []types.SendMessageBatchRequestEntry, items []*item) (errs []error, sendable []types.SendMessageBatchRequestEntry) {
+	errs = make([]error, len(entries))
+	if r.cfg.Offload == nil {
+		return errs, entries
+	}
+	var storing sync.WaitGroup
+	for i := range entries {
+		e := &entries[i]
+		storing.Go(func() {
+			body, attributes, err := r.cfg.Offload.Out(ctx, items[i].row.ID, *e.MessageBody, e.MessageAttributes)
+			if errors.Is(err, offload.ErrUnfit) {
+				err = &refusal{err.Error()}
+			}
+			e.MessageBody, e.MessageAttributes, errs[i] = &body, attributes, err
+		})
+	}
+	storing.Wait()
+	for i, e := range entries {
+		if errs[i] == nil {
+			sendable = append(sendable, e)
+		}
+	}
+	return errs, sendable
 }
 
 // work names what the message asks for. It stays the same however often it is sent.
@@ -155,9 +193,11 @@ func (e *refusal) Error() string { return e.reason }
 // send sends the messages of items, at most ten and not more than fit. It must be over before until.
 func (r *Relay) send(q *queue, items []*item, until time.Time) answer {
 	a := answer{queue: q, items: items, errs: make([]error, len(items)), ids: make([]string, len(items))}
-	all := func(err error) answer {
+	all := func(err error) answer { // of those about which nothing is known
 		for i := range a.errs {
-			a.errs[i] = err
+			if a.errs[i] == nil {
+				a.errs[i] = err
+			}
 		}
 		return a
 	}
@@ -173,6 +213,10 @@ func (r *Relay) send(q *queue, items []*item, until time.Time) answer {
 		e.Id = aws.String(strconv.Itoa(i))
 		it.row.address(&e, strings.HasSuffix(a.url, ".fifo"))
 		in.Entries = append(in.Entries, e)
+	}
+	a.errs, in.Entries = r.keep(ctx, in.Entries, items)
+	if len(in.Entries) == 0 {
+		return a
 	}
 	out, err := r.cfg.Client.SendMessageBatch(ctx, in)
 	if err != nil {

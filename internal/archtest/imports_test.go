@@ -61,7 +61,7 @@ var may = map[string][]string{
 	"offload/s3offload":     {"offload", "github.com/aws/aws-sdk-go-v2/..."},
 	"producer":              {"claims", "internal/dedupid", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":               {},
-	"outbox":                {"claims", "internal/backoff", "internal/dedupid", "internal/trail", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/..."},
+	"outbox":                {"claims", "internal/backoff", "internal/dedupid", "internal/trail", "offload", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/..."},
 	"outbox/outboxtest":     {"outbox"},
 	"outbox/pgoutbox":       {"outbox", "github.com/jackc/pgx/v5/..."},
 	"outbox/sqliteoutbox":   {"outbox", "modernc.org/sqlite/..."},
