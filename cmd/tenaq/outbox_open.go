@@ -1,0 +1,273 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"tenaq/outbox"
+	"tenaq/outbox/pgoutbox"
+	"tenaq/outbox/sqliteoutbox"
+)
+
+// outboxHelp says what --db takes; it is part of the help of every command that has it.
+const outboxHelp = `The outbox is in the database to which the programs write, as --db or TENAQ_OUTBOX says:
+
+  postgres://USER@HOST/DATABASE    PostgreSQL, in the table outbox; with ?tenaq_table=NAME, or SCHEMA.NAME,
+                                   in another one; the rest is as psql has it
+  sqlite:PATH                      a file of SQLite, which is taken to the mode WAL; with ?tenaq_table=NAME
+                                   in another table than outbox
+
+Others on the machine can see a command line: a password belongs in PGPASSWORD, ~/.pgpass or TENAQ_OUTBOX.`
+
+// outboxFlags say where the outbox is.
+type outboxFlags struct{ address string }
+
+func (f *outboxFlags) register(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVar(&f.address, "db", "", "`address` of the database that the outbox is in: postgres://... or sqlite:PATH (default $TENAQ_OUTBOX)")
+}
+
+// An outboxPlace is a database with an outbox, or one that could have one. Its errors are for operators.
+type outboxPlace interface {
+	String() string                       // its address, without a password
+	schema() string                       // what make makes, for those who make it otherwise
+	exists(context.Context) (bool, error) // whether there is an outbox
+
+	// make makes the tables, and with create a missing file for them.
+	make(ctx context.Context, create bool) error
+
+	// open returns the outbox, which exists.
+	open(context.Context) (outbox.Box, error)
+	enqueue(context.Context, []outbox.Message) error // into one that is open
+	explain(error) error                             // of the open outbox, for an operator
+	close()
+}
+
+// An openOutbox is an outbox that is there.
+type openOutbox struct {
+	outbox.Box
+	place outboxPlace
+}
+
+// open opens the outbox. It makes nothing: the database is that of a program, and a relay in the wrong one would wait
+// for ever.
+func (f *outboxFlags) open(ctx context.Context) (*openOutbox, error) {
+	place, err := f.place()
+	if err != nil {
+		return nil, err
+	}
+	there, err := place.exists(ctx)
+	if err == nil && !there {
+		err = codedf(exitNotFound, "there is no outbox in %s; check --db and TENAQ_OUTBOX, or make it with: tenaq outbox init", place)
+	}
+	var box outbox.Box
+	if err == nil {
+		box, err = place.open(ctx)
+	}
+	if err != nil {
+		place.close()
+		return nil, err
+	}
+	return &openOutbox{box, place}, nil
+}
+
+func (o *openOutbox) close() { o.place.close() }
+
+// place finds out what the address means. It connects to nothing.
+func (f *outboxFlags) place() (outboxPlace, error) {
+	const known = "postgres://USER@HOST/DATABASE or sqlite:PATH"
+	address, origin := f.address, "--db"
+	if address == "" {
+		address, origin = os.Getenv("TENAQ_OUTBOX"), "TENAQ_OUTBOX"
+	}
+	if address == "" {
+		return nil, usagef("which database? An outbox is in that of the program that writes to it: name it with --db or TENAQ_OUTBOX, as %s", known)
+	}
+	place, err := parseOutboxPlace(address, known)
+	if err != nil {
+		return nil, usagef("%s: %v", origin, err)
+	}
+	return place, nil
+}
+
+func parseOutboxPlace(address, known string) (outboxPlace, error) {
+	scheme, rest, _ := strings.Cut(address, ":")
+	switch {
+	case scheme == "sqlite":
+		return newSQLiteOutbox(rest)
+	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+		return newPostgresOutbox(address)
+	case rest == "" && (strings.HasSuffix(address, ".db") || strings.HasSuffix(address, ".sqlite")):
+		return nil, fmt.Errorf("%q is neither %s; did you mean sqlite:%s?", address, known, address)
+	}
+	// The rest may hold a password.
+	return nil, fmt.Errorf("what begins with %q is neither %s", cmp.Or(scheme, ":"), known)
+}
+
+// A postgresOutbox is an outbox in PostgreSQL.
+type postgresOutbox struct {
+	*postgresTable
+	box *pgoutbox.Box
+}
+
+func newPostgresOutbox(address string) (*postgresOutbox, error) {
+	table, err := newPostgresTable(address, "outbox", "tenaq outbox init")
+	if err != nil {
+		return nil, err
+	}
+	box, err := pgoutbox.New(table.pool, pgoutbox.Options{Table: table.table})
+	if err != nil {
+		table.pool.Close()
+		return nil, err
+	}
+	return &postgresOutbox{table, box}, nil
+}
+
+func (p *postgresOutbox) schema() string { return p.box.Schema() }
+
+func (p *postgresOutbox) exists(ctx context.Context) (bool, error) {
+	there, err := p.postgresTable.exists(ctx)
+	return there, p.postgresTable.explain("look for an outbox", err)
+}
+
+func (p *postgresOutbox) make(ctx context.Context, _ bool) error {
+	return p.explain(p.box.Migrate(ctx))
+}
+
+func (p *postgresOutbox) open(context.Context) (outbox.Box, error) { return p.box, nil }
+
+func (p *postgresOutbox) enqueue(ctx context.Context, messages []outbox.Message) error {
+	return p.explain(pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		return outbox.Writer{Table: p.table}.Enqueue(ctx, tx, messages...)
+	}))
+}
+
+func (p *postgresOutbox) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, outbox.ErrSchema):
+		return codedf(exitNotFound, "%v (in %s)", err, p)
+	case errors.Is(err, context.Canceled):
+		return codedf(exitFailed, "interrupted")
+	}
+	return codedf(exitFailed, "%s (in %s)%s", inOneLine(err), p, p.advice(err))
+}
+
+func (p *postgresOutbox) close() {
+	_ = p.box.Close()
+	p.pool.Close()
+}
+
+// A sqliteOutbox is an outbox in a file of SQLite.
+type sqliteOutbox struct {
+	path  string
+	table string            // "" for the usual one
+	box   *sqliteoutbox.Box // nil until the file is open
+	sql   string            // that makes the tables
+}
+
+func newSQLiteOutbox(address string) (*sqliteOutbox, error) {
+	address, table, _ := strings.Cut(address, "?"+tableParameter+"=")
+	place, err := newSQLitePlace(address)
+	if err != nil {
+		return nil, err
+	}
+	box, err := sqliteoutbox.New(nil, sqliteoutbox.Options{Table: table})
+	if err != nil {
+		return nil, err
+	}
+	return &sqliteOutbox{path: place.path, table: table, sql: box.Schema()}, nil
+}
+
+func (p *sqliteOutbox) String() string { return "table " + p.name() + " of sqlite:" + p.path }
+
+func (p *sqliteOutbox) name() string { return cmp.Or(p.table, "outbox") }
+
+func (p *sqliteOutbox) schema() string { return p.sql }
+
+func (p *sqliteOutbox) exists(ctx context.Context) (bool, error) {
+	info, err := os.Stat(p.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, codedf(exitFailed, "look for an outbox: %v; let this user read the directory, or name another file", err)
+	case info.IsDir():
+		return false, usagef("sqlite:%s is a directory; name a file in it", p.path)
+	case info.Size() == 0:
+		return false, nil
+	}
+	if _, err := p.open(ctx); err != nil {
+		return false, err
+	}
+	tables := 0
+	err = p.box.DB().QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?", p.name()).Scan(&tables)
+	return tables > 0, p.explain(err)
+}
+
+func (p *sqliteOutbox) make(ctx context.Context, create bool) error {
+	if create {
+		file, err := os.OpenFile(p.path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return codedf(exitFailed, "make the file of the database: %v; see that the directory exists and that this user may write in it", err)
+		}
+		_ = file.Close() // nothing was written
+	}
+	if _, err := os.Stat(p.path); errors.Is(err, fs.ErrNotExist) {
+		return codedf(exitNotFound, "there is no file %s; name the database to which the program writes, or make an empty one with --create", p.path)
+	}
+	if _, err := p.open(ctx); err != nil {
+		return err
+	}
+	return p.explain(p.box.Migrate(ctx))
+}
+
+func (p *sqliteOutbox) open(context.Context) (outbox.Box, error) {
+	if p.box == nil {
+		box, err := sqliteoutbox.Open(p.path, sqliteoutbox.Options{Table: p.table})
+		if err != nil {
+			return nil, p.explain(err)
+		}
+		p.box = box
+	}
+	return p.box, nil
+}
+
+func (p *sqliteOutbox) enqueue(ctx context.Context, messages []outbox.Message) error {
+	tx, err := p.box.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return p.explain(err)
+	}
+	defer func() { _ = tx.Rollback() }() // which does nothing after a commit
+	if err := (sqliteoutbox.Writer{Table: p.table}).Enqueue(ctx, tx, messages...); err != nil {
+		return p.explain(err)
+	}
+	return p.explain(tx.Commit())
+}
+
+// explain adds the exit code; package sqliteoutbox says where, and what to do.
+func (p *sqliteOutbox) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, outbox.ErrSchema):
+		return codedf(exitNotFound, "%v", err)
+	case errors.Is(err, context.Canceled):
+		return codedf(exitFailed, "interrupted")
+	}
+	return codedf(exitFailed, "%s", inOneLine(err))
+}
+
+func (p *sqliteOutbox) close() {
+	if p.box != nil {
+		_ = p.box.Close()
+	}
+}
