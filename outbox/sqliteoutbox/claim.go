@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"tenaq/outbox"
@@ -298,10 +297,28 @@ func scan(rows *sql.Rows, r *outbox.Row, more ...any) error {
 	}
 	if headers != "" && headers != "{}" {
 		if err := json.Unmarshal([]byte(headers), &r.Headers); err != nil {
-			return fmt.Errorf("the headers of row %s are no JSON object of strings: %w", r.ID, err)
+			r.Headers = loose(headers)
 		}
 	}
 	return nil
+}
+
+// loose reads headers that are not all strings, as other programs may write them. The text of any other value is
+// its JSON. A row must not keep its relays from the others because of what is in it.
+func loose(headers string) map[string]string {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(headers), &values); err != nil {
+		return nil // the table takes objects only
+	}
+	texts := make(map[string]string)
+	for name, value := range values {
+		var s string
+		if err := json.Unmarshal(value, &s); err != nil {
+			s = string(value)
+		}
+		texts[name] = s
+	}
+	return texts
 }
 
 const content = `SELECT ` + columns + ` FROM json_each(?) AS j CROSS JOIN {{pending}} AS p ON p.seq = j.value CROSS JOIN {{table}} AS o ON o.id = p.id

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
 
 	"tenaq/outbox"
 )
@@ -37,7 +38,7 @@ func (w Writer) Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Mess
 	if len(messages) == 0 {
 		return nil
 	}
-	n, err := namesOf(w.Table)
+	statement, err := insertInto(w.Table)
 	if err != nil {
 		return err
 	}
@@ -45,8 +46,24 @@ func (w Writer) Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Mess
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, n.replacer().Replace(insert), rows); err != nil {
+	if _, err := tx.ExecContext(ctx, statement, rows); err != nil {
 		return fmt.Errorf("enqueue %d messages: %w", len(messages), err)
 	}
 	return nil
+}
+
+// inserts are the statements by the names of tables, of which a program has one or two.
+var inserts sync.Map
+
+func insertInto(table string) (statement string, err error) {
+	if s, ok := inserts.Load(table); ok {
+		return s.(string), nil
+	}
+	n, err := namesOf(table)
+	if err != nil {
+		return "", err
+	}
+	statement = n.replacer().Replace(insert)
+	inserts.Store(table, statement)
+	return statement, nil
 }

@@ -42,7 +42,7 @@ func (n names) replacer() *strings.Replacer {
 	for _, what := range []string{
 		"pending", "sent", "meta", // tables
 		"free", "leased", "streams", "parked", "sent_at", // indexes
-		"check", "insert", "update", "delete", "gone", "aside", // triggers
+		"insert", "update", "delete", "gone", "aside", // triggers
 	} {
 		pairs = append(pairs, "{{"+what+"}}", `"`+n.table+"_"+what+`"`)
 	}

@@ -18,6 +18,9 @@ CREATE TABLE IF NOT EXISTS {{table}} (
 		AND length(replace(id, '-', '')) = 32 AND replace(id, '-', '') NOT GLOB '*[^0-9a-fA-F]*'),
 	CONSTRAINT "aggregatetype names a queue" CHECK (typeof(aggregatetype) = 'text' AND aggregatetype <> ''),
 	CONSTRAINT "payload is text, and not empty" CHECK (typeof(payload) = 'text' AND payload <> ''),
+	CONSTRAINT "headers are a JSON object" CHECK
+		(CASE WHEN headers IS NULL THEN 1 WHEN json_valid(headers) THEN json_type(headers) = 'object' ELSE 0 END),
+	CONSTRAINT "deliver_after is a time, as 2006-01-02T15:04:05Z" CHECK (deliver_after IS NULL OR julianday(deliver_after) IS NOT NULL),
 	CONSTRAINT "generation is a number" CHECK (generation IS NULL OR typeof(generation) = 'integer' AND generation >= 0)
 );
 
@@ -60,24 +63,11 @@ INSERT INTO {{meta}} (only, schema) VALUES (1, {{schema}}) ON CONFLICT (only) DO
 
 -- These run in the program that writes, whatever its language and its version of SQLite, and use nothing new.
 
-DROP TRIGGER IF EXISTS {{check}};
-CREATE TRIGGER {{check}} BEFORE INSERT ON {{table}}
-WHEN NEW.headers IS NOT NULL OR NEW.deliver_after IS NOT NULL BEGIN
-	SELECT RAISE(ABORT, 'outbox: deliver_after is no time; write it as 2006-01-02T15:04:05Z')
-		WHERE NEW.deliver_after IS NOT NULL AND julianday(NEW.deliver_after) IS NULL;
-	SELECT RAISE(ABORT, 'outbox: headers are no JSON object')
-		WHERE NEW.headers IS NOT NULL AND NOT json_valid(NEW.headers);
-	SELECT RAISE(ABORT, 'outbox: headers are no JSON object')
-		WHERE NEW.headers IS NOT NULL AND json_type(NEW.headers) <> 'object';
-	SELECT RAISE(ABORT, 'outbox: a header is no string')
-		WHERE NEW.headers IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(NEW.headers) AS h WHERE h.type <> 'text');
-END;
-
--- The row before NEW, if there is one, was replaced by it: REPLACE runs no trigger for what it removes.
+-- REPLACE runs no trigger for the row that it removes, so its traces are still there.
 DROP TRIGGER IF EXISTS {{insert}};
 CREATE TRIGGER {{insert}} AFTER INSERT ON {{table}} BEGIN
-	DELETE FROM {{pending}} WHERE id = NEW.id;
-	DELETE FROM {{sent}} WHERE id = NEW.id;
+	SELECT RAISE(ABORT, 'outbox: a row cannot be replaced; delete it and insert another')
+		WHERE EXISTS (SELECT 1 FROM {{pending}} WHERE id = NEW.id) OR EXISTS (SELECT 1 FROM {{sent}} WHERE id = NEW.id);
 	INSERT INTO {{pending}} (id, queue, stream, head, bytes, due)
 	SELECT NEW.id, NEW.aggregatetype, s.stream,
 		s.stream IS NULL OR NOT EXISTS (SELECT 1 FROM {{pending}} AS p WHERE p.stream = s.stream AND p.parked_at IS NULL),

@@ -51,7 +51,7 @@ type entry struct {
 // Each takes the outcomes, the relay and the time. Whoever has a row is looked at in each, so that what another
 // relay has by now stays as it is.
 const (
-	// An id stands there at most once, since rows that are replaced lose what was known of them.
+	// An id is there already only if somebody has put it there.
 	settleSent = `INSERT OR REPLACE INTO {{sent}} (id, sent_at, queue, message_id, attempts)
 SELECT p.id, ?3, o.value ->> 'sent_to', o.value ->> 'message', p.attempts
 FROM json_each(?1) AS o CROSS JOIN {{pending}} AS p ON p.id = o.value ->> 'id' WHERE p.relay = ?2`
@@ -147,22 +147,39 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// A row is due when its time has come and that of all rows before it in its stream.
+// A row is due when its time has come and that of all rows before it in its stream. So the rows behind one that is
+// late are counted apart, of which there are few as a rule.
 const stats = `WITH
-late (stream, seq) AS (SELECT stream, min(seq) FROM {{pending}} INDEXED BY {{streams}}
-	WHERE stream IS NOT NULL AND parked_at IS NULL AND due > {{clock}} GROUP BY stream),
-pending (due) AS (SELECT CASE WHEN p.due <= {{clock}} AND (l.seq IS NULL OR p.seq < l.seq) THEN p.due END
-	FROM {{pending}} AS p LEFT JOIN late AS l ON l.stream = p.stream WHERE p.parked_at IS NULL)
-SELECT count(*), count(due), ifnull(max(0, {{clock}} - min(due)), 0),
-	(SELECT count(*) FROM {{pending}} WHERE parked_at IS NOT NULL)
-FROM pending`
+late (stream, seq) AS MATERIALIZED (SELECT stream, min(seq) FROM {{pending}} INDEXED BY {{streams}}
+	WHERE stream IS NOT NULL AND parked_at IS NULL AND due > ?1 GROUP BY stream),
+rows (pending, due, parked, oldest) AS (
+	SELECT count(*) FILTER (WHERE parked_at IS NULL), count(*) FILTER (WHERE parked_at IS NULL AND due <= ?1),
+		count(*) FILTER (WHERE parked_at IS NOT NULL), min(due) FILTER (WHERE parked_at IS NULL AND due <= ?1)
+	FROM {{pending}}),
+held (due) AS (SELECT count(*)
+	FROM late AS l CROSS JOIN {{pending}} AS p INDEXED BY {{streams}} ON p.stream = l.stream AND p.seq > l.seq AND p.parked_at IS NULL AND p.due <= ?1)
+SELECT rows.pending, rows.due - held.due, rows.parked, CASE WHEN held.due = 0 THEN rows.oldest ELSE (
+	SELECT min(p.due) FROM {{pending}} AS p LEFT JOIN late AS l ON l.stream = p.stream
+	WHERE p.parked_at IS NULL AND p.due <= ?1 AND (l.seq IS NULL OR p.seq < l.seq)) END
+FROM rows, held`
 
 // Stats implements outbox.Box. It looks at all pending rows.
 func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
 	if err = b.check(ctx); err == nil {
-		var oldest int64
-		err = b.db.QueryRowContext(ctx, b.sql(stats)).Scan(&s.Pending, &s.Due, &oldest, &s.Parked)
-		s.Oldest = time.Duration(oldest) * time.Millisecond
+		s, err = b.count(ctx)
 	}
 	return s, b.explain(ctx, "count rows", err)
+}
+
+func (b *Box) count(ctx context.Context) (s outbox.Stats, err error) {
+	var now int64
+	if err := b.db.QueryRowContext(ctx, "SELECT "+clock).Scan(&now); err != nil {
+		return s, err
+	}
+	var oldest sql.NullInt64
+	err = b.db.QueryRowContext(ctx, b.sql(stats), now).Scan(&s.Pending, &s.Due, &s.Parked, &oldest)
+	if oldest.Valid {
+		s.Oldest = time.Duration(now-oldest.Int64) * time.Millisecond
+	}
+	return s, err
 }

@@ -35,6 +35,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,8 @@ type Box struct {
 	where   string
 	wait    time.Duration
 	names   *strings.Replacer
-	schema  string // the SQL
+	texts   sync.Map // of statements, with the names in them
+	schema  string
 	checked atomic.Bool
 
 	// turn is full while somebody of this Box writes: its calls wait here, rather than in SQLite, which knows no
@@ -88,7 +90,14 @@ func New(db *sql.DB, o Options) (*Box, error) {
 }
 
 // sql is a statement with the names of this outbox in it.
-func (b *Box) sql(statement string) string { return b.names.Replace(statement) }
+func (b *Box) sql(statement string) string {
+	if s, ok := b.texts.Load(statement); ok {
+		return s.(string)
+	}
+	s := b.names.Replace(statement)
+	b.texts.Store(statement, s)
+	return s
+}
 
 // Close ends the use of a database that Open opened. One that New was given stays open.
 func (b *Box) Close() error {
