@@ -33,9 +33,8 @@ type mutant struct {
 
 // What mutants of one outbox have in common.
 type memory struct {
-	mu    sync.Mutex
-	kept  []outbox.Row
-	count int
+	mu   sync.Mutex
+	kept []outbox.Row
 }
 
 func (m *mutant) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Duration, error) {

@@ -14,6 +14,7 @@ type head struct {
 	seq    int64
 	stream sql.NullString
 	bytes  int
+	more   int // rows of its stream may follow
 }
 
 // A picking is a claim as far as it has got.
@@ -238,23 +239,35 @@ func (b *Box) pickFollowers(ctx context.Context, c *sql.Conn, p *picking) error 
 		return err
 	}
 	defer s.Close()
-	for i, h := range p.heads {
-		left := len(p.heads) - i
-		share := (p.Rows - len(p.picked) + left - 1) / left
-		if share <= 0 {
-			return nil
+	for i := range p.heads {
+		p.heads[i].more = p.Stream - 1
+	}
+	for streams := p.heads; len(streams) > 0; {
+		var longer []head
+		for i, h := range streams {
+			left := len(streams) - i
+			share := min(h.more, (p.Rows-len(p.picked)+left-1)/left)
+			if share <= 0 {
+				return nil
+			}
+			found, err := p.follow(ctx, s, &h, share)
+			if err != nil {
+				return err
+			}
+			if found == share && h.more > 0 {
+				longer = append(longer, h)
+			}
 		}
-		if err := p.follow(ctx, s, h, min(share, p.Stream-1)); err != nil {
-			return err
-		}
+		streams = longer
 	}
 	return nil
 }
 
-func (p *picking) follow(ctx context.Context, s *sql.Stmt, h head, most int) error {
+// follow takes rows behind h, the last one that was taken of its stream so far, and returns how many.
+func (p *picking) follow(ctx context.Context, s *sql.Stmt, h *head, most int) (n int, err error) {
 	rows, err := s.QueryContext(ctx, p.now, h.stream.String, h.seq, most)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -262,13 +275,14 @@ func (p *picking) follow(ctx context.Context, s *sql.Stmt, h head, most int) err
 		var bytes int
 		var free bool
 		if err := rows.Scan(&seq, &bytes, &free); err != nil {
-			return err
+			return 0, err
 		}
 		if !free || !p.take(seq, bytes) {
 			break
 		}
+		h.seq, h.more, n = seq, h.more-1, n+1
 	}
-	return rows.Err()
+	return n, rows.Err()
 }
 
 // columns are those of a row, of the tables o and p. What was written by hand may lack anything.

@@ -117,3 +117,22 @@ func TestQueuesTakeTurns(t *testing.T) {
 		t.Errorf("%d rows: %v, want 100, 3 small ones among them, and the others half and half", len(rows), got)
 	}
 }
+
+// So do streams, and a long one has what the short ones leave.
+func TestStreamsTakeTurns(t *testing.T) {
+	path := newFile(t)
+	b := open(t, path)
+	fill(t, path, 1000, "q.fifo", "'long'")
+	fill(t, path, 30, "q.fifo", "i % 15")
+	rows, _, err := b.Claim(t.Context(), outbox.Claim{Relay: "r", Lease: time.Hour, Rows: 100, Bytes: 1 << 20, Stream: 70})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	for _, r := range rows {
+		got[r.Key]++
+	}
+	if len(rows) != 100 || len(got) != 16 || got["long"] != 70 || got["7"] != 2 {
+		t.Errorf("%d rows: %v, want 100, 70 of the long stream and both of each other", len(rows), got)
+	}
+}
