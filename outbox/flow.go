@@ -226,6 +226,7 @@ func (f *flow) take(ctx context.Context, c claimed) {
 	if len(f.hand) == 0 {
 		f.renewAt = c.began.Add(f.renewPause())
 	}
+	f.takeAgain(c.rows)
 	for _, row := range c.rows {
 		it := &item{row: row, since: c.began, deadline: c.began.Add(f.safe())}
 		var bad error
@@ -256,6 +257,19 @@ func (f *flow) take(ctx context.Context, c claimed) {
 	}
 }
 
+// takeAgain forgets what the relay had and is given again: its lease had ended, and nobody else was there. What
+// was behind or before it in its stream comes with it, or is disowned.
+func (f *flow) takeAgain(rows []Row) {
+	for _, row := range rows {
+		if it := f.hand[row.ID]; it != nil {
+			f.forget(it)
+		}
+		for _, it := range slices.Clone(f.streams[row.Stream]) {
+			f.forget(it)
+		}
+	}
+}
+
 // wait sleeps until there may be rows to claim.
 func (f *flow) wait(ctx context.Context, next time.Duration) {
 	most := min(f.poll, max(next, pollMin))
@@ -280,12 +294,18 @@ func (f *flow) wait(ctx context.Context, next time.Duration) {
 
 // ready puts an item behind those of its queue that can be sent.
 func (f *flow) ready(it *item) {
-	q := f.queues[it.row.Queue]
-	if q == nil {
-		q = &queue{name: it.row.Queue}
-		f.queues[it.row.Queue] = q
-	}
+	q := f.queue(it.row.Queue)
 	q.ready = append(q.ready, it)
+}
+
+// queue is the one that rows name so. Those with nothing to remember are forgotten.
+func (f *flow) queue(name string) *queue {
+	q := f.queues[name]
+	if q == nil {
+		q = &queue{name: name}
+		f.queues[name] = q
+	}
+	return q
 }
 
 // over ends an item with an outcome. Those behind it in its stream come next, unless it is to be tried again:
@@ -386,7 +406,7 @@ func (q *queue) batch(now time.Time) (batch []*item, until time.Time) {
 // heed learns from the answer of a queue.
 func (f *flow) heed(a answer) {
 	f.requests--
-	q, now := a.queue, time.Now()
+	q, now := f.queue(a.queue.name), time.Now()
 	var again []*item
 	var trouble error
 	for i, it := range a.items {
@@ -409,9 +429,6 @@ func (f *flow) heed(a answer) {
 		}
 	}
 	q.ready = append(again, q.ready...)
-	if f.queues[q.name] == nil && len(q.ready) > 0 {
-		f.queues[q.name] = q
-	}
 	switch {
 	case trouble == nil:
 		q.failures, q.pause = 0, time.Time{}

@@ -194,6 +194,7 @@ func TestStorm(t *testing.T) {
 	for i := range uint64(6) {
 		inBubble(t, func(t *testing.T, r *rig) {
 			url := r.server.Queue(t, "orders.fifo")
+			standard := r.server.Queue(t, "mails")
 			dice := &dice{random: rand.New(rand.NewPCG(seed, i))}
 			r.box.SetFault(func(call string) error {
 				if dice.one(8) {
@@ -210,21 +211,25 @@ func TestStorm(t *testing.T) {
 					}
 					return []sqstest.Fault{sqstest.Dropped, sqstest.Unanswered, sqstest.Broken, sqstest.Throttled, sqstest.Doubled}[dice.die(5)]
 				})
-				stops = append(stops, r.start(func(c *outbox.Config) { c.Client, c.Parallel, c.Rows = client, 3, 20 }))
+				slow := &slowly{client, func(*sqs.SendMessageBatchInput) error {
+					time.Sleep(time.Duration(dice.die(200)) * time.Millisecond)
+					return nil
+				}}
+				stops = append(stops, r.start(func(c *outbox.Config) { c.Client, c.Parallel, c.Rows = slow, 3, 20 }))
 			}
 			run()
 			run()
 			want := make(map[string][]string)
 			n := 0
-			for range 40 {
+			for range 200 {
 				for range dice.die(20) {
 					group, body := fmt.Sprint("g", dice.die(6)), fmt.Sprint(n)
 					n++
 					want[group] = append(want[group], body)
-					r.enqueue(outbox.Message{Queue: "orders.fifo", Key: group, Body: body})
+					r.enqueue(outbox.Message{Queue: "orders.fifo", Key: group, Body: body}, outbox.Message{Queue: "mails", Body: body})
 				}
-				r.sleep(time.Duration(dice.die(3000)) * time.Millisecond)
-				if dice.one(4) { // one ends, another begins
+				r.sleep(time.Duration(dice.die(300)) * time.Millisecond)
+				if dice.one(20) { // one ends, another begins
 					stops[0]()
 					stops = stops[1:]
 					run()
@@ -237,6 +242,13 @@ func TestStorm(t *testing.T) {
 			for _, m := range r.received(url) {
 				g := m.Attributes["MessageGroupId"]
 				got[g] = append(got[g], aws.ToString(m.Body))
+			}
+			mails := make(map[string]bool)
+			for _, b := range bodies(r.received(standard)) {
+				mails[b] = true
+			}
+			if len(mails) != n {
+				t.Errorf("case %d: %d mails of %d were sent", i, len(mails), n)
 			}
 			for group := range want {
 				if !slices.Equal(got[group], want[group]) {
@@ -421,13 +433,13 @@ func TestDatabaseDown(t *testing.T) {
 	})
 }
 
-// A client does something before each request.
-type client struct {
+// A slowly is a client that does something before each request.
+type slowly struct {
 	*sqstest.Client
 	before func(in *sqs.SendMessageBatchInput) error
 }
 
-func (c *client) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, options ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
+func (c *slowly) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, options ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
 	if err := c.before(in); err != nil {
 		return nil, err
 	}
@@ -435,8 +447,8 @@ func (c *client) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchI
 }
 
 // slow is a client that takes its time.
-func (r *rig) slow(d time.Duration) *client {
-	return &client{r.server.Client(), func(*sqs.SendMessageBatchInput) error { time.Sleep(d); return nil }}
+func (r *rig) slow(d time.Duration) *slowly {
+	return &slowly{r.server.Client(), func(*sqs.SendMessageBatchInput) error { time.Sleep(d); return nil }}
 }
 
 // Leases are renewed for as long as rows wait for those before them.
@@ -543,11 +555,36 @@ func TestTakenOver(t *testing.T) {
 	})
 }
 
+// A relay that stood still for longer than its leases may be given its own rows again.
+func TestOwnRowsAgain(t *testing.T) {
+	for range 20 {
+		inBubble(t, func(t *testing.T, r *rig) {
+			url := r.server.Queue(t, "jobs.fifo")
+			box := &cutOff{Box: r.box}
+			r.start(func(c *outbox.Config) { c.Box, c.Client, c.Lease = box, r.slow(time.Second), 3*time.Second })
+			var want []string
+			for i := range 20 {
+				want = append(want, fmt.Sprint(i))
+				r.enqueue(outbox.Message{Queue: "jobs.fifo", Key: "k", Body: want[i]})
+			}
+			r.sleep(5 * time.Second)
+			box.set(true)
+			r.sleep(time.Duration(rand.IntN(20_000)) * time.Millisecond)
+			box.set(false)
+			r.sleep(time.Minute)
+			if got := bodies(r.received(url)); !slices.Equal(got, want) {
+				t.Errorf("received %q", got)
+			}
+			r.wantStats(0, 0)
+		})
+	}
+}
+
 // When a queue refuses a request as a whole because of one message, this one is to blame, and no other.
 func TestRefusedAsAWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")
-		c := &client{r.server.Client(), func(in *sqs.SendMessageBatchInput) error {
+		c := &slowly{r.server.Client(), func(in *sqs.SendMessageBatchInput) error {
 			if slices.ContainsFunc(in.Entries, func(e types.SendMessageBatchRequestEntry) bool { return *e.MessageBody == "bad" }) {
 				return &smithy.GenericAPIError{Code: "InvalidMessageContents", Message: "no"}
 			}
