@@ -67,7 +67,7 @@ func (b *Box) Parked(ctx context.Context, after string, limit int) (parked []out
 	}, `SELECT `+recordColumns+` FROM (
 			SELECT p.id, p.parked_at, p.seq FROM `+b.names.of("pending")+` p WHERE p.state = 'parked' AND `+where+`
 			ORDER BY p.parked_at, p.seq LIMIT $1) p
-		JOIN `+b.names.of("rows")+` r ON r.id = p.id ORDER BY p.parked_at, p.seq`, args...)
+		CROSS JOIN LATERAL (SELECT * FROM `+b.names.of("rows")+` r WHERE r.id = p.id OFFSET 0) r ORDER BY p.parked_at, p.seq`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list parked rows of the outbox: %w", err)
 	}

@@ -62,6 +62,7 @@ func harness(t testing.TB, url string) outboxtest.Harness {
 			if err != nil {
 				return nil, nil, err
 			}
+			t.Cleanup(func() { tx.Rollback(context.Background()) }) // or the pool never closes
 			return func(messages ...outbox.Message) error { return outbox.Enqueue(ctx, tx, messages...) },
 				func(commit bool) error { return end(ctx, tx, commit) }, nil
 		},

@@ -1,6 +1,10 @@
 
 -- What relays call. Under read committed, which they ask for, every statement of a function sees what was
--- committed before it. Plans must not depend on how large the table was when they were made.
+-- committed before it.
+--
+-- Plans are kept for long, and the table may have been empty when one was made, so every statement is such that
+-- there is one sensible plan. Tables are joined by LATERAL only, from few rows to the key of many, and where a
+-- row is found by its id its state is compared by LIKE, lest an index of all in that state seem as good.
 
 CREATE OR REPLACE FUNCTION {{micros}}(d interval) RETURNS bigint LANGUAGE sql IMMUTABLE
 AS 'SELECT (extract(epoch FROM d) * 1000000)::bigint';
@@ -34,17 +38,20 @@ FROM {{pending}} p JOIN {{table}} o USING (id);
 CREATE OR REPLACE FUNCTION {{wake}}(at timestamptz) RETURNS boolean LANGUAGE plpgsql VOLATILE {{planned}} AS $$
 DECLARE
 	most  CONSTANT int := 2000;
-	woken int;
+	woken uuid[];
 BEGIN
 	WITH RECURSIVE q AS (
-		SELECT min(p.queue) AS queue FROM {{pending}} p WHERE p.state = 'waiting'
+		SELECT (SELECT p.queue FROM {{pending}} p WHERE p.state = 'waiting' ORDER BY p.queue LIMIT 1) AS queue
 		UNION ALL
-		SELECT (SELECT min(p.queue) FROM {{pending}} p WHERE p.state = 'waiting' AND p.queue > q.queue) FROM q WHERE q.queue IS NOT NULL
+		SELECT (SELECT p.queue FROM {{pending}} p WHERE p.state = 'waiting' AND p.queue > q.queue ORDER BY p.queue LIMIT 1)
+		FROM q WHERE q.queue IS NOT NULL
 	), r AS (
-		SELECT min(p.relay) AS relay FROM {{pending}} p WHERE p.state = 'leased'
+		SELECT (SELECT p.relay FROM {{pending}} p WHERE p.state = 'leased' ORDER BY p.relay LIMIT 1) AS relay
 		UNION ALL
-		SELECT (SELECT min(p.relay) FROM {{pending}} p WHERE p.state = 'leased' AND p.relay > r.relay) FROM r WHERE r.relay IS NOT NULL
-	), due AS MATERIALIZED (
+		SELECT (SELECT p.relay FROM {{pending}} p WHERE p.state = 'leased' AND p.relay > r.relay ORDER BY p.relay LIMIT 1)
+		FROM r WHERE r.relay IS NOT NULL
+	)
+	SELECT array_agg(d.id) INTO woken FROM (
 		SELECT p.id FROM q CROSS JOIN LATERAL (
 			SELECT p.id FROM {{pending}} p WHERE p.state = 'waiting' AND p.queue = q.queue AND p.due <= at
 			ORDER BY p.due LIMIT most FOR UPDATE SKIP LOCKED) p
@@ -52,49 +59,50 @@ BEGIN
 		SELECT p.id FROM r CROSS JOIN LATERAL (
 			SELECT p.id FROM {{pending}} p WHERE p.state = 'leased' AND p.relay = r.relay AND p.lease_until <= at
 			ORDER BY p.lease_until LIMIT most FOR UPDATE SKIP LOCKED) p
-	)
-	UPDATE {{pending}} p SET state = 'ready' FROM due WHERE p.id = due.id;
-	GET DIAGNOSTICS woken = ROW_COUNT;
-	RETURN woken < most;
+	) d;
+	IF woken IS NOT NULL THEN
+		UPDATE {{pending}} p SET state = 'ready' WHERE p.id = ANY (woken);
+	END IF;
+	RETURN coalesce(cardinality(woken), 0) < most;
 END $$;
 
 -- Locks and returns rows that are ready and have no order to keep, up to most: of each queue the oldest, and
 -- of several queues the same number if they have it.
-CREATE OR REPLACE FUNCTION {{free}}(most int, excepted text[]) RETURNS uuid[] LANGUAGE plpgsql VOLATILE {{planned}} AS $$
+CREATE OR REPLACE FUNCTION {{free}}(most int, excepted text[], OUT ids uuid[], OUT sizes bigint[]) LANGUAGE plpgsql VOLATILE {{planned}} AS $$
 DECLARE
 	queues text[];
 	behind bigint[] := '{}'; -- per queue what it has given so far; null when it has no more
-	taken  uuid[] := '{}';
-	part   uuid[];
-	last   bigint;
+	part   record;
 	n      int;
 	share  int;
 BEGIN
+	ids := '{}';
+	sizes := '{}';
 	WITH RECURSIVE q AS (
-		SELECT min(p.queue) AS queue FROM {{pending}} p WHERE p.state = 'ready' AND p.stream IS NULL
+		SELECT (SELECT p.queue FROM {{pending}} p WHERE p.state = 'ready' AND p.stream IS NULL ORDER BY p.queue LIMIT 1) AS queue
 		UNION ALL
-		SELECT (SELECT min(p.queue) FROM {{pending}} p WHERE p.state = 'ready' AND p.stream IS NULL AND p.queue > q.queue)
+		SELECT (SELECT p.queue FROM {{pending}} p WHERE p.state = 'ready' AND p.stream IS NULL AND p.queue > q.queue ORDER BY p.queue LIMIT 1)
 		FROM q WHERE q.queue IS NOT NULL
 	)
 	SELECT array_agg(q.queue ORDER BY random()) INTO queues FROM q WHERE q.queue IS NOT NULL AND q.queue <> ALL (excepted);
 	n := coalesce(cardinality(queues), 0);
 	FOR pass IN 1..2 LOOP -- the second is for what others left
 		FOR i IN 1..n LOOP
-			share := most - cardinality(taken);
+			share := most - cardinality(ids);
 			IF pass = 1 THEN
 				share := (share + n - i) / (n - i + 1);
 				behind[i] := -1;
 			END IF;
 			CONTINUE WHEN share = 0 OR behind[i] IS NULL;
-			SELECT array_agg(r.id ORDER BY r.seq), max(r.seq) INTO part, last FROM (
-				SELECT p.id, p.seq FROM {{pending}} p
+			SELECT array_agg(r.id ORDER BY r.seq) AS ids, array_agg(r.bytes ORDER BY r.seq) AS sizes, max(r.seq) AS last, count(*) AS rows INTO part FROM (
+				SELECT p.id, p.seq, p.bytes FROM {{pending}} p
 				WHERE p.state = 'ready' AND p.stream IS NULL AND p.queue = queues[i] AND p.seq > behind[i]
 				ORDER BY p.seq LIMIT share FOR UPDATE SKIP LOCKED) r;
-			taken := taken || coalesce(part, '{}');
-			behind[i] := CASE WHEN cardinality(part) = share THEN last END;
+			ids := ids || coalesce(part.ids, '{}');
+			sizes := sizes || coalesce(part.sizes, '{}');
+			behind[i] := CASE WHEN part.rows = share THEN part.last END;
 		END LOOP;
 	END LOOP;
-	RETURN taken;
 END $$;
 
 -- Walks from stream to stream, those behind one name first, and locks up to most first rows of streams that
@@ -130,8 +138,8 @@ BEGIN
 				WHERE s.n < most_walked
 			)
 			SELECT s.stream, s.seq, h.id IS NOT NULL AS first, s.n FROM walk s LEFT JOIN LATERAL (
-				SELECT p.id FROM {{pending}} p WHERE p.id = s.id AND p.state = 'ready' AND s.queue <> ALL (excepted)
-					AND NOT EXISTS (SELECT FROM {{pending}} b WHERE b.stream = s.stream AND b.state <> 'parked' AND b.seq < s.seq)
+				SELECT p.id FROM {{pending}} p WHERE p.id = s.id AND p.state LIKE 'ready' AND s.queue <> ALL (excepted)
+					AND NOT EXISTS (SELECT FROM {{pending}} b WHERE b.stream = s.stream AND b.parked_at IS NULL AND b.seq < s.seq)
 				FOR UPDATE SKIP LOCKED) h ON true
 		LOOP
 			EXIT WHEN lap = 2 AND w.stream > began;
@@ -159,7 +167,7 @@ RETURNS SETOF {{rows}} LANGUAGE plpgsql VOLATILE {{planned}} AS $$
 DECLARE
 	at       timestamptz := clock_timestamp();
 	complete boolean;
-	free     uuid[];
+	free     record;
 	heads    record;
 	n_heads  int;
 	depth    int;
@@ -172,7 +180,7 @@ BEGIN
 	PERFORM {{begin}}();
 	complete := {{wake}}(at);
 	-- One more than is wanted, to know whether there are more.
-	free := {{free}}(most + 1, excepted);
+	SELECT * INTO free FROM {{free}}(most + 1, excepted);
 	SELECT * INTO heads FROM {{heads}}(most + 1, excepted, begin_behind);
 	n_heads := cardinality(heads.streams);
 
@@ -187,13 +195,13 @@ BEGIN
 			CROSS JOIN LATERAL (
 				SELECT b.id, b.bytes, row_number() OVER (ORDER BY b.seq) AS k FROM (
 					SELECT p.id, p.seq, p.bytes FROM {{pending}} p
-					WHERE p.stream = h.stream AND p.seq >= h.seq AND p.state <> 'parked'
+					WHERE p.stream = h.stream AND p.seq >= h.seq AND p.parked_at IS NULL
 					ORDER BY p.seq LIMIT depth) b) f
-			CROSS JOIN LATERAL (SELECT p.id FROM {{pending}} p WHERE p.id = f.id AND p.state = 'ready' FOR UPDATE SKIP LOCKED) l
+			CROSS JOIN LATERAL (SELECT p.id FROM {{pending}} p WHERE p.id = f.id AND p.state LIKE 'ready' FOR UPDATE SKIP LOCKED) l
 		), whole AS (
 			SELECT * FROM (SELECT l.*, row_number() OVER (PARTITION BY l.n ORDER BY l.k) AS i FROM lined l) l WHERE l.k = l.i
 		)
-		SELECT array_agg(w.id ORDER BY w.k, w.n) AS ids, array_agg(w.n ORDER BY w.k, w.n) AS ns,
+		SELECT array_agg(w.id ORDER BY w.k, w.n) AS ids, array_agg(w.n ORDER BY w.k, w.n) AS ns, array_agg(w.bytes ORDER BY w.k, w.n) AS sizes,
 			count(*) AS rows, coalesce(max(w.k), 0) = depth AS deeper
 		INTO line FROM whole w;
 		EXIT WHEN line.rows >= most OR NOT line.deeper OR depth >= most_stream;
@@ -203,23 +211,20 @@ BEGIN
 	-- Rows of both kinds in turns, the first of all streams before the second of any, as far as there is room.
 	-- Which kind is the first one is left to chance, so that a row of any size is the first one some time.
 	WITH found AS (
-		SELECT l.id, l.n, l.i, random_first.kind FROM unnest(line.ids, line.ns) WITH ORDINALITY AS l (id, n, i),
-			(SELECT CASE WHEN random() < 0.5 THEN 0 ELSE 2 END AS kind OFFSET 0) random_first
+		SELECT l.id, l.n, l.bytes, l.i, coin.kind FROM unnest(line.ids, line.ns, line.sizes) WITH ORDINALITY AS l (id, n, bytes, i),
+			(SELECT CASE WHEN random() < 0.5 THEN 0 ELSE 2 END AS kind OFFSET 0) coin
 		UNION ALL
-		SELECT f.id, NULL, f.i, 1 FROM unnest(free) WITH ORDINALITY AS f (id, i)
+		SELECT f.id, NULL, f.bytes, f.i, 1 FROM unnest(free.ids, free.sizes) WITH ORDINALITY AS f (id, bytes, i)
 	), sized AS (
-		SELECT f.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS total
-		FROM found f JOIN {{pending}} p ON p.id = f.id WINDOW w AS (ORDER BY f.i, f.kind ROWS UNBOUNDED PRECEDING)
-	), fitting AS MATERIALIZED (
-		SELECT s.* FROM sized s WHERE s.place <= most AND (s.place = 1 OR s.total <= most_bytes)
-	), leased AS (
-		UPDATE {{pending}} p SET state = 'leased', relay = who, lease_until = clock_timestamp() + lease * interval '1 microsecond'
-		FROM fitting f WHERE p.id = f.id
+		SELECT f.*, row_number() OVER w AS place, sum(f.bytes) OVER w AS total
+		FROM found f WINDOW w AS (ORDER BY f.i, f.kind ROWS UNBOUNDED PRECEDING)
 	)
-	SELECT array_agg(f.id) AS ids, count(*) AS rows, count(*) FILTER (WHERE f.kind = 1) AS free, coalesce(max(f.n), 0) AS heads
-	INTO taken FROM fitting f;
+	SELECT array_agg(s.id) AS ids, count(*) AS rows, count(*) FILTER (WHERE s.kind = 1) AS free, coalesce(max(s.n), 0) AS heads
+	INTO taken FROM sized s WHERE s.place <= most AND (s.place = 1 OR s.total <= most_bytes);
+	UPDATE {{pending}} p SET state = 'leased', relay = who, lease_until = clock_timestamp() + lease * interval '1 microsecond'
+	WHERE p.id = ANY (taken.ids);
 
-	RETURN QUERY SELECT r.* FROM {{rows}} r WHERE r.id = ANY (taken.ids);
+	RETURN QUERY SELECT r.* FROM unnest(taken.ids) AS t (id) CROSS JOIN LATERAL (SELECT * FROM {{rows}} r WHERE r.id = t.id OFFSET 0) r;
 	GET DIAGNOSTICS found = ROW_COUNT;
 	IF found < taken.rows THEN -- somebody has deleted rows with the triggers off
 		DELETE FROM {{pending}} p WHERE p.id = ANY (taken.ids) AND NOT EXISTS (SELECT FROM {{table}} o WHERE o.id = p.id);
@@ -228,19 +233,20 @@ BEGIN
 	IF n_heads > taken.heads THEN -- begin with those that had no room
 		heads.behind := CASE WHEN taken.heads = 0 THEN begin_behind ELSE heads.streams[taken.heads] END;
 	END IF;
-	IF NOT complete OR taken.free < cardinality(free) OR taken.heads < n_heads THEN
+	IF NOT complete OR taken.free < cardinality(free.ids) OR taken.heads < n_heads THEN
 		next := 0;
 	ELSE
 		-- Of what waits only the first row of a stream counts. A look at a few of each queue tells that, or
 		-- when to look again.
 		WITH RECURSIVE q AS (
-			SELECT min(p.queue) AS queue FROM {{pending}} p WHERE p.state = 'waiting'
+			SELECT (SELECT p.queue FROM {{pending}} p WHERE p.state = 'waiting' ORDER BY p.queue LIMIT 1) AS queue
 			UNION ALL
-			SELECT (SELECT min(p.queue) FROM {{pending}} p WHERE p.state = 'waiting' AND p.queue > q.queue) FROM q WHERE q.queue IS NOT NULL
+			SELECT (SELECT p.queue FROM {{pending}} p WHERE p.state = 'waiting' AND p.queue > q.queue ORDER BY p.queue LIMIT 1)
+		FROM q WHERE q.queue IS NOT NULL
 		)
 		SELECT {{micros}}(min(w.due) - clock_timestamp()) INTO next FROM q CROSS JOIN LATERAL (
 			SELECT min(p.due) FILTER (WHERE p.n = 50 OR p.stream IS NULL OR NOT EXISTS (
-				SELECT FROM {{pending}} b WHERE b.stream = p.stream AND b.state <> 'parked' AND b.seq < p.seq)) AS due
+				SELECT FROM {{pending}} b WHERE b.stream = p.stream AND b.parked_at IS NULL AND b.seq < p.seq)) AS due
 			FROM (
 				SELECT least(p.due, at + interval '1 day') AS due, p.stream, p.seq, row_number() OVER (ORDER BY p.due) AS n
 				FROM {{pending}} p WHERE p.state = 'waiting' AND p.queue = q.queue ORDER BY p.due LIMIT 50) p
@@ -256,41 +262,41 @@ END $$;
 
 -- Makes the leases of a relay that have not ended begin again, and returns which.
 CREATE OR REPLACE FUNCTION {{renew}}(who text, lease bigint) RETURNS SETOF uuid LANGUAGE plpgsql VOLATILE {{planned}} AS $$
+DECLARE
+	held uuid[] := ARRAY(SELECT p.id FROM {{pending}} p WHERE p.state = 'leased' AND p.relay = who AND p.lease_until > clock_timestamp());
 BEGIN
 	PERFORM {{begin}}();
-	RETURN QUERY WITH held AS MATERIALIZED (
-		SELECT p.id FROM {{pending}} p WHERE p.state = 'leased' AND p.relay = who AND p.lease_until > clock_timestamp() ORDER BY p.id FOR UPDATE
-	)
-	UPDATE {{pending}} p SET lease_until = clock_timestamp() + lease * interval '1 microsecond' FROM held WHERE p.id = held.id RETURNING p.id;
+	PERFORM 1 FROM {{pending}} p WHERE p.id = ANY (held) ORDER BY p.id FOR UPDATE; -- as outcomes do
+	RETURN QUERY UPDATE {{pending}} p SET lease_until = clock_timestamp() + lease * interval '1 microsecond'
+		WHERE p.id = ANY (held) AND p.state = 'leased' AND p.relay = who AND p.lease_until > clock_timestamp() RETURNING p.id;
 END $$;
 
 -- Ends leases, with fates as outbox.Fate numbers them.
 CREATE OR REPLACE FUNCTION {{settle}}(who text, ids uuid[], fates int[], afters bigint[], reasons text[], queues text[], message_ids text[])
 RETURNS void LANGUAGE plpgsql VOLATILE {{planned}} AS $$
 DECLARE
-	at timestamptz;
+	at   timestamptz;
+	rest record;
 BEGIN
 	PERFORM {{begin}}();
 	PERFORM 1 FROM {{pending}} p WHERE p.id = ANY (ids) AND p.relay = who ORDER BY p.id FOR UPDATE;
 	at := clock_timestamp();
-	WITH o AS MATERIALIZED (
-		SELECT * FROM unnest(ids, fates, afters, reasons, queues, message_ids) AS o (id, fate, after, reason, queue, message_id)
-	), gone AS (
-		DELETE FROM {{pending}} p USING o WHERE p.id = o.id AND p.relay = who AND o.fate = 0
-		RETURNING p.id, o.queue, o.message_id, p.attempts
-	)
 	INSERT INTO {{sent}} AS s (id, sent_at, queue, message_id, attempts)
-	SELECT g.id, at, g.queue, g.message_id, g.attempts FROM gone g
+	SELECT DISTINCT ON (o.id) o.id, at, o.queue, o.message_id, p.attempts
+	FROM unnest(ids, fates, queues, message_ids) AS o (id, fate, queue, message_id)
+	CROSS JOIN LATERAL (SELECT p.attempts FROM {{pending}} p WHERE p.id = o.id AND p.relay = who OFFSET 0) p WHERE o.fate = 0
 	ON CONFLICT (id) DO UPDATE SET (sent_at, queue, message_id, attempts) = (excluded.sent_at, excluded.queue, excluded.message_id, excluded.attempts);
+	DELETE FROM {{pending}} p WHERE p.id = ANY (ARRAY(SELECT o.id FROM unnest(ids, fates) AS o (id, fate) WHERE o.fate = 0)) AND p.relay = who;
 
-	UPDATE {{pending}} p SET
-		state = CASE WHEN o.fate = 3 THEN 'parked' WHEN o.after > 0 THEN 'waiting' ELSE 'ready' END,
-		due = CASE WHEN o.fate <> 3 AND o.after > 0 THEN at + o.after * interval '1 microsecond' ELSE p.due END,
-		attempts = p.attempts + CASE WHEN o.fate = 2 THEN 1 ELSE 0 END,
-		parked_at = CASE WHEN o.fate = 3 THEN at END,
-		reason = o.reason, relay = NULL, lease_until = NULL
-	FROM unnest(ids, fates, afters, reasons) AS o (id, fate, after, reason)
-	WHERE p.id = o.id AND p.relay = who AND o.fate <> 0;
+	FOR rest IN SELECT * FROM unnest(ids, fates, afters, reasons) AS o (id, fate, after, reason) WHERE o.fate <> 0 LOOP
+		UPDATE {{pending}} p SET
+			state = CASE WHEN rest.fate = 3 THEN 'parked' WHEN rest.after > 0 THEN 'waiting' ELSE 'ready' END,
+			due = CASE WHEN rest.fate <> 3 AND rest.after > 0 THEN at + rest.after * interval '1 microsecond' ELSE p.due END,
+			attempts = p.attempts + CASE WHEN rest.fate = 2 THEN 1 ELSE 0 END,
+			parked_at = CASE WHEN rest.fate = 3 THEN at END,
+			reason = rest.reason, relay = NULL, lease_until = NULL
+		WHERE p.id = rest.id AND p.relay = who;
+	END LOOP;
 END $$;
 
 -- Says that somebody listens for so many microseconds from now on, and returns whether somebody did.
@@ -323,20 +329,18 @@ END $$;
 -- turn like those who write new ones.
 CREATE OR REPLACE FUNCTION {{release}}(ids uuid[]) RETURNS bigint LANGUAGE plpgsql VOLATILE {{planned}} AS $$
 DECLARE
-	released bigint;
+	released bigint := 0;
+	r        record;
 BEGIN
 	PERFORM {{begin}}();
 	PERFORM 1 FROM {{turns}} t WHERE t.n = ANY (ARRAY(
-		SELECT {{turn}}(p.stream) FROM {{pending}} p WHERE p.id = ANY (ids) AND p.state = 'parked' AND p.stream IS NOT NULL))
+		SELECT {{turn}}(p.stream) FROM {{pending}} p WHERE p.id = ANY (ids) AND p.state LIKE 'parked' AND p.stream IS NOT NULL))
 	ORDER BY t.n FOR UPDATE;
-	WITH found AS MATERIALIZED (
-		SELECT p.id FROM {{pending}} p WHERE p.id = ANY (ids) AND p.state = 'parked' ORDER BY p.seq FOR UPDATE
-	), placed AS MATERIALIZED (
-		SELECT f.id, nextval('{{seq}}') AS seq FROM found f
-	)
-	UPDATE {{pending}} p SET seq = n.seq, state = 'ready', due = clock_timestamp(), attempts = 0, reason = NULL, parked_at = NULL
-	FROM placed n WHERE p.id = n.id;
-	GET DIAGNOSTICS released = ROW_COUNT;
+	FOR r IN SELECT p.id FROM {{pending}} p WHERE p.id = ANY (ids) AND p.state LIKE 'parked' ORDER BY p.seq FOR UPDATE LOOP
+		UPDATE {{pending}} p SET seq = nextval('{{seq}}'), state = 'ready', due = clock_timestamp(), attempts = 0, reason = NULL, parked_at = NULL
+		WHERE p.id = r.id;
+		released := released + 1;
+	END LOOP;
 	IF released > 0 THEN
 		PERFORM pg_notify('tenaq_outbox_' || '{{table}}'::regclass::oid, '');
 	END IF;
@@ -350,7 +354,7 @@ DECLARE
 BEGIN
 	PERFORM {{begin}}();
 	SELECT array_agg(p.id) INTO found FROM (
-		SELECT p.id FROM {{pending}} p WHERE p.id = ANY (ids) AND p.state = 'parked' ORDER BY p.id FOR UPDATE) p;
+		SELECT p.id FROM {{pending}} p WHERE p.id = ANY (ids) AND p.state LIKE 'parked' ORDER BY p.id FOR UPDATE) p;
 	DELETE FROM {{pending}} p WHERE p.id = ANY (found);
 	GET DIAGNOSTICS discarded = ROW_COUNT;
 	DELETE FROM {{table}} o WHERE o.id = ANY (found);

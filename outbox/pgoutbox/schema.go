@@ -31,7 +31,7 @@ var (
 // planned are settings of functions whose statements must go by indexes, however small the tables were when
 // their plans were made, and whatever the planner thinks of the effort.
 const planned = `SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET jit = off
-	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off`
+	SET enable_seqscan = off SET enable_bitmapscan = off`
 
 // names are what a box is made of, quoted for use in SQL.
 type names struct{ schema, table string } // no schema: the search_path decides

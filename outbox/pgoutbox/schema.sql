@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS {{pending}} (
 	lease_until timestamptz,
 	attempts    int NOT NULL DEFAULT 0,
 	reason      text,
-	parked_at   timestamptz
+	parked_at   timestamptz CHECK ((parked_at IS NOT NULL) = (state = 'parked'))
 ) WITH (
 	autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
 	autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false
@@ -76,8 +76,9 @@ CREATE INDEX IF NOT EXISTS {{pending_ready}} ON {{pending}} (stream, seq) WHERE 
 CREATE INDEX IF NOT EXISTS {{pending_waiting}} ON {{pending}} (queue, due) WHERE state = 'waiting';
 CREATE INDEX IF NOT EXISTS {{pending_leased}} ON {{pending}} (relay, lease_until) WHERE state = 'leased';
 
--- Streams in their order, to see what is the first row of one.
-CREATE INDEX IF NOT EXISTS {{pending_streams}} ON {{pending}} (stream, seq) WHERE state <> 'parked' AND stream IS NOT NULL;
+-- Streams in their order, to see what is the first row of one. Its condition is another one, lest it be used in
+-- place of the one for those that are ready.
+CREATE INDEX IF NOT EXISTS {{pending_streams}} ON {{pending}} (stream, seq) WHERE parked_at IS NULL AND stream IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {{pending_parked}} ON {{pending}} (parked_at, seq) WHERE state = 'parked';
 
 -- What was sent, until it is swept together with its row.
@@ -143,7 +144,8 @@ BEGIN
 	RETURN NULL;
 END $$
 $sql$, $sql$
-CREATE OR REPLACE FUNCTION @.{{deleted}}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION @.{{deleted}}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 BEGIN
 	IF TG_OP = 'TRUNCATE' THEN
 		DELETE FROM @.{{pending}};

@@ -1,0 +1,82 @@
+package pgoutbox
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/internal/pgtest"
+	"tenaq/outbox"
+)
+
+// What a row of the outbox adds to a transaction that writes a row of business, on a server that waits for its
+// disk.
+func BenchmarkEnqueue(b *testing.B) {
+	server := pgtest.New(b)
+	exec(b, server.URL(), `CREATE TABLE jobs (id bigserial PRIMARY KEY, body text)`)
+	over(b, server.URL(), Options{})
+	for _, tt := range []struct {
+		name     string
+		messages []outbox.Message
+	}{
+		{"none", nil},
+		{"plain", []outbox.Message{{Queue: "q", Key: "k", Body: "body"}}},
+		{"stream", []outbox.Message{{Queue: "q.fifo", Key: "k", Body: "body"}}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			conn := dial(b, server.URL())
+			for b.Loop() {
+				err := pgx.BeginFunc(b.Context(), conn, func(tx pgx.Tx) error {
+					if _, err := tx.Exec(b.Context(), `INSERT INTO jobs (body) VALUES ('body')`); err != nil {
+						return err
+					}
+					return outbox.Enqueue(b.Context(), tx, tt.messages...)
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// How many rows a second one relay claims and settles, 400 at a time, with so many pending.
+func BenchmarkClaimSettle(b *testing.B) {
+	for _, pending := range []int{1000, 1_000_000} {
+		for _, kind := range []string{"q", "q.fifo"} {
+			b.Run(fmt.Sprint(pending, " ", kind), func(b *testing.B) {
+				url := pgtest.URL(b)
+				box := over(b, url, Options{})
+				fill := func(n int) {
+					exec(b, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload)
+						SELECT $1, 'key ' || n % 10000, repeat('b', 200) FROM generate_series(1, $2::int) n`, kind, n)
+				}
+				fill(pending)
+				rows, claims := 0, time.Duration(0)
+				for b.Loop() {
+					began := time.Now()
+					got, _, err := box.Claim(b.Context(), outbox.Claim{Relay: "r", Lease: time.Minute, Rows: 400, Bytes: 32 << 20, Stream: 100})
+					claims += time.Since(began)
+					if err != nil || len(got) != 400 {
+						b.Fatal(len(got), err)
+					}
+					outcomes := make([]outbox.Outcome, len(got))
+					for i, r := range got {
+						outcomes[i] = outbox.Outcome{ID: r.ID, Fate: outbox.Sent, SentTo: kind, MessageID: r.ID}
+					}
+					if err := box.Settle(b.Context(), "r", outcomes); err != nil {
+						b.Fatal(err)
+					}
+					rows += len(got)
+					b.StopTimer()
+					fill(len(got))
+					b.StartTimer()
+				}
+				b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+				b.ReportMetric(float64(claims.Milliseconds())/float64(rows/400), "ms/claim")
+			})
+		}
+	}
+}

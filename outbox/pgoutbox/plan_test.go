@@ -1,0 +1,172 @@
+package pgoutbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/internal/pgtest"
+)
+
+// effort is what one call of a function cost: pages that were looked at, and scans of whole tables.
+type effort struct{ pages, wholes int }
+
+// cost runs a call as the box does, and rolls it back if told so. Statements of a function run with the plans
+// that are kept, once they have run a few times in a session.
+func cost(t testing.TB, conn *pgx.Conn, keep bool, call string) effort {
+	t.Helper()
+	tx, err := conn.BeginTx(t.Context(), readCommitted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	var text string
+	if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM "+call).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+		Time float64 `json:"Execution Time"`
+	}
+	if err := json.Unmarshal([]byte(text), &plans); err != nil {
+		t.Fatal(err)
+	}
+	e := effort{pages: plans[0].Plan.Hit + plans[0].Plan.Read}
+	err = tx.QueryRow(t.Context(), `SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_xact_user_tables WHERE relname IN ('outbox', 'outbox_pending', 'outbox_sent')`).Scan(&e.wholes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%.40s: %d pages, %.1f ms, %d whole tables", call, e.pages, plans[0].Time, e.wholes)
+	if keep {
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+func dial(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(t.Context()) })
+	return conn
+}
+
+// What nobody can have now costs a claim nothing, however much it is: rows behind one that waits or is leased,
+// rows of queues that are not wanted, and rows whose time has not come.
+func TestClaimCost(t *testing.T) {
+	n := 200_000
+	if testing.Short() {
+		n /= 10
+	}
+	url := pgtest.URL(t)
+	over(t, url, Options{})
+	conn := dial(t, url)
+	const claim = `outbox_claim('r', 60000000, 10, 1000000, 10, '{paused,paused.fifo}', '')`
+	// The plans are made while the tables are small.
+	for range 10 {
+		cost(t, conn, false, claim)
+	}
+	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'k' || n, 'b' FROM generate_series(1, 10000) n`)
+	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q', 'k' || n, 'b' FROM generate_series(1, 10000) n`)
+	cost(t, conn, false, claim)
+	alone := cost(t, conn, false, claim)
+
+	for _, sql := range []string{
+		// A stream that waits, and one that is leased.
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload, deliver_after) VALUES ('q.fifo', 'blocked', 'b', now() + interval '1 day')`,
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'blocked', 'b' FROM generate_series(1, many)`,
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'a.fifo', 'leased', 'b' FROM generate_series(1, many)`,
+		`UPDATE outbox_pending SET state = 'leased', relay = 'other', lease_until = now() + interval '1 day' WHERE queue = 'a.fifo'`,
+		// Queues that are not wanted.
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'paused', 'k', 'b' FROM generate_series(1, many)`,
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'paused.fifo', 'k' || n, 'b' FROM generate_series(1, many) n`,
+		// Rows for another day, and what is parked.
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload, deliver_after) SELECT 'q', 'k', 'b', now() + interval '1 day' FROM generate_series(1, many)`,
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload, deliver_after) SELECT 'q.fifo', 'later' || n, 'b', now() + interval '1 day' FROM generate_series(1, many) n`,
+		`INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'parked.fifo', 'k', 'b' FROM generate_series(1, many)`,
+		`UPDATE outbox_pending SET state = 'parked', parked_at = now() WHERE queue = 'parked.fifo'`,
+	} {
+		exec(t, url, strings.ReplaceAll(sql, "many", fmt.Sprint(n)))
+	}
+	var beside effort
+	for _, vacuum := range []string{"", "ANALYZE outbox_pending", "VACUUM ANALYZE outbox_pending"} {
+		t.Run(fmt.Sprintf("after %q", vacuum), func(t *testing.T) {
+			if vacuum != "" {
+				exec(t, url, vacuum)
+			}
+			cost(t, conn, false, claim) // and sees to what is dead
+			beside = cost(t, conn, false, claim)
+			if beside.wholes > 0 {
+				t.Errorf("a claim reads %d whole tables", beside.wholes)
+			}
+			most := 2 * alone.pages
+			if !strings.HasPrefix(vacuum, "VACUUM") {
+				most += n / 20 // dead entries of indexes, by the page
+			}
+			if beside.pages > most {
+				t.Errorf("a claim looks at %d pages beside what it cannot have, and at %d without", beside.pages, alone.pages)
+			}
+		})
+	}
+	cost(t, conn, true, claim)
+	for _, call := range []string{`outbox_renew('r', 60000000)`, `outbox_sweep(0, 100)`, `outbox_release(ARRAY(SELECT id FROM outbox_pending WHERE relay = 'r'))`} {
+		cost(t, conn, true, call)
+		if e := cost(t, conn, true, call); e.wholes > 0 || e.pages > 10*alone.pages {
+			t.Errorf("%s looks at %d pages and reads %d whole tables", call, e.pages, e.wholes)
+		}
+	}
+}
+
+// Plans that were made when the tables were empty, and known to be, do for large ones: by VACUUM the planner
+// learns that there is a single row.
+func TestPlansOfEmptyTables(t *testing.T) {
+	n := 50_000
+	if testing.Short() {
+		n /= 5
+	}
+	url := pgtest.URL(t)
+	over(t, url, Options{})
+	conn := dial(t, url)
+	other := dial(t, url) // what it does is not counted
+	calls := []func() string{
+		func() string { return `outbox_claim('r', 60000000, 10, 1000000, 10, '{}', '')` },
+		func() string { return `outbox_renew('r', 60000000)` },
+		func() string {
+			var ids string
+			var n int
+			err := other.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}')::text, count(*) FROM outbox_pending WHERE relay = 'r'`).Scan(&ids, &n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf(`outbox_settle('r', '%s', array_fill(0, ARRAY[%[2]d]), array_fill(0::bigint, ARRAY[%[2]d]), array_fill(''::text, ARRAY[%[2]d]),
+				array_fill(''::text, ARRAY[%[2]d]), array_fill(''::text, ARRAY[%[2]d]))`, ids, n)
+		},
+		func() string { return `outbox_sweep(0, 10)` },
+	}
+	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q', 'k', 'b' FROM generate_series(1, 1000) n`)
+	exec(t, url, `DELETE FROM outbox`)
+	exec(t, url, `VACUUM ANALYZE`)
+	for range 8 {
+		for _, call := range calls {
+			cost(t, conn, true, call())
+		}
+	}
+	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q', 'k' || n, 'b' FROM generate_series(1, `+fmt.Sprint(n)+`) n`)
+	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'k' || n, 'b' FROM generate_series(1, `+fmt.Sprint(n)+`) n`)
+	for _, call := range calls {
+		sql := call()
+		if e := cost(t, conn, true, sql); e.wholes > 0 || e.pages > 4000 {
+			t.Errorf("%s looks at %d pages and reads %d whole tables of %d rows", sql, e.pages, e.wholes, 2*n)
+		}
+	}
+}
