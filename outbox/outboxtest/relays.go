@@ -101,7 +101,7 @@ func (e *env) writeSome(s *street, rng *rand.Rand, name string) {
 // not said so. It ends when the writers have and nothing is left.
 func (e *env) relaySome(s *street, rng *rand.Rand, b outbox.Box, name string, finished <-chan struct{}) {
 	lives := 0
-	for {
+	for start := e.now(); ; {
 		over := false
 		select {
 		case <-finished:
@@ -118,7 +118,14 @@ func (e *env) relaySome(s *street, rng *rand.Rand, b outbox.Box, name string, fi
 			return
 		}
 		if len(rows) == 0 {
-			if stats, err := b.Stats(e.ctx); over && (err != nil || stats.Pending == 0) {
+			stats, err := b.Stats(e.ctx)
+			if over && (err != nil || stats.Pending == 0) {
+				return
+			}
+			if e.now()-start > time.Minute {
+				s.mu.Lock()
+				s.complain("a minute later %d rows are pending still, and none is handed out", stats.Pending)
+				s.mu.Unlock()
 				return
 			}
 			_ = b.Wait(e.ctx, max(10*time.Millisecond, min(next, short/2)))

@@ -15,7 +15,7 @@
 // Beyond what package outbox promises:
 //
 //   - SQLite has one writer at a time, so the order of rows is that of the commits, without further ado.
-//   - A claim costs the same with a thousand rows and with millions, also when they wait behind one another, or for
+//   - A claim costs about the same with a thousand rows and with a million, also when they wait behind one another, or for
 //     a queue of which nothing is wanted. The queues take turns.
 //   - Relays hold the lock for writing as long as it takes to change the rows in hand, not while they read bodies or
 //     wait for a queue. They wait for other writers, up to Options.Wait.
