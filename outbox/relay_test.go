@@ -144,7 +144,7 @@ func (r *rig) wantStats(pending, parked int) {
 }
 
 // What a row says becomes what the message says.
-func TestMessageOfRow(t *testing.T) {
+func TestMessageOfRow_FD12_FD15(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		standard, fifo := r.server.Queue(t, "jobs"), r.server.Queue(t, "orders.fifo")
 		const id = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -188,7 +188,7 @@ func TestMessageOfRow(t *testing.T) {
 
 // Two relays, calls of the database and of the queue that fail, are carried out twice or lose their answers:
 // everything arrives, what shares a group in its order, and the queue sees no row as two messages.
-func TestStorm(t *testing.T) {
+func TestStorm_FD1_FD2(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i := range uint64(6) {
@@ -290,7 +290,7 @@ func (d *dice) end() {
 
 // A row that the queue refuses is tried again, holds up its group alone, and is parked with the reason. Then its
 // group goes on. Released, it is sent if it can be.
-func TestRefusedRow(t *testing.T) {
+func TestRefusedRow_FD5(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "orders.fifo")
 		const bad = "not XML: \x01"
@@ -630,7 +630,7 @@ func TestClaimUnheard(t *testing.T) {
 }
 
 // Requests are filled to ten messages, and to what SQS allows.
-func TestBatches(t *testing.T) {
+func TestBatches_FD3(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.server.Queue(t, "jobs")
 		for range 100 {
@@ -698,7 +698,7 @@ func TestLargeBodies(t *testing.T) {
 }
 
 // Rows that were sent stay for as long as they are to, and no longer.
-func TestSweep(t *testing.T) {
+func TestSweep_FD10(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.server.Queue(t, "jobs")
 		id := outbox.NewID()
