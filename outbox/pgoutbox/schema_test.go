@@ -1,0 +1,252 @@
+package pgoutbox
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/internal/pgtest"
+	"tenaq/outbox"
+)
+
+// fails checks that an error says what to do.
+func fails(t testing.TB, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one line with %q", err, want)
+	}
+}
+
+// bodies claims and settles all that is there.
+func bodies(t testing.TB, b *Box) string {
+	t.Helper()
+	rows, _, err := b.Claim(t.Context(), outbox.Claim{Relay: "r", Lease: time.Minute, Rows: 10_000, Bytes: 1 << 30, Stream: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	var outcomes []outbox.Outcome
+	for _, r := range rows {
+		all = append(all, r.Body)
+		outcomes = append(outcomes, outbox.Outcome{ID: r.ID, Fate: outbox.Sent})
+	}
+	if err := b.Settle(t.Context(), "r", outcomes); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+// Any number migrate at once, into schemas of their own or the same, and nothing is lost by doing so again.
+func TestMigrate(t *testing.T) {
+	u := pgtest.URL(t)
+	exec(t, u, `CREATE SCHEMA one; CREATE SCHEMA "Two"`)
+	tables := []string{"", "one.events", "Two.Events", "one." + strings.Repeat("x", 40)}
+	var group sync.WaitGroup
+	for i := range 12 {
+		group.Go(func() { over(t, u, Options{Table: tables[i%len(tables)]}) })
+	}
+	group.Wait()
+	for _, table := range tables {
+		b := over(t, u, Options{Table: table})
+		tx := begin(t, u)
+		if err := (outbox.Writer{Table: table}).Enqueue(t.Context(), tx, outbox.Message{Queue: "q", Body: "b", Group: "g"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, u, b.Schema())
+		if got := bodies(t, b); got != "b" {
+			t.Errorf("%s has %q, want b", table, got)
+		}
+	}
+	_, err := New(nil, Options{Table: "no such name"})
+	fails(t, err, "give a name")
+	b, err := New(connect(t, u), Options{Table: "nowhere.events"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails(t, b.Migrate(t.Context()), "create it")
+}
+
+// begin opens a transaction that ends with the test.
+func begin(t testing.TB, u string) pgx.Tx {
+	t.Helper()
+	tx, err := dial(t, u).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+func TestOtherSchema(t *testing.T) {
+	u := pgtest.URL(t)
+	b, err := New(connect(t, u), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	claim := func(b *Box) error {
+		_, _, err := b.Claim(t.Context(), outbox.Claim{Relay: "r"})
+		return err
+	}
+	if err := claim(b); !errors.Is(err, outbox.ErrSchema) {
+		t.Errorf("claim without tables: %v", err)
+	}
+	over(t, u, Options{})
+	if err := claim(b); err != nil {
+		t.Error(err)
+	}
+	exec(t, u, "UPDATE outbox_meta SET schema = 1000")
+	_, err = Open(t.Context(), u)
+	fails(t, err, "run a newer version of the program")
+	newer, err := New(connect(t, u), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := claim(newer); !errors.Is(err, outbox.ErrSchema) {
+		t.Errorf("claim with newer tables: %v", err)
+	}
+	_, err = b.pool.Exec(t.Context(), b.Schema())
+	fails(t, err, "run a newer version of the program")
+}
+
+// A program may write with INSERT on the table and nothing else, in any way, and nobody turns what happens then
+// to his own ends. A relay works with the rights that the documentation lists.
+func TestRights(t *testing.T) {
+	u := pgtest.URL(t)
+	over(t, u, Options{})
+	exec(t, u, `
+		CREATE ROLE writer LOGIN; CREATE ROLE relay LOGIN;
+		REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+		GRANT INSERT ON outbox TO writer;
+		GRANT SELECT, DELETE ON outbox TO relay;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_pending, outbox_sent TO relay;
+		GRANT SELECT, UPDATE ON outbox_turns, outbox_waiting TO relay;
+		GRANT USAGE ON SEQUENCE outbox_seq TO relay;
+		GRANT SELECT ON outbox_rows, outbox_meta TO relay;
+		CREATE SCHEMA writer AUTHORIZATION writer`)
+	as := func(role string) string {
+		parsed, err := url.Parse(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed.User = url.User(role)
+		return parsed.String()
+	}
+	b, err := New(connect(t, as("relay")), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Migrate(t.Context()); err != nil { // there is nothing to do
+		t.Error(err)
+	}
+
+	conn := dial(t, as("writer"))
+	run := func(sql string) error {
+		_, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
+	must := func(sql string) {
+		t.Helper()
+		if err := run(sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	must(`INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('q', 'k', 'one'), ('q.fifo', 'k', 'two')`)
+	must(`INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'k', 'three'`)
+	_, err = conn.CopyFrom(t.Context(), pgx.Identifier{"outbox"}, []string{"aggregatetype", "aggregateid", "payload"},
+		pgx.CopyFromRows([][]any{{"q.fifo", "k", "four"}, {"q", "k", "five"}}))
+	if err != nil {
+		t.Errorf("copy: %v", err)
+	}
+	// Functions and operators that fit better than PostgreSQL's, and tables in front of those of the outbox.
+	must(`SET search_path = writer, pg_catalog, public;
+		CREATE FUNCTION writer.octet_length(text) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''%'', current_user; END';
+		CREATE FUNCTION writer.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''%'', current_user; END';
+		CREATE FUNCTION writer.hashtextextended(text, int) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''%'', current_user; END';
+		CREATE TABLE writer.outbox_pending (id uuid); CREATE TABLE writer.outbox_turns (n int);
+		CREATE TEMP TABLE outbox_pending (id uuid); CREATE TEMP TABLE outbox_turns (n int); CREATE TEMP TABLE new_rows (id uuid);
+		INSERT INTO public.outbox (aggregatetype, aggregateid, payload) VALUES ('q.fifo', 'k', 'six')`)
+	// By triggers of his own.
+	for _, sql := range []string{
+		`CREATE TABLE writer.mine (id uuid); CREATE TRIGGER t AFTER INSERT ON writer.mine REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION public.outbox_inserted()`,
+		`CREATE TABLE writer.mine (id uuid); CREATE TRIGGER t AFTER DELETE ON writer.mine REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION public.outbox_deleted()`,
+		`SELECT * FROM public.outbox`, `DELETE FROM public.outbox`, `SELECT * FROM public.outbox_pending`, `UPDATE public.outbox_turns SET n = n`,
+		`SELECT * FROM public.outbox_claim('mine', 1, 1, 1, 1, '{}', '')`, `SELECT setval('public.outbox_waiting', 1)`,
+	} {
+		if err := run(sql); !hasCode(err, "42501") {
+			t.Errorf("%s: %v, want that it is not permitted", sql, err)
+		}
+	}
+
+	words := bodies(t, b)
+	if want := "one two three four five six"; words != want {
+		t.Errorf("%q was claimed, want %q", words, want)
+	}
+	exec(t, u, `INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('q', 'k', 'again'), ('q', 'k', 'not'), ('q.fifo', 'k', 'nor')`)
+	rows, _, err := b.Claim(t.Context(), outbox.Claim{Relay: "r", Lease: time.Minute, Rows: 10, Bytes: 1000, Stream: 10})
+	if err != nil || len(rows) != 3 {
+		t.Fatal(rows, err)
+	}
+	if _, err := b.Renew(t.Context(), "r", time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := b.Settle(t.Context(), "r", []outbox.Outcome{{ID: rows[0].ID, Fate: outbox.Failed}, {ID: rows[1].ID, Fate: outbox.Parked}, {ID: rows[2].ID, Fate: outbox.Parked}}); err != nil {
+		t.Error(err)
+	}
+	if n, err := b.Release(t.Context(), rows[1].ID); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if n, err := b.Discard(t.Context(), rows[2].ID); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := b.Stats(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Parked(t.Context(), "", 10); err != nil {
+		t.Error(err)
+	}
+	if err := b.Wait(t.Context(), time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if n, err := b.Sweep(t.Context(), 0, 10); n == 0 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// A standby may not know what was sent.
+func TestStandby(t *testing.T) {
+	server := pgtest.New(t)
+	b := over(t, server.URL(), Options{})
+	exec(t, server.URL(), "CHECKPOINT")
+	server.Kill(t)
+	if err := os.WriteFile(filepath.Join(server.Data(), "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	server.Restart(t)
+	for what, call := range map[string]func() error{
+		"claim":  func() error { _, _, err := b.Claim(t.Context(), outbox.Claim{Relay: "r"}); return err },
+		"renew":  func() error { _, err := b.Renew(t.Context(), "r", time.Second); return err },
+		"settle": func() error { return b.Settle(t.Context(), "r", []outbox.Outcome{{ID: outbox.NewID()}}) },
+		"stats":  func() error { _, err := b.Stats(t.Context()); return err },
+		"parked": func() error { _, err := b.Parked(t.Context(), "", 1); return err },
+		"sweep":  func() error { _, err := b.Sweep(t.Context(), 0, 1); return err },
+	} {
+		err := call()
+		for n := 0; err != nil && !errors.Is(err, errStandby) && n < 10; n++ { // connections of before
+			err = call()
+		}
+		if !errors.Is(err, errStandby) {
+			t.Errorf("%s on a standby: %v", what, err)
+		}
+	}
+}
