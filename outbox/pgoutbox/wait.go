@@ -18,6 +18,10 @@ const (
 	// and commit after that notify nobody.
 	freshMax = 50 * time.Millisecond
 
+	// setupMax is how long Wait may take to begin to listen, however short it is to wait: a connection that is
+	// given up half way is of no use to the next one.
+	setupMax = 2 * time.Second
+
 	// brokenMax is how long Wait sleeps when it cannot listen.
 	brokenMax = time.Second
 )
@@ -32,15 +36,17 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	}
 	until, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	if err := b.check(until); err != nil {
+	setup, cancel := context.WithTimeout(ctx, max(most, setupMax))
+	defer cancel()
+	if err := b.check(setup); err != nil {
 		return b.broken(ctx, until, err)
 	}
-	ear, err := b.listen(until)
+	ear, err := b.listen(setup)
 	if err != nil {
 		return b.broken(ctx, until, err)
 	}
 	limit := until
-	fresh, err := ear.say(until, b.names.of("wait"), most)
+	fresh, err := ear.say(setup, b.names.of("wait"), most)
 	if err == nil {
 		if fresh {
 			var cancel context.CancelFunc
