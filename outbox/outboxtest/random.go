@@ -57,7 +57,7 @@ func testRandom(e *env) {
 	for _, s := range steps {
 		total += s.weight
 	}
-	for range few(600) {
+	for range few(300) {
 		n := e.rng.IntN(total)
 		for _, s := range steps {
 			if n -= s.weight; n < 0 {
