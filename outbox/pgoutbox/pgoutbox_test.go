@@ -18,6 +18,9 @@ func TestContract(t *testing.T) {
 
 // The settings of a database make no difference.
 func TestContractSerializable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same once more, which takes a while")
+	}
 	outboxtest.Run(t, func(t testing.TB) outboxtest.Harness {
 		url := pgtest.URL(t)
 		exec(t, url, `DO $$ BEGIN
