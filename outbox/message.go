@@ -96,12 +96,12 @@ func (m *Message) Check() error {
 			return fmt.Errorf("its header %q has no name or no value, which SQS does not take", name)
 		}
 	}
-	text := []string{m.Queue, m.Key, m.Type, m.Body, m.Group, m.Dedup}
-	text = slices.AppendSeq(text, maps.Keys(m.Headers))
-	text = slices.AppendSeq(text, maps.Values(m.Headers))
-	for _, s := range text {
-		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
-			return fmt.Errorf("%q is not UTF-8 or has a zero byte: encode it, in base64 for example", cut(s, 40))
+	for _, field := range []struct{ name, text string }{
+		{"queue", m.Queue}, {"key", m.Key}, {"type", m.Type}, {"body", m.Body}, {"group", m.Group}, {"deduplication id", m.Dedup},
+		{"headers", strings.Join(slices.Collect(maps.Keys(m.Headers)), "") + strings.Join(slices.Collect(maps.Values(m.Headers)), "")},
+	} {
+		if !utf8.ValidString(field.text) || strings.ContainsRune(field.text, 0) { // which is nobody's to read in a log
+			return fmt.Errorf("its %s is not UTF-8 or has a zero byte: encode it, in base64 for example", field.name)
 		}
 	}
 	return nil

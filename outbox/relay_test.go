@@ -191,7 +191,7 @@ func TestMessageOfRow_FD12_FD15(t *testing.T) {
 func TestStorm_FD1_FD2(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for i := range uint64(6) {
+	for i := range uint64(3) {
 		inBubble(t, func(t *testing.T, r *rig) {
 			url := r.server.Queue(t, "orders.fifo")
 			standard := r.server.Queue(t, "mails")
@@ -221,7 +221,7 @@ func TestStorm_FD1_FD2(t *testing.T) {
 			run()
 			want := make(map[string][]string)
 			n := 0
-			for range 200 {
+			for range 80 {
 				for range dice.die(20) {
 					group, body := fmt.Sprint("g", dice.die(6)), fmt.Sprint(n)
 					n++

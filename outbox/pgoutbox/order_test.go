@@ -228,7 +228,7 @@ func (o *order) send(r outbox.Row, until time.Time) bool {
 }
 
 // A transaction that is open for long loses nothing, and delays nobody but those of its stream.
-func TestLongTransaction(t *testing.T) {
+func TestLongTransaction_FD4(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Options{})
 	conn := dial(t, url)

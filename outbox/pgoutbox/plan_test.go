@@ -63,7 +63,7 @@ func dial(t testing.TB, url string) *pgx.Conn {
 
 // What nobody can have now costs a claim nothing, however much it is: rows behind one that waits or is leased,
 // rows of queues that are not wanted, and rows whose time has not come.
-func TestClaimCost(t *testing.T) {
+func TestClaimCost_FD3(t *testing.T) {
 	n := 200_000
 	if testing.Short() {
 		n /= 10

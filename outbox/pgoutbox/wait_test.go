@@ -14,7 +14,7 @@ import (
 )
 
 // Transactions notify while somebody waits, and not otherwise: NOTIFY takes turns over all commits.
-func TestNotify(t *testing.T) {
+func TestNotify_FD14(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Options{})
 	ear := dial(t, url)
