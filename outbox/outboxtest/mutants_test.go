@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,8 +34,9 @@ type mutant struct {
 
 // What mutants of one outbox have in common.
 type memory struct {
-	mu   sync.Mutex
-	kept []outbox.Row
+	mu       sync.Mutex
+	kept     []outbox.Row
+	renewals atomic.Int64
 }
 
 func (m *mutant) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Duration, error) {
@@ -45,6 +47,7 @@ func (m *mutant) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.
 }
 
 func (m *mutant) Renew(ctx context.Context, relay string, lease time.Duration) ([]string, error) {
+	defer m.renewals.Add(1)
 	if m.renew == nil {
 		return m.Box.Renew(ctx, relay, lease)
 	}
@@ -274,7 +277,10 @@ var mutants = map[string]mutant{
 			if err := m.Box.Settle(ctx, relay, outcomes[i:i+1]); err != nil {
 				return err
 			}
-			runtime.Gosched()
+			// Who watches gets the chance to see it; in a bubble one can only spin for that.
+			for before, n := m.renewals.Load(), 0; i == 0 && len(outcomes) > 50 && m.renewals.Load() < before+2 && n < 200_000; n++ {
+				runtime.Gosched()
+			}
 		}
 		return nil
 	}},
