@@ -125,11 +125,20 @@ func (n *node) crash(change func(*server.Config)) *node {
 	return startWith(n.t, cfg)
 }
 
-// copyStore copies a data directory without its ballast.
+// copyStore copies a data directory without its ballast. The server may be at work. What says how far the store
+// reaches is copied before the store, as it is written behind it: a copy in which it were ahead is none that a
+// crash could leave.
 func copyStore(t *testing.T, to, from string) {
 	t.Helper()
+	const witness = "witness"
+	copyFiles(t, to, from, func(name string) bool { return name == witness })
+	copyFiles(t, to, from, func(name string) bool { return name != witness && name != "ballast" })
+}
+
+func copyFiles(t *testing.T, to, from string, wanted func(name string) bool) {
+	t.Helper()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() == "ballast" {
+		if err != nil || !d.IsDir() && !wanted(d.Name()) {
 			return err
 		}
 		name, err := filepath.Rel(from, path)
