@@ -88,8 +88,10 @@ func TestFaults(t *testing.T) {
 					t.Errorf("%s was done %d times", key, n)
 				}
 			}
+			// Each begin of an outage may cost a message one strike, when what succeeded before it is heard of
+			// late. So with this many outages a few healthy ones may be parked beside the poison.
 			parked := r.count(r.parked)
-			if once < messages || parked < 1 || parked > 3 {
+			if once < messages || parked < 1 || parked > messages/5 {
 				t.Errorf("%d done, %d parked", once, parked)
 			}
 		})
