@@ -21,7 +21,8 @@ type Memory struct {
 	seq    int
 	rows   map[string]*memoryRow
 	sent   map[string]memorySent
-	wakes  chan struct{} // closed when a row is written
+	books  []*memoryReplay // the place of one is its number less one
+	wakes  chan struct{}   // closed when a row is written
 	refuse func(call string) error
 }
 
@@ -37,10 +38,11 @@ type memoryRow struct {
 
 type memorySent struct {
 	outbox.Outcome
+	*memoryRow
 	at time.Time
 }
 
-var _ outbox.Box = (*Memory)(nil)
+var _ outbox.History = (*Memory)(nil)
 
 // NewMemory returns an empty Box.
 func NewMemory() *Memory {
@@ -55,11 +57,16 @@ func (b *Memory) Enqueue(messages ...outbox.Message) error {
 		if err := messages[i].Check(); err != nil {
 			return err
 		}
-		_, pending := b.rows[messages[i].ID]
-		if _, sent := b.sent[messages[i].ID]; pending || sent {
+		if b.has(messages[i].ID) {
 			return fmt.Errorf("there is a row %s already", messages[i].ID)
 		}
 	}
+	b.insert(messages)
+	return nil
+}
+
+// insert writes rows, under the mutex.
+func (b *Memory) insert(messages []outbox.Message) {
 	for _, m := range messages {
 		m.ID = cmp.Or(m.ID, outbox.NewID())
 		b.seq++
@@ -69,7 +76,12 @@ func (b *Memory) Enqueue(messages ...outbox.Message) error {
 	}
 	close(b.wakes)
 	b.wakes = make(chan struct{})
-	return nil
+}
+
+func (b *Memory) has(id string) bool {
+	_, pending := b.rows[id]
+	_, sent := b.sent[id]
+	return pending || sent
 }
 
 func streamOf(m outbox.Message) string {
@@ -174,7 +186,7 @@ func (b *Memory) Settle(ctx context.Context, relay string, outcomes []outbox.Out
 			switch o.Fate {
 			case outbox.Sent:
 				delete(b.rows, o.ID)
-				b.sent[o.ID] = memorySent{o, now}
+				b.sent[o.ID] = memorySent{o, r, now}
 			case outbox.Parked:
 				r.parked = now
 			case outbox.Failed:

@@ -33,13 +33,21 @@ type Harness struct {
 	// write take turns anyway.
 	Begin func(ctx context.Context) (enqueue func(messages ...outbox.Message) error, end func(commit bool) error, err error)
 
+	// Table is the name of the table in SQL, for RunHistory; empty for a box that knows no SQL.
+	Table string
+
 	// Sleep lets so much time pass for the database; nil is time.Sleep.
 	Sleep func(d time.Duration)
 }
 
 // Run checks what every Box promises. Its cases run in parallel, because some have to wait for leases to end;
 // fresh is called for each and returns an empty outbox.
-func Run(t *testing.T, fresh func(t testing.TB) Harness) {
+func Run(t *testing.T, fresh func(t testing.TB) Harness) { run(t, cases, fresh) }
+
+// RunHistory checks what every History promises beyond that. Boxes that are opened have to be one.
+func RunHistory(t *testing.T, fresh func(t testing.TB) Harness) { run(t, historyCases, fresh) }
+
+func run(t *testing.T, cases []testCase, fresh func(t testing.TB) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,10 +66,12 @@ func RunVirtual(t *testing.T, fresh func(t testing.TB) Harness) {
 	}
 }
 
-var cases = []struct {
+type testCase struct {
 	name string
 	test func(e *env)
-}{
+}
+
+var cases = []testCase{
 	{"Claim", testClaim},
 	{"Content", testContent},
 	{"RolledBack", testRolledBack},
@@ -96,6 +106,22 @@ var cases = []struct {
 	{"WaitEnds", testWaitEnds},
 	{"Random", testRandom},
 	{"Relays", testRelays},
+}
+
+var historyCases = []testCase{
+	{"Look", testLook},
+	{"LookNowhere", testLookNowhere},
+	{"Begin", testBegin},
+	{"Stage", testStage},
+	{"StageOrder", testStageOrder},
+	{"StageAgain", testStageAgain},
+	{"Step", testStep},
+	{"StepMoved", testStepMoved},
+	{"StepEnds", testStepEnds},
+	{"Swept", testSwept},
+	{"Where", testWhere},
+	{"Query", testQuery},
+	{"BadSQL", testBadSQL},
 }
 
 const (

@@ -61,4 +61,15 @@ func (h *heard) Wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-func TestMemory(t *testing.T) { RunVirtual(t, inMemory(nil)) }
+func TestMemory(t *testing.T) {
+	RunVirtual(t, inMemory(nil))
+	t.Run("History", func(t *testing.T) {
+		RunHistory(t, func(t testing.TB) Harness {
+			m := NewMemory()
+			return Harness{
+				Open:    func(testing.TB) outbox.Box { return m },
+				Enqueue: func(_ context.Context, _ bool, messages ...outbox.Message) error { return m.Enqueue(messages...) },
+			}
+		})
+	})
+}
