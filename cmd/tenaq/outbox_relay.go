@@ -17,6 +17,7 @@ import (
 type outboxRelayFlags struct {
 	*outboxFlags
 	clientFlags
+	bodiesFlags
 
 	queues                                 []string
 	parallel, rows, attempts               int
@@ -55,10 +56,13 @@ exit code is 5 when others were parked, refused, or left because of their queue;
 
 Rows are removed when --keep has passed since they were sent.
 
-` + outboxHelp,
+` + outboxHelp + `
+
+` + bodiesHelp,
 		Example: `  tenaq outbox relay --db postgres://app@db.example.com/app
   tenaq outbox relay --db sqlite:app.db --queue orders=orders-v2 --queue mails=https://sqs.us-east-1.amazonaws.com/123456789012/mails
   tenaq outbox relay --aws --region eu-central-1 --keep 168h --parallel 32
+  tenaq outbox relay --bodies dir:/mnt/bodies
   tenaq outbox relay --once      # from cron`,
 		Args: wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,6 +70,7 @@ Rows are removed when --keep has passed since they were sent.
 		},
 	}
 	f.clientFlags.register(cmd)
+	f.bodiesFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.queues, "queue", nil, "send rows for NAME to QUEUE, its name or URL, as `NAME=QUEUE`; may be repeated")
 	flags.IntVar(&f.parallel, "parallel", 8, "have this `number` of requests under way at most")
@@ -141,6 +146,9 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 	level, err := parseLevel(f.logLevel)
 	if err != nil {
 		return usagef("--log-level: %v", err)
+	}
+	if cfg.Offload, err = f.offloader(); err != nil {
+		return err
 	}
 	c, err := f.connect(ctx)
 	if err != nil {

@@ -50,17 +50,25 @@ The log on standard error has a line for everything that happens to a message, a
 SIGTERM and SIGINT end it: tasks that run may go on for --drain, are told to stop, and the exit code is 0. A
 second signal ends it at once.
 
-` + recordsHelp
+With --bodies a task gets the body that is kept beside the queue. While the directory cannot be read such a
+message is given back, and no attempt is counted. A body that is not there is a failed attempt; with --key,
+which may have to look into it, the message goes to the dead-letter queue at once. With --delete-bodies the
+body of a message that is done is removed after it.
+
+` + recordsHelp + `
+
+` + bodiesHelp
 
 type pipeFlags struct {
 	clientFlags
 	recordsFlags
+	bodiesFlags
 
 	concurrency, batchSize, prefetch, attempts int
 	lease, taskTimeout, drain                  string
 	retryBase, retryMax                        string
 	deadLetter, key, ledger                    string
-	noClaims, once, untilEmpty                 bool
+	noClaims, once, untilEmpty, deleteBodies   bool
 
 	grace, pause string
 	noOutput     bool
@@ -80,7 +88,8 @@ func newPipeCmd(a *app) *cobra.Command {
   tenaq pipe files --key body.file.id --concurrency 4 --task-timeout 1h -- sh -c 'convert - "$TENAQ_KEY.png"'
   tenaq pipe orders --records postgres://app@db.example.com/app --http http://127.0.0.1:8080/charge
   tenaq pipe orders --http http://127.0.0.1:9000/2015-03-31/functions/function/invocations --lambda
-  tenaq pipe reports --once -- ./send-report       # from cron: ends when nothing is left to receive`,
+  tenaq pipe reports --once -- ./send-report       # from cron: ends when nothing is left to receive
+  tenaq pipe accounts --bodies dir:/mnt/bodies -- ./import`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			queue, program, err := splitPipeArgs(cmd, args)
@@ -95,11 +104,18 @@ func newPipeCmd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cfg.Offload, err = f.offloader(); err != nil {
+				return err
+			}
+			if cfg.DeleteBodies = f.deleteBodies; f.deleteBodies && cfg.Offload == nil {
+				return usagef("--delete-bodies: nobody has said where bodies are; do so with --bodies")
+			}
 			return f.run(cmd.Context(), a, queue, cfg, handler)
 		},
 	}
 	f.clientFlags.register(cmd)
 	f.recordsFlags.register(cmd)
+	f.bodiesFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 10, "how many tasks run at once, as a `number`")
 	flags.IntVar(&f.attempts, "attempts", 3, "dead-letter a message after this `number` of failed attempts")
@@ -115,6 +131,7 @@ func newPipeCmd(a *app) *cobra.Command {
 	flags.BoolVar(&f.noClaims, "no-claims", false, "work without a ledger: at least once, and attempts are receives")
 	flags.BoolVar(&f.once, "once", false, "end when there is nothing to receive and nothing is being worked on")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when the queue holds nothing any more, hidden messages included")
+	flags.BoolVar(&f.deleteBodies, "delete-bodies", false, "with --bodies: remove the body of a message that is done, which nothing else may point to")
 	flags.StringVar(&f.grace, "grace", "10s", "kill a task that was told to stop after this `duration`")
 	flags.StringVar(&f.pause, "pause", "60s", "give a message back for this `duration` when its task says later and not when")
 	flags.BoolVar(&f.noOutput, "no-output", false, "do not print what tasks print")

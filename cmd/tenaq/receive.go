@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/spf13/cobra"
+
+	"tenaq/offload"
 )
 
 const (
@@ -18,6 +20,7 @@ const (
 
 type receiveFlags struct {
 	clientFlags
+	bodiesFlags
 	max              int
 	wait, visibility string
 	delete, follow   bool
@@ -35,14 +38,23 @@ deleted: with --delete once it has been printed, or later with "tenaq delete". N
 waiting time is not an error.
 
 With --follow it goes on until it is interrupted, or --max messages have come; it waits 20s at a time,
-and when the server is away it says so and tries again. With --json each message is one line.`,
+and when the server is away it says so and tries again. With --json each message is one line.
+
+A message whose body is kept beside the queue is printed with that body. When it cannot be had, nothing is
+printed of the message; it is not deleted, and comes back.
+
+` + bodiesHelp,
 		Example: `  tenaq receive orders
   tenaq receive orders --max 10 --wait 20s --visibility 5m
-  tenaq receive orders --follow --delete --json | jq .body`,
+  tenaq receive orders --follow --delete --json | jq .body
+  tenaq receive accounts --bodies dir:/mnt/bodies`,
 		Args: wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := f.receiver(a, cmd)
 			if err != nil {
+				return err
+			}
+			if r.bodies, err = f.offloader(); err != nil {
 				return err
 			}
 			if r.c, err = f.connect(cmd.Context()); err != nil {
@@ -54,7 +66,8 @@ and when the server is away it says so and tries again. With --json each message
 			return r.run(cmd.Context())
 		},
 	}
-	f.register(cmd)
+	f.clientFlags.register(cmd)
+	f.bodiesFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.max, "max", 1, "receive at most this `number` of messages; with --follow no bound unless given")
 	flags.StringVar(&f.wait, "wait", "", "wait up to this `duration`, at most 20s, for a message (default: what the queue says)")
@@ -70,13 +83,17 @@ type receiver struct {
 	c   *client
 	url string
 
+	bodies *offload.Offloader // nil when pointers are printed as they are
+
 	in     sqs.ReceiveMessageInput
 	zeros  zeros
 	left   int // how many messages may still be received; negative means any number
 	delete bool
 	follow bool
 
-	got, undeleted int // messages received; messages of them that could not be deleted
+	got       int // messages received
+	unseen    int // of them, those whose bodies could not be fetched
+	undeleted int // of them, those that could not be deleted
 }
 
 // receiver reads the flags.
@@ -175,6 +192,11 @@ func (r *receiver) receive(ctx context.Context) ([]types.Message, error) {
 func (r *receiver) handle(ctx context.Context, m types.Message) error {
 	r.got++
 	r.left--
+	if err := r.fetch(ctx, &m); err != nil {
+		r.unseen++
+		r.complain(fmt.Errorf("message %s is not printed, and comes back: %w; its pointer is to be had with --bodies none", aws.ToString(m.MessageId), err))
+		return nil
+	}
 	if err := r.print(m); err != nil {
 		return fmt.Errorf("print message %s: %w", aws.ToString(m.MessageId), err)
 	}
@@ -191,8 +213,23 @@ func (r *receiver) handle(ctx context.Context, m types.Message) error {
 	return nil
 }
 
+// fetch gets the body of a message that is kept beside the queue.
+func (r *receiver) fetch(ctx context.Context, m *types.Message) error {
+	if r.bodies == nil {
+		return nil
+	}
+	body, attributes, err := r.bodies.In(ctx, aws.ToString(m.Body), m.MessageAttributes)
+	m.Body, m.MessageAttributes = &body, attributes
+	return err
+}
+
 func (r *receiver) verdict() error {
-	if r.undeleted > 0 {
+	switch {
+	case r.unseen > 0 && r.unseen == r.got:
+		return codedf(exitFailed, "none of %d received messages was printed; see above", r.got)
+	case r.unseen > 0:
+		return codedf(exitPartly, "%d of %d received messages were not printed, %d not deleted; see above", r.unseen, r.got, r.undeleted)
+	case r.undeleted > 0:
 		return codedf(exitPartly, "%d of %d received messages were not deleted", r.undeleted, r.got)
 	}
 	return nil

@@ -20,9 +20,9 @@ import (
 const (
 	delayMax = 15 * time.Minute // what SQS allows
 
-	// bodyMax bounds what is read from a file or standard input: more than any server accepts, so that
-	// the server's own limit is the one that is heard of.
-	bodyMax = 8 << 20
+	// bodyMax bounds what is read from a file or standard input, and what --bodies keeps and fetches: more
+	// than any server accepts, so that the server's own limit is the one that is heard of.
+	bodyMax = 64 << 20
 )
 
 // A letter is everything about a message but its body.
@@ -44,6 +44,7 @@ type sent struct {
 
 type sendFlags struct {
 	clientFlags
+	bodiesFlags
 	file, delay    string
 	group, dedupID string
 	attributes     []string
@@ -63,20 +64,27 @@ final line break included, and must be UTF-8.
 With --lines each line of standard input is a message, without its line break; empty lines are skipped.
 Lines are sent in batches of up to ten, as soon as they arrive. Lines that fail are reported by number
 and the exit code is 5 when others were sent. With --group the first failure ends it, because later
-messages of the group must not overtake the one that failed.`,
+messages of the group must not overtake the one that failed.
+
+` + bodiesHelp,
 		Example: `  tenaq send orders '{"id": 1}'
   tenaq send orders --file order.json --delay 30s
   tenaq send orders hello --attribute trace=abc --attribute retries:Number=3 --attribute key:Binary=@key.der
   tenaq send orders.fifo '{"id": 1}' --group customer-7 --dedup-id order-1
-  jq -c '.[]' orders.json | tenaq send orders --lines`,
+  jq -c '.[]' orders.json | tenaq send orders --lines
+  tenaq send accounts --file accounts.csv --bodies 'dir:/mnt/bodies?bucket=accounts'`,
 		Args: wants(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := f.letter(cmd)
 			if err != nil {
 				return err
 			}
+			bodies, err := f.offloader()
+			if err != nil {
+				return err
+			}
 			if f.lines {
-				return a.runSendLines(cmd, f, l, args)
+				return a.runSendLines(cmd, f, l, bodies, args)
 			}
 			body, err := a.readBody(cmd.Context(), args[1:], f.file)
 			if err != nil {
@@ -90,16 +98,20 @@ messages of the group must not overtake the one that failed.`,
 			if err != nil {
 				return err
 			}
+			kept, attributes, err := newKeeper(bodies, url, l.dedupID).keep(cmd.Context(), body, l.attributes)
+			if err != nil {
+				return err
+			}
 			out, err := call(cmd.Context(), c, c.SendMessage, &sqs.SendMessageInput{
 				QueueUrl:               &url,
-				MessageBody:            &body,
-				MessageAttributes:      l.attributes,
+				MessageBody:            &kept,
+				MessageAttributes:      attributes,
 				DelaySeconds:           l.delay,
 				MessageGroupId:         l.group,
 				MessageDeduplicationId: l.dedupID,
 			}, l.zeros.option())
 			if err != nil {
-				return c.explainSend(args[0], err)
+				return adviseBodies(c.explainSend(args[0], err), body, bodies)
 			}
 			id := aws.ToString(out.MessageId)
 			return a.result(sent{
@@ -109,7 +121,8 @@ messages of the group must not overtake the one that failed.`,
 			}, "%s", id)
 		},
 	}
-	f.register(cmd)
+	f.clientFlags.register(cmd)
+	f.bodiesFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
 	flags.StringVar(&f.delay, "delay", "", "hide the message for this `duration` first, such as 30s (default: what the queue says)")

@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/spf13/cobra"
+
+	"tenaq/offload"
 )
 
 const (
@@ -29,9 +31,10 @@ const (
 
 // A line of the input.
 type line struct {
-	number int
-	text   string
-	err    error // the input ended: io.EOF, or why it could not be read
+	number     int
+	text       string
+	attributes map[string]types.MessageAttributeValue
+	err        error // the input ended: io.EOF, or why it could not be read
 }
 
 // A lineSender sends lines in batches and keeps the account of what became of them.
@@ -40,6 +43,7 @@ type lineSender struct {
 	c      *client
 	url    string
 	letter letter
+	bodies keeper
 
 	batch []line
 	bytes int
@@ -48,7 +52,7 @@ type lineSender struct {
 	err          error // what ended it early
 }
 
-func (a *app) runSendLines(cmd *cobra.Command, f *sendFlags, l letter, args []string) error {
+func (a *app) runSendLines(cmd *cobra.Command, f *sendFlags, l letter, bodies *offload.Offloader, args []string) error {
 	switch {
 	case len(args) > 1 && args[1] != "-" || f.file != "":
 		return usagef("--lines reads standard input; leave out the body and --file")
@@ -64,7 +68,7 @@ func (a *app) runSendLines(cmd *cobra.Command, f *sendFlags, l letter, args []st
 	if err != nil {
 		return err
 	}
-	s := &lineSender{app: a, c: c, url: url, letter: l}
+	s := &lineSender{app: a, c: c, url: url, letter: l, bodies: newKeeper(bodies, url, nil)}
 	s.run(ctx)
 	return s.verdict()
 }
@@ -121,14 +125,18 @@ func readLines(ctx context.Context, r io.Reader, lines chan<- line) {
 }
 
 func (s *lineSender) add(ctx context.Context, l line) {
-	if err := checkUTF8(l.text); err != nil {
+	err := checkUTF8(l.text)
+	if err == nil {
+		l.text, l.attributes, err = s.bodies.keep(ctx, l.text, s.letter.attributes)
+	}
+	if err != nil {
 		s.flush(ctx) // the lines before it come before it
 		if s.err == nil {
 			s.fail(l, err)
 		}
 		return
 	}
-	size := len(l.text) + attributesSize(s.letter.attributes)
+	size := len(l.text) + attributesSize(l.attributes)
 	if s.bytes+size > batchBytes {
 		s.flush(ctx)
 	}
@@ -158,7 +166,7 @@ func (s *lineSender) flush(ctx context.Context) {
 		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{
 			Id:                &id,
 			MessageBody:       aws.String(l.text),
-			MessageAttributes: s.letter.attributes,
+			MessageAttributes: l.attributes,
 			DelaySeconds:      s.letter.delay,
 			MessageGroupId:    s.letter.group,
 		})

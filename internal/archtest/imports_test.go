@@ -109,7 +109,7 @@ var may = map[string][]string{
 	},
 
 	"cmd/tenaq": {
-		"internal/...", "claims", "claims/pgclaims", "outbox/...", "producer", "records/...", "redrive", "worker", "worker/pipe",
+		"internal/...", "claims", "claims/pgclaims", "offload", "outbox/...", "producer", "records/...", "redrive", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 		"github.com/jackc/pgx/v5/...", "github.com/robfig/cron/v3",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3",
