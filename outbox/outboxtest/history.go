@@ -322,13 +322,15 @@ func testStep(e *env) {
 	e.know(x)
 	was := outbox.Message{ID: a3.ID, Queue: fifoQueue, Key: "a", Body: "other"}
 	sent := outbox.Message{ID: e.ids["a1"], Queue: fifoQueue, Key: "a", Body: "other"}
-	if r = e.step(other, r, was, z, sent, z); r.Written != 4 {
-		e.Errorf("of a row that is new, the same again and two that are there %d were written, want 1", r.Written-3)
+	again := z
+	again.Body = "other"
+	if r = e.step(other, r, was, z, e.message("w"), sent, again); r.Written != 5 {
+		e.Errorf("of two rows that are new, one of these again and two that are there %d were written, want 2", r.Written-3)
 	}
-	rows, _ := e.claim(h, outbox.Claim{Relay: "r3"}, "a2 a3 a4, y, z")
+	rows, _ := e.claim(h, outbox.Claim{Relay: "r3"}, "a2 a3 a4, w, y, z")
 	i := slices.IndexFunc(rows, func(r outbox.Row) bool { return r.Body == "y" })
 	e.same(rows[i], y)
-	if r = e.step(h, r, z); r.Written != 4 {
+	if r = e.step(h, r, z); r.Written != 5 {
 		e.Error("a row was written again while a relay had it")
 	}
 }

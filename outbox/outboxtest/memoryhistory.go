@@ -115,11 +115,13 @@ func (b *Memory) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.
 		case book.Version != r.Version:
 			return outbox.ErrMoved
 		}
-		fresh := slices.DeleteFunc(slices.Clone(rows), func(m outbox.Message) bool { return b.has(m.ID) })
-		slices.SortStableFunc(fresh, func(x, y outbox.Message) int { return cmp.Compare(streamOf(x), streamOf(y)) })
-		fresh = slices.CompactFunc(fresh, func(x, y outbox.Message) bool { return x.ID == y.ID })
-		b.insert(fresh)
-		r.Version, r.Updated, r.Written = r.Version+1, now, r.Written+len(fresh)
+		before := len(b.rows)
+		for _, m := range rows {
+			if !b.has(m.ID) {
+				b.insert([]outbox.Message{m})
+			}
+		}
+		r.Version, r.Updated, r.Written = r.Version+1, now, r.Written+len(b.rows)-before
 		book.Replay = r
 		if r.AtEnd() {
 			book.staged = nil
