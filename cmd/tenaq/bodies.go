@@ -146,7 +146,8 @@ func (k keeper) keep(ctx context.Context, body string, attributes map[string]typ
 
 // adviseBodies names --bodies where a message was refused that is large enough for it.
 func adviseBodies(err error, body string, o *offload.Offloader) error {
-	if o == nil && len(body) > batchBytes && strings.Contains(err.Error(), "must be shorter than") {
+	text := err.Error()
+	if o == nil && len(body) > batchBytes && (strings.Contains(text, "must be shorter than") || strings.Contains(text, "is larger than")) {
 		return fmt.Errorf("%w; keep its body beside the queue with --bodies", err)
 	}
 	return err
