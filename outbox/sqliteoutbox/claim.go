@@ -285,33 +285,42 @@ func (p *picking) follow(ctx context.Context, s *sql.Stmt, h *head, most int) (n
 	return n, rows.Err()
 }
 
-// columns are those of a row, of the tables o and p. What was written by hand may lack anything.
-const columns = `o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, ifnull(o.group_id, ''), ifnull(o.dedup_id, ''),
-ifnull(o.headers, ''), ifnull(o.deliver_after, ''), ` + `CAST(round((julianday(o.deliver_after) - 2440587.5) * 86400000.0) AS INTEGER), ` +
-	`CAST(round((julianday(o.created_at) - 2440587.5) * 86400000.0) AS INTEGER), ifnull(o.generation, 0), ifnull(p.stream, ''), p.attempts`
+// messageColumns are those of the table o that make a message. What was written by hand may lack anything.
+const messageColumns = `o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, ifnull(o.group_id, ''), ifnull(o.dedup_id, ''),
+ifnull(o.headers, ''), ifnull(o.deliver_after, ''), CAST(round((julianday(o.deliver_after) - 2440587.5) * 86400000.0) AS INTEGER),
+ifnull(o.generation, 0)`
+
+// columns are those of a row, of the tables o and p.
+const columns = messageColumns + `, CAST(round((julianday(o.created_at) - 2440587.5) * 86400000.0) AS INTEGER), ifnull(p.stream, ''), p.attempts`
 
 // scan reads columns, and what comes behind them.
 func scan(rows *sql.Rows, r *outbox.Row, more ...any) error {
-	var headers, after string
-	var afterMS, created sql.NullInt64
-	dst := []any{
-		&r.ID, &r.Queue, &r.Key, &r.Type, &r.Body, &r.Group, &r.Dedup,
-		&headers, &after, &afterMS, &created, &r.Generation, &r.Stream, &r.Attempts,
-	}
-	if err := rows.Scan(append(dst, more...)...); err != nil {
+	var created sql.NullInt64
+	if err := scanMessage(rows, &r.Message, append([]any{&created, &r.Stream, &r.Attempts}, more...)...); err != nil {
 		return err
 	}
 	if created.Valid {
 		r.CreatedAt = time.UnixMilli(created.Int64)
 	}
+	return nil
+}
+
+// scanMessage reads messageColumns, and what comes behind them.
+func scanMessage(rows *sql.Rows, m *outbox.Message, more ...any) error {
+	var headers, after string
+	var afterMS sql.NullInt64
+	dst := []any{&m.ID, &m.Queue, &m.Key, &m.Type, &m.Body, &m.Group, &m.Dedup, &headers, &after, &afterMS, &m.Generation}
+	if err := rows.Scan(append(dst, more...)...); err != nil {
+		return err
+	}
 	if t, err := time.Parse(time.RFC3339Nano, after); err == nil {
-		r.After = t
+		m.After = t
 	} else if afterMS.Valid {
-		r.After = time.UnixMilli(afterMS.Int64)
+		m.After = time.UnixMilli(afterMS.Int64)
 	}
 	if headers != "" && headers != "{}" {
-		if err := json.Unmarshal([]byte(headers), &r.Headers); err != nil {
-			r.Headers = loose(headers)
+		if err := json.Unmarshal([]byte(headers), &m.Headers); err != nil {
+			m.Headers = loose(headers)
 		}
 	}
 	return nil

@@ -63,15 +63,18 @@ func write(ctx context.Context, db *sql.DB, commit bool, messages ...outbox.Mess
 	return tx.Commit()
 }
 
-func TestContract(t *testing.T) {
-	outboxtest.Run(t, func(t testing.TB) outboxtest.Harness {
-		path := newFile(t)
-		db := connect(t, path)
-		return outboxtest.Harness{
-			Open: func(t testing.TB) outbox.Box { return open(t, path) },
-			Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
-				return write(ctx, db, commit, messages...)
-			},
-		}
-	})
+func harness(t testing.TB) outboxtest.Harness {
+	path := newFile(t)
+	db := connect(t, path)
+	return outboxtest.Harness{
+		Table: `"outbox"`,
+		Open:  func(t testing.TB) outbox.Box { return open(t, path) },
+		Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
+			return write(ctx, db, commit, messages...)
+		},
+	}
 }
+
+func TestContract(t *testing.T) { outboxtest.Run(t, harness) }
+
+func TestHistoryContract(t *testing.T) { outboxtest.RunHistory(t, harness) }

@@ -32,6 +32,9 @@ func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, 
 	if err := b.check(ctx); err != nil {
 		return 0, b.explain(ctx, "sweep", err)
 	}
+	if err := b.tidy(ctx); err != nil {
+		return 0, b.explain(ctx, "sweep", err)
+	}
 	if ids, err := find(b.db); err != nil || len(ids) == 0 {
 		return 0, b.explain(ctx, "sweep", err)
 	}

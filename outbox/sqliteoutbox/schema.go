@@ -12,7 +12,7 @@ import (
 )
 
 // schemaVersion is the schema that this code works with. The SQL brings any older one up to it.
-const schemaVersion = 1
+const schemaVersion = 2
 
 //go:embed schema.sql
 var schemaSQL string
@@ -40,7 +40,7 @@ func (n names) replacer() *strings.Replacer {
 		"{{schema}}", strconv.Itoa(schemaVersion), "{{clock}}", clock,
 	}
 	for _, what := range []string{
-		"pending", "sent", "meta", // tables
+		"pending", "sent", "meta", "replays", "replay_rows", // tables
 		"free", "leased", "streams", "parked", "sent_at", // indexes
 		"insert", "update", "delete", "gone", "aside", // triggers
 	} {
@@ -50,18 +50,36 @@ func (n names) replacer() *strings.Replacer {
 }
 
 // Schema returns the SQL that makes the tables and triggers of this outbox, or brings older ones up to date, for
-// those who apply such things themselves: in one transaction, as often as they like.
+// those who apply such things themselves: in one transaction, as often as they like. It refuses tables of version 1
+// (SELECT schema FROM outbox_meta) until they have one more column, which SQLite cannot add where it is missing
+// only. Before it, in the same transaction, they are given it with
+//
+//	ALTER TABLE outbox_sent ADD COLUMN seq INTEGER
+//
+// That takes a moment, whatever the number of rows. Relays of version 1 may still run. What these send has no
+// number of its own: a replay sends it before the rest, by the time when it was sent.
+//
+// SQLite has no roles: a program that replays needs the same as a relay, which is to read and write the file.
 func (b *Box) Schema() string { return b.schema }
+
+// seqOfSent is what Schema cannot do.
+const seqOfSent = `ALTER TABLE {{sent}} ADD COLUMN seq INTEGER`
 
 // Migrate applies Schema if it has to. Any number of processes may call it at once.
 func (b *Box) Migrate(ctx context.Context) error {
 	found, err := b.version(ctx, b.db)
 	if err == nil && found < schemaVersion {
 		err = b.writeUnchecked(ctx, func(c *sql.Conn, _ int64) error {
-			if found, err := b.version(ctx, c); err != nil || found == schemaVersion {
+			found, err := b.version(ctx, c)
+			if err != nil || found == schemaVersion {
 				return err // another process was faster
 			}
-			_, err := c.ExecContext(ctx, b.schema)
+			if found == 1 {
+				if _, err := c.ExecContext(ctx, b.sql(seqOfSent)); err != nil {
+					return err
+				}
+			}
+			_, err = c.ExecContext(ctx, b.schema)
 			return err
 		})
 	}

@@ -51,9 +51,28 @@ CREATE TABLE IF NOT EXISTS {{sent}} (
 	sent_at    INTEGER NOT NULL,
 	queue      TEXT, -- which has it
 	message_id TEXT, -- there
-	attempts   INTEGER NOT NULL
+	attempts   INTEGER NOT NULL,
+	seq        INTEGER -- that it had while it was pending; NULL of what was sent before there was this column
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS {{sent_at}} ON {{sent}} (sent_at);
+SELECT seq FROM {{sent}} LIMIT 0; -- tables of version 1 first have to get it: see Box.Schema
+
+-- What has become of replays, as JSON. Numbers are not used again.
+CREATE TABLE IF NOT EXISTS {{replays}} (
+	number  INTEGER PRIMARY KEY AUTOINCREMENT,
+	version INTEGER NOT NULL,
+	staging INTEGER NOT NULL DEFAULT 0, -- how often it was begun to note what is to be sent
+	record  TEXT NOT NULL
+);
+
+-- What they are to send: the ids of rows that were sent, or rows as a query returned them, as JSON.
+CREATE TABLE IF NOT EXISTS {{replay_rows}} (
+	number INTEGER NOT NULL,
+	place  INTEGER NOT NULL,
+	id     TEXT,
+	row    TEXT,
+	PRIMARY KEY (number, place)
+) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS {{meta}} (
 	only   INTEGER NOT NULL PRIMARY KEY CHECK (only = 1),

@@ -52,8 +52,8 @@ type entry struct {
 // relay has by now stays as it is.
 const (
 	// An id is there already only if somebody has put it there.
-	settleSent = `INSERT OR REPLACE INTO {{sent}} (id, sent_at, queue, message_id, attempts)
-SELECT p.id, ?3, o.value ->> 'sent_to', o.value ->> 'message', p.attempts
+	settleSent = `INSERT OR REPLACE INTO {{sent}} (id, sent_at, queue, message_id, attempts, seq)
+SELECT p.id, ?3, o.value ->> 'sent_to', o.value ->> 'message', p.attempts, p.seq
 FROM json_each(?1) AS o CROSS JOIN {{pending}} AS p ON p.id = o.value ->> 'id' WHERE p.relay = ?2`
 
 	settleGone = `DELETE FROM {{pending}} WHERE id IN (SELECT value ->> 'id' FROM json_each(?1)) AND relay = ?2`

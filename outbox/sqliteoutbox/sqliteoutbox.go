@@ -1,5 +1,6 @@
 // Package sqliteoutbox is an outbox in a SQLite database: the table into which a program writes messages in its own
-// transactions, and the outbox.Box from which relays, in this process or in others, send them.
+// transactions, and the outbox.Box from which relays, in this process or in others, send them. It is
+// an outbox.History too, from which they are sent again.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	...
@@ -19,6 +20,9 @@
 //     a queue of which nothing is wanted. The queues take turns.
 //   - Relays hold the lock for writing as long as it takes to change the rows in hand, not while they read bodies or
 //     wait for a queue. They wait for other writers, up to Options.Wait.
+//   - What is to be replayed is noted a few thousand rows at a time, with pauses for others who write. It is read in
+//     one go before, into memory: some 60 MB for a million rows that were sent; all that it returns, for a query.
+//   - The SQL of a source, as SQLite knows it, cannot write. Its sent_at is text, 2006-01-02T15:04:05.000Z.
 //   - The clock is that of the machine. When it is set back, leases end and delayed rows are due as much later.
 //
 // The database may be written to through any driver of database/sql, and should be in the mode WAL, so that relays
@@ -61,7 +65,7 @@ type Box struct {
 	seen atomic.Int64
 }
 
-var _ outbox.Box = (*Box)(nil)
+var _ outbox.History = (*Box)(nil)
 
 // Options are of New and Open. The zero value works.
 type Options struct {

@@ -1,0 +1,171 @@
+package sqliteoutbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"tenaq/outbox"
+)
+
+// lookQuery counts the rows of a query, and reads the first few as messages.
+func lookQuery(ctx context.Context, c *sql.Conn, text string, few int) (count int, first []outbox.Past, err error) {
+	err = query(ctx, c, text, func(row []byte) error {
+		if count++; count > few {
+			return nil
+		}
+		m, err := outbox.ParseRow(row)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", count, err)
+		}
+		first = append(first, outbox.Past{Message: m})
+		return nil
+	})
+	return count, first, err
+}
+
+// query runs the query of a source and gives each of its rows to do, as a JSON object, in the order of the query.
+func query(ctx context.Context, c *sql.Conn, text string, do func(row []byte) error) error {
+	if err := oneExpression(text); err != nil {
+		return err
+	}
+	// In parentheses nothing else is run than what is one SELECT.
+	from := " FROM (\n" + text + "\n)"
+	names, err := columnsOf(ctx, c, from)
+	if err != nil {
+		return err
+	}
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = `+"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	// With the sign a column has no declared type, by which drivers would make a time of a text that looks so.
+	rows, err := c.QueryContext(ctx, "SELECT "+strings.Join(quoted, ", ")+from)
+	if err != nil {
+		return blame(err)
+	}
+	defer rows.Close()
+	values, targets := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		targets[i] = &values[i]
+	}
+	for n := 1; rows.Next(); n++ {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		row, err := object(names, values)
+		if err != nil {
+			return fmt.Errorf("%w: row %d: %w", outbox.ErrSource, n, err)
+		}
+		if err := do(row); err != nil {
+			return err
+		}
+	}
+	return blame(rows.Err())
+}
+
+func columnsOf(ctx context.Context, c *sql.Conn, from string) ([]string, error) {
+	rows, err := c.QueryContext(ctx, "SELECT *"+from+" LIMIT 0")
+	if err != nil {
+		return nil, blame(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	return names, blame(rows.Err())
+}
+
+// object is a row as outbox.ParseRow reads it.
+func object(names []string, values []any) ([]byte, error) {
+	columns := make(map[string]any, len(names))
+	for i, name := range names {
+		switch v := values[i].(type) {
+		case []byte:
+			return nil, fmt.Errorf("the column %q of the query is a blob: make it text, with CAST(... AS TEXT) or hex(...)", name)
+		case string:
+			if !utf8.ValidString(v) {
+				return nil, fmt.Errorf("the column %q of the query is not UTF-8: make it text, with hex(...) for example", name)
+			}
+			columns[name] = v
+		default:
+			columns[name] = v
+		}
+	}
+	return json.Marshal(columns)
+}
+
+// oneExpression returns an error when SQL does not stay within the parentheses that are put around it: it would be
+// more than one statement, which drivers run. All else is SQLite's to refuse.
+func oneExpression(text string) error {
+	depth := 0
+	for rest := text; rest != ""; {
+		n, err := tokenOf(rest)
+		if err != nil {
+			return fmt.Errorf("%w: %w", outbox.ErrSource, err)
+		}
+		switch token := rest[:n]; {
+		case token == "(":
+			depth++
+		case token == ")":
+			depth--
+		}
+		if depth < 0 {
+			return fmt.Errorf("%w: its SQL has a closing parenthesis too many", outbox.ErrSource)
+		}
+		rest = rest[n:]
+	}
+	if depth > 0 {
+		return fmt.Errorf("%w: its SQL has an opening parenthesis too many", outbox.ErrSource)
+	}
+	return nil
+}
+
+// quotes end what is between them; twice they are one of its characters.
+var quotes = map[byte]string{'\'': "'", '"': `"`, '`': "`", '[': "]"}
+
+// tokenOf returns the length of the first token, as far as it matters here: words, and what is in quotes or a comment,
+// are one.
+func tokenOf(text string) (int, error) {
+	switch first := text[0]; {
+	case strings.HasPrefix(text, "--"):
+		if i := strings.IndexByte(text, '\n'); i >= 0 {
+			return i + 1, nil
+		}
+		return len(text), nil
+	case strings.HasPrefix(text, "/*"):
+		i := strings.Index(text[2:], "*/")
+		if i < 0 {
+			return 0, errors.New("its SQL has a comment without an end")
+		}
+		return 2 + i + 2, nil
+	case quotes[first] != "":
+		i := strings.Index(text[1:], quotes[first]) // a second one at once begins the next token
+		if i < 0 || strings.Contains(text[:1+i], "\x00") {
+			return 0, fmt.Errorf("its SQL has a %c without an end", first)
+		}
+		return 1 + i + 1, nil
+	case ofWord(first):
+		n := 1
+		for n < len(text) && (ofWord(text[n]) || text[n] == '$') {
+			n++
+		}
+		return n, nil
+	case first == ';':
+		return 0, errors.New("its SQL has to be one statement, without a semicolon")
+	case first == 0:
+		return 0, errors.New("its SQL has a zero byte")
+	case strings.IndexByte("?:@$#", first) >= 0:
+		return 0, fmt.Errorf("its SQL has the parameter %q, and nothing gives it a value", text[:min(len(text), 10)])
+	}
+	return 1, nil
+}
+
+func ofWord(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= 0x80
+}

@@ -1,0 +1,173 @@
+package sqliteoutbox
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tenaq/outbox"
+)
+
+// window are the rows that were sent within a time. It is the table in which the condition of a source is. Two
+// columns have names that nobody else will think of.
+const window = `SELECT o.*, strftime('%Y-%m-%dT%H:%M:%fZ', s.sent_at / 1000.0, 'unixepoch') AS sent_at, s.queue AS sent_to,
+	s.message_id AS message_id, s.seq AS "seq of tenaq", s.sent_at AS "time of tenaq"
+FROM {{sent}} AS s INDEXED BY {{sent_at}} CROSS JOIN {{table}} AS o ON o.id = s.id
+WHERE s.sent_at >= ?1 AND s.sent_at < ?2
+	AND (?3 = '[]' OR o.aggregatetype IN (SELECT value FROM json_each(?3)))
+	AND (?4 = '[]' OR o.type IN (SELECT value FROM json_each(?4)))
+	AND (?5 = '[]' OR o.aggregateid IN (SELECT value FROM json_each(?5)))`
+
+// What was sent without a number was sent before everything that has one.
+const (
+	windowCount = `SELECT count(*) FROM (` + window + `) AS r WHERE (%s
+)`
+	windowIDs = `SELECT r.id FROM (` + window + `) AS r WHERE (%s
+) ORDER BY r."seq of tenaq", r."time of tenaq", r.id`
+	windowFirst = `SELECT ` + messageColumns + `, w.at, w.queue, w.message FROM (
+	SELECT r.id AS id, r."seq of tenaq" AS seq, r."time of tenaq" AS at, ifnull(r.sent_to, '') AS queue, ifnull(r.message_id, '') AS message
+	FROM (` + window + `) AS r WHERE (%s
+) ORDER BY r."seq of tenaq", r."time of tenaq", r.id LIMIT ?6
+) AS w CROSS JOIN {{table}} AS o ON o.id = w.id ORDER BY w.seq, w.at, w.id`
+)
+
+// within is a statement about a window with the condition of the source in it, and its parameters.
+func (b *Box) within(statement string, s *outbox.Source) (string, []any) {
+	before, behind, _ := strings.Cut(b.sql(statement), "(%s\n)")
+	where := "1"
+	if s.Where != "" {
+		where = s.Where
+	}
+	return before + "(" + where + "\n)" + behind, []any{milliOf(s.From), milliOf(s.To), text(s.Queues), text(s.Types), text(s.Keys)}
+}
+
+// milliOf is a time as the tables have it, rounded up. What was sent before it was sent before the time itself.
+func milliOf(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
+}
+
+// Look implements outbox.History. It reads with a transaction that cannot write.
+func (b *Box) Look(ctx context.Context, s outbox.Source, few int) (count int, first []outbox.Past, err error) {
+	if err = b.check(ctx); err == nil {
+		err = b.reading(ctx, func(c *sql.Conn) (err error) {
+			if s.Query != "" {
+				count, first, err = lookQuery(ctx, c, s.Query, few)
+				return err
+			}
+			count, first, err = b.lookWindow(ctx, c, &s, few)
+			return err
+		})
+	}
+	if err != nil {
+		return 0, nil, b.explain(ctx, "look what there is to replay", err)
+	}
+	return count, first, nil
+}
+
+func (b *Box) lookWindow(ctx context.Context, c *sql.Conn, s *outbox.Source, few int) (count int, first []outbox.Past, err error) {
+	if err := oneExpression(s.Where); err != nil {
+		return 0, nil, err
+	}
+	statement, args := b.within(windowCount, s)
+	if err := c.QueryRowContext(ctx, statement, args...).Scan(&count); err != nil {
+		return 0, nil, blame(err)
+	}
+	statement, args = b.within(windowFirst, s)
+	rows, err := c.QueryContext(ctx, statement, append(args, max(0, few))...)
+	if err != nil {
+		return 0, nil, blame(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p outbox.Past
+		var ms int64
+		if err := scanMessage(rows, &p.Message, &ms, &p.SentTo, &p.MessageID); err != nil {
+			return 0, nil, err
+		}
+		p.SentAt = time.UnixMilli(ms)
+		first = append(first, p)
+	}
+	return count, first, blame(rows.Err())
+}
+
+// reading gives do a connection that cannot write, in a transaction, so that all it reads is of one moment.
+func (b *Box) reading(ctx context.Context, do func(c *sql.Conn) error) error {
+	c, err := b.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var before int // it may be one that never writes
+	if err := c.QueryRowContext(ctx, "PRAGMA query_only").Scan(&before); err != nil {
+		return err
+	}
+	undo := []string{"PRAGMA query_only = " + strconv.Itoa(before)}
+	defer func() {
+		for _, statement := range undo {
+			if _, err := c.ExecContext(context.WithoutCancel(ctx), statement); err != nil {
+				_ = c.Raw(func(any) error { return driver.ErrBadConn }) // nobody else gets it like this
+				return
+			}
+		}
+	}()
+	for _, statement := range []string{"PRAGMA query_only = ON", "BEGIN"} {
+		if _, err := c.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	undo = append([]string{"ROLLBACK"}, undo...)
+	return do(c)
+}
+
+// environment are the result codes that have nothing to do with the SQL, beside those that there is advice for.
+var environment = map[int]bool{6: true /* locked */, 7: true /* out of memory */, 9: true /* interrupted */, 15: true /* locking protocol */}
+
+// blame makes an error of a statement one of the SQL in the source, unless it is of another kind.
+func blame(err error) error {
+	_, known := advice[code(err)]
+	if err == nil || known || environment[code(err)] || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", outbox.ErrSource, err)
+}
+
+// gather reads what a source has: the ids of rows that were sent in the order of their streams, or rows as a query
+// returns them.
+func (b *Box) gather(ctx context.Context, s *outbox.Source) (all []string, err error) {
+	err = b.reading(ctx, func(c *sql.Conn) error {
+		if s.Query != "" {
+			return query(ctx, c, s.Query, func(row []byte) error {
+				all = append(all, string(row))
+				return nil
+			})
+		}
+		if err := oneExpression(s.Where); err != nil {
+			return err
+		}
+		statement, args := b.within(windowIDs, s)
+		rows, err := c.QueryContext(ctx, statement, args...)
+		if err != nil {
+			return blame(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			all = append(all, id)
+		}
+		return blame(rows.Err())
+	})
+	return all, err
+}
