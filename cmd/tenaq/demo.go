@@ -39,6 +39,7 @@ var scenarios = []scenario{
 	pipelineScenario,
 	orderScenario,
 	redriveScenario,
+	outboxScenario,
 }
 
 // scenarioMax bounds a scenario. It is for machines that are in trouble: a demo takes less than a minute.
@@ -49,6 +50,7 @@ type demoFlags struct {
 	keep        bool
 	breakage    string
 	endpointURL string
+	database    string
 }
 
 func newDemoCmd(a *app) *cobra.Command {
@@ -76,7 +78,10 @@ For those who do not believe the checks --break leaves out what one of them is a
 ` + breaks.String() + `
 With --endpoint-url the same happens on another SQS, in queues that are made for it and deleted in the
 end. No server is killed then, and what depends on that is skipped. The seed decides what clients do and
-who is killed when; processes being what they are, no two runs are quite the same all the same.`,
+who is killed when; processes being what they are, no two runs are quite the same all the same.
+
+The scenario outbox keeps its database in a file of SQLite; with --db in a schema of PostgreSQL that it makes
+and drops.`,
 		Example: `  tenaq demo
   tenaq demo crash --seed 7 --keep
   tenaq demo order --break heartbeat
@@ -98,6 +103,7 @@ who is killed when; processes being what they are, no two runs are quite the sam
 	flags.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default: a new one each time)")
 	flags.BoolVar(&f.keep, "keep", false, "keep the data, and say where it is")
 	flags.StringVar(&f.endpointURL, "endpoint-url", "", "use the SQS at this `URL`, or the word aws, instead of a server of its own")
+	flags.StringVar(&f.database, "db", "", "have the database of the scenario outbox in the PostgreSQL at this `URL`, in a schema of its own")
 	flags.StringVar(&f.breakage, "break", "", "leave out `what` a scenario shows, to see its checks fail")
 	cmd.AddCommand(newDemoChildCmd(a))
 	return cmd
@@ -156,9 +162,28 @@ func (f *demoFlags) checkBreak(chosen []scenario) error {
 	return usagef("the scenario %s cannot do without %q; --break takes: %s", chosen[0].name, f.breakage, strings.Join(names, ", "))
 }
 
+// checkDatabase refuses a database that no scenario would use.
+func (f *demoFlags) checkDatabase(chosen []scenario) error {
+	if f.database == "" {
+		return nil
+	}
+	if !slices.ContainsFunc(chosen, func(s scenario) bool { return s.name == outboxScenario.name }) {
+		return usagef("--db is for the scenario %s", outboxScenario.name)
+	}
+	place, err := parseOutboxPlace(f.database, "postgres://USER@HOST/DATABASE")
+	if err != nil {
+		return usagef("--db: %v", err)
+	}
+	defer place.close()
+	if _, ok := place.(*postgresOutbox); !ok {
+		return usagef("--db is for a PostgreSQL, as postgres://USER@HOST/DATABASE; without it the demo uses a file of SQLite")
+	}
+	return nil
+}
+
 // run runs the chosen scenarios one after the other and prints what came of them.
 func (f *demoFlags) run(ctx context.Context, a *app, chosen []scenario) error {
-	if err := f.checkBreak(chosen); err != nil {
+	if err := errors.Join(f.checkBreak(chosen), f.checkDatabase(chosen)); err != nil {
 		return err
 	}
 	var other *endpoint
@@ -178,7 +203,7 @@ func (f *demoFlags) run(ctx context.Context, a *app, chosen []scenario) error {
 	for _, s := range chosen {
 		env := &demoEnv{
 			seed: f.seed, dir: filepath.Join(dir, s.name), other: other,
-			keep: f.keep, broken: f.breakage, progress: progress,
+			keep: f.keep, broken: f.breakage, database: f.database, progress: progress,
 		}
 		report.add(runScenario(ctx, s, env))
 		if ctx.Err() != nil {

@@ -23,6 +23,7 @@ type demoEnv struct {
 	other    *endpoint // an SQS that is not ours to kill; nil for a server of its own
 	keep     bool
 	broken   string // the name of what is left out; empty for nothing
+	database string // URL of a PostgreSQL; empty for SQLite
 	progress *progress
 }
 

@@ -99,6 +99,10 @@ var may = map[string][]string{
 		"claims", "producer", "records", "records/sqliterecords", "worker",
 		"github.com/aws/aws-sdk-go-v2/...", "modernc.org/sqlite",
 	},
+	"internal/demo/outbox": {
+		"claims", "claims/pgclaims", "outbox", "outbox/pgoutbox", "outbox/sqliteoutbox", "records", "records/pgrecords", "records/sqliterecords",
+		"worker", "github.com/aws/aws-sdk-go-v2/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
+	},
 	"internal/demo/pipeline": {
 		"claims", "internal/trail", "producer", "records", "records/sqliterecords", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...",

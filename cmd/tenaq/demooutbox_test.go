@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+
+	"tenaq/internal/demo/outbox"
+	"tenaq/internal/dynamotest"
+	"tenaq/internal/pgtest"
+)
+
+// soundOutbox is what a run finds in which everything holds.
+func soundOutbox() *outbox.Outcome {
+	const all, window = 113, 29
+	o := &outbox.Outcome{
+		Scale: outbox.Full, Uploaded: all, UploadDeaths: outbox.UploadDeaths, WorkerDeaths: outbox.WorkerDeaths,
+		RelayDeaths: slices.Repeat([]int{outbox.RelayDeaths}, 4), Late: outbox.Lates, Copies: 1, RolledBack: 8,
+		Window: window, WindowWrong: window, UsualSent: outbox.Full.Window, Planned: window, ReplayDeaths: outbox.ReplayDeaths,
+		Replayed: window, Redone: window, Begun: window,
+		GapLookedAt: all + window, GapRows: outbox.GapSize, GapReceived: outbox.GapSize, GapDone: outbox.GapSize,
+		Recorded: all, Completed: all,
+	}
+	o.Usual.Unsent, o.Usual.Unrecorded = 1, 1
+	return o
+}
+
+// Every promise has a row that fails when it is broken.
+func TestOutboxRowsShowEveryPromise(t *testing.T) {
+	failed := func(o *outbox.Outcome, broken outbox.Breakage) (n int) {
+		for _, row := range outboxRows(o, broken) {
+			if row.OK == rowFailed {
+				n++
+			}
+		}
+		return n
+	}
+	for _, broken := range []outbox.Breakage{outbox.Nothing, outbox.Leases} {
+		if n := failed(soundOutbox(), broken); n != 0 {
+			t.Errorf("sound run, without %q: got %d rows that fail, want none", broken, n)
+		}
+	}
+	for what, harm := range map[string]func(o *outbox.Outcome){
+		"row first does no harm":      func(o *outbox.Outcome) { o.Usual.Unsent = 0 },
+		"message first does no harm":  func(o *outbox.Outcome) { o.Usual.Unrecorded = 0 },
+		"no upload service killed":    func(o *outbox.Outcome) { o.UploadDeaths = 0 },
+		"no relay after a claim":      func(o *outbox.Outcome) { o.RelayDeaths[1] = 0 },
+		"no relay at all":             func(o *outbox.Outcome) { o.RelayDeaths = []int{2, 2, 2} },
+		"no worker killed":            func(o *outbox.Outcome) { o.WorkerDeaths = 2 },
+		"nobody late":                 func(o *outbox.Outcome) { o.Late-- },
+		"half an upload":              func(o *outbox.Outcome) { o.Halves++ },
+		"rolled back and done":        func(o *outbox.Outcome) { o.Ghosts++ },
+		"no copy":                     func(o *outbox.Outcome) { o.Copies = 0 },
+		"a copy without a reason":     func(o *outbox.Outcome) { o.Unexcused++ },
+		"a copy in the FIFO queue":    func(o *outbox.Outcome) { o.FIFOCopies++ },
+		"out of order":                func(o *outbox.Outcome) { o.Disorder++ },
+		"wrong in the storm":          func(o *outbox.Outcome) { o.StormyWrong++ },
+		"not all done in the window":  func(o *outbox.Outcome) { o.Window-- },
+		"the wrong transcoder is not": func(o *outbox.Outcome) { o.WindowWrong-- },
+		"the usual replay sends none": func(o *outbox.Outcome) { o.UsualSent = 0 },
+		"the usual replay works":      func(o *outbox.Outcome) { o.UsualMended++ },
+		"the plan is wrong":           func(o *outbox.Outcome) { o.Planned++ },
+		"no replay killed":            func(o *outbox.Outcome) { o.ReplayDeaths = 0 },
+		"replayed twice":              func(o *outbox.Outcome) { o.Replayed++ },
+		"one not done again":          func(o *outbox.Outcome) { o.Redone-- },
+		"one done again twice":        func(o *outbox.Outcome) { o.Begun++ },
+		"again out of order":          func(o *outbox.Outcome) { o.Disordered++ },
+		"wrong still":                 func(o *outbox.Outcome) { o.StillWrong++ },
+		"another day was touched":     func(o *outbox.Outcome) { o.Touched++ },
+		"more than the gap":           func(o *outbox.Outcome) { o.GapRows++ },
+		"more received than the gap":  func(o *outbox.Outcome) { o.GapReceived++ },
+		"the gap is there":            func(o *outbox.Outcome) { o.GapDone-- },
+		"a job lost":                  func(o *outbox.Outcome) { o.Recorded-- },
+		"the ledger does not know":    func(o *outbox.Outcome) { o.Completed-- },
+		"a job not done":              func(o *outbox.Outcome) { o.Undone++ },
+		"a row not sent":              func(o *outbox.Outcome) { o.Pending++ },
+		"a wrong file":                func(o *outbox.Outcome) { o.Wrong++ },
+		"left":                        func(o *outbox.Outcome) { o.Left++ },
+		"did not end":                 func(o *outbox.Outcome) { o.Unclean++ },
+	} {
+		o := soundOutbox()
+		harm(o)
+		if n := failed(o, outbox.Nothing); n != 1 {
+			t.Errorf("%s: got %d rows that fail, want 1", what, n)
+		}
+	}
+}
+
+// Whatever is left out, the checks that are about it fail with certainty, and the others hold.
+func TestOutboxBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	t.Parallel()
+	program, err := exec.LookPath("tenaq") // which TestMain has made
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs sync.WaitGroup
+	for name, rows := range map[outbox.Breakage][]string{
+		outbox.Leases: { // both relays send, and the workers' ledger is what keeps jobs from being done twice
+			`messages sent again for no such reason +0 +[1-9][0-9]* +NO`,
+			`messages sent again that the FIFO queue took +0 +0 +yes`,
+			`jobs that the ledger knows to be done +56 +56 +yes`,
+			`times that a worker began with one of them +14 +14 +yes`,
+		},
+		outbox.Generations: { // it is the usual replay
+			`rows that they wrote with a new generation +14 +0 +NO`,
+			`jobs transcoded once more, and not twice +14 +0 +NO`,
+			`files of those days that are wrong now +0 +14 +NO`,
+			`messages sent again for no such reason +0 +0 +yes`,
+			`jobs done whose messages had been lost +4 +4 +yes`,
+		},
+	} {
+		runs.Go(func() {
+			out, err := exec.CommandContext(t.Context(), program, "demo", "outbox", "--seed", "7", "--break", string(name)).CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+				t.Errorf("--break %s: got error %v, want exit code %d", name, err, exitFailed)
+			}
+			for _, row := range rows {
+				if !regexp.MustCompile("(?m)" + row + "$").Match(out) {
+					t.Errorf("--break %s: no row %q in\n%s", name, row, out)
+				}
+			}
+		})
+	}
+	runs.Wait()
+}
+
+// The outbox needs nothing of the server that another SQS has not, and PostgreSQL does as well as SQLite. moto stands
+// for the others.
+func TestOutboxElsewhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	for name, flags := range map[string]func(t *testing.T) []string{
+		"SQS": func(t *testing.T) []string {
+			return []string{"--endpoint-url", *dynamotest.Client(t).Options().BaseEndpoint}
+		},
+		"PostgreSQL": func(t *testing.T) []string { return []string{"--db", pgtest.URL(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program, err := exec.LookPath("tenaq") // which TestMain has made
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := append([]string{"demo", "outbox", "--seed", "7"}, flags(t)...)
+			if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
