@@ -21,7 +21,9 @@
 //
 // The tables belong to whoever migrates them. Another role that relays needs USAGE on their schema, SELECT and
 // DELETE on the table, SELECT, INSERT, UPDATE and DELETE on those that end in _pending and _sent, SELECT and
-// UPDATE on _turns and _waiting, USAGE on _seq, and SELECT on _rows and _meta.
+// UPDATE on _turns and _waiting, USAGE on _seq, and SELECT on _rows and _meta. One that replays needs the same,
+// and INSERT on the table, SELECT, INSERT and UPDATE on _replays, and SELECT, INSERT and DELETE on _replay_rows;
+// SQL of the user that says what is replayed runs with its rights.
 //
 // Like every queue in PostgreSQL this one is slowed down by transactions that stay open for hours, anywhere in
 // the database: rows that were sent meanwhile cannot be vacuumed away, and are in the way of those who look.
@@ -56,7 +58,7 @@ type Box struct {
 	closed bool
 }
 
-var _ outbox.Box = (*Box)(nil)
+var _ outbox.History = (*Box)(nil)
 
 // Options say where the outbox is. The zero value is good.
 type Options struct {
@@ -215,33 +217,47 @@ var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.R
 // for each other. Of relays none does; of people who delete rows by hand one might.
 const deadlocksMax = 10
 
-// query runs one statement in a transaction of its own and hands its rows to each. It calls begin first, again
-// when it has to run the statement again: rows of one that was not committed mean nothing.
-func (b *Box) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
-	if err := b.check(ctx); err != nil {
-		return err
-	}
-	args = append([]any{pgx.QueryExecModeExec}, args...)
+// retried calls something until it is not that which fails it.
+func retried(call func() error) error {
 	for n := 1; ; n++ {
-		begin()
-		err := pgx.BeginTxFunc(ctx, b.pool, readCommitted, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, sql, args...)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				if err := each(rows); err != nil {
-					return err
-				}
-			}
-			return rows.Err()
-		})
-		switch {
-		case hasCode(err, featureNotSupported, readOnlyTransaction):
-			return fmt.Errorf("%w (%w)", errStandby, err)
-		case n == deadlocksMax || !hasCode(err, deadlockDetected):
+		if err := call(); n == deadlocksMax || !hasCode(err, deadlockDetected) {
 			return err
 		}
 	}
+}
+
+// transact does something in a transaction, from its beginning if it has to be done again.
+func (b *Box) transact(ctx context.Context, options pgx.TxOptions, do func(pgx.Tx) error) error {
+	if err := b.check(ctx); err != nil {
+		return err
+	}
+	err := retried(func() error { return pgx.BeginTxFunc(ctx, b.pool, options, do) })
+	if hasCode(err, featureNotSupported, readOnlyTransaction) && !errors.Is(err, outbox.ErrSource) {
+		return fmt.Errorf("%w (%w)", errStandby, err)
+	}
+	return err
+}
+
+// query runs one statement in a transaction of its own and hands its rows to each. It calls begin first, again
+// when it has to run the statement again: rows of one that was not committed mean nothing.
+func (b *Box) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
+	return b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+		begin()
+		return rowsOf(ctx, tx, each, sql, args...)
+	})
+}
+
+// rowsOf runs one statement and hands its rows to each.
+func rowsOf(ctx context.Context, tx pgx.Tx, each func(pgx.Rows) error, sql string, args ...any) error {
+	rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

@@ -13,7 +13,9 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	outboxtest.Run(t, func(t testing.TB) outboxtest.Harness { return harness(t, pgtest.URL(t)) })
+	fresh := func(t testing.TB) outboxtest.Harness { return harness(t, pgtest.URL(t)) }
+	outboxtest.Run(t, fresh)
+	outboxtest.RunHistory(t, fresh)
 }
 
 // The settings of a database make no difference.
@@ -21,7 +23,7 @@ func TestContractSerializable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same once more, which takes a while")
 	}
-	outboxtest.Run(t, func(t testing.TB) outboxtest.Harness {
+	fresh := func(t testing.TB) outboxtest.Harness {
 		url := pgtest.URL(t)
 		exec(t, url, `DO $$ BEGIN
 			EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database());
@@ -31,7 +33,9 @@ func TestContractSerializable(t *testing.T) {
 			EXECUTE format('ALTER DATABASE %I SET timezone = "Asia/Kathmandu"', current_database());
 		END $$`)
 		return harness(t, url)
-	})
+	}
+	outboxtest.Run(t, fresh)
+	outboxtest.RunHistory(t, fresh)
 }
 
 // harness is an outbox in an empty database.
@@ -48,7 +52,8 @@ func harness(t testing.TB, url string) outboxtest.Harness {
 	}
 	over(t, url, Options{})
 	return outboxtest.Harness{
-		Open: func(t testing.TB) outbox.Box { return over(t, url, Options{}) },
+		Table: "outbox",
+		Open:  func(t testing.TB) outbox.Box { return over(t, url, Options{}) },
 		Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
 			tx, err := begin(ctx)
 			if err != nil {

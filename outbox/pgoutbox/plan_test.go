@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/internal/pgtest"
+	"tenaq/outbox"
 )
 
 // effort is what one call of a function cost: pages that were looked at, and scans of whole tables.
@@ -18,13 +20,20 @@ type effort struct{ pages, wholes int }
 // that are kept, once they have run a few times in a session.
 func cost(t testing.TB, conn *pgx.Conn, keep bool, call string) effort {
 	t.Helper()
+	return costOf(t, conn, keep, call, "SELECT * FROM "+call)
+}
+
+// costOf is cost for any statement.
+func costOf(t testing.TB, conn *pgx.Conn, keep bool, what, sql string, args ...any) effort {
+	t.Helper()
 	tx, err := conn.BeginTx(t.Context(), readCommitted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
 	var text string
-	if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM "+call).Scan(&text); err != nil {
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&text); err != nil {
 		t.Fatal(err)
 	}
 	var plans []struct {
@@ -38,11 +47,11 @@ func cost(t testing.TB, conn *pgx.Conn, keep bool, call string) effort {
 		t.Fatal(err)
 	}
 	e := effort{pages: plans[0].Plan.Hit + plans[0].Plan.Read}
-	err = tx.QueryRow(t.Context(), `SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_xact_user_tables WHERE relname IN ('outbox', 'outbox_pending', 'outbox_sent')`).Scan(&e.wholes)
+	err = tx.QueryRow(t.Context(), `SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_xact_user_tables WHERE relname IN ('outbox', 'outbox_pending', 'outbox_sent', 'outbox_replay_rows')`).Scan(&e.wholes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%.40s: %d pages, %.1f ms, %d whole tables", call, e.pages, plans[0].Time, e.wholes)
+	t.Logf("%.40s: %d pages, %.1f ms, %d whole tables", what, e.pages, plans[0].Time, e.wholes)
 	if keep {
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatal(err)
@@ -168,5 +177,55 @@ func TestPlansOfEmptyTables(t *testing.T) {
 		if e := cost(t, conn, true, sql); e.wholes > 0 || e.pages > 4000 {
 			t.Errorf("%s looks at %d pages and reads %d whole tables of %d rows", sql, e.pages, e.wholes, 2*n)
 		}
+	}
+}
+
+// A look at a short time does not read all that was sent, nor does a page of a replay all that is staged, whatever
+// is known about the tables.
+func TestHistoryCost(t *testing.T) {
+	n := 200_000
+	if testing.Short() {
+		n /= 10
+	}
+	url := pgtest.URL(t)
+	b := over(t, url, Options{})
+	conn := dial(t, url)
+	for range 8 { // the plan is made while there is nothing
+		cost(t, conn, false, `outbox_staged(1, 0, 200)`)
+	}
+	exec(t, url, `INSERT INTO outbox (id, aggregatetype, aggregateid, payload) SELECT md5(n::text)::uuid, 'q' || n % 10, 'k', repeat('b', 500) FROM generate_series(1, $1::int) n`, n)
+	exec(t, url, `INSERT INTO outbox_sent SELECT id, '2026-01-01Z'::timestamptz + seq * interval '1 second', queue, 'm', 0, seq FROM outbox_pending`)
+	exec(t, url, `DELETE FROM outbox_pending`)
+	exec(t, url, `INSERT INTO outbox_replay_rows (number, place) SELECT 1, n FROM generate_series(1, 10) n`)
+	exec(t, url, `ANALYZE outbox_replay_rows`)
+	exec(t, url, `INSERT INTO outbox_replay_rows (number, place, id) SELECT 2, row_number() OVER (), id FROM outbox`)
+	begin := time.Date(2026, 1, 1, 0, 0, n/2, 0, time.UTC)
+	for _, analyze := range []string{"", "ANALYZE", "VACUUM ANALYZE"} {
+		t.Run(fmt.Sprintf("after %q", analyze), func(t *testing.T) {
+			if analyze != "" {
+				exec(t, url, analyze)
+			}
+			for _, where := range []string{"", "payload LIKE 'b%' AND sent_to = 'q1'"} {
+				s := b.selection(&outbox.Source{From: begin, To: begin.Add(100 * time.Second), Queues: []string{"q1", "q2", "q3"}, Where: where})
+				for what, sql := range map[string]string{
+					"count": `SELECT count(*) FROM ` + s.from,
+					"look":  `SELECT ` + s.columns + ` FROM ` + s.from + s.order + ` LIMIT 5`,
+				} {
+					if e := costOf(t, conn, false, what, sql, s.args...); e.wholes > 0 || e.pages > 2000 {
+						t.Errorf("%s looks at %d pages and reads %d whole tables, for 100 of %d rows", what, e.pages, e.wholes, n)
+					}
+				}
+				e := costOf(t, conn, false, "stage", s.stage, append(s.args, int64(3))...)
+				if e.wholes > 0 || e.pages > 2500 {
+					t.Errorf("to stage looks at %d pages and reads %d whole tables, for 100 of %d rows", e.pages, e.wholes, n)
+				}
+			}
+			for _, place := range []int{0, n / 2, n - 1} {
+				cost(t, conn, false, fmt.Sprintf(`outbox_staged(2, %d, 200)`, place))
+				if e := cost(t, conn, false, fmt.Sprintf(`outbox_staged(2, %d, 200)`, place)); e.wholes > 0 || e.pages > 2000 {
+					t.Errorf("a page of 200 rows behind place %d looks at %d pages and reads %d whole tables of %d rows", place, e.pages, e.wholes, n)
+				}
+			}
+		})
 	}
 }

@@ -281,11 +281,12 @@ BEGIN
 	PERFORM {{begin}}();
 	PERFORM 1 FROM {{pending}} p WHERE p.id = ANY (ids) AND p.relay = who ORDER BY p.id FOR UPDATE;
 	at := clock_timestamp();
-	INSERT INTO {{sent}} AS s (id, sent_at, queue, message_id, attempts)
-	SELECT DISTINCT ON (o.id) o.id, at, o.queue, o.message_id, p.attempts
+	INSERT INTO {{sent}} AS s (id, sent_at, queue, message_id, attempts, seq)
+	SELECT DISTINCT ON (o.id) o.id, at, o.queue, o.message_id, p.attempts, p.seq
 	FROM unnest(ids, fates, queues, message_ids) AS o (id, fate, queue, message_id)
-	CROSS JOIN LATERAL (SELECT p.attempts FROM {{pending}} p WHERE p.id = o.id AND p.relay = who OFFSET 0) p WHERE o.fate = 0
-	ON CONFLICT (id) DO UPDATE SET (sent_at, queue, message_id, attempts) = (excluded.sent_at, excluded.queue, excluded.message_id, excluded.attempts);
+	CROSS JOIN LATERAL (SELECT p.attempts, p.seq FROM {{pending}} p WHERE p.id = o.id AND p.relay = who OFFSET 0) p WHERE o.fate = 0
+	ON CONFLICT (id) DO UPDATE SET (sent_at, queue, message_id, attempts, seq)
+		= (excluded.sent_at, excluded.queue, excluded.message_id, excluded.attempts, excluded.seq);
 	DELETE FROM {{pending}} p WHERE p.id = ANY (ARRAY(SELECT o.id FROM unnest(ids, fates) AS o (id, fate) WHERE o.fate = 0)) AND p.relay = who;
 
 	FOR rest IN SELECT * FROM unnest(ids, fates, afters, reasons) AS o (id, fate, after, reason) WHERE o.fate <> 0 LOOP
@@ -359,6 +360,23 @@ BEGIN
 	GET DIAGNOSTICS discarded = ROW_COUNT;
 	DELETE FROM {{table}} o WHERE o.id = ANY (found);
 	RETURN discarded;
+END $$;
+
+-- What a replay has to send behind a place, in the columns of a claim as far as there is something to say, and
+-- as from_query what a query returned. One that has been removed in the meantime has no aggregatetype.
+CREATE OR REPLACE FUNCTION {{staged}}(replay bigint, behind bigint, most bigint)
+RETURNS TABLE (place bigint, from_query text, id uuid, seq bigint, attempts int, generation int, stream text, reason text,
+	aggregatetype text, aggregateid text, type text, payload text, group_id text, dedup_id text, headers text,
+	parked_at bigint, deliver_after bigint, created_at bigint)
+LANGUAGE plpgsql VOLATILE {{planned}} AS $$
+BEGIN
+	RETURN QUERY
+	SELECT s.place, s.row::text, s.id, NULL::bigint, NULL::int, o.generation, NULL::text, NULL::text,
+		o.aggregatetype, o.aggregateid, o.type, o.payload, o.group_id, o.dedup_id, o.headers::text,
+		NULL::bigint, {{micros}}(o.deliver_after), {{micros}}(o.created_at)
+	FROM (SELECT s.* FROM {{replay_rows}} s WHERE s.number = replay AND s.place > behind ORDER BY s.place LIMIT most) s
+	LEFT JOIN LATERAL (SELECT * FROM {{table}} o WHERE o.id = s.id OFFSET 0) o ON true
+	ORDER BY s.place;
 END $$;
 
 -- Counts rows as outbox.Stats has them. What waits for its time holds up those behind it in its stream.

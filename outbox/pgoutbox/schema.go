@@ -17,7 +17,7 @@ import (
 
 // schemaVersion is the schema that this code works with. A later one that this code could not work with has a
 // larger number; the SQL brings any older one up to it.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // The tables and what programs that write depend on, and the functions that relays call.
 var (
@@ -64,8 +64,11 @@ func (n names) with(part string) string { return strings.TrimSuffix(n.table, `"`
 var placeholder = regexp.MustCompile(`\{\{\w+\}\}`)
 
 // sql is the schema under these names.
-func (n names) sql() string {
-	return placeholder.ReplaceAllStringFunc(schemaSQL+relaySQL, func(what string) string {
+func (n names) sql() string { return n.fill(schemaSQL + relaySQL) }
+
+// fill puts the names in.
+func (n names) fill(sql string) string {
+	return placeholder.ReplaceAllStringFunc(sql, func(what string) string {
 		switch what = strings.Trim(what, "{}"); what {
 		case "where":
 			return n.in(n.table)
@@ -84,16 +87,19 @@ func (n names) sql() string {
 
 // Schema returns the SQL that makes the tables, triggers and functions of this box, or brings older ones up to
 // date, for those who apply such things themselves: in one transaction (psql -1 -v ON_ERROR_STOP=1), as often
-// as they like.
+// as they like. Programs that write need not be stopped for it, and relays of the version before go on until
+// they are started anew. Who replays needs rights that a relay does not; the package comment lists them.
 func (b *Box) Schema() string { return b.names.sql() }
 
 // Migrate applies Schema if it has to. Any number of processes may call it at once.
 func (b *Box) Migrate(ctx context.Context) error {
 	found, err := b.schema(ctx)
 	if err == nil && found < schemaVersion {
-		err = pgx.BeginTxFunc(ctx, b.pool, readCommitted, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, b.Schema(), pgx.QueryExecModeSimpleProtocol)
-			return err
+		err = retried(func() error {
+			return pgx.BeginTxFunc(ctx, b.pool, readCommitted, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, b.Schema(), pgx.QueryExecModeSimpleProtocol)
+				return err
+			})
 		})
 	}
 	if err != nil {

@@ -29,6 +29,9 @@ BEGIN
 		IF found > {{version}} THEN
 			RAISE EXCEPTION 'the tables of {{table}} have schema %, which is newer than {{version}}, the newest that this program knows; run a newer version of the program', found;
 		END IF;
+		IF found = 1 THEN -- before anything else is locked: it waits for those who are at it
+			ALTER TABLE {{sent}} ADD COLUMN IF NOT EXISTS seq bigint;
+		END IF;
 	END IF;
 END $$;
 
@@ -87,9 +90,26 @@ CREATE TABLE IF NOT EXISTS {{sent}} (
 	sent_at    timestamptz NOT NULL,
 	queue      text NOT NULL,
 	message_id text NOT NULL,
-	attempts   int NOT NULL
+	attempts   int NOT NULL,
+	seq        bigint -- that it had as pending; null: it was sent before this was noted
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX IF NOT EXISTS {{sent_at}} ON {{sent}} (sent_at);
+
+-- What is known about each replay. Numbers are given once, whatever becomes of the rows.
+CREATE TABLE IF NOT EXISTS {{replays}} (
+	number  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	version bigint NOT NULL,
+	record  jsonb NOT NULL -- as package outbox writes a Replay
+);
+
+-- What a replay that is under way has to send: rows that were sent by their ids, or what a query returned.
+CREATE TABLE IF NOT EXISTS {{replay_rows}} (
+	number bigint NOT NULL,
+	place  bigint NOT NULL,
+	id     uuid,
+	row    json,
+	PRIMARY KEY (number, place)
+);
 
 -- No value of it may be kept for later by a session.
 CREATE SEQUENCE IF NOT EXISTS {{seq}} CACHE 1;

@@ -223,6 +223,150 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// A role that replays needs what the documentation lists, and SQL of the user can no more than it.
+func TestRightsOfReplays(t *testing.T) {
+	u := pgtest.URL(t)
+	over(t, u, Options{})
+	exec(t, u, `
+		CREATE ROLE replays LOGIN; CREATE TABLE secret (dedup_id text);
+		REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+		GRANT SELECT, DELETE ON outbox TO replays;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_pending, outbox_sent TO replays;
+		GRANT SELECT, UPDATE ON outbox_turns, outbox_waiting TO replays;
+		GRANT USAGE ON SEQUENCE outbox_seq TO replays;
+		GRANT SELECT ON outbox_rows, outbox_meta TO replays;
+		GRANT INSERT ON outbox TO replays;
+		GRANT SELECT, INSERT, UPDATE ON outbox_replays TO replays;
+		GRANT SELECT, INSERT, DELETE ON outbox_replay_rows TO replays`)
+	parsed, err := url.Parse(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed.User = url.User("replays")
+	b, err := New(connect(t, parsed.String()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	exec(t, u, `INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('q', 'k', 'one'), ('q.fifo', 'k', 'two')`)
+	if got := bodies(t, b); got != "one two" {
+		t.Fatalf("%q was sent", got)
+	}
+	s := outbox.Source{From: time.Unix(0, 0), To: time.Now().Add(time.Hour), Where: "payload <> ''"}
+	if n, _, err := b.Look(t.Context(), s, 10); n != 2 || err != nil {
+		t.Errorf("%d rows were found, %v", n, err)
+	}
+	r, err := b.BeginReplay(t.Context(), outbox.Replay{State: outbox.Preparing, Source: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = b.StageReplay(t.Context(), r.Number); err != nil {
+		t.Fatal(err)
+	}
+	if staged, err := b.Staged(t.Context(), r.Number, 0, 10); len(staged) != 2 || err != nil {
+		t.Error(staged, err)
+	}
+	r.State = outbox.Done
+	if r, err = b.StepReplay(t.Context(), r, []outbox.Message{{Queue: "q.fifo", Key: "k", Body: "again"}}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := b.Replays(t.Context(), 10); len(all) != 1 || err != nil {
+		t.Error(all, err)
+	}
+	if got := bodies(t, b); got != "again" {
+		t.Errorf("%q was written", got)
+	}
+	_, _, err = b.Look(t.Context(), outbox.Source{Query: "SELECT * FROM secret"}, 10)
+	fails(t, err, "permission denied for table secret")
+	if !errors.Is(err, outbox.ErrSource) {
+		t.Errorf("a table that may not be read: %v", err)
+	}
+}
+
+// An outbox of version 1 is brought up to date while relays of that version are at it, and what they sent is
+// there to be replayed.
+func TestMigrateFrom1(t *testing.T) {
+	u := pgtest.URL(t)
+	first, err := os.ReadFile("testdata/schema1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(connect(t, u), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	exec(t, u, b.names.fill(strings.ReplaceAll(string(first), "{{version}}", "1")))
+	const n = 300
+	fill := func(from, to int) {
+		t.Helper()
+		exec(t, u, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'k', n::text FROM generate_series($1::int, $2::int) n`, from, to)
+	}
+	fill(1, n)
+	_, _, err = b.Look(t.Context(), outbox.Source{}, 1)
+	if !errors.Is(err, outbox.ErrSchema) {
+		t.Errorf("look at an outbox of version 1: %v", err)
+	}
+
+	// What relays of that version call.
+	old, err := New(connect(t, u), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	old.checked.Store(true)
+	claim := outbox.Claim{Relay: "old", Lease: time.Minute, Rows: 10, Bytes: 1 << 20, Stream: 10}
+	var sent []string
+	for migrated := make(chan error, 1); len(sent) < n; {
+		rows, _, err := old.Claim(t.Context(), claim)
+		if err != nil {
+			t.Fatalf("claim: %v", err)
+		}
+		var outcomes []outbox.Outcome
+		for _, r := range rows {
+			sent = append(sent, r.Body)
+			outcomes = append(outcomes, outbox.Outcome{ID: r.ID, Fate: outbox.Sent, SentTo: "q.fifo"})
+		}
+		if err := old.Settle(t.Context(), "old", outcomes); err != nil {
+			t.Fatalf("settle: %v", err)
+		}
+		switch len(sent) {
+		case n / 3:
+			go func() { migrated <- b.Migrate(t.Context()) }()
+		case n / 3 * 2:
+			if err := <-migrated; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	// The time that rows were sent at is all there is to know their order by, until version 2 was there.
+	count, first10, err := b.Look(t.Context(), outbox.Source{From: time.Unix(0, 0), To: time.Now().Add(time.Hour)}, n)
+	if err != nil || count != n || len(first10) != n {
+		t.Fatalf("%d rows are found, %v", count, err)
+	}
+	for i, p := range first10 {
+		if i >= 2*n/3 && p.Body != sent[i] {
+			t.Fatalf("row %s is at the place of row %s", p.Body, sent[i])
+		}
+		if i < n/3 && p.SentAt.After(first10[2*n/3].SentAt) {
+			t.Fatalf("row %s, which was sent before the order was noted, is not among the first", p.Body)
+		}
+	}
+	var noted int
+	if err := b.pool.QueryRow(t.Context(), `SELECT count(seq) FROM outbox_sent`).Scan(&noted); err != nil || noted < n/3 || noted > 2*n/3 {
+		t.Errorf("the place of %d rows was noted, %v", noted, err)
+	}
+	exec(t, u, b.Schema())
+	if err := b.Migrate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	fill(n+1, n+1)
+	if got := bodies(t, b); got != "301" {
+		t.Errorf("%q was claimed after the migration", got)
+	}
+}
+
 // A standby may not know what was sent.
 func TestStandby(t *testing.T) {
 	server := pgtest.New(t)
@@ -240,6 +384,16 @@ func TestStandby(t *testing.T) {
 		"stats":  func() error { _, err := b.Stats(t.Context()); return err },
 		"parked": func() error { _, err := b.Parked(t.Context(), "", 1); return err },
 		"sweep":  func() error { _, err := b.Sweep(t.Context(), 0, 1); return err },
+		"look": func() error {
+			_, _, err := b.Look(t.Context(), outbox.Source{From: time.Unix(1, 0), To: time.Unix(2, 0)}, 1)
+			return err
+		},
+		"begin":  func() error { _, err := b.BeginReplay(t.Context(), outbox.Replay{}); return err },
+		"stage":  func() error { _, err := b.StageReplay(t.Context(), 1); return err },
+		"staged": func() error { _, err := b.Staged(t.Context(), 1, 0, 1); return err },
+		"step":   func() error { _, err := b.StepReplay(t.Context(), outbox.Replay{Number: 1}, nil); return err },
+		"replay": func() error { _, err := b.Replay(t.Context(), 1); return err },
+		"list":   func() error { _, err := b.Replays(t.Context(), 1); return err },
 	} {
 		err := call()
 		for n := 0; err != nil && !errors.Is(err, errStandby) && n < 10; n++ { // connections of before

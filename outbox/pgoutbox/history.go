@@ -1,0 +1,121 @@
+package pgoutbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/outbox"
+)
+
+// looking is how a source is looked at: count and samples are of one moment. It begins as if to write, because a
+// standby refuses that.
+var looking = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadWrite}
+
+// Look implements outbox.History. SQL of the user runs in a transaction that cannot write.
+func (b *Box) Look(ctx context.Context, source outbox.Source, few int) (count int, first []outbox.Past, err error) {
+	s := b.selection(&source)
+	err = b.transact(ctx, looking, func(tx pgx.Tx) error {
+		first = nil
+		if _, err := tx.Exec(ctx, `SET TRANSACTION READ ONLY`); err != nil {
+			return err
+		}
+		if err := s.check(ctx, tx); err != nil {
+			return err
+		}
+		counted := func(row pgx.Rows) error { return row.Scan(&count) }
+		sample := func(row pgx.Rows) error {
+			p, err := s.past(row)
+			first = append(first, p)
+			return err
+		}
+		// A statement with a parameter is sent by itself, and never together with another.
+		limit := fmt.Sprintf(` LIMIT $%d`, len(s.args)+1)
+		if err := rowsOf(ctx, tx, counted, `SELECT count(*) FROM `+s.from+limit, append(s.args, int64(1))...); err != nil {
+			return s.blame(err)
+		}
+		return s.blame(rowsOf(ctx, tx, sample, `SELECT `+s.columns+` FROM `+s.from+s.order+limit, append(s.args, int64(max(few, 0)))...))
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("look for messages that were sent: %w", err)
+	}
+	return count, first, nil
+}
+
+// StageReplay implements outbox.History. It is one transaction, however much there is to note.
+func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, err error) {
+	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+		r, err = b.replay(ctx, tx, number, "")
+		if err != nil || r.State != outbox.Preparing {
+			return err
+		}
+		s := b.selection(&r.Source)
+		if err := s.check(ctx, tx); err != nil {
+			return err
+		}
+		if err := b.begin(ctx, tx); err != nil {
+			return err
+		}
+		// The replay is not held meanwhile, so that it can be cancelled. Where somebody else notes the same, this
+		// waits for him, and finds then that it was overtaken.
+		noted, err := tx.Exec(ctx, s.stage+` ON CONFLICT DO NOTHING`, append([]any{pgx.QueryExecModeExec}, append(s.args, number)...)...)
+		if err != nil {
+			return s.blame(err)
+		}
+		now, err := b.replay(ctx, tx, number, "FOR UPDATE")
+		switch {
+		case err != nil:
+			return err
+		case now.Version != r.Version && now.State == outbox.Preparing:
+			return outbox.ErrMoved
+		case now.Version != r.Version:
+			r = now
+			return errOvertaken
+		}
+		r.State, r.Found = outbox.Running, int(noted.RowsAffected())
+		r, err = b.write(ctx, tx, r)
+		return err
+	})
+	switch {
+	case errors.Is(err, errOvertaken):
+		return r, nil
+	case err != nil:
+		return outbox.Replay{}, fmt.Errorf("note what replay %d is to send: %w", number, err)
+	}
+	return r, nil
+}
+
+// errOvertaken rolls a transaction back that noted what is to be sent, of a replay that somebody else has taken
+// further in the meantime.
+var errOvertaken = errors.New("the replay is not being prepared any more")
+
+// Staged implements outbox.History.
+func (b *Box) Staged(ctx context.Context, number, place int64, limit int) (staged []outbox.Staged, err error) {
+	err = b.query(ctx, func() { staged = nil }, func(row pgx.Rows) error {
+		var s outbox.Staged
+		var r record
+		var fromQuery *string
+		if err := row.Scan(append([]any{&s.Place, &fromQuery}, r.columns()...)...); err != nil {
+			return err
+		}
+		var err error
+		switch {
+		case fromQuery != nil:
+			s.Message, err = outbox.ParseRow([]byte(*fromQuery))
+		case r.queue == nil:
+			s.ID, s.Gone = *r.id, true
+		default:
+			var full outbox.Row
+			full, err = r.row()
+			s.Message = full.Message
+		}
+		staged = append(staged, s)
+		return err
+	}, `SELECT r.place, r.from_query, `+recordColumns+` FROM `+b.names.of("staged")+`($1, $2, $3) r`, number, place, int64(max(limit, 0)))
+	if err != nil {
+		return nil, fmt.Errorf("read what replay %d is to send: %w", number, err)
+	}
+	return staged, nil
+}

@@ -1,0 +1,166 @@
+package pgoutbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/outbox"
+)
+
+// clock is the time as a record has it, as a table of one row.
+const clock = `(SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at OFFSET 0) c`
+
+const replayColumns = `r.number, r.version, r.record::text`
+
+// BeginReplay implements outbox.History.
+func (b *Box) BeginReplay(ctx context.Context, r outbox.Replay) (begun outbox.Replay, err error) {
+	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+		record, err := recordOf(&r)
+		if err != nil {
+			return err
+		}
+		if err := b.begin(ctx, tx); err != nil {
+			return err
+		}
+		begun, err = one(ctx, tx, `INSERT INTO `+b.names.of("replays")+` AS r (version, record)
+			SELECT 1, $1::text::jsonb || jsonb_build_object('created', c.at, 'updated', c.at) FROM `+clock+` RETURNING `+replayColumns, record)
+		return err
+	})
+	if err != nil {
+		return outbox.Replay{}, fmt.Errorf("write a replay down: %w", err)
+	}
+	return begun, nil
+}
+
+// StepReplay implements outbox.History. The rows are written as programs write theirs, and take the same turns.
+func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Message) (stepped outbox.Replay, err error) {
+	list, err := outbox.Rows(ctx, nil, rows)
+	if err != nil {
+		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
+	}
+	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+		if err := b.begin(ctx, tx); err != nil {
+			return err
+		}
+		before, err := b.replay(ctx, tx, r.Number, "FOR UPDATE")
+		switch {
+		case err != nil:
+			return err
+		case before.Version != r.Version:
+			return outbox.ErrMoved
+		}
+		if r.AtEnd() { // before the rows, for whose streams programs would have to wait
+			if _, err := tx.Exec(ctx, `DELETE FROM `+b.names.of("replay_rows")+` WHERE number = $1`, pgx.QueryExecModeExec, r.Number); err != nil {
+				return err
+			}
+		}
+		next := r
+		if len(rows) > 0 {
+			written, err := tx.Exec(ctx, b.insert(), pgx.QueryExecModeExec, list)
+			if err != nil {
+				return err
+			}
+			next.Written += int(written.RowsAffected())
+		}
+		stepped, err = b.write(ctx, tx, next)
+		return err
+	})
+	if err != nil {
+		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
+	}
+	return stepped, nil
+}
+
+// insert is the statement of outbox.Enqueue, but for rows that may be there.
+func (b *Box) insert() string {
+	const columns = `id, aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers, deliver_after, generation`
+	return `INSERT INTO ` + b.names.in(b.names.table) + ` (` + columns + `)
+		SELECT ` + columns + ` FROM json_to_recordset($1::text::json) AS m (id uuid, aggregatetype text, aggregateid text, type text,
+			payload text, group_id text, dedup_id text, headers jsonb, deliver_after timestamptz, generation int)
+		ON CONFLICT (id) DO NOTHING`
+}
+
+// Replay implements outbox.History.
+func (b *Box) Replay(ctx context.Context, number int64) (r outbox.Replay, err error) {
+	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+		r, err = b.replay(ctx, tx, number, "")
+		return err
+	})
+	if err != nil {
+		return outbox.Replay{}, fmt.Errorf("read replay %d: %w", number, err)
+	}
+	return r, nil
+}
+
+// Replays implements outbox.History.
+func (b *Box) Replays(ctx context.Context, limit int) (newest []outbox.Replay, err error) {
+	err = b.query(ctx, func() { newest = nil }, func(row pgx.Rows) error {
+		r, err := replayOf(row)
+		newest = append(newest, r)
+		return err
+	}, `SELECT `+replayColumns+` FROM `+b.names.of("replays")+` r ORDER BY r.number DESC LIMIT $1`, int64(max(limit, 0)))
+	if err != nil {
+		return nil, fmt.Errorf("list replays: %w", err)
+	}
+	return newest, nil
+}
+
+// begin is what each transaction that writes begins with.
+func (b *Box) begin(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `SELECT `+b.names.of("begin")+`()`, pgx.QueryExecModeExec)
+	return err
+}
+
+// replay reads a replay; what for says whether nobody may change it until the transaction ends.
+func (b *Box) replay(ctx context.Context, tx pgx.Tx, number int64, what string) (outbox.Replay, error) {
+	return one(ctx, tx, `SELECT `+replayColumns+` FROM `+b.names.of("replays")+` r WHERE r.number = $1 `+what, number)
+}
+
+// write changes a replay that replay has read for update.
+func (b *Box) write(ctx context.Context, tx pgx.Tx, r outbox.Replay) (outbox.Replay, error) {
+	record, err := recordOf(&r)
+	if err != nil {
+		return outbox.Replay{}, err
+	}
+	return one(ctx, tx, `UPDATE `+b.names.of("replays")+` r SET version = r.version + 1, record = $2::text::jsonb || jsonb_build_object('updated', c.at)
+		FROM `+clock+` WHERE r.number = $1 RETURNING `+replayColumns, r.Number, record)
+}
+
+// one runs a statement that returns a replay, or none.
+func one(ctx context.Context, tx pgx.Tx, sql string, args ...any) (r outbox.Replay, err error) {
+	found := false
+	err = rowsOf(ctx, tx, func(row pgx.Rows) (err error) {
+		found = true
+		r, err = replayOf(row)
+		return err
+	}, sql, args...)
+	if err == nil && !found {
+		err = outbox.ErrNoReplay
+	}
+	return r, err
+}
+
+func replayOf(row pgx.Rows) (r outbox.Replay, err error) {
+	var number, version int64
+	var record []byte
+	if err := row.Scan(&number, &version, &record); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(record, &r); err != nil {
+		return r, fmt.Errorf("the record of replay %d: %w", number, err)
+	}
+	r.Number, r.Version = number, version
+	return r, nil
+}
+
+// zeros takes zero bytes out of JSON, which PostgreSQL knows none of.
+var zeros = strings.NewReplacer(`\\`, `\\`, `\u0000`, `\ufffd`)
+
+func recordOf(r *outbox.Replay) (string, error) {
+	record, err := json.Marshal(r)
+	return zeros.Replace(string(record)), err
+}
