@@ -32,7 +32,10 @@
 //     group and nothing else, and is parked with the reason when its attempts are used up.
 //   - Any number of relays may run. Each row is leased to one of them; a relay that cannot be sure of its lease
 //     any more, by the monotonic clock of its process, sends no more of it.
-//   - Rows stay for a while after they were sent, 30 days unless told: what was sent can be looked up.
+//   - Rows stay for a while after they were sent, 30 days unless told: what was sent can be looked up, and
+//     replayed. A Replayer sends it again in a new generation, so that consumers which do a work once really
+//     do it again, or only what they never completed; killed half-way, it goes on without leaving anything out
+//     or sending it twice.
 //
 // What it cannot do: keep a FIFO queue from taking a message a second time when a relay is stopped between
 // looking at its lease and sending, and wakes up more than five minutes later. A worker's ledger does.

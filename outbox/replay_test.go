@@ -139,6 +139,9 @@ func TestReplayRuns_FD6(t *testing.T) {
 			r.replay(nil)
 			r.sleep(time.Minute)
 			r.wantNoted("worked", "a #3", "b #3", "c #8")
+			r.replay(nil) // of generations 7 and 8
+			r.sleep(time.Minute)
+			r.wantNoted("worked", "a #4", "b #4", "c #9")
 			r.replay(func(c *outbox.ReplayConfig) { c.Generation = 20 })
 			r.sleep(time.Minute)
 			r.wantNoted("worked", "a #20", "b #20", "c #20")
@@ -189,7 +192,7 @@ func TestReplayMissing_FD6(t *testing.T) {
 func TestReplayInWindow_FD7(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs.fifo")
-		r.start(nil)
+		stop := r.start(nil)
 		r.enqueue(outbox.Message{Queue: "jobs.fifo", Key: "k", Body: "a"}, outbox.Message{Queue: "jobs.fifo", Key: "k", Body: "b", Dedup: "d"})
 		r.sleep(time.Second)
 		for i := range 3 {
@@ -198,6 +201,14 @@ func TestReplayInWindow_FD7(t *testing.T) {
 			}
 			r.replay(nil)
 			r.sleep(time.Second)
+		}
+
+		// In another lane the order is the same one.
+		stop()
+		r.replay(func(c *outbox.ReplayConfig) { c.Lane = "lane"; c.Source.To = time.Now() })
+		rows, _, err := r.box.Claim(t.Context(), outbox.Claim{Relay: "r", Lease: time.Minute, Rows: 10, Bytes: 100, Stream: 10})
+		if err != nil || len(rows) == 0 || rows[0].Queue != "lane" || rows[0].Group != "k" {
+			t.Errorf("in another lane there is %+v, %v", rows, err)
 		}
 	})
 }

@@ -37,6 +37,7 @@ waits for a person.
 		newOutboxStatusCmd(a, f),
 		newOutboxParkedCmd(a, f),
 		newOutboxEnqueueCmd(a, f),
+		newOutboxReplayCmd(a, f),
 	)
 	asGroup(cmd)
 	return cmd

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/outbox"
+)
+
+type outboxReplayFlags struct {
+	*outboxFlags
+	claimsFlags
+
+	from, to, where, query, queryFile string
+	queues, types, keys               []string
+	missing, run                      bool
+	lane, note                        string
+	rate                              float64
+	ahead, generation, samples        int
+}
+
+func newOutboxReplayCmd(a *app, o *outboxFlags) *cobra.Command {
+	f := &outboxReplayFlags{outboxFlags: o}
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Send again what was sent once, so that consumers really work on it again",
+		Long: `Send again what was sent between two moments, from the rows that are still in the outbox: after a mistake in
+a consumer, for example, that is mended now.
+
+Without --run it only says how many messages that would be, and shows a few. With it, it writes them into the
+outbox as new rows, at --rate, and relays send them; while more than --ahead rows are due it waits, so live
+messages do not queue behind it. It can be interrupted at any moment, or killed, and continued: what it has
+written is known to the database in the same transactions. A record of it stays, with who and why.
+
+Consumers that do a work once skip messages about work that they have completed. So there are two kinds:
+
+  to do it again, which is the default: messages get a new generation, so workers really run, and give their
+  payment providers a new key. Whatever they do happens again: cards are charged again, mails sent again.
+
+  --missing-only, to fill gaps: only what the ledger of the workers does not know as completed is sent, with
+  the identity that it had. It knows back to its retention only.
+
+Which messages is said by when they were sent, and by --queue, --type, --key and --where; or by --query, a
+SELECT whose columns have the names of those of an outbox (aggregatetype, aggregateid, type, payload,
+group_id, headers, generation, and dedup_id or id to name the work), which makes rows out of tables of the
+business when those of the outbox are gone. Both run as they are, as the user of --db.
+
+` + outboxHelp + `
+
+With --missing-only the ledger is asked. ` + recordsHelp,
+		Example: `  tenaq outbox replay --from 168h --queue transcode                    # says what it would send
+  tenaq outbox replay --from 2026-01-24 --to 2026-01-31T12:00:00Z --where "headers->>'tenant' = 't1'" --run --note 'wrong volume'
+  tenaq outbox replay --from 24h --missing-only --run
+  tenaq outbox replay --query "SELECT 'transcode' AS aggregatetype, job_id AS aggregateid, 'job-' || job_id AS dedup_id, spec AS payload FROM jobs WHERE status <> 'done'" --run
+  tenaq outbox replay list
+  tenaq outbox replay cancel 3`,
+		Args: wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.replay(cmd.Context(), a) },
+	}
+	f.claimsFlags.register(cmd)
+	f.registerRetention(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "replay what was sent from this `moment` on: 2026-01-31, 2026-01-31T12:00:00Z, or 168h for so long ago")
+	flags.StringVar(&f.to, "to", "", "and before this `moment` (default: now)")
+	flags.StringArrayVar(&f.queues, "queue", nil, "only what rows sent to this `queue`, as they name it; may be repeated")
+	flags.StringArrayVar(&f.types, "type", nil, "only messages of this `type`; may be repeated")
+	flags.StringArrayVar(&f.keys, "key", nil, "only messages about this `key`; may be repeated")
+	flags.StringVar(&f.where, "where", "", "only rows for which this `condition` in SQL is true, about the columns of the outbox, sent_at, sent_to and message_id")
+	flags.StringVar(&f.query, "query", "", "replay what this `SELECT` returns instead")
+	flags.StringVar(&f.queryFile, "query-file", "", "read --query from this `file`")
+	flags.BoolVar(&f.missing, "missing-only", false, "send only what the ledger does not know as completed, as what it was")
+	flags.StringVar(&f.lane, "lane", "", "send all of it to this `queue`, for consumers of its own")
+	flags.Float64Var(&f.rate, "rate", 50, "send this `number` of messages per second at most")
+	flags.IntVar(&f.ahead, "ahead", 1000, "wait while more than this `number` of rows are due in the outbox")
+	flags.IntVar(&f.generation, "generation", 0, "the `number` of the generation, at least (default: that of the replay)")
+	flags.IntVar(&f.samples, "samples", 5, "show this `number` of messages without --run")
+	flags.StringVar(&f.note, "note", "", "write down `why`")
+	flags.BoolVar(&f.run, "run", false, "do it, and do not only say what would be done")
+	cmd.AddCommand(newOutboxReplayListCmd(a, o), newOutboxReplayShowCmd(a, o), newOutboxReplayContinueCmd(a, f), newOutboxReplayCancelCmd(a, o))
+	return cmd
+}
+
+// openHistory opens an outbox to replay from.
+func (f *outboxFlags) openHistory(ctx context.Context) (*openOutbox, outbox.History, error) {
+	o, err := f.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o, o.Box.(outbox.History), nil // which both are
+}
+
+// source reads the flags that say which messages are meant.
+func (f *outboxReplayFlags) source(now time.Time) (s outbox.Source, err error) {
+	s = outbox.Source{Queues: f.queues, Types: f.types, Keys: f.keys, Where: f.where, Query: f.query}
+	if f.queryFile != "" {
+		if f.query != "" {
+			return s, usagef("--query and --query-file exclude each other")
+		}
+		text, err := os.ReadFile(f.queryFile)
+		if err != nil {
+			return s, usagef("--query-file: %v", err)
+		}
+		if s.Query = string(text); strings.TrimSpace(s.Query) == "" {
+			return s, usagef("--query-file: %s is empty", f.queryFile)
+		}
+	}
+	if s.Query == "" && f.from == "" {
+		return s, usagef("which messages? Say from when on they were sent with --from, for example --from 168h, or give a --query")
+	}
+	for _, m := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"from", f.from, &s.From}, {"to", f.to, &s.To}} {
+		if m.text != "" {
+			if *m.to, err = parseBefore(m.text, now); err != nil {
+				return s, usagef("--%s: %v", m.name, err)
+			}
+		}
+	}
+	if s.Query == "" && s.To.IsZero() {
+		s.To = now
+	}
+	if err := s.Check(); err != nil {
+		return s, usagef("%v", err)
+	}
+	return s, nil
+}
+
+// parseBefore reads a moment, a day, or a duration before now.
+func parseBefore(s string, now time.Time) (time.Time, error) {
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(form, s); err == nil {
+			return t, nil
+		}
+	}
+	d, err := parseDuration(s)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w, nor a moment such as 2026-01-31T12:00:00Z or a day", err)
+	}
+	return now.Add(-d), nil
+}
+
+func (f *outboxReplayFlags) replay(ctx context.Context, a *app) error {
+	now := time.Now()
+	source, err := f.source(now)
+	if err != nil {
+		return err
+	}
+	o, history, err := f.openHistory(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	p := newReplayProgress(a)
+	cfg := outbox.ReplayConfig{
+		Box: history, Source: source, MissingOnly: f.missing, Lane: f.lane, Rate: f.rate, Ahead: f.ahead, Generation: f.generation,
+		By: person(), Note: f.note, Progress: p.show, Logger: p.logger(),
+	}
+	if f.rate == 0 || f.ahead == 0 { // which would be the default
+		return usagef("--rate and --ahead are more than 0")
+	}
+	if f.missing {
+		l, err := f.claimsFlags.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		cfg.Ledger = l.Ledger
+		if source.Query == "" && now.Sub(source.From) > l.Retention() {
+			a.note("workers keep entries of the ledger for %s as a rule: what was completed before that may be sent again", humanDuration(l.Retention()))
+		}
+	}
+	r, err := outbox.NewReplayer(cfg)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	if !f.run {
+		plan, err := r.Plan(ctx, f.samples)
+		if err != nil {
+			return explainReplay(o.place, err)
+		}
+		return a.printReplayPlan(&plan, f)
+	}
+	done, err := r.Run(ctx)
+	return a.replayed(ctx, o.place, p, &done, err)
+}
+
+// explainReplay adds the exit code.
+func explainReplay(place outboxPlace, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, outbox.ErrSource):
+		return usagef("%s", inOneLine(err))
+	case errors.Is(err, outbox.ErrNoReplay):
+		return codedf(exitNotFound, "%v; see: tenaq outbox replay list", err)
+	case errors.Is(err, outbox.ErrMoved):
+		return codedf(exitRefused, "%v", err)
+	}
+	return place.explain(err)
+}
+
+// A replayPlan is what a replay would do, as --json prints it.
+type replayPlan struct {
+	Run       bool           `json:"run"`
+	Messages  int            `json:"messages"`
+	Asked     *int           `json:"asked,omitempty"`     // of these, how many the ledger was asked about
+	Completed *int           `json:"completed,omitempty"` // and how many of those it knows as completed
+	Samples   []replaySample `json:"samples"`
+}
+
+type replaySample struct {
+	ID        string     `json:"id,omitempty"`
+	Queue     string     `json:"queue"`
+	Key       string     `json:"key"`
+	Type      string     `json:"type,omitempty"`
+	Dedup     string     `json:"dedup,omitempty"`
+	SentAt    *time.Time `json:"sentAt,omitempty"`
+	MessageID string     `json:"messageId,omitempty"`
+	Body      string     `json:"body"`
+}
+
+func (a *app) printReplayPlan(p *outbox.Plan, f *outboxReplayFlags) error {
+	d := replayPlan{Messages: p.Count, Samples: []replaySample{}}
+	for _, s := range p.First {
+		d.Samples = append(d.Samples, replaySample{
+			ID: s.ID, Queue: s.Queue, Key: s.Key, Type: s.Type, Dedup: s.Dedup, SentAt: timeOrNull(s.SentAt), MessageID: s.MessageID, Body: s.Body,
+		})
+	}
+	if f.missing {
+		d.Asked, d.Completed = &p.Asked, &p.Completed
+	}
+	if a.json {
+		if err := a.printJSON(d); err != nil {
+			return err
+		}
+	} else {
+		t := table{head: []string{"QUEUE", "KEY", "TYPE", "SENT", "BODY"}}
+		for _, s := range d.Samples {
+			sent := "-"
+			if s.SentAt != nil {
+				sent = s.SentAt.UTC().Format(time.RFC3339)
+			}
+			t.add(s.Queue, orDash(s.Key), orDash(s.Type), sent, firstWords(s.Body, 80))
+		}
+		if len(d.Samples) > 0 {
+			if err := a.printTable(t); err != nil {
+				return err
+			}
+		}
+	}
+	if p.Count == 0 {
+		a.note("nothing was sent then; there is nothing to replay")
+		return nil
+	}
+	what := "all of them are done again"
+	if f.missing {
+		what = fmt.Sprintf("of the first %d the ledger knows %d as completed, which are left out", p.Asked, p.Completed)
+	}
+	a.note("%s, in %s at %v per second; %s. Nothing was done; do it with --run",
+		messagesText(p.Count), cmp.Or(humanDuration(time.Duration(float64(p.Count)/f.rate*float64(time.Second)).Round(time.Second)), "no time"), f.rate, what)
+	return nil
+}
+
+func messagesText(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}
