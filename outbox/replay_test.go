@@ -427,6 +427,50 @@ func TestReplayStorm(t *testing.T) {
 	}
 }
 
+// Of two processes that are at the same replay the first one stops. One that does not hear whether it has written
+// finds out.
+func TestReplayHands(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.server.Queue(t, "jobs")
+		stop := r.start(nil)
+		for i := range 500 {
+			r.enqueue(outbox.Message{Queue: "jobs", Body: fmt.Sprint(i)})
+		}
+		r.sleep(time.Minute)
+		unheard := make(map[string]int)
+		r.box.SetFault(func(call string) error {
+			if unheard[call]++; strings.HasSuffix(call, "+") && call != "BeginReplay+" && unheard[call]%2 == 1 {
+				return outboxtest.ErrInjected
+			}
+			return nil
+		})
+		if done := r.replay(nil); done.State != outbox.Done || done.Written != 500 {
+			t.Errorf("the replay is %+v", done)
+		}
+		r.box.SetFault(nil)
+		r.sleep(time.Minute)
+		stop()
+
+		ended := make(chan error)
+		first := r.replayer(func(c *outbox.ReplayConfig) { c.Ahead = 10 })
+		go func() {
+			record, err := first.Run(context.Background())
+			if record.Number != 2 {
+				t.Errorf("the replay is %+v", record)
+			}
+			ended <- err
+		}()
+		r.sleep(time.Minute) // it waits: no relay runs
+		second, err := r.replayer(func(c *outbox.ReplayConfig) { c.Rate = 500 }).Continue(t.Context(), 2)
+		if err != nil || second.State != outbox.Done || second.Rate != 500 || second.Written != 500 {
+			t.Errorf("the replay is %+v, %v", second, err)
+		}
+		if err := <-ended; !errors.Is(err, outbox.ErrMoved) {
+			t.Errorf("the first one ends with %v, want ErrMoved", err)
+		}
+	})
+}
+
 // What cannot be sent is known before anything is, and nothing is left half done.
 func TestReplayRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
