@@ -80,3 +80,43 @@ func BenchmarkClaimSettle(b *testing.B) {
 		}
 	}
 }
+
+// How long it takes to look at a million rows that were sent, to note that they are to be sent again, to read a
+// page of them, and to forget all of it.
+func BenchmarkReplay(b *testing.B) {
+	const n = 1_000_000
+	url := pgtest.New(b).URL()
+	box := over(b, url, Options{})
+	exec(b, url, `SET session_replication_role = replica;
+		INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'key ' || n % 10000, repeat('b', 200) FROM generate_series(1, `+fmt.Sprint(n)+`) n`)
+	exec(b, url, `INSERT INTO outbox_sent SELECT id, clock_timestamp(), 'q.fifo', 'm', 0, nextval('outbox_seq') FROM outbox ORDER BY random()`)
+	exec(b, url, `VACUUM ANALYZE`)
+	source := outbox.Source{From: time.Unix(0, 0), To: time.Now().Add(time.Hour)}
+	took := make(map[string]time.Duration)
+	measure := func(what string, call func() error) {
+		b.Helper()
+		began := time.Now()
+		if err := call(); err != nil {
+			b.Fatal(err)
+		}
+		took[what] += time.Since(began)
+	}
+	for b.Loop() {
+		var r outbox.Replay
+		measure("look", func() error { _, _, err := box.Look(b.Context(), source, 10); return err })
+		measure("stage", func() (err error) {
+			if r, err = box.BeginReplay(b.Context(), outbox.Replay{State: outbox.Preparing, Source: source}); err == nil {
+				r, err = box.StageReplay(b.Context(), r.Number)
+			}
+			return err
+		})
+		measure("page", func() error { _, err := box.Staged(b.Context(), r.Number, n/2, 200); return err })
+		measure("cancel", func() error { _, err := outbox.CancelReplay(b.Context(), box, r.Number, ""); return err })
+		if r.Found != n {
+			b.Fatalf("%d rows are staged", r.Found)
+		}
+	}
+	for what, d := range took {
+		b.ReportMetric(float64(d.Milliseconds())/float64(b.N), "ms/"+what)
+	}
+}

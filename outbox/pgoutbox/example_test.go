@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -45,4 +46,28 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%d messages are due, the oldest for %v\n", stats.Due, stats.Oldest)
+}
+
+func ExampleBox_Look() {
+	ctx := context.Background()
+	box, err := pgoutbox.Open(ctx, "postgres://app@db.example.com/app")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer box.Close()
+
+	// What was sent on a day about one tenant, as PostgreSQL finds it in the bodies.
+	day := time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)
+	count, first, err := box.Look(ctx, outbox.Source{
+		From: day, To: day.AddDate(0, 0, 1),
+		Queues: []string{"transcode"},
+		Where:  `payload::jsonb @> '{"tenant": "17"}'`,
+	}, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%d messages\n", count)
+	for _, p := range first {
+		fmt.Printf("%s was sent at %v as %s\n", p.Key, p.SentAt, p.MessageID)
+	}
 }

@@ -10,14 +10,11 @@ import (
 	"tenaq/outbox"
 )
 
-// looking is how a source is looked at: count and samples are of one moment. It begins as if to write, because a
-// standby refuses that.
-var looking = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadWrite}
-
-// Look implements outbox.History. SQL of the user runs in a transaction that cannot write.
+// Look implements outbox.History. SQL of the user runs in a transaction that cannot write. It begins as one that
+// can, because a standby refuses that.
 func (b *Box) Look(ctx context.Context, source outbox.Source, few int) (count int, first []outbox.Past, err error) {
 	s := b.selection(&source)
-	err = b.transact(ctx, looking, func(tx pgx.Tx) error {
+	err = b.transact(ctx, func(tx pgx.Tx) error {
 		first = nil
 		if _, err := tx.Exec(ctx, `SET TRANSACTION READ ONLY`); err != nil {
 			return err
@@ -25,18 +22,13 @@ func (b *Box) Look(ctx context.Context, source outbox.Source, few int) (count in
 		if err := s.check(ctx, tx); err != nil {
 			return err
 		}
-		counted := func(row pgx.Rows) error { return row.Scan(&count) }
-		sample := func(row pgx.Rows) error {
-			p, err := s.past(row)
-			first = append(first, p)
+		return s.blame(rowsOf(ctx, tx, func(row pgx.Rows) error {
+			p, is, err := s.past(row, &count)
+			if is {
+				first = append(first, p)
+			}
 			return err
-		}
-		// A statement with a parameter is sent by itself, and never together with another.
-		limit := fmt.Sprintf(` LIMIT $%d`, len(s.args)+1)
-		if err := rowsOf(ctx, tx, counted, `SELECT count(*) FROM `+s.from+limit, append(s.args, int64(1))...); err != nil {
-			return s.blame(err)
-		}
-		return s.blame(rowsOf(ctx, tx, sample, `SELECT `+s.columns+` FROM `+s.from+s.order+limit, append(s.args, int64(max(few, 0)))...))
+		}, s.look, append(s.args, int64(max(few, 0)))...))
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("look for messages that were sent: %w", err)
@@ -46,7 +38,7 @@ func (b *Box) Look(ctx context.Context, source outbox.Source, few int) (count in
 
 // StageReplay implements outbox.History. It is one transaction, however much there is to note.
 func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, err error) {
-	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+	err = b.transact(ctx, func(tx pgx.Tx) error {
 		r, err = b.replay(ctx, tx, number, "")
 		if err != nil || r.State != outbox.Preparing {
 			return err

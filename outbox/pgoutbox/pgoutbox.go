@@ -227,11 +227,11 @@ func retried(call func() error) error {
 }
 
 // transact does something in a transaction, from its beginning if it has to be done again.
-func (b *Box) transact(ctx context.Context, options pgx.TxOptions, do func(pgx.Tx) error) error {
+func (b *Box) transact(ctx context.Context, do func(pgx.Tx) error) error {
 	if err := b.check(ctx); err != nil {
 		return err
 	}
-	err := retried(func() error { return pgx.BeginTxFunc(ctx, b.pool, options, do) })
+	err := retried(func() error { return pgx.BeginTxFunc(ctx, b.pool, readCommitted, do) })
 	if hasCode(err, featureNotSupported, readOnlyTransaction) && !errors.Is(err, outbox.ErrSource) {
 		return fmt.Errorf("%w (%w)", errStandby, err)
 	}
@@ -241,7 +241,7 @@ func (b *Box) transact(ctx context.Context, options pgx.TxOptions, do func(pgx.T
 // query runs one statement in a transaction of its own and hands its rows to each. It calls begin first, again
 // when it has to run the statement again: rows of one that was not committed mean nothing.
 func (b *Box) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
-	return b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+	return b.transact(ctx, func(tx pgx.Tx) error {
 		begin()
 		return rowsOf(ctx, tx, each, sql, args...)
 	})

@@ -18,7 +18,7 @@ const replayColumns = `r.number, r.version, r.record::text`
 
 // BeginReplay implements outbox.History.
 func (b *Box) BeginReplay(ctx context.Context, r outbox.Replay) (begun outbox.Replay, err error) {
-	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+	err = b.transact(ctx, func(tx pgx.Tx) error {
 		record, err := recordOf(&r)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Mes
 	if err != nil {
 		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
 	}
-	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+	err = b.transact(ctx, func(tx pgx.Tx) error {
 		if err := b.begin(ctx, tx); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (b *Box) insert() string {
 
 // Replay implements outbox.History.
 func (b *Box) Replay(ctx context.Context, number int64) (r outbox.Replay, err error) {
-	err = b.transact(ctx, readCommitted, func(tx pgx.Tx) error {
+	err = b.transact(ctx, func(tx pgx.Tx) error {
 		r, err = b.replay(ctx, tx, number, "")
 		return err
 	})

@@ -19,13 +19,13 @@ import (
 // A selection is the SQL of a source. What comes from the user stands in parentheses that it cannot leave: it is
 // tried alone first, where they would be an error, and it is sent as one statement, which two cannot be.
 type selection struct {
-	from    string // and where: the rows
-	args    []any
-	columns string // of past
-	order   string // that of a replay; empty where the rows have one of their own
-	past    func(pgx.Rows) (outbox.Past, error)
+	// look finds all rows once and returns the first of them, as many as the last parameter says, with how many
+	// there are in front: of none a row of nulls. stage is an INSERT of all of them, for the replay whose number
+	// is the last parameter. That there always is one has each sent as a statement by itself.
+	look, stage string
+	args        []any // before that one
 
-	stage string // INSERT, but for the rows; its last parameter, behind args, is the number of the replay
+	past func(row pgx.Rows, count *int) (p outbox.Past, is bool, err error) // of look
 
 	sql   string // of the user
 	alone string // a statement that is wrong whenever sql is not what it is to be
@@ -46,20 +46,20 @@ func trimmed(sql string) string { return cmp.Or(strings.TrimRight(sql, "; \t\r\n
 // made selects what a query makes up. It is kept as JSON and not as jsonb, which would write a body that is a
 // document in another way.
 func (b *Box) made(sql string) selection {
-	rows := "(" + sql + "\n) tenaq_row"
+	rows := `SELECT to_json(tenaq_row) AS row, row_number() OVER () AS place FROM (` + sql + "\n) tenaq_row"
 	return selection{
-		from:    rows,
-		columns: "to_json(tenaq_row)::text",
-		past: func(row pgx.Rows) (p outbox.Past, err error) {
-			var object []byte
-			if err := row.Scan(&object); err != nil {
-				return p, err
+		look: `WITH found AS MATERIALIZED (` + rows + `)
+			SELECT c.n, f.row::text FROM (SELECT count(*) AS n FROM found) c
+			LEFT JOIN LATERAL (SELECT * FROM found ORDER BY place LIMIT $1) f ON true ORDER BY f.place`,
+		stage: `INSERT INTO ` + b.names.of("replay_rows") + ` (number, place, row) SELECT $1, f.place, f.row FROM (` + rows + `) f`,
+		past: func(row pgx.Rows, count *int) (p outbox.Past, is bool, err error) {
+			var object *string
+			if err := row.Scan(count, &object); err != nil || object == nil {
+				return p, false, err
 			}
-			p.Message, err = outbox.ParseRow(object)
-			return p, err
+			p.Message, err = outbox.ParseRow([]byte(*object))
+			return p, true, err
 		},
-		stage: `INSERT INTO ` + b.names.of("replay_rows") + ` (number, place, row)
-			SELECT $1, row_number() OVER (), to_json(tenaq_row) FROM ` + rows,
 		sql:   sql,
 		alone: sql,
 	}
@@ -68,37 +68,45 @@ func (b *Box) made(sql string) selection {
 // window selects what was sent within a time. The condition of the user is looked at for rows that all others
 // let through and for no other row, since it may fail for one: hence OFFSET 0, over which no condition is moved.
 func (b *Box) window(s *outbox.Source, where string) selection {
-	const sent = `(r.tenaq_sent)` // under a name that no column of the user has
-	rows := `SELECT o.*, s.sent_at, s.queue AS sent_to, s.message_id, s AS tenaq_sent
-		FROM ` + b.names.of("sent") + ` s JOIN ` + b.names.in(b.names.table) + ` o USING (id)`
-	w := selection{
-		from: `(` + rows + ` WHERE s.sent_at >= $1 AND s.sent_at < $2 AND ($3::text[] IS NULL OR o.aggregatetype = ANY ($3))
-			AND ($4::text[] IS NULL OR o.type = ANY ($4)) AND ($5::text[] IS NULL OR o.aggregateid = ANY ($5)) OFFSET 0) r`,
+	table := b.names.in(b.names.table)
+	rows := `SELECT o.*, s.sent_at, s.queue AS sent_to, s.message_id, s AS tenaq_sent FROM ` + b.names.of("sent") + ` s JOIN ` + table + ` o USING (id)`
+	// What the user has not named himself is under a name that none of his columns has.
+	found := `SELECT (r.tenaq_sent).* FROM (` + rows + ` WHERE s.sent_at >= $1 AND s.sent_at < $2
+		AND ($3::text[] IS NULL OR o.aggregatetype = ANY ($3)) AND ($4::text[] IS NULL OR o.type = ANY ($4))
+		AND ($5::text[] IS NULL OR o.aggregateid = ANY ($5)) OFFSET 0) r`
+	alone := ""
+	if where != "" {
+		found += ` WHERE (` + where + "\n)"
+		alone = `SELECT FROM (` + rows + `) r WHERE ` + where
+	}
+	const order = `ORDER BY f.seq NULLS FIRST, f.sent_at, f.id`
+	micros := b.names.of("micros")
+	return selection{
+		// Of all rows the order is looked at, of the first ones the content.
+		look: `WITH found AS MATERIALIZED (` + found + `)
+			SELECT c.n, f.id::text, f.seq, f.attempts, o.generation, NULL::text, NULL::text, o.aggregatetype, o.aggregateid, o.type, o.payload,
+				o.group_id, o.dedup_id, o.headers::text, NULL::bigint, ` + micros + `(o.deliver_after), ` + micros + `(o.created_at),
+				` + micros + `(f.sent_at), f.queue, f.message_id
+			FROM (SELECT count(*) AS n FROM found) c
+			LEFT JOIN LATERAL (SELECT * FROM found f ` + order + ` LIMIT $6) f ON true
+			LEFT JOIN LATERAL (SELECT * FROM ` + table + ` o WHERE o.id = f.id OFFSET 0) o ON true ` + order,
+		stage: `INSERT INTO ` + b.names.of("replay_rows") + ` (number, place, id)
+			SELECT $6, row_number() OVER (` + order + `), f.id FROM (` + found + `) f`,
 		args: []any{micro(s.From), micro(s.To), values(s.Queues), values(s.Types), values(s.Keys)},
-		columns: strings.NewReplacer("micros", b.names.of("micros"), "sent.", sent+".").Replace(
-			`r.id::text, sent.seq, sent.attempts, r.generation, NULL::text, NULL::text, r.aggregatetype, r.aggregateid, r.type, r.payload,
-			r.group_id, r.dedup_id, r.headers::text, NULL::bigint, micros(r.deliver_after), micros(r.created_at),
-			micros(sent.sent_at), sent.queue, sent.message_id`),
-		order: ` ORDER BY ` + sent + `.seq NULLS FIRST, ` + sent + `.sent_at, ` + sent + `.id`,
-		past: func(row pgx.Rows) (p outbox.Past, err error) {
+		past: func(row pgx.Rows, count *int) (p outbox.Past, is bool, err error) {
 			var r record
 			var sentAt *int64
-			if err := row.Scan(append(r.columns(), &sentAt, &p.SentTo, &p.MessageID)...); err != nil {
-				return p, err
+			var to, messageID *string
+			scanned := append(append([]any{count}, r.columns()...), &sentAt, &to, &messageID)
+			if err := row.Scan(scanned...); err != nil || r.id == nil {
+				return p, false, err
 			}
 			full, err := r.row()
-			p.Message, p.SentAt = full.Message, at(sentAt)
-			return p, err
+			return outbox.Past{Message: full.Message, SentAt: at(sentAt), SentTo: value(to), MessageID: value(messageID)}, true, err
 		},
-		sql: where,
+		sql:   where,
+		alone: alone,
 	}
-	if where != "" {
-		w.from += ` WHERE (` + where + "\n)"
-		w.alone = `SELECT FROM (` + rows + `) r WHERE ` + where
-	}
-	w.stage = `INSERT INTO ` + b.names.of("replay_rows") + ` (number, place, id)
-		SELECT $6, row_number() OVER (` + w.order + `), ` + sent + `.id FROM ` + w.from
-	return w
 }
 
 // micro is a bound of a time as PostgreSQL has it, which knows microseconds only.
