@@ -31,7 +31,7 @@ func soundOutbox() *outbox.Outcome {
 // Every promise has a row that fails when it is broken.
 func TestOutboxRowsShowEveryPromise(t *testing.T) {
 	failed := func(o *outbox.Outcome, broken outbox.Breakage) (n int) {
-		for _, row := range outboxRows(o, broken) {
+		for _, row := range outboxRows(o, broken, true) {
 			if row.OK == rowFailed {
 				n++
 			}

@@ -21,7 +21,7 @@ const relayLease = 3 * time.Second
 func (t *Task) relay(ctx context.Context, db *database, api *sqs.Client) error {
 	watched := &watchedBox{Box: db.box, t: t, jobs: make(map[string]string)}
 	if t.Break == Leases {
-		watched.Box = &unleased{Box: db.box, inHand: make(map[string]bool)}
+		watched.Box = newUnleased(db.box)
 	}
 	r, err := box.NewRelay(box.Config{
 		Box: watched, Client: &watchedQueue{api, t},
@@ -113,6 +113,8 @@ type unleased struct {
 	mu     sync.Mutex
 	inHand map[string]bool
 }
+
+func newUnleased(b box.Box) *unleased { return &unleased{Box: b, inHand: make(map[string]bool)} }
 
 // anyRelay is the name of all of them.
 const anyRelay = "any relay"

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -34,9 +35,15 @@ type stage struct {
 	replayDeaths []point
 	busy         bool                       // a relay is being killed
 	newcomer     string                     // the relay in its place, until it is heard of
-	claimers     map[string]bool            // relays that have claimed rows
 	unsettled    map[string]map[string]bool // jobs that a relay has sent, or begun to, and not written down
 	excused      map[string]int             // jobs that may be sent again, and how often
+
+	// When leases are left out nothing is left to chance: the first relay that has rows waits until another one has
+	// some of them too, and no relay dies before both have sent one.
+	first   *report
+	met     bool
+	senders map[string]string // by job
+	doubled bool
 }
 
 func newStage(d *demo) (*stage, error) {
@@ -52,7 +59,7 @@ func newStage(d *demo) (*stage, error) {
 	s := &stage{
 		d: d, url: "http://" + l.Addr().String(), said: make(chan string, 1000), log: log, began: time.Now(), changed: make(chan struct{}),
 		uploads: make(map[string]upload), played: make(map[string]bool), up: make(map[string]bool), deaths: make(map[role]int),
-		claimers: make(map[string]bool), unsettled: make(map[string]map[string]bool), excused: make(map[string]int),
+		unsettled: make(map[string]map[string]bool), excused: make(map[string]int), senders: make(map[string]string),
 	}
 	s.server = &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		var r report
@@ -112,7 +119,7 @@ func (s *stage) at(r report) {
 		s.atRelay(r)
 	case roleWorker:
 		u := s.uploads[r.Jobs[0]]
-		if map[point]fate{pointHalf: diesHalf, pointWritten: diesWritten, pointRecorded: diesRecorded}[r.Point] == u.Worker && s.first(u.Worker, u.Job) {
+		if map[point]fate{pointHalf: diesHalf, pointWritten: diesWritten, pointRecorded: diesRecorded}[r.Point] == u.Worker && s.plays(u.Worker, u.Job) {
 			s.kill(r, true, "which had %s: %s", u.Job, u.Worker)
 		}
 	case roleReplay:
@@ -131,8 +138,8 @@ func told(u *upload) string {
 	return fmt.Sprint(u.Job, " ", u.Fate)
 }
 
-// first reports whether a fate has not been played yet, and plays it.
-func (s *stage) first(f fate, job string) bool {
+// plays reports whether a fate has not been played yet, and plays it.
+func (s *stage) plays(f fate, job string) bool {
 	key := string(f) + " " + job
 	was := s.played[key]
 	s.played[key] = true
@@ -143,13 +150,13 @@ func (s *stage) first(f fate, job string) bool {
 func (s *stage) atUpload(r report, deadly map[point]fate, again bool) {
 	u := *r.Upload
 	switch {
-	case deadly[r.Point] == u.Fate && s.first(u.Fate, u.Job):
+	case deadly[r.Point] == u.Fate && s.plays(u.Fate, u.Job):
 		s.kill(r, again, "with %s: %s", u.Job, u.Fate)
 	case r.Point == pointLate:
 		s.mu.Unlock()
 		so := s.overtaken(r.Row)
 		s.mu.Lock()
-		if so && s.first(late, u.Job) {
+		if so && s.plays(late, u.Job) {
 			s.lates++
 			s.say("%s is committed now; younger rows were sent before", u.Job)
 		}
@@ -194,10 +201,15 @@ func (s *stage) atRelay(r report) {
 	case pointClaiming: // the others shall not send everything while one is being replaced
 		s.wait(stepMax, func() bool { return !s.busy && s.newcomer == "" })
 	case pointClaimed:
-		s.claimers[r.Name] = true
-		if s.d.Break == Leases { // nothing is left to chance: both of them take rows before one has sent any
-			s.change()
-			s.wait(stepMax/2, func() bool { return len(s.claimers) >= relays })
+		if s.d.Break == Leases {
+			s.meet(r)
+		}
+	case pointSent:
+		for _, job := range r.Jobs {
+			if other, ok := s.senders[job]; ok && other != r.Name {
+				s.doubled = true
+			}
+			s.senders[job] = r.Name
 		}
 	case pointSending:
 		for _, job := range r.Jobs {
@@ -216,6 +228,9 @@ func (s *stage) atRelay(r report) {
 	if r.Point == pointSent && r.Queue != s.d.Queues.Plain {
 		dies = false // a FIFO queue would drop the copies
 	}
+	if s.d.Break == Leases && !s.doubled {
+		dies = false
+	}
 	if !dies || !s.d.crew.alive(r.Name) {
 		return
 	}
@@ -228,6 +243,19 @@ func (s *stage) atRelay(r report) {
 	s.newcomer = s.kill(r, true, "%s", r.Point)
 	s.busy = false
 	s.change()
+}
+
+// meet lets the first relay that has rows wait for another one that has some of them too.
+func (s *stage) meet(r report) {
+	const most = 20 * time.Second // a relay gives a claim up after half a minute
+	switch {
+	case s.first == nil:
+		s.first = &r
+		s.wait(most, func() bool { return s.met })
+	case r.Name != s.first.Name && slices.ContainsFunc(r.Jobs, func(job string) bool { return slices.Contains(s.first.Jobs, job) }):
+		s.met = true
+		s.change()
+	}
 }
 
 // kill kills a process with -9, and returns the name of the one in its place.
