@@ -1,6 +1,7 @@
 package sqliteoutbox
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"testing"
@@ -116,6 +117,54 @@ func BenchmarkStats(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// What it takes to stage a replay and to end it, with the longest that others cannot write for it meanwhile.
+func BenchmarkStage(b *testing.B) {
+	for _, rows := range []int{1000, 1_000_000} {
+		b.Run(fmt.Sprint("rows=", rows), func(b *testing.B) {
+			path := newFile(b)
+			box, db := open(b, path), connect(b, path)
+			fillSent(b, db, rows)
+			ctx, cancel := context.WithCancel(b.Context())
+			longest, ended := time.Duration(0), make(chan error, 1)
+			go func() {
+				for ctx.Err() == nil {
+					began := time.Now()
+					if _, err := db.Exec("UPDATE outbox_meta SET schema = schema"); err != nil {
+						ended <- err
+						return
+					}
+					longest = max(longest, time.Since(began))
+					time.Sleep(5 * time.Millisecond)
+				}
+				ended <- nil
+			}()
+			var staging, ending time.Duration
+			for b.Loop() {
+				r := begin(b, box, everything)
+				began := time.Now()
+				r, err := box.StageReplay(b.Context(), r.Number)
+				if err != nil || r.Found != rows {
+					b.Fatal(r, err)
+				}
+				staging += time.Since(began)
+				began = time.Now()
+				r.State = outbox.Done
+				if _, err := box.StepReplay(b.Context(), r, nil); err != nil {
+					b.Fatal(err)
+				}
+				ending += time.Since(began)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(staging.Seconds()*1000/float64(b.N), "ms/stage")
+			b.ReportMetric(ending.Seconds()*1000/float64(b.N), "ms/end")
+			b.ReportMetric(longest.Seconds()*1000, "ms-longest-write")
 		})
 	}
 }

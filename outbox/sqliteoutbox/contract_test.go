@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"tenaq/outbox"
@@ -77,4 +78,41 @@ func harness(t testing.TB) outboxtest.Harness {
 
 func TestContract(t *testing.T) { outboxtest.Run(t, harness) }
 
-func TestHistoryContract(t *testing.T) { outboxtest.RunHistory(t, harness) }
+// A history works in a file without a write-ahead log too, and with one connection.
+func TestHistoryContract(t *testing.T) {
+	t.Run("WAL", func(t *testing.T) { outboxtest.RunHistory(t, harness) })
+	for name, location := range map[string]string{
+		"Rollback": "file:%s?_pragma=busy_timeout(20000)&_pragma=journal_mode(delete)&_pragma=synchronous(off)&_txlock=immediate",
+		"Memory":   ":memory:",
+	} {
+		t.Run(name, func(t *testing.T) {
+			outboxtest.RunHistory(t, func(t testing.TB) outboxtest.Harness {
+				location := strings.ReplaceAll(location, "%s", filepath.Join(t.TempDir(), "business.db"))
+				db, err := sql.Open("sqlite", location)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = db.Close() })
+				if location == ":memory:" {
+					db.SetMaxOpenConns(1)
+				}
+				box := func(t testing.TB) outbox.Box {
+					b, err := New(db, Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return b
+				}
+				if err := box(t).(*Box).Migrate(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return outboxtest.Harness{
+					Table: "outbox", Open: box,
+					Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
+						return write(ctx, db, commit, messages...)
+					},
+				}
+			})
+		})
+	}
+}

@@ -34,6 +34,17 @@ func calls(ctx context.Context, b outbox.Box) map[string]error {
 	_, errs["parked"] = b.Parked(ctx, "", 1)
 	_, errs["release"] = b.Release(ctx, "x")
 	_, errs["discard"] = b.Discard(ctx, "x")
+
+	h := b.(outbox.History)
+	source := outbox.Source{From: time.Unix(1, 0), To: time.Unix(2, 0)}
+	_, _, errs["look"] = h.Look(ctx, source, 1)
+	r, err := h.BeginReplay(ctx, outbox.Replay{State: outbox.Preparing, Source: source})
+	errs["begin"] = err
+	_, errs["stage"] = h.StageReplay(ctx, r.Number)
+	_, errs["staged"] = h.Staged(ctx, r.Number, 0, 1)
+	r, errs["replay"] = h.Replay(ctx, r.Number)
+	_, errs["step"] = h.StepReplay(ctx, r, nil)
+	_, errs["replays"] = h.Replays(ctx, 1)
 	return errs
 }
 

@@ -149,3 +149,65 @@ func ExampleWriter() {
 	fmt.Println(headers)
 	// Output: {"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 }
+
+// What was sent can be sent again, here all about one customer. Whoever worked on it does so again, because the
+// messages are of a new generation.
+func ExampleBox_replay() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "shop.db")
+	if err := os.WriteFile(path, nil, 0o666); err != nil {
+		log.Fatal(err)
+	}
+	box, err := sqliteoutbox.Open(path, sqliteoutbox.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer box.Close()
+	ctx := context.Background()
+	if err := box.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	_, err = box.DB().Exec(`INSERT INTO outbox (aggregatetype, aggregateid, payload)
+		VALUES ('mails', '17', 'welcome'), ('mails', '18', 'welcome'), ('mails', '17', 'how is it?')`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	send := func() (rows []outbox.Row) {
+		rows, _, err := box.Claim(ctx, outbox.Claim{Relay: "example", Lease: time.Minute, Rows: 10, Bytes: 1 << 20, Stream: 10})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, row := range rows {
+			if err := box.Settle(ctx, "example", []outbox.Outcome{{ID: row.ID, Fate: outbox.Sent}}); err != nil {
+				log.Fatal(err)
+			}
+		}
+		return rows
+	}
+	send()
+
+	replayer, err := outbox.NewReplayer(outbox.ReplayConfig{
+		Box:    box,
+		Source: outbox.Source{From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour), Where: "aggregateid = '17' -- and nobody else"},
+		By:     "the shop",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	replay, err := replayer.Run(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("replay", replay.Number, "is", replay.State, "with", replay.Written, "messages")
+	for _, row := range send() {
+		fmt.Println(row.Key, row.Body, row.Generation)
+	}
+	// Output:
+	// replay 1 is done with 2 messages
+	// 17 welcome 1
+	// 17 how is it? 1
+}

@@ -24,7 +24,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
-		err := map[string]func(string) error{"writer": beWriter, "relay": beRelay}[role](os.Getenv(childPath))
+		err := map[string]func(string) error{"writer": beWriter, "relay": beRelay, "stager": beStager}[role](os.Getenv(childPath))
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

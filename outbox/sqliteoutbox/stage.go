@@ -175,13 +175,13 @@ func (b *Box) unstage(ctx context.Context, c *sql.Conn, number int64) (left bool
 }
 
 // untidy is a replay at its end with rows that were staged. It goes from replay to replay, not over their rows.
-const untidy = `WITH RECURSIVE n (number) AS (
+const untidy = `WITH RECURSIVE q (number) AS (
 	SELECT min(number) FROM {{replay_rows}}
 	UNION ALL
-	SELECT (SELECT min(r.number) FROM {{replay_rows}} AS r WHERE r.number > n.number) FROM n WHERE n.number IS NOT NULL
+	SELECT (SELECT min(r.number) FROM {{replay_rows}} AS r WHERE r.number > q.number) FROM q WHERE q.number IS NOT NULL
 )
-SELECT n.number FROM n LEFT JOIN {{replays}} AS r ON r.number = n.number
-WHERE n.number IS NOT NULL AND (r.number IS NULL OR r.record ->> 'state' IN ('done', 'cancelled')) LIMIT 1`
+SELECT number FROM q WHERE number IS NOT NULL
+	AND ifnull((SELECT record ->> 'state' FROM {{replays}} AS r WHERE r.number = q.number), 'done') IN ('done', 'cancelled') LIMIT 1`
 
 // tidy removes what was staged for replays that are at their end by now. As a rule that is gone already.
 func (b *Box) tidy(ctx context.Context) error {
