@@ -11,10 +11,12 @@ import (
 
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
+	"tenaq/outbox"
 	"tenaq/records/pgrecords"
 )
 
-// placeOrder is the handler of a message: it charges a card, writes the order, and has a mail sent.
+// placeOrder does a piece of work: it charges a card, writes the order, and has a mail sent. When messages of package
+// worker say what is to be done, package worker/pginbox has all of it but the work.
 func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger, order string) error {
 	claim, err := ledger.Acquire(ctx, order)
 	var done *claims.Done
@@ -40,8 +42,7 @@ func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger
 			order, receipt, int64(claim.Fence())); err != nil {
 			return nil, err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO outbox (body) VALUES ($1)", "mail: order "+order+" is paid")
-		return []byte(receipt), err
+		return []byte(receipt), outbox.Enqueue(ctx, tx, outbox.Message{Queue: "mails", Key: order, Body: "order " + order + " is paid"})
 	})
 	if err != nil && !errors.Is(err, claims.ErrLost) {
 		err = errors.Join(err, claim.Fail(context.WithoutCancel(ctx), err.Error()))

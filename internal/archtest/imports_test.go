@@ -72,6 +72,7 @@ var may = map[string][]string{
 	"records/dynamorecords": {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
 	"worker":           {"claims", "internal/backoff", "internal/pulse", "internal/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker/pginbox":   {"claims/pgclaims", "worker", "github.com/jackc/pgx/v5/..."},
 	"worker/pipe":      {"claims", "worker", "golang.org/x/sys/unix"},
 	"internal/pulse":   {"records"},
 	"internal/dedupid": {},
@@ -136,7 +137,7 @@ var testsMay = []string{
 	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
 	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/server", "internal/sqstest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
-	"outbox/outboxtest",
+	"outbox", "outbox/outboxtest", "outbox/pgoutbox",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",
