@@ -27,6 +27,7 @@ var may = map[string][]string{
 	"internal/invariant": {},
 	"internal/key":       {},
 	"internal/kv":        {},
+	"internal/metric":    {},
 	"internal/sqswire":   {},
 
 	"internal/kv/kvtest": {"internal/kv", "pgregory.net/rapid"},
@@ -35,7 +36,7 @@ var may = map[string][]string{
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2",
 	},
 
-	"internal/engine": {"internal/kv", "internal/key", "internal/invariant"},
+	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/metric"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
@@ -80,7 +81,7 @@ var may = map[string][]string{
 
 	// Programs to start from. They use what a stranger can use.
 	"examples/...": {
-		"claims", "claims/pgclaims", "producer", "records/...", "worker", "worker/pipe",
+		"claims", "claims/pgclaims", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 	},
 

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"tenaq/claims/pgclaims"
+	"tenaq/outbox"
+	"tenaq/outbox/pgoutbox"
+	"tenaq/outbox/sqliteoutbox"
+	"tenaq/records"
+	"tenaq/records/pgrecords"
+	"tenaq/records/sqliterecords"
+	"tenaq/worker"
+)
+
+// A studio is the database: the jobs, and the outbox.
+type studio struct {
+	db      *sql.DB
+	box     outbox.Box
+	records records.Store
+	enqueue func(context.Context, *sql.Tx, ...outbox.Message) error
+	ends    []func() error
+
+	// shared: the records are in this database, so that a claim can be completed in the transaction that marks the
+	// job as done.
+	shared bool
+}
+
+// A box that makes its tables.
+type box interface {
+	outbox.Box
+	Migrate(context.Context) error
+}
+
+// open opens the studio, and makes what is not there yet.
+func open(ctx context.Context, address string) (*studio, error) {
+	s := &studio{}
+	var b box
+	var err error
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		b, err = s.openFiles(path)
+	} else {
+		b, err = s.openServer(ctx, address)
+	}
+	if err == nil {
+		err = b.Migrate(ctx)
+	}
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS jobs (job_id TEXT PRIMARY KEY, video_id TEXT NOT NULL,
+			status TEXT NOT NULL, generation INTEGER NOT NULL DEFAULT 0, fence BIGINT NOT NULL DEFAULT 0)`)
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("open the studio: %w", err)
+	}
+	s.box = b
+	return s, nil
+}
+
+func (s *studio) openFiles(path string) (b box, err error) {
+	location := url.URL{Scheme: "file", OmitHost: true, Path: path,
+		RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_txlock=immediate"}
+	if s.db, err = sql.Open("sqlite", location.String()); err != nil {
+		return nil, err
+	}
+	s.enqueue, s.ends = sqliteoutbox.Enqueue, append(s.ends, s.db.Close)
+	store, err := sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(filepath.Dir(path), "records.db")})
+	if err != nil {
+		return nil, err
+	}
+	s.records, s.ends = store, append(s.ends, store.Close)
+	return sqliteoutbox.New(s.db, sqliteoutbox.Options{})
+}
+
+func (s *studio) openServer(ctx context.Context, address string) (b box, err error) {
+	pool, err := pgxpool.New(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	s.db, s.shared, s.enqueue = stdlib.OpenDBFromPool(pool), true, outbox.EnqueueSQL
+	s.ends = append(s.ends, func() error { pool.Close(); return nil }, s.db.Close)
+	store, err := pgrecords.New(pool, pgrecords.Options{})
+	if err == nil {
+		err = store.Migrate(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.records = store
+	pg, err := pgoutbox.New(pool, pgoutbox.Options{})
+	if err == nil {
+		s.ends = append(s.ends, pg.Close)
+	}
+	return pg, err
+}
+
+// close ends the use of it, what was opened last first.
+func (s *studio) close() {
+	for i := len(s.ends) - 1; i >= 0; i-- {
+		_ = s.ends[i]()
+	}
+}
+
+// within runs work in a transaction.
+func (s *studio) within(ctx context.Context, work func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // which does nothing after a commit
+	if err := work(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// upload writes a job and the message about it, both or none.
+func (s *studio) upload(ctx context.Context, j job, m outbox.Message) (isNew bool, err error) {
+	err = s.within(ctx, func(tx *sql.Tx) error {
+		inserted, err := tx.ExecContext(ctx, `INSERT INTO jobs (job_id, video_id, status) VALUES ($1, $2, 'pending')
+			ON CONFLICT (job_id) DO NOTHING`, j.ID, j.Video)
+		if err != nil {
+			return err
+		}
+		if n, err := inserted.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		isNew = true
+		return s.enqueue(ctx, tx, m)
+	})
+	return isNew, err
+}
+
+// errStale is for a handler whose claim was taken over: its work has been done by somebody else.
+var errStale = errors.New("the job was done by a later holder of its claim, or in a later generation")
+
+// done marks a job as done. A worker that has lost its claim to one that was here already is refused: that one has the
+// larger fence, or works in a later generation. Fences of two generations cannot be compared.
+func (s *studio) done(ctx context.Context, j job, m *worker.Message) error {
+	return s.within(ctx, func(tx *sql.Tx) error {
+		updated, err := tx.ExecContext(ctx, `UPDATE jobs SET status = 'done', generation = $1, fence = $2
+			WHERE job_id = $3 AND (generation < $1 OR generation = $1 AND fence <= $2)`, m.Generation, int64(m.Fence()), j.ID)
+		if err != nil {
+			return err
+		}
+		if n, err := updated.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, errStale)
+		}
+		if s.shared { // the worker finds the claim completed
+			return pgclaims.CompleteSQL(ctx, tx, m.Claim(), nil)
+		}
+		return nil
+	})
+}
