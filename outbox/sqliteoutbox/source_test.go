@@ -198,6 +198,21 @@ func fillOne(t *testing.T, path string) {
 	}
 }
 
+// Whatever a statement of a source did, it could not write.
+func TestReadingCannotWrite(t *testing.T) {
+	path := newFile(t)
+	db, b := connect(t, path), open(t, path)
+	fillSent(t, db, 1)
+	for _, statement := range []string{"DELETE FROM outbox", "DROP TABLE outbox", "CREATE TABLE more (a)"} {
+		err := b.reading(t.Context(), func(c *sql.Conn) error {
+			_, err := c.ExecContext(t.Context(), statement)
+			return err
+		})
+		says(t, statement, err, "attempt to write a readonly database")
+	}
+	run(t, b.db, "DELETE FROM outbox")
+}
+
 // A database that cannot be used is not the fault of the SQL.
 func TestNotTheSource(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "business.db")

@@ -1,0 +1,5 @@
+//go:build !race
+
+package sqliteoutbox
+
+const raceDetector = false
