@@ -212,6 +212,47 @@ func TestStepsBesidePrograms(t *testing.T) {
 	}
 }
 
+// Of two who take the same step one waits until the other has done it, and has nothing to do then.
+func TestStepsInTurn(t *testing.T) {
+	url := pgtest.URL(t)
+	b := over(t, url, Options{})
+	r, err := b.BeginReplay(t.Context(), outbox.Replay{State: outbox.Running})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A program that writes to the stream keeps the first one from its end.
+	tx := begin(t, url)
+	if err := outbox.Enqueue(t.Context(), tx, outbox.Message{Queue: "q.fifo", Key: "k", Body: "program"}); err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error, 2)
+	for n := range 2 {
+		go func() {
+			_, err := b.StepReplay(t.Context(), r, []outbox.Message{{Queue: "q.fifo", Key: "k", Body: "replay"}})
+			errs <- err
+		}()
+		for waiting := 0; waiting <= n; {
+			err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	one, two := <-errs, <-errs
+	if one != nil {
+		one, two = two, one
+	}
+	if one != nil || !errors.Is(two, outbox.ErrMoved) {
+		t.Errorf("two at the same step: %v and %v, want nil and ErrMoved", one, two)
+	}
+	if got := bodies(t, b); got != "program replay" {
+		t.Errorf("%q was written", got)
+	}
+}
+
 // Relays that wait are woken by what a replay writes, and numbers are not given again.
 func TestReplayWakes(t *testing.T) {
 	url := pgtest.URL(t)

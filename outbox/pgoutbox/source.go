@@ -142,7 +142,7 @@ func (s *selection) check(ctx context.Context, tx pgx.Tx) error {
 }
 
 // elsewhere are classes of errors that are nobody's SQL's fault: the connection, other transactions, the
-// resources and the operators of the server, and the machine.
+// resources and the operators of the server, and the machine. Nor is an error that ends the connection.
 var elsewhere = []string{"08", "40", "53", "55", "57", "58"}
 
 // blame finds out whether an error is the fault of the user's SQL.
