@@ -440,7 +440,7 @@ func TestStagersKilled(t *testing.T) {
 		t.Fatalf("the first replay is %d", r.Number)
 	}
 	kills := 5
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		kills = 2
 	}
 	for range kills {
