@@ -45,9 +45,11 @@ type rig struct {
 	events chan string
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB) *rig { return rigOn(t, pgtest.URL(t)) }
+
+func rigOn(t testing.TB, url string) *rig {
 	t.Helper()
-	r := &rig{TB: t, url: pgtest.URL(t), server: sqstest.New(t), events: make(chan string, 1000)}
+	r := &rig{TB: t, url: url, server: sqstest.New(t), events: make(chan string, 1000)}
 	r.pool, r.ledger = open(t, r.url)
 	var err error
 	r.box, err = pgoutbox.New(r.pool, pgoutbox.Options{})
@@ -358,6 +360,41 @@ func TestDatabaseAway(t *testing.T) {
 		r.wantNothing(name, test.left, test.n)
 		_, err := r.server.Client().PurgeQueue(t.Context(), &sqs.PurgeQueueInput{QueueUrl: &r.queue})
 		must(t, err)
+	}
+}
+
+// A database that is killed and comes back finds every message's work done once in the end.
+func TestDatabaseKilled(t *testing.T) {
+	const orders = 60
+	kills := 2
+	if testing.Short() {
+		kills = 1
+	}
+	db := pgtest.New(t)
+	r := rigOn(t, db.URL())
+	for i := range orders {
+		r.send(fmt.Sprint(i))
+	}
+	cfg := r.config(pginbox.Handler(r.pool, order))
+	cfg.Attempts, cfg.Events = 20, worker.Events{Done: func(m *worker.Message, _ time.Duration) { r.events <- m.Body }}
+	cfg.Events.Duplicate = func(m *worker.Message, _ *claims.Done) { r.events <- m.Body }
+	r.start(cfg)
+	done := make(map[string]bool)
+	for n := 0; len(done) < orders; {
+		select {
+		case id := <-r.events:
+			done[id] = true
+		case <-time.After(2 * time.Minute):
+			t.Fatalf("%d of %d orders are done, and nothing happens", len(done), orders)
+		}
+		if n < kills && len(done) > (n+1)*orders/4 {
+			n++
+			db.Kill(t)
+			db.Restart(t)
+		}
+	}
+	for i := range orders {
+		r.wantOnce(fmt.Sprint(i))
 	}
 }
 
