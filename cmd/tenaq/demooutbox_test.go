@@ -18,7 +18,7 @@ func soundOutbox() *outbox.Outcome {
 	const all, window = 113, 29
 	o := &outbox.Outcome{
 		Scale: outbox.Full, Uploaded: all, UploadDeaths: outbox.UploadDeaths, WorkerDeaths: outbox.WorkerDeaths,
-		RelayDeaths: slices.Repeat([]int{outbox.RelayDeaths}, 4), Late: outbox.Lates, Copies: 1, RolledBack: 8,
+		RelayDeaths: slices.Repeat([]int{outbox.Full.RelayDeaths}, 4), Late: outbox.Lates, Copies: 1, RolledBack: 8,
 		Window: window, WindowWrong: window, UsualSent: outbox.Full.Window, Planned: window, ReplayDeaths: outbox.ReplayDeaths,
 		Replayed: window, Redone: window, Begun: window,
 		GapLookedAt: all + window, GapRows: outbox.GapSize, GapReceived: outbox.GapSize, GapDone: outbox.GapSize,

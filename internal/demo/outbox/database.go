@@ -85,17 +85,18 @@ const claimLease = 2 * time.Second
 
 // makeDatabase makes the tables, in a schema of their own where it is PostgreSQL. It returns the URL of that, and
 // what removes it.
-func makeDatabase(ctx context.Context, dir, address string) (made string, drop func(context.Context) error, err error) {
+func makeDatabase(ctx context.Context, dir, address string, say func(string, ...any)) (made string, drop func(context.Context) error, err error) {
 	drop = func(context.Context) error { return nil }
 	if address != "" {
 		at, err := url.Parse(address)
 		if err != nil {
-			return "", drop, fmt.Errorf("--db is no URL: %w", err)
+			return "", drop, errors.New("--db is no URL; write postgres://USER@HOST/DATABASE") // the error has the password in it
 		}
 		name := "tenaq_demo_" + strings.ToLower(rand.Text()[:8])
 		if err := execute(ctx, address, "CREATE SCHEMA "+name); err != nil {
 			return "", drop, fmt.Errorf("make a schema for the demo: %w; give --db a database in which this user may make one", err)
 		}
+		say("the tables are in the schema %s", name)
 		drop = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 			defer cancel()

@@ -47,7 +47,7 @@ func (d *demo) bug() (err error) {
 	if d.week.window, err = d.works(`SELECT job_id, video_id, version FROM jobs WHERE transcoder = $1`, wrongVersion); err != nil {
 		return err
 	}
-	d.out.Window = len(uploads)
+	d.out.Window = len(d.week.window)
 	d.out.WindowWrong, err = d.wrong(d.week.window)
 	return err
 }

@@ -66,12 +66,15 @@ type Scale struct {
 	Versions int // of each of them
 	Window   int // jobs in any order while the transcoder is wrong
 	After    int // and when it is mended
+
+	// RelayDeaths is how often a relay dies at each step.
+	RelayDeaths int
 }
 
 // Scales. Small is for servers that may cost money or be an emulator, and for what is known to fail.
 var (
-	Full  = Scale{Plain: 60, Films: 4, Versions: 5, Window: 24, After: 12}
-	Small = Scale{Plain: 36, Films: 2, Versions: 4, Window: 10, After: 6}
+	Full  = Scale{Plain: 60, Films: 4, Versions: 5, Window: 24, After: 12, RelayDeaths: 2}
+	Small = Scale{Plain: 36, Films: 2, Versions: 4, Window: 10, After: 6, RelayDeaths: 1}
 )
 
 // A Config says where the demo takes place.
@@ -86,7 +89,7 @@ type Config struct {
 	Dir   string // for files, databases and logs; it exists
 	Seed  uint64
 	Break Breakage
-	Keep  bool // the schema in PostgreSQL
+	Keep  bool // the schema in PostgreSQL, which Say names
 
 	// Process is the command of another process, which calls Work with its standard input.
 	Process func() (*exec.Cmd, error)
@@ -120,7 +123,7 @@ func Run(ctx context.Context, cfg Config) (out *Outcome, err error) {
 		}
 	}
 	var drop func(context.Context) error
-	d.url, drop, err = makeDatabase(ctx, cfg.Dir, cfg.Database)
+	d.url, drop, err = makeDatabase(ctx, cfg.Dir, cfg.Database, cfg.Say)
 	defer func() {
 		if !cfg.Keep {
 			err = errors.Join(err, drop(context.WithoutCancel(ctx)))

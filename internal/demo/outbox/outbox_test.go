@@ -96,7 +96,7 @@ func open(t *testing.T, server bool) *database {
 	if server {
 		address = pgtest.URL(t)
 	}
-	made, drop, err := makeDatabase(t.Context(), dir, address)
+	made, drop, err := makeDatabase(t.Context(), dir, address, t.Logf)
 	must(t, err)
 	t.Cleanup(func() { must(t, drop(context.Background())) })
 	db, err := openDatabase(t.Context(), dir, made)

@@ -80,9 +80,6 @@ func (s *stage) close() {
 	_ = s.log.Close()
 }
 
-// RelayDeaths is how often a relay dies at each step.
-const RelayDeaths = 2
-
 // expect is told what is uploaded in the storm. The relays begin to die.
 func (s *stage) expect(uploads []upload) {
 	s.mu.Lock()
@@ -90,7 +87,7 @@ func (s *stage) expect(uploads []upload) {
 	for _, u := range uploads {
 		s.uploads[u.Job] = u
 	}
-	for range RelayDeaths {
+	for range s.d.Scale.RelayDeaths {
 		s.relayDeaths = append(s.relayDeaths, pointClaiming, pointClaimed, pointSent, pointSettled)
 	}
 }
