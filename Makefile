@@ -42,7 +42,7 @@ fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
 	done <<< "$$targets"
 
 bench: ## run the Go benchmarks of all packages
-	$(PURE_GO) test -run '^$$' -bench . -benchmem ./...
+	$(PURE_GO) test -run '^$$' -bench . -benchmem -timeout 40m ./...
 
 # Without Node it compares the others.
 bench-worker: ## compare package worker with other consumers; sqs-consumer among them needs Node 20 with npm

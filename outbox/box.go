@@ -32,7 +32,8 @@ type Box interface {
 	// Stats counts rows.
 	Stats(ctx context.Context) (Stats, error)
 
-	// Sweep removes up to limit rows that were sent longer ago than keep, and returns how many it removed.
+	// Sweep removes up to limit rows that were sent longer ago than keep, the oldest first, and returns how many it
+	// removed.
 	Sweep(ctx context.Context, keep time.Duration, limit int) (int, error)
 
 	// Parked returns up to limit parked rows, the oldest first, behind the row with the id after; from the

@@ -26,10 +26,12 @@ type History interface {
 	// StageReplay notes what is to be sent, as it is at one moment, and makes a replay that is Preparing a
 	// Running one. That of what was sent is in the order of its streams, so far as it is known: rows that are
 	// sent later are not part of it, and of rows that are swept later the content is gone. What a query
-	// returned is kept as it was. Of a replay that is Running already, or at its end, it changes nothing.
+	// returned is kept as it was. Of a replay that is Running already, or at its end, it changes nothing. Where
+	// two do it at once, one of them may hear ErrMoved.
 	StageReplay(ctx context.Context, number int64) (Replay, error)
 
-	// Staged returns up to limit of what is to be sent behind a place, zero for the first ones.
+	// Staged returns up to limit of what is to be sent behind a place, zero for the first ones; ErrNoReplay when
+	// there is none of that number.
 	Staged(ctx context.Context, number, place int64, limit int) ([]Staged, error)
 
 	// StepReplay writes rows and what has become of the replay in one transaction, and returns the replay as it
@@ -89,6 +91,8 @@ func (s *Source) Check() error {
 		return nil
 	case s.From.IsZero() || s.To.IsZero():
 		return errors.New("say from when to when the messages were sent")
+	case s.From.Year() < 1 || s.To.Year() > 9999:
+		return errors.New("the times are not within the years 1 to 9999")
 	case !s.From.Before(s.To):
 		return fmt.Errorf("the time from %s to %s is none: the second is the later one", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
 	}
@@ -119,8 +123,10 @@ const (
 	// Running: rows are being written, or would be if a process was at it.
 	Running ReplayState = "running"
 
-	// Done and Cancelled are for good.
-	Done      ReplayState = "done"
+	// Done: all rows are written, or were left out.
+	Done ReplayState = "done"
+
+	// Cancelled: a person has ended it, or it could not be begun.
 	Cancelled ReplayState = "cancelled"
 )
 
@@ -168,7 +174,7 @@ func ParseRow(row []byte) (m Message, err error) {
 	return m, nil
 }
 
-func (m *Message) parse(row []byte) error {
+func (m *Message) parse(row []byte) (err error) {
 	var columns map[string]json.RawMessage
 	if err := json.Unmarshal(row, &columns); err != nil {
 		return err
@@ -195,7 +201,12 @@ func (m *Message) parse(row []byte) error {
 		case !isText && isString: // a database without a type for objects
 			value = []byte(text)
 		}
-		if err := json.Unmarshal(value, field); err != nil {
+		if name == "headers" {
+			m.Headers, err = ParseHeaders(value)
+		} else {
+			err = json.Unmarshal(value, field)
+		}
+		if err != nil {
 			return fmt.Errorf("the column %q of the query: %w", name, err)
 		}
 	}
@@ -203,6 +214,27 @@ func (m *Message) parse(row []byte) error {
 		return errors.New("the query names no work: give it a column dedup_id, or id with that of the row in the outbox, so that nothing is done twice")
 	}
 	return nil
+}
+
+// ParseHeaders reads a JSON object of headers. What other programs write into one need not be strings: a number is
+// what it reads like, and null is none.
+func ParseHeaders(object []byte) (map[string]string, error) {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(object, &values); err != nil {
+		return nil, err
+	}
+	headers := make(map[string]string, len(values))
+	for name, raw := range values {
+		var text string
+		switch {
+		case string(raw) == "null":
+			continue
+		case json.Unmarshal(raw, &text) != nil:
+			text = string(raw)
+		}
+		headers[name] = text
+	}
+	return headers, nil
 }
 
 // Has reports whether a message is one that a source without conditions in SQL names.

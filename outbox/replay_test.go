@@ -21,7 +21,7 @@ import (
 )
 
 // allOfIt is a source of everything that was ever sent.
-var allOfIt = outbox.Source{From: time.Unix(0, 0), To: time.Unix(1<<40, 0)}
+var allOfIt = outbox.Source{From: time.Unix(0, 0), To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 
 // replayer makes one, of everything unless it is told otherwise.
 func (r *rig) replayer(change func(*outbox.ReplayConfig)) *outbox.Replayer {

@@ -239,8 +239,9 @@ func (b *Memory) Stats(ctx context.Context) (s outbox.Stats, err error) {
 // Sweep implements outbox.Box.
 func (b *Memory) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	err = b.call(ctx, "Sweep", func(now time.Time) error {
-		for id, s := range b.sent {
-			if n < limit && now.Sub(s.at) > keep {
+		oldest := slices.SortedFunc(maps.Keys(b.sent), func(x, y string) int { return b.sent[x].at.Compare(b.sent[y].at) })
+		for _, id := range oldest {
+			if n < limit && now.Sub(b.sent[id].at) > keep {
 				delete(b.sent, id)
 				n++
 			}

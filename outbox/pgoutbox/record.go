@@ -1,7 +1,6 @@
 package pgoutbox
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -42,32 +41,11 @@ func (r *record) row() (outbox.Row, error) {
 	}
 	if r.headers != nil {
 		var err error
-		if row.Headers, err = headersOf(*r.headers); err != nil {
+		if row.Headers, err = outbox.ParseHeaders([]byte(*r.headers)); err != nil {
 			return row, fmt.Errorf("headers of row %s: %w", *r.id, err)
 		}
 	}
 	return row, nil
-}
-
-// headersOf reads a JSON object. What others wrote into it need not be strings: a number is the attribute that
-// it reads like, and null is none.
-func headersOf(object string) (map[string]string, error) {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(object), &values); err != nil {
-		return nil, err
-	}
-	headers := make(map[string]string, len(values))
-	for name, raw := range values {
-		var s string
-		switch {
-		case string(raw) == "null":
-			continue
-		case json.Unmarshal(raw, &s) != nil:
-			s = string(raw)
-		}
-		headers[name] = s
-	}
-	return headers, nil
 }
 
 func value[T any](p *T) (v T) {

@@ -319,29 +319,9 @@ func scanMessage(rows *sql.Rows, m *outbox.Message, more ...any) error {
 		m.After = time.UnixMilli(afterMS.Int64)
 	}
 	if headers != "" && headers != "{}" {
-		if err := json.Unmarshal([]byte(headers), &m.Headers); err != nil {
-			m.Headers = loose(headers)
-		}
+		m.Headers, _ = outbox.ParseHeaders([]byte(headers)) // the table takes objects only
 	}
 	return nil
-}
-
-// loose reads headers that are not all strings, as other programs may write them. The text of any other value is
-// its JSON. A row must not keep its relays from the others because of what is in it.
-func loose(headers string) map[string]string {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(headers), &values); err != nil {
-		return nil // the table takes objects only
-	}
-	texts := make(map[string]string)
-	for name, value := range values {
-		var s string
-		if err := json.Unmarshal(value, &s); err != nil {
-			s = string(value)
-		}
-		texts[name] = s
-	}
-	return texts
 }
 
 const content = `SELECT ` + columns + ` FROM json_each(?) AS j CROSS JOIN {{pending}} AS p ON p.seq = j.value CROSS JOIN {{table}} AS o ON o.id = p.id
