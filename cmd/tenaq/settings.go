@@ -54,6 +54,12 @@ var allSettings = []setting{
 			}
 			return checkAddress(v)
 		}},
+	{"queue-metrics", "", "tell of each queue in /metrics; false is for many thousands of queues", "true",
+		func(s *settings, v string) error {
+			each, err := parseBool(v)
+			s.NoQueueMetrics = !each
+			return err
+		}},
 	{"data-dir", "directory", "keep the data in this directory", "",
 		func(s *settings, v string) error { s.DataDir = v; return checkDirectory(v) }},
 	{"account", "digits", "account number in queue URLs and ARNs", "000000000000",

@@ -21,6 +21,9 @@ type Config struct {
 	Trouble func() string
 
 	Version string
+
+	// Metrics answers /metrics; nothing does when nil.
+	Metrics http.Handler
 }
 
 // silenceMax is the silence beyond which the writer counts as stuck. Turns happen every five seconds at
@@ -28,7 +31,7 @@ type Config struct {
 const silenceMax = 15 * time.Second
 
 // New returns the handler of the admin address: /livez and /readyz, which answer 200 with "ok" or 503
-// with one sentence.
+// with one sentence, and /metrics.
 func New(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, cfg.stuck()) })
@@ -39,6 +42,9 @@ func New(cfg Config) http.Handler {
 		}
 		say(w, trouble)
 	})
+	if cfg.Metrics != nil {
+		mux.Handle("GET /metrics", cfg.Metrics)
+	}
 	return mux
 }
 

@@ -30,27 +30,29 @@ var may = map[string][]string{
 	"internal/metric":    {},
 	"internal/sqswire":   {},
 
+	"internal/tally": {"internal/metric"},
+
 	"internal/kv/kvtest": {"internal/kv", "pgregory.net/rapid"},
 	"internal/kv/pebblekv": {
 		"internal/kv", "internal/invariant",
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2",
 	},
 
-	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/metric"},
+	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/tally"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
 	},
-	"internal/broker": {"internal/engine", "internal/kv"},
+	"internal/broker": {"internal/engine", "internal/kv", "internal/metric", "internal/tally"},
 
 	"internal/sqsd": {
-		"internal/broker", "internal/engine", "internal/handle", "internal/sqswire",
+		"internal/broker", "internal/engine", "internal/handle", "internal/metric", "internal/sqswire",
 		"golang.org/x/sync/semaphore",
 	},
 	"internal/admin": {},
 	"internal/server": {
 		"internal/admin", "internal/broker", "internal/engine", "internal/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/sqsd",
+		"internal/kv/pebblekv", "internal/metric", "internal/sqsd", "internal/tally",
 		"golang.org/x/sys/unix",
 	},
 

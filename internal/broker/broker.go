@@ -32,6 +32,8 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
+	"tenaq/internal/metric"
+	"tenaq/internal/tally"
 )
 
 // Refusals of the broker itself.
@@ -78,6 +80,9 @@ type Broker struct {
 
 	beat atomic.Pointer[time.Time] // when the last turn was answered
 
+	commitTimes, turnSizes *metric.Histogram
+	waiting                atomic.Int64 // polls
+
 	requests requestPool
 	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find what
 	// the poll in front of it could not find a moment before. [CLOCK-2, POLL-9]
@@ -99,12 +104,16 @@ func New(cfg Config) *Broker {
 	cfg.TurnMax = cmp.Or(cfg.TurnMax, 256)
 	cfg.QueueMax = cmp.Or(cfg.QueueMax, 4096)
 	cfg.PollMax = cmp.Or(cfg.PollMax, 100_000)
+	cfg.Engine.Tally = cmp.Or(cfg.Engine.Tally, new(tally.Queues))
 	b := &Broker{
 		cfg:     cfg,
 		engine:  engine.Open(cfg.Store, cfg.Engine),
 		wake:    make(chan struct{}, 1),
 		commits: make(chan *turn, 2),
 		slots:   make(chan struct{}, 2),
+
+		commitTimes: metric.NewHistogram(metric.Latencies...),
+		turnSizes:   metric.NewHistogram(metric.Batches...),
 	}
 	var seed [32]byte
 	rand.Read(seed[:])
@@ -170,6 +179,22 @@ func (b *Broker) RefuseSends(refuse bool) { b.intake.setFull(refuse) }
 // nobody asks for anything, so a long silence means that the writer or the disk hangs.
 func (b *Broker) Silence() time.Duration { return time.Since(*b.beat.Load()) }
 
+// Tally is what has happened to the queues since the start.
+func (b *Broker) Tally() *tally.Queues { return b.cfg.Engine.Tally }
+
+// Metrics are how the writer works, for whoever watches.
+type Metrics struct {
+	Commits *metric.Histogram // seconds that the disk took for turns that wrote
+	Turns   *metric.Histogram // requests that were taken up together
+	Polls   int64             // receives that wait for messages
+	Intake  int               // requests that wait to be taken up
+}
+
+// Metrics returns how the writer works now.
+func (b *Broker) Metrics() Metrics {
+	return Metrics{Commits: b.commitTimes, Turns: b.turnSizes, Polls: b.waiting.Load(), Intake: b.intake.len()}
+}
+
 // signal tells the writer that there is something to do.
 func (b *Broker) signal() {
 	select {
@@ -220,7 +245,9 @@ type turn struct {
 func (b *Broker) commit() {
 	for t := range b.commits {
 		if t.wait != nil {
+			from := time.Now()
 			t.wait()
+			b.commitTimes.Observe(time.Since(from).Seconds())
 		}
 		for _, r := range t.answers {
 			r.answer()
@@ -247,6 +274,10 @@ func (b *Broker) turn() *turn {
 	clear(taken) // the line may use its memory again much later
 	b.servePolls(t)
 	t.wait = b.engine.Commit()
+	b.waiting.Store(int64(b.polls.count))
+	if n := len(taken); n > 0 {
+		b.turnSizes.Observe(float64(n))
+	}
 	if b.intake.len() > 0 || len(b.again) > 0 {
 		b.signal()
 	}
@@ -282,12 +313,20 @@ func (b *Broker) submit(t *turn, r *request) {
 	}
 	r.res, r.err = res, err
 	t.answers = append(t.answers, r)
+	if isReceive && err == nil && len(res.Messages) == 0 {
+		b.countEmpty(receive.Queue)
+	}
 	if remove, ok := r.op.(engine.DeleteQueue); ok && err == nil {
 		// Not later: its name may be given to a new queue in this turn. [QUEUE-17]
 		if q := b.polls.queues[remove.Queue]; q != nil {
 			b.serve(t, q)
 		}
 	}
+}
+
+// countEmpty counts a receive that is answered without a message.
+func (b *Broker) countEmpty(q engine.QueueName) {
+	b.cfg.Engine.Tally.Of(q.Account, q.Name).Empty.Add(1)
 }
 
 // letPass serves the polls in front of a receive that has just arrived, if there may be something for

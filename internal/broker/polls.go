@@ -142,6 +142,7 @@ func (b *Broker) servePolls(t *turn) {
 		p.remove(r)
 		if r.take() {
 			t.answers = append(t.answers, r)
+			b.countEmpty(r.op.(*engine.ReceiveMessage).Queue)
 		}
 	}
 }

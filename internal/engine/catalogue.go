@@ -151,6 +151,7 @@ func (op DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
 	q.gone = true
 	e.writeRow(q)
 	e.stir(q)
+	e.cfg.Tally.Drop(q.name.Account, q.name.Name)
 	return Result{}, nil
 }
 
@@ -224,6 +225,11 @@ func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 	if after >= prefix && after != "" {
 		s.lo = append(queueKey(QueueName{account, after}), 0)
 	}
+	return e.namesIn(s)
+}
+
+// namesIn yields the queues whose rows are in a span.
+func (e *Engine) namesIn(s span) iter.Seq[QueueName] {
 	return func(yield func(QueueName) bool) {
 		for k, v := range e.scan(s) {
 			name, ok := queueNameOf(k)
@@ -236,6 +242,16 @@ func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 			}
 		}
 	}
+}
+
+// queuesBehind covers the rows of the queues behind a name, in the order of accounts and names; those of all when it
+// is the zero one.
+func queuesBehind(name QueueName) span {
+	s := span{lo: []byte{familyQueue}, hi: []byte{familyQueue + 1}}
+	if name != (QueueName{}) {
+		s.lo = append(queueKey(name), 0)
+	}
+	return s
 }
 
 // tokenPrefix marks a paging token as ours.
@@ -266,13 +282,9 @@ type Sweep struct {
 }
 
 func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
-	s := span{lo: append(queueKey(op.After), 0), hi: []byte{familyQueue + 1}}
-	if op.After == (QueueName{}) {
-		s.lo = []byte{familyQueue}
-	}
 	var seen, graves []QueueName
 	var last QueueName
-	for k, v := range e.scan(s) {
+	for k, v := range e.scan(queuesBehind(op.After)) {
 		name, ok := queueNameOf(k)
 		row, known := decodeQueueRow(v)
 		if !ok || !known {

@@ -71,6 +71,8 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 		origin:       !to.fifo(),
 	}
 	e.enter(to, moved, content)
+	e.tally(from).DeadLetters.Add(1)
+	e.tally(to).Arrived.Add(1)
 	if moved.origin {
 		e.addOrigin(to, moved)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"tenaq/internal/invariant"
 	"tenaq/internal/kv"
+	"tenaq/internal/tally"
 )
 
 // Config holds what an engine is told once. Two engines that should agree need equal Configs, apart
@@ -45,6 +46,9 @@ type Config struct {
 
 	// WindowBytes bounds the memory of all windows together, 64 MiB when zero.
 	WindowBytes int
+
+	// Tally counts what happens, for whoever watches; nil is nobody. It changes no answer.
+	Tally *tally.Queues
 
 	// Fault is told in one sentence that a row cannot be what it is. It must not return.
 	Fault func(sentence string)
@@ -67,7 +71,7 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
+// actions, Survey for who watches, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
 	apply(e *Engine, c *Command) (Result, error)
@@ -78,13 +82,14 @@ type Result struct {
 	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
 	Messages    []Delivery        // ReceiveMessage
 	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
-	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep: the queue to go on after
+	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after
 	NextToken   string            // of the two listings of queues: empty after the last page
 	Attributes  map[string]string // GetQueueAttributes
 	Tags        []Tag             // ListQueueTags, in order of key
 	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
 	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first
 	Moved       int64             // CancelMessageMoveTask: how many messages the task has moved so far
+	Gauges      []Gauge           // Survey
 
 	// Again says that the bound on one Apply was reached before the operation could be carried out:
 	// submit the same operation again, in a later turn, to go on. Everything else is then unset.
@@ -116,6 +121,7 @@ type Engine struct {
 func Open(store kv.Store, cfg Config) *Engine {
 	cfg.Window = cmp.Or(cfg.Window, 4096)
 	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 64<<20)
+	cfg.Tally = cmp.Or(cfg.Tally, new(tally.Queues))
 	e := &Engine{cfg: cfg, queues: make(map[QueueName]*queue)}
 	e.rows = rows{store: store, batch: store.NewBatch(), fault: cfg.Fault, applies: 1}
 	e.loadSystem()

@@ -74,7 +74,13 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 	if err := e.errExpired(q, m, h); err != nil {
 		return err
 	}
-	if m != nil && m.delivery.generation == h.Generation {
+	switch t := e.tally(q); {
+	case m == nil:
+		t.DeletedGone.Add(1)
+	case m.delivery.generation != h.Generation:
+		t.DeletedStale.Add(1)
+	default:
+		t.AddDeleted(e.now - m.lastReceive)
 		e.remove(q, m)
 	}
 	return nil

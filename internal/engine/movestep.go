@@ -157,5 +157,7 @@ func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 		moved.delivery = delivery{at: e.now + delay, kind: dueDelayed}
 	}
 	e.enter(to, moved, content)
+	e.tally(from).Moved.Add(1)
+	e.tally(to).Arrived.Add(1)
 	e.stir(to)
 }

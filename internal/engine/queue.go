@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tenaq/internal/invariant"
+	"tenaq/internal/tally"
 )
 
 // queueRow is what stays of a queue when it is purged: identity, settings and tags.
@@ -166,6 +167,8 @@ type queue struct {
 	turn       uint64 // of the last use
 	prev, next *queue // in Engine.recent
 	bytes      int
+
+	tally *tally.Queue // nil until something has to be counted
 }
 
 func (q *queue) fifo() bool { return q.row.attributes.FIFO }
@@ -252,6 +255,14 @@ func (e *Engine) add(q *queue) {
 	e.queues[q.name] = q
 	q.turn = e.turn - 1
 	e.recent.add(q)
+}
+
+// tally returns what counts for q.
+func (e *Engine) tally(q *queue) *tally.Queue {
+	if q.tally == nil {
+		q.tally = e.cfg.Tally.Of(q.name.Account, q.name.Name)
+	}
+	return q.tally
 }
 
 // touch marks q as used in this turn.

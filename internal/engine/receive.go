@@ -134,6 +134,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 
 // show describes a message as a receive hands it out.
 func (e *Engine) show(q *queue, m *message) Delivery {
+	e.tally(q).Received.Add(1)
 	return Delivery{
 		Space:        q.row.space,
 		Seq:          m.seq,
@@ -214,8 +215,11 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 	m.receives++
 	m.delivery.generation++
 	m.lastReceive, m.changed = e.now, false
-	if m.firstReceive == 0 {
+	if t := e.tally(q); m.firstReceive == 0 {
 		m.firstReceive = e.now
+		t.AddFirst(e.now - m.sent)
+	} else {
+		t.Redelivered.Add(1)
 	}
 	e.hide(q, m, until)
 }

@@ -121,6 +121,7 @@ func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 	for _, m := range gone {
 		e.remove(q, m)
 	}
+	e.countExpired(q, len(gone))
 	e.rows.boundary()
 	return next
 }
@@ -155,8 +156,15 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	q.fresh.drop(hi)
 	q.st.cursor = max(q.st.cursor, hi)
 	q.st.live -= s.live
+	e.countExpired(q, int(s.live))
 	s.live, s.first, s.dirty = 0, hi, true
 	q.stDirty = true
+}
+
+func (e *Engine) countExpired(q *queue, n int) {
+	if n > 0 {
+		e.tally(q).Expired.Add(int64(n))
+	}
 }
 
 // addOrigin gives a message that was dead-lettered here its row in origin.
@@ -230,6 +238,7 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 		q.fresh.drop(m.seq + 1)
 		e.remove(q, m)
 	}
+	e.countExpired(q, len(over))
 	if q.fifo() && len(over) > 0 {
 		e.stir(q) // what was behind them in their groups can be received
 	}

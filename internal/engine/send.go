@@ -99,6 +99,7 @@ func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
 			hash = hashOf(hashGroup, m.group, m.dedup)
 		}
 		if first, ok := e.recall(q, hash); ok { // [DEDUP-13, DEDUP-15]
+			e.tally(q).Deduplicated.Add(1)
 			return Sent{ID: first.id, Sequence: first.sequence, Duplicate: true}
 		}
 		e.memorise(q, hash, dedupEntry{at: e.now, id: id, sequence: Sequence(m.seq)})
@@ -109,6 +110,7 @@ func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
 	}
 	q.st.nextSeq++
 	e.enter(q, m, d.content)
+	e.tally(q).AddSent(d.size)
 	return Sent{ID: id, Sequence: q.sequence(m.seq)}
 }
 

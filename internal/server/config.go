@@ -16,6 +16,10 @@ type Config struct {
 	// means none.
 	AdminListen string
 
+	// NoQueueMetrics leaves out of /metrics what there is for each queue: with many thousands of queues that
+	// is too much for most who watch.
+	NoQueueMetrics bool
+
 	// DataDir is the directory that holds the store, its witness and its lock file. It is created when
 	// it does not exist.
 	DataDir string

@@ -35,6 +35,9 @@ type Server struct {
 	store  kv.Store
 	broker *broker.Broker
 	disk   *disk
+	api    *sqsd.Handler
+
+	started time.Time
 
 	listener, adminListener net.Listener
 	http, adminHTTP         *http.Server
@@ -51,7 +54,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, started: time.Now()}
 	if err := s.open(); err != nil {
 		s.close()
 		return nil, err
@@ -103,7 +106,7 @@ func (s *Server) open() (err error) {
 		refuse:  s.broker.RefuseSends,
 		logger:  s.cfg.Logger,
 	}
-	api := sqsd.New(sqsd.Config{
+	s.api = sqsd.New(sqsd.Config{
 		Broker:    s.broker,
 		Sealer:    handle.New(key),
 		Logger:    s.cfg.Logger,
@@ -112,8 +115,9 @@ func (s *Server) open() (err error) {
 		Hosts:     s.cfg.hosts(),
 	})
 	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
-	s.http = s.newHTTP(s.counted(withHealth(api, admin.LocalStackHealth(health))))
-	s.adminHTTP = s.newHTTP(admin.New(health))
+	s.http = s.newHTTP(s.counted(withHealth(s.api, admin.LocalStackHealth(health))))
+	health.Metrics = http.HandlerFunc(s.serveMetrics)
+	s.adminHTTP = s.newHTTP(s.counted(admin.New(health)))
 	return nil
 }
 

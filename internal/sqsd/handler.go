@@ -78,6 +78,7 @@ type Handler struct {
 	host    atomic.Pointer[string] // the last Host header that was found to be allowed
 	reads   *semaphore.Weighted
 	content *semaphore.Weighted
+	counts  counts
 }
 
 // New returns a handler.
@@ -101,20 +102,22 @@ type call struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestID()
 	w.Header()["x-amzn-RequestId"] = []string{id}
+	e := attempt{h: h, from: time.Now()}
 	principal, err := h.authenticate(r)
 	if err != nil {
-		h.refuse(w, err)
+		e.refuse(w, err)
 		return
 	}
 	if !isJSON(r) {
-		h.refuse(w, errNotFound)
+		e.refuse(w, errNotFound)
 		return
 	}
 	op, ok := sqswire.Lookup(r.Header.Get("X-Amz-Target"))
 	if !ok { // [ERR-8]
-		h.refuse(w, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly."))
+		e.refuse(w, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly."))
 		return
 	}
+	e.action = op.Name
 	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
 	req := op.NewRequest()
 	var resp response
@@ -123,9 +126,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if r.Context().Err() != nil {
+			e.ends("ClientGone")
 			return // nobody is there to read it
 		}
-		h.refuse(w, err)
+		e.refuse(w, err)
 		return
 	}
 	defer resp.release()
@@ -133,6 +137,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer recycle(buf)
 	buf.Write(sqswire.AppendJSON(buf.AvailableBuffer(), resp.shape))
 	h.write(w, http.StatusOK, buf.Bytes())
+	e.ends("")
 }
 
 // isJSON reports whether the request is one of the JSON protocol, at a path where it may be.
@@ -212,8 +217,8 @@ var (
 )
 
 // refuse answers an error.
-func (h *Handler) refuse(w http.ResponseWriter, err error) {
-	wire := wireError(err)
+func (e *attempt) refuse(w http.ResponseWriter, err error) {
+	h, wire := e.h, wireError(err)
 	status := wire.Info().Status
 	var special statusError
 	if errors.As(err, &special) {
@@ -224,6 +229,7 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	}
 	w.Header()["x-amzn-query-error"] = []string{wire.QueryError()}
 	h.write(w, status, sqswire.AppendErrorJSON(nil, wire))
+	e.ends(string(wire.Code))
 }
 
 // wireError turns whatever went wrong into an error of the protocol.

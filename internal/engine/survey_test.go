@@ -1,0 +1,207 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+	"tenaq/internal/tally"
+)
+
+// Whatever happens, a survey says of all queues what their attributes say, and the counts add up to it.
+func TestSurvey(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	counts := new(tally.Queues)
+	e := engine.Open(kv.NewMemory(), engine.Config{Region: "us-east-1", InFlightMax: 20, Window: 8, Tally: counts, Fault: func(s string) { t.Fatal(s) }})
+	now := int64(1_700_000_000_000)
+	apply := func(op engine.Op) (engine.Result, error) {
+		for {
+			var seed [16]byte
+			for i := range seed {
+				seed[i] = byte(r.Uint32())
+			}
+			res, err := e.Apply(engine.Command{Now: now, Seed: seed, Op: op})
+			if !res.Again {
+				return res, err
+			}
+			e.Commit()
+		}
+	}
+	queue := func(name string) engine.QueueName { return engine.QueueName{Account: "000000000000", Name: name} }
+	names := []string{"a", "b.fifo", "c", "dead", "dead.fifo"}
+	dead := func(name string) string {
+		return `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:` + name + `","maxReceiveCount":"2"}`
+	}
+	for _, c := range []struct {
+		name       string
+		attributes map[string]string
+	}{
+		{"dead", nil},
+		{"dead.fifo", map[string]string{"FifoQueue": "true"}},
+		{"a", map[string]string{"RedrivePolicy": dead("dead"), "MessageRetentionPeriod": "120", "VisibilityTimeout": "5"}},
+		{"b.fifo", map[string]string{"FifoQueue": "true", "DelaySeconds": "3", "RedrivePolicy": dead("dead.fifo"), "VisibilityTimeout": "5"}},
+		{"c", map[string]string{"DelaySeconds": "7", "MessageRetentionPeriod": "60", "VisibilityTimeout": "4"}},
+	} {
+		if _, err := apply(engine.CreateQueue{Queue: queue(c.name), NameSet: true, Attributes: c.attributes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var handles []engine.Handle
+	var of []string
+	for step := range 3000 {
+		now += int64(r.IntN(700))
+		name := names[r.IntN(3)]
+		switch r.IntN(5) {
+		case 0, 1:
+			d := engine.NewDraft(engine.Entry{Body: engine.Text{Value: "body", Set: true}})
+			if name == "b.fifo" {
+				d = engine.NewDraft(engine.Entry{
+					Body:  engine.Text{Value: "body", Set: true},
+					Group: engine.Text{Value: fmt.Sprint(r.IntN(4)), Set: true}, Dedup: engine.Text{Value: fmt.Sprint(r.IntN(500)), Set: true},
+				})
+			}
+			if _, err := apply(&engine.SendMessage{Queue: queue(name), Draft: d}); err != nil {
+				t.Fatal(err)
+			}
+		case 2, 3:
+			res, err := apply(&engine.ReceiveMessage{Queue: queue(name), Max: engine.Int{Value: 4, Set: true}})
+			if err != nil {
+				continue // too many are in flight
+			}
+			for _, m := range res.Messages {
+				handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+				of = append(of, name)
+			}
+		default:
+			if len(handles) > 0 {
+				i := r.IntN(len(handles))
+				_, _ = apply(&engine.DeleteMessage{Queue: queue(of[i]), Handle: handles[i]}) // of a FIFO queue it may have expired
+			}
+		}
+		if r.IntN(4) == 0 {
+			e.Commit()
+		}
+		if step%25 != 0 {
+			continue
+		}
+		var gauges []engine.Gauge
+		for after := (engine.QueueName{}); ; {
+			res, err := apply(engine.Survey{After: after, Max: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			gauges = append(gauges, res.Gauges...)
+			if len(res.Queues) == 0 {
+				break
+			}
+			after = res.Queues[0]
+		}
+		if len(gauges) != len(names) {
+			t.Fatalf("step %d: a survey tells of %d queues, want %d", step, len(gauges), len(names))
+		}
+		for i, g := range gauges {
+			res, err := apply(engine.GetQueueAttributes{Queue: queue(names[i]), Names: []string{"All"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			number := func(attribute string) int64 {
+				n, _ := strconv.ParseInt(res.Attributes[attribute], 10, 64)
+				return n
+			}
+			want := engine.Gauge{
+				Queue: queue(names[i]), Visible: number("ApproximateNumberOfMessages"),
+				InFlight: number("ApproximateNumberOfMessagesNotVisible"), Delayed: number("ApproximateNumberOfMessagesDelayed"), Age: g.Age,
+			}
+			if g != want {
+				t.Fatalf("step %d: a survey says %+v, the attributes %+v", step, g, want)
+			}
+			live := g.Visible + g.InFlight + g.Delayed
+			c := counts.Of("000000000000", names[i])
+			if left := c.Sent.Value() + c.Arrived.Value() - c.Deleted.Value() - c.Expired.Value() - c.DeadLetters.Value() - c.Moved.Value(); left != live {
+				t.Fatalf("step %d: by the counts %s has %d messages, it has %d", step, names[i], left, live)
+			}
+			if (g.Age > 0) && live == 0 || g.Age > number("MessageRetentionPeriod")*1000 {
+				t.Fatalf("step %d: the oldest message of %s is %d ms old", step, names[i], g.Age)
+			}
+		}
+	}
+	for _, name := range []string{"a", "b.fifo", "c"} {
+		c := counts.Of("000000000000", name)
+		for what, n := range map[string]int64{
+			"sent": c.Sent.Value(), "received": c.Received.Value(), "deleted": c.Deleted.Value(), "redelivered": c.Redelivered.Value(),
+		} {
+			if n == 0 {
+				t.Errorf("%s: nothing was %s, so the test is worth little", name, what)
+			}
+		}
+	}
+}
+
+// The age is that of the oldest message, wherever it is and whatever was removed before it.
+func TestSurveyAge(t *testing.T) {
+	counts := new(tally.Queues)
+	e := engine.Open(kv.NewMemory(), engine.Config{Region: "us-east-1", InFlightMax: 100, Tally: counts, Fault: func(s string) { t.Fatal(s) }})
+	now := int64(1_700_000_000_000)
+	apply := func(op engine.Op) engine.Result {
+		t.Helper()
+		for {
+			res, err := e.Apply(engine.Command{Now: now, Op: op})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !res.Again {
+				return res
+			}
+			e.Commit()
+		}
+	}
+	q, d := engine.QueueName{Account: "1", Name: "q"}, engine.QueueName{Account: "1", Name: "dead"}
+	want := func(age, deadAge int64) {
+		t.Helper()
+		res := apply(engine.Survey{Max: 10})
+		if got := res.Gauges[1].Age; got != age {
+			t.Errorf("the oldest message is %d ms old, want %d", got, age)
+		}
+		if got := res.Gauges[0].Age; got != deadAge {
+			t.Errorf("the oldest dead letter is %d ms old, want %d", got, deadAge)
+		}
+	}
+	send := func(to engine.QueueName) {
+		apply(&engine.SendMessage{Queue: to, Draft: engine.NewDraft(engine.Entry{Body: engine.Text{Value: "b", Set: true}})})
+	}
+	receive := func() (handles []engine.Handle) {
+		res := apply(&engine.ReceiveMessage{Queue: q, Max: engine.Int{Value: 10, Set: true}, Visibility: engine.Int{Value: 1, Set: true}})
+		for _, m := range res.Messages {
+			handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+		}
+		return handles
+	}
+	apply(engine.CreateQueue{Queue: d, NameSet: true})
+	apply(engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
+		"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:1:dead","maxReceiveCount":"1"}`,
+	}})
+	want(0, 0)
+	send(q)
+	now += 1000
+	send(q)
+	now += 1000
+	want(2000, 0)
+	first := receive()
+	now += 500
+	want(2500, 0) // in flight counts as well
+	apply(&engine.DeleteMessage{Queue: q, Handle: first[0]})
+	want(1500, 0)
+	now += 2000
+	send(d)
+	receive() // one time too many: the second message is dead
+	now += 100
+	want(0, 3600) // as old as it was
+	if c := counts.Of("1", "q"); c.DeadLetters.Value() != 1 || c.Received.Value() != 2 {
+		t.Errorf("%d messages left for the dead letters, and %d were received", c.DeadLetters.Value(), c.Received.Value())
+	}
+}

@@ -1,0 +1,233 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/metric"
+	"tenaq/internal/tally"
+)
+
+// What the server tells about itself in numbers, in the text format of Prometheus. The names are an interface:
+// dashboards and alarms of others depend on them.
+//
+// Numbers per queue are exact. Where the messages are is asked from the writer, a few queues at a time, so that
+// requests go on in between; what has happened is counted as it happens, and begins at zero with the process.
+
+// surveyPage is how many queues the writer looks at in one go.
+const surveyPage = 50
+
+// A reading is everything that is read for one answer.
+type reading struct {
+	s      *Server
+	gauges []engine.Gauge
+	counts []*tally.Queue
+}
+
+// A row of the table is a family, and how to write it.
+type row struct {
+	metric.Family
+	perQueue bool
+	write    func(w *metric.Writer, r *reading)
+}
+
+const (
+	counter   = metric.KindCounter
+	gauge     = metric.KindGauge
+	histogram = metric.KindHistogram
+)
+
+var queueLabel = []string{"queue"}
+
+// table is all there is.
+var table = []row{
+	{metric.Family{Name: "tenaq_queue_messages", Help: "Messages of a queue: visible, in_flight or delayed", Kind: gauge, Labels: []string{"queue", "state"}}, true,
+		func(w *metric.Writer, r *reading) {
+			for _, g := range r.gauges {
+				w.Value(float64(g.Visible), g.Queue.Name, "visible")
+				w.Value(float64(g.InFlight), g.Queue.Name, "in_flight")
+				w.Value(float64(g.Delayed), g.Queue.Name, "delayed")
+			}
+		}},
+	{metric.Family{Name: "tenaq_queue_oldest_message_age_seconds", Help: "How long ago the oldest message of a queue was sent, whatever has happened to it since; 0 when there is none", Kind: gauge, Labels: queueLabel}, true,
+		func(w *metric.Writer, r *reading) {
+			for _, g := range r.gauges {
+				w.Value(float64(g.Age)/1000, g.Queue.Name)
+			}
+		}},
+	ofQueues("tenaq_queue_sent_total", "Messages that were sent and stored", func(q *tally.Queue) *metric.Counter { return &q.Sent }),
+	ofQueues("tenaq_queue_deduplicated_total", "Sends that were duplicates, so that nothing was stored", func(q *tally.Queue) *metric.Counter { return &q.Deduplicated }),
+	ofQueues("tenaq_queue_received_total", "Messages that were handed out", func(q *tally.Queue) *metric.Counter { return &q.Received }),
+	ofQueues("tenaq_queue_redelivered_total", "Messages that were handed out and had been before", func(q *tally.Queue) *metric.Counter { return &q.Redelivered }),
+	ofQueues("tenaq_queue_empty_receives_total", "Receives that were answered without a message", func(q *tally.Queue) *metric.Counter { return &q.Empty }),
+	{metric.Family{Name: "tenaq_queue_deleted_total", Help: "Deletes that were answered as done, by handle: current removed the message, stale was of an earlier delivery and removed nothing, gone found no message",
+		Kind: counter, Labels: []string{"queue", "handle"}}, true,
+		func(w *metric.Writer, r *reading) {
+			for _, q := range r.counts {
+				w.Value(float64(q.Deleted.Value()), q.Name, "current")
+				w.Value(float64(q.DeletedStale.Value()), q.Name, "stale")
+				w.Value(float64(q.DeletedGone.Value()), q.Name, "gone")
+			}
+		}},
+	ofQueues("tenaq_queue_expired_total", "Messages whose retention was over", func(q *tally.Queue) *metric.Counter { return &q.Expired }),
+	ofQueues("tenaq_queue_dead_lettered_total", "Messages that left for the dead-letter queue", func(q *tally.Queue) *metric.Counter { return &q.DeadLetters }),
+	ofQueues("tenaq_queue_moved_total", "Messages that a move task took away", func(q *tally.Queue) *metric.Counter { return &q.Moved }),
+	ofQueues("tenaq_queue_arrived_total", "Messages that came from another queue, dead-lettered or moved", func(q *tally.Queue) *metric.Counter { return &q.Arrived }),
+	distribution("tenaq_queue_message_size_bytes", "Sizes of messages that were sent and stored", func(q *tally.Queue) *metric.Histogram { return q.Sizes }),
+	distribution("tenaq_queue_wait_seconds", "From the send of a message to its first receive", func(q *tally.Queue) *metric.Histogram { return q.Waited }),
+	distribution("tenaq_queue_handling_seconds", "From the newest receive of a message to its delete", func(q *tally.Queue) *metric.Histogram { return q.Handled }),
+
+	{metric.Family{Name: "tenaq_queues", Help: "Queues that exist", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(float64(len(r.gauges))) }},
+	{metric.Family{Name: "tenaq_messages", Help: "Messages of all queues: visible, in_flight or delayed", Kind: gauge, Labels: []string{"state"}}, false,
+		func(w *metric.Writer, r *reading) {
+			var all engine.Gauge
+			for _, g := range r.gauges {
+				all.Visible, all.InFlight, all.Delayed = all.Visible+g.Visible, all.InFlight+g.InFlight, all.Delayed+g.Delayed
+			}
+			w.Value(float64(all.Visible), "visible")
+			w.Value(float64(all.InFlight), "in_flight")
+			w.Value(float64(all.Delayed), "delayed")
+		}},
+
+	{metric.Family{Name: "tenaq_requests_total", Help: "Requests of the SQS API that were answered, by action and code of the error; empty for those that name no action, and for success", Kind: counter, Labels: []string{"action", "code"}}, false,
+		func(w *metric.Writer, r *reading) {
+			for _, c := range r.s.api.Counts() {
+				w.Value(float64(c.N), c.Action, c.Code)
+			}
+		}},
+	{metric.Family{Name: "tenaq_request_seconds", Help: "From the headers of a request to its answer, waits of polls included, where it succeeded", Kind: histogram, Labels: []string{"action"}}, false,
+		func(w *metric.Writer, r *reading) {
+			for _, c := range r.s.api.Counts() {
+				if c.Code == "" {
+					w.Histogram(c.Times, c.Action)
+				}
+			}
+		}},
+	{metric.Family{Name: "tenaq_commit_seconds", Help: "How long the writer waited for the disk, turn by turn", Kind: histogram}, false,
+		func(w *metric.Writer, r *reading) { w.Histogram(r.s.broker.Metrics().Commits) }},
+	{metric.Family{Name: "tenaq_turn_requests", Help: "Requests that one turn of the writer took up together", Kind: histogram}, false,
+		func(w *metric.Writer, r *reading) { w.Histogram(r.s.broker.Metrics().Turns) }},
+	{metric.Family{Name: "tenaq_waiting_polls", Help: "Receives that wait for messages", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(float64(r.s.broker.Metrics().Polls)) }},
+	{metric.Family{Name: "tenaq_waiting_requests", Help: "Requests that wait to be taken up", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(float64(r.s.broker.Metrics().Intake)) }},
+	{metric.Family{Name: "tenaq_last_turn_age_seconds", Help: "How long ago the last turn of the writer reached the disk; it happens every five seconds at least", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(r.s.broker.Silence().Seconds()) }},
+	{metric.Family{Name: "tenaq_sends_refused", Help: "1 while sends are refused because the disk is nearly full", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(oneIf(r.s.disk.low())) }},
+	{metric.Family{Name: "tenaq_disk_free_bytes", Help: "Free bytes where the data is", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) {
+			if free, err := r.s.disk.room(r.s.cfg.DataDir); err == nil {
+				w.Value(float64(free))
+			}
+		}},
+
+	{metric.Family{Name: "tenaq_build_info", Help: "1, with the version of the program", Kind: gauge, Labels: []string{"version", "go"}}, false,
+		func(w *metric.Writer, r *reading) { w.Value(1, r.s.cfg.Version, runtime.Version()) }},
+	{metric.Family{Name: "process_start_time_seconds", Help: "When the process started, since 1970", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(float64(r.s.started.UnixMilli()) / 1000) }},
+	{metric.Family{Name: "process_resident_memory_bytes", Help: "Memory that the process has from the system", Kind: gauge}, false,
+		func(w *metric.Writer, _ *reading) {
+			if n, ok := resident(); ok {
+				w.Value(n)
+			}
+		}},
+	{metric.Family{Name: "go_goroutines", Help: "Goroutines", Kind: gauge}, false,
+		func(w *metric.Writer, _ *reading) { w.Value(float64(runtime.NumGoroutine())) }},
+	{metric.Family{Name: "go_memstats_heap_alloc_bytes", Help: "Bytes of objects on the heap", Kind: gauge}, false,
+		func(w *metric.Writer, _ *reading) {
+			sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+			metrics.Read(sample)
+			w.Value(float64(sample[0].Value.Uint64()))
+		}},
+}
+
+// ofQueues is a row of a counter that queues have.
+func ofQueues(name, help string, of func(*tally.Queue) *metric.Counter) row {
+	return row{metric.Family{Name: name, Help: help, Kind: counter, Labels: queueLabel}, true, func(w *metric.Writer, r *reading) {
+		for _, q := range r.counts {
+			w.Value(float64(of(q).Value()), q.Name)
+		}
+	}}
+}
+
+// distribution is a row of a histogram that queues have.
+func distribution(name, help string, of func(*tally.Queue) *metric.Histogram) row {
+	return row{metric.Family{Name: name, Help: help, Kind: histogram, Labels: queueLabel}, true, func(w *metric.Writer, r *reading) {
+		for _, q := range r.counts {
+			w.Histogram(of(q), q.Name)
+		}
+	}}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// resident is the memory of the process, where the system tells.
+func resident() (bytes float64, ok bool) {
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, false
+	}
+	var size, pages float64
+	_, err = fmt.Sscan(string(statm), &size, &pages)
+	return pages * float64(os.Getpagesize()), err == nil
+}
+
+// serveMetrics answers a scrape.
+func (s *Server) serveMetrics(w http.ResponseWriter, req *http.Request) {
+	r, err := s.read(req.Context())
+	if err != nil {
+		http.Error(w, "the queues cannot be asked: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", metric.ContentType)
+	w.Header().Set("Cache-Control", "no-store")
+	_ = r.writeTo(w) // nobody is there to read it
+}
+
+// read asks for everything that is not counted.
+func (s *Server) read(ctx context.Context) (*reading, error) {
+	r := &reading{s: s}
+	for after := (engine.QueueName{}); ; {
+		res, err := s.broker.Do(ctx, engine.Survey{After: after, Max: surveyPage})
+		if err != nil {
+			return nil, err
+		}
+		r.gauges = append(r.gauges, res.Gauges...)
+		if len(res.Queues) == 0 {
+			break
+		}
+		after = res.Queues[0]
+	}
+	s.broker.Tally().Each(func(q *tally.Queue) { r.counts = append(r.counts, q) })
+	slices.SortFunc(r.counts, func(x, y *tally.Queue) int {
+		return cmp.Or(strings.Compare(x.Account, y.Account), strings.Compare(x.Name, y.Name))
+	})
+	return r, nil
+}
+
+func (r *reading) writeTo(to io.Writer) error {
+	w := metric.NewWriter(to)
+	for i := range table {
+		if row := &table[i]; !row.perQueue || !r.s.cfg.NoQueueMetrics {
+			w.Begin(row.Family)
+			row.write(w, r)
+		}
+	}
+	return w.Flush()
+}
