@@ -40,6 +40,9 @@
 // What it cannot do: keep a FIFO queue from taking a message a second time when a relay is stopped between
 // looking at its lease and sending, and wakes up more than five minutes later. A worker's ledger does.
 //
+// The receiving side is package worker/pginbox: the work of a message, the word that it is done, and the messages
+// that follow are one transaction.
+//
 // The order of a group rests on a lock that an INSERT takes until its transaction ends: two transactions that
 // write rows of the same group run one after the other from there on. It is taken for rows with a group_id, and
 // for those of queues whose name ends in .fifo.

@@ -30,8 +30,8 @@ type History interface {
 	// two do it at once, one of them may hear ErrMoved.
 	StageReplay(ctx context.Context, number int64) (Replay, error)
 
-	// Staged returns up to limit of what is to be sent behind a place, zero for the first ones; ErrNoReplay when
-	// there is none of that number.
+	// Staged returns up to limit of what is to be sent behind a place, zero for the first ones. Of a replay
+	// that there is not it returns nothing, or ErrNoReplay.
 	Staged(ctx context.Context, number, place int64, limit int) ([]Staged, error)
 
 	// StepReplay writes rows and what has become of the replay in one transaction, and returns the replay as it

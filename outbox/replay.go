@@ -359,7 +359,11 @@ func (r *Replayer) rows(ctx context.Context, record *Replay, staged []Staged) (r
 			record.Completed++
 			continue
 		}
-		rows = append(rows, record.again(m))
+		m = record.again(m)
+		if err := m.Check(); err != nil { // which none is that was sent before
+			return nil, fmt.Errorf("%w: the message about %q cannot be sent: %w", ErrSource, m.Dedup, err)
+		}
+		rows = append(rows, m)
 	}
 	return rows, nil
 }

@@ -110,7 +110,7 @@ func (r *Relay) inMessage(size int) (int, error) {
 	case o != nil && size > o.Threshold():
 		return min(size, pointerMax), nil
 	case size > messageMax:
-		return 0, fmt.Errorf("it has %d bytes with its attributes, SQS takes %d: keep large bodies elsewhere, see Config.Offload", size, messageMax)
+		return 0, fmt.Errorf("it has %d bytes with its attributes, SQS takes %d: keep large bodies elsewhere, with --bodies or Config.Offload", size, messageMax)
 	}
 	return size, nil
 }

@@ -54,7 +54,8 @@ business when those of the outbox are gone. Both run as they are, as the user of
 
 ` + outboxHelp + `
 
-With --missing-only the ledger is asked. ` + recordsHelp,
+With --missing-only the ledger is asked.
+` + recordsHelp,
 		Example: `  tenaq outbox replay --from 168h --queue transcode                    # says what it would send
   tenaq outbox replay --from 2026-01-24 --to 2026-01-31T12:00:00Z --where "headers->>'tenant' = 't1'" --run --note 'wrong volume'
   tenaq outbox replay --from 24h --missing-only --run

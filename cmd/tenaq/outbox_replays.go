@@ -85,7 +85,8 @@ changes the rate of a replay that is running.
 
 ` + outboxHelp + `
 
-A replay that sends only what is missing asks the ledger. ` + recordsHelp,
+A replay that sends only what is missing asks the ledger.
+` + recordsHelp,
 		Example: `  tenaq outbox replay continue 3 --db sqlite:app.db
   tenaq outbox replay continue 3 --rate 10`,
 		Args: wants(1, 1),
