@@ -76,7 +76,21 @@ const (
 	endedMax     = 2000
 )
 
-// A Replayer replays: it writes rows, with the messages that were sent once, for the relays to send. It keeps up
+// A Replayer replays:
+//
+//	replayer, err := outbox.NewReplayer(outbox.ReplayConfig{
+//		Box:    box,
+//		Source: outbox.Source{From: time.Now().AddDate(0, 0, -7), To: time.Now(), Queues: []string{"transcode"}},
+//		Note:   "wrong gain",
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	plan, err := replayer.Plan(ctx, 5) // how many, and a few of them
+//	...
+//	done, err := replayer.Run(ctx) // when it is interrupted: Continue(ctx, done.Number), from any process
+//
+// It writes rows, with the messages that were sent once, for the relays to send. It keeps up
 // to date how far it is in the same transactions, so that it can be stopped at any moment, or killed, and go on
 // later: no message is left out, and none of a work and generation written twice.
 type Replayer struct {
