@@ -77,10 +77,13 @@ func usualOutboxRows(o *outbox.Outcome, broken outbox.Breakage) []demoRow {
 
 // stormRows shows what became of uploads while everybody was killed.
 func stormRows(o *outbox.Outcome, ours bool) []demoRow {
-	const fifo = "messages sent again that the FIFO queue took"
-	copies := wantRow(fifo, 0, o.FIFOCopies)
-	if !ours { // emulators forget a deduplication id when its message is deleted; the workers' ledger does not
-		copies = shownRow(fifo, o.FIFOCopies)
+	onOurs := func(check string, want, got int) demoRow {
+		if ours {
+			return wantRow(check, want, got)
+		}
+		// moto forgets a deduplication id when its message is deleted, and of two messages of a group whose visibility
+		// timeouts have ended it gives out the second one first.
+		return shownRow(check, got)
 	}
 	return []demoRow{
 		atLeastRow("upload services killed between their statements", outbox.UploadDeaths, o.UploadDeaths),
@@ -95,8 +98,8 @@ func stormRows(o *outbox.Outcome, ours bool) []demoRow {
 		wantRow("of these, such as have a job, a row, a message or a file", 0, o.Ghosts),
 		atLeastRow("messages sent again because a relay had died", 1, o.Copies),
 		wantRow("messages sent again for no such reason", 0, o.Unexcused),
-		copies,
-		wantRow("versions of films transcoded before an earlier one", 0, o.Disorder),
+		onOurs("messages sent again that the FIFO queue took", 0, o.FIFOCopies),
+		onOurs("versions of films transcoded before an earlier one", 0, o.Disorder),
 		wantRow("files that are wrong after all that", 0, o.StormyWrong),
 	}
 }

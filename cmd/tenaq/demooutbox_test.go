@@ -87,6 +87,15 @@ func TestOutboxRowsShowEveryPromise(t *testing.T) {
 			t.Errorf("%s: got %d rows that fail, want 1", what, n)
 		}
 	}
+
+	// What other servers do with a FIFO queue is not judged.
+	o := soundOutbox()
+	o.FIFOCopies, o.Disorder = 1, 1
+	for _, row := range outboxRows(o, outbox.Nothing, false) {
+		if row.OK == rowFailed {
+			t.Errorf("on another server: got %v, want no row that fails", row)
+		}
+	}
 }
 
 // Whatever is left out, the checks that are about it fail with certainty, and the others hold.
