@@ -15,13 +15,19 @@ type Events struct {
 	// tell it.
 	Received func(m *Message)
 
+	// Claimed: the ledger was asked for the claim of the message. The error is nil when it gave it, a
+	// *claims.Busy, *claims.Done, *claims.UsedUp or *claims.NeedsPerson when it did not, and any other when it
+	// could not say. Without a ledger it is never called.
+	Claimed func(m *Message, err error)
+
 	// Started: a handler begins, with a claim if there is a ledger.
 	Started func(m *Message)
 
 	// Done: the work is recorded as completed; the message is deleted next.
 	Done func(m *Message, took time.Duration)
 
-	// Failed: an attempt has failed. The message comes back after a while, or is dead-lettered.
+	// Failed: an attempt has failed. The message comes back after a while, or is dead-lettered: at once when
+	// IsPoison is true of the error, which it also is where nobody can tell what work the message belongs to.
 	Failed func(m *Message, err error, took time.Duration)
 
 	// Deferred: the message was given back without an attempt being counted, because of the handler
@@ -55,6 +61,7 @@ type Events struct {
 // setDefaults makes every event safe to call.
 func (e *Events) setDefaults() {
 	setDefault(&e.Received, func(*Message) {})
+	setDefault(&e.Claimed, func(*Message, error) {})
 	setDefault(&e.Started, func(*Message) {})
 	setDefault(&e.Done, func(*Message, time.Duration) {})
 	setDefault(&e.Failed, func(*Message, error, time.Duration) {})

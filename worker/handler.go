@@ -105,5 +105,11 @@ type poisonError struct{ err error }
 // Poison returns an error that says that no further attempt would end otherwise.
 func Poison(err error) error { return &poisonError{err} }
 
+// IsPoison reports whether an error was made by Poison, or wraps one that was.
+func IsPoison(err error) bool {
+	var poison *poisonError
+	return errors.As(err, &poison)
+}
+
 func (e *poisonError) Error() string { return e.err.Error() }
 func (e *poisonError) Unwrap() error { return e.err }

@@ -44,7 +44,7 @@ func (w *Worker) prepare(d *delivery) fate {
 	case d.hold.ctx.Err() != nil:
 		return w.lost(d, context.Cause(d.hold.ctx))
 	case d.bad != nil:
-		w.cfg.Events.Failed(d.Message, d.bad, 0)
+		w.cfg.Events.Failed(d.Message, Poison(d.bad), 0)
 		return w.bury(d, "it cannot be told what work the message belongs to: "+d.bad.Error())
 	case w.cfg.Claims == nil && d.attempt > w.cfg.Attempts && w.dead.url != "":
 		return w.bury(d, fmt.Sprintf("%d receives, and no worker said why it did not succeed", d.attempt-1))
@@ -57,10 +57,11 @@ func (w *Worker) prepare(d *delivery) fate {
 	}
 	if n := len(note.Memo); n > claims.MemoMax {
 		err := fmt.Errorf("its memo has %d bytes, %d are allowed: keep it elsewhere and make its name the memo", n, claims.MemoMax)
-		w.cfg.Events.Failed(d.Message, err, 0)
+		w.cfg.Events.Failed(d.Message, Poison(err), 0)
 		return w.bury(d, err.Error())
 	}
 	claim, err := w.cfg.Claims.AcquireWith(d.hold.ctx, d.EffectKey(), note)
+	w.cfg.Events.Claimed(d.Message, err)
 	var (
 		busy   *claims.Busy
 		done   *claims.Done
