@@ -9,6 +9,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
+	"tenaq/outbox/pgoutbox"
 	"tenaq/records/recordstest"
 )
 
@@ -110,12 +111,16 @@ func TestMailIsInTheCommit_FC14(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, r := t.Context(), newRig(t)
+			box, err := pgoutbox.New(r.pool, pgoutbox.Options{})
+			must(t, err)
+			defer box.Close()
+			must(t, box.Migrate(ctx))
 			l := r.ledger(claims.Config{})
 			count := func(table string) (n int) {
 				must(t, r.pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
 				return n
 			}
-			err := placeOrder(ctx, lose(r.pool, recordstest.Fault{How: how}), l, "order-17")
+			err = placeOrder(ctx, lose(r.pool, recordstest.Fault{How: how}), l, "order-17")
 			want := 1
 			if how == recordstest.Before {
 				want = 0

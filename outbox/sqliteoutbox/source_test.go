@@ -83,16 +83,13 @@ func TestQueryValues(t *testing.T) {
 		`INSERT INTO shop VALUES (1, '2026-01-02 03:04:05', 1, 1.5, 'é"', NULL), (9007199254740993, '2026', 0, NULL, '{"x": 1}', x'00'), (3, 4, NULL, 1e300, x'61', CAST(x'ff' AS TEXT))`)
 	const columns = `'q' AS aggregatetype, n AS dedup_id, "at" AS aggregateid, paid AS generation, price AS type, `
 	query := "SELECT " + columns + "note AS payload, json_object('paid', paid, 'h', 'x') AS headers FROM shop WHERE n <> 3 ORDER BY n DESC"
-	_, _, err := b.Look(t.Context(), outbox.Source{Query: query}, 5)
-	says(t, "headers with a number", err, `the column "headers" of the query`)
-	query = strings.Replace(query, "'paid', paid, ", "", 1)
 	n, all, err := b.Look(t.Context(), outbox.Source{Query: query}, 5)
 	if err != nil || n != 2 || len(all) != 2 {
 		t.Fatalf("Look counts %d: %+v, %v", n, all, err)
 	}
-	for i, want := range []string{`9007199254740993 2026 0  {"x": 1} x`, `1 2026-01-02 03:04:05 1 1.5 é" x`} {
+	for i, want := range []string{`9007199254740993 2026 0  {"x": 1} x0`, `1 2026-01-02 03:04:05 1 1.5 é" x1`} {
 		m := all[i].Message
-		if got := fmt.Sprintf("%s %s %d %s %s %s", m.Dedup, m.Key, m.Generation, m.Type, m.Body, m.Headers["h"]); got != want {
+		if got := fmt.Sprintf("%s %s %d %s %s %s", m.Dedup, m.Key, m.Generation, m.Type, m.Body, m.Headers["h"]+m.Headers["paid"]); got != want {
 			t.Errorf("row %d is %q, want %q", i, got, want)
 		}
 	}
