@@ -71,7 +71,7 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, Survey for who watches, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
+// actions, Peek, PeekQueues and Survey for who watches, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
 	apply(e *Engine, c *Command) (Result, error)
@@ -83,13 +83,15 @@ type Result struct {
 	Messages    []Delivery        // ReceiveMessage
 	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
 	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after
-	NextToken   string            // of the two listings of queues: empty after the last page
+	NextToken   string            // of the listings of queues and messages: empty after the last page
 	Attributes  map[string]string // GetQueueAttributes
 	Tags        []Tag             // ListQueueTags, in order of key
 	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
 	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first
 	Moved       int64             // CancelMessageMoveTask: how many messages the task has moved so far
 	Gauges      []Gauge           // Survey
+	Peeked      []Peeked          // Peek
+	QueueViews  []QueueView       // PeekQueues
 
 	// Again says that the bound on one Apply was reached before the operation could be carried out:
 	// submit the same operation again, in a later turn, to go on. Everything else is then unset.

@@ -1,5 +1,6 @@
 // Package sqsd is the SQS API over HTTP: it authenticates a request, decodes it, asks the broker, and
-// encodes the answer.
+// encodes the answer. Beside it, under /v1, stands what SQS has no words for: to look at queues and
+// messages without receiving them.
 //
 // What it guarantees:
 //
@@ -104,8 +105,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["x-amzn-RequestId"] = []string{id}
 	e := attempt{h: h, from: time.Now()}
 	principal, err := h.authenticate(r)
-	if err != nil {
+	v1 := isV1(r)
+	switch {
+	case err != nil && v1:
+		e.refuseV1(w, err)
+		return
+	case err != nil:
 		e.refuse(w, err)
+		return
+	case v1:
+		h.serveV1(w, r, &e, principal)
 		return
 	}
 	if !isJSON(r) {

@@ -29,6 +29,11 @@ import (
 // the whole answer. Lines end as HTTP wants; Content-Length is supplied unless the request has it, and a
 // body that is said to be chunked is sent in chunks.
 //
+//	get PATH [host=HOST] [origin=ORIGIN] [method=METHOD]
+//
+// asks for something under /v1 and prints the status and the body of the answer. Places to go on from
+// appear as p1, p2 and so on.
+//
 //	begin NAME ACTION / end NAME / leave NAME
 //
 // do the same as call in two steps; leave closes the connection instead of reading the answer.
@@ -82,6 +87,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.call(t, d, input)
 	case "http":
 		return s.http(t, d, input)
+	case "get":
+		return s.get(t, d)
 	case "begin":
 		w := &waiter{conn: s.listener.dial(), done: make(chan string, 1)}
 		s.waiting[d.CmdArgs[0].Key] = w

@@ -16,6 +16,7 @@ type Variant struct {
 	Window, WindowBytes int         // as in engine.Config
 	Turn                int         // how many commands share a turn; one when zero
 	Restart             bool        // before every turn, cleanly
+	Peek                bool        // at all queues, after every command
 	Disk                func() Disk // memory when nil
 
 	// Audit, if there is one, finds out whether the rows of a store agree with each other.
@@ -139,6 +140,11 @@ func (w *World) Do(r Request) (res engine.Result, err error) {
 				return res, err
 			}
 			continue
+		}
+		if w.variant.Peek {
+			if bad := w.peek(); bad != nil {
+				return res, bad
+			}
 		}
 		if w.inTurn >= w.variant.Turn && !w.held {
 			if bad := w.commit(); bad != nil {

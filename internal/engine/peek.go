@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// Peek reads the messages of a queue without receiving them: nothing is counted as a receive, hidden or
+// moved, and no later answer is another one because of it. [PEEK-1]
+//
+// Messages come in the order of their numbers, in which they entered the queue [PEEK-3], and not in that
+// of receives: a place in it stays where it is whatever happens to the messages, so that a reader who goes
+// on from place to place meets each message once. [PEEK-4]
+//
+// The work of one Apply is bounded by rows that are looked at, whether they are of the State that is asked
+// for or not. A page may therefore be short, and even empty, with more behind it.
+type Peek struct {
+	Queue QueueName
+	State MessageState // only messages in this state; empty for all
+	After string       // Result.NextToken of the page before; empty to begin at the front
+	Max   int          // messages of a page, at most PeekMax
+	Bytes int64        // a page ends before its messages are larger together, except with the first; zero for no bound
+}
+
+// PeekMax is how many messages a page may have.
+const PeekMax = 100
+
+// What one Apply looks at: messages, and segments, of each of which it may walk over what was deleted.
+const (
+	peekLooks    = 512
+	peekSegments = 8
+)
+
+// A MessageState says what keeps a message from being received now, if anything does. SQS counts those
+// that are visible and those that are blocked together, as visible.
+type MessageState string
+
+// The states of a message. [PEEK-2]
+const (
+	StateVisible  MessageState = "visible"
+	StateInFlight MessageState = "in_flight"
+	StateDelayed  MessageState = "delayed"
+	StateBlocked  MessageState = "blocked" // of a FIFO queue: behind another of its group that is in flight or delayed
+)
+
+// Known reports whether the state is one that messages can have.
+func (s MessageState) Known() bool {
+	return s == StateVisible || s == StateInFlight || s == StateDelayed || s == StateBlocked
+}
+
+// A Peeked is a message as a peek shows it. Times are in Unix milliseconds. Its content is read with
+// ReadContent after the turn is committed, if it is still there.
+type Peeked struct {
+	Space, Seq   uint64
+	ID           MessageID
+	Lineage      MessageID // the id with which it was first sent; another one after a redrive
+	State        MessageState
+	Size         int64 // as SQS counts it
+	Sent         int64
+	FirstSent    int64 // of the lineage
+	Age          int64 // milliseconds since it was sent
+	VisibleAt    int64 // when it is, was or will be visible, others of its group aside
+	Receives     uint32
+	FirstReceive int64 // zero for never
+	LastReceive  int64
+	Group        string
+	Dedup        string
+	Sequence     Sequence
+	Source       string // ARN of the queue it was dead-lettered from, if it was
+}
+
+func (op Peek) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	after, ok := openPlace(q.row.incarnation, op.After)
+	switch {
+	case !ok:
+		return Result{}, errValue(op.After, "after", "It is not a place in this queue.")
+	case op.State != "" && !op.State.Known():
+		return Result{}, errValue(string(op.State), "state", "Must be visible, in_flight, delayed or blocked.")
+	case op.Max < 1 || op.Max > PeekMax:
+		return Result{}, errNumber(int64(op.Max), "limit", "Must be between 1 and 100.")
+	}
+	if !e.ready(q) || !e.settleDelayed(q, settleStep) {
+		return Result{Again: true}, nil
+	}
+	p := peek{Peek: op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
+	res := Result{}
+	if p.run() {
+		res.NextToken = sealPlace(q.row.incarnation, p.place)
+	}
+	res.Peeked = p.found
+	return res, nil
+}
+
+// A peek is a Peek that is being carried out. It reads rows and nothing that is kept in memory, and keeps
+// nothing there: the windows belong to those who receive.
+type peek struct {
+	Peek
+	e *Engine
+	q *queue
+
+	place uint64 // what has been looked at, up to and including this number
+	looks int    // how many messages may still be looked at
+	bytes int64  // of what was found
+	found []Peeked
+	gates map[string]uint64 // by group
+}
+
+// run fills the page and reports whether there may be more behind it.
+func (p *peek) run() (more bool) {
+	pieces, more := p.pieces()
+	for _, r := range pieces {
+		for lo := max(r.lo, p.place+1); lo < r.hi; lo = p.place + 1 {
+			metas, whole := p.metas(lo, r.hi)
+			if len(metas) > 0 && !p.take(metas) {
+				return true
+			}
+			if whole {
+				p.place = r.hi - 1
+			}
+		}
+	}
+	return more
+}
+
+// pieces returns where the next messages behind the place are, by the segments that have live ones, and
+// whether there are other segments. What lies between is what was deleted, and not looked at.
+func (p *peek) pieces() (pieces []seqRange, more bool) {
+	st := &p.q.st
+	from := max((p.place+1)>>segmentBits, st.segment)
+	for k, v := range p.e.scan(seqSpan(p.q.row.space, kindSegment, from, st.nextSeq>>segmentBits+1)) {
+		s, ok := decodeSegment(v)
+		if !ok {
+			p.e.rows.damaged("segment", k)
+		}
+		if s.live == 0 {
+			continue
+		}
+		if len(pieces) == peekSegments {
+			return pieces, true
+		}
+		id := seqOf(k)
+		pieces = append(pieces, seqRange{max(id<<segmentBits, s.first), min((id+1)<<segmentBits, st.nextSeq)})
+	}
+	return pieces, false
+}
+
+// metas reads messages with lo <= seq < hi: one more than have room on the page, so that the last page
+// says that it is the last. Whole reports that there are no others.
+func (p *peek) metas(lo, hi uint64) (metas []meta, whole bool) {
+	room := p.Max - len(p.found) + 1
+	for k, v := range p.e.scan(seqSpan(p.q.row.space, kindMessage, lo, hi)) {
+		if len(metas) == room {
+			return metas, false
+		}
+		metas = append(metas, p.e.decodeMeta(k, v))
+	}
+	return metas, true
+}
+
+// take puts the messages on the page that belong there. It reports false when the page has to end before
+// one of them.
+func (p *peek) take(metas []meta) bool {
+	deliveries := p.deliveries(metas[0].seq, metas[len(metas)-1].seq)
+	for i := range metas {
+		m := &metas[i]
+		if p.looks == 0 || len(p.found) == p.Max {
+			return false
+		}
+		var v *delivery
+		if len(deliveries) > 0 && deliveries[0].seq == m.seq {
+			v, deliveries = &deliveries[0].delivery, deliveries[1:]
+		}
+		if found := p.show(m, v); p.State == "" || p.State == found.State {
+			if p.bytes += m.size; p.Bytes > 0 && p.bytes > p.Bytes && len(p.found) > 0 {
+				return false
+			}
+			p.found = append(p.found, found)
+		}
+		p.looks--
+		p.place = m.seq
+	}
+	return true
+}
+
+// A placedRow is a delivery row.
+type placedRow struct {
+	seq uint64
+	delivery
+}
+
+// deliveries reads the delivery rows with first <= seq <= last. A scan of them costs less than asking for
+// each, since most messages of a backlog have none.
+func (p *peek) deliveries(first, last uint64) (found []placedRow) {
+	for k, v := range p.e.scan(seqSpan(p.q.row.space, kindDelivery, first, last+1)) {
+		d, ok := decodeDelivery(v)
+		if !ok {
+			p.e.rows.damaged("delivery", k)
+		}
+		found = append(found, placedRow{seqOf(k), d})
+	}
+	return found
+}
+
+// show describes a message; v is nil when it was never handed out.
+func (p *peek) show(m *meta, v *delivery) Peeked {
+	found := Peeked{
+		Space:     p.q.row.space,
+		Seq:       m.seq,
+		ID:        m.id,
+		Lineage:   m.lineage,
+		State:     StateVisible,
+		Size:      m.size,
+		Sent:      m.sent,
+		FirstSent: m.firstSent,
+		Age:       max(p.e.now-m.sent, 0),
+		VisibleAt: m.sent,
+		Group:     m.group,
+		Dedup:     m.dedup,
+		Sequence:  p.q.sequence(m.seq),
+		Source:    m.source,
+	}
+	switch {
+	case v != nil:
+		found.VisibleAt, found.Receives = v.at, v.receives
+		found.FirstReceive, found.LastReceive = v.firstReceive, v.lastReceive
+	case p.q.fifo():
+		found.VisibleAt += p.q.row.attributes.delay() // [FIFO-11]
+	}
+	switch {
+	case found.VisibleAt > p.e.now && (v == nil || v.kind == dueDelayed):
+		found.State = StateDelayed
+	case found.VisibleAt > p.e.now:
+		found.State = StateInFlight
+	case p.q.fifo() && m.seq > p.gate(m.group):
+		found.State = StateBlocked
+	}
+	return found
+}
+
+// gate returns the number of the message behind which nothing of its group can be received now; the
+// greatest of all numbers when there is no such message.
+func (p *peek) gate(group string) uint64 {
+	gate, ok := p.gates[group]
+	if !ok {
+		gate = p.findGate(group)
+		p.gates[group] = gate
+	}
+	return gate
+}
+
+const noGate = ^uint64(0)
+
+// gateLooks is how many messages of a group are looked at for one that is delayed.
+const gateLooks = 100
+
+// findGate looks at two places of the group, and at few messages in each.
+//
+// What is in flight is among the first messages, as many as one receive can take: a receive takes messages
+// from the front of a group [FIFO-17], and none ever gets others in front of it. What is delayed is among
+// those that were sent last, and blocks only what has come behind it with a place of its own, as dead letters
+// do. Where more of these than gateLooks have come just before it, it is not found.
+func (p *peek) findGate(group string) uint64 {
+	e, delay := p.e, p.q.row.attributes.delay()
+	k := groupKey(p.q.row.space, group)
+	value, ok := e.rows.get(k)
+	row := groupRow{}
+	if ok {
+		row, ok = decodeGroupRow(value)
+	}
+	if !ok {
+		e.rows.damaged("group", k)
+	}
+	at := row.at
+	if row.class == headFresh {
+		at += delay
+	}
+	switch {
+	case at > e.now:
+		return row.first.seq
+	case row.placed <= row.first.seq:
+		return noGate // behind the first are only messages that were never handed out
+	}
+	second, delayed := row.first.seq+1, p.q.st.counted.lo
+	gate := p.firstHidden(group, &row, second, maxMessages-1)
+	if gate == noGate && delay > 0 && row.placed > delayed {
+		gate = p.firstHidden(group, &row, max(second, delayed), gateLooks)
+	}
+	return gate
+}
+
+// firstHidden returns the first message of a group, from a number on, that is in flight or delayed, if it
+// is among so many.
+func (p *peek) firstHidden(group string, row *groupRow, from uint64, looks int) uint64 {
+	rows := lineSpan(p.q.row.space, group, from)
+	for k, v := range p.e.scan(rows) {
+		sent, ok := decodeLine(v)
+		seq := lineSeq(k)
+		if !ok || seq < from {
+			p.e.rows.damaged("line", k)
+		}
+		if p.hidden(seq, sent+p.q.row.attributes.delay(), row.placed) {
+			return seq
+		}
+		if looks--; looks == 0 {
+			break
+		}
+	}
+	return noGate
+}
+
+// hidden reports whether a message of a group is in flight or delayed. Fresh is when it can be received if
+// it was never handed out, which is sure of those behind placed.
+func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
+	if seq <= placed {
+		k := seqKey(p.q.row.space, kindDelivery, seq)
+		if value, ok := p.e.rows.get(k); ok {
+			v, ok := decodeDelivery(value)
+			if !ok {
+				p.e.rows.damaged("delivery", k)
+			}
+			return v.at > p.e.now
+		}
+	}
+	return fresh > p.e.now
+}
+
+// placeVersion begins every place.
+const placeVersion = 1
+
+// sealPlace returns the place behind a message as clients get to see it. It says which queue it is of:
+// another one of the same name counts its messages from the beginning.
+func sealPlace(incarnation [16]byte, seq uint64) string {
+	b := append([]byte{placeVersion}, incarnation[:]...)
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(b, seq))
+}
+
+// openPlace reads a place. The empty one is the front of any queue.
+func openPlace(incarnation [16]byte, place string) (seq uint64, ok bool) {
+	if place == "" {
+		return 0, true
+	}
+	b, err := base64.RawURLEncoding.DecodeString(place)
+	if err != nil {
+		return 0, false
+	}
+	d := dec{b: b}
+	d.version(placeVersion)
+	of := d.id()
+	seq = d.uint()
+	return seq, d.done() && of == incarnation && seq < 1<<63
+}

@@ -1,0 +1,51 @@
+package engine_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"tenaq/internal/engine/enginetest"
+)
+
+// Somebody who looks at all queues after every command is noticed by nobody: the answers are those of the model,
+// to which nobody looks. What is seen is always what the counters say, in order and once, and of a FIFO queue
+// blocked is what stands behind a message of its group that cannot be received. [PEEK-1, PEEK-2, PEEK-3, PEEK-4]
+//
+// Steps that hold expiry are left out: what has expired goes when a queue is used, also by who looks, and while
+// expiry is held it matters whether that was before. [CLOCK-7]
+func TestPeekIsNoDelivery(t *testing.T) {
+	seed := rand.Uint64() >> 32
+	t.Logf("the first seed is %d", seed)
+	scripts := 20
+	if short() {
+		scripts = 4
+	}
+	for range scripts {
+		seed++
+		r := rand.New(rand.NewPCG(seed, 1))
+		v := randomVariant(r)
+		v.Peek = true
+		g, model := enginetest.NewGenerator(seed), enginetest.NewPlayer(enginetest.NewModel())
+		w := enginetest.NewWorld(v)
+		p := enginetest.NewPlayer(w)
+		for range scriptSteps {
+			s := g.Next(model.Receipts())
+			if strings.HasPrefix(s.Text, "hold ") {
+				continue
+			}
+			want, err := model.Play(s)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			got, err := p.Play(s)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if got != want {
+				t.Fatalf("seed %d: %s\ngot:\n%swant:\n%s", seed, s, got, want)
+			}
+		}
+		w.Close()
+	}
+}

@@ -1,0 +1,81 @@
+package engine
+
+// PeekQueues shows the queues of an account, by name, with what waits in them. [PEEK-8]
+type PeekQueues struct {
+	Account string
+	Prefix  string // of the names
+	After   string // Result.NextToken of the page before; empty to begin with the first
+	Max     int    // queues of a page, at most PeekQueuesMax
+}
+
+// PeekQueuesMax is how many queues a page may have. Each of them is brought up to the time of the command, so a
+// page costs the writer about what as many requests would.
+const PeekQueuesMax = 50
+
+// viewSources is how many of its sources a QueueView names.
+const viewSources = 10
+
+// A QueueView is a queue as PeekQueues shows it.
+type QueueView struct {
+	Gauge
+	FIFO    bool
+	Redrive Redrive // the zero value when it has no dead-letter queue
+
+	// Sources are the first queues, by name, whose dead letters come here; MoreSources says that there are others.
+	Sources     []QueueName
+	MoreSources bool
+}
+
+func (op PeekQueues) apply(e *Engine, _ *Command) (Result, error) {
+	after, ok := openToken(op.After)
+	switch {
+	case !ok:
+		return Result{}, errValue(op.After, "after", "It is not a place in the list of queues.")
+	case op.Max < 1 || op.Max > PeekQueuesMax:
+		return Result{}, errNumber(int64(op.Max), "limit", "Must be between 1 and 50.")
+	}
+	var names []QueueName
+	more := false
+	for name := range e.names(op.Account, op.Prefix, after) {
+		if len(names) == op.Max {
+			more = true
+			break
+		}
+		names = append(names, name)
+	}
+	var res Result
+	for _, name := range names {
+		q, err := e.lookup(name)
+		if err != nil {
+			continue
+		}
+		if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
+			if len(res.QueueViews) == 0 {
+				return Result{Again: true}, nil
+			}
+			more = true
+			break
+		}
+		res.QueueViews = append(res.QueueViews, e.view(q))
+	}
+	if n := len(res.QueueViews); more && n > 0 {
+		res.NextToken = sealToken(res.QueueViews[n-1].Queue.Name)
+	}
+	return res, nil
+}
+
+func (e *Engine) view(q *queue) QueueView {
+	v := QueueView{
+		Gauge:   Gauge{Queue: q.name, Visible: q.visible(), InFlight: q.st.inFlight, Delayed: q.st.delayed, Age: e.age(q)},
+		FIFO:    q.fifo(),
+		Redrive: q.row.attributes.Redrive,
+	}
+	for name := range e.sources(q.name, "") {
+		if len(v.Sources) == viewSources {
+			v.MoreSources = true
+			break
+		}
+		v.Sources = append(v.Sources, name)
+	}
+	return v
+}

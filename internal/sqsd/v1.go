@@ -1,0 +1,209 @@
+package sqsd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/sqswire"
+)
+
+// What SQS has no words for stands beside it under /v1, in plain HTTP and JSON, for whoever gets through
+// authenticate. Everything there only reads. [PEEK-7]
+
+// v1Path begins the paths of what is no part of the SQS API.
+const v1Path = "/v1"
+
+// isV1 reports whether a request is for /v1. One that names an action of SQS is not, wherever it goes:
+// queue URLs may have any path. [WIRE-3]
+func isV1(r *http.Request) bool {
+	return (r.URL.Path == v1Path || strings.HasPrefix(r.URL.Path, v1Path+"/")) && r.Header.Get("X-Amz-Target") == ""
+}
+
+// v1Header tells clients that an answer comes from here and not from another server that happens to have
+// the path.
+const v1Header = "Tenaq-Api"
+
+// A v1Route is what answers a path.
+type v1Route struct {
+	name  string // under which it is counted
+	queue string // that the path names
+	serve func(c *call, queue string) (v1Answer, error)
+}
+
+// A v1Answer is what to encode, and how much of the content budget it holds until it is written.
+type v1Answer struct {
+	body any
+	held int64
+}
+
+// findV1 finds the route of a path below /v1.
+func findV1(path string) (v1Route, bool) {
+	switch parts := strings.Split(strings.TrimPrefix(path, v1Path+"/"), "/"); {
+	case len(parts) == 1 && parts[0] == "queues":
+		return v1Route{"v1.ListQueues", "", (*call).v1Queues}, true
+	case len(parts) == 3 && parts[0] == "queues" && parts[2] == "messages":
+		return v1Route{"v1.PeekMessages", parts[1], (*call).v1Messages}, true
+	}
+	return v1Route{}, false
+}
+
+// A v1Error is a refusal as /v1 shows it.
+type v1Error struct {
+	status  int
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *v1Error) Error() string { return e.Code + ": " + e.Message }
+
+var (
+	errV1NotFound = &v1Error{http.StatusNotFound, "NotFound",
+		"There is nothing at this path: there are /v1/queues and /v1/queues/NAME/messages."}
+	errV1Method = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "What is under /v1 only reads: use GET."}
+)
+
+// errV1Value refuses a parameter of the query.
+func errV1Value(name, value, want string) error {
+	return sqswire.Errorf(sqswire.InvalidParameterValue, "Value %s for parameter %s is invalid. Reason: Must be %s.", value, name, want)
+}
+
+// serveV1 answers a request for /v1.
+func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, principal Principal) {
+	route, ok := findV1(r.URL.Path)
+	if !ok {
+		e.refuseV1(w, errV1NotFound)
+		return
+	}
+	e.action = route.name
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		e.refuseV1(w, errV1Method)
+		return
+	}
+	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
+	answer, err := route.serve(c, route.queue)
+	defer func() {
+		if answer.held > 0 {
+			h.content.Release(answer.held)
+		}
+	}()
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		e.ends("ClientGone")
+	case err != nil:
+		e.refuseV1(w, err)
+	default:
+		h.writeV1(w, http.StatusOK, answer.body)
+		e.ends("")
+	}
+}
+
+// refuseV1 answers an error.
+func (e *attempt) refuseV1(w http.ResponseWriter, err error) {
+	refusal := asV1Error(err)
+	if refusal.Code == string(sqswire.InternalFailure) {
+		e.h.cfg.Logger.Error("request failed", "error", err)
+	}
+	e.h.writeV1(w, refusal.status, refusal)
+	e.ends(refusal.Code)
+}
+
+// asV1Error turns whatever went wrong into an error of /v1: the words of SQS, but the status that HTTP has
+// for it.
+func asV1Error(err error) *v1Error {
+	var own *v1Error
+	if errors.As(err, &own) {
+		return own
+	}
+	wire := wireError(err)
+	refusal := &v1Error{wire.Info().Status, strings.TrimPrefix(string(wire.Code), "AWS.SimpleQueueService."), wire.Message}
+	switch wire.Code {
+	case sqswire.NonExistentQueue:
+		refusal.status = http.StatusNotFound
+	case sqswire.RequestThrottled:
+		refusal.status = http.StatusTooManyRequests
+	}
+	return refusal
+}
+
+func (h *Handler) writeV1(w http.ResponseWriter, status int, body any) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(body); err != nil {
+		panic(err) // strings, numbers and times can always be encoded
+	}
+	header := w.Header()
+	header.Set(v1Header, "1")
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(b.Len()))
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if b.Len() > small {
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferMax))
+	}
+	w.WriteHeader(status)
+	w.Write(b.Bytes())
+}
+
+// A v1Query reads the parameters of a request and keeps the first mistake.
+type v1Query struct {
+	values map[string][]string
+	err    error
+}
+
+// query reads the parameters, which must be among those that are known: a misspelt one would otherwise
+// change nothing and say so nowhere.
+func (c *call) query(known ...string) *v1Query {
+	q := &v1Query{values: c.http.URL.Query()}
+	for name, values := range q.values { // order does not matter: any of them refuses the request
+		if !slices.Contains(known, name) || len(values) > 1 {
+			q.err = sqswire.Errorf(sqswire.InvalidParameterValue, "The parameter %s is not known here, or is there twice.", name)
+		}
+	}
+	return q
+}
+
+func (q *v1Query) text(name string) string {
+	if v := q.values[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// number reads a number from low to high; otherwise when it is not there.
+func (q *v1Query) number(name string, low, high, otherwise int) int {
+	text := q.text(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < low || n > high {
+		if q.err == nil {
+			q.err = errV1Value(name, text, "a number from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+		}
+		return otherwise
+	}
+	return n
+}
+
+// v1Time is a moment as /v1 shows it; nil for never.
+func v1Time(ms int64) *string {
+	if ms == 0 {
+		return nil
+	}
+	text := time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+	return &text
+}
+
+// queueNamed is a queue of the caller's account.
+func (c *call) queueNamed(name string) engine.QueueName {
+	return engine.QueueName{Account: c.principal.account, Name: name}
+}
