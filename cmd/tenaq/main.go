@@ -139,7 +139,7 @@ func newRoot(a *app) *cobra.Command {
 	}
 	add(groupServer, newServeCmd(a), newConfigCmd(a))
 	add(groupQueues, newQueueCmd(a), newApplyCmd(a), newMoveCmd(a))
-	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
+	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newPeekCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
 	add(groupWork, newPipeCmd(a), newRedriveCmd(a), newClaimsCmd(a), newRecordsCmd(a), newOutboxCmd(a))
 	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))
 	asGroup(root)
