@@ -18,6 +18,7 @@ type outboxRelayFlags struct {
 	*outboxFlags
 	clientFlags
 	bodiesFlags
+	metricsFlags
 
 	queues                                 []string
 	parallel, rows, attempts               int
@@ -58,11 +59,14 @@ Rows are removed when --keep has passed since they were sent.
 
 ` + outboxHelp + `
 
-` + bodiesHelp,
+` + bodiesHelp + `
+
+` + metricsHelp,
 		Example: `  tenaq outbox relay --db postgres://app@db.example.com/app
   tenaq outbox relay --db sqlite:app.db --queue orders=orders-v2 --queue mails=https://sqs.us-east-1.amazonaws.com/123456789012/mails
   tenaq outbox relay --aws --region eu-central-1 --keep 168h --parallel 32
   tenaq outbox relay --bodies dir:/mnt/bodies
+  tenaq outbox relay --metrics-listen :9328
   tenaq outbox relay --once      # from cron`,
 		Args: wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,6 +75,7 @@ Rows are removed when --keep has passed since they were sent.
 	}
 	f.clientFlags.register(cmd)
 	f.bodiesFlags.register(cmd)
+	f.metricsFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.queues, "queue", nil, "send rows for NAME to QUEUE, its name or URL, as `NAME=QUEUE`; may be repeated")
 	flags.IntVar(&f.parallel, "parallel", 8, "have this `number` of requests under way at most")
@@ -150,6 +155,11 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 	if cfg.Offload, err = f.offloader(); err != nil {
 		return err
 	}
+	metrics, err := f.listen()
+	if err != nil {
+		return err
+	}
+	defer metrics.close()
 	c, err := f.connect(ctx)
 	if err != nil {
 		return err
@@ -170,7 +180,8 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	log := newOutboxLog(a.outboxLogger(level))
-	cfg.Box, cfg.Client, cfg.Logger, cfg.Events = o.Box, relayClient{c}, log.Logger, log.events()
+	counts := newOutboxMetrics(o.Box)
+	cfg.Box, cfg.Client, cfg.Logger, cfg.Events = o.Box, counts.client(relayClient{c}), log.Logger, counts.events(log.events())
 	var end *outboxEnd
 	if f.once || f.untilEmpty {
 		end = newOutboxEnd(o.Box, f.untilEmpty, stop)
@@ -180,6 +191,8 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 	if err != nil {
 		return usagef("%v", err)
 	}
+	metrics.serve(log.Logger, counts.write)
+	defer metrics.close() // before the outbox is
 	log.Info("relaying", "outbox", o.place.String(), "endpoint", c.endpoint.String())
 	minute := time.NewTicker(time.Minute)
 	defer minute.Stop()

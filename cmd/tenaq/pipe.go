@@ -57,12 +57,15 @@ body of a message that is done is removed after it.
 
 ` + recordsHelp + `
 
-` + bodiesHelp
+` + bodiesHelp + `
+
+` + metricsHelp
 
 type pipeFlags struct {
 	clientFlags
 	recordsFlags
 	bodiesFlags
+	metricsFlags
 
 	concurrency, batchSize, prefetch, attempts int
 	lease, taskTimeout, drain                  string
@@ -89,7 +92,8 @@ func newPipeCmd(a *app) *cobra.Command {
   tenaq pipe orders --records postgres://app@db.example.com/app --http http://127.0.0.1:8080/charge
   tenaq pipe orders --http http://127.0.0.1:9000/2015-03-31/functions/function/invocations --lambda
   tenaq pipe reports --once -- ./send-report       # from cron: ends when nothing is left to receive
-  tenaq pipe accounts --bodies dir:/mnt/bodies -- ./import`,
+  tenaq pipe accounts --bodies dir:/mnt/bodies -- ./import
+  tenaq pipe orders --metrics-listen :9326 -- ./charge-card`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			queue, program, err := splitPipeArgs(cmd, args)
@@ -116,6 +120,7 @@ func newPipeCmd(a *app) *cobra.Command {
 	f.clientFlags.register(cmd)
 	f.recordsFlags.register(cmd)
 	f.bodiesFlags.register(cmd)
+	f.metricsFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 10, "how many tasks run at once, as a `number`")
 	flags.IntVar(&f.attempts, "attempts", 3, "dead-letter a message after this `number` of failed attempts")

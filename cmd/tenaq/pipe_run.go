@@ -16,6 +16,11 @@ import (
 
 // run works on the messages of a queue until ctx ends, or until --once or --until-empty says so.
 func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Config, handler worker.Handler) error {
+	metrics, err := f.listen()
+	if err != nil {
+		return err
+	}
+	defer metrics.close()
 	c, err := f.connect(ctx)
 	if err != nil {
 		return err
@@ -40,7 +45,8 @@ func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Co
 	logger, name := a.pipeLogger(), queueNameOf(cfg.QueueURL)
 	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
 	hands := &inHand{messages: make(map[*worker.Message]bool)}
-	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, log.events(hands)
+	counts := newWorkerMetrics(name, cfg.Concurrency)
+	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, counts.events(log.events(hands))
 	cfg.Memo = func(*worker.Message) []byte { return newPipeMemo(name) }
 	if f.once || f.untilEmpty {
 		cfg.Client = &emptying{Client: c.Client, url: cfg.QueueURL, hands: hands, whole: f.untilEmpty, empty: func() {
@@ -52,6 +58,7 @@ func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Co
 	if err != nil {
 		return usagef("%v", err)
 	}
+	metrics.serve(log.Logger, counts.write)
 	err = w.Run(ctx)
 	log.summary()
 	return err

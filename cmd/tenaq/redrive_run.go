@@ -14,6 +14,7 @@ import (
 type redriveRunFlags struct {
 	*redriveFlags
 	policyFlags
+	metricsFlags
 
 	parking, target, schedule, look string
 	createParking, once             bool
@@ -46,10 +47,13 @@ With --once nothing else knows how often that is: say so with --schedule, by whi
 each other. The exit code is 4 when the breaker is open after the step, or when another redriver was at work
 at the same time. With several queues it is 5 when some of them failed.
 
-` + recordsHelp,
+` + recordsHelp + `
+
+` + metricsHelp,
 		Example: `  tenaq redrive run orders-dlq --parking orders-parking
   tenaq redrive run orders-dlq mail-dlq --parking parking --create-parking --schedule 'rate(10 minutes)'
   tenaq redrive run orders-dlq --parking orders-parking --schedule '*/15 6-22 * * *' --rate-max 20
+  tenaq redrive run orders-dlq --parking orders-parking --metrics-listen :9327
   tenaq redrive run orders-dlq --parking orders-parking --once --json     # from cron or a scheduled task`,
 		Args: wants(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,6 +73,7 @@ at the same time. With several queues it is 5 when some of them failed.
 	flags.StringVar(&f.look, "look", "", "hide messages that were looked at for this `duration` (default 2m, or half the time between two steps if that is less)")
 	flags.BoolVar(&f.once, "once", false, "take one step and end")
 	f.policyFlags.register(flags)
+	f.metricsFlags.register(cmd)
 	return cmd
 }
 
@@ -113,15 +118,27 @@ func (f *redriveRunFlags) spec() (s redriveSpec, err error) {
 
 // run takes steps for all queues.
 func (f *redriveRunFlags) run(ctx context.Context, a *app, specs []redriveSpec) error {
+	metrics, err := f.listen()
+	if err != nil {
+		return err
+	}
+	defer metrics.close()
 	teller := newRedriveTeller(a)
 	h, err := f.host(ctx, teller.logger, f.open)
 	if err != nil {
 		return err
 	}
 	defer h.close()
+	counts := newRedriveMetrics(specs)
+	counts.reach(h)
+	metrics.serve(teller.logger, counts.write)
+	defer metrics.close() // before the records are
 	var loops []*redriveLoop
 	for _, s := range specs {
-		loops = append(loops, newRedriveLoop(h, s, func(step redriveStep) { teller.tell(step, &s) }))
+		loops = append(loops, newRedriveLoop(h, s, func(step redriveStep) {
+			counts.note(step)
+			teller.tell(step, &s)
+		}))
 	}
 	if f.once {
 		return redriveOnce(ctx, loops)

@@ -17,8 +17,9 @@ import (
 // recordsRetry is how long a hosted redriver waits for records that cannot be opened. The queue does not.
 const recordsRetry = time.Minute
 
-// redriveHosted runs the redrivers of the configuration file until ctx ends, once the server answers.
-func (a *app) redriveHosted(ctx context.Context, s *server.Server, c *configuration) {
+// redriveHosted runs the redrivers of the configuration file until ctx ends, once the server answers. What they do
+// is counted.
+func (a *app) redriveHosted(ctx context.Context, s *server.Server, c *configuration, counts *redriveMetrics) {
 	section := c.file.redrive
 	logger := c.Logger.With("component", "redrive")
 	if !answers(ctx, "http://"+s.Addr()) {
@@ -31,12 +32,17 @@ func (a *app) redriveHosted(ctx context.Context, s *server.Server, c *configurat
 			pause(ctx, recordsRetry)
 			continue
 		}
+		counts.reach(h)
 		var loops []*redriveLoop
 		for _, spec := range section.specs {
 			logger.Info("redriving", "queue", spec.deadLetter, "parking", spec.parking, "schedule", spec.schedule.text)
-			loops = append(loops, newRedriveLoop(h, spec, func(step redriveStep) { logStep(logger, &step) }))
+			loops = append(loops, newRedriveLoop(h, spec, func(step redriveStep) {
+				counts.note(step)
+				logStep(logger, &step)
+			}))
 		}
 		runRedrivers(ctx, loops)
+		counts.reach(nil)
 		h.close()
 	}
 }

@@ -36,7 +36,7 @@ func setup(env *testscript.Env) error {
 
 type scriptCmd = func(ts *testscript.TestScript, neg bool, args []string)
 
-var scriptCmds = map[string]scriptCmd{"exits": exits, "record": record, "register": register}
+var scriptCmds = map[string]scriptCmd{"exits": exits, "record": record, "register": register, "scrape": scrape}
 
 // exits runs a command and checks its exit code: exits 2 tenaq send.
 func exits(ts *testscript.TestScript, neg bool, args []string) {

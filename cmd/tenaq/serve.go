@@ -60,6 +60,11 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 		a.complain(err)
 		os.Exit(exitCode(err))
 	}
+	var redriven *redriveMetrics // nil when nothing is
+	if c.file != nil && c.file.redrive != nil {
+		redriven = newRedriveMetrics(c.file.redrive.specs)
+		c.Metrics = redriven.write
+	}
 	s, err := server.New(c.Config)
 	if err != nil {
 		return err
@@ -74,8 +79,8 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 		announced <- err
 	}()
 	var hosted sync.WaitGroup
-	if c.file != nil && c.file.redrive != nil {
-		hosted.Go(func() { a.redriveHosted(serving, s, c) })
+	if redriven != nil {
+		hosted.Go(func() { a.redriveHosted(serving, s, c, redriven) })
 	}
 	err = s.Run(serving)
 	cancel()

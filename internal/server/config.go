@@ -3,6 +3,8 @@ package server
 import (
 	"log/slog"
 	"time"
+
+	"tenaq/internal/metric"
 )
 
 // A Config says everything about a server. The zero value is a server on loopback with its defaults;
@@ -19,6 +21,10 @@ type Config struct {
 	// NoQueueMetrics leaves out of /metrics what there is for each queue: with many thousands of queues that
 	// is too much for most who watch.
 	NoQueueMetrics bool
+
+	// Metrics, if set, writes more families into /metrics, behind those of the server. It is called for each
+	// scrape, from any goroutine, and should take no longer than one may.
+	Metrics func(w *metric.Writer)
 
 	// DataDir is the directory that holds the store, its witness and its lock file. It is created when
 	// it does not exist.

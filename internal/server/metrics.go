@@ -229,5 +229,16 @@ func (r *reading) writeTo(to io.Writer) error {
 			row.write(w, r)
 		}
 	}
+	if r.s.cfg.Metrics != nil {
+		r.s.cfg.Metrics(w)
+	}
 	return w.Flush()
+}
+
+// Families are those of the table, for who checks what refers to them.
+func Families() (families []metric.Family) {
+	for i := range table {
+		families = append(families, table[i].Family)
+	}
+	return families
 }

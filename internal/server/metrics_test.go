@@ -214,3 +214,17 @@ func BenchmarkScrape(b *testing.B) {
 		}
 	}
 }
+
+// Whoever runs a server can have it tell more.
+func TestMoreMetrics(t *testing.T) {
+	cfg := config(t)
+	cfg.Metrics = func(w *metric.Writer) {
+		w.Begin(metric.Family{Name: "more", Help: "More", Kind: metric.KindGauge})
+		w.Value(1)
+	}
+	s, _ := run(t, cfg)
+	values := scrape(t, s)
+	if values["more"] != "1" || values["tenaq_queues"] != "0" {
+		t.Errorf("got %v", values)
+	}
+}
