@@ -20,8 +20,7 @@ import (
 // v1Path begins the paths of what is no part of the SQS API.
 const v1Path = "/v1"
 
-// isV1 reports whether a request is for /v1. One that names an action of SQS is not, wherever it goes:
-// queue URLs may have any path. [WIRE-3]
+// isV1 reports whether a request is for /v1. One that names an action of SQS is not, wherever it goes.
 func isV1(r *http.Request) bool {
 	return (r.URL.Path == v1Path || strings.HasPrefix(r.URL.Path, v1Path+"/")) && r.Header.Get("X-Amz-Target") == ""
 }
