@@ -12,6 +12,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// scrapeMax is how long that is awaited which has to come. A redriver with nothing to do takes a step a minute.
+const scrapeMax = 4 * time.Minute
+
 // scrape asks for the metrics of a program until they match all of some patterns, and prints them: scrape LOG
 // PATTERN..., with the file that has the log of the program, or its URL.
 func scrape(ts *testscript.TestScript, neg bool, args []string) {
@@ -19,7 +22,7 @@ func scrape(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: scrape LOG|URL PATTERN...")
 	}
 	var missing, body string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(scrapeMax); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var err error
 		if body, err = metricsOf(ts, args[0]); err != nil {
 			missing = err.Error()
@@ -36,7 +39,7 @@ func scrape(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("not within a minute: %s\n%s", missing, body)
+	ts.Fatalf("not within %v: %s\n%s", scrapeMax, missing, body)
 }
 
 // metricsOf asks once.
