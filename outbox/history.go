@@ -140,7 +140,8 @@ type Replay struct {
 	MissingOnly bool    `json:"missingOnly,omitempty"`
 	Lane        string  `json:"lane,omitempty"`
 	Rate        float64 `json:"rate"`                 // messages per second at most
-	Generation  int     `json:"generation,omitempty"` // at least, of what is sent; 0 with MissingOnly
+	Ahead       int     `json:"ahead"`                // rows that may be due while it writes
+	Generation  int     `json:"generation,omitempty"` // of what is sent, once it is Running; 0 with MissingOnly
 
 	By     string `json:"by,omitempty"`     // who began it
 	Note   string `json:"note,omitempty"`   // why

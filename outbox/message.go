@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,6 +65,7 @@ const typeAttribute = "type"
 const (
 	messageMax = 1 << 20
 	rowMax     = 64 << 20
+	queueMax   = 1024
 )
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
@@ -83,8 +85,10 @@ func (m *Message) Check() error {
 		return fmt.Errorf("its deduplication id has %d bytes, %d are allowed", len(m.Dedup), trail.KeyMax)
 	case len(m.Headers) > HeadersMax:
 		return fmt.Errorf("it has %d headers, %d are allowed: SQS takes ten attributes, one for the identity of the work and one for the type among them", len(m.Headers), HeadersMax)
-	case m.Generation < 0:
-		return fmt.Errorf("its generation is %d: it is 0 or more", m.Generation)
+	case len(m.Queue) > queueMax:
+		return fmt.Errorf("the name of its queue has %d bytes, %d are allowed", len(m.Queue), queueMax)
+	case m.Generation < 0 || m.Generation > math.MaxInt32:
+		return fmt.Errorf("its generation is %d: it is 0 to %d", m.Generation, math.MaxInt32)
 	case strings.HasSuffix(m.Queue, ".fifo") && m.Key == "" && m.Group == "":
 		return errors.New("it has neither key nor group, and a FIFO queue needs one to keep the order of")
 	}

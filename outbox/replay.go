@@ -48,8 +48,8 @@ type ReplayConfig struct {
 	// none, so that live messages do not have to wait behind it.
 	Ahead int
 
-	// Generation is what messages get at least; the number of the replay when zero, which does unless the
-	// database has been restored from before an earlier one.
+	// Generation is what messages get: the number of the replay when zero, which does unless the database has
+	// been restored from before an earlier one. It is more where one of them has as much already.
 	Generation int
 
 	By   string // who asks for it, for the record
@@ -69,11 +69,18 @@ const ReplayHeader = "replay"
 // Limits of a replay.
 const (
 	rateMax      = 10_000
-	batchOfRows  = 200
+	rateUsual    = 50
+	aheadUsual   = 1000
 	looksAtOnce  = 8
-	plannedLooks = 1000
-	retriedFor   = 2 * time.Minute
-	endedMax     = 2000
+	looksPerSec  = 500 // at the ledger, whatever the rate of messages
+	plannedLooks = 200
+	replaysMax   = 1000 // that are remembered when the ledger is asked
+
+	// Messages are read a few at a time at first, and more when they are small.
+	pageFirst, pageMax   = 8, 200
+	pageSmall, pageLarge = 1 << 20, 4 << 20 // bytes
+	retriedFor           = 2 * time.Minute
+	endedMax             = 2000
 )
 
 // A Replayer replays:
@@ -97,15 +104,16 @@ type Replayer struct {
 	cfg    ReplayConfig
 	runner string
 
+	later []int     // what generations returned; nil when it was not called
+	page  int       // how many messages are read at once
 	next  time.Time // before it nothing may be written
-	ahead int       // rows that were written since it was last looked how many are due
+	since int       // rows that were written since it was last looked how many are due; -1 when nobody has looked
 	full  bool      // they were too many, and it has been said
 }
 
 // NewReplayer returns a Replayer, or an error when the configuration contradicts itself. Source and what follows
 // it may be left out by who only wants to continue a replay.
 func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
-	cfg.Ahead = cmp.Or(cfg.Ahead, 1000)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -122,12 +130,12 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 	refuse(cfg.MissingOnly && cfg.Ledger == nil, "MissingOnly needs a Ledger to ask what is completed")
 	refuse(cfg.MissingOnly && cfg.Generation != 0, "MissingOnly keeps generations: leave Generation out")
 	refuse(!(cfg.Rate >= 0 && cfg.Rate <= rateMax), "Rate is %v: it is more than 0 and at most %d", cfg.Rate, rateMax)
-	refuse(cfg.Ahead < 1, "Ahead is %d: it is at least 1", cfg.Ahead)
+	refuse(cfg.Ahead < 0, "Ahead is %d: it is at least 1", cfg.Ahead)
 	refuse(cfg.Generation < 0, "Generation is %d: it is at least 1", cfg.Generation)
 	if len(bad) > 0 {
 		return nil, fmt.Errorf("outbox: replay: %w", errors.Join(bad...))
 	}
-	return &Replayer{cfg: cfg, runner: relayName(), ahead: cfg.Ahead}, nil
+	return &Replayer{cfg: cfg, runner: relayName(), page: pageFirst, since: -1}, nil
 }
 
 // A Plan is what a replay would do.
@@ -144,6 +152,7 @@ func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 	if err := r.cfg.Source.Check(); err != nil {
 		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
 	}
+	samples = max(samples, 0)
 	few := samples
 	if r.cfg.MissingOnly {
 		few = max(few, plannedLooks)
@@ -153,7 +162,7 @@ func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 		return Plan{}, fmt.Errorf("outbox: look what there is to replay: %w", err)
 	}
 	p := Plan{Count: count, First: first[:min(samples, len(first))]}
-	record := Replay{Number: 1, MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
+	record := Replay{Number: 1, Generation: 1, MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
 	messages := make([]Message, len(first))
 	for i, past := range first {
 		messages[i] = past.Message
@@ -163,13 +172,13 @@ func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 		}
 	}
 	if r.cfg.MissingOnly {
-		done, err := r.completed(ctx, messages)
+		fates, err := r.known(ctx, messages)
 		if err != nil {
 			return Plan{}, err
 		}
 		p.Asked = len(first)
-		for _, is := range done {
-			if is {
+		for _, f := range fates {
+			if f == completed {
 				p.Completed++
 			}
 		}
@@ -186,8 +195,14 @@ func (r *Replayer) Run(ctx context.Context) (Replay, error) {
 	if err := c.Source.Check(); err != nil {
 		return Replay{}, fmt.Errorf("outbox: replay: %w", err)
 	}
+	if _, err := patiently(ctx, r, func() (int, error) { // what can only read refuses SQL that would write
+		count, _, err := c.Box.Look(ctx, c.Source, 0)
+		return count, err
+	}); err != nil {
+		return Replay{}, fmt.Errorf("outbox: begin a replay: %w", err)
+	}
 	record, err := c.Box.BeginReplay(ctx, Replay{
-		State: Preparing, Source: c.Source, MissingOnly: c.MissingOnly, Lane: c.Lane, Rate: cmp.Or(c.Rate, 50),
+		State: Preparing, Source: c.Source, MissingOnly: c.MissingOnly, Lane: c.Lane, Rate: cmp.Or(c.Rate, rateUsual), Ahead: cmp.Or(c.Ahead, aheadUsual),
 		Generation: c.Generation, By: c.By, Note: c.Note, Runner: r.runner,
 	})
 	if err != nil {
@@ -196,7 +211,7 @@ func (r *Replayer) Run(ctx context.Context) (Replay, error) {
 	return r.carryOut(ctx, record)
 }
 
-// Continue goes on with a replay that is not at its end, as it was begun, but for Rate if that is set here. A
+// Continue goes on with a replay that is not at its end, as it was begun, but for Rate and Ahead if they are set here. A
 // process that is still at it stops. With a MissingOnly replay it needs the Ledger.
 func (r *Replayer) Continue(ctx context.Context, number int64) (Replay, error) {
 	record, err := r.cfg.Box.Replay(ctx, number)
@@ -210,6 +225,7 @@ func (r *Replayer) Continue(ctx context.Context, number int64) (Replay, error) {
 	}
 	record.Runner = r.runner
 	record.Rate = cmp.Or(r.cfg.Rate, record.Rate)
+	record.Ahead = cmp.Or(r.cfg.Ahead, record.Ahead)
 	taken, err := r.cfg.Box.StepReplay(ctx, record, nil)
 	if err != nil {
 		return record, fmt.Errorf("outbox: continue replay %d: %w", number, err)
@@ -275,42 +291,91 @@ func (r *Replayer) prepare(ctx context.Context, record Replay) (Replay, error) {
 			return record, ErrMoved
 		}
 	}
-	return record, r.check(ctx, record)
+	if record.Read > 0 {
+		return record, nil
+	}
+	return r.settleGeneration(ctx, record)
 }
 
-// check looks at all before the first is sent: a query may return anything, and another queue may need what the
-// first one did not.
-func (r *Replayer) check(ctx context.Context, record Replay) error {
-	if record.Source.Query == "" && record.Lane == "" {
-		return nil // it has been sent before
+// settleGeneration looks at all messages before the first is sent. It makes sure that each can be sent, since a query
+// may return anything, and another queue may need what the first one did not; and it gives the replay a generation
+// that is later than that of any of them, so that a work that is there in several of them is done once.
+func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay, error) {
+	generation := cmp.Or(record.Generation, int(record.Number))
+	for place := int64(0); !record.MissingOnly; {
+		staged, err := r.staged(ctx, record.Number, place, pageMax)
+		if err != nil {
+			return record, err
+		}
+		if len(staged) == 0 {
+			break
+		}
+		for _, s := range staged {
+			generation = max(generation, s.Generation+1)
+		}
+		place = staged[len(staged)-1].Place
 	}
-	for place, n := record.Place, record.Read; ; {
-		staged, err := patiently(ctx, r, func() ([]Staged, error) {
-			return r.cfg.Box.Staged(ctx, record.Number, place, batchOfRows)
-		})
-		if err != nil || len(staged) == 0 {
-			return err
+	checked := record
+	if !record.MissingOnly {
+		checked.Generation = generation
+	}
+	for place, n := int64(0), 0; ; {
+		staged, err := r.staged(ctx, record.Number, place, pageMax)
+		if err != nil {
+			return record, err
+		}
+		if len(staged) == 0 {
+			break
 		}
 		for _, s := range staged {
 			n++
 			if s.Gone {
 				continue
 			}
-			m := record.again(s.Message)
+			m := checked.again(s.Message)
 			if err := m.Check(); err != nil {
-				return fmt.Errorf("%w: message %d of %d cannot be sent: %w", ErrSource, n, record.Found, err)
+				return record, fmt.Errorf("%w: message %d of %d cannot be sent: %w", ErrSource, n, record.Found, err)
 			}
 		}
 		place = staged[len(staged)-1].Place
 	}
+	if checked.Generation == record.Generation {
+		return record, nil
+	}
+	settled, err := r.write(ctx, checked, nil)
+	if settled.Number == 0 {
+		settled = record
+	}
+	return settled, err
+}
+
+// staged reads what comes next, a few messages when they are large.
+func (r *Replayer) staged(ctx context.Context, number, place int64, most int) ([]Staged, error) {
+	staged, err := patiently(ctx, r, func() ([]Staged, error) { return r.cfg.Box.Staged(ctx, number, place, min(most, r.page)) })
+	bytes := 0
+	for i := range staged {
+		bytes += len(staged[i].Body)
+		if bytes > pageLarge && i > 0 {
+			staged = staged[:i]
+			break
+		}
+	}
+	switch {
+	case bytes > pageLarge:
+		r.page = max(1, r.page/2)
+	case bytes < pageSmall:
+		r.page = min(pageMax, 2*r.page)
+	}
+	return staged, err
 }
 
 // step writes the next few rows. The replay that it returns is the zero one when it is not known.
 func (r *Replayer) step(ctx context.Context, record Replay) (Replay, error) {
-	batch := int(min(batchOfRows, max(1, record.Rate/2)))
-	staged, err := patiently(ctx, r, func() ([]Staged, error) {
-		return r.cfg.Box.Staged(ctx, record.Number, record.Place, batch)
-	})
+	most := int(min(pageMax, max(1, record.Rate/2)))
+	if record.MissingOnly {
+		most = pageMax // most of which is left out, as a rule
+	}
+	staged, err := r.staged(ctx, record.Number, record.Place, most)
 	if err != nil {
 		return Replay{}, err
 	}
@@ -326,15 +391,26 @@ func (r *Replayer) step(ctx context.Context, record Replay) (Replay, error) {
 		if moved, err := r.wait(ctx, record); err != nil || moved.Number != 0 {
 			return moved, err
 		}
-		r.next = time.Now().Add(time.Duration(float64(len(rows)) / record.Rate * float64(time.Second)))
-		r.ahead += len(rows)
+	} else if err := sleep(ctx, time.Until(r.next)); err != nil {
+		return Replay{}, err
 	}
+	seconds := float64(len(rows)) / record.Rate
+	if record.MissingOnly {
+		seconds = max(seconds, float64(len(staged))/looksPerSec)
+	}
+	r.next = time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	r.since += len(rows)
+	return r.write(ctx, next, rows)
+}
+
+// write takes a step, or finds out that somebody else has.
+func (r *Replayer) write(ctx context.Context, next Replay, rows []Message) (Replay, error) {
 	return patiently(ctx, r, func() (Replay, error) {
 		stepped, err := r.cfg.Box.StepReplay(ctx, next, rows)
 		if !errors.Is(err, ErrMoved) {
 			return stepped, err
 		}
-		return r.moved(ctx, record)
+		return r.moved(ctx, next)
 	})
 }
 
@@ -362,19 +438,21 @@ func (r *Replayer) rows(ctx context.Context, record *Replay, staged []Staged) (r
 		}
 		there = append(there, s.Message)
 	}
-	done := make([]bool, len(there))
+	fates := make([]fate, len(there))
 	if record.MissingOnly {
-		if done, err = r.completed(ctx, there); err != nil {
+		if fates, err = r.known(ctx, there); err != nil {
 			return nil, err
 		}
 	}
 	for i, m := range there {
-		if done[i] {
+		if fates[i] == completed {
 			record.Completed++
+		}
+		if fates[i] != missing {
 			continue
 		}
 		m = record.again(m)
-		if err := m.Check(); err != nil { // which none is that was sent before
+		if err := m.Check(); err != nil { // which none is that was looked at before
 			return nil, fmt.Errorf("%w: the message about %q cannot be sent: %w", ErrSource, m.Dedup, err)
 		}
 		rows = append(rows, m)
@@ -382,31 +460,84 @@ func (r *Replayer) rows(ctx context.Context, record *Replay, staged []Staged) (r
 	return rows, nil
 }
 
-// completed asks the ledger which of the messages are about completed work.
-func (r *Replayer) completed(ctx context.Context, messages []Message) ([]bool, error) {
-	done, errs := make([]bool, len(messages)), make([]error, len(messages))
+// A fate is what the ledger knows about the work of a message.
+type fate int
+
+const (
+	missing   fate = iota // nobody has completed it
+	completed             // somebody has, in its generation or a later one
+	elsewhere             // a later generation of it has begun, or a person has to decide about it
+)
+
+// known asks the ledger about the work of messages, several at once.
+func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error) {
+	later, err := r.generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fates, errs := make([]fate, len(messages)), make([]error, len(messages))
 	var asking sync.WaitGroup
 	turn := make(chan struct{}, looksAtOnce)
 	for i := range messages {
 		asking.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			row := Row{Message: messages[i]}
-			entry, err := patiently(ctx, r, func() (claims.Entry, error) {
-				entry, err := r.cfg.Ledger.Entry(ctx, claims.EffectKey(row.work(), row.Generation))
-				if errors.Is(err, claims.ErrNoEntry) {
-					return claims.Entry{}, nil
-				}
-				return entry, err
-			})
-			done[i], errs[i] = err == nil && entry.Key != "" && entry.State == claims.Completed, err
+			fates[i], errs[i] = r.fate(ctx, &Row{Message: messages[i]}, later)
 		})
 	}
 	asking.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("ask the ledger what is completed: %w", errs[slices.IndexFunc(errs, func(err error) bool { return err != nil })])
+	for _, err := range errs {
+		if err != nil {
+			return nil, fmt.Errorf("ask the ledger what is completed: %w", err)
+		}
 	}
-	return done, nil
+	return fates, nil
+}
+
+// generations are those that earlier replays gave to their messages, the latest first.
+func (r *Replayer) generations(ctx context.Context) ([]int, error) {
+	if r.later != nil {
+		return r.later, nil
+	}
+	all, err := patiently(ctx, r, func() ([]Replay, error) { return r.cfg.Box.Replays(ctx, replaysMax) })
+	if err != nil {
+		return nil, err
+	}
+	r.later = []int{}
+	for _, other := range all {
+		if !other.MissingOnly && other.Written > 0 {
+			r.later = append(r.later, other.Generation)
+		}
+	}
+	slices.Sort(r.later)
+	r.later = slices.Compact(r.later)
+	slices.Reverse(r.later)
+	return r.later, nil
+}
+
+// fate asks about the work of one message: first whether a replay has taken it up since.
+func (r *Replayer) fate(ctx context.Context, row *Row, later []int) (fate, error) {
+	for _, generation := range append(slices.Clone(later), row.Generation) {
+		if generation < row.Generation {
+			continue
+		}
+		entry, err := patiently(ctx, r, func() (claims.Entry, error) {
+			entry, err := r.cfg.Ledger.Entry(ctx, claims.EffectKey(row.work(), generation))
+			if errors.Is(err, claims.ErrNoEntry) {
+				return claims.Entry{}, nil
+			}
+			return entry, err
+		})
+		switch {
+		case err != nil:
+			return missing, err
+		case entry.State == claims.Completed && entry.Key != "":
+			return completed, nil
+		case entry.Key != "" && (generation > row.Generation || entry.State == claims.Parked):
+			return elsewhere, nil
+		}
+	}
+	return missing, nil
 }
 
 // again is a message as the replay sends it: about the same work, in a generation of its own unless only what is
@@ -415,8 +546,9 @@ func (r *Replay) again(m Message) Message {
 	row := Row{Message: m}
 	m.Dedup = row.work()
 	if !r.MissingOnly {
-		m.Generation = max(cmp.Or(r.Generation, int(r.Number)), m.Generation+1)
+		m.Generation = r.Generation
 	}
+	queue := m.Queue // of which the work is
 	if r.Lane != "" {
 		if strings.HasSuffix(m.Queue, ".fifo") {
 			m.Group = cmp.Or(m.Group, m.Key)
@@ -431,7 +563,7 @@ func (r *Replay) again(m Message) Message {
 		}
 		m.Headers[ReplayHeader] = number
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq replay %d\n%q\n%q\n%d", r.Number, m.Queue, m.Dedup, m.Generation))
+	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq replay %d\n%q\n%q\n%d", r.Number, queue, m.Dedup, m.Generation))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
 	text := hex.EncodeToString(sum[:16])
 	m.ID = text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
@@ -444,19 +576,19 @@ func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 	if err := sleep(ctx, time.Until(r.next)); err != nil {
 		return Replay{}, err
 	}
-	for r.ahead > r.cfg.Ahead/2 { // not every time: it may be a long look
+	for r.since < 0 || r.since > record.Ahead/2 { // not every time: it may be a long look
 		stats, err := patiently(ctx, r, func() (Stats, error) { return r.cfg.Box.Stats(ctx) })
 		if err != nil {
 			return Replay{}, err
 		}
-		if stats.Due <= r.cfg.Ahead {
-			r.full, r.ahead = false, 0
+		if stats.Due <= record.Ahead {
+			r.full, r.since = false, 0
 			break
 		}
 		if !r.full {
 			r.full = true
-			r.cfg.Logger.Warn("the replay waits: too many rows of the outbox are due; see that its relays run and keep up",
-				"replay", record.Number, "due", stats.Due, "ahead", r.cfg.Ahead, "oldest", stats.Oldest)
+			r.cfg.Logger.Warn("the replay waits: too many rows of the outbox are due; see that relays run and that all queues take messages, or let more be due",
+				"replay", record.Number, "due", stats.Due, "ahead", record.Ahead, "oldest", stats.Oldest)
 		}
 		if err := sleep(ctx, time.Second); err != nil {
 			return Replay{}, err

@@ -138,10 +138,10 @@ func TestReplayRuns_FD6(t *testing.T) {
 			r.wantNoted("worked", "c #7")
 			r.replay(nil)
 			r.sleep(time.Minute)
-			r.wantNoted("worked", "a #3", "b #3", "c #8")
-			r.replay(nil) // of generations 7 and 8
+			r.wantNoted("worked", "a #8", "b #8", "c #8") // later than all of them
+			r.replay(nil)
 			r.sleep(time.Minute)
-			r.wantNoted("worked", "a #4", "b #4", "c #9")
+			r.wantNoted("worked", "a #9", "b #9", "c #9")
 			r.replay(func(c *outbox.ReplayConfig) { c.Generation = 20 })
 			r.sleep(time.Minute)
 			r.wantNoted("worked", "a #20", "b #20", "c #20")
@@ -185,6 +185,19 @@ func TestReplayMissing_FD6(t *testing.T) {
 		}
 		r.sleep(time.Minute)
 		r.wantNoted("worked")
+
+		// What a replay in a new generation has completed is not missing in the old one.
+		r.enqueue(outbox.Message{Queue: "lost", Key: "l", Body: "lost", Dedup: "lost-1"}, outbox.Message{Queue: "lost", Key: "m", Body: "lost too", Dedup: "lost-2"})
+		lost := r.server.Queue(t, "lost")
+		r.sleep(2 * time.Minute)
+		r.received(lost)
+		only := func(c *outbox.ReplayConfig) { c.Source.Queues, c.Lane = []string{"lost"}, "jobs" }
+		r.replay(only)
+		r.sleep(time.Minute)
+		r.noted("worked")
+		if done := r.replay(func(c *outbox.ReplayConfig) { only(c); c.MissingOnly, c.Ledger = true, ledger }); done.Written != 0 || done.Completed != 2 {
+			t.Errorf("after a replay the gap is %+v", done)
+		}
 	})
 }
 
@@ -461,7 +474,7 @@ func TestReplayHands(t *testing.T) {
 			ended <- err
 		}()
 		r.sleep(time.Minute) // it waits: no relay runs
-		second, err := r.replayer(func(c *outbox.ReplayConfig) { c.Rate = 500 }).Continue(t.Context(), 2)
+		second, err := r.replayer(func(c *outbox.ReplayConfig) { c.Rate, c.Ahead = 500, 1000 }).Continue(t.Context(), 2)
 		if err != nil || second.State != outbox.Done || second.Rate != 500 || second.Written != 500 {
 			t.Errorf("the replay is %+v, %v", second, err)
 		}
@@ -505,7 +518,7 @@ func TestReplayRefused(t *testing.T) {
 			}
 		}
 		for _, cfg := range []outbox.ReplayConfig{
-			{}, {Box: r.box, MissingOnly: true}, {Box: r.box, Rate: -1}, {Box: r.box, Rate: 1e9}, {Box: r.box, Ahead: -1}, {Box: r.box, Generation: -1},
+			{}, {Box: r.box, MissingOnly: true}, {Box: r.box, Rate: -1}, {Box: r.box, Rate: 1e9}, {Box: r.box, Generation: -1}, {Box: r.box, Ahead: -1}, {Box: r.box, Generation: -1},
 		} {
 			if _, err := outbox.NewReplayer(cfg); err == nil {
 				t.Errorf("%+v is taken", cfg)

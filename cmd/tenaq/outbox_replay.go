@@ -20,7 +20,7 @@ type outboxReplayFlags struct {
 
 	from, to, where, query, queryFile string
 	queues, types, keys               []string
-	missing, run                      bool
+	missing, run, beside              bool
 	lane, note                        string
 	rate                              float64
 	ahead, generation, samples        int
@@ -68,7 +68,7 @@ With --missing-only the ledger is asked.
 	f.claimsFlags.register(cmd)
 	f.registerRetention(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "replay what was sent from this `moment` on: 2026-01-31, 2026-01-31T12:00:00Z, or 168h for so long ago")
+	flags.StringVar(&f.from, "from", "", "replay what was sent from this `moment` on: 2026-01-31 (in UTC), 2026-01-31T12:00:00Z, or 168h for so long ago")
 	flags.StringVar(&f.to, "to", "", "and before this `moment` (default: now)")
 	flags.StringArrayVar(&f.queues, "queue", nil, "only what rows sent to this `queue`, as they name it; may be repeated")
 	flags.StringArrayVar(&f.types, "type", nil, "only messages of this `type`; may be repeated")
@@ -80,9 +80,10 @@ With --missing-only the ledger is asked.
 	flags.StringVar(&f.lane, "lane", "", "send all of it to this `queue`, for consumers of its own")
 	flags.Float64Var(&f.rate, "rate", 50, "send this `number` of messages per second at most")
 	flags.IntVar(&f.ahead, "ahead", 1000, "wait while more than this `number` of rows are due in the outbox")
-	flags.IntVar(&f.generation, "generation", 0, "the `number` of the generation, at least (default: that of the replay)")
+	flags.IntVar(&f.generation, "generation", 0, "give this `number` as the generation, or a later one (default: that of the replay)")
 	flags.IntVar(&f.samples, "samples", 5, "show this `number` of messages without --run")
 	flags.StringVar(&f.note, "note", "", "write down `why`")
+	flags.BoolVar(&f.beside, "beside", false, "begin although another replay is not at its end")
 	flags.BoolVar(&f.run, "run", false, "do it, and do not only say what would be done")
 	cmd.AddCommand(newOutboxReplayListCmd(a, o), newOutboxReplayShowCmd(a, o), newOutboxReplayContinueCmd(a, f), newOutboxReplayCancelCmd(a, o))
 	return cmd
@@ -164,8 +165,16 @@ func (f *outboxReplayFlags) replay(ctx context.Context, a *app) error {
 		Box: history, Source: source, MissingOnly: f.missing, Lane: f.lane, Rate: f.rate, Ahead: f.ahead, Generation: f.generation,
 		By: person(), Note: f.note, Progress: p.show, Logger: p.logger(),
 	}
-	if f.rate == 0 || f.ahead == 0 { // which would be the default
+	switch {
+	case f.rate == 0 || f.ahead == 0: // which would be the default
 		return usagef("--rate and --ahead are more than 0")
+	case f.samples < 0:
+		return usagef("--samples: %d is negative", f.samples)
+	}
+	if f.run && !f.beside {
+		if err := refuseSecond(ctx, o.place, history); err != nil {
+			return err
+		}
 	}
 	if f.missing {
 		l, err := f.claimsFlags.open(ctx)
@@ -191,6 +200,20 @@ func (f *outboxReplayFlags) replay(ctx context.Context, a *app) error {
 	}
 	done, err := r.Run(ctx)
 	return a.replayed(ctx, o.place, p, &done, err)
+}
+
+// refuseSecond wants no other replay to be under way: the same one twice would have everything done twice.
+func refuseSecond(ctx context.Context, place outboxPlace, history outbox.History) error {
+	all, err := history.Replays(ctx, 100)
+	if err != nil {
+		return place.explain(err)
+	}
+	for i := range all {
+		if r := &all[i]; !r.AtEnd() {
+			return codedf(exitRefused, "replay %d is %s, at %d of %d; go on with it: tenaq outbox replay continue %[1]d, or end it: tenaq outbox replay cancel %[1]d, or add --beside", r.Number, r.State, r.Read, r.Found)
+		}
+	}
+	return nil
 }
 
 // explainReplay adds the exit code.

@@ -77,6 +77,7 @@ func newOutboxReplayShowCmd(a *app, f *outboxFlags) *cobra.Command {
 
 func newOutboxReplayContinueCmd(a *app, f *outboxReplayFlags) *cobra.Command {
 	var rate float64
+	var ahead int
 	cmd := &cobra.Command{
 		Use:   "continue NUMBER",
 		Short: "Go on with a replay that was interrupted",
@@ -95,14 +96,15 @@ A replay that sends only what is missing asks the ledger.
 			if err != nil {
 				return err
 			}
-			return f.goOn(cmd.Context(), a, number, rate)
+			return f.goOn(cmd.Context(), a, number, rate, ahead)
 		},
 	}
 	cmd.Flags().Float64Var(&rate, "rate", 0, "send this `number` of messages per second at most (default: as before)")
+	cmd.Flags().IntVar(&ahead, "ahead", 0, "wait while more than this `number` of rows are due in the outbox (default: as before)")
 	return cmd
 }
 
-func (f *outboxReplayFlags) goOn(ctx context.Context, a *app, number int64, rate float64) error {
+func (f *outboxReplayFlags) goOn(ctx context.Context, a *app, number int64, rate float64, ahead int) error {
 	o, history, err := f.openHistory(ctx)
 	if err != nil {
 		return err
@@ -116,7 +118,7 @@ func (f *outboxReplayFlags) goOn(ctx context.Context, a *app, number int64, rate
 		return codedf(exitRefused, "replay %d is %s; begin another one with: tenaq outbox replay", number, r.State)
 	}
 	p := newReplayProgress(a)
-	cfg := outbox.ReplayConfig{Box: history, Rate: rate, Progress: p.show, Logger: p.logger()}
+	cfg := outbox.ReplayConfig{Box: history, Rate: rate, Ahead: ahead, Progress: p.show, Logger: p.logger()}
 	if r.MissingOnly {
 		l, err := f.claimsFlags.open(ctx)
 		if err != nil {
@@ -310,7 +312,7 @@ func (a *app) printReplay(r *outbox.Replay, now time.Time) error {
 	} else {
 		field("query", s.Query)
 	}
-	kind := fmt.Sprintf("all, again in generation %d or later", cmp.Or(int64(r.Generation), r.Number))
+	kind := fmt.Sprintf("all, again in generation %d", cmp.Or(int64(r.Generation), r.Number))
 	if r.MissingOnly {
 		kind = "what is missing only"
 	}

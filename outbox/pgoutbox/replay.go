@@ -60,6 +60,11 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Mes
 		}
 		next := r
 		if len(rows) > 0 {
+			// Rows of several groups wait for their programs one after the other, and who waits keeps others
+			// waiting. So it gives up soon, before anybody is ended for a deadlock, and is called again.
+			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`, pgx.QueryExecModeExec); err != nil {
+				return err
+			}
 			written, err := tx.Exec(ctx, b.insert(), pgx.QueryExecModeExec, list)
 			if err != nil {
 				return err
