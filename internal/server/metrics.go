@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,9 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
+	"time"
 
+	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/metric"
 	"tenaq/internal/tally"
@@ -20,7 +21,7 @@ import (
 // What the server tells about itself in numbers, in the text format of Prometheus. The names are an interface:
 // dashboards and alarms of others depend on them.
 //
-// Numbers per queue are exact. Where the messages are is asked from the writer, a few queues at a time, so that
+// Numbers per queue are exact, and of the account of the configuration. Where the messages are is asked from the writer, a few queues at a time, so that
 // requests go on in between; what has happened is counted as it happens, and begins at zero with the process.
 
 // surveyPage is how many queues the writer looks at in one go.
@@ -28,10 +29,17 @@ const surveyPage = 50
 
 // A reading is everything that is read for one answer.
 type reading struct {
-	s      *Server
-	gauges []engine.Gauge
-	counts []*tally.Queue
+	s       *Server
+	writer  broker.Metrics
+	silence time.Duration  // before the writer was asked anything
+	answers bool           // the writer
+	gauges  []engine.Gauge // of the account; none when it does not answer
+	counts  []*tally.Queue // of the account
 }
+
+// surveyTime is how long the writer has to tell where the messages are. What else there is to tell is told then
+// without: it is for who asks what the writer is doing.
+const surveyTime = 3 * time.Second
 
 // A row of the table is a family, and how to write it.
 type row struct {
@@ -87,9 +95,16 @@ var table = []row{
 	distribution("tenaq_queue_handling_seconds", "From the newest receive of a message to its delete", func(q *tally.Queue) *metric.Histogram { return q.Handled }),
 
 	{metric.Family{Name: "tenaq_queues", Help: "Queues that exist", Kind: gauge}, false,
-		func(w *metric.Writer, r *reading) { w.Value(float64(len(r.gauges))) }},
+		func(w *metric.Writer, r *reading) {
+			if r.answers {
+				w.Value(float64(len(r.gauges)))
+			}
+		}},
 	{metric.Family{Name: "tenaq_messages", Help: "Messages of all queues: visible, in_flight or delayed", Kind: gauge, Labels: []string{"state"}}, false,
 		func(w *metric.Writer, r *reading) {
+			if !r.answers {
+				return
+			}
 			var all engine.Gauge
 			for _, g := range r.gauges {
 				all.Visible, all.InFlight, all.Delayed = all.Visible+g.Visible, all.InFlight+g.InFlight, all.Delayed+g.Delayed
@@ -114,15 +129,17 @@ var table = []row{
 			}
 		}},
 	{metric.Family{Name: "tenaq_commit_seconds", Help: "How long the writer waited for the disk, turn by turn", Kind: histogram}, false,
-		func(w *metric.Writer, r *reading) { w.Histogram(r.s.broker.Metrics().Commits) }},
+		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Commits) }},
 	{metric.Family{Name: "tenaq_turn_requests", Help: "Requests that one turn of the writer took up together", Kind: histogram}, false,
-		func(w *metric.Writer, r *reading) { w.Histogram(r.s.broker.Metrics().Turns) }},
+		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Turns) }},
 	{metric.Family{Name: "tenaq_waiting_polls", Help: "Receives that wait for messages", Kind: gauge}, false,
-		func(w *metric.Writer, r *reading) { w.Value(float64(r.s.broker.Metrics().Polls)) }},
+		func(w *metric.Writer, r *reading) { w.Value(float64(r.writer.Polls)) }},
 	{metric.Family{Name: "tenaq_waiting_requests", Help: "Requests that wait to be taken up", Kind: gauge}, false,
-		func(w *metric.Writer, r *reading) { w.Value(float64(r.s.broker.Metrics().Intake)) }},
+		func(w *metric.Writer, r *reading) { w.Value(float64(r.writer.Intake)) }},
 	{metric.Family{Name: "tenaq_last_turn_age_seconds", Help: "How long ago the last turn of the writer reached the disk; it happens every five seconds at least", Kind: gauge}, false,
-		func(w *metric.Writer, r *reading) { w.Value(r.s.broker.Silence().Seconds()) }},
+		func(w *metric.Writer, r *reading) { w.Value(r.silence.Seconds()) }},
+	{metric.Family{Name: "tenaq_writer_answers", Help: "1 when the writer has told where the messages are; without, there is nothing of that here", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(oneIf(r.answers)) }},
 	{metric.Family{Name: "tenaq_sends_refused", Help: "1 while sends are refused because the disk is nearly full", Kind: gauge}, false,
 		func(w *metric.Writer, r *reading) { w.Value(oneIf(r.s.disk.low())) }},
 	{metric.Family{Name: "tenaq_disk_free_bytes", Help: "Free bytes where the data is", Kind: gauge}, false,
@@ -190,35 +207,44 @@ func resident() (bytes float64, ok bool) {
 
 // serveMetrics answers a scrape.
 func (s *Server) serveMetrics(w http.ResponseWriter, req *http.Request) {
-	r, err := s.read(req.Context())
-	if err != nil {
-		http.Error(w, "the queues cannot be asked: "+err.Error(), http.StatusServiceUnavailable)
-		return
-	}
+	r := s.read(req.Context())
 	w.Header().Set("Content-Type", metric.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
 	_ = r.writeTo(w) // nobody is there to read it
 }
 
-// read asks for everything that is not counted.
-func (s *Server) read(ctx context.Context) (*reading, error) {
-	r := &reading{s: s}
+// read asks for everything that is not counted. The state of the writer is looked at first: to be asked is work for it.
+func (s *Server) read(ctx context.Context) *reading {
+	r := &reading{s: s, writer: s.broker.Metrics(), silence: s.broker.Silence()}
+	ctx, cancel := context.WithTimeout(ctx, surveyTime)
+	defer cancel()
+	r.gauges, r.answers = s.survey(ctx)
+	s.broker.Tally().Each(func(q *tally.Queue) {
+		if q.Account == s.cfg.Account {
+			r.counts = append(r.counts, q)
+		}
+	})
+	slices.SortFunc(r.counts, func(x, y *tally.Queue) int { return strings.Compare(x.Name, y.Name) })
+	return r
+}
+
+// survey asks the writer where the messages are, of all queues or of none.
+func (s *Server) survey(ctx context.Context) (gauges []engine.Gauge, ok bool) {
 	for after := (engine.QueueName{}); ; {
 		res, err := s.broker.Do(ctx, engine.Survey{After: after, Max: surveyPage})
 		if err != nil {
-			return nil, err
+			return nil, false
 		}
-		r.gauges = append(r.gauges, res.Gauges...)
+		for _, g := range res.Gauges {
+			if g.Queue.Account == s.cfg.Account {
+				gauges = append(gauges, g)
+			}
+		}
 		if len(res.Queues) == 0 {
-			break
+			return gauges, true
 		}
 		after = res.Queues[0]
 	}
-	s.broker.Tally().Each(func(q *tally.Queue) { r.counts = append(r.counts, q) })
-	slices.SortFunc(r.counts, func(x, y *tally.Queue) int {
-		return cmp.Or(strings.Compare(x.Account, y.Account), strings.Compare(x.Name, y.Name))
-	})
-	return r, nil
 }
 
 func (r *reading) writeTo(to io.Writer) error {

@@ -160,6 +160,25 @@ func TestNoQueueMetrics(t *testing.T) {
 	}
 }
 
+// When the writer does not answer, that is told, and what it was doing.
+func TestMetricsWithoutWriter(t *testing.T) {
+	w := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", Fault: func(s string) { panic(s) }}})
+	s := &Server{broker: w, api: sqsd.New(sqsd.Config{Broker: w}), disk: &disk{room: roomOn}}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // instead of surveyTime
+	defer cancel()
+	time.Sleep(10 * time.Millisecond)
+	var text strings.Builder
+	if err := s.read(ctx).writeTo(&text); err != nil { // nobody runs the broker
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "tenaq_writer_answers 0\n") || strings.Contains(text.String(), "\ntenaq_queues ") {
+		t.Errorf("got\n%s", &text)
+	}
+	if m := regexp.MustCompile(`tenaq_last_turn_age_seconds (\S+)`).FindStringSubmatch(text.String()); m == nil || strings.HasPrefix(m[1], "0.00") {
+		t.Errorf("the last turn was %v s ago, want 0.01 at least", m)
+	}
+}
+
 // The names follow the rules of Prometheus: counters end in _total, everything else in its unit and not in _total.
 func TestMetricNames(t *testing.T) {
 	seen := make(map[string]bool)
@@ -202,12 +221,12 @@ func BenchmarkScrape(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	s := &Server{broker: w, api: sqsd.New(sqsd.Config{Broker: w}), disk: &disk{room: roomOn}}
+	s := &Server{cfg: Config{Account: "000000000000"}, broker: w, api: sqsd.New(sqsd.Config{Broker: w}), disk: &disk{room: roomOn}}
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := s.read(ctx)
-		if err != nil {
-			b.Fatal(err)
+		r := s.read(ctx)
+		if !r.answers {
+			b.Fatal("the writer does not answer")
 		}
 		if err := r.writeTo(io.Discard); err != nil {
 			b.Fatal(err)
