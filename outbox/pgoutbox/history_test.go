@@ -1,6 +1,7 @@
 package pgoutbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -209,6 +210,61 @@ func TestStepsBesidePrograms(t *testing.T) {
 	}
 	if rows.Err() != nil || n != replays*steps*perStep {
 		t.Errorf("there are %d rows of replays, %v; want %d", n, rows.Err(), replays*steps*perStep)
+	}
+}
+
+// While a program holds one of the groups of a step, others can write to all other groups nearly all the time, the
+// step is made when the program has ended.
+func TestStepGivesWay(t *testing.T) {
+	url := pgtest.URL(t)
+	b := over(t, url, Options{})
+	pool := connect(t, url)
+	const groups = 24
+	message := func(n int, body string) outbox.Message {
+		return outbox.Message{ID: outbox.NewID(), Queue: "q.fifo", Key: fmt.Sprint("k", n), Body: body}
+	}
+	r, err := b.BeginReplay(t.Context(), outbox.Replay{State: outbox.Running})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Rollback(context.Background()) }()
+	if err := outbox.Enqueue(t.Context(), held, message(0, "held")); err != nil {
+		t.Fatal(err)
+	}
+	var rows []outbox.Message
+	for n := range groups {
+		rows = append(rows, message(n, "replay"))
+	}
+	stepped := make(chan error, 1)
+	go func() {
+		_, err := b.StepReplay(t.Context(), r, rows)
+		stepped <- err
+	}()
+	written := 0
+	for n := 1; n < groups; n++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a step waits for 200 ms
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return outbox.Enqueue(ctx, tx, message(n, "program")) })
+		cancel()
+		if err == nil {
+			written++
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if written != groups-1 {
+		t.Errorf("of %d programs %d could write while a step waited for another one", groups-1, written)
+	}
+	if err := held.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stepped; err != nil {
+		t.Errorf("the step: %v", err)
+	}
+	if found, err := b.Replay(t.Context(), r.Number); err != nil || found.Written != groups {
+		t.Errorf("%d rows were written, %v", found.Written, err)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,7 +44,7 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Mes
 	if err != nil {
 		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
 	}
-	err = b.transact(ctx, func(tx pgx.Tx) error {
+	err = b.givingWay(ctx, func(tx pgx.Tx) error {
 		if err := b.begin(ctx, tx); err != nil {
 			return err
 		}
@@ -78,6 +80,30 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Mes
 		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
 	}
 	return stepped, nil
+}
+
+// How often a step gives way to programs before it is an error, and how long it leaves them to themselves each time.
+const (
+	waysMax  = 20
+	wayPause = 200 * time.Millisecond
+)
+
+// givingWay is transact for what waits for a lock for a short time only, see StepReplay.
+func (b *Box) givingWay(ctx context.Context, do func(pgx.Tx) error) error {
+	for n := 1; ; n++ {
+		err := b.transact(ctx, do)
+		if !hasCode(err, lockNotAvailable) {
+			return err
+		}
+		if n == waysMax {
+			return fmt.Errorf("transactions that write to the same groups stay open: %w", err)
+		}
+		select {
+		case <-time.After(wayPause/2 + rand.N(wayPause)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // insert is the statement of outbox.Enqueue, but for rows that may be there.

@@ -140,6 +140,7 @@ func (b *Box) check(ctx context.Context) error {
 const (
 	deadlockDetected    = "40P01"
 	featureNotSupported = "0A000"
+	lockNotAvailable    = "55P03"
 	readOnlyTransaction = "25006"
 	undefinedTable      = "42P01"
 )
