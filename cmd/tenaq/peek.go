@@ -50,8 +50,8 @@ moves to the dead-letter queue.`,
 		Example: `  tenaq peek
   tenaq peek orders
   tenaq peek orders --state in_flight --limit 100
-  tenaq peek orders-dlq --bodies
-  tenaq peek orders --bodies --json | jq -r '.messages[].body'`,
+  tenaq peek orders-dlq --body
+  tenaq peek orders --body --json | jq -r '.messages[].body'`,
 		Args: wants(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.limit < 1 || f.limit > peekLimitMax {
@@ -62,7 +62,7 @@ moves to the dead-letter queue.`,
 				return err
 			}
 			if len(args) == 0 {
-				for _, name := range []string{"state", "bodies"} {
+				for _, name := range []string{"state", "body"} {
 					if cmd.Flags().Changed(name) {
 						return usagef("--%s is about messages; name a queue", name)
 					}
@@ -76,7 +76,7 @@ moves to the dead-letter queue.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.state, "state", "", "only messages in this `state`: visible, in_flight, delayed or blocked")
 	flags.IntVar(&f.limit, "limit", 20, "show at most this `number` of messages or queues")
-	flags.BoolVar(&f.bodies, "bodies", false, "show bodies as well, their beginning in the table and up to 1 MiB with --json")
+	flags.BoolVar(&f.bodies, "body", false, "show bodies as well, their beginning in the table and up to 1 MiB with --json")
 	flags.StringVar(&f.after, "after", "", "go on from this `place`, as an earlier look has named it")
 	return cmd
 }

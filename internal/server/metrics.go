@@ -114,7 +114,7 @@ var table = []row{
 			w.Value(float64(all.Delayed), "delayed")
 		}},
 
-	{metric.Family{Name: "tenaq_requests_total", Help: "Requests of the SQS API that were answered, by action and code of the error; empty for those that name no action, and for success", Kind: counter, Labels: []string{"action", "code"}}, false,
+	{metric.Family{Name: "tenaq_requests_total", Help: "Requests of the main port that were answered, by action and code of the error; empty for those that name no action, and for success", Kind: counter, Labels: []string{"action", "code"}}, false,
 		func(w *metric.Writer, r *reading) {
 			for _, c := range r.s.api.Counts() {
 				w.Value(float64(c.N), c.Action, c.Code)
