@@ -25,6 +25,9 @@ import (
 // The values of labels come out of the configuration, or are one of a few words. Nothing that stands in a message
 // becomes a label.
 
+// metricsVariable says in the environment what --metrics-listen says.
+const metricsVariable = "TENAQ_METRICS_LISTEN"
+
 // metricsHelp says what --metrics-listen does; it is part of the help of every command that has it.
 const metricsHelp = `With --metrics-listen or TENAQ_METRICS_LISTEN there is an address with /metrics, for Prometheus, and /livez,
 which answers 200 as long as the process does. A port alone, such as :9326, is on 127.0.0.1; other machines
@@ -42,7 +45,7 @@ func (f *metricsFlags) register(cmd *cobra.Command) {
 func (f *metricsFlags) listen() (*metricsServer, error) {
 	address, origin := f.metricsListen, "--metrics-listen"
 	if address == "" {
-		address, origin = os.Getenv("TENAQ_METRICS_LISTEN"), "TENAQ_METRICS_LISTEN"
+		address, origin = os.Getenv(metricsVariable), metricsVariable
 	}
 	if address == "" || address == "off" {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -214,6 +215,8 @@ func (f *pipeFlags) handler(a *app, cmd *cobra.Command, program []string) (worke
 		return nil, usagef("cannot run %s: %v", program[0], err)
 	}
 	c := &pipe.Command{Args: program, Grace: grace, Pause: pause}
+	// The address is this program's own: a task that runs another one would find it taken.
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, metricsVariable+"=") })
 	if !f.noOutput {
 		c.Output = a.stdout
 	}
