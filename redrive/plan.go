@@ -288,7 +288,8 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 		return "poison, its worker says: " + l.Reason
 	case strikes >= p.Redrives:
 		return fmt.Sprintf("failed %d times while others succeeded: %s", strikes, l.Reason)
-	case strikes >= p.Strikes && (k == nil || len(k.Lineages) < broad && l.Died.After(k.Since)): // else others like it succeeded since
+	case strikes >= p.Strikes && s.Breaker.State != breaker.HalfOpen && // while it is, a few go again and again, and the others are not tried
+		(k == nil || len(k.Lineages) < broad && l.Died.After(k.Since)): // else others like it succeeded since
 		return fmt.Sprintf("poison: failed %d times while others succeeded, and nearly nothing else fails like this: %s", strikes, l.Reason)
 	case l.Sends > 0 && k != nil && len(k.Lineages) >= broad && now.Sub(k.Since) > p.HoldMax &&
 		s.Breaker.State == breaker.Closed && s.wellAt(l.Died):
@@ -306,6 +307,10 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 		return "the breaker is open until " + until.Format(time.RFC3339), until
 	case l.Sends > 0 && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.near())):
 		return "whether others succeed is not known yet", until
+	case l.Strikes > 0 && s.Breaker.State == breaker.HalfOpen && now.Before(l.Died.Add(p.near())):
+		// One goes at a time, and what the same one meets again and again says nothing about the rest.
+		until = l.Died.Add(p.near())
+		return "others are tried first, until " + until.Format(time.RFC3339), until
 	case s.Room(p, now) == 0:
 		return fmt.Sprintf("%d messages are on their way", len(s.Flights)), until
 	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Group == l.Group }):

@@ -108,6 +108,33 @@ func TestStrikeWaitsForEvidence(t *testing.T) {
 	}
 }
 
+// While the breaker is half open one message goes at a time. One that has failed twice waits for the others to be
+// tried, and how often it failed is no reason to park it: perhaps they all do.
+func TestOthersAreTriedFirst(t *testing.T) {
+	p, s := sent(t, 1)
+	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart}
+	now := simStart.Add(2 * time.Minute)
+	s = s.Judge(p, now.Add(-time.Minute), nil, Health{Done: 1}) // others succeed, before and after it fails
+	s = s.Judge(p, now, fails(1, now), Health{})
+	s = s.Judge(p, now.Add(time.Minute), nil, Health{Done: 1})
+	l := Letter{ID: "again", Lineage: "m0", Reason: "broken", Sends: 2, Strikes: 1, Died: now.Add(time.Second)}
+	_, d := s.Decide(p, now.Add(2*time.Minute), l, 0)
+	if d.Action != Hold || d.Strikes != 1 || !d.Until.Equal(l.Died.Add(p.near())) {
+		t.Errorf("got %+v, want it held while others may be tried", d)
+	}
+	if _, d = s.Decide(p, l.Died.Add(p.near()), l, 0); d.Action != Redrive || d.Strikes != 2 {
+		t.Errorf("got %+v, want it redriven with another strike", d)
+	}
+	l.Strikes = p.Strikes - 1
+	if _, d = s.Decide(p, l.Died.Add(p.near()), l, 0); d.Action != Redrive || d.Strikes != p.Strikes {
+		t.Errorf("half open: got %+v, want it redriven", d)
+	}
+	s.Breaker.State = breaker.Closed
+	if _, d = s.Decide(p, l.Died.Add(p.near()), l, 0); d.Action != Park {
+		t.Errorf("closed: got %+v, want it parked", d)
+	}
+}
+
 // What the ledger says about a redriven message counts when it is news.
 func TestResultOfEntry(t *testing.T) {
 	f := Flight{Fence: 7}
