@@ -1,0 +1,93 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"tenaq/claims"
+)
+
+// What is missing is asked from the ledger of the consumers, see ReplayConfig.MissingOnly.
+
+// A fate is what the ledger knows about the work of a message.
+type fate int
+
+const (
+	missing   fate = iota // nobody has completed it
+	completed             // somebody has, in its generation or a later one
+	elsewhere             // a later generation of it has begun, or a person has to decide about it
+)
+
+// known asks the ledger about the work of messages, several at once.
+func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error) {
+	later, err := r.generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fates, errs := make([]fate, len(messages)), make([]error, len(messages))
+	var asking sync.WaitGroup
+	turn := make(chan struct{}, looksAtOnce)
+	for i := range messages {
+		asking.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			fates[i], errs[i] = r.fate(ctx, &Row{Message: messages[i]}, later)
+		})
+	}
+	asking.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, fmt.Errorf("ask the ledger what is completed: %w", err)
+		}
+	}
+	return fates, nil
+}
+
+// generations are those that earlier replays gave to their messages, the latest first.
+func (r *Replayer) generations(ctx context.Context) ([]int, error) {
+	if r.later != nil {
+		return r.later, nil
+	}
+	all, err := patiently(ctx, r, func() ([]Replay, error) { return r.cfg.Box.Replays(ctx, replaysMax) })
+	if err != nil {
+		return nil, err
+	}
+	r.later = []int{}
+	for _, other := range all {
+		if !other.MissingOnly && other.Written > 0 {
+			r.later = append(r.later, other.Generation)
+		}
+	}
+	slices.Sort(r.later)
+	r.later = slices.Compact(r.later)
+	slices.Reverse(r.later)
+	return r.later, nil
+}
+
+// fate asks about the work of one message: first whether a replay has taken it up since.
+func (r *Replayer) fate(ctx context.Context, row *Row, later []int) (fate, error) {
+	for _, generation := range append(slices.Clone(later), row.Generation) {
+		if generation < row.Generation {
+			continue
+		}
+		entry, err := patiently(ctx, r, func() (claims.Entry, error) {
+			entry, err := r.cfg.Ledger.Entry(ctx, claims.EffectKey(row.work(), generation))
+			if errors.Is(err, claims.ErrNoEntry) {
+				return claims.Entry{}, nil
+			}
+			return entry, err
+		})
+		switch {
+		case err != nil:
+			return missing, err
+		case entry.State == claims.Completed && entry.Key != "":
+			return completed, nil
+		case entry.Key != "" && (generation > row.Generation || entry.State == claims.Parked):
+			return elsewhere, nil
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,329 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"tenaq/internal/backoff"
+)
+
+// This file takes a replay from step to step. Replayer says what it promises.
+
+// carryOut takes a replay to its end. One that can never begin is cancelled.
+func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) {
+	record, err := r.prepare(ctx, record)
+	if errors.Is(err, ErrSource) && record.Read == 0 {
+		if cancelled, failed := CancelReplay(ctx, r.cfg.Box, record.Number, cut(err.Error(), endedMax)); failed == nil {
+			record = cancelled
+		}
+	}
+	if err != nil {
+		return record, fmt.Errorf("outbox: begin replay %d: %w", record.Number, err)
+	}
+	for !record.AtEnd() {
+		next, err := r.step(ctx, record)
+		if next.Number != 0 {
+			record = next
+			r.cfg.Progress(record)
+		}
+		if err != nil {
+			return record, fmt.Errorf("outbox: replay %d, %d of %d done: %w", record.Number, record.Read, record.Found, err)
+		}
+	}
+	return record, nil
+}
+
+// prepare has noted what there is to send, and makes sure that all of it can be sent.
+func (r *Replayer) prepare(ctx context.Context, record Replay) (Replay, error) {
+	if record.State == Preparing {
+		staged, err := patiently(ctx, r, func() (Replay, error) { return r.cfg.Box.StageReplay(ctx, record.Number) })
+		if err != nil {
+			return record, err
+		}
+		record = staged
+		r.cfg.Progress(record)
+		if record.AtEnd() {
+			return record, nil
+		}
+		if record.Runner != r.runner {
+			return record, ErrMoved
+		}
+	}
+	if record.Read > 0 {
+		return record, nil
+	}
+	return r.settleGeneration(ctx, record)
+}
+
+// settleGeneration looks at all messages before the first is sent. It makes sure that each can be sent, since a query
+// may return anything, and another queue may need what the first one did not; and it gives the replay a generation
+// that is later than that of any of them, so that a work that is there in several of them is done once.
+func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay, error) {
+	generation := cmp.Or(record.Generation, int(record.Number))
+	for place := int64(0); !record.MissingOnly; {
+		staged, err := r.staged(ctx, record.Number, place, pageMax)
+		if err != nil {
+			return record, err
+		}
+		if len(staged) == 0 {
+			break
+		}
+		for _, s := range staged {
+			generation = max(generation, s.Generation+1)
+		}
+		place = staged[len(staged)-1].Place
+	}
+	checked := record
+	if !record.MissingOnly {
+		checked.Generation = generation
+	}
+	for place, n := int64(0), 0; ; {
+		staged, err := r.staged(ctx, record.Number, place, pageMax)
+		if err != nil {
+			return record, err
+		}
+		if len(staged) == 0 {
+			break
+		}
+		for _, s := range staged {
+			n++
+			if s.Gone {
+				continue
+			}
+			m := checked.again(s.Message)
+			if err := m.Check(); err != nil {
+				return record, fmt.Errorf("%w: message %d of %d cannot be sent: %w", ErrSource, n, record.Found, err)
+			}
+		}
+		place = staged[len(staged)-1].Place
+	}
+	if checked.Generation == record.Generation {
+		return record, nil
+	}
+	settled, err := r.write(ctx, checked, nil)
+	if settled.Number == 0 {
+		settled = record
+	}
+	return settled, err
+}
+
+// staged reads what comes next, a few messages when they are large.
+func (r *Replayer) staged(ctx context.Context, number, place int64, most int) ([]Staged, error) {
+	staged, err := patiently(ctx, r, func() ([]Staged, error) { return r.cfg.Box.Staged(ctx, number, place, min(most, r.page)) })
+	bytes := 0
+	for i := range staged {
+		bytes += len(staged[i].Body)
+		if bytes > pageLarge && i > 0 {
+			staged = staged[:i]
+			break
+		}
+	}
+	switch {
+	case bytes > pageLarge:
+		r.page = max(1, r.page/2)
+	case bytes < pageSmall:
+		r.page = min(pageMax, 2*r.page)
+	}
+	return staged, err
+}
+
+// step writes the next few rows. The replay that it returns is the zero one when it is not known.
+func (r *Replayer) step(ctx context.Context, record Replay) (Replay, error) {
+	most := int(min(pageMax, max(1, record.Rate/2)))
+	if record.MissingOnly {
+		most = pageMax // most of which is left out, as a rule
+	}
+	staged, err := r.staged(ctx, record.Number, record.Place, most)
+	if err != nil {
+		return Replay{}, err
+	}
+	next := record
+	rows, err := r.rows(ctx, &next, staged)
+	if err != nil {
+		return Replay{}, err
+	}
+	if len(staged) == 0 {
+		next.State = Done
+	}
+	if len(rows) > 0 {
+		if moved, err := r.wait(ctx, record); err != nil || moved.Number != 0 {
+			return moved, err
+		}
+	} else if err := sleep(ctx, time.Until(r.next)); err != nil {
+		return Replay{}, err
+	}
+	seconds := float64(len(rows)) / record.Rate
+	if record.MissingOnly {
+		seconds = max(seconds, float64(len(staged))/looksPerSec)
+	}
+	r.next = time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	r.since += len(rows)
+	return r.write(ctx, next, rows)
+}
+
+// write takes a step, or finds out that somebody else has.
+func (r *Replayer) write(ctx context.Context, next Replay, rows []Message) (Replay, error) {
+	return patiently(ctx, r, func() (Replay, error) {
+		stepped, err := r.cfg.Box.StepReplay(ctx, next, rows)
+		if !errors.Is(err, ErrMoved) {
+			return stepped, err
+		}
+		return r.moved(ctx, next)
+	})
+}
+
+// moved finds out why a replay is not as it was. That it has been cancelled is no error, nor is that this process
+// has written itself and did not hear of it.
+func (r *Replayer) moved(ctx context.Context, record Replay) (Replay, error) {
+	found, err := r.cfg.Box.Replay(ctx, record.Number)
+	switch {
+	case err != nil:
+		return Replay{}, err
+	case found.State == Cancelled || found.Runner == r.runner:
+		return found, nil
+	}
+	return found, fmt.Errorf("%w: %s is at it", ErrMoved, cmp.Or(found.Runner, "another process"))
+}
+
+// rows are what is to be written of what is staged. It counts the rest.
+func (r *Replayer) rows(ctx context.Context, record *Replay, staged []Staged) (rows []Message, err error) {
+	var there []Message
+	for _, s := range staged {
+		record.Place, record.Read = s.Place, record.Read+1
+		if s.Gone {
+			record.Gone++
+			continue
+		}
+		there = append(there, s.Message)
+	}
+	fates := make([]fate, len(there))
+	if record.MissingOnly {
+		if fates, err = r.known(ctx, there); err != nil {
+			return nil, err
+		}
+	}
+	for i, m := range there {
+		if fates[i] == completed {
+			record.Completed++
+		}
+		if fates[i] != missing {
+			continue
+		}
+		m = record.again(m)
+		if err := m.Check(); err != nil { // which none is that was looked at before
+			return nil, fmt.Errorf("%w: the message about %q cannot be sent: %w", ErrSource, m.Dedup, err)
+		}
+		rows = append(rows, m)
+	}
+	return rows, nil
+}
+
+// again is a message as the replay sends it: about the same work, in a generation of its own unless only what is
+// missing is sent. Its ID follows from all that, so that it is written once.
+func (r *Replay) again(m Message) Message {
+	row := Row{Message: m}
+	m.Dedup = row.work()
+	if !r.MissingOnly {
+		m.Generation = r.Generation
+	}
+	queue := m.Queue // of which the work is
+	if r.Lane != "" {
+		if strings.HasSuffix(m.Queue, ".fifo") {
+			m.Group = cmp.Or(m.Group, m.Key)
+		}
+		m.Queue = r.Lane
+	}
+	m.After = time.Time{}
+	if number := strconv.FormatInt(r.Number, 10); len(m.Headers) < HeadersMax-1 || m.Headers[ReplayHeader] != "" {
+		m.Headers = maps.Clone(m.Headers)
+		if m.Headers == nil {
+			m.Headers = make(map[string]string)
+		}
+		m.Headers[ReplayHeader] = number
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq replay %d\n%q\n%q\n%d", r.Number, queue, m.Dedup, m.Generation))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
+	text := hex.EncodeToString(sum[:16])
+	m.ID = text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+	return m
+}
+
+// wait returns when rows may be written: at the rate of the replay, and while not too many are due. The replay that
+// it returns, if its number is not zero, is one that has been cancelled or taken over in the meantime.
+func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
+	if err := sleep(ctx, time.Until(r.next)); err != nil {
+		return Replay{}, err
+	}
+	for r.since < 0 || r.since > record.Ahead/2 { // not every time: it may be a long look
+		stats, err := patiently(ctx, r, func() (Stats, error) { return r.cfg.Box.Stats(ctx) })
+		if err != nil {
+			return Replay{}, err
+		}
+		if stats.Due <= record.Ahead {
+			r.full, r.since = false, 0
+			break
+		}
+		if !r.full {
+			r.full = true
+			r.cfg.Logger.Warn("the replay waits: too many rows of the outbox are due; see that relays run and that all queues take messages, or let more be due",
+				"replay", record.Number, "due", stats.Due, "ahead", record.Ahead, "oldest", stats.Oldest)
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return Replay{}, err
+		}
+		found, err := patiently(ctx, r, func() (Replay, error) { return r.cfg.Box.Replay(ctx, record.Number) })
+		if err != nil {
+			return Replay{}, err
+		}
+		if found.Version != record.Version {
+			return r.moved(ctx, record)
+		}
+	}
+	return Replay{}, nil
+}
+
+// patiently calls something again and again while the database, or whatever it asks, cannot be used. What has an
+// answer of its own is not repeated.
+func patiently[T any](ctx context.Context, r *Replayer, call func() (T, error)) (T, error) {
+	until := time.Now().Add(retriedFor)
+	for n := 1; ; n++ {
+		answer, err := call()
+		switch {
+		case err == nil || errors.Is(err, ErrMoved) || errors.Is(err, ErrNoReplay) || errors.Is(err, ErrSchema) ||
+			errors.Is(err, ErrSource) || time.Now().After(until):
+			return answer, err
+		case ctx.Err() != nil:
+			return answer, ctx.Err()
+		}
+		if n == 1 {
+			r.cfg.Logger.Warn("the replay cannot go on for now, and tries again", "error", err, "for", retriedFor)
+		}
+		if failed := sleep(ctx, backoff.Full(n, 250*time.Millisecond, 10*time.Second, rand.Float64())); failed != nil {
+			return answer, failed
+		}
+	}
+}
+
+// sleep lets d pass, or returns why the context ended before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
