@@ -24,14 +24,14 @@ func TestZeroMeansNone(t *testing.T) {
 	}
 }
 
-// TestEverySettingIsConfigurable checks that no field of Config is left out: each has a setting, but for
-// what the program itself provides.
+// TestEverySettingIsConfigurable checks that no field of Config is left out: each has a setting, perhaps for its
+// opposite, but for what the program itself provides.
 func TestEverySettingIsConfigurable(t *testing.T) {
-	provided := []string{"Queues", "Version", "Logger", "Fatal"}
+	provided := []string{"Queues", "Version", "Logger", "Fatal", "Metrics"}
 	set := map[string]bool{}
 	for _, s := range allSettings {
 		field := strings.ReplaceAll(strings.ToLower(s.name), "-", "")
-		set[field] = true
+		set[field], set["no"+field] = true, true
 	}
 	config := reflect.TypeFor[server.Config]()
 	for i := range config.NumField() {
