@@ -30,6 +30,9 @@ var may = map[string][]string{
 	"internal/metric":    {},
 	"internal/sqswire":   {},
 
+	"internal/series": {},
+
+	"internal/alarm": {"internal/series"},
 	"internal/tally": {"internal/metric"},
 
 	"internal/kv/kvtest": {"internal/kv", "pgregory.net/rapid"},
@@ -49,7 +52,11 @@ var may = map[string][]string{
 		"internal/broker", "internal/engine", "internal/handle", "internal/metric", "internal/sqswire",
 		"golang.org/x/sync/semaphore",
 	},
-	"internal/admin": {},
+	"internal/monitor": {
+		"internal/alarm", "internal/broker", "internal/engine", "internal/series", "internal/tally",
+	},
+	"internal/cloudwatchd": {"internal/alarm", "internal/monitor", "internal/series", "github.com/aws/smithy-go/encoding/cbor"},
+	"internal/admin":       {},
 	"internal/server": {
 		"internal/admin", "internal/broker", "internal/engine", "internal/handle", "internal/kv",
 		"internal/kv/pebblekv", "internal/metric", "internal/sqsd", "internal/tally",
