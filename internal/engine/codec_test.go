@@ -105,6 +105,7 @@ func samples() []sample {
 		sent:       sampleTime,
 		size:       1 << 20,
 		base:       sampleTime - 1000,
+		arrived:    sampleTime - 1000,
 		lineage:    sampleIncarned,
 		generation: 2,
 		redrives:   3,
@@ -113,6 +114,8 @@ func samples() []sample {
 		dedup:      "d1",
 		source:     "arn:aws:sqs:us-east-1:000000000000:orders",
 	}
+	arrived := moved
+	arrived.arrived = sampleTime + 3000
 	flight := delivery{at: sampleTime, kind: dueInFlight, receives: 300, generation: 301,
 		firstReceive: sampleTime - 2, lastReceive: sampleTime - 1, apart: true}
 	dead := delivery{at: sampleTime, kind: dueReturned, receives: 3, firstReceive: sampleTime - 2,
@@ -145,6 +148,7 @@ func samples() []sample {
 		{"state-2", stateKey(sampleSpace), fifoState.encode(nil), readState, fifoState},
 		{"message", seqKey(sampleSpace, kindMessage, 17), plain.encode(nil, []byte("content")), message, readMeta{plain, "content"}},
 		{"message-moved", seqKey(sampleSpace, kindMessage, 18), moved.encode(nil, nil), message, readMeta{moved, ""}},
+		{"message-arrived", seqKey(sampleSpace, kindMessage, 18), arrived.encode(nil, nil), message, readMeta{arrived, ""}},
 		{"content", seqKey(sampleSpace, kindContent, 18), content.encode(),
 			func(_, v []byte) (any, bool) { return any2(decodeContent(v)) }, content},
 		{"delivery", seqKey(sampleSpace, kindDelivery, 17), flight.encode(nil),
@@ -320,7 +324,7 @@ func FuzzState(f *testing.F) {
 }
 
 func FuzzMessage(f *testing.F) {
-	seed(f, "message", "message-moved")
+	seed(f, "message", "message-moved", "message-arrived")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, inline, ok := decodeMeta(17, b)
 		if len(m.group)+len(m.dedup)+len(m.source)+len(inline) > len(b) {

@@ -58,6 +58,7 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 	to.st.nextSeq++
 	moved.flags = flagScheduled
 	moved.source = e.arn(from.name)
+	moved.arrived = e.now
 	if to.fifo() {
 		moved.base = e.now              // [DLQ-26]
 		moved.dedup = moved.id.String() // [DLQ-27]

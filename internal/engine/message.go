@@ -38,6 +38,7 @@ type meta struct {
 	size  int64 // as SQS counts it
 
 	base       int64    // retention counts from here
+	arrived    int64    // when it came into this queue
 	lineage    [16]byte // survives moves, redrives and replays
 	generation uint64   // raised only by an intended replay of completed work
 	redrives   uint64
@@ -48,8 +49,12 @@ type meta struct {
 
 // newMeta returns the metadata of a message that begins a lineage of its own.
 func newMeta(seq uint64, id MessageID, now, size int64) meta {
-	return meta{seq: seq, id: id, sent: now, size: size, base: now, lineage: id, firstSent: now}
+	return meta{seq: seq, id: id, sent: now, size: size, base: now, arrived: now, lineage: id, firstSent: now}
 }
+
+// messageVersion is that of a message row that says when the message came into its queue, as it does when that is
+// neither when it was sent nor when its retention began. Every other one is of version 1.
+const messageVersion = 2
 
 // encode returns the message row. Inline is the content when flagInline is set, else nil.
 func (m *meta) encode(b enc, inline []byte) []byte {
@@ -66,7 +71,11 @@ func (m *meta) encode(b enc, inline []byte) []byte {
 	mark(flagDedup, m.dedup != "")
 	mark(flagSource, m.source != "")
 
-	b.byte(rowVersion)
+	version := byte(rowVersion)
+	if m.arrived != m.base {
+		version = messageVersion
+	}
+	b.byte(version)
 	b.byte(flags)
 	b.raw(m.id[:])
 	b.int(m.sent)
@@ -91,6 +100,9 @@ func (m *meta) encode(b enc, inline []byte) []byte {
 	if flags&flagSource != 0 {
 		b.string(m.source)
 	}
+	if version > 1 {
+		b.int(m.arrived)
+	}
 	b.raw(inline)
 	return b
 }
@@ -98,7 +110,7 @@ func (m *meta) encode(b enc, inline []byte) []byte {
 // decodeMeta reads a message row. The inline content, if there is any, is a part of value.
 func decodeMeta(seq uint64, value []byte) (m meta, inline []byte, ok bool) {
 	d := dec{b: value}
-	d.version(rowVersion)
+	version := d.version(messageVersion)
 	m.seq, m.flags, m.id = seq, d.byte(), d.id()
 	m.sent, m.size = d.int(), d.int()
 	m.base, m.lineage, m.firstSent = m.sent, m.id, m.sent
@@ -119,6 +131,9 @@ func decodeMeta(seq uint64, value []byte) (m meta, inline []byte, ok bool) {
 	}
 	if m.flags&flagSource != 0 {
 		m.source = d.string()
+	}
+	if m.arrived = m.base; version > 1 {
+		m.arrived = d.int()
 	}
 	if m.flags&flagInline != 0 {
 		return m, d.b, !d.bad

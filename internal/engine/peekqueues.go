@@ -18,7 +18,6 @@ const viewSources = 10
 // A QueueView is a queue as PeekQueues shows it.
 type QueueView struct {
 	Gauge
-	FIFO    bool
 	Redrive Redrive // the zero value when it has no dead-letter queue
 
 	// Sources are the first queues, by name, whose dead letters come here; MoreSources says that there are others.
@@ -65,9 +64,9 @@ func (op PeekQueues) apply(e *Engine, _ *Command) (Result, error) {
 }
 
 func (e *Engine) view(q *queue) QueueView {
+	gauge, _ := e.gauge(q)
 	v := QueueView{
-		Gauge:   Gauge{Queue: q.name, Visible: q.visible(), InFlight: q.st.inFlight, Delayed: q.st.delayed, Age: e.age(q)},
-		FIFO:    q.fifo(),
+		Gauge:   gauge,
 		Redrive: q.row.attributes.Redrive,
 	}
 	for name := range e.sources(q.name, "") {

@@ -66,7 +66,15 @@ func (e *Engine) segmentOf(q *queue, seq uint64) *segment {
 
 // oldestSegment returns the first segment that has live messages.
 func (e *Engine) oldestSegment(q *queue) (id uint64, s *segment) {
-	for k, v := range e.scan(seqSpan(q.row.space, kindSegment, q.st.segment, q.st.nextSeq>>segmentBits+1)) {
+	if id, s = e.nextSegment(q, q.st.segment); s != nil {
+		q.st.segment = id
+	}
+	return id, s
+}
+
+// nextSegment returns the first segment from the one of that number on that has live messages, nil when there is none.
+func (e *Engine) nextSegment(q *queue, from uint64) (id uint64, s *segment) {
+	for k, v := range e.scan(seqSpan(q.row.space, kindSegment, from, q.st.nextSeq>>segmentBits+1)) {
 		id := seqOf(k)
 		s, ok := decodeSegment(v)
 		if !ok {
@@ -76,7 +84,6 @@ func (e *Engine) oldestSegment(q *queue) (id uint64, s *segment) {
 			if q.segs[id] == nil {
 				q.segs[id] = &s
 			}
-			q.st.segment = id
 			return id, q.segs[id]
 		}
 	}

@@ -8,7 +8,7 @@ type Survey struct {
 	Max   int
 }
 
-// A Gauge is where the messages of a queue are at one moment.
+// A Gauge is where the messages of a queue are at one moment, and what has to be known of the queue to judge it.
 type Gauge struct {
 	Queue                      QueueName
 	Visible, InFlight, Delayed int64
@@ -16,6 +16,15 @@ type Gauge struct {
 	// Age is how many milliseconds ago the oldest message was sent, zero when there is none. A dead letter is as old
 	// as it was in the queue it comes from, unless that is a FIFO queue. [DLQ-25, DLQ-26]
 	Age int64
+
+	// AWSAge is the age that SQS shows as ApproximateAgeOfOldestMessage, in milliseconds, zero when there is no message
+	// that counts. [METRIC-5 to METRIC-8]
+	AWSAge int64
+
+	FIFO              bool
+	VisibilityTimeout int64  // milliseconds
+	Retention         int64  // milliseconds
+	DeadLetterTarget  string // name of the dead-letter queue, empty for none; it may have been deleted
 }
 
 func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
@@ -29,7 +38,7 @@ func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
 		names = append(names, name)
 	}
 	var res Result
-	done := op.After
+	done, looks := op.After, 0
 	for _, name := range names {
 		q, err := e.lookup(name)
 		if err != nil {
@@ -39,10 +48,13 @@ func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
 			more = true
 			break
 		}
-		res.Gauges = append(res.Gauges, Gauge{
-			Queue: name, Visible: q.st.live - q.st.delayed - q.st.inFlight, InFlight: q.st.inFlight, Delayed: q.st.delayed, Age: e.age(q),
-		})
+		g, looked := e.gauge(q)
+		res.Gauges = append(res.Gauges, g)
 		done = name
+		if looks += looked; looks > looksMax {
+			more = true
+			break
+		}
 	}
 	if more {
 		res.Queues = []QueueName{done}
@@ -50,23 +62,13 @@ func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
 	return res, nil
 }
 
-// age is how long ago the oldest message of a queue was sent. The messages are in the order in which they came,
-// among which the dead letters have a place of their own.
-func (e *Engine) age(q *queue) int64 {
-	if q.st.live == 0 {
-		return 0
+// gauge reads a queue that is ready. Looks is how many messages it has looked at.
+func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
+	a := &q.row.attributes
+	g = Gauge{
+		Queue: q.name, Visible: q.visible(), InFlight: q.st.inFlight, Delayed: q.st.delayed,
+		FIFO: q.fifo(), VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.retention(), DeadLetterTarget: a.Redrive.Target.Name,
 	}
-	sent := e.now
-	if id, s := e.oldestSegment(q); s != nil {
-		lo, hi := max(s.first, id<<segmentBits), min((id+1)<<segmentBits, q.st.nextSeq)
-		for k, v := range e.scan(seqSpan(q.row.space, kindMessage, lo, hi)) {
-			m := e.decodeMeta(k, v)
-			sent = m.base
-			break
-		}
-	}
-	if originIndex.load(e, q, &q.origin, 0) {
-		sent = min(sent, q.origin.at(0).at)
-	}
-	return max(e.now-sent, 0)
+	g.Age, g.AWSAge, looks = e.ages(q)
+	return g, looks
 }

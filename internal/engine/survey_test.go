@@ -11,7 +11,7 @@ import (
 	"tenaq/internal/tally"
 )
 
-// Whatever happens, a survey says of all queues what their attributes say, and the counts add up to it.
+// Whatever happens, a survey says of all queues what their attributes say, and the counts add up to it. [METRIC-3]
 func TestSurvey(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -115,7 +115,9 @@ func TestSurvey(t *testing.T) {
 			}
 			want := engine.Gauge{
 				Queue: queue(names[i]), Visible: number("ApproximateNumberOfMessages"),
-				InFlight: number("ApproximateNumberOfMessagesNotVisible"), Delayed: number("ApproximateNumberOfMessagesDelayed"), Age: g.Age,
+				InFlight: number("ApproximateNumberOfMessagesNotVisible"), Delayed: number("ApproximateNumberOfMessagesDelayed"), Age: g.Age, AWSAge: g.AWSAge,
+				FIFO: res.Attributes["FifoQueue"] == "true", VisibilityTimeout: number("VisibilityTimeout") * 1000, Retention: number("MessageRetentionPeriod") * 1000,
+				DeadLetterTarget: map[string]string{"a": "dead", "b.fifo": "dead.fifo"}[names[i]],
 			}
 			if g != want {
 				t.Fatalf("step %d: a survey says %+v, the attributes %+v", step, g, want)

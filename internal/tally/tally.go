@@ -29,15 +29,19 @@ type Queue struct {
 	Moved       metric.Counter // messages that a move task took away
 	Arrived     metric.Counter // messages that came from another queue in one of these ways
 
-	Sizes   *metric.Histogram // of messages that were stored, in bytes
+	Sizes   *metric.Histogram // of messages that clients have sent and that were stored, in bytes
 	Waited  *metric.Histogram // seconds from the send to the first receive
 	Handled *metric.Histogram // seconds from the newest receive to the delete with its handle
+
+	// SizeExtremes are those of Sizes since somebody last took them.
+	SizeExtremes metric.Extremes
 }
 
 // AddSent counts a message of so many bytes.
 func (q *Queue) AddSent(bytes int64) {
 	q.Sent.Add(1)
 	q.Sizes.Observe(float64(bytes))
+	q.SizeExtremes.Observe(float64(bytes))
 }
 
 // AddFirst counts a first receive, so many milliseconds after the send.

@@ -1,0 +1,59 @@
+package engine
+
+// How old the messages of a queue are, in two ways: in truth, and as SQS shows it.
+
+// A message that was received wornReceives times in its queue is left out of the age that SQS shows for a standard
+// queue: one that nobody can process is not to hide how long the others wait. [METRIC-5]
+const wornReceives = 3
+
+// What ages looks at, at most: messages, and segments they are in. [METRIC-8]
+const (
+	ageLooksMax    = 256
+	ageSegmentsMax = 16
+)
+
+// ages returns how long ago the oldest message of a queue was sent, and the age that SQS would show, both zero without
+// a message that counts. Looks is how many messages it has looked at.
+//
+// Messages are numbered in the order in which they came, so the first one that SQS counts is the oldest by its rule.
+// Where that is not among those that are looked at, the last of these answers for it, which is older.
+func (e *Engine) ages(q *queue) (age, aws int64, looks int) {
+	if q.st.live == 0 {
+		return 0, 0, 0
+	}
+	sent, arrived, counts := e.now, e.now, false
+	id, s := e.oldestSegment(q)
+	for segments := 0; s != nil && segments < ageSegmentsMax && looks < ageLooksMax && !counts; segments++ {
+		lo, hi := max(s.first, id<<segmentBits), min((id+1)<<segmentBits, q.st.nextSeq)
+		for k, v := range e.scan(seqSpan(q.row.space, kindMessage, lo, hi)) {
+			m := e.decodeMeta(k, v)
+			if looks == 0 {
+				sent = m.base
+			}
+			looks, arrived = looks+1, m.arrived
+			if counts = q.fifo() || !e.worn(q, &m); counts || looks == ageLooksMax {
+				break
+			}
+		}
+		if !counts && looks < ageLooksMax {
+			id, s = e.nextSegment(q, id+1)
+		}
+	}
+	if originIndex.load(e, q, &q.origin, 0) {
+		sent = min(sent, q.origin.at(0).at)
+	}
+	if counts || int64(looks) < q.st.live {
+		aws = e.now - arrived
+	}
+	return max(e.now-sent, 0), max(aws, 0), looks
+}
+
+// worn reports whether a message of a standard queue was received so often that SQS does not count it. The receives in
+// the queue it was dead-lettered from are not among these. [METRIC-7]
+func (e *Engine) worn(q *queue, m *meta) bool {
+	if !m.scheduled() && m.seq >= max(q.st.cursor, q.st.mixed) {
+		return false // fresh
+	}
+	placed := e.find(q, m.seq)
+	return placed != nil && placed.delivery.generation >= wornReceives
+}
