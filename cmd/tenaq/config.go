@@ -34,6 +34,15 @@ and have the server bring their dead letters back, as "tenaq redrive run" does, 
         schedule: rate(5 minutes)
         policy: {rate-max: 50, redrives: 3}
 
+Alarms tell whom the file names; a queue has some from the beginning, and programs create others with the
+calls of CloudWatch, which can use only what is declared here:
+
+  alarm-actions: [team]
+  actions:
+    team:  {webhook: https://hooks.example.com/services/T1}   # webhook-file: reads it from a file
+    pager: {command: [/usr/local/bin/page, --urgent]}         # JSON on its standard input
+    copy:  {queue: alarm-events}
+
 Durations have a unit (90s, 5m); sizes may have one (512MiB, 1GB).`
 
 func newConfigCmd(a *app) *cobra.Command {
@@ -75,6 +84,9 @@ func (a *app) printConfiguration(c *configuration) error {
 		if c.file != nil && c.file.redrive != nil {
 			document["redrive"] = c.file.redrive.document()
 		}
+		if c.file != nil && len(c.file.actions) > 0 {
+			document["actions"] = c.file.actionNames() // and not what they hold
+		}
 		return a.printJSON(document)
 	}
 	t := table{head: []string{"SETTING", "VALUE", "FROM"}}
@@ -86,6 +98,9 @@ func (a *app) printConfiguration(c *configuration) error {
 	}
 	if c.file != nil && c.file.redrive != nil {
 		t.add("redrive", strings.Join(c.file.redrive.queueNames(), ","), fmt.Sprintf("%s:%d", c.file.path, c.file.redrive.line))
+	}
+	if c.file != nil && len(c.file.actions) > 0 {
+		t.add("actions", strings.Join(c.file.actionNames(), ","), c.file.path)
 	}
 	return a.printTable(t)
 }

@@ -75,7 +75,7 @@ func errorKind(answer smithy.APIError) string {
 // answerCode says which exit code an SQS error deserves.
 func answerCode(kind string) int {
 	switch kind {
-	case "NonExistentQueue", "ResourceNotFoundException":
+	case "NonExistentQueue", "ResourceNotFoundException", "NotFound":
 		return exitNotFound
 	case "QueueAlreadyExists", "QueueDeletedRecently", "PurgeQueueInProgress", "MessageNotInflight", "OverLimit":
 		return exitRefused

@@ -19,6 +19,10 @@ const (
 	peekBodyTable = 200
 )
 
+// peekLack says what to do where there is no such look.
+const peekLack = "shows a message only by delivering it: a look without that needs a tenaq server of this version; what comes nearest is " +
+	"\"tenaq receive QUEUE --visibility 0\", which counts as a receive, and may move the message to the dead-letter queue"
+
 type peekFlags struct {
 	clientFlags
 	state, after string
@@ -57,7 +61,7 @@ moves to the dead-letter queue.`,
 			if f.limit < 1 || f.limit > peekLimitMax {
 				return usagef("--limit: %d is not a number from 1 to %d", f.limit, peekLimitMax)
 			}
-			v, err := f.connectV1()
+			v, err := f.connectV1(peekLack)
 			if err != nil {
 				return err
 			}

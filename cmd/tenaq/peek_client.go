@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -20,10 +21,12 @@ const v1Header = "Tenaq-Api"
 type v1Client struct {
 	c    *client // for its endpoint and its words for what goes wrong
 	http *http.Client
+	lack string // what it means that a server is not ours
 }
 
-// connectV1 finds the server. What is read there needs no credentials, so none are looked for.
-func (f *clientFlags) connectV1() (*v1Client, error) {
+// connectV1 finds the server. What is read there needs no credentials, so none are looked for. Lack is what to say, and
+// to do, where the server is none of ours.
+func (f *clientFlags) connectV1(lack string) (*v1Client, error) {
 	e, err := f.resolve()
 	if err != nil {
 		return nil, err
@@ -35,26 +38,39 @@ func (f *clientFlags) connectV1() (*v1Client, error) {
 	v := &v1Client{&client{endpoint: e, timeout: timeout}, &http.Client{Transport: &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-	}}}
+	}}, lack}
 	if e.isAmazon() {
 		return nil, v.missing()
 	}
 	return v, nil
 }
 
-// missing says what to do where there is no such read.
-func (v *v1Client) missing() error {
-	return codedf(exitUsage, "%s shows a message only by delivering it: a look without that needs a tenaq server of this version; what comes nearest is "+
-		"\"tenaq receive QUEUE --visibility 0\", which counts as a receive, and may move the message to the dead-letter queue", v.c.endpoint)
-}
+// missing says what to do where there is nothing of the kind.
+func (v *v1Client) missing() error { return codedf(exitUsage, "%s %s", v.c.endpoint, v.lack) }
 
 // get reads a path below /v1 into an answer. What is being done to which queue begins the sentence when it fails.
 func (v *v1Client) get(ctx context.Context, doing, queue, path string, query url.Values, answer any) error {
+	return v.do(ctx, http.MethodGet, doing, queue, path+"?"+query.Encode(), nil, answer)
+}
+
+// post sends a document to a path below /v1 that changes something.
+func (v *v1Client) post(ctx context.Context, doing, about, path string, in, answer any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	return v.do(ctx, http.MethodPost, doing, about, path, body, answer)
+}
+
+func (v *v1Client) do(ctx context.Context, method, doing, queue, path string, in []byte, answer any) error {
 	ctx, cancel := v.c.bound(ctx, 0)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.c.endpoint.url+"/v1"+path+"?"+query.Encode(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, v.c.endpoint.url+"/v1"+path, bytes.NewReader(in))
 	if err != nil {
 		return usagef("%s is not an address to ask at: %v", v.c.endpoint, err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := v.http.Do(req)
 	if err != nil {

@@ -97,6 +97,18 @@ var allSettings = []setting{
 			}
 			return nil
 		}},
+	{"shipped-alarms", "", "have the alarms that tenaq gives every queue", "true",
+		func(s *settings, v string) error {
+			have, err := parseBool(v)
+			s.NoShippedAlarms = !have
+			return err
+		}},
+	{"alarm-actions", "names", "actions, separated by commas, that these alarms run; the file declares them, and there always is log", "log",
+		func(s *settings, v string) error { s.AlarmActions = splitList(v); return nil }},
+	{"alarm-repeat", "duration", "tell again of an alarm that goes on, until it is acknowledged; 0 for never", "4h",
+		func(s *settings, v string) (err error) { s.AlarmRepeat, err = durationOrNone(v); return err }},
+	{"alarm-minute", "duration", "let a minute of the alarms take so long; for demos and tests on a loopback address", "1m",
+		func(s *settings, v string) (err error) { s.AlarmMinute, err = parseDuration(v); return err }},
 	{"log-level", "level", "log this and what is more severe: debug, info, warn or error", "info",
 		func(s *settings, v string) (err error) { s.logLevel, err = parseLevel(v); return err }},
 	{"log-format", "format", "write the log as text or json", "text",
@@ -108,6 +120,9 @@ var allSettings = []setting{
 			return nil
 		}},
 }
+
+// isListSetting tells whether a setting is a list, which a file may write as one.
+func isListSetting(name string) bool { return name == "allowed-hosts" || name == "alarm-actions" }
 
 func settingNames() []string {
 	var names []string

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"tenaq/internal/monitor"
 	"tenaq/internal/server"
 )
 
@@ -23,6 +24,7 @@ type configFile struct {
 	values  map[string]fileValue
 	queues  []declaredQueue
 	redrive *redriveSection // nil when there is none
+	actions map[string]monitor.Action
 }
 
 type fileValue struct {
@@ -128,13 +130,15 @@ func (f *configFile) read(root *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	known := append(settingNames(), "queues", "redrive")
+	known := append(settingNames(), "queues", "redrive", "actions")
 	for _, p := range pairs {
 		switch {
 		case p.key == "queues":
 			err = f.readQueues(p.value)
 		case p.key == "redrive":
 			err = f.readRedrive(p.line, p.value)
+		case p.key == "actions":
+			err = f.readActions(p.value)
 		case slices.Contains(known, p.key):
 			err = f.readSetting(p)
 		default:
@@ -167,7 +171,7 @@ func (f *configFile) settingText(p pair) (string, error) {
 		return "", errors.New("there is no value; remove the line for the default")
 	case p.value.Kind == yaml.ScalarNode:
 		return p.value.Value, nil
-	case p.value.Kind == yaml.SequenceNode && p.key == "allowed-hosts":
+	case p.value.Kind == yaml.SequenceNode && isListSetting(p.key):
 		var names []string
 		for _, n := range p.value.Content {
 			if n = resolveAlias(n); n.Kind != yaml.ScalarNode || isNull(n) {

@@ -31,7 +31,7 @@ func (f *settingFlag) Type() string   { return cmp.Or(f.arg, "bool") }
 
 // Set keeps the text. A list grows with every use of its flag.
 func (f *settingFlag) Set(text string) error {
-	if f.given && f.name == "allowed-hosts" {
+	if f.given && isListSetting(f.name) {
 		text = f.text + "," + text
 	}
 	f.text, f.given = text, true
@@ -74,7 +74,7 @@ func (f *settingFlags) load() (*configuration, error) {
 		if c.file, err = readConfigFile(path); err != nil {
 			return nil, err
 		}
-		c.Queues = plainQueues(c.file.queues)
+		c.Queues, c.Actions = plainQueues(c.file.queues), c.file.actions
 	}
 	if err := checkEnvironment(os.Environ()); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ var may = map[string][]string{
 	"internal/broker": {"internal/engine", "internal/kv", "internal/metric", "internal/tally"},
 
 	"internal/sqsd": {
-		"internal/broker", "internal/engine", "internal/handle", "internal/metric", "internal/sqswire",
+		"internal/alarm", "internal/broker", "internal/engine", "internal/handle", "internal/metric", "internal/monitor", "internal/sqswire",
 		"golang.org/x/sync/semaphore",
 	},
 	"internal/monitor": {
@@ -58,8 +58,8 @@ var may = map[string][]string{
 	"internal/cloudwatchd": {"internal/alarm", "internal/monitor", "internal/series", "github.com/aws/smithy-go/encoding/cbor"},
 	"internal/admin":       {},
 	"internal/server": {
-		"internal/admin", "internal/broker", "internal/engine", "internal/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/metric", "internal/sqsd", "internal/tally",
+		"internal/admin", "internal/broker", "internal/cloudwatchd", "internal/engine", "internal/handle", "internal/kv",
+		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/tally",
 		"golang.org/x/sys/unix",
 	},
 

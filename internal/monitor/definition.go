@@ -26,7 +26,8 @@ type Definition struct {
 // A Status is an alarm and the state it is in.
 type Status struct {
 	Definition
-	Shipped    bool // one of the alarms that every queue has
+	Shipped    bool   // one of the alarms that every queue has
+	Queue      string // that it is about; empty when that is none or several
 	Configured time.Time
 
 	State   alarm.State
@@ -34,6 +35,9 @@ type Status struct {
 	Data    string    // JSON, what the reason rests on; empty when there is nothing
 	Since   time.Time // of the state
 	Updated time.Time // of state or reason
+
+	Acknowledged  bool      // somebody knows of the state, and is not reminded
+	SilencedUntil time.Time // zero when it is not
 }
 
 // Errors of the calls that change alarms. They wrap a sentence that ends with what to do.

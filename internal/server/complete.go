@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"tenaq/internal/monitor"
 )
 
 // complete fills in the defaults and refuses what is contradictory or unsafe.
@@ -21,6 +23,7 @@ func (c *Config) complete() error {
 	c.PurgeInterval = orDefault(c.PurgeInterval, time.Minute)
 	c.RecreateDelay = orDefault(c.RecreateDelay, time.Minute)
 	c.InFlightMax = cmp.Or(c.InFlightMax, 120_000)
+	c.AlarmMinute = cmp.Or(c.AlarmMinute, time.Minute)
 	c.DiskReserve = orDefault(c.DiskReserve, 512<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Fatal == nil {
@@ -51,6 +54,22 @@ func (c *Config) complete() error {
 			"listen on 127.0.0.1, or accept that with --allow-unauthenticated", c.Listen)
 	case !loopback && c.TimeScale != 1: // [CLOCK-15]
 		return configError("time scale %v on %s: scaled time is for tests on 127.0.0.1 only; leave --time-scale out", c.TimeScale, c.Listen)
+	}
+	return c.completeAlarms(loopback)
+}
+
+// completeAlarms refuses what cannot be told to anybody.
+func (c *Config) completeAlarms(loopback bool) error {
+	switch {
+	case c.AlarmMinute < 100*time.Millisecond || c.AlarmMinute > time.Minute:
+		return configError("a minute of %v is not between 100ms and 1m: correct --alarm-minute", c.AlarmMinute)
+	case !loopback && c.AlarmMinute != time.Minute:
+		return configError("alarm minute %v on %s: short minutes are for tests on 127.0.0.1 only; leave --alarm-minute out", c.AlarmMinute, c.Listen)
+	}
+	for _, name := range c.AlarmActions {
+		if _, ok := c.Actions[monitor.ActionName(name)]; !ok && name != monitor.LogAction {
+			return configError("there is no action %q: declare it under actions: in the file, or correct --alarm-actions", name)
+		}
 	}
 	return nil
 }

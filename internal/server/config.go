@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tenaq/internal/metric"
+	"tenaq/internal/monitor"
 )
 
 // A Config says everything about a server. The zero value is a server on loopback with its defaults;
@@ -74,6 +75,19 @@ type Config struct {
 	// Queues are created when the server starts, before it is ready. Their order does not matter: one
 	// may name another as its dead-letter queue wherever that stands.
 	Queues []Queue
+
+	// Actions are what alarms may run, by name; there always is "log". AlarmActions are what those run that every
+	// queue has, the log when nil; NoShippedAlarms leaves these alarms out.
+	Actions         map[string]monitor.Action
+	AlarmActions    []string
+	NoShippedAlarms bool
+
+	// AlarmRepeat is after how long one is told again of an alarm that goes on; 4 hours when zero, never when negative.
+	AlarmRepeat time.Duration
+
+	// AlarmMinute is how long a minute of the alarms takes, for demos and tests; a minute when zero. Anything else is
+	// refused when Listen is not loopback.
+	AlarmMinute time.Duration
 
 	// Version is what the program calls itself.
 	Version string

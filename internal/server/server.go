@@ -26,6 +26,7 @@ import (
 	"tenaq/internal/handle"
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/pebblekv"
+	"tenaq/internal/monitor"
 	"tenaq/internal/sqsd"
 )
 
@@ -34,6 +35,7 @@ type Server struct {
 	cfg    Config
 	store  kv.Store
 	broker *broker.Broker
+	alarms *monitor.Monitor
 	disk   *disk
 	api    *sqsd.Handler
 
@@ -98,6 +100,9 @@ func (s *Server) open() (err error) {
 		TimeScale: s.cfg.TimeScale,
 		Grace:     s.cfg.VisibilityGrace,
 	})
+	if s.alarms, err = s.newMonitor(); err != nil {
+		return err
+	}
 	s.disk = &disk{
 		dir:     s.cfg.DataDir,
 		room:    roomOn,
@@ -113,12 +118,42 @@ func (s *Server) open() (err error) {
 		Account:   s.cfg.Account,
 		PublicURL: s.cfg.PublicURL,
 		Hosts:     s.cfg.hosts(),
+		Monitor:   s.alarms,
 	})
 	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
 	s.http = s.newHTTP(s.counted(withHealth(s.api, admin.LocalStackHealth(health))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
 	s.adminHTTP = s.newHTTP(s.counted(admin.New(health)))
 	return nil
+}
+
+// newMonitor makes what watches the queues.
+func (s *Server) newMonitor() (*monitor.Monitor, error) {
+	m, err := monitor.New(monitor.Config{
+		Queues:         s.broker,
+		Account:        s.cfg.Account,
+		Dir:            s.cfg.DataDir,
+		Minute:         s.cfg.AlarmMinute,
+		InFlightMax:    s.cfg.InFlightMax,
+		Actions:        s.cfg.Actions,
+		ShippedActions: s.cfg.AlarmActions,
+		NoShipped:      s.cfg.NoShippedAlarms,
+		Repeat:         s.cfg.AlarmRepeat,
+		Endpoint:       s.endpoint(),
+		Logger:         s.cfg.Logger,
+	})
+	if err != nil {
+		return nil, &Error{ErrDamaged, err}
+	}
+	return m, nil
+}
+
+// endpoint is what commands have to be told to find this server, empty when they find it without.
+func (s *Server) endpoint() string {
+	if s.Addr() == "127.0.0.1:9324" {
+		return ""
+	}
+	return cmp.Or(s.cfg.PublicURL, "http://"+s.Addr())
 }
 
 // secretKey is the row with the key that seals receipt handles. Handles stay valid across restarts
@@ -214,6 +249,10 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.declare(ctx); err != nil {
 		return err
 	}
+	watching, stopWatching := context.WithCancel(context.Background())
+	var watch sync.WaitGroup
+	watch.Go(func() { s.alarms.Run(watching) })
+	defer func() { stopWatching(); watch.Wait() }()
 	s.disk.look()
 	failed := make(chan error, 2)
 	serve := func(h *http.Server, l net.Listener) {

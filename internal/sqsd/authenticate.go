@@ -29,6 +29,12 @@ func (h *Handler) authenticate(r *http.Request) (Principal, error) {
 	return Principal{account: h.cfg.Account, id: h.cfg.Account}, nil
 }
 
+// Authenticate reports why a request is not let in, for handlers of other APIs on the same address.
+func (h *Handler) Authenticate(r *http.Request) error {
+	_, err := h.authenticate(r)
+	return err
+}
+
 // knownHost is allowedHost with a memory of one: nearly all requests name the same host.
 func (h *Handler) knownHost(host string) bool {
 	if last := h.host.Load(); last != nil && *last == host {

@@ -1,6 +1,6 @@
 // Package sqsd is the SQS API over HTTP: it authenticates a request, decodes it, asks the broker, and
 // encodes the answer. Beside it, under /v1, stands what SQS has no words for: to look at queues and
-// messages without receiving them.
+// messages without receiving them, and at alarms.
 //
 // What it guarantees:
 //
@@ -36,6 +36,7 @@ import (
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/handle"
+	"tenaq/internal/monitor"
 	"tenaq/internal/sqswire"
 )
 
@@ -71,6 +72,9 @@ type Config struct {
 
 	// Hosts are the names a request may carry in its Host header; nil allows any. [AUTH-2]
 	Hosts []string
+
+	// Monitor has the alarms that /v1/alarms shows; nil for none.
+	Monitor *monitor.Monitor
 }
 
 // A Handler serves the SQS API.

@@ -15,7 +15,7 @@ import (
 )
 
 // What SQS has no words for stands beside it under /v1, in plain HTTP and JSON, for whoever gets through
-// authenticate. Everything there only reads. [PEEK-7]
+// authenticate. What is under /v1/queues only reads. [PEEK-7]
 
 // v1Path begins the paths of what is no part of the SQS API.
 const v1Path = "/v1"
@@ -31,9 +31,10 @@ const v1Header = "Tenaq-Api"
 
 // A v1Route is what answers a path.
 type v1Route struct {
-	name  string // under which it is counted
-	queue string // that the path names
-	serve func(c *call, queue string) (v1Answer, error)
+	name    string // under which it is counted
+	queue   string // that the path names
+	changes bool   // something: it is a POST
+	serve   func(c *call, queue string) (v1Answer, error)
 }
 
 // A v1Answer is what to encode, and how much of the content budget it holds until it is written.
@@ -43,14 +44,23 @@ type v1Answer struct {
 }
 
 // findV1 finds the route of a path below /v1.
-func findV1(path string) (v1Route, bool) {
-	switch parts := strings.Split(strings.TrimPrefix(path, v1Path+"/"), "/"); {
-	case len(parts) == 1 && parts[0] == "queues":
-		return v1Route{"v1.ListQueues", "", (*call).v1Queues}, true
-	case len(parts) == 3 && parts[0] == "queues" && parts[2] == "messages":
-		return v1Route{"v1.PeekMessages", parts[1], (*call).v1Messages}, true
+func (h *Handler) findV1(path string) (v1Route, bool) {
+	path = strings.TrimPrefix(path, v1Path+"/")
+	if parts := strings.Split(path, "/"); len(parts) == 3 && parts[0] == "queues" && parts[2] == "messages" {
+		return v1Route{name: "v1.PeekMessages", queue: parts[1], serve: (*call).v1Messages}, true
 	}
-	return v1Route{}, false
+	route, ok := v1Routes[path]
+	return route, ok && (h.cfg.Monitor != nil || !strings.HasPrefix(path, "alarms"))
+}
+
+// v1Routes are the paths that name no queue.
+var v1Routes = map[string]v1Route{
+	"queues":             {name: "v1.ListQueues", serve: (*call).v1Queues},
+	"alarms":             {name: "v1.ListAlarms", serve: (*call).v1Alarms},
+	"alarms/history":     {name: "v1.ListAlarmHistory", serve: (*call).v1AlarmHistory},
+	"alarms/silence":     {name: "v1.SilenceAlarms", changes: true, serve: (*call).v1Silence},
+	"alarms/test":        {name: "v1.TestAction", changes: true, serve: (*call).v1TestAction},
+	"alarms/acknowledge": {name: "v1.AcknowledgeAlarm", changes: true, serve: (*call).v1Acknowledge},
 }
 
 // A v1Error is a refusal as /v1 shows it.
@@ -64,8 +74,9 @@ func (e *v1Error) Error() string { return e.Code + ": " + e.Message }
 
 var (
 	errV1NotFound = &v1Error{http.StatusNotFound, "NotFound",
-		"There is nothing at this path: there are /v1/queues and /v1/queues/NAME/messages."}
-	errV1Method = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "What is under /v1 only reads: use GET."}
+		"There is nothing at this path: there are /v1/queues, /v1/queues/NAME/messages and /v1/alarms."}
+	errV1Method = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This only reads: use GET."}
+	errV1Post   = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This changes something: use POST."}
 )
 
 // errV1Value refuses a parameter of the query.
@@ -75,13 +86,18 @@ func errV1Value(name, value, want string) error {
 
 // serveV1 answers a request for /v1.
 func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, principal Principal) {
-	route, ok := findV1(r.URL.Path)
+	route, ok := h.findV1(r.URL.Path)
 	if !ok {
 		e.refuseV1(w, errV1NotFound)
 		return
 	}
 	e.action = route.name
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	switch reads := r.Method == http.MethodGet || r.Method == http.MethodHead; {
+	case route.changes && r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST")
+		e.refuseV1(w, errV1Post)
+		return
+	case !route.changes && !reads:
 		w.Header().Set("Allow", "GET, HEAD")
 		e.refuseV1(w, errV1Method)
 		return

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newAlarmsCmd(a *app) *cobra.Command {
+	f := &clientFlags{}
+	var state string
+	cmd := &cobra.Command{
+		Use:   "alarms",
+		Short: "See which alarms a server has raised, and quiet them",
+		Long: `See the alarms of a tenaq server: those that programs have created with the calls of CloudWatch, and of
+those that every queue has the ones that are not OK, or have not been for long.
+
+Every queue has, unless the server was started with --shipped-alarms=false:
+  dead-letters      dead letters have come
+  dead-letter-age   dead letters wait for more than an hour
+  oldest-age        the oldest message was sent more than an hour ago
+  double-deletes    workers delete messages that were given to others since: work is done twice
+  timed-out         visibility timeouts end before the work does
+  expired           messages have expired
+  in-flight-limit   nearly as many messages are in flight as may be
+
+Their names are QUEUE/KIND. Whom they tell is said where the server is configured, see "tenaq config --help".`,
+		Example: `  tenaq alarms
+  tenaq alarms --state ALARM
+  tenaq alarms history
+  tenaq alarms ack orders/dead-letters
+  tenaq alarms silence 'orders/*' --for 2h --reason "we are moving the database"
+  tenaq alarms test team`,
+		Args: wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := f.connectAlarms()
+			if err != nil {
+				return err
+			}
+			return a.printAlarms(cmd.Context(), v, state)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&state, "state", "", "only alarms in this `state`: OK, ALARM or INSUFFICIENT_DATA")
+	cmd.AddCommand(newAlarmsHistoryCmd(a), newAlarmsAckCmd(a), newAlarmsSilenceCmd(a), newAlarmsTestCmd(a))
+	return cmd
+}
+
+// connectAlarms finds the server, which has to be ours.
+func (f *clientFlags) connectAlarms() (*v1Client, error) {
+	return f.connectV1(`has no alarms that tenaq knows of: those of a tenaq server are meant here; to watch queues elsewhere there is "tenaq watch"`)
+}
+
+// A listedAlarm is an alarm as the server shows it.
+type listedAlarm struct {
+	Name          string     `json:"name"`
+	Queue         string     `json:"queue,omitempty"`
+	Description   string     `json:"description,omitempty"`
+	Shipped       bool       `json:"shipped"`
+	State         string     `json:"state"`
+	Since         time.Time  `json:"since"`
+	Reason        string     `json:"reason"`
+	Actions       []string   `json:"actions"`
+	Acknowledged  bool       `json:"acknowledged,omitempty"`
+	SilencedUntil *time.Time `json:"silencedUntil,omitempty"`
+	Commands      []string   `json:"commands,omitempty"`
+}
+
+// A silence keeps alarms from telling anybody.
+type silence struct {
+	Match  string    `json:"match"`
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// alarmList is what the server answers.
+type alarmList struct {
+	Alarms   []listedAlarm `json:"alarms"`
+	Silences []silence     `json:"silences"`
+	Actions  []string      `json:"actions"`
+}
+
+func (a *app) printAlarms(ctx context.Context, v *v1Client, state string) error {
+	query := map[string][]string{}
+	if state != "" {
+		query["state"] = []string{strings.ToUpper(state)}
+	}
+	var list alarmList
+	if err := v.get(ctx, "look at the alarms", "", "/alarms", query, &list); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(list)
+	}
+	if len(list.Alarms) == 0 {
+		a.note("no alarms%s at %s: all is well as far as it knows", orEmpty(state != "", " in this state"), v.c.endpoint)
+	} else if err := a.printTable(alarmTable(list.Alarms)); err != nil {
+		return err
+	}
+	for _, al := range list.Alarms {
+		if al.State != "ALARM" {
+			continue
+		}
+		a.note("\n%s: %s", al.Name, al.Reason)
+		if al.Description != "" {
+			a.note("  %s", al.Description)
+		}
+		for _, c := range al.Commands {
+			a.note("    %s", c)
+		}
+	}
+	for _, s := range list.Silences {
+		a.note("\nsilence: %s until %s%s", s.Match, clock(s.Until), orEmpty(s.Reason != "", " ("+s.Reason+")"))
+	}
+	return nil
+}
+
+func alarmTable(alarms []listedAlarm) table {
+	t := table{head: []string{"ALARM", "STATE", "SINCE", "TELLS", ""}}
+	for _, al := range alarms {
+		var marks []string
+		if al.Acknowledged {
+			marks = append(marks, "acknowledged")
+		}
+		if al.SilencedUntil != nil {
+			marks = append(marks, "silent until "+clock(*al.SilencedUntil))
+		}
+		t.add(al.Name, al.State, clock(al.Since), orDash(strings.Join(al.Actions, ",")), strings.Join(marks, ", "))
+	}
+	return t
+}
+
+// clock is a moment for people: in UTC, as logs have it.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+func orEmpty(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// An alarmChange is an alarm that came into another state.
+type alarmChange struct {
+	Alarm  string    `json:"alarm"`
+	Queue  string    `json:"queue,omitempty"`
+	Was    string    `json:"was"`
+	State  string    `json:"state"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+type alarmHistory struct {
+	Changes []alarmChange `json:"changes"`
+}
+
+func newAlarmsHistoryCmd(a *app) *cobra.Command {
+	f := &clientFlags{}
+	cmd := &cobra.Command{
+		Use:     "history",
+		Short:   "See how the states of alarms have changed since the server started",
+		Long:    "See how the states of alarms have changed since the server started, the last thousand changes at most.",
+		Example: "  tenaq alarms history\n  tenaq alarms history --json | jq '.changes[] | select(.state == \"ALARM\")'",
+		Args:    wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := f.connectAlarms()
+			if err != nil {
+				return err
+			}
+			var list alarmHistory
+			if err := v.get(cmd.Context(), "look at the alarms", "", "/alarms/history", nil, &list); err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(list)
+			}
+			t := table{head: []string{"TIME", "ALARM", "STATE", "WHY"}}
+			for _, c := range list.Changes {
+				t.add(clock(c.At), c.Alarm, c.State, c.Reason)
+			}
+			if len(t.rows) == 0 {
+				a.note("nothing has changed")
+				return nil
+			}
+			return a.printTable(t)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func newAlarmsAckCmd(a *app) *cobra.Command {
+	f := &clientFlags{}
+	cmd := &cobra.Command{
+		Use:     "ack ALARM",
+		Short:   "Acknowledge an alarm: nobody is told of it again until its state has changed",
+		Example: "  tenaq alarms ack orders/dead-letters",
+		Args:    wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := f.connectAlarms()
+			if err != nil {
+				return err
+			}
+			in := map[string]string{"alarm": args[0]}
+			if err := v.post(cmd.Context(), "acknowledge "+args[0], "", "/alarms/acknowledge", in, &struct{}{}); err != nil {
+				return err
+			}
+			return a.result(in, "%s is acknowledged", args[0])
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func newAlarmsSilenceCmd(a *app) *cobra.Command {
+	f := &clientFlags{}
+	var lasts, reason string
+	var end bool
+	cmd := &cobra.Command{
+		Use:   "silence MATCH",
+		Short: "Keep alarms from telling anybody, for a while",
+		Long: `Keep alarms from telling anybody, for a while. They go on being evaluated: one that is in another state than
+was told when the silence ends tells it then. MATCH is the name of an alarm, where * stands for anything but
+a slash; "orders/*" are all those that the queue orders has.`,
+		Example: `  tenaq alarms silence 'orders/*' --for 2h --reason "we are moving the database"
+  tenaq alarms silence 'orders/*' --end`,
+		Args: wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if end == (lasts != "") {
+				return usagef("say either how long with --for, such as --for 2h, or --end")
+			}
+			if end {
+				lasts = "0s"
+			} else if d, err := parseDuration(lasts); err != nil || d <= 0 {
+				return usagef("--for: %q is not a duration such as 2h", lasts)
+			}
+			v, err := f.connectAlarms()
+			if err != nil {
+				return err
+			}
+			var list struct {
+				Silences []silence `json:"silences"`
+			}
+			in := map[string]string{"match": args[0], "for": lasts, "reason": reason}
+			if err := v.post(cmd.Context(), "silence "+args[0], "", "/alarms/silence", in, &list); err != nil {
+				return err
+			}
+			for _, s := range list.Silences {
+				if s.Match == args[0] {
+					return a.result(s, "%s is silent until %s", s.Match, clock(s.Until))
+				}
+			}
+			return a.result(in, "%s is not silent any more", args[0])
+		},
+	}
+	f.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&lasts, "for", "", "how `long`, at most 720h")
+	flags.StringVar(&reason, "reason", "", "why, for others who look at the alarms")
+	flags.BoolVar(&end, "end", false, "end it")
+	return cmd
+}
+
+func newAlarmsTestCmd(a *app) *cobra.Command {
+	f := &clientFlags{}
+	cmd := &cobra.Command{
+		Use:   "test ACTION",
+		Short: "Run an action once, to see whether its notices arrive",
+		Long: `Run an action of the server's configuration once, with a notice that says that it is a test. It fails, and says
+why, when the action does.`,
+		Example: "  tenaq alarms test team",
+		Args:    wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := f.connectAlarms()
+			if err != nil {
+				return err
+			}
+			v.c.timeout = max(v.c.timeout, 40*time.Second) // an attempt may take thirty
+			in := map[string]string{"action": args[0]}
+			if err := v.post(cmd.Context(), "test "+args[0], "", "/alarms/test", in, &struct{}{}); err != nil {
+				return err
+			}
+			return a.result(in, "%s", fmt.Sprintf("%s has taken a notice", args[0]))
+		},
+	}
+	f.register(cmd)
+	return cmd
+}

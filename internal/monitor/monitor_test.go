@@ -1,0 +1,348 @@
+package monitor
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/internal/alarm"
+	"tenaq/internal/engine"
+	"tenaq/internal/series"
+)
+
+// A worker that is slower than the visibility timeout does work twice: within two minutes there are the alarms that say
+// so, with a message and with commands that lead to more. [ALARM-60]
+func TestSlowWorker(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		w.minutes(1)
+		for range 5 {
+			w.send("orders", "an order")
+			first := w.take("orders", 1)
+			time.Sleep(1100 * time.Millisecond)
+			second := w.take("orders", 30)
+			w.remove("orders", first) // the work is done
+			w.remove("orders", second)
+		}
+		w.send("orders", "another")
+		w.take("orders", 3600)
+		w.minutes(2)
+		w.wantChanges("orders/double-deletes=ALARM orders/timed-out=ALARM")
+		got := strings.Join(w.notices(), "\n")
+		for _, want := range []string{
+			`"alarm":"orders/double-deletes"`, `"queue":"orders"`, `"sample":{"messageId":`, `"tenaq doctor orders"`, `"tenaq alarms ack orders/timed-out"`,
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the notices have no %s: %s", want, got)
+			}
+		}
+		if strings.Contains(got, "an order") || strings.Contains(got, "another") {
+			t.Errorf("a notice has the body of a message: %s", got)
+		}
+		w.minutes(3)
+		if !strings.HasSuffix(w.changes(), "orders/double-deletes=OK orders/timed-out=OK") && !strings.HasSuffix(w.changes(), "orders/timed-out=OK orders/double-deletes=OK") {
+			t.Errorf("got %s, want both alarms to be over", w.changes())
+		}
+	})
+}
+
+// Workers that do their work in time raise nothing, however much they do.
+func TestGoodWorker(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		for range 5 {
+			for range 20 {
+				w.send("orders", "an order")
+				w.remove("orders", w.take("orders", 30))
+			}
+			w.minutes(1)
+		}
+		w.wantChanges("")
+	})
+}
+
+// A dead letter is told with the reason that its worker has written.
+func TestDeadLetterReason(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders-dlq")
+		w.minutes(1)
+		w.send("orders-dlq", "secret body", engine.EntryAttribute{
+			Name: "tenaq", Type: engine.Text{Value: "String", Set: true},
+			String: engine.Text{Value: "v=1&key=order-17&reason=card+declined&attempts=3", Set: true},
+		})
+		w.minutes(1)
+		w.wantChanges("orders-dlq/dead-letters=ALARM")
+		all := w.notices()
+		if len(all) != 1 {
+			t.Fatalf("got notices %q, want one", all)
+		}
+		var n Notice
+		if err := json.Unmarshal([]byte(all[0]), &n); err != nil {
+			t.Fatal(err)
+		}
+		if s := n.Sample; s == nil || s.Reason != "card declined" || s.Key != "order-17" || s.Attempts != 3 {
+			t.Errorf("got sample %+v, want that of the message", s)
+		}
+		if strings.Contains(all[0], "secret body") {
+			t.Errorf("the notice has the body: %s", all[0])
+		}
+		for _, part := range []string{"ALARM: orders-dlq/dead-letters", "order-17", "card declined", "tenaq peek orders-dlq --body"} {
+			if !strings.Contains(n.Text(), part) {
+				t.Errorf("the text has no %q:\n%s", part, n.Text())
+			}
+		}
+	})
+}
+
+// A queue is one of dead letters when a redrive policy says so, whatever its name.
+func TestDeadLetterQueueByPolicy(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("morgue")
+		w.create("orders", "VisibilityTimeout", "0",
+			"RedrivePolicy", `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:morgue","maxReceiveCount":1}`)
+		w.minutes(1)
+		w.send("orders", "x")
+		w.take("orders", 0)
+		w.do(&engine.ReceiveMessage{Queue: queueNamed("orders"), Wait: engine.Int{Set: true}})
+		w.minutes(1)
+		w.wantChanges("morgue/dead-letters=ALARM")
+		if !strings.Contains(w.log.String(), "level=WARN msg=alarm alarm=morgue/dead-letters state=ALARM") {
+			t.Errorf("the log has no alarm: %s", w.log)
+		}
+	})
+}
+
+// putVisible is an alarm as programs create it: messages that wait.
+func putVisible(name string, actions ...string) Definition {
+	return Definition{
+		Name: name, ActionsEnabled: true, OnAlarm: actions, OnOK: actions,
+		Rule: alarm.Rule{
+			Queries: []alarm.Query{{ID: "m", Metric: ofQueue(awsSQS, "ApproximateNumberOfMessagesVisible", "orders"), Stat: series.Sum, Period: 60, Return: true}},
+			Periods: 1, Operator: alarm.Above, Missing: alarm.TreatNotBreaching,
+		},
+	}
+}
+
+// An alarm that was put goes through its states, and names its actions as CloudWatch does.
+func TestPut(t *testing.T) {
+	cfg := toQueue()
+	cfg.NoShipped = true
+	bubble(t, cfg, func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		if err := w.Put(putVisible("waiting", "arn:aws:sns:us-east-1:000000000000:copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.minutes(2)
+		w.send("orders", "x")
+		w.minutes(1)
+		w.remove("orders", w.take("orders", 60))
+		w.minutes(1)
+		w.wantChanges("waiting=OK waiting=ALARM waiting=OK")
+		if n := len(w.notices()); n != 3 {
+			t.Errorf("got %d notices, want 3", n)
+		}
+		if err := w.Delete("waiting"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Delete("waiting"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("got %v for an alarm that is gone, want ErrNotFound", err)
+		}
+	})
+}
+
+// An action that nobody has declared is refused, whatever it looks like. [ALARM-51]
+func TestUndeclaredAction(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		for _, name := range []string{"http://127.0.0.1/x", "/bin/sh", "arn:aws:sns:us-east-1:000000000000:other", "arn:", "", "copy "} {
+			if err := w.Put(putVisible("a", name)); !errors.Is(err, ErrInvalid) {
+				t.Errorf("action %q: got %v, want ErrInvalid", name, err)
+			}
+		}
+		if got := w.Alarms(); len(got) != 0 {
+			t.Errorf("got %d alarms, want none", len(got))
+		}
+	})
+}
+
+// A restart changes no state: an alarm that was raised stays raised while its data is gone, is not told twice, and is
+// over when the data says so. [ALARM-52]
+func TestRestart(t *testing.T) {
+	cfg := toQueue()
+	cfg.NoShipped = true
+	bubble(t, cfg, func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		d := putVisible("waiting", "copy")
+		d.Rule.Periods = 3
+		if err := w.Put(d); err != nil {
+			t.Fatal(err)
+		}
+		w.send("orders", "x")
+		w.minutes(4)
+		if n := len(w.notices()); w.Alarms()[0].State != alarm.Alarm || n != 2 {
+			t.Fatalf("got %s and %d notices, want ALARM after OK and a notice of each", w.Alarms()[0].State, n)
+		}
+		since := w.Alarms()[0].Since
+		w.remove("orders", w.take("orders", 60))
+		w.restart()
+		if got := w.Alarms()[0]; got.State != alarm.Alarm || !got.Since.Equal(since) || got.Rule.Periods != 3 {
+			t.Errorf("after a restart the alarm is %+v, want it as it was", got)
+		}
+		w.minutes(2)
+		w.wantChanges("")
+		w.minutes(3)
+		w.wantChanges("waiting=OK")
+		if n := len(w.notices()); n != 1 {
+			t.Errorf("got %d notices, want the one that it is over", n)
+		}
+	})
+}
+
+// What was not told before the process ended is told afterwards. [ALARM-50]
+func TestToldAfterRestart(t *testing.T) {
+	cfg := toQueue()
+	cfg.NoShipped = true
+	bubble(t, cfg, func(w *world) {
+		w.create("orders")
+		if err := w.Put(putVisible("waiting", "copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.send("orders", "x")
+		w.minutes(1) // there is no queue for the notice
+		w.restart()
+		w.create(noticeQueue)
+		w.minutes(1)
+		all := w.notices()
+		if len(all) != 1 || !strings.Contains(all[0], `"state":"ALARM"`) {
+			t.Errorf("got %q, want one notice of the alarm", all)
+		}
+	})
+}
+
+// A silence holds notices back, and what has changed by its end is told then. [ALARM-57]
+func TestSilence(t *testing.T) {
+	cfg := toQueue()
+	cfg.NoShipped = true
+	bubble(t, cfg, func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		if err := w.Put(putVisible("waiting", "copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.minutes(2)
+		w.notices()
+		if err := w.Silence(Silence{Match: "wait*", Until: w.Now().Add(5 * time.Minute)}); err != nil {
+			t.Fatal(err)
+		}
+		w.send("orders", "x")
+		w.minutes(2)
+		w.restart()
+		if n := len(w.notices()); n != 0 || len(w.Silences()) != 1 {
+			t.Errorf("got %d notices under a silence, want none", n)
+		}
+		w.minutes(5)
+		if all := w.notices(); len(all) != 1 || !strings.Contains(all[0], `"state":"ALARM"`) {
+			t.Errorf("after the silence got %q, want one notice", all)
+		}
+	})
+}
+
+// An alarm that goes on is told again until somebody acknowledges it. [ALARM-55]
+func TestAcknowledge(t *testing.T) {
+	cfg := toQueue()
+	cfg.NoShipped, cfg.Repeat = true, time.Hour
+	bubble(t, cfg, func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		if err := w.Put(putVisible("waiting", "copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.send("orders", "x")
+		w.minutes(125)
+		all := w.notices()
+		if len(all) != 3 || !strings.Contains(all[2], `"again":true`) {
+			t.Errorf("in two hours got %q, want one and two again", all)
+		}
+		if err := w.Acknowledge("waiting"); err != nil {
+			t.Fatal(err)
+		}
+		w.minutes(125)
+		if all := w.notices(); len(all) != 0 {
+			t.Errorf("after it was acknowledged got %q, want nothing", all)
+		}
+		w.remove("orders", w.take("orders", 60))
+		w.minutes(1)
+		w.send("orders", "y")
+		w.minutes(1)
+		if n := len(w.notices()); n != 2 {
+			t.Errorf("got %d notices, want that it is over and that it is back", n)
+		}
+	})
+}
+
+// An alarm that comes and goes every minute does not tell every minute. [ALARM-54]
+func TestFlapping(t *testing.T) {
+	cfg := toQueue()
+	cfg.NoShipped = true
+	bubble(t, cfg, func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		if err := w.Put(putVisible("waiting", "copy")); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			w.send("orders", "x")
+			w.minutes(1)
+			w.remove("orders", w.take("orders", 60))
+			w.minutes(1)
+		}
+		all := w.notices()
+		if n := len(all); n < 4 || n > 2*noticesMax+1 {
+			t.Errorf("in an hour of changes every minute got %d notices, want a handful", n)
+		}
+		if !strings.Contains(strings.Join(all, ""), `"changes":`) {
+			t.Errorf("got %q, want one to say how often it has changed", all)
+		}
+	})
+}
+
+// What cannot be stored is not put.
+func TestPutNotStored(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		blocked := filepath.Join(w.cfg.Dir, fileName)
+		if err := os.Mkdir(blocked, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Put(putVisible("waiting")); err == nil || len(w.Alarms()) != 0 {
+			t.Errorf("got %v and %d alarms, want an error and none", err, len(w.Alarms()))
+		}
+		if err := os.Remove(blocked); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Put(putVisible("waiting")); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A file of another version, or one that cannot be read, is not written over.
+func TestLoadRefuses(t *testing.T) {
+	for _, text := range []string{"{", `{"version":2,"alarms":[]}`, ""} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, fileName)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: got %v, want an error that names the file", text, err)
+		}
+	}
+}

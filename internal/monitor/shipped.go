@@ -1,0 +1,196 @@
+package monitor
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"tenaq/internal/alarm"
+	"tenaq/internal/engine"
+	"tenaq/internal/series"
+)
+
+// The alarms that every queue has. They are templates: of each queue that something happens to there is one alarm of
+// each kind that concerns it, and its name is QUEUE/KIND. [ALARM-60]
+//
+// What they count is counted where it happens and not made up from the difference of two numbers whose times do not
+// line up: a delete with the handle of an earlier delivery is work that was done twice, whatever was sent when.
+
+// A Kind is one of the templates.
+type Kind string
+
+// The kinds.
+const (
+	KindDeadLetters   Kind = "dead-letters"
+	KindDeadLetterAge Kind = "dead-letter-age"
+	KindOldestAge     Kind = "oldest-age"
+	KindDoubleDeletes Kind = "double-deletes"
+	KindTimedOut      Kind = "timed-out"
+	KindExpired       Kind = "expired"
+	KindInFlight      Kind = "in-flight-limit"
+)
+
+// A template makes the alarms of a kind.
+type template struct {
+	kind    Kind
+	says    string // what is the matter, in a few words
+	advice  string
+	applies func(v *view) bool
+	rule    func(v *view) alarm.Rule
+
+	// may reports whether the last minute could have brought the alarm about. Nothing else is evaluated of a queue
+	// that is well, so that ten thousand of them cost little.
+	may func(v *view) bool
+
+	// commands show more. QUEUE is the name of the queue.
+	commands []string
+}
+
+// A view is a queue as a template sees it.
+type view struct {
+	queue       string
+	gauge       *engine.Gauge
+	minute      *counts
+	dead        bool // it is where dead letters go
+	inFlightMax int
+}
+
+// for whom is where dead letters end: the target of a redrive policy, or a queue with a name that says so.
+var deadName = regexp.MustCompile(`(^|[-_])(dlq|dead|dead-letters|parking)([.]fifo)?$`)
+
+// counted returns what a metric of countTable was in the last minute.
+func (v *view) counted(name string) int64 {
+	for i := range countTable {
+		if countTable[i].name == name {
+			return v.minute[i]
+		}
+	}
+	panic("no metric " + name)
+}
+
+func (v *view) metric(namespace, name string, stat series.Stat) alarm.Query {
+	return alarm.Query{Metric: ofQueue(namespace, name, v.queue), Stat: stat, Period: 60}
+}
+
+// above is a rule on a single metric, in alarm when so many of so many minutes are above the threshold.
+func above(q alarm.Query, threshold float64, datapoints, periods int) alarm.Rule {
+	q.ID, q.Return = "m", true
+	return alarm.Rule{
+		Queries: []alarm.Query{q}, Periods: periods, Datapoints: datapoints,
+		Operator: alarm.Above, Threshold: threshold, Missing: alarm.TreatNotBreaching,
+	}
+}
+
+// math is a rule on an expression.
+func math(expression string, threshold float64, datapoints, periods int, queries ...alarm.Query) alarm.Rule {
+	r := above(alarm.Query{Expression: expression}, threshold, datapoints, periods)
+	r.Queries[0].ID = "e"
+	r.Queries = append(r.Queries, queries...)
+	return r
+}
+
+func named(id string, q alarm.Query) alarm.Query {
+	q.ID = id
+	return q
+}
+
+var templates = []template{
+	{
+		kind: KindDeadLetters, says: "dead letters have come",
+		advice:  "Each says why it is there. Mend what they need, then bring them back.",
+		applies: func(v *view) bool { return v.dead },
+		may:     func(v *view) bool { return v.counted(nameArrived)+v.counted(nameSent) > 0 },
+		rule: func(v *view) alarm.Rule {
+			return math("moved + sent", 0, 1, 5,
+				named("moved", v.metric(tenaqSQS, nameArrived, series.Sum)), named("sent", v.metric(awsSQS, nameSent, series.Sum)))
+		},
+		commands: []string{"tenaq peek QUEUE --body", "tenaq redrive plan QUEUE"},
+	},
+	{
+		kind: KindDeadLetterAge, says: "dead letters wait for more than an hour",
+		advice:  "Nobody brings them back. They are gone when their retention is over.",
+		applies: func(v *view) bool { return v.dead },
+		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameAge, series.Maximum), 3600, 1, 1)
+		},
+		commands: []string{"tenaq peek QUEUE --body", "tenaq redrive plan QUEUE"},
+	},
+	{
+		kind: KindOldestAge, says: "the oldest message was sent more than an hour ago",
+		advice:  "It waits for a worker, for its next attempt, or for the message of its group before it.",
+		applies: func(v *view) bool { return !v.dead },
+		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameAge, series.Maximum), 3600, 5, 5)
+		},
+		commands: []string{"tenaq peek QUEUE --limit 10", "tenaq queue show QUEUE"},
+	},
+	{
+		kind: KindDoubleDeletes, says: "work is done twice",
+		advice: "Workers delete messages that were given to others in the meantime: their work takes longer than the visibility timeout. " +
+			"Renew it while the work goes on, as tenaq pipe does, or make it longer.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.counted(nameStale) > 0 },
+		rule: func(v *view) alarm.Rule {
+			return math("IF(stale >= 2, (removed + stale) / IF(removed > 0, removed, 1), 1)", 1.05, 1, 2,
+				named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)), named("stale", v.metric(tenaqSQS, nameStale, series.Sum)))
+		},
+		commands: []string{"tenaq doctor QUEUE", "tenaq peek QUEUE --state in_flight"},
+	},
+	{
+		kind: KindTimedOut, says: "visibility timeouts end before the work does",
+		advice: "More than a fifth of what is handed out has been handed out before: in flight falls without deletes and rises again, a saw-tooth. " +
+			"Workers are slower than the visibility timeout, fail, or die.",
+		applies: func(v *view) bool { return !v.dead },
+		may:     func(v *view) bool { return v.counted(nameRedelivered) > 2 },
+		rule: func(v *view) alarm.Rule {
+			return math("IF(again > 2, again / received, 0)", 0.2, 1, 2,
+				named("again", v.metric(tenaqSQS, nameRedelivered, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
+		},
+		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
+	},
+	{
+		kind: KindExpired, says: "messages have expired, and nobody has done their work",
+		advice:  "What is gone is gone. Make the retention longer, and find out why nobody has received them.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.counted(nameExpired) > 0 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameExpired, series.Sum), 0, 1, 5)
+		},
+		commands: []string{"tenaq queue show QUEUE", "tenaq peek QUEUE --limit 10"},
+	},
+	{
+		kind: KindInFlight, says: "nearly as many messages are in flight as may be",
+		advice:  "At the limit receives are refused. Workers receive and do not delete.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.gauge.InFlight*10 > int64(v.inFlightMax)*9 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(awsSQS, nameInFlight, series.Maximum), float64(v.inFlightMax)*0.9, 1, 1)
+		},
+		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq queue show QUEUE"},
+	},
+}
+
+// shippedName names the alarm of a kind on a queue. Names of queues have no slash.
+func shippedName(queue string, kind Kind) string { return queue + "/" + string(kind) }
+
+// templateOf finds the template of the name of an alarm.
+func templateOf(name string) (queue string, t *template) {
+	queue, kind, ok := strings.Cut(name, "/")
+	for i := range templates {
+		if ok && string(templates[i].kind) == kind {
+			return queue, &templates[i]
+		}
+	}
+	return "", nil
+}
+
+// shipped makes the definition of an alarm that every queue has.
+func (t *template) shipped(v *view, actions []string) Definition {
+	return Definition{
+		Name:        shippedName(v.queue, t.kind),
+		Description: fmt.Sprintf("%s: %s. %s", v.queue, t.says, t.advice),
+		Rule:        t.rule(v), ActionsEnabled: true, OnAlarm: actions, OnOK: actions,
+	}
+}

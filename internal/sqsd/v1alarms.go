@@ -1,0 +1,175 @@
+package sqsd
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"time"
+
+	"tenaq/internal/alarm"
+	"tenaq/internal/monitor"
+	"tenaq/internal/sqswire"
+)
+
+// A v1AlarmList is the answer to GET /v1/alarms.
+type v1AlarmList struct {
+	Alarms   []v1Alarm         `json:"alarms"`
+	Silences []monitor.Silence `json:"silences"`
+	Actions  []string          `json:"actions"` // those that the configuration declares
+}
+
+// A v1Alarm is an alarm and its state. Those that every queue has are there when they are not OK, or have not been for
+// long.
+type v1Alarm struct {
+	Name          string      `json:"name"`
+	Queue         string      `json:"queue,omitempty"`
+	Description   string      `json:"description,omitempty"`
+	Shipped       bool        `json:"shipped"`
+	State         alarm.State `json:"state"`
+	Since         time.Time   `json:"since"`
+	Reason        string      `json:"reason"`
+	Actions       []string    `json:"actions"` // that run when it comes into alarm
+	Acknowledged  bool        `json:"acknowledged,omitempty"`
+	SilencedUntil *time.Time  `json:"silencedUntil,omitempty"`
+	Commands      []string    `json:"commands,omitempty"` // that show more
+}
+
+// v1Alarms answers GET /v1/alarms?state=. [ALARM-58]
+func (c *call) v1Alarms(string) (v1Answer, error) {
+	q := c.query("state")
+	state := alarm.State(q.text("state"))
+	if states := []alarm.State{"", alarm.OK, alarm.Alarm, alarm.Insufficient}; q.err == nil && !slices.Contains(states, state) {
+		q.err = errV1Value("state", string(state), "OK, ALARM or INSUFFICIENT_DATA")
+	}
+	if q.err != nil {
+		return v1Answer{}, q.err
+	}
+	m := c.h.cfg.Monitor
+	list := v1AlarmList{Alarms: []v1Alarm{}, Silences: m.Silences(), Actions: m.ActionNames()}
+	for _, s := range m.Status() {
+		if state != "" && s.State != state {
+			continue
+		}
+		a := v1Alarm{
+			Name: s.Name, Queue: s.Queue, Description: s.Description, Shipped: s.Shipped, State: s.State, Since: s.Since.UTC(),
+			Reason: s.Reason, Actions: []string{}, Acknowledged: s.Acknowledged, Commands: m.Commands(&s),
+		}
+		if s.ActionsEnabled {
+			a.Actions = append(a.Actions, s.OnAlarm...)
+		}
+		if !s.SilencedUntil.IsZero() {
+			a.SilencedUntil = &s.SilencedUntil
+		}
+		list.Alarms = append(list.Alarms, a)
+	}
+	return v1Answer{body: list}, nil
+}
+
+// A v1Change is an alarm that came into another state.
+type v1Change struct {
+	Alarm  string      `json:"alarm"`
+	Queue  string      `json:"queue,omitempty"`
+	Was    alarm.State `json:"was"`
+	State  alarm.State `json:"state"`
+	Reason string      `json:"reason"`
+	At     time.Time   `json:"at"`
+}
+
+// v1AlarmHistory answers GET /v1/alarms/history: what has changed since the server started, as far back as it knows.
+func (c *call) v1AlarmHistory(string) (v1Answer, error) {
+	if q := c.query(); q.err != nil {
+		return v1Answer{}, q.err
+	}
+	list := struct {
+		Changes []v1Change `json:"changes"`
+	}{[]v1Change{}}
+	for _, h := range c.h.cfg.Monitor.History() {
+		list.Changes = append(list.Changes, v1Change{h.Alarm, h.Queue, h.Was, h.State, h.Reason, h.At.UTC()})
+	}
+	return v1Answer{body: list}, nil
+}
+
+// v1Silence answers POST /v1/alarms/silence: {"match": "orders/*", "for": "2h", "reason": "..."}; for 0s it ends one.
+// [ALARM-57]
+func (c *call) v1Silence(string) (v1Answer, error) {
+	var in struct {
+		Match  string `json:"match"`
+		For    string `json:"for"`
+		Reason string `json:"reason"`
+	}
+	if err := c.read(&in); err != nil {
+		return v1Answer{}, err
+	}
+	d, err := time.ParseDuration(in.For)
+	if err != nil || d < 0 {
+		return v1Answer{}, errV1Value("for", in.For, "a duration such as 2h, or 0s to end a silence")
+	}
+	m := c.h.cfg.Monitor
+	if err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(), Reason: in.Reason}); err != nil {
+		return v1Answer{}, asV1Alarm(err)
+	}
+	return v1Answer{body: struct {
+		Silences []monitor.Silence `json:"silences"`
+	}{m.Silences()}}, nil
+}
+
+// v1Acknowledge answers POST /v1/alarms/acknowledge: {"alarm": "orders/expired"}. [ALARM-55]
+func (c *call) v1Acknowledge(string) (v1Answer, error) {
+	var in struct {
+		Alarm string `json:"alarm"`
+	}
+	if err := c.read(&in); err != nil {
+		return v1Answer{}, err
+	}
+	return v1Answer{body: struct{}{}}, asV1Alarm(c.h.cfg.Monitor.Acknowledge(in.Alarm))
+}
+
+// v1TestAction answers POST /v1/alarms/test: {"action": "team"}. It runs an action that is declared, and no other.
+// [ALARM-51]
+func (c *call) v1TestAction(string) (v1Answer, error) {
+	var in struct {
+		Action string `json:"action"`
+	}
+	if err := c.read(&in); err != nil {
+		return v1Answer{}, err
+	}
+	err := c.h.cfg.Monitor.Try(c, in.Action)
+	if err != nil && !errors.Is(err, monitor.ErrNotFound) {
+		return v1Answer{}, &v1Error{http.StatusBadGateway, "ActionFailed", err.Error()}
+	}
+	return v1Answer{body: struct{}{}}, asV1Alarm(err)
+}
+
+// asV1Alarm turns an error of the monitor into one of /v1.
+func asV1Alarm(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, monitor.ErrNotFound):
+		return &v1Error{http.StatusNotFound, "NotFound", err.Error()}
+	case errors.Is(err, monitor.ErrInvalid), errors.Is(err, monitor.ErrLimit):
+		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", err.Error())
+	}
+	return err
+}
+
+// read reads the body of a request that changes something. A web page cannot send this type without being asked.
+func (c *call) read(in any) error {
+	if kind, _, _ := mime.ParseMediaType(c.http.Header.Get("Content-Type")); kind != "application/json" {
+		return sqswire.Errorf(sqswire.InvalidParameterValue, "The body must be JSON, with Content-Type: application/json.")
+	}
+	body, err := io.ReadAll(io.LimitReader(c.http.Body, small+1))
+	if err != nil {
+		return errCutOff
+	}
+	if len(body) > small {
+		return errTooLarge
+	}
+	if err := json.Unmarshal(body, in); err != nil {
+		return sqswire.Errorf(sqswire.InvalidParameterValue, "The body is not the JSON that is wanted: %s.", err.Error())
+	}
+	return nil
+}
