@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+	"golang.org/x/sync/errgroup"
+)
+
+// An examined queue is what the checks of a queue know of it.
+type examined struct {
+	queueRef
+	attributes map[string]string
+
+	kind   endpointKind
+	policy *redrivePolicy
+	dead   *examined // where its dead letters go; nil when there is none, or it could not be read
+	denied error     // why it could not be
+	isDead bool      // dead letters of others come here, as far as is known
+	age    *time.Duration
+	times  handlingTimes
+}
+
+// A redrivePolicy is what the attribute of that name says.
+type redrivePolicy struct {
+	Target      string      `json:"deadLetterTargetArn"`
+	MaxReceives json.Number `json:"maxReceiveCount"` // takes a text of digits too
+}
+
+func (p *redrivePolicy) most() int64 {
+	n, _ := p.MaxReceives.Int64()
+	return n
+}
+
+func newExamined(q queueRef, attributes map[string]string) *examined {
+	e := &examined{queueRef: q, attributes: attributes}
+	var policy redrivePolicy
+	if json.Unmarshal([]byte(attributes["RedrivePolicy"]), &policy) == nil && policy.Target != "" {
+		e.policy = &policy
+	}
+	return e
+}
+
+func (q *examined) arn() string  { return q.attributes["QueueArn"] }
+func (q *examined) isFIFO() bool { return q.attributes["FifoQueue"] == "true" }
+
+// seconds reads an attribute; false when the server does not tell it.
+func (q *examined) seconds(name string) (time.Duration, bool) {
+	n, err := strconv.ParseInt(q.attributes[name], 10, 64)
+	return time.Duration(n) * time.Second, err == nil
+}
+
+// readsAtOnce is how many queues are asked for at the same time.
+const readsAtOnce = 8
+
+// examineQueues reads the queues and judges each.
+func (d *doctor) examineQueues(ctx context.Context, names []string) error {
+	subject := "endpoint " + d.endpoint.String()
+	refs, more, err := d.client.queueRefs(ctx, names, "", d.flags.limit)
+	var refusal smithy.APIError
+	switch {
+	case len(names) == 0 && errors.As(err, &refusal):
+		d.find(subject, "queues", unchecked("name the queues", "%v", err))
+		return nil
+	case err != nil:
+		return err
+	case more:
+		d.find(subject, "queues", unchecked("raise --limit, or name those that matter", "there are more than the %d that were looked at", d.flags.limit))
+	}
+	queues, err := d.client.examine(ctx, refs)
+	if err != nil {
+		return err
+	}
+	d.addAges(ctx, subject, queues, len(names) > 0)
+	d.addTimes(ctx, subject, queues)
+	for _, q := range queues {
+		q.kind = d.kind
+		if len(names) > 0 && q.policy == nil && !q.isDead {
+			q.isDead = d.client.hasSources(ctx, q.URL)
+		}
+	}
+	for i, q := range queues {
+		if i == 0 && d.kind != kindAmazon {
+			d.find(subject, "region", checkRegionOf(regionOfARN(q.arn()), d.region, "the ARNs of queues"))
+		}
+		for _, c := range queueChecks {
+			d.find("queue "+q.Name, c.name, c.check(q))
+		}
+	}
+	return nil
+}
+
+// queueRefs finds the queues that are named, or all whose names have the prefix, up to a number of them.
+func (c *client) queueRefs(ctx context.Context, names []string, prefix string, limit int) (refs []queueRef, more bool, err error) {
+	for _, name := range names {
+		url, err := c.queueURL(ctx, name)
+		if err != nil {
+			return nil, false, err
+		}
+		refs = append(refs, queueRef{queueNameOf(url), url})
+	}
+	if len(names) > 0 {
+		return refs, false, nil
+	}
+	// Without MaxResults SQS answers the first thousand and no token to go on with.
+	in := &sqs.ListQueuesInput{MaxResults: aws.Int32(1000)}
+	if prefix != "" {
+		in.QueueNamePrefix = &prefix
+	}
+	for {
+		out, err := call(ctx, c, c.ListQueues, in)
+		if err != nil {
+			return nil, false, explained{c.explain("list queues", "", err), err}
+		}
+		for _, url := range out.QueueUrls {
+			if len(refs) == limit {
+				return refs, true, nil
+			}
+			refs = append(refs, queueRef{queueNameOf(url), url})
+		}
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			return refs, false, nil
+		}
+	}
+}
+
+// explained is an error as a person reads it, which still is the one that it was.
+type explained struct {
+	error
+	cause error
+}
+
+func (e explained) Unwrap() []error { return []error{e.error, e.cause} }
+
+// examine reads the attributes of queues, and of those that their dead letters go to. A queue that is deleted meanwhile is
+// left out.
+func (c *client) examine(ctx context.Context, refs []queueRef) ([]*examined, error) {
+	read := make([]*examined, len(refs))
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for i, ref := range refs {
+		group.Go(func() error {
+			attributes, err := c.attributes(inGroup, ref.URL)
+			if isNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return c.explain("read the attributes of", ref.Name, err)
+			}
+			read[i] = newExamined(ref, attributes)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	queues := slices.DeleteFunc(read, func(q *examined) bool { return q == nil })
+	known := map[string]*examined{}
+	for _, q := range queues {
+		known[q.arn()] = q
+	}
+	for _, q := range queues {
+		c.follow(ctx, q, known)
+	}
+	for _, q := range known {
+		if q.dead != nil {
+			q.dead.isDead = true
+		}
+	}
+	return queues, nil
+}
+
+// follow finds the queue that the dead letters of q go to, and the one that those go to, and so on.
+func (c *client) follow(ctx context.Context, q *examined, known map[string]*examined) {
+	for q.policy != nil && q.dead == nil && q.denied == nil {
+		target := q.policy.Target
+		next, ok := known[target]
+		if !ok {
+			if regionOfARN(target) != regionOfARN(q.arn()) {
+				q.denied = errElsewhere
+				return
+			}
+			url, err := c.queueURLOf(ctx, target)
+			if err == nil {
+				var attributes map[string]string
+				attributes, err = c.attributes(ctx, url)
+				next = newExamined(queueRef{queueNameOf(url), url}, attributes)
+			}
+			if err != nil {
+				q.denied = err
+				return
+			}
+			known[target] = next
+		}
+		q.dead = next
+		q = next
+	}
+}
+
+// errElsewhere is why a queue is not asked for.
+var errElsewhere = errors.New("it is in another region")
+
+func (c *client) attributes(ctx context.Context, url string) (map[string]string, error) {
+	out, err := call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
+		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out.Attributes == nil {
+		return map[string]string{}, nil
+	}
+	return out.Attributes, nil
+}
+
+// queueURLOf returns the URL of the queue of an ARN, with the error as the server gave it.
+func (c *client) queueURLOf(ctx context.Context, arn string) (string, error) {
+	name := queueNameOf(arn)
+	out, err := call(ctx, c, c.GetQueueUrl, &sqs.GetQueueUrlInput{QueueName: &name})
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.QueueUrl), nil
+}
+
+func isNotFound(err error) bool {
+	var answer smithy.APIError
+	return errors.As(err, &answer) && errorKind(answer) == "NonExistentQueue"
+}
+
+// hasSources tells whether dead letters of other queues come to one; false where that cannot be asked.
+func (c *client) hasSources(ctx context.Context, url string) bool {
+	out, err := call(ctx, c, c.ListDeadLetterSourceQueues, &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &url})
+	return err == nil && len(out.QueueUrls) > 0
+}
+
+// addAges asks a server of ours how old the oldest messages are.
+func (d *doctor) addAges(ctx context.Context, subject string, queues []*examined, named bool) {
+	if len(queues) == 0 {
+		return
+	}
+	if d.kind != kindTenaq {
+		d.find(subject, "ages", unchecked("tenaq watch asks CloudWatch for ApproximateAgeOfOldestMessage, where there is one", "%s does not tell how old its messages are", d.endpoint))
+		return
+	}
+	v := &v1Client{c: d.client, http: d.http, lack: "does not tell how old messages are"}
+	ages := map[string]time.Duration{}
+	var err error
+	if named {
+		for _, q := range queues {
+			err = errors.Join(err, v.ages(ctx, q.Name, 1, ages))
+		}
+	} else {
+		err = v.ages(ctx, "", d.flags.limit, ages)
+	}
+	if err != nil {
+		d.find(subject, "ages", unchecked("", "%v", err))
+	}
+	for _, q := range queues {
+		if age, ok := ages[q.Name]; ok {
+			q.age = &age
+		}
+	}
+}
+
+// ages adds the ages of the oldest messages of queues whose names have a prefix, as far as there are messages.
+func (v *v1Client) ages(ctx context.Context, prefix string, limit int, to map[string]time.Duration) error {
+	next := ""
+	for n := 0; n < limit; {
+		query := url.Values{"limit": {strconv.Itoa(min(peekQueuesPage, limit-n))}}
+		if prefix != "" {
+			query.Set("prefix", prefix)
+		}
+		if next != "" {
+			query.Set("after", next)
+		}
+		var page peekedQueues
+		if err := v.get(ctx, "look at the queues", "", "/queues", query, &page); err != nil {
+			return err
+		}
+		for i := range page.Queues {
+			q := &page.Queues[i]
+			if q.Visible+q.InFlight+q.Delayed > 0 {
+				to[q.Name] = time.Duration(q.OldestAgeMS) * time.Millisecond
+			}
+		}
+		n += len(page.Queues)
+		if next = page.Next; next == "" || len(page.Queues) == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// loop returns the names of the queues around which dead letters of q go; nil when they come to an end.
+func (q *examined) loop() []string {
+	seen := map[*examined]bool{}
+	var names []string
+	for at := q; at != nil; at = at.dead {
+		if seen[at] {
+			return append(names, at.Name)
+		}
+		seen[at] = true
+		names = append(names, at.Name)
+	}
+	return nil
+}
+
+// sortedNames returns the keys of a map in order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
