@@ -91,7 +91,7 @@ func fillKind(n *node, refer func(id string, metric bool) bool) (kind, error) {
 	case by.kind == aWord && by.name == "REPEAT":
 		return k, nil
 	case by.kind == aWord && by.name == "LINEAR":
-		return 0, wrong(by.at, "Function 'FILL' cannot fill in LINEAR here: the values in between are not known when an alarm is evaluated; use REPEAT or a number")
+		return 0, wrong(by.at, "Function 'FILL' does not know LINEAR here; use REPEAT or a number")
 	default:
 		filler, err := kindOf(by, refer)
 		if err == nil && filler == list1 {

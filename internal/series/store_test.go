@@ -37,7 +37,7 @@ func (m model) runs() (n int) {
 	return n
 }
 
-// A Store is exact, in whatever order data comes, and keeps as few runs as there can be.
+// A Store is exact, in whatever order data comes, and keeps as few runs as there can be. [ALARM-36, ALARM-37]
 func TestStoreLikeModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -78,7 +78,7 @@ func TestStoreLikeModel(t *testing.T) {
 }
 
 // The newest minute of an idle metric is sampled several times. While it is not complete it differs from the minutes
-// before, and when it is, it belongs to their run.
+// before, and when it is, it belongs to their run. [ALARM-38]
 func TestNewestMinuteJoinsItsRun(t *testing.T) {
 	s, m := New(Config{}), Metric{Name: "M"}
 	for minute := range int64(10) {
@@ -101,6 +101,7 @@ func put(t *testing.T, s *Store, m Metric, at int64, set Set) {
 	}
 }
 
+// Longer periods are made of the Sets of their minutes. [ALARM-36]
 func TestPoints(t *testing.T) {
 	s, m := New(Config{}), Metric{Name: "M"}
 	for minute, v := range []float64{1, 2, 3, 9, 5} {
@@ -123,6 +124,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
+// [ALARM-37, ALARM-38]
 func TestRefused(t *testing.T) {
 	now := int64(1000 * Minute)
 	s := New(Config{Keep: time.Hour, MetricsMax: 2})
@@ -163,7 +165,7 @@ func TestRefused(t *testing.T) {
 	put(t, s, Metric{Name: "third"}, now, One(1))
 }
 
-// When there are too many runs, the oldest minutes go, of all metrics alike.
+// When there are too many runs, the oldest minutes go, of all metrics alike. [ALARM-38]
 func TestOldestMinutesGoFirst(t *testing.T) {
 	s := New(Config{RunsMax: 40})
 	idle, old := Metric{Name: "idle"}, Metric{Name: "old"}
@@ -232,6 +234,7 @@ func TestList(t *testing.T) {
 	}
 }
 
+// [ALARM-39]
 func TestUnitIsTheFirst(t *testing.T) {
 	s, m := New(Config{}), Metric{Name: "M"}
 	for _, unit := range []string{"", "Seconds", "Bytes"} {
