@@ -161,8 +161,8 @@ func newAlarmsHistoryCmd(a *app) *cobra.Command {
 	f := &clientFlags{}
 	cmd := &cobra.Command{
 		Use:     "history",
-		Short:   "See how the states of alarms have changed since the server started",
-		Long:    "See how the states of alarms have changed since the server started, the last thousand changes at most.",
+		Short:   "See how the states of alarms have changed",
+		Long:    "See how the states of alarms have changed: the last two hundred changes, also over a restart of the server.",
 		Example: "  tenaq alarms history\n  tenaq alarms history --json | jq '.changes[] | select(.state == \"ALARM\")'",
 		Args:    wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

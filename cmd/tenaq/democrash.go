@@ -62,7 +62,7 @@ func runCrash(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 	if err != nil {
 		return rows, err
 	}
-	return append(rows, wantRow("left in the queue, by its own counters", 0, left), c.stopRow()), nil
+	return append(rows, wantRow("left in the queue, by its own counters", 0, left), s.alarmRow(ctx), c.stopRow()), nil
 }
 
 // A crashRun is a run of the scenario.

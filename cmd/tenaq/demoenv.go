@@ -61,7 +61,7 @@ func (s *demoSQS) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	if s.server, err = child.New(child.Config{Program: program, Dir: s.env.dir, Args: []string{"--log-level", "warn"}}); err != nil {
+	if s.server, err = child.New(child.Config{Program: program, Dir: s.env.dir, Args: []string{"--log-level", "warn", "--alarm-minute", demoMinute.String()}}); err != nil {
 		return err
 	}
 	if _, err := s.server.Start(ctx); err != nil {

@@ -50,7 +50,7 @@ func runOrder(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 		return nil, err
 	}
 	out, err := order.Run(ctx, cfg)
-	return orderRows(out, cfg.Break), err
+	return append(orderRows(out, cfg.Break), s.orderAlarmRows(ctx, "order-usual", "order", cfg.Break)...), err
 }
 
 // workOrders is a worker process.

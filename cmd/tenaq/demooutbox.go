@@ -49,7 +49,7 @@ func runOutbox(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 		}
 	}
 	out, err := outbox.Run(ctx, cfg)
-	return outboxRows(out, cfg.Break, s.server != nil), err
+	return append(outboxRows(out, cfg.Break, s.server != nil), s.alarmRow(ctx)), err
 }
 
 // workOutbox is an upload service, a relay, a worker or a replay.

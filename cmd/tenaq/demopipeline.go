@@ -52,7 +52,7 @@ func runPipeline(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 	for i, r := range found {
 		rows[i] = demoRow(r)
 	}
-	return rows, err
+	return append(rows, s.alarmRow(ctx)), err
 }
 
 // restartScaled starts the server again, at another address, with time in its queues passing faster.
@@ -65,7 +65,7 @@ func (s *demoSQS) restartScaled(ctx context.Context, scale string) (*sqs.Client,
 		return nil, err
 	}
 	server, err := child.New(child.Config{
-		Program: program, Dir: s.env.dir, Args: []string{"--log-level", "warn", "--time-scale", scale},
+		Program: program, Dir: s.env.dir, Args: []string{"--log-level", "warn", "--time-scale", scale, "--alarm-minute", demoMinute.String()},
 	})
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func runRedrive(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 		return nil, err
 	}
 	out, err := redrive.Run(ctx, cfg)
-	return redriveRows(out, cfg.Break), err
+	return append(redriveRows(out, cfg.Break), s.alarmRow(ctx)), err
 }
 
 // redriveQueues makes the queues of one part.

@@ -24,6 +24,7 @@ type file struct {
 	Version  int         `json:"version"`
 	Alarms   []fileAlarm `json:"alarms"`
 	Silences []Silence   `json:"silences,omitempty"`
+	History  []Change    `json:"history,omitempty"`
 }
 
 type fileAlarm struct {
@@ -77,7 +78,7 @@ func (m *Monitor) load() error {
 		}
 		m.alarms[a.Name] = e
 	}
-	m.silences = f.Silences
+	m.silences, m.history = f.Silences, f.History
 	return nil
 }
 
@@ -89,7 +90,7 @@ func (m *Monitor) save() {
 
 // saveLocked writes the file. Where nobody waits for it the error is in the log.
 func (m *Monitor) saveLocked() error {
-	f := file{Version: fileVersion, Alarms: []fileAlarm{}, Silences: m.silences}
+	f := file{Version: fileVersion, Alarms: []fileAlarm{}, Silences: m.silences, History: m.history}
 	for _, e := range m.alarms {
 		f.Alarms = append(f.Alarms, fileAlarm{
 			Definition: e.Definition, Shipped: e.Shipped, Configured: e.Configured,

@@ -25,12 +25,12 @@ type entry struct {
 
 // A Change is an alarm that came into another state.
 type Change struct {
-	Alarm  string
-	Queue  string
-	Was    alarm.State
-	State  alarm.State
-	Reason string
-	At     time.Time
+	Alarm  string      `json:"alarm"`
+	Queue  string      `json:"queue,omitempty"`
+	Was    alarm.State `json:"was"`
+	State  alarm.State `json:"state"`
+	Reason string      `json:"reason"`
+	At     time.Time   `json:"at"`
 }
 
 // judge evaluates all alarms at the end of a minute.

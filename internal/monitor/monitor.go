@@ -80,14 +80,14 @@ type Monitor struct {
 	mu       sync.Mutex
 	alarms   map[string]*entry // by name
 	silences []Silence
-	history  []Change // the newest last
+	history  []Change // the newest last; also over a restart
 	kicked   chan struct{}
 }
 
 // Bounds of what is kept.
 const (
 	alarmsMax  = 5000
-	historyMax = 1000
+	historyMax = 200
 	seriesKeep = 3 * time.Hour
 )
 

@@ -197,9 +197,9 @@ func TestRestart(t *testing.T) {
 			t.Errorf("after a restart the alarm is %+v, want it as it was", got)
 		}
 		w.minutes(2)
-		w.wantChanges("")
+		w.wantChanges("waiting=OK waiting=ALARM")
 		w.minutes(3)
-		w.wantChanges("waiting=OK")
+		w.wantChanges("waiting=OK waiting=ALARM waiting=OK")
 		if n := len(w.notices()); n != 1 {
 			t.Errorf("got %d notices, want the one that it is over", n)
 		}

@@ -54,10 +54,10 @@ var gaugeTable = [...]struct {
 	value                 func(g *engine.Gauge) (float64, bool)
 }{
 	{awsSQS, "ApproximateNumberOfMessagesVisible", "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Visible), true }},
-	{awsSQS, "ApproximateNumberOfMessagesNotVisible", "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.InFlight), true }},
+	{awsSQS, nameInFlight, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.InFlight), true }},
 	{awsSQS, "ApproximateNumberOfMessagesDelayed", "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Delayed), true }},
 	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.AWSAge / 1000), true }},
-	{tenaqSQS, "AgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.Age / 1000), true }},
+	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.Age / 1000), true }},
 }
 
 // counts are the counters of a queue at one moment.
@@ -68,9 +68,9 @@ var countTable = [...]struct {
 	namespace, name string
 	value           func(q *tally.Queue) int64
 }{
-	{awsSQS, "NumberOfMessagesSent", func(q *tally.Queue) int64 { return q.Sent.Value() }},
-	{awsSQS, "NumberOfMessagesReceived", func(q *tally.Queue) int64 { return q.Received.Value() }},
-	{awsSQS, "NumberOfMessagesDeleted", func(q *tally.Queue) int64 {
+	{awsSQS, nameSent, func(q *tally.Queue) int64 { return q.Sent.Value() }},
+	{awsSQS, nameReceived, func(q *tally.Queue) int64 { return q.Received.Value() }},
+	{awsSQS, nameDeleted, func(q *tally.Queue) int64 {
 		return q.Deleted.Value() + q.DeletedStale.Value() + q.DeletedGone.Value()
 	}},
 	{awsSQS, "NumberOfEmptyReceives", func(q *tally.Queue) int64 { return q.Empty.Value() }},
@@ -87,6 +87,7 @@ var countTable = [...]struct {
 const (
 	nameSent         = "NumberOfMessagesSent"
 	nameReceived     = "NumberOfMessagesReceived"
+	nameDeleted      = "NumberOfMessagesDeleted"
 	nameInFlight     = "ApproximateNumberOfMessagesNotVisible"
 	nameAge          = "AgeOfOldestMessage"
 	nameDeduplicated = "NumberOfDeduplicatedSentMessages" // of FIFO queues only

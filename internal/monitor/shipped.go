@@ -14,7 +14,7 @@ import (
 // each kind that concerns it, and its name is QUEUE/KIND. [ALARM-60]
 //
 // What they count is counted where it happens and not made up from the difference of two numbers whose times do not
-// line up: a delete with the handle of an earlier delivery is work that was done twice, whatever was sent when.
+// line up: a delete that removes nothing is work that somebody else has done or is doing, whatever was sent when.
 
 // A Kind is one of the templates.
 type Kind string
@@ -128,13 +128,14 @@ var templates = []template{
 	},
 	{
 		kind: KindDoubleDeletes, says: "work is done twice",
-		advice: "Workers delete messages that were given to others in the meantime: their work takes longer than the visibility timeout. " +
+		advice: "Workers delete messages that others were given in the meantime, or have deleted: their work takes longer than the visibility timeout. " +
 			"Renew it while the work goes on, as tenaq pipe does, or make it longer.",
 		applies: func(v *view) bool { return true },
-		may:     func(v *view) bool { return v.counted(nameStale) > 0 },
+		may:     func(v *view) bool { return v.counted(nameDeleted) > v.counted(nameRemoved) },
 		rule: func(v *view) alarm.Rule {
-			return math("IF(stale >= 2, (removed + stale) / IF(removed > 0, removed, 1), 1)", 1.05, 1, 2,
-				named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)), named("stale", v.metric(tenaqSQS, nameStale, series.Sum)))
+			// Both count deletes, so that it does not matter when the messages were sent.
+			return math("IF(deleted - removed >= 2, deleted / IF(removed > 0, removed, 1), 1)", 1.05, 1, 2,
+				named("deleted", v.metric(awsSQS, nameDeleted, series.Sum)), named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)))
 		},
 		commands: []string{"tenaq doctor QUEUE", "tenaq peek QUEUE --state in_flight"},
 	},

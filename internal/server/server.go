@@ -22,6 +22,7 @@ import (
 
 	"tenaq/internal/admin"
 	"tenaq/internal/broker"
+	"tenaq/internal/cloudwatchd"
 	"tenaq/internal/engine"
 	"tenaq/internal/handle"
 	"tenaq/internal/kv"
@@ -121,7 +122,7 @@ func (s *Server) open() (err error) {
 		Monitor:   s.alarms,
 	})
 	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
-	s.http = s.newHTTP(s.counted(withHealth(s.api, admin.LocalStackHealth(health))))
+	s.http = s.newHTTP(s.counted(withHealth(s.withCloudWatch(), admin.LocalStackHealth(health))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
 	s.adminHTTP = s.newHTTP(s.counted(admin.New(health)))
 	return nil
@@ -177,6 +178,24 @@ func sealKey(store kv.Store) ([]byte, error) {
 	batch.Set(secretKey, value)
 	batch.Force()()
 	return value[1:], nil
+}
+
+// withCloudWatch serves the calls of CloudWatch beside the SQS API. Who gets through to one gets through to the other.
+func (s *Server) withCloudWatch() http.Handler {
+	calls := cloudwatchd.New(cloudwatchd.Config{
+		Monitor:      s.alarms,
+		Authenticate: s.api.Authenticate,
+		Account:      s.cfg.Account,
+		Region:       s.cfg.Region,
+		Logger:       s.cfg.Logger,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cloudwatchd.Is(r) {
+			calls.ServeHTTP(w, r)
+			return
+		}
+		s.api.ServeHTTP(w, r)
+	})
 }
 
 // withHealth serves LocalStack's health page beside the SQS API.

@@ -68,28 +68,18 @@ func (c *call) v1Alarms(string) (v1Answer, error) {
 	return v1Answer{body: list}, nil
 }
 
-// A v1Change is an alarm that came into another state.
-type v1Change struct {
-	Alarm  string      `json:"alarm"`
-	Queue  string      `json:"queue,omitempty"`
-	Was    alarm.State `json:"was"`
-	State  alarm.State `json:"state"`
-	Reason string      `json:"reason"`
-	At     time.Time   `json:"at"`
-}
-
-// v1AlarmHistory answers GET /v1/alarms/history: what has changed since the server started, as far back as it knows.
+// v1AlarmHistory answers GET /v1/alarms/history: how states have changed, as far back as is known.
 func (c *call) v1AlarmHistory(string) (v1Answer, error) {
 	if q := c.query(); q.err != nil {
 		return v1Answer{}, q.err
 	}
-	list := struct {
-		Changes []v1Change `json:"changes"`
-	}{[]v1Change{}}
-	for _, h := range c.h.cfg.Monitor.History() {
-		list.Changes = append(list.Changes, v1Change{h.Alarm, h.Queue, h.Was, h.State, h.Reason, h.At.UTC()})
+	changes := c.h.cfg.Monitor.History()
+	if changes == nil {
+		changes = []monitor.Change{}
 	}
-	return v1Answer{body: list}, nil
+	return v1Answer{body: struct {
+		Changes []monitor.Change `json:"changes"`
+	}{changes}}, nil
 }
 
 // v1Silence answers POST /v1/alarms/silence: {"match": "orders/*", "for": "2h", "reason": "..."}; for 0s it ends one.
