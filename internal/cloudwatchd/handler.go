@@ -188,7 +188,7 @@ func (h *Handler) refusal(r *http.Request, err error) *Error {
 	case errors.As(err, &refusal):
 		return refusal
 	case errors.Is(err, monitor.ErrInvalid):
-		return &Error{ValidationError, err.Error()}
+		return &Error{ValidationError, strings.TrimPrefix(err.Error(), monitor.ErrInvalid.Error()+": ")}
 	case errors.Is(err, monitor.ErrNotFound):
 		return &Error{ResourceNotFound, err.Error()}
 	case errors.Is(err, monitor.ErrLimit):

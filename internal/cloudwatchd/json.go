@@ -29,12 +29,12 @@ func readJSON(body []byte) (value, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	var v map[string]any
+	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, malformed("The body is not a JSON object: %v.", err)
+		return nil, malformed("The body is not JSON: %v.", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, malformed("There is more in the body than a JSON object.")
+		return nil, malformed("There is more in the body than one JSON object.")
 	}
 	return jsonValue{v}, nil
 }

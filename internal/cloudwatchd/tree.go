@@ -18,8 +18,8 @@ type (
 	}
 )
 
-// treeOf turns the struct of an answer into a tree. Members without a value are left out: nil pointers, nil slices
-// and empty strings. A slice that is empty and not nil is an empty list.
+// treeOf turns the struct of an answer into a tree. Members without a value are left out: nil pointers, nil slices, and
+// empty strings but those that are required. A slice that is empty and not nil is an empty list.
 func treeOf(v reflect.Value) tree {
 	switch {
 	case v.Type() == timeType:
@@ -29,7 +29,7 @@ func treeOf(v reflect.Value) tree {
 	case v.Kind() == reflect.Struct:
 		o := object{}
 		for _, f := range fields(v.Type()) {
-			if m := v.Field(f.index); !absent(m) {
+			if m := v.Field(f.index); f.required || !absent(m) {
 				o = append(o, member{f.name, treeOf(m)})
 			}
 		}
