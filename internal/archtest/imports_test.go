@@ -43,7 +43,7 @@ var may = map[string][]string{
 
 	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/tally"},
 	"internal/engine/enginetest": {
-		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv",
+		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
 	},
 	"internal/broker": {"internal/engine", "internal/kv", "internal/metric", "internal/tally"},

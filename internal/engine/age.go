@@ -12,8 +12,8 @@ const (
 	ageSegmentsMax = 16
 )
 
-// ages returns how long ago the oldest message of a queue was sent, and the age that SQS would show, both zero without
-// a message that counts. Looks is how many messages it has looked at.
+// ages returns how long ago the oldest work in a queue was first sent, and the age that SQS would show, both zero
+// without a message that counts. Looks is how many messages it has looked at. [METRIC-9]
 //
 // Messages are numbered in the order in which they came, so the first one that SQS counts is the oldest by its rule.
 // Where that is not among those that are looked at, the last of these answers for it, which is older.
@@ -42,6 +42,9 @@ func (e *Engine) ages(q *queue) (age, aws int64, looks int) {
 	if originIndex.load(e, q, &q.origin, 0) {
 		sent = min(sent, q.origin.at(0).at)
 	}
+	if elderIndex.load(e, q, &q.elder, 0) {
+		sent = min(sent, q.elder.at(0).at)
+	}
 	if counts || int64(looks) < q.st.live {
 		aws = e.now - arrived
 	}
@@ -56,4 +59,29 @@ func (e *Engine) worn(q *queue, m *meta) bool {
 	}
 	placed := e.find(q, m.seq)
 	return placed != nil && placed.delivery.generation >= wornReceives
+}
+
+// addElder gives a message that has just entered the queue its row in elder.
+func (e *Engine) addElder(q *queue, m *message) {
+	p := pos{m.firstSent, m.seq}
+	e.rows.set(elderIndex.key(q.row.space, p), []byte{rowVersion})
+	q.elder.insert(entry[struct{}]{pos: p})
+	if p.less(q.st.elderLow) {
+		q.st.elderLow = p
+	}
+	m.elder = true
+}
+
+// removeElder takes a message out of elder.
+func (e *Engine) removeElder(q *queue, m *message) {
+	e.needMeta(q, m)
+	p := pos{m.firstSent, m.seq}
+	e.rows.delete(elderIndex.key(q.row.space, p))
+	q.elder.remove(p)
+	q.st.elderLow = q.elder.low(p)
+}
+
+// hasElders reports whether there may be elders among messages whose retention counts from sent at the latest.
+func (e *Engine) hasElders(q *queue, sent int64) bool {
+	return elderIndex.load(e, q, &q.elder, 0) && q.elder.at(0).at < sent
 }

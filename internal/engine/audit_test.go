@@ -154,6 +154,9 @@ func auditSpace(store kv.Store, space uint64, a *Attributes) error {
 	if err := auditOrigins(&st, messages, a, every); err != nil {
 		return err
 	}
+	if err := auditElders(&st, messages, every); err != nil {
+		return err
+	}
 	if err := auditDedup(&st, every); err != nil {
 		return err
 	}
@@ -203,6 +206,36 @@ func auditOrigins(st *state, messages map[uint64]*auditMessage, a *Attributes, e
 	}
 	if origins != 0 {
 		return fmt.Errorf("%d origin rows too many", origins)
+	}
+	return nil
+}
+
+// auditElders compares the elder index with the messages that are older than they seem.
+func auditElders(st *state, messages map[uint64]*auditMessage, every everyRow) error {
+	elders := 0
+	err := every(kindElder, func(k, v []byte) error {
+		p := posOf(k[spacePrefixLen:])
+		m := messages[p.seq]
+		if _, ok := readMark(v); !ok || m == nil || m.meta.firstSent != p.at || m.meta.base <= p.at || p.less(st.elderLow) {
+			return fmt.Errorf("elder row of message %d at %d, low-water key %v", p.seq, p.at, st.elderLow)
+		}
+		elders++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for seq, m := range messages { // order does not matter: all are looked at
+		elder := m.meta.firstSent < m.meta.base
+		if m.delivery != nil && m.delivery.elder != elder {
+			return fmt.Errorf("message %d was first sent at %d, and its delivery row says otherwise", seq, m.meta.firstSent)
+		}
+		if elder {
+			elders--
+		}
+	}
+	if elders != 0 {
+		return fmt.Errorf("%d elder rows too many", elders)
 	}
 	return nil
 }

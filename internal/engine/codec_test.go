@@ -81,6 +81,8 @@ func samples() []sample {
 	fifoState.headLow = [2]pos{{at: sampleTime, seq: 19}, {at: sampleTime + 1, seq: 20}}
 	fifoState.counted = seqRange{290, 300}
 	fifoState.buckets = []int64{sampleTime/dedupBucket - 1, sampleTime / dedupBucket}
+	elders := fifoState
+	elders.elderLow = pos{at: sampleTime - 7, seq: 21}
 	sys := system{nextSpace: 9, boot: 3, clean: true, stamp: sampleTime, hidden: sampleTime + 43200000, graceFrom: 1, graceUntil: 2}
 	held := sys
 	sys.nextTask = 1 // what a row of version 1 does not have
@@ -120,6 +122,8 @@ func samples() []sample {
 		firstReceive: sampleTime - 2, lastReceive: sampleTime - 1, apart: true}
 	dead := delivery{at: sampleTime, kind: dueReturned, receives: 3, firstReceive: sampleTime - 2,
 		lastReceive: sampleTime - 1, origin: true, changed: true}
+	elder := flight
+	elder.elder = true
 	line1 := groupRow{count: 3, first: line{seq: 17, sent: sampleTime}, class: headPlaced, at: sampleTime + 1, last: line{seq: 19, sent: sampleTime + 2}, founder: 16, placed: 18}
 	sent := dedupEntry{at: sampleTime, id: sampleID, sequence: 17}
 	received := dedupEntry{at: sampleTime, deliveries: []attempted{{seq: 17, generation: 1}, {seq: 18, generation: 300}}}
@@ -139,13 +143,15 @@ func samples() []sample {
 	}
 	return []sample{
 		{"system", systemKey(), nil, readSystem, sys},
-		{"system-2", systemKey(), held.encode(nil), readSystem, held},
+		{"system-2", systemKey(), nil, readSystem, held},
+		{"system-3", systemKey(), held.encode(nil), readSystem, held},
 		{"queue", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, queue}},
 		{"queue-2", queueKey(sampleName), fifo.encode(nil), queueOf, namedQueue{sampleName, fifo}},
 		{"grave", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, grave}},
 		{"grave-2", queueKey(sampleName), grave.encode(nil), queueOf, namedQueue{sampleName, grave}},
 		{"state", stateKey(sampleSpace), nil, readState, st},
-		{"state-2", stateKey(sampleSpace), fifoState.encode(nil), readState, fifoState},
+		{"state-2", stateKey(sampleSpace), nil, readState, fifoState},
+		{"state-3", stateKey(sampleSpace), elders.encode(nil), readState, elders},
 		{"message", seqKey(sampleSpace, kindMessage, 17), plain.encode(nil, []byte("content")), message, readMeta{plain, "content"}},
 		{"message-moved", seqKey(sampleSpace, kindMessage, 18), moved.encode(nil, nil), message, readMeta{moved, ""}},
 		{"message-arrived", seqKey(sampleSpace, kindMessage, 18), arrived.encode(nil, nil), message, readMeta{arrived, ""}},
@@ -160,6 +166,8 @@ func samples() []sample {
 			func(_, v []byte) (any, bool) { return any2(decodeSegment(v)) }, seg},
 		{"delivery-dead", seqKey(sampleSpace, kindDelivery, 18), dead.encode(nil),
 			func(_, v []byte) (any, bool) { return any2(decodeDelivery(v)) }, dead},
+		{"delivery-elder", seqKey(sampleSpace, kindDelivery, 17), elder.encode(nil),
+			func(_, v []byte) (any, bool) { return any2(decodeDelivery(v)) }, elder},
 		{"group", groupKey(sampleSpace, "customer-7"), line1.encode(nil),
 			func(_, v []byte) (any, bool) { return any2(decodeGroupRow(v)) }, line1},
 		{"line", lineKey(sampleSpace, "customer-7", 18), encodeLine(nil, sampleTime), func(k, v []byte) (any, bool) {
@@ -176,6 +184,10 @@ func samples() []sample {
 			func(_, v []byte) (any, bool) { return any2(decodeDedup(v)) }, received},
 		{"origin", originIndex.key(sampleSpace, p), []byte{rowVersion}, func(k, v []byte) (any, bool) {
 			_, ok := originIndex.read(v)
+			return posOf(k[spacePrefixLen:]), ok
+		}, p},
+		{"elder", elderIndex.key(sampleSpace, p), []byte{rowVersion}, func(k, v []byte) (any, bool) {
+			_, ok := elderIndex.read(v)
 			return posOf(k[spacePrefixLen:]), ok
 		}, p},
 		{"source", sourceKey(sampleName, "jobs"), []byte{rowVersion}, func(k, _ []byte) (any, bool) {
@@ -293,7 +305,7 @@ func again[T any](t *testing.T, v T, encode func(T) []byte, decode func([]byte) 
 }
 
 func FuzzSystem(f *testing.F) {
-	seed(f, "system", "system-2")
+	seed(f, "system", "system-2", "system-3")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, ok := decodeSystem(b); ok {
 			again(t, s, func(s system) []byte { return s.encode(nil) }, decodeSystem)
@@ -315,7 +327,7 @@ func FuzzQueueRow(f *testing.F) {
 }
 
 func FuzzState(f *testing.F) {
-	seed(f, "state", "state-2")
+	seed(f, "state", "state-2", "state-3")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, ok := decodeState(b); ok {
 			again(t, s, func(s state) []byte { return s.encode(nil) }, decodeState)
@@ -357,7 +369,7 @@ func FuzzContent(f *testing.F) {
 }
 
 func FuzzDelivery(f *testing.F) {
-	seed(f, "delivery")
+	seed(f, "delivery", "delivery-dead", "delivery-elder")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if v, ok := decodeDelivery(b); ok {
 			again(t, v, func(v delivery) []byte { return v.encode(nil) }, decodeDelivery)

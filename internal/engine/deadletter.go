@@ -53,6 +53,7 @@ func (q *queue) exhausted(m *message) bool {
 func (e *Engine) deadLetter(from, to *queue, m *message) {
 	content := e.contentOf(from, m)
 	moved := &message{meta: m.meta, hasMeta: true}
+	e.countTimeout(from, m)
 	e.remove(from, m)
 	moved.seq = to.st.nextSeq
 	to.st.nextSeq++

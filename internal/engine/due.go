@@ -29,5 +29,16 @@ var dueIndex = index[dueKind]{
 var originIndex = index[struct{}]{
 	name: "origin",
 	kind: kindOrigin,
-	read: func(v []byte) (struct{}, bool) { return struct{}{}, len(v) == 1 && v[0] == rowVersion },
+	read: readMark,
 }
+
+// elderIndex holds the messages whose work was first sent before the time at which the queue finds them, by the time of
+// that first send: those that a move task brought, and dead letters of FIFO queues. [METRIC-9]
+var elderIndex = index[struct{}]{
+	name: "elder",
+	kind: kindElder,
+	read: readMark,
+}
+
+// readMark reads the value of a row that says everything by being there.
+func readMark(v []byte) (struct{}, bool) { return struct{}{}, len(v) == 1 && v[0] == rowVersion }

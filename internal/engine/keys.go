@@ -23,6 +23,7 @@ import "tenaq/internal/key"
 //	  head      kind 09, class, at, seq             FIFO: the first messages of all groups, by time
 //	  dedup     kind 0A, minute, hash               what may not be sent, or received, twice
 //	  origin    kind 0B, base, seq                  dead-lettered messages, by their retention
+//	  elder     kind 0C, first sent, seq            moved messages, by when their work was first sent
 //
 // A space is a number that is never used again. Creating or purging a queue takes a new one, and a
 // single range delete drops everything of the old.
@@ -31,7 +32,7 @@ import "tenaq/internal/key"
 // (returned ones) from the front and delivery by seq; on a FIFO queue head from the front, group by name,
 // line from the group's first message on and message by seq; a delete or a visibility change reads
 // delivery by seq and on a FIFO queue message, group and line as well; a send to one reads dedup and group
-// by key; expiry reads segment and origin, and then message, from the front. Nothing ever reads from the front of a
+// by key; expiry reads segment and origin, and then message, from the front, and so does a survey, with elder besides. Nothing ever reads from the front of a
 // kind without a low-water key, because what lies before it are the tombstones of everything deleted.
 const (
 	familySystem = 0x01
@@ -56,6 +57,7 @@ const (
 	kindHead     rowKind = 0x09
 	kindDedup    rowKind = 0x0a
 	kindOrigin   rowKind = 0x0b
+	kindElder    rowKind = 0x0c
 )
 
 // Sizes of the parts of a key, for reading them back.

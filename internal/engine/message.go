@@ -152,6 +152,9 @@ func (e *Engine) decodeMeta(k, v []byte) meta {
 
 func (m *meta) scheduled() bool { return m.flags&flagScheduled != 0 }
 
+// isElder reports whether the message is older than the queue finds it to be.
+func (m *meta) isElder() bool { return m.firstSent < m.base }
+
 // expired reports whether the message has outlived the retention of its queue. [RET-1]
 func (m *meta) expired(now, retention int64) bool { return now >= m.base+retention }
 
@@ -166,6 +169,7 @@ type delivery struct {
 	lastReceive  int64
 	apart        bool // the content is a row of its own
 	origin       bool // it was dead-lettered here and has a row in origin
+	elder        bool // it has a row in elder, unless it is of a store from before there were such rows
 	changed      bool // the visibility was changed since the newest receive
 }
 
@@ -174,6 +178,7 @@ const (
 	deliveryApart = 1 << iota
 	deliveryOrigin
 	deliveryChanged
+	deliveryElder
 )
 
 func (v *delivery) pos(seq uint64) pos { return pos{at: v.at, seq: seq} }
@@ -196,6 +201,9 @@ func (v *delivery) encode(b enc) []byte {
 	if v.changed {
 		flags |= deliveryChanged
 	}
+	if v.elder {
+		flags |= deliveryElder
+	}
 	b.byte(flags)
 	return b
 }
@@ -207,6 +215,7 @@ func decodeDelivery(value []byte) (v delivery, ok bool) {
 	v.receives, v.generation = uint32(d.uint()), uint32(d.uint())
 	v.firstReceive, v.lastReceive = d.int(), d.int()
 	flags := d.byte()
-	v.apart, v.origin, v.changed = flags&deliveryApart != 0, flags&deliveryOrigin != 0, flags&deliveryChanged != 0
+	v.apart, v.origin = flags&deliveryApart != 0, flags&deliveryOrigin != 0
+	v.changed, v.elder = flags&deliveryChanged != 0, flags&deliveryElder != 0
 	return v, d.done() && v.kind.known()
 }

@@ -150,6 +150,7 @@ func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 	moved := &message{meta: newMeta(to.st.nextSeq, id, e.now, m.size), hasMeta: true}
 	moved.lineage, moved.meta.generation, moved.redrives, moved.firstSent = m.lineage, m.meta.generation, m.redrives+1, m.firstSent
 	moved.group, moved.dedup = m.group, m.dedup
+	e.countTimeout(from, m)
 	e.remove(from, m)
 	to.st.nextSeq++
 	if delay := to.row.attributes.delay(); delay > 0 && !to.fifo() {

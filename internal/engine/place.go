@@ -56,6 +56,9 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 	e.segmentOf(q, m.seq).enter(m.base)
 	q.st.live++
 	q.stDirty = true
+	if m.isElder() {
+		e.addElder(q, m)
+	}
 	if m.scheduled() {
 		q.fresh.skip(m.seq)
 		e.schedule(q, m)
@@ -133,7 +136,10 @@ func (e *Engine) remove(q *queue, m *message) {
 		}
 	} else {
 		e.unfresh(q, &m.meta)
-		m.apart = m.flags&flagInline == 0
+		m.apart, m.elder = m.flags&flagInline == 0, m.isElder()
+	}
+	if m.elder {
+		e.removeElder(q, m)
 	}
 	if q.fifo() {
 		e.needMeta(q, m)

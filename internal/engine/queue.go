@@ -78,6 +78,7 @@ type state struct {
 	headLow   [2]pos   // low-water keys of the heads, by class
 	counted   seqRange // FIFO: the fresh messages in here are counted as delayed
 	buckets   []int64  // of the dedup rows, in ascending order
+	elderLow  pos      // low-water key of elder
 }
 
 // newState is the state of an empty space. Messages are numbered on from next, so that sequence numbers
@@ -86,8 +87,8 @@ func newState(next uint64) state {
 	return state{nextSeq: next, cursor: next, segment: next >> segmentBits, counted: seqRange{next, next}}
 }
 
-// stateVersion is that of the state row since it knows about groups, duplicates and dead letters.
-const stateVersion = 2
+// stateVersion is that of the state row since it knows about elders.
+const stateVersion = 3
 
 func (s *state) encode(b enc) []byte {
 	b.byte(stateVersion)
@@ -111,6 +112,7 @@ func (s *state) encode(b enc) []byte {
 	for _, bucket := range s.buckets {
 		b.int(bucket)
 	}
+	b.pos(s.elderLow)
 	return b
 }
 
@@ -129,6 +131,9 @@ func decodeState(value []byte) (s state, ok bool) {
 			s.buckets = append(s.buckets, d.int())
 		}
 	}
+	if version > 2 {
+		s.elderLow = d.pos()
+	}
 	return s, d.done()
 }
 
@@ -146,6 +151,7 @@ type queue struct {
 	fresh  freshWindow
 	due    window[dueKind]
 	origin window[struct{}]
+	elder  window[struct{}]
 	msgs   map[uint64]*message // deliveries, and metadata, that were read or written lately
 	order  []uint64            // the keys of msgs in the order they came, and some that are gone from it
 	ended  []uint64            // the messages that went in this turn
@@ -190,6 +196,7 @@ func (q *queue) forget() {
 	empty := q.st.live == 0
 	q.due = window[dueKind]{end: q.st.dueLow, whole: empty}
 	q.origin = window[struct{}]{end: q.st.originLow, whole: empty}
+	q.elder = window[struct{}]{end: q.st.elderLow, whole: empty}
 	for class := range q.heads {
 		q.heads[class] = window[string]{end: q.st.headLow[class], whole: empty}
 	}
@@ -373,6 +380,7 @@ func (q *queue) trim(window int) {
 	q.fresh.trim(window)
 	q.due.trim(window)
 	q.origin.trim(window)
+	q.elder.trim(window)
 	for class := range q.heads {
 		q.heads[class].trim(window)
 	}
@@ -399,7 +407,7 @@ func (q *queue) trim(window int) {
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize = 1024, 512, 24, 96, 56, 512, 16
-	return queueSize + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*(cap(q.due.entries)+cap(q.origin.entries)) +
+	return queueSize + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries)) +
 		segmentSize*len(q.segs) + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
 		groupSize*len(q.groups) + lineSize*q.lineRoom + q.dedup.bytes()
 }

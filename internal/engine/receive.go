@@ -207,9 +207,11 @@ func (e *Engine) pick(q *queue, want int, h horizon) (f found) {
 // deliver hides a picked message until the given time and counts the receive. [VIS-1, RCV-11, RCV-12]
 func (e *Engine) deliver(q *queue, m *message, until int64) {
 	if m.hasDelivery {
+		e.countTimeout(q, m)
 		e.unschedule(q, m)
 	} else {
 		e.unfresh(q, &m.meta)
+		m.elder = m.isElder()
 	}
 	m.apart = m.apart || m.flags&flagInline == 0
 	m.receives++
@@ -222,6 +224,17 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 		t.Redelivered.Add(1)
 	}
 	e.hide(q, m, until)
+}
+
+// countTimeout counts the last delivery of a message that leaves its place, if it ended by its timeout. [METRIC-21]
+func (e *Engine) countTimeout(q *queue, m *message) {
+	switch t := e.tally(q); {
+	case !m.hasDelivery || m.kind != dueInFlight:
+	case m.changed:
+		t.TimedOutChanged.Add(1)
+	default:
+		t.TimedOut.Add(1)
+	}
 }
 
 // hide puts a message that is in nobody's place into due, until the given time. Until now means that it

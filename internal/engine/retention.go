@@ -140,14 +140,15 @@ func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
 	switch {
 	case s == nil:
 		return e.now + retention
-	case e.now >= s.sent+retention && !q.fifo():
+	case e.now >= s.sent+retention && !q.fifo() && !e.hasElders(q, s.sent):
 		e.expireSegment(q, id, s)
 		return e.now
 	}
 	return e.expirePiece(q, id, s, retention)
 }
 
-// expireSegment removes every message of a segment of a standard queue.
+// expireSegment removes every message of a segment of a standard queue. None of them is an elder: which of those that
+// were never handed out are cannot be told without reading them all.
 func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<segmentBits, min((id+1)<<segmentBits, q.st.nextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {

@@ -13,8 +13,8 @@ type Gauge struct {
 	Queue                      QueueName
 	Visible, InFlight, Delayed int64
 
-	// Age is how many milliseconds ago the oldest message was sent, zero when there is none. A dead letter is as old
-	// as it was in the queue it comes from, unless that is a FIFO queue. [DLQ-25, DLQ-26]
+	// Age is how many milliseconds ago the oldest of the work in the queue was first sent, whatever queues it has been in
+	// since; zero when there is none. [METRIC-9]
 	Age int64
 
 	// AWSAge is the age that SQS shows as ApproximateAgeOfOldestMessage, in milliseconds, zero when there is no message

@@ -33,8 +33,9 @@ func (e *Engine) loadSystem() {
 	e.now = e.sys.stamp
 }
 
-// systemVersion is that of the system row since it knows about held expiry and move tasks.
-const systemVersion = 2
+// systemVersion is that of the system row. It holds what it held in version 2, and keeps programs away that cannot read
+// state rows of version 3.
+const systemVersion = 3
 
 func (s *system) encode(b enc) []byte {
 	b.byte(systemVersion)

@@ -66,7 +66,7 @@ var table = []row{
 				w.Value(float64(g.Delayed), g.Queue.Name, "delayed")
 			}
 		}},
-	{metric.Family{Name: "tenaq_queue_oldest_message_age_seconds", Help: "How long ago the oldest message of a queue was sent, whatever has happened to it since; 0 when there is none", Kind: gauge, Labels: queueLabel}, true,
+	{metric.Family{Name: "tenaq_queue_oldest_message_age_seconds", Help: "How long ago the oldest of the messages of a queue was first sent, whatever queues it has been in since; 0 when there is none", Kind: gauge, Labels: queueLabel}, true,
 		func(w *metric.Writer, r *reading) {
 			for _, g := range r.gauges {
 				w.Value(float64(g.Age)/1000, g.Queue.Name)

@@ -20,6 +20,11 @@ type Queue struct {
 	Redelivered  metric.Counter // of these, those that had been handed out before
 	Empty        metric.Counter // receives that were answered without a message
 
+	// Deliveries that ended because their visibility timeout was over, counted when the message is handed out or moved
+	// the next time; one that was given back with a timeout of zero is not among them. Of those in TimedOutChanged the
+	// consumer had changed the timeout before: it has stopped to extend it, or has put the message off. [METRIC-21]
+	TimedOut, TimedOutChanged metric.Counter
+
 	// Deletes that were answered as done: with the handle of the newest delivery, with an older one, which removes
 	// nothing, or of a message that was gone already.
 	Deleted, DeletedStale, DeletedGone metric.Counter

@@ -30,6 +30,7 @@ func init() {
 
 		// Shorthands.
 		"counters":     (*Player).counters,    // get, for the three counters
+		"survey":       (*Player).survey,      // where the messages are, and what was counted
 		"fill":         (*Player).fill,        // many equal sends
 		"receive-many": (*Player).receiveMany, // receives, ten at a time, without showing them
 		"drain":        (*Player).drain,       // receives and deletes, all or n messages

@@ -217,8 +217,10 @@ func (g *Generator) more(receipts int) {
 		g.emit("visibility q=%s r=%s vt=%s", q, g.handle(receipts), g.timeout())
 	case n < 730:
 		g.batch("visibility-batch q="+q, func() string { return " r=" + g.handle(receipts) + " vt=" + g.timeout() })
-	case n < 790:
+	case n < 775:
 		g.emit("counters q=%s", q)
+	case n < 790:
+		g.emit("survey")
 	case n < 810:
 		if a := g.attributes(q); a != "" {
 			g.emit("set q=%s%s", q, a)

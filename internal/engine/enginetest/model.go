@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/tally"
 )
 
 // A Model is a Machine that follows the rules in the most naive way: it keeps every message in a slice,
@@ -19,6 +20,7 @@ type Model struct {
 	names  uint64                     // ids and incarnations given out
 	tasks  []*modelTask               // in the order of their start
 	tasked int                        // how many were ever started
+	tally  *tally.Queues
 
 	now      int64
 	hold     bool
@@ -50,6 +52,9 @@ type modelMessage struct {
 	seq, generation uint64
 	id, lineage     engine.MessageID
 	sent            int64
+	firstSent       int64     // by whoever sent it, before any move task
+	arrived         int64     // in this queue
+	here            int       // receives in this queue
 	base            int64     // retention counts from here
 	at              int64     // when it is, was or will be available
 	kind            modelKind // why not, before that
@@ -75,6 +80,7 @@ func NewModel() *Model {
 		queues: make(map[engine.QueueName]*modelQueue),
 		graves: make(map[engine.QueueName]int64),
 		clean:  true,
+		tally:  new(tally.Queues),
 	}
 }
 
@@ -114,6 +120,8 @@ func (m *Model) Do(r Request) (res engine.Result, err error) {
 		m.stamp = r.Now
 	case engine.Sweep:
 		m.sweep()
+	case engine.Survey:
+		res = m.survey()
 	case engine.StartMessageMoveTask:
 		res, no = m.startTask(op)
 	case engine.ListMessageMoveTasks:
@@ -141,6 +149,7 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 	switch op := r.Op.(type) {
 	case engine.DeleteQueue:
 		delete(m.queues, name)
+		m.tally.Drop(name.Account, name.Name)
 		m.graves[name] = m.now
 		m.tasks = slices.DeleteFunc(m.tasks, func(t *modelTask) bool { return t.source == name })
 	case engine.PurgeQueue:

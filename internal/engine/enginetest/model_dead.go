@@ -60,6 +60,9 @@ func (m *Model) exhausted(q *modelQueue, msg *modelMessage) bool {
 func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 	target := m.queues[m.redrive(q.attributes["RedrivePolicy"]).target]
 	q.remove(msg)
+	m.countTimeout(q, msg)
+	m.of(q).DeadLetters.Add(1)
+	m.of(target).Arrived.Add(1)
 	moved := *msg
 	moved.source = m.arn(q.name)
 	if target.fifo() {

@@ -39,7 +39,9 @@ func (m *Model) settle(q *modelQueue) {
 		}
 	}
 	if !m.hold {
+		n := len(q.messages)
 		q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool { return q.expired(msg, m.now) })
+		m.of(q).Expired.Add(int64(n - len(q.messages)))
 	}
 }
 
@@ -51,6 +53,7 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 	m.settle(q)
 	if q.fifo() {
 		if first, ok := m.duplicate(q, e); ok {
+			m.of(q).Deduplicated.Add(1)
 			return engine.Sent{ID: first.id, Sequence: first.sequence, Duplicate: true}
 		}
 	}
@@ -59,7 +62,8 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 		delay.Value = q.number("DelaySeconds")
 	}
 	id := m.identity()
-	msg := &modelMessage{id: id, lineage: id, sent: m.now, base: m.now, dedup: q.dedupID(e), entry: e}
+	msg := &modelMessage{id: id, lineage: id, sent: m.now, firstSent: m.now, base: m.now, dedup: q.dedupID(e), entry: e}
+	m.of(q).AddSent(int64(len(e.Body.Value)))
 	m.enter(q, msg, delay.Value)
 	if q.fifo() {
 		m.remember(q, e, msg)
@@ -72,6 +76,7 @@ func (m *Model) enter(q *modelQueue, msg *modelMessage, delay int64) {
 	q.seq++
 	msg.seq = q.seq
 	msg.at, msg.kind = m.now+delay*1000, delayed
+	msg.arrived, msg.here = m.now, 0
 	q.messages = append(q.messages, msg)
 }
 
@@ -110,6 +115,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 		if again := m.repeat(q, op.AttemptID.Value, room); again != nil {
 			for _, msg := range again {
 				msg.last = m.now
+				m.of(q).Received.Add(1)
 				m.hide(msg, visibility)
 				res.Messages = append(res.Messages, q.delivery(msg))
 			}
@@ -122,7 +128,9 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 	}
 	picked := m.pick(q, int(min(or(op.Max, 1), room)))
 	for _, msg := range picked {
+		m.countReceive(q, msg)
 		msg.receives++
+		msg.here++
 		msg.generation++
 		msg.last, msg.changed = m.now, false
 		if msg.first == 0 {
@@ -252,7 +260,14 @@ func (m *Model) find(q *modelQueue, h engine.Handle) (*modelMessage, *engine.Err
 func (m *Model) delete(q *modelQueue, h engine.Handle) *engine.Error {
 	m.settle(q)
 	msg, no := m.find(q, h)
-	if no == nil && msg != nil && msg.generation == uint64(h.Generation) {
+	switch {
+	case no != nil:
+	case msg == nil:
+		m.of(q).DeletedGone.Add(1)
+	case msg.generation != uint64(h.Generation):
+		m.of(q).DeletedStale.Add(1)
+	default:
+		m.of(q).Deleted.Add(1)
 		q.remove(msg)
 	}
 	return no

@@ -205,13 +205,17 @@ func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, f
 			return moved, string(engine.CodeNoQueue)
 		}
 		q.remove(msg)
+		m.countTimeout(q, msg)
+		m.of(q).Moved.Add(1)
+		m.of(target).Arrived.Add(1)
 		m.enter(target, &modelMessage{
-			id:      m.identity(),
-			lineage: msg.lineage,
-			sent:    m.now,
-			base:    m.now,
-			dedup:   msg.dedup,
-			entry:   msg.entry,
+			id:        m.identity(),
+			lineage:   msg.lineage,
+			sent:      m.now,
+			firstSent: msg.firstSent,
+			base:      m.now,
+			dedup:     msg.dedup,
+			entry:     msg.entry,
 		}, target.number("DelaySeconds"))
 		moved++
 	}

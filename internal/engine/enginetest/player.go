@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/tally"
 )
 
 // A Machine is what a Player plays against. Its answers to the same requests must be the same whatever
@@ -24,6 +25,9 @@ type Machine interface {
 
 	// Do carries out one request.
 	Do(Request) (engine.Result, error)
+
+	// Tally is what was counted since the first Start.
+	Tally() *tally.Queues
 }
 
 // A Request is a command together with what its drafts were made of, which the engine does not show

@@ -8,6 +8,7 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
+	"tenaq/internal/tally"
 )
 
 // A Variant is a way to run the engine that must not be told from any other by its answers.
@@ -62,6 +63,7 @@ type World struct {
 	unread   []engine.Delivery
 	entryOf  func(*engine.Delivery) *engine.Entry
 	awakened map[string]bool
+	tally    *tally.Queues
 }
 
 // NewWorld returns a world with an empty store.
@@ -70,7 +72,7 @@ func NewWorld(v Variant) *World {
 	if v.Disk == nil {
 		v.Disk = NewMemoryDisk
 	}
-	w := &World{variant: v, disk: v.Disk(), awakened: make(map[string]bool)}
+	w := &World{variant: v, disk: v.Disk(), awakened: make(map[string]bool), tally: new(tally.Queues)}
 	w.store = w.disk.Open()
 	return w
 }
@@ -81,6 +83,7 @@ func (w *World) Close() { w.disk.Stop(true) }
 // Start implements Machine.
 func (w *World) Start(cfg engine.Config, now, grace int64) {
 	cfg.Window, cfg.WindowBytes = w.variant.Window, w.variant.WindowBytes
+	cfg.Tally = w.tally
 	cfg.Fault = func(sentence string) { panic("fault: " + sentence) }
 	w.cfg, w.now, w.grace = cfg, now, grace
 	w.open()
@@ -97,6 +100,9 @@ func (w *World) Stop(now int64, clean bool) {
 	w.disk.Stop(clean)
 	w.store = w.disk.Open()
 }
+
+// Tally implements Machine.
+func (w *World) Tally() *tally.Queues { return w.tally }
 
 // open opens the engine over the store as a server would.
 func (w *World) open() {
@@ -228,7 +234,7 @@ func (w *World) takeStirred() []string {
 // queues have are named when there are any.
 func (w *World) rows() string {
 	w.mustCommit()
-	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin"}
+	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder"}
 	const always = 6
 	counts := make([]int, len(kinds))
 	const family, kindAt = 0x10, 9

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"testing"
+
+	"tenaq/internal/kv"
+)
+
+// In a store from before there were elder rows, what a move task had brought counts from its move, and nothing else
+// differs: not when it is received, deleted, dead-lettered or moved on, nor when it expires. [METRIC-9]
+func TestStoreWithoutElders(t *testing.T) {
+	store := kv.NewMemory()
+	cfg := Config{Region: "r", InFlightMax: 100, Window: 4, Fault: func(s string) { t.Fatal(s) }}
+	now, seed := sampleTime, byte(0)
+	e := Open(store, cfg)
+	apply := func(op Op) Result {
+		t.Helper()
+		for {
+			seed++
+			res, err := e.Apply(Command{Now: now, Seed: [16]byte{seed}, Op: op})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !res.Again {
+				return res
+			}
+			e.Commit()
+		}
+	}
+	q, dead := QueueName{"1", "q"}, QueueName{"1", "dead"}
+	text := func(s string) Text { return Text{Value: s, Set: true} }
+	receive := func(name QueueName, n int64) (handles []Handle) {
+		t.Helper()
+		res := apply(&ReceiveMessage{Queue: name, Max: Int{Value: n, Set: true}, Visibility: Int{Value: 0, Set: true}})
+		for _, m := range res.Messages {
+			handles = append(handles, Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+		}
+		return handles
+	}
+	move := func() {
+		t.Helper()
+		apply(StartMessageMoveTask{Account: "1", Source: text("arn:aws:sqs:r:1:dead")})
+		apply(MoveStep{})
+		apply(MoveStep{})
+	}
+	want := func(name QueueName, live, age int64) {
+		t.Helper()
+		for _, g := range apply(Survey{Max: 10}).Gauges {
+			if got := g.Visible + g.InFlight + g.Delayed; g.Queue == name && (got != live || g.Age != age) {
+				t.Errorf("%s has %d messages and the age %d ms, want %d and %d", name.Name, got, g.Age, live, age)
+			}
+		}
+	}
+	apply(CreateQueue{Queue: dead, NameSet: true})
+	apply(CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
+		"MessageRetentionPeriod": "60", "RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:r:1:dead","maxReceiveCount":"1"}`,
+	}})
+	for range 5 {
+		apply(&SendMessage{Queue: q, Draft: NewDraft(Entry{Body: text("b")})})
+	}
+	receive(q, 5)
+	receive(q, 5)
+	now += 1000
+	move()
+	first := receive(q, 2) // two have a delivery row, three are fresh
+	want(q, 5, 1000)
+	if wait := e.Commit(); wait != nil {
+		wait()
+	}
+
+	// What is new is taken away.
+	b := store.NewBatch()
+	for k, v := range store.Scan([]byte{familySpace}, []byte{familySpace + 1}) {
+		switch rowKind(k[spacePrefixLen-1]) {
+		case kindElder:
+			b.Delete(k)
+		case kindDelivery:
+			d, ok := decodeDelivery(v)
+			if !ok {
+				t.Fatalf("delivery row %x cannot be read", k)
+			}
+			d.elder = false
+			b.Set(k, d.encode(nil))
+		case kindState:
+			st, _ := decodeState(v)
+			st.elderLow = pos{}
+			b.Set(k, st.encode(nil))
+		}
+	}
+	b.Force()()
+	e = Open(store, cfg)
+	now += 10
+	want(q, 5, 10)
+	apply(&DeleteMessage{Queue: q, Handle: first[0]})
+	handles := receive(q, 1) // fresh; the second one is dead-lettered by the next receive
+	apply(&DeleteMessage{Queue: q, Handle: handles[0]})
+	receive(q, 10)
+	want(q, 2, 10)
+	want(dead, 1, 1010) // whoever moves it knows it
+	now += 7
+	move()
+	want(q, 3, 1017)
+	now += 59_983
+	want(q, 1, 61_000)
+	now += 17
+	want(q, 0, 0)
+	e.Commit()()
+	for k := range store.Scan([]byte{familySpace}, []byte{familySpace + 1}) {
+		if rowKind(k[spacePrefixLen-1]) == kindElder {
+			t.Errorf("the row %x is left", k)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package enginetest
+
+import (
+	"slices"
+	"strings"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/tally"
+)
+
+// of returns what counts for a queue.
+func (m *Model) of(q *modelQueue) *tally.Queue { return m.tally.Of(q.name.Account, q.name.Name) }
+
+// Tally implements Machine.
+func (m *Model) Tally() *tally.Queues { return m.tally }
+
+// countReceive counts a message that is handed out, before it is.
+func (m *Model) countReceive(q *modelQueue, msg *modelMessage) {
+	m.countTimeout(q, msg)
+	m.of(q).Received.Add(1)
+	if msg.first != 0 {
+		m.of(q).Redelivered.Add(1)
+	}
+}
+
+// countTimeout counts the last delivery of a message if it ended by its timeout. [METRIC-21]
+func (m *Model) countTimeout(q *modelQueue, msg *modelMessage) {
+	switch {
+	case msg.kind != inFlight:
+	case msg.changed:
+		m.of(q).TimedOutChanged.Add(1)
+	default:
+		m.of(q).TimedOut.Add(1)
+	}
+}
+
+// survey tells of all queues at once.
+func (m *Model) survey() (res engine.Result) {
+	for name, q := range m.queues { // order does not matter: sorted below
+		m.settle(q)
+		g := engine.Gauge{
+			Queue:             name,
+			Visible:           int64(q.count(available, m.now)),
+			InFlight:          int64(q.count(inFlight, m.now)),
+			Delayed:           int64(q.count(delayed, m.now)),
+			AWSAge:            q.awsAge(m.now),
+			FIFO:              q.fifo(),
+			VisibilityTimeout: q.number("VisibilityTimeout") * 1000,
+			Retention:         q.number("MessageRetentionPeriod") * 1000,
+			DeadLetterTarget:  m.redrive(q.attributes["RedrivePolicy"]).target.Name,
+		}
+		for _, msg := range q.messages {
+			g.Age = max(g.Age, m.now-msg.firstSent) // [METRIC-9]
+		}
+		res.Gauges = append(res.Gauges, g)
+	}
+	slices.SortFunc(res.Gauges, func(a, b engine.Gauge) int { return strings.Compare(a.Queue.Name, b.Queue.Name) })
+	return res
+}
+
+// awsAge is the age that SQS shows. [METRIC-5 to METRIC-8]
+func (q *modelQueue) awsAge(now int64) int64 {
+	const looks, segments, segment = 256, 16, 4096
+	seen := make(map[uint64]bool)
+	var last *modelMessage
+	for i, msg := range q.messages {
+		if seen[msg.seq/segment] = true; i == looks || len(seen) > segments {
+			return now - last.arrived
+		}
+		if last = msg; q.fifo() || msg.here < 3 {
+			return now - msg.arrived
+		}
+	}
+	return 0
+}
