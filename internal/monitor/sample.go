@@ -209,7 +209,7 @@ func (m *Monitor) put(name string, q *sight) {
 			m.keep(ofQueue(c.namespace, c.name, name), series.One(float64(q.minute[i])), "Count")
 		}
 	}
-	m.keep(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes") // nothing when nothing was sent [METRIC-3]
+	m.keep(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes") // nothing when nothing was sent [METRIC-13]
 }
 
 func (m *Monitor) keep(metric series.Metric, set series.Set, unit string) {
