@@ -41,7 +41,7 @@ type Action struct {
 // LogAction is the name of the action that there always is: the log of the server.
 const LogAction = "log"
 
-// What an action may take. An attempt is what runs once; between two there is a pause that doubles. [ALARM-56]
+// What an action may take. An attempt is what runs once; between two there is a pause that doubles. [ALARM-48]
 const (
 	attemptMax  = 30 * time.Second
 	attempts    = 6

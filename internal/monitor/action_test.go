@@ -118,7 +118,7 @@ func (h *hangingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // A webhook that hangs is tried so many times, then the notice is lost and the log says so. Other actions do not wait for
-// it. [ALARM-56]
+// it. [ALARM-48]
 func TestHangingWebhook(t *testing.T) {
 	cfg := Config{
 		Actions:   map[string]Action{"hangs": {Webhook: "http://192.0.2.1/"}, "copy": {Queue: noticeQueue}},

@@ -5,11 +5,11 @@
 //
 //   - Counts are exact: what happens to a queue between two minutes is in the minute between them, and is in no other.
 //   - An alarm that comes into a state whose actions are enabled runs them at least once, also when the process ends in
-//     between; a notice that cannot be delivered is tried again for minutes, and then logged as lost. [ALARM-50]
+//     between; a notice that cannot be delivered is tried again for minutes, and then logged as lost. [ALARM-42]
 //   - Only actions that the configuration declares are ever run. A request names one, and can neither make nor change one.
-//     [ALARM-51]
+//     [ALARM-43]
 //   - What alarms there are, and the state they are in, outlives the process; a restart alone changes no state. The data
-//     does not outlive it. [ALARM-52]
+//     does not outlive it. [ALARM-44]
 //   - No body of a message is in a notice, in the log or in what is stored.
 //
 // It leaves the rules of states to package alarm, and HTTP to those who have it.
@@ -60,7 +60,7 @@ type Config struct {
 	NoShipped      bool
 
 	// Repeat is after how long a notice of an alarm that goes on is repeated, until it is acknowledged; four hours when
-	// zero, never when negative. [ALARM-55]
+	// zero, never when negative. [ALARM-47]
 	Repeat time.Duration
 
 	// Endpoint is added to the commands in notices, where commands do not find the server without.

@@ -15,7 +15,7 @@ import (
 )
 
 // A worker that is slower than the visibility timeout does work twice: within two minutes there are the alarms that say
-// so, with a message and with commands that lead to more. [ALARM-60]
+// so, with a message and with commands that lead to more. [ALARM-51]
 func TestSlowWorker(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -67,7 +67,7 @@ func TestGoodWorker(t *testing.T) {
 	})
 }
 
-// A dead letter is told with the reason that its worker has written.
+// A dead letter is told with the reason that its worker has written, and never with its body. [ALARM-45]
 func TestDeadLetterReason(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -130,7 +130,8 @@ func putVisible(name string, actions ...string) Definition {
 	}
 }
 
-// An alarm that was put goes through its states, and names its actions as CloudWatch does.
+// An alarm that was put goes through its states, evaluated every minute, and names its actions as CloudWatch does.
+// [ALARM-40, ALARM-41]
 func TestPut(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -158,7 +159,7 @@ func TestPut(t *testing.T) {
 	})
 }
 
-// An action that nobody has declared is refused, whatever it looks like. [ALARM-51]
+// An action that nobody has declared is refused, whatever it looks like. [ALARM-43]
 func TestUndeclaredAction(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		for _, name := range []string{"http://127.0.0.1/x", "/bin/sh", "arn:aws:sns:us-east-1:000000000000:other", "arn:", "", "copy "} {
@@ -173,7 +174,7 @@ func TestUndeclaredAction(t *testing.T) {
 }
 
 // A restart changes no state: an alarm that was raised stays raised while its data is gone, is not told twice, and is
-// over when the data says so. [ALARM-52]
+// over when the data says so. [ALARM-44]
 func TestRestart(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -206,7 +207,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// What was not told before the process ended is told afterwards. [ALARM-50]
+// What was not told before the process ended is told afterwards. [ALARM-42]
 func TestToldAfterRestart(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -227,7 +228,7 @@ func TestToldAfterRestart(t *testing.T) {
 	})
 }
 
-// A silence holds notices back, and what has changed by its end is told then. [ALARM-57]
+// A silence holds notices back, and what has changed by its end is told then. [ALARM-49]
 func TestSilence(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -255,7 +256,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// An alarm that goes on is told again until somebody acknowledges it. [ALARM-55]
+// An alarm that goes on is told again until somebody acknowledges it. [ALARM-47]
 func TestAcknowledge(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped, cfg.Repeat = true, time.Hour
@@ -288,7 +289,7 @@ func TestAcknowledge(t *testing.T) {
 	})
 }
 
-// An alarm that comes and goes every minute does not tell every minute. [ALARM-54]
+// An alarm that comes and goes every minute does not tell every minute. [ALARM-46]
 func TestFlapping(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true

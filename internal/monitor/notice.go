@@ -16,7 +16,7 @@ import (
 )
 
 // A Notice is what an action is told. It is written as JSON where a program reads it; its fields are an interface.
-// [ALARM-53]
+// [ALARM-45]
 type Notice struct {
 	Alarm       string      `json:"alarm"`
 	Description string      `json:"description,omitempty"`
@@ -88,7 +88,7 @@ func (n *Notice) json() []byte {
 	return b
 }
 
-// Notices of one alarm within this time are at most so many; what is more waits, and is counted. [ALARM-54]
+// Notices of one alarm within this time are at most so many; what is more waits, and is counted. [ALARM-46]
 const (
 	noticeWindow = 30 * time.Minute
 	noticesMax   = 4

@@ -157,7 +157,7 @@ func (m *Monitor) SetTags(name string, set map[string]string, remove []string) e
 }
 
 // ActionName returns the name of the action that is meant by a name or by an ARN, of which the last part counts.
-// [ALARM-51]
+// [ALARM-43]
 func ActionName(written string) string {
 	if strings.HasPrefix(written, "arn:") {
 		return written[strings.LastIndexAny(written, ":/")+1:]

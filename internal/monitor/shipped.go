@@ -11,7 +11,7 @@ import (
 )
 
 // The alarms that every queue has. They are templates: of each queue that something happens to there is one alarm of
-// each kind that concerns it, and its name is QUEUE/KIND. [ALARM-60]
+// each kind that concerns it, and its name is QUEUE/KIND. [ALARM-51]
 //
 // What they count is counted where it happens and not made up from the difference of two numbers whose times do not
 // line up: a delete that removes nothing is work that somebody else has done or is doing, whatever was sent when.

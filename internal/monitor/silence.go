@@ -10,7 +10,7 @@ import (
 )
 
 // A Silence keeps alarms from telling anybody, for a while. They go on being evaluated; one that is in another state
-// than was told when the silence ends tells it then. [ALARM-57]
+// than was told when the silence ends tells it then. [ALARM-49]
 type Silence struct {
 	Match  string    `json:"match"` // the name of an alarm, where * stands for anything but a slash
 	Until  time.Time `json:"until"`
@@ -67,7 +67,7 @@ func (m *Monitor) silenceOf(name string) (longest *Silence) {
 }
 
 // Acknowledge notes that somebody knows of an alarm: it is not told again until its state has changed. It fails with
-// ErrNotFound when there is no such alarm, and with ErrInvalid when it is not in alarm. [ALARM-55]
+// ErrNotFound when there is no such alarm, and with ErrInvalid when it is not in alarm. [ALARM-47]
 func (m *Monitor) Acknowledge(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

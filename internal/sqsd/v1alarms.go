@@ -37,7 +37,7 @@ type v1Alarm struct {
 	Commands      []string    `json:"commands,omitempty"` // that show more
 }
 
-// v1Alarms answers GET /v1/alarms?state=. [ALARM-58]
+// v1Alarms answers GET /v1/alarms?state=. [ALARM-50]
 func (c *call) v1Alarms(string) (v1Answer, error) {
 	q := c.query("state")
 	state := alarm.State(q.text("state"))
@@ -83,7 +83,7 @@ func (c *call) v1AlarmHistory(string) (v1Answer, error) {
 }
 
 // v1Silence answers POST /v1/alarms/silence: {"match": "orders/*", "for": "2h", "reason": "..."}; for 0s it ends one.
-// [ALARM-57]
+// [ALARM-49]
 func (c *call) v1Silence(string) (v1Answer, error) {
 	var in struct {
 		Match  string `json:"match"`
@@ -106,7 +106,7 @@ func (c *call) v1Silence(string) (v1Answer, error) {
 	}{m.Silences()}}, nil
 }
 
-// v1Acknowledge answers POST /v1/alarms/acknowledge: {"alarm": "orders/expired"}. [ALARM-55]
+// v1Acknowledge answers POST /v1/alarms/acknowledge: {"alarm": "orders/expired"}. [ALARM-47]
 func (c *call) v1Acknowledge(string) (v1Answer, error) {
 	var in struct {
 		Alarm string `json:"alarm"`
@@ -118,7 +118,7 @@ func (c *call) v1Acknowledge(string) (v1Answer, error) {
 }
 
 // v1TestAction answers POST /v1/alarms/test: {"action": "team"}. It runs an action that is declared, and no other.
-// [ALARM-51]
+// [ALARM-43]
 func (c *call) v1TestAction(string) (v1Answer, error) {
 	var in struct {
 		Action string `json:"action"`
@@ -156,7 +156,7 @@ func (c *call) read(in any) error {
 		return errCutOff
 	}
 	if len(body) > small {
-		return errTooLarge
+		return &v1Error{http.StatusRequestEntityTooLarge, "MalformedInput", "The body is larger than 64 KiB."}
 	}
 	if err := json.Unmarshal(body, in); err != nil {
 		return sqswire.Errorf(sqswire.InvalidParameterValue, "The body is not the JSON that is wanted: %s.", err.Error())
