@@ -1,0 +1,44 @@
+package sdk
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// python returns the Python that make emulators installs, which has boto3.
+func python(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("TENAQ_EMULATOR_DIR")
+	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
+		dir = filepath.Join(cache, "tenaq", "emulators")
+	}
+	name := filepath.Join(dir, "moto", "bin", "python")
+	if _, err := os.Stat(name); err != nil {
+		const missing = "no boto3 here: apt-get install python3-venv, and make emulators"
+		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
+			t.Fatal(missing)
+		}
+		t.Skip("SKIPPED: " + missing)
+	}
+	return name
+}
+
+// What boto3 does with alarms and metrics, in the protocol of its version and in those of earlier ones.
+func TestBoto3(t *testing.T) {
+	name := python(t)
+	for _, protocol := range []string{"smithy-rpc-v2-cbor", "json", "query"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			n := start(t, nil)
+			cmd := exec.CommandContext(t.Context(), name, "-I", filepath.Join("testdata", "cloudwatch.py"), "http://"+n.server.Addr(), protocol)
+			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasSuffix(string(out), "done\n") {
+				t.Errorf("%v:\n%s", err, out)
+			}
+		})
+	}
+}
