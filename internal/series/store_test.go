@@ -55,7 +55,7 @@ func TestStoreLikeModel(t *testing.T) {
 				maps.DeleteFunc(want, func(minute int64, _ Set) bool { return minute < floor })
 			case 1:
 				from, period := base-5+rnd.Int64N(width), 1+rnd.Int64N(7)
-				to := from + period*rnd.Int64N(20)
+				to := from + rnd.Int64N(20*period) // the last period may be cut short
 				got := s.Sets(m, period*60, from*Minute, to*Minute)
 				if want := want.sets(period, from, to); !slices.Equal(got, want) {
 					t.Fatalf("sets of %d minutes from %d to %d\n got %v\nwant %v", period, from, to, got, want)
@@ -167,16 +167,20 @@ func TestRefused(t *testing.T) {
 
 // When there are too many runs, the oldest minutes go, of all metrics alike. [ALARM-38]
 func TestOldestMinutesGoFirst(t *testing.T) {
-	s := New(Config{RunsMax: 40})
+	s := New(Config{RunsMax: 64})
 	idle, old := Metric{Name: "idle"}, Metric{Name: "old"}
 	put(t, s, old, 0, One(1))
 	for minute := range int64(100) {
 		put(t, s, idle, minute*Minute, One(1))
 		for i := range 3 {
+			before := s.runs
 			put(t, s, Metric{Name: fmt.Sprint(i)}, minute*Minute, One(float64(minute)))
-		}
-		if s.runs > 40 {
-			t.Fatalf("%d runs, want at most 40", s.runs)
+			if s.runs > 64 {
+				t.Fatalf("%d runs, want at most 64", s.runs)
+			}
+			if s.runs < before && s.runs > 60 {
+				t.Errorf("%d runs are left; want room for some at once", s.runs)
+			}
 		}
 	}
 	if got := s.List(Filter{Name: "old"}); got != nil {
@@ -187,8 +191,31 @@ func TestOldestMinutesGoFirst(t *testing.T) {
 		if got, want := first(m), first(idle); got != want {
 			t.Errorf("%s begins at minute %d, the idle metric at %d", m.Name, got, want)
 		}
-		if n := len(s.Sets(m, 60, 0, 100*Minute)); n < 12 {
-			t.Errorf("%s: only %d minutes are left, 12 have room", m.Name, n)
+		if n := len(s.Sets(m, 60, 0, 100*Minute)); n < 19 {
+			t.Errorf("%s: only %d minutes are left, 19 have room", m.Name, n)
+		}
+	}
+}
+
+// Whatever characters names have, two metrics stay two.
+func TestMetricsAreToldApart(t *testing.T) {
+	s := New(Config{})
+	all := []Metric{
+		{Namespace: "a", Name: "bc"},
+		{Namespace: "ab", Name: "c"},
+		{Namespace: "a\x00b", Name: "c"},
+		{Namespace: "a", Name: "b\x00c"},
+		{Namespace: "a", Name: "b", Dimensions: []Dimension{{"c", ""}}},
+		{Namespace: "a", Name: "b", Dimensions: []Dimension{{"", "c"}}},
+		{Namespace: "a", Name: "b", Dimensions: []Dimension{{"c", "d"}, {"e", ""}}},
+		{Namespace: "a", Name: "b", Dimensions: []Dimension{{"c", ""}, {"d", "e"}}},
+	}
+	for i, m := range all {
+		put(t, s, m, 0, One(float64(i)))
+	}
+	for i, m := range all {
+		if got := s.Points(m, Sum, 60, 0, Minute); len(got) != 1 || got[0].Value != float64(i) {
+			t.Errorf("%q: %v, want %d", m, got, i)
 		}
 	}
 }
