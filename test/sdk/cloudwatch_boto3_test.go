@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,11 +30,16 @@ func python(t *testing.T) string {
 // What boto3 does with alarms and metrics, in the protocol of its version and in those of earlier ones.
 func TestBoto3(t *testing.T) {
 	name := python(t)
+	script, err := os.ReadFile(filepath.Join("testdata", "cloudwatch.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, protocol := range []string{"smithy-rpc-v2-cbor", "json", "query"} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			n := start(t, nil)
-			cmd := exec.CommandContext(t.Context(), name, "-I", filepath.Join("testdata", "cloudwatch.py"), "http://"+n.server.Addr(), protocol)
+			cmd := exec.CommandContext(t.Context(), name, "-I", "-", "http://"+n.server.Addr(), protocol)
+			cmd.Stdin = bytes.NewReader(script)
 			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasSuffix(string(out), "done\n") {
