@@ -71,7 +71,7 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, Peek, PeekQueues and Survey for who watches, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
+// actions, Peek, PeekQueues, Survey and SurveyTasks for who watches, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
 	apply(e *Engine, c *Command) (Result, error)
@@ -87,7 +87,7 @@ type Result struct {
 	Attributes  map[string]string // GetQueueAttributes
 	Tags        []Tag             // ListQueueTags, in order of key
 	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
-	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first
+	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first; SurveyTasks
 	Moved       int64             // CancelMessageMoveTask: how many messages the task has moved so far
 	Gauges      []Gauge           // Survey
 	Peeked      []Peeked          // Peek

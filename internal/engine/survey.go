@@ -72,3 +72,16 @@ func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 	g.Age, g.AWSAge, looks = e.ages(q)
 	return g, looks
 }
+
+// SurveyTasks reads the move tasks of an account that are running or being cancelled, in the order of their starts. There
+// are a hundred of them at most. [MOVE-23, METRIC-22]
+type SurveyTasks struct{ Account string }
+
+func (op SurveyTasks) apply(e *Engine, _ *Command) (res Result, _ error) {
+	for _, t := range e.tasks {
+		if t.source.Account == op.Account {
+			res.Tasks = append(res.Tasks, e.showTask(t))
+		}
+	}
+	return res, nil
+}

@@ -34,6 +34,7 @@ type reading struct {
 	silence time.Duration  // before the writer was asked anything
 	answers bool           // the writer
 	gauges  []engine.Gauge // of the account; none when it does not answer
+	tasks   []engine.MoveTask
 	counts  []*tally.Queue // of the account
 }
 
@@ -76,6 +77,14 @@ var table = []row{
 	ofQueues("tenaq_queue_deduplicated_total", "Sends that were duplicates, so that nothing was stored", func(q *tally.Queue) *metric.Counter { return &q.Deduplicated }),
 	ofQueues("tenaq_queue_received_total", "Messages that were handed out", func(q *tally.Queue) *metric.Counter { return &q.Received }),
 	ofQueues("tenaq_queue_redelivered_total", "Messages that were handed out and had been before", func(q *tally.Queue) *metric.Counter { return &q.Redelivered }),
+	{metric.Family{Name: "tenaq_queue_timed_out_total", Help: "Deliveries whose visibility timeout was over before a delete, counted when the message went on; the timeout was kept as the receive had it, or changed",
+		Kind: counter, Labels: []string{"queue", "timeout"}}, true,
+		func(w *metric.Writer, r *reading) {
+			for _, q := range r.counts {
+				w.Value(float64(q.TimedOut.Value()), q.Name, "kept")
+				w.Value(float64(q.TimedOutChanged.Value()), q.Name, "changed")
+			}
+		}},
 	ofQueues("tenaq_queue_empty_receives_total", "Receives that were answered without a message", func(q *tally.Queue) *metric.Counter { return &q.Empty }),
 	{metric.Family{Name: "tenaq_queue_deleted_total", Help: "Deletes that were answered as done, by handle: current removed the message, stale was of an earlier delivery and removed nothing, gone found no message",
 		Kind: counter, Labels: []string{"queue", "handle"}}, true,
@@ -113,6 +122,18 @@ var table = []row{
 			w.Value(float64(all.InFlight), "in_flight")
 			w.Value(float64(all.Delayed), "delayed")
 		}},
+
+	{metric.Family{Name: "tenaq_move_tasks", Help: "Move tasks that are not over: running or cancelling", Kind: gauge, Labels: []string{"state"}}, false,
+		func(w *metric.Writer, r *reading) {
+			if r.answers {
+				w.Value(float64(len(r.running())), "running")
+				w.Value(float64(len(r.tasks)-len(r.running())), "cancelling")
+			}
+		}},
+	ofTasks("tenaq_move_task_moved_messages", "Messages that a running move task has moved; the destination is empty when each goes back to where it came from",
+		func(t *engine.MoveTask) int64 { return t.Moved }),
+	ofTasks("tenaq_move_task_expected_messages", "Messages that could be received when a running move task started, and so about what it has to move",
+		func(t *engine.MoveTask) int64 { return t.ToMove }),
 
 	{metric.Family{Name: "tenaq_requests_total", Help: "Requests of the main port that were answered, by action and code of the error; empty for those that name no action, and for success", Kind: counter, Labels: []string{"action", "code"}}, false,
 		func(w *metric.Writer, r *reading) {
@@ -187,6 +208,28 @@ func distribution(name, help string, of func(*tally.Queue) *metric.Histogram) ro
 	}}
 }
 
+// ofTasks is a row of a gauge that running move tasks have. No two of them empty the same queue. [MOVE-5]
+func ofTasks(name, help string, of func(*engine.MoveTask) int64) row {
+	return row{metric.Family{Name: name, Help: help, Kind: gauge, Labels: []string{"source", "destination"}}, false, func(w *metric.Writer, r *reading) {
+		for _, t := range r.running() {
+			w.Value(float64(of(&t)), nameOfARN(t.Source), nameOfARN(t.Destination))
+		}
+	}}
+}
+
+// running are the move tasks that go on.
+func (r *reading) running() (tasks []engine.MoveTask) {
+	for _, t := range r.tasks {
+		if t.Status == "RUNNING" {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
+// nameOfARN is the name of the queue that an ARN ends with.
+func nameOfARN(arn string) string { return arn[strings.LastIndexByte(arn, ':')+1:] }
+
 func oneIf(is bool) float64 {
 	if is {
 		return 1
@@ -219,6 +262,13 @@ func (s *Server) read(ctx context.Context) *reading {
 	ctx, cancel := context.WithTimeout(ctx, surveyTime)
 	defer cancel()
 	r.gauges, r.answers = s.survey(ctx)
+	if r.answers {
+		if res, err := s.broker.Do(ctx, engine.SurveyTasks{Account: s.cfg.Account}); err == nil {
+			r.tasks = res.Tasks
+		} else {
+			r.gauges, r.answers = nil, false
+		}
+	}
 	s.broker.Tally().Each(func(q *tally.Queue) {
 		if q.Account == s.cfg.Account {
 			r.counts = append(r.counts, q)

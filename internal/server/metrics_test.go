@@ -48,6 +48,7 @@ func scrape(t *testing.T, s *Server) map[string]string {
 	return values
 }
 
+// [METRIC-11, METRIC-12, METRIC-18]
 func TestMetrics(t *testing.T) {
 	s, _ := run(t, config(t))
 	url := "http://" + s.Addr() + "/000000000000/"
@@ -140,6 +141,56 @@ func TestMetrics(t *testing.T) {
 		if strings.Contains(name, `queue="a"`) {
 			t.Errorf("a queue that is deleted is told about: %s", name)
 		}
+	}
+}
+
+// A running move task tells how far it is; one that is over is not told about. [METRIC-22]
+func TestMetricsOfMoveTasks(t *testing.T) {
+	s, _ := run(t, config(t))
+	url := "http://" + s.Addr() + "/000000000000/"
+	do := func(action, format string, args ...any) string {
+		t.Helper()
+		code, body := call(t, s, action, fmt.Sprintf(format, args...))
+		if code != 200 {
+			t.Fatalf("%s: %d %s", action, code, body)
+		}
+		return body
+	}
+	want := func(name, value string) {
+		t.Helper()
+		if got := scrape(t, s)[name]; got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+	want(`tenaq_move_tasks{state="running"}`, "0")
+	want(`tenaq_move_tasks{state="cancelling"}`, "0")
+	const arn = "arn:aws:sqs:us-east-1:000000000000:"
+	do("CreateQueue", `{"QueueName":"dead"}`)
+	do("CreateQueue", `{"QueueName":"a","Attributes":{"RedrivePolicy":"{\"deadLetterTargetArn\":\"%sdead\",\"maxReceiveCount\":\"1\"}"}}`, arn)
+	for range 100 { // enough for a hundred seconds
+		do("SendMessage", `{"QueueUrl":"%sdead","MessageBody":"b"}`, url)
+	}
+	task := do("StartMessageMoveTask", `{"SourceArn":"%sdead","DestinationArn":"%sa","MaxNumberOfMessagesPerSecond":1}`, arn, arn)
+	want(`tenaq_move_tasks{state="running"}`, "1")
+	want(`tenaq_move_task_expected_messages{source="dead",destination="a"}`, "100")
+	for deadline := time.Now().Add(10 * time.Second); scrape(t, s)[`tenaq_move_task_moved_messages{source="dead",destination="a"}`] == "0"; {
+		if time.Now().After(deadline) {
+			t.Fatal("the task has moved nothing in ten seconds")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	handle := regexp.MustCompile(`"TaskHandle":"([^"]+)"`).FindStringSubmatch(task)
+	do("CancelMessageMoveTask", `{"TaskHandle":"%s"}`, handle[1])
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		values := scrape(t, s)
+		_, told := values[`tenaq_move_task_moved_messages{source="dead",destination="a"}`]
+		if !told && values[`tenaq_move_tasks{state="cancelling"}`] == "0" && values[`tenaq_move_tasks{state="running"}`] == "0" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a task that was cancelled is told about: %v", values)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
