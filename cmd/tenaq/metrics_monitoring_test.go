@@ -213,12 +213,23 @@ func TestMonitoringTexts(t *testing.T) {
 	}
 }
 
+// findPromtool finds the tool of Prometheus that tries rules and reads metrics.
+func findPromtool(t *testing.T) (path string) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		const missing = "no promtool here, so nobody tries the alarms of examples/monitoring: apt-get install prometheus"
+		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
+			t.Fatal(missing)
+		}
+		t.Skip("SKIPPED: " + missing)
+	}
+	return path
+}
+
 // Prometheus itself understands the alarms and the expressions of the dashboard, and the alarms ring when they should.
 func TestPromtool(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("SKIPPED: promtool is not installed, so nobody has tried the alarms of examples/monitoring; on Debian it is in the package prometheus")
-	}
+	promtool := findPromtool(t)
 	dir, err := filepath.Abs(filepath.Join("..", "..", "examples", "monitoring"))
 	if err != nil {
 		t.Fatal(err)
@@ -252,10 +263,7 @@ func TestPromtool(t *testing.T) {
 
 // What is told is in the form that Prometheus reads.
 func TestPromtoolReads(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("SKIPPED: promtool is not installed, so nobody has read the metrics of the commands; on Debian it is in the package prometheus")
-	}
+	promtool := findPromtool(t)
 	for name, write := range map[string]func(*metric.Writer){
 		"worker":  newWorkerMetrics("orders", 1).write,
 		"redrive": newRedriveMetrics([]redriveSpec{{deadLetter: "orders-dlq", parking: "parking"}}).write,
