@@ -27,6 +27,14 @@ Every queue has, unless the server was started with --shipped-alarms=false:
   expired           messages have expired
   in-flight-limit   nearly as many messages are in flight as may be
 
+Redrivers and relays tell the server how they are, so of dead-letter queues and of outboxes there are also:
+  redriver-silent   no redriver has been heard of for ten minutes
+  redriver-fails    its steps fail
+  breaker-open      its breaker has not been closed for half an hour
+  relay-silent      no relay has been heard of for ten minutes
+  relay-late        rows have been due for more than five minutes
+  rows-parked       rows were given up
+
 Their names are QUEUE/KIND. Whom they tell is said where the server is configured, see "tenaq config --help".`,
 		Example: `  tenaq alarms
   tenaq alarms --state ALARM
@@ -195,8 +203,10 @@ func newAlarmsHistoryCmd(a *app) *cobra.Command {
 func newAlarmsAckCmd(a *app) *cobra.Command {
 	f := &clientFlags{}
 	cmd := &cobra.Command{
-		Use:     "ack ALARM",
-		Short:   "Acknowledge an alarm: nobody is told of it again until its state has changed",
+		Use:   "ack ALARM",
+		Short: "Acknowledge an alarm: nobody is told of it again until its state has changed",
+		Long: `Acknowledge an alarm: nobody is told of it again until its state has changed. What goes on unacknowledged is
+told again every four hours, or as often as --alarm-repeat of the server says.`,
 		Example: "  tenaq alarms ack orders/dead-letters",
 		Args:    wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -269,8 +279,8 @@ func newAlarmsTestCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test ACTION",
 		Short: "Run an action once, to see whether its notices arrive",
-		Long: `Run an action of the server's configuration once, with a notice that says that it is a test. It fails, and says
-why, when the action does.`,
+		Long: `Run an action of the server's configuration once, with a notice that says that it is a test. It fails, and
+says why, when the action does.`,
 		Example: "  tenaq alarms test team",
 		Args:    wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

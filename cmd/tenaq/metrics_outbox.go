@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/internal/metric"
+	"tenaq/internal/monitor"
 	"tenaq/outbox"
 )
 
@@ -81,6 +82,17 @@ func ofRows(name, help string, of func(*outbox.Stats) float64) metricRow[outboxR
 func (m *outboxMetrics) write(w *metric.Writer) {
 	s, err := m.stats.get()
 	writeMetrics(w, outboxTable, outboxReading{m, s, err == nil})
+}
+
+// pushed is what the server is told for its alarms; nothing when the outbox does not answer, which is silence too.
+func (m *outboxMetrics) pushed(name string) func() []pushed {
+	return func() []pushed {
+		s, err := m.stats.get()
+		if err != nil {
+			return nil
+		}
+		return []pushed{{monitor.DueAge, name, s.Oldest.Seconds()}, {monitor.ParkedRows, name, float64(s.Parked)}}
+	}
 }
 
 // events counts what happens, and tells it to the log.

@@ -15,6 +15,7 @@ import (
 
 	"tenaq/internal/breaker"
 	"tenaq/internal/metric"
+	"tenaq/internal/monitor"
 	"tenaq/redrive"
 )
 
@@ -35,13 +36,14 @@ type redriveQueue struct {
 
 	steps, decisions, outcomes *wordCount
 
-	last  time.Time // the latest step without an error; of this start, when there was none
-	known bool      // state is
-	state redrive.State
-	count bool // depth, drain and held are known
-	depth int
-	drain time.Duration
-	held  map[string]int // by reason
+	last    time.Time // the latest step without an error; of this start, when there was none
+	failing bool      // the latest step has failed
+	known   bool      // state is
+	state   redrive.State
+	count   bool // depth, drain and held are known
+	depth   int
+	drain   time.Duration
+	held    map[string]int // by reason
 }
 
 // parkingKeep is how long what a parking lot answered is told again. On Amazon each question costs a request.
@@ -89,6 +91,7 @@ func (q *redriveQueue) note(s redriveStep) {
 	if r.State.Breaker.State != "" { // also after an error, unless the records could not be read
 		q.state, q.known = r.State, true
 	}
+	q.failing = s.err != nil && !isOverlap(s.err)
 	switch {
 	case isOverlap(s.err):
 		q.steps.add("overlap", 1)
@@ -257,6 +260,18 @@ func (m *redriveMetrics) write(w *metric.Writer) {
 	}
 	m.mu.Unlock()
 	writeMetrics(w, redriveTable, r)
+}
+
+// pushed is what the server is told for its alarms. A step that has not been taken yet has not failed.
+func (m *redriveMetrics) pushed() (numbers []pushed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.queues {
+		numbers = append(numbers,
+			pushed{monitor.BreakerState, q.name, float64(q.state.Breaker.State.Gauge())},
+			pushed{monitor.StepFailed, q.name, oneIf(q.failing)})
+	}
+	return numbers
 }
 
 // A parkingDepth is how many messages a parking lot has.

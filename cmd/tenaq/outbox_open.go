@@ -80,6 +80,12 @@ func (f *outboxFlags) open(ctx context.Context) (*openOutbox, error) {
 
 func (o *openOutbox) close() { o.place.close() }
 
+// name is a short name of the database for people who know theirs: the end of its address.
+func (o *openOutbox) name() string {
+	address := o.place.String()
+	return strings.ReplaceAll(address[strings.LastIndexByte(address, '/')+1:], " ", "-")
+}
+
 // place finds out what the address means. It connects to nothing.
 func (f *outboxFlags) place() (outboxPlace, error) {
 	const known = "postgres://USER@HOST/DATABASE or sqlite:PATH"

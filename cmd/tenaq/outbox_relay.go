@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tenaq/internal/monitor"
 	"tenaq/outbox"
 )
 
@@ -19,6 +20,7 @@ type outboxRelayFlags struct {
 	clientFlags
 	bodiesFlags
 	metricsFlags
+	pushFlags
 
 	queues                                 []string
 	parallel, rows, attempts               int
@@ -76,6 +78,7 @@ Rows are removed when --keep has passed since they were sent.
 	f.clientFlags.register(cmd)
 	f.bodiesFlags.register(cmd)
 	f.metricsFlags.register(cmd)
+	f.pushFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.queues, "queue", nil, "send rows for NAME to QUEUE, its name or URL, as `NAME=QUEUE`; may be repeated")
 	flags.IntVar(&f.parallel, "parallel", 8, "have this `number` of requests under way at most")
@@ -193,6 +196,11 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 	}
 	metrics.serve(log.Logger, counts.write)
 	defer metrics.close() // before the outbox is
+	if push, err := f.enabled(c.endpoint); err != nil {
+		return err
+	} else if push && end == nil {
+		defer newPusher(c, monitor.Relays, log.Logger, counts.pushed(o.name())).start(running)()
+	}
 	log.Info("relaying", "outbox", o.place.String(), "endpoint", c.endpoint.String())
 	minute := time.NewTicker(time.Minute)
 	defer minute.Stop()

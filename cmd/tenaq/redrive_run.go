@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tenaq/internal/monitor"
 )
 
 type redriveRunFlags struct {
 	*redriveFlags
 	policyFlags
 	metricsFlags
+	pushFlags
 
 	parking, target, schedule, look string
 	createParking, once             bool
@@ -74,6 +77,7 @@ at the same time. With several queues it is 5 when some of them failed.
 	flags.BoolVar(&f.once, "once", false, "take one step and end")
 	f.policyFlags.register(flags)
 	f.metricsFlags.register(cmd)
+	f.pushFlags.register(cmd)
 	return cmd
 }
 
@@ -133,6 +137,11 @@ func (f *redriveRunFlags) run(ctx context.Context, a *app, specs []redriveSpec) 
 	counts.reach(h)
 	metrics.serve(teller.logger, counts.write)
 	defer metrics.close() // before the records are
+	if push, err := f.enabled(h.client.endpoint); err != nil {
+		return err
+	} else if push && !f.once {
+		defer newPusher(h.client, monitor.Redrivers, teller.logger, counts.pushed).start(ctx)()
+	}
 	var loops []*redriveLoop
 	for _, s := range specs {
 		loops = append(loops, newRedriveLoop(h, s, func(step redriveStep) {

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"tenaq/internal/monitor"
 	"tenaq/internal/server"
 )
 
@@ -41,7 +42,9 @@ func (a *app) redriveHosted(ctx context.Context, s *server.Server, c *configurat
 				logStep(logger, &step)
 			}))
 		}
+		stop := newPusher(h.client, monitor.Redrivers, logger, counts.pushed).start(ctx)
 		runRedrivers(ctx, loops)
+		stop()
 		counts.reach(nil)
 		h.close()
 	}

@@ -81,30 +81,53 @@ func (m *Monitor) judgeShipped(at int64) (changed bool) {
 		v := view{queue: name, gauge: &q.gauge, minute: &q.minute, dead: dead[name] || deadName.MatchString(name), inFlightMax: m.cfg.InFlightMax}
 		for i := range templates {
 			t := &templates[i]
-			e := m.alarms[shippedName(name, t.kind)]
-			if e == nil && !(q.busy && t.applies(&v) && t.may(&v)) {
-				continue
+			if t.told == "" && (m.alarms[shippedName(name, t.kind)] != nil || q.busy && t.applies(&v) && t.may(&v)) {
+				changed = m.judgeTemplate(t, &v, at) || changed
 			}
-			if e == nil {
-				e = &entry{
-					Status: Status{Definition: t.shipped(&v, m.cfg.ShippedActions), Shipped: true, State: alarm.OK},
-					told:   alarm.OK, done: alarm.OK, from: m.sights.since - series.Minute*10,
-				}
-				m.alarms[e.Name] = e
-			}
-			changed = m.judgeOne(e, at) || changed
 		}
 	}
+	changed = m.judgeTold(at) || changed
 	for name, e := range m.alarms {
 		queue, t := templateOf(name)
 		switch {
 		case !e.Shipped || t == nil:
-		case m.sights.queues[queue] == nil: // it was deleted
+		case t.told == "" && m.sights.queues[queue] == nil: // it was deleted
 			delete(m.alarms, name)
 			changed = true
 		case e.State == alarm.OK && e.told == alarm.OK && e.done == alarm.OK && m.Now().Sub(e.last) > noticeWindow:
 			delete(m.alarms, name) // there is nothing to know about it any more
 		}
+	}
+	return changed
+}
+
+// judgeTold evaluates the alarms on what other programs tell of themselves.
+func (m *Monitor) judgeTold(at int64) (changed bool) {
+	for i := range templates {
+		t := &templates[i]
+		if t.told == "" {
+			continue
+		}
+		for _, metric := range m.series.List(series.Filter{Namespace: string(t.told), Name: t.sign}) {
+			if len(metric.Dimensions) == 1 {
+				changed = m.judgeTemplate(t, &view{queue: metric.Dimensions[0].Value}, at) || changed
+			}
+		}
+	}
+	return changed
+}
+
+// judgeTemplate evaluates the alarm of a template on a queue. It becomes one that is known when it is not OK.
+func (m *Monitor) judgeTemplate(t *template, v *view, at int64) (changed bool) {
+	e := m.alarms[shippedName(v.queue, t.kind)]
+	if e == nil {
+		e = &entry{
+			Status: Status{Definition: t.shipped(v, m.cfg.ShippedActions), Shipped: true, State: alarm.OK},
+			told:   alarm.OK, done: alarm.OK, from: m.sights.since - 10*series.Minute,
+		}
+	}
+	if changed = m.judgeOne(e, at); changed {
+		m.alarms[e.Name] = e
 	}
 	return changed
 }

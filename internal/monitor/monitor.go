@@ -88,7 +88,8 @@ type Monitor struct {
 const (
 	alarmsMax  = 5000
 	historyMax = 200
-	seriesKeep = 3 * time.Hour
+	seriesKeep = 25 * time.Hour // a day, and the hour that is going on
+	spanMax    = 24 * time.Hour // that an alarm may evaluate
 )
 
 // New returns a monitor that knows the alarms of its directory.
@@ -183,12 +184,12 @@ func (m *Monitor) kick() {
 	}
 }
 
-// Queue names the queue that a rule is about, empty if it is about none or several.
+// queueOf names the queue, or the outbox, that a rule is about, empty if it is about none or several.
 func queueOf(r *alarm.Rule) string {
 	name := ""
 	for _, q := range r.Queries {
 		for _, d := range q.Metric.Dimensions {
-			if d.Name != queueDimension {
+			if d.Name != queueDimension && d.Name != boxDimension {
 				continue
 			}
 			if name != "" && name != d.Value {

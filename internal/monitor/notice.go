@@ -202,11 +202,21 @@ func (m *Monitor) commands(name, queue string, state alarm.State) (list []string
 	}
 	for i, c := range list {
 		list[i] = strings.ReplaceAll(c, "QUEUE", queue)
-		if m.cfg.Endpoint != "" {
+		if m.cfg.Endpoint != "" && !strings.HasPrefix(c, "tenaq outbox ") { // that is about a database
 			list[i] += " --endpoint-url " + m.cfg.Endpoint
 		}
 	}
 	return list
+}
+
+// ShippedCommands returns all commands that notices of the alarms may have that every queue has, with the name of a queue
+// and an endpoint.
+func ShippedCommands(queue, endpoint string) (all []string) {
+	m := &Monitor{cfg: Config{Endpoint: endpoint}}
+	for i := range templates {
+		all = append(all, m.commands(shippedName(queue, templates[i].kind), queue, alarm.Alarm)...)
+	}
+	return append(all, m.commands("another-alarm", queue, alarm.Alarm)...)
 }
 
 // shellWord quotes what a shell would not take for one word.

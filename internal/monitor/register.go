@@ -31,6 +31,9 @@ func (m *Monitor) Put(d Definition) error {
 	if d.Name == "" || strings.Contains(d.Name, "/") {
 		return fmt.Errorf("%w: a name must not be empty, and a slash is for the alarms that every queue has", ErrInvalid)
 	}
+	if span := (&entry{Status: Status{Definition: d}}).span(); span > spanMax.Milliseconds() {
+		return fmt.Errorf("%w: EvaluationPeriods * Period is more than a day, and this server keeps data for a day", ErrInvalid)
+	}
 	if err := m.checkActions(slices.Concat(d.OnAlarm, d.OnOK, d.OnInsufficient)); err != nil {
 		return err
 	}

@@ -28,6 +28,34 @@ const (
 	KindTimedOut      Kind = "timed-out"
 	KindExpired       Kind = "expired"
 	KindInFlight      Kind = "in-flight-limit"
+
+	// On what redrivers and relays tell of themselves.
+	KindRedriverSilent Kind = "redriver-silent"
+	KindRedriverFails  Kind = "redriver-fails"
+	KindBreakerOpen    Kind = "breaker-open"
+	KindRelaySilent    Kind = "relay-silent"
+	KindRelayLate      Kind = "relay-late"
+	KindRowsParked     Kind = "rows-parked"
+)
+
+// A Teller is a namespace in which programs tell of themselves: those of tenaq put a few metrics there every minute, with
+// one dimension, the queue or the outbox that they are about.
+type Teller string
+
+// The namespaces of redrivers and of relays of an outbox.
+const (
+	Redrivers Teller = "Tenaq/Redrive"
+	Relays    Teller = "Tenaq/Outbox"
+)
+
+// What they tell.
+const (
+	BreakerState = "BreakerState" // of a redriver: 0 closed, 1 open, 2 half open
+	StepFailed   = "StepFailed"   // of a redriver: 1 when its latest step failed
+	DueAge       = "OldestDueAge" // of a relay, in seconds
+	ParkedRows   = "ParkedRows"   // of a relay
+
+	boxDimension = "Outbox" // the dimension of relays
 )
 
 // A template makes the alarms of a kind.
@@ -41,6 +69,11 @@ type template struct {
 	// may reports whether the last minute could have brought the alarm about. Nothing else is evaluated of a queue
 	// that is well, so that ten thousand of them cost little.
 	may func(v *view) bool
+
+	// told is set where the alarm is on what a program tells of itself, and sign is the metric that shows that it does.
+	// Such an alarm is evaluated as long as it is known that there was one: its silence is what matters.
+	told Teller
+	sign string
 
 	// commands show more. QUEUE is the name of the queue.
 	commands []string
@@ -171,6 +204,75 @@ var templates = []template{
 		},
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq queue show QUEUE"},
 	},
+	{
+		kind: KindRedriverSilent, says: "its redriver has not been heard of for ten minutes", told: Redrivers, sign: BreakerState,
+		advice: "It does not run, or cannot reach this server. Nobody brings dead letters back.",
+		rule: func(v *view) alarm.Rule {
+			r := above(told(Redrivers, BreakerState, v.queue, series.SampleCount), 0, 10, 10)
+			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
+			return r
+		},
+		commands: []string{"tenaq redrive status QUEUE"},
+	},
+	{
+		kind: KindRedriverFails, says: "the steps of its redriver fail", told: Redrivers, sign: StepFailed,
+		advice: "Its log says why. Nobody brings dead letters back meanwhile.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Redrivers, StepFailed, v.queue, series.Minimum), 0, 5, 5)
+		},
+		commands: []string{"tenaq redrive status QUEUE"},
+	},
+	{
+		kind: KindBreakerOpen, says: "the breaker of its redriver has not been closed for half an hour", told: Redrivers, sign: BreakerState,
+		advice: "What is redriven fails again: its consumer is sick. Nothing but a few canaries is sent until that is over.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Redrivers, BreakerState, v.queue, series.Minimum), 0, 30, 30)
+		},
+		commands: []string{"tenaq redrive status QUEUE", "tenaq peek QUEUE --body"},
+	},
+	{
+		kind: KindRelaySilent, says: "no relay of this outbox has been heard of for ten minutes", told: Relays, sign: DueAge,
+		advice: "None runs, or none can reach this server. What programs write into the outbox is not sent.",
+		rule: func(v *view) alarm.Rule {
+			r := above(told(Relays, DueAge, v.queue, series.SampleCount), 0, 10, 10)
+			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
+			return r
+		},
+		commands: []string{"tenaq outbox status"},
+	},
+	{
+		kind: KindRelayLate, says: "rows of this outbox have been due for more than five minutes", told: Relays, sign: DueAge,
+		advice: "The relay does not keep up, or the queue refuses them.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Relays, DueAge, v.queue, series.Minimum), 300, 5, 5)
+		},
+		commands: []string{"tenaq outbox status"},
+	},
+	{
+		kind: KindRowsParked, says: "rows of this outbox were given up", told: Relays, sign: ParkedRows,
+		advice: "Their queue does not take them. They wait for a person.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Relays, ParkedRows, v.queue, series.Maximum), 0, 1, 1)
+		},
+		commands: []string{"tenaq outbox parked"},
+	},
+}
+
+// told is a metric of a program that tells of itself.
+func told(by Teller, name, about string, stat series.Stat) alarm.Query {
+	return alarm.Query{Metric: by.Metric(name, about), Stat: stat, Period: 60}
+}
+
+// Metric names what a program tells of a queue, or of an outbox.
+func (t Teller) Metric(name, about string) series.Metric {
+	return series.Metric{Namespace: string(t), Name: name, Dimensions: []series.Dimension{{Name: t.dimension(), Value: about}}}
+}
+
+func (t Teller) dimension() string {
+	if t == Relays {
+		return boxDimension
+	}
+	return queueDimension
 }
 
 // shippedName names the alarm of a kind on a queue. Names of queues have no slash.
@@ -178,9 +280,9 @@ func shippedName(queue string, kind Kind) string { return queue + "/" + string(k
 
 // templateOf finds the template of the name of an alarm.
 func templateOf(name string) (queue string, t *template) {
-	queue, kind, ok := strings.Cut(name, "/")
+	queue, kind, _ := strings.Cut(name, "/")
 	for i := range templates {
-		if ok && string(templates[i].kind) == kind {
+		if string(templates[i].kind) == kind {
 			return queue, &templates[i]
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"tenaq/internal/admin"
+	"tenaq/internal/alarm"
 	"tenaq/internal/broker"
 	"tenaq/internal/cloudwatchd"
 	"tenaq/internal/engine"
@@ -185,6 +186,7 @@ func (s *Server) withCloudWatch() http.Handler {
 	calls := cloudwatchd.New(cloudwatchd.Config{
 		Monitor:      s.alarms,
 		Authenticate: s.api.Authenticate,
+		Compute:      alarm.Compute,
 		Account:      s.cfg.Account,
 		Region:       s.cfg.Region,
 		Logger:       s.cfg.Logger,
