@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -29,6 +29,8 @@ type examined struct {
 	isDead bool      // dead letters of others come here, as far as is known
 	age    *time.Duration
 	times  handlingTimes
+
+	refused error // why nothing could be read of it
 }
 
 // A redrivePolicy is what the attribute of that name says.
@@ -90,6 +92,10 @@ func (d *doctor) examineQueues(ctx context.Context, names []string) error {
 		}
 	}
 	for i, q := range queues {
+		if q.refused != nil {
+			d.find("queue "+q.Name, "attributes", unchecked("allow sqs:GetQueueAttributes on it", "%v", q.refused))
+			continue
+		}
 		if i == 0 && d.kind != kindAmazon {
 			d.find(subject, "region", checkRegionOf(regionOfARN(q.arn()), d.region, "the ARNs of queues"))
 		}
@@ -143,7 +149,7 @@ type explained struct {
 func (e explained) Unwrap() []error { return []error{e.error, e.cause} }
 
 // examine reads the attributes of queues, and of those that their dead letters go to. A queue that is deleted meanwhile is
-// left out.
+// left out. Of one that may not be read, only that is known.
 func (c *client) examine(ctx context.Context, refs []queueRef) ([]*examined, error) {
 	read := make([]*examined, len(refs))
 	group, inGroup := errgroup.WithContext(ctx)
@@ -151,10 +157,14 @@ func (c *client) examine(ctx context.Context, refs []queueRef) ([]*examined, err
 	for i, ref := range refs {
 		group.Go(func() error {
 			attributes, err := c.attributes(inGroup, ref.URL)
-			if isNotFound(err) {
+			var answer smithy.APIError
+			switch {
+			case isNotFound(err):
 				return nil
-			}
-			if err != nil {
+			case errors.As(err, &answer) && strings.HasPrefix(errorKind(answer), "AccessDenied"):
+				read[i] = &examined{queueRef: ref, refused: c.explain("read the attributes of", ref.Name, err)}
+				return nil
+			case err != nil:
 				return c.explain("read the attributes of", ref.Name, err)
 			}
 			read[i] = newExamined(ref, attributes)
@@ -167,7 +177,9 @@ func (c *client) examine(ctx context.Context, refs []queueRef) ([]*examined, err
 	queues := slices.DeleteFunc(read, func(q *examined) bool { return q == nil })
 	known := map[string]*examined{}
 	for _, q := range queues {
-		known[q.arn()] = q
+		if q.refused == nil {
+			known[q.arn()] = q
+		}
 	}
 	for _, q := range queues {
 		c.follow(ctx, q, known)
@@ -315,6 +327,3 @@ func (q *examined) loop() []string {
 	}
 	return nil
 }
-
-// sortedNames returns the keys of a map in order.
-func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -138,7 +138,7 @@ func newRoot(a *app) *cobra.Command {
 		}
 	}
 	add(groupServer, newServeCmd(a), newConfigCmd(a), newDoctorCmd(a))
-	add(groupQueues, newQueueCmd(a), newApplyCmd(a), newMoveCmd(a))
+	add(groupQueues, newQueueCmd(a), newApplyCmd(a), newMoveCmd(a), newWatchCmd(a))
 	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newPeekCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
 	add(groupWork, newPipeCmd(a), newRedriveCmd(a), newClaimsCmd(a), newRecordsCmd(a), newOutboxCmd(a))
 	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))

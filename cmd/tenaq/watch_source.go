@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A watchSource tells what queues are like.
+type watchSource interface {
+	queues(ctx context.Context) ([]*watchedQueue, error)
+	where() string
+}
+
+// sqsSource reads the attributes of queues, and asks those who know more for what attributes do not tell.
+type sqsSource struct {
+	client *client
+	refs   []queueRef // that are named; empty for all with the prefix
+	prefix string
+	limit  int
+	said   func(format string, args ...any)
+
+	v1         *v1Client        // a server of ours; nil for others
+	cloudWatch *cloudWatch      // nil when it is not asked
+	dead       map[string]bool  // of the queues that are named, by URL
+	notes      map[string]error // what has been said, by what it is about
+}
+
+// watchedSource finds out what answers at the endpoint, and which queues are meant.
+func (f *watchFlags) watchedSource(ctx context.Context, c *client, names []string) (*sqsSource, error) {
+	s := &sqsSource{client: c, prefix: f.prefix, limit: f.limit, dead: map[string]bool{}, notes: map[string]error{}}
+	var err error
+	if len(names) > 0 {
+		if s.refs, _, err = c.queueRefs(ctx, names, "", f.limit); err != nil {
+			return nil, err
+		}
+	}
+	d := &doctor{endpoint: c.endpoint, region: c.Options().Region, http: &http.Client{Timeout: c.timeout}}
+	p := d.probe(ctx)
+	if p.err != nil {
+		return nil, p.err
+	}
+	if p.kind == kindTenaq {
+		s.v1 = &v1Client{c: c, http: d.http, lack: "does not tell how old messages are"}
+	}
+	if f.cloudWatch != "off" {
+		if s.cloudWatch, err = f.connectCloudWatch(ctx, c, s.v1 == nil); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *sqsSource) where() string { return s.client.endpoint.String() }
+
+// queues takes a reading. That there are no ages or no counts is said once, and the rest goes on.
+func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {
+	refs := s.refs
+	if len(refs) == 0 {
+		all, more, err := s.client.queueRefs(ctx, nil, s.prefix, s.limit)
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			s.say("limit", errMoreQueues)
+		}
+		refs = all
+	}
+	read, err := s.client.examine(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	var queues []*watchedQueue
+	add := func(q *examined) {
+		if slices.ContainsFunc(queues, func(w *watchedQueue) bool { return w.name == q.Name }) {
+			return
+		}
+		queues = append(queues, newWatchedQueue(q, q.isDead || s.isDead(ctx, q)))
+	}
+	for _, q := range read {
+		if q.refused != nil {
+			s.say(q.Name, q.refused)
+			continue
+		}
+		add(q)
+		if len(s.refs) > 0 && q.dead != nil {
+			add(q.dead)
+		}
+	}
+	if s.v1 != nil {
+		s.say("ages", s.addAges(ctx, queues))
+	}
+	if s.cloudWatch != nil {
+		s.say("CloudWatch", s.cloudWatch.add(ctx, time.Now(), queues))
+	}
+	return queues, nil
+}
+
+func newWatchedQueue(q *examined, dead bool) *watchedQueue {
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(q.attributes[name], 10, 64)
+		return n
+	}
+	return &watchedQueue{
+		name: q.Name, dead: dead,
+		visible: number("ApproximateNumberOfMessages"), hidden: number("ApproximateNumberOfMessagesNotVisible"), delayed: number("ApproximateNumberOfMessagesDelayed"),
+	}
+}
+
+// isDead asks once whether dead letters of others come to a queue that is named: those others are not read.
+func (s *sqsSource) isDead(ctx context.Context, q *examined) bool {
+	if len(s.refs) == 0 {
+		return false
+	}
+	is, known := s.dead[q.URL]
+	if !known {
+		is = s.client.hasSources(ctx, q.URL)
+		s.dead[q.URL] = is
+	}
+	return is
+}
+
+// addAges asks a server of ours. A queue without messages has an age of nothing.
+func (s *sqsSource) addAges(ctx context.Context, queues []*watchedQueue) error {
+	ages := map[string]time.Duration{}
+	if len(s.refs) == 0 {
+		if err := s.v1.ages(ctx, s.prefix, s.limit, ages); err != nil {
+			return err
+		}
+	}
+	for _, q := range queues {
+		if len(s.refs) > 0 {
+			if err := s.v1.ages(ctx, q.name, 1, ages); err != nil {
+				return err
+			}
+		}
+		age := ages[q.name]
+		q.age = &age
+	}
+	return nil
+}
+
+// say says what does not work, once until it works again.
+func (s *sqsSource) say(about string, err error) {
+	if err == nil {
+		delete(s.notes, about)
+		return
+	}
+	if s.notes[about] == nil {
+		s.said("%s: %s; the rest goes on", about, oneLine(err.Error()))
+	}
+	s.notes[about] = err
+}
