@@ -1,0 +1,136 @@
+package cloudwatchd
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/internal/alarm"
+	"tenaq/internal/series"
+)
+
+// sums computes expressions of the form "x + y", of metrics.
+func sums(queries []alarm.Query, d alarm.Data, period, from, to int64) (map[string][]series.Point, error) {
+	lines := make(map[string][]series.Point)
+	for _, q := range queries {
+		if q.Expression == "" {
+			lines[q.ID] = d.Points(q.Metric, q.Stat, period, from, to)
+		}
+	}
+	for _, q := range queries {
+		x, y, ok := strings.Cut(q.Expression, " + ")
+		switch {
+		case q.Expression == "":
+		case !ok:
+			return nil, errors.New("Error in expression 'e': a sum is expected.")
+		default:
+			for _, p := range lines[x] {
+				for _, other := range lines[y] {
+					if p.At == other.At {
+						lines[q.ID] = append(lines[q.ID], series.Point{At: p.At, Value: p.Value + other.Value})
+					}
+				}
+			}
+		}
+	}
+	return lines, nil
+}
+
+// Expressions are computed over the same periods as the metrics that are asked for, by what the handler is given.
+func TestExpressions(t *testing.T) {
+	w := newWorld(t)
+	h := New(Config{Monitor: w.Monitor, Authenticate: func(*http.Request) error { return nil }, Compute: sums})
+	now := w.Now().Truncate(time.Minute)
+	for i := range 3 {
+		for j, name := range []string{"A", "B"} {
+			w.Series().Put(series.Metric{Namespace: "N", Name: name}, now.Add(time.Duration(i-3)*time.Minute).UnixMilli(), series.One(float64(i+10*j)), "")
+		}
+	}
+	data := func(expression string) string {
+		_, body := ask(h, "GetMetricData", fmt.Sprintf(`{"StartTime":%d,"EndTime":%d,"ScanBy":"TimestampAscending","MetricDataQueries":[`+
+			`{"Id":"e","Expression":%q},{"Id":"a","ReturnData":false,"MetricStat":{"Metric":{"Namespace":"N","MetricName":"A"},"Period":60,"Stat":"Sum"}},`+
+			`{"Id":"b","ReturnData":false,"MetricStat":{"Metric":{"Namespace":"N","MetricName":"B"},"Period":60,"Stat":"Sum"}}]}`,
+			now.Add(-2*time.Minute).Unix(), now.Unix(), expression))
+		return body
+	}
+	if got, want := data("a + b"), `{"MetricDataResults":[{"Id":"e","Label":"e","Timestamps":[`+fmt.Sprint(now.Add(-2*time.Minute).Unix(), ",", now.Add(-time.Minute).Unix())+
+		`],"Values":[12.0,14.0],"StatusCode":"Complete","Messages":[]}],"Messages":[]}`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got := data("a b"); !strings.Contains(got, "a sum is expected") || !strings.Contains(got, "#ValidationException") {
+		t.Errorf("got %s, want what is wrong with the expression", got)
+	}
+	if _, got := ask(w, "GetMetricData", `{"StartTime":0,"EndTime":60,"MetricDataQueries":[{"Id":"e","Expression":"1"}]}`); !strings.Contains(got, "not supported") {
+		t.Errorf("got %s, want that expressions are not supported", got)
+	}
+}
+
+// The pages of an answer are together what the answer is without pages.
+func TestPages(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	w := newWorld(t)
+	now := w.Now()
+	queries := []metricDataQuery{}
+	for i := range 6 {
+		m := series.Metric{Namespace: "N", Name: fmt.Sprint("m", i)}
+		for minute := range 30 {
+			if rnd.IntN(2) == 0 && i != 3 {
+				w.Series().Put(m, now.Add(time.Duration(minute-30)*time.Minute).UnixMilli(), series.One(rnd.Float64()), "")
+			}
+		}
+		queries = append(queries, metricDataQuery{Id: fmt.Sprint("q", i), MetricStat: &metricStat{Metric: metric{"N", m.Name, nil}, Period: 60, Stat: "Sum"}})
+	}
+	type got struct {
+		at     []time.Time
+		values []float64
+	}
+	c := &call{t.Context(), w.Handler, operations["GetMetricData"]}
+	for _, order := range []string{"TimestampAscending", "TimestampDescending", ""} {
+		in := &getMetricDataInput{MetricDataQueries: queries, StartTime: now.Add(-time.Hour), EndTime: now.Add(time.Minute), ScanBy: order}
+		whole := make(map[string]got)
+		out, err := c.getMetricData(in)
+		if err != nil || out.NextToken != "" {
+			t.Fatal(out, err)
+		}
+		for _, r := range out.MetricDataResults {
+			whole[r.Id] = got{r.Timestamps, r.Values}
+			sorted := slices.IsSortedFunc(r.Timestamps, time.Time.Compare)
+			if len(r.Timestamps) > 1 && sorted != (order == "TimestampAscending") {
+				t.Errorf("%q: %v", order, r.Timestamps)
+			}
+		}
+		for most := int64(1); most < 12; most++ {
+			in.MaxDatapoints, in.NextToken = &most, ""
+			paged := make(map[string]got)
+			for pages := 0; ; pages++ {
+				out, err := c.getMetricData(in)
+				if err != nil || pages > 200 {
+					t.Fatal(pages, err)
+				}
+				for _, r := range out.MetricDataResults {
+					sofar := paged[r.Id]
+					paged[r.Id] = got{slices.Concat(sofar.at, r.Timestamps), slices.Concat(sofar.values, r.Values)}
+				}
+				if in.NextToken = out.NextToken; in.NextToken == "" {
+					break
+				}
+			}
+			for id, want := range whole {
+				if len(want.at) == 0 && len(paged[id].at) == 0 {
+					continue
+				}
+				if !reflect.DeepEqual(paged[id], want) {
+					t.Errorf("%q, pages of %d: got %v of %s, want %v", order, most, paged[id], id, want)
+				}
+			}
+		}
+	}
+}
