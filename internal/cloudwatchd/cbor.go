@@ -95,10 +95,7 @@ func (w *cborWalk) item(depth int) error {
 	default:
 		return nil
 	}
-	if n > uint64(len(w.rest)) { // each has a byte at least
-		return errCBOREnd
-	}
-	for range n {
+	for range n { // which ends with the body, whatever is claimed
 		if err := w.item(depth + 1); err != nil {
 			return err
 		}

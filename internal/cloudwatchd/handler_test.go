@@ -84,7 +84,7 @@ func TestAuthenticate(t *testing.T) {
 		r.Header.Set("X-Amz-Target", targetPrefix+"ListMetrics")
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, r)
-		if got := fmt.Sprint(rec.Code, " ", rec.Header()["x-amzn-query-error"][0]); got != test.want {
+		if got := fmt.Sprint(rec.Code, " ", exact(rec.Header(), "x-amzn-query-error")[0]); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
 		}
 	}

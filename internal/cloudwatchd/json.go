@@ -177,11 +177,8 @@ func appendJSON(b []byte, t tree) []byte {
 		}
 		return append(b, ']')
 	case string:
-		var text bytes.Buffer
-		e := json.NewEncoder(&text)
-		e.SetEscapeHTML(false)
-		e.Encode(t)
-		return append(b, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
+		text, _ := json.Marshal(t)
+		return append(b, text...)
 	case int64:
 		return strconv.AppendInt(b, t, 10)
 	case float64:

@@ -134,3 +134,54 @@ func TestPages(t *testing.T) {
 		}
 	}
 }
+
+// A span has whole periods, of which the first begins with the minute of the start.
+func TestSpan(t *testing.T) {
+	c := &call{op: operations["GetMetricStatistics"]}
+	for _, test := range []struct{ start, end, period, from, to int64 }{
+		{0, 60, 60, 0, 60},
+		{59, 60, 60, 0, 60},
+		{59, 61, 60, 0, 120},
+		{61, 62, 300, 60, 360},
+		{-1, 1, 60, -60, 60},
+		{-60, 0, 60, -60, 0},
+	} {
+		got, err := c.span(time.Unix(test.start, 0), time.Unix(test.end, 0), test.period, 10)
+		if want := (span{test.from * 1000, test.to * 1000}); err != nil || got != want {
+			t.Errorf("%d to %d by %d: got %v, %v, want %v", test.start, test.end, test.period, got, err, want)
+		}
+	}
+	for _, test := range []struct{ start, end, period int64 }{{0, 0, 60}, {1, 0, 60}, {0, 60, 90}, {0, 661, 60}, {0, 60, 60_000_000_000}} {
+		if got, err := c.span(time.Unix(test.start, 0), time.Unix(test.end, 0), test.period, 10); err == nil {
+			t.Errorf("%d to %d by %d: got %v, want an error", test.start, test.end, test.period, got)
+		}
+	}
+}
+
+// Each metric is on one page of a list.
+func TestListPages(t *testing.T) {
+	w := newWorld(t)
+	for i := range 2*metricsMax + 1 {
+		m := series.Metric{Namespace: "N", Name: fmt.Sprint("m", i%7), Dimensions: []series.Dimension{{Name: "Q", Value: fmt.Sprint(i)}}}
+		w.Series().Put(m, w.Now().UnixMilli(), series.One(1), "")
+	}
+	c := &call{t.Context(), w.Handler, operations["ListMetrics"]}
+	in, pages := &listMetricsInput{}, []int{}
+	seen := make(map[string]bool)
+	for {
+		out, err := c.listMetrics(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range out.Metrics {
+			seen[m.Dimensions[0].Value] = true
+		}
+		pages = append(pages, len(out.Metrics))
+		if in.NextToken = out.NextToken; in.NextToken == "" || len(pages) > 3 {
+			break
+		}
+	}
+	if !slices.Equal(pages, []int{metricsMax, metricsMax, 1}) || len(seen) != 2*metricsMax+1 {
+		t.Errorf("pages of %v metrics, %d in all, want %d", pages, len(seen), 2*metricsMax+1)
+	}
+}

@@ -124,9 +124,7 @@ func (c *call) set(d metricDatum, path string) (set series.Set, err error) {
 		if n < 0 {
 			return set, c.op.fit.invalid("The value %g for parameter %sCounts.%s is invalid: it is negative.", n, path, at)
 		}
-		if n > 0 {
-			set = set.Merge(series.Set{Min: v, Max: v, Sum: v * n, Count: n})
-		}
+		set = set.Merge(series.Set{Min: v, Max: v, Sum: v * n, Count: n})
 	}
 	if set.Count == 0 {
 		return set, c.op.fit.invalid("The parameter %sValues holds no value.", path)
