@@ -279,10 +279,30 @@ func (d *doctor) addAges(ctx context.Context, subject string, queues []*examined
 		d.find(subject, "ages", unchecked("", "%v", err))
 	}
 	for _, q := range queues {
-		if age, ok := ages[q.Name]; ok {
-			q.age = &age
+		age, ok := ages[q.Name]
+		retention, kept := q.seconds("MessageRetentionPeriod")
+		switch {
+		case !ok || q.isFIFO() && q.isDead: // retention counts from the move there, and that is not told
+			continue
+		case kept && age.Seconds() > ageWarns*retention.Seconds():
+			if sent, err := v.sinceSent(ctx, q.Name); err == nil {
+				age = min(age, sent)
+			}
 		}
+		q.age = &age
 	}
+}
+
+// sinceSent returns how old the oldest of the first messages of a queue is by its latest send, which retention counts
+// from. The age of a queue counts from the first send, before a move task or a redriver has brought the message back.
+func (v *v1Client) sinceSent(ctx context.Context, queue string) (time.Duration, error) {
+	var page peekedList
+	err := v.get(ctx, "look at", queue, "/queues/"+url.PathEscape(queue)+"/messages", url.Values{"limit": {strconv.Itoa(peekPage)}}, &page)
+	var oldest int64
+	for i := range page.Messages {
+		oldest = max(oldest, page.Messages[i].AgeMS)
+	}
+	return time.Duration(oldest) * time.Millisecond, err
 }
 
 // ages adds the ages of the oldest messages of queues whose names have a prefix, as far as there are messages.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -277,6 +279,48 @@ func TestProbe(t *testing.T) {
 		if p := d.probe(t.Context()); p.err == nil {
 			t.Errorf("%s: got no error when nobody listens", test.name)
 		}
+	}
+}
+
+// Retention counts from the latest send: work that was brought back is old, and far from its end.
+func TestAddAges(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(v1Header, "1")
+		switch r.URL.Path {
+		case "/v1/queues":
+			hours := func(n int) string { return strconv.Itoa(n * 3600_000) }
+			io.WriteString(w, `{"queues": [{"name": "back", "visible": 2, "oldestAgeMs": `+hours(90)+`}, {"name": "empty", "oldestAgeMs": `+hours(90)+`},
+				{"name": "old", "visible": 1, "oldestAgeMs": `+hours(90)+`}, {"name": "old.fifo", "visible": 1, "oldestAgeMs": `+hours(90)+`}, {"name": "young", "inFlight": 1, "oldestAgeMs": `+hours(9)+`}]}`)
+		case "/v1/queues/back/messages":
+			io.WriteString(w, `{"messages": [{"ageMs": 3600000}, {"ageMs": 7200000}]}`)
+		case "/v1/queues/old/messages":
+			io.WriteString(w, `{"messages": [{"ageMs": 324000000}]}`)
+		default:
+			t.Errorf("asked for %s", r.URL)
+		}
+	}))
+	defer s.Close()
+	fifo := testQueue("old.fifo")
+	fifo.isDead = true
+	queues := []*examined{testQueue("back"), testQueue("empty"), testQueue("old"), fifo, testQueue("young")}
+	d := &doctor{kind: kindTenaq, http: s.Client(), flags: &doctorFlags{limit: 100}, client: &client{endpoint: endpoint{url: s.URL}, timeout: time.Minute}}
+	d.addAges(t.Context(), "endpoint", queues, false)
+	for i, want := range []string{"2h0m0s", "<nil>", "90h0m0s", "<nil>", "9h0m0s"} {
+		got := "<nil>"
+		if queues[i].age != nil {
+			got = queues[i].age.String()
+		}
+		if got != want {
+			t.Errorf("%s: got the age %s, want %s", queues[i].Name, got, want)
+		}
+	}
+	if len(d.seen) > 0 {
+		t.Errorf("got %v, want nothing to say", d.seen)
+	}
+	d.kind = kindOther
+	d.addAges(t.Context(), "endpoint", queues, false)
+	if len(d.seen) != 1 || d.seen[0].State != isUnknown {
+		t.Errorf("of another server: got %v, want that ages are not checked", d.seen)
 	}
 }
 

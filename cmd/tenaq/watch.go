@@ -197,7 +197,7 @@ type watcher struct {
 func newWatcher(a *app, source watchSource, kinds []*watchKind, limits watchLimits, actions []watchAction, once bool) *watcher {
 	return &watcher{
 		app: a, source: source, kinds: kinds, limits: limits, once: once,
-		judge: newWatchJudge(kinds, limits), runner: newWatchRunner(a, actions),
+		judge: newWatchJudge(kinds, limits, source.commands), runner: newWatchRunner(a, actions),
 	}
 }
 

@@ -95,12 +95,15 @@ func (w *cloudWatch) add(ctx context.Context, now time.Time, queues []*watchedQu
 	minutes, err := w.ask(ctx, now, asked)
 	if err != nil {
 		var answer smithy.APIError
-		denied := errors.As(err, &answer) && isCredentialError(errorKind(answer))
-		if denied || !w.worked && !w.client.endpoint.isAmazon() {
+		switch {
+		case errors.As(err, &answer) && isCredentialError(errorKind(answer)):
 			w.refused = true
-			return fmt.Errorf("no ages and no counts of deletes: %s; allow cloudwatch:GetMetricData, or do not ask with --cloudwatch=off", shortError(err))
+			return fmt.Errorf("%s, so nobody tells %s; allow cloudwatch:GetMetricData, or do not ask with --cloudwatch=off", shortError(err), w.names())
+		case !w.worked && !w.client.endpoint.isAmazon():
+			w.refused = true
+			return fmt.Errorf("%s does not answer GetMetricData, so nobody tells %s", w.client.endpoint, w.names())
 		}
-		return fmt.Errorf("%s", shortError(err))
+		return errors.New(shortError(err))
 	}
 	w.worked = true
 	for i, q := range asked {
@@ -112,6 +115,15 @@ func (w *cloudWatch) add(ctx context.Context, now time.Time, queues []*watchedQu
 		return fmt.Errorf("asked about the first %d queues: one request has %d metrics; name those that matter", len(asked), cloudWatchMetrics)
 	}
 	return nil
+}
+
+// names lists what is asked for.
+func (w *cloudWatch) names() string {
+	var names []string
+	for _, m := range w.wanted {
+		names = append(names, m.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // shortError is what a server said, without the chain of wrappers around it.

@@ -176,10 +176,12 @@ type watchJudge struct {
 	data   *series.Store
 	states map[string]alarm.State // by name of the alarm
 	lost   alarm.State            // whether readings succeed
+
+	commands func(templates []string, queue string) []string
 }
 
-func newWatchJudge(kinds []*watchKind, limits watchLimits) *watchJudge {
-	return &watchJudge{kinds: kinds, limits: limits, data: series.New(series.Config{Keep: 24 * time.Hour}), states: map[string]alarm.State{}, lost: alarm.OK}
+func newWatchJudge(kinds []*watchKind, limits watchLimits, commands func(templates []string, queue string) []string) *watchJudge {
+	return &watchJudge{kinds: kinds, limits: limits, commands: commands, data: series.New(series.Config{Keep: 24 * time.Hour}), states: map[string]alarm.State{}, lost: alarm.OK}
 }
 
 // reading takes what the queues are like now, and returns what has changed by it.
@@ -211,7 +213,7 @@ func (j *watchJudge) reading(now time.Time, queues []*watchedQueue) []watchNotic
 			switch {
 			case is == alarm.Alarm && was != alarm.Alarm:
 				changes = append(changes, watchNotice{
-					Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.says(j.limits, q), At: now, Commands: showing(k.show, q.name),
+					Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.says(j.limits, q), At: now, Commands: j.commands(k.show, q.name),
 				})
 			case is == alarm.OK && was == alarm.Alarm:
 				changes = append(changes, watchNotice{Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.well, At: now})
@@ -284,12 +286,4 @@ func (j *watchJudge) inAlarm() int {
 		}
 	}
 	return n
-}
-
-func showing(commands []string, queue string) []string {
-	var list []string
-	for _, c := range commands {
-		list = append(list, strings.ReplaceAll(c, "QUEUE", queue))
-	}
-	return list
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,9 @@ import (
 type watchSource interface {
 	queues(ctx context.Context) ([]*watchedQueue, error)
 	where() string
+
+	// commands returns such as show more of a queue, which can be run where it is.
+	commands(templates []string, queue string) []string
 }
 
 // sqsSource reads the attributes of queues, and asks those who know more for what attributes do not tell.
@@ -54,6 +58,36 @@ func (f *watchFlags) watchedSource(ctx context.Context, c *client, names []strin
 }
 
 func (s *sqsSource) where() string { return s.client.endpoint.String() }
+
+// commands puts the name of the queue into them, and where it is. Only a server of ours shows messages without delivering
+// them, so elsewhere there is no peek.
+func (s *sqsSource) commands(templates []string, queue string) []string {
+	var list []string
+	for _, c := range templates {
+		if strings.HasPrefix(c, "tenaq peek ") && s.v1 == nil {
+			c = "tenaq queue show QUEUE"
+		}
+		if text := strings.ReplaceAll(c, "QUEUE", queue) + s.flags(c); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// flags are those that lead a command to the endpoint, if it was named by a flag and the command is about a queue.
+func (s *sqsSource) flags(command string) string {
+	switch e := s.client.endpoint; {
+	case !strings.Contains(command, "QUEUE"):
+		return ""
+	case e.origin == "--aws":
+		return " --aws"
+	case e.origin == "--endpoint-url" && e.isAmazon():
+		return " --endpoint-url " + amazon
+	case e.origin == "--endpoint-url":
+		return " --endpoint-url " + e.url
+	}
+	return ""
+}
 
 // queues takes a reading. That there are no ages or no counts is said once, and the rest goes on.
 func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {

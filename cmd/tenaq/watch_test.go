@@ -142,7 +142,7 @@ func TestWatchDeadLetters(t *testing.T) {
 		h.expect(t, "after two receives", "ALARM orders-dlq/dead-letters")
 		time.Sleep(time.Hour)
 		h.expect(t, "an hour later", "ALARM orders-dlq/dead-letters")
-		for _, want := range []string{"ALARM  orders-dlq/dead-letters  1 dead letter; see: tenaq peek orders-dlq --state visible; tenaq redrive plan orders-dlq\n"} {
+		for _, want := range []string{"ALARM  orders-dlq/dead-letters  1 dead letter; see: tenaq queue show orders-dlq; tenaq redrive plan orders-dlq\n"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("got %q, want %q in it", out.String(), want)
 			}
@@ -205,7 +205,8 @@ func TestWatchBacklog(t *testing.T) {
 		grows, small, swings := s.Queue(t, "grows"), s.Queue(t, "small"), s.Queue(t, "swings")
 		c := s.Client()
 		h := watching(t, c, io.Discard)
-		for i := range 14 {
+		time.Sleep(30 * time.Second) // between two readings
+		minute := func(i int) {
 			send(t, c, grows, 2)
 			if i < 9 {
 				send(t, c, small, 1)
@@ -221,10 +222,12 @@ func TestWatchBacklog(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
+		for i := range 14 {
+			minute(i)
+		}
 		h.expect(t, "after 14 minutes")
-		for range 6 {
-			send(t, c, grows, 2)
-			time.Sleep(time.Minute)
+		for i := range 6 {
+			minute(14 + i)
 		}
 		h.expect(t, "after 20 minutes", "ALARM grows/backlog-grows")
 		time.Sleep(10 * time.Minute)
@@ -329,7 +332,7 @@ func states(changes []watchNotice) []string {
 
 // Ages and deletes are judged when somebody tells them, and not before.
 func TestWatchJudge(t *testing.T) {
-	j := newWatchJudge(allKinds(t), testLimits)
+	j := newWatchJudge(allKinds(t), testLimits, (&sqsSource{client: &client{}}).commands)
 	now := time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC)
 	look := func(minutes int, q *watchedQueue) []string {
 		return states(j.reading(now.Add(time.Duration(minutes)*time.Minute), []*watchedQueue{q}))
@@ -602,7 +605,7 @@ func TestCloudWatch(t *testing.T) {
 		}
 	}
 	f.refuse, f.status = "AccessDeniedException", http.StatusForbidden
-	if err := w.add(t.Context(), time.Now(), queues); err == nil || !strings.Contains(err.Error(), "not you; allow cloudwatch:GetMetricData") {
+	if err := w.add(t.Context(), time.Now(), queues); err == nil || !strings.Contains(err.Error(), "not you, so nobody tells ApproximateAgeOfOldestMessage, NumberOfMessagesDeleted; allow cloudwatch:GetMetricData") {
 		t.Errorf("of a refusal: got %v", err)
 	}
 	if err := w.add(t.Context(), time.Now(), queues); err != nil || f.calls != 3 {
@@ -612,11 +615,33 @@ func TestCloudWatch(t *testing.T) {
 	// A server that has never answered has no CloudWatch.
 	f.refuse, f.status, f.calls = "UnknownOperationException", http.StatusBadRequest, 0
 	w = f.client(endpoint{url: f.URL}, w.wanted...)
+	if err := w.add(t.Context(), time.Now(), queues); err == nil || !strings.Contains(err.Error(), "does not answer GetMetricData") {
+		t.Errorf("of a server without CloudWatch: got %v", err)
+	}
 	for range 3 {
-		_ = w.add(t.Context(), time.Now(), queues)
+		if err := w.add(t.Context(), time.Now(), queues); err != nil {
+			t.Errorf("of a server without CloudWatch: got %v again", err)
+		}
 	}
 	if f.calls != 1 {
 		t.Errorf("of a server without CloudWatch: got %d requests, want 1", f.calls)
+	}
+}
+
+// What a line ends with can be run where the queue is.
+func TestWatchCommands(t *testing.T) {
+	for _, test := range []struct {
+		source sqsSource
+		want   string
+	}{
+		{sqsSource{client: &client{endpoint: endpoint{defaultEndpoint, "default"}}, v1: &v1Client{}}, "tenaq peek q --limit 10; tenaq claims stuck"},
+		{sqsSource{client: &client{endpoint: endpoint{"http://queue:1", "--endpoint-url"}}, v1: &v1Client{}}, "tenaq peek q --limit 10 --endpoint-url http://queue:1; tenaq claims stuck"},
+		{sqsSource{client: &client{endpoint: endpoint{"http://queue:1", "AWS_ENDPOINT_URL"}}}, "tenaq queue show q; tenaq claims stuck"},
+		{sqsSource{client: &client{endpoint: endpoint{"", "--aws"}}}, "tenaq queue show q --aws; tenaq claims stuck"},
+	} {
+		if got := strings.Join(test.source.commands([]string{"tenaq peek QUEUE --limit 10", "tenaq claims stuck"}, "q"), "; "); got != test.want {
+			t.Errorf("%v: got %q, want %q", test.source.client.endpoint, got, test.want)
+		}
 	}
 }
 
