@@ -78,6 +78,7 @@ var countTable = [...]struct {
 	{tenaqSQS, nameRemoved, func(q *tally.Queue) int64 { return q.Deleted.Value() }},
 	{tenaqSQS, nameStale, func(q *tally.Queue) int64 { return q.DeletedStale.Value() }},
 	{tenaqSQS, nameRedelivered, func(q *tally.Queue) int64 { return q.Redelivered.Value() }},
+	{tenaqSQS, nameTimedOut, func(q *tally.Queue) int64 { return q.TimedOut.Value() + q.TimedOutChanged.Value() }},
 	{tenaqSQS, nameExpired, func(q *tally.Queue) int64 { return q.Expired.Value() }},
 	{tenaqSQS, nameDeadLettered, func(q *tally.Queue) int64 { return q.DeadLetters.Value() }},
 	{tenaqSQS, nameArrived, func(q *tally.Queue) int64 { return q.Arrived.Value() }},
@@ -94,6 +95,7 @@ const (
 	nameRemoved      = "NumberOfMessagesRemoved"
 	nameStale        = "NumberOfStaleDeletes"
 	nameRedelivered  = "NumberOfMessagesRedelivered"
+	nameTimedOut     = "NumberOfVisibilityTimeouts" // of deliveries, when their messages go on [METRIC-21]
 	nameExpired      = "NumberOfMessagesExpired"
 	nameDeadLettered = "NumberOfMessagesDeadLettered"
 	nameArrived      = "NumberOfMessagesArrived"

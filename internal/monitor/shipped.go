@@ -174,13 +174,13 @@ var templates = []template{
 	},
 	{
 		kind: KindTimedOut, says: "visibility timeouts end before the work does",
-		advice: "More than a fifth of what is handed out has been handed out before: in flight falls without deletes and rises again, a saw-tooth. " +
-			"Workers are slower than the visibility timeout, fail, or die.",
+		advice: "More than a fifth of what is handed out has been lost by somebody: in flight falls without deletes and rises again, a saw-tooth. " +
+			"Workers are slower than the visibility timeout, or die.",
 		applies: func(v *view) bool { return !v.dead },
-		may:     func(v *view) bool { return v.counted(nameRedelivered) > 2 },
+		may:     func(v *view) bool { return v.counted(nameTimedOut) > 2 },
 		rule: func(v *view) alarm.Rule {
-			return math("IF(again > 2, again / received, 0)", 0.2, 1, 2,
-				named("again", v.metric(tenaqSQS, nameRedelivered, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
+			return math("IF(lost > 2, lost / IF(received > 0, received, 1), 0)", 0.2, 1, 2,
+				named("lost", v.metric(tenaqSQS, nameTimedOut, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
 		},
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 	},
