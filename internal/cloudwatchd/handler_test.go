@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,4 +181,24 @@ func TestSlowBodies(t *testing.T) {
 			t.Errorf("%d and %d places are taken", len(w.reading), len(w.decoding))
 		}
 	})
+}
+
+// past is a monitor with a history.
+type past struct {
+	*monitor.Monitor
+	changes []monitor.Change
+}
+
+func (p past) History() []monitor.Change { return slices.Clone(p.changes) }
+
+// The alarms that every queue has are not shown in the history either.
+func TestHistoryOfShipped(t *testing.T) {
+	w := newWorld(t)
+	h := New(Config{Authenticate: func(*http.Request) error { return nil }, Monitor: past{w.Monitor, []monitor.Change{
+		{Alarm: "orders/expired", Was: alarm.OK, State: alarm.Alarm, At: w.Now()},
+		{Alarm: "mine", Was: alarm.OK, State: alarm.Alarm, At: w.Now()},
+	}}})
+	if _, body := ask(h, "DescribeAlarmHistory", "{}"); strings.Contains(body, "orders/expired") || !strings.Contains(body, `"mine"`) {
+		t.Errorf("got %s, want what became of mine", body)
+	}
 }
