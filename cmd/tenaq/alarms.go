@@ -25,6 +25,7 @@ Every queue has, unless the server was started with --shipped-alarms=false:
   double-deletes    workers delete messages that were given to others since: work is done twice
   timed-out         visibility timeouts end before the work does
   expired           messages have expired
+  near-expiry       messages have been kept for nine tenths of their retention
   in-flight-limit   nearly as many messages are in flight as may be
 
 Redrivers and relays tell the server how they are, so of dead-letter queues and of outboxes there are also:

@@ -12,14 +12,15 @@ const (
 	ageSegmentsMax = 16
 )
 
-// ages returns how long ago the oldest work in a queue was first sent, and the age that SQS would show, both zero
-// without a message that counts. Looks is how many messages it has looked at. [METRIC-9]
+// ages returns how long ago the oldest work in a queue was first sent, for how long the message has been kept that expires
+// next, and the age that SQS would show, all zero without a message that counts. Looks is how many messages it has
+// looked at. [METRIC-9]
 //
 // Messages are numbered in the order in which they came, so the first one that SQS counts is the oldest by its rule.
 // Where that is not among those that are looked at, the last of these answers for it, which is older.
-func (e *Engine) ages(q *queue) (age, aws int64, looks int) {
+func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	if q.st.live == 0 {
-		return 0, 0, 0
+		return 0, 0, 0, 0
 	}
 	sent, arrived, counts := e.now, e.now, false
 	id, s := e.oldestSegment(q)
@@ -42,13 +43,14 @@ func (e *Engine) ages(q *queue) (age, aws int64, looks int) {
 	if originIndex.load(e, q, &q.origin, 0) {
 		sent = min(sent, q.origin.at(0).at)
 	}
+	kept = max(e.now-sent, 0)
 	if elderIndex.load(e, q, &q.elder, 0) {
 		sent = min(sent, q.elder.at(0).at)
 	}
 	if counts || int64(looks) < q.st.live {
 		aws = e.now - arrived
 	}
-	return max(e.now-sent, 0), max(aws, 0), looks
+	return max(e.now-sent, 0), kept, max(aws, 0), looks
 }
 
 // worn reports whether a message of a standard queue was received so often that SQS does not count it. The receives in

@@ -21,6 +21,9 @@ type Gauge struct {
 	// that counts. [METRIC-5 to METRIC-8]
 	AWSAge int64
 
+	// Kept is for how many milliseconds, of Retention, the message has been kept that expires next. [RET-1, DLQ-25]
+	Kept int64
+
 	FIFO              bool
 	VisibilityTimeout int64  // milliseconds
 	Retention         int64  // milliseconds
@@ -69,7 +72,7 @@ func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 		Queue: q.name, Visible: q.visible(), InFlight: q.st.inFlight, Delayed: q.st.delayed,
 		FIFO: q.fifo(), VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.retention(), DeadLetterTarget: a.Redrive.Target.Name,
 	}
-	g.Age, g.AWSAge, looks = e.ages(q)
+	g.Age, g.Kept, g.AWSAge, looks = e.ages(q)
 	return g, looks
 }
 

@@ -115,7 +115,7 @@ func TestSurvey(t *testing.T) {
 			}
 			want := engine.Gauge{
 				Queue: queue(names[i]), Visible: number("ApproximateNumberOfMessages"),
-				InFlight: number("ApproximateNumberOfMessagesNotVisible"), Delayed: number("ApproximateNumberOfMessagesDelayed"), Age: g.Age, AWSAge: g.AWSAge,
+				InFlight: number("ApproximateNumberOfMessagesNotVisible"), Delayed: number("ApproximateNumberOfMessagesDelayed"), Age: g.Age, AWSAge: g.AWSAge, Kept: g.Kept,
 				FIFO: res.Attributes["FifoQueue"] == "true", VisibilityTimeout: number("VisibilityTimeout") * 1000, Retention: number("MessageRetentionPeriod") * 1000,
 				DeadLetterTarget: map[string]string{"a": "dead", "b.fifo": "dead.fifo"}[names[i]],
 			}

@@ -347,3 +347,18 @@ func TestLoadRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Messages that expire are told of before they do, and when they have.
+func TestNearExpiry(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("orders", "MessageRetentionPeriod", "3600")
+		w.minutes(1)
+		w.send("orders", "x")
+		w.minutes(53)
+		w.wantChanges("")
+		w.minutes(3)
+		w.wantChanges("orders/near-expiry=ALARM")
+		w.minutes(8)
+		w.wantChanges("orders/near-expiry=ALARM orders/expired=ALARM orders/near-expiry=OK")
+	})
+}

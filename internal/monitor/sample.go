@@ -58,6 +58,9 @@ var gaugeTable = [...]struct {
 	{awsSQS, "ApproximateNumberOfMessagesDelayed", "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Delayed), true }},
 	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.AWSAge / 1000), true }},
 	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.Age / 1000), true }},
+	{tenaqSQS, nameRetentionUsed, "Percent", func(g *engine.Gauge) (float64, bool) {
+		return float64(100 * g.Kept / max(g.Retention, 1)), true
+	}},
 }
 
 // counts are the counters of a queue at one moment.
@@ -86,11 +89,15 @@ var countTable = [...]struct {
 
 // Names that are used in more than one place.
 const (
-	nameSent         = "NumberOfMessagesSent"
-	nameReceived     = "NumberOfMessagesReceived"
-	nameDeleted      = "NumberOfMessagesDeleted"
-	nameInFlight     = "ApproximateNumberOfMessagesNotVisible"
-	nameAge          = "AgeOfOldestMessage"
+	nameSent     = "NumberOfMessagesSent"
+	nameReceived = "NumberOfMessagesReceived"
+	nameDeleted  = "NumberOfMessagesDeleted"
+	nameInFlight = "ApproximateNumberOfMessagesNotVisible"
+	nameAge      = "AgeOfOldestMessage"
+
+	// The part of its retention for which the message has been kept that expires next.
+	nameRetentionUsed = "RetentionUsed"
+
 	nameDeduplicated = "NumberOfDeduplicatedSentMessages" // of FIFO queues only
 	nameRemoved      = "NumberOfMessagesRemoved"
 	nameStale        = "NumberOfStaleDeletes"

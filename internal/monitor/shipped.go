@@ -28,6 +28,7 @@ const (
 	KindTimedOut      Kind = "timed-out"
 	KindExpired       Kind = "expired"
 	KindInFlight      Kind = "in-flight-limit"
+	KindNearExpiry    Kind = "near-expiry"
 
 	// On what redrivers and relays tell of themselves.
 	KindRedriverSilent Kind = "redriver-silent"
@@ -195,6 +196,16 @@ var templates = []template{
 		commands: []string{"tenaq queue show QUEUE", "tenaq peek QUEUE --limit 10"},
 	},
 	{
+		kind: KindNearExpiry, says: "messages expire soon",
+		advice:  "The oldest have been kept for nine tenths of the retention. Make it longer, have their work done, or bring them back.",
+		applies: func(v *view) bool { return v.gauge.Retention >= nearExpiryMin },
+		may:     func(v *view) bool { return v.gauge.Kept*10 > v.gauge.Retention*9 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameRetentionUsed, series.Maximum), 90, 1, 1)
+		},
+		commands: []string{"tenaq peek QUEUE --limit 10", "tenaq queue show QUEUE"},
+	},
+	{
 		kind: KindInFlight, says: "nearly as many messages are in flight as may be",
 		advice:  "At the limit receives are refused. Workers receive and do not delete.",
 		applies: func(v *view) bool { return true },
@@ -274,6 +285,9 @@ func (t Teller) dimension() string {
 	}
 	return queueDimension
 }
+
+// nearExpiryMin is the retention, in milliseconds, below which messages are meant to expire.
+const nearExpiryMin = 3600_000
 
 // shippedName names the alarm of a kind on a queue. Names of queues have no slash.
 func shippedName(queue string, kind Kind) string { return queue + "/" + string(kind) }
