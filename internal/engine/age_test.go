@@ -75,16 +75,6 @@ func (a *ager) delete(name string, h engine.Handle) {
 	a.apply(&engine.DeleteMessage{Queue: ofAger(name), Handle: h})
 }
 
-// move moves everything that is there from one queue to another.
-func (a *ager) move(from, to string) {
-	a.t.Helper()
-	const arn = "arn:aws:sqs:us-east-1:1:"
-	a.apply(engine.StartMessageMoveTask{Account: "1", Source: engine.Text{Value: arn + from, Set: true}, Destination: engine.Text{Value: arn + to, Set: true}})
-	for range 10 {
-		a.apply(engine.MoveStep{})
-	}
-}
-
 func (a *ager) gauge(name string) engine.Gauge {
 	a.t.Helper()
 	for after := (engine.QueueName{}); ; {

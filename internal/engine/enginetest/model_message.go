@@ -172,7 +172,7 @@ func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
 	for _, msg := range q.inOrder(now) {
 		if !q.expired(msg, now) {
 			ready = append(ready, msg)
-		} else if msg.placed() || msg.kind == delayed {
+		} else if msg.placed() || msg.at > msg.arrived {
 			if past++; past > modelLooksMax {
 				break
 			}
