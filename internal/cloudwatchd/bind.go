@@ -25,7 +25,7 @@ type value interface {
 	time() (time.Time, error)
 }
 
-// Given is the field of a member of which only its presence matters: it is refused, or has no meaning here.
+// A given is a member of which only its presence matters: it is refused, or has no meaning here.
 type given bool
 
 // A field is a member of a structure, and what its tag says about it:

@@ -89,11 +89,18 @@ func (c *call) singleQuery(in *putMetricAlarmInput) ([]alarm.Query, error) {
 
 // queriesOf are those of an alarm on an expression.
 func (c *call) queriesOf(in *putMetricAlarmInput) ([]alarm.Query, error) {
-	for name, given := range map[string]bool{ // at most one of them is told of, whichever
-		"Namespace": in.Namespace != "", "Dimensions": len(in.Dimensions) > 0, "Period": in.Period != nil, "Unit": in.Unit != "", "Statistic": in.Statistic != "",
+	for _, m := range []struct {
+		name  string
+		given bool
+	}{
+		{"Namespace", in.Namespace != ""},
+		{"Dimensions", len(in.Dimensions) > 0},
+		{"Period", in.Period != nil},
+		{"Unit", in.Unit != ""},
+		{"Statistic", in.Statistic != ""},
 	} {
-		if given {
-			return nil, c.op.fit.combination("%s and Metrics cannot both be given: it stands in the MetricStat of each metric.", name)
+		if m.given {
+			return nil, c.op.fit.combination("%s and Metrics cannot both be given: it stands in the MetricStat of each metric.", m.name)
 		}
 	}
 	return c.queries(in.Metrics, "Metrics")

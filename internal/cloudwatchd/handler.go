@@ -116,9 +116,9 @@ func Is(r *http.Request) bool {
 	if strings.HasPrefix(r.URL.Path, pathPrefix) {
 		return true
 	}
-	scope := r.Header.Get("Authorization")
-	if _, credential, ok := strings.Cut(scope, "Credential="); ok {
-		scope, _, _ = strings.Cut(credential, ",")
+	_, scope, signed := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	if signed {
+		scope, _, _ = strings.Cut(scope, ",")
 	} else if strings.Contains(r.URL.RawQuery, "X-Amz-Credential=") {
 		scope = r.URL.Query().Get("X-Amz-Credential")
 	}

@@ -34,7 +34,7 @@ func TestIs(t *testing.T) {
 		{"/", [2]string{"Authorization", signed("sqs")}, false},
 		{"/", [2]string{"Authorization", "AWS4-ECDSA-P256-SHA256 Credential=AKIDEXAMPLE/20260131/monitoring/aws4_request,SignedHeaders=host"}, true},
 		{"/", [2]string{"Authorization", "monitoring"}, false},
-		{"/", [2]string{"Authorization", "Bearer a/b/monitoring/c"}, true}, // whose credentials are none that any service takes
+		{"/", [2]string{"Authorization", "Bearer a/b/c/monitoring/d"}, false},
 		{"/", [2]string{"X-Amz-Target", "GraniteServiceVersion20100801.ListMetrics"}, true},
 		{"/", [2]string{"X-Amz-Target", "AmazonSQS.ListQueues"}, false},
 		{"/service/GraniteServiceVersion20100801/operation/ListMetrics", [2]string{}, true},

@@ -23,7 +23,7 @@ with gzip.open(os.path.join(os.path.dirname(botocore.__file__), "data", part, "s
 model["metadata"]["protocol"] = protocol
 model["metadata"]["protocols"] = [protocol]
 if protocol == "query":
-    del model["metadata"]["awsQueryCompatible"]
+    model["metadata"].pop("awsQueryCompatible", None)
 models = tempfile.mkdtemp()
 os.makedirs(os.path.join(models, part))
 with open(os.path.join(models, part, "service-2.json"), "w") as f:
