@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tenaq/internal/alarm"
 	"tenaq/internal/engine"
 )
 
@@ -137,16 +138,20 @@ func (r *runner) attempt(ctx context.Context, n *Notice) error {
 	case len(r.action.Command) > 0:
 		return r.exec(ctx, n)
 	}
-	log := r.m.cfg.Logger.Info
-	if n.State == "ALARM" {
-		log = r.m.cfg.Logger.Warn
-	}
-	args := []any{"alarm", n.Alarm, "state", n.State, "reason", n.Reason}
-	if n.Sample != nil {
-		args = append(args, "message", n.Sample.MessageID, "message-reason", n.Sample.Reason)
-	}
-	log("alarm", append(args, "commands", n.Commands)...)
+	r.log(n)
 	return nil
+}
+
+func (r *runner) log(n *Notice) {
+	logger := r.m.cfg.Logger
+	if n.State != alarm.Alarm {
+		logger.Info("an alarm is over, or has no data", "alarm", n.Alarm, "state", n.State, "reason", n.Reason)
+		return
+	}
+	if n.Sample != nil {
+		logger = logger.With("message", n.Sample.MessageID, "message-reason", n.Sample.Reason)
+	}
+	logger.Warn("alarm", "alarm", n.Alarm, "state", n.State, "reason", n.Reason, "commands", n.Commands)
 }
 
 func (r *runner) post(ctx context.Context, n *Notice) error {

@@ -113,7 +113,7 @@ func TestDeadLetterQueueByPolicy(t *testing.T) {
 		w.do(&engine.ReceiveMessage{Queue: queueNamed("orders"), Wait: engine.Int{Set: true}})
 		w.minutes(1)
 		w.wantChanges("morgue/dead-letters=ALARM")
-		if !strings.Contains(w.log.String(), "level=WARN msg=alarm alarm=morgue/dead-letters state=ALARM") {
+		if !strings.Contains(w.log.String(), "level=WARN msg=alarm message=") || !strings.Contains(w.log.String(), " alarm=morgue/dead-letters state=ALARM") {
 			t.Errorf("the log has no alarm: %s", w.log)
 		}
 	})
