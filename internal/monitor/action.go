@@ -52,6 +52,20 @@ const (
 	alarmsGroup = "alarms"
 )
 
+// Notices says what became of the notices for an action since the process started.
+type Notices struct {
+	Action          string
+	Delivered, Lost int64
+}
+
+// Notices returns that of all actions, by name.
+func (m *Monitor) Notices() (all []Notices) {
+	for _, name := range m.ActionNames() {
+		all = append(all, Notices{name, m.runs[name].done.Load(), m.runs[name].lost.Load()})
+	}
+	return all
+}
+
 // A task is a notice for an action, and what to call when it has ended.
 type task struct {
 	notice Notice

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/alarm"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/metric"
+	"tenaq/internal/monitor"
 	"tenaq/internal/tally"
 )
 
@@ -36,6 +38,7 @@ type reading struct {
 	gauges  []engine.Gauge // of the account; none when it does not answer
 	tasks   []engine.MoveTask
 	counts  []*tally.Queue // of the account
+	alarms  []monitor.Status
 }
 
 // surveyTime is how long the writer has to tell where the messages are. What else there is to tell is told then
@@ -170,6 +173,34 @@ var table = []row{
 			}
 		}},
 
+	{metric.Family{Name: "tenaq_alarms", Help: "Alarms by state, of those that programs have put and of those of queues that are not OK or have not been for long", Kind: gauge, Labels: []string{"state"}}, false,
+		func(w *metric.Writer, r *reading) {
+			for _, state := range []alarm.State{alarm.OK, alarm.Alarm, alarm.Insufficient} {
+				n := 0
+				for _, s := range r.alarms {
+					if s.State == state {
+						n++
+					}
+				}
+				w.Value(float64(n), string(state))
+			}
+		}},
+	{metric.Family{Name: "tenaq_alarm_raised", Help: "1 for each alarm that is in the state ALARM", Kind: gauge, Labels: []string{"alarm", "queue"}}, true,
+		func(w *metric.Writer, r *reading) {
+			for _, s := range r.alarms {
+				if s.State == alarm.Alarm {
+					w.Value(1, s.Name, s.Queue)
+				}
+			}
+		}},
+	{metric.Family{Name: "tenaq_alarm_notices_total", Help: "Notices of alarms by action and by result: delivered, or lost after all attempts", Kind: counter, Labels: []string{"action", "result"}}, false,
+		func(w *metric.Writer, r *reading) {
+			for _, n := range r.s.alarms.Notices() {
+				w.Value(float64(n.Delivered), n.Action, "delivered")
+				w.Value(float64(n.Lost), n.Action, "lost")
+			}
+		}},
+
 	{metric.Family{Name: "tenaq_build_info", Help: "1, with the version of the program", Kind: gauge, Labels: []string{"version", "go"}}, false,
 		func(w *metric.Writer, r *reading) { w.Value(1, r.s.cfg.Version, runtime.Version()) }},
 	{metric.Family{Name: "process_start_time_seconds", Help: "When the process started, since 1970", Kind: gauge}, false,
@@ -258,7 +289,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, req *http.Request) {
 
 // read asks for everything that is not counted. The state of the writer is looked at first: to be asked is work for it.
 func (s *Server) read(ctx context.Context) *reading {
-	r := &reading{s: s, writer: s.broker.Metrics(), silence: s.broker.Silence()}
+	r := &reading{s: s, writer: s.broker.Metrics(), silence: s.broker.Silence(), alarms: s.alarms.Status()}
 	ctx, cancel := context.WithTimeout(ctx, surveyTime)
 	defer cancel()
 	r.gauges, r.answers = s.survey(ctx)

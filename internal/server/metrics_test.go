@@ -13,6 +13,7 @@ import (
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
+	"tenaq/internal/monitor"
 	"tenaq/internal/metric"
 	"tenaq/internal/sqsd"
 )
@@ -162,6 +163,8 @@ func TestMetricsOfMoveTasks(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, value)
 		}
 	}
+	want(`tenaq_alarms{state="ALARM"}`, "0")
+	want(`tenaq_alarm_notices_total{action="log",result="lost"}`, "0")
 	want(`tenaq_move_tasks{state="running"}`, "0")
 	want(`tenaq_move_tasks{state="cancelling"}`, "0")
 	const arn = "arn:aws:sqs:us-east-1:000000000000:"
@@ -214,7 +217,11 @@ func TestNoQueueMetrics(t *testing.T) {
 // When the writer does not answer, that is told, and what it was doing.
 func TestMetricsWithoutWriter(t *testing.T) {
 	w := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", Fault: func(s string) { panic(s) }}})
-	s := &Server{broker: w, api: sqsd.New(sqsd.Config{Broker: w}), disk: &disk{room: roomOn}}
+	alarms, err := monitor.New(monitor.Config{Queues: w, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{broker: w, alarms: alarms, api: sqsd.New(sqsd.Config{Broker: w}), disk: &disk{room: roomOn}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // instead of surveyTime
 	defer cancel()
 	time.Sleep(10 * time.Millisecond)
