@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,8 +14,8 @@ import (
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
-	"tenaq/internal/monitor"
 	"tenaq/internal/metric"
+	"tenaq/internal/monitor"
 	"tenaq/internal/sqsd"
 )
 
@@ -255,7 +256,7 @@ func TestMetricNames(t *testing.T) {
 		if row.Help == "" || strings.HasSuffix(row.Help, ".") {
 			t.Errorf("%s: the help is %q", name, row.Help)
 		}
-		if row.perQueue != strings.HasPrefix(name, "tenaq_queue_") {
+		if row.perQueue != slices.Contains(row.Labels, "queue") {
 			t.Errorf("%s: is it of each queue?", name)
 		}
 	}
