@@ -87,6 +87,8 @@ func TestQueueChecks(t *testing.T) {
 		{"handling time", testQueue("orders"), "", ""},
 		{"handling time", with(testQueue("orders"), func(q *examined) { q.times = measuredAt(serverTimes, nil) }), isUnknown, "no work"},
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *examined) { q.times = measuredAt(serverTimes, slow) }), isProblem, "p99 is 15 s to 1 min"},
+		// What is in a bucket is above its lower bound.
+		{"handling time", with(testQueue("orders", "VisibilityTimeout", "15"), func(q *examined) { q.times = measuredAt(serverTimes, slow) }), isProblem, "p99"},
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *examined) {
 			q.times = measuredAt(serverTimes, slow, counter("tenaq_requests_total", 1, "action", "ChangeMessageVisibilityBatch", "code", ""))
 		}), isWarning, "renews timeouts"},

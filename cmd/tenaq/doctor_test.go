@@ -130,6 +130,12 @@ func TestGroupMemory(t *testing.T) {
 			t.Errorf("%q: got %d, want %d", groups, got, want)
 		}
 	}
+	if err := os.Remove(filepath.Join(root, "memory/memory.limit_in_bytes")); err != nil {
+		t.Fatal(err)
+	}
+	if got := groupMemory(root, "4:memory:/pod\n"); got != -1 {
+		t.Errorf("of a number that means none: got %d, want -1", got)
+	}
 }
 
 func TestCheckFiles(t *testing.T) {
