@@ -163,7 +163,10 @@ func (r *runner) log(n *Notice) {
 		return
 	}
 	if n.Sample != nil {
-		logger = logger.With("message", n.Sample.MessageID, "message-reason", n.Sample.Reason)
+		logger = logger.With("message", n.Sample.MessageID)
+	}
+	if n.Sample != nil && n.Sample.Reason != "" {
+		logger = logger.With("message-reason", n.Sample.Reason)
 	}
 	logger.Warn("alarm", "alarm", n.Alarm, "state", n.State, "reason", n.Reason, "commands", n.Commands)
 }

@@ -131,7 +131,7 @@ func named(id string, q alarm.Query) alarm.Query {
 var templates = []template{
 	{
 		kind: KindDeadLetters, says: "dead letters have come",
-		advice:  "Each says why it is there. Mend what they need, then bring them back.",
+		advice:  "Those that a worker of tenaq gave up say why. Mend what they need, then bring them back.",
 		applies: func(v *view) bool { return v.dead },
 		may:     func(v *view) bool { return v.counted(nameArrived)+v.counted(nameSent) > 0 },
 		rule: func(v *view) alarm.Rule {
