@@ -40,8 +40,8 @@ func (p *Player) survey(a *args, _ []string) (string, error) {
 
 func showGauge(g *engine.Gauge) string {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	text := fmt.Sprintf("%s visible=%d in-flight=%d delayed=%d age=%v aws-age=%v timeout=%v retention=%v",
-		g.Queue.Name, g.Visible, g.InFlight, g.Delayed, ms(g.Age), ms(g.AWSAge), ms(g.VisibilityTimeout), ms(g.Retention))
+	text := fmt.Sprintf("%s visible=%d in-flight=%d delayed=%d age=%v aws-age=%v kept=%v timeout=%v retention=%v",
+		g.Queue.Name, g.Visible, g.InFlight, g.Delayed, ms(g.Age), ms(g.AWSAge), ms(g.Kept), ms(g.VisibilityTimeout), ms(g.Retention))
 	if g.FIFO {
 		text += " fifo"
 	}

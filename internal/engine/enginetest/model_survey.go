@@ -51,6 +51,7 @@ func (m *Model) survey() (res engine.Result) {
 		}
 		for _, msg := range q.messages {
 			g.Age = max(g.Age, m.now-msg.firstSent) // [METRIC-9]
+			g.Kept = max(g.Kept, m.now-msg.base)    // [METRIC-23]
 		}
 		res.Gauges = append(res.Gauges, g)
 	}
