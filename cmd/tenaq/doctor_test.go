@@ -361,13 +361,20 @@ func TestReportTogether(t *testing.T) {
 	d.find("queue a", "nothing", finding{})
 	seen = together(d.seen)
 	var shared []string
+	well := 0
 	for _, f := range seen {
-		if f.State == isWarning {
+		switch f.State {
+		case isOK:
+			well++
+		case isWarning:
 			shared = append(shared, f.Subject+": "+f.Says)
 		}
 	}
 	if want := []string{"several queues: none (a, b, c, d, e and 2 more)"}; !slices.Equal(shared, want) {
 		t.Errorf("got %q, want %q", shared, want)
+	}
+	if well != 7 {
+		t.Errorf("got %d that are well, want all 7, each at its queue", well)
 	}
 	r := newDoctorReport("here", d.seen)
 	if r.Warnings != 7 || r.Problems != 1 || r.OK != 7 || len(r.Findings) != 15 || r.Findings[2].Check != "receives" {

@@ -356,8 +356,8 @@ func TestWatchJudge(t *testing.T) {
 	}
 	expect("even", look(5, counts(5, 100, 105)))
 	expect("too many deletes", look(6, counts(6, 100, 106)), "ALARM q/double-deletes")
-	// What is told twice about a minute is not counted twice.
-	expect("the same again", look(6, counts(6, 100, 106)))
+	// What is told twice about a minute is not counted twice: the later counts.
+	expect("more of them", look(6, counts(6, 100, 300)))
 	expect("even again", look(7, counts(7, 100, 100)), "OK q/double-deletes")
 	expect("nothing is told any more", look(8, &watchedQueue{name: "q"}))
 
