@@ -78,7 +78,7 @@ type Config struct {
 	// *Error is answered as it is, another as AccessDenied with its text.
 	Authenticate func(*http.Request) error
 
-	// Compute evaluates the expressions of GetMetricData. Without it they are refused.
+	// Compute evaluates the expressions of GetMetricData, as alarm.Compute does. Without it they are refused.
 	Compute Compute
 
 	// Account and Region are what ARNs show; 000000000000 and us-east-1 when empty.
@@ -90,8 +90,9 @@ type Config struct {
 
 // A Handler serves CloudWatch.
 type Handler struct {
-	cfg               Config
-	reading, decoding places
+	cfg Config
+
+	reading, decoding, computing places
 }
 
 // Places are taken by sending and given back by receiving.
@@ -104,7 +105,7 @@ func New(cfg Config) *Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Handler{cfg: cfg, reading: make(places, readings), decoding: make(places, decodings)}
+	return &Handler{cfg: cfg, reading: make(places, readings), decoding: make(places, decodings), computing: make(places, computations)}
 }
 
 // Is reports whether a request that came to an address of several services is for CloudWatch. The target of AWS JSON

@@ -19,6 +19,12 @@ const (
 	// periodsMax is how many periods a GetMetricData may be about: two weeks of minutes. Only three hours are kept, but
 	// dashboards ask for what they show.
 	periodsMax = 20_160
+
+	// workMax bounds what expressions may cost: for each period, a step for each query and each letter of an expression.
+	// It is two weeks of minutes with expressions of 500 letters together. Of those who compute at the same time there
+	// are at most computations.
+	workMax      = 10_000_000
+	computations = 4
 )
 
 // Compute evaluates expressions: it returns what the queries come to in the periods (seconds) between from and to, by
@@ -158,6 +164,19 @@ func (c *call) computed(in *getMetricDataInput, queries []alarm.Query, period in
 	s, err := c.span(in.StartTime, in.EndTime, period, periodsMax)
 	if err != nil {
 		return nil, err
+	}
+	var letters int64
+	for _, q := range queries {
+		letters += 1 + int64(len(q.Expression))
+	}
+	if periods := (s.to - s.from) / (period * 1000); letters*periods > workMax {
+		return nil, c.op.fit.invalid("The expressions are too long for %d periods: increase Period, decrease the time range, or ask for fewer at a time.", periods)
+	}
+	select {
+	case c.computing <- struct{}{}:
+		defer func() { <-c.computing }()
+	case <-c.Done():
+		return nil, c.Err()
 	}
 	computed, err := c.cfg.Compute(queries, c.cfg.Monitor.Series(), period, s.from, s.to)
 	if err != nil {

@@ -1,7 +1,6 @@
 package cloudwatchd
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -11,63 +10,29 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/alarm"
 	"tenaq/internal/series"
 )
 
-// sums computes expressions of the form "x + y", of metrics.
-func sums(queries []alarm.Query, d alarm.Data, period, from, to int64) (map[string][]series.Point, error) {
-	lines := make(map[string][]series.Point)
-	for _, q := range queries {
-		if q.Expression == "" {
-			lines[q.ID] = d.Points(q.Metric, q.Stat, period, from, to)
-		}
-	}
-	for _, q := range queries {
-		x, y, ok := strings.Cut(q.Expression, " + ")
-		switch {
-		case q.Expression == "":
-		case !ok:
-			return nil, errors.New("Error in expression 'e': a sum is expected.")
-		default:
-			for _, p := range lines[x] {
-				for _, other := range lines[y] {
-					if p.At == other.At {
-						lines[q.ID] = append(lines[q.ID], series.Point{At: p.At, Value: p.Value + other.Value})
-					}
-				}
-			}
-		}
-	}
-	return lines, nil
-}
-
-// Expressions are computed over the same periods as the metrics that are asked for, by what the handler is given.
+// Without somebody who computes there are no expressions, and nobody computes without end.
 func TestExpressions(t *testing.T) {
 	w := newWorld(t)
-	h := New(Config{Monitor: w.Monitor, Authenticate: func(*http.Request) error { return nil }, Compute: sums})
-	now := w.Now().Truncate(time.Minute)
-	for i := range 3 {
-		for j, name := range []string{"A", "B"} {
-			w.Series().Put(series.Metric{Namespace: "N", Name: name}, now.Add(time.Duration(i-3)*time.Minute).UnixMilli(), series.One(float64(i+10*j)), "")
-		}
-	}
-	data := func(expression string) string {
-		_, body := ask(h, "GetMetricData", fmt.Sprintf(`{"StartTime":%d,"EndTime":%d,"ScanBy":"TimestampAscending","MetricDataQueries":[`+
-			`{"Id":"e","Expression":%q},{"Id":"a","ReturnData":false,"MetricStat":{"Metric":{"Namespace":"N","MetricName":"A"},"Period":60,"Stat":"Sum"}},`+
-			`{"Id":"b","ReturnData":false,"MetricStat":{"Metric":{"Namespace":"N","MetricName":"B"},"Period":60,"Stat":"Sum"}}]}`,
-			now.Add(-2*time.Minute).Unix(), now.Unix(), expression))
+	ask := func(h http.Handler, letters int) string {
+		_, body := ask(h, "GetMetricData", fmt.Sprintf(`{"StartTime":0,"EndTime":%d,"MetricDataQueries":[{"Id":"e","Expression":"m%s"},`+
+			`{"Id":"m","ReturnData":false,"MetricStat":{"Metric":{"Namespace":"N","MetricName":"A"},"Period":60,"Stat":"Sum"}}]}`,
+			20_000*60, strings.Repeat("+1", letters/2)))
 		return body
 	}
-	if got, want := data("a + b"), `{"MetricDataResults":[{"Id":"e","Label":"e","Timestamps":[`+fmt.Sprint(now.Add(-2*time.Minute).Unix(), ",", now.Add(-time.Minute).Unix())+
-		`],"Values":[12.0,14.0],"StatusCode":"Complete","Messages":[]}],"Messages":[]}`; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	if got := data("a b"); !strings.Contains(got, "a sum is expected") || !strings.Contains(got, "#ValidationException") {
-		t.Errorf("got %s, want what is wrong with the expression", got)
-	}
-	if _, got := ask(w, "GetMetricData", `{"StartTime":0,"EndTime":60,"MetricDataQueries":[{"Id":"e","Expression":"1"}]}`); !strings.Contains(got, "not supported") {
+	if got := ask(New(Config{Monitor: w.Monitor, Authenticate: func(*http.Request) error { return nil }}), 2); !strings.Contains(got, "not supported") {
 		t.Errorf("got %s, want that expressions are not supported", got)
+	}
+	if got := ask(w, 400); !strings.Contains(got, `"StatusCode":"Complete"`) {
+		t.Errorf("400 letters: got %s", got)
+	}
+	if got := ask(w, 600); !strings.Contains(got, "too long for 20000 periods") {
+		t.Errorf("600 letters: got %s, want that they are too long", got)
+	}
+	if len(w.computing) != 0 {
+		t.Errorf("%d places are taken", len(w.computing))
 	}
 }
 

@@ -88,7 +88,8 @@ func newWorld(t testing.TB) *world {
 			}
 			return nil
 		},
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Compute: alarm.Compute,
+		Logger:  slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}), m}
 }
 

@@ -252,7 +252,9 @@ func TestMetrics(t *testing.T) {
 			}
 			pages := cloudwatch.NewGetMetricDataPaginator(client, &cloudwatch.GetMetricDataInput{
 				StartTime: &at, EndTime: aws.Time(time.Now().Add(time.Minute)), ScanBy: types.ScanByTimestampAscending, MaxDatapoints: aws.Int32(7),
-				MetricDataQueries: []types.MetricDataQuery{query("orders", "Orders", "Average", dimensions), query("m", "m007", "Sum", nil)},
+				MetricDataQueries: []types.MetricDataQuery{query("orders", "Orders", "Average", dimensions), query("m", "m007", "Sum", nil), {
+					Id: aws.String("twice"), Expression: aws.String("orders * 2"),
+				}},
 			})
 			got := map[string][]float64{}
 			for pages.HasMorePages() {
@@ -269,12 +271,13 @@ func TestMetrics(t *testing.T) {
 					t.Fatalf("a page of %d datapoints, want 1 to 7", points)
 				}
 			}
-			var want []float64
+			var want, twice []float64
 			for i := range 20 {
 				want = append(want, float64(i)+0.25)
+				twice = append(twice, float64(2*i)+0.5)
 			}
-			if !slices.Equal(got["orders"], want) || !slices.Equal(got["m"], []float64{5}) {
-				t.Errorf("got %v, want 20 orders and 5", got)
+			if !slices.Equal(got["orders"], want) || !slices.Equal(got["m"], []float64{5}) || !slices.Equal(got["twice"], twice) {
+				t.Errorf("got %v, want 20 orders, 5, and 20 that are twice as much", got)
 			}
 
 			list := cloudwatch.NewListMetricsPaginator(client, &cloudwatch.ListMetricsInput{Namespace: in.Namespace})
