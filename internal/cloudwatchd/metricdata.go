@@ -16,7 +16,7 @@ const (
 	// pointsMax is how many datapoints are in one answer of GetMetricData, unless fewer are asked for.
 	pointsMax = 100_800
 
-	// periodsMax is how many periods a GetMetricData may be about: two weeks of minutes. Only three hours are kept, but
+	// periodsMax is how many periods a GetMetricData may be about: two weeks of minutes. Only a day is kept, but
 	// dashboards ask for what they show.
 	periodsMax = 20_160
 

@@ -15,7 +15,7 @@ import (
 
 const (
 	// kept is how far back there is data, ahead how far the clock of a client may be before ours.
-	kept  = 3 * time.Hour
+	kept  = 24 * time.Hour
 	ahead = 2 * time.Hour
 
 	metricsMax = 500 // in one answer of ListMetrics
@@ -34,7 +34,7 @@ type point struct {
 
 // putMetricData looks at all of a request before it keeps any of it.
 func (c *call) putMetricData(in *putMetricDataInput) error {
-	for _, reserved := range []string{"AWS/", "Tenaq/"} {
+	for _, reserved := range []string{"AWS/", "Tenaq/SQS"} {
 		if strings.HasPrefix(in.Namespace, reserved) {
 			return c.op.fit.invalid("The value %s for parameter Namespace is invalid: what begins with %s is recorded by the server itself.", quote(in.Namespace), reserved)
 		}
@@ -54,7 +54,7 @@ func (c *call) putMetricData(in *putMetricDataInput) error {
 		err := c.cfg.Monitor.Series().Put(p.metric, p.at, p.set, p.unit)
 		switch {
 		case errors.Is(err, series.ErrFull):
-			return &Error{LimitExceeded, err.Error() + ": put fewer, or wait until some are three hours old."}
+			return &Error{LimitExceeded, err.Error() + ": put fewer, or wait until some are a day old."}
 		case errors.Is(err, series.ErrTooOld), errors.Is(err, series.ErrTooNew), errors.Is(err, series.ErrInvalid):
 			return c.op.fit.invalid("%s.", err)
 		case err != nil:
@@ -78,7 +78,7 @@ func (c *call) point(namespace string, d metricDatum, path string) (p point, err
 	}
 	switch {
 	case at.Before(now.Add(-kept)):
-		return p, c.op.fit.invalid("The value %s for parameter %sTimestamp is invalid: metrics are kept for three hours.", at.UTC().Format(time.RFC3339), path)
+		return p, c.op.fit.invalid("The value %s for parameter %sTimestamp is invalid: metrics are kept for a day.", at.UTC().Format(time.RFC3339), path)
 	case at.After(now.Add(ahead)):
 		return p, c.op.fit.invalid("The value %s for parameter %sTimestamp is invalid: it is more than two hours ahead of %s.", at.UTC().Format(time.RFC3339), path, now.UTC().Format(time.RFC3339))
 	}
