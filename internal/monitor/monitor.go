@@ -172,8 +172,8 @@ func (m *Monitor) look(ctx context.Context) time.Duration {
 	}
 	now := m.Now().UnixMilli()
 	next := time.Duration(now/series.Minute*series.Minute+series.Minute-now) * time.Millisecond
-	// Whatever the queues are, no more than a hundredth of the time goes into looking at them.
-	return max(min(m.real(sampleEvery), m.real(next)+time.Millisecond), min(100*cost, m.cfg.Minute))
+	// However many queues there are, a hundredth of the time goes into looking at them, and one look into each minute.
+	return min(max(m.real(sampleEvery), 100*cost), m.real(next)+time.Millisecond)
 }
 
 // kick has Run tell what there is to be told.

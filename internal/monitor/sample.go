@@ -113,7 +113,8 @@ func ofQueue(namespace, name, queue string) series.Metric {
 	return series.Metric{Namespace: namespace, Name: name, Dimensions: []series.Dimension{{Name: queueDimension, Value: queue}}}
 }
 
-// sample looks at all queues and returns how long that took.
+// sample looks at all queues and returns how long that took. Where it is not told where the messages are, because there is
+// too much to do, the minute has fewer looks; what is counted is complete.
 func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 	begun := time.Now()
 	s := &m.sights
@@ -121,25 +122,11 @@ func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 		s.queues = make(map[string]*sight)
 	}
 	s.round++
-	now := m.Now()
-	for after := (engine.QueueName{}); ; {
-		res, err := m.cfg.Queues.Do(ctx, engine.Survey{After: after, Max: surveyPage})
-		if err != nil { // it is stopping, or has too much to do: the minute has fewer samples then
-			return time.Since(begun)
-		}
-		for i := range res.Gauges {
-			if g := &res.Gauges[i]; g.Queue.Account == m.cfg.Account {
-				s.see(g, now)
+	if m.survey(ctx) {
+		for name, q := range s.queues {
+			if q.round != s.round {
+				delete(s.queues, name) // it was deleted
 			}
-		}
-		if len(res.Queues) == 0 {
-			break
-		}
-		after = res.Queues[0]
-	}
-	for name, q := range s.queues {
-		if q.round != s.round {
-			delete(s.queues, name)
 		}
 	}
 	m.cfg.Queues.Tally().Each(func(t *tally.Queue) {
@@ -148,6 +135,26 @@ func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 		}
 	})
 	return time.Since(begun)
+}
+
+// survey asks where the messages are, and reports whether it was told of all queues.
+func (m *Monitor) survey(ctx context.Context) bool {
+	now := m.Now()
+	for after := (engine.QueueName{}); ; {
+		res, err := m.cfg.Queues.Do(ctx, engine.Survey{After: after, Max: surveyPage})
+		if err != nil {
+			return false
+		}
+		for i := range res.Gauges {
+			if g := &res.Gauges[i]; g.Queue.Account == m.cfg.Account {
+				m.sights.see(g, now)
+			}
+		}
+		if len(res.Queues) == 0 {
+			return true
+		}
+		after = res.Queues[0]
+	}
 }
 
 // see takes note of where the messages of a queue are.
