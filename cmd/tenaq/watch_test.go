@@ -469,8 +469,13 @@ func TestExecAction(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if err := execAction("sleep 60 & sleep 60")(ctx, n); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 30*time.Second {
+	late := filepath.Join(t.TempDir(), "late")
+	if err := execAction("(sleep 1; touch "+late+") & sleep 60")(ctx, n); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 30*time.Second {
 		t.Errorf("of a command that hangs: got %v after %v", err, time.Since(start))
+	}
+	time.Sleep(2 * time.Second)
+	if _, err := os.Stat(late); err == nil {
+		t.Error("a child of a command that was ended goes on")
 	}
 }
 
