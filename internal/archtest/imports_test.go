@@ -30,6 +30,8 @@ var may = map[string][]string{
 	"internal/metric":    {},
 	"internal/sqswire":   {},
 
+	"internal/sqswire/wiretest": {},
+
 	"internal/series": {},
 
 	"internal/alarm": {"internal/series"},
@@ -145,7 +147,7 @@ var may = map[string][]string{
 // door they came through.
 var testsMay = []string{
 	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
-	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/series", "internal/server", "internal/sqstest",
+	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/series", "internal/server", "internal/sqstest", "internal/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",

@@ -2,8 +2,11 @@ package sqswire
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+
+	"tenaq/internal/sqswire/wiretest"
 )
 
 // The structs that a codec built on encoding/json would use, to compare with.
@@ -116,4 +119,78 @@ func BenchmarkEncodeReceiveMessage(b *testing.B) {
 			}
 		})
 	}
+}
+
+// The same message in both protocols, one after the other.
+func BenchmarkProtocols(b *testing.B) {
+	for _, bench := range bodies {
+		body := []byte(`{"QueueUrl":"http://localhost:9324/000000000000/orders","MessageBody":` + string(appendQuoted(nil, bench.body)) +
+			`,"DelaySeconds":0,"MessageAttributes":{"trace":{"DataType":"String","StringValue":"0123456789abcdef"}}}`)
+		form := mustForm(b, "SendMessage", body)
+		compareDecoding(b, "SendMessage/"+bench.name, "SendMessage", body, form)
+
+		var entries []string
+		for i := range 10 {
+			entries = append(entries, fmt.Sprintf(`{"Id":"e%d","MessageBody":%s}`, i, appendQuoted(nil, bench.body)))
+		}
+		batch := []byte(`{"QueueUrl":"http://localhost:9324/000000000000/orders","Entries":[` + strings.Join(entries, ",") + `]}`)
+		compareDecoding(b, "SendMessageBatch/"+bench.name, "SendMessageBatch", batch, mustForm(b, "SendMessageBatch", batch))
+
+		resp := &ReceiveMessageResponse{}
+		for range 10 {
+			resp.Messages = append(resp.Messages, Message{
+				Attributes:    Pairs{{"ApproximateReceiveCount", "1"}, {"SentTimestamp", "1700000000000"}},
+				Body:          bench.body,
+				MD5OfBody:     MD5OfBody(bench.body),
+				MessageID:     "8b0c5e0e-6f3c-4c43-9c39-8f3e9c9d1a55",
+				ReceiptHandle: strings.Repeat("A", 100),
+			})
+		}
+		op, _ := LookupAction("ReceiveMessage")
+		var dst []byte
+		b.Run("ReceiveMessage/"+bench.name+"/json", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = AppendJSON(dst[:0], resp)
+			}
+		})
+		b.Run("ReceiveMessage/"+bench.name+"/query", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = AppendXML(dst[:0], op, resp, testID)
+			}
+		})
+	}
+}
+
+func mustForm(b *testing.B, action string, body []byte) []byte {
+	form, err := wiretest.Form(action, body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return []byte(form)
+}
+
+func compareDecoding(b *testing.B, name, action string, body, form []byte) {
+	op, _ := LookupAction(action)
+	b.Run(name+"/json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := DecodeJSON(body, op.NewRequest()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run(name+"/query", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			f, err := ParseForm("", form)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Decode(op.NewRequest()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

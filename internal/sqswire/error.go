@@ -133,7 +133,8 @@ type Error struct {
 	Code ErrorCode
 
 	// Message is for people. When it is empty the protocol supplies its usual text, which only
-	// NonExistentQueue has; leave it empty there, because the text differs between the protocols.
+	// NonExistentQueue has. There it differs between the protocols, and the text of the JSON protocol is
+	// replaced by the other one where that is due.
 	Message string
 }
 
@@ -186,17 +187,35 @@ func (e *Error) Entry(id string) BatchResultErrorEntry {
 	return BatchResultErrorEntry{ID: id, Code: code, Message: e.Message, SenderFault: info.Fault == Sender}
 }
 
+// The texts for an unknown queue. [ERR-9, XML-23]
+const (
+	textNoQueue      = "The specified queue does not exist."
+	textNoQueueQuery = "The specified queue does not exist for this wsdl version."
+)
+
+// jsonText returns the message for a client that speaks JSON.
+func (e *Error) jsonText() string {
+	if e.Message == "" && e.Code == NonExistentQueue {
+		return textNoQueue
+	}
+	return e.Message
+}
+
+// queryText returns the message for a client that speaks the Query protocol.
+func (e *Error) queryText() string {
+	if e.Code == NonExistentQueue && (e.Message == "" || e.Message == textNoQueue) {
+		return textNoQueueQuery
+	}
+	return e.Message
+}
+
 // AppendErrorJSON appends the body of an error response in AWS JSON 1.0: type and message, and no other
 // member. [ERR-1]
 func AppendErrorJSON(dst []byte, e *Error) []byte {
-	code, info := e.lookup()
-	message := e.Message
-	if message == "" && code == NonExistentQueue {
-		message = "The specified queue does not exist."
-	}
+	_, info := e.lookup()
 	dst = append(dst, `{"__type":"`...)
 	dst = append(dst, info.Type...)
 	dst = append(dst, `","message":`...)
-	dst = appendQuoted(dst, message)
+	dst = appendQuoted(dst, e.jsonText())
 	return append(dst, '}')
 }

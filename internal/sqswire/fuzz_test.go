@@ -183,6 +183,9 @@ func FuzzEncode(f *testing.F) {
 			t.Errorf("attribute %q came back as %q", value, got)
 		}
 		sameAfterDecoding(t, dst, resp, new(ReceiveMessageResponse))
+		if holdsXML(body + name + value) {
+			sameInXML(t, operation(t, "ReceiveMessage"), resp)
+		}
 
 		tasks := &ListMessageMoveTasksResponse{[]ListMessageMoveTasksResultEntry{{
 			ApproximateNumberOfMessagesMoved: n, MaxNumberOfMessagesPerSecond: Some(n), FailureReason: body,
@@ -194,6 +197,11 @@ func FuzzEncode(f *testing.F) {
 			Failed:     []BatchResultErrorEntry{Errorf(OverLimit, "%s", body).Entry(name), Errorf(InternalError, "").Entry(value)},
 		}
 		sameAfterDecoding(t, AppendJSON(nil, batch), batch, new(DeleteMessageBatchResponse))
+
+		if name != "" && holdsXML(body+name+value) {
+			sameInXML(t, operation(t, "DeleteMessageBatch"), batch)
+			sameInXML(t, operation(t, "ListMessageMoveTasks"), tasks)
+		}
 
 		urls := &ListDeadLetterSourceQueuesResponse{[]string{name, value}, body}
 		sameAfterDecoding(t, AppendJSON(nil, urls), urls, new(ListDeadLetterSourceQueuesResponse))

@@ -127,7 +127,7 @@ func (d *decoder) blob(name string, m *[]byte) {
 	}
 }
 
-func (d *decoder) strings(name string, m *[]string) {
+func (d *decoder) strings(name, _ string, m *[]string) {
 	if !d.wants(name) || !d.open('[', textNoList) {
 		return
 	}
@@ -139,7 +139,7 @@ func (d *decoder) strings(name string, m *[]string) {
 	}
 }
 
-func (d *decoder) pairs(name string, m *Pairs) {
+func (d *decoder) pairs(name, _, _ string, m *Pairs) {
 	if !d.wants(name) || !d.open('{', textNoObject) {
 		return
 	}
@@ -156,7 +156,7 @@ func (d *decoder) pairs(name string, m *Pairs) {
 	makeMap(d, *m, nulls, comparePairs)
 }
 
-func (d *decoder) attributes(name string, m *MessageAttributes) {
+func (d *decoder) attributes(name, _ string, m *MessageAttributes) {
 	if !d.wants(name) || !d.open('{', textNoObject) {
 		return
 	}
@@ -189,7 +189,7 @@ func makeMap[S ~[]E, E any](d *decoder, s, nulls S, compare func(a, b E) int) {
 	}
 }
 
-func (d *decoder) structs(name string, m list) {
+func (d *decoder) structs(name, _ string, m list) {
 	if !d.wants(name) || !d.open('[', textNoList) {
 		return
 	}
@@ -201,7 +201,7 @@ func (d *decoder) structs(name string, m list) {
 	}
 }
 
-func (d *decoder) listGiven(name string, m *bool) {
+func (d *decoder) listGiven(name, _ string, m *bool) {
 	if !d.wants(name) || !d.open('[', textNoList) {
 		return
 	}
@@ -231,7 +231,7 @@ func (d *decoder) bool(name string, m *bool) {
 	}
 }
 
-func (d *decoder) requiredStrings(name string, m *[]string) { d.strings(name, m) }
+func (d *decoder) requiredStrings(name, _ string, m *[]string) { d.strings(name, "", m) }
 
 // text reads a string, or the text of a number or a boolean. list is the refusal of a list.
 func (d *decoder) text(list string) string {

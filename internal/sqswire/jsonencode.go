@@ -66,13 +66,13 @@ func (e *encoder) blob(name string, m *[]byte) {
 	}
 }
 
-func (e *encoder) strings(name string, m *[]string) {
+func (e *encoder) strings(name, _ string, m *[]string) {
 	if len(*m) > 0 {
-		e.requiredStrings(name, m)
+		e.requiredStrings(name, "", m)
 	}
 }
 
-func (e *encoder) requiredStrings(name string, m *[]string) {
+func (e *encoder) requiredStrings(name, _ string, m *[]string) {
 	e.name(name)
 	e.dst = append(e.dst, '[')
 	for _, s := range *m {
@@ -82,7 +82,7 @@ func (e *encoder) requiredStrings(name string, m *[]string) {
 	e.dst = append(e.dst, ']')
 }
 
-func (e *encoder) pairs(name string, m *Pairs) {
+func (e *encoder) pairs(name, _, _ string, m *Pairs) {
 	if len(*m) == 0 {
 		return
 	}
@@ -97,7 +97,7 @@ func (e *encoder) pairs(name string, m *Pairs) {
 	e.dst = append(e.dst, '}')
 }
 
-func (e *encoder) attributes(name string, m *MessageAttributes) {
+func (e *encoder) attributes(name, _ string, m *MessageAttributes) {
 	if len(*m) == 0 {
 		return
 	}
@@ -113,7 +113,7 @@ func (e *encoder) attributes(name string, m *MessageAttributes) {
 	e.dst = append(e.dst, '}')
 }
 
-func (e *encoder) structs(name string, m list) {
+func (e *encoder) structs(name, _ string, m list) {
 	if m.len() == 0 {
 		return
 	}
@@ -127,7 +127,7 @@ func (e *encoder) structs(name string, m list) {
 }
 
 // listGiven writes nothing: the elements are not kept, and no response has such a list.
-func (e *encoder) listGiven(string, *bool) {}
+func (e *encoder) listGiven(_, _ string, _ *bool) {}
 
 func (e *encoder) string(name string, m *string) {
 	if *m != "" {

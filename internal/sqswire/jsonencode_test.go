@@ -140,6 +140,7 @@ func TestResponses(t *testing.T) {
 			if got != "HTTP "+test.want {
 				t.Errorf("%s:\n got %s\nwant HTTP %s", op.Name, got, test.want)
 			}
+			sameInXML(t, op, test.resp)
 		}
 	}
 }

@@ -6,7 +6,8 @@ import "strings"
 type Operation struct {
 	Name string
 
-	// Void is true when the operation has no response members: its answer is an empty object.
+	// Void is true when the operation has no response members: its answer is an empty object in JSON, and has no
+	// result element in XML.
 	Void bool
 
 	newRequest func() Shape
@@ -58,6 +59,13 @@ func Lookup(target string) (op Operation, ok bool) {
 		return Operation{}, false
 	}
 	op, ok = operationByName[name]
+	return op, ok
+}
+
+// LookupAction returns the operation that a Query request names in its parameter Action. When ok is false the
+// answer is InvalidAction.
+func LookupAction(action string) (op Operation, ok bool) {
+	op, ok = operationByName[action]
 	return op, ok
 }
 

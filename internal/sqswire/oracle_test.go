@@ -114,7 +114,7 @@ func (o *oracle) object(name string) (map[string]any, []string) {
 	return object, names
 }
 
-func (o *oracle) strings(name string, m *[]string) {
+func (o *oracle) strings(name, _ string, m *[]string) {
 	var want []string
 	if list := o.list(name); list != nil {
 		want = []string{}
@@ -125,7 +125,7 @@ func (o *oracle) strings(name string, m *[]string) {
 	o.same(name, *m, want)
 }
 
-func (o *oracle) pairs(name string, m *Pairs) {
+func (o *oracle) pairs(name, _, _ string, m *Pairs) {
 	var want Pairs
 	if object, names := o.object(name); names != nil {
 		want = Pairs{}
@@ -136,7 +136,7 @@ func (o *oracle) pairs(name string, m *Pairs) {
 	o.same(name, *m, want)
 }
 
-func (o *oracle) attributes(name string, m *MessageAttributes) {
+func (o *oracle) attributes(name, _ string, m *MessageAttributes) {
 	object, names := o.object(name)
 	o.same(name+" absent", *m == nil, names == nil)
 	o.same(name+" length", len(*m), len(names))
@@ -150,7 +150,7 @@ func (o *oracle) attributes(name string, m *MessageAttributes) {
 	}
 }
 
-func (o *oracle) structs(name string, m list) {
+func (o *oracle) structs(name, _ string, m list) {
 	list := o.list(name)
 	o.same(name+" length", m.len(), len(list))
 	for i, v := range list {
@@ -161,11 +161,11 @@ func (o *oracle) structs(name string, m list) {
 	}
 }
 
-func (o *oracle) listGiven(name string, m *bool) {
+func (o *oracle) listGiven(name, _ string, m *bool) {
 	o.same(name, *m, len(o.list(name)) > 0)
 }
 
-func (o *oracle) string(name string, m *string)            { panic(name + " is not in a request") }
-func (o *oracle) int(name string, m *int64)                { panic(name + " is not in a request") }
-func (o *oracle) bool(name string, m *bool)                { panic(name + " is not in a request") }
-func (o *oracle) requiredStrings(name string, m *[]string) { panic(name + " is not in a request") }
+func (o *oracle) string(name string, m *string)               { panic(name + " is not in a request") }
+func (o *oracle) int(name string, m *int64)                   { panic(name + " is not in a request") }
+func (o *oracle) bool(name string, m *bool)                   { panic(name + " is not in a request") }
+func (o *oracle) requiredStrings(name, _ string, m *[]string) { panic(name + " is not in a request") }

@@ -15,8 +15,8 @@ type Outgoing struct {
 func (m *Outgoing) members(v visitor) {
 	v.optString("MessageBody", &m.MessageBody)
 	v.optInt("DelaySeconds", &m.DelaySeconds)
-	v.attributes("MessageAttributes", &m.MessageAttributes)
-	v.attributes("MessageSystemAttributes", &m.MessageSystemAttributes)
+	v.attributes("MessageAttributes", "MessageAttribute", &m.MessageAttributes)
+	v.attributes("MessageSystemAttributes", "MessageSystemAttribute", &m.MessageSystemAttributes)
 	v.optString("MessageGroupId", &m.MessageGroupID)
 	v.optString("MessageDeduplicationId", &m.MessageDeduplicationID)
 }
@@ -40,7 +40,7 @@ type SendMessageBatchRequest struct {
 
 func (m *SendMessageBatchRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.structs("Entries", listOf(&m.Entries))
+	v.structs("Entries", "SendMessageBatchRequestEntry", listOf(&m.Entries))
 }
 
 // A SendMessageBatchRequestEntry is one message of a batch.
@@ -55,7 +55,7 @@ func (m *SendMessageBatchRequestEntry) members(v visitor) {
 }
 
 // ReceiveMessageRequest asks for messages. AttributeNames is the old name of MessageSystemAttributeNames;
-// what is wanted is the union of both.
+// what is wanted is the union of both. Most clients of the Query protocol send either as AttributeName.N.
 type ReceiveMessageRequest struct {
 	QueueURL                    Opt[string]
 	AttributeNames              []string
@@ -69,9 +69,9 @@ type ReceiveMessageRequest struct {
 
 func (m *ReceiveMessageRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.strings("AttributeNames", &m.AttributeNames)
-	v.strings("MessageSystemAttributeNames", &m.MessageSystemAttributeNames)
-	v.strings("MessageAttributeNames", &m.MessageAttributeNames)
+	v.strings("AttributeNames", "AttributeName", &m.AttributeNames)
+	v.strings("MessageSystemAttributeNames", "MessageSystemAttributeName", &m.MessageSystemAttributeNames)
+	v.strings("MessageAttributeNames", "MessageAttributeName", &m.MessageAttributeNames)
 	v.optInt("MaxNumberOfMessages", &m.MaxNumberOfMessages)
 	v.optInt("VisibilityTimeout", &m.VisibilityTimeout)
 	v.optInt("WaitTimeSeconds", &m.WaitTimeSeconds)
@@ -97,7 +97,7 @@ type DeleteMessageBatchRequest struct {
 
 func (m *DeleteMessageBatchRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.structs("Entries", listOf(&m.Entries))
+	v.structs("Entries", "DeleteMessageBatchRequestEntry", listOf(&m.Entries))
 }
 
 // A DeleteMessageBatchRequestEntry is one deletion of a batch.
@@ -132,7 +132,7 @@ type ChangeMessageVisibilityBatchRequest struct {
 
 func (m *ChangeMessageVisibilityBatchRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.structs("Entries", listOf(&m.Entries))
+	v.structs("Entries", "ChangeMessageVisibilityBatchRequestEntry", listOf(&m.Entries))
 }
 
 // A ChangeMessageVisibilityBatchRequestEntry is one change of a batch.

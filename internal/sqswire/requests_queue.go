@@ -11,8 +11,8 @@ type CreateQueueRequest struct {
 
 func (m *CreateQueueRequest) members(v visitor) {
 	v.optString("QueueName", &m.QueueName)
-	v.pairs("Attributes", &m.Attributes)
-	v.pairs("tags", &m.Tags) // lower-case in the SQS model, unlike in TagQueue
+	v.pairs("Attributes", "Attribute", "Name", &m.Attributes)
+	v.pairs("tags", "Tag", "Key", &m.Tags) // lower-case in the SQS model, unlike in TagQueue
 }
 
 // DeleteQueueRequest removes a queue and everything in it.
@@ -78,7 +78,7 @@ type GetQueueAttributesRequest struct {
 
 func (m *GetQueueAttributesRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.strings("AttributeNames", &m.AttributeNames)
+	v.strings("AttributeNames", "AttributeName", &m.AttributeNames)
 }
 
 // SetQueueAttributesRequest changes attributes of a queue.
@@ -89,7 +89,7 @@ type SetQueueAttributesRequest struct {
 
 func (m *SetQueueAttributesRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.pairs("Attributes", &m.Attributes)
+	v.pairs("Attributes", "Attribute", "Name", &m.Attributes)
 }
 
 // TagQueueRequest adds tags to a queue.
@@ -100,7 +100,7 @@ type TagQueueRequest struct {
 
 func (m *TagQueueRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.pairs("Tags", &m.Tags)
+	v.pairs("Tags", "Tag", "Key", &m.Tags)
 }
 
 // UntagQueueRequest removes tags from a queue.
@@ -111,7 +111,7 @@ type UntagQueueRequest struct {
 
 func (m *UntagQueueRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
-	v.strings("TagKeys", &m.TagKeys)
+	v.strings("TagKeys", "TagKey", &m.TagKeys)
 }
 
 // ListQueueTagsRequest asks for the tags of a queue.
@@ -134,8 +134,8 @@ type AddPermissionRequest struct {
 func (m *AddPermissionRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
 	v.optString("Label", &m.Label)
-	v.strings("AWSAccountIds", &m.AWSAccountIDs)
-	v.strings("Actions", &m.Actions)
+	v.strings("AWSAccountIds", "AWSAccountId", &m.AWSAccountIDs)
+	v.strings("Actions", "ActionName", &m.Actions)
 }
 
 // RemovePermissionRequest removes a statement from the policy of a queue.

@@ -33,7 +33,7 @@ type ListQueuesResponse struct {
 }
 
 func (m *ListQueuesResponse) members(v visitor) {
-	v.strings("QueueUrls", &m.QueueURLs)
+	v.strings("QueueUrls", "QueueUrl", &m.QueueURLs)
 	v.string("NextToken", &m.NextToken)
 }
 
@@ -45,7 +45,7 @@ type ListDeadLetterSourceQueuesResponse struct {
 }
 
 func (m *ListDeadLetterSourceQueuesResponse) members(v visitor) {
-	v.requiredStrings("queueUrls", &m.QueueURLs) // lower-case in the SQS model, unlike in ListQueues
+	v.requiredStrings("queueUrls", "QueueUrl", &m.QueueURLs) // lower-case in the SQS model, unlike in ListQueues
 	v.string("NextToken", &m.NextToken)
 }
 
@@ -55,7 +55,7 @@ type GetQueueAttributesResponse struct {
 }
 
 func (m *GetQueueAttributesResponse) members(v visitor) {
-	v.pairs("Attributes", &m.Attributes)
+	v.pairs("Attributes", "Attribute", "Name", &m.Attributes)
 }
 
 // ListQueueTagsResponse holds the tags of a queue.
@@ -64,7 +64,7 @@ type ListQueueTagsResponse struct {
 }
 
 func (m *ListQueueTagsResponse) members(v visitor) {
-	v.pairs("Tags", &m.Tags)
+	v.pairs("Tags", "Tag", "Key", &m.Tags)
 }
 
 // Sent tells what became of a message: what the answers of SendMessage and of an entry of SendMessageBatch
@@ -101,8 +101,8 @@ type SendMessageBatchResponse struct {
 }
 
 func (m *SendMessageBatchResponse) members(v visitor) {
-	v.structs("Successful", listOf(&m.Successful))
-	v.structs("Failed", listOf(&m.Failed))
+	v.structs("Successful", "SendMessageBatchResultEntry", listOf(&m.Successful))
+	v.structs("Failed", "BatchResultErrorEntry", listOf(&m.Failed))
 }
 
 // A SendMessageBatchResultEntry is one message that was sent.
@@ -123,8 +123,8 @@ type DeleteMessageBatchResponse struct {
 }
 
 func (m *DeleteMessageBatchResponse) members(v visitor) {
-	v.structs("Successful", listOf(&m.Successful))
-	v.structs("Failed", listOf(&m.Failed))
+	v.structs("Successful", "DeleteMessageBatchResultEntry", listOf(&m.Successful))
+	v.structs("Failed", "BatchResultErrorEntry", listOf(&m.Failed))
 }
 
 // ChangeMessageVisibilityBatchResponse answers ChangeMessageVisibilityBatch.
@@ -134,8 +134,8 @@ type ChangeMessageVisibilityBatchResponse struct {
 }
 
 func (m *ChangeMessageVisibilityBatchResponse) members(v visitor) {
-	v.structs("Successful", listOf(&m.Successful))
-	v.structs("Failed", listOf(&m.Failed))
+	v.structs("Successful", "ChangeMessageVisibilityBatchResultEntry", listOf(&m.Successful))
+	v.structs("Failed", "BatchResultErrorEntry", listOf(&m.Failed))
 }
 
 // A BatchResultEntry is an entry of a delete or visibility batch that succeeded. The SQS model has two
@@ -169,7 +169,7 @@ type ReceiveMessageResponse struct {
 }
 
 func (m *ReceiveMessageResponse) members(v visitor) {
-	v.structs("Messages", listOf(&m.Messages))
+	v.structs("Messages", "Message", listOf(&m.Messages))
 }
 
 // A Message is a message as it is received. MD5OfMessageAttributes is that of the MessageAttributes here,
@@ -185,11 +185,11 @@ type Message struct {
 }
 
 func (m *Message) members(v visitor) {
-	v.pairs("Attributes", &m.Attributes)
+	v.pairs("Attributes", "Attribute", "Name", &m.Attributes)
 	v.string("Body", &m.Body)
 	v.string("MD5OfBody", &m.MD5OfBody)
 	v.string("MD5OfMessageAttributes", &m.MD5OfMessageAttributes)
-	v.attributes("MessageAttributes", &m.MessageAttributes)
+	v.attributes("MessageAttributes", "MessageAttribute", &m.MessageAttributes)
 	v.string("MessageId", &m.MessageID)
 	v.string("ReceiptHandle", &m.ReceiptHandle)
 }
@@ -218,7 +218,7 @@ type ListMessageMoveTasksResponse struct {
 }
 
 func (m *ListMessageMoveTasksResponse) members(v visitor) {
-	v.structs("Results", listOf(&m.Results))
+	v.structs("Results", "ListMessageMoveTasksResultEntry", listOf(&m.Results))
 }
 
 // A ListMessageMoveTasksResultEntry is one move task. StartedTimestamp is in Unix milliseconds.

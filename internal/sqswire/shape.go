@@ -15,21 +15,25 @@ type Shape interface {
 // A visitor is one direction of one codec. Each method is for one kind of member; name is the member's name
 // in the SQS model, which is its name in JSON. A decoder fills *m, an encoder reads it.
 //
+// The Query protocol has the same names for scalars. A list or a map has a second one there, query, which is
+// the name of each of its elements: AttributeNames are AttributeName.1, AttributeName.2 and so on. In an
+// element of a map, key is the name of the key; the value is called Value.
+//
 // The first group is for members that may be absent, the second for members of responses.
 type visitor interface {
 	optString(name string, m *Opt[string])
 	optInt(name string, m *Opt[int64])
 	blob(name string, m *[]byte)
-	strings(name string, m *[]string)
-	pairs(name string, m *Pairs)
-	attributes(name string, m *MessageAttributes)
-	structs(name string, m list)
-	listGiven(name string, m *bool)
+	strings(name, query string, m *[]string)
+	pairs(name, query, key string, m *Pairs)
+	attributes(name, query string, m *MessageAttributes)
+	structs(name, query string, m list)
+	listGiven(name, query string, m *bool)
 
 	string(name string, m *string)
 	int(name string, m *int64)
 	bool(name string, m *bool)
-	requiredStrings(name string, m *[]string)
+	requiredStrings(name, query string, m *[]string)
 }
 
 // An Opt is a scalar member that knows whether it was given. Rules of SQS distinguish a missing member from
@@ -53,7 +57,7 @@ func (o Opt[T]) Or(def T) T {
 }
 
 // Pairs is a map from string to string on the wire: queue attributes, tags, or the system attributes of a
-// received message. DecodeJSON yields it sorted by name, each name once.
+// received message. Decoders yield it sorted by name, each name once.
 type Pairs []Pair
 
 // A Pair is one entry of Pairs: an attribute and its value, or the key and the value of a tag.
@@ -71,8 +75,8 @@ func (p Pairs) Get(name string) (value string, ok bool) {
 	return "", false
 }
 
-// MessageAttributes is a map from names to message attributes, of the user or of the system. DecodeJSON
-// yields it sorted by name, each name once.
+// MessageAttributes is a map from names to message attributes, of the user or of the system. Decoders
+// yield it sorted by name, each name once.
 type MessageAttributes []MessageAttribute
 
 // A MessageAttribute is a name with a typed value. Which of the members may or must be given is not this
@@ -93,8 +97,8 @@ func (a *MessageAttribute) members(v visitor) {
 	v.optString("DataType", &a.DataType)
 	v.optString("StringValue", &a.StringValue)
 	v.blob("BinaryValue", &a.BinaryValue)
-	v.listGiven("StringListValues", &a.HasStringList)
-	v.listGiven("BinaryListValues", &a.HasBinaryList)
+	v.listGiven("StringListValues", "StringListValue", &a.HasStringList)
+	v.listGiven("BinaryListValues", "BinaryListValue", &a.HasBinaryList)
 }
 
 func comparePairs(a, b Pair) int                  { return strings.Compare(a.Name, b.Name) }
