@@ -602,7 +602,14 @@ func TestCloudWatch(t *testing.T) {
 	}
 
 	// A failure is tried again at the next reading, a refusal is not.
+	here := f.client(endpoint{url: f.URL}, w.wanted...)
+	if err := here.add(t.Context(), time.Now(), queues); err != nil {
+		t.Fatal(err)
+	}
 	f.refuse, f.status = "InternalServiceFault", http.StatusInternalServerError
+	if err := here.add(t.Context(), time.Now(), queues); err == nil || here.refused {
+		t.Errorf("of a server that has answered: got %v, want a failure that is tried again", err)
+	}
 	f.calls = 0
 	for range 2 {
 		if err := w.add(t.Context(), time.Now(), queues); err == nil {
