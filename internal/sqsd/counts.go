@@ -9,11 +9,13 @@ import (
 	"tenaq/internal/metric"
 )
 
-// An attempt is a request and its answer, as far as they are counted.
+// An attempt is a request on its way to an answer, and what is counted of both.
 type attempt struct {
-	h      *Handler
-	from   time.Time
-	action string // empty until it is known
+	h        *Handler
+	from     time.Time
+	protocol protocol
+	id       string // of the request
+	action   string // empty until it is known
 }
 
 // ends counts the attempt under the code of its error, empty for success.

@@ -20,6 +20,7 @@ import (
 	"tenaq/internal/engine"
 	"tenaq/internal/handle"
 	"tenaq/internal/kv"
+	"tenaq/internal/sqswire"
 )
 
 // Connections in these tests are pipes, so that a server fits into a synctest bubble: time there passes
@@ -203,8 +204,18 @@ func checkHeaders(t testing.TB, resp *http.Response, body string, ids *sync.Map)
 	if uuidPattern.FindString(id) != id || id == "" || again {
 		t.Errorf("request id %q, want a UUID that no answer had before [WIRE-18]", id)
 	}
-	if got := resp.Header["Content-Type"]; len(got) != 1 || got[0] != "application/x-amz-json-1.0" {
-		t.Errorf("content type %q, want application/x-amz-json-1.0 [WIRE-19]", got)
+	kind := "application/x-amz-json-1.0" // [WIRE-19]
+	switch {
+	case strings.HasPrefix(body, "<"):
+		kind = "text/xml" // [XML-19]
+		if open := "<RequestId>" + id + "<"; !strings.Contains(body, open) && body != sqswire.UnknownOperationXML {
+			t.Errorf("body %s, want it to have %s [XML-20]", body, open)
+		}
+	case strings.Contains(body, `"RequestId":"`):
+		kind = "application/json" // [XML-26]
+	}
+	if got := resp.Header["Content-Type"]; len(got) != 1 || got[0] != kind {
+		t.Errorf("content type %q, want %s", got, kind)
 	}
 	if got, want := resp.Header.Get("Date"), time.Now().UTC().Format(http.TimeFormat); got != want {
 		t.Errorf("date %q, want %q [WIRE-20]", got, want)

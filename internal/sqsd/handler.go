@@ -1,12 +1,12 @@
-// Package sqsd is the SQS API over HTTP: it authenticates a request, decodes it, asks the broker, and
-// encodes the answer. Beside it, under /v1, stands what SQS has no words for: to look at queues and
+// Package sqsd is the SQS API over HTTP, in AWS JSON and in the Query protocol: it authenticates a request,
+// decodes it, asks the broker, and encodes the answer. Beside it, under /v1, stands what SQS has no words for: to look at queues and
 // messages without receiving them, and at alarms.
 //
 // What it guarantees:
 //
 //   - No operation runs without a Principal, and only authenticate makes one.
 //   - Every response carries a request id and a date, every error the shape and header that SDKs look
-//     for. [WIRE-18, WIRE-20, ERR-1, ERR-3]
+//     for. [WIRE-18, WIRE-20, ERR-1, ERR-3, XML-20, XML-21]
 //   - Bodies that are read or written at the same time stay within a budget of bytes.
 //   - Nothing of a request's contents is logged.
 //
@@ -20,14 +20,10 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"io"
 	"log/slog"
 	"math/rand/v2"
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -105,9 +101,8 @@ type call struct {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := requestID()
-	w.Header()["x-amzn-RequestId"] = []string{id}
-	e := attempt{h: h, from: time.Now()}
+	e := attempt{h: h, from: time.Now(), protocol: protocolOf(r), id: requestID()}
+	w.Header()["x-amzn-RequestId"] = []string{e.id}
 	principal, err := h.authenticate(r)
 	v1 := isV1(r)
 	switch {
@@ -120,21 +115,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case v1:
 		h.serveV1(w, r, &e, principal)
 		return
-	}
-	if !isJSON(r) {
+	case e.protocol == noProtocol:
 		e.refuse(w, errNotFound)
 		return
 	}
-	op, ok := sqswire.Lookup(r.Header.Get("X-Amz-Target"))
-	if !ok { // [ERR-8]
-		e.refuse(w, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly."))
-		return
-	}
-	e.action = op.Name
 	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
-	req := op.NewRequest()
+	op, req, err := h.request(w, r, e.protocol)
+	e.action = op.Name
 	var resp response
-	if err = h.decode(w, r, req); err == nil {
+	if err == nil {
 		resp, err = c.serve(req)
 	}
 	if err != nil {
@@ -148,71 +137,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer resp.release()
 	buf := buffers.Get().(*bytes.Buffer)
 	defer recycle(buf)
-	buf.Write(sqswire.AppendJSON(buf.AvailableBuffer(), resp.shape))
-	h.write(w, http.StatusOK, buf.Bytes())
+	buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
+	h.write(w, http.StatusOK, e.protocol, buf.Bytes())
 	e.ends("")
 }
 
-// isJSON reports whether the request is one of the JSON protocol, at a path where it may be.
-// [WIRE-2, WIRE-3]
-func isJSON(r *http.Request) bool {
-	if r.Method != http.MethodPost || strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 1 {
-		return false
-	}
-	kind := r.Header.Get("Content-Type")
-	if kind == "application/x-amz-json-1.0" {
-		return true
-	}
-	kind, _, _ = mime.ParseMediaType(kind)
-	return kind == "application/x-amz-json-1.0" || kind == "application/x-amz-json-1.1" || kind == "application/json"
-}
-
-// decode reads the body into req.
-func (h *Handler) decode(w http.ResponseWriter, r *http.Request, req sqswire.Shape) error {
-	switch {
-	case r.ContentLength > bodyMax:
-		return errTooLarge
-	case 0 <= r.ContentLength && r.ContentLength <= small:
-		buf := buffers.Get().(*bytes.Buffer)
-		defer recycle(buf)
-		buf.Grow(int(r.ContentLength))
-		body := buf.AvailableBuffer()[:r.ContentLength]
-		if _, err := io.ReadFull(r.Body, body); err != nil {
-			return errCutOff
-		}
-		return sqswire.DecodeJSON(body, req)
-	}
-	weight := r.ContentLength
-	if weight < 0 {
-		weight = bodyMax
-	}
-	if err := h.reads.Acquire(r.Context(), weight); err != nil {
-		return err
-	}
-	defer h.reads.Release(weight)
-	conn := http.NewResponseController(w)
-	conn.SetReadDeadline(time.Now().Add(transferMax))
-	defer conn.SetReadDeadline(time.Time{})
-	conn.SetWriteDeadline(time.Now().Add(transferMax)) // of 100 Continue
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+// request reads a request. What it brought is not kept: a poll that waits does not hold the body it came with.
+func (h *Handler) request(w http.ResponseWriter, r *http.Request, p protocol) (sqswire.Operation, sqswire.Shape, error) {
+	body, err := h.read(w, r)
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return errTooLarge
-		}
-		return errCutOff
+		return sqswire.Operation{}, nil, err
 	}
-	return sqswire.DecodeJSON(body, req)
-}
-
-// buffers are for small bodies, in and out.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-func recycle(buf *bytes.Buffer) {
-	if buf.Cap() <= 2*small {
-		buf.Reset()
-		buffers.Put(buf)
-	}
+	defer body.release()
+	return p.decode(h, r, body.bytes)
 }
 
 // A statusError is a refusal whose status is not the one of its code.
@@ -223,7 +160,9 @@ type statusError struct {
 
 var (
 	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction, "There is nothing here that a request of this form could mean. "+
-		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>."), http.StatusNotFound} // [WIRE-24]
+		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or forms with the parameter Action."),
+		http.StatusNotFound} // [WIRE-24]
+	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction, "The request has no parameter Action."), http.StatusNotFound} // [XML-25]
 	errTooLarge = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
 		http.StatusRequestEntityTooLarge}
 	errCutOff = sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
@@ -241,7 +180,11 @@ func (e *attempt) refuse(w http.ResponseWriter, err error) {
 		h.cfg.Logger.Error("request failed", "error", err)
 	}
 	w.Header()["x-amzn-query-error"] = []string{wire.QueryError()}
-	h.write(w, status, sqswire.AppendErrorJSON(nil, wire))
+	if special == errNoAction {
+		h.write(w, status, queryXML, []byte(sqswire.UnknownOperationXML))
+	} else {
+		h.write(w, status, e.protocol, e.protocol.appendError(nil, wire, e.id))
+	}
 	e.ends(string(wire.Code))
 }
 
@@ -267,9 +210,9 @@ func wireError(err error) *sqswire.Error {
 	return wire
 }
 
-func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
+func (h *Handler) write(w http.ResponseWriter, status int, p protocol, body []byte) {
 	header := w.Header()
-	header["Content-Type"] = jsonType // [WIRE-19]
+	header["Content-Type"] = contentTypes[p]
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if len(body) > small {
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferMax))
@@ -277,8 +220,6 @@ func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
 	w.WriteHeader(status)
 	w.Write(body)
 }
-
-var jsonType = []string{"application/x-amz-json-1.0"}
 
 // requestID returns a random UUID. Request ids are for finding an exchange again, not for guarding
 // anything.

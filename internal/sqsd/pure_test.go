@@ -183,34 +183,64 @@ func TestSystemOf(t *testing.T) {
 	}
 }
 
-// [WIRE-2, WIRE-3, WIRE-24]
-func TestIsJSON(t *testing.T) {
+// [WIRE-2, WIRE-3, WIRE-24, XML-1, XML-26]
+func TestProtocolOf(t *testing.T) {
+	const form = "application/x-www-form-urlencoded"
 	for _, test := range []struct {
-		method, path, kind string
-		want               bool
+		method, path, kind, accept string
+		want                       protocol
 	}{
-		{"POST", "/", "application/x-amz-json-1.0", true},
-		{"POST", "", "application/x-amz-json-1.0", true},
-		{"POST", "/000000000000/q", "application/x-amz-json-1.0", true},
-		{"POST", "/000000000000/q/", "application/x-amz-json-1.0", true},
-		{"POST", "/", "application/x-amz-json-1.1", true},
-		{"POST", "/", "application/json; charset=utf-8", true},
-		{"POST", "/", "APPLICATION/JSON", true},
-		{"GET", "/", "application/x-amz-json-1.0", false},
-		{"POST", "/a/b/c", "application/x-amz-json-1.0", false},
-		{"POST", "/", "", false},
-		{"POST", "/", "text/plain", false},
-		{"POST", "/", "application/x-www-form-urlencoded", false},
-		{"POST", "/", "application/jsonx", false},
-		{"POST", "/", ";", false},
+		{"POST", "/", "application/x-amz-json-1.0", "", awsJSON},
+		{"POST", "", "application/x-amz-json-1.0", "", awsJSON},
+		{"POST", "/000000000000/q", "application/x-amz-json-1.0", "", awsJSON},
+		{"POST", "/000000000000/q/", "application/x-amz-json-1.0", "", awsJSON},
+		{"POST", "/", "application/x-amz-json-1.1", "", awsJSON},
+		{"POST", "/", "application/json; charset=utf-8", "", awsJSON},
+		{"POST", "/", "APPLICATION/JSON", "text/xml", awsJSON},
+		{"POST", "/?Action=ListQueues", "application/json", "", awsJSON},
+		{"GET", "/", "application/x-amz-json-1.0", "", noProtocol},
+		{"POST", "/a/b/c", "application/x-amz-json-1.0", "", noProtocol},
+		{"POST", "/", "", "", noProtocol},
+		{"POST", "/?Action=ListQueues", "", "", noProtocol},
+		{"POST", "/", "text/plain", "", noProtocol},
+		{"POST", "/", "application/jsonx", "", noProtocol},
+		{"POST", "/", ";", "", noProtocol},
+
+		{"POST", "/", form, "", queryXML},
+		{"POST", "/", form + "; charset=UTF-8", "", queryXML},
+		{"POST", "/", form + ";charset", "", queryXML},
+		{"POST", "/", "Application/X-WWW-Form-urlencoded ; charset=ISO-8859-1", "", queryXML},
+		{"POST", "/000000000000/q", form, "", queryXML},
+		{"POST", "/a/b/c", form, "", noProtocol},
+		{"GET", "/?Action=ListQueues", "", "", queryXML},
+		{"GET", "/?Version=2012-11-05&Action", "", "", queryXML},
+		{"GET", "/000000000000/q?Action=ReceiveMessage", form, "", queryXML},
+		{"GET", "/000000000000/q", "", "", queryXML},
+		{"GET", "/q", "", "", noProtocol},
+		{"GET", "/?action=ListQueues", "", "", noProtocol},
+		{"GET", "/a/b/c?Action=ListQueues", "", "", noProtocol},
+		{"HEAD", "/?Action=ListQueues", "", "", noProtocol},
+		{"PUT", "/?Action=ListQueues", form, "", noProtocol},
+		{"OPTIONS", "/", form, "", noProtocol},
+
+		{"POST", "/", form, "application/json", queryJSON},
+		{"GET", "/?Action=ListQueues", "", "application/json, text/plain, */*", queryJSON},
+		{"POST", "/", form, "Application/JSON;q=0.5", queryJSON},
+		{"POST", "/", form, "application/json;q=0", queryXML},
+		{"POST", "/", form, "*/*", queryXML},
+		{"POST", "/", form, "text/html,application/xhtml+xml,application/xml;q=0.9,application/json;q=0.8", queryXML},
+		{"POST", "/", form, "text/xml, application/json", queryXML},
 	} {
 		r, err := http.NewRequest(test.method, "http://localhost"+test.path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header.Set("Content-Type", test.kind)
-		if got := isJSON(r); got != test.want {
-			t.Errorf("isJSON(%s %q as %q): got %v, want %v", test.method, test.path, test.kind, got, test.want)
+		if test.accept != "" {
+			r.Header.Set("Accept", test.accept)
+		}
+		if got := protocolOf(r); got != test.want {
+			t.Errorf("%s %q as %q for %q: got protocol %v, want %v", test.method, test.path, test.kind, test.accept, got, test.want)
 		}
 	}
 }

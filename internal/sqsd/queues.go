@@ -1,6 +1,7 @@
 package sqsd
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -31,15 +32,19 @@ func (c *call) queue(u sqswire.Opt[string]) engine.QueueName {
 
 // url returns the URL of a queue. [QUEUE-36]
 func (c *call) url(n engine.QueueName) string {
-	base := strings.TrimSuffix(c.h.cfg.PublicURL, "/")
-	if base == "" {
-		scheme := "http"
-		if c.http.TLS != nil {
-			scheme = "https"
-		}
-		base = (&url.URL{Scheme: scheme, Host: c.http.Host}).String()
+	return c.h.base(c.http) + "/" + n.Account + "/" + n.Name
+}
+
+// base returns what queue URLs begin with, without a slash at the end.
+func (h *Handler) base(r *http.Request) string {
+	if h.cfg.PublicURL != "" {
+		return strings.TrimSuffix(h.cfg.PublicURL, "/")
 	}
-	return base + "/" + n.Account + "/" + n.Name
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return (&url.URL{Scheme: scheme, Host: r.Host}).String()
 }
 
 func (c *call) urls(names []engine.QueueName) (urls []string) {

@@ -17,11 +17,17 @@ import (
 )
 
 // TestScripts runs the scripts in testdata. Each is one server on an empty store, at midnight of the
-// first day of 2000. The commands:
+// first day of 2000, and a twin of it that is asked the same things at the same time in the Query protocol.
+// The commands:
 //
 //	call ACTION [trace=TEXT] [path=PATH]
 //
-// sends the input as the body of a request and prints status, query error and body of the answer.
+// sends the input as the body of a request and prints status, query error and body of the answer. The answer
+// in the Query protocol must say the same, unless the request can only be said in JSON.
+//
+//	both ACTION [trace=TEXT] [path=PATH]
+//
+// does so and prints the request and the answer in the Query protocol too.
 //
 //	http
 //
@@ -62,54 +68,72 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// A script is a world and what has happened in it.
+// A script is a world and what has happened in it, and its twin.
 type script struct {
-	*world
-	*masks
+	*side
+	twin    *side
 	ids     sync.Map // of requests
 	waiting map[string]*waiter
 }
 
+// A side is one of the two worlds.
+type side struct {
+	*world
+	*masks
+}
+
 // A waiter is a call between begin and end.
 type waiter struct {
-	conn net.Conn
-	done chan string
+	conns [2]net.Conn
+	done  chan string
 }
 
 func (s *script) begin(c settings) {
-	s.world, s.masks, s.waiting = newWorld(c), newMasks(), map[string]*waiter{}
+	s.side, s.twin = &side{newWorld(c), newMasks()}, &side{newWorld(c), newMasks()}
+	s.waiting = map[string]*waiter{}
+}
+
+func (s *script) stop() {
+	s.side.stop()
+	s.twin.stop()
 }
 
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {
-	input := s.show(expand(d.Input))
+	input := expand(d.Input)
 	switch d.Cmd {
 	case "call":
-		return s.call(t, d, input)
+		return s.ask(t, d, input).String()
+	case "both":
+		return s.ask(t, d, input).both()
 	case "http":
-		return s.http(t, d, input)
+		s.twin.http(t, d, s.twin.show(input), &s.ids)
+		return s.http(t, d, s.show(input), &s.ids)
 	case "get":
 		return s.get(t, d)
 	case "begin":
-		w := &waiter{conn: s.listener.dial(), done: make(chan string, 1)}
+		w := &waiter{conns: [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}, done: make(chan string, 1)}
 		s.waiting[d.CmdArgs[0].Key] = w
-		go func() { w.done <- s.answer(t, w.conn, request("AmazonSQS."+d.CmdArgs[1].Key, input)) }()
+		go func() { w.done <- s.askOn(t, w.conns, d.CmdArgs[1].Key, "", input).String() }()
 		synctest.Wait()
 		return ""
 	case "end":
 		synctest.Wait()
 		select {
 		case answer := <-s.waiting[d.CmdArgs[0].Key].done:
-			return s.hide(answer)
+			return answer
 		default:
 			return "waits\n"
 		}
 	case "leave":
-		s.waiting[d.CmdArgs[0].Key].conn.Close()
+		for _, conn := range s.waiting[d.CmdArgs[0].Key].conns {
+			conn.Close()
+		}
 		synctest.Wait()
 		return ""
 	case "queues":
 		for _, arg := range d.CmdArgs {
-			if got := s.send(t, request("AmazonSQS.CreateQueue", `{"QueueName":"`+arg.Key+`"}`)); got[:3] != "200" {
+			conns := [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}
+			if got := s.askOn(t, conns, "CreateQueue", "", `{"QueueName":"`+arg.Key+`"}`); got.json.status != http.StatusOK {
 				d.Fatalf(t, "queue %s: %s", arg.Key, got)
 			}
 		}
@@ -124,6 +148,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "drain":
 		s.broker.Drain()
+		s.twin.broker.Drain()
 		return ""
 	case "server":
 		s.stop()
@@ -162,39 +187,8 @@ func readSettings(t *testing.T, d *datadriven.TestData) settings {
 	return c
 }
 
-// call does the command of that name.
-func (s *script) call(t *testing.T, d *datadriven.TestData, input string) string {
-	var trace, path string
-	var headers []string
-	if d.MaybeScanArgs(t, "trace", &trace) {
-		headers = []string{"X-Amzn-Trace-Id", trace}
-	}
-	req := request("AmazonSQS."+d.CmdArgs[0].Key, input, headers...)
-	if d.MaybeScanArgs(t, "path", &path) {
-		req = strings.Replace(req, "POST / ", "POST "+path+" ", 1)
-	}
-	return s.hide(s.send(t, req))
-}
-
-// send makes a request on a connection of its own.
-func (s *script) send(t *testing.T, request string) string {
-	conn := s.listener.dial()
-	defer conn.Close()
-	return s.answer(t, conn, request)
-}
-
-func (s *script) answer(t *testing.T, conn net.Conn, request string) string {
-	_, resp, body, err := exchange(conn, http.MethodPost, request)
-	if err != nil {
-		return err.Error() + "\n"
-	}
-	checkHeaders(t, resp, body, &s.ids)
-	line := strconv.Itoa(resp.StatusCode) + " " + resp.Header.Get("x-amzn-query-error")
-	return strings.TrimSpace(line) + "\n" + body + "\n"
-}
-
 // http does the command of that name.
-func (s *script) http(t *testing.T, d *datadriven.TestData, input string) string {
+func (s *side) http(t *testing.T, d *datadriven.TestData, input string, ids *sync.Map) string {
 	head, body, _ := strings.Cut(input, "\n\n")
 	lower := strings.ToLower(head)
 	switch {
@@ -211,13 +205,13 @@ func (s *script) http(t *testing.T, d *datadriven.TestData, input string) string
 		d.Fatalf(t, "%v after %q", err, raw)
 	}
 	if method != http.MethodHead {
-		checkHeaders(t, resp, text, &s.ids)
+		checkHeaders(t, resp, text, ids)
 	}
 	raw = requestIDPattern.ReplaceAllString(raw, "${1}<id>")
 	return s.hide(strings.ReplaceAll(raw, "\r\n", "\n")) + "\n"
 }
 
-var requestIDPattern = regexp.MustCompile(`(x-amzn-RequestId: )` + uuidPattern.String())
+var requestIDPattern = regexp.MustCompile(`(x-amzn-RequestId: |<RequestId>|"RequestId":")` + uuidPattern.String())
 
 func chunked(body string) string {
 	var b strings.Builder

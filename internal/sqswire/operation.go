@@ -1,6 +1,9 @@
 package sqswire
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+)
 
 // An Operation is one action of the SQS API.
 type Operation struct {
@@ -15,6 +18,12 @@ type Operation struct {
 
 // NewRequest returns an empty request, a pointer to the struct named Name+"Request".
 func (op Operation) NewRequest() Shape { return op.newRequest() }
+
+// OnQueue reports whether the operation is one on a queue, which its request names as QueueUrl.
+func (op Operation) OnQueue() bool {
+	_, ok := reflect.TypeOf(op.newRequest()).Elem().FieldByName("QueueURL")
+	return ok
+}
 
 // operations is the API: SQS has these actions and no others.
 var operations = []Operation{

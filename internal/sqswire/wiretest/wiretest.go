@@ -108,9 +108,12 @@ func (f *form) member(prefix, name string, value any) {
 		}
 		for i, element := range value {
 			at := prefix + flat.element + "." + strconv.Itoa(i+1)
-			if members, ok := element.(map[string]any); ok {
+			switch members, ok := element.(map[string]any); {
+			case ok && len(members) > 0:
 				f.structure(at+".", members)
-			} else {
+			case ok:
+				f.add(at, "")
+			default:
 				f.member("", at, element)
 			}
 		}
