@@ -28,6 +28,7 @@ var may = map[string][]string{
 	"internal/key":       {},
 	"internal/kv":        {},
 	"internal/metric":    {},
+	"internal/sigv4":     {},
 	"internal/sqswire":   {},
 
 	"internal/sqswire/wiretest": {},
