@@ -1,0 +1,271 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Limits of a policy, those of SQS. [AUTH-23]
+const (
+	bytesMax      = 30_720
+	StatementsMax = 20
+	principalsMax = 50
+	conditionsMax = 10
+	ActionsMax    = 7
+)
+
+// A TooMany is a policy that has more of something than SQS takes.
+type TooMany struct{ Statements int }
+
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("%d statements were found in the submitted policy, max allowed is %d", e.Statements, StatementsMax)
+}
+
+// Parse reads a policy. Its errors say what is wrong; a *TooMany is one of them.
+func Parse(text string) (*Policy, error) {
+	if len(text) > bytesMax {
+		return nil, fmt.Errorf("it has %d bytes, %d are allowed", len(text), bytesMax)
+	}
+	top, err := object([]byte(text), "the policy", "version", "id", "statement")
+	if err != nil {
+		return nil, err
+	}
+	if v, ok := top["version"]; ok {
+		var version string
+		if json.Unmarshal(v, &version) != nil || version != "2008-10-17" && version != "2012-10-17" {
+			return nil, fmt.Errorf("its version %s is neither 2012-10-17 nor 2008-10-17", v)
+		}
+	}
+	if id, ok := top["id"]; ok && !isText(id) {
+		return nil, errors.New("its Id is not a string")
+	}
+	list, err := items(top["statement"])
+	if err != nil || len(list) == 0 {
+		return nil, errors.New("it has no statements")
+	}
+	if len(list) > StatementsMax {
+		return nil, &TooMany{len(list)}
+	}
+	p := &Policy{}
+	for i, raw := range list {
+		s, err := parseStatement(raw)
+		if err != nil {
+			return nil, fmt.Errorf("statement %d: %w", i+1, err)
+		}
+		p.statements = append(p.statements, s)
+	}
+	return p, nil
+}
+
+func parseStatement(raw json.RawMessage) (s statement, err error) {
+	members, err := object(raw, "it", "sid", "effect", "principal", "action", "resource", "condition")
+	if err != nil {
+		return s, err
+	}
+	if sid, ok := members["sid"]; ok && !isText(sid) {
+		return s, errors.New("its Sid is not a string")
+	}
+	var effect string
+	_ = json.Unmarshal(members["effect"], &effect)
+	switch effect {
+	case "Allow":
+		s.effect = Allow
+	case "Deny":
+		s.effect = Deny
+	default:
+		return s, errors.New("its Effect is neither Allow nor Deny")
+	}
+	if s.principals, err = parsePrincipals(members["principal"]); err != nil {
+		return s, err
+	}
+	if s.actions, err = parseActions(members["action"]); err != nil {
+		return s, err
+	}
+	if raw, ok := members["resource"]; ok {
+		if s.resources, err = texts(raw); err != nil || len(s.resources) == 0 {
+			return s, errors.New("its Resource is not an ARN or a list of them")
+		}
+	}
+	if raw, ok := members["condition"]; ok {
+		s.conditions, err = parseConditions(raw)
+	}
+	return s, err
+}
+
+// parsePrincipals reads who a statement is about. Services are accepted, and match nobody who comes here.
+func parsePrincipals(raw json.RawMessage) (principals []string, err error) {
+	const wrong = `its Principal must be "*" or {"AWS": ...}`
+	if raw == nil {
+		return nil, errors.New("it has no Principal")
+	}
+	var all string
+	if json.Unmarshal(raw, &all) == nil {
+		if all != "*" {
+			return nil, errors.New(wrong)
+		}
+		return []string{"*"}, nil
+	}
+	kinds, err := object(raw, "its Principal", "aws", "service")
+	if err != nil {
+		return nil, err
+	}
+	for kind, raw := range kinds { // the order does not matter: all of one kind are kept
+		names, err := texts(raw)
+		if err != nil || len(names) == 0 {
+			return nil, errors.New(wrong)
+		}
+		if kind == "aws" {
+			principals = append(principals, names...)
+		}
+	}
+	if len(kinds) == 0 {
+		return nil, errors.New(wrong)
+	}
+	if len(principals) > principalsMax {
+		return nil, fmt.Errorf("it has %d principals, %d are allowed", len(principals), principalsMax)
+	}
+	for _, p := range principals {
+		if !isPrincipal(p) {
+			return nil, fmt.Errorf("%q is not an account, an ARN of an identity, or *", p)
+		}
+	}
+	return principals, nil
+}
+
+func isPrincipal(p string) bool {
+	if p == "*" || len(p) == 12 && strings.Trim(p, "0123456789") == "" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(p, "arn:aws:iam::")
+	if !ok || len(rest) < 13 || strings.Trim(rest[:12], "0123456789") != "" || strings.ContainsAny(rest, "*?") {
+		return false
+	}
+	rest = rest[12:]
+	return rest == ":root" || strings.HasPrefix(rest, ":user/") || strings.HasPrefix(rest, ":role/")
+}
+
+// parseActions reads the patterns of actions, in lower case.
+func parseActions(raw json.RawMessage) ([]string, error) {
+	actions, err := texts(raw)
+	if err != nil || len(actions) == 0 {
+		return nil, errors.New("its Action is not an action or a list of them")
+	}
+	if len(actions) > ActionsMax {
+		return nil, fmt.Errorf("it has %d actions, %d are allowed", len(actions), ActionsMax)
+	}
+	for i, a := range actions {
+		if actions[i] = strings.ToLower(a); a != "*" && !strings.HasPrefix(actions[i], "sqs:") {
+			return nil, fmt.Errorf("%q is not an action of SQS", a)
+		}
+	}
+	return actions, nil
+}
+
+func parseConditions(raw json.RawMessage) (conditions []condition, err error) {
+	operators, err := object(raw, "its Condition")
+	if err != nil {
+		return nil, err
+	}
+	for operator, raw := range operators { // the order does not matter: all of them have to hold
+		keys, err := object(raw, "the condition "+operator)
+		if err != nil {
+			return nil, err
+		}
+		for key, raw := range keys {
+			values, err := texts(raw)
+			if err != nil {
+				return nil, fmt.Errorf("the values of %s are not strings", key)
+			}
+			c, err := parseCondition(operator, key, values)
+			if err != nil {
+				return nil, err
+			}
+			conditions = append(conditions, c)
+		}
+	}
+	if len(conditions) > conditionsMax {
+		return nil, fmt.Errorf("it has %d conditions, %d are allowed", len(conditions), conditionsMax)
+	}
+	return conditions, nil
+}
+
+// object reads a JSON object whose members are among those that are known, if any are said; case does not matter in these.
+// One that stands there twice, or anything behind the object, is an error: another reader might take the other one.
+func object(raw []byte, what string, known ...string) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, fmt.Errorf("%s is not a JSON object", what)
+	}
+	members := make(map[string]json.RawMessage)
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("%s is not a JSON object", what)
+		}
+		name := t.(string) // the decoder lets nothing else be a name
+		key := name
+		if known != nil {
+			key = ""
+			for _, k := range known {
+				if strings.EqualFold(k, name) {
+					key = k
+				}
+			}
+			if key == "" {
+				return nil, fmt.Errorf("the element %q is not supported", name)
+			}
+		}
+		if _, twice := members[key]; twice {
+			return nil, fmt.Errorf("the element %q is there twice", name)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, fmt.Errorf("%s is not a JSON object", what)
+		}
+		members[key] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, fmt.Errorf("%s is not a JSON object", what)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("there is something behind %s", what)
+	}
+	return members, nil
+}
+
+// items returns the elements of a list, or what stands there alone.
+func items(raw json.RawMessage) (list []json.RawMessage, err error) {
+	if raw == nil {
+		return nil, errors.New("missing")
+	}
+	if raw[0] != '[' {
+		return []json.RawMessage{raw}, nil
+	}
+	err = json.Unmarshal(raw, &list)
+	return list, err
+}
+
+// texts returns strings, of which one may stand alone. Booleans in conditions are often written without quotes.
+func texts(raw json.RawMessage) (list []string, err error) {
+	values, err := items(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range values {
+		var s string
+		switch text := string(v); {
+		case text == "true" || text == "false":
+			s = text
+		case json.Unmarshal(v, &s) != nil || !isText(v):
+			return nil, errors.New("not a string")
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func isText(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }

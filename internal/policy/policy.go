@@ -1,0 +1,121 @@
+// Package policy reads the access policies of queues and decides by them. It is pure: a policy is a text, a question has
+// all that an answer depends on.
+//
+// What it guarantees: a policy that Parse takes is evaluated as it is written, every element of it. What this package does
+// not evaluate, such as an element, an operator or a key that it does not know, is refused when the policy is set, and
+// never stored and passed over: a Deny that is not understood must not be a Deny that is not there.
+//
+// It leaves to its caller what identity a request has, and the rule of who needs which permission: within an account an
+// allow of either side is enough, across accounts it takes both. [AUTH-17]
+package policy
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// An Effect is what a policy says to a question.
+type Effect int
+
+// The effects. Silent is neither allowed nor denied.
+const (
+	Silent Effect = iota
+	Allow
+	Deny
+)
+
+// An Ask is a question to a policy.
+type Ask struct {
+	Action   string // such as sqs:SendMessage; of a batch that of one message
+	Resource string // ARN of the queue
+
+	// Who asks: the ARN and account of a key, both empty for somebody without.
+	Principal, Account string
+
+	SourceIP netip.Addr
+	Secure   bool // it came over TLS
+}
+
+// A Policy is a policy that can be evaluated. The zero Policy is silent.
+type Policy struct{ statements []statement }
+
+// A statement is one statement of a policy.
+type statement struct {
+	effect     Effect
+	principals []string // account numbers, ARNs of identities and "*"; services are not among them, because none comes here
+	actions    []string // patterns, in lower case
+	resources  []string // patterns; none for the queue of the policy
+	conditions []condition
+}
+
+// Decide says what the policy says. An explicit denial wins over everything, whatever the order of the statements.
+func (p *Policy) Decide(a Ask) Effect {
+	effect := Silent
+	for i := range p.statements {
+		if s := &p.statements[i]; s.effect > effect && s.applies(&a) {
+			effect = s.effect
+		}
+	}
+	return effect
+}
+
+func (s *statement) applies(a *Ask) bool {
+	if !s.isFor(a) || !matchAny(s.actions, strings.ToLower(a.Action)) {
+		return false
+	}
+	if len(s.resources) > 0 && !matchAny(s.resources, a.Resource) {
+		return false
+	}
+	for i := range s.conditions {
+		if !s.conditions[i].holds(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// isFor reports whether the statement is about who asks. An account stands for all that is in it.
+func (s *statement) isFor(a *Ask) bool {
+	for _, p := range s.principals {
+		switch {
+		case p == "*":
+			return true
+		case a.Account != "" && (p == a.Account || p == "arn:aws:iam::"+a.Account+":root"):
+			return true
+		case a.Principal != "" && p == a.Principal:
+			return true
+		}
+	}
+	return false
+}
+
+func matchAny(patterns []string, s string) bool {
+	for _, p := range patterns {
+		if match(p, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// match reports whether s is as the pattern says, in which * stands for any text and ? for one byte. It takes no more
+// steps than the product of both lengths.
+func match(pattern, s string) bool {
+	star, from, i, j := -1, 0, 0, 0
+	for j < len(s) {
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(pattern) && (pattern[i] == '?' || pattern[i] == s[j]):
+			i++
+			j++
+		case star >= 0: // the star takes one byte more
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[i:], "*") == ""
+}

@@ -1,0 +1,194 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+const queueARN = "arn:aws:sqs:us-east-1:111111111111:orders"
+
+// ask is a question of a user of another account, over plain HTTP.
+func ask(action string) Ask {
+	return Ask{
+		Action: action, Resource: queueARN, Principal: "arn:aws:iam::222222222222:user/shop", Account: "222222222222",
+		SourceIP: netip.MustParseAddr("10.1.2.3"),
+	}
+}
+
+// one is a policy of one statement that allows something.
+func one(elements string) string {
+	return `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"sqs:SendMessage","Resource":"` + queueARN + `"` + elements + `}}`
+}
+
+func TestDecide(t *testing.T) {
+	allow := func(principal, action, resource string) string {
+		return `{"Effect":"Allow","Principal":` + principal + `,"Action":` + action + `,"Resource":` + resource + `}`
+	}
+	send, arn := `"sqs:SendMessage"`, `"`+queueARN+`"`
+	for _, tt := range []struct {
+		statements string
+		want       Effect
+	}{
+		{allow(`"*"`, send, arn), Allow},
+		{allow(`"*"`, `"SQS:sendmessage"`, arn), Allow},
+		{allow(`"*"`, `"sqs:Send*"`, arn), Allow},
+		{allow(`"*"`, `["sqs:ReceiveMessage","sqs:*"]`, arn), Allow},
+		{allow(`"*"`, `"*"`, `"*"`), Allow},
+		{allow(`"*"`, `"sqs:Receive*"`, arn), Silent},
+		{allow(`"*"`, send, `"arn:aws:sqs:*:111111111111:o?ders"`), Allow},
+		{allow(`"*"`, send, `"arn:aws:sqs:us-east-1:111111111111:other"`), Silent},
+		{allow(`{"AWS":"222222222222"}`, send, arn), Allow},
+		{allow(`{"AWS":["333333333333","arn:aws:iam::222222222222:root"]}`, send, arn), Allow},
+		{allow(`{"AWS":"arn:aws:iam::222222222222:user/shop"}`, send, arn), Allow},
+		{allow(`{"AWS":"arn:aws:iam::222222222222:user/other"}`, send, arn), Silent},
+		{allow(`{"AWS":"arn:aws:iam::333333333333:root"}`, send, arn), Silent},
+		{allow(`{"Service":"sns.amazonaws.com"}`, send, arn), Silent},
+		{allow(`"*"`, send, arn) + `,` + strings.Replace(allow(`{"AWS":"222222222222"}`, `"sqs:Send*"`, arn), "Allow", "Deny", 1), Deny},
+		{strings.Replace(allow(`"*"`, `"*"`, arn), "Allow", "Deny", 1) + `,` + allow(`"*"`, send, arn), Deny},
+		{strings.Replace(allow(`{"AWS":"333333333333"}`, `"*"`, arn), "Allow", "Deny", 1) + `,` + allow(`"*"`, send, arn), Allow},
+	} {
+		p, err := Parse(`{"Version":"2012-10-17","Id":"x","Statement":[` + tt.statements + `]}`)
+		if err != nil {
+			t.Errorf("%s: %v", tt.statements, err)
+			continue
+		}
+		if got := p.Decide(ask("sqs:SendMessage")); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.statements, got, tt.want)
+		}
+	}
+	if got := (&Policy{}).Decide(ask("sqs:SendMessage")); got != Silent {
+		t.Errorf("no policy: got %v, want Silent", got)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	for _, tt := range []struct {
+		condition string
+		want      Effect
+	}{
+		{`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`, Allow},
+		{`{"IpAddress":{"aws:SourceIp":["192.168.0.0/16","10.1.2.3"]}}`, Allow},
+		{`{"IpAddress":{"aws:SourceIp":"10.1.2.4"}}`, Silent},
+		{`{"NotIpAddress":{"aws:sourceip":"10.0.0.0/8"}}`, Silent},
+		{`{"Bool":{"aws:SecureTransport":"false"}}`, Allow},
+		{`{"Bool":{"aws:SecureTransport":true}}`, Silent},
+		{`{"StringEquals":{"aws:PrincipalAccount":"222222222222"},"Bool":{"aws:SecureTransport":"true"}}`, Silent}, // all have to hold
+		{`{"StringNotEquals":{"aws:PrincipalAccount":["333333333333","222222222222"]}}`, Silent},
+		{`{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:user/sh?p"}}`, Allow},
+		{`{"ArnEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Silent},
+		{`{"ArnNotEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Allow}, // a negated one holds where the key is not
+		{`{"ArnEqualsIfExists":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Allow},
+		{`{"StringEqualsIgnoreCase":{"aws:PrincipalArn":"ARN:aws:iam::222222222222:USER/shop"}}`, Allow},
+	} {
+		p, err := Parse(one(`,"Condition":` + tt.condition))
+		if err != nil {
+			t.Errorf("%s: %v", tt.condition, err)
+			continue
+		}
+		if got := p.Decide(ask("sqs:SendMessage")); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.condition, got, tt.want)
+		}
+	}
+}
+
+// What is not evaluated is refused.
+func TestParseRefuses(t *testing.T) {
+	many := func(n int, what string) string { return strings.TrimSuffix(strings.Repeat(what+",", n), ",") }
+	for text, part := range map[string]string{
+		``:                 "not a JSON object",
+		`[]`:               "not a JSON object",
+		`{}`:               "no statements",
+		`{"Statement":[]}`: "no statements",
+		`{"Version":"2013-01-01","Statement":[]}`: "neither 2012-10-17",
+		one(``) + `{}`:              "something behind",
+		one(`,"Effect":"Deny"`):     "there twice",
+		one(`,"effect":"Deny"`):     "there twice",
+		one(`,"NotAction":"sqs:*"`): `"NotAction" is not supported`,
+		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):                     `"NotPrincipal" is not supported`,
+		strings.Replace(one(``), `"Principal":"*",`, ``, 1):                              "no Principal",
+		strings.Replace(one(``), `"*"`, `"222222222222"`, 1):                             "its Principal must be",
+		strings.Replace(one(``), `"*"`, `{"AWS":"arn:aws:iam::222222222222:user/*"}`, 1): "is not an account",
+		strings.Replace(one(``), `"*"`, `{"Federated":"x"}`, 1):                          `"Federated" is not supported`,
+		strings.Replace(one(``), `"*"`, `{}`, 1):                                         "its Principal must be",
+		strings.Replace(one(``), `Allow`, `allow`, 1):                                    "neither Allow nor Deny",
+		strings.Replace(one(``), `sqs:SendMessage`, `s3:GetObject`, 1):                   "not an action of SQS",
+		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(8, `"sqs:a"`)+`]`, 1):     "8 actions, 7 are allowed",
+		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`):            `"DateLessThan" is not supported`,
+		one(`,"Condition":{"StringEquals":{"aws:UserAgent":"x"}}`):                       `"aws:UserAgent" is not supported`,
+		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`):                 "not an address",
+		one(`,"Condition":{"StringLike":{"aws:PrincipalArn":"${aws:username}"}}`):        "has a variable",
+		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":[]}}`):                     "has no value",
+		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":7}}`):                      "not strings",
+		`{"Statement":"` + strings.Repeat("x", bytesMax) + `"}`:                          "bytes",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%.200s: got %v, want an error with %q", text, err, part)
+		}
+	}
+	var tooMany *TooMany
+	statement := `{"Effect":"Allow","Principal":"*","Action":"sqs:*"}`
+	if _, err := Parse(`{"Statement":[` + many(22, statement) + `]}`); !errors.As(err, &tooMany) || err.Error() != "22 statements were found in the submitted policy, max allowed is 20" {
+		t.Errorf("22 statements: got %v", err)
+	}
+	if _, err := Parse(`{"Statement":[` + many(20, statement) + `]}`); err != nil {
+		t.Errorf("20 statements: got %v", err)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"a*c", "abbc", true}, {"a*c", "abbd", false},
+		{"?", "", false}, {"?", "a", true}, {"a?c", "abc", true}, {"**a**", "bab", true}, {"*a*b*c", "xaybzc", true}, {"*a*b*c", "xaybz", false},
+		{"a*", "a", true}, {"a*?", "a", false},
+		{strings.Repeat("*a", 50) + "b", strings.Repeat("a", 5000), false},
+	} {
+		if got := match(tt.pattern, tt.s); got != tt.want {
+			t.Errorf("match(%.20q, %.20q) = %v, want %v", tt.pattern, tt.s, got, tt.want)
+		}
+	}
+}
+
+// FuzzParse looks for texts on which it panics, and for policies that say something else when a denial of everything is
+// added than to deny everything.
+func FuzzParse(f *testing.F) {
+	f.Add(one(``))
+	f.Add(one(`,"Condition":{"NotIpAddress":{"aws:SourceIp":["10.0.0.0/8","::1"]}}`))
+	f.Add(`{"Statement":[{"Effect":"Deny","Principal":{"AWS":["1"]},"Action":["sqs:*"]}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Parse(text)
+		if err != nil {
+			if p != nil || err.Error() == "" {
+				t.Fatal("an error with a policy, or without a text")
+			}
+			return
+		}
+		p.Decide(ask("sqs:SendMessage"))
+		p.statements = append(p.statements, statement{effect: Deny, principals: []string{"*"}, actions: []string{"*"}})
+		if got := p.Decide(ask("sqs:SendMessage")); got != Deny {
+			t.Fatalf("got %v beside a denial of everything", got)
+		}
+	})
+}
+
+func ExamplePolicy_Decide() {
+	p, err := Parse(`{"Version":"2012-10-17","Statement":[
+		{"Effect":"Allow","Principal":{"AWS":"222222222222"},"Action":"sqs:SendMessage","Resource":"*"},
+		{"Effect":"Deny","Principal":"*","Action":"*","Resource":"*","Condition":{"Bool":{"aws:SecureTransport":"false"}}}]}`)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a := Ask{Action: "sqs:SendMessage", Resource: queueARN, Principal: "arn:aws:iam::222222222222:user/shop", Account: "222222222222", Secure: true}
+	fmt.Println(p.Decide(a) == Allow)
+	a.Secure = false
+	fmt.Println(p.Decide(a) == Deny)
+	// Output:
+	// true
+	// true
+}
