@@ -118,6 +118,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.protocol == noProtocol:
 		e.refuse(w, errNotFound)
 		return
+	case r.Method == http.MethodGet && fromElsewhere(r):
+		e.refuse(w, errElsewhere)
+		return
 	}
 	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
 	op, req, err := h.request(w, r, e.protocol)
@@ -162,8 +165,9 @@ var (
 	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction, "There is nothing here that a request of this form could mean. "+
 		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or forms with the parameter Action."),
 		http.StatusNotFound} // [WIRE-24]
-	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction, "The request has no parameter Action."), http.StatusNotFound} // [XML-25]
-	errTooLarge = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
+	errNoAction  = statusError{sqswire.Errorf(sqswire.InvalidAction, "The request has no parameter Action."), http.StatusNotFound} // [XML-25]
+	errElsewhere = sqswire.Errorf(sqswire.AccessDenied, "Requests from web pages of other origins are refused.")                   // [XML-37]
+	errTooLarge  = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
 		http.StatusRequestEntityTooLarge}
 	errCutOff = sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
 )
