@@ -35,6 +35,8 @@ var may = map[string][]string{
 
 	"internal/series": {},
 
+	"internal/credentials": {},
+
 	"internal/alarm": {"internal/series"},
 	"internal/tally": {"internal/metric"},
 
@@ -52,7 +54,8 @@ var may = map[string][]string{
 	"internal/broker": {"internal/engine", "internal/kv", "internal/metric", "internal/tally"},
 
 	"internal/sqsd": {
-		"internal/alarm", "internal/broker", "internal/engine", "internal/handle", "internal/metric", "internal/monitor", "internal/sqswire",
+		"internal/alarm", "internal/broker", "internal/credentials", "internal/engine", "internal/handle", "internal/metric", "internal/monitor",
+		"internal/sigv4", "internal/sqswire",
 		"golang.org/x/sync/semaphore",
 	},
 	"internal/monitor": {

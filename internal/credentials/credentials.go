@@ -1,0 +1,143 @@
+// Package credentials holds the access keys that requests are signed with: whose they are and what they may do.
+//
+// Keys come from a JSON file, or a single one from the environment:
+//
+//	{"credentials": [
+//	  {"id": "TQORDERS01", "secret-file": "/run/secrets/orders", "name": "orders", "allow": ["sqs:SendMessage"]},
+//	  {"id": "TQBILLING1", "secret": "...", "name": "billing", "allow": ["sqs:Receive*", "sqs:DeleteMessage", "sqs:Get*"]},
+//	  {"id": "TQBILLING2", "secret": "...", "name": "billing", "allow": ["sqs:*"], "expires": "2027-01-31T00:00:00Z"}
+//	]}
+//
+// A user may have several keys, which is how one replaces another: add the new one, move the programs over, take the old
+// one out. The file is JSON and not YAML, because YAML has one home, the program, and because a file that decides who may
+// do what should have as few ways as possible to mean something that it does not say.
+//
+// What it guarantees:
+//
+//   - A file is taken as a whole or not at all. Whatever it says that is not understood is an error with its line.
+//   - Nobody else can read what is read here, as far as the rights of the files say.
+//   - Nothing prints a secret: not fmt, not slog, not encoding/json, not an error.
+//
+// It leaves to sigv4 to verify signatures, and to others to ask whether an action is allowed.
+package credentials
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// Config says where keys come from: a file, or a single key. With neither there are none.
+type Config struct {
+	// File is the path of the JSON file.
+	File string
+
+	// ID and Secret are the single key. It may do everything.
+	ID     string
+	Secret Secret
+
+	// Account is whose keys are those that name none, twelve digits; 000000000000 when empty.
+	Account string
+
+	// Actions are all actions that there are, such as sqs:SendMessage. A pattern that allows none of them is refused as
+	// misspelt; when empty that is not checked.
+	Actions []string
+}
+
+// Environment takes from the environment what cfg does not say yet: TENAQ_CREDENTIALS, the path of the file, or
+// TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY.
+func (c *Config) Environment(getenv func(string) string) {
+	if c.File == "" && c.ID == "" {
+		c.File, c.ID, c.Secret = getenv("TENAQ_CREDENTIALS"), getenv("TENAQ_ACCESS_KEY_ID"), NewSecret(getenv("TENAQ_SECRET_ACCESS_KEY"))
+	}
+}
+
+// A Key is an access key. It is not changed once it is there.
+type Key struct {
+	ID      string
+	Account string    // twelve digits
+	Name    string    // of the user
+	Expires time.Time // zero for never
+	Secret  Secret
+	Token   Secret // session token; empty for a key without one
+
+	allow []string // patterns in lower case
+}
+
+// Allows reports whether the key may do an action, such as sqs:SendMessage. [AUTH-38]
+func (k *Key) Allows(action string) bool { return allows(k.allow, action) }
+
+// ARN names the user, as errors show it.
+func (k *Key) ARN() string { return "arn:aws:iam::" + k.Account + ":user/" + k.Name }
+
+// UserID is the other name of the user, as SQS shows who sent a message. It is the same for all keys of a user.
+func (k *Key) UserID() string {
+	sum := sha256.Sum256([]byte(k.ARN()))
+	return "AIDA" + base32.StdEncoding.EncodeToString(sum[:])[:17]
+}
+
+func (k *Key) String() string { return k.ID + " of " + k.ARN() }
+
+// LogValue shows a key in a log.
+func (k *Key) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("id", k.ID), slog.String("account", k.Account), slog.String("name", k.Name))
+}
+
+// A Set is the keys there are. It may be used by any number of goroutines, also while it is reloaded.
+type Set struct {
+	cfg  Config
+	keys atomic.Pointer[map[string]*Key]
+}
+
+// Open reads the keys. The set is nil when cfg names none. [AUTH-37]
+func Open(cfg Config) (*Set, error) {
+	cfg.Account = cmp.Or(cfg.Account, "000000000000")
+	single := cfg.ID != "" || cfg.Secret.Reveal() != ""
+	switch {
+	case cfg.File != "" && single:
+		return nil, errors.New("credentials: there are both a file and a single access key: leave one of them out")
+	case cfg.File == "" && !single:
+		return nil, nil
+	}
+	s := &Set{cfg: cfg}
+	keys, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	s.keys.Store(&keys)
+	return s, nil
+}
+
+// Reload reads the keys again. When there is anything wrong, those of before stay. [AUTH-39]
+func (s *Set) Reload() error {
+	keys, err := s.read()
+	if err != nil {
+		return fmt.Errorf("%w; the credentials of before stay in use", err)
+	}
+	s.keys.Store(&keys)
+	return nil
+}
+
+// Find returns the key with an id, nil when there is none.
+func (s *Set) Find(id string) *Key { return (*s.keys.Load())[id] }
+
+// Len returns the number of keys.
+func (s *Set) Len() int { return len(*s.keys.Load()) }
+
+func (s *Set) String() string { return fmt.Sprintf("%d credentials", s.Len()) }
+
+func (s *Set) read() (map[string]*Key, error) {
+	if s.cfg.File != "" {
+		return readFile(s.cfg)
+	}
+	k := &Key{ID: s.cfg.ID, Secret: s.cfg.Secret, Account: s.cfg.Account, Name: s.cfg.ID, allow: []string{"*"}}
+	if err := k.check(); err != nil {
+		return nil, fmt.Errorf("credentials: %w; both TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY must be set, or neither", err)
+	}
+	return map[string]*Key{k.ID: k}, nil
+}

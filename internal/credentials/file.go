@@ -1,0 +1,316 @@
+package credentials
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Limits on what a file may hold. The secrets that AWS makes up have 40 characters.
+const (
+	fileMax   = 1 << 20 // bytes
+	secretMin = 16      // characters
+	secretMax = 4 << 10 // session tokens are long
+)
+
+var (
+	idPattern   = regexp.MustCompile(`^[A-Za-z0-9_-]{4,128}$`)
+	namePattern = regexp.MustCompile(`^[A-Za-z0-9_+=,.@-]{1,64}$`)
+)
+
+// check refuses a key that would be no key.
+func (k *Key) check() error {
+	switch {
+	case !idPattern.MatchString(k.ID):
+		return fmt.Errorf("id %q must be 4 to 128 letters, digits, hyphens and underscores", k.ID)
+	case len(k.Account) != 12 || strings.Trim(k.Account, "0123456789") != "":
+		return fmt.Errorf("account %q is not twelve digits", k.Account)
+	case !namePattern.MatchString(k.Name):
+		return fmt.Errorf("name %q must be up to 64 letters, digits and characters of +=,.@-_", k.Name)
+	}
+	if err := checkSecret("secret", k.Secret); err != nil {
+		return err
+	}
+	if k.Token.Reveal() != "" {
+		return checkSecret("token", k.Token)
+	}
+	return nil
+}
+
+func checkSecret(what string, s Secret) error {
+	switch text := s.Reveal(); {
+	case len(text) < secretMin:
+		return fmt.Errorf("the %s has %d characters, which can be guessed: it must have at least %d; openssl rand -base64 30 makes a good one", what, len(text), secretMin)
+	case len(text) > secretMax:
+		return fmt.Errorf("the %s has more than %d characters", what, secretMax)
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return fmt.Errorf("the %s must be printable ASCII without spaces", what)
+	}
+	return nil
+}
+
+// A document is a credentials file that is being read. It is read token by token and not into a struct, so that every
+// complaint can name the line, and a key that is unknown or there twice is one.
+type document struct {
+	cfg  Config
+	text []byte
+	d    *json.Decoder
+
+	keys  map[string]*Key
+	lines map[string]int // of ids
+}
+
+func readFile(cfg Config) (map[string]*Key, error) {
+	text, err := readPrivate(cfg.File)
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	doc := &document{cfg: cfg, text: text, d: json.NewDecoder(bytes.NewReader(text)), keys: map[string]*Key{}, lines: map[string]int{}}
+	doc.d.UseNumber()
+	if err := doc.read(); err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	return doc.keys, nil
+}
+
+// at makes a complaint about a line.
+func (doc *document) at(line int, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s", doc.cfg.File, line, fmt.Sprintf(format, args...))
+}
+
+func (doc *document) lineOf(offset int64) int {
+	return 1 + bytes.Count(doc.text[:min(offset, int64(len(doc.text)))], []byte("\n"))
+}
+
+// line is that of the token that was read last.
+func (doc *document) line() int { return doc.lineOf(doc.d.InputOffset()) }
+
+func (doc *document) token() (json.Token, error) {
+	t, err := doc.d.Token()
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return nil, doc.at(doc.lineOf(syntax.Offset), "%v: correct the JSON", err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, doc.at(doc.line(), "the file ends early: complete the JSON")
+	case err != nil:
+		return nil, doc.at(doc.line(), "%v", err)
+	}
+	return t, nil
+}
+
+func (doc *document) expect(delim json.Delim, what string) error {
+	t, err := doc.token()
+	if err == nil && t != delim {
+		err = doc.at(doc.line(), "%s", what)
+	}
+	return err
+}
+
+// members calls read for each member of an object whose { was read, behind its name.
+func (doc *document) members(known []string, read func(name string) error) error {
+	seen := map[string]int{}
+	for doc.d.More() {
+		t, err := doc.token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string) // JSON has no other names
+		switch line := doc.line(); {
+		case !slices.Contains(known, name):
+			return doc.at(line, "there is no %q here; there are %s", name, strings.Join(known, ", "))
+		case seen[name] > 0:
+			return doc.at(line, "%q is there a second time; the first is in line %d", name, seen[name])
+		default:
+			seen[name] = line
+		}
+		if err := read(name); err != nil {
+			return err
+		}
+	}
+	_, err := doc.token() // }
+	return err
+}
+
+func (doc *document) read() error {
+	const form = `the file must be an object with the list "credentials"`
+	if err := doc.expect('{', form); err != nil {
+		return err
+	}
+	err := doc.members([]string{"credentials"}, func(string) error {
+		if err := doc.expect('[', "credentials must be a list"); err != nil {
+			return err
+		}
+		for doc.d.More() {
+			if err := doc.readKey(); err != nil {
+				return err
+			}
+		}
+		_, err := doc.token() // ]
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := doc.d.Token(); !errors.Is(err, io.EOF) {
+		return doc.at(doc.line(), "something follows the object: remove it")
+	}
+	if len(doc.keys) == 0 {
+		return doc.at(1, "there are no credentials, so nobody could ask for anything: add some, or run without the file")
+	}
+	return nil
+}
+
+var keyMembers = []string{"id", "secret", "secret-file", "account", "name", "allow", "token", "expires"}
+
+func (doc *document) readKey() error {
+	if err := doc.expect('{', "an entry of credentials must be an object"); err != nil {
+		return err
+	}
+	line := doc.line()
+	values := map[string]string{}
+	k := &Key{}
+	err := doc.members(keyMembers, func(name string) (err error) {
+		if name == "allow" {
+			k.allow, err = doc.readAllow()
+			return err
+		}
+		t, err := doc.token()
+		if err != nil {
+			return err
+		}
+		text, ok := t.(string)
+		if !ok || text == "" {
+			return doc.at(doc.line(), "%s must be a text in quotes and not empty", name)
+		}
+		values[name] = text
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := doc.fill(k, values); err != nil {
+		return doc.at(line, "%s%v", entryName(values), err)
+	}
+	if first, ok := doc.lines[k.ID]; ok {
+		return doc.at(line, "the id %s is there a second time; the first is in line %d", k.ID, first)
+	}
+	for _, other := range doc.keys {
+		// The key id is not among what is signed, so whoever has the one could pass for the other.
+		if other.Secret.Reveal() == k.Secret.Reveal() {
+			return doc.at(line, "%s has the secret of %s: each needs one of its own", k.ID, other.ID)
+		}
+	}
+	doc.keys[k.ID], doc.lines[k.ID] = k, line
+	return nil
+}
+
+func entryName(values map[string]string) string {
+	if values["id"] == "" {
+		return ""
+	}
+	return values["id"] + ": "
+}
+
+// fill makes a key of the texts of an entry.
+func (doc *document) fill(k *Key, values map[string]string) error {
+	secret, file := values["secret"], values["secret-file"]
+	switch {
+	case values["id"] == "":
+		return errors.New("an entry needs an id")
+	case (secret == "") == (file == ""):
+		return errors.New("an entry needs one of secret and secret-file")
+	case k.allow == nil:
+		return errors.New(`an entry says what it may do: add allow, such as ["sqs:SendMessage"] or ["*"]`)
+	}
+	if file != "" {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(doc.cfg.File), file)
+		}
+		text, err := readPrivate(file)
+		if err != nil {
+			return fmt.Errorf("secret-file: %w", err)
+		}
+		secret = strings.TrimSpace(string(text))
+	}
+	k.ID, k.Secret, k.Token = values["id"], NewSecret(secret), NewSecret(values["token"])
+	k.Account, k.Name = orElse(values["account"], doc.cfg.Account), orElse(values["name"], k.ID)
+	if text := values["expires"]; text != "" {
+		var err error
+		if k.Expires, err = time.Parse(time.RFC3339, text); err != nil {
+			return fmt.Errorf("expires: %q is not a time such as 2027-01-31T00:00:00Z", text)
+		}
+	}
+	return k.check()
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func (doc *document) readAllow() ([]string, error) {
+	const form = `allow must be a list of patterns, such as ["sqs:SendMessage", "sqs:Receive*"]`
+	if err := doc.expect('[', form); err != nil {
+		return nil, err
+	}
+	var patterns []string
+	for doc.d.More() {
+		t, err := doc.token()
+		if err != nil {
+			return nil, err
+		}
+		pattern, ok := t.(string)
+		if !ok {
+			return nil, doc.at(doc.line(), form)
+		}
+		if err := checkPattern(pattern, doc.cfg.Actions); err != nil {
+			return nil, doc.at(doc.line(), "%v", err)
+		}
+		patterns = append(patterns, strings.ToLower(pattern))
+	}
+	if patterns == nil {
+		return nil, doc.at(doc.line(), form)
+	}
+	_, err := doc.token() // ]
+	return patterns, err
+}
+
+// readPrivate reads a file that only this program's user can read. A group may read it when the file belongs to somebody
+// else: so systems hand out secrets that the user of a service shall not change.
+func readPrivate(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat() // of what was opened, whatever the path names by now
+	if err != nil {
+		return nil, err
+	}
+	open := fs.FileMode(0o077)
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		open = 0o037
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file", path)
+	case info.Mode()&open != 0:
+		return nil, fmt.Errorf("%s can be read or changed by others (mode %04o): chmod 600 %s", path, info.Mode().Perm(), path)
+	case info.Size() > fileMax:
+		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
+	}
+	return io.ReadAll(io.LimitReader(f, fileMax))
+}
