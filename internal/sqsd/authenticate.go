@@ -1,30 +1,101 @@
 package sqsd
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
+	"tenaq/internal/credentials"
+	"tenaq/internal/sigv4"
 	"tenaq/internal/sqswire"
 )
 
-// A Principal is who a request comes from. Handlers ask for one, and only authenticate makes them.
-type Principal struct{ account, id string }
+// A Principal is who a request comes from. Handlers ask for one, and only a Door, and authenticate, make them.
+type Principal struct {
+	account, id string
+	region      string
+	key         *credentials.Key // nil for everybody, without credentials
+}
 
-// authenticate decides who a request comes from. Without credentials that is everybody who can reach
-// the server; what is checked then is that the request does not come from a web page that a browser on
-// this machine happens to show. A signature is not looked at. [AUTH-2, AUTH-3, AUTH-4]
-func (h *Handler) authenticate(r *http.Request) (Principal, error) {
-	if !h.knownHost(r.Host) {
-		return Principal{}, sqswire.Errorf(sqswire.AccessDenied,
-			"The Host %q is not one this server answers to: name it with --allowed-hosts.", r.Host)
-	}
-	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); err != nil || !sameHost(u.Host, r.Host) {
-			return Principal{}, sqswire.Errorf(sqswire.AccessDenied, "Requests from web pages of other origins are refused.")
+// DoorConfig holds what a Door is told once.
+type DoorConfig struct {
+	// Credentials are the keys that requests must be signed with; nil lets everybody in.
+	Credentials *credentials.Set
+
+	// Account is whose queues an unauthenticated request means, Region the one that signatures must be for and that ARNs
+	// show.
+	Account, Region string
+
+	// Hosts are the names a request may carry in its Host header without credentials; nil allows any. [AUTH-2]
+	Hosts []string
+
+	// Aliases are names that this server has for its clients and that a proxy replaces, with their ports. A signature may
+	// be for any of them. [AUTH-36]
+	Aliases []string
+}
+
+// A Door decides who a request comes from. It is the only place that does, for every API on an address.
+type Door struct {
+	cfg      DoorConfig
+	verifier *sigv4.Verifier
+	host     atomic.Pointer[string]
+}
+
+// NewDoor returns a door.
+func NewDoor(cfg DoorConfig) *Door {
+	return &Door{cfg: cfg, verifier: sigv4.New(sigv4.Config{Region: cfg.Region, Hosts: cfg.Aliases})}
+}
+
+// Pending is a request that may turn out to be valid: its signature cannot be verified before its body is read. The zero
+// Pending is nobody's.
+type Pending struct {
+	door   *Door
+	signed *sigv4.Request // nil without credentials
+}
+
+// Authenticate refuses requests that cannot be valid, before anything of their body is read. What is signed must be signed
+// for the service: "sqs" for SQS and /v1, "monitoring" for CloudWatch, "sts" for STS. Without credentials any signature is
+// let in, and what is checked is that the request does not come from a web page. Errors are for the client.
+// [AUTH-2 to AUTH-5, AUTH-14]
+func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
+	if d.cfg.Credentials == nil {
+		if err := refuseWebPages(r, d.cfg.Hosts, &d.host); err != nil {
+			return Pending{}, err
 		}
+		return Pending{door: d}, nil
+	}
+	signed, err := d.verifier.Parse(r, service)
+	if err != nil {
+		return Pending{}, signatureError(err)
+	}
+	if err := refuseAmbiguous(r); err != nil {
+		return Pending{}, err
+	}
+	return Pending{d, signed}, nil
+}
+
+// Finish makes the principal, or refuses the request. Body is the body as it came, before anything of it is understood or
+// decompressed; nil when there is none.
+func (p Pending) Finish(body []byte) (Principal, error) {
+	switch {
+	case p.door == nil:
+		return Principal{}, sqswire.Errorf(sqswire.AccessDenied, "Nobody has decided who may ask.")
+	case p.door.cfg.Credentials == nil:
+		return Principal{account: p.door.cfg.Account, id: p.door.cfg.Account, region: p.door.cfg.Region}, nil
+	}
+	return p.door.verify(p.signed, body)
+}
+
+// authenticate decides who a request comes from, for a handler without credentials: everybody who can reach the server.
+// What is checked is that the request does not come from a web page that a browser on this machine happens to show. A
+// signature is not looked at. [AUTH-2, AUTH-3, AUTH-4]
+func (h *Handler) authenticate(r *http.Request) (Principal, error) {
+	if err := refuseWebPages(r, h.cfg.Hosts, &h.host); err != nil {
+		return Principal{}, err
 	}
 	return Principal{account: h.cfg.Account, id: h.cfg.Account}, nil
 }
@@ -35,22 +106,29 @@ func (h *Handler) Authenticate(r *http.Request) error {
 	return err
 }
 
-// knownHost is allowedHost with a memory of one: nearly all requests name the same host.
-func (h *Handler) knownHost(host string) bool {
-	if last := h.host.Load(); last != nil && *last == host {
-		return true
+// refuseWebPages refuses what only a browser would send. Last has a memory of one: nearly all requests name the same host.
+func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string]) error {
+	if known := last.Load(); known == nil || *known != r.Host {
+		if !allowedHost(hosts, r.Host) {
+			return sqswire.Errorf(sqswire.AccessDenied, "The Host %q is not one this server answers to: name it with --allowed-hosts.", r.Host)
+		}
+		host := strings.Clone(r.Host)
+		last.Store(&host)
 	}
-	allowed := h.allowedHost(host)
-	if allowed {
-		host = strings.Clone(host)
-		h.host.Store(&host)
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if u, err := url.Parse(origin); err != nil || !sameHost(u.Host, r.Host) {
+			return sqswire.Errorf(sqswire.AccessDenied, "Requests from web pages of other origins are refused.")
+		}
 	}
-	return allowed
+	return nil
 }
 
-// allowedHost reports whether a request may carry this Host header: loopback names always may.
-func (h *Handler) allowedHost(host string) bool {
-	if h.cfg.Hosts == nil {
+// allowedHost reports whether a request may carry this Host header.
+func (h *Handler) allowedHost(host string) bool { return allowedHost(h.cfg.Hosts, host) }
+
+// allowedHost reports whether a host is one of those that are allowed: loopback names always are.
+func allowedHost(hosts []string, host string) bool {
+	if hosts == nil {
 		return true
 	}
 	name := hostname(host)
@@ -60,7 +138,7 @@ func (h *Handler) allowedHost(host string) bool {
 	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
 		return true
 	}
-	return slices.Contains(h.cfg.Hosts, name)
+	return slices.Contains(hosts, name)
 }
 
 func sameHost(a, b string) bool { return strings.EqualFold(a, b) || hostname(a) == hostname(b) }
@@ -71,4 +149,9 @@ func hostname(host string) string {
 		host = h
 	}
 	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// arn names a queue; without a name what stands for all of an account's.
+func (p Principal) arn(account, name string) string {
+	return "arn:aws:sqs:" + p.region + ":" + cut(cmp.Or(account, p.account)) + ":" + cut(name)
 }
