@@ -11,8 +11,17 @@
 //	dst = sqswire.AppendJSON(dst, &sqswire.SendMessageResponse{...})
 //	dst = sqswire.AppendErrorJSON(dst, sqswire.AsError(err))
 //
-// Every struct lists its members once, in its members method, and a codec is a visitor of that list. So a
-// second protocol is one more visitor over the same structs and the same table of operations.
+// And one of the Query protocol like this:
+//
+//	form, err := sqswire.ParseForm(r.URL.RawQuery, body)
+//	action, ok := form.Get("Action")    // for LookupAction
+//	err = form.Decode(req)
+//	...
+//	dst = sqswire.AppendXML(dst, op, resp, requestID)
+//
+// Every struct lists its members once, in its members method, and a codec is a visitor of that list: there are
+// two that read and three that write, over the same structs and the same table of operations. Where the Query
+// protocol has another name for a member, the member says so.
 //
 // What it guarantees:
 //
@@ -23,7 +32,8 @@
 //   - Maps arrive as lists sorted by name without duplicates, and leave sorted, so equal inputs give equal
 //     outputs everywhere behind and before it.
 //   - The memory taken by decoding is a small multiple of the body, plus a constant.
-//   - Decoding never panics, and refuses with SerializationException only.
+//   - Decoding never panics, and refuses with SerializationException only; but an element of a map that comes
+//     in two parameters may miss one.
 //
 // What it leaves to others: the rules. That a body is missing, a timeout out of range, a name illegal or a
 // queue unknown is for the caller to find. This package refuses only what is not well-formed or has the wrong

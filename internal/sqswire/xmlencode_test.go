@@ -2,6 +2,7 @@ package sqswire
 
 import (
 	"encoding/xml"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -208,4 +209,23 @@ func sameInXML(t *testing.T, op Operation, resp Shape) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: %s\n says %+v\n want %+v", op.Name, document, got, want)
 	}
+}
+
+// A request in the Query protocol, and its answer.
+func ExampleForm() {
+	form, err := ParseForm("", []byte("Action=UntagQueue&QueueUrl=orders&TagKey.10=team&TagKey.2=a+b"))
+	if err != nil {
+		panic(err)
+	}
+	action, _ := form.Get("Action")
+	op, _ := LookupAction(action)
+	req := new(UntagQueueRequest)
+	if err := form.Decode(req); err != nil {
+		panic(err)
+	}
+	fmt.Printf("%q\n", req.TagKeys)
+	fmt.Printf("%s\n", AppendXML(nil, op, nil, "7a62c49f-347e-4fc4-9331-6e8e7a96aa73"))
+	// Output:
+	// ["a b" "team"]
+	// <?xml version="1.0"?><UntagQueueResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ResponseMetadata><RequestId>7a62c49f-347e-4fc4-9331-6e8e7a96aa73</RequestId></ResponseMetadata></UntagQueueResponse>
 }
