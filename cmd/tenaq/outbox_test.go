@@ -94,6 +94,10 @@ func TestOutboxDrains(t *testing.T) {
 			fmt.Fprintf(w, `{"QueueUrl": "http://%s/000000000000/orders"}`, r.Host)
 			return
 		}
+		if r.Header.Get("X-Amz-Target") != "AmazonSQS.SendMessageBatch" {
+			http.NotFound(w, r) // it is told metrics as well
+			return
+		}
 		arrived <- true
 		<-goOn
 		fmt.Fprintf(w, `{"Successful": [{"Id": "0", "MessageId": "m1", "MD5OfMessageBody": "%x"}]}`, md5.Sum([]byte("hello")))
