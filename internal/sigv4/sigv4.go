@@ -184,11 +184,10 @@ func parseExpires(text string) (time.Duration, error) {
 // headers, of which X-Amz-Target names the action. Content-Type cannot be demanded, since the AWS SDK for PHP leaves it
 // out. [AUTH-6]
 func (q *Request) readSigned(p parameters) error {
-	q.signedNames = p.signed
-	q.signed = strings.Split(p.signed, ";")
-	if len(q.signed) > signedMax {
+	if strings.Count(p.signed, ";") >= signedMax {
 		return incomplete("More than %d headers are signed.", signedMax)
 	}
+	q.signedNames, q.signed = p.signed, strings.Split(p.signed, ";")
 	for i, name := range q.signed {
 		switch {
 		case name == "" || strings.ToLower(name) != name || strings.ContainsAny(name, " \t\r\n:"):
@@ -239,7 +238,7 @@ func (q *Request) readAlgorithm(p parameters) error {
 
 // readCredential checks what the signature is for. All that is wrong is said at once. [AUTH-14]
 func (q *Request) readCredential(credential string, services []string) error {
-	parts := strings.Split(credential, "/")
+	parts := strings.SplitN(credential, "/", 6)
 	if len(parts) != 5 || parts[0] == "" {
 		return incomplete("Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '%s'", credential)
 	}
