@@ -1,10 +1,6 @@
 package credentials
 
-import (
-	"fmt"
-	"io"
-	"log/slog"
-)
+import "log/slog"
 
 // A Secret is text that is not shown. It is kept in a function, because fmt looks into the fields of a struct without
 // asking their methods, and has nothing to find there.
@@ -25,6 +21,5 @@ const redacted = "[redacted]"
 
 func (s Secret) String() string               { return redacted }
 func (s Secret) GoString() string             { return redacted }
-func (s Secret) Format(f fmt.State, _ rune)   { io.WriteString(f, redacted) }
 func (s Secret) LogValue() slog.Value         { return slog.StringValue(redacted) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

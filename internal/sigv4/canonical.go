@@ -45,14 +45,14 @@ func appendPath(dst []byte, path string) []byte {
 }
 
 // appendHeader appends the values of a header, with runs of spaces made one. net/http has taken Host out of the headers,
-// and Content-Length of requests that have none is 0.
+// and a request that came over no connection, as in tests, has its length in a field only.
 func (q *Request) appendHeader(dst []byte, name, host string) []byte {
 	if name == "host" {
 		return appendTrimmed(dst, host)
 	}
 	values := q.http.Header.Values(name)
 	if name == "content-length" && len(values) == 0 {
-		return strconv.AppendInt(dst, max(0, q.http.ContentLength), 10)
+		return strconv.AppendInt(dst, q.http.ContentLength, 10)
 	}
 	for i, v := range values {
 		if i > 0 {

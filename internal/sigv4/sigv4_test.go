@@ -168,6 +168,7 @@ func TestRefusals(t *testing.T) {
 		{name: "path /./, without it", before: func(r *http.Request) { r.URL.Path = "/./a" },
 			after: func(r *http.Request) { r.URL.Path = "/a" }, want: badSignature},
 		{name: "keys of a query twice", before: func(r *http.Request) { r.URL.RawQuery = "b=2&a=&b=1&a=%2f" }},
+		{name: "parameters in another order", before: func(r *http.Request) { r.URL.RawQuery = "a=1&b=2&b=3" }, after: func(r *http.Request) { r.URL.RawQuery = "b=3&b=2&&a=1" }},
 		{name: "space as plus", before: func(r *http.Request) { r.URL.RawQuery = "a=1+2" }},
 		{name: "plus for %20", before: func(r *http.Request) { r.URL.RawQuery = "a=1%202" }, after: func(r *http.Request) { r.URL.RawQuery = "a=1+2" }},
 		{name: "plus for %2B", before: func(r *http.Request) { r.URL.RawQuery = "a=1%2B2" }, after: func(r *http.Request) { r.URL.RawQuery = "a=1+2" }, want: badSignature},
@@ -304,6 +305,10 @@ func TestPresigned(t *testing.T) {
 		{name: "no date", after: change("X-Amz-Date", "X"), want: "IncompleteSignature 400 AWS query-string parameters must include 'X-Amz-Date'. Re-examine"},
 		{name: "algorithm", after: change("AWS4-HMAC-SHA256", "AWS4-HMAC-SHA1"), want: "IncompleteSignature 400 Unsupported AWS 'algorithm'"},
 		{name: "with a target", after: func(r *http.Request) { r.Header.Set("X-Amz-Target", "AmazonSQS.PurgeQueue") }, want: "SignatureDoesNotMatch 403 'X-Amz-Target' must be a 'SignedHeader'"},
+		{name: "with a token in a header", after: func(r *http.Request) {
+			r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "%3Bhost", "%3Bhost%3Bx-amz-security-token", 1)
+			r.Header.Set("X-Amz-Security-Token", "t")
+		}, want: "SignatureDoesNotMatch 403 A presigned request has its session token in the query string"},
 		{name: "and Authorization", after: func(r *http.Request) { r.Header.Set("Authorization", "AWS4-HMAC-SHA256") }, want: "SignatureDoesNotMatch 403 Found both"},
 	} {
 		r := signed(t, "", testKey, testNow.Add(-test.age), true, test.before)

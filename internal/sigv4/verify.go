@@ -79,7 +79,7 @@ func (q *Request) wrongSignature(bodyHash string) *Error {
 	return mismatch("The request signature we calculated does not match the signature you provided. "+
 		"Check your AWS Secret Access Key and signing method. Consult the service documentation for details.\n\n"+
 		"The Canonical String for this request should have been\n'%s'\n\nThe String-to-Sign should have been\n'%s'\n",
-		cut(q.withoutSecrets(canonical)), text)
+		q.withoutSecrets(canonical), text)
 }
 
 // withoutSecrets takes out of a canonical request what a log that keeps answers should not have: the session token, and
