@@ -53,8 +53,11 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body, error) {
 	}
 	conn := http.NewResponseController(w)
 	conn.SetReadDeadline(time.Now().Add(transferMax))
-	defer conn.SetReadDeadline(time.Time{})
 	conn.SetWriteDeadline(time.Now().Add(transferMax)) // of 100 Continue
+	defer func() {
+		conn.SetReadDeadline(time.Time{})
+		conn.SetWriteDeadline(time.Now().Add(answerMax))
+	}()
 	var err error
 	if b.bytes, err = io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax)); err == nil {
 		return b, nil

@@ -50,6 +50,9 @@ const (
 	// time in between, in which a poll waits, is not counted. [WIRE-22]
 	transferMax = time.Minute
 
+	// answerMax is how long after a large body the answer may take, the wait of a poll included.
+	answerMax = 3 * time.Minute
+
 	// small is the size up to which a body is not worth a budget or a deadline of its own. What such a
 	// body holds is a small part of what its connection holds anyway, and the HTTP server ends those.
 	small = 64 << 10

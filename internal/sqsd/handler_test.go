@@ -46,26 +46,63 @@ func TestConnectionIsKept(t *testing.T) {
 	})
 }
 
-// A poll may take its 20 seconds although what was read before it had to be quick. [WIRE-22]
+// A poll may take its 20 seconds although what was read before it had to be quick, in both protocols, whether the
+// body is small or has a deadline of its own. [WIRE-22]
 func TestPollAfterSlowBody(t *testing.T) {
+	large := strings.Repeat("x", 2*small)
+	for _, test := range []struct{ name, poll, body, want string }{
+		{"small", "", `{"QueueUrl":"q","WaitTimeSeconds":20}`, "{}"},
+		{"large", "", `{"QueueUrl":"q","WaitTimeSeconds":20,"Unknown":"` + large + `"}`, "{}"},
+		{"small form", "query", "Action=ReceiveMessage&QueueUrl=q&WaitTimeSeconds=20", "<ReceiveMessageResult/>"},
+		{"large form", "query", "Action=ReceiveMessage&QueueUrl=q&WaitTimeSeconds=20&Unknown=" + large, "<ReceiveMessageResult/>"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, settings{}, func(t *testing.T, w *world) {
+				conn := w.listener.dial()
+				defer conn.Close()
+				create := request("AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
+				if _, _, _, err := exchange(conn, "POST", create); err != nil {
+					t.Fatal(err)
+				}
+				poll := request("AmazonSQS.ReceiveMessage", test.body)
+				if test.poll == "query" {
+					poll = queryRequest("", test.body)
+				}
+				io.WriteString(conn, strings.TrimSuffix(poll, test.body))
+				time.Sleep(transferMax - time.Second)
+				start := time.Now()
+				_, resp, answer, err := exchange(conn, "POST", test.body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := time.Since(start).Round(time.Second)
+				if resp.StatusCode != 200 || !strings.Contains(answer, test.want) || got != 20*time.Second {
+					t.Errorf("status %d, body %s after %v, want 200, %s after 20s", resp.StatusCode, answer, got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// Large bodies give their part of the budget back, those that are refused too.
+func TestBudgetIsGivenBack(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		conn := w.listener.dial()
 		defer conn.Close()
-		create := request("AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
-		if _, _, _, err := exchange(conn, "POST", create); err != nil {
-			t.Fatal(err)
-		}
-		body := `{"QueueUrl":"q","WaitTimeSeconds":20}`
-		poll := request("AmazonSQS.ReceiveMessage", body)
-		io.WriteString(conn, strings.TrimSuffix(poll, body))
-		time.Sleep(transferMax - time.Second)
-		start := time.Now()
-		_, resp, answer, err := exchange(conn, "POST", body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := time.Since(start).Round(time.Second); resp.StatusCode != 200 || answer != "{}" || got != 20*time.Second {
-			t.Errorf("status %d, body %s after %v, want 200, {} after 20s", resp.StatusCode, answer, got)
+		conn.SetDeadline(time.Now().Add(transferMax)) // or a budget that is used up would be waited for, for ever
+		large := strings.Repeat("x", bodyMax-100)
+		for i := range readBudget/bodyMax + 8 {
+			req := request("AmazonSQS.ListQueues", `{"Unknown":"`+large+`"}`)
+			if i%2 == 1 {
+				req = queryRequest("", "Action=Teleport&Unknown="+large)
+			}
+			start := time.Now()
+			if _, _, _, err := exchange(conn, "POST", req); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Since(start); got != 0 {
+				t.Fatalf("request %d waited %v", i, got)
+			}
 		}
 	})
 }
