@@ -19,12 +19,13 @@ func newAlarmsCmd(a *app) *cobra.Command {
 those that every queue has the ones that are not OK, or have not been for long.
 
 Every queue has, unless the server was started with --shipped-alarms=false:
-  dead-letters      dead letters have come
-  dead-letter-age   dead letters wait for more than an hour
+  dead-letters      there are dead letters, or more have come
+  dead-letter-age   the work of dead letters was first sent more than an hour ago
   oldest-age        the oldest message was sent more than an hour ago
   double-deletes    workers delete messages that were given to others since: work is done twice
   timed-out         visibility timeouts end before the work does
   expired           messages have expired
+  in-flight-stuck   messages have been in flight for half an hour, and none was deleted
   near-expiry       messages have been kept for nine tenths of their retention
   in-flight-limit   nearly as many messages are in flight as may be
 
@@ -113,16 +114,16 @@ func (a *app) printAlarms(ctx context.Context, v *v1Client, state string) error 
 		if al.State != "ALARM" {
 			continue
 		}
-		a.note("\n%s: %s", al.Name, al.Reason)
+		a.note("\n%s: %s", oneLine(al.Name), oneLine(al.Reason))
 		if al.Description != "" {
-			a.note("  %s", al.Description)
+			a.note("  %s", oneLine(al.Description))
 		}
 		for _, c := range al.Commands {
-			a.note("    %s", c)
+			a.note("    %s", oneLine(c))
 		}
 	}
 	for _, s := range list.Silences {
-		a.note("\nsilence: %s until %s%s", s.Match, clock(s.Until), orEmpty(s.Reason != "", " ("+s.Reason+")"))
+		a.note("\nsilence: %s until %s%s", oneLine(s.Match), clock(s.Until), orEmpty(s.Reason != "", " ("+oneLine(s.Reason)+")"))
 	}
 	return nil
 }
@@ -234,8 +235,8 @@ func newAlarmsSilenceCmd(a *app) *cobra.Command {
 		Use:   "silence MATCH",
 		Short: "Keep alarms from telling anybody, for a while",
 		Long: `Keep alarms from telling anybody, for a while. They go on being evaluated: one that is in another state than
-was told when the silence ends tells it then. MATCH is the name of an alarm, where * stands for anything but
-a slash; "orders/*" are all those that the queue orders has.`,
+was told when the silence ends tells it then. MATCH is the name of an alarm, where * stands for any text;
+"orders/*" are all those that the queue orders has, and "*" are all.`,
 		Example: `  tenaq alarms silence 'orders/*' --for 2h --reason "we are moving the database"
   tenaq alarms silence 'orders/*' --end`,
 		Args: wants(1, 1),
@@ -253,6 +254,7 @@ a slash; "orders/*" are all those that the queue orders has.`,
 				return err
 			}
 			var list struct {
+				About    int       `json:"about"`
 				Silences []silence `json:"silences"`
 			}
 			in := map[string]string{"match": args[0], "for": lasts, "reason": reason}
@@ -261,6 +263,9 @@ a slash; "orders/*" are all those that the queue orders has.`,
 			}
 			for _, s := range list.Silences {
 				if s.Match == args[0] {
+					if list.About == 0 {
+						a.note("no alarm has such a name at the moment; tenaq alarms shows those that are known")
+					}
 					return a.result(s, "%s is silent until %s", s.Match, clock(s.Until))
 				}
 			}
@@ -280,8 +285,8 @@ func newAlarmsTestCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test ACTION",
 		Short: "Run an action once, to see whether its notices arrive",
-		Long: `Run an action of the server's configuration once, with a notice that says that it is a test. It fails, and
-says why, when the action does.`,
+		Long: `Run an action of the server's configuration once, with a notice that says that it is a test. It fails when the
+action does; the log of the server says why.`,
 		Example: "  tenaq alarms test team",
 		Args:    wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

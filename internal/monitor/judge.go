@@ -1,7 +1,9 @@
 package monitor
 
 import (
+	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"time"
 
@@ -19,8 +21,10 @@ type entry struct {
 	acked bool        // somebody knows; until the state changes
 	from  int64       // the first minute from which it has data: a restart is no reason to change a state
 
-	notices []time.Time // of late
-	changes int         // of the state, since the last notice
+	round, open int         // of notices, and how many actions have not ended with it
+	notices     []time.Time // of late
+	changes     int         // of the state, since the last notice
+	news        bool        // there is more of what it is about
 }
 
 // A Change is an alarm that came into another state.
@@ -33,23 +37,41 @@ type Change struct {
 	At     time.Time   `json:"at"`
 }
 
-// judge evaluates all alarms at the end of a minute.
-func (m *Monitor) judge(at int64) {
+// judge evaluates all alarms at the end of a minute. Those that were put are evaluated without the lock, which people
+// wait for; what is computed of one that somebody has changed meanwhile is not looked at.
+func (m *Monitor) judge(ctx context.Context, at int64) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	changed := m.judgeShipped(at)
+	m.judgeShipped(at)
+	var put []*entry
 	for _, name := range m.names() {
-		changed = m.judgeOne(m.alarms[name], at) || changed
+		put = append(put, m.alarms[name])
 	}
-	if changed {
-		m.saveLocked()
+	m.mu.Unlock()
+	for _, e := range put {
+		if ctx.Err() != nil {
+			return
+		}
+		m.mu.Lock()
+		rule, was, configured, ready := e.Rule, e.State, e.Configured, at >= e.from+e.span()
+		m.mu.Unlock()
+		if !ready {
+			continue
+		}
+		v := rule.Evaluate(m.series, at, was)
+		m.mu.Lock()
+		if v.State != was && e.State == was && e.Configured.Equal(configured) && m.alarms[e.Name] == e {
+			m.change(e, v.State, v.Reason, recentJSON(v.Recent))
+			m.changed()
+		}
+		m.mu.Unlock()
 	}
+	m.judged.Store(time.Now().UnixMilli())
 }
 
-// judgeOne evaluates one alarm.
+// judgeOne evaluates one alarm. The minutes before the start would count as missing.
 func (m *Monitor) judgeOne(e *entry, at int64) (changed bool) {
 	if at < e.from+e.span() {
-		return false // the minutes before the start would count as missing
+		return false
 	}
 	v := e.Rule.Evaluate(m.series, at, e.State)
 	if v.State == e.State {
@@ -69,9 +91,9 @@ func (e *entry) span() int64 {
 }
 
 // judgeShipped evaluates the alarms that every queue has.
-func (m *Monitor) judgeShipped(at int64) (changed bool) {
+func (m *Monitor) judgeShipped(at int64) {
 	if m.cfg.NoShipped {
-		return false
+		return
 	}
 	dead := make(map[string]bool)
 	for _, q := range m.sights.queues {
@@ -82,43 +104,77 @@ func (m *Monitor) judgeShipped(at int64) (changed bool) {
 		for i := range templates {
 			t := &templates[i]
 			if t.told == "" && (m.alarms[shippedName(name, t.kind)] != nil || q.busy && t.applies(&v) && t.may(&v)) {
-				changed = m.judgeTemplate(t, &v, at) || changed
+				m.judgeTemplate(t, &v, at)
 			}
 		}
 	}
-	changed = m.judgeTold(at) || changed
+	m.judgeTold(at)
 	for name, e := range m.alarms {
 		queue, t := templateOf(name)
 		switch {
 		case !e.Shipped || t == nil:
-		case t.told == "" && m.sights.queues[queue] == nil: // it was deleted
-			delete(m.alarms, name)
-			changed = true
 		case e.State == alarm.OK && e.told == alarm.OK && e.done == alarm.OK && m.Now().Sub(e.last) > noticeWindow:
 			delete(m.alarms, name) // there is nothing to know about it any more
+		case !m.isGone(t, queue, e):
+		case e.State == alarm.OK:
+			delete(m.alarms, name)
+			m.changed()
+		default:
+			m.change(e, alarm.OK, "There is nothing left that it could be about.", "")
+			m.changed()
 		}
 	}
-	return changed
 }
 
-// judgeTold evaluates the alarms on what other programs tell of themselves.
-func (m *Monitor) judgeTold(at int64) (changed bool) {
+// isGone reports whether what an alarm is about does not exist any more: a queue that was deleted, or a program that has
+// not been heard of for so long that nobody waits for it.
+func (m *Monitor) isGone(t *template, queue string, e *entry) bool {
+	if !m.sights.complete {
+		return false // nobody has told yet what there is
+	}
+	exists := m.sights.queues[queue] != nil
+	switch t.told {
+	case "":
+		return !exists
+	case Redrivers:
+		if !exists {
+			return true
+		}
+	}
+	known := m.series.List(series.Filter{Namespace: string(t.told), Name: t.sign, Dimensions: t.told.Metric(t.sign, queue).Dimensions})
+	return len(known) == 0 && m.Now().Sub(e.Since) > seriesKeep
+}
+
+// tellersMax bounds the queues and outboxes whose programs are watched, of each kind.
+const tellersMax = 500
+
+// outboxName is what an outbox may be called in the name of an alarm.
+var outboxName = regexp.MustCompile(`^[A-Za-z0-9._@:()-]{1,100}$`)
+
+// judgeTold evaluates the alarms on what other programs tell of themselves. They have to name a queue that exists, or what
+// could be an outbox: anybody may put metrics.
+func (m *Monitor) judgeTold(at int64) {
 	for i := range templates {
 		t := &templates[i]
 		if t.told == "" {
 			continue
 		}
-		for _, metric := range m.series.List(series.Filter{Namespace: string(t.told), Name: t.sign}) {
-			if len(metric.Dimensions) == 1 {
-				changed = m.judgeTemplate(t, &view{queue: metric.Dimensions[0].Value}, at) || changed
+		metrics := m.series.List(series.Filter{Namespace: string(t.told), Name: t.sign})
+		for _, metric := range metrics[:min(len(metrics), tellersMax)] {
+			if len(metric.Dimensions) != 1 || metric.Dimensions[0].Name != t.told.dimension() {
+				continue
 			}
+			about := metric.Dimensions[0].Value
+			if t.told == Redrivers && m.sights.queues[about] == nil || t.told == Relays && !outboxName.MatchString(about) {
+				continue
+			}
+			m.judgeTemplate(t, &view{queue: about}, at)
 		}
 	}
-	return changed
 }
 
 // judgeTemplate evaluates the alarm of a template on a queue. It becomes one that is known when it is not OK.
-func (m *Monitor) judgeTemplate(t *template, v *view, at int64) (changed bool) {
+func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
 	e := m.alarms[shippedName(v.queue, t.kind)]
 	if e == nil {
 		e = &entry{
@@ -126,18 +182,21 @@ func (m *Monitor) judgeTemplate(t *template, v *view, at int64) (changed bool) {
 			told:   alarm.OK, done: alarm.OK, from: m.sights.since - 10*series.Minute,
 		}
 	}
-	if changed = m.judgeOne(e, at); changed {
+	if m.judgeOne(e, at) {
 		m.alarms[e.Name] = e
+		m.changed()
 	}
-	return changed
+	if t.news != nil && e.State == alarm.Alarm && t.news(v) {
+		e.news = true
+	}
 }
 
 // change puts an alarm into another state.
 func (m *Monitor) change(e *entry, state alarm.State, reason, data string) {
 	now := m.Now()
-	m.history = append(m.history, Change{Alarm: e.Name, Queue: queueOf(&e.Rule), Was: e.State, State: state, Reason: reason, At: now})
+	m.history = append(slices.Clip(m.history), Change{Alarm: e.Name, Queue: queueOf(&e.Rule), Was: e.State, State: state, Reason: reason, At: now})
 	if over := len(m.history) - historyMax; over > 0 {
-		m.history = slices.Delete(m.history, 0, over)
+		m.history = slices.Clone(m.history[over:])
 	}
 	e.State, e.Reason, e.Data, e.Since, e.Updated, e.acked = state, reason, data, now, now, false
 	e.changes++

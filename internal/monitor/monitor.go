@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tenaq/internal/alarm"
@@ -77,7 +78,13 @@ type Monitor struct {
 	began  time.Time
 	sights sights // belongs to Run
 
+	judged atomic.Int64 // when all alarms were evaluated last, in Unix milliseconds of the wall clock
+	disk   sync.Mutex   // held while the file is written
+	stored uint64       // the version that is in it; guarded by disk
+	dirty  chan struct{}
+
 	mu       sync.Mutex
+	version  uint64            // of what is below, in changes
 	alarms   map[string]*entry // by name
 	silences []Silence
 	history  []Change // the newest last; also over a restart
@@ -88,8 +95,10 @@ type Monitor struct {
 const (
 	alarmsMax  = 5000
 	historyMax = 200
-	seriesKeep = 25 * time.Hour // a day, and the hour that is going on
-	spanMax    = 24 * time.Hour // that an alarm may evaluate
+
+	clientMetricsMax = 20_000         // that programs may put
+	seriesKeep       = 25 * time.Hour // a day, and the hour that is going on
+	spanMax          = 24 * time.Hour // that an alarm may evaluate
 )
 
 // New returns a monitor that knows the alarms of its directory.
@@ -103,11 +112,12 @@ func New(cfg Config) (*Monitor, error) {
 	}
 	m := &Monitor{
 		cfg:    cfg,
-		series: series.New(series.Config{Keep: seriesKeep}),
+		series: series.New(series.Config{Keep: seriesKeep, Own: []string{awsSQS, tenaqSQS}, MetricsMax: clientMetricsMax}),
 		runs:   make(map[string]*runner),
 		began:  time.Now(),
 		alarms: make(map[string]*entry),
 		kicked: make(chan struct{}, 1),
+		dirty:  make(chan struct{}, 1),
 	}
 	m.sights.since = m.minute()
 	m.runs[LogAction] = newRunner(m, LogAction, Action{Log: true})
@@ -141,22 +151,37 @@ func (m *Monitor) Series() *series.Store { return m.series }
 
 // Run watches until ctx is done. What is still to be told then is told after the next start.
 func (m *Monitor) Run(ctx context.Context) {
-	var telling sync.WaitGroup
-	defer telling.Wait()
+	m.judged.Store(time.Now().UnixMilli())
+	var helping sync.WaitGroup
+	helping.Go(func() { m.keep(ctx) })
 	for _, r := range m.runs { // the order does not matter: each is a goroutine
-		telling.Go(func() { r.run(ctx) })
+		helping.Go(func() { r.run(ctx) })
 	}
-	for {
-		rest := m.look(ctx)
+	m.watch(ctx)
+	helping.Wait() // not deferred: a panic is not to wait for anybody
+	_ = m.save()   // it is in the log
+}
+
+func (m *Monitor) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		rest := time.NewTimer(m.look(ctx))
 		select {
 		case <-ctx.Done():
-			m.save()
-			return
-		case <-time.After(rest):
+		case <-rest.C:
 		case <-m.kicked:
 			m.tell(ctx)
 		}
+		rest.Stop()
 	}
+}
+
+// Judged is how long ago all alarms were evaluated last; since the start, when they were not.
+func (m *Monitor) Judged() time.Duration {
+	at := m.judged.Load()
+	if at == 0 {
+		return time.Since(m.began)
+	}
+	return time.Since(time.UnixMilli(at))
 }
 
 // look samples the queues, judges the alarms when a minute has ended, and returns how long to rest.
@@ -165,7 +190,7 @@ func (m *Monitor) look(ctx context.Context) time.Duration {
 	if at := m.minute(); at != m.sights.minute {
 		if 0 < m.sights.minute && m.sights.minute < at { // the clock may have been put back
 			m.endMinute()
-			m.judge(at)
+			m.judge(ctx, at)
 			m.tell(ctx)
 		}
 		m.sights.minute = at

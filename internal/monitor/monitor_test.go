@@ -1,8 +1,11 @@
 package monitor
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"tenaq/internal/alarm"
+	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/series"
 )
@@ -240,8 +244,8 @@ func TestSilence(t *testing.T) {
 		}
 		w.minutes(2)
 		w.notices()
-		if err := w.Silence(Silence{Match: "wait*", Until: w.Now().Add(5 * time.Minute)}); err != nil {
-			t.Fatal(err)
+		if about, err := w.Silence(Silence{Match: "wait*", Until: w.Now().Add(5 * time.Minute)}); err != nil || about != 1 {
+			t.Fatal(about, err)
 		}
 		w.send("orders", "x")
 		w.minutes(2)
@@ -334,16 +338,21 @@ func TestPutNotStored(t *testing.T) {
 	})
 }
 
-// A file of another version, or one that cannot be read, is not written over.
-func TestLoadRefuses(t *testing.T) {
+// A file of another version, or one that cannot be read, is set aside, and the server has a queue at least.
+func TestUnreadableFile(t *testing.T) {
 	for _, text := range []string{"{", `{"version":2,"alarms":[]}`, ""} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, fileName)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%q: got %v, want an error that names the file", text, err)
+		log := &safeBuffer{}
+		m, err := New(Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err != nil || len(m.Alarms()) != 0 || !strings.Contains(log.String(), "set aside") {
+			t.Errorf("%q: got %v and the log %s", text, err, log)
+		}
+		if aside, err := os.ReadFile(path + ".unreadable"); err != nil || string(aside) != text {
+			t.Errorf("%q: what was set aside is %q, %v", text, aside, err)
 		}
 	}
 }
@@ -360,5 +369,174 @@ func TestNearExpiry(t *testing.T) {
 		w.wantChanges("orders/near-expiry=ALARM")
 		w.minutes(8)
 		w.wantChanges("orders/near-expiry=ALARM orders/expired=ALARM orders/near-expiry=OK")
+	})
+}
+
+// An action that is not declared any more is said to be missing, and the others are run. Nothing else stops.
+func TestActionRemoved(t *testing.T) {
+	cfg := toQueue()
+	cfg.Actions["old"] = Action{Queue: "elsewhere"}
+	cfg.NoShipped = true
+	bubble(t, cfg, func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		if err := w.Put(putVisible("waiting", "old", "copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.cfg.Actions = map[string]Action{"copy": {Queue: noticeQueue}}
+		w.restart()
+		w.send("orders", "x")
+		w.minutes(3)
+		if all := w.notices(); len(all) != 1 || !strings.Contains(w.log.String(), "an alarm names an action that is not declared any more") {
+			t.Errorf("got %q, want one notice by the other action: %s", all, w.log)
+		}
+	})
+}
+
+// Dead letters are told when they come, and again when more come; the alarm is over when there are none.
+func TestDeadLettersStay(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders-dlq")
+		w.minutes(1)
+		w.send("orders-dlq", "first")
+		w.minutes(20)
+		w.wantChanges("orders-dlq/dead-letters=ALARM")
+		first := w.notices()
+		w.send("orders-dlq", "second")
+		w.minutes(1)
+		second := w.notices()
+		if len(first) != 1 || len(second) != 1 || !strings.Contains(second[0], `"again":true`) {
+			t.Fatalf("got %q and %q, want one notice for each", first, second)
+		}
+		var x, y Notice
+		if json.Unmarshal([]byte(first[0]), &x) != nil || json.Unmarshal([]byte(second[0]), &y) != nil || x.Sample.MessageID == y.Sample.MessageID {
+			t.Errorf("both notices are about message %s, want the newest", x.Sample.MessageID)
+		}
+		for range 2 {
+			w.remove("orders-dlq", w.take("orders-dlq", 60))
+		}
+		w.minutes(1)
+		w.wantChanges("orders-dlq/dead-letters=ALARM orders-dlq/dead-letters=OK")
+	})
+}
+
+// An alarm stays while nobody can tell what queues there are, and is over when its queue is deleted. [ALARM-44]
+func TestQueueDeleted(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders-dlq")
+		w.minutes(1)
+		w.send("orders-dlq", "x")
+		w.minutes(1)
+		w.stop()
+		w.stop = nil
+		w.cfg.Queues = deaf{w.broker}
+		w.start()
+		w.minutes(3)
+		w.wantChanges("orders-dlq/dead-letters=ALARM")
+		w.stop()
+		w.stop = nil
+		w.cfg.Queues = w.broker
+		w.start()
+		w.minutes(2)
+		w.wantChanges("orders-dlq/dead-letters=ALARM")
+		w.do(engine.DeleteQueue{Queue: queueNamed("orders-dlq")})
+		w.minutes(1)
+		w.wantChanges("orders-dlq/dead-letters=ALARM orders-dlq/dead-letters=OK")
+	})
+}
+
+// A deaf broker tells nobody where the messages are.
+type deaf struct{ *broker.Broker }
+
+func (d deaf) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
+	if _, ok := op.(engine.Survey); ok {
+		return engine.Result{}, broker.ErrThrottled
+	}
+	return d.Broker.Do(ctx, op)
+}
+
+// What clients put takes no room from the metrics of queues, and makes up no alarms.
+func TestForeignMetrics(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.minutes(1)
+		now := w.Now().UnixMilli()
+		for i := range clientMetricsMax + 10 {
+			err := w.Series().Put(series.Metric{Namespace: "junk", Name: fmt.Sprint(i)}, now, series.One(1), "")
+			if full := errors.Is(err, series.ErrFull); full != (i >= clientMetricsMax) {
+				t.Fatalf("metric %d: %v", i, err)
+			}
+		}
+		w.create("orders-dlq")
+		w.send("orders-dlq", "x")
+		w.minutes(1)
+		w.wantChanges("orders-dlq/dead-letters=ALARM")
+	})
+	bubble(t, Config{}, func(w *world) {
+		w.create("orders-dlq")
+		w.minutes(1)
+		for _, about := range []string{"no-such-queue", "a/b; rm -rf ~", ""} {
+			w.tells(Redrivers, BreakerState, about, 1)
+		}
+		w.tells(Relays, ParkedRows, "x y", 1)
+		w.tells(Relays, ParkedRows, "app.db", 1)
+		w.minutes(1)
+		w.wantChanges("app.db/rows-parked=ALARM")
+	})
+}
+
+// An alarm that would take too long to evaluate is refused.
+func TestTooMuchWork(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		d := putVisible("a")
+		d.Rule.Periods = 1440
+		d.Rule.Queries[0].Return = false
+		for i := range 19 {
+			d.Rule.Queries = append(d.Rule.Queries, alarm.Query{ID: fmt.Sprintf("e%d", i), Expression: "m" + strings.Repeat("+m", 900), Return: i == 0})
+		}
+		if err := w.Put(d); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "too long") {
+			t.Errorf("got %v, want it refused", err)
+		}
+	})
+}
+
+func TestSilenceMatches(t *testing.T) {
+	for _, tt := range []struct {
+		match, name string
+		want        bool
+	}{
+		{"*", "orders/dead-letters", true}, {"orders/*", "orders/dead-letters", true}, {"orders/*", "orders-dlq/dead-letters", false},
+		{"orders", "orders/dead-letters", false}, {"*/dead-letters", "orders/dead-letters", true}, {"o*s/*rs", "orders/dead-letters", true},
+		{"[prod] x", "[prod] x", true}, {"a*a", "a", false}, {"a**b", "ab", true},
+	} {
+		if got := (&Silence{Match: tt.match}).means(tt.name); got != tt.want {
+			t.Errorf("%q means %q: got %v, want %v", tt.match, tt.name, got, tt.want)
+		}
+	}
+}
+
+// What could not be stored has not happened.
+func TestNothingStored(t *testing.T) {
+	bubble(t, toQueue(), func(w *world) {
+		if err := w.Put(putVisible("waiting", "copy")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Join(w.cfg.Dir, fileName+".new"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		silence := Silence{Match: "*", Until: w.Now().Add(time.Hour)}
+		_, silenced := w.Silence(silence)
+		for what, err := range map[string]error{
+			"state": w.SetState("waiting", alarm.Alarm, "x", ""), "actions": w.EnableActions(false, "waiting"), "silence": silenced,
+			"tags": w.SetTags("waiting", map[string]string{"a": "b"}, nil), "delete": w.Delete("waiting"),
+		} {
+			if err == nil {
+				t.Errorf("%s: got no error, want one", what)
+			}
+		}
+		if a := w.Alarms(); len(a) != 1 || a[0].State != alarm.Insufficient || !a[0].ActionsEnabled || len(a[0].Tags) != 0 || len(w.Silences()) != 0 || len(w.History()) != 0 {
+			t.Errorf("got %+v, silences %v and history %v, want all as it was", a, w.Silences(), w.History())
+		}
 	})
 }

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"tenaq/internal/alarm"
@@ -48,38 +46,6 @@ type Sample struct {
 	Attempts  int       `json:"attempts,omitempty"`
 }
 
-// Text is the notice for people.
-func (n *Notice) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", n.State, n.Alarm)
-	if n.Again {
-		b.WriteString(" (still)")
-	}
-	b.WriteString("\n")
-	if n.Description != "" && n.State == alarm.Alarm {
-		b.WriteString(n.Description + "\n")
-	}
-	b.WriteString(n.Reason + "\n")
-	if n.Changes > 1 {
-		fmt.Fprintf(&b, "It has changed %d times since the last notice.\n", n.Changes)
-	}
-	if s := n.Sample; s != nil {
-		fmt.Fprintf(&b, "Message %s", s.MessageID)
-		if s.Key != "" {
-			fmt.Fprintf(&b, " (%s)", s.Key)
-		}
-		fmt.Fprintf(&b, ", first sent %s, received %d times", s.FirstSent.UTC().Format("2006-01-02 15:04:05 UTC"), s.Receives)
-		if s.Reason != "" {
-			fmt.Fprintf(&b, ": %s", s.Reason)
-		}
-		b.WriteString("\n")
-	}
-	for _, c := range n.Commands {
-		b.WriteString("  " + c + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 func (n *Notice) json() []byte {
 	b, err := json.Marshal(n)
 	if err != nil {
@@ -105,6 +71,9 @@ func (m *Monitor) tell(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	for _, e := range due {
+		if ctx.Err() != nil {
+			return // it is due after the next start
+		}
 		m.tellOne(ctx, e)
 	}
 }
@@ -120,8 +89,10 @@ func (m *Monitor) isDue(e *entry) bool {
 		return false
 	case e.State != e.told:
 		return true
+	case e.State != alarm.Alarm || e.acked || e.last.IsZero():
+		return false
 	}
-	return e.State == alarm.Alarm && !e.acked && m.cfg.Repeat > 0 && !e.last.IsZero() && now.Sub(e.last) >= m.cfg.Repeat
+	return e.news || m.cfg.Repeat > 0 && now.Sub(e.last) >= m.cfg.Repeat
 }
 
 // tellOne hands a notice to the actions of an alarm.
@@ -131,49 +102,48 @@ func (m *Monitor) tellOne(ctx context.Context, e *entry) {
 		Alarm: e.Name, Description: e.Description, Queue: queueOf(&e.Rule), State: e.State, Was: e.told, Reason: e.Reason,
 		At: e.Since, Again: e.State == e.told, Changes: e.changes,
 	}
-	names := e.actionsOf(e.State)
-	if !e.ActionsEnabled {
-		names = nil
-	}
-	m.mu.Unlock()
-
-	n.Commands = m.commands(n.Alarm, n.Queue, n.State)
-	if n.State == alarm.Alarm && n.Queue != "" && len(names) > 0 {
-		n.Sample = m.sampleOf(ctx, &n)
-	}
-	open := make(chan struct{}, len(names)) // an entry for each action that has ended
-	for _, name := range names {
-		if !m.runs[ActionName(name)].hand(task{n, func() { open <- struct{}{} }}) {
-			return // it is told again at the next look
+	var runs []*runner
+	if e.ActionsEnabled {
+		for _, name := range e.actionsOf(e.State) {
+			if r := m.runs[ActionName(name)]; r != nil {
+				runs = append(runs, r)
+			} else {
+				m.cfg.Logger.Error("an alarm names an action that is not declared any more", "alarm", e.Name, "action", name)
+			}
 		}
 	}
-	m.mu.Lock()
-	e.told, e.last, e.changes = n.State, m.Now(), 0
-	if len(names) == 0 {
+	e.told, e.last, e.changes, e.news = n.State, m.Now(), 0, false
+	e.round, e.open = e.round+1, len(runs)
+	round := e.round
+	if len(runs) == 0 {
 		e.done = n.State
+		m.changed()
 	} else {
 		e.notices = append(e.notices, e.last)
 	}
 	m.mu.Unlock()
-	if len(names) > 0 {
-		go m.settle(ctx, e, n.State, open, len(names))
+	if len(runs) == 0 {
+		return
+	}
+	n.Commands = m.commands(n.Alarm, n.Queue, n.State)
+	if n.State == alarm.Alarm && n.Queue != "" {
+		n.Sample = m.sampleOf(ctx, &n)
+	}
+	for _, r := range runs {
+		r.hand(&task{notice: n, ended: func() { m.ended(e, round, n.State) }})
 	}
 }
 
-// settle notes that all actions have ended.
-func (m *Monitor) settle(ctx context.Context, e *entry, state alarm.State, open <-chan struct{}, n int) {
-	for range n {
-		select {
-		case <-open:
-		case <-ctx.Done():
-			return // they are run again after the next start
-		}
-	}
+// ended notes that one of the actions of a round has ended, and that all have.
+func (m *Monitor) ended(e *entry, round int, state alarm.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.done != state {
+	if e.round != round {
+		return
+	}
+	if e.open--; e.open == 0 && e.done != state {
 		e.done = state
-		m.saveLocked()
+		m.changed()
 	}
 }
 
@@ -187,70 +157,57 @@ func (e *entry) actionsOf(s alarm.State) []string {
 	return e.OnInsufficient
 }
 
-// Commands are those that show more of what an alarm is about.
-func (m *Monitor) Commands(s *Status) []string { return m.commands(s.Name, s.Queue, s.State) }
+// samplePages bounds how far is looked for the newest dead letter, in pages of engine.PeekMax.
+const samplePages = 5
 
-func (m *Monitor) commands(name, queue string, state alarm.State) (list []string) {
-	if queue != "" {
-		list = []string{"tenaq queue show QUEUE", "tenaq peek QUEUE --limit 10"}
-		if _, t := templateOf(name); t != nil {
-			list = slices.Clone(t.commands)
-		}
-	}
-	if state == alarm.Alarm {
-		list = append(list, "tenaq alarms ack "+shellWord(name))
-	}
-	for i, c := range list {
-		list[i] = strings.ReplaceAll(c, "QUEUE", queue)
-		if m.cfg.Endpoint != "" && !strings.HasPrefix(c, "tenaq outbox ") { // that is about a database
-			list[i] += " --endpoint-url " + m.cfg.Endpoint
-		}
-	}
-	return list
-}
-
-// ShippedCommands returns all commands that notices of the alarms may have that every queue has, with the name of a queue
-// and an endpoint.
-func ShippedCommands(queue, endpoint string) (all []string) {
-	m := &Monitor{cfg: Config{Endpoint: endpoint}}
-	for i := range templates {
-		all = append(all, m.commands(shippedName(queue, templates[i].kind), queue, alarm.Alarm)...)
-	}
-	return append(all, m.commands("another-alarm", queue, alarm.Alarm)...)
-}
-
-// shellWord quotes what a shell would not take for one word.
-func shellWord(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// sampleOf looks for a message that an alarm is about: the first that waits, or is in flight where the alarm is about
-// those.
+// sampleOf looks for a message that an alarm is about: of dead letters the newest among those that are looked at, else the
+// oldest that waits, or one that is in flight where the alarm is about these.
 func (m *Monitor) sampleOf(ctx context.Context, n *Notice) *Sample {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	states := []engine.MessageState{engine.StateVisible, engine.StateInFlight}
-	if _, t := templateOf(n.Alarm); t != nil && (t.kind == KindTimedOut || t.kind == KindDoubleDeletes || t.kind == KindInFlight) {
-		states = []engine.MessageState{engine.StateInFlight, engine.StateVisible}
+	states, pages, most := []engine.MessageState{engine.StateVisible, engine.StateInFlight}, 1, 1
+	if _, t := templateOf(n.Alarm); t != nil {
+		switch t.kind {
+		case KindTimedOut, KindDoubleDeletes, KindInFlight, KindStuck:
+			slices.Reverse(states)
+		case KindDeadLetters:
+			states, pages, most = []engine.MessageState{""}, samplePages, engine.PeekMax
+		}
 	}
 	for _, state := range states {
-		res, err := m.cfg.Queues.Do(ctx, engine.Peek{Queue: engine.QueueName{Account: m.cfg.Account, Name: n.Queue}, State: state, Max: 1})
-		if err != nil || len(res.Peeked) == 0 {
-			continue
+		if p := m.lastOf(ctx, engine.Peek{Queue: engine.QueueName{Account: m.cfg.Account, Name: n.Queue}, State: state, Max: most}, pages); p != nil {
+			return m.sampled(p)
 		}
-		p := &res.Peeked[0]
-		s := &Sample{
-			MessageID: p.ID.String(), FirstSent: time.UnixMilli(p.FirstSent).UTC(), Receives: p.Receives, Group: p.Group, Source: p.Source,
-		}
-		if content, ok := m.cfg.Queues.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq}); ok {
-			s.addTrail(content.Attributes)
-		}
-		return s
 	}
 	return nil
+}
+
+// lastOf returns the last message of a few pages.
+func (m *Monitor) lastOf(ctx context.Context, op engine.Peek, pages int) (last *engine.Peeked) {
+	for range pages {
+		res, err := m.cfg.Queues.Do(ctx, op)
+		if err != nil {
+			break
+		}
+		if n := len(res.Peeked); n > 0 {
+			last = &res.Peeked[n-1]
+		}
+		if op.After = res.NextToken; op.After == "" {
+			break
+		}
+	}
+	return last
+}
+
+// sampled is what a notice says of a message.
+func (m *Monitor) sampled(p *engine.Peeked) *Sample {
+	s := &Sample{
+		MessageID: p.ID.String(), FirstSent: time.UnixMilli(p.FirstSent).UTC(), Receives: p.Receives, Group: p.Group, Source: p.Source,
+	}
+	if content, ok := m.cfg.Queues.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq}); ok {
+		s.addTrail(content.Attributes)
+	}
+	return s
 }
 
 // trailAttribute is the attribute in which workers of tenaq write what they know of a message, as the query of a URL.
@@ -266,16 +223,8 @@ func (s *Sample) addTrail(attributes []engine.Attribute) {
 		if err != nil || v.Get("v") != "1" {
 			return
 		}
-		s.Key, s.Reason = v.Get("key"), cut(v.Get("reason"), 300)
-		s.Source = cmp.Or(v.Get("source"), s.Source)
+		s.Key, s.Reason = clean(v.Get("key"), nameMax), clean(v.Get("reason"), reasonMax)
+		s.Source = cmp.Or(clean(v.Get("source"), nameMax), s.Source)
 		s.Attempts, _ = strconv.Atoi(v.Get("attempts"))
 	}
-}
-
-// cut returns the first bytes of a text.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

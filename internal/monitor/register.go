@@ -28,58 +28,77 @@ func (m *Monitor) Put(d Definition) error {
 	if err := d.Rule.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if d.Name == "" || strings.Contains(d.Name, "/") {
+	e := &entry{Status: Status{Definition: d, State: alarm.Insufficient, Reason: "Unchecked: Initial alarm creation"}, told: alarm.Insufficient, done: alarm.Insufficient}
+	switch {
+	case d.Name == "" || strings.Contains(d.Name, "/"):
 		return fmt.Errorf("%w: a name must not be empty, and a slash is for the alarms that every queue has", ErrInvalid)
-	}
-	if span := (&entry{Status: Status{Definition: d}}).span(); span > spanMax.Milliseconds() {
+	case e.span() > spanMax.Milliseconds():
 		return fmt.Errorf("%w: EvaluationPeriods * Period is more than a day, and this server keeps data for a day", ErrInvalid)
+	case e.work() > workMax:
+		return fmt.Errorf("%w: its expressions are too long for so many periods: use shorter ones, or fewer periods", ErrInvalid)
 	}
 	if err := m.checkActions(slices.Concat(d.OnAlarm, d.OnOK, d.OnInsufficient)); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.Now()
-	e := m.alarms[d.Name]
-	switch {
-	case e != nil:
-		d.Tags = e.Tags
-	case len(m.names()) == alarmsMax:
-		return fmt.Errorf("%w: there are %d, delete some", ErrLimit, alarmsMax)
-	default:
-		e = &entry{
-			Status: Status{State: alarm.Insufficient, Reason: "Unchecked: Initial alarm creation", Since: now, Updated: now},
-			told:   alarm.Insufficient, done: alarm.Insufficient,
+	return m.mutate(func() (func(), error) {
+		now := m.Now()
+		old, all := m.alarms[d.Name], e.work()
+		n := 0
+		for name, other := range m.alarms {
+			if !other.Shipped && name != d.Name {
+				n, all = n+1, all+other.work()
+			}
 		}
-	}
-	before := *e
-	e.Definition, e.Configured = d, now
-	m.alarms[d.Name] = e
-	if err := m.saveLocked(); err != nil {
-		if *e = before; e.Name == "" {
-			delete(m.alarms, d.Name)
+		switch {
+		case n >= alarmsMax:
+			return nil, fmt.Errorf("%w: there are %d, delete some", ErrLimit, alarmsMax)
+		case all > workAllMax:
+			return nil, fmt.Errorf("%w: the expressions of all alarms are too much to be evaluated every minute: delete some", ErrLimit)
 		}
-		return err
+		if old != nil {
+			before := old.Definition
+			configured := old.Configured
+			d.Tags = before.Tags
+			old.Definition, old.Configured = d, now
+			return func() { old.Definition, old.Configured = before, configured }, nil
+		}
+		e.Since, e.Updated, e.Configured = now, now, now
+		m.alarms[d.Name] = e
+		return func() { delete(m.alarms, d.Name) }, nil
+	})
+}
+
+// What evaluating alarms may cost in a minute, in letters of expressions times periods: one, and all together. An alarm as
+// people write them has some hundreds.
+const (
+	workMax    = 1_000_000
+	workAllMax = 20_000_000
+)
+
+// work is what it costs to evaluate an alarm.
+func (e *entry) work() (n int) {
+	for _, q := range e.Rule.Queries {
+		n += (len(q.Expression) + 1) * alarm.Range(e.Rule)
 	}
-	return nil
+	return n
 }
 
 // Delete deletes alarms, all or none. It fails with ErrNotFound when one of them does not exist.
 func (m *Monitor) Delete(names ...string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, err := m.found(names); err != nil {
-		return err
-	}
-	before := maps.Clone(m.alarms)
-	for _, name := range names {
-		delete(m.alarms, name)
-	}
-	if err := m.saveLocked(); err != nil {
-		m.alarms = before
-		return err
-	}
-	return nil
+	return m.mutate(func() (func(), error) {
+		entries, err := m.found(names)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			delete(m.alarms, name)
+		}
+		return func() {
+			for _, e := range entries {
+				m.alarms[e.Name] = e
+			}
+		}, nil
+	})
 }
 
 // found returns the alarms of these names, that were put.
@@ -107,56 +126,60 @@ func (m *Monitor) Alarms() []Status {
 
 // SetState puts an alarm into a state until the next evaluation, with its actions.
 func (m *Monitor) SetState(name string, state alarm.State, reason, data string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found, err := m.found([]string{name})
-	if err != nil {
-		return err
-	}
-	if e := found[0]; e.State != state {
-		m.change(e, state, reason, data)
-	} else {
-		e.Reason, e.Data, e.Updated = reason, data, m.Now()
-	}
 	defer m.kick()
-	return m.saveLocked()
+	return m.mutate(func() (func(), error) {
+		found, err := m.found([]string{name})
+		if err != nil {
+			return nil, err
+		}
+		e := found[0]
+		before, changes, acked, history := e.Status, e.changes, e.acked, m.history
+		if e.State != state {
+			m.change(e, state, reason, data)
+		} else {
+			e.Reason, e.Data, e.Updated = reason, data, m.Now()
+		}
+		return func() { e.Status, e.changes, e.acked, m.history = before, changes, acked, history }, nil
+	})
 }
 
 // EnableActions says whether the actions of alarms are run. Names that do not exist are left out, as CloudWatch does.
 func (m *Monitor) EnableActions(enable bool, names ...string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, name := range names {
-		if e := m.alarms[name]; e != nil && !e.Shipped {
-			e.ActionsEnabled = enable
+	return m.mutate(func() (func(), error) {
+		var switched []*entry
+		for _, name := range names {
+			if e := m.alarms[name]; e != nil && !e.Shipped && e.ActionsEnabled != enable {
+				e.ActionsEnabled = enable
+				switched = append(switched, e)
+			}
 		}
-	}
-	return m.saveLocked()
+		return func() {
+			for _, e := range switched {
+				e.ActionsEnabled = !enable
+			}
+		}, nil
+	})
 }
 
 // SetTags adds tags to an alarm, and takes some away.
 func (m *Monitor) SetTags(name string, set map[string]string, remove []string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found, err := m.found([]string{name})
-	if err != nil {
-		return err
-	}
-	tags := maps.Clone(found[0].Tags)
-	if tags == nil {
-		tags = make(map[string]string)
-	}
-	maps.Copy(tags, set)
-	for _, key := range remove {
-		delete(tags, key)
-	}
-	before := found[0].Tags
-	found[0].Tags = tags
-	if err := m.saveLocked(); err != nil {
-		found[0].Tags = before
-		return err
-	}
-	return nil
+	return m.mutate(func() (func(), error) {
+		found, err := m.found([]string{name})
+		if err != nil {
+			return nil, err
+		}
+		e := found[0]
+		before, tags := e.Tags, maps.Clone(e.Tags)
+		if tags == nil {
+			tags = make(map[string]string)
+		}
+		maps.Copy(tags, set)
+		for _, key := range remove {
+			delete(tags, key)
+		}
+		e.Tags = tags
+		return func() { e.Tags = before }, nil
+	})
 }
 
 // ActionName returns the name of the action that is meant by a name or by an ARN, of which the last part counts.

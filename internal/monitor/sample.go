@@ -24,6 +24,9 @@ const sampleEvery = 5 * time.Second
 // activeFor is how long after the last thing that happened to it an empty queue still has data, as in SQS. [METRIC-2]
 const activeFor = 6 * time.Hour
 
+// surveyMax is how long the writer may take to tell of all queues. Alarms on other things do not wait for it longer.
+const surveyMax = 20 * time.Second
+
 // surveyPage is how many queues the writer looks at in one go.
 const surveyPage = 50
 
@@ -33,6 +36,9 @@ type sights struct {
 	minute int64 // the present one
 	queues map[string]*sight
 	round  int
+
+	complete bool // all queues have been told of since the start
+	leftOut  bool // data, because there are too many metrics
 }
 
 // A sight is what was seen of one queue in the present minute.
@@ -53,9 +59,9 @@ var gaugeTable = [...]struct {
 	namespace, name, unit string
 	value                 func(g *engine.Gauge) (float64, bool)
 }{
-	{awsSQS, "ApproximateNumberOfMessagesVisible", "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Visible), true }},
+	{awsSQS, nameVisible, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Visible), true }},
 	{awsSQS, nameInFlight, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.InFlight), true }},
-	{awsSQS, "ApproximateNumberOfMessagesDelayed", "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Delayed), true }},
+	{awsSQS, nameDelayed, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Delayed), true }},
 	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.AWSAge / 1000), true }},
 	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.Age / 1000), true }},
 	{tenaqSQS, nameRetentionUsed, "Percent", func(g *engine.Gauge) (float64, bool) {
@@ -92,7 +98,9 @@ const (
 	nameSent     = "NumberOfMessagesSent"
 	nameReceived = "NumberOfMessagesReceived"
 	nameDeleted  = "NumberOfMessagesDeleted"
+	nameVisible  = "ApproximateNumberOfMessagesVisible"
 	nameInFlight = "ApproximateNumberOfMessagesNotVisible"
+	nameDelayed  = "ApproximateNumberOfMessagesDelayed"
 	nameAge      = "AgeOfOldestMessage"
 
 	// The part of its retention for which the message has been kept that expires next.
@@ -123,6 +131,7 @@ func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 	}
 	s.round++
 	if m.survey(ctx) {
+		s.complete = true
 		for name, q := range s.queues {
 			if q.round != s.round {
 				delete(s.queues, name) // it was deleted
@@ -139,6 +148,8 @@ func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 
 // survey asks where the messages are, and reports whether it was told of all queues.
 func (m *Monitor) survey(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, surveyMax)
+	defer cancel()
 	now := m.Now()
 	for after := (engine.QueueName{}); ; {
 		res, err := m.cfg.Queues.Do(ctx, engine.Survey{After: after, Max: surveyPage})
@@ -193,6 +204,7 @@ func (q *sight) count(t *tally.Queue) {
 func (m *Monitor) endMinute() {
 	s := &m.sights
 	now := m.Now()
+	s.leftOut = s.leftOut && len(m.series.List(series.Filter{Namespace: awsSQS, Name: nameSent})) < len(s.queues)
 	for name, q := range s.queues {
 		for i := range q.present {
 			q.minute[i] = q.present[i] - q.before[i]
@@ -217,19 +229,22 @@ func (m *Monitor) endMinute() {
 func (m *Monitor) put(name string, q *sight) {
 	for i, g := range gaugeTable {
 		if q.gauges[i].Count > 0 {
-			m.keep(ofQueue(g.namespace, g.name, name), q.gauges[i], g.unit)
+			m.write(ofQueue(g.namespace, g.name, name), q.gauges[i], g.unit)
 		}
 	}
 	for i, c := range countTable {
 		if c.name != nameDeduplicated || q.gauge.FIFO {
-			m.keep(ofQueue(c.namespace, c.name, name), series.One(float64(q.minute[i])), "Count")
+			m.write(ofQueue(c.namespace, c.name, name), series.One(float64(q.minute[i])), "Count")
 		}
 	}
-	m.keep(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes") // nothing when nothing was sent [METRIC-13]
+	m.write(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes") // nothing when nothing was sent [METRIC-13]
 }
 
-func (m *Monitor) keep(metric series.Metric, set series.Set, unit string) {
-	if err := m.series.Put(metric, m.sights.minute, set, unit); err != nil {
-		m.cfg.Logger.Debug("data of a metric is left out", "metric", metric.Name, "error", err)
+// write puts data into the series. That there are too many queues is said once, until there is room again.
+func (m *Monitor) write(metric series.Metric, set series.Set, unit string) {
+	err := m.series.Put(metric, m.sights.minute, set, unit)
+	if err != nil && !m.sights.leftOut {
+		m.cfg.Logger.Warn("data of queues is left out, so they have no alarms", "metric", metric.Name, "error", err)
 	}
+	m.sights.leftOut = m.sights.leftOut || err != nil
 }

@@ -29,6 +29,7 @@ const (
 	KindExpired       Kind = "expired"
 	KindInFlight      Kind = "in-flight-limit"
 	KindNearExpiry    Kind = "near-expiry"
+	KindStuck         Kind = "in-flight-stuck"
 
 	// On what redrivers and relays tell of themselves.
 	KindRedriverSilent Kind = "redriver-silent"
@@ -70,6 +71,10 @@ type template struct {
 	// may reports whether the last minute could have brought the alarm about. Nothing else is evaluated of a queue
 	// that is well, so that ten thousand of them cost little.
 	may func(v *view) bool
+
+	// news reports whether the last minute has brought more of what the alarm is about, which is told although its state
+	// is the same. Nil for never.
+	news func(v *view) bool
 
 	// told is set where the alarm is on what a program tells of itself, and sign is the metric that shows that it does.
 	// Such an alarm is evaluated as long as it is known that there was one: its silence is what matters.
@@ -130,19 +135,21 @@ func named(id string, q alarm.Query) alarm.Query {
 
 var templates = []template{
 	{
-		kind: KindDeadLetters, says: "dead letters have come",
+		kind: KindDeadLetters, says: "there are dead letters",
 		advice:  "Those that a worker of tenaq gave up say why. Mend what they need, then bring them back.",
 		applies: func(v *view) bool { return v.dead },
-		may:     func(v *view) bool { return v.counted(nameArrived)+v.counted(nameSent) > 0 },
+		may:     func(v *view) bool { return v.gauge.Visible+v.gauge.InFlight+v.gauge.Delayed > 0 },
+		news:    func(v *view) bool { return v.counted(nameArrived)+v.counted(nameSent) > 0 },
 		rule: func(v *view) alarm.Rule {
-			return math("moved + sent", 0, 1, 5,
-				named("moved", v.metric(tenaqSQS, nameArrived, series.Sum)), named("sent", v.metric(awsSQS, nameSent, series.Sum)))
+			return math("visible + hidden + delayed", 0, 1, 1,
+				named("visible", v.metric(awsSQS, nameVisible, series.Average)), named("hidden", v.metric(awsSQS, nameInFlight, series.Average)),
+				named("delayed", v.metric(awsSQS, nameDelayed, series.Average)))
 		},
 		commands: []string{"tenaq peek QUEUE --body", "tenaq redrive plan QUEUE"},
 	},
 	{
-		kind: KindDeadLetterAge, says: "dead letters wait for more than an hour",
-		advice:  "Nobody brings them back. They are gone when their retention is over.",
+		kind: KindDeadLetterAge, says: "the work of dead letters was first sent more than an hour ago",
+		advice:  "It is not done yet, and is gone when the retention of the queue is over.",
 		applies: func(v *view) bool { return v.dead },
 		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
 		rule: func(v *view) alarm.Rule {
@@ -182,6 +189,17 @@ var templates = []template{
 		rule: func(v *view) alarm.Rule {
 			return math("IF(lost > 2, lost / IF(received > 0, received, 1), 0)", 0.2, 1, 2,
 				named("lost", v.metric(tenaqSQS, nameTimedOut, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
+		},
+		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
+	},
+	{
+		kind: KindStuck, says: "messages have been in flight for half an hour, and none was deleted",
+		advice:  "Their workers hang, or renew the visibility timeout of work that does not end.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.gauge.InFlight > 0 && v.counted(nameRemoved) == 0 },
+		rule: func(v *view) alarm.Rule {
+			return math("IF(removed == 0, hidden, 0)", 0, 30, 30,
+				named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)), named("hidden", v.metric(awsSQS, nameInFlight, series.Minimum)))
 		},
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 	},
@@ -294,9 +312,13 @@ func shippedName(queue string, kind Kind) string { return queue + "/" + string(k
 
 // templateOf finds the template of the name of an alarm.
 func templateOf(name string) (queue string, t *template) {
-	queue, kind, _ := strings.Cut(name, "/")
+	slash := strings.LastIndexByte(name, '/')
+	if slash < 0 {
+		return "", nil
+	}
+	queue = name[:slash]
 	for i := range templates {
-		if string(templates[i].kind) == kind {
+		if string(templates[i].kind) == name[slash+1:] {
 			return queue, &templates[i]
 		}
 	}

@@ -2,9 +2,10 @@ package monitor
 
 import (
 	"fmt"
-	"path"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"tenaq/internal/alarm"
 )
@@ -12,38 +13,66 @@ import (
 // A Silence keeps alarms from telling anybody, for a while. They go on being evaluated; one that is in another state
 // than was told when the silence ends tells it then. [ALARM-49]
 type Silence struct {
-	Match  string    `json:"match"` // the name of an alarm, where * stands for anything but a slash
+	Match  string    `json:"match"` // the name of an alarm, where * stands for any text
 	Until  time.Time `json:"until"`
 	Reason string    `json:"reason,omitempty"`
 }
 
-// silenceMax is how long a silence may last, silencesMax how many there may be.
+// Bounds of silences.
 const (
-	silenceMax  = 30 * 24 * time.Hour
-	silencesMax = 1000
+	silenceMax       = 30 * 24 * time.Hour
+	silencesMax      = 100
+	silenceReasonMax = 1024
 )
 
-// Silence adds a silence, or takes the place of the one with the same Match; one that is over ends it. It fails with
-// ErrInvalid.
-func (m *Monitor) Silence(s Silence) error {
-	if _, err := path.Match(s.Match, ""); err != nil || s.Match == "" {
-		return fmt.Errorf("%w: %q matches no name", ErrInvalid, s.Match)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.Now()
-	if s.Until.Sub(now) > silenceMax {
-		return fmt.Errorf("%w: a silence lasts at most 30 days", ErrInvalid)
-	}
-	m.silences = slices.DeleteFunc(m.silences, func(old Silence) bool { return old.Match == s.Match || !old.Until.After(now) })
-	if s.Until.After(now) {
-		if len(m.silences) == silencesMax {
-			return fmt.Errorf("%w: there are %d silences, end some", ErrLimit, silencesMax)
-		}
-		m.silences = append(m.silences, s)
+// Silence adds a silence, or takes the place of the one with the same Match; one that is over ends it. It returns how many
+// of the alarms that are known now it is about. It fails with ErrInvalid and ErrLimit.
+func (m *Monitor) Silence(s Silence) (about int, err error) {
+	switch control := func(c rune) bool { return unicode.IsControl(c) }; {
+	case s.Match == "" || len(s.Match) > nameMax || strings.ContainsFunc(s.Match, control):
+		return 0, fmt.Errorf("%w: the name of an alarm has 1 to %d bytes and no control characters", ErrInvalid, nameMax)
+	case len(s.Reason) > silenceReasonMax:
+		return 0, fmt.Errorf("%w: a reason has at most %d bytes", ErrInvalid, silenceReasonMax)
+	case s.Until.Sub(m.Now()) > silenceMax:
+		return 0, fmt.Errorf("%w: a silence lasts at most 30 days", ErrInvalid)
 	}
 	defer m.kick()
-	return m.saveLocked()
+	err = m.mutate(func() (func(), error) {
+		now, before := m.Now(), m.silences
+		left := slices.DeleteFunc(slices.Clone(before), func(old Silence) bool { return old.Match == s.Match || !old.Until.After(now) })
+		if s.Until.After(now) {
+			if len(left) == silencesMax {
+				return nil, fmt.Errorf("%w: there are %d silences, end some", ErrLimit, silencesMax)
+			}
+			left = append(left, s)
+		}
+		for name := range m.alarms {
+			if s.means(name) {
+				about++
+			}
+		}
+		m.silences = left
+		return func() { m.silences = before }, nil
+	})
+	return about, err
+}
+
+// means reports whether an alarm is one that the silence is about.
+func (s *Silence) means(name string) bool {
+	parts := strings.Split(s.Match, "*")
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, last)
 }
 
 // Silences returns those that last.
@@ -51,7 +80,7 @@ func (m *Monitor) Silences() []Silence {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.Now()
-	return slices.DeleteFunc(slices.Clone(m.silences), func(s Silence) bool { return !s.Until.After(now) })
+	return slices.DeleteFunc(append([]Silence{}, m.silences...), func(s Silence) bool { return !s.Until.After(now) })
 }
 
 // silenceOf returns the silence of an alarm that lasts longest.
@@ -59,7 +88,7 @@ func (m *Monitor) silenceOf(name string) (longest *Silence) {
 	now := m.Now()
 	for i := range m.silences {
 		s := &m.silences[i]
-		if ok, _ := path.Match(s.Match, name); ok && s.Until.After(now) && (longest == nil || s.Until.After(longest.Until)) {
+		if s.Until.After(now) && (longest == nil || s.Until.After(longest.Until)) && s.means(name) {
 			longest = s
 		}
 	}
@@ -69,15 +98,16 @@ func (m *Monitor) silenceOf(name string) (longest *Silence) {
 // Acknowledge notes that somebody knows of an alarm: it is not told again until its state has changed. It fails with
 // ErrNotFound when there is no such alarm, and with ErrInvalid when it is not in alarm. [ALARM-47]
 func (m *Monitor) Acknowledge(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.alarms[name]
-	switch {
-	case e == nil:
-		return fmt.Errorf("%w: %s", ErrNotFound, name)
-	case e.State != alarm.Alarm:
-		return fmt.Errorf("%w: %s is %s, there is nothing to acknowledge", ErrInvalid, name, e.State)
-	}
-	e.acked = true
-	return m.saveLocked()
+	return m.mutate(func() (func(), error) {
+		e := m.alarms[name]
+		switch {
+		case e == nil:
+			return nil, fmt.Errorf("%w: %s", ErrNotFound, clean(name, nameMax))
+		case e.State != alarm.Alarm:
+			return nil, fmt.Errorf("%w: %s is %s, there is nothing to acknowledge", ErrInvalid, clean(name, nameMax), e.State)
+		}
+		before := e.acked
+		e.acked = true
+		return func() { e.acked = before }, nil
+	})
 }

@@ -20,6 +20,7 @@ func (w *world) tells(by Teller, name, about string, v float64) {
 func TestSilentRedriver(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
+		w.create("orders-dlq")
 		w.minutes(1)
 		for range 15 {
 			w.tells(Redrivers, BreakerState, "orders-dlq", 0)
@@ -44,6 +45,7 @@ func TestSilentRedriver(t *testing.T) {
 // One that fails, or whose breaker stays open, is noticed too; a short outage is not.
 func TestSickRedriver(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
+		w.create("orders-dlq")
 		w.minutes(1)
 		for minute := range 60 {
 			w.tells(Redrivers, BreakerState, "orders-dlq", float64(oneOf(minute > 5 && minute < 20 || minute > 25)))
@@ -89,5 +91,21 @@ func TestToldBeforeRestart(t *testing.T) {
 		w.restart()
 		time.Sleep(time.Hour)
 		w.wantChanges("")
+	})
+}
+
+// An alarm on a program that nobody waits for any more ends by itself, a day after it was heard of last.
+func TestRetiredRedriver(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("orders-dlq")
+		w.minutes(1)
+		for range 3 {
+			w.tells(Redrivers, BreakerState, "orders-dlq", 0)
+			w.minutes(1)
+		}
+		w.minutes(24 * 60)
+		w.wantChanges("orders-dlq/redriver-silent=ALARM")
+		w.minutes(3 * 60)
+		w.wantChanges("orders-dlq/redriver-silent=ALARM orders-dlq/redriver-silent=OK")
 	})
 }

@@ -14,6 +14,11 @@ type Config struct {
 	Keep       time.Duration // how far back data may lie; zero for 3 hours
 	RunsMax    int           // runs of minutes of all metrics together; zero for 1,000,000, some 50 MB
 	MetricsMax int           // zero for 200,000
+
+	// Own are namespaces whose metrics do not count for MetricsMax, but for OwnMax, 2,000,000 when zero: what others put
+	// takes no room from them.
+	Own    []string
+	OwnMax int
 }
 
 // ahead is how far ahead of the Store data may lie, in minutes: clocks differ. CloudWatch has the same.
@@ -31,6 +36,8 @@ var (
 type Store struct {
 	keep                int64 // minutes
 	runsMax, metricsMax int
+	own                 []string
+	ownMax, ownCount    int // of metrics in the namespaces of own
 
 	mu      sync.Mutex
 	tracks  map[string]*track // by Metric.appendKey
@@ -48,6 +55,8 @@ func New(c Config) *Store {
 		keep:       int64(cmp.Or(c.Keep, 3*time.Hour) / time.Minute),
 		runsMax:    cmp.Or(c.RunsMax, 1_000_000),
 		metricsMax: cmp.Or(c.MetricsMax, 200_000),
+		own:        c.Own,
+		ownMax:     cmp.Or(c.OwnMax, 2_000_000),
 		tracks:     make(map[string]*track),
 	}
 }
@@ -94,8 +103,14 @@ func (s *Store) obtain(m Metric, unit string) (*track, error) {
 		}
 		return t, nil
 	}
-	if len(s.tracks) >= s.metricsMax {
-		return nil, fmt.Errorf("metric %s: %w: there are %d already", m.Name, ErrFull, len(s.tracks))
+	own := slices.Contains(s.own, m.Namespace)
+	switch others := len(s.tracks) - s.ownCount; {
+	case own && s.ownCount >= s.ownMax:
+		return nil, fmt.Errorf("metric %s: %w: there are %d already", m.Name, ErrFull, s.ownCount)
+	case own:
+		s.ownCount++
+	case others >= s.metricsMax:
+		return nil, fmt.Errorf("metric %s: %w: there are %d already", m.Name, ErrFull, others)
 	}
 	m.Dimensions = slices.Clone(m.Dimensions)
 	t := &track{metric: m, unit: unit}
@@ -227,6 +242,9 @@ func (s *Store) sweep() {
 			return false
 		}
 		delete(s.tracks, string(t.metric.appendKey(nil)))
+		if slices.Contains(s.own, t.metric.Namespace) {
+			s.ownCount--
+		}
 		return true
 	})
 }

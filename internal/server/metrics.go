@@ -193,6 +193,8 @@ var table = []row{
 				}
 			}
 		}},
+	{metric.Family{Name: "tenaq_alarms_judged_age_seconds", Help: "How long ago all alarms were evaluated last; it happens every minute", Kind: gauge}, false,
+		func(w *metric.Writer, r *reading) { w.Value(r.s.alarms.Judged().Seconds()) }},
 	{metric.Family{Name: "tenaq_alarm_notices_total", Help: "Notices of alarms by action and by result: delivered, or lost after all attempts", Kind: counter, Labels: []string{"action", "result"}}, false,
 		func(w *metric.Writer, r *reading) {
 			for _, n := range r.s.alarms.Notices() {

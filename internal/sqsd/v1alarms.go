@@ -98,12 +98,14 @@ func (c *call) v1Silence(string) (v1Answer, error) {
 		return v1Answer{}, errV1Value("for", in.For, "a duration such as 2h, or 0s to end a silence")
 	}
 	m := c.h.cfg.Monitor
-	if err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(), Reason: in.Reason}); err != nil {
+	about, err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(), Reason: in.Reason})
+	if err != nil {
 		return v1Answer{}, asV1Alarm(err)
 	}
 	return v1Answer{body: struct {
+		About    int               `json:"about"` // alarms that are known now
 		Silences []monitor.Silence `json:"silences"`
-	}{m.Silences()}}, nil
+	}{about, m.Silences()}}, nil
 }
 
 // v1Acknowledge answers POST /v1/alarms/acknowledge: {"alarm": "orders/expired"}. [ALARM-47]
@@ -126,11 +128,7 @@ func (c *call) v1TestAction(string) (v1Answer, error) {
 	if err := c.read(&in); err != nil {
 		return v1Answer{}, err
 	}
-	err := c.h.cfg.Monitor.Try(c, in.Action)
-	if err != nil && !errors.Is(err, monitor.ErrNotFound) {
-		return v1Answer{}, &v1Error{http.StatusBadGateway, "ActionFailed", err.Error()}
-	}
-	return v1Answer{body: struct{}{}}, asV1Alarm(err)
+	return v1Answer{body: struct{}{}}, asV1Alarm(c.h.cfg.Monitor.Try(c, in.Action))
 }
 
 // asV1Alarm turns an error of the monitor into one of /v1.
@@ -140,6 +138,10 @@ func asV1Alarm(err error) error {
 		return nil
 	case errors.Is(err, monitor.ErrNotFound):
 		return &v1Error{http.StatusNotFound, "NotFound", err.Error()}
+	case errors.Is(err, monitor.ErrAction):
+		return &v1Error{http.StatusBadGateway, "ActionFailed", err.Error()}
+	case errors.Is(err, monitor.ErrBusy):
+		return &v1Error{http.StatusTooManyRequests, "Busy", err.Error()}
 	case errors.Is(err, monitor.ErrInvalid), errors.Is(err, monitor.ErrLimit):
 		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", err.Error())
 	}

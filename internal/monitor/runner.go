@@ -1,0 +1,183 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What an action may take. An attempt is what runs once; between two there is a pause that doubles. [ALARM-48]
+const (
+	attemptMax = 30 * time.Second
+	pauseFirst = time.Second
+	pauseMax   = time.Minute
+	triesMax   = time.Hour // from the first attempt to the last
+	digestMax  = 50        // notices in one message to people
+)
+
+// A runner runs one action. Notices wait for it in the order in which they came; of one alarm only the newest waits, so
+// there are never more than alarms. One that fails goes behind the others and is tried again.
+type runner struct {
+	m      *Monitor
+	name   string
+	action Action
+	poster poster
+
+	mu      sync.Mutex
+	waiting []*task
+	wake    chan struct{}
+
+	testing    sync.Mutex // held while somebody tries it out
+	done, lost atomic.Int64
+}
+
+// A task is a notice for an action, and what to call when it has ended, whatever came of it.
+type task struct {
+	notice Notice
+	ended  func()
+
+	first time.Time // of the attempts; zero before
+	next  time.Time // not before
+	pause time.Duration
+}
+
+func newRunner(m *Monitor, name string, a Action) *runner {
+	return &runner{m: m, name: name, action: a, poster: newPoster(), wake: make(chan struct{}, 1)}
+}
+
+// hand gives a task to the runner. A notice of the same alarm that still waits is overtaken.
+func (r *runner) hand(t *task) {
+	r.mu.Lock()
+	i := slices.IndexFunc(r.waiting, func(w *task) bool { return w.notice.Alarm == t.notice.Alarm })
+	if i >= 0 {
+		old := r.waiting[i]
+		t.notice.Was = old.notice.Was
+		t.notice.Changes = max(t.notice.Changes, 1) + max(old.notice.Changes, 1)
+		t.notice.Again = false
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+		defer old.ended()
+	}
+	r.waiting = append(r.waiting, t)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take takes what can be tried now: one notice, or several where the action can tell them together. If there is nothing
+// it says for how long.
+func (r *runner) take() (tasks []*task, rest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := 1
+	if r.action.tellsTogether() {
+		most = digestMax
+	}
+	now := time.Now()
+	rest = time.Hour
+	r.waiting = slices.DeleteFunc(r.waiting, func(t *task) bool {
+		if wait := t.next.Sub(now); wait > 0 {
+			rest = min(rest, wait)
+			return false
+		}
+		if len(tasks) == most {
+			rest = 0
+			return false
+		}
+		tasks = append(tasks, t)
+		return true
+	})
+	return tasks, rest
+}
+
+// run delivers until ctx is done. What waits then is told after the next start.
+func (r *runner) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		tasks, rest := r.take()
+		if len(tasks) > 0 {
+			r.deliver(ctx, tasks)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.wake:
+		case <-time.After(rest):
+		}
+	}
+}
+
+// A later error says when to try again.
+type later struct {
+	error
+	after time.Duration
+}
+
+func (l *later) Unwrap() error { return l.error }
+
+// deliver makes one attempt with some notices.
+func (r *runner) deliver(ctx context.Context, tasks []*task) {
+	notices := make([]*Notice, len(tasks))
+	for i, t := range tasks {
+		notices[i] = &t.notice
+	}
+	err := r.attempt(ctx, notices)
+	if ctx.Err() != nil {
+		return
+	}
+	now := time.Now()
+	for _, t := range tasks {
+		if t.first.IsZero() {
+			t.first, t.pause = now, pauseFirst
+		}
+		switch {
+		case err == nil:
+			r.done.Add(1)
+			t.ended()
+		case now.Sub(t.first) >= triesMax:
+			r.lost.Add(1)
+			r.m.cfg.Logger.Error("a notice is lost", "action", r.name, "alarm", t.notice.Alarm, "state", t.notice.State, "error", err)
+			t.ended()
+		default:
+			r.putBack(t, now, err)
+		}
+	}
+}
+
+// putBack has a task tried again after a pause.
+func (r *runner) putBack(t *task, now time.Time, err error) {
+	pause := t.pause + rand.N(t.pause/4+1)
+	var l *later
+	if errors.As(err, &l) {
+		pause = max(pause, l.after)
+	}
+	t.pause = min(2*t.pause, pauseMax)
+	t.next = now.Add(pause)
+	r.m.cfg.Logger.Warn("a notice waits", "action", r.name, "alarm", t.notice.Alarm, "error", err, "again-in", pause.Round(time.Millisecond))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	newer := slices.ContainsFunc(r.waiting, func(w *task) bool { return w.notice.Alarm == t.notice.Alarm })
+	if newer {
+		defer t.ended()
+		return
+	}
+	r.waiting = append(r.waiting, t)
+}
+
+// Notices says what became of the notices for an action since the process started.
+type Notices struct {
+	Action          string
+	Delivered, Lost int64
+}
+
+// Notices returns that of all actions, by name.
+func (m *Monitor) Notices() (all []Notices) {
+	for _, name := range m.ActionNames() {
+		all = append(all, Notices{name, m.runs[name].done.Load(), m.runs[name].lost.Load()})
+	}
+	return all
+}
