@@ -36,7 +36,7 @@ func TestBothProtocols(t *testing.T) {
 		for step := range *differentialSteps {
 			action, body := g.request()
 			conns := [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}
-			p := s.askOn(t, conns, action, "", body)
+			p := s.settle(t, s.askOn(t, conns, action, "", body))
 			conns[0].Close()
 			conns[1].Close()
 			if p.form == "" {

@@ -85,7 +85,7 @@ type side struct {
 // A waiter is a call between begin and end.
 type waiter struct {
 	conns [2]net.Conn
-	done  chan string
+	done  chan pair
 }
 
 func (s *script) begin(c settings) {
@@ -111,16 +111,16 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "get":
 		return s.get(t, d)
 	case "begin":
-		w := &waiter{conns: [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}, done: make(chan string, 1)}
+		w := &waiter{conns: [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}, done: make(chan pair, 1)}
 		s.waiting[d.CmdArgs[0].Key] = w
-		go func() { w.done <- s.askOn(t, w.conns, d.CmdArgs[1].Key, "", input).String() }()
+		go func() { w.done <- s.askOn(t, w.conns, d.CmdArgs[1].Key, "", input) }()
 		synctest.Wait()
 		return ""
 	case "end":
 		synctest.Wait()
 		select {
 		case answer := <-s.waiting[d.CmdArgs[0].Key].done:
-			return answer
+			return s.settle(t, answer).String()
 		default:
 			return "waits\n"
 		}
