@@ -55,7 +55,7 @@ func TestQueryBotocore(t *testing.T) {
 	dir = filepath.Join(dir, "botocore-query")
 	name := filepath.Join(dir, "bin", "python")
 	if _, err := os.Stat(name); err != nil {
-		missing(t, "no botocore that speaks Query: python3 -m venv "+dir+" && "+filepath.Join(dir, "bin", "pip")+" install botocore==1.29.165")
+		missing(t, "no botocore that speaks Query: install it with make emulators")
 	}
 	script, err := os.ReadFile(filepath.Join("testdata", "query.py"))
 	if err != nil {
