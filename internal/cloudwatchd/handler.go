@@ -9,8 +9,8 @@
 //   - What is asked for and not offered is refused with a sentence that says what to use instead; nothing that a caller
 //     gave a meaning to is dropped. Members that CloudWatch itself does not know are ignored, as it ignores them.
 //   - A request is bounded before it is understood: bytes (compressed or not), parts, depth, the length of each list.
-//   - A call that is refused has changed nothing, with one exception that CloudWatch has too: DeleteAlarms deletes the
-//     alarms that it finds.
+//   - A call that is refused has changed nothing, with two exceptions: DeleteAlarms deletes the alarms that it finds, as
+//     in CloudWatch, and a PutMetricData for which there are too many metrics keeps those that had room.
 //   - Errors have the code, the status and the header that SDKs make their typed errors of.
 //
 // It leaves to monitor what alarms do and which actions there are, to alarm what a rule may be and metric math, to

@@ -5,7 +5,7 @@
 //
 //   - Counts are exact: what happens to a queue between two minutes is in the minute between them, and is in no other.
 //   - An alarm that comes into a state whose actions are enabled runs them at least once, also when the process ends in
-//     between; a notice that cannot be delivered is tried again for minutes, and then logged as lost. [ALARM-42]
+//     between; a notice that cannot be delivered is tried again for an hour, and then logged as lost. [ALARM-42]
 //   - Only actions that the configuration declares are ever run. A request names one, and can neither make nor change one.
 //     [ALARM-43]
 //   - What alarms there are, and the state they are in, outlives the process; a restart alone changes no state. The data
