@@ -44,7 +44,10 @@ func (n *Notice) Text() string {
 	if n.Again {
 		b.WriteString(" (still)")
 	}
-	fmt.Fprintf(&b, ", since %s\n", n.At.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if !n.At.IsZero() {
+		b.WriteString(n.At.UTC().Format(", since 2006-01-02 15:04:05 UTC"))
+	}
+	b.WriteString("\n")
 	if n.Description != "" && n.State == alarm.Alarm {
 		b.WriteString(clean(n.Description, 1024) + "\n")
 	}

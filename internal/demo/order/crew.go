@@ -40,8 +40,9 @@ type member struct {
 	process *os.Process
 	stdin   io.Closer // ends when this process does, so that none is left behind
 	ended   chan struct{}
-	frozen  bool // it is stopped
-	leaving bool // it is expected to end
+	frozen  bool      // it is stopped
+	woken   time.Time // it was stopped until then
+	leaving bool      // it is expected to end
 	err     error
 }
 
@@ -154,6 +155,18 @@ func (c *crew) stopped(name string) bool {
 	return m != nil && m.frozen
 }
 
+// wakeUp is how long a process that was stopped has to notice what it has missed. Its handlers end in that time with
+// whatever they come to first.
+const wakeUp = lease / 3
+
+// awake reports whether a process runs, and has for long enough to know that.
+func (c *crew) awake(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[name]
+	return m == nil || !m.frozen && time.Since(m.woken) > wakeUp
+}
+
 // bury makes a process one that is dead, before it is killed. It reports false when it was.
 func (c *crew) bury(name string) bool {
 	c.mu.Lock()
@@ -239,7 +252,7 @@ func (c *crew) thaw(name string) error {
 	if m == nil {
 		return nil
 	}
-	m.frozen = false
+	m.frozen, m.woken = false, time.Now()
 	if err := m.process.Signal(syscall.SIGCONT); err != nil {
 		return fmt.Errorf("continue %s: %w", name, err)
 	}

@@ -75,7 +75,7 @@ type stage struct {
 type handling struct {
 	report
 	began     time.Time
-	overtaken bool // another one began although this one's process was running
+	overtaken bool // another one began although this one's process was awake
 	guarded   bool // its process is not to be killed or stopped before it ends
 }
 
@@ -199,7 +199,7 @@ func ending(r report) (text string) {
 func (s *stage) atBegin(r report, o *story) {
 	for _, other := range s.running {
 		// With a smaller fence it is this one that comes late: it was stopped before it could say so.
-		if other.Order == r.Order && other.Fence <= r.Fence && !s.d.crew.stopped(other.Worker) {
+		if other.Order == r.Order && other.Fence <= r.Fence && s.d.crew.awake(other.Worker) {
 			other.overtaken = true
 		}
 	}
