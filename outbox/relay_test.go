@@ -528,12 +528,13 @@ func TestTakenOver(t *testing.T) {
 			last = time.Now()
 			return err
 		}
-		r.start(func(c *outbox.Config) { c.Box, c.Client = box, first })
 		var want []string
 		for i := range 20 {
 			want = append(want, fmt.Sprint(i))
 			r.enqueue(outbox.Message{Queue: "jobs.fifo", Key: "k", Body: want[i]})
 		}
+		// It is started when all are there, so that it has more of them than the first.
+		r.start(func(c *outbox.Config) { c.Box, c.Client = box, first })
 		r.sleep(time.Second)
 		box.set(true)
 		cut := time.Now()
