@@ -65,7 +65,7 @@ var may = map[string][]string{
 	"internal/cloudwatchd": {"internal/alarm", "internal/monitor", "internal/series", "github.com/aws/smithy-go/encoding/cbor"},
 	"internal/admin":       {},
 	"internal/server": {
-		"internal/admin", "internal/alarm", "internal/broker", "internal/cloudwatchd", "internal/engine", "internal/handle", "internal/kv",
+		"internal/admin", "internal/alarm", "internal/broker", "internal/cloudwatchd", "internal/credentials", "internal/engine", "internal/handle", "internal/kv",
 		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/tally",
 		"golang.org/x/sys/unix",
 	},

@@ -49,7 +49,7 @@ func (c *Config) complete() error {
 	switch {
 	case err != nil:
 		return configError("address %q is not like 127.0.0.1:9324: correct --listen", c.Listen)
-	case !loopback && !c.AllowUnauthenticated: // [AUTH-1]
+	case !loopback && !c.AllowUnauthenticated && c.Credentials == nil: // [AUTH-1]
 		return configError("without credentials everybody who reaches %s may read and delete every message: "+
 			"listen on 127.0.0.1, or accept that with --allow-unauthenticated", c.Listen)
 	case !loopback && c.TimeScale != 1: // [CLOCK-15]
@@ -100,4 +100,12 @@ func (c *Config) hosts() []string {
 		hosts = append(hosts, strings.ToLower(u.Hostname()))
 	}
 	return hosts
+}
+
+// aliases are the names that clients may have signed a request for although a proxy wrote another. [AUTH-36]
+func (c *Config) aliases() []string {
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
+		return []string{u.Host}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"tenaq/internal/credentials"
 	"tenaq/internal/metric"
 	"tenaq/internal/monitor"
 )
@@ -41,6 +42,9 @@ type Config struct {
 
 	// AllowUnauthenticated permits an address that is not loopback although no credentials are set.
 	AllowUnauthenticated bool
+
+	// Credentials are the keys that requests must be signed with; nil for none.
+	Credentials *credentials.Set
 
 	// AllowedHosts are the names, besides loopback ones and the listen address, that a request may
 	// carry in its Host header while no credentials are set.

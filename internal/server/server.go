@@ -114,12 +114,17 @@ func (s *Server) open() (err error) {
 		logger:  s.cfg.Logger,
 	}
 	s.api = sqsd.New(sqsd.Config{
-		Broker:    s.broker,
-		Sealer:    handle.New(key),
-		Logger:    s.cfg.Logger,
-		Account:   s.cfg.Account,
+		Broker: s.broker,
+		Sealer: handle.New(key),
+		Logger: s.cfg.Logger,
+		Door: sqsd.NewDoor(sqsd.DoorConfig{
+			Credentials: s.cfg.Credentials,
+			Account:     s.cfg.Account,
+			Region:      s.cfg.Region,
+			Hosts:       s.cfg.hosts(),
+			Aliases:     s.cfg.aliases(),
+		}),
 		PublicURL: s.cfg.PublicURL,
-		Hosts:     s.cfg.hosts(),
 		Monitor:   s.alarms,
 	})
 	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}

@@ -24,7 +24,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -64,13 +63,14 @@ type Config struct {
 	Sealer *handle.Sealer
 	Logger *slog.Logger
 
-	// Account is whose queues an unauthenticated request means. PublicURL begins every queue URL; when
-	// empty it is taken from the request. [QUEUE-36]
-	Account   string
-	PublicURL string
+	// Door decides who a request comes from. When it is nil, everybody is let in who uses one of Hosts, and stands for
+	// Account; a door has its own.
+	Door    *Door
+	Account string
+	Hosts   []string
 
-	// Hosts are the names a request may carry in its Host header; nil allows any. [AUTH-2]
-	Hosts []string
+	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
+	PublicURL string
 
 	// Monitor has the alarms that /v1/alarms shows; nil for none.
 	Monitor *monitor.Monitor
@@ -79,7 +79,6 @@ type Config struct {
 // A Handler serves the SQS API.
 type Handler struct {
 	cfg     Config
-	host    atomic.Pointer[string] // the last Host header that was found to be allowed
 	reads   *semaphore.Weighted
 	content *semaphore.Weighted
 	counts  counts
@@ -87,6 +86,9 @@ type Handler struct {
 
 // New returns a handler.
 func New(cfg Config) *Handler {
+	if cfg.Door == nil {
+		cfg.Door = NewDoor(DoorConfig{Account: cfg.Account, Hosts: cfg.Hosts})
+	}
 	return &Handler{
 		cfg:     cfg,
 		reads:   semaphore.NewWeighted(readBudget),
@@ -106,7 +108,7 @@ type call struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := attempt{h: h, from: time.Now(), protocol: protocolOf(r), id: requestID()}
 	w.Header()["x-amzn-RequestId"] = []string{e.id}
-	principal, err := h.authenticate(r)
+	pending, err := h.cfg.Door.Authenticate(r, "sqs")
 	v1 := isV1(r)
 	switch {
 	case err != nil && v1:
@@ -116,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, err)
 		return
 	case v1:
-		h.serveV1(w, r, &e, principal)
+		h.serveV1(w, r, &e, pending)
 		return
 	case e.protocol == noProtocol:
 		e.refuse(w, errNotFound)
@@ -125,9 +127,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, errElsewhere)
 		return
 	}
-	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
-	op, req, err := h.request(w, r, e.protocol)
+	c := &call{Context: r.Context(), h: h, http: r}
+	op, req, err := c.request(w, pending, e.protocol)
 	e.action = op.Name
+	if err == nil {
+		err = c.permit(op.Name, req)
+	}
 	var resp response
 	if err == nil {
 		resp, err = c.serve(req)
@@ -149,13 +154,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // request reads a request. What it brought is not kept: a poll that waits does not hold the body it came with.
-func (h *Handler) request(w http.ResponseWriter, r *http.Request, p protocol) (sqswire.Operation, sqswire.Shape, error) {
-	body, err := h.read(w, r)
+func (c *call) request(w http.ResponseWriter, pending Pending, p protocol) (sqswire.Operation, sqswire.Shape, error) {
+	body, err := c.h.read(w, c.http)
 	if err != nil {
 		return sqswire.Operation{}, nil, err
 	}
 	defer body.release()
-	return p.decode(h, r, body.bytes)
+	if c.principal, err = pending.Finish(body.bytes); err != nil {
+		return sqswire.Operation{}, nil, err
+	}
+	return p.decode(c.h, c.http, body.bytes)
 }
 
 // A statusError is a refusal whose status is not the one of its code.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -85,7 +86,7 @@ func errV1Value(name, value, want string) error {
 }
 
 // serveV1 answers a request for /v1.
-func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, principal Principal) {
+func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pending Pending) {
 	route, ok := h.findV1(r.URL.Path)
 	if !ok {
 		e.refuseV1(w, errV1NotFound)
@@ -102,8 +103,8 @@ func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pr
 		e.refuseV1(w, errV1Method)
 		return
 	}
-	c := &call{Context: r.Context(), h: h, http: r, principal: principal}
-	answer, err := route.serve(c, route.queue)
+	c := &call{Context: r.Context(), h: h, http: r}
+	answer, err := c.v1(w, pending, route)
 	defer func() {
 		if answer.held > 0 {
 			h.content.Release(answer.held)
@@ -118,6 +119,24 @@ func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pr
 		h.writeV1(w, http.StatusOK, answer.body)
 		e.ends("")
 	}
+}
+
+// v1 answers a request whose path is known.
+func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answer, error) {
+	body, err := c.h.read(w, c.http)
+	if err != nil {
+		return v1Answer{}, err
+	}
+	defer body.release()
+	if c.principal, err = pending.Finish(body.bytes); err != nil {
+		return v1Answer{}, err
+	}
+	c.http.Body = io.NopCloser(bytes.NewReader(body.bytes))
+	action := "tenaq:" + strings.TrimPrefix(route.name, "v1.")
+	if err := c.principal.permit(action, c.queueNamed(route.queue)); err != nil {
+		return v1Answer{}, err
+	}
+	return route.serve(c, route.queue)
 }
 
 // refuseV1 answers an error.

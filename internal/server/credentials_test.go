@@ -1,0 +1,128 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+
+	"tenaq/internal/credentials"
+)
+
+// TestCredentials uses a server with keys as programs do, and looks for a secret in all that it answers and logs.
+// [AUTH-5, AUTH-12, AUTH-20, AUTH-21, AUTH-35, AUTH-38, AUTH-40]
+func TestCredentials(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	file := `{"credentials": [
+		{"id": "TQALL001", "secret": "canary-of-everything", "account": "111122223333", "name": "all", "allow": ["*"]},
+		{"id": "TQSEND01", "secret": "canary-of-the-sender", "token": "canary-session/+=", "account": "111122223333", "name": "sender", "allow": ["sqs:SendMessage"]},
+		{"id": "TQOTHER1", "secret": "canary-of-the-other-account", "account": "444455556666", "allow": ["*"]}]}`
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := credentials.Open(credentials.Config{File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(t)
+	var log bytes.Buffer // read when the server has stopped
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Credentials = keys
+	s, stop := run(t, cfg)
+	var answers strings.Builder
+	as := func(id, secret, token string) *sqs.Client {
+		return sqs.New(sqs.Options{
+			Region: "us-east-1", BaseEndpoint: aws.String("http://" + s.Addr()), Retryer: aws.NopRetryer{}, HTTPClient: client,
+			Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+				return aws.Credentials{AccessKeyID: id, SecretAccessKey: secret, SessionToken: token}, nil
+			}),
+		})
+	}
+	all := as("TQALL001", "canary-of-everything", "")
+	sender := as("TQSEND01", "canary-of-the-sender", "canary-session/+=")
+	ctx := t.Context()
+	made, err := all.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("orders")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(*made.QueueUrl, "/111122223333/orders") {
+		t.Errorf("queue URL: got %s, want the account of the key in it", *made.QueueUrl)
+	}
+	send := func(c *sqs.Client) error {
+		_, err := c.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: made.QueueUrl, MessageBody: aws.String("hello")})
+		return err
+	}
+	if err := send(sender); err != nil {
+		t.Error(err)
+	}
+	got, err := all.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: made.QueueUrl, MessageSystemAttributeNames: []types.MessageSystemAttributeName{"SenderId"}})
+	if err != nil || len(got.Messages) != 1 || got.Messages[0].Attributes["SenderId"] != keys.Find("TQSEND01").UserID() {
+		t.Errorf("got %v and %v, want the message of %s", got, err, keys.Find("TQSEND01").UserID())
+	}
+	receive := func(c *sqs.Client) error {
+		_, err := c.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: made.QueueUrl})
+		return err
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want string // code
+	}{
+		"an action that is not allowed":  {receive(sender), "AccessDenied"},
+		"the queue of another account":   {receive(as("TQOTHER1", "canary-of-the-other-account", "")), "AccessDenied"},
+		"a wrong secret":                 {send(as("TQALL001", "canary-of-nobody", "")), "SignatureDoesNotMatch"},
+		"an unknown key":                 {send(as("TQNOBODY", "canary-of-nobody", "")), "InvalidClientTokenId"},
+		"a session without its token":    {send(as("TQSEND01", "canary-of-the-sender", "")), "InvalidClientTokenId"},
+		"a session with a token of ours": {send(as("TQSEND01", "canary-of-the-sender", "canary-made-up")), "InvalidClientTokenId"},
+	} {
+		var refusal smithy.APIError
+		if !errors.As(test.err, &refusal) || refusal.ErrorCode() != test.want {
+			t.Errorf("%s: got %v, want %s", name, test.err, test.want)
+		}
+		answers.WriteString(errors.Join(test.err, errors.New("")).Error())
+	}
+
+	// Whatever else there is on the address is for nobody who has not signed.
+	for _, path := range []string{"/v1/queues", "/v1/alarms", "/?Action=ListQueues", "/?Action=DescribeAlarms&X-Amz-Credential=a/20260101/us-east-1/monitoring/aws4_request"} {
+		status, body := get(t, "http://"+s.Addr()+path)
+		if status == http.StatusOK || strings.Contains(body, "orders") {
+			t.Errorf("GET %s: got %d %s, want it refused", path, status, body)
+		}
+		answers.WriteString(body)
+	}
+	if status, body := call(t, s, "ListQueues", "{}"); status != http.StatusForbidden || !strings.Contains(body, "Request is missing Authentication Token") {
+		t.Errorf("not signed: got %d %s, want 403", status, body)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if all := answers.String() + log.String(); strings.Contains(all, "canary") {
+		t.Errorf("a secret is in the answers or in the log:\n%s", all)
+	}
+}
+
+// With credentials an address that others can reach needs no further word. [AUTH-1]
+func TestCredentialsAnywhere(t *testing.T) {
+	keys, err := credentials.Open(credentials.Config{ID: "TQALL001", Secret: credentials.NewSecret("canary-of-everything")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(t)
+	cfg.Listen = "0.0.0.0:0"
+	if err := cfg.complete(); err == nil {
+		t.Error("without credentials: got no error, want one")
+	}
+	cfg.Credentials = keys
+	if err := cfg.complete(); err != nil {
+		t.Errorf("with credentials: got %v, want no error", err)
+	}
+}
