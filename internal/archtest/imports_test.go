@@ -66,7 +66,7 @@ var may = map[string][]string{
 	"internal/admin":       {},
 	"internal/server": {
 		"internal/admin", "internal/alarm", "internal/broker", "internal/cloudwatchd", "internal/credentials", "internal/engine", "internal/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/tally",
+		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/sqswire", "internal/tally",
 		"golang.org/x/sys/unix",
 	},
 

@@ -31,12 +31,16 @@ const (
 	ResourceNotFoundException   Code = "ResourceNotFoundException" // of the calls for tags
 	ValidationError             Code = "ValidationError"
 
-	AccessDenied         Code = "AccessDenied"
-	InvalidAction        Code = "InvalidAction"
-	InvalidClientTokenID Code = "InvalidClientTokenId"
-	MalformedInput       Code = "MalformedInput"
-	SignatureMismatch    Code = "SignatureDoesNotMatch"
-	Throttling           Code = "Throttling"
+	AccessDenied          Code = "AccessDenied"
+	ExpiredToken          Code = "ExpiredToken"
+	IncompleteSignature   Code = "IncompleteSignature"
+	InvalidAction         Code = "InvalidAction"
+	InvalidClientTokenID  Code = "InvalidClientTokenId"
+	MalformedInput        Code = "MalformedInput"
+	MissingAuthentication Code = "MissingAuthenticationToken"
+	RequestExpired        Code = "RequestExpired"
+	SignatureMismatch     Code = "SignatureDoesNotMatch"
+	Throttling            Code = "Throttling"
 )
 
 // errorInfo is what is known of a code.
@@ -63,12 +67,16 @@ var catalogue = map[Code]errorInfo{
 	ResourceNotFoundException:   {modelled + "ResourceNotFoundException", 404},
 	ValidationError:             {modelled + "ValidationException", 400},
 
-	AccessDenied:         {unmodelled + "AccessDeniedException", 403},
-	InvalidAction:        {unmodelled + "UnknownOperationException", 400},
-	InvalidClientTokenID: {unmodelled + "UnrecognizedClientException", 403},
-	MalformedInput:       {unmodelled + "SerializationException", 400},
-	SignatureMismatch:    {unmodelled + "InvalidSignatureException", 403},
-	Throttling:           {unmodelled + "ThrottlingException", 400},
+	AccessDenied:          {unmodelled + "AccessDeniedException", 403},
+	ExpiredToken:          {unmodelled + "ExpiredTokenException", 403},
+	IncompleteSignature:   {unmodelled + "IncompleteSignatureException", 400},
+	InvalidAction:         {unmodelled + "UnknownOperationException", 400},
+	InvalidClientTokenID:  {unmodelled + "UnrecognizedClientException", 403},
+	MalformedInput:        {unmodelled + "SerializationException", 400},
+	MissingAuthentication: {unmodelled + "MissingAuthenticationTokenException", 403},
+	RequestExpired:        {unmodelled + "RequestExpiredException", 400},
+	SignatureMismatch:     {unmodelled + "InvalidSignatureException", 403},
+	Throttling:            {unmodelled + "ThrottlingException", 400},
 }
 
 var errTooLarge = &Error{MalformedInput, "The body of the request is larger than 1 MiB: send less at a time."}

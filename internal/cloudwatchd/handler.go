@@ -4,8 +4,9 @@
 //
 // What it guarantees:
 //
-//   - No call runs, and no body is read, before Config.Authenticate has let the request pass. Without that function
-//     every request is refused.
+//   - No body is read before Config.Authenticate has let the request pass, and none is inflated or understood, let alone
+//     a call run, before what it returned has let the body pass and the action. Without that function every request is
+//     refused.
 //   - What is asked for and not offered is refused with a sentence that says what to use instead; nothing that a caller
 //     gave a meaning to is dropped. Members that CloudWatch itself does not know are ignored, as it ignores them.
 //   - A request is bounded before it is understood: bytes (compressed or not), parts, depth, the length of each list.
@@ -20,14 +21,11 @@
 package cloudwatchd
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -37,22 +35,6 @@ import (
 	"tenaq/internal/alarm"
 	"tenaq/internal/monitor"
 	"tenaq/internal/series"
-)
-
-const (
-	// bodyMax bounds the body of a request, as it comes and inflated. CloudWatch has the same limit.
-	bodyMax = 1 << 20
-
-	// small is the size up to which a body is not worth waiting for a place among those that are decoded.
-	small = 64 << 10
-
-	// readings and decodings are how many larger bodies may be on their way in at the same time, and how many may be
-	// decoded, which takes many times the memory.
-	readings  = 64
-	decodings = 4
-
-	// transferMax is how long a larger body may take on its way in, and an answer on its way out.
-	transferMax = time.Minute
 )
 
 // A Monitor keeps alarms and metrics. *monitor.Monitor is one.
@@ -74,9 +56,9 @@ type Monitor interface {
 type Config struct {
 	Monitor Monitor
 
-	// Authenticate says whether a request may be answered at all. It is asked first. Its error is for the caller: an
-	// *Error is answered as it is, another as AccessDenied with its text.
-	Authenticate func(*http.Request) error
+	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and those of the functions
+	// that come of it, are for the caller: an *Error is answered as it is, another as AccessDenied with its text.
+	Authenticate func(*http.Request) (Finish, error)
 
 	// Compute evaluates the expressions of GetMetricData, as alarm.Compute does. Without it they are refused.
 	Compute Compute
@@ -88,15 +70,18 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// A Finish completes the check of a request with its body as it came.
+type Finish func(body []byte) (Authorize, error)
+
+// An Authorize says whether who sent a request may do an action, such as cloudwatch:PutMetricAlarm, to a resource.
+type Authorize func(action, resource string) error
+
 // A Handler serves CloudWatch.
 type Handler struct {
 	cfg Config
 
 	reading, decoding, computing places
 }
-
-// Places are taken by sending and given back by receiving.
-type places chan struct{}
 
 // New returns a handler.
 func New(cfg Config) *Handler {
@@ -150,15 +135,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, p protocol) (*operation, any, error) {
-	if err := h.authenticate(r); err != nil {
-		return nil, nil, err
+	if h.cfg.Authenticate == nil {
+		return nil, nil, &Error{AccessDenied, "Nothing here decides who may ask."}
 	}
-	body, release, err := h.body(w, r)
+	finish, err := h.cfg.Authenticate(r)
+	if err != nil {
+		return nil, nil, denied(err)
+	}
+	body, err := h.read(w, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer release()
-	name, in, err := p.request(r, body)
+	defer body.release()
+	authorize, err := finish(body.bytes)
+	if err != nil {
+		return nil, nil, denied(err)
+	}
+	if err := body.decode(r); err != nil {
+		return nil, nil, err
+	}
+	name, in, err := p.request(r, body.bytes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,20 +162,20 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, p protocol) (*op
 	if !ok {
 		return nil, nil, notOffered(name)
 	}
+	if err := authorize("cloudwatch:"+name, "*"); err != nil {
+		return nil, nil, denied(err)
+	}
 	out, err := op.serve(&call{r.Context(), h, op}, in)
 	return op, out, err
 }
 
-func (h *Handler) authenticate(r *http.Request) error {
-	if h.cfg.Authenticate == nil {
-		return &Error{AccessDenied, "Nothing here decides who may ask."}
-	}
-	err := h.cfg.Authenticate(r)
+// denied is the refusal of somebody who may not ask.
+func denied(err error) error {
 	var refusal *Error
-	if err != nil && !errors.As(err, &refusal) {
-		return &Error{AccessDenied, err.Error()}
+	if errors.As(err, &refusal) {
+		return refusal
 	}
-	return err
+	return &Error{AccessDenied, err.Error()}
 }
 
 // refusal turns whatever went wrong into an error of the protocol.
@@ -197,83 +193,6 @@ func (h *Handler) refusal(r *http.Request, err error) *Error {
 	}
 	h.cfg.Logger.Error("CloudWatch request failed", "error", err)
 	return &Error{InternalServiceError, "The request failed for a reason inside the server: see its log."}
-}
-
-// body reads the body of a request. What a larger one takes up is given back by release.
-func (h *Handler) body(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
-	if r.ContentLength > bodyMax {
-		return nil, nil, errTooLarge
-	}
-	zipped := false
-	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
-	case "", "identity":
-	case "gzip":
-		zipped = true
-	default:
-		return nil, nil, malformed("The Content-Encoding %q is not one this server reads: send gzip or none.", encoding)
-	}
-	var held []places
-	release = func() {
-		for _, p := range held {
-			<-p
-		}
-	}
-	take := func(p places) error {
-		select {
-		case p <- struct{}{}:
-			held = append(held, p)
-			return nil
-		case <-r.Context().Done():
-			return r.Context().Err()
-		}
-	}
-	if r.ContentLength < 0 || r.ContentLength > small {
-		if err := take(h.reading); err != nil {
-			return nil, nil, err
-		}
-		conn := http.NewResponseController(w)
-		conn.SetReadDeadline(time.Now().Add(transferMax))
-		defer conn.SetReadDeadline(time.Time{})
-	}
-	body, err = read(http.MaxBytesReader(w, r.Body, bodyMax))
-	if err == nil && (zipped || len(body) > small) {
-		err = take(h.decoding) // a client that is slow has none of these
-	}
-	if err == nil && zipped {
-		body, err = inflate(body)
-	}
-	if err != nil {
-		release()
-		return nil, nil, err
-	}
-	return body, release, nil
-}
-
-func read(r io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(r)
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, errTooLarge
-	}
-	if err != nil {
-		return nil, malformed("The body ended early.")
-	}
-	return body, nil
-}
-
-func inflate(zipped []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(zipped))
-	if err != nil {
-		return nil, malformed("The body is not gzip, as its Content-Encoding says.")
-	}
-	body, err := io.ReadAll(io.LimitReader(z, bodyMax+1))
-	if err != nil {
-		return nil, malformed("The body cannot be inflated: %v.", err)
-	}
-	if len(body) > bodyMax {
-		return nil, errTooLarge
-	}
-	return body, nil
 }
 
 // An answer is on its way to a client.

@@ -2,6 +2,7 @@ package cloudwatchd
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -71,12 +72,14 @@ func TestAuthenticate(t *testing.T) {
 		return 0, io.EOF
 	}))
 	for name, test := range map[string]struct {
-		authenticate func(*http.Request) error
+		authenticate func(*http.Request) (Finish, error)
 		want         string
 	}{
 		"nobody decides": {nil, "403 AccessDenied;Sender"},
-		"an error":       {func(*http.Request) error { return errors.New("no") }, "403 AccessDenied;Sender"},
-		"an Error": {func(*http.Request) error { return fmt.Errorf("who: %w", &Error{SignatureMismatch, "no"}) },
+		"an error":       {func(*http.Request) (Finish, error) { return nil, errors.New("no") }, "403 AccessDenied;Sender"},
+		"an Error": {func(*http.Request) (Finish, error) {
+			return nil, fmt.Errorf("who: %w", &Error{SignatureMismatch, "no"})
+		},
 			"403 SignatureDoesNotMatch;Sender"},
 	} {
 		h := New(Config{Monitor: w.Monitor, Authenticate: test.authenticate})
@@ -89,6 +92,54 @@ func TestAuthenticate(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
 		}
 	}
+}
+
+// The body is shown as it came, before it is inflated, and the action before it runs.
+func TestFinish(t *testing.T) {
+	w := newWorld(t)
+	var sent bytes.Buffer
+	z := gzip.NewWriter(&sent)
+	z.Write([]byte("{}"))
+	z.Close()
+	for name, test := range map[string]struct {
+		body   string
+		finish error
+		action error
+		want   string
+	}{
+		"let":            {sent.String(), nil, nil, "200"},
+		"a wrong body":   {"no gzip", &Error{SignatureMismatch, "no"}, nil, "403 SignatureDoesNotMatch;Sender"},
+		"broken gzip":    {"no gzip", nil, nil, "400 MalformedInput;Sender"},
+		"a wrong action": {sent.String(), nil, &Error{AccessDenied, "no"}, "403 AccessDenied;Sender"},
+		"another error":  {sent.String(), errors.New("no"), nil, "403 AccessDenied;Sender"},
+	} {
+		h := New(Config{Monitor: w.Monitor, Authenticate: func(*http.Request) (Finish, error) {
+			return func(body []byte) (Authorize, error) {
+				if string(body) != test.body {
+					t.Errorf("%s: got the body %q, want %q", name, body, test.body)
+				}
+				return func(action, resource string) error {
+					if action != "cloudwatch:ListMetrics" || resource != "*" {
+						t.Errorf("%s: got %s on %s, want cloudwatch:ListMetrics on *", name, action, resource)
+					}
+					return test.action
+				}, test.finish
+			}, nil
+		}})
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(test.body))
+		r.Header.Set("X-Amz-Target", targetPrefix+"ListMetrics")
+		r.Header.Set("Content-Encoding", "gzip")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		if got := strings.TrimSpace(fmt.Sprint(rec.Code, " ", strings.Join(exact(rec.Header(), "x-amzn-query-error"), ""))); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// let lets everybody do everything.
+func let(*http.Request) (Finish, error) {
+	return func([]byte) (Authorize, error) { return func(string, string) error { return nil }, nil }, nil
 }
 
 type readFunc func([]byte) (int, error)
@@ -123,7 +174,6 @@ func (f full) Now() time.Time                                     { return f.m.N
 func TestFailures(t *testing.T) {
 	const put = `{"AlarmName":"a","Namespace":"N","MetricName":"M","Statistic":"Sum","Period":60,"EvaluationPeriods":1,"Threshold":0,"ComparisonOperator":"GreaterThanThreshold"}`
 	w := newWorld(t)
-	let := func(*http.Request) error { return nil }
 	var log bytes.Buffer
 	h := New(Config{Monitor: broken{w.Monitor}, Authenticate: let, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	status, body := ask(h, "PutMetricAlarm", put)
@@ -194,7 +244,7 @@ func (p past) History() []monitor.Change { return slices.Clone(p.changes) }
 // The alarms that every queue has are not shown in the history either.
 func TestHistoryOfShipped(t *testing.T) {
 	w := newWorld(t)
-	h := New(Config{Authenticate: func(*http.Request) error { return nil }, Monitor: past{w.Monitor, []monitor.Change{
+	h := New(Config{Authenticate: let, Monitor: past{w.Monitor, []monitor.Change{
 		{Alarm: "orders/expired", Was: alarm.OK, State: alarm.Alarm, At: w.Now()},
 		{Alarm: "mine", Was: alarm.OK, State: alarm.Alarm, At: w.Now()},
 	}}})

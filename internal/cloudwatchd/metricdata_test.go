@@ -22,7 +22,7 @@ func TestExpressions(t *testing.T) {
 			20_000*60, strings.Repeat("+1", letters/2)))
 		return body
 	}
-	if got := ask(New(Config{Monitor: w.Monitor, Authenticate: func(*http.Request) error { return nil }}), 2); !strings.Contains(got, "not supported") {
+	if got := ask(New(Config{Monitor: w.Monitor, Authenticate: let}), 2); !strings.Contains(got, "not supported") {
 		t.Errorf("got %s, want that expressions are not supported", got)
 	}
 	if got := ask(w, 400); !strings.Contains(got, `"StatusCode":"Complete"`) {

@@ -82,11 +82,11 @@ func newWorld(t testing.TB) *world {
 	}
 	return &world{New(Config{
 		Monitor: m,
-		Authenticate: func(r *http.Request) error {
+		Authenticate: func(r *http.Request) (Finish, error) {
 			if r.Header.Get("Origin") != "" {
-				return errors.New("Requests from web pages of other origins are refused.")
+				return nil, errors.New("Requests from web pages of other origins are refused.")
 			}
-			return nil
+			return let(r)
 		},
 		Compute: alarm.Compute,
 		Logger:  slog.New(slog.NewTextHandler(io.Discard, nil)),

@@ -3,15 +3,20 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
@@ -124,5 +129,88 @@ func TestCredentialsAnywhere(t *testing.T) {
 	cfg.Credentials = keys
 	if err := cfg.complete(); err != nil {
 		t.Errorf("with credentials: got %v, want no error", err)
+	}
+}
+
+// Alarms are for those who have a key of the server's account, sign for monitoring, and may do what they ask for.
+// [AUTH-14, AUTH-38]
+func TestCloudWatchCredentials(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	file := `{"credentials": [
+		{"id": "TQALL001", "secret": "canary-of-everything", "name": "all", "allow": ["*"]},
+		{"id": "TQREAD01", "secret": "canary-of-the-reader", "name": "reader", "allow": ["cloudwatch:Describe*", "tenaq:ListQueues"]},
+		{"id": "TQENDED1", "secret": "canary-of-the-past", "allow": ["*"], "expires": "2020-01-01T00:00:00Z"},
+		{"id": "TQOTHER1", "secret": "canary-of-the-other-account", "account": "444455556666", "allow": ["*"]}]}`
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := credentials.Open(credentials.Config{File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(t)
+	cfg.Credentials = keys
+	s, stop := run(t, cfg)
+	ctx := t.Context()
+	signed := func(r *http.Request, id, secret, service string) *http.Request {
+		var body []byte
+		if r.Body != nil {
+			body, _ = io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		sum := sha256.Sum256(body)
+		if err := v4.NewSigner().SignHTTP(ctx, aws.Credentials{AccessKeyID: id, SecretAccessKey: secret}, r, hex.EncodeToString(sum[:]), service, "us-east-1", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	do := func(r *http.Request) (int, string) {
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, resp.Header.Get("x-amzn-query-error") + " " + string(body)
+	}
+	request := func(method, path, target, body string) *http.Request {
+		r, err := http.NewRequestWithContext(ctx, method, "http://"+s.Addr()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if target != "" {
+			r.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801."+target)
+		}
+		return r
+	}
+	const list = "/?Action=ListMetrics&Version=2010-08-01"
+	for name, test := range map[string]struct {
+		r      *http.Request
+		status int
+		want   string // begins the code and the body
+	}{
+		"everything":            {signed(request("POST", "/", "ListMetrics", "{}"), "TQALL001", "canary-of-everything", "monitoring"), 200, ""},
+		"a form":                {signed(request("GET", list, "", ""), "TQALL001", "canary-of-everything", "monitoring"), 200, ""},
+		"allowed":               {signed(request("POST", "/", "DescribeAlarms", "{}"), "TQREAD01", "canary-of-the-reader", "monitoring"), 200, ""},
+		"not allowed":           {signed(request("POST", "/", "ListMetrics", "{}"), "TQREAD01", "canary-of-the-reader", "monitoring"), 403, "AccessDenied;"},
+		"another account":       {signed(request("POST", "/", "ListMetrics", "{}"), "TQOTHER1", "canary-of-the-other-account", "monitoring"), 403, "AccessDenied;"},
+		"another service":       {signed(request("POST", "/", "ListMetrics", "{}"), "TQALL001", "canary-of-everything", "sqs"), 403, "SignatureDoesNotMatch;"},
+		"a wrong secret":        {signed(request("POST", "/", "ListMetrics", "{}"), "TQALL001", "canary-of-nobody-here", "monitoring"), 403, "SignatureDoesNotMatch;"},
+		"an unknown key":        {signed(request("POST", "/", "ListMetrics", "{}"), "TQNOBODY", "canary-of-nobody-here", "monitoring"), 403, "InvalidClientTokenId;"},
+		"a key that has ended":  {signed(request("POST", "/", "ListMetrics", "{}"), "TQENDED1", "canary-of-the-past", "monitoring"), 403, "ExpiredToken;"},
+		"not signed":            {request("POST", "/", "ListMetrics", "{}"), 403, "MissingAuthenticationToken;"},
+		"not signed, CBOR":      {request("POST", "/service/GraniteServiceVersion20100801/operation/ListMetrics", "", ""), 403, "MissingAuthenticationToken;"},
+		"half a signature":      {request("GET", list+"&X-Amz-Credential=TQALL001/20260101/us-east-1/monitoring/aws4_request&X-Amz-Algorithm=AWS4-HMAC-SHA256", "", ""), 400, "IncompleteSignature;"},
+		"queues, allowed":       {signed(request("GET", "/v1/queues", "", ""), "TQREAD01", "canary-of-the-reader", "sqs"), 200, ""},
+		"alarms, not allowed":   {signed(request("GET", "/v1/alarms", "", ""), "TQREAD01", "canary-of-the-reader", "sqs"), 403, ""},
+		"alarms of another":     {signed(request("GET", "/v1/alarms", "", ""), "TQOTHER1", "canary-of-the-other-account", "sqs"), 403, ""},
+		"own queues of another": {signed(request("GET", "/v1/queues", "", ""), "TQOTHER1", "canary-of-the-other-account", "sqs"), 200, ""},
+	} {
+		if status, body := do(test.r); status != test.status || !strings.HasPrefix(body, test.want) || strings.Contains(body, "canary") {
+			t.Errorf("%s: got %d %s, want %d %s", name, status, body, test.status, test.want)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }

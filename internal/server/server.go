@@ -30,6 +30,7 @@ import (
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/monitor"
 	"tenaq/internal/sqsd"
+	"tenaq/internal/sqswire"
 )
 
 // A Server is a server that has its store and its addresses.
@@ -39,6 +40,7 @@ type Server struct {
 	broker *broker.Broker
 	alarms *monitor.Monitor
 	disk   *disk
+	door   *sqsd.Door
 	api    *sqsd.Handler
 
 	started time.Time
@@ -113,17 +115,18 @@ func (s *Server) open() (err error) {
 		refuse:  s.broker.RefuseSends,
 		logger:  s.cfg.Logger,
 	}
+	s.door = sqsd.NewDoor(sqsd.DoorConfig{
+		Credentials: s.cfg.Credentials,
+		Account:     s.cfg.Account,
+		Region:      s.cfg.Region,
+		Hosts:       s.cfg.hosts(),
+		Aliases:     s.cfg.aliases(),
+	})
 	s.api = sqsd.New(sqsd.Config{
-		Broker: s.broker,
-		Sealer: handle.New(key),
-		Logger: s.cfg.Logger,
-		Door: sqsd.NewDoor(sqsd.DoorConfig{
-			Credentials: s.cfg.Credentials,
-			Account:     s.cfg.Account,
-			Region:      s.cfg.Region,
-			Hosts:       s.cfg.hosts(),
-			Aliases:     s.cfg.aliases(),
-		}),
+		Broker:    s.broker,
+		Sealer:    handle.New(key),
+		Logger:    s.cfg.Logger,
+		Door:      s.door,
 		PublicURL: s.cfg.PublicURL,
 		Monitor:   s.alarms,
 	})
@@ -186,11 +189,11 @@ func sealKey(store kv.Store) ([]byte, error) {
 	return value[1:], nil
 }
 
-// withCloudWatch serves the calls of CloudWatch beside the SQS API. Who gets through to one gets through to the other.
+// withCloudWatch serves the calls of CloudWatch beside the SQS API, behind the same door.
 func (s *Server) withCloudWatch() http.Handler {
 	calls := cloudwatchd.New(cloudwatchd.Config{
 		Monitor:      s.alarms,
-		Authenticate: s.api.Authenticate,
+		Authenticate: s.letToCloudWatch,
 		Compute:      alarm.Compute,
 		Account:      s.cfg.Account,
 		Region:       s.cfg.Region,
@@ -203,6 +206,36 @@ func (s *Server) withCloudWatch() http.Handler {
 		}
 		s.api.ServeHTTP(w, r)
 	})
+}
+
+// letToCloudWatch decides who may use CloudWatch. Alarms are those of the server's own account, and are for nobody
+// else. [AUTH-14, AUTH-38]
+func (s *Server) letToCloudWatch(r *http.Request) (cloudwatchd.Finish, error) {
+	pending, err := s.door.Authenticate(r, "monitoring")
+	if err != nil {
+		return nil, cloudWatchRefusal(err)
+	}
+	return func(body []byte) (cloudwatchd.Authorize, error) {
+		principal, err := pending.Finish(body)
+		if err != nil {
+			return nil, cloudWatchRefusal(err)
+		}
+		return func(action, resource string) error {
+			if principal.Account() != s.cfg.Account {
+				return &cloudwatchd.Error{Code: cloudwatchd.AccessDenied, Message: "Alarms are kept for account " + s.cfg.Account + " only: use a key of it."}
+			}
+			if err := principal.Authorize(action, resource); err != nil {
+				return cloudWatchRefusal(err)
+			}
+			return nil
+		}, nil
+	}, nil
+}
+
+// cloudWatchRefusal turns a refusal of the door, which is in the words of SQS, into the same of CloudWatch.
+func cloudWatchRefusal(err error) error {
+	refusal := sqswire.AsError(err)
+	return &cloudwatchd.Error{Code: cloudwatchd.Code(refusal.Code), Message: refusal.Message}
 }
 
 // withHealth serves LocalStack's health page beside the SQS API.

@@ -21,6 +21,9 @@ type Principal struct {
 	key         *credentials.Key // nil for everybody, without credentials
 }
 
+// Account is the account that the principal is of.
+func (p Principal) Account() string { return p.account }
+
 // DoorConfig holds what a Door is told once.
 type DoorConfig struct {
 	// Credentials are the keys that requests must be signed with; nil lets everybody in.
@@ -88,16 +91,6 @@ func (p Pending) Finish(body []byte) (Principal, error) {
 		return Principal{account: p.door.cfg.Account, id: p.door.cfg.Account, region: p.door.cfg.Region}, nil
 	}
 	return p.door.verify(p.signed, body)
-}
-
-// Authenticate reports why a request is not let in, for handlers of other APIs on the same address that do not verify
-// signatures: with credentials none is.
-func (h *Handler) Authenticate(r *http.Request) error {
-	if h.cfg.Door.cfg.Credentials != nil {
-		return sqswire.Errorf(sqswire.AccessDenied, "This API is not served yet when there are credentials.")
-	}
-	_, err := h.cfg.Door.Authenticate(r, "")
-	return err
 }
 
 // refuseWebPages refuses what only a browser would send. Last has a memory of one: nearly all requests name the same host.

@@ -15,8 +15,8 @@ import (
 	"tenaq/internal/sqswire"
 )
 
-// What SQS has no words for stands beside it under /v1, in plain HTTP and JSON, for whoever gets through
-// authenticate. What is under /v1/queues only reads. [PEEK-7]
+// What SQS has no words for stands beside it under /v1, in plain HTTP and JSON, for whoever the Door
+// lets in. What is under /v1/queues only reads. [PEEK-7]
 
 // v1Path begins the paths of what is no part of the SQS API.
 const v1Path = "/v1"
@@ -133,7 +133,11 @@ func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answ
 	}
 	c.http.Body = io.NopCloser(bytes.NewReader(body.bytes))
 	action := "tenaq:" + strings.TrimPrefix(route.name, "v1.")
-	if err := c.principal.permit(action, c.queueNamed(route.queue)); err != nil {
+	on := c.queueNamed(route.queue)
+	if strings.HasPrefix(c.http.URL.Path, v1Path+"/alarms") {
+		on = engine.QueueName{Account: c.h.cfg.Door.cfg.Account} // whose alarms they are
+	}
+	if err := c.principal.permit(action, on); err != nil {
 		return v1Answer{}, err
 	}
 	return route.serve(c, route.queue)
