@@ -74,7 +74,7 @@ func parseCondition(operator, key string, values []string) (condition, error) {
 	c := condition{key: strings.ToLower(key), values: values}
 	name := strings.ToLower(operator)
 	name, c.exists = strings.CutSuffix(name, "ifexists")
-	for positive, test := range operators {
+	for positive, test := range operators { // order does not matter: each name is that of one
 		negative := "not" + positive
 		for _, kind := range []string{"string", "arn"} {
 			if rest, ok := strings.CutPrefix(positive, kind); ok {
@@ -90,15 +90,15 @@ func parseCondition(operator, key string, values []string) (condition, error) {
 	}
 	switch {
 	case c.test == nil || name == "notbool":
-		return c, fmt.Errorf("the condition operator %q is not supported", operator)
+		return c, unsupported("the condition operator %q is not supported", operator)
 	case keys[c.key] == nil:
-		return c, fmt.Errorf("the condition key %q is not supported", key)
+		return c, unsupported("the condition key %q is not supported", key)
 	case len(values) == 0:
 		return c, fmt.Errorf("the condition on %q has no value", key)
 	}
 	for _, value := range values {
-		if strings.Contains(value, "${") {
-			return c, fmt.Errorf("the condition on %q has a variable, which is not supported", key)
+		if hasVariable(value) {
+			return c, unsupported("the condition on %q has a variable, which is not supported", key)
 		}
 		if _, err := parseNetwork(value); err != nil && strings.HasSuffix(name, "ipaddress") {
 			return c, fmt.Errorf("%q is not an address or a network", value)

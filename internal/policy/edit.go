@@ -86,9 +86,32 @@ func (d *document) labels() (labels []string) {
 	return labels
 }
 
+// text writes the document. What others have written in it is not changed, but for blanks.
 func (d *document) text() (string, error) {
-	b, err := json.Marshal(d)
-	return string(b), err
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(d)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// Equal reports whether two policies are the same JSON, whatever the order of members and the blanks in them. [QUEUE-11]
+func Equal(a, b string) bool {
+	x, okX := canonical(a)
+	y, okY := canonical(b)
+	return a == b || okX && okY && x == y
+}
+
+// canonical returns a JSON text as encoding/json writes it, with the members of objects sorted.
+func canonical(text string) (string, bool) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return "", false
+	}
+	b, err := json.Marshal(v)
+	return string(b), err == nil
 }
 
 // Add returns the policy of a queue with a statement more, which lets accounts do actions. Its errors are Refusals, but for
@@ -125,7 +148,11 @@ func Add(text, queueARN, label string, accounts, actions []string) (string, erro
 		return "", err
 	}
 	d.Statements = append(d.Statements, s)
-	return d.text()
+	added, err := d.text()
+	if err == nil && len(added) > BytesMax {
+		return "", refuse(OverLimit, "%d bytes were found in the policy, maximum allowed is %d.", len(added), BytesMax)
+	}
+	return added, err
 }
 
 func checkPermission(label string, accounts, actions []string) error {
@@ -136,6 +163,8 @@ func checkPermission(label string, accounts, actions []string) error {
 		return refuse(Missing, "The request must contain the parameter Actions.")
 	case len(actions) > ActionsMax:
 		return refuse(OverLimit, "%d Actions were found, maximum allowed is %d.", len(actions), ActionsMax)
+	case len(accounts) > principalsMax:
+		return refuse(OverLimit, "%d Principals were found, maximum allowed is %d.", len(accounts), principalsMax)
 	}
 	for _, a := range actions {
 		switch {

@@ -46,10 +46,57 @@ func TestAddRemove(t *testing.T) {
 
 // A statement that somebody wrote by hand stays as it is.
 func TestAddKeeps(t *testing.T) {
-	const mine = `{"Effect":"Deny","Principal":"*","Action":"sqs:*","Condition":{"Bool":{"aws:SecureTransport":"false"}}}`
+	const mine = `{"Sid":"<me> & you","Effect":"Deny","Principal":"*","Action":"sqs:*","Condition":{"Bool":{"aws:SecureTransport":"false"}}}`
 	got, err := Add(`{"Version":"2012-10-17","Statement":`+mine+`}`, queueARN, "x", []string{"222222222222"}, []string{"*"})
 	if err != nil || !strings.HasPrefix(got, `{"Version":"2012-10-17","Statement":[`+mine+`,{"Sid":"x"`) {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// What Add makes can be read again, whatever is added to whatever.
+func TestAddStaysReadable(t *testing.T) {
+	accounts := make([]string, principalsMax+1)
+	for i := range accounts {
+		accounts[i] = fmt.Sprintf("%012d", i)
+	}
+	if _, err := Add("", queueARN, "x", accounts, []string{"*"}); err == nil || err.Error() != "51 Principals were found, maximum allowed is 50." {
+		t.Errorf("51 accounts: got %v", err)
+	}
+	text := ""
+	for i := 0; ; i++ {
+		more, err := Add(text, queueARN, fmt.Sprint("l", i), accounts[:principalsMax], []string{"*"})
+		if r, ok := IsRefusal(err); ok && r.Reason == OverLimit && strings.Contains(r.Message, "bytes were found") {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(more); err != nil {
+			t.Fatalf("%d bytes: %v", len(more), err)
+		}
+		text = more
+	}
+	if text == "" {
+		t.Error("got not even one statement")
+	}
+}
+
+// [QUEUE-11]
+func TestEqual(t *testing.T) {
+	const a = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*"},1]}`
+	for b, want := range map[string]bool{
+		a: true,
+		` { "Statement" : [ {"Principal":"*", "Effect":"\u0041llow"}, 1 ], "Version":"2012-10-17" } `: true,
+		`{"Version":"2012-10-17","Statement":[1,{"Effect":"Allow","Principal":"*"}]}`:                 false,
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*"},1]}`:                  false,
+		``: false,
+	} {
+		if got := Equal(a, b); got != want {
+			t.Errorf("%s: got %v, want %v", b, got, want)
+		}
+	}
+	if !Equal("", "") || Equal("", "{}") {
+		t.Error("no policy equals none, and no other")
 	}
 }
 

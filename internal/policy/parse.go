@@ -6,29 +6,39 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // Limits of a policy, those of SQS. [AUTH-23]
 const (
-	bytesMax      = 30_720
+	BytesMax      = 8192
 	StatementsMax = 20
 	principalsMax = 50
 	conditionsMax = 10
 	ActionsMax    = 7
 )
 
-// A TooMany is a policy that has more of something than SQS takes.
+// An Unsupported is a policy that another server may take and that is not evaluated here, or one that is over a limit. It says
+// what to change. [AUTH-24]
+type Unsupported struct{ Reason string }
+
+func (e *Unsupported) Error() string { return e.Reason }
+
+func unsupported(format string, args ...any) error { return &Unsupported{fmt.Sprintf(format, args...)} }
+
+// A TooMany is a policy that has more statements than SQS takes. [AUTH-23]
 type TooMany struct{ Statements int }
 
 func (e *TooMany) Error() string {
 	return fmt.Sprintf("%d statements were found in the submitted policy, max allowed is %d", e.Statements, StatementsMax)
 }
 
-// Parse reads a policy. Its errors say what is wrong; a *TooMany is one of them.
+// Parse reads a policy. Its errors say what is wrong: a *TooMany, an *Unsupported, or another of a policy that is malformed.
 func Parse(text string) (*Policy, error) {
-	if len(text) > bytesMax {
-		return nil, fmt.Errorf("it has %d bytes, %d are allowed", len(text), bytesMax)
+	if len(text) > BytesMax {
+		return nil, unsupported("it has %d bytes, %d are allowed", len(text), BytesMax)
 	}
 	top, err := object([]byte(text), "the policy", "version", "id", "statement")
 	if err != nil {
@@ -89,6 +99,9 @@ func parseStatement(raw json.RawMessage) (s statement, err error) {
 		if s.resources, err = texts(raw); err != nil || len(s.resources) == 0 {
 			return s, errors.New("its Resource is not an ARN or a list of them")
 		}
+		if slices.ContainsFunc(s.resources, hasVariable) {
+			return s, unsupported("its Resource has a variable, which is not supported")
+		}
 	}
 	if raw, ok := members["condition"]; ok {
 		s.conditions, err = parseConditions(raw)
@@ -113,8 +126,8 @@ func parsePrincipals(raw json.RawMessage) (principals []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for kind, raw := range kinds { // the order does not matter: all of one kind are kept
-		names, err := texts(raw)
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		names, err := texts(kinds[kind])
 		if err != nil || len(names) == 0 {
 			return nil, errors.New(wrong)
 		}
@@ -126,11 +139,11 @@ func parsePrincipals(raw json.RawMessage) (principals []string, err error) {
 		return nil, errors.New(wrong)
 	}
 	if len(principals) > principalsMax {
-		return nil, fmt.Errorf("it has %d principals, %d are allowed", len(principals), principalsMax)
+		return nil, unsupported("it has %d principals, %d are allowed", len(principals), principalsMax)
 	}
 	for _, p := range principals {
 		if !isPrincipal(p) {
-			return nil, fmt.Errorf("%q is not an account, an ARN of an identity, or *", p)
+			return nil, unsupported("%q is not an account, the ARN of a user or a role, or *", p)
 		}
 	}
 	return principals, nil
@@ -141,7 +154,7 @@ func isPrincipal(p string) bool {
 		return true
 	}
 	rest, ok := strings.CutPrefix(p, "arn:aws:iam::")
-	if !ok || len(rest) < 13 || strings.Trim(rest[:12], "0123456789") != "" || strings.ContainsAny(rest, "*?") {
+	if !ok || len(rest) < 13 || strings.Trim(rest[:12], "0123456789") != "" || strings.ContainsAny(rest, "*?$") {
 		return false
 	}
 	rest = rest[12:]
@@ -155,7 +168,7 @@ func parseActions(raw json.RawMessage) ([]string, error) {
 		return nil, errors.New("its Action is not an action or a list of them")
 	}
 	if len(actions) > ActionsMax {
-		return nil, fmt.Errorf("it has %d actions, %d are allowed", len(actions), ActionsMax)
+		return nil, unsupported("it has %d actions, %d are allowed", len(actions), ActionsMax)
 	}
 	for i, a := range actions {
 		if actions[i] = strings.ToLower(a); a != "*" && !strings.HasPrefix(actions[i], "sqs:") {
@@ -170,13 +183,13 @@ func parseConditions(raw json.RawMessage) (conditions []condition, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for operator, raw := range operators { // the order does not matter: all of them have to hold
-		keys, err := object(raw, "the condition "+operator)
+	for _, operator := range slices.Sorted(maps.Keys(operators)) {
+		keys, err := object(operators[operator], "the condition "+operator)
 		if err != nil {
 			return nil, err
 		}
-		for key, raw := range keys {
-			values, err := texts(raw)
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			values, err := texts(keys[key])
 			if err != nil {
 				return nil, fmt.Errorf("the values of %s are not strings", key)
 			}
@@ -188,7 +201,7 @@ func parseConditions(raw json.RawMessage) (conditions []condition, err error) {
 		}
 	}
 	if len(conditions) > conditionsMax {
-		return nil, fmt.Errorf("it has %d conditions, %d are allowed", len(conditions), conditionsMax)
+		return nil, unsupported("it has %d conditions, %d are allowed", len(conditions), conditionsMax)
 	}
 	return conditions, nil
 }
@@ -216,7 +229,7 @@ func object(raw []byte, what string, known ...string) (map[string]json.RawMessag
 				}
 			}
 			if key == "" {
-				return nil, fmt.Errorf("the element %q is not supported", name)
+				return nil, unsupported("the element %q is not supported", name)
 			}
 		}
 		if _, twice := members[key]; twice {
@@ -267,5 +280,8 @@ func texts(raw json.RawMessage) (list []string, err error) {
 	}
 	return list, nil
 }
+
+// hasVariable reports whether a text has something like ${aws:username} in it, for which AWS puts what it knows of a request.
+func hasVariable(text string) bool { return strings.Contains(text, "${") }
 
 func isText(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }

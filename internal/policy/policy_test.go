@@ -107,22 +107,25 @@ func TestParseRefuses(t *testing.T) {
 		one(`,"Effect":"Deny"`):     "there twice",
 		one(`,"effect":"Deny"`):     "there twice",
 		one(`,"NotAction":"sqs:*"`): `"NotAction" is not supported`,
-		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):                     `"NotPrincipal" is not supported`,
-		strings.Replace(one(``), `"Principal":"*",`, ``, 1):                              "no Principal",
-		strings.Replace(one(``), `"*"`, `"222222222222"`, 1):                             "its Principal must be",
-		strings.Replace(one(``), `"*"`, `{"AWS":"arn:aws:iam::222222222222:user/*"}`, 1): "is not an account",
-		strings.Replace(one(``), `"*"`, `{"Federated":"x"}`, 1):                          `"Federated" is not supported`,
-		strings.Replace(one(``), `"*"`, `{}`, 1):                                         "its Principal must be",
-		strings.Replace(one(``), `Allow`, `allow`, 1):                                    "neither Allow nor Deny",
-		strings.Replace(one(``), `sqs:SendMessage`, `s3:GetObject`, 1):                   "not an action of SQS",
-		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(8, `"sqs:a"`)+`]`, 1):     "8 actions, 7 are allowed",
-		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`):            `"DateLessThan" is not supported`,
-		one(`,"Condition":{"StringEquals":{"aws:UserAgent":"x"}}`):                       `"aws:UserAgent" is not supported`,
-		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`):                 "not an address",
-		one(`,"Condition":{"StringLike":{"aws:PrincipalArn":"${aws:username}"}}`):        "has a variable",
-		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":[]}}`):                     "has no value",
-		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":7}}`):                      "not strings",
-		`{"Statement":"` + strings.Repeat("x", bytesMax) + `"}`:                          "bytes",
+		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):                                   `"NotPrincipal" is not supported`,
+		strings.Replace(one(``), `"Principal":"*",`, ``, 1):                                            "no Principal",
+		strings.Replace(one(``), `"*"`, `"222222222222"`, 1):                                           "its Principal must be",
+		strings.Replace(one(``), `"*"`, `{"AWS":"arn:aws:iam::222222222222:user/*"}`, 1):               "is not an account",
+		strings.Replace(one(``), `"*"`, `{"Federated":"x"}`, 1):                                        `"Federated" is not supported`,
+		strings.Replace(one(``), `"*"`, `{}`, 1):                                                       "its Principal must be",
+		strings.Replace(one(``), `Allow`, `allow`, 1):                                                  "neither Allow nor Deny",
+		strings.Replace(one(``), `sqs:SendMessage`, `s3:GetObject`, 1):                                 "not an action of SQS",
+		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(8, `"sqs:a"`)+`]`, 1):                   "8 actions, 7 are allowed",
+		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`):                          `"DateLessThan" is not supported`,
+		one(`,"Condition":{"StringEquals":{"aws:UserAgent":"x"}}`):                                     `"aws:UserAgent" is not supported`,
+		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`):                               "not an address",
+		one(`,"Condition":{"StringLike":{"aws:PrincipalArn":"${aws:username}"}}`):                      "has a variable",
+		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":[]}}`):                                   "has no value",
+		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":7}}`):                                    "not strings",
+		one(`,"Condition":{"Foo":{"a":"b"},"Bar":{"a":"b"},"StringEquals":{"z":"b"}}`):                 `operator "Bar"`, // always the first by name
+		strings.Replace(one(``), queueARN, `arn:aws:sqs:*:*:${aws:username}`, 1):                       "has a variable",
+		strings.Replace(one(``), `"*"`, `{"AWS":"arn:aws:iam::222222222222:user/${aws:username}"}`, 1): "is not an account",
+		`{"Statement":"` + strings.Repeat("x", BytesMax) + `"}`:                                        "bytes",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%.200s: got %v, want an error with %q", text, err, part)
@@ -135,6 +138,55 @@ func TestParseRefuses(t *testing.T) {
 	}
 	if _, err := Parse(`{"Statement":[` + many(20, statement) + `]}`); err != nil {
 		t.Errorf("20 statements: got %v", err)
+	}
+}
+
+// [AUTH-22, AUTH-24]
+func TestUnsupported(t *testing.T) {
+	for text, want := range map[string]bool{
+		one(`,"NotAction":"sqs:*"`): true,
+		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`): true,
+		strings.Replace(one(``), `"*"`, `{"Federated":"x"}`, 1):               true,
+		`{"Statement":"` + strings.Repeat("x", BytesMax) + `"}`:               true,
+		``:   false,
+		`{}`: false,
+		strings.Replace(one(``), `Allow`, `allow`, 1):                    false,
+		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`): false,
+	} {
+		_, err := Parse(text)
+		var u *Unsupported
+		if got := errors.As(err, &u); err == nil || got != want {
+			t.Errorf("%.200s: got %v, want it to be unsupported: %v", text, err, want)
+		}
+	}
+}
+
+// A queue's own account as principal allows nothing to its users by itself, and denies what it says. [AUTH-42]
+func TestOwnAccount(t *testing.T) {
+	own := ask("sqs:SendMessage")
+	own.Principal, own.Account = "arn:aws:iam::111111111111:user/billing", "111111111111"
+	for principal, want := range map[string]Effect{
+		`"*"`:                    Allow,
+		`{"AWS":"*"}`:            Allow,
+		`{"AWS":"111111111111"}`: Silent,
+		`{"AWS":"arn:aws:iam::111111111111:root"}`:                          Silent,
+		`{"AWS":"arn:aws:iam::111111111111:user/billing"}`:                  Allow,
+		`{"AWS":["111111111111","arn:aws:iam::111111111111:user/billing"]}`: Allow,
+	} {
+		p, err := Parse(strings.Replace(one(``), `"*"`, principal, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Decide(own); got != want {
+			t.Errorf("%s: got %v, want %v", principal, got, want)
+		}
+		p, err = Parse(strings.Replace(strings.Replace(one(``), `"*"`, principal, 1), "Allow", "Deny", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Decide(own); got != Deny {
+			t.Errorf("%s denied: got %v, want Deny", principal, got)
+		}
 	}
 }
 
