@@ -1,0 +1,3 @@
+package interop
+
+var goClients = []client{}

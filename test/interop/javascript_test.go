@@ -1,0 +1,3 @@
+package interop
+
+var javascriptClients = []client{}
