@@ -32,7 +32,7 @@ func checkBatch(action string, ids []Text, given bool) *Error {
 	}
 	for i, id := range ids {
 		if !id.Set {
-			return errMissing(entry + "." + strconv.Itoa(i+1) + ".Id")
+			return errMissingPart(action, i, "Id")
 		}
 	}
 	for _, id := range ids {
@@ -49,4 +49,9 @@ func checkBatch(action string, ids []Text, given bool) *Error {
 		}
 	}
 	return nil
+}
+
+// errMissingPart is the refusal of a batch entry, counted from zero, without a part that it needs. [BATCH-5, BATCH-15, BATCH-22]
+func errMissingPart(action string, entry int, part string) *Error {
+	return errMissing(action + "RequestEntry." + strconv.Itoa(entry+1) + "." + part)
 }

@@ -21,8 +21,6 @@ func (h *Handle) echo() string {
 // resolve finds the message of a handle: nil without an error when it no longer exists.
 func (e *Engine) resolve(q *queue, h *Handle) (*message, *Error) {
 	switch {
-	case h.Text == "":
-		return nil, errMissing("ReceiptHandle")
 	case !h.Valid || h.Incarnation != q.row.incarnation: // [HND-15, HND-19]
 		return nil, errHandle(h)
 	case h.Space != q.row.space: // [PURGE-5]
@@ -129,7 +127,12 @@ func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
 	e.prepareDeletes(q, handles...)
 	res := Result{Outcomes: make([]*Error, len(op.Entries))}
 	for i := range op.Entries {
-		res.Outcomes[i] = e.delete(q, &op.Entries[i].Handle)
+		entry := &op.Entries[i]
+		if entry.Handle.Text == "" { // [BATCH-22]
+			res.Outcomes[i] = errMissingPart("DeleteMessageBatch", i, "ReceiptHandle")
+			continue
+		}
+		res.Outcomes[i] = e.delete(q, &entry.Handle)
 	}
 	return res, nil
 }
@@ -216,8 +219,10 @@ func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) (Result, er
 	for i := range op.Entries {
 		entry := &op.Entries[i]
 		switch t := entry.Timeout; {
+		case entry.Handle.Text == "": // [BATCH-22]
+			res.Outcomes[i] = errMissingPart("ChangeMessageVisibilityBatch", i, "ReceiptHandle")
 		case !t.Set:
-			res.Outcomes[i] = errMissing("ChangeMessageVisibilityBatchRequestEntry." + decimal(int64(i+1)) + ".VisibilityTimeout")
+			res.Outcomes[i] = errMissingPart("ChangeMessageVisibilityBatch", i, "VisibilityTimeout")
 		case t.Value < 0 || t.Value > visibilityMax: // [BATCH-20]
 			res.Outcomes[i] = errNumber(t.Value, "VisibilityTimeout", "VisibilityTimeout must be an integer between 0 and 43200.")
 		default:

@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // batchBytesMax is how large the messages of one batch may be together, whatever the queue allows for a
 // single one. [BATCH-8]
@@ -138,7 +135,7 @@ func (d *Draft) checkIDs(q *queue) *Error {
 // sent alone; some texts differ. [SEND-13]
 func (d *Draft) check(q *queue, entry int) *Error {
 	if d.noBody { // [BATCH-15]
-		return errMissing("SendMessageBatchRequestEntry." + strconv.Itoa(entry) + ".MessageBody")
+		return errMissingPart("SendMessageBatch", entry-1, "MessageBody")
 	}
 	if q.fifo() {
 		if err := d.checkIDs(q); err != nil {
