@@ -47,7 +47,7 @@ var may = map[string][]string{
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2",
 	},
 
-	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/tally"},
+	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/policy", "internal/tally"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",

@@ -19,14 +19,14 @@ import (
 
 // pure are the packages whose results depend on their arguments only. Replay, the metamorphic tests and
 // replicas all rest on it: the same commands over the same rows give the same rows on every machine.
-var pure = []string{"internal/engine", "internal/invariant", "internal/key", "internal/sqswire"}
+var pure = []string{"internal/engine", "internal/invariant", "internal/key", "internal/policy", "internal/sqswire"}
 
 // pureImports are the standard packages that a pure package may use: none of them reads a clock, a
 // source of randomness, the environment or the address of anything, and none starts a goroutine.
 var pureImports = []string{
 	"bytes", "cmp", "container/...", "crypto/hmac", "crypto/md5", "crypto/sha1", "crypto/sha256", "encoding/...",
 	"errors", "fmt", "hash", "hash/adler32", "hash/crc32", "hash/crc64", "hash/fnv", "html", "io", "iter", "maps",
-	"math", "math/bits", "mime", "net/url", "reflect", "regexp/...", "slices", "sort", "strconv", "strings",
+	"math", "math/bits", "mime", "net/netip", "net/url", "reflect", "regexp/...", "slices", "sort", "strconv", "strings",
 	"text/...", "unicode/...",
 }
 

@@ -27,6 +27,8 @@ type Attributes struct {
 
 	Redrive      Redrive
 	RedriveAllow string // RedriveAllowPolicy, normalised
+
+	Policy string // as it was given, or as AddPermission and RemovePermission have left it
 }
 
 func defaultAttributes() Attributes {
@@ -60,9 +62,10 @@ func (a *Attributes) encode(b *enc) {
 	b.string(a.Redrive.Target.Name)
 	b.int(a.Redrive.MaxReceives)
 	b.string(a.RedriveAllow)
+	b.string(a.Policy)
 }
 
-// decode reads the attributes as version 1 or 2 of a queue row has them.
+// decode reads the attributes as each version of a queue row has them.
 func (a *Attributes) decode(d *dec, version byte) {
 	a.DelaySeconds = d.int()
 	a.MaximumMessageSize = d.int()
@@ -79,6 +82,9 @@ func (a *Attributes) decode(d *dec, version byte) {
 	a.Redrive.Target = QueueName{Account: d.string(), Name: d.string()}
 	a.Redrive.MaxReceives = d.int()
 	a.RedriveAllow = d.string()
+	if version > 2 {
+		a.Policy = d.string()
+	}
 }
 
 // An attribute is one row of the table of everything a queue can be asked for or told.
@@ -110,7 +116,7 @@ var attributes = []attribute{
 	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", func(a *Attributes) *bool { return &a.GroupLimit }),
 	{name: "RedrivePolicy", set: setRedrive, get: getRedrive},
 	{name: "RedriveAllowPolicy", set: setRedriveAllow, get: getRedriveAllow},
-	later("Policy", "Queue policies are"), // [ATTR-21]
+	{name: "Policy", set: setPolicy, get: getPolicy},
 	shown("QueueArn", func(e *Engine, q *queue) string { return e.arn(q.name) }),
 	shown("CreatedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.created / 1000) }),
 	shown("LastModifiedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.modified / 1000) }),
@@ -157,21 +163,6 @@ func number(name string, low, high int64, field func(*Attributes) *int64) attrib
 // shown is an attribute that can only be read. [ATTR-26]
 func shown(name string, get func(*Engine, *queue) string) attribute {
 	return attribute{name: name, get: func(e *Engine, q *queue) (string, bool) { return get(e, q), true }}
-}
-
-// later is an attribute that SQS has and this server not yet. Storing it without acting on it would
-// promise what nobody keeps, so only its absence can be set.
-func later(name, what string) attribute {
-	return attribute{
-		name: name,
-		set: func(_ *Engine, _ *Attributes, value string) *Error {
-			if value == "" {
-				return nil
-			}
-			return refuse(CodeUnsupported, what+" not supported by this server yet; leave "+name+" out.")
-		},
-		get: func(*Engine, *queue) (string, bool) { return "", false },
-	}
 }
 
 // The three encryption attributes exclude each other in SQS's own way. [ATTR-9, ATTR-14, ATTR-15]
@@ -343,6 +334,7 @@ func (op SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 		e.recountDelayed(q, changed.delay())
 	}
 	e.writeSource(q, q.row.attributes.Redrive.Target, changed.Redrive.Target)
+	e.notePolicy(q.row.attributes.Policy, changed.Policy)
 	q.row.attributes, q.row.modified = changed, e.now // [ATTR-36]
 	e.writeRow(q)
 	e.stir(q)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tenaq/internal/key"
+	"tenaq/internal/policy"
 )
 
 // CreateQueue creates a queue, or finds the one that is already there when nothing in the request
@@ -49,6 +50,7 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	q.st.boot = e.sys.boot
 	e.writeRow(q)
 	e.writeSource(q, QueueName{}, wanted.Redrive.Target)
+	e.notePolicy("", wanted.Policy)
 	e.add(q)
 	e.touch(q)
 	e.stir(q)
@@ -113,6 +115,9 @@ func (op CreateQueue) compare(e *Engine, q *queue) *Error {
 		if err := findAttribute(name).set(e, &want, value); err != nil {
 			return err
 		}
+		if policy.Equal(want.Policy, q.row.attributes.Policy) {
+			want.Policy = q.row.attributes.Policy
+		}
 		if want != q.row.attributes {
 			return refuse(CodeQueueExists,
 				"A queue already exists with the same name and a different value for attribute "+name)
@@ -126,7 +131,7 @@ func (e *Engine) checkGrave(name QueueName) *Error {
 	var deleted int64
 	if q := e.queues[name]; q != nil {
 		deleted = q.row.deleted
-	} else if row, ok := e.readQueue(name); ok {
+	} else if row, ok := e.rows.queue(name); ok {
 		deleted = row.deleted
 	}
 	if deleted != 0 && e.now < deleted+e.cfg.RecreateDelay {
@@ -146,6 +151,7 @@ func (op DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
 	}
 	e.rows.deleteRange(wholeSpace(q.row.space))
 	e.writeSource(q, q.row.attributes.Redrive.Target, QueueName{})
+	e.notePolicy(q.row.attributes.Policy, "")
 	e.removeTasks(q.name)
 	q.row = queueRow{deleted: e.now}
 	q.gone = true

@@ -63,6 +63,8 @@ func samples() []sample {
 	fifo.attributes.GroupScope, fifo.attributes.GroupLimit = true, true
 	fifo.attributes.Redrive = Redrive{Target: QueueName{Account: "000000000000", Name: "dead.fifo"}, MaxReceives: 1000}
 	fifo.attributes.RedriveAllow = `{"redrivePermission":"denyAll"}`
+	guarded := fifo
+	guarded.attributes.Policy = `{"Statement":{"Effect":"Allow","Principal":"*","Action":"sqs:SendMessage"}}`
 	st := state{
 		nextSeq:   300,
 		lastFresh: 298,
@@ -144,11 +146,14 @@ func samples() []sample {
 	return []sample{
 		{"system", systemKey(), nil, readSystem, sys},
 		{"system-2", systemKey(), nil, readSystem, held},
-		{"system-3", systemKey(), held.encode(nil), readSystem, held},
+		{"system-3", systemKey(), nil, readSystem, held},
+		{"system-4", systemKey(), held.encode(nil), readSystem, held},
 		{"queue", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, queue}},
-		{"queue-2", queueKey(sampleName), fifo.encode(nil), queueOf, namedQueue{sampleName, fifo}},
+		{"queue-2", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, fifo}},
+		{"queue-3", queueKey(sampleName), guarded.encode(nil), queueOf, namedQueue{sampleName, guarded}},
 		{"grave", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, grave}},
-		{"grave-2", queueKey(sampleName), grave.encode(nil), queueOf, namedQueue{sampleName, grave}},
+		{"grave-2", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, grave}},
+		{"grave-3", queueKey(sampleName), grave.encode(nil), queueOf, namedQueue{sampleName, grave}},
 		{"state", stateKey(sampleSpace), nil, readState, st},
 		{"state-2", stateKey(sampleSpace), nil, readState, fifoState},
 		{"state-3", stateKey(sampleSpace), elders.encode(nil), readState, elders},
@@ -305,7 +310,7 @@ func again[T any](t *testing.T, v T, encode func(T) []byte, decode func([]byte) 
 }
 
 func FuzzSystem(f *testing.F) {
-	seed(f, "system", "system-2", "system-3")
+	seed(f, "system", "system-2", "system-3", "system-4")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, ok := decodeSystem(b); ok {
 			again(t, s, func(s system) []byte { return s.encode(nil) }, decodeSystem)
@@ -314,7 +319,7 @@ func FuzzSystem(f *testing.F) {
 }
 
 func FuzzQueueRow(f *testing.F) {
-	seed(f, "queue", "queue-2", "grave-2")
+	seed(f, "queue", "queue-2", "queue-3", "grave-2", "grave-3")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, ok := decodeQueueRow(b)
 		if len(r.tags) > len(b)+1 {

@@ -117,6 +117,8 @@ type Engine struct {
 	tasks   []*task  // the move tasks that are not over, in order of their numbers
 	touched []*queue // queues of this turn, in the order they were first used
 	stirred []*queue // queues that something happened to since TakeStirred
+
+	policyChanged bool // of any queue, since TakePolicyChanges
 }
 
 // Open returns the engine over store, which may be empty.

@@ -22,8 +22,8 @@ type queueRow struct {
 	deleted int64
 }
 
-// queueVersion is that of the queue row since queues can be FIFO and have dead-letter queues.
-const queueVersion = 2
+// queueVersion is that of the queue row since queues have policies.
+const queueVersion = 3
 
 func (r *queueRow) encode(b enc) []byte {
 	b.byte(queueVersion)
@@ -218,7 +218,7 @@ func (q *queue) forget() {
 func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 	q, ok := e.queues[name]
 	if !ok {
-		row, ok := e.readQueue(name)
+		row, ok := e.rows.queue(name)
 		if !ok || row.deleted != 0 {
 			return nil, errNoQueue()
 		}
@@ -231,15 +231,16 @@ func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 	return q, nil
 }
 
-func (e *Engine) readQueue(name QueueName) (row queueRow, ok bool) {
+// queue reads the row of a queue, which may be a grave.
+func (r *rows) queue(name QueueName) (row queueRow, ok bool) {
 	k := queueKey(name)
-	value, ok := e.rows.get(k)
+	value, ok := r.get(k)
 	if !ok {
 		return row, false
 	}
 	row, ok = decodeQueueRow(value)
 	if !ok {
-		e.rows.damaged("queue", k)
+		r.damaged("queue", k)
 	}
 	return row, true
 }
@@ -407,7 +408,7 @@ func (q *queue) trim(window int) {
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize = 1024, 512, 24, 96, 56, 512, 16
-	return queueSize + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries)) +
+	return queueSize + len(q.row.attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries)) +
 		segmentSize*len(q.segs) + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
 		groupSize*len(q.groups) + lineSize*q.lineRoom + q.dedup.bytes()
 }

@@ -33,9 +33,9 @@ func (e *Engine) loadSystem() {
 	e.now = e.sys.stamp
 }
 
-// systemVersion is that of the system row. It holds what it held in version 2, and keeps programs away that cannot read
-// state rows of version 3.
-const systemVersion = 3
+// systemVersion is that of the system row. It holds what it held in version 2: version 3 keeps programs away that cannot read
+// state rows of version 3, and version 4 those that cannot read queue rows of version 3.
+const systemVersion = 4
 
 func (s *system) encode(b enc) []byte {
 	b.byte(systemVersion)

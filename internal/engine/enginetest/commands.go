@@ -15,6 +15,8 @@ func init() {
 		"tag":              (*Player).tag,
 		"untag":            (*Player).untag,
 		"tags":             (*Player).tags,
+		"permit":           (*Player).permit, // AddPermission
+		"forbid":           (*Player).forbid, // RemovePermission
 		"purge":            (*Player).purge,
 		"send":             (*Player).send,
 		"send-batch":       (*Player).sendBatch,

@@ -224,3 +224,16 @@ func (p *Player) purge(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
 	return p.simple(a, engine.PurgeQueue{Queue: q})
 }
+
+// permit adds a permission to the policy of a queue, and forbid takes one out.
+func (p *Player) permit(a *args, _ []string) (string, error) {
+	op := engine.AddPermission{Label: a.text("label"), Accounts: a.values("accounts"), Actions: a.values("actions")}
+	op.Queue, _ = a.queue()
+	return p.simple(a, op)
+}
+
+func (p *Player) forbid(a *args, _ []string) (string, error) {
+	op := engine.RemovePermission{Label: a.text("label")}
+	op.Queue, _ = a.queue()
+	return p.simple(a, op)
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+
+	"tenaq/internal/kv"
+	"tenaq/internal/policy"
+)
+
+// The access policy of a queue. The engine keeps it and changes it; who is let in by it is decided before a command is made,
+// by whoever knows who asks. For that ReadPolicy reads it off the writer, and TakePolicyChanges says when to read it again.
+
+// setPolicy stores a policy as it was given. One that could not be evaluated is never stored. [AUTH-22 to AUTH-24, ATTR-22]
+func setPolicy(_ *Engine, a *Attributes, value string) *Error {
+	if value == "" {
+		a.Policy = ""
+		return nil
+	}
+	_, err := policy.Parse(value)
+	var tooMany *policy.TooMany
+	var unsupported *policy.Unsupported
+	switch {
+	case errors.As(err, &tooMany):
+		return refuse(CodeOverLimit, tooMany.Error())
+	case errors.As(err, &unsupported):
+		return refuse(CodeInvalidAttribute, "Invalid value for the parameter Policy. Reason: "+err.Error()+".")
+	case err != nil:
+		return errAttribute("Policy")
+	}
+	a.Policy = strings.Clone(value)
+	return nil
+}
+
+func getPolicy(_ *Engine, q *queue) (string, bool) {
+	text := q.row.attributes.Policy
+	return text, text != ""
+}
+
+// notePolicy remembers that the policy of some queue is another one than before.
+func (e *Engine) notePolicy(from, to string) {
+	if from != to {
+		e.policyChanged = true
+	}
+}
+
+// TakePolicyChanges reports whether the policy of any queue has changed since the last call.
+func (e *Engine) TakePolicyChanges() bool {
+	changed := e.policyChanged
+	e.policyChanged = false
+	return changed
+}
+
+// ReadPolicy reads the policy of a queue, which is empty when there is none, or no such queue. It may be called on any
+// goroutine, and sees every turn that was committed before. Undecodable rows are told to fault, which must not return.
+func ReadPolicy(store kv.Store, name QueueName, fault func(string)) string {
+	r := rows{store: store, fault: fault}
+	row, _ := r.queue(name)
+	return row.attributes.Policy
+}
+
+// AddPermission adds a statement to the policy of a queue, which lets accounts do actions. That the policy is read and written
+// in one command is why no two of them can lose one. [AUTH-25 to AUTH-29, AUTH-43]
+type AddPermission struct {
+	Queue    QueueName
+	Label    Text
+	Accounts []string
+	Actions  []string // without the prefix SQS:
+}
+
+func (op AddPermission) apply(e *Engine, _ *Command) (Result, error) {
+	return e.changePolicy(op.Queue, op.Label, func(text, arn string) (string, error) {
+		return policy.Add(text, arn, op.Label.Value, op.Accounts, op.Actions)
+	})
+}
+
+// RemovePermission takes the statements with a label out of the policy of a queue. [AUTH-30, AUTH-31]
+type RemovePermission struct {
+	Queue QueueName
+	Label Text
+}
+
+func (op RemovePermission) apply(e *Engine, _ *Command) (Result, error) {
+	return e.changePolicy(op.Queue, op.Label, func(text, arn string) (string, error) {
+		return policy.Remove(text, arn, op.Label.Value)
+	})
+}
+
+// changePolicy puts what change makes of a queue's policy in its place.
+func (e *Engine) changePolicy(name QueueName, label Text, change func(text, arn string) (string, error)) (Result, error) {
+	if !label.Set {
+		return Result{}, errMissing("Label")
+	}
+	q, err := e.lookup(name)
+	if err != nil {
+		return Result{}, err
+	}
+	before := q.row.attributes.Policy
+	after, refusal := change(before, e.arn(q.name))
+	if refusal != nil {
+		return Result{}, permissionError(refusal)
+	}
+	q.row.attributes.Policy, q.row.modified = after, e.now // [ATTR-36]
+	e.notePolicy(before, after)
+	e.writeRow(q)
+	return Result{}, nil
+}
+
+// permissionError is the refusal of a permission with the code that SQS has for it.
+func permissionError(err error) *Error {
+	r, ok := policy.IsRefusal(err)
+	switch {
+	case !ok: // a policy that an earlier version of this program took, and this one does not
+		return errAttribute("Policy")
+	case r.Reason == policy.Missing:
+		return refuse(CodeMissingParameter, r.Message)
+	case r.Reason == policy.OverLimit:
+		return refuse(CodeOverLimit, r.Message)
+	}
+	return refuse(CodeInvalidParameter, r.Message)
+}
