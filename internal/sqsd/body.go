@@ -2,11 +2,14 @@ package sqsd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
 	"time"
+
+	"tenaq/internal/broker"
 )
 
 // A body is what a request brought with it, byte for byte, since a signature is made over just that. It holds
@@ -48,7 +51,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body, error) {
 	if b.weight < 0 {
 		b.weight = bodyMax
 	}
-	if err := h.reads.Acquire(r.Context(), b.weight); err != nil {
+	if err := h.acquireRead(r.Context(), b.weight); err != nil {
 		return body{}, err
 	}
 	conn := http.NewResponseController(w)
@@ -68,6 +71,18 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body, error) {
 		return body{}, errTooLarge
 	}
 	return body{}, errCutOff
+}
+
+// acquireRead waits for a part of the budget, but not for long: who comes when all of it is in use would otherwise stand in a
+// line that has no end. [WIRE-27]
+func (h *Handler) acquireRead(ctx context.Context, weight int64) error {
+	limited, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	err := h.reads.Acquire(limited, weight)
+	if err != nil && ctx.Err() == nil {
+		return broker.ErrThrottled
+	}
+	return err
 }
 
 // buffers are for small bodies, in and out.

@@ -60,7 +60,9 @@ type settings struct {
 	engine engine.Config
 	sqsd   Config
 	refuse bool // sends, as a full disk does
+	queue  int  // how many requests may wait for the writer
 	log    io.Writer
+	store  kv.Store // an empty one when nil
 }
 
 // A world is a handler on a broker on a memory store, served over pipes.
@@ -85,7 +87,10 @@ func newWorld(s settings) *world {
 		s.log = io.Discard
 	}
 	w := &world{listener: newPipeListener()}
-	w.broker = broker.New(broker.Config{Store: kv.NewMemory(), Engine: s.engine})
+	if s.store == nil {
+		s.store = kv.NewMemory()
+	}
+	w.broker = broker.New(broker.Config{Store: s.store, Engine: s.engine, QueueMax: s.queue})
 	w.broker.RefuseSends(s.refuse)
 	s.sqsd.Broker = w.broker
 	s.sqsd.Sealer = handle.New(make([]byte, handle.KeySize))
@@ -94,7 +99,8 @@ func newWorld(s settings) *world {
 	w.handler = New(s.sqsd)
 
 	ctx, cancel := context.WithCancel(context.Background())
-	server := &http.Server{Handler: w.handler, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(s.log, nil), slog.LevelDebug)}
+	server := &http.Server{Handler: w.handler, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true,
+		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(s.log, nil), slog.LevelDebug)}
 	var running sync.WaitGroup
 	running.Go(func() { server.Serve(w.listener) })
 	running.Go(func() { w.broker.Run(ctx) })

@@ -17,6 +17,7 @@ package sqsd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -52,6 +54,16 @@ const (
 	// answerMax is how long after a large body the answer may take, the wait of a poll included.
 	answerMax = 3 * time.Minute
 
+	// readWait is how long a large body waits for its part of the budget before its request is refused.
+	readWait = 10 * time.Second
+
+	// workMax is how many requests are at work at the same time unless the Config says otherwise: more than wait for the
+	// writer at most, since those that wait must not be refused here in another order. [WIRE-27]
+	workMax = 10_000
+
+	// headerMax is how large a request line and the headers may be together. [WIRE-26]
+	headerMax = 64 << 10
+
 	// small is the size up to which a body is not worth a budget or a deadline of its own. What such a
 	// body holds is a small part of what its connection holds anyway, and the HTTP server ends those.
 	small = 64 << 10
@@ -72,6 +84,10 @@ type Config struct {
 	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
 	PublicURL string
 
+	// RequestMax is how many requests may be at work at the same time, from when they are read until they are answered;
+	// 10000 when zero. Receives that wait for messages do not count. [WIRE-27]
+	RequestMax int
+
 	// Monitor has the alarms that /v1/alarms shows; nil for none.
 	Monitor *monitor.Monitor
 }
@@ -82,6 +98,7 @@ type Handler struct {
 	reads   *semaphore.Weighted
 	content *semaphore.Weighted
 	counts  counts
+	working atomic.Int64 // requests, those that wait for messages included
 }
 
 // New returns a handler.
@@ -89,6 +106,7 @@ func New(cfg Config) *Handler {
 	if cfg.Door == nil {
 		cfg.Door = NewDoor(DoorConfig{Account: cfg.Account, Hosts: cfg.Hosts})
 	}
+	cfg.RequestMax = cmp.Or(cfg.RequestMax, workMax)
 	return &Handler{
 		cfg:     cfg,
 		reads:   semaphore.NewWeighted(readBudget),
@@ -108,6 +126,10 @@ type call struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := attempt{h: h, from: time.Now(), protocol: protocolOf(r), id: requestID()}
 	w.Header()["x-amzn-RequestId"] = []string{e.id}
+	if headerSize(r) > headerMax {
+		e.refuse(w, errHeaders)
+		return
+	}
 	pending, err := h.cfg.Door.Authenticate(r, "sqs")
 	v1 := isV1(r)
 	switch {
@@ -133,8 +155,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = c.permit(op.Name, req)
 	}
+	if err == nil {
+		err = h.begin()
+	}
 	var resp response
 	if err == nil {
+		defer h.end()
 		resp, err = c.serve(req)
 	}
 	if err != nil {
@@ -151,6 +177,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
 	h.write(w, http.StatusOK, e.protocol, buf.Bytes())
 	e.ends("")
+}
+
+// begin takes up a request, or refuses it because too many are at work. [WIRE-27]
+func (h *Handler) begin() error {
+	n, most := h.working.Add(1), int64(h.cfg.RequestMax)
+	if n > most && n-h.cfg.Broker.Metrics().Polls > most {
+		h.end()
+		return broker.ErrThrottled
+	}
+	return nil
+}
+
+func (h *Handler) end() { h.working.Add(-1) }
+
+// headerSize returns how many bytes the request line and the headers have, about.
+func headerSize(r *http.Request) int {
+	n := len(r.Method) + len(r.RequestURI) + len(r.Host)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value) + 4
+		}
+	}
+	return n
 }
 
 // request reads a request. What it brought is not kept: a poll that waits does not hold the body it came with.
@@ -180,6 +229,8 @@ var (
 	errElsewhere = sqswire.Errorf(sqswire.AccessDenied, "Requests from web pages of other origins are refused.")                   // [XML-37]
 	errTooLarge  = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
 		http.StatusRequestEntityTooLarge}
+	errHeaders = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request line and the headers are larger than 64 KiB."),
+		http.StatusRequestHeaderFieldsTooLarge}
 	errCutOff = sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
 )
 

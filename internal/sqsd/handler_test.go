@@ -107,28 +107,6 @@ func TestBudgetIsGivenBack(t *testing.T) {
 	})
 }
 
-// Clients that promise bodies and send none hold their part of the budget for a minute and not longer.
-func TestSlowBodiesGiveWay(t *testing.T) {
-	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		for range readBudget / bodyMax {
-			conn := w.listener.dial()
-			defer conn.Close()
-			io.WriteString(conn, request("AmazonSQS.ListQueues", "", "Content-Length", "8388608"))
-		}
-		synctest.Wait()
-		start := time.Now()
-		conn := w.listener.dial()
-		defer conn.Close()
-		_, resp, _, err := exchange(conn, "POST", request("AmazonSQS.ListQueues", "{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := time.Since(start); resp.StatusCode != 200 || got > transferMax {
-			t.Errorf("status %d after %v, want 200 within %v", resp.StatusCode, got, transferMax)
-		}
-	})
-}
-
 // Clients that ask for messages and do not read them hold their part of the budget for a minute and not
 // longer.
 func TestSlowReadersGiveWay(t *testing.T) {

@@ -18,11 +18,13 @@ const (
 	queryJSON // a request in the Query protocol whose client accepts JSON
 )
 
-// protocolOf tells from the first line and the headers of a request what it is. [WIRE-2, WIRE-3, WIRE-24, XML-1]
+// protocolOf tells from the first line and the headers of a request what it is. One that could be read in two ways is
+// nothing. [WIRE-2, WIRE-3, WIRE-24, WIRE-25, XML-1]
 func protocolOf(r *http.Request) protocol {
-	if strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 1 {
+	if strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 1 || len(r.Header["Content-Type"]) > 1 {
 		return noProtocol
 	}
+	_, target := r.Header["X-Amz-Target"]
 	switch r.Method {
 	case http.MethodPost:
 		kind := r.Header.Get("Content-Type")
@@ -34,9 +36,14 @@ func protocolOf(r *http.Request) protocol {
 		case "application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json":
 			return awsJSON
 		case "application/x-www-form-urlencoded":
-			return queryOf(r)
+			if !target {
+				return queryOf(r)
+			}
 		}
 	case http.MethodGet:
+		if target {
+			return noProtocol
+		}
 		if hasAction(r.URL.RawQuery) || isQueuePath(r.URL.Path) {
 			return queryOf(r)
 		}
@@ -97,7 +104,7 @@ func (p protocol) decode(h *Handler, r *http.Request, body []byte) (sqswire.Oper
 	switch p {
 	case awsJSON:
 		op, ok := sqswire.Lookup(r.Header.Get("X-Amz-Target"))
-		if !ok { // [ERR-8]
+		if !ok || len(r.Header["X-Amz-Target"]) > 1 { // [ERR-8, WIRE-25]
 			return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly.")
 		}
 		req := op.NewRequest()

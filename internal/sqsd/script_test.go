@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"tenaq/internal/kv"
 )
 
 // TestScripts runs the scripts in testdata. Each is one server on an empty store, at midnight of the
@@ -45,9 +47,11 @@ import (
 // do the same as call in two steps; leave closes the connection instead of reading the answer.
 //
 //	queues NAME... / advance DURATION / drain
-//	server [account=A] [public-url=U] [hosts=H,...|any] [in-flight-max=N] [purge-interval=D] [recreate-delay=D] [full]
+//	server [account=A] [public-url=U] [hosts=H,...|any] [in-flight-max=N] [queue-max=N] [purge-interval=D] [recreate-delay=D] [full]
+//	restart
 //
-// create queues, let time pass, ask the broker to drain, or begin again with another server.
+// create queues, let time pass, ask the broker to drain, begin again with another server, or stop this one and start it again
+// with the settings and the store that it has.
 //
 // In input <x*1000> stands for a thousand letters x. See masks for the names m1, r1 and t1.
 func TestScripts(t *testing.T) {
@@ -72,6 +76,8 @@ func TestScripts(t *testing.T) {
 type script struct {
 	*side
 	twin    *side
+	chosen  settings
+	stores  [2]kv.Store
 	ids     sync.Map // of requests
 	waiting map[string]*waiter
 }
@@ -89,8 +95,16 @@ type waiter struct {
 }
 
 func (s *script) begin(c settings) {
-	s.side, s.twin = &side{newWorld(c), newMasks()}, &side{newWorld(c), newMasks()}
+	s.chosen, s.stores = c, [2]kv.Store{kv.NewMemory(), kv.NewMemory()}
+	s.side, s.twin = &side{s.open(0), newMasks()}, &side{s.open(1), newMasks()}
 	s.waiting = map[string]*waiter{}
+}
+
+// open starts one of the two worlds on its store.
+func (s *script) open(i int) *world {
+	c := s.chosen
+	c.store = s.stores[i]
+	return newWorld(c)
 }
 
 func (s *script) stop() {
@@ -154,6 +168,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.stop()
 		s.begin(readSettings(t, d))
 		return ""
+	case "restart":
+		s.stop()
+		s.side.world, s.twin.world = s.open(0), s.open(1)
+		return ""
 	}
 	d.Fatalf(t, "unknown command %q", d.Cmd)
 	return ""
@@ -172,6 +190,7 @@ func readSettings(t *testing.T, d *datadriven.TestData) settings {
 		}
 	}
 	d.MaybeScanArgs(t, "in-flight-max", &c.engine.InFlightMax)
+	d.MaybeScanArgs(t, "queue-max", &c.queue)
 	interval := func(name string, ms *int64) {
 		var text string
 		if d.MaybeScanArgs(t, name, &text) {
