@@ -83,6 +83,8 @@ type Broker struct {
 	commitTimes, turnSizes *metric.Histogram
 	waiting                atomic.Int64 // polls
 
+	policies atomic.Uint64 // turns in which the policy of some queue changed
+
 	requests requestPool
 	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find what
 	// the poll in front of it could not find a moment before. [CLOCK-2, POLL-9]
@@ -165,6 +167,16 @@ func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
 func (b *Broker) ReadContent(d engine.Delivery) (engine.Content, bool) {
 	return engine.ReadContent(b.cfg.Store, d.Space, d.Seq, b.cfg.Engine.Fault)
 }
+
+// Policy reads the policy of a queue, which is empty when there is none, or no such queue. It is at least as new as the last
+// change that was answered. [AUTH-45]
+func (b *Broker) Policy(name engine.QueueName) string {
+	return engine.ReadPolicy(b.cfg.Store, name, b.cfg.Engine.Fault)
+}
+
+// PolicyVersion grows with every change of any policy, before that is answered. What Policy has returned after PolicyVersion
+// was asked need not be asked for again as long as the version stays the same.
+func (b *Broker) PolicyVersion() uint64 { return b.policies.Load() }
 
 // Drain answers every waiting poll and lets none wait from now on. Everything else goes on.
 func (b *Broker) Drain() {
@@ -274,6 +286,9 @@ func (b *Broker) turn() *turn {
 	clear(taken) // the line may use its memory again much later
 	b.servePolls(t)
 	t.wait = b.engine.Commit()
+	if b.engine.TakePolicyChanges() {
+		b.policies.Add(1) // after readers see the policy, and before anybody is told that it is there [AUTH-45]
+	}
 	b.waiting.Store(int64(b.polls.count))
 	if n := len(taken); n > 0 {
 		b.turnSizes.Observe(float64(n))
