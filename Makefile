@@ -46,41 +46,11 @@ bench: ## run the Go benchmarks of all packages
 
 # Without Node it compares the others.
 bench-worker: ## compare package worker with other consumers; sqs-consumer among them needs Node 20 with npm
-	@dir=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}/sqs-consumer; list=test/bench/consumers/package-lock.json; \
-	if ! cmp -s "$$list" "$$dir/complete" && command -v npm >/dev/null; then \
-		echo "installing sqs-consumer into $$dir"; \
-		rm -rf "$$dir"; \
-		mkdir -p "$$dir"; \
-		cp test/bench/consumers/package.json "$$list" "$$dir"; \
-		npm ci --prefix "$$dir" --no-audit --no-fund --silent; \
-		cp "$$list" "$$dir/complete"; \
-	fi
+	@TENAQ_REQUIRE_ALL= test/interop/install sqs-consumer
 	$(PURE_GO) test ./test/bench -run '^$$' -bench Consumers -benchtime 3x -timeout 30m
 
-# The tests look for them in the same place. What is complete is not installed again.
-emulators: ## install moto, which tests run against, and an old botocore that speaks Query; needs Python with venv
-	@root=$${TENAQ_EMULATOR_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/tenaq/emulators}; \
-	while read -r name list; do \
-		dir=$$root/$$name; \
-		if cmp -s "$$list" "$$dir/complete"; then \
-			continue; \
-		elif python3 -c 'import ensurepip, venv' 2>/dev/null; then \
-			echo "installing $$name into $$dir"; \
-			rm -rf "$$dir"; \
-			python3 -m venv "$$dir"; \
-			if "$$dir/bin/python" -m pip install -q --disable-pip-version-check -r "$$list"; then \
-				cp "$$list" "$$dir/complete"; \
-			elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
-				echo "$$name cannot be installed, see above" >&2; exit 1; \
-			else \
-				echo "SKIPPED: $$name cannot be installed, so nothing is tested with it" >&2; \
-			fi; \
-		elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
-			echo "no Python with venv, which $$name is installed with: install python3-venv" >&2; exit 1; \
-		else \
-			echo "SKIPPED: no Python with venv, so nothing is tested with $$name" >&2; \
-		fi; \
-	done < <(printf '%s\n' 'moto internal/mototest/requirements.txt' 'botocore-query test/sdk/testdata/botocore-query.txt')
+emulators: ## install what tests run against or with: moto and other people's clients; needs Python, Node, Java
+	@test/interop/install
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
