@@ -46,7 +46,7 @@ Their names are QUEUE/KIND. Whom they tell is said where the server is configure
   tenaq alarms test team`,
 		Args: wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := f.connectAlarms()
+			v, err := f.connectAlarms(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -60,8 +60,8 @@ Their names are QUEUE/KIND. Whom they tell is said where the server is configure
 }
 
 // connectAlarms finds the server, which has to be ours.
-func (f *clientFlags) connectAlarms() (*v1Client, error) {
-	return f.connectV1(`has no alarms that tenaq knows of: those of a tenaq server are meant here; to watch queues elsewhere there is "tenaq watch"`)
+func (f *clientFlags) connectAlarms(ctx context.Context) (*v1Client, error) {
+	return f.connectV1(ctx, `has no alarms that tenaq knows of: those of a tenaq server are meant here; to watch queues elsewhere there is "tenaq watch"`)
 }
 
 // A listedAlarm is an alarm as the server shows it.
@@ -176,7 +176,7 @@ func newAlarmsHistoryCmd(a *app) *cobra.Command {
 		Example: "  tenaq alarms history\n  tenaq alarms history --json | jq '.changes[] | select(.state == \"ALARM\")'",
 		Args:    wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := f.connectAlarms()
+			v, err := f.connectAlarms(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -212,7 +212,7 @@ told again every four hours, or as often as --alarm-repeat of the server says.`,
 		Example: "  tenaq alarms ack orders/dead-letters",
 		Args:    wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := f.connectAlarms()
+			v, err := f.connectAlarms(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -249,7 +249,7 @@ was told when the silence ends tells it then. MATCH is the name of an alarm, whe
 			} else if d, err := parseDuration(lasts); err != nil || d <= 0 {
 				return usagef("--for: %q is not a duration such as 2h", lasts)
 			}
-			v, err := f.connectAlarms()
+			v, err := f.connectAlarms(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -290,7 +290,7 @@ action does; the log of the server says why.`,
 		Example: "  tenaq alarms test team",
 		Args:    wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := f.connectAlarms()
+			v, err := f.connectAlarms(cmd.Context())
 			if err != nil {
 				return err
 			}

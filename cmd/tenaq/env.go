@@ -17,8 +17,9 @@ func newEnvCmd(a *app) *cobra.Command {
 		Short: "Print the environment that points AWS SDKs at the server",
 		Long: `Print the environment that points the AWS SDKs and the AWS CLI at the server.
 
-For a server on this machine it includes credentials that mean nothing: without credentials of its own the
-server checks none, but an SDK does not start without. Elsewhere the credentials are yours to set.`,
+The credentials are those in $TENAQ_ACCESS_KEY_ID and $TENAQ_SECRET_ACCESS_KEY, from which a server takes its
+key too. Without these, for a server on this machine, they mean nothing: a server without keys checks none,
+but an SDK does not start without. Elsewhere the credentials are yours to set.`,
 		Example: `  eval "$(tenaq env)"
   tenaq env --shell fish | source
   tenaq env --shell powershell | Invoke-Expression
@@ -36,7 +37,7 @@ server checks none, but an SDK does not start without. Elsewhere the credentials
 			if !ok {
 				return usagef("--shell: %q is none of sh, fish, powershell", shell)
 			}
-			vars := sdkEnvironment(e, cmp.Or(resolveRegion(f.region, os.Getenv), defaultRegion))
+			vars := sdkEnvironment(e, cmp.Or(resolveRegion(f.region, os.Getenv), defaultRegion), os.Getenv)
 			if a.json {
 				m := map[string]string{}
 				for _, v := range vars {
@@ -49,7 +50,7 @@ server checks none, but an SDK does not start without. Elsewhere the credentials
 					return err
 				}
 			}
-			if !e.isLoopback() {
+			if len(vars) == 2 {
 				a.note("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials of %s", e)
 			}
 			return nil
@@ -62,13 +63,18 @@ server checks none, but an SDK does not start without. Elsewhere the credentials
 
 type variable struct{ name, value string }
 
-func sdkEnvironment(e endpoint, region string) []variable {
+// sdkEnvironment has the address and the region, and a key if there is one.
+func sdkEnvironment(e endpoint, region string, getenv func(string) string) []variable {
 	vars := []variable{
 		{"AWS_ENDPOINT_URL_SQS", e.url},
 		{"AWS_REGION", region},
 	}
-	if e.isLoopback() {
-		vars = append(vars, variable{"AWS_ACCESS_KEY_ID", openID}, variable{"AWS_SECRET_ACCESS_KEY", openSecret})
+	id, secret, ok := ownKey(getenv)
+	if !ok && e.isLoopback() {
+		id, secret, ok = openID, openSecret, true
+	}
+	if ok {
+		vars = append(vars, variable{"AWS_ACCESS_KEY_ID", id}, variable{"AWS_SECRET_ACCESS_KEY", secret})
 	}
 	return vars
 }

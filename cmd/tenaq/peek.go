@@ -61,7 +61,7 @@ moves to the dead-letter queue.`,
 			if f.limit < 1 || f.limit > peekLimitMax {
 				return usagef("--limit: %d is not a number from 1 to %d", f.limit, peekLimitMax)
 			}
-			v, err := f.connectV1(peekLack)
+			v, err := f.connectV1(cmd.Context(), peekLack)
 			if err != nil {
 				return err
 			}

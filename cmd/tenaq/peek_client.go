@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/smithy-go"
 )
 
@@ -19,21 +22,30 @@ const v1Header = "Tenaq-Api"
 
 // A v1Client reads what a tenaq server shows beside the SQS API.
 type v1Client struct {
-	c    *client // for its endpoint and its words for what goes wrong
-	http *http.Client
+	c    *client // for its endpoint, its credentials if it has any, and its words for what goes wrong
+	http interface {
+		Do(*http.Request) (*http.Response, error)
+	}
 	lack string // what it means that a server is not ours
 }
 
-// connectV1 finds the server. What is read there needs no credentials, so none are looked for. Lack is what to say, and
-// to do, where the server is none of ours.
-func (f *clientFlags) connectV1(lack string) (*v1Client, error) {
+// connectV1 finds the server. A server without credentials is asked without any, so it does not matter if there are none.
+// Lack is what to say, and to do, where the server is none of ours.
+func (f *clientFlags) connectV1(ctx context.Context, lack string) (*v1Client, error) {
+	c, err := f.connect(ctx)
+	switch {
+	case err == nil && !c.endpoint.isAmazon():
+		return &v1Client{c, c.Options().HTTPClient, lack}, nil
+	case err != nil && exitCode(err) == exitUsage:
+		return nil, err
+	}
 	e, err := f.resolve()
 	if err != nil {
 		return nil, err
 	}
 	timeout, err := parseDuration(f.timeout)
-	if err != nil || timeout == 0 {
-		return nil, usagef("--timeout: %q is not a duration such as 15s", f.timeout)
+	if err != nil {
+		return nil, err
 	}
 	v := &v1Client{&client{endpoint: e, timeout: timeout}, &http.Client{Transport: &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
@@ -43,6 +55,19 @@ func (f *clientFlags) connectV1(lack string) (*v1Client, error) {
 		return nil, v.missing()
 	}
 	return v, nil
+}
+
+// sign signs a request as those of the SQS API are signed, where there is anything to sign with.
+func (v *v1Client) sign(ctx context.Context, req *http.Request, body []byte) error {
+	if v.c.Client == nil || v.c.Options().Credentials == nil {
+		return nil
+	}
+	keys, err := v.c.Options().Credentials.Retrieve(ctx)
+	if err != nil {
+		return codedf(exitFailed, "there are no credentials for %s: %v", v.c.endpoint, err)
+	}
+	sum := sha256.Sum256(body)
+	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), "sqs", v.c.Options().Region, time.Now())
 }
 
 // missing says what to do where there is nothing of the kind.
@@ -71,6 +96,9 @@ func (v *v1Client) do(ctx context.Context, method, doing, queue, path string, in
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if err := v.sign(ctx, req, in); err != nil {
+		return err
 	}
 	resp, err := v.http.Do(req)
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -23,11 +22,12 @@ const recordsRetry = time.Minute
 func (a *app) redriveHosted(ctx context.Context, s *server.Server, c *configuration, counts *redriveMetrics) {
 	section := c.file.redrive
 	logger := c.Logger.With("component", "redrive")
-	if !answers(ctx, "http://"+s.Addr()) {
+	if !answers(ctx, s) {
 		return
 	}
+	door := frontDoor(s, c)
 	for ctx.Err() == nil {
-		h, err := section.host(ctx, s.Addr(), c)
+		h, err := section.host(ctx, door, c)
 		if err != nil {
 			logger.Warn("nothing is redriven for now", "error", err, "again-in", recordsRetry)
 			pause(ctx, recordsRetry)
@@ -50,31 +50,33 @@ func (a *app) redriveHosted(ctx context.Context, s *server.Server, c *configurat
 	}
 }
 
-// host opens the records and makes a client of the server.
-func (s *redriveSection) host(ctx context.Context, addr string, c *configuration) (*redriveHost, error) {
+// host opens the records, for the queues behind a door.
+func (s *redriveSection) host(ctx context.Context, door *client, c *configuration) (*redriveHost, error) {
 	store, err := s.records.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	h, err := newRedriveHost(frontDoor(addr, c.Region), store, s.ledger, s.noClaims, c.Logger.With("component", "redrive"))
+	h, err := newRedriveHost(door, store, s.ledger, s.noClaims, c.Logger.With("component", "redrive"))
 	if err != nil {
 		_ = store.Close()
 	}
 	return h, err
 }
 
-// frontDoor is a client of the server that listens at an address of this process.
-func frontDoor(addr, region string) *client {
-	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
-		addr = net.JoinHostPort("127.0.0.1", port)
+// frontDoor is a client of the server of this process. Where there are credentials it has a key of its own.
+func frontDoor(s *server.Server, c *configuration) *client {
+	id, secret := openID, openSecret
+	if c.Credentials != nil {
+		key := c.Credentials.Own("redrive")
+		id, secret = key.ID, key.Secret.Reveal()
 	}
-	e := endpoint{url: "http://" + addr, origin: "its own address"}
+	url := s.URL()
 	return &client{
 		Client: sqs.New(sqs.Options{
-			BaseEndpoint: &e.url, Region: region, Retryer: newRetryer(),
-			Credentials: credentials.NewStaticCredentialsProvider(openID, openSecret, ""), // it checks none
+			BaseEndpoint: &url, Region: c.Region, Retryer: newRetryer(), HTTPClient: s.HTTPClient(),
+			Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
 		}),
-		endpoint: e,
+		endpoint: endpoint{url: url, origin: "its own address"},
 		timeout:  15 * time.Second,
 	}
 }

@@ -53,17 +53,3 @@ func TestRetentionWarning_FB11(t *testing.T) {
 		}
 	}
 }
-
-func TestFrontDoor(t *testing.T) {
-	for addr, want := range map[string]string{
-		"127.0.0.1:9324": "http://127.0.0.1:9324",
-		"0.0.0.0:9324":   "http://127.0.0.1:9324",
-		"[::]:9324":      "http://127.0.0.1:9324",
-		"[::1]:9324":     "http://[::1]:9324",
-		"10.0.0.7:9324":  "http://10.0.0.7:9324",
-	} {
-		if got := frontDoor(addr, "us-east-1"); got.endpoint.url != want || *got.Options().BaseEndpoint != want {
-			t.Errorf("%s is reached at %s, want %s", addr, got.endpoint.url, want)
-		}
-	}
-}

@@ -26,13 +26,16 @@ One line on standard output says when it is ready; the log goes to standard erro
 it: waiting receives are answered empty, what was taken up is finished, and it exits with 0 within ten
 seconds. A second signal ends it at once, which loses nothing that was acknowledged.
 
-Without credentials the server answers only on loopback addresses, unless --allow-unauthenticated says
-that whoever reaches it may use it.
+Requests must be signed where there are keys to sign them with: in the file that --credentials names, or a
+single one in $TENAQ_ACCESS_KEY_ID and $TENAQ_SECRET_ACCESS_KEY. SIGHUP reads the file again, and the
+certificate for TLS. Without keys the server answers only on loopback addresses, unless
+--allow-unauthenticated says that whoever reaches it may use it.
 
 ` + settingsHelp,
 		Example: `  tenaq serve
   tenaq serve --data-dir /var/lib/tenaq --listen 127.0.0.1:9324
   tenaq serve --config tenaq.yaml --log-format json
+  tenaq serve --listen :9324 --credentials keys.json --tls-cert cert.pem --tls-key key.pem
   tenaq serve --data-dir /tmp/queues --purge-interval 0 --recreate-delay 0     # for tests
   tenaq serve --config tenaq.yaml --print-config`,
 		Args: wants(0, 0),
@@ -65,6 +68,10 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 		redriven = newRedriveMetrics(c.file.redrive.specs)
 		c.Metrics = redriven.write
 	}
+	var err error
+	if c.Credentials, err = c.openCredentials(os.Getenv); err != nil {
+		return err
+	}
 	s, err := server.New(c.Config)
 	if err != nil {
 		return err
@@ -82,7 +89,9 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 	if redriven != nil {
 		hosted.Go(func() { a.redriveHosted(serving, s, c, redriven) })
 	}
+	stopReloading := c.reloadOnSignal(s)
 	err = s.Run(serving)
+	stopReloading()
 	cancel()
 	hosted.Wait()
 	if failed := <-announced; err == nil && ctx.Err() == nil {
@@ -94,8 +103,8 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 // announce says that the server is ready once it has answered a request: New has taken the address, but
 // until Run has created the declared queues nothing is answered there.
 func (a *app) announce(ctx context.Context, s *server.Server, c *configuration) error {
-	url := "http://" + s.Addr()
-	if !answers(ctx, url) {
+	url := s.URL()
+	if !answers(ctx, s) {
 		return nil // it was stopped or failed before; Run says why
 	}
 	adminURL, where := "", "no admin address"
@@ -112,11 +121,12 @@ func (a *app) announce(ctx context.Context, s *server.Server, c *configuration) 
 	return err
 }
 
-// answers waits for an answer, whatever it is; false when ctx ends first.
-func answers(ctx context.Context, url string) bool {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// answers waits for an answer of a server to this process, whatever it is; false when ctx ends first.
+func answers(ctx context.Context, s *server.Server) bool {
+	client := s.HTTPClient()
+	defer client.CloseIdleConnections()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL(), nil)
 		if err != nil {
 			return false
 		}

@@ -2,21 +2,30 @@ package main
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // TestServerScripts runs the scripts that start servers and speak to them.
 func TestServerScripts(t *testing.T) {
-	cmds := map[string]scriptCmd{"serve": serve, "halt": halt, "crash": crash, "capture": capture}
+	cmds := map[string]scriptCmd{"serve": serve, "halt": halt, "crash": crash, "hangup": hangup, "certificate": certificate, "capture": capture}
 	for name, cmd := range scriptCmds {
 		cmds[name] = cmd
 	}
@@ -91,6 +100,31 @@ func halt(ts *testscript.TestScript, neg bool, args []string) {
 // crash ends the server as the loss of power ends a process.
 func crash(ts *testscript.TestScript, neg bool, args []string) {
 	_ = end(ts, syscall.SIGKILL)
+}
+
+// hangup tells the server to read its files again.
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	ts.Check(ts.Value(running{}).(*running).cmd.Process.Signal(syscall.SIGHUP))
+}
+
+// certificate makes a certificate for localhost and 127.0.0.1 that signs itself: certificate CERT.pem KEY.pem.
+func certificate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: certificate CERT KEY")
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ts.Check(err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "localhost"},
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	ts.Check(err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 }
 
 func end(ts *testscript.TestScript, signal os.Signal) error {

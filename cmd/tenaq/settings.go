@@ -19,8 +19,9 @@ import (
 // settings are all that "tenaq serve" can be told.
 type settings struct {
 	server.Config
-	logLevel  slog.Level
-	logFormat string
+	credentials string // file
+	logLevel    slog.Level
+	logFormat   string
 }
 
 // A setting is one of them. Its name is the key in the configuration file; --name is its flag and
@@ -68,6 +69,12 @@ var allSettings = []setting{
 		func(s *settings, v string) error { s.Region = v; return checkRegion(v) }},
 	{"public-url", "URL", "begin queue URLs with this, such as https://queue.example.com (default: what the client asked for)", "",
 		func(s *settings, v string) error { s.PublicURL = v; return checkPublicURL(v) }},
+	{"credentials", "file", "require requests to be signed with one of the keys in this JSON file; SIGHUP reads it again", "",
+		func(s *settings, v string) error { s.credentials = v; return checkHome(v) }},
+	{"tls-cert", "file", "serve the SQS API over TLS, with the certificate and its chain in this PEM file", "",
+		func(s *settings, v string) error { s.TLSCert = v; return checkHome(v) }},
+	{"tls-key", "file", "the key to it, in PEM; both are read again when they change", "",
+		func(s *settings, v string) error { s.TLSKey = v; return checkHome(v) }},
 	{"allow-unauthenticated", "", "permit an address that others can reach although requests are not authenticated", "false",
 		func(s *settings, v string) (err error) { s.AllowUnauthenticated, err = parseBool(v); return err }},
 	{"allowed-hosts", "names", "host names, separated by commas, that clients may use besides loopback ones and the address", "",
@@ -217,10 +224,14 @@ func checkRegion(v string) error {
 }
 
 func checkDirectory(v string) error {
-	switch {
-	case v == "":
+	if v == "" {
 		return errors.New("the name of the directory is empty")
-	case strings.HasPrefix(v, "~"):
+	}
+	return checkHome(v)
+}
+
+func checkHome(v string) error {
+	if strings.HasPrefix(v, "~") {
 		return fmt.Errorf("%q: only a shell knows what ~ means; write the whole path", v)
 	}
 	return nil

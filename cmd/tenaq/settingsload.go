@@ -124,7 +124,7 @@ func (f *settingFlags) find(v *settingFlag, file *configFile) (loaded, error) {
 // pass in silence. Others that begin with TENAQ_ are none of ours; Kubernetes sets some for a service of
 // that name.
 func checkEnvironment(environ []string) error {
-	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL"}
+	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL", "TENAQ_ACCESS_KEY_ID", "TENAQ_SECRET_ACCESS_KEY"}
 	for _, s := range allSettings {
 		known = append(known, s.env())
 	}

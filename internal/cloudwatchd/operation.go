@@ -1,6 +1,9 @@
 package cloudwatchd
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // An operation is an action of CloudWatch that is offered.
 type operation struct {
@@ -44,6 +47,16 @@ func init() {
 	} {
 		operations[op.name] = op
 	}
+}
+
+// Actions are what a key may be allowed to do here, such as cloudwatch:PutMetricAlarm.
+func Actions() []string {
+	var actions []string
+	for name := range operations {
+		actions = append(actions, "cloudwatch:"+name)
+	}
+	slices.Sort(actions)
+	return actions
 }
 
 // void is an operation without output.

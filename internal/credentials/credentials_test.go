@@ -354,3 +354,26 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// The key of the process itself is no part of the file, and outlives its reading.
+func TestOwn(t *testing.T) {
+	path := write(t, "keys.json", `{"credentials": [{"id": "ORDERS01", "secret": "`+canary+`", "name": "orders", "allow": ["sqs:SendMessage"]}]}`, 0o600)
+	set, err := Open(Config{File: path, Account: "000000000007"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := set.Own("redrive")
+	if err := set.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Find(first.ID); got != first || !got.Allows("sqs:DeleteQueue") || got.ARN() != "arn:aws:iam::000000000007:user/redrive" {
+		t.Errorf("got %v, want the key of its own, which may do everything", got)
+	}
+	if len(first.Secret.Reveal()) < 40 || set.Len() != 1 || set.Find("ORDERS01") == nil {
+		t.Errorf("got %d keys and a secret of %d characters", set.Len(), len(first.Secret.Reveal()))
+	}
+	second := set.Own("redrive")
+	if set.Find(first.ID) != nil || set.Find(second.ID) != second || first.Secret.Reveal() == second.Secret.Reveal() {
+		t.Error("got the first key after a second was made, want the second only")
+	}
+}

@@ -43,8 +43,13 @@ type Config struct {
 	// AllowUnauthenticated permits an address that is not loopback although no credentials are set.
 	AllowUnauthenticated bool
 
-	// Credentials are the keys that requests must be signed with; nil for none.
+	// Credentials are the keys that requests must be signed with; nil for none, and everybody who reaches the server may
+	// do everything.
 	Credentials *credentials.Set
+
+	// TLSCert and TLSKey are the certificate with its chain, and the key to it, in PEM. With them the SQS API is
+	// served over TLS, and only so. They are read again when they change.
+	TLSCert, TLSKey string
 
 	// AllowedHosts are the names, besides loopback ones and the listen address, that a request may
 	// carry in its Host header while no credentials are set.

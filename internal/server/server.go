@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,9 @@ type Server struct {
 	alarms *monitor.Monitor
 	disk   *disk
 	door   *sqsd.Door
-	api    *sqsd.Handler
+
+	certificate *certificate // nil without TLS
+	api         *sqsd.Handler
 
 	started time.Time
 
@@ -69,6 +72,9 @@ func New(cfg Config) (*Server, error) {
 }
 
 func (s *Server) open() (err error) {
+	if s.certificate, err = openCertificate(s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.Logger); err != nil {
+		return err
+	}
 	if s.listener, err = net.Listen("tcp", s.cfg.Listen); err != nil {
 		return listenError("listen", s.cfg.Listen, err)
 	}
@@ -160,10 +166,10 @@ func (s *Server) newMonitor() (*monitor.Monitor, error) {
 
 // endpoint is what commands have to be told to find this server, empty when they find it without.
 func (s *Server) endpoint() string {
-	if s.Addr() == "127.0.0.1:9324" {
-		return ""
+	if url := s.URL(); url != "http://127.0.0.1:9324" {
+		return cmp.Or(s.cfg.PublicURL, url)
 	}
-	return cmp.Or(s.cfg.PublicURL, "http://"+s.Addr())
+	return ""
 }
 
 // secretKey is the row with the key that seals receipt handles. Handles stay valid across restarts
@@ -319,7 +325,11 @@ func (s *Server) Run(ctx context.Context) error {
 			failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
 		}
 	}
-	go serve(s.http, s.listener)
+	listener := s.listener
+	if s.certificate != nil {
+		listener = tls.NewListener(listener, s.certificate.config())
+	}
+	go serve(s.http, listener)
 	if s.adminListener != nil {
 		go serve(s.adminHTTP, s.adminListener)
 	}
@@ -332,6 +342,9 @@ func (s *Server) Run(ctx context.Context) error {
 			return err
 		case <-look.C:
 			s.disk.look()
+			if s.certificate != nil {
+				s.certificate.look()
+			}
 		case <-ctx.Done():
 			s.drain()
 			return nil

@@ -21,9 +21,11 @@ import (
 // v1Path begins the paths of what is no part of the SQS API.
 const v1Path = "/v1"
 
-// isV1 reports whether a request is for /v1. One that names an action of SQS is not, wherever it goes.
+// isV1 reports whether a request is for /v1. One that names an action of SQS before its body is not, wherever it goes: in its
+// headers or in its address. A form that names one in its body is, and is refused there, since no queue has such a path.
 func isV1(r *http.Request) bool {
-	return (r.URL.Path == v1Path || strings.HasPrefix(r.URL.Path, v1Path+"/")) && r.Header.Get("X-Amz-Target") == ""
+	return (r.URL.Path == v1Path || strings.HasPrefix(r.URL.Path, v1Path+"/")) &&
+		len(r.Header["X-Amz-Target"]) == 0 && !hasAction(r.URL.RawQuery)
 }
 
 // v1Header tells clients that an answer comes from here and not from another server that happens to have
@@ -132,12 +134,11 @@ func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answ
 		return v1Answer{}, err
 	}
 	c.http.Body = io.NopCloser(bytes.NewReader(body.bytes))
-	action := "tenaq:" + strings.TrimPrefix(route.name, "v1.")
 	on := c.queueNamed(route.queue)
 	if strings.HasPrefix(c.http.URL.Path, v1Path+"/alarms") {
 		on = engine.QueueName{Account: c.h.cfg.Door.cfg.Account} // whose alarms they are
 	}
-	if err := c.principal.permit(action, on); err != nil {
+	if err := c.allow(v1Action(route), on); err != nil {
 		return v1Answer{}, err
 	}
 	return route.serve(c, route.queue)

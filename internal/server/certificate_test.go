@@ -1,0 +1,184 @@
+package server
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newCertificate writes a certificate for a name and its key.
+func newCertificate(t *testing.T, name, certFile, keyFile string) *x509.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+// A server with a certificate speaks TLS and nothing else, shows the certificate that is there now, and keeps the old one
+// when the new one is none.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	first := newCertificate(t, "queue.example.com", certFile, keyFile)
+	cfg := config(t)
+	var log bytes.Buffer
+	cfg.TLSCert, cfg.TLSKey, cfg.Logger = certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil))
+	cfg.AllowedHosts = []string{"queue.example.com"}
+	s, stop := run(t, cfg)
+	trusting := func(cert *x509.Certificate) *http.Client {
+		pool := x509.NewCertPool()
+		pool.AddCert(cert)
+		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "queue.example.com"}}}
+	}
+	list := func(c *http.Client) string {
+		resp, err := c.Get(s.URL() + "/?Action=ListQueues")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.Proto + " " + resp.Status + " " + string(body)
+	}
+	own := s.HTTPClient()
+	own.Transport.(*http.Transport).DisableKeepAlives = true
+	expect := func(what string, c *http.Client, want string) {
+		t.Helper()
+		if got := list(c); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %q in it", what, got, want)
+		}
+	}
+	if !strings.HasPrefix(s.URL(), "https://127.0.0.1:") {
+		t.Errorf("got the URL %s, want https", s.URL())
+	}
+	expect("who trusts it", trusting(first), "HTTP/1.1 200")
+	expect("the process itself", own, "HTTP/1.1 200")
+	if resp, err := http.Get("http://" + s.Addr() + "/?Action=ListQueues"); err == nil {
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Error("without TLS: got an answer, want none")
+		}
+	}
+	old, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10})
+	if err == nil {
+		old.Close()
+		t.Error("TLS 1.1: got a connection, want none")
+	}
+
+	if err := os.WriteFile(certFile, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "stays in use") {
+		t.Errorf("a broken certificate: got %v, want it refused", err)
+	}
+	expect("after a broken one", trusting(first), "HTTP/1.1 200")
+
+	second := newCertificate(t, "queue.example.com", certFile, keyFile)
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	expect("who trusts the old one", trusting(first), "certificate")
+	expect("who trusts the new one", trusting(second), "HTTP/1.1 200")
+	expect("the process itself", own, "HTTP/1.1 200")
+
+	third := newCertificate(t, "queue.example.com", certFile, keyFile)
+	past := time.Now().Add(-time.Minute)
+	for _, name := range []string{certFile, keyFile} {
+		if err := os.Chtimes(name, past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.certificate.look() // as the server does from time to time
+	expect("who trusts one that nobody told of", trusting(third), "HTTP/1.1 200")
+
+	newCertificate(t, "queue.example.com", filepath.Join(dir, "another.pem"), filepath.Join(dir, "another.key"))
+	another, err := openCertificate(filepath.Join(dir, "another.pem"), filepath.Join(dir, "another.key"), cfg.Logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect("a process with another certificate", &http.Client{Transport: &http.Transport{TLSClientConfig: another.trust()}}, "is not its own")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Count(log.String(), "certificate reloaded"); got != 2 {
+		t.Errorf("got %d reloads in the log, want 2:\n%s", got, &log)
+	}
+}
+
+// [AUTH-1]
+func TestCertificateIncomplete(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	newCertificate(t, "a", certFile, keyFile)
+	newCertificate(t, "b", filepath.Join(dir, "other"), filepath.Join(dir, "other key"))
+	for name, test := range map[string]struct{ cert, key, want string }{
+		"no key":          {certFile, "", "--tls-key"},
+		"no certificate":  {"", keyFile, "--tls-cert"},
+		"not there":       {filepath.Join(dir, "nowhere"), keyFile, "can read"},
+		"key of another":  {certFile, filepath.Join(dir, "other key"), "the key to it"},
+		"no certificates": {keyFile, keyFile, "PEM"},
+	} {
+		cfg := config(t)
+		cfg.TLSCert, cfg.TLSKey = test.cert, test.key
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q in it", name, err, test.want)
+		}
+	}
+}
+
+func TestURL(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1:9324": "http://127.0.0.1:9324",
+		"0.0.0.0:9324":   "http://127.0.0.1:9324",
+		"[::]:9324":      "http://127.0.0.1:9324",
+		"[::1]:9324":     "http://[::1]:9324",
+		"10.0.0.7:9324":  "http://10.0.0.7:9324",
+	} {
+		s := &Server{listener: at(addr)}
+		if got := s.URL(); got != want {
+			t.Errorf("%s is reached at %s, want %s", addr, got, want)
+		}
+	}
+}
+
+// at is a listener of which there is only the address.
+type at string
+
+func (a at) Addr() net.Addr          { return a }
+func (at) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (at) Close() error              { return nil }
+func (at) Network() string           { return "tcp" }
+func (a at) String() string          { return string(a) }

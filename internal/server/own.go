@@ -1,0 +1,56 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"tenaq/internal/cloudwatchd"
+	"tenaq/internal/sqsd"
+)
+
+// Actions are all that a key may be allowed to do on a server, such as sqs:SendMessage.
+func Actions() []string { return append(sqsd.Actions(), cloudwatchd.Actions()...) }
+
+// URL is where the process itself reaches the SQS API, whatever address it listens at.
+func (s *Server) URL() string {
+	addr := s.Addr()
+	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
+		addr = net.JoinHostPort("127.0.0.1", port)
+	}
+	if s.certificate != nil {
+		return "https://" + addr
+	}
+	return "http://" + addr
+}
+
+// HTTPClient returns a client for URL. Over TLS it knows the server by its certificate, which need not be for that
+// address.
+func (s *Server) HTTPClient() *http.Client {
+	t := &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
+	if s.certificate != nil {
+		t.TLSClientConfig = s.certificate.trust()
+	}
+	return &http.Client{Transport: t}
+}
+
+// Reload reads the credentials and the certificate again, those that there are. What cannot be read stays as it was, and
+// the error says so. It may be called at any time. [AUTH-39]
+func (s *Server) Reload() error {
+	var failed []error
+	if keys := s.cfg.Credentials; keys != nil {
+		if err := keys.Reload(); err != nil {
+			failed = append(failed, err)
+		} else {
+			s.cfg.Logger.Info("credentials reloaded", "keys", keys.Len())
+		}
+	}
+	if s.certificate != nil {
+		if err := s.certificate.reload(); err != nil {
+			failed = append(failed, fmt.Errorf("%w; the one of before stays in use", err))
+		}
+	}
+	return errors.Join(failed...)
+}
