@@ -2,10 +2,11 @@
 # package manager, no user but a nameless one.
 #
 # Queues are reached from outside the container, so the server listens on all of its addresses. Without
-# credentials it refuses to do that, and the container stops with a sentence that says so. Either configure
-# credentials, or say that everybody who reaches the port may use the queues:
+# credentials it refuses to do that, and the container stops with a sentence that says so. Either give it a
+# key, or say that everybody who reaches the port may use the queues:
 #
 #   docker build -t tenaq .
+#   docker run -p 9324:9324 -v tenaq:/var/lib/tenaq -e TENAQ_ACCESS_KEY_ID -e TENAQ_SECRET_ACCESS_KEY tenaq
 #   docker run -p 127.0.0.1:9324:9324 -v tenaq:/var/lib/tenaq tenaq serve --allow-unauthenticated
 #
 # The image does not say it for you. Publishing the port on 127.0.0.1, as above, keeps the queues on
