@@ -56,7 +56,7 @@ var may = map[string][]string{
 
 	"internal/sqsd": {
 		"internal/alarm", "internal/broker", "internal/credentials", "internal/engine", "internal/handle", "internal/metric", "internal/monitor",
-		"internal/sigv4", "internal/sqswire",
+		"internal/policy", "internal/sigv4", "internal/sqswire",
 		"golang.org/x/sync/semaphore",
 	},
 	"internal/monitor": {

@@ -204,6 +204,12 @@ func openTask(text string) (h taskHandle, ok bool) {
 	return h, h.ID != "" && h.Source != ""
 }
 
+// TaskSource returns the ARN of the queue whose move task a handle says it is for.
+func TaskSource(handle string) (arn string, ok bool) {
+	h, ok := openTask(handle)
+	return h.Source, ok
+}
+
 // StartMessageMoveTask begins to empty a dead-letter queue.
 type StartMessageMoveTask struct {
 	Account             string // of the caller

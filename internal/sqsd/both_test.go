@@ -116,7 +116,7 @@ func atPath(request, path string) string {
 
 // send makes a request on a connection.
 func (s *script) send(t *testing.T, conn net.Conn, request string) reply {
-	_, resp, body, err := exchange(conn, http.MethodPost, request)
+	_, resp, body, err := exchange(conn, http.MethodPost, sign(t, s.as, request))
 	if err != nil {
 		return reply{err: err}
 	}

@@ -98,7 +98,9 @@ type Handler struct {
 	reads   *semaphore.Weighted
 	content *semaphore.Weighted
 	counts  counts
-	working atomic.Int64 // requests, those that wait for messages included
+
+	policies policies
+	working  atomic.Int64 // requests, those that wait for messages included
 }
 
 // New returns a handler.
@@ -111,6 +113,8 @@ func New(cfg Config) *Handler {
 		cfg:     cfg,
 		reads:   semaphore.NewWeighted(readBudget),
 		content: semaphore.NewWeighted(contentBudget),
+
+		policies: policies{source: cfg.Broker, logger: cfg.Logger},
 	}
 }
 
@@ -327,8 +331,7 @@ func (c *call) doVoid(op engine.Op) (response, error) {
 	return done, err
 }
 
-// serve carries out one operation. The operations that are missing here are refused as unsupported: the
-// wire knows them, this server does not do them yet.
+// serve carries out one operation. All that the wire knows are here; one that it learns first is refused as unsupported.
 func (c *call) serve(req sqswire.Shape) (response, error) {
 	switch req := req.(type) {
 	case *sqswire.SendMessageRequest:
@@ -359,6 +362,10 @@ func (c *call) serve(req sqswire.Shape) (response, error) {
 		return c.getQueueAttributes(req)
 	case *sqswire.SetQueueAttributesRequest:
 		return c.doVoid(engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)})
+	case *sqswire.AddPermissionRequest:
+		return c.doVoid(engine.AddPermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label), Accounts: req.AWSAccountIDs, Actions: req.Actions})
+	case *sqswire.RemovePermissionRequest:
+		return c.doVoid(engine.RemovePermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label)})
 	case *sqswire.TagQueueRequest:
 		return c.doVoid(engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)})
 	case *sqswire.UntagQueueRequest:

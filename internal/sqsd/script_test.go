@@ -47,11 +47,15 @@ import (
 // do the same as call in two steps; leave closes the connection instead of reading the answer.
 //
 //	queues NAME... / advance DURATION / drain
-//	server [account=A] [public-url=U] [hosts=H,...|any] [in-flight-max=N] [queue-max=N] [purge-interval=D] [recreate-delay=D] [full]
+//	server [account=A] [public-url=U] [hosts=H,...|any] [in-flight-max=N] [queue-max=N] [purge-interval=D] [recreate-delay=D] [full] [keys]
 //	restart
 //
 // create queues, let time pass, ask the broker to drain, begin again with another server, or stop this one and start it again
 // with the settings and the store that it has.
+//
+//	as NAME
+//
+// signs the calls from now on with a key of scriptKeys, or with none when NAME is nobody. The server must have been begun with keys.
 //
 // In input <x*1000> stands for a thousand letters x. See masks for the names m1, r1 and t1.
 func TestScripts(t *testing.T) {
@@ -80,6 +84,7 @@ type script struct {
 	stores  [2]kv.Store
 	ids     sync.Map // of requests
 	waiting map[string]*waiter
+	as      string // whose key calls are signed with; empty for nobody's
 }
 
 // A side is one of the two worlds.
@@ -97,7 +102,7 @@ type waiter struct {
 func (s *script) begin(c settings) {
 	s.chosen, s.stores = c, [2]kv.Store{kv.NewMemory(), kv.NewMemory()}
 	s.side, s.twin = &side{s.open(0), newMasks()}, &side{s.open(1), newMasks()}
-	s.waiting = map[string]*waiter{}
+	s.waiting, s.as = map[string]*waiter{}, ""
 }
 
 // open starts one of the two worlds on its store.
@@ -160,6 +165,14 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		time.Sleep(length)
 		synctest.Wait()
 		return ""
+	case "as":
+		s.as = d.CmdArgs[0].Key
+		if _, ok := scriptKeys[s.as]; !ok && s.as != "nobody" {
+			d.Fatalf(t, "there is no key of %s", s.as)
+		} else if !ok {
+			s.as = ""
+		}
+		return ""
 	case "drain":
 		s.broker.Drain()
 		s.twin.broker.Drain()
@@ -179,6 +192,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 
 func readSettings(t *testing.T, d *datadriven.TestData) settings {
 	c := settings{sqsd: Config{Hosts: []string{}}, refuse: d.HasArg("full")}
+	if d.HasArg("keys") {
+		c.sqsd.Door = scriptDoor(t)
+	}
 	d.MaybeScanArgs(t, "account", &c.sqsd.Account)
 	d.MaybeScanArgs(t, "public-url", &c.sqsd.PublicURL)
 	for _, arg := range d.CmdArgs {

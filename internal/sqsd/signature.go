@@ -31,10 +31,6 @@ func signatureError(err error) error {
 	if !errors.As(err, &refusal) {
 		return err
 	}
-	if refusal.Code == sigv4.RequestExpired {
-		// The catalogue does not have the code, and AWS has been seen to give this one.
-		return statusError{sqswire.Errorf(sqswire.AccessDenied, "%s", refusal.Message), refusal.Status}
-	}
 	return &sqswire.Error{Code: sqswire.ErrorCode(refusal.Code), Message: refusal.Message}
 }
 
@@ -61,30 +57,18 @@ func (p Principal) Authorize(action, resource string) error {
 	if p.key == nil || p.key.Allows(action) {
 		return nil
 	}
-	return p.denied(action, resource, "identity-based")
+	return p.deniedBy("identity", action, resource)
 }
 
-// denied is the refusal of an action that no policy of a kind allows.
-func (p Principal) denied(action, resource, kind string) error {
-	action = strings.ToLower(action)
-	return sqswire.Errorf(sqswire.AccessDenied, "User: %s is not authorized to perform: %s on resource: %s because no %s policy allows the %s action",
-		p.key.ARN(), action, resource, kind, action)
+// denied is the refusal of an action, for a reason.
+func (p Principal) denied(action, resource, reason string) error {
+	return sqswire.Errorf(sqswire.AccessDenied, "User: %s is not authorized to perform: %s on resource: %s %s",
+		p.key.ARN(), strings.ToLower(action), resource, reason)
 }
 
-// permit refuses an action on a queue; without a name it is on all queues of the account. Queues of other accounts are for
-// nobody, and the answer is the same whether they are there or not. [AUTH-20, AUTH-21]
-func (p Principal) permit(action string, queue engine.QueueName) error {
-	if p.key == nil {
-		return nil
-	}
-	resource := p.arn(queue.Account, queue.Name)
-	if err := p.Authorize(action, resource); err != nil {
-		return err
-	}
-	if queue.Account != p.account && isAccount(queue.Account) {
-		return p.denied(action, resource, "resource-based")
-	}
-	return nil
+// deniedBy is the refusal of an action that no policy of a kind, identity or resource, allows.
+func (p Principal) deniedBy(kind, action, resource string) error {
+	return p.denied(action, resource, "because no "+kind+"-based policy allows the "+strings.ToLower(action)+" action")
 }
 
 // isAccount tells accounts from what stands at their place in a URL that is none of a queue: that is for the engine to
@@ -103,14 +87,41 @@ func (c *call) permit(operation string, req sqswire.Shape) error {
 		return nil
 	}
 	for _, r := range c.rights(operation, req) {
-		if err := c.principal.permit("sqs:"+r.action, r.queue); err != nil {
+		if err := c.allow("sqs:"+r.action, r.queue); err != nil {
 			return err
 		}
+	}
+	if start, ok := req.(*sqswire.StartMessageMoveTaskRequest); ok && !start.DestinationARN.Set {
+		return c.permitReturn(queueOfARN(start.SourceARN))
 	}
 	return nil
 }
 
-// rights are those that a request needs: nearly always the one for its action on its queue. [AUTH-18, AUTH-19]
+// permitReturn refuses to bring the messages of a dead-letter queue back to where they came from, if the principal may not
+// send to one of the queues that have it. Whether it is one the engine says. [AUTH-48]
+func (c *call) permitReturn(from engine.QueueName) error {
+	list := engine.ListDeadLetterSourceQueues{Queue: from, MaxResults: engine.Int{Value: 1000, Set: true}}
+	for {
+		res, err := c.do(list)
+		var none *engine.Error
+		switch {
+		case errors.As(err, &none):
+			return nil
+		case err != nil:
+			return err
+		}
+		for _, queue := range res.Queues {
+			if err := c.allow("sqs:SendMessage", queue); err != nil {
+				return err
+			}
+		}
+		if list.NextToken = res.NextToken; list.NextToken == "" {
+			return nil
+		}
+	}
+}
+
+// rights are those that a request needs: nearly always the one for its action on its queue. [AUTH-18, AUTH-19, AUTH-48]
 func (c *call) rights(operation string, req sqswire.Shape) []right {
 	// A batch is its action, several times.
 	action := strings.TrimSuffix(operation, "Batch")
@@ -131,12 +142,17 @@ func (c *call) rights(operation string, req sqswire.Shape) []right {
 			rights = append(rights, right{also, source})
 		}
 		if req.DestinationARN.Set {
-			return append(rights, right{"SendMessage", queueOfARN(req.DestinationARN)})
+			rights = append(rights, right{"SendMessage", queueOfARN(req.DestinationARN)})
 		}
-		return append(rights, right{"SendMessage", engine.QueueName{Account: c.principal.account}}) // to wherever messages came from
+		return rights
 	case *sqswire.ListMessageMoveTasksRequest:
 		return on(queueOfARN(req.SourceARN))
-	case *sqswire.CancelMessageMoveTaskRequest, *sqswire.ListQueuesRequest:
+	case *sqswire.CancelMessageMoveTaskRequest:
+		if source, ok := engine.TaskSource(req.TaskHandle.Value); ok {
+			return on(queueOfARN(sqswire.Some(source)))
+		}
+		return on(engine.QueueName{Account: c.principal.account})
+	case *sqswire.ListQueuesRequest:
 		return on(engine.QueueName{Account: c.principal.account})
 	}
 	return on(c.queue(queueURL(req)))

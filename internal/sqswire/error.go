@@ -3,6 +3,8 @@ package sqswire
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // An ErrorCode names a kind of refusal by its legacy code: what the query protocol sends as <Code>, the
@@ -55,6 +57,7 @@ const (
 	MalformedInput             ErrorCode = "MalformedInput"
 	MissingAuthenticationToken ErrorCode = "MissingAuthenticationToken"
 	MissingParameter           ErrorCode = "MissingParameter"
+	RequestExpired             ErrorCode = "RequestExpired"
 	ServiceUnavailable         ErrorCode = "ServiceUnavailable"
 	SignatureDoesNotMatch      ErrorCode = "SignatureDoesNotMatch"
 	Throttling                 ErrorCode = "ThrottlingException"
@@ -123,10 +126,14 @@ var catalogue = map[ErrorCode]ErrorInfo{
 	MalformedInput:             {unmodelled + "SerializationException", 400, Sender},
 	MissingAuthenticationToken: {unmodelled + "MissingAuthenticationTokenException", 403, Sender},
 	MissingParameter:           {unmodelled + "MissingRequiredParameterException", 400, Sender},
+	RequestExpired:             {unmodelled + "RequestExpiredException", 400, Sender},
 	ServiceUnavailable:         {unmodelled + "ServiceUnavailable", 503, Receiver},
 	SignatureDoesNotMatch:      {unmodelled + "InvalidSignatureException", 403, Sender},
 	Throttling:                 {unmodelled + "ThrottlingException", 400, Sender},
 }
+
+// ErrorCodes returns the codes of the catalogue, sorted.
+func ErrorCodes() []ErrorCode { return slices.Sorted(maps.Keys(catalogue)) }
 
 // An Error is a refusal as a client sees it.
 type Error struct {

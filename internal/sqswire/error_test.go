@@ -57,6 +57,7 @@ var wantErrors = []struct {
 	{"MalformedInput", "com.amazon.coral.service#SerializationException", 400, "MalformedInput;Sender"},
 	{"MissingAuthenticationToken", "com.amazon.coral.service#MissingAuthenticationTokenException", 403, "MissingAuthenticationToken;Sender"},
 	{"MissingParameter", "com.amazon.coral.service#MissingRequiredParameterException", 400, "MissingParameter;Sender"},
+	{"RequestExpired", "com.amazon.coral.service#RequestExpiredException", 400, "RequestExpired;Sender"},
 	{"ServiceUnavailable", "com.amazon.coral.service#ServiceUnavailable", 503, "ServiceUnavailable;Receiver"},
 	{"SignatureDoesNotMatch", "com.amazon.coral.service#InvalidSignatureException", 403, "SignatureDoesNotMatch;Sender"},
 	{"ThrottlingException", "com.amazon.coral.service#ThrottlingException", 400, "ThrottlingException;Sender"},
