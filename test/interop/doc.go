@@ -21,7 +21,7 @@
 //     for JavaScript, maven for Java. Then make emulators installs it, and so does CI.
 //  2. Write its program, beside the one of a client that is like it. It finds in its environment TENAQ_ENDPOINT, the keys of
 //     AWS and its region, TENAQ_PREFIX for the names of its queues, and TENAQ_WRONG_KEY_ID with TENAQ_WRONG_SECRET, which do
-//     not fit one another. It has a minute, and takes its version from the client and not from the list.
+//     not fit one another. It ends within a minute on an idle machine, and takes its version from the client and not from the list.
 //  3. Add it to the clients of its language, as pythonClients has them, and run
 //     go test ./test/interop -run 'TestClients/its-name' -update -v.
 //

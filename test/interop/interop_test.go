@@ -57,9 +57,10 @@ func (c *client) lacks(operation string) (why string, ok bool) {
 	return why, ok
 }
 
-// programMax is how long a program may take; atOnce how many run at a time, since some of them are large.
+// programMax is how long a program may take on a machine that has much else to do; atOnce how many run at a time, since
+// some of them are large.
 const (
-	programMax = time.Minute
+	programMax = 4 * time.Minute
 	atOnce     = 2
 )
 
