@@ -41,7 +41,7 @@ type pair struct {
 func (p pair) String() string { return p.json.String() }
 
 func (p pair) both() string {
-	form := strings.ReplaceAll(p.form, "&", "\n&")
+	form := strings.ReplaceAll(contract(p.form), "&", "\n&")
 	return p.json.String() + "Query " + form + "\n" + strings.Replace(p.xml.String(), "><", ">\n<", 1)
 }
 
