@@ -91,14 +91,14 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// The keys that the server knows, and a secret that is of neither. The second key may only send and look, and is part of a session.
+// The keys that the server knows, and a secret that is of neither. The second key is one of three parts and may not receive.
 const (
 	keyID, keySecret         = "TQINTEROP1", "interop/secret+of=everything"
 	senderID, senderSecret   = "TQINTEROP2", "interop/secret+of=the-sender"
 	senderToken, wrongSecret = "interop//session+token==", "interop/secret+of=nobody"
 	keys                     = `{"credentials": [
 		{"id": "` + keyID + `", "secret": "` + keySecret + `", "name": "all", "allow": ["*"]},
-		{"id": "` + senderID + `", "secret": "` + senderSecret + `", "token": "` + senderToken + `", "name": "sender", "allow": ["sqs:SendMessage", "sqs:Get*"]}]}`
+		{"id": "` + senderID + `", "secret": "` + senderSecret + `", "token": "` + senderToken + `", "name": "sender", "allow": ["sqs:CreateQueue", "sqs:SendMessage"]}]}`
 )
 
 // start runs a server that has credentials, until the test ends, and returns its address.

@@ -13,7 +13,15 @@ var pythonClients = []client{
 	{name: "boto3-query", command: python("botocore-query", "../sdk/testdata/botocore-query.txt", "sqs.py")},
 	{name: "aws-cli-v1", command: python("awscli", "testdata/python/awscli.txt", "aws.py")},
 	{name: "aws-cli-v2", command: packagedCLI, ofSystem: true},
+	{
+		name:    "celery",
+		command: python("celery", "testdata/python/celery.txt", "celery_matrix.py"),
+		extra:   "a worker process executes tasks, whose results are seen",
+		without: map[string]string{"attributes": noCall, "batch": noCall, "paging": noCall},
+	},
 }
+
+const noCall = "it has no call for them"
 
 // python prepares a program below testdata/python for the environment that the script install makes of a list. The program is
 // told where the client's own commands are.
@@ -33,4 +41,14 @@ func packagedCLI(t *testing.T) *exec.Cmd {
 		missing(t, "no AWS CLI v2: apt-get install awscli")
 	}
 	return exec.Command(filepath.Join(bin, "python3"), "-B", script(t, "python/aws.py"), bin)
+}
+
+// A key of three parts works in boto3 as in one that has them from STS. [AUTH-38]
+func TestSession(t *testing.T) {
+	cmd := python("boto3", "testdata/python/boto3.txt", "session.py")(t)
+	env := append(environment("session", start(t)),
+		"AWS_ACCESS_KEY_ID="+senderID, "AWS_SECRET_ACCESS_KEY="+senderSecret, "AWS_SESSION_TOKEN="+senderToken)
+	if got, want := string(run(t, cmd, env)), "done\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -6,7 +6,7 @@ import sys
 
 import awscli.clidriver
 from awscli.botocore.session import Session
-from report import binary, body, endpoint, md5, md5_of_attributes, prefix, run, same, trace, wrong
+from report import binary, body, endpoint, md5, md5_of_attributes, prefix, run, same, say, trace, wrong
 
 aws = os.path.join(sys.argv[1], "aws")
 os.environ.update(AWS_MAX_ATTEMPTS="1", AWS_PAGER="")
@@ -193,4 +193,5 @@ def paging():
 
 
 version = command("--version").split()[0].removeprefix("aws-cli/")
-run(version, create, attributes, fifo, batch, receive, visibility, delete, error, paging)
+say(version=version)
+run(create, attributes, fifo, batch, receive, visibility, delete, error, paging)

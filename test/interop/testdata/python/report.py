@@ -28,9 +28,8 @@ def say(**said):
     print(json.dumps(said), flush=True)
 
 
-def run(version, *operations):
-    """Says the version of the client, and does the operations, which are functions with their names."""
-    say(version=version)
+def run(*operations):
+    """Does the operations, which are functions with their names."""
     for operation in operations:
         try:
             operation()

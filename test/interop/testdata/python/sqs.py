@@ -4,7 +4,7 @@ import time
 
 import boto3
 from botocore.config import Config
-from report import binary, body, endpoint, md5, md5_of_attributes, prefix, run, same, trace, wrong
+from report import binary, body, endpoint, md5, md5_of_attributes, prefix, run, same, say, trace, wrong
 
 once = Config(retries={"total_max_attempts": 1})
 sqs = boto3.client("sqs", endpoint_url=endpoint, config=once)
@@ -158,4 +158,5 @@ def paging():
     same("queues", sorted(u for p in pages for u in p["QueueUrls"]), urls)
 
 
-run(boto3.__version__, create, attributes, fifo, batch, receive, visibility, delete, error, paging)
+say(version=boto3.__version__)
+run(create, attributes, fifo, batch, receive, visibility, delete, error, paging)
