@@ -272,8 +272,10 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		// Handlers refuse headers that are too large; beyond this package http does so, without a request id. [WIRE-26]
+		MaxHeaderBytes:               256 << 10,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 }
 
