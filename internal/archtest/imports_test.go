@@ -145,6 +145,8 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",
 	},
+	// Other people's clients, against a server that verifies signatures.
+	"test/interop": {"internal/credentials", "internal/server", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 }
 
 // testsMay lists what the test files of every package may import besides that. Pebble's vfs is here and
