@@ -33,7 +33,7 @@ var elsewhere = map[sqswire.ErrorCode]struct{ why, test string }{
 	sqswire.InternalFailure: {"no request brings it about", "TestWireError"},
 	sqswire.InternalError:   {"no entry of a batch brings it about", "TestCatalogue"},
 
-	// The model has these, and this server never says them.
+	// The model has these, and this server never says them. [ERR-13]
 	sqswire.InvalidIDFormat:    {"deprecated", "TestCatalogue"},
 	sqswire.InvalidSecurity:    {"no policy asks for another kind of connection", "TestCatalogue"},
 	sqswire.MessageNotInflight: {"what SQS says is InvalidParameterValue", "TestCatalogue"},
