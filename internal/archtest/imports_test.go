@@ -63,10 +63,11 @@ var may = map[string][]string{
 		"internal/alarm", "internal/broker", "internal/engine", "internal/series", "internal/tally",
 	},
 	"internal/cloudwatchd": {"internal/alarm", "internal/monitor", "internal/series", "github.com/aws/smithy-go/encoding/cbor"},
+	"internal/stsd":        {},
 	"internal/admin":       {},
 	"internal/server": {
 		"internal/admin", "internal/alarm", "internal/broker", "internal/cloudwatchd", "internal/credentials", "internal/engine", "internal/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/sqswire", "internal/tally",
+		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/sqswire", "internal/stsd", "internal/tally",
 		"golang.org/x/sys/unix",
 	},
 

@@ -9,10 +9,13 @@ import (
 
 	"tenaq/internal/cloudwatchd"
 	"tenaq/internal/sqsd"
+	"tenaq/internal/stsd"
 )
 
 // Actions are all that a key may be allowed to do on a server, such as sqs:SendMessage.
-func Actions() []string { return append(sqsd.Actions(), cloudwatchd.Actions()...) }
+func Actions() []string {
+	return append(append(sqsd.Actions(), cloudwatchd.Actions()...), "sts:"+stsd.Action)
+}
 
 // URL is where the process itself reaches the SQS API, whatever address it listens at.
 func (s *Server) URL() string {

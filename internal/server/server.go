@@ -137,7 +137,7 @@ func (s *Server) open() (err error) {
 		Monitor:   s.alarms,
 	})
 	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
-	s.http = s.newHTTP(s.counted(withHealth(s.withCloudWatch(), admin.LocalStackHealth(health))))
+	s.http = s.newHTTP(s.counted(withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
 	s.adminHTTP = s.newHTTP(s.counted(admin.New(health)))
 	return nil

@@ -24,6 +24,17 @@ type Principal struct {
 // Account is the account that the principal is of.
 func (p Principal) Account() string { return p.account }
 
+// ARN names the principal as errors, policies and STS do: a user, or without credentials the root user of the account.
+func (p Principal) ARN() string {
+	if p.key == nil {
+		return "arn:aws:iam::" + p.account + ":root"
+	}
+	return p.key.ARN()
+}
+
+// UserID is the other name of the principal, which messages show as SenderId. [AUTH-40]
+func (p Principal) UserID() string { return p.id }
+
 // DoorConfig holds what a Door is told once.
 type DoorConfig struct {
 	// Credentials are the keys that requests must be signed with; nil lets everybody in.
