@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -259,7 +260,7 @@ func installed(t *testing.T, name, list string) (dir string) {
 	dir = filepath.Join(root, name)
 	// The last thing that install does.
 	if got, err := os.ReadFile(filepath.Join(dir, "complete")); err != nil || !bytes.Equal(got, want) {
-		missing(t, "no "+name+" here as test/interop/"+list+" has it: install it with make emulators")
+		missing(t, "no "+name+" here as "+path.Join("test/interop", list)+" has it: install it with make emulators")
 	}
 	return dir
 }

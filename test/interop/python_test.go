@@ -43,7 +43,7 @@ func packagedCLI(t *testing.T) *exec.Cmd {
 	return exec.Command(filepath.Join(bin, "python3"), "-B", script(t, "python/aws.py"), bin)
 }
 
-// A key of three parts works in boto3 as in one that has them from STS. [AUTH-38]
+// A key of three parts works in boto3 as in one that has them from STS. [AUTH-10, AUTH-38]
 func TestSession(t *testing.T) {
 	cmd := python("boto3", "testdata/python/boto3.txt", "session.py")(t)
 	env := append(environment("session", start(t)),
