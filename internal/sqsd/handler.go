@@ -157,15 +157,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	op, req, err := c.request(w, pending, e.protocol)
 	e.action = op.Name
 	if err == nil {
-		err = c.permit(op.Name, req)
-	}
-	if err == nil {
 		err = h.begin()
 	}
 	var resp response
 	if err == nil {
 		defer h.end()
-		resp, err = c.serve(req)
+		if err = c.permit(op.Name, req); err == nil {
+			resp, err = c.serve(req)
+		}
 	}
 	if err != nil {
 		if r.Context().Err() != nil {

@@ -61,6 +61,11 @@ func TestRequestMax(t *testing.T) {
 		if got, want := told(t, w, "AmazonSQS.ListQueueTags", `{"QueueUrl":"q"}`), "403 RequestThrottled;Sender"; got != want {
 			t.Errorf("beside two requests at work: got %s, want %s", got, want)
 		}
+		conn := w.listener.dial()
+		if _, resp, body, err := exchange(conn, "GET", "GET /v1/queues HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); err != nil || resp.StatusCode != 429 {
+			t.Errorf("under /v1 beside two requests at work: got %v, %s, %v, want 429", resp, body, err)
+		}
+		conn.Close()
 		w.handler.content.Release(1)
 		time.Sleep(time.Minute) // until the polls have ended and those that do not read their answers are given up
 		synctest.Wait()

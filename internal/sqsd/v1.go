@@ -134,6 +134,10 @@ func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answ
 		return v1Answer{}, err
 	}
 	c.http.Body = io.NopCloser(bytes.NewReader(body.bytes))
+	if err := c.h.begin(); err != nil {
+		return v1Answer{}, err
+	}
+	defer c.h.end()
 	on := c.queueNamed(route.queue)
 	if strings.HasPrefix(c.http.URL.Path, v1Path+"/alarms") {
 		on = engine.QueueName{Account: c.h.cfg.Door.cfg.Account} // whose alarms they are
