@@ -28,7 +28,7 @@ func says(effect, principal, action string) string {
 	return fmt.Sprintf(`{"Effect":%q,"Principal":%s,"Action":%q}`, effect, principal, action)
 }
 
-// TestAllow is the table of who decides what. [AUTH-17, AUTH-20, AUTH-21, AUTH-42, AUTH-44]
+// TestAllow is the table of who decides what. [AUTH-17, AUTH-20, AUTH-21, AUTH-42, AUTH-44, AUTH-50]
 func TestAllow(t *testing.T) {
 	const (
 		fine     = ""
@@ -63,12 +63,19 @@ func TestAllow(t *testing.T) {
 		{`"*"`, statements(says("Deny", `"*"`, "*")), "GetQueueUrl", fine, resource},
 		{`"*"`, statements(says("Deny", `"*"`, "*")), "DeleteQueue", deny, resource},
 		{`"sqs:*"`, statements(says("Deny", `"*"`, "*")), "SetQueueAttributes", deny, resource},
+		{`"*"`, statements(says("Deny", `"*"`, "sqs:ReceiveMessage")), "tenaq:PeekMessages", deny, resource}, // looking is much like it
+		{`"*"`, statements(says("Deny", `"*"`, "sqs:SendMessage")), "tenaq:PeekMessages", fine, resource},
+		{`"sqs:*"`, statements(says("Allow", `"*"`, "sqs:ReceiveMessage")), "tenaq:PeekMessages", identity, identity},
 		{`"*"`, "{", "SendMessage", deny, resource},        // what cannot be read denies everything
 		{`"*"`, "{", "SetQueueAttributes", fine, resource}, // but to be replaced
 	} {
 		for queue, want := range map[engine.QueueName]string{owned: test.own, foreign: test.other} {
 			c := callWith(t, map[engine.QueueName]string{queue: test.policy}, test.allow)
-			err := c.allow("sqs:"+test.action, queue)
+			action := test.action
+			if !strings.Contains(action, ":") {
+				action = "sqs:" + action
+			}
+			err := c.allow(action, queue)
 			switch {
 			case (err == nil) != (want == fine), err != nil && !strings.Contains(err.Error(), want):
 				t.Errorf("%s with %s on %v with the policy %s: got %v, want %q", test.action, test.allow, queue, test.policy, err, want)

@@ -34,7 +34,7 @@ func (s *script) get(t *testing.T, d *datadriven.TestData) string {
 	}
 	conn := s.listener.dial()
 	defer conn.Close()
-	_, resp, body, err := exchange(conn, method, head+"\r\n")
+	_, resp, body, err := exchange(conn, method, sign(t, s.as, head+"\r\n"))
 	if err != nil {
 		return err.Error() + "\n"
 	}
