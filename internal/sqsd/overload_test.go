@@ -61,11 +61,16 @@ func TestRequestMax(t *testing.T) {
 		if got, want := told(t, w, "AmazonSQS.ListQueueTags", `{"QueueUrl":"q"}`), "403 RequestThrottled;Sender"; got != want {
 			t.Errorf("beside two requests at work: got %s, want %s", got, want)
 		}
-		conn := w.listener.dial()
-		if _, resp, body, err := exchange(conn, "GET", "GET /v1/queues HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); err != nil || resp.StatusCode != 429 {
-			t.Errorf("under /v1 beside two requests at work: got %v, %s, %v, want 429", resp, body, err)
+		v1 := func(want int) {
+			t.Helper()
+			conn := w.listener.dial()
+			defer conn.Close()
+			_, resp, body, err := exchange(conn, "GET", "GET /v1/queues HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+			if err != nil || resp.StatusCode != want {
+				t.Errorf("/v1/queues: got %v, %s, %v, want %d", resp, body, err, want)
+			}
 		}
-		conn.Close()
+		v1(429)
 		w.handler.content.Release(1)
 		time.Sleep(time.Minute) // until the polls have ended and those that do not read their answers are given up
 		synctest.Wait()
@@ -74,6 +79,7 @@ func TestRequestMax(t *testing.T) {
 				t.Errorf("when they are answered: got %s, want 200 {}", got)
 			}
 		}
+		v1(200)
 		if got := w.handler.working.Load(); got != 0 {
 			t.Errorf("%d requests are said to be at work, want none", got)
 		}
