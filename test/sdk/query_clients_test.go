@@ -30,21 +30,6 @@ func finished(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// The AWS SDK for Go v1, which compares the checksums of bodies and attributes.
-func TestQueryGoSDK(t *testing.T) {
-	t.Parallel()
-	program := filepath.Join(t.TempDir(), "legacy")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir = filepath.Join("testdata", "legacy")
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		missing(t, "the AWS SDK for Go v1 cannot be built; with access to a module proxy, go mod download in "+
-			filepath.Join("test", "sdk", build.Dir)+" fetches it: "+err.Error()+"\n"+string(out))
-	}
-	n := start(t, nil)
-	finished(t, exec.CommandContext(t.Context(), program, "http://"+n.server.Addr()))
-}
-
 // A botocore from the time before it spoke JSON.
 func TestQueryBotocore(t *testing.T) {
 	t.Parallel()
