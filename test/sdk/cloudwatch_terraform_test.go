@@ -107,6 +107,19 @@ func TestTerraform(t *testing.T) {
 		t.Errorf("redrive policy: got %s, want %s", got, redrive(dlq, 3))
 	}
 
+	orders := attributes(t, n, "data-orders", "All")
+	for name, want := range map[string]string{
+		"DelaySeconds": "5", "MaximumMessageSize": "2048", "MessageRetentionPeriod": "86400", "ReceiveMessageWaitTimeSeconds": "10",
+		"VisibilityTimeout": "60", "SqsManagedSseEnabled": "true", "RedrivePolicy": redrive(n.arn("data-orders-dead"), 4),
+	} {
+		if orders[name] != want {
+			t.Errorf("%s: got %s, want %s", name, orders[name], want)
+		}
+	}
+	if orders["Policy"] == "" {
+		t.Error("the queue has no policy")
+	}
+
 	must("destroy", "-input=false", "-no-color", "-auto-approve")
 	out, err = client.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{})
 	if err != nil || len(out.MetricAlarms) != 0 {
