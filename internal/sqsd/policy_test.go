@@ -189,6 +189,10 @@ func TestPoliciesAreBounded(t *testing.T) {
 				t.Fatalf("%v: got %v", name, got)
 			}
 			most, bytes = max(most, len(p.known)), max(bytes, p.bytes)
+			if i%2 == 1 { // what is there already is read again
+				source.version++
+				p.of(name)
+			}
 		}
 		if most > rememberedMax || bytes > rememberedBytesMax || len(p.known) == 0 {
 			t.Errorf("got up to %d names with %d bytes, want at most %d and %d", most, bytes, rememberedMax, rememberedBytesMax)
