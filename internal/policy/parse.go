@@ -72,7 +72,7 @@ func Parse(text string) (*Policy, error) {
 }
 
 func parseStatement(raw json.RawMessage) (s statement, err error) {
-	members, err := object(raw, "it", "sid", "effect", "principal", "action", "resource", "condition")
+	members, err := object(raw, "it", "sid", "effect", "principal", "action", "notaction", "resource", "notresource", "condition")
 	if err != nil {
 		return s, err
 	}
@@ -92,10 +92,23 @@ func parseStatement(raw json.RawMessage) (s statement, err error) {
 	if s.principals, err = parsePrincipals(members["principal"]); err != nil {
 		return s, err
 	}
-	if s.actions, err = parseActions(members["action"]); err != nil {
+	actions, resources := members["action"], members["resource"]
+	if raw, ok := members["notaction"]; ok {
+		if actions != nil {
+			return s, errors.New("it has both Action and NotAction")
+		}
+		actions, s.otherActions = raw, true
+	}
+	if raw, ok := members["notresource"]; ok {
+		if resources != nil {
+			return s, errors.New("it has both Resource and NotResource")
+		}
+		resources, s.otherResources = raw, true
+	}
+	if s.actions, err = parseActions(actions); err != nil {
 		return s, err
 	}
-	if raw, ok := members["resource"]; ok {
+	if raw := resources; raw != nil {
 		if s.resources, err = texts(raw); err != nil || len(s.resources) == 0 {
 			return s, errors.New("its Resource is not an ARN or a list of them")
 		}

@@ -46,6 +46,8 @@ type statement struct {
 	actions    []string // patterns, in lower case
 	resources  []string // patterns; none for the queue of the policy
 	conditions []condition
+
+	otherActions, otherResources bool // it is about all that are not among these: NotAction, NotResource
 }
 
 // Decide says what the policy says. An explicit denial wins over everything, whatever the order of the statements.
@@ -60,10 +62,10 @@ func (p *Policy) Decide(a Ask) Effect {
 }
 
 func (s *statement) applies(a *Ask) bool {
-	if !s.isFor(a) || !matchAny(s.actions, strings.ToLower(a.Action)) {
+	if !s.isFor(a) || matchAny(s.actions, strings.ToLower(a.Action)) == s.otherActions {
 		return false
 	}
-	if len(s.resources) > 0 && !matchAny(s.resources, a.Resource) {
+	if len(s.resources) > 0 && matchAny(s.resources, a.Resource) == s.otherResources {
 		return false
 	}
 	for i := range s.conditions {

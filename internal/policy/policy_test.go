@@ -38,6 +38,11 @@ func TestDecide(t *testing.T) {
 		{allow(`"*"`, `["sqs:ReceiveMessage","sqs:*"]`, arn), Allow},
 		{allow(`"*"`, `"*"`, `"*"`), Allow},
 		{allow(`"*"`, `"sqs:Receive*"`, arn), Silent},
+		{strings.Replace(allow(`"*"`, `"sqs:Receive*"`, arn), "Action", "NotAction", 1), Allow},
+		{strings.Replace(allow(`"*"`, `["sqs:Receive*","SQS:SEND*"]`, arn), "Action", "NotAction", 1), Silent},
+		{strings.Replace(allow(`"*"`, send, arn), "Resource", "NotResource", 1), Silent},
+		{strings.Replace(allow(`"*"`, send, `"arn:aws:sqs:us-east-1:111111111111:other"`), "Resource", "NotResource", 1), Allow},
+		{allow(`"*"`, `"*"`, arn) + `,` + strings.Replace(strings.Replace(allow(`"*"`, `"sqs:Receive*"`, arn), "Action", "NotAction", 1), "Allow", "Deny", 1), Deny},
 		{allow(`"*"`, send, `"arn:aws:sqs:*:111111111111:o?ders"`), Allow},
 		{allow(`"*"`, send, `"arn:aws:sqs:us-east-1:111111111111:other"`), Silent},
 		{allow(`{"AWS":"222222222222"}`, send, arn), Allow},
@@ -106,7 +111,9 @@ func TestParseRefuses(t *testing.T) {
 		one(``) + `{}`:              "something behind",
 		one(`,"Effect":"Deny"`):     "there twice",
 		one(`,"effect":"Deny"`):     "there twice",
-		one(`,"NotAction":"sqs:*"`): `"NotAction" is not supported`,
+		one(`,"NotAction":"sqs:*"`): `both Action and NotAction`,
+		one(`,"NotResource":"*"`):   `both Resource and NotResource`,
+		strings.Replace(one(``), `"Action":"sqs:SendMessage"`, `"NotAction":[]`, 1):                    "its Action is not",
 		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):                                   `"NotPrincipal" is not supported`,
 		strings.Replace(one(``), `"Principal":"*",`, ``, 1):                                            "no Principal",
 		strings.Replace(one(``), `"*"`, `"222222222222"`, 1):                                           "its Principal must be",
@@ -144,7 +151,7 @@ func TestParseRefuses(t *testing.T) {
 // [AUTH-22, AUTH-24]
 func TestUnsupported(t *testing.T) {
 	for text, want := range map[string]bool{
-		one(`,"NotAction":"sqs:*"`): true,
+		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):          true,
 		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`): true,
 		strings.Replace(one(``), `"*"`, `{"Federated":"x"}`, 1):               true,
 		`{"Statement":"` + strings.Repeat("x", BytesMax) + `"}`:               true,

@@ -103,10 +103,6 @@ func (p *policies) remember(name engine.QueueName, known rememberedPolicy) {
 // unlocks are the actions with which the owner of a queue takes away a policy that denies everything. [AUTH-44]
 var unlocks = map[string]bool{"sqs:GetQueueUrl": true, "sqs:GetQueueAttributes": true, "sqs:SetQueueAttributes": true}
 
-// alike are the actions of /v1 that show what an action of SQS does. A policy cannot name them, so what it denies of the one
-// it denies of the other. [AUTH-50]
-var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage"}
-
 // allow refuses an action on a queue; without a name it is on all queues of the account. A queue of another account that
 // does not allow the action, and one that is not there, are refused alike. [AUTH-17, AUTH-20, AUTH-21]
 func (c *call) allow(action string, queue engine.QueueName) error {
@@ -118,10 +114,7 @@ func (c *call) allow(action string, queue engine.QueueName) error {
 	own := queue.Account == p.account || !isAccount(queue.Account)
 	byKey, byQueue := p.key.Allows(action), policy.Silent
 	if known := c.h.policies.of(queue); known != nil {
-		byQueue = known.Decide(c.question(action, queue))
-		if same, ok := alike[action]; ok && known.Decide(c.question(same, queue)) == policy.Deny {
-			byQueue = policy.Deny
-		}
+		byQueue = c.decide(known, action, queue)
 	}
 	switch {
 	case own && byQueue == policy.Deny && !(unlocks[action] && p.key.Allows("*")):
@@ -134,6 +127,25 @@ func (c *call) allow(action string, queue engine.QueueName) error {
 		return p.deniedBy("resource", action, p.arn(queue.Account, queue.Name))
 	}
 	return nil
+}
+
+// alike are the actions of /v1 that show what an action of SQS does.
+var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage"}
+
+// decide asks a policy. It is about SQS: the actions of /v1, which it cannot name, are not allowed by it, and one that shows
+// what an action of SQS does is denied with that. [AUTH-50]
+func (c *call) decide(p *policy.Policy, action string, queue engine.QueueName) policy.Effect {
+	effect := p.Decide(c.question(action, queue))
+	if strings.HasPrefix(action, "sqs:") {
+		return effect
+	}
+	if same, ok := alike[action]; ok && p.Decide(c.question(same, queue)) == policy.Deny {
+		effect = policy.Deny
+	}
+	if effect == policy.Allow {
+		effect = policy.Silent
+	}
+	return effect
 }
 
 // question is what the policy of a queue is asked.

@@ -65,7 +65,9 @@ func TestAllow(t *testing.T) {
 		{`"sqs:*"`, statements(says("Deny", `"*"`, "*")), "SetQueueAttributes", deny, resource},
 		{`"*"`, statements(says("Deny", `"*"`, "sqs:ReceiveMessage")), "tenaq:PeekMessages", deny, resource}, // looking is much like it
 		{`"*"`, statements(says("Deny", `"*"`, "sqs:SendMessage")), "tenaq:PeekMessages", fine, resource},
-		{`"sqs:*"`, statements(says("Allow", `"*"`, "sqs:ReceiveMessage")), "tenaq:PeekMessages", identity, identity},
+		{`"sqs:*"`, statements(says("Allow", `"*"`, "*")), "tenaq:PeekMessages", identity, identity},
+		{`"*"`, statements(says("Allow", `"*"`, "*")), "tenaq:PeekMessages", fine, resource},
+		{`"*"`, statements(says("Deny", `"*"`, "*")), "tenaq:ListQueues", deny, resource},
 		{`"*"`, "{", "SendMessage", deny, resource},        // what cannot be read denies everything
 		{`"*"`, "{", "SetQueueAttributes", fine, resource}, // but to be replaced
 	} {
