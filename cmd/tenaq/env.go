@@ -50,7 +50,7 @@ but an SDK does not start without. Elsewhere the credentials are yours to set.`,
 					return err
 				}
 			}
-			if len(vars) == 2 {
+			if len(vars) == 3 { // there is no key among them
 				a.note("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials of %s", e)
 			}
 			return nil
@@ -68,6 +68,7 @@ func sdkEnvironment(e endpoint, region string, getenv func(string) string) []var
 	vars := []variable{
 		{"AWS_ENDPOINT_URL_SQS", e.url},
 		{"AWS_REGION", region},
+		{"AWS_DEFAULT_REGION", region}, // as boto3 and the old AWS CLI call it
 	}
 	id, secret, ok := ownKey(getenv)
 	if !ok && e.isLoopback() {

@@ -49,6 +49,7 @@ func (c *client) explainAnswer(doing, queue string, answer smithy.APIError) erro
 	case kind == "NonExistentQueue":
 		return codedf(exitNotFound, "%s: %s has no queue %q; see: tenaq queue list", doing, c.endpoint, queueNameOf(queue))
 	case isCredentialError(kind):
+		message, _, _ = strings.Cut(message, "\n") // behind it stands what was signed, as the server sees it
 		return codedf(code, "%s: %s refuses the credentials: %s (%s); check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and --region", doing, c.endpoint, strings.TrimSuffix(message, "."), kind)
 	case message == "":
 		return codedf(code, "%s: %s", doing, kind)
