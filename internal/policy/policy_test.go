@@ -213,12 +213,13 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for texts on which it panics, and for policies that say something else when a denial of everything is
-// added than to deny everything.
+// FuzzParse looks for texts on which it panics, for policies that say something else when a denial of everything is added than
+// to deny everything, and for ones that cannot be read any more when a permission was added.
 func FuzzParse(f *testing.F) {
 	f.Add(one(``))
 	f.Add(one(`,"Condition":{"NotIpAddress":{"aws:SourceIp":["10.0.0.0/8","::1"]}}`))
 	f.Add(`{"Statement":[{"Effect":"Deny","Principal":{"AWS":["1"]},"Action":["sqs:*"]}]}`)
+	f.Add(`{"version":"2012-10-17","ID":"\ud800","Statement":{"SID":"<>&","Effect":"Deny","Principal":"*","NotAction":"sqs:Send*","NotResource":"*"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := Parse(text)
 		if err != nil {
@@ -228,6 +229,19 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		p.Decide(ask("sqs:SendMessage"))
+		if added, err := Add(text, queueARN, "another", []string{"222222222222"}, []string{"SendMessage"}); err == nil {
+			if _, err := Parse(added); err != nil {
+				t.Fatalf("with a permission more it cannot be read: %v: %s", err, added)
+			}
+			if left, err := Remove(added, queueARN, "another"); err != nil || left == "" {
+				t.Fatalf("without that permission it is %q, %v", left, err)
+			}
+		} else if _, ok := IsRefusal(err); !ok {
+			t.Fatalf("no permission can be added: %v", err)
+		}
+		if !Equal(text, " "+text) {
+			t.Fatal("it is another with a blank more")
+		}
 		p.statements = append(p.statements, statement{effect: Deny, principals: []string{"*"}, actions: []string{"*"}})
 		if got := p.Decide(ask("sqs:SendMessage")); got != Deny {
 			t.Fatalf("got %v beside a denial of everything", got)
