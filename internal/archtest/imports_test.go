@@ -23,11 +23,11 @@ var may = map[string][]string{
 	"internal/backoff":   {},
 	"internal/breaker":   {},
 	"internal/child":     {},
-	"internal/handle":    {},
 	"internal/invariant": {},
 	"internal/key":       {},
 	"internal/kv":        {},
 	"internal/metric":    {},
+	"internal/mutant":    {},
 	"internal/sigv4":     {},
 	"internal/sqswire":   {},
 
@@ -38,24 +38,26 @@ var may = map[string][]string{
 
 	"internal/credentials": {},
 
+	"internal/handle": {"internal/mutant"},
+
 	"internal/alarm": {"internal/series"},
 	"internal/tally": {"internal/metric"},
 
 	"internal/kv/kvtest": {"internal/kv", "pgregory.net/rapid"},
 	"internal/kv/pebblekv": {
-		"internal/kv", "internal/invariant",
+		"internal/kv", "internal/invariant", "internal/mutant",
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2",
 	},
 
-	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/policy", "internal/tally"},
+	"internal/engine": {"internal/kv", "internal/key", "internal/invariant", "internal/mutant", "internal/policy", "internal/tally"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
 	},
-	"internal/broker": {"internal/engine", "internal/kv", "internal/metric", "internal/tally"},
+	"internal/broker": {"internal/engine", "internal/kv", "internal/metric", "internal/mutant", "internal/tally"},
 
 	"internal/sqsd": {
-		"internal/alarm", "internal/broker", "internal/credentials", "internal/engine", "internal/handle", "internal/metric", "internal/monitor",
+		"internal/alarm", "internal/broker", "internal/credentials", "internal/engine", "internal/handle", "internal/metric", "internal/monitor", "internal/mutant",
 		"internal/policy", "internal/sigv4", "internal/sqswire",
 		"golang.org/x/sync/semaphore",
 	},
@@ -146,6 +148,8 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",
 	},
+	// The bugs that tests must notice.
+	"test/mutants": {"internal/mutant"},
 	// Other people's clients, against a server that verifies signatures.
 	"test/interop": {"internal/credentials", "internal/server", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 }

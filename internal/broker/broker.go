@@ -33,6 +33,7 @@ import (
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 	"tenaq/internal/metric"
+	"tenaq/internal/mutant"
 	"tenaq/internal/tally"
 )
 
@@ -252,18 +253,26 @@ type turn struct {
 	answers []*request
 }
 
+func (t *turn) answer() {
+	for _, r := range t.answers {
+		r.answer()
+	}
+	t.answers = nil
+}
+
 // commit is the committer: it answers the requests of each turn when the turn, and so every earlier
 // one, is on disk.
 func (b *Broker) commit() {
 	for t := range b.commits {
+		if mutant.Is(mutant.AnswerBeforeCommit) {
+			t.answer()
+		}
 		if t.wait != nil {
 			from := time.Now()
 			t.wait()
 			b.commitTimes.Observe(time.Since(from).Seconds())
 		}
-		for _, r := range t.answers {
-			r.answer()
-		}
+		t.answer()
 		now := time.Now()
 		b.beat.Store(&now)
 		<-b.slots

@@ -1,6 +1,10 @@
 package broker
 
-import "time"
+import (
+	"time"
+
+	"tenaq/internal/mutant"
+)
 
 // Rules of the clock.
 const (
@@ -38,7 +42,10 @@ func newClock(wall func() time.Time, scale float64, stamp int64) *clock {
 	c.wallThen = time.Duration(wall().UnixNano())
 	last := time.Duration(stamp) * time.Millisecond
 	c.now = max(c.wallThen, last)
-	if stamp > 0 && c.now-last > jumpMax {
+	if mutant.Is(mutant.ClockBehindStamp) {
+		c.now = c.wallThen
+	}
+	if stamp > 0 && c.now-last > jumpMax && !mutant.Is(mutant.ExpiryWithoutHold) {
 		c.heldUntil = c.now + steadyFor
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/mutant"
 )
 
 // polls are the receives that wait for messages. They belong to the writer. A waiting poll costs a list
@@ -93,7 +94,7 @@ func (p *polls) setReady(q *pollQueue, ready int64) {
 
 // stir notes that something happened to a queue that its polls may be waiting for.
 func (p *polls) stir(name engine.QueueName) {
-	if q := p.queues[name]; q != nil {
+	if q := p.queues[name]; q != nil && !mutant.Is(mutant.LongPollNotWoken) {
 		p.mark(q)
 	}
 }
@@ -153,7 +154,7 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 	p := &b.polls
 	q.stirred = false
 	for r := q.first; r != nil; r = q.first {
-		if !r.take() {
+		if !r.take() && !mutant.Is(mutant.ClientGoneIsServed) {
 			p.remove(r)
 			continue
 		}

@@ -1,6 +1,9 @@
 package engine
 
-import "tenaq/internal/kv"
+import (
+	"tenaq/internal/kv"
+	"tenaq/internal/mutant"
+)
 
 // Content is what a message carries and the engine never looks at while it decides.
 type Content struct {
@@ -79,6 +82,9 @@ func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content
 	}
 	if m.flags&flagInline == 0 {
 		k = seqKey(space, kindContent, seq)
+		if mutant.Is(mutant.ContentOfAnother) {
+			k = seqKey(space, kindContent, max(seq, 2)-1)
+		}
 		if inline, ok = r.get(k); !ok {
 			return Content{}, false // removed between the two reads
 		}

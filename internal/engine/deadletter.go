@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/mutant"
+
 // Dead-lettering: a message that was received too often moves to another queue when somebody tries to
 // receive it once more. The move is a part of that receive and of one batch of rows, so the message is
 // at no moment in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
@@ -52,15 +54,22 @@ func (q *queue) exhausted(m *message) bool {
 // deadLetter moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
 func (e *Engine) deadLetter(from, to *queue, m *message) {
 	content := e.contentOf(from, m)
+	if mutant.Is(mutant.DeadLetterAttributes) {
+		c, _ := decodeContent(content)
+		content = (&Content{Body: c.Body, BodyMD5: c.BodyMD5, Trace: c.Trace, Sender: c.Sender}).encode()
+	}
 	moved := &message{meta: m.meta, hasMeta: true}
 	e.countTimeout(from, m)
 	e.remove(from, m)
+	if mutant.Is(mutant.DeadLetterInTwoBatches) {
+		e.flush()
+	}
 	moved.seq = to.st.nextSeq
 	to.st.nextSeq++
 	moved.flags = flagScheduled
 	moved.source = e.arn(from.name)
 	moved.arrived = e.now
-	if to.fifo() {
+	if to.fifo() || mutant.Is(mutant.DeadLetterAge) {
 		moved.base = e.now              // [DLQ-26]
 		moved.dedup = moved.id.String() // [DLQ-27]
 	}

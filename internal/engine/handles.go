@@ -1,6 +1,10 @@
 package engine
 
-import "strings"
+import (
+	"strings"
+
+	"tenaq/internal/mutant"
+)
 
 // A receipt handle names one delivery: the message by space and number, the receive by generation. Its
 // seal has been checked before it comes here; whether it still means anything is decided here.
@@ -21,7 +25,7 @@ func (h *Handle) echo() string {
 // resolve finds the message of a handle: nil without an error when it no longer exists.
 func (e *Engine) resolve(q *queue, h *Handle) (*message, *Error) {
 	switch {
-	case !h.Valid || h.Incarnation != q.row.incarnation: // [HND-15, HND-19]
+	case !h.Valid || h.Incarnation != q.row.incarnation && !mutant.Is(mutant.OldQueueHandleTaken): // [HND-15, HND-19]
 		return nil, errHandle(h)
 	case h.Space != q.row.space: // [PURGE-5]
 		return nil, nil
@@ -75,7 +79,7 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 	switch t := e.tally(q); {
 	case m == nil:
 		t.DeletedGone.Add(1)
-	case m.delivery.generation != h.Generation:
+	case m.delivery.generation != h.Generation && !mutant.Is(mutant.StaleHandleDeletes):
 		t.DeletedStale.Add(1)
 	default:
 		t.AddDeleted(e.now - m.lastReceive)

@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/mutant"
+
 // PurgeQueue removes every message that was sent before it, at one point in time. [PURGE-1, PURGE-2]
 type PurgeQueue struct{ Queue QueueName }
 
@@ -14,7 +16,9 @@ func (op PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
 	}
 	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts as
 	// the handle of a deleted message. [PURGE-5]
-	e.rows.deleteRange(wholeSpace(q.row.space))
+	if !mutant.Is(mutant.PurgeLeavesRows) {
+		e.rows.deleteRange(wholeSpace(q.row.space))
+	}
 	q.setSpace(e.sys.takeSpace(), e.now)
 	q.st.boot = e.sys.boot
 	q.row.purged = e.now

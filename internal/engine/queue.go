@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tenaq/internal/invariant"
+	"tenaq/internal/mutant"
 	"tenaq/internal/tally"
 )
 
@@ -252,6 +253,12 @@ func (e *Engine) load(name QueueName, row queueRow) *queue {
 		if q.st, ok = decodeState(value); !ok {
 			e.rows.damaged("state", k)
 		}
+	}
+	if mutant.Is(mutant.DedupForgottenAtStart) {
+		q.st.buckets = nil
+	}
+	if mutant.Is(mutant.SequenceUsedAgain) && q.st.live == 0 {
+		q.st.nextSeq, q.st.cursor, q.st.lastFresh, q.st.mixed, q.st.segment, q.st.counted = 1, 1, 0, 0, 0, seqRange{1, 1}
 	}
 	q.forget()
 	e.add(q)

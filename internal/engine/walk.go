@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"tenaq/internal/mutant"
+)
 
 // A verdict is what a walk is to do after a message.
 type verdict int
@@ -33,7 +37,7 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 			i++
 		}
 		hasFresh := e.loadFresh(q, i)
-		if dueIndex.load(e, q, &q.due, j) && q.due.at(j).at <= e.now {
+		if dueIndex.load(e, q, &q.due, j) && (q.due.at(j).at <= e.now || mutant.Is(mutant.VisibilityForgotten) && q.st.boot != e.sys.boot) {
 			if next := q.due.at(j); !hasFresh || next.less(q.fresh.at(i).freshPos()) { // [ORD-1, ORD-2]
 				j++
 				m := e.mustFind(q, next.pos)
@@ -160,7 +164,7 @@ func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message)
 		l := g.lines[k]
 		m := e.lineOf(q, g, l)
 		switch {
-		case m == nil && l.sent+delay > e.now, m != nil && m.at > e.now:
+		case m == nil && l.sent+delay > e.now, m != nil && m.at > e.now && !mutant.Is(mutant.GroupOpensEarly):
 			return walkPast
 		case m == nil:
 			m = e.freshOf(q, l.seq)

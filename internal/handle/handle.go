@@ -26,6 +26,8 @@ import (
 	"hash"
 	"slices"
 	"sync"
+
+	"tenaq/internal/mutant"
 )
 
 // A Handle names one delivery of one message.
@@ -110,7 +112,7 @@ func (s *Sealer) Open(text string) (Handle, bool) {
 		return Handle{}, false
 	}
 	fields, mac := st.sealed[:fieldsLen], st.sealed[fieldsLen:sealedLen]
-	if !hmac.Equal(mac, st.seal(fields)) || string(fields[:len(version)]) != version {
+	if !hmac.Equal(mac, st.seal(fields)) && !mutant.Is(mutant.ForgedHandleTaken) || string(fields[:len(version)]) != version {
 		return Handle{}, false
 	}
 	var h Handle

@@ -5,6 +5,7 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/handle"
+	"tenaq/internal/mutant"
 	"tenaq/internal/sqswire"
 )
 
@@ -16,6 +17,9 @@ func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft,
 		MD5OfMessageBody:             hexOf(sum),
 		MD5OfMessageAttributes:       sqswire.MD5OfAttributes(m.MessageAttributes),
 		MD5OfMessageSystemAttributes: sqswire.MD5OfAttributes(m.MessageSystemAttributes),
+	}
+	if mutant.Is(mutant.AttributesMD5Wrong) {
+		sent.MD5OfMessageAttributes = sent.MD5OfMessageSystemAttributes
 	}
 	return engine.NewDraft(engine.Entry{
 		ID:         engine.Text(id),

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tenaq/internal/mutant"
 )
 
 // A disk is the file system as Pebble gets it, with three corrections.
@@ -129,7 +131,17 @@ func (f file) WriteAt(p []byte, at int64) (int, error) {
 	return n, f.disk.check("write", f.name, err)
 }
 
-func (f file) Sync() error     { return f.disk.check("sync", f.name, f.File.Sync()) }
+func (f file) Sync() error {
+	if mutant.Is(mutant.NoSync) {
+		return nil
+	}
+	err := f.File.Sync()
+	if mutant.Is(mutant.FailedSyncIgnored) {
+		err = nil
+	}
+	return f.disk.check("sync", f.name, err)
+}
+
 func (f file) SyncData() error { return f.disk.check("sync", f.name, f.File.SyncData()) }
 func (f file) Close() error    { return f.disk.check("close", f.name, f.File.Close()) }
 
