@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+)
+
+// A rowSum stands for a set of rows, whatever their order: two sets with the same sum are taken for the same.
+type rowSum struct {
+	rows   int64
+	hashes [2]uint64
+}
+
+func (s *rowSum) add(k, v []byte) {
+	var room [256]byte
+	b := binary.AppendUvarint(room[:0], uint64(len(k)))
+	b = append(append(b, k...), v...)
+	sum := sha256.Sum256(b)
+	s.rows++
+	s.hashes[0] += binary.BigEndian.Uint64(sum[:8])
+	s.hashes[1] += binary.BigEndian.Uint64(sum[8:])
+}
+
+// A relation is that between rows of one kind, the owners, and the rows of an index, of which each stands for an owner.
+type relation[T any] struct {
+	audit *audit
+	queue QueueName
+	name  string // of the rows of the index
+
+	owners, rows span
+	read         func(k, v []byte) (T, bool)                  // an owner
+	wants        func(T) (k, v []byte, ok bool)               // its row in the index, if it must have one
+	owner        func(k, v []byte) (ownerKey []byte, ok bool) // whose a row of the index is
+	excused      func(T) bool                                 // an owner may be without its row; nil for none
+
+	want, have rowSum
+}
+
+// expect notes an owner.
+func (r *relation[T]) expect(owner T) {
+	if k, v, ok := r.wants(owner); ok {
+		r.want.add(k, v)
+	}
+}
+
+// all notes every row of the index, after check has looked at it.
+func (r *relation[T]) all(check func(k, v []byte)) {
+	for k, v := range r.audit.rows(r.rows) {
+		r.have.add(k, v)
+		check(k, v)
+	}
+}
+
+// settle compares the two, once all of both has been noted, and names the rows that make the difference.
+func (r *relation[T]) settle() {
+	if r.want == r.have {
+		return
+	}
+	before, excused := r.audit.found, false
+	for k, v := range r.scan(r.owners) {
+		owner, ok := r.read(k, v)
+		if !ok {
+			continue
+		}
+		wantKey, wantValue, ok := r.wants(owner)
+		if !ok {
+			continue
+		}
+		switch have, found := r.audit.get(wantKey); {
+		case !found && r.excused != nil && r.excused(owner):
+			excused = true
+		case !found:
+			r.audit.report(r.queue, k, "it has no %s row, which would have the key %x", r.name, wantKey)
+		case !bytes.Equal(have, wantValue):
+			r.audit.report(r.queue, wantKey, "this %s row says %x and, by the row %x, should say %x", r.name, have, k, wantValue)
+		}
+	}
+	for k, v := range r.scan(r.rows) {
+		if ownerKey, ok := r.owner(k, v); ok {
+			if value, ok := r.audit.get(ownerKey); ok {
+				if owner, ok := r.read(ownerKey, value); ok {
+					if wantKey, _, ok := r.wants(owner); ok && bytes.Equal(wantKey, k) {
+						continue
+					}
+				}
+			}
+		}
+		r.audit.report(r.queue, k, "this %s row stands for nothing that is there", r.name)
+	}
+	if r.audit.found == before && !excused {
+		r.audit.report(r.queue, nil, "there are %d %s rows where %d should be", r.have.rows, r.name, r.want.rows)
+	}
+}
+
+func (r *relation[T]) scan(s span) iter.Seq2[[]byte, []byte] { return r.audit.Store.Scan(s.lo, s.hi) }
