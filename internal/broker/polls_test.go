@@ -323,6 +323,21 @@ func TestReceiveOfGoneClientInLine(t *testing.T) {
 	})
 }
 
+// A client that has gone away gets nothing either when a receive that has just arrived lets the polls in front
+// of it try first: the writer may not know yet who has gone. [POLL-10]
+func TestPollOfGoneClientBeforeReceive(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		gone := r.begin(receiveOp("orders", 20))
+		resume := r.occupy()
+		gone.cancel()
+		<-gone.done
+		r.begin(sendOp("orders", "hello"))
+		next := r.begin(receiveOp("orders", 0))
+		resume()
+		next.wantAt(0, "hello")
+	})
+}
+
 // A client that goes away at the very moment at which its poll tries again, and finds nothing, is not
 // forgotten. [POLL-10]
 func TestPollOfClientGoneWhileTried(t *testing.T) {

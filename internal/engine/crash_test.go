@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -21,7 +22,8 @@ func (d *crashDisk) Stop(clean bool) {
 }
 
 // TestCrashAnywhere cuts the power in the middle of long turns. Part of a turn may then be there and the
-// rest not, but never part of a command: whatever is found, its rows agree with each other.
+// rest not, but never part of a command: whatever is found, its rows agree with each other, no message is there
+// twice, and none comes back that was gone, as one that moves in two steps would. [DLQ-34]
 func TestCrashAnywhere(t *testing.T) {
 	seed, scripts := rand.Uint64()>>32, 20
 	if short() {
@@ -36,6 +38,7 @@ func TestCrashAnywhere(t *testing.T) {
 			Disk: func() enginetest.Disk { return disk }})
 		p := enginetest.NewPlayer(w)
 		next := 0 // the first crash that has not been looked at
+		there, gone := make(map[engine.MessageID]int), make(map[engine.MessageID]bool)
 		for i := range scriptSteps {
 			step := g.Next(p.Receipts())
 			if _, err := p.Play(step); err != nil {
@@ -47,7 +50,13 @@ func TestCrashAnywhere(t *testing.T) {
 			}
 			for ; next <= left; next++ {
 				found++
-				if err := engine.Audit(disk.store.Crash(next)); err != nil {
+				crashed := disk.store.Crash(next)
+				err := engine.Audit(crashed)
+				if now := engine.Lineages(crashed); err == nil {
+					err = follow(there, now, gone)
+					there = now
+				}
+				if err != nil {
 					t.Fatalf("seed %d, step %d, %s: the store after a crash that leaves %d batches: %v", seed+s, i, step, next, err)
 				}
 			}
@@ -57,4 +66,23 @@ func TestCrashAnywhere(t *testing.T) {
 	if found < 20*scripts {
 		t.Errorf("only %d crashes to look at in %d scripts", found, scripts)
 	}
+}
+
+// follow compares the messages that a crash leaves with those that the crash one batch earlier leaves. It takes
+// those that have ended into gone.
+func follow(earlier, now map[engine.MessageID]int, gone map[engine.MessageID]bool) error {
+	for id, n := range now { // order does not matter: any is told
+		switch {
+		case n > 1:
+			return fmt.Errorf("message %s is there %d times", id, n)
+		case gone[id]:
+			return fmt.Errorf("message %s was gone and is there again", id)
+		}
+	}
+	for id := range earlier {
+		if now[id] == 0 {
+			gone[id] = true
+		}
+	}
+	return nil
 }

@@ -139,6 +139,9 @@ func (g *Generator) message(q string) string {
 	case 1:
 		text = fmt.Sprintf(" size=%d", 1025+g.r.IntN(3000))
 	}
+	if g.chance(6) {
+		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x") + ")"
+	}
 	if isFIFO(q) {
 		return text + g.ids()
 	}

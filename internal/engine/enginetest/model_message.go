@@ -63,7 +63,7 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 	}
 	id := m.identity()
 	msg := &modelMessage{id: id, lineage: id, sent: m.now, firstSent: m.now, base: m.now, dedup: q.dedupID(e), entry: e}
-	m.of(q).AddSent(int64(len(e.Body.Value)))
+	m.of(q).AddSent(sizeOf(&e))
 	m.enter(q, msg, delay.Value)
 	if q.fifo() {
 		m.remember(q, e, msg)
@@ -93,7 +93,7 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 		return modelRefusal(engine.CodeInvalidParameter,
 			"Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", d)
 	}
-	if limit := q.number("MaximumMessageSize"); int64(len(e.Body.Value)) > limit {
+	if limit := q.number("MaximumMessageSize"); sizeOf(&e) > limit {
 		return modelRefusal(engine.CodeInvalidParameter,
 			"One or more parameters %s. Reason: Message must be shorter than %d bytes.", wrong, limit)
 	}
@@ -233,7 +233,7 @@ func (q *modelQueue) delivery(msg *modelMessage) engine.Delivery {
 		Generation:   uint32(msg.generation),
 		ID:           msg.id,
 		Lineage:      msg.lineage,
-		Size:         int64(len(msg.entry.Body.Value)),
+		Size:         sizeOf(&msg.entry),
 		Sent:         msg.sent,
 		Receives:     msg.receives,
 		FirstReceive: msg.first,
@@ -299,4 +299,13 @@ func (m *Model) hide(msg *modelMessage, seconds int64) {
 	if seconds == 0 {
 		msg.kind = available
 	}
+}
+
+// sizeOf is the size of a message. [SIZE-1]
+func sizeOf(e *engine.Entry) int64 {
+	size := len(e.Body.Value)
+	for _, a := range e.Attributes {
+		size += len(a.Name) + len(a.Type.Value) + len(a.String.Value) + len(a.Binary)
+	}
+	return int64(size)
 }

@@ -184,12 +184,12 @@ func (t *modelTask) allowance(now int64) int64 {
 // [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
 func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, failure string) {
 	found := q.receivable(m.now)
-	size := 0
+	size := int64(0)
 	for _, msg := range found[:min(len(found), 1000)] {
 		if msg.seq > t.last {
 			continue
 		}
-		size += len(msg.entry.Body.Value)
+		size += sizeOf(&msg.entry)
 		if moved == allowed || moved > 0 && size > 4<<20 {
 			break
 		}

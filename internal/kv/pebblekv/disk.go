@@ -131,19 +131,20 @@ func (f file) WriteAt(p []byte, at int64) (int, error) {
 	return n, f.disk.check("write", f.name, err)
 }
 
-func (f file) Sync() error {
+func (f file) Sync() error  { return f.disk.check("sync", f.name, f.File.Sync()) }
+func (f file) Close() error { return f.disk.check("close", f.name, f.File.Close()) }
+
+// SyncData is what forces the log, and so every commit.
+func (f file) SyncData() error {
 	if mutant.Is(mutant.NoSync) {
 		return nil
 	}
-	err := f.File.Sync()
+	err := f.File.SyncData()
 	if mutant.Is(mutant.FailedSyncIgnored) {
 		err = nil
 	}
 	return f.disk.check("sync", f.name, err)
 }
-
-func (f file) SyncData() error { return f.disk.check("sync", f.name, f.File.SyncData()) }
-func (f file) Close() error    { return f.disk.check("close", f.name, f.File.Close()) }
 
 func (f file) SyncTo(length int64) (full bool, err error) {
 	full, err = f.File.SyncTo(length)
