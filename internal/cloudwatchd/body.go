@@ -23,6 +23,9 @@ const (
 	readings  = 64
 	decodings = 4
 
+	// placeWait is how long a request waits for one of these places.
+	placeWait = 10 * time.Second
+
 	// transferMax is how long a larger body may take on its way in, and an answer on its way out.
 	transferMax = time.Minute
 )
@@ -52,12 +55,16 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*body, error) {
 		}
 		conn := http.NewResponseController(w)
 		conn.SetReadDeadline(time.Now().Add(transferMax))
-		defer conn.SetReadDeadline(time.Time{})
 	}
 	var err error
 	if b.bytes, err = readAll(http.MaxBytesReader(w, r.Body, bodyMax)); err != nil {
 		b.release()
+		http.NewResponseController(w).SetReadDeadline(time.Now()) // nobody waits for the rest
+		w.Header().Set("Connection", "close")
 		return nil, err
+	}
+	if len(b.held) > 0 {
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	return b, nil
 }
@@ -74,11 +81,16 @@ func (b *body) decode(r *http.Request) error {
 	return err
 }
 
+// take waits for a place, but not for long: the line would have no end.
 func (b *body) take(ctx context.Context, p places) error {
+	limit := time.NewTimer(placeWait)
+	defer limit.Stop()
 	select {
 	case p <- struct{}{}:
 		b.held = append(b.held, p)
 		return nil
+	case <-limit.C:
+		return &Error{Throttling, "Too many large requests are under way: send it again."}
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -125,7 +125,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := answer{w: w, protocol: protocolOf(r), id: requestID()}
 	op, out, err := h.serve(w, r, a.protocol)
 	if r.Context().Err() != nil {
-		return // nobody is there to read it
+		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
 	}
 	if err != nil {
 		a.refuse(h.refusal(r, err))

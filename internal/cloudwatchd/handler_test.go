@@ -205,7 +205,14 @@ func TestSlowBodies(t *testing.T) {
 				return 0, ctx.Err()
 			}))
 			r.ContentLength = small + 1
-			go w.ServeHTTP(httptest.NewRecorder(), r)
+			go func() {
+				defer func() {
+					if why := recover(); why != http.ErrAbortHandler {
+						t.Errorf("a reader that leaves: got %v, want its connection closed", why)
+					}
+				}()
+				w.ServeHTTP(httptest.NewRecorder(), r)
+			}()
 		}
 		synctest.Wait()
 		if status, body := ask(w, "ListMetrics", "{}"); status != 200 {
@@ -221,6 +228,22 @@ func TestSlowBodies(t *testing.T) {
 		case status := <-answered:
 			t.Errorf("a larger one got %d, want that it waits", status)
 		default:
+		}
+		time.Sleep(placeWait - time.Second)
+		late := make(chan string, 1)
+		go func() {
+			_, body := ask(w, "ListMetrics", "{}"+strings.Repeat(" ", small))
+			late <- body
+		}()
+		if status := <-answered; status != 400 {
+			t.Errorf("a larger one that waited for long: got %d, want 400", status)
+		}
+		go func() {
+			status, _ := ask(w, "ListMetrics", "{}"+strings.Repeat(" ", small))
+			answered <- status
+		}()
+		if body := <-late; !strings.Contains(body, "#ThrottlingException") {
+			t.Errorf("another: got %s, want that it is throttled", body)
 		}
 		leave()
 		synctest.Wait()

@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,6 +105,19 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("GET %s: got %d %s, want it refused", path, status, body)
 		}
 		answers.WriteString(body)
+	}
+	// A request for /v1 may be presigned as well.
+	presigned, err := http.NewRequest(http.MethodGet, "http://"+s.Addr()+"/v1/queues?X-Amz-Expires=60", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := sha256.Sum256(nil)
+	link, _, err := v4.NewSigner().PresignHTTP(ctx, aws.Credentials{AccessKeyID: "TQALL001", SecretAccessKey: "canary-of-everything"}, presigned, hex.EncodeToString(empty[:]), "sqs", "us-east-1", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := get(t, link); status != http.StatusOK || !strings.Contains(body, "orders") {
+		t.Errorf("presigned: got %d %s, want the queues", status, body)
 	}
 	if status, body := call(t, s, "ListQueues", "{}"); status != http.StatusForbidden || !strings.Contains(body, "Request is missing Authentication Token") {
 		t.Errorf("not signed: got %d %s, want 403", status, body)
@@ -208,6 +223,103 @@ func TestCloudWatchCredentials(t *testing.T) {
 	} {
 		if status, body := do(test.r); status != test.status || !strings.HasPrefix(body, test.want) || strings.Contains(body, "canary") {
 			t.Errorf("%s: got %d %s, want %d %s", name, status, body, test.status, test.want)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that stops sending, or is gone, is not told that all went well, whichever service it asks. [WIRE-28]
+func TestClientGone(t *testing.T) {
+	cfg := config(t)
+	s, stop := run(t, cfg)
+	for name, request := range map[string]string{
+		"a small body":        "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ListQueues\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: 100\r\n\r\n{",
+		"a large body":        "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ListQueues\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: 100000\r\n\r\n{",
+		"a form":              "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 3000\r\n\r\nAction=",
+		"/v1":                 "POST /v1/alarms/silence HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"CloudWatch":          "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: GraniteServiceVersion20100801.ListMetrics\r\nContent-Length: 100\r\n\r\n{",
+		"CloudWatch, a large": "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: GraniteServiceVersion20100801.ListMetrics\r\nContent-Length: 100000\r\n\r\n{",
+		"STS":                 "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/sts/aws4_request, SignedHeaders=host, Signature=0\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nAction=",
+	} {
+		conn, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := conn.Write([]byte(request)); err != nil {
+			t.Fatal(err)
+		}
+		conn.(*net.TCPConn).CloseWrite()
+		answer, err := io.ReadAll(conn)
+		if err != nil || strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+			t.Errorf("%s: got %q and %v, want no success, and the connection closed", name, answer, err)
+		}
+		conn.Close()
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who has no key holds no room for a body: he is refused when his headers are there. [AUTH-34]
+func TestNoKeyNoBody(t *testing.T) {
+	keys, err := credentials.Open(credentials.Config{ID: "TQALL001", Secret: credentials.NewSecret("canary-of-everything")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(t)
+	cfg.Credentials = keys
+	s, stop := run(t, cfg)
+	for _, service := range []string{"sqs", "monitoring", "sts"} {
+		conn, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now().UTC()
+		conn.SetDeadline(now.Add(30 * time.Second))
+		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Date: %s\r\nContent-Length: 8000000\r\n"+
+			"Authorization: AWS4-HMAC-SHA256 Credential=TQNOBODY/%s/us-east-1/%s/aws4_request, SignedHeaders=host;x-amz-date, Signature=%064d\r\n\r\n",
+			now.Format("20060102T150405Z"), now.Format("20060102"), service, 0)
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 403" {
+			t.Errorf("%s: got %q and %v, want 403 at once", service, answer, err)
+		}
+		conn.Close()
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without credentials a page of another origin reaches no service by the GET of an image. [XML-37]
+func TestImageOfAnotherOrigin(t *testing.T) {
+	cfg := config(t)
+	s, stop := run(t, cfg)
+	for _, path := range []string{
+		"/?Action=ListQueues", "/v1/queues", "/v1/alarms", "/?Action=GetCallerIdentity&Version=2011-06-15",
+		"/?Action=ListMetrics&Version=2010-08-01&X-Amz-Credential=a/b/c/monitoring/aws4_request",
+	} {
+		for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Referer": "http://elsewhere.example/"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr()+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, from := range []string{"", value} {
+				r.Header.Del(header)
+				if from != "" {
+					r.Header.Set(header, from)
+				}
+				resp, err := client.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[from == ""]; resp.StatusCode != want {
+					t.Errorf("%s with %s %q: got %d, want %d", path, header, from, resp.StatusCode, want)
+				}
+			}
 		}
 	}
 	if err := stop(); err != nil {

@@ -89,6 +89,9 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 	if err := refuseAmbiguous(r); err != nil {
 		return Pending{}, err
 	}
+	if d.cfg.Credentials.Find(signed.KeyID) == nil { // whoever has no key has no body to be waited for [AUTH-34]
+		return Pending{}, sqswire.Errorf(sqswire.InvalidClientTokenID, "The security token included in the request is invalid.")
+	}
 	return Pending{d, signed}, nil
 }
 
@@ -115,11 +118,16 @@ func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		if u, err := url.Parse(origin); err != nil || !sameHost(u.Host, r.Host) {
-			return sqswire.Errorf(sqswire.AccessDenied, "Requests from web pages of other origins are refused.")
+			return errElsewhere
 		}
+	}
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && fromElsewhere(r) {
+		return errElsewhere
 	}
 	return nil
 }
+
+var errElsewhere = sqswire.Errorf(sqswire.AccessDenied, "Requests from web pages of other origins are refused.") // [XML-37]
 
 // allowedHost reports whether a host is one of those that are allowed: loopback names always are.
 func allowedHost(hosts []string, host string) bool {

@@ -57,15 +57,16 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body, error) {
 	conn := http.NewResponseController(w)
 	conn.SetReadDeadline(time.Now().Add(transferMax))
 	conn.SetWriteDeadline(time.Now().Add(transferMax)) // of 100 Continue
-	defer func() {
-		conn.SetReadDeadline(time.Time{})
-		conn.SetWriteDeadline(time.Now().Add(answerMax))
-	}()
 	var err error
-	if b.bytes, err = io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax)); err == nil {
+	b.bytes, err = io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	conn.SetWriteDeadline(time.Now().Add(answerMax))
+	if err == nil {
+		conn.SetReadDeadline(time.Time{})
 		return b, nil
 	}
 	b.release()
+	conn.SetReadDeadline(time.Now()) // nobody waits for the rest
+	w.Header().Set("Connection", "close")
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return body{}, errTooLarge

@@ -149,9 +149,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.protocol == noProtocol:
 		e.refuse(w, errNotFound)
 		return
-	case r.Method == http.MethodGet && fromElsewhere(r):
-		e.refuse(w, errElsewhere)
-		return
 	}
 	c := &call{Context: r.Context(), h: h, http: r}
 	op, req, err := c.request(w, pending, e.protocol)
@@ -169,7 +166,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		if r.Context().Err() != nil {
 			e.ends("ClientGone")
-			return // nobody is there to read it
+			panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]
 		}
 		e.refuse(w, err)
 		return
@@ -228,9 +225,8 @@ var (
 	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction, "There is nothing here that a request of this form could mean. "+
 		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or forms with the parameter Action."),
 		http.StatusNotFound} // [WIRE-24]
-	errNoAction  = statusError{sqswire.Errorf(sqswire.InvalidAction, "The request has no parameter Action."), http.StatusNotFound} // [XML-25]
-	errElsewhere = sqswire.Errorf(sqswire.AccessDenied, "Requests from web pages of other origins are refused.")                   // [XML-37]
-	errTooLarge  = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
+	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction, "The request has no parameter Action."), http.StatusNotFound} // [XML-25]
+	errTooLarge = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
 		http.StatusRequestEntityTooLarge}
 	errHeaders = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request line and the headers are larger than 64 KiB."),
 		http.StatusRequestHeaderFieldsTooLarge}

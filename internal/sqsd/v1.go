@@ -115,6 +115,7 @@ func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pe
 	switch {
 	case err != nil && r.Context().Err() != nil:
 		e.ends("ClientGone")
+		panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]
 	case err != nil:
 		e.refuseV1(w, err)
 	default:
@@ -207,6 +208,9 @@ type v1Query struct {
 func (c *call) query(known ...string) *v1Query {
 	q := &v1Query{values: c.http.URL.Query()}
 	for name, values := range q.values { // order does not matter: any of them refuses the request
+		if strings.HasPrefix(name, "X-Amz-") && c.principal.key != nil {
+			continue // of the signature, which has been verified
+		}
 		if !slices.Contains(known, name) || len(values) > 1 {
 			q.err = sqswire.Errorf(sqswire.InvalidParameterValue, "The parameter %s is not known here, or is there twice.", name)
 		}

@@ -116,7 +116,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := answer{w: w, id: requestID(), json: strings.Contains(r.Header.Get("Accept"), "application/json")}
 	identity, err := h.serve(w, r)
 	if r.Context().Err() != nil {
-		return // nobody is there to read it
+		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
 	}
 	if err != nil {
 		a.refuse(err)
