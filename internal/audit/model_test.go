@@ -180,7 +180,7 @@ func (m *model) run() {
 }
 
 func simulate(seed uint64, flaw string) *Report {
-	m := &model{rng: rand.New(rand.NewPCG(seed, 0)), flaw: flaw}
+	m := &model{rng: rand.New(rand.NewPCG(seed, 0)), flaw: flaw, now: time.Millisecond} // zero is for never
 	m.run()
 	return Check(&m.h, Options{})
 }
