@@ -68,6 +68,8 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 		redriven = newRedriveMetrics(c.file.redrive.specs)
 		c.Metrics = redriven.write
 	}
+	signals, stop := c.hangups(os.Getenv)
+	defer stop()
 	var err error
 	if c.Credentials, err = c.openCredentials(os.Getenv); err != nil {
 		return err
@@ -76,6 +78,7 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 	if err != nil {
 		return err
 	}
+	go c.reloadOn(signals, s)
 	announced := make(chan error, 1)
 	serving, cancel := context.WithCancel(ctx)
 	go func() {
@@ -89,9 +92,7 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 	if redriven != nil {
 		hosted.Go(func() { a.redriveHosted(serving, s, c, redriven) })
 	}
-	stopReloading := c.reloadOnSignal(s)
 	err = s.Run(serving)
-	stopReloading()
 	cancel()
 	hosted.Wait()
 	if failed := <-announced; err == nil && ctx.Err() == nil {

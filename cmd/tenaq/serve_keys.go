@@ -25,29 +25,25 @@ func (c *configuration) openCredentials(getenv func(string) string) (*credential
 	return set, nil
 }
 
-// reloadOnSignal lets SIGHUP read keys and certificate again, until stop is called. Where there is neither it means what
-// it always does, that the terminal is gone.
-func (c *configuration) reloadOnSignal(s *server.Server) (stop func()) {
-	if c.Credentials == nil && c.TLSCert == "" {
-		return func() {}
+// hangups takes SIGHUP, which then reads keys and certificate again, until stop is called. It comes before anything else of
+// the start: a server that opens a large store must not be ended by who renews its certificate meanwhile. Where there is
+// neither, SIGHUP means what it always does, that the terminal is gone.
+func (c *configuration) hangups(getenv func(string) string) (signals chan os.Signal, stop func()) {
+	signals = make(chan os.Signal, 1)
+	if c.credentials != "" || c.TLSCert != "" || getenv("TENAQ_ACCESS_KEY_ID") != "" {
+		signal.Notify(signals, syscall.SIGHUP)
 	}
-	signals := make(chan os.Signal, 1)
-	done := make(chan struct{})
-	signal.Notify(signals, syscall.SIGHUP)
-	go func() {
-		for {
-			select {
-			case <-signals:
-				if err := s.Reload(); err != nil {
-					c.Logger.Error("not everything was reloaded", "error", err)
-				}
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() {
+	return signals, func() {
 		signal.Stop(signals)
-		close(done)
+		close(signals)
+	}
+}
+
+// reloadOn reads keys and certificate again at each signal, also at one that came before there was a server.
+func (c *configuration) reloadOn(signals <-chan os.Signal, s *server.Server) {
+	for range signals {
+		if err := s.Reload(); err != nil {
+			c.Logger.Error("not everything was reloaded", "error", err)
+		}
 	}
 }
