@@ -34,7 +34,8 @@ func refuse(reason Reason, format string, args ...any) error {
 // granted are the actions that AddPermission takes; kept are those that only the owner of a queue may do. [AUTH-20, AUTH-27]
 var (
 	granted = []string{
-		"*", "ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ListDeadLetterSourceQueues",
+		"*", // before the others, and no action itself
+		"ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ListDeadLetterSourceQueues",
 		"PurgeQueue", "ReceiveMessage", "SendMessage",
 	}
 	kept = []string{
@@ -42,6 +43,9 @@ var (
 		"RemovePermission", "SetQueueAttributes", "StartMessageMoveTask", "TagQueue", "UntagQueue",
 	}
 )
+
+// Actions are all that a policy can name, such as SendMessage; a batch is its single action. [AUTH-18]
+func Actions() []string { return slices.Concat(granted[1:], kept) }
 
 // OwnerOnly reports whether no policy of a queue can let another account do an action, such as sqs:DeleteQueue. [AUTH-20]
 func OwnerOnly(action string) bool {

@@ -112,8 +112,13 @@ func parseStatement(raw json.RawMessage) (s statement, err error) {
 		if s.resources, err = texts(raw); err != nil || len(s.resources) == 0 {
 			return s, errors.New("its Resource is not an ARN or a list of them")
 		}
-		if slices.ContainsFunc(s.resources, hasVariable) {
-			return s, unsupported("its Resource has a variable, which is not supported")
+		for _, r := range s.resources {
+			switch {
+			case hasVariable(r):
+				return s, unsupported("its Resource has a variable, which is not supported")
+			case !mayBeQueue(r):
+				return s, unsupported("its Resource %q is not the ARN of a queue, such as arn:aws:sqs:*:*:orders, nor *", r)
+			}
 		}
 	}
 	if raw, ok := members["condition"]; ok {
@@ -174,7 +179,31 @@ func isPrincipal(p string) bool {
 	return rest == ":root" || strings.HasPrefix(rest, ":user/") || strings.HasPrefix(rest, ":role/")
 }
 
-// parseActions reads the patterns of actions, in lower case.
+// mayBeQueue reports whether a pattern of resources can match the ARN of a queue. As in AWS a star goes beyond colons, so that
+// one at the end stands for all parts that are missing.
+func mayBeQueue(pattern string) bool {
+	parts := strings.Split(pattern, ":")
+	if len(parts) > 6 || len(parts) < 6 && !strings.HasSuffix(pattern, "*") {
+		return false
+	}
+	for i, part := range parts {
+		fits := part != ""
+		switch i {
+		case 0, 1, 2:
+			fits = match(part, [...]string{"arn", "aws", "sqs"}[i])
+		case 4:
+			digits := strings.ReplaceAll(part, "*", "")
+			fits = fits && strings.Trim(digits, "0123456789?") == "" && (len(digits) == 12 || len(digits) < 12 && digits != part)
+		}
+		if !fits {
+			return false
+		}
+	}
+	return true
+}
+
+// parseActions reads the patterns of actions, in lower case. One that matches none is misspelt: stored, it would never be
+// what it says.
 func parseActions(raw json.RawMessage) ([]string, error) {
 	actions, err := texts(raw)
 	if err != nil || len(actions) == 0 {
@@ -184,8 +213,17 @@ func parseActions(raw json.RawMessage) ([]string, error) {
 		return nil, unsupported("it has %d actions, %d are allowed", len(actions), ActionsMax)
 	}
 	for i, a := range actions {
-		if actions[i] = strings.ToLower(a); a != "*" && !strings.HasPrefix(actions[i], "sqs:") {
+		actions[i] = strings.ToLower(a)
+		name, ok := strings.CutPrefix(actions[i], "sqs:")
+		switch {
+		case a == "*":
+		case !ok:
 			return nil, fmt.Errorf("%q is not an action of SQS", a)
+		case slices.ContainsFunc(Actions(), func(k string) bool { return match(name, strings.ToLower(k)) }):
+		case strings.HasSuffix(name, "batch"):
+			return nil, unsupported("%q is not an action of its own: whoever may do it to one message may do it to a batch; name that", a)
+		default:
+			return nil, unsupported("%q matches no action; correct it, or take it out", a)
 		}
 	}
 	return actions, nil

@@ -122,7 +122,7 @@ func TestParseRefuses(t *testing.T) {
 		strings.Replace(one(``), `"*"`, `{}`, 1):                                                       "its Principal must be",
 		strings.Replace(one(``), `Allow`, `allow`, 1):                                                  "neither Allow nor Deny",
 		strings.Replace(one(``), `sqs:SendMessage`, `s3:GetObject`, 1):                                 "not an action of SQS",
-		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(8, `"sqs:a"`)+`]`, 1):                   "8 actions, 7 are allowed",
+		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(8, `"sqs:*"`)+`]`, 1):                   "8 actions, 7 are allowed",
 		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`):                          `"DateLessThan" is not supported`,
 		one(`,"Condition":{"StringEquals":{"aws:UserAgent":"x"}}`):                                     `"aws:UserAgent" is not supported`,
 		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`):                               "not an address",
@@ -164,6 +164,43 @@ func TestUnsupported(t *testing.T) {
 		var u *Unsupported
 		if got := errors.As(err, &u); err == nil || got != want {
 			t.Errorf("%.200s: got %v, want it to be unsupported: %v", text, err, want)
+		}
+	}
+}
+
+// What can never match is refused with the reason: a Deny with it would be stored and never fire. [AUTH-24]
+func TestNeverFires(t *testing.T) {
+	action := func(a string) string { return strings.Replace(one(``), "sqs:SendMessage", a, 1) }
+	resource := func(r string) string { return strings.Replace(one(``), queueARN, r, 1) }
+	for _, tt := range []struct{ text, reason string }{
+		{action("sqs:SendMesage"), `"sqs:SendMesage" matches no action; correct it, or take it out`},
+		{strings.Replace(action("sqs:SendMesage"), `"Action"`, `"NotAction"`, 1), "matches no action"},
+		{action("sqs:"), "matches no action"},
+		{action("sqs:?"), "matches no action"},
+		{action("sqs:SendMessageBatch"), `"sqs:SendMessageBatch" is not an action of its own: whoever may do it to one message may do it to a batch; name that`},
+		{action("sqs:*Batch"), "is not an action of its own"},
+		{action("sqs:*"), ""}, {action("sqs:*Message"), ""}, {action("SQS:purgequeue"), ""}, {action("sqs:?etQueueUrl"), ""},
+		{resource("plain"), `"plain" is not the ARN of a queue`},
+		{resource(""), "is not the ARN of a queue"},
+		{resource("arn:aws:sqs:us-east-1:111111111111"), "is not the ARN of a queue"},
+		{resource("arn:aws:sqs:us-east-1:111111111111:"), "is not the ARN of a queue"},
+		{resource("arn:aws:sqs::111111111111:orders"), "is not the ARN of a queue"},
+		{resource("arn:aws:sqs:us-east-1:11111111111:orders"), "is not the ARN of a queue"},
+		{resource("arn:aws:sqs:us-east-1:shop:orders"), "is not the ARN of a queue"},
+		{resource("arn:aws:sqs:us-east-1:1111111111111*:orders"), "is not the ARN of a queue"},
+		{resource("arn:aws:s3:::orders"), "is not the ARN of a queue"},
+		{resource(queueARN + ":x"), "is not the ARN of a queue"},
+		{resource("https://sqs.us-east-1.amazonaws.com/111111111111/*"), "is not the ARN of a queue"},
+		{resource("*"), ""}, {resource("arn:aws:sqs:*"), ""}, {resource("arn:*:sqs:*:1111*:o?ders"), ""}, {resource("arn:aws:sqs:*:*:*"), ""},
+	} {
+		_, err := Parse(strings.Replace(tt.text, "Allow", "Deny", 1))
+		var u *Unsupported
+		if tt.reason == "" {
+			if err != nil {
+				t.Errorf("%s: got %v, want no error", tt.text, err)
+			}
+		} else if !errors.As(err, &u) || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: got %v, want the reason %q", tt.text, err, tt.reason)
 		}
 	}
 }

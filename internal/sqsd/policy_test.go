@@ -226,6 +226,23 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// A policy can name every operation, but for batches, which are asked for as their single action, and nothing else. [AUTH-18, AUTH-24]
+func TestPoliciesNameOperations(t *testing.T) {
+	named := 0
+	for _, op := range sqswire.Operations() {
+		_, err := policy.Parse(statements(says("Deny", `"*"`, "sqs:"+op.Name)))
+		if batch := strings.HasSuffix(op.Name, "Batch"); (err == nil) == batch {
+			t.Errorf("%s: got %v, want an error: %v", op.Name, err, batch)
+		}
+		if err == nil {
+			named++
+		}
+	}
+	if got := policy.Actions(); len(got) != named {
+		t.Errorf("got %d actions, want the %d that are served: %v", len(got), named, got)
+	}
+}
+
 // A policy that another version of this program has taken, and this one cannot read, is said in the log and denies everything.
 func TestUnreadablePolicyIsLogged(t *testing.T) {
 	var log bytes.Buffer
@@ -246,7 +263,7 @@ func TestPoliciesAtTheSameTime(t *testing.T) {
 	source := &movingPolicy{}
 	p := policies{source: source, logger: slog.New(slog.DiscardHandler)}
 	denies := func(known *policy.Policy, version uint64) bool {
-		return known.Decide(policy.Ask{Action: fmt.Sprint("sqs:v", version)}) == policy.Deny
+		return known.Decide(policy.Ask{Action: "sqs:SendMessage", Resource: versionARN(version)}) == policy.Deny
 	}
 	var all sync.WaitGroup
 	for range 4 {
@@ -271,7 +288,11 @@ func TestPoliciesAtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
-// A movingPolicy denies an action that has its version as name. It changes its text before its version, as the broker does.
+func versionARN(version uint64) string {
+	return fmt.Sprint("arn:aws:sqs:us-east-1:111122223333:v", version)
+}
+
+// A movingPolicy is about a queue that has its version as name. It changes its text before its version, as the broker does.
 type movingPolicy struct {
 	mu            sync.Mutex
 	text, version uint64
@@ -290,7 +311,7 @@ func (m *movingPolicy) change() {
 func (m *movingPolicy) Policy(engine.QueueName) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return statements(says("Deny", `"*"`, fmt.Sprint("sqs:v", m.text)))
+	return statements(fmt.Sprintf(`{"Effect":"Deny","Principal":"*","Action":"*","Resource":%q}`, versionARN(m.text)))
 }
 
 func (m *movingPolicy) PolicyVersion() uint64 {
