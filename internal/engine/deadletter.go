@@ -69,7 +69,7 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 	moved.flags = flagScheduled
 	moved.source = e.arn(from.name)
 	moved.arrived = e.now
-	if to.fifo() || mutant.Is(mutant.DeadLetterAge) {
+	if to.fifo() || mutant.Is(mutant.DeadLetterKeptLonger) {
 		moved.base = e.now              // [DLQ-26]
 		moved.dedup = moved.id.String() // [DLQ-27]
 	}

@@ -47,7 +47,7 @@ const (
 	CounterDrifts          Mutant = "counter-drifts"
 	PurgeLeavesRows        Mutant = "purge-leaves-rows"
 	SegmentEndsEarly       Mutant = "segment-ends-early"
-	DeadLetterAge          Mutant = "dead-letter-age"
+	DeadLetterKeptLonger   Mutant = "dead-letter-kept-longer"
 	DeadLetterAttributes   Mutant = "dead-letter-attributes"
 	DeadLetterInTwoBatches Mutant = "dead-letter-in-two-batches"
 	MoveTaskForgets        Mutant = "move-task-forgets"
