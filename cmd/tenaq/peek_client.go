@@ -108,15 +108,24 @@ func (v *v1Client) do(ctx context.Context, method, doing, queue, path string, in
 	if resp.Header.Get(v1Header) == "" {
 		return v.missing()
 	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return v.c.explain(doing, queue, withCause(ctx, err))
-	}
 	if resp.StatusCode == http.StatusOK {
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return v.c.explain(doing, queue, withCause(ctx, err))
+		}
 		if err := json.Unmarshal(body, answer); err != nil {
 			return codedf(exitFailed, "%s: %s has answered what this version cannot read: %v", strings.TrimSpace(doing+" "+queue), v.c.endpoint, err)
 		}
 		return nil
+	}
+	return v.refusal(resp, doing, queue)
+}
+
+// refusal reads why a server has refused.
+func (v *v1Client) refusal(resp *http.Response, doing, queue string) error {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return v.c.explain(doing, queue, err)
 	}
 	var refusal struct{ Code, Message string }
 	if json.Unmarshal(body, &refusal) != nil || refusal.Code == "" {

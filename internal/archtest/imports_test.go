@@ -21,6 +21,7 @@ var may = map[string][]string{
 	"internal/archtest":  {},
 	"internal/audit":     {},
 	"internal/backoff":   {},
+	"internal/backup":    {},
 	"internal/breaker":   {},
 	"internal/child":     {},
 	"internal/invariant": {},
@@ -68,7 +69,7 @@ var may = map[string][]string{
 	"internal/stsd":        {},
 	"internal/admin":       {},
 	"internal/server": {
-		"internal/admin", "internal/alarm", "internal/broker", "internal/cloudwatchd", "internal/credentials", "internal/engine", "internal/handle", "internal/kv",
+		"internal/admin", "internal/alarm", "internal/backup", "internal/broker", "internal/cloudwatchd", "internal/credentials", "internal/engine", "internal/handle", "internal/kv",
 		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/sqswire", "internal/stsd", "internal/tally",
 		"golang.org/x/sys/unix",
 	},

@@ -38,6 +38,7 @@ import (
 type Server struct {
 	cfg    Config
 	store  kv.Store
+	disks  *pebblekv.Store // the same, for what it can do besides
 	broker *broker.Broker
 	alarms *monitor.Monitor
 	disk   *disk
@@ -53,6 +54,8 @@ type Server struct {
 
 	handlers sync.WaitGroup // requests of the SQS API that are being answered
 	stopping atomic.Bool
+
+	backingUp atomic.Bool // a backup is being read
 }
 
 // drainMax is how long a stop waits for requests that are being answered.
@@ -83,6 +86,9 @@ func (s *Server) open() (err error) {
 			return listenError("admin-listen", s.cfg.AdminListen, err)
 		}
 	}
+	if err := refuseUnfinished(s.cfg.DataDir); err != nil {
+		return err
+	}
 	store, err := pebblekv.Open(pebblekv.Options{
 		Dir:        s.cfg.DataDir,
 		Fatal:      func(err error) { s.cfg.Fatal(storeError(err)) },
@@ -92,7 +98,7 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return storeError(err)
 	}
-	s.store = store
+	s.store, s.disks = store, store
 	key, err := sealKey(store)
 	if err != nil {
 		return err
@@ -135,6 +141,7 @@ func (s *Server) open() (err error) {
 		Door:      s.door,
 		PublicURL: s.cfg.PublicURL,
 		Monitor:   s.alarms,
+		Backup:    s.backup,
 	})
 	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
 	s.http = s.newHTTP(s.counted(withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health))))
@@ -176,23 +183,30 @@ func (s *Server) endpoint() string {
 // because the key stays with the messages. [HND-18]
 var secretKey = []byte{0x03}
 
+const secretVersion = 1
+
 // sealKey returns the key that seals receipt handles, drawn when the store is new.
 func sealKey(store kv.Store) ([]byte, error) {
-	const version = 1
 	if value, ok := store.Get(nil, secretKey); ok {
-		if len(value) != 1+handle.KeySize || value[0] != version {
+		if len(value) != 1+handle.KeySize || value[0] != secretVersion {
 			return nil, &Error{ErrDamaged, errors.New("the store's secret cannot be read: " +
 				"use the program that wrote it, or restore the last backup")}
 		}
 		return value[1:], nil
 	}
-	value := make([]byte, 1+handle.KeySize)
-	value[0] = version
-	rand.Read(value[1:])
+	value := newSecret()
 	batch := store.NewBatch()
 	batch.Set(secretKey, value)
 	batch.Force()()
 	return value[1:], nil
+}
+
+// newSecret draws the row of a new key.
+func newSecret() []byte {
+	value := make([]byte, 1+handle.KeySize)
+	value[0] = secretVersion
+	rand.Read(value[1:])
+	return value
 }
 
 // withCloudWatch serves the calls of CloudWatch beside the SQS API, behind the same door.

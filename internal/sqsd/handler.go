@@ -90,6 +90,9 @@ type Config struct {
 
 	// Monitor has the alarms that /v1/alarms shows; nil for none.
 	Monitor *monitor.Monitor
+
+	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with ErrBackupRunning.
+	Backup func(context.Context) (Backup, error)
 }
 
 // A Handler serves the SQS API.

@@ -42,8 +42,9 @@ type v1Route struct {
 
 // A v1Answer is what to encode, and how much of the content budget it holds until it is written.
 type v1Answer struct {
-	body any
-	held int64
+	body   any
+	held   int64
+	stream Backup // instead of a body
 }
 
 // findV1 finds the route of a path below /v1.
@@ -53,11 +54,12 @@ func (h *Handler) findV1(path string) (v1Route, bool) {
 		return v1Route{name: "v1.PeekMessages", queue: parts[1], serve: (*call).v1Messages}, true
 	}
 	route, ok := v1Routes[path]
-	return route, ok && (h.cfg.Monitor != nil || !strings.HasPrefix(path, "alarms"))
+	return route, ok && (h.cfg.Monitor != nil || !strings.HasPrefix(path, "alarms")) && (h.cfg.Backup != nil || path != "backup")
 }
 
 // v1Routes are the paths that name no queue.
 var v1Routes = map[string]v1Route{
+	"backup":             {name: "v1.Backup", changes: true, serve: (*call).v1Backup},
 	"queues":             {name: "v1.ListQueues", serve: (*call).v1Queues},
 	"alarms":             {name: "v1.ListAlarms", serve: (*call).v1Alarms},
 	"alarms/history":     {name: "v1.ListAlarmHistory", serve: (*call).v1AlarmHistory},
@@ -77,7 +79,7 @@ func (e *v1Error) Error() string { return e.Code + ": " + e.Message }
 
 var (
 	errV1NotFound = &v1Error{http.StatusNotFound, "NotFound",
-		"There is nothing at this path: there are /v1/queues, /v1/queues/NAME/messages and /v1/alarms."}
+		"There is nothing at this path: there are /v1/queues, /v1/queues/NAME/messages, /v1/alarms and /v1/backup."}
 	errV1Method = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This only reads: use GET."}
 	errV1Post   = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This changes something: use POST."}
 )
@@ -118,6 +120,8 @@ func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pe
 		panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]
 	case err != nil:
 		e.refuseV1(w, err)
+	case answer.stream != nil:
+		h.streamV1(w, e, answer.stream)
 	default:
 		h.writeV1(w, http.StatusOK, answer.body)
 		e.ends("")
@@ -140,8 +144,8 @@ func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answ
 	}
 	defer c.h.end()
 	on := c.queueNamed(route.queue)
-	if strings.HasPrefix(c.http.URL.Path, v1Path+"/alarms") {
-		on = engine.QueueName{Account: c.h.cfg.Door.cfg.Account} // whose alarms they are
+	if strings.HasPrefix(c.http.URL.Path, v1Path+"/alarms") || c.http.URL.Path == v1Path+"/backup" {
+		on = engine.QueueName{Account: c.h.cfg.Door.cfg.Account} // whose alarms they are, and whose server it is
 	}
 	if err := c.allow(v1Action(route), on); err != nil {
 		return v1Answer{}, err

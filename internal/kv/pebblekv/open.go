@@ -151,9 +151,10 @@ func formatOf(name string) (uint64, bool) {
 
 func (o *opening) openPebble(lock *pebble.Lock) error {
 	o.disk = &disk{FS: o.FS, fail: o.store.fail}
+	o.store.aside = aside{o.disk, o.FS, o.FS.PathJoin(o.Dir, checkpointName)}
 	log := logger{discard(o.Logger), o.store.fail}
 	opts := pebbleOptions(o.Options, log)
-	opts.FS = o.disk
+	opts.FS = o.store.aside
 	opts.Lock = lock
 	return guardOpen(func() (err error) {
 		o.store.db, err = pebble.Open(o.store.dir, opts)
@@ -299,5 +300,6 @@ func (o *opening) start(rebuild bool) error {
 	}
 	go s.witness.run()
 	o.disk.release()
+	_ = o.FS.RemoveAll(s.aside.dir) // what a backup has left that was cut short
 	return nil
 }

@@ -19,6 +19,7 @@ type Store struct {
 	db      *pebble.DB
 	witness *witness
 	lock    io.Closer
+	aside   aside
 	id      ID
 	dir     string // of Pebble, for messages
 	fatal   func(err error)

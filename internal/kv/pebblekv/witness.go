@@ -74,17 +74,12 @@ func readWitness(fs vfs.FS, path string) (newest slot, ok, whole bool, err error
 
 // createWitness replaces the witness at path by a new one that states s in both slots.
 func createWitness(fs vfs.FS, path string, s slot) (err error) {
-	b := make([]byte, witnessLength)
-	copy(b, encodeSlot(s))
-	s.turn++
-	copy(b[slotStride:], encodeSlot(s))
-
 	tmp := path + ".new"
 	f, err := fs.Create(tmp, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	_, err = f.Write(witnessBytes(s))
 	if err == nil {
 		err = f.Sync()
 	}
@@ -95,6 +90,15 @@ func createWitness(fs vfs.FS, path string, s slot) (err error) {
 		return err
 	}
 	return syncDir(fs, fs.PathDir(path))
+}
+
+// witnessBytes is a witness that states s in both slots.
+func witnessBytes(s slot) []byte {
+	b := make([]byte, witnessLength)
+	copy(b[int64(s.turn&1)*slotStride:], encodeSlot(s))
+	s.turn++
+	copy(b[int64(s.turn&1)*slotStride:], encodeSlot(s))
+	return b
 }
 
 // openWitness opens the witness at path, in which last is the newest slot, for writing.

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/server"
+)
+
+// findingsShown is how many findings are listed; the rest is counted.
+const findingsShown = 100
+
+func newVerifyCmd(a *app) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check that what is on disk is whole",
+		Long: `Check that what a stopped server has on disk is whole: read every row of every queue, compare the checksums
+of all files, and hold everything that rows say of each other against each other. Nothing is written.
+
+What is wrong is listed, the first 100 findings of it, then comes one line that says how much was checked.
+The exit code is 0 when all is well, 6 when something was found or the store cannot be opened, 7 when the disk
+cannot be read, 4 when a server has the directory open: stop it first, or verify a backup that was restored.
+
+It takes about as long as reading the directory twice, and some hundred megabytes of memory however many
+messages there are. The rows of a damaged store stay as they are: restore a backup, or keep the directory and
+report what was found.`,
+		Example: `  tenaq verify
+  tenaq verify --data-dir /var/lib/tenaq
+  tenaq verify --json | jq .verified.messages`,
+		Args: wants(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := dataDir(dir)
+			if err != nil {
+				return err
+			}
+			return a.verify(dir)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "check the data in this `directory` (default as for serve)")
+	return cmd
+}
+
+// dataDir is where the data of a server lies that runs, or is to run, on this machine.
+func dataDir(flag string) (string, error) {
+	if flag == "" {
+		flag = os.Getenv("TENAQ_DATA_DIR")
+	}
+	if flag != "" {
+		return flag, nil
+	}
+	dir, _, err := defaultDataDir(os.Getenv)
+	if err != nil {
+		return "", usagef("%v", err)
+	}
+	return dir, nil
+}
+
+// A verification is what verify prints with --json.
+type verification struct {
+	Dir      string           `json:"dataDir"`
+	Verified server.Verified  `json:"verified"`
+	Seconds  float64          `json:"seconds"`
+	Findings []server.Finding `json:"findings"` // the first ones
+}
+
+func (a *app) verify(dir string) error {
+	v := verification{Dir: dir, Findings: []server.Finding{}}
+	began, line := time.Now(), newProgress(a.stderr)
+	line.begin("verify")
+	var err error
+	v.Verified, err = server.Verify(dir, func(f server.Finding) {
+		if len(v.Findings) == findingsShown {
+			return
+		}
+		v.Findings = append(v.Findings, f)
+	}, func(so server.Verified) {
+		line.line("%d messages, %d rows, %s, %d findings", so.Messages, so.Rows, megabytes(so.Bytes), so.Findings)
+	})
+	line.done()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && exitCode(err) == exitFailed:
+		return codedf(exitNotFound, "there is no store in %s: name the directory of the server with --data-dir", dir)
+	case err != nil:
+		return err
+	}
+	v.Seconds = time.Since(began).Seconds()
+	if err := a.printVerification(&v); err != nil {
+		return err
+	}
+	if n := v.Verified.Findings; n > 0 {
+		return codedf(exitDamaged, "the store in %s is damaged, findings: %d: keep the directory, and restore the last backup elsewhere", dir, n)
+	}
+	return nil
+}
+
+func (a *app) printVerification(v *verification) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	for _, f := range v.Findings {
+		if err := a.result(nil, "%s", oneLine(f.String())); err != nil {
+			return err
+		}
+	}
+	if more := v.Verified.Findings - int64(len(v.Findings)); more > 0 {
+		if err := a.result(nil, "and %d more findings", more); err != nil {
+			return err
+		}
+	}
+	so := &v.Verified
+	return a.result(nil, "queues %d, messages %d, rows %d of %s, files %s, up to commit %d, in %.1f s: findings %d",
+		so.Queues, so.Messages, so.Rows, megabytes(so.Bytes), megabytes(so.TableBytes), so.Commit, v.Seconds, so.Findings)
+}

@@ -1,0 +1,259 @@
+// Package backup is the form of a backup: a tar archive that begins with a manifest and ends with the SHA-256 of
+// everything before, so that one which was cut off or changed is known to be no backup.
+//
+// It guarantees that what Read has returned without an error is, byte for byte, what Write was given. It leaves to its
+// callers what the files are and where they go; names are checked, and none leads out of a directory.
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+	"time"
+)
+
+// Format is the version of the form that Write writes. Read reads every one up to it.
+const Format = 1
+
+// The entries that every backup has: the first and the last one.
+const (
+	manifestName = "manifest.json"
+	sumsName     = "SHA256SUMS"
+)
+
+// manifestMax and sumsMax bound what is read into memory.
+const (
+	manifestMax = 64 << 10
+	sumsMax     = 64 << 20
+)
+
+var (
+	// ErrCut: the backup ends before its end.
+	ErrCut = errors.New("the backup was cut off")
+
+	// ErrNotBackup: it is something else, or not what was written.
+	ErrNotBackup = errors.New("this is no backup as it was written")
+
+	// ErrNewer: a later version of the program wrote it.
+	ErrNewer = errors.New("the backup is of a later version of this program")
+)
+
+// A Manifest says what a backup is of.
+type Manifest struct {
+	Format  int       `json:"format"`
+	Store   string    `json:"store"`   // identity of the store, in hexadecimal digits
+	Commit  uint64    `json:"commit"`  // the backup holds at least everything up to this commit
+	Taken   time.Time `json:"taken"`   // by the clock of the machine
+	Program string    `json:"program"` // its version
+}
+
+// A File is one that goes into a backup.
+type File struct {
+	Name string // "witness", "alarms.json", or "store/" and a name
+	Size int64
+	Open func() (io.ReadCloser, error)
+}
+
+// checkName refuses names that a backup does not have.
+func checkName(name string) error {
+	rest, inStore := strings.CutPrefix(name, "store/")
+	switch {
+	case inStore && rest != "" && rest[0] != '.' && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == "":
+		return nil
+	case name == "witness", name == "alarms.json":
+		return nil
+	}
+	return fmt.Errorf("%w: it has an entry %q", ErrNotBackup, name)
+}
+
+// Write writes a backup. When it fails, what was written is known to be cut off.
+func Write(w io.Writer, m Manifest, files []File) error {
+	m.Format = Format
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	a := &archive{tar: tar.NewWriter(w), time: m.Taken}
+	if err := a.add(manifestName, int64(len(text)), bytes.NewReader(text)); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := checkName(f.Name); err != nil {
+			return err
+		}
+		if err := a.addFile(f); err != nil {
+			return fmt.Errorf("back up %s: %w", f.Name, err)
+		}
+	}
+	sums := a.sums.String()
+	if err := a.add(sumsName, int64(len(sums)), strings.NewReader(sums)); err != nil {
+		return err
+	}
+	return a.tar.Close()
+}
+
+// An archive is a backup that is being written.
+type archive struct {
+	tar  *tar.Writer
+	time time.Time
+	sums strings.Builder
+}
+
+func (a *archive) addFile(f File) error {
+	r, err := f.Open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.add(f.Name, f.Size, r), r.Close())
+}
+
+func (a *archive) add(name string, size int64, r io.Reader) error {
+	err := a.tar.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: a.time.Truncate(time.Second), Format: tar.FormatGNU,
+	})
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	switch n, err := io.Copy(a.tar, io.TeeReader(io.LimitReader(r, size), sum)); {
+	case err != nil:
+		return err
+	case n < size:
+		return fmt.Errorf("it has %d bytes and should have %d", n, size)
+	}
+	a.note(name, sum)
+	return nil
+}
+
+func (a *archive) note(name string, sum hash.Hash) {
+	fmt.Fprintf(&a.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), name)
+}
+
+// Read reads a backup to the end of r and hands each file to each, which reads as much of it as it likes. What each has
+// been given counts only when Read returns no error.
+func Read(r io.Reader, each func(m Manifest, name string, size int64, r io.Reader) error) (m Manifest, err error) {
+	in := &counter{r: r}
+	t := tar.NewReader(in)
+	var sums archive
+	seen := make(map[string]bool)
+	for first := true; ; first = false {
+		h, err := t.Next()
+		if err != nil {
+			return m, broken(err)
+		}
+		if h.Typeflag != tar.TypeReg || seen[h.Name] || first != (h.Name == manifestName) {
+			return m, fmt.Errorf("%w: its entry %q is of another kind, or not where it belongs", ErrNotBackup, h.Name)
+		}
+		seen[h.Name] = true
+		switch h.Name {
+		case manifestName:
+			text, err := all(t, manifestMax)
+			if err != nil {
+				return m, err
+			}
+			if m, err = readManifest(text); err != nil {
+				return m, err
+			}
+			sum := sha256.New()
+			sum.Write(text)
+			sums.note(h.Name, sum)
+		case sumsName:
+			text, err := all(t, sumsMax)
+			switch {
+			case err != nil:
+				return m, err
+			case string(text) != sums.sums.String():
+				return m, fmt.Errorf("%w: its files do not have the checksums that it says they have", ErrNotBackup)
+			}
+			return m, in.finish(t)
+		default:
+			if err := checkName(h.Name); err != nil {
+				return m, err
+			}
+			sum := sha256.New()
+			content := io.TeeReader(t, sum)
+			if each != nil {
+				if err := each(m, h.Name, h.Size, content); err != nil {
+					return m, broken(err)
+				}
+			}
+			if _, err := io.Copy(io.Discard, content); err != nil {
+				return m, broken(err)
+			}
+			sums.note(h.Name, sum)
+		}
+	}
+}
+
+// readManifest reads the manifest, of which a later version may have more than this one knows.
+func readManifest(text []byte) (m Manifest, err error) {
+	switch err := json.Unmarshal(text, &m); {
+	case err != nil || m.Format < 1:
+		return m, fmt.Errorf("%w: its manifest cannot be read", ErrNotBackup)
+	case m.Format > Format:
+		return m, fmt.Errorf("%w: its form is %d, and this one knows forms up to %d: use that version", ErrNewer, m.Format, Format)
+	}
+	return m, nil
+}
+
+func all(r io.Reader, most int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, most+1))
+	switch {
+	case err != nil:
+		return nil, broken(err)
+	case int64(len(text)) > most:
+		return nil, fmt.Errorf("%w: an entry of it is too large", ErrNotBackup)
+	}
+	return text, nil
+}
+
+// A counter counts what is read.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(b []byte) (n int, err error) {
+	n, err = c.r.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// finish reads what is behind the last entry: the zeros that fill its last block and the two blocks of them that end an
+// archive, and nothing else.
+func (c *counter) finish(t *tar.Reader) error {
+	const block = 512
+	end := (c.n+block-1)/block*block + 2*block
+	if _, err := t.Next(); err == nil {
+		return fmt.Errorf("%w: there is more behind its checksums", ErrNotBackup)
+	} else if !errors.Is(err, io.EOF) {
+		return broken(err)
+	}
+	switch _, err := io.Copy(io.Discard, c); {
+	case err != nil:
+		return broken(err)
+	case c.n < end:
+		return ErrCut
+	case c.n > end:
+		return fmt.Errorf("%w: there is more behind its end", ErrNotBackup)
+	}
+	return nil
+}
+
+// broken says what it means that an archive cannot be read on.
+func broken(err error) error {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return ErrCut
+	case errors.Is(err, tar.ErrHeader):
+		return fmt.Errorf("%w: %w", ErrNotBackup, err)
+	}
+	return err
+}

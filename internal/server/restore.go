@@ -1,0 +1,214 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"tenaq/internal/backup"
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+	"tenaq/internal/kv/pebblekv"
+)
+
+// Restored is what a restore has made.
+type Restored struct {
+	Backup   backup.Manifest `json:"backup"`
+	Store    string          `json:"store"` // its new identity
+	Verified Verified        `json:"verified"`
+}
+
+// Restore makes a data directory of the backup in r. The directory must be empty, or not be there. It has an identity of its own
+// afterwards, and receipt handles of the server that the backup is of are not valid in it. Errors are of type *Error: ErrInUse
+// for a directory that is not empty, ErrDamaged for what is no whole backup, ErrStorage. Unless it is interrupted, a restore
+// that fails leaves nothing; one that is leaves a directory that no server takes. [DUR-31 to DUR-33]
+func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes int64)) (restored Restored, err error) {
+	t, err := newTarget(dir)
+	if err != nil {
+		return restored, err
+	}
+	defer func() {
+		if err != nil {
+			t.undo()
+		}
+	}()
+	in := &told{ctx: ctx, r: r, progress: progress}
+	if restored.Backup, err = backup.Read(in, t.file); err != nil {
+		return restored, restoreError(err)
+	}
+	if err := t.sync(); err != nil {
+		return restored, restoreError(err)
+	}
+	var first *Finding
+	if restored.Verified, err = verify(dir, func(f Finding) {
+		if first == nil {
+			first = &f
+		}
+	}, nil); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = restoreError(fmt.Errorf("%w: it has no store", backup.ErrNotBackup))
+		}
+		return restored, err
+	}
+	switch v := &restored.Verified; {
+	case first != nil:
+		return restored, restoreError(fmt.Errorf("%w: findings in what it holds: %d, the first: %s", backup.ErrNotBackup, v.Findings, first))
+	case v.Store != restored.Backup.Store || v.Commit < restored.Backup.Commit:
+		return restored, restoreError(fmt.Errorf("%w: its manifest is of commit %d of store %s, and it holds commit %d of store %s",
+			backup.ErrNotBackup, restored.Backup.Commit, restored.Backup.Store, v.Commit, v.Store))
+	}
+	if restored.Store, err = renew(dir); err != nil {
+		return restored, err
+	}
+	if err := t.finish(); err != nil {
+		return restored, restoreError(err)
+	}
+	return restored, nil
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// renew gives what was restored an identity and a key for its receipt handles of its own.
+func renew(dir string) (store string, err error) {
+	id, err := pebblekv.Renew(pebblekv.Options{
+		Dir:   dir,
+		Fatal: func(err error) { exitOnFault(storeError(err)) },
+	}, func(s *pebblekv.Store, b kv.Batch) {
+		engine.NoteInterrupted(s, b)
+		b.Set(secretKey, newSecret())
+	})
+	if err != nil {
+		return "", storeError(err)
+	}
+	return id.String(), nil
+}
+
+// restoreError sorts what has ended a restore.
+func restoreError(err error) error {
+	switch {
+	case errors.Is(err, backup.ErrNewer):
+		return &Error{ErrDamaged, err}
+	case errors.Is(err, backup.ErrCut), errors.Is(err, backup.ErrNotBackup):
+		return &Error{ErrDamaged, fmt.Errorf("%w: use another one", err)}
+	}
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
+	return &Error{ErrStorage, fmt.Errorf("restore: %w: check the disk and the permissions, and start again", err)}
+}
+
+// A told reader tells how much was read.
+type told struct {
+	ctx      context.Context
+	r        io.Reader
+	n        int64
+	progress func(int64)
+}
+
+func (t *told) Read(p []byte) (int, error) {
+	if t.ctx.Err() != nil {
+		return 0, errInterrupted
+	}
+	n, err := t.r.Read(p)
+	if t.n += int64(n); t.progress != nil && n > 0 {
+		t.progress(t.n)
+	}
+	return n, err
+}
+
+// A target is a directory into which something is being restored.
+type target struct {
+	dir  string
+	made bool     // by this restore
+	done []string // files, in the order they were written
+}
+
+// newTarget takes a directory that is empty or not there, and first of all notes in it that it is not finished.
+func newTarget(dir string) (*target, error) {
+	t := &target{dir: filepath.Clean(dir)}
+	entries, err := os.ReadDir(t.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.made = true
+	case err != nil:
+		return nil, restoreError(err)
+	case len(entries) > 0:
+		var unfinished *Error
+		if errors.As(refuseUnfinished(t.dir), &unfinished) && unfinished.Kind == ErrDamaged {
+			return nil, &Error{ErrInUse, unfinished.Err}
+		}
+		return nil, &Error{ErrInUse, fmt.Errorf("%s is not empty: a backup is restored into a directory of its own", dir)}
+	}
+	if err := os.MkdirAll(t.dir, 0o700); err != nil {
+		return nil, restoreError(err)
+	}
+	text := "A backup is being restored here, or was until it was interrupted. Process " + strconv.Itoa(os.Getpid()) + ".\n"
+	if err := t.write(unfinishedName, bytes.NewReader([]byte(text))); err != nil {
+		t.undo()
+		return nil, restoreError(err)
+	}
+	if err := errors.Join(syncDir(t.dir), syncDir(filepath.Dir(t.dir)), os.Mkdir(filepath.Join(t.dir, "store"), 0o700)); err != nil {
+		t.undo()
+		return nil, restoreError(err)
+	}
+	return t, nil
+}
+
+// file writes a file of the backup.
+func (t *target) file(_ backup.Manifest, name string, _ int64, r io.Reader) error {
+	return t.write(name, r)
+}
+
+func (t *target) write(name string, r io.Reader) error {
+	f, err := os.OpenFile(filepath.Join(t.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// sync makes the listings of the directories durable.
+func (t *target) sync() error {
+	return errors.Join(syncDir(filepath.Join(t.dir, "store")), syncDir(t.dir))
+}
+
+// finish declares the directory whole.
+func (t *target) finish() error {
+	if err := t.sync(); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(t.dir, unfinishedName)); err != nil {
+		return err
+	}
+	return syncDir(t.dir)
+}
+
+// undo removes what was restored, what says that it is not whole last.
+func (t *target) undo() {
+	for _, name := range []string{"store", "witness", "witness.new", alarmsName, unfinishedName} {
+		if os.RemoveAll(filepath.Join(t.dir, name)) != nil {
+			return
+		}
+	}
+	if t.made {
+		_ = os.Remove(t.dir)
+	}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,24 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// unfinishedName is the file that is in a data directory for as long as a restore is at work there.
+const unfinishedName = "restoring"
+
+// refuseUnfinished refuses a directory in which a restore was interrupted: it holds a part of something. [DUR-33]
+func refuseUnfinished(dir string) error {
+	switch _, err := os.Lstat(filepath.Join(dir, unfinishedName)); {
+	case err == nil:
+		return &Error{ErrDamaged, fmt.Errorf("a restore into %s was interrupted, or is at work: when none is, remove the directory and restore again", dir)}
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return &Error{ErrStorage, fmt.Errorf("look into %s: %w: check the disk and the permissions, and start again", dir, err)}
+	}
+}

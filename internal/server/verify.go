@@ -1,0 +1,99 @@
+package server
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv/pebblekv"
+)
+
+// A Finding is one thing that is wrong with what is on disk.
+type Finding struct {
+	Account string `json:"account,omitempty"` // of the queue
+	Queue   string `json:"queue,omitempty"`
+	Row     string `json:"row,omitempty"` // key, in hexadecimal digits
+	Text    string `json:"text"`
+}
+
+func (f Finding) String() string {
+	switch {
+	case f.Queue != "" && f.Row != "":
+		return fmt.Sprintf("queue %s, row %s: %s", f.Queue, f.Row, f.Text)
+	case f.Queue != "":
+		return fmt.Sprintf("queue %s: %s", f.Queue, f.Text)
+	case f.Row != "":
+		return fmt.Sprintf("row %s: %s", f.Row, f.Text)
+	}
+	return f.Text
+}
+
+// Verified is what a verification has read and found.
+type Verified struct {
+	Store      string `json:"store"`  // its identity
+	Commit     uint64 `json:"commit"` // the last one
+	Queues     int64  `json:"queues"`
+	Messages   int64  `json:"messages"`
+	Rows       int64  `json:"rows"`
+	Bytes      int64  `json:"bytes"`      // of the rows, as they are before Pebble makes them smaller
+	TableBytes int64  `json:"tableBytes"` // of the files whose checksums were compared
+	Findings   int64  `json:"findings"`
+}
+
+// Verify reads everything in a data directory that no server has open, and tells found what is wrong. It writes nothing. Progress
+// is told now and then how far it is; it may be nil. An error says that the store could not be read at all: it is of type *Error,
+// or fs.ErrNotExist when there is none. [DUR-29]
+func Verify(dir string, found func(Finding), progress func(Verified)) (Verified, error) {
+	if err := refuseUnfinished(dir); err != nil {
+		return Verified{}, err
+	}
+	return verify(dir, found, progress)
+}
+
+func verify(dir string, found func(Finding), progress func(Verified)) (v Verified, err error) {
+	r, err := pebblekv.OpenRead(pebblekv.Options{Dir: dir})
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pebblekv.ErrDamaged):
+		return v, err
+	case err != nil:
+		return v, storeError(err)
+	}
+	defer func() {
+		if closed := r.Close(); closed != nil && err == nil && v.Findings == 0 {
+			err = storeError(closed)
+		}
+	}()
+	tell := func(f Finding) {
+		v.Findings++
+		found(f)
+	}
+	v.Store, v.Commit = r.ID().String(), r.CommitNumber()
+	for _, doubt := range r.Doubts() {
+		tell(Finding{Text: doubt.Error()})
+	}
+	if v.TableBytes, err = r.CheckTables(func(table string, err error) {
+		tell(Finding{Text: fmt.Sprintf("the file store/%s is damaged: %v", table, err)})
+	}); err != nil {
+		return v, storeError(err)
+	}
+	add := func(read engine.Audited) Verified {
+		v.Queues, v.Messages, v.Rows, v.Bytes = read.Queues, read.Messages, read.Rows, read.Bytes
+		return v
+	}
+	a := engine.Auditor{
+		Store: r,
+		Now:   time.Now().UnixMilli(),
+		Try:   r.Try,
+		Found: func(f engine.Finding) {
+			tell(Finding{Account: f.Queue.Account, Queue: f.Queue.Name, Row: hex.EncodeToString(f.Key), Text: f.Text})
+		},
+	}
+	if progress != nil {
+		a.Progress = func(read engine.Audited) { progress(add(read)) }
+	}
+	add(a.Run())
+	return v, nil
+}
