@@ -9,18 +9,18 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // A certificate is what the server shows of itself over TLS. It is read again when its files change, so that whoever
-// renews it need not tell anybody.
+// renews it need not tell anybody: by writing them, by renaming others over them, or by moving a link on their way.
 type certificate struct {
 	certFile, keyFile string
 	logger            *slog.Logger
 	current           atomic.Pointer[tls.Certificate]
 
-	mu   sync.Mutex   // of one reload at a time
-	seen [2]time.Time // when the files were changed that the last attempt read
+	mu     sync.Mutex     // of one reload at a time
+	seen   [2]os.FileInfo // the files that the last attempt read, nil for one that was not to be found
+	failed string         // what was wrong at the last attempt, empty when nothing was
 }
 
 func openCertificate(certFile, keyFile string, logger *slog.Logger) (*certificate, error) {
@@ -47,7 +47,16 @@ func (c *certificate) reload() error {
 }
 
 func (c *certificate) read() error {
-	c.seen = c.changed()
+	c.seen = c.files()
+	err := c.load()
+	c.failed = ""
+	if err != nil {
+		c.failed = err.Error()
+	}
+	return err
+}
+
+func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
@@ -61,26 +70,43 @@ func (c *certificate) read() error {
 	return nil
 }
 
-// look reads the files again if they are others than those last read. A renewal that has written one of the two is tried,
-// and again when it has written the other.
+// look reads the files again if they are others than those last read, or if those could not be used: a renewal may have
+// written one of the two, or have yet to let this user read them. What is wrong is logged once for as long as it stays so.
 func (c *certificate) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changed() == c.seen {
+	before := c.failed
+	if before == "" && !c.changed() {
 		return
 	}
-	if err := c.read(); err != nil {
+	if err := c.read(); err != nil && c.failed != before {
 		c.logger.Error("certificate not reloaded; the one of before stays in use", "error", err)
 	}
 }
 
-func (c *certificate) changed() (times [2]time.Time) {
-	for i, name := range []string{c.certFile, c.keyFile} {
-		if info, err := os.Stat(name); err == nil {
-			times[i] = info.ModTime()
+// changed compares more than times: of a pair that another is renamed over, both may be as old.
+func (c *certificate) changed() bool {
+	for i, now := range c.files() {
+		switch was := c.seen[i]; {
+		case was == nil || now == nil:
+			if was != now {
+				return true
+			}
+		case !os.SameFile(was, now) || !was.ModTime().Equal(now.ModTime()) || was.Size() != now.Size():
+			return true
 		}
 	}
-	return times
+	return false
+}
+
+// files are the two files where all links end.
+func (c *certificate) files() (files [2]os.FileInfo) {
+	for i, name := range []string{c.certFile, c.keyFile} {
+		if info, err := os.Stat(name); err == nil {
+			files[i] = info
+		}
+	}
+	return files
 }
 
 // config is that of the listener. It is for HTTP/1.1 alone, as that of SQS is.

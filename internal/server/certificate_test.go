@@ -138,6 +138,81 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// A renewal is seen however it is made, and what cannot be used is tried again, and logged once.
+func TestCertificateLook(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name ...string) string { return filepath.Join(dir, filepath.Join(name...)) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	day := time.Now().Add(-time.Hour).Truncate(time.Second)
+	pair := func(folder string) *x509.Certificate { // all of the same time
+		must(os.MkdirAll(path(folder), 0o700))
+		cert := newCertificate(t, "a", path(folder, "cert"), path(folder, "key"))
+		must(os.Chtimes(path(folder, "cert"), day, day))
+		must(os.Chtimes(path(folder, "key"), day, day))
+		return cert
+	}
+	first := pair("first")
+	must(os.Symlink("first", path("data")))
+	must(os.Symlink(filepath.Join("data", "cert"), path("cert.pem")))
+	must(os.Symlink(filepath.Join("data", "key"), path("key.pem")))
+	var log bytes.Buffer
+	c, err := openCertificate(path("cert.pem"), path("key.pem"), slog.New(slog.NewTextHandler(&log, nil)))
+	must(err)
+	expect := func(what string, want *x509.Certificate, reloads, failures int) {
+		t.Helper()
+		for range 3 {
+			c.look()
+		}
+		if !c.current.Load().Leaf.Equal(want) {
+			t.Errorf("%s: got another certificate", what)
+		}
+		if r, f := strings.Count(log.String(), "certificate reloaded"), strings.Count(log.String(), "not reloaded"); r != reloads || f != failures {
+			t.Errorf("%s: got %d reloads and %d failures in the log, want %d and %d:\n%s", what, r, f, reloads, failures, &log)
+		}
+	}
+	expect("nothing new", first, 0, 0)
+
+	renamed := pair("renamed")
+	must(os.Rename(path("renamed", "key"), path("first", "key")))
+	expect("half of a pair of the same time", first, 0, 1)
+	must(os.Rename(path("renamed", "cert"), path("first", "cert")))
+	expect("both of a pair of the same time", renamed, 1, 1)
+
+	linked := pair("linked")
+	must(os.Symlink("linked", path("next")))
+	must(os.Rename(path("next"), path("data")))
+	expect("a folder that a link leads to", linked, 2, 1)
+
+	// What nobody can read becomes what it should be, and neither file, size nor time tells.
+	good, err := os.ReadFile(path("linked", "key"))
+	must(err)
+	write := func(data []byte) {
+		must(os.WriteFile(path("linked", "key"), data, 0o600))
+		must(os.Chtimes(path("linked", "key"), day, day))
+	}
+	write(append([]byte("no key"), good...))
+	expect("unreadable", linked, 2, 2)
+	write(append([]byte("\n\n\n\n\n\n"), good...))
+	expect("readable", linked, 3, 2)
+
+	must(os.Rename(path("linked", "key"), path("linked", "away")))
+	expect("away", linked, 3, 3)
+	must(os.Rename(path("linked", "away"), path("linked", "key")))
+	expect("back", linked, 4, 3)
+
+	// What an operator has been told at SIGHUP is not told again.
+	must(os.Rename(path("linked", "key"), path("linked", "away")))
+	if err := c.reload(); err == nil {
+		t.Error("a reload without a key: got no error")
+	}
+	expect("away at a reload", linked, 4, 3)
+}
+
 // [AUTH-1]
 func TestCertificateIncomplete(t *testing.T) {
 	dir := t.TempDir()
