@@ -83,6 +83,13 @@ func TestConditions(t *testing.T) {
 		{`{"StringEquals":{"aws:PrincipalAccount":"222222222222"},"Bool":{"aws:SecureTransport":"true"}}`, Silent}, // all have to hold
 		{`{"StringNotEquals":{"aws:PrincipalAccount":["333333333333","222222222222"]}}`, Silent},
 		{`{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:user/sh?p"}}`, Allow},
+		{`{"ArnLike":{"aws:PrincipalArn":"arn:aws:*:*:222222222222:user/*"}}`, Allow},
+		{`{"ArnLike":{"aws:PrincipalArn":"arn:*:*:*:222222222222:*"}}`, Allow},
+		{`{"StringLike":{"aws:PrincipalArn":"arn:*/shop"}}`, Allow}, // but in a text it does
+		{`{"IpAddress":{"aws:SourceIp":"::ffff:10.0.0.0/104"}}`, Allow},
+		{`{"IpAddress":{"aws:SourceIp":"::ffff:10.1.2.3"}}`, Allow},
+		{`{"IpAddress":{"aws:SourceIp":"::ffff:11.0.0.0/104"}}`, Silent},
+		{`{"IpAddress":{"aws:SourceIp":"::ffff:0.0.0.0/96"}}`, Allow},
 		{`{"ArnEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Silent},
 		{`{"ArnNotEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Allow}, // a negated one holds where the key is not
 		{`{"ArnEqualsIfExists":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Allow},
@@ -93,8 +100,12 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %v", tt.condition, err)
 			continue
 		}
-		if got := p.Decide(ask("sqs:SendMessage")); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.condition, got, tt.want)
+		a := ask("sqs:SendMessage")
+		for _, from := range []string{"10.1.2.3", "::ffff:10.1.2.3", "::ffff:10.1.2.3%eth0"} { // the same address
+			a.SourceIP = netip.MustParseAddr(from)
+			if got := p.Decide(a); got != tt.want {
+				t.Errorf("%s from %s: got %v, want %v", tt.condition, from, got, tt.want)
+			}
 		}
 	}
 }
@@ -158,7 +169,7 @@ func TestUnsupported(t *testing.T) {
 		``:   false,
 		`{}`: false,
 		strings.Replace(one(``), `Allow`, `allow`, 1):                    false,
-		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`): false,
+		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`): true,
 	} {
 		_, err := Parse(text)
 		var u *Unsupported
@@ -172,6 +183,9 @@ func TestUnsupported(t *testing.T) {
 func TestNeverFires(t *testing.T) {
 	action := func(a string) string { return strings.Replace(one(``), "sqs:SendMessage", a, 1) }
 	resource := func(r string) string { return strings.Replace(one(``), queueARN, r, 1) }
+	when := func(operator, key, value string) string {
+		return one(fmt.Sprintf(`,"Condition":{%q:{%q:%q}}`, operator, key, value))
+	}
 	for _, tt := range []struct{ text, reason string }{
 		{action("sqs:SendMesage"), `"sqs:SendMesage" matches no action; correct it, or take it out`},
 		{strings.Replace(action("sqs:SendMesage"), `"Action"`, `"NotAction"`, 1), "matches no action"},
@@ -192,6 +206,25 @@ func TestNeverFires(t *testing.T) {
 		{resource(queueARN + ":x"), "is not the ARN of a queue"},
 		{resource("https://sqs.us-east-1.amazonaws.com/111111111111/*"), "is not the ARN of a queue"},
 		{resource("*"), ""}, {resource("arn:aws:sqs:*"), ""}, {resource("arn:*:sqs:*:1111*:o?ders"), ""}, {resource("arn:aws:sqs:*:*:*"), ""},
+		{when("Bool", "aws:SecureTransport", "flase"), `"flase" is neither true nor false`},
+		{when("BoolIfExists", "aws:SecureTransport", ""), "is neither true nor false"},
+		{when("Bool", "aws:SourceIp", "10.0.0.0/8"), `"Bool" is not for the key "aws:SourceIp"`},
+		{when("IpAddress", "aws:PrincipalArn", "10.0.0.0/8"), "is not for the key"},
+		{when("NotIpAddress", "aws:PrincipalArn", "10.0.0.0/8"), "is not for the key"},
+		{when("StringEquals", "aws:SourceIp", "10.0.0.0/8"), "is not for the key"},
+		{when("StringLike", "aws:SecureTransport", "f*"), "is not for the key"},
+		{when("ArnLike", "aws:PrincipalAccount", "arn:aws:iam::*:user/*"), "is not for the key"},
+		{when("IpAddress", "aws:SourceIp", "10.0.0.0/99"), `"10.0.0.0/99" is not an address or a network`},
+		{when("IpAddress", "aws:SourceIp", "fe80::1%eth0"), "is not an address or a network"},
+		{when("IpAddress", "aws:SourceIp", "::ffff:0.0.0.0/95"), "name a network of either"},
+		{when("ArnEquals", "aws:PrincipalArn", "shop"), `"shop" is not an ARN`},
+		{when("ArnLike", "aws:PrincipalArn", "arn:aws:iam::*"), "is not an ARN"},
+		{when("ArnNotLike", "aws:SourceArn", "*"), "is not an ARN"},
+		{when("StringEquals", "aws:PrincipalArn", "user/shop"), "is not an ARN"},
+		{when("StringEquals", "aws:PrincipalAccount", "2222-2222-2222"), "is not an account"},
+		{when("Bool", "aws:SecureTransport", "False"), ""}, {when("StringLike", "aws:PrincipalAccount", "2222*"), ""},
+		{when("ArnNotLike", "aws:SourceArn", "arn:aws:sns:*:*:*"), ""}, {when("StringEquals", "aws:PrincipalOrgID", "o-1"), ""},
+		{when("IpAddress", "aws:SourceIp", "2001:db8::/32"), ""},
 	} {
 		_, err := Parse(strings.Replace(tt.text, "Allow", "Deny", 1))
 		var u *Unsupported
@@ -250,12 +283,30 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// Parts of ARNs are compared one by one; only the last may have colons in it.
+func TestMatchARN(t *testing.T) {
+	const object, user = "arn:aws:sns:us-east-1:111111111111:a:b", "arn:aws:iam::222222222222:user/shop"
+	for _, tt := range []struct {
+		pattern, arn string
+		want         bool
+	}{
+		{object, object, true}, {user, user, true}, {"arn:aws:iam::*:user/sh?p", user, true}, {"arn:*:*:*:*:*", object, true}, {"arn:*:*:*:*:*", user, true},
+		{"arn:aws:sns:*:*:a:*", object, true}, {"arn:aws:sns:*:*:b", object, false}, {"arn:aws:*:111111111111:a:b", object, false},
+		{"arn:aws:iam::*", user, false}, {"*", user, false}, {"arn:aws:iam:*:user/shop", user, false}, {"", "", true},
+	} {
+		if got := matchARN(tt.pattern, tt.arn); got != tt.want {
+			t.Errorf("matchARN(%q, %q) = %v, want %v", tt.pattern, tt.arn, got, tt.want)
+		}
+	}
+}
+
 // FuzzParse looks for texts on which it panics, for policies that say something else when a denial of everything is added than
 // to deny everything, and for ones that cannot be read any more when a permission was added.
 func FuzzParse(f *testing.F) {
 	f.Add(one(``))
 	f.Add(one(`,"Condition":{"NotIpAddress":{"aws:SourceIp":["10.0.0.0/8","::1"]}}`))
 	f.Add(`{"Statement":[{"Effect":"Deny","Principal":{"AWS":["1"]},"Action":["sqs:*"]}]}`)
+	f.Add(one(`,"Condition":{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:user/*"},"IpAddress":{"aws:SourceIp":"::ffff:10.0.0.0/104"}}`))
 	f.Add(`{"version":"2012-10-17","ID":"\ud800","Statement":{"SID":"<>&","Effect":"Deny","Principal":"*","NotAction":"sqs:Send*","NotResource":"*"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := Parse(text)
