@@ -17,7 +17,7 @@ FUZZTIME    ?= 10s
 PROCESSES   := ./cmd/... ./examples/... ./test/...
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test-short test check fuzz bench bench-worker emulators help format vet staticcheck race invariants binary clean
+.PHONY: build demo test-short test check fuzz mutants bench bench-worker emulators help format vet staticcheck race invariants binary clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -40,6 +40,9 @@ fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
 		echo "== $$package $$target"; \
 		$(PURE_GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
 	done <<< "$$targets"
+
+mutants: ## try every seeded bug of docs/proofs.md; the tests that prove the promises must notice each
+	$(PURE_GO) test ./test/mutants -count=1 -v -all -timeout 30m
 
 bench: ## run the Go benchmarks of all packages
 	$(PURE_GO) test -run '^$$' -bench . -benchmem -timeout 40m ./...
