@@ -44,7 +44,7 @@ func TestCredentials(t *testing.T) {
 	cfg := config(t)
 	var log bytes.Buffer // read when the server has stopped
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg.Credentials = keys
+	cfg.Credentials, cfg.Version = keys, "0.0.1-test"
 	s, stop := run(t, cfg)
 	var answers strings.Builder
 	as := func(id, secret, token string) *sqs.Client {
@@ -96,6 +96,11 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", name, test.err, test.want)
 		}
 		answers.WriteString(errors.Join(test.err, errors.New("")).Error())
+	}
+
+	// The one page for everybody says no more than that it is there.
+	if status, body := get(t, "http://"+s.Addr()+"/_localstack/health"); status != http.StatusOK || strings.Contains(body, "0.0.1-test") {
+		t.Errorf("health: got %d %s, want 200 without the version", status, body)
 	}
 
 	// Whatever else there is on the address is for nobody who has not signed.
@@ -287,6 +292,32 @@ func TestNoKeyNoBody(t *testing.T) {
 			t.Errorf("%s: got %q and %v, want 403 at once", service, answer, err)
 		}
 		conn.Close()
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A name that a stranger lets lead to this machine reaches neither the health page nor the admin address. [AUTH-2]
+func TestStrangeHost(t *testing.T) {
+	cfg := config(t)
+	s, stop := run(t, cfg)
+	for _, url := range []string{"http://" + s.Addr() + "/_localstack/health", "http://" + s.AdminAddr() + "/metrics", "http://" + s.AdminAddr() + "/livez"} {
+		for host, want := range map[string]int{"": 200, "localhost:1": 200, "elsewhere.example": 403, "elsewhere.example:9325": 403} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s as %q: got %d, want %d", url, host, resp.StatusCode, want)
+			}
+		}
 	}
 	if err := stop(); err != nil {
 		t.Error(err)

@@ -143,10 +143,13 @@ func (s *Server) open() (err error) {
 		Monitor:   s.alarms,
 		Backup:    s.backup,
 	})
-	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble, Version: s.cfg.Version}
-	s.http = s.newHTTP(s.counted(withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health))))
+	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble}
+	if s.cfg.Credentials == nil {
+		health.Version = s.cfg.Version // the page is for everybody
+	}
+	s.http = s.newHTTP(s.counted(s.withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
-	s.adminHTTP = s.newHTTP(s.counted(admin.New(health)))
+	s.adminHTTP = s.newHTTP(s.counted(s.noWebPages(admin.New(health))))
 	return nil
 }
 
@@ -258,14 +261,33 @@ func cloudWatchRefusal(err error) error {
 	return &cloudwatchd.Error{Code: cloudwatchd.Code(refusal.Code), Message: refusal.Message}
 }
 
-// withHealth serves LocalStack's health page beside the SQS API.
-func withHealth(api, health http.Handler) http.Handler {
+// withHealth serves LocalStack's health page beside the SQS API. It says that there is a server, and is for everybody.
+func (s *Server) withHealth(api, health http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/_localstack/health" {
-			health.ServeHTTP(w, r)
+		if r.URL.Path != "/_localstack/health" {
+			api.ServeHTTP(w, r)
 			return
 		}
-		api.ServeHTTP(w, r)
+		if err := s.door.Public(r); err != nil {
+			http.Error(w, sqswire.AsError(err).Message, http.StatusForbidden)
+			return
+		}
+		health.ServeHTTP(w, r)
+	})
+}
+
+// noWebPages keeps web pages from what is meant for this machine alone: a name that a stranger lets lead to a loopback
+// address is none of its own. Where others may ask, they do so by whatever name they have for it.
+func (s *Server) noWebPages(h http.Handler) http.Handler {
+	if loopback, err := isLoopback(s.cfg.AdminListen); err != nil || !loopback {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !sqsd.IsLoopbackHost(r.Host) {
+			http.Error(w, "The admin address answers to names of this machine, such as localhost.", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

@@ -95,6 +95,14 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 	return Pending{d, signed}, nil
 }
 
+// Public refuses a request for what anybody may read, signed or not, if it comes from a web page. [AUTH-2]
+func (d *Door) Public(r *http.Request) error {
+	if d.cfg.Credentials != nil {
+		return nil
+	}
+	return refuseWebPages(r, d.cfg.Hosts, &d.host)
+}
+
 // Finish makes the principal, or refuses the request. Body is the body as it came, before anything of it is understood or
 // decompressed; nil when there is none.
 func (p Pending) Finish(body []byte) (Principal, error) {
@@ -143,6 +151,10 @@ func allowedHost(hosts []string, host string) bool {
 	}
 	return slices.Contains(hosts, name)
 }
+
+// IsLoopbackHost reports whether a Host header names the machine itself, as a web page of elsewhere cannot, whatever
+// address its name leads to.
+func IsLoopbackHost(host string) bool { return allowedHost([]string{}, host) }
 
 func sameHost(a, b string) bool { return strings.EqualFold(a, b) || hostname(a) == hostname(b) }
 
