@@ -109,7 +109,7 @@ func awsConfig(ctx context.Context, e endpoint, region string) (aws.Config, erro
 	if err != nil {
 		return aws.Config{}, codedf(exitUsage, "the AWS settings of this environment are unusable: %v", err)
 	}
-	if id, secret, ok := ownKey(os.Getenv); ok && !e.isAmazon() {
+	if id, secret, ok := e.ownKey(os.Getenv); ok {
 		cfg.Credentials = credentials.NewStaticCredentialsProvider(id, secret, "")
 		return cfg, nil
 	}
@@ -128,10 +128,18 @@ func awsConfig(ctx context.Context, e endpoint, region string) (aws.Config, erro
 }
 
 // ownKey is the key of a tenaq server in the variables from which the server takes it too. It comes before what is there
-// for Amazon, and Amazon never sees it.
+// for Amazon.
 func ownKey(getenv func(string) string) (id, secret string, ok bool) {
 	id, secret = getenv("TENAQ_ACCESS_KEY_ID"), getenv("TENAQ_SECRET_ACCESS_KEY")
 	return id, secret, id != "" && secret != ""
+}
+
+// ownKey is the key that requests to e are signed with. Amazon never sees it, also where its address is given.
+func (e endpoint) ownKey(getenv func(string) string) (id, secret string, ok bool) {
+	if e.isAmazon() || isAmazonURL(e.url) {
+		return "", "", false
+	}
+	return ownKey(getenv)
 }
 
 // newRetryer retries as the SDK does, but not where nobody listens: that does not change within seconds,

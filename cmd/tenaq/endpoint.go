@@ -1,9 +1,9 @@
 package main
 
 import (
-	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -101,15 +101,24 @@ func isQueueURL(queue string) bool {
 	return strings.HasPrefix(queue, "http://") || strings.HasPrefix(queue, "https://")
 }
 
-// isAmazonURL tells whether a queue URL belongs to Amazon.
-func isAmazonURL(queue string) bool {
-	u, err := url.Parse(queue)
+// amazonSuffixes end the names of Amazon's hosts.
+var amazonSuffixes = []string{
+	".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu",
+	".api.aws", ".api.amazonwebservices.com.cn", ".api.amazonwebservices.eu",
+}
+
+// isAmazonURL tells whether the URL of a queue or an endpoint belongs to Amazon. Behind another port than that of its
+// scheme is somebody's own server, on a machine of Amazon's.
+func isAmazonURL(address string) bool {
+	u, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
-	host := u.Hostname()
-	if _, _, err := net.SplitHostPort(u.Host); err == nil {
-		return false // Amazon's URLs carry no port
+	switch port := u.Port(); {
+	case port == "", port == "443" && u.Scheme == "https", port == "80" && u.Scheme == "http":
+	default:
+		return false
 	}
-	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	return slices.ContainsFunc(amazonSuffixes, func(suffix string) bool { return strings.HasSuffix(host, suffix) })
 }

@@ -58,9 +58,36 @@ func TestIsAmazonURL(t *testing.T) {
 		"http://sqs.us-east-1.localhost.localstack.cloud:4566/0/x": false,
 		"http://127.0.0.1:9324/000000000000/orders":                false,
 		"https://amazonaws.com.example/000000000000/orders":        false,
+		"https://SQS.us-east-1.amazonaws.com.:443":                 true,
+		"https://sqs.eu-west-1.api.aws":                            true,
+		"https://sqs.eusc-de-east-1.amazonaws.eu":                  true,
+		"http://sqs.us-east-1.amazonaws.com:443":                   false,
+		"http://ec2-203-0-113-7.compute-1.amazonaws.com:9324":      false,
 	} {
 		if got := isAmazonURL(url); got != want {
 			t.Errorf("isAmazonURL(%q): got %t, want %t", url, got, want)
+		}
+	}
+}
+
+// The key of a tenaq server goes to every server but Amazon's.
+func TestOwnKey(t *testing.T) {
+	both := map[string]string{"TENAQ_ACCESS_KEY_ID": "TQONE001", "TENAQ_SECRET_ACCESS_KEY": "canary-of-the-only-one"}
+	for _, tt := range []struct {
+		url  string
+		env  map[string]string
+		want bool
+	}{
+		{"http://127.0.0.1:9324", both, true},
+		{"https://queue.example.com", both, true},
+		{"", both, false},
+		{"https://sqs.us-east-1.amazonaws.com", both, false},
+		{"https://sqs.us-east-1.amazonaws.com:443", both, false},
+		{"http://127.0.0.1:9324", map[string]string{"TENAQ_ACCESS_KEY_ID": "TQONE001"}, false},
+	} {
+		id, secret, ok := endpoint{url: tt.url}.ownKey(func(name string) string { return tt.env[name] })
+		if ok != tt.want || ok && (id != "TQONE001" || secret != "canary-of-the-only-one") {
+			t.Errorf("%q with %d variables: got %q, %t, want %t", tt.url, len(tt.env), id, ok, tt.want)
 		}
 	}
 }
