@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 
@@ -48,9 +50,15 @@ func (c *client) explainAnswer(doing, queue string, answer smithy.APIError) erro
 	switch code := answerCode(kind); {
 	case kind == "NonExistentQueue":
 		return codedf(exitNotFound, "%s: %s has no queue %q; see: tenaq queue list", doing, c.endpoint, queueNameOf(queue))
+	case isDenial(kind):
+		return codedf(code, "%s: %s (%s)%s", doing, cmp.Or(strings.TrimSuffix(message, "."), "denied"), kind, permission(message))
 	case isCredentialError(kind):
 		message, _, _ = strings.Cut(message, "\n") // behind it stands what was signed, as the server sees it
-		return codedf(code, "%s: %s refuses the credentials: %s (%s); check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and --region", doing, c.endpoint, strings.TrimSuffix(message, "."), kind)
+		names := "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+		if _, _, own := c.endpoint.ownKey(os.Getenv); own {
+			names = "TENAQ_ACCESS_KEY_ID, TENAQ_SECRET_ACCESS_KEY"
+		}
+		return codedf(code, "%s: %s refuses the credentials: %s (%s); check %s and --region", doing, c.endpoint, strings.TrimSuffix(message, "."), kind, names)
 	case message == "":
 		return codedf(code, "%s: %s", doing, kind)
 	default:
@@ -88,14 +96,32 @@ func answerCode(kind string) int {
 	return exitFailed
 }
 
+// isCredentialError tells whether the server does not let in who asks, or does not let them do this.
 func isCredentialError(kind string) bool {
 	switch kind {
 	case "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSecurity",
 		"IncompleteSignature", "InvalidSignatureException", "MissingAuthenticationToken", "ExpiredToken",
-		"ExpiredTokenException", "AccessDenied", "AccessDeniedException":
+		"ExpiredTokenException":
 		return true
 	}
-	return false
+	return isDenial(kind)
+}
+
+// isDenial tells whether the server knows who asks, and does not let them do this.
+func isDenial(kind string) bool { return kind == "AccessDenied" || kind == "AccessDeniedException" }
+
+// permission says what would let a denied request through, where the server has not said so itself: it denies a Host that is
+// not its own, for instance, and names the setting.
+func permission(message string) string {
+	switch {
+	case strings.Contains(message, "with an explicit deny"):
+		return "; take what denies it out of that policy"
+	case !strings.Contains(message, "is not authorized to perform") && !strings.HasPrefix(message, "Access to the resource") && message != "":
+		return ""
+	case strings.Contains(message, "is not authorized to perform: tenaq:"), strings.Contains(message, "is not authorized to perform: cloudwatch:"):
+		return "; let the key allow it"
+	}
+	return "; let the key allow it, or the policy of the queue"
 }
 
 // isPassing tells whether the same request may well succeed later: the server could not be reached or was
