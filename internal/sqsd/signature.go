@@ -92,22 +92,23 @@ func (c *call) permit(operation string, req sqswire.Shape) error {
 		}
 	}
 	if start, ok := req.(*sqswire.StartMessageMoveTaskRequest); ok && !start.DestinationARN.Set {
-		return c.permitReturn(queueOfARN(start.SourceARN))
+		return c.permitReturn()
 	}
 	return nil
 }
 
-// permitReturn refuses to bring the messages of a dead-letter queue back to where they came from, if the principal may not
-// send to one of the queues that have it. Whether it is one the engine says. [AUTH-48]
-func (c *call) permitReturn(from engine.QueueName) error {
-	list := engine.ListDeadLetterSourceQueues{Queue: from, MaxResults: engine.Int{Value: 1000, Set: true}}
+// permitReturn refuses to bring the messages of a dead-letter queue back to where they came from, unless the principal may
+// send to every queue of the account: its key allows it, and the policy of none of them denies it. Each message says itself
+// where it came from, and that need not be a queue that has the dead-letter queue now. [AUTH-48]
+func (c *call) permitReturn() error {
+	account := c.principal.account
+	if err := c.allow("sqs:SendMessage", engine.QueueName{Account: account}); err != nil {
+		return err
+	}
+	list := engine.ListQueues{Account: account, MaxResults: engine.Int{Value: returnPage, Set: true}}
 	for {
 		res, err := c.do(list)
-		var none *engine.Error
-		switch {
-		case errors.As(err, &none):
-			return nil
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		for _, queue := range res.Queues {
@@ -120,6 +121,9 @@ func (c *call) permitReturn(from engine.QueueName) error {
 		}
 	}
 }
+
+// returnPage is how many queues are asked for at a time, the most that a listing has. [QUEUE-24]
+const returnPage = 1000
 
 // rights are those that a request needs: nearly always the one for its action on its queue. [AUTH-18, AUTH-19, AUTH-48]
 func (c *call) rights(operation string, req sqswire.Shape) []right {

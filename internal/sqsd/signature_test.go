@@ -388,6 +388,50 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// A move task without a destination needs the right to send to every queue of the account, also to those that come late in
+// the listing, by the key itself. [AUTH-48]
+func TestReturn(t *testing.T) {
+	w := newWorld(settings{})
+	t.Cleanup(w.stop)
+	name := func(i int) engine.QueueName {
+		return engine.QueueName{Account: "111122223333", Name: fmt.Sprintf("q%04d", i)}
+	}
+	for i := range returnPage + 2 {
+		if _, err := w.broker.Do(t.Context(), engine.CreateQueue{Queue: name(i), NameSet: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.broker.Do(t.Context(), engine.CreateQueue{Queue: foreign, NameSet: true}); err != nil {
+		t.Fatal(err)
+	}
+	const rights = `"sqs:StartMessageMoveTask", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"`
+	denies, allows := statements(says("Deny", `"*"`, "sqs:SendMessage")), statements(says("Allow", `"*"`, "sqs:SendMessage"))
+	for _, test := range []struct {
+		allow string
+		queue engine.QueueName
+		text  string
+		want  string // part of the refusal
+	}{
+		{`"*"`, name(0), "", ""},
+		{`"*"`, name(1), denies, "q0001 with an explicit deny"},
+		{`"*"`, name(returnPage - 1), denies, "with an explicit deny"},
+		{`"*"`, name(returnPage + 1), denies, "q1001 with an explicit deny"},
+		{`"*"`, name(returnPage + 1), "{", "with an explicit deny"},
+		{`"*"`, foreign, denies, ""},
+		{`"*"`, name(1), statements(says("Deny", `"*"`, "sqs:ReceiveMessage")), ""},
+		{rights + `, "sqs:SendMessage"`, name(1), allows, ""},
+		{rights, name(1), allows, "on resource: arn:aws:sqs:eu-central-1:111122223333: because no identity-based policy allows the sqs:sendmessage action"},
+	} {
+		c := callWith(t, map[engine.QueueName]string{test.queue: test.text}, test.allow)
+		c.h.cfg.Broker = w.broker
+		// The dead-letter queue itself need not have any queue that names it.
+		err := c.permit("StartMessageMoveTask", &sqswire.StartMessageMoveTaskRequest{SourceARN: sqswire.Some("arn:aws:sqs:eu-central-1:111122223333:q0000")})
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s with %s on %v: got %v, want %q", test.allow, test.text, test.queue, err, test.want)
+		}
+	}
+}
+
 func actionsBut(without string) map[string]bool {
 	actions := map[string]bool{}
 	for _, op := range sqswire.Operations() {
