@@ -16,18 +16,19 @@ type Killer struct {
 
 // The tests that kill. Where a test takes a seed it has one here: whether a mutant is found must not depend on the day.
 var (
-	model       = Killer{Package: "internal/engine", Test: "^TestModel$", Args: []string{"-model.seed=1", "-model.steps=20000"}}
-	crashedRows = Killer{Package: "internal/engine", Test: "^TestCrashAnywhere$"}
-	crashes     = Killer{Package: "internal/broker", Test: "^TestCrashes$", Env: []string{"BROKER_SEED=1"}}
-	clocks      = Killer{Package: "internal/broker", Test: "^Test(Clock|Held|WallClock|Steps)", Env: []string{"BROKER_SEED=1"}}
-	polls       = Killer{Package: "internal/broker", Test: "^Test(Poll|Receive)"}
-	damage      = Killer{Package: "internal/kv/pebblekv", Test: "^TestDamage$", Env: []string{"KVTEST_SEED=1"}}
-	faults      = Killer{Package: "internal/kv/pebblekv", Test: "^TestFaults$", Env: []string{"KVTEST_SEED=1"}}
-	refusals    = Killer{Package: "internal/kv/pebblekv", Test: "^TestRefuse"}
-	forgeries   = Killer{Package: "internal/handle", Test: "^Test"}
-	wire        = Killer{Package: "internal/sqsd", Test: "^TestScripts$"}
-	kills       = Killer{Package: "test/crash", Test: "^TestKill$/^standard$", Program: true}
-	killsOfFIFO = Killer{Package: "test/crash", Test: "^TestKill$/^FIFO$", Program: true}
+	model          = Killer{Package: "internal/engine", Test: "^TestModel$", Args: []string{"-model.seed=1", "-model.steps=20000"}}
+	crashedRows    = Killer{Package: "internal/engine", Test: "^TestCrashAnywhere$"}
+	crashes        = Killer{Package: "internal/broker", Test: "^TestCrashes$", Env: []string{"BROKER_SEED=1"}}
+	crashesOfFlows = Killer{Package: "internal/broker", Test: "^TestCrashesOfFlows$", Env: []string{"BROKER_SEED=1"}}
+	clocks         = Killer{Package: "internal/broker", Test: "^Test(Clock|Held|WallClock|Steps)", Env: []string{"BROKER_SEED=1"}}
+	polls          = Killer{Package: "internal/broker", Test: "^Test(Poll|Receive)"}
+	damage         = Killer{Package: "internal/kv/pebblekv", Test: "^TestDamage$", Env: []string{"KVTEST_SEED=1"}}
+	faults         = Killer{Package: "internal/kv/pebblekv", Test: "^TestFaults$", Env: []string{"KVTEST_SEED=1"}}
+	refusals       = Killer{Package: "internal/kv/pebblekv", Test: "^TestRefuse"}
+	forgeries      = Killer{Package: "internal/handle", Test: "^Test"}
+	wire           = Killer{Package: "internal/sqsd", Test: "^TestScripts$"}
+	kills          = Killer{Package: "test/crash", Test: "^TestKill$/^standard$", Program: true}
+	killsOfFIFO    = Killer{Package: "test/crash", Test: "^TestKill$/^FIFO$", Program: true}
 )
 
 // Command is how to run the test by hand against m, or without a bug when m is empty, at the root of the module.
@@ -66,7 +67,7 @@ func Table() []Entry {
 		{ChainNotChecked, "A store that lost a commit in its middle is opened.", "DUR-16", refusals},
 		{FilterSaysAbsent, "The filter of deduplication keys denies keys that it was given.", "DEDUP-13", model},
 		{DedupEndsEarly, "A minute of deduplication keys is thrown away when the window of its first key is over.", "DEDUP-7", model},
-		{DedupForgottenAtStart, "What is known of deduplication keys is not looked for after a restart.", "DEDUP-12", killsOfFIFO},
+		{DedupForgottenAtStart, "What is known of deduplication keys is not looked for after a restart.", "DEDUP-12", crashesOfFlows},
 		{WindowChangesOrder, "An index in memory takes up entries from behind its end, before others that are on disk only.", "ORD-1", model},
 		{GroupOpensEarly, "A group is not locked by a message of it that is in flight.", "FIFO-17", killsOfFIFO},
 		{ReceiveCountForgotten, "A receive count that comes from disk is one at most.", "DUR-9 RCV-11", kills},
