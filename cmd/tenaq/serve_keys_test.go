@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,7 +98,7 @@ func TestHangupDuringStart(t *testing.T) {
 	if err := os.Rename(path("file.pem"), path("cert.pem")); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.WriteString(pipe, string(cert)) // a server that has gone is noticed below
+	_, _ = pipe.Write(cert) // a server that has gone is noticed below
 	pipe.Close()
 	for !strings.Contains(logged(), "certificate reloaded") {
 		select {
