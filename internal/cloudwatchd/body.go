@@ -26,6 +26,9 @@ const (
 	// placeWait is how long a request waits for one of these places.
 	placeWait = 10 * time.Second
 
+	// restMax is how long the rest of a body that is refused may take; see package sqsd.
+	restMax = 2 * time.Second
+
 	// transferMax is how long a larger body may take on its way in, and an answer on its way out.
 	transferMax = time.Minute
 )
@@ -59,7 +62,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*body, error) {
 	var err error
 	if b.bytes, err = readAll(http.MaxBytesReader(w, r.Body, bodyMax)); err != nil {
 		b.release()
-		http.NewResponseController(w).SetReadDeadline(time.Now()) // nobody waits for the rest
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(restMax))
 		w.Header().Set("Connection", "close")
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body, error) {
 		return b, nil
 	}
 	b.release()
-	conn.SetReadDeadline(time.Now()) // nobody waits for the rest
+	conn.SetReadDeadline(time.Now().Add(restMax))
 	w.Header().Set("Connection", "close")
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {

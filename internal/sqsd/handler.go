@@ -64,6 +64,10 @@ const (
 	// headerMax is how large a request line and the headers may be together. [WIRE-26]
 	headerMax = 64 << 10
 
+	// restMax is how long the rest of a body that is refused may take. It is not read for its own sake: a connection that is closed
+	// before what was sent has been read loses the answer.
+	restMax = 2 * time.Second
+
 	// small is the size up to which a body is not worth a budget or a deadline of its own. What such a
 	// body holds is a small part of what its connection holds anyway, and the HTTP server ends those.
 	small = 64 << 10
