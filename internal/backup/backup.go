@@ -6,7 +6,6 @@
 package backup
 
 import (
-	"archive/tar"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -80,7 +79,7 @@ func Write(w io.Writer, m Manifest, files []File) error {
 	if err != nil {
 		return err
 	}
-	a := &archive{tar: tar.NewWriter(w), time: m.Taken}
+	a := &archive{w: w, time: m.Taken}
 	if err := a.add(manifestName, int64(len(text)), bytes.NewReader(text)); err != nil {
 		return err
 	}
@@ -96,12 +95,12 @@ func Write(w io.Writer, m Manifest, files []File) error {
 	if err := a.add(sumsName, int64(len(sums)), strings.NewReader(sums)); err != nil {
 		return err
 	}
-	return a.tar.Close()
+	return writeEnd(w)
 }
 
 // An archive is a backup that is being written.
 type archive struct {
-	tar  *tar.Writer
+	w    io.Writer
 	time time.Time
 	sums strings.Builder
 }
@@ -115,18 +114,9 @@ func (a *archive) addFile(f File) error {
 }
 
 func (a *archive) add(name string, size int64, r io.Reader) error {
-	err := a.tar.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: a.time.Truncate(time.Second), Format: tar.FormatGNU,
-	})
-	if err != nil {
-		return err
-	}
 	sum := sha256.New()
-	switch n, err := io.Copy(a.tar, io.TeeReader(io.LimitReader(r, size), sum)); {
-	case err != nil:
+	if err := writeFile(a.w, name, size, a.time, io.TeeReader(io.LimitReader(r, size), sum)); err != nil {
 		return err
-	case n < size:
-		return fmt.Errorf("it has %d bytes and should have %d", n, size)
 	}
 	a.note(name, sum)
 	return nil
@@ -139,56 +129,52 @@ func (a *archive) note(name string, sum hash.Hash) {
 // Read reads a backup to the end of r and hands each file to each, which reads as much of it as it likes. What each has
 // been given counts only when Read returns no error.
 func Read(r io.Reader, each func(m Manifest, name string, size int64, r io.Reader) error) (m Manifest, err error) {
-	in := &counter{r: r}
-	t := tar.NewReader(in)
+	t := &reader{in: r}
 	var sums archive
 	seen := make(map[string]bool)
 	for first := true; ; first = false {
-		h, err := t.Next()
-		if err != nil {
-			return m, broken(err)
+		name, size, ok, err := t.next()
+		switch {
+		case err != nil:
+			return m, err
+		case !ok, seen[name], first != (name == manifestName):
+			return m, fmt.Errorf("%w: its entry %q is not where it belongs", ErrNotBackup, name)
 		}
-		if h.Typeflag != tar.TypeReg || seen[h.Name] || first != (h.Name == manifestName) {
-			return m, fmt.Errorf("%w: its entry %q is of another kind, or not where it belongs", ErrNotBackup, h.Name)
-		}
-		seen[h.Name] = true
-		switch h.Name {
+		seen[name] = true
+		sum := sha256.New()
+		content := io.TeeReader(t, sum)
+		switch name {
 		case manifestName:
-			text, err := all(t, manifestMax)
+			text, err := all(content, manifestMax)
 			if err != nil {
 				return m, err
 			}
 			if m, err = readManifest(text); err != nil {
 				return m, err
 			}
-			sum := sha256.New()
-			sum.Write(text)
-			sums.note(h.Name, sum)
 		case sumsName:
-			text, err := all(t, sumsMax)
+			text, err := all(content, sumsMax)
 			switch {
 			case err != nil:
 				return m, err
 			case string(text) != sums.sums.String():
 				return m, fmt.Errorf("%w: its files do not have the checksums that it says they have", ErrNotBackup)
 			}
-			return m, in.finish(t)
+			return m, t.last()
 		default:
-			if err := checkName(h.Name); err != nil {
+			if err := checkName(name); err != nil {
 				return m, err
 			}
-			sum := sha256.New()
-			content := io.TeeReader(t, sum)
 			if each != nil {
-				if err := each(m, h.Name, h.Size, content); err != nil {
-					return m, broken(err)
+				if err := each(m, name, size, content); err != nil {
+					return m, err
 				}
 			}
 			if _, err := io.Copy(io.Discard, content); err != nil {
-				return m, broken(err)
+				return m, err
 			}
-			sums.note(h.Name, sum)
 		}
+		sums.note(name, sum)
 	}
 }
 
@@ -205,55 +191,8 @@ func readManifest(text []byte) (m Manifest, err error) {
 
 func all(r io.Reader, most int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, most+1))
-	switch {
-	case err != nil:
-		return nil, broken(err)
-	case int64(len(text)) > most:
-		return nil, fmt.Errorf("%w: an entry of it is too large", ErrNotBackup)
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%w: an entry of it is too large", ErrNotBackup)
 	}
-	return text, nil
-}
-
-// A counter counts what is read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(b []byte) (n int, err error) {
-	n, err = c.r.Read(b)
-	c.n += int64(n)
-	return n, err
-}
-
-// finish reads what is behind the last entry: the zeros that fill its last block and the two blocks of them that end an
-// archive, and nothing else.
-func (c *counter) finish(t *tar.Reader) error {
-	const block = 512
-	end := (c.n+block-1)/block*block + 2*block
-	if _, err := t.Next(); err == nil {
-		return fmt.Errorf("%w: there is more behind its checksums", ErrNotBackup)
-	} else if !errors.Is(err, io.EOF) {
-		return broken(err)
-	}
-	switch _, err := io.Copy(io.Discard, c); {
-	case err != nil:
-		return broken(err)
-	case c.n < end:
-		return ErrCut
-	case c.n > end:
-		return fmt.Errorf("%w: there is more behind its end", ErrNotBackup)
-	}
-	return nil
-}
-
-// broken says what it means that an archive cannot be read on.
-func broken(err error) error {
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return ErrCut
-	case errors.Is(err, tar.ErrHeader):
-		return fmt.Errorf("%w: %w", ErrNotBackup, err)
-	}
-	return err
+	return text, err
 }
