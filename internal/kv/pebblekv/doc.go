@@ -18,6 +18,7 @@
 //
 //	DIR/store/   belongs to Pebble, except for the rows below
 //	DIR/witness  outside the store, so that what happens to one does not happen to the other
+//	DIR/checkpoint/  the store as it was at a moment, while somebody reads it; removed by Open
 //
 // The format of the store is the constant formatVersion and never a default of Pebble's: the default
 // opens a store with a flipped bit in a synced log, and drops what follows it. A format can be raised
@@ -28,8 +29,8 @@
 // All integers are big endian. Checksums are CRC-32C of everything before them. A program reads every
 // version of a format up to its own and refuses larger ones.
 //
-// Genesis, one row, key 00 'g'. Written and flushed before the store is used, and never again; a store
-// without it has lost more than the end of a log.
+// Genesis, one row, key 00 'g'. Written and flushed before the store is used, and again only by Renew; a
+// store without it has lost more than the end of a log.
 //
 //	offset  size  field
 //	     0     1  version of the rows, 1
