@@ -127,19 +127,14 @@ func awsConfig(ctx context.Context, e endpoint, region string) (aws.Config, erro
 	return aws.Config{}, codedf(exitFailed, "there are no credentials for %s; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", e)
 }
 
-// ownKey is the key of a tenaq server in the variables from which the server takes it too. It comes before what is there
-// for Amazon.
-func ownKey(getenv func(string) string) (id, secret string, ok bool) {
-	id, secret = getenv("TENAQ_ACCESS_KEY_ID"), getenv("TENAQ_SECRET_ACCESS_KEY")
-	return id, secret, id != "" && secret != ""
-}
-
-// ownKey is the key that requests to e are signed with. Amazon never sees it, also where its address is given.
+// ownKey is the key that requests to e are signed with if it is in the variables from which a server takes its key too. It
+// comes before what is there for Amazon, which never sees it, also where its address is given.
 func (e endpoint) ownKey(getenv func(string) string) (id, secret string, ok bool) {
-	if e.isAmazon() || isAmazonURL(e.url) {
+	if e.isAmazon() || isAmazonURL(e.url) || e.foreign {
 		return "", "", false
 	}
-	return ownKey(getenv)
+	id, secret = getenv("TENAQ_ACCESS_KEY_ID"), getenv("TENAQ_SECRET_ACCESS_KEY")
+	return id, secret, id != "" && secret != ""
 }
 
 // newRetryer retries as the SDK does, but not where nobody listens: that does not change within seconds,

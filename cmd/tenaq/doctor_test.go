@@ -198,8 +198,8 @@ func environ(pairs ...string) func(string) string {
 }
 
 func TestEndpointChecks(t *testing.T) {
-	local := endpoint{"http://127.0.0.1:9324", "default"}
-	remote := endpoint{"http://queue.example.com", "--endpoint-url"}
+	local := endpoint{url: "http://127.0.0.1:9324", origin: "default"}
+	remote := endpoint{url: "http://queue.example.com", origin: "--endpoint-url"}
 	aws := endpoint{origin: "--aws"}
 
 	expect(t, "kind", checkKind(probe{kind: kindTenaq, version: "1.2"}, local), isOK, "tenaq 1.2")

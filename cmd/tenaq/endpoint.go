@@ -19,18 +19,20 @@ const (
 type endpoint struct {
 	url    string // "" is Amazon, at the address that belongs to the region
 	origin string // the flag or variable it comes from
+
+	foreign bool // it is of something else than queues, which no key of a tenaq server is for
 }
 
 // resolveEndpoint finds the endpoint. AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL are what every AWS SDK
 // reads, so a shell that is set up for the SDKs is set up for tenaq too.
 func resolveEndpoint(flag string, getenv func(string) string) (endpoint, error) {
-	found := endpoint{defaultEndpoint, "default"}
+	found := endpoint{url: defaultEndpoint, origin: "default"}
 	if flag != "" {
-		found = endpoint{flag, "--endpoint-url"}
+		found = endpoint{url: flag, origin: "--endpoint-url"}
 	} else {
 		for _, name := range []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"} {
 			if v := getenv(name); v != "" {
-				found = endpoint{v, name}
+				found = endpoint{url: v, origin: name}
 				break
 			}
 		}

@@ -10,28 +10,28 @@ func TestResolveEndpoint(t *testing.T) {
 		loopback  bool
 		wantError string
 	}{
-		{want: endpoint{"http://127.0.0.1:9324", "default"}, loopback: true},
+		{want: endpoint{url: "http://127.0.0.1:9324", origin: "default"}, loopback: true},
 		{
 			env:  map[string]string{"AWS_ENDPOINT_URL": "https://a.example"},
-			want: endpoint{"https://a.example", "AWS_ENDPOINT_URL"},
+			want: endpoint{url: "https://a.example", origin: "AWS_ENDPOINT_URL"},
 		},
 		{
 			env:  map[string]string{"AWS_ENDPOINT_URL": "https://a.example", "AWS_ENDPOINT_URL_SQS": "https://b.example/"},
-			want: endpoint{"https://b.example", "AWS_ENDPOINT_URL_SQS"},
+			want: endpoint{url: "https://b.example", origin: "AWS_ENDPOINT_URL_SQS"},
 		},
 		{
 			env:      map[string]string{"AWS_ENDPOINT_URL_SQS": "https://b.example", "TENAQ_ENDPOINT_URL": "http://[::1]:9324"},
-			want:     endpoint{"http://[::1]:9324", "TENAQ_ENDPOINT_URL"},
+			want:     endpoint{url: "http://[::1]:9324", origin: "TENAQ_ENDPOINT_URL"},
 			loopback: true,
 		},
 		{
 			flag:     "http://localhost:4566",
 			env:      map[string]string{"TENAQ_ENDPOINT_URL": "https://c.example"},
-			want:     endpoint{"http://localhost:4566", "--endpoint-url"},
+			want:     endpoint{url: "http://localhost:4566", origin: "--endpoint-url"},
 			loopback: true,
 		},
-		{flag: "aws", env: map[string]string{"TENAQ_ENDPOINT_URL": "https://c.example"}, want: endpoint{"", "--endpoint-url"}},
-		{env: map[string]string{"TENAQ_ENDPOINT_URL": "aws"}, want: endpoint{"", "TENAQ_ENDPOINT_URL"}},
+		{flag: "aws", env: map[string]string{"TENAQ_ENDPOINT_URL": "https://c.example"}, want: endpoint{url: "", origin: "--endpoint-url"}},
+		{env: map[string]string{"TENAQ_ENDPOINT_URL": "aws"}, want: endpoint{url: "", origin: "TENAQ_ENDPOINT_URL"}},
 		{
 			flag:      "localhost:9324",
 			wantError: `--endpoint-url: "localhost:9324" is not an address such as http://127.0.0.1:9324, nor the word aws`,
@@ -89,6 +89,14 @@ func TestOwnKey(t *testing.T) {
 		if ok != tt.want || ok && (id != "TQONE001" || secret != "canary-of-the-only-one") {
 			t.Errorf("%q with %d variables: got %q, %t, want %t", tt.url, len(tt.env), id, ok, tt.want)
 		}
+	}
+}
+
+// What keeps records is no tenaq server.
+func TestOwnKeyElsewhere(t *testing.T) {
+	id, _, ok := endpoint{url: "http://127.0.0.1:8000", foreign: true}.ownKey(func(string) string { return "canary-of-the-only-one" })
+	if ok {
+		t.Errorf("got the key %q, want none", id)
 	}
 }
 

@@ -70,7 +70,7 @@ func sdkEnvironment(e endpoint, region string, getenv func(string) string) []var
 		{"AWS_REGION", region},
 		{"AWS_DEFAULT_REGION", region}, // as boto3 and the old AWS CLI call it
 	}
-	id, secret, ok := ownKey(getenv)
+	id, secret, ok := e.ownKey(getenv)
 	if !ok && e.isLoopback() {
 		id, secret, ok = openID, openSecret, true
 	}

@@ -32,7 +32,7 @@ func (p *dynamoPlace) connect(ctx context.Context) error {
 	if p.client != nil {
 		return nil
 	}
-	p.endpoint.origin = "default"
+	p.endpoint.origin, p.endpoint.foreign = "default", true
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
 		if v := os.Getenv(name); v != "" {
 			p.endpoint.url, p.endpoint.origin = strings.TrimRight(v, "/"), name

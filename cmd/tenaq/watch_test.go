@@ -646,10 +646,10 @@ func TestWatchCommands(t *testing.T) {
 		source sqsSource
 		want   string
 	}{
-		{sqsSource{client: &client{endpoint: endpoint{defaultEndpoint, "default"}}, v1: &v1Client{}}, "tenaq peek q --limit 10; tenaq claims stuck"},
-		{sqsSource{client: &client{endpoint: endpoint{"http://queue:1", "--endpoint-url"}}, v1: &v1Client{}}, "tenaq peek q --limit 10 --endpoint-url http://queue:1; tenaq claims stuck"},
-		{sqsSource{client: &client{endpoint: endpoint{"http://queue:1", "AWS_ENDPOINT_URL"}}}, "tenaq queue show q; tenaq claims stuck"},
-		{sqsSource{client: &client{endpoint: endpoint{"", "--aws"}}}, "tenaq queue show q --aws; tenaq claims stuck"},
+		{sqsSource{client: &client{endpoint: endpoint{url: defaultEndpoint, origin: "default"}}, v1: &v1Client{}}, "tenaq peek q --limit 10; tenaq claims stuck"},
+		{sqsSource{client: &client{endpoint: endpoint{url: "http://queue:1", origin: "--endpoint-url"}}, v1: &v1Client{}}, "tenaq peek q --limit 10 --endpoint-url http://queue:1; tenaq claims stuck"},
+		{sqsSource{client: &client{endpoint: endpoint{url: "http://queue:1", origin: "AWS_ENDPOINT_URL"}}}, "tenaq queue show q; tenaq claims stuck"},
+		{sqsSource{client: &client{endpoint: endpoint{url: "", origin: "--aws"}}}, "tenaq queue show q --aws; tenaq claims stuck"},
 	} {
 		if got := strings.Join(test.source.commands([]string{"tenaq peek QUEUE --limit 10", "tenaq claims stuck"}, "q"), "; "); got != test.want {
 			t.Errorf("%v: got %q, want %q", test.source.client.endpoint, got, test.want)
