@@ -22,7 +22,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"tenaq/internal/backup"
 	"tenaq/internal/credentials"
+	"tenaq/internal/kv/pebblekv"
 )
 
 // askBackup asks a server for a backup.
@@ -335,6 +337,49 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	if v := mustVerify(t, dir); v.Messages != 5 {
 		t.Errorf("restored %d messages, want 5", v.Messages)
+	}
+}
+
+// A backup that is whole, of a store that was not, is not restored. [DUR-31]
+func TestRestoreVerifies(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Restore(t.Context(), bytes.NewReader(smallBackup(t)), dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	store, err := pebblekv.Open(pebblekv.Options{Dir: dir, Fatal: func(err error) { panic(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range store.Scan([]byte{0x10}, []byte{0x11}) {
+		if k[9] == 0x06 { // a segment
+			b := store.NewBatch()
+			b.Delete(k)
+			b.Force()()
+		}
+	}
+	c, err := store.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	taken := &runningBackup{server: &Server{}, ctx: t.Context(), checkpoint: c, close: c.Remove}
+	taken.manifest = backup.Manifest{Store: c.ID.String(), Commit: c.Commit}
+	if _, err := taken.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(taken.Close(), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "new")
+	_, err = Restore(t.Context(), &b, elsewhere, nil)
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no segment row") {
+		t.Errorf("got %v, want what is wrong", err)
+	}
+	if _, err := os.Stat(elsewhere); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something is left: %v", err)
+	}
+	if v, err := Verify(dir, func(Finding) {}, nil); err != nil || v.Findings != 1 {
+		t.Errorf("verified %+v, %v, want one finding", v, err)
 	}
 }
 

@@ -57,9 +57,13 @@ func TestCheckpoint(t *testing.T) {
 			}
 		}
 		confirmed := h.Confirmed()
+		s.NewBatch().Force()() // so that the last one is confirmed too
 		c, err := s.Checkpoint()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.Commit != s.CommitNumber() {
+			t.Errorf("the checkpoint says commit %d, and %d was confirmed", c.Commit, s.CommitNumber())
 		}
 		set(s, "later") // which the files that are there do not get
 		there := copied(t, c)
