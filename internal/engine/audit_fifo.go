@@ -28,8 +28,9 @@ func (s *spaceAudit) inGroups() {
 			continue
 		}
 		s.canonical(s.queue, k, v, row.encode(nil))
-		s.group(k, &namedGroup{name, row}, lines)
-		s.heads.expect(namedGroup{name, row})
+		g := &namedGroup{name, row}
+		s.group(k, g, lines)
+		s.heads.expect(s.headRow(g))
 	}
 	s.linesUntil(lines, nil, func(line) {})
 	s.lines.settle()

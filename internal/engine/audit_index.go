@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"iter"
 )
 
 // A rowSum stands for a set of rows, whatever their order: two sets with the same sum are taken for the same.
@@ -24,52 +23,41 @@ func (s *rowSum) add(k, v []byte) {
 }
 
 // A relation is that between rows of one kind, the owners, and the rows of an index, of which each stands for an owner.
-type relation[T any] struct {
+type relation struct {
 	audit *audit
 	queue QueueName
 	name  string // of the rows of the index
 
 	owners, rows span
-	read         func(k, v []byte) (T, bool)                  // an owner
-	wants        func(T) (k, v []byte, ok bool)               // its row in the index, if it must have one
-	owner        func(k, v []byte) (ownerKey []byte, ok bool) // whose a row of the index is
-	excused      func(T) bool                                 // an owner may be without its row; nil for none
+	wants        func(k, v []byte) (wantKey, wantValue []byte, ok bool) // the row in the index that an owner must have, if it can be read and must
+	owner        func(k, v []byte) (ownerKey []byte, ok bool)           // whose a row of the index is
+	excused      func(k, v []byte) bool                                 // an owner may be without its row; nil for none
 
 	want, have rowSum
 }
 
-// expect notes an owner.
-func (r *relation[T]) expect(owner T) {
-	if k, v, ok := r.wants(owner); ok {
-		r.want.add(k, v)
-	}
-}
-
 // all notes every row of the index, after check has looked at it.
-func (r *relation[T]) all(check func(k, v []byte)) {
+func (r *relation) all(check func(k, v []byte)) {
 	for k, v := range r.audit.rows(r.rows) {
 		r.have.add(k, v)
 		check(k, v)
 	}
 }
 
-// settle compares the two, once all of both has been noted, and names the rows that make the difference.
-func (r *relation[T]) settle() {
+// settle compares the two, once all that is wanted has been noted, and all that is there. If they differ, it names the rows
+// that make the difference.
+func (r *relation) settle() {
 	if r.want == r.have {
 		return
 	}
 	before, excused := r.audit.found, false
-	for k, v := range r.scan(r.owners) {
-		owner, ok := r.read(k, v)
-		if !ok {
-			continue
-		}
-		wantKey, wantValue, ok := r.wants(owner)
+	for k, v := range r.audit.Store.Scan(r.owners.lo, r.owners.hi) {
+		wantKey, wantValue, ok := r.wants(k, v)
 		if !ok {
 			continue
 		}
 		switch have, found := r.audit.get(wantKey); {
-		case !found && r.excused != nil && r.excused(owner):
+		case !found && r.excused != nil && r.excused(k, v):
 			excused = true
 		case !found:
 			r.audit.report(r.queue, k, "it has no %s row, which would have the key %x", r.name, wantKey)
@@ -77,13 +65,11 @@ func (r *relation[T]) settle() {
 			r.audit.report(r.queue, wantKey, "this %s row says %x and, by the row %x, should say %x", r.name, have, k, wantValue)
 		}
 	}
-	for k, v := range r.scan(r.rows) {
+	for k, v := range r.audit.Store.Scan(r.rows.lo, r.rows.hi) {
 		if ownerKey, ok := r.owner(k, v); ok {
 			if value, ok := r.audit.get(ownerKey); ok {
-				if owner, ok := r.read(ownerKey, value); ok {
-					if wantKey, _, ok := r.wants(owner); ok && bytes.Equal(wantKey, k) {
-						continue
-					}
+				if wantKey, _, ok := r.wants(ownerKey, value); ok && bytes.Equal(wantKey, k) {
+					continue
 				}
 			}
 		}
@@ -94,4 +80,9 @@ func (r *relation[T]) settle() {
 	}
 }
 
-func (r *relation[T]) scan(s span) iter.Seq2[[]byte, []byte] { return r.audit.Store.Scan(s.lo, s.hi) }
+// expect notes the row that an owner wants, if it wants one.
+func (r *relation) expect(wantKey, wantValue []byte, ok bool) {
+	if ok {
+		r.want.add(wantKey, wantValue)
+	}
+}

@@ -42,7 +42,7 @@ func (s *spaceAudit) messages() {
 				s.damagedRow(s.queue, deliveries.k, "delivery", deliveries.v)
 			} else {
 				s.canonical(s.queue, deliveries.k, deliveries.v, placed.delivery.encode(nil))
-				s.dues.expect(&placed)
+				s.dues.expect(s.dueRow(seq, &placed.delivery))
 			}
 		}
 		if ok {
@@ -96,10 +96,10 @@ func (s *spaceAudit) message(k []byte, m *message) {
 	if fifo && !m.hasDelivery && st.counted.has(meta.seq) {
 		s.delayed++
 	}
-	s.origins.expect(*meta)
-	s.elders.expect(*meta)
+	s.origins.expect(s.originRow(meta))
+	s.elders.expect(s.elderRow(meta))
 	if fifo {
-		s.lines.expect(*meta)
+		s.lines.expect(s.lineRow(meta))
 		s.remembered(k, meta)
 	}
 }

@@ -10,11 +10,11 @@ type spaceAudit struct {
 
 	live, delayed, inFlight int64
 
-	dues    relation[*message]   // of the messages that have a delivery row
-	origins relation[meta]       // of dead letters of a standard queue
-	elders  relation[meta]       // of messages that are older than they seem
-	lines   relation[meta]       // of the messages of a FIFO queue
-	heads   relation[namedGroup] // of the groups of one
+	dues    relation // of the messages that have a delivery row
+	origins relation // of dead letters of a standard queue
+	elders  relation // of messages that are older than they seem
+	lines   relation // of the messages of a FIFO queue
+	heads   relation // of the groups of one
 
 	placed     map[string]uint64 // groupRow.placed of groups that were looked up
 	firstElder uint64            // the least number among those that have an elder row
@@ -96,71 +96,85 @@ func (s *spaceAudit) checkState(k []byte) {
 
 // relate says which rows belong to which.
 func (s *spaceAudit) relate() {
-	mark, seqOwner := []byte{rowVersion}, func(kind rowKind, skip int) func(k, _ []byte) ([]byte, bool) {
+	// seqOwner reads the number of an index row that ends with a place.
+	seqOwner := func(kind rowKind) func(k, _ []byte) ([]byte, bool) {
 		return func(k, _ []byte) ([]byte, bool) {
-			return seqKey(s.space, kind, posOf(k[min(skip, len(k)):]).seq), len(k) == skip+16
+			return seqKey(s.space, kind, posOf(k[min(spacePrefixLen, len(k)):]).seq), len(k) == posKeyLen
 		}
 	}
-	readMeta := func(k, v []byte) (meta, bool) {
-		m, _, ok := decodeMeta(seqOf(k), v)
-		return m, ok
+	ofMeta := func(want func(*meta) (k, v []byte, ok bool)) func(k, v []byte) ([]byte, []byte, bool) {
+		return func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
+			m, _, known := decodeMeta(seqOf(k), v)
+			wantKey, wantValue, ok = want(&m)
+			return wantKey, wantValue, ok && known
+		}
 	}
-	s.dues = relation[*message]{
-		audit: s.audit, queue: s.queue, name: "due", owners: s.kind(kindDelivery), rows: s.kind(kindDue),
-		read: func(k, v []byte) (*message, bool) {
-			m := &message{}
-			m.seq = seqOf(k)
-			var ok bool
-			m.delivery, ok = decodeDelivery(v)
-			return m, ok
-		},
-		wants: func(m *message) (k, v []byte, ok bool) {
-			return dueIndex.key(s.space, m.pos(m.seq)), []byte{byte(m.kind)}, true
-		},
-		owner: seqOwner(kindDelivery, spacePrefixLen),
+	index := func(name string, owners, rows rowKind) relation {
+		return relation{audit: s.audit, queue: s.queue, name: name, owners: s.kind(owners), rows: s.kind(rows), owner: seqOwner(owners)}
 	}
-	s.origins = relation[meta]{
-		audit: s.audit, queue: s.queue, name: "origin", owners: s.kind(kindMessage), rows: s.kind(kindOrigin),
-		read: readMeta,
-		wants: func(m meta) (k, v []byte, ok bool) {
-			return originIndex.key(s.space, pos{m.base, m.seq}), mark, !s.settings.FIFO && m.source != ""
-		},
-		owner: seqOwner(kindMessage, spacePrefixLen),
+	s.dues = index("due", kindDelivery, kindDue)
+	s.dues.wants = func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
+		d, ok := decodeDelivery(v)
+		wantKey, wantValue, _ = s.dueRow(seqOf(k), &d)
+		return wantKey, wantValue, ok
 	}
-	s.elders = relation[meta]{
-		audit: s.audit, queue: s.queue, name: "elder", owners: s.kind(kindMessage), rows: s.kind(kindElder),
-		read: readMeta,
-		wants: func(m meta) (k, v []byte, ok bool) {
-			return elderIndex.key(s.space, pos{m.firstSent, m.seq}), mark, m.isElder()
-		},
-		owner: seqOwner(kindMessage, spacePrefixLen),
-		// Those that came before the program knew of elders have none, and every later one has.
-		excused: func(m meta) bool { return s.firstElder == 0 || m.seq < s.firstElder },
+	s.origins = index("origin", kindMessage, kindOrigin)
+	s.origins.wants = ofMeta(s.originRow)
+	s.elders = index("elder", kindMessage, kindElder)
+	s.elders.wants = ofMeta(s.elderRow)
+	// Those that came before the program knew of elders have none, and every later one has.
+	s.elders.excused = func(k, _ []byte) bool { return s.firstElder == 0 || seqOf(k) < s.firstElder }
+	s.lines = index("line", kindMessage, kindLine)
+	s.lines.wants = ofMeta(s.lineRow)
+	s.lines.owner = func(k, _ []byte) ([]byte, bool) { return seqKey(s.space, kindMessage, lineSeq(k)), true }
+	s.lines.excused = func(k, v []byte) bool {
+		m, _, _ := decodeMeta(seqOf(k), v)
+		return s.groupRow(m.group).founder == m.seq
 	}
-	s.lines = relation[meta]{
-		audit: s.audit, queue: s.queue, name: "line", owners: s.kind(kindMessage), rows: s.kind(kindLine),
-		read: readMeta,
-		wants: func(m meta) (k, v []byte, ok bool) {
-			return lineKey(s.space, m.group, m.seq), encodeLine(nil, m.sent), s.settings.FIFO
-		},
-		owner:   func(k, _ []byte) ([]byte, bool) { return seqKey(s.space, kindMessage, lineSeq(k)), true },
-		excused: func(m meta) bool { return s.groupRow(m.group).founder == m.seq },
+	s.heads = index("head", kindGroup, kindHead)
+	s.heads.wants = func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
+		name, named := groupOf(k)
+		row, ok := decodeGroupRow(v)
+		if !named || !ok {
+			return nil, nil, false
+		}
+		return s.headRow(&namedGroup{name, row})
 	}
-	s.heads = relation[namedGroup]{
-		audit: s.audit, queue: s.queue, name: "head", owners: s.kind(kindGroup), rows: s.kind(kindHead),
-		read: func(k, v []byte) (namedGroup, bool) {
-			name, named := groupOf(k)
-			row, ok := decodeGroupRow(v)
-			return namedGroup{name, row}, named && ok
-		},
-		wants: func(g namedGroup) (k, v []byte, ok bool) {
-			return headIndexes[g.class].key(s.space, g.pos()), encodeHead(nil, g.name), true
-		},
-		owner: func(_, v []byte) ([]byte, bool) {
-			name, ok := decodeHead(v)
-			return groupKey(s.space, name), ok
-		},
+	s.heads.owner = func(_, v []byte) ([]byte, bool) {
+		name, ok := decodeHead(v)
+		return groupKey(s.space, name), ok
 	}
+}
+
+// The rows that messages and groups must have in the indexes.
+
+func (s *spaceAudit) dueRow(seq uint64, d *delivery) (k, v []byte, ok bool) {
+	return dueIndex.key(s.space, d.pos(seq)), []byte{byte(d.kind)}, true
+}
+
+func (s *spaceAudit) originRow(m *meta) (k, v []byte, ok bool) {
+	if s.settings.FIFO || m.source == "" {
+		return nil, nil, false
+	}
+	return originIndex.key(s.space, pos{m.base, m.seq}), []byte{rowVersion}, true
+}
+
+func (s *spaceAudit) elderRow(m *meta) (k, v []byte, ok bool) {
+	if !m.isElder() {
+		return nil, nil, false
+	}
+	return elderIndex.key(s.space, pos{m.firstSent, m.seq}), []byte{rowVersion}, true
+}
+
+func (s *spaceAudit) lineRow(m *meta) (k, v []byte, ok bool) {
+	if !s.settings.FIFO {
+		return nil, nil, false
+	}
+	return lineKey(s.space, m.group, m.seq), encodeLine(nil, m.sent), true
+}
+
+func (s *spaceAudit) headRow(g *namedGroup) (k, v []byte, ok bool) {
+	return headIndexes[g.class].key(s.space, g.pos()), encodeHead(nil, g.name), true
 }
 
 // due looks at the index of everything that waits, and counts as the state does.

@@ -110,21 +110,14 @@ func (a *audit) queue(name QueueName, k []byte, row *queueRow) {
 
 // sources compares the index of sources with the redrive policies.
 func (a *audit) sources() {
-	type source struct {
-		name QueueName
-		row  queueRow
-	}
-	r := relation[source]{
+	r := relation{
 		audit: a, name: "source",
 		owners: family(familyQueue), rows: family(familySource),
-		read: func(k, v []byte) (s source, ok bool) {
+		wants: func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
 			name, ok := queueNameOf(k)
 			row, known := decodeQueueRow(v)
-			return source{name, row}, ok && known && row.deleted == 0
-		},
-		wants: func(s source) (k, v []byte, ok bool) {
-			target := s.row.attributes.Redrive
-			return sourceKey(target.Target, s.name.Name), []byte{rowVersion}, target != (Redrive{})
+			target := row.attributes.Redrive
+			return sourceKey(target.Target, name.Name), []byte{rowVersion}, ok && known && target != (Redrive{})
 		},
 		owner: func(k, _ []byte) ([]byte, bool) {
 			name, ok := sourceOf(k)
@@ -132,9 +125,7 @@ func (a *audit) sources() {
 		},
 	}
 	for k, v := range a.Store.Scan(r.owners.lo, r.owners.hi) {
-		if s, ok := r.read(k, v); ok {
-			r.expect(s)
-		}
+		r.expect(r.wants(k, v))
 	}
 	r.all(func(k, v []byte) {
 		if _, ok := sourceOf(k); !ok {
@@ -158,12 +149,12 @@ func taskOf(k, v []byte) (t task, ok bool) {
 
 // tasks looks at the move tasks, and compares those that are not over with the index of active ones.
 func (a *audit) tasks() {
-	r := relation[task]{
+	r := relation{
 		audit: a, name: "active",
 		owners: family(familyTask), rows: family(familyActive),
-		read: taskOf,
-		wants: func(t task) (k, v []byte, ok bool) {
-			return activeKey(t.number), encodeActive(nil, t.source), t.status.active()
+		wants: func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
+			t, ok := taskOf(k, v)
+			return activeKey(t.number), encodeActive(nil, t.source), ok && t.status.active()
 		},
 		owner: func(k, v []byte) ([]byte, bool) {
 			number, source, ok := decodeActive(k, v)
@@ -191,7 +182,7 @@ func (a *audit) tasks() {
 				a.report(t.source, k, "this is the second task of the queue that is not over")
 			}
 		}
-		r.expect(t)
+		r.expect(r.wants(k, v))
 	}
 	r.all(func(k, v []byte) {
 		if _, _, ok := decodeActive(k, v); !ok || len(k) != 9 {
