@@ -125,8 +125,7 @@ func (t *told) Read(p []byte) (int, error) {
 // A target is a directory into which something is being restored.
 type target struct {
 	dir  string
-	made bool     // by this restore
-	done []string // files, in the order they were written
+	made bool // by this restore
 }
 
 // newTarget takes a directory that is empty or not there, and first of all notes in it that it is not finished.
