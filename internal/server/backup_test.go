@@ -23,7 +23,6 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"tenaq/internal/backup"
-	"tenaq/internal/credentials"
 	"tenaq/internal/kv/pebblekv"
 )
 
@@ -431,19 +430,12 @@ func TestBackupRefusals(t *testing.T) {
 
 // A key that may take backups need not be able to do anything else, and must be one of the server's account. [DUR-30]
 func TestBackupKeys(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "credentials.json")
 	file := `{"credentials": [
 		{"id": "TQBACK01", "secret": "canary-of-backups", "account": "000000000000", "allow": ["tenaq:Backup"]},
 		{"id": "TQSEND01", "secret": "canary-of-the-sender", "account": "000000000000", "allow": ["sqs:*", "tenaq:Peek*"]},
 		{"id": "TQOTHER1", "secret": "canary-of-the-other-account", "account": "444455556666", "allow": ["*"]}]}`
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	cfg := config(t)
-	var err error
-	if cfg.Credentials, err = credentials.Open(credentials.Config{File: path}); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Credentials = keysOf(t, file)
 	s, _ := run(t, cfg)
 	for _, tt := range []struct {
 		id, secret string

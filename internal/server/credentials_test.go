@@ -26,21 +26,28 @@ import (
 	"tenaq/internal/credentials"
 )
 
+// keysOf reads the keys of a credentials file.
+func keysOf(t *testing.T, file string) *credentials.Set {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := credentials.Open(credentials.Config{File: path, Actions: Actions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
 // TestCredentials uses a server with keys as programs do, and looks for a secret in all that it answers and logs.
 // [AUTH-5, AUTH-12, AUTH-20, AUTH-21, AUTH-35, AUTH-38, AUTH-40]
 func TestCredentials(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "credentials.json")
 	file := `{"credentials": [
 		{"id": "TQALL001", "secret": "canary-of-everything", "account": "111122223333", "name": "all", "allow": ["*"]},
 		{"id": "TQSEND01", "secret": "canary-of-the-sender", "token": "canary-session/+=", "account": "111122223333", "name": "sender", "allow": ["sqs:SendMessage"]},
 		{"id": "TQOTHER1", "secret": "canary-of-the-other-account", "account": "444455556666", "allow": ["*"]}]}`
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := credentials.Open(credentials.Config{File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := keysOf(t, file)
 	cfg := config(t)
 	var log bytes.Buffer // read when the server has stopped
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -155,19 +162,12 @@ func TestCredentialsAnywhere(t *testing.T) {
 // Alarms are for those who have a key of the server's account, sign for monitoring, and may do what they ask for.
 // [AUTH-14, AUTH-38]
 func TestCloudWatchCredentials(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "credentials.json")
 	file := `{"credentials": [
 		{"id": "TQALL001", "secret": "canary-of-everything", "name": "all", "allow": ["*"]},
 		{"id": "TQREAD01", "secret": "canary-of-the-reader", "name": "reader", "allow": ["cloudwatch:Describe*", "tenaq:ListQueues"]},
 		{"id": "TQENDED1", "secret": "canary-of-the-past", "allow": ["*"], "expires": "2020-01-01T00:00:00Z"},
 		{"id": "TQOTHER1", "secret": "canary-of-the-other-account", "account": "444455556666", "allow": ["*"]}]}`
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := credentials.Open(credentials.Config{File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := keysOf(t, file)
 	cfg := config(t)
 	cfg.Credentials = keys
 	s, stop := run(t, cfg)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,19 +19,11 @@ import (
 // twoAccounts are keys of two accounts, of which the second may do nothing with queues but send.
 func twoAccounts(t *testing.T) *credentials.Set {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "credentials.json")
 	file := `{"credentials": [
 		{"id": "TQALL001", "secret": "canary-of-everything", "account": "111122223333", "name": "all", "allow": ["*"]},
 		{"id": "TQSEND01", "secret": "canary-of-the-sender", "account": "444455556666", "name": "sender", "allow": ["sqs:SendMessage"]},
 		{"id": "TQENDED1", "secret": "canary-of-the-past", "allow": ["*"], "expires": "2020-01-01T00:00:00Z"}]}`
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := credentials.Open(credentials.Config{File: path, Actions: Actions()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keys
+	return keysOf(t, file)
 }
 
 func keyOf(id, secret string) aws.CredentialsProvider {
