@@ -22,9 +22,11 @@
 //   - A move task gives a message a new ID, so that the body is all that is left to know it by. Each body
 //     ends as often as it was stored: with fewer ends a message was lost, with more it was doubled.
 //
-// Delays, retention, purges and repeated receive attempts are for others to judge, and so are duplicates
-// that were recognised for too long, and how many messages are left: only the server can count what nobody
-// receives.
+// A retention period can end messages. One is not missed at the end if that is possible, and is not delivered
+// when it is certain.
+//
+// Purges and repeated receive attempts are for others to judge, and so are duplicates that were recognised
+// for too long, and how many messages are left: only the server can count what nobody receives.
 package audit
 
 import (
@@ -39,8 +41,9 @@ type Rule string
 
 // The rules.
 const (
-	// Lost: a message that was acknowledged or delivered is there until somebody tries to delete it,
-	// whatever queue it has come to meanwhile. Judged only in histories that are Drained.
+	// Lost: a message that was acknowledged or delivered is there until somebody tries to delete it, or until
+	// its retention period may be over, whatever queue it has come to meanwhile. Judged only in histories
+	// that are Drained.
 	Lost Rule = "lost"
 
 	// Invented: what is delivered was sent, byte for byte, under that message ID, group and deduplication
@@ -79,6 +82,12 @@ const (
 	// DeadLetter: a message is delivered by a queue as often as the queue allows and no more, by the
 	// dead-letter queue only when it was exhausted before, and never again by a queue that it has left.
 	DeadLetter Rule = "dead letter"
+
+	// Delayed: a message is not delivered before the delay that it was sent with is over.
+	Delayed Rule = "delayed"
+
+	// Expired: a message is not delivered after the retention period of its queue is surely over.
+	Expired Rule = "expired"
 )
 
 // A Violation is one breach of a rule.
@@ -105,6 +114,7 @@ type Report struct {
 	Ordered      int // deliveries of messages that had others before them in their group
 	DeadLettered int // messages that were delivered by another queue than at first or than they were sent to
 	Moved        int // messages that only a move task can have made
+	Delayed      int // messages that were sent with a delay and delivered
 
 	Violations []Violation
 }
@@ -125,13 +135,18 @@ type Options struct {
 	// Tolerance is how far the clocks of client and server may drift apart within one visibility timeout:
 	// 20 ms when zero.
 	Tolerance time.Duration
+
+	// Lateness is how long after the end of its retention period a message may still be delivered: 5 s when zero.
+	Lateness time.Duration
 }
 
 // Check judges a history.
 func Check(h *History, o Options) *Report {
 	c := &checker{
 		tolerance: cmp.Or(o.Tolerance, 20*time.Millisecond),
+		lateness:  cmp.Or(o.Lateness, 5*time.Second),
 		drained:   h.Drained,
+		end:       h.End,
 		ways:      newWays(h),
 		bodies:    map[string]*body{},
 		messages:  map[string]*message{},
@@ -153,7 +168,9 @@ func Check(h *History, o Options) *Report {
 
 type checker struct {
 	tolerance time.Duration
+	lateness  time.Duration
 	drained   bool
+	end       time.Duration // of the history
 	ways      *ways
 	report    Report
 
@@ -172,6 +189,7 @@ type body struct {
 	text         string
 	queue        string // it was sent to
 	group, dedup string
+	delay        time.Duration // that all its sends asked for at least
 	attempts     int           // that may each have stored a message
 	from         time.Duration // when the first of them began
 	messages     []*message    // with this body, acknowledged or delivered
@@ -222,6 +240,7 @@ func (c *checker) index(h *History) {
 			m := c.messages[d.MessageID]
 			m.deletes = append(m.deletes, &h.Deletes[i])
 		}
+		c.end = max(c.end, h.Deletes[i].Return)
 	}
 	c.report.Deliveries = len(h.Deliveries)
 }
@@ -229,11 +248,12 @@ func (c *checker) index(h *History) {
 func (c *checker) indexSend(s *Send, i int) {
 	b := c.bodies[s.Body]
 	if b == nil {
-		b = &body{text: s.Body, queue: s.Queue, group: s.Group, dedup: s.Dedup, from: s.Call}
+		b = &body{text: s.Body, queue: s.Queue, group: s.Group, dedup: s.Dedup, from: s.Call, delay: s.Delay}
 		c.bodies[s.Body] = b
 		c.inOrder = append(c.inOrder, b)
 	}
-	b.from = min(b.from, s.Call)
+	b.from, b.delay = min(b.from, s.Call), min(b.delay, s.Delay)
+	c.end = max(c.end, s.Return)
 	if s.Outcome == Refused {
 		return
 	}
@@ -269,6 +289,7 @@ func (c *checker) indexAnswer(s *Send, b *body, i int) {
 
 func (c *checker) indexDelivery(d *Delivery, i int) {
 	m := c.message(d.MessageID, d.Return)
+	c.end = max(c.end, d.Return)
 	if len(m.deliveries) == 0 {
 		c.received = append(c.received, m)
 	} else {

@@ -182,6 +182,26 @@ func TestCheck(t *testing.T) {
 			Changes:    []Change{changed(1050, 1060, "a1", Done, 0)},
 		}, nil},
 
+		// Delayed.
+		{"after its delay", History{
+			Sends:      []Send{sent(0, 10, "a").delayed(time.Second)},
+			Deliveries: []Delivery{got(20, 1030, "a", 1)},
+		}, nil},
+		{"before the end of its delay", History{
+			Sends:      []Send{sent(0, 10, "a").delayed(time.Second)},
+			Deliveries: []Delivery{got(20, 900, "a", 1)},
+		}, []Rule{Delayed}},
+		{"within the delay of the second of two sends, which may not have been the first", History{
+			Sends: []Send{
+				{Span: at(0, 10), Attempts: 1, Body: "a", Delay: time.Second}, sent(500, 510, "a").delayed(time.Second),
+			},
+			Deliveries: []Delivery{got(20, 1100, "a", 1)},
+		}, nil},
+		{"again within the timeout, which the delay proves to have begun late", History{
+			Sends:      []Send{sent(0, 10, "a").delayed(4 * time.Second)},
+			Deliveries: []Delivery{got(20, 4100, "a", 1), got(30, 4900, "a", 2)},
+		}, []Rule{InFlight}},
+
 		// Deleted.
 		{"delivered after its delete", History{
 			Sends:      []Send{sent(0, 10, "a")},
@@ -245,6 +265,40 @@ func TestCheck(t *testing.T) {
 				got(20, 30, "a", 1), {Span: at(20, 30), Body: "b", MessageID: "id-b", Handle: "a1", Count: 1},
 			},
 		}, []Rule{Fixed}},
+	})
+}
+
+func TestExpired(t *testing.T) {
+	const minute = 60_000
+	short := map[string]Queue{
+		"jobs": {Retention: time.Minute, DeadLetter: "dead", MaxReceives: 2},
+		"dead": {Retention: 2 * time.Minute},
+		"line": {FIFO: true, Retention: time.Minute, DeadLetter: "end", MaxReceives: 2},
+		"end":  {FIFO: true, Retention: time.Minute},
+	}
+	a, b := job(0, 10, "jobs", "a"), job(minute, minute+10, "jobs", "b")
+	judge(t, short, []trial{
+		{"delivered while it was kept", History{Sends: []Send{a}, Deliveries: []Delivery{take(minute-100, minute, "jobs", "a", 1)}}, nil},
+		{"delivered late, as it may be", History{Sends: []Send{a}, Deliveries: []Delivery{take(minute+5000, minute+5010, "jobs", "a", 1)}}, nil},
+		{"delivered too late", History{Sends: []Send{a}, Deliveries: []Delivery{take(minute+5100, minute+5110, "jobs", "a", 1)}}, []Rule{Expired}},
+		{"delivered to a poll that had waited", History{Sends: []Send{a}, Deliveries: []Delivery{take(minute-100, minute+20_000, "jobs", "a", 1)}}, nil},
+		{"dead letters keep the time of their send", History{
+			Sends: []Send{a}, Deliveries: []Delivery{take(40_000, 40_010, "jobs", "a", 2), take(2*minute+6000, 2*minute+6010, "dead", "a", 3)},
+		}, []Rule{Expired}},
+		{"dead letters of FIFO queues begin anew", History{
+			Sends: []Send{put(0, 10, "line", "a", 1)},
+			Deliveries: []Delivery{
+				give(40_000, 40_010, "line", "a", 2, 1), give(50_000, 50_010, "end", "a", 3, 1).dedup("id-a"),
+				give(minute+40_000, minute+40_010, "end", "a", 4, 1).dedup("id-a"),
+			},
+		}, nil},
+		{"gone before the end of its period", History{
+			Sends: []Send{a}, Deliveries: []Delivery{take(50_000, 50_010, "jobs", "a", 1)}, Drained: true,
+		}, []Rule{Lost}},
+		{"gone, perhaps by its age", History{
+			Sends: []Send{a, b}, Deliveries: []Delivery{take(minute+100, minute+110, "jobs", "b", 1)},
+			Deletes: []Delete{deleted(minute+120, minute+130, "jobs/b1", Done)}, Drained: true,
+		}, nil},
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // window is for how long a FIFO queue knows a deduplication ID; and margin is how much earlier its end is
-// taken to be, for clocks that differ.
+// taken to be, or that of a retention period, for clocks that differ.
 const window, margin = 5 * time.Minute, time.Second
 
 // checkBody judges how many messages a body has become.
@@ -87,8 +87,11 @@ func (c *checker) checkCopies(b *body) {
 	}
 }
 
-// checkLoss finds messages that ended without a delete.
+// checkLoss finds messages that ended without a delete, and not by their age either.
 func (c *checker) checkLoss(b *body) {
+	if age := c.ways.retention(b.queue); age > 0 && b.from+age < c.end+margin {
+		return
+	}
 	tried := func(m *message) bool {
 		return slices.ContainsFunc(m.deletes, func(d *Delete) bool { return d.Outcome != Refused })
 	}

@@ -23,7 +23,8 @@ type fifoModel struct {
 	batches      int
 	moves        int // messages that the task may still move
 
-	flaw string
+	delay time.Duration // of orders
+	flaw  string
 }
 
 type fifoLine struct {
@@ -45,6 +46,9 @@ const fifoMaxReceives = 3
 
 func newFIFOModel(seed uint64, flaw string) *fifoModel {
 	m := &fifoModel{rng: rand.New(rand.NewPCG(seed, 0)), flaw: flaw}
+	if seed%2 == 1 || flaw == "hurry" {
+		m.delay = 1500 * time.Millisecond
+	}
 	m.orders.name, m.dead.name = "orders", "dead"
 	m.h.Queues = map[string]Queue{
 		"orders": {FIFO: true, DeadLetter: "dead", MaxReceives: fifoMaxReceives},
@@ -93,7 +97,7 @@ func (m *fifoModel) send() {
 		for _, body := range bodies {
 			s := Send{
 				Span: span, Queue: "orders", Attempts: 1, Batch: m.batches,
-				Body: body, Group: group, Dedup: "dedup " + body,
+				Body: body, Group: group, Dedup: "dedup " + body, Delay: m.delay,
 			}
 			if arrives {
 				q := m.store(stored, body, group)
@@ -113,7 +117,10 @@ func (m *fifoModel) store(stored map[string]*queued, body, group string) *queued
 	if q := stored[body]; q != nil && m.flaw != "forget" {
 		return q
 	}
-	q := &queued{body: body, id: "id " + body, group: group, dedup: "dedup " + body}
+	q := &queued{body: body, id: "id " + body, group: group, dedup: "dedup " + body, hiddenUntil: m.now + m.delay}
+	if m.flaw == "hurry" {
+		q.hiddenUntil = 0
+	}
 	if stored[body] != nil {
 		q.id += " again"
 	}
@@ -214,7 +221,8 @@ func (m *fifoModel) take() (Delivery, bool) {
 	}
 	i := m.rng.IntN(len(m.held))
 	d := m.held[i]
-	m.held = slices.Delete(m.held, i, i+1)
+	m.held[i] = m.held[len(m.held)-1]
+	m.held = m.held[:len(m.held)-1]
 	return d, true
 }
 
@@ -290,15 +298,15 @@ func (m *fifoModel) move() {
 		}
 		for range copies {
 			m.seq++
-			m.orders.enter(&queued{body: q.body, id: fmt.Sprint("moved ", m.seq), group: q.group, dedup: q.dedup})
+			m.orders.enter(&queued{body: q.body, id: fmt.Sprint("moved ", m.seq), group: q.group, dedup: q.dedup, hiddenUntil: m.now + m.delay})
 		}
 		return
 	}
 	m.moves = 0
 }
 
-func (m *fifoModel) run() {
-	for m.now < 2*time.Minute {
+func (m *fifoModel) run(enough func() bool) {
+	for !enough() {
 		m.now += time.Duration(m.rng.Int64N(int64(50 * time.Millisecond)))
 		switch n := m.rng.IntN(100); {
 		case n < 4:
@@ -324,7 +332,8 @@ func (m *fifoModel) run() {
 	for m.moves > 0 {
 		m.move()
 	}
-	for round := 0; len(m.orders.line)+len(m.dead.line) > 0 && round < 1000; round++ {
+	most := 1000 + m.h.operations()/5
+	for round := 0; len(m.orders.line)+len(m.dead.line) > 0 && round < most; round++ {
 		m.now += 4 * time.Second
 		m.receive(&m.orders)
 		for m.receive(&m.dead); len(m.held) > 0; {
@@ -336,7 +345,7 @@ func (m *fifoModel) run() {
 
 func simulateFIFO(seed uint64, flaw string) *Report {
 	m := newFIFOModel(seed, flaw)
-	m.run()
+	m.run(func() bool { return m.now >= 2*time.Minute })
 	return Check(&m.h, Options{})
 }
 
@@ -369,6 +378,7 @@ func TestCheckAcceptsCorrectFIFOQueues(t *testing.T) {
 func TestCheckFindsFlawsOfFIFOQueues(t *testing.T) {
 	for flaw, rules := range map[string][]Rule{
 		"lose":          {Lost},
+		"hurry":         {Delayed},
 		"forget":        {Deduplicated},
 		"jump":          {Sequence},
 		"renumber":      {Sequence},

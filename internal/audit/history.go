@@ -19,8 +19,10 @@ type History struct {
 	Moves      []Move
 
 	// Drained says that in the end messages were received from every queue and deleted until none came any
-	// more, for longer than any of them could have been hidden, and after the last move task had ended.
+	// more, for longer than any of them could have been hidden, and after the last move task had ended. End is
+	// when that was over, with the last receive that found nothing; it matters to queues that have a Retention.
 	Drained bool
+	End     time.Duration
 }
 
 // A Queue is what the rules have to know about a queue, all the time that the history covers.
@@ -28,6 +30,9 @@ type Queue struct {
 	FIFO        bool
 	DeadLetter  string // name of its dead-letter queue; empty when it has none
 	MaxReceives int    // maxReceiveCount
+
+	// Retention is the MessageRetentionPeriod; zero for one that no message can reach.
+	Retention time.Duration
 }
 
 // A Span is when an operation was begun and when its answer was there, or was given up. An operation that
@@ -53,6 +58,7 @@ type Send struct {
 	Attempts int // requests that were made, each of which may have stored the message; at least 1
 	Batch    int // of which it is an entry, or zero
 	Body     string
+	Delay    time.Duration // of the message, its own or that of its queue
 
 	MessageID string // when Done
 

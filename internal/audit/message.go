@@ -18,8 +18,10 @@ func (c *checker) checkMessage(m *message) {
 	c.checkDeleted(m)
 	c.checkCounts(m)
 	if m.body != nil {
+		c.checkDelay(m)
 		c.checkPath(m)
 	}
+	c.checkExpiry(m)
 	first := m.deliveries[0]
 	for _, d := range m.deliveries[1:] {
 		if d.Sent != first.Sent || d.FirstReceive != first.FirstReceive {
@@ -31,14 +33,11 @@ func (c *checker) checkMessage(m *message) {
 
 // checkInFlight judges each delivery by the one before, and notes the earliest moment at which each can
 // have happened. A receive may have waited long for a message, so that its own call says little: but it
-// waited at least until the message was sent and until the delivery before had ended.
+// waited at least until the message was sent, its delay over, and until the delivery before had ended.
 func (c *checker) checkInFlight(m *message) {
-	sent := time.Duration(math.MinInt64)
-	if m.body != nil {
-		sent = m.body.from
-	}
+	ready := c.ready(m)
 	for i, d := range m.deliveries {
-		at := max(d.Call, sent)
+		at := max(d.Call, ready)
 		if i > 0 {
 			before := m.deliveries[i-1]
 			hidden := c.hiddenUntil(m, before, m.from[i-1], d.Span)
@@ -49,6 +48,55 @@ func (c *checker) checkInFlight(m *message) {
 			at = max(at, min(hidden-c.tolerance, d.Return))
 		}
 		m.from = append(m.from, at)
+	}
+}
+
+// ready is the earliest moment at which a message can have been delivered. What a task has moved has no delay any more.
+func (c *checker) ready(m *message) time.Duration {
+	b := m.body
+	switch {
+	case b == nil:
+		return math.MinInt64
+	case b.delay <= c.tolerance, !m.acked && c.ways.movable(b.queue):
+		return b.from
+	}
+	return b.from + b.delay - c.tolerance
+}
+
+// checkDelay finds deliveries of a message that surely was delayed still.
+func (c *checker) checkDelay(m *message) {
+	if m.body.delay == 0 {
+		return
+	}
+	c.report.Delayed++
+	ready := c.ready(m)
+	for _, d := range m.deliveries {
+		if d.Return < ready {
+			c.violate(Delayed, m, "delivery %d at %v to %v, sent at %v or later with a delay of %v",
+				d.Count, d.Call, d.Return, m.body.from, m.body.delay)
+			return
+		}
+	}
+}
+
+// checkExpiry finds deliveries of a message that surely had expired. Its period began when it was sent, or, in a FIFO queue,
+// when it entered the queue; a dead letter of a standard queue keeps the time of its send.
+func (c *checker) checkExpiry(m *message) {
+	for _, d := range m.deliveries {
+		q, by := c.ways.queues[d.Queue], m.by
+		if q.Retention == 0 {
+			continue
+		}
+		for _, s := range m.stays {
+			if s.group.queue == d.Queue {
+				by = s.by
+			}
+		}
+		if d.Call > by+q.Retention+c.lateness {
+			c.violate(Expired, m, "delivery %d at %v, although there since %v, in queue %s, which keeps messages for %v",
+				d.Count, d.Call, by, d.Queue, q.Retention)
+			return
+		}
 	}
 }
 

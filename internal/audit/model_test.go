@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -17,18 +18,23 @@ type model struct {
 	seq  int
 	held []Delivery // what clients hold and have not deleted
 
-	flaw string // what it does wrong
+	retention time.Duration // zero for ever
+	flaw      string        // what it does wrong
 }
 
 type stored struct {
 	body, id    string
+	sent        time.Duration
 	count       int
 	hiddenUntil time.Duration
 	handle      string
 	first       int64
 }
 
-const modelVisibility = 2 * time.Second
+const (
+	modelVisibility = 2 * time.Second
+	modelRetention  = 3 * time.Second
+)
 
 // span is around now. An answer takes up to half a second at times, as while a server is restarted.
 func (m *model) span() Span {
@@ -48,11 +54,18 @@ func (m *model) flawed(flaw string) bool { return m.flaw == flaw && m.rng.IntN(2
 func (m *model) send() {
 	m.seq++
 	s := Send{Span: m.span(), Attempts: 1, Body: fmt.Sprintf("body %d", m.seq)}
+	if m.rng.IntN(4) == 0 {
+		s.Delay = time.Duration(1+m.rng.IntN(3)) * time.Second
+	}
 	if m.answered() {
 		s.Outcome, s.MessageID = Done, fmt.Sprintf("id %d", m.seq)
 	}
 	m.h.Sends = append(m.h.Sends, s)
 	copies := 1
+	ready := m.now + s.Delay
+	if m.flawed("hurry") {
+		ready = m.now
+	}
 	switch {
 	case m.flawed("lose"):
 		return
@@ -64,7 +77,7 @@ func (m *model) send() {
 		if i > 0 {
 			id += " again"
 		}
-		m.live = append(m.live, &stored{body: s.Body, id: id})
+		m.live = append(m.live, &stored{body: s.Body, id: id, sent: m.now, hiddenUntil: ready})
 	}
 }
 
@@ -72,6 +85,9 @@ func (m *model) receive() {
 	span, answered := m.span(), m.answered()
 	if m.rng.IntN(4) == 0 { // a poll that had waited
 		span.Call -= time.Duration(m.rng.Int64N(int64(2 * time.Second)))
+	}
+	if m.retention > 0 && m.flaw != "outlive" {
+		m.live = slices.DeleteFunc(m.live, func(s *stored) bool { return m.now >= s.sent+m.retention })
 	}
 	taken := 0
 	for _, s := range m.live {
@@ -153,9 +169,9 @@ func (m *model) change() {
 	}
 }
 
-// run lets clients do things for a minute, and then drains the queue.
-func (m *model) run() {
-	for m.now < time.Minute {
+// run lets clients do things until it is enough, and then drains the queue.
+func (m *model) run(enough func() bool) {
+	for !enough() {
 		m.now += time.Duration(m.rng.Int64N(int64(20 * time.Millisecond)))
 		switch n := m.rng.IntN(10); {
 		case n < 1:
@@ -170,19 +186,21 @@ func (m *model) run() {
 			m.change()
 		}
 	}
-	for round := 0; len(m.live) > 0 && round < 1000; round++ {
+	most := 1000 + m.h.operations()/5
+	for round := 0; len(m.live) > 0 && round < most; round++ {
 		m.now += 4 * time.Second
 		for m.receive(); len(m.held) > 0; {
 			m.delete()
 		}
 	}
-	m.h.Drained = true
+	m.h.Drained, m.h.End = true, m.now
 }
 
-func simulate(seed uint64, flaw string) *Report {
-	m := &model{rng: rand.New(rand.NewPCG(seed, 0)), flaw: flaw, now: time.Millisecond} // zero is for never
-	m.run()
-	return Check(&m.h, Options{})
+func simulate(seed uint64, flaw string, retention time.Duration) *Report {
+	m := &model{rng: rand.New(rand.NewPCG(seed, 0)), flaw: flaw, now: time.Millisecond, retention: retention} // zero is for never
+	m.h.Queues = map[string]Queue{"": {Retention: retention}}
+	m.run(func() bool { return m.now >= time.Minute })
+	return Check(&m.h, Options{Lateness: 100 * time.Millisecond})
 }
 
 func TestCheckAcceptsCorrectQueues(t *testing.T) {
@@ -192,16 +210,17 @@ func TestCheckAcceptsCorrectQueues(t *testing.T) {
 	}
 	first := rand.Uint64()
 	t.Logf("seeds from %d", first)
-	repeated := 0
+	repeated, delayed := 0, 0
 	for i := range seeds {
-		r := simulate(first+i, "")
+		r := simulate(first+i, "", time.Duration(i%3)*modelRetention)
 		repeated += r.Repeated
+		delayed += r.Delayed
 		for _, v := range r.Violations {
 			t.Errorf("seed %d: got %v, want no violations", first+i, v)
 		}
 	}
-	if repeated == 0 {
-		t.Error("no message was delivered twice, so nothing was judged")
+	if min(repeated, delayed) == 0 {
+		t.Errorf("%d deliveries were repeated and %d messages delayed, so not everything was judged", repeated, delayed)
 	}
 }
 
@@ -215,10 +234,16 @@ func TestCheckFindsFlaws(t *testing.T) {
 		"unchange": InFlight,
 		"undelete": Deleted,
 		"reset":    Counts,
+		"hurry":    Delayed,
+		"outlive":  Expired,
 	} {
 		t.Run(flaw, func(t *testing.T) {
 			for seed := range uint64(5) {
-				if simulate(seed, flaw).Count(rule) == 0 {
+				retention := time.Duration(0)
+				if flaw == "outlive" {
+					retention = modelRetention
+				}
+				if simulate(seed, flaw, retention).Count(rule) == 0 {
 					t.Errorf("seed %d: got no violation of %q, want some", seed, rule)
 				}
 			}

@@ -101,6 +101,26 @@ func (w *ways) movable(queue string) bool {
 	return false
 }
 
+// retention is the shortest period for which a queue may have kept a message that was sent to a queue; zero when none of
+// them ends messages.
+func (w *ways) retention(queue string) (shortest time.Duration) {
+	origins := w.origins[queue]
+	if len(origins) == 0 {
+		origins = []string{queue}
+	}
+	for _, q := range origins {
+		for n := 0; n <= len(w.queues); n++ {
+			if age := w.queues[q].Retention; age > 0 && (shortest == 0 || age < shortest) {
+				shortest = age
+			}
+			if q = w.queues[q].DeadLetter; q == "" {
+				break
+			}
+		}
+	}
+	return shortest
+}
+
 // begins returns the queues in which a message may have begun its life under the ID that it has.
 func (w *ways) begins(m *message) []string {
 	if origins := w.origins[m.body.queue]; !m.acked && len(origins) > 0 {

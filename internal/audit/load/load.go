@@ -10,6 +10,8 @@
 // they send again under the same one, and now and then what was answered too. Where there is a dead-letter
 // queue, canaries end there; some workers look into it, and a mover starts tasks that move them back.
 //
+// Messages may be sent with delays, and to a queue that keeps them for a short time only.
+//
 // The SDK retries as in an application, only with more patience. A client that is refused by the queue
 // ends the run: nothing that is done here deserves it.
 package load
@@ -57,6 +59,14 @@ type Config struct {
 	// timeout, changes it, and never deletes.
 	Overruns, Changes, Canaries int
 
+	// Delays says how many messages in a thousand are sent with a delay of their own, of whole seconds up to DelayMax,
+	// which is 2 s when zero; FIFO queues take none. QueueDelay is the DelaySeconds of the queue, for all others.
+	Delays               int
+	DelayMax, QueueDelay time.Duration
+
+	// Retention is the MessageRetentionPeriod of the queue, when it is so short that messages may reach it.
+	Retention time.Duration
+
 	// Groups is how many message groups there are, when the queue is a FIFO queue.
 	Groups int
 
@@ -92,6 +102,7 @@ func New(cfg Config) *Load {
 	cfg.Workers = cmp.Or(cfg.Workers, 16)
 	cfg.Visibility = cmp.Or(cfg.Visibility, 2*time.Second)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
+	cfg.DelayMax = cmp.Or(cfg.DelayMax, 2*time.Second)
 	l := &Load{cfg: cfg, record: newRecorder(cfg)}
 	l.main = newQueue(cfg.QueueURL, cfg.Groups > 0)
 	description := audit.Queue{FIFO: l.main.fifo}
@@ -101,6 +112,7 @@ func New(cfg Config) *Load {
 		l.record.history.Queues[l.dead.name] = description
 		description.DeadLetter, description.MaxReceives = l.dead.name, cfg.DeadLetter.MaxReceives
 	}
+	l.main.delay, description.Retention = cfg.QueueDelay, cfg.Retention
 	l.record.history.Queues[l.main.name] = description
 	return l
 }
@@ -216,6 +228,7 @@ func (l *Load) take(n int, disturbed <-chan struct{}) (messages []message) {
 			return messages
 		}
 		m := message{body: l.cfg.Body(l.next)}
+		m.delay = l.delayOf(m.body)
 		if l.main.fifo {
 			m.group, m.dedup = fmt.Sprintf("group-%d", l.next%l.cfg.Groups), fmt.Sprintf("order-%d", l.next)
 		}
@@ -307,10 +320,21 @@ func (l *Load) delete(ctx context.Context, q *queue, handles ...string) error {
 }
 
 // isCanary tells canaries by their bodies, so that all workers agree.
-func (l *Load) isCanary(body string) bool {
+func (l *Load) isCanary(body string) bool { return hash(body)%1000 < uint64(l.cfg.Canaries) }
+
+// delayOf is the delay that a body is sent with, each time it is.
+func (l *Load) delayOf(body string) time.Duration {
+	h := hash("delay of " + body)
+	if h%1000 >= uint64(l.cfg.Delays) {
+		return 0
+	}
+	return time.Duration(1+h/1000%uint64(l.cfg.DelayMax/time.Second)) * time.Second
+}
+
+func hash(text string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(body))
-	return h.Sum64()%1000 < uint64(l.cfg.Canaries)
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // move starts tasks that move what is dead back to where it came from, and sometimes cancels one.
@@ -373,7 +397,7 @@ func (l *Load) drain(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.record.history.Drained = true
+	l.record.history.Drained, l.record.history.End = true, l.record.now()
 	return nil
 }
 
@@ -430,6 +454,10 @@ func (l *Load) isDrained(ctx context.Context) bool {
 	quiet := time.Since(l.lastGot)
 	l.mu.Unlock()
 	hidden := l.cfg.Visibility*3/2 + time.Second
+	if l.cfg.Delays > 0 {
+		hidden += l.cfg.DelayMax
+	}
+	hidden += l.cfg.QueueDelay
 	switch {
 	case quiet < hidden:
 		return false

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,15 +36,21 @@ type recorder struct {
 
 // A queue is one of those that are used.
 type queue struct {
-	url  *string
-	name string
-	fifo bool
+	url   *string
+	name  string
+	fifo  bool
+	delay time.Duration // its DelaySeconds
 }
 
-func newQueue(url string, fifo bool) *queue { return &queue{&url, path.Base(url), fifo} }
+func newQueue(url string, fifo bool) *queue {
+	return &queue{url: &url, name: path.Base(url), fifo: fifo}
+}
 
 // A message is one that is to be sent; group and deduplication ID are of FIFO queues.
-type message struct{ body, group, dedup string }
+type message struct {
+	body, group, dedup string
+	delay              time.Duration // its own; zero for that of the queue
+}
 
 // text returns the parameter of a request, or none.
 func text(s string) *string {
@@ -159,12 +166,13 @@ func (q *queue) once(o *sqs.Options) {
 func (r *recorder) send(ctx context.Context, q *queue, messages []message) (left []message, err error) {
 	sends := make([]audit.Send, len(messages))
 	for i, m := range messages {
-		sends[i] = audit.Send{Queue: q.name, Body: m.body, Group: m.group, Dedup: m.dedup}
+		sends[i] = audit.Send{Queue: q.name, Body: m.body, Group: m.group, Dedup: m.dedup, Delay: cmp.Or(m.delay, q.delay)}
 	}
 	if len(messages) == 1 {
 		m := messages[0]
 		out, k := do(ctx, r, r.api.SendMessage, &sqs.SendMessageInput{
 			QueueUrl: q.url, MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
+			DelaySeconds: int32(m.delay / time.Second),
 		}, q.once)
 		sends[0].Span, sends[0].Attempts = k.span, k.attempts
 		sends[0].Outcome, err = k.outcome()
@@ -194,6 +202,7 @@ func (r *recorder) sendBatch(ctx context.Context, q *queue, messages []message, 
 	for i, m := range messages {
 		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{
 			Id: aws.String(strconv.Itoa(i)), MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
+			DelaySeconds: int32(m.delay / time.Second),
 		})
 	}
 	out, k := do(ctx, r, r.api.SendMessageBatch, in, q.once)
@@ -379,7 +388,7 @@ func (r *recorder) isMissingAny() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.history
-	h.Drained = true
+	h.Drained, h.End = true, r.now()
 	return audit.Check(&h, audit.Options{}).Count(audit.Lost) > 0
 }
 
