@@ -21,10 +21,6 @@ type Auditor struct {
 	// Found is told of each thing that is wrong.
 	Found func(Finding)
 
-	// Now is the time of the audit in Unix milliseconds, 0 when nothing is to be said about times. It counts for a
-	// store whose last stop was not a clean one: such a one may hold rows that are later than its last stamp.
-	Now int64
-
 	// Try runs a part of the audit and returns the error of the disk that has ended it, if one has. Nil is for
 	// stores whose reads do not fail.
 	Try func(part func()) error

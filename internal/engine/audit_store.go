@@ -21,7 +21,7 @@ const (
 // system reads the row about the store as a whole, by which others are judged. A store without queues may have none.
 func (a *audit) system() {
 	a.sys = system{nextSpace: 1, clean: true, nextTask: 1}
-	found := false
+	found, stamped := false, false
 	for k, v := range a.rows(family(familySystem)) {
 		if !bytes.Equal(k, systemKey()) {
 			a.report(QueueName{}, k, "this row is of no kind that there is")
@@ -33,22 +33,19 @@ func (a *audit) system() {
 			a.sys = system{nextSpace: 1<<64 - 1, nextTask: 1<<64 - 1, boot: 1<<64 - 1, hidden: maxTime}
 			return
 		}
-		found = true
+		found, stamped = true, v[0] >= stampedVersion
 		a.canonical(QueueName{}, k, v, a.sys.encode(nil))
 		switch s := &a.sys; {
 		case s.nextSpace == 0 || s.nextTask == 0:
 			a.report(QueueName{}, k, "the next space is %d and the next task %d", s.nextSpace, s.nextTask)
 		case s.graceFrom > s.graceUntil || s.graceUntil > s.hidden:
 			a.report(QueueName{}, k, "the grace is from %d until %d, and nothing was hidden until later than %d", s.graceFrom, s.graceUntil, s.hidden)
-		case s.heldFrom < 0 || s.stamp < 0:
-			a.report(QueueName{}, k, "the last stamp is of %d, and expiry is held from %d on", s.stamp, s.heldFrom)
+		case s.heldFrom < 0 || s.stamp < 0 || s.heldUntil < 0 || s.heldFrom == 0 && s.heldUntil != 0:
+			a.report(QueueName{}, k, "the last stamp is of %d, and expiry is held from %d until %d", s.stamp, s.heldFrom, s.heldUntil)
 		}
 	}
-	switch {
-	case found && a.sys.clean:
+	if found && (a.sys.clean || stamped) {
 		a.latest = a.sys.stamp
-	case found && a.Now != 0:
-		a.latest = max(a.sys.stamp, a.Now)
 	}
 }
 

@@ -88,7 +88,9 @@ func samples() []sample {
 	sys := system{nextSpace: 9, boot: 3, clean: true, stamp: sampleTime, hidden: sampleTime + 43200000, graceFrom: 1, graceUntil: 2}
 	held := sys
 	sys.nextTask = 1 // what a row of version 1 does not have
-	held.heldFrom, held.nextTask = sampleTime-3, 17
+	held.heldFrom, held.nextTask, held.heldUntil = sampleTime-3, 17, maxTime
+	noted := held
+	noted.heldUntil = sampleTime + 600000
 	content := Content{
 		Body:    "hello\x00\nwörld",
 		BodyMD5: sampleID,
@@ -147,7 +149,8 @@ func samples() []sample {
 		{"system", systemKey(), nil, readSystem, sys},
 		{"system-2", systemKey(), nil, readSystem, held},
 		{"system-3", systemKey(), nil, readSystem, held},
-		{"system-4", systemKey(), held.encode(nil), readSystem, held},
+		{"system-4", systemKey(), nil, readSystem, held},
+		{"system-5", systemKey(), noted.encode(nil), readSystem, noted},
 		{"queue", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, queue}},
 		{"queue-2", queueKey(sampleName), nil, queueOf, namedQueue{sampleName, fifo}},
 		{"queue-3", queueKey(sampleName), guarded.encode(nil), queueOf, namedQueue{sampleName, guarded}},
@@ -310,7 +313,7 @@ func again[T any](t *testing.T, v T, encode func(T) []byte, decode func([]byte) 
 }
 
 func FuzzSystem(f *testing.F) {
-	seed(f, "system", "system-2", "system-3", "system-4")
+	seed(f, "system", "system-2", "system-3", "system-4", "system-5")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, ok := decodeSystem(b); ok {
 			again(t, s, func(s system) []byte { return s.encode(nil) }, decodeSystem)

@@ -53,6 +53,10 @@ func (q *queue) exhausted(m *message) bool {
 
 // deadLetter moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
 func (e *Engine) deadLetter(from, to *queue, m *message) {
+	before := balanceOf(from, to)
+	if !from.exhausted(m) {
+		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name, m.seq, m.receives)
+	}
 	content := e.contentOf(from, m)
 	if mutant.Is(mutant.DeadLetterAttributes) {
 		c, _ := decodeContent(content)
@@ -82,6 +86,7 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 		origin:       !to.fifo(),
 	}
 	e.enter(to, moved, content)
+	before.check()
 	e.tally(from).DeadLetters.Add(1)
 	e.tally(to).Arrived.Add(1)
 	if moved.origin {

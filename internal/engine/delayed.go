@@ -69,6 +69,7 @@ func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 	}
 	c.hi, q.stDirty = q.st.nextSeq, true
 	for k, v := range e.scan(seqSpan(q.row.space, kindMessage, c.lo, c.hi)) {
+		q.stDirty = true // the scan has saved what was counted before it
 		m := e.decodeMeta(k, v)
 		if q.delayNext = m.sent + delay; e.now < q.delayNext {
 			c.lo = m.seq
@@ -82,7 +83,7 @@ func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 		}
 		c.lo = m.seq + 1
 	}
-	c.lo = c.hi
+	c.lo, q.stDirty = c.hi, true
 	return true
 }
 

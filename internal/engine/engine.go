@@ -71,7 +71,8 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, Peek, PeekQueues, Survey and SurveyTasks for who watches, and Start, Stamp, Sweep and MoveStep, which are the broker's own.
+// actions, Peek, PeekQueues, Survey and SurveyTasks for who watches, and Start, Stamp, Hold, Sweep and MoveStep, which are the
+// broker's own.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
 	apply(e *Engine, c *Command) (Result, error)
@@ -177,20 +178,29 @@ func (e *Engine) stirFull(q *queue) {
 func (e *Engine) Commit() (wait func()) {
 	e.saveDirty()
 	if e.rows.dirty() {
-		// Every turn that is on disk says when it was, so that no later start can begin before it.
-		// [CLOCK-9]
-		e.sys.stamp, e.sys.dirty = e.now, true
-		e.saveDirty()
+		e.saveStamp()
 		wait = e.rows.force()
 	}
 	e.endTurn()
 	return wait
 }
 
-// flush makes the writes of the turn so far visible to scans. They become durable with the turn.
+// flush makes the writes of the turn so far visible to scans. They become durable with the turn, or are what a power
+// cut leaves of it.
 func (e *Engine) flush() {
 	e.saveDirty()
+	if e.rows.batch.Len() > 0 {
+		e.saveStamp()
+	}
 	e.rows.apply()
+}
+
+// saveStamp adds the time to a batch that is not empty, so that no later start can begin before what is on disk.
+// [CLOCK-9]
+func (e *Engine) saveStamp() {
+	e.sys.stamp = e.now
+	e.rows.set(systemKey(), e.sys.encode(nil))
+	e.sys.dirty = false
 }
 
 // saveDirty writes the rows that change with every command and are therefore kept in memory until

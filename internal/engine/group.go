@@ -4,8 +4,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-
-	"tenaq/internal/invariant"
 )
 
 // Message groups of FIFO queues. A group is a line of messages in the order of their numbers, and what
@@ -279,7 +277,7 @@ func (e *Engine) lineOf(q *queue, g *group, l line) *message {
 func (e *Engine) leave(q *queue, m *meta) {
 	g := e.group(q, m.group)
 	if g.row.count == 0 {
-		invariant.Fail("queue %s: message %d leaves the empty group %s", q.name.Name, m.seq, g.name)
+		broken("queue %s: message %d leaves the empty group %s", q.name.Name, m.seq, g.name)
 	}
 	if m.seq != g.row.founder {
 		e.rows.delete(lineKey(q.row.space, g.name, m.seq))
@@ -305,7 +303,7 @@ func (e *Engine) leave(q *queue, m *meta) {
 		return
 	}
 	if len(g.lines) == 0 {
-		invariant.Fail("queue %s: group %s has %d messages and none of them is known", q.name.Name, g.name, g.row.count)
+		broken("queue %s: group %s has %d messages and none of them is known", q.name.Name, g.name, g.row.count)
 	}
 	e.lead(q, g, e.lineOf(q, g, g.lines[0]))
 }

@@ -3,7 +3,11 @@ package engine_test
 import (
 	"flag"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"sync"
 	"testing"
+	"time"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
@@ -11,7 +15,7 @@ import (
 
 var (
 	modelSteps = flag.Int("model.steps", modelStepsDefault, "how many generated steps TestModel plays in all")
-	modelSeed  = flag.Uint64("model.seed", 0, "seed of the first script of TestModel; 0 is a new one each time")
+	modelSeed  = flag.Uint64("model.seed", 0, "seed of the first generated script, and of the cuts of TestCuts; 0 is a new one each time")
 )
 
 const modelStepsDefault = 20_000
@@ -23,21 +27,79 @@ const scriptSteps = 400
 // at once. A script that is answered differently is made as short as possible and printed in a form
 // that can be added to testdata.
 func TestModel(t *testing.T) {
+	seed := firstSeed(t)
+	if short() && *modelSteps == modelStepsDefault {
+		*modelSteps = modelStepsDefault / 10
+	}
+	scripts := (*modelSteps + scriptSteps - 1) / scriptSteps
+	playScripts(t, seed, scripts, func(seed uint64) (enginetest.Played, *enginetest.Difference) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		return enginetest.Compare(seed, scriptSteps, []enginetest.Variant{randomVariant(r), randomVariant(r), randomVariant(r)})
+	})
+}
+
+// firstSeed is -model.seed, or one that nobody has used yet.
+func firstSeed(t *testing.T) uint64 {
 	seed := *modelSeed
 	if seed == 0 {
 		seed = rand.Uint64() >> 32
 	}
 	t.Logf("the first seed is %d", seed)
-	if short() && *modelSteps == modelStepsDefault {
-		*modelSteps = modelStepsDefault / 10
-	}
-	for played := 0; played < *modelSteps; played, seed = played+scriptSteps, seed+1 {
-		r := rand.New(rand.NewPCG(seed, 1))
-		some := []enginetest.Variant{randomVariant(r), randomVariant(r), randomVariant(r)}
-		if d := enginetest.Compare(seed, scriptSteps, some); d != nil {
-			d.Shrink()
-			t.Fatalf("-model.seed=%d: %s", seed, d)
+	return seed
+}
+
+// playScripts plays scripts with the seeds from the first on, on all processors at once. After a difference no more
+// are begun, and of several it reports the one with the lowest seed, so that what is reported does not depend on
+// which was faster.
+func playScripts(t *testing.T, first uint64, scripts int, play func(seed uint64) (enginetest.Played, *enginetest.Difference)) {
+	// Scripts leave much garbage and little else.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	began := time.Now()
+	var (
+		mu      sync.Mutex
+		total   enginetest.Played
+		next    = first
+		end     = first + uint64(scripts)
+		worst   *enginetest.Difference
+		worstAt uint64
+	)
+	take := func() (seed uint64, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		seed, ok = next, next < end && worst == nil
+		if ok {
+			next++
 		}
+		return seed, ok
+	}
+	note := func(seed uint64, played enginetest.Played, d *enginetest.Difference) {
+		mu.Lock()
+		defer mu.Unlock()
+		total.Add(played)
+		if d != nil && (worst == nil || seed < worstAt) {
+			worst, worstAt = d, seed
+		}
+	}
+	var players sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for {
+				seed, ok := take()
+				if !ok {
+					return
+				}
+				played, d := play(seed)
+				note(seed, played, d)
+			}
+		})
+	}
+	players.Wait()
+	took := time.Since(began).Seconds()
+	t.Logf("%d scripts, %d steps, %d operations of the engine compared, %.0f steps a second",
+		next-first, total.Steps, total.Operations, float64(total.Steps)/took)
+	if worst != nil {
+		worst.Shrink()
+		t.Fatalf("-model.seed=%d: %s", worstAt, worst)
 	}
 }
 

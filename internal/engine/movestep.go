@@ -145,6 +145,11 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 		return walkOn
 	})
 	if len(moves) > 0 {
+		picked := make([]*message, len(moves))
+		for i, m := range moves {
+			picked[i] = m.message
+		}
+		e.checkPicked(q, picked)
 		e.flush() // so that their contents can be read
 	}
 	return moves, fresh, failure
@@ -153,6 +158,7 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 // redrive moves a message to another queue as a new one. What makes the story of a piece of work stays.
 // [MOVE-11]
 func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
+	before := balanceOf(from, to)
 	content := e.contentOf(from, m)
 	moved := &message{meta: newMeta(to.st.nextSeq, id, e.now, m.size), hasMeta: true}
 	moved.lineage, moved.meta.generation, moved.redrives, moved.firstSent = m.lineage, m.meta.generation, m.redrives+1, m.firstSent
@@ -165,6 +171,7 @@ func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 		moved.delivery = delivery{at: e.now + delay, kind: dueDelayed}
 	}
 	e.enter(to, moved, content)
+	before.check()
 	e.tally(from).Moved.Add(1)
 	e.tally(to).Arrived.Add(1)
 	e.stir(to)

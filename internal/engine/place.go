@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"tenaq/internal/invariant"
-	"tenaq/internal/mutant"
-)
+import "tenaq/internal/mutant"
 
 // This file moves messages between the places a message can be in: fresh, in due, or nowhere. Counters
 // follow here and nowhere else.
@@ -49,6 +46,7 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 // enter puts a new message into the queue: fresh when it is receivable at once or as soon as its FIFO
 // queue's delay is over, else into due.
 func (e *Engine) enter(q *queue, m *message, content []byte) {
+	e.checkNew(q, m)
 	var inline []byte
 	if len(content) <= inlineMax {
 		inline = content
@@ -133,7 +131,7 @@ func (e *Engine) unfresh(q *queue, m *meta) {
 // one from the window of a standard queue, and for a FIFO queue has called prepareLeave.
 func (e *Engine) remove(q *queue, m *message) {
 	if m.gone {
-		invariant.Fail("queue %s: message %d removed twice", q.name.Name, m.seq)
+		broken("queue %s: message %d removed twice", q.name.Name, m.seq)
 	}
 	if m.hasDelivery {
 		e.unschedule(q, m)

@@ -3,7 +3,6 @@ package engine
 import (
 	"slices"
 
-	"tenaq/internal/invariant"
 	"tenaq/internal/mutant"
 	"tenaq/internal/tally"
 )
@@ -313,20 +312,8 @@ func (q *queue) save(e *Engine) {
 	}
 	if q.stDirty {
 		q.stDirty = false
-		q.check()
+		e.checkState(q)
 		e.rows.set(stateKey(q.row.space), q.st.encode(nil))
-	}
-}
-
-// check asserts what must hold between any two commands.
-func (q *queue) check() {
-	s := &q.st
-	if s.delayed < 0 || s.inFlight < 0 || s.delayed+s.inFlight > s.live {
-		invariant.Fail("queue %s: %d live messages, %d delayed, %d in flight", q.name.Name, s.live, s.delayed, s.inFlight)
-	}
-	if s.cursor > s.nextSeq || s.mixed > s.nextSeq || s.lastFresh >= s.nextSeq {
-		invariant.Fail("queue %s: cursor %d, mixed %d, last fresh %d, next %d",
-			q.name.Name, s.cursor, s.mixed, s.lastFresh, s.nextSeq)
 	}
 }
 

@@ -2,4 +2,4 @@
 
 package engine_test
 
-const raceDetector = false
+const raceEnabled = false

@@ -2,6 +2,6 @@
 
 package engine_test
 
-// raceDetector says that everything takes ten times as long. The engine belongs to one goroutine, so
+// raceEnabled says that everything takes ten times as long. The engine belongs to one goroutine, so
 // the long tests would find nothing with it that they do not find without.
-const raceDetector = true
+const raceEnabled = true

@@ -121,6 +121,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{Again: true}, nil
 	}
 	op.horizon = horizon{}
+	e.checkPicked(q, found.picked)
 	q.fresh.pop(found.fresh)
 	for _, m := range found.picked {
 		e.deliver(q, m, e.now+visibility)
@@ -240,6 +241,7 @@ func (e *Engine) countTimeout(q *queue, m *message) {
 // hide puts a message that is in nobody's place into due, until the given time. Until now means that it
 // is returned at once. [VIS-3, VIS-6]
 func (e *Engine) hide(q *queue, m *message, until int64) {
+	e.checkHidden(q, m, until)
 	m.at, m.kind = until, dueInFlight
 	if until <= e.now {
 		m.kind = dueReturned

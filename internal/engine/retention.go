@@ -38,7 +38,12 @@ func (s *segment) enter(sent int64) {
 	s.sent, s.live, s.dirty = max(s.sent, sent), s.live+1, true
 }
 
-func (s *segment) leave() { s.live, s.dirty = s.live-1, true }
+func (s *segment) leave() {
+	if s.live <= 0 {
+		broken("a message leaves a segment of which %d are live", s.live)
+	}
+	s.live, s.dirty = s.live-1, true
+}
 
 func (s *segment) encode(b enc) []byte {
 	b.byte(rowVersion)

@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-func short() bool { return testing.Short() || raceDetector }
+func short() bool { return testing.Short() || raceEnabled }
 
 // variants are the ways to run the engine that no answer may depend on. The first is the plain one.
 func variants(short bool) []enginetest.Variant {

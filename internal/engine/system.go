@@ -15,8 +15,9 @@ type system struct {
 
 	graceFrom, graceUntil int64 // deliveries ending in between are held until graceUntil
 
-	heldFrom int64  // the last time before expiry was held; zero while it is not
-	nextTask uint64 // number of the next move task
+	heldFrom  int64  // the last time before expiry was held; zero while it is not
+	heldUntil int64  // when it goes on if nothing happens; zero while it is not held
+	nextTask  uint64 // number of the next move task
 
 	dirty bool
 }
@@ -33,9 +34,12 @@ func (e *Engine) loadSystem() {
 	e.now = e.sys.stamp
 }
 
-// systemVersion is that of the system row. It holds what it held in version 2: version 3 keeps programs away that cannot read
-// state rows of version 3, and version 4 those that cannot read queue rows of version 3.
-const systemVersion = 4
+// systemVersion is that of the system row. Versions 2 to 4 hold the same: version 3 keeps programs away that cannot read state
+// rows of version 3, and version 4 those that cannot read queue rows of version 3.
+const systemVersion = 5
+
+// stampedVersion is the first in which no row is later than the stamp, whatever a power cut has left.
+const stampedVersion = 5
 
 func (s *system) encode(b enc) []byte {
 	b.byte(systemVersion)
@@ -48,6 +52,7 @@ func (s *system) encode(b enc) []byte {
 	b.int(s.graceUntil)
 	b.int(s.heldFrom)
 	b.uint(s.nextTask)
+	b.int(s.heldUntil)
 	return b
 }
 
@@ -59,6 +64,11 @@ func decodeSystem(value []byte) (s system, ok bool) {
 	s.graceFrom, s.graceUntil = d.int(), d.int()
 	if version > 1 {
 		s.heldFrom, s.nextTask = d.int(), d.uint()
+	}
+	if version > 4 {
+		s.heldUntil = d.int()
+	} else if s.heldFrom != 0 {
+		s.heldUntil = maxTime // nobody has noted it
 	}
 	return s, d.done()
 }
@@ -79,6 +89,9 @@ func (e *Engine) LastStamp() int64 { return e.sys.stamp }
 // flight, and no stamps are needed.
 func (e *Engine) HiddenUntil() int64 { return e.sys.hidden }
 
+// HeldUntil is until when expiry was to be held when the store was last written; zero when it was not held.
+func (e *Engine) HeldUntil() int64 { return e.sys.heldUntil }
+
 // hiddenSlack is how much later than necessary system.hidden is set, so that under steady traffic the row
 // is written once in this many milliseconds and not with every delivery.
 const hiddenSlack = 60_000
@@ -92,7 +105,7 @@ func (e *Engine) noteHidden(at int64) {
 
 // noteHold remembers since when expiry has been held.
 func (e *Engine) noteHold(held bool) {
-	e.sys.heldFrom, e.sys.dirty = 0, true
+	e.sys.heldFrom, e.sys.heldUntil, e.sys.dirty = 0, 0, true
 	if held {
 		e.sys.heldFrom = max(e.now, 1)
 	}
@@ -137,5 +150,16 @@ type Stamp struct{ Clean bool }
 
 func (op Stamp) apply(e *Engine, c *Command) (Result, error) {
 	e.sys.stamp, e.sys.clean, e.sys.dirty = c.Now, op.Clean, true
+	return Result{}, nil
+}
+
+// Hold records until when expiry is held if nothing happens that begins the hold anew, so that a restart can go on with
+// it. [CLOCK-8] It comes with HoldExpiry.
+type Hold struct{ Until int64 }
+
+func (op Hold) apply(e *Engine, c *Command) (Result, error) {
+	if c.HoldExpiry {
+		e.sys.heldUntil, e.sys.dirty = op.Until, true
+	}
 	return Result{}, nil
 }

@@ -69,7 +69,10 @@ func (w *window[T]) insert(e entry[T]) {
 		w.entries = append(w.entries, e)
 		return
 	}
-	i, _ := w.search(e.pos)
+	i, found := w.search(e.pos)
+	if found {
+		broken("an index gets a second entry at %d, message %d", e.at, e.seq)
+	}
 	if i == 0 && w.head > 0 {
 		w.head--
 		w.entries[w.head] = e
@@ -157,7 +160,12 @@ func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
 		}
 		n := max(e.cfg.Window, 1)
 		for k, v := range e.scan(x.from(q.row.space, w.end)) {
-			w.entries = append(w.entries, x.decode(e, k, v))
+			next := x.decode(e, k, v)
+			if last := len(w.entries) - 1; last >= w.head && !w.entries[last].less(next.pos) {
+				broken("the index %s of queue %s goes from %d, message %d, to %d, message %d", x.name, q.name.Name,
+					w.entries[last].at, w.entries[last].seq, next.at, next.seq)
+			}
+			w.entries = append(w.entries, next)
 			if n--; n == 0 {
 				break
 			}

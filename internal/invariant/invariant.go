@@ -4,9 +4,8 @@
 // sends and nothing that storage does may reach Fail. After a bug nobody knows what the next write would
 // destroy, so the answer is a panic that no one is meant to recover from.
 //
-// Check is for conditions that cost a comparison; it is always on, and free of allocations as long as
-// the condition holds. Costly is for those that walk a data structure; they run only in builds with the
-// tag invariants. The package leaves it to its callers to decide which is which.
+// The checks are always on, so a condition costs a comparison at most. What needs a walk through the rows is found out by
+// the audit of package engine, not here. Where the condition holds nothing is allocated.
 package invariant
 
 import (
@@ -18,7 +17,7 @@ import (
 
 // A Violation is the value a broken invariant panics with.
 type Violation struct {
-	What string // the sentence given to Check, Costly or Fail, formatted
+	What string // the sentence given to Fail, formatted
 }
 
 // Error is printed by the runtime above the stack when the panic ends the program, so it is the last
@@ -30,34 +29,15 @@ func (v *Violation) Error() string {
 		"with the stack below it."
 }
 
-// Check panics with a *Violation unless ok. The arguments are formatted as by fmt, and only then; they
-// are numbers, booleans, strings or byte slices, or have a type made of one of these, because showing
-// any other would move it to the heap also on the path where all is well. Others appear as their type.
-func Check(ok bool, format string, args ...any) {
-	if false {
-		_ = fmt.Sprintf(format, args...) // makes go vet check the calls of Check
-	}
-	if !ok {
-		fail(format, args)
-	}
-}
-
-// Costly is Check for a condition that is dear to compute. Without the build tag invariants neither the
-// condition nor, where Costly is inlined, the closure exists.
-func Costly(holds func() bool, format string, args ...any) {
-	if false {
-		_ = fmt.Sprintf(format, args...) // makes go vet check the calls of Costly
-	}
-	if Enabled && !holds() {
-		fail(format, args)
-	}
-}
-
-// Fail is for the place that cannot be reached, and for hot code whose arguments are dear to compute:
+// Fail panics with a *Violation. It stands behind the comparison that says that something cannot be:
 //
 //	if used > limit {
-//		invariant.Fail("window %s uses %d bytes of %d", w.describe(), used, limit)
+//		invariant.Fail("window %s uses %d bytes of %d", name, used, limit)
 //	}
+//
+// The arguments are formatted as by fmt; they are numbers, booleans, strings or byte slices, or have a type made of one
+// of these, because showing any other would move it to the heap also on the path where all is well. Others appear as their
+// type.
 func Fail(format string, args ...any) {
 	if false {
 		_ = fmt.Sprintf(format, args...) // makes go vet check the calls of Fail

@@ -21,13 +21,10 @@ func violation(t *testing.T, f func()) (v *Violation) {
 	return nil
 }
 
-func TestCheck(t *testing.T) {
-	if v := violation(t, func() { Check(true, "never said") }); v != nil {
-		t.Errorf("a condition that holds: panicked with %q", v.What)
-	}
-	v := violation(t, func() { Check(false, "in-flight count %d of %q", -1, "orders") })
+func TestFail(t *testing.T) {
+	v := violation(t, func() { Fail("in-flight count %d of %q", -1, "orders") })
 	if v == nil {
-		t.Fatal("a condition that does not hold: returned")
+		t.Fatal("it returned")
 	}
 	if got, want := v.What, `in-flight count -1 of "orders"`; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -41,19 +38,6 @@ func TestReportSaysWhatToDo(t *testing.T) {
 		if got := v.Error(); !strings.Contains(got, want) {
 			t.Errorf("report lacks %q:\n%s", want, got)
 		}
-	}
-}
-
-func TestCostlyFollowsTheBuildTag(t *testing.T) {
-	ran := false
-	v := violation(t, func() {
-		Costly(func() bool { ran = true; return false }, "rows out of order at %d", 3)
-	})
-	if ran != Enabled || (v != nil) != Enabled {
-		t.Errorf("ran %v, panicked %v, want both %v", ran, v != nil, Enabled)
-	}
-	if v := violation(t, func() { Costly(func() bool { return true }, "never said") }); v != nil {
-		t.Errorf("a condition that holds: panicked with %q", v.What)
 	}
 }
 
@@ -75,35 +59,24 @@ func TestArguments(t *testing.T) {
 		{"%v", struct{ n int }{1}, "struct { n int }"},
 		{"%v", (*int)(nil), "*int"},
 	} {
-		v := violation(t, func() { Check(false, tt.format, tt.arg) })
+		v := violation(t, func() { Fail(tt.format, tt.arg) })
 		if v.What != tt.want {
-			t.Errorf("Check(false, %q, %#v): got %q, want %q", tt.format, tt.arg, v.What, tt.want)
+			t.Errorf("Fail(%q, %#v): got %q, want %q", tt.format, tt.arg, v.What, tt.want)
 		}
 	}
 }
 
-// TestPassingAllocatesNothing is what allows Check in hot code. The values are too big for the runtime's
+// TestPassingAllocatesNothing is what allows checks in hot code. The values are too big for the runtime's
 // table of small integers, and the strings are not constants.
 func TestPassingAllocatesNothing(t *testing.T) {
 	n, s, b := int64(1)<<40, strings.Repeat("q", 40), make([]byte, 40)
 	got := testing.AllocsPerRun(1000, func() {
 		n++
-		Check(n > 0, "count %d of %s at %x", n, s, b)
-		Costly(func() bool { return n > 0 }, "count %d of %s", n, s)
 		if n <= 0 {
-			Fail("count %d of %s", n, s)
+			Fail("count %d of %s at %x", n, s, b)
 		}
 	})
 	if got != 0 {
 		t.Errorf("got %v allocations, want none", got)
-	}
-}
-
-func BenchmarkCheck(b *testing.B) {
-	b.ReportAllocs()
-	n, s := int64(1)<<40, strings.Repeat("q", 40)
-	for b.Loop() {
-		n++
-		Check(n > 0, "count %d of %s", n, s)
 	}
 }

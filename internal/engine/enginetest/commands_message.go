@@ -26,8 +26,8 @@ func (p *Player) sendBatch(a *args, lines []string) (string, error) {
 	op.Queue, _ = a.queue()
 	op.Given = len(lines) > 0 || a.flag("empty")
 	var entries []engine.Entry
-	for _, line := range lines {
-		b, err := parseEntry(line)
+	for i, line := range lines {
+		b, err := a.line(i, line)
 		if err != nil {
 			return "", err
 		}
@@ -213,8 +213,8 @@ func (p *Player) deleteBatch(a *args, lines []string) (string, error) {
 	op := &engine.DeleteMessageBatch{}
 	op.Queue, _ = a.queue()
 	op.Given = len(lines) > 0 || a.flag("empty")
-	for _, line := range lines {
-		b, err := parseEntry(line)
+	for i, line := range lines {
+		b, err := a.line(i, line)
 		if err != nil {
 			return "", err
 		}
@@ -242,8 +242,8 @@ func (p *Player) visibilityBatch(a *args, lines []string) (string, error) {
 	op := &engine.ChangeMessageVisibilityBatch{}
 	op.Queue, _ = a.queue()
 	op.Given = len(lines) > 0 || a.flag("empty")
-	for _, line := range lines {
-		b, err := parseEntry(line)
+	for i, line := range lines {
+		b, err := a.line(i, line)
 		if err != nil {
 			return "", err
 		}

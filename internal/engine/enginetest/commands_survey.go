@@ -10,9 +10,10 @@ import (
 )
 
 // survey has a line for each queue, or for one, of where its messages are and how old, and one of what was counted if
-// there is anything.
+// there is anything and it is not to be left out.
 func (p *Player) survey(a *args, _ []string) (string, error) {
 	one, some := a.queue()
+	uncounted := a.flag("uncounted")
 	if err := a.done(); err != nil {
 		return "", err
 	}
@@ -25,6 +26,9 @@ func (p *Player) survey(a *args, _ []string) (string, error) {
 		for i := range res.Gauges {
 			if g := &res.Gauges[i]; !some || g.Queue == one {
 				fmt.Fprintln(&b, showGauge(g))
+				if uncounted {
+					continue
+				}
 				if counts := showCounts(p.machine.Tally().Of(g.Queue.Account, g.Queue.Name)); counts != "" {
 					fmt.Fprintln(&b, "  "+counts)
 				}

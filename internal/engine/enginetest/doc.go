@@ -14,8 +14,11 @@
 //
 // What a Player plays against is a Machine: the engine, opened as a Variant says, or the Model. A Variant
 // may change how many commands share a turn, how large the windows are, which store lies below, and
-// whether the engine is restarted before every command. None of that may change a transcript, and the
-// tests that use this package compare them.
+// whether the engine is restarted before every command, or the whole server stopped now and then, by a power
+// cut too. None of that may change a transcript, and the tests that use this package compare them: Compare with
+// those of the model, Alike with each other.
+//
+// A Story is a script that loses power, at any moment, and what has to be found afterwards.
 //
 // The package leaves out what lies above the engine: sealing of handles, checksums, protocol texts,
 // and long polls that wait.

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"tenaq/internal/engine"
@@ -21,6 +22,9 @@ type Model struct {
 	tasks  []*modelTask               // in the order of their start
 	tasked int                        // how many were ever started
 	tally  *tally.Queues
+
+	movesMax int  // how many dead letters the next receive moves before it is broken off; zero is any number
+	broken   bool // it was
 
 	now      int64
 	hold     bool
@@ -163,6 +167,9 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 	case engine.GetQueueAttributes:
 		m.settle(q)
 		res.Attributes = q.show(m.now)
+		if !slices.Contains(op.Names, "All") {
+			maps.DeleteFunc(res.Attributes, func(name, _ string) bool { return !slices.Contains(op.Names, name) })
+		}
 	case engine.SetQueueAttributes:
 		no = m.set(q, op.Values)
 	case engine.TagQueue:

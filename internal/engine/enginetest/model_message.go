@@ -150,12 +150,17 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 // pick chooses up to want messages in the order in which they are handed out. On the way it moves those
 // that were received too often. [DLQ-2, DLQ-21]
 func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
+	moved := 0
 	for _, msg := range q.receivable(m.now) {
 		switch {
 		case len(picked) >= want:
 			return picked
 		case m.exhausted(q, msg):
+			if m.broken = m.movesMax > 0 && moved == m.movesMax; m.broken {
+				return nil
+			}
 			m.deadLetter(q, msg)
+			moved++
 		default:
 			picked = append(picked, msg)
 		}

@@ -94,7 +94,7 @@ func NewPlayer(m Machine) *Player {
 // mistake of the script or an answer that contradicts an earlier one; what the engine refuses is an
 // answer like others.
 func (p *Player) Play(s Step) (answer string, err error) {
-	cmd, a, err := parseArgs(s.Text)
+	cmd, a, err := s.args()
 	if err != nil {
 		return "", err
 	}
@@ -276,6 +276,9 @@ func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text st
 // dedup shows a deduplication id. That of a dead-lettered message is its message id, of which a script
 // knows the alias alone.
 func (p *Player) dedup(text string) string {
+	if len(text) != messageIDLen {
+		return text
+	}
 	for id, m := range p.sent { // order does not matter: ids differ
 		if id.String() == text {
 			return "id-of-" + m.alias
@@ -283,6 +286,9 @@ func (p *Player) dedup(text string) string {
 	}
 	return text
 }
+
+// messageIDLen is the length of a message id as text.
+var messageIDLen = len(engine.MessageID{}.String())
 
 // queueOfARN is the name of the queue that an ARN ends with.
 func queueOfARN(arn string) string { return arn[strings.LastIndex(arn, ":")+1:] }

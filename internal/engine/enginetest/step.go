@@ -16,6 +16,44 @@ type Step struct {
 	Pos   string // where it stands, for complaints
 	Text  string // the command as it was written
 	Lines []string
+
+	read *reading // what Text and Lines say, if it is known
+}
+
+// A reading is what the text of a step says. Several players that play the same step share it, since taking the text
+// apart takes as long as carrying out what it says.
+type reading struct {
+	command string
+	list    []datadriven.CmdArg
+	entries [][]datadriven.CmdArg // of the lines that are entries of a batch
+}
+
+// prepared returns the step with its reading. A text that cannot be read is left for Play to complain about.
+func (s Step) prepared() Step {
+	command, a, err := parseArgs(s.Text)
+	if err != nil {
+		return s
+	}
+	s.read = &reading{command: command, list: a.list}
+	if strings.HasSuffix(command, "-batch") {
+		for _, line := range s.Lines {
+			b, err := parseEntry(line)
+			if err != nil {
+				s.read = nil
+				return s
+			}
+			s.read.entries = append(s.read.entries, b.list)
+		}
+	}
+	return s
+}
+
+// args returns the command of the step and its arguments.
+func (s Step) args() (command string, a *args, err error) {
+	if s.read != nil {
+		return s.read.command, &args{list: s.read.list, entries: s.read.entries}, nil
+	}
+	return parseArgs(s.Text)
 }
 
 // String returns the step as it stands in a script, without its answer.
@@ -44,8 +82,9 @@ func stepOf(d *datadriven.TestData) Step {
 // args are the arguments of a step or of an entry line. Every argument must be asked for: what is left
 // over at the end is a mistake of the script.
 type args struct {
-	list []datadriven.CmdArg
-	bad  error
+	list    []datadriven.CmdArg
+	entries [][]datadriven.CmdArg // of the lines that follow, if they were read before
+	bad     error
 }
 
 func parseArgs(line string) (cmd string, a *args, err error) {
@@ -59,10 +98,27 @@ func parseEntry(line string) (*args, error) {
 	return a, err
 }
 
+// line reads line i of those that follow a batch.
+func (a *args) line(i int, line string) (*args, error) {
+	if i < len(a.entries) {
+		return &args{list: a.entries[i]}, nil
+	}
+	return parseEntry(line)
+}
+
+// drop removes an argument and leaves the array alone, which may be shared.
+func (a *args) drop(i int) {
+	if i == 0 {
+		a.list = a.list[1:]
+		return
+	}
+	a.list = append(a.list[:i:i], a.list[i+1:]...)
+}
+
 func (a *args) take(key string) (vals []string, ok bool) {
 	for i, arg := range a.list {
 		if arg.Key == key {
-			a.list = append(a.list[:i:i], a.list[i+1:]...)
+			a.drop(i)
 			return arg.Vals, true
 		}
 	}
@@ -150,7 +206,7 @@ func (a *args) all(vals []string) (values []string) {
 func (a *args) word() string {
 	for i, arg := range a.list {
 		if len(arg.Vals) == 0 {
-			a.list = append(a.list[:i:i], a.list[i+1:]...)
+			a.drop(i)
 			return a.value(arg.Key)
 		}
 	}

@@ -3,8 +3,10 @@ package enginetest
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
@@ -16,12 +18,23 @@ type Variant struct {
 	Name                string
 	Window, WindowBytes int         // as in engine.Config
 	Turn                int         // how many commands share a turn; one when zero
-	Restart             bool        // before every turn, cleanly
+	Restart             bool        // before every turn, cleanly, while the store stays open
+	Stops               Stops       // now and then, of the store as well
 	Peek                bool        // at all queues, after every command
 	Disk                func() Disk // memory when nil
 
 	// Audit, if there is one, finds out whether the rows of a store agree with each other.
 	Audit func(kv.Store) error
+}
+
+// Stops are stops of the whole server at random moments, each followed by a start at once. The zero value is none.
+//
+// After a power cut the server gives messages in flight a grace, and that changes answers. So it is cut without one,
+// and not while one that the script has given is under way, which a second cut would give again. [CLOCK-10, CLOCK-13]
+type Stops struct {
+	OneIn int    // before one command in so many, about; the turn ends there, unless the script holds it open
+	Cut   bool   // the power is cut: what no wait function has confirmed is lost
+	Seed  uint64 // of the moments
 }
 
 // A Disk is what outlives the engine.
@@ -58,13 +71,28 @@ type World struct {
 	now      int64 // of the last command
 	expiry   bool  // the last request held expiry
 	grace    int64
-	inTurn   int  // commands since the last commit
-	held     bool // the script holds the turn open
+	clean    bool       // the last stop was a clean one
+	graced   int64      // no grace that the script has given lasts longer
+	inTurn   int        // commands since the last commit
+	held     bool       // the script holds the turn open
+	stops    *rand.Rand // when to stop
 	unread   []engine.Delivery
 	entryOf  func(*engine.Delivery) *engine.Entry
 	awakened map[string]bool
 	tally    *tally.Queues
+
+	finished, parts int // requests, and how often the one that is under way was to be submitted again
+	progress        progress
 }
+
+// progress is how far a world has come, for whoever looks on from another goroutine.
+type progress struct {
+	begun     atomic.Int64 // requests
+	confirmed atomic.Int64 // requests that are durable, times partsMax, and parts of the next one
+}
+
+// partsMax is more than the parts of any request.
+const partsMax = 1 << 16
 
 // NewWorld returns a world with an empty store.
 func NewWorld(v Variant) *World {
@@ -72,7 +100,8 @@ func NewWorld(v Variant) *World {
 	if v.Disk == nil {
 		v.Disk = NewMemoryDisk
 	}
-	w := &World{variant: v, disk: v.Disk(), awakened: make(map[string]bool), tally: new(tally.Queues)}
+	w := &World{variant: v, disk: v.Disk(), awakened: make(map[string]bool), tally: new(tally.Queues), clean: true}
+	w.stops = rand.New(rand.NewPCG(v.Stops.Seed, 2))
 	w.store = w.disk.Open()
 	return w
 }
@@ -86,12 +115,15 @@ func (w *World) Start(cfg engine.Config, now, grace int64) {
 	cfg.Tally = w.tally
 	cfg.Fault = func(sentence string) { panic("fault: " + sentence) }
 	w.cfg, w.now, w.grace = cfg, now, grace
+	if !w.clean {
+		w.graced = max(w.graced, now+grace)
+	}
 	w.open()
 }
 
 // Stop implements Machine. What was answered is durable before.
 func (w *World) Stop(now int64, clean bool) {
-	w.now = now
+	w.now, w.clean = now, clean
 	w.mustCommit()
 	if clean {
 		w.inform(engine.Stamp{Clean: true})
@@ -126,15 +158,35 @@ func (w *World) restart() {
 	w.open()
 }
 
+// stop stops the server and starts it again, if it is time to.
+func (w *World) stop() {
+	s := w.variant.Stops
+	switch {
+	case s.OneIn == 0 || w.stops.IntN(s.OneIn) > 0:
+		return
+	case w.held && w.inTurn > 0, s.Cut && w.now < w.graced:
+		return
+	}
+	w.Stop(w.now, !s.Cut)
+	grace := w.grace
+	if s.Cut {
+		w.grace = 0
+	}
+	w.open()
+	w.grace = grace
+}
+
 // againMax bounds how often one command may have to be submitted again.
 const againMax = 1000
 
 // Do implements Machine.
 func (w *World) Do(r Request) (res engine.Result, err error) {
+	w.progress.begun.Add(1)
 	for range againMax {
 		if w.variant.Restart && w.inTurn == 0 {
 			w.restart()
 		}
+		w.stop()
 		w.now, w.expiry = r.Now, r.HoldExpiry
 		res, err = w.engine.Apply(r.Command)
 		w.engine.TakeStirred(func(n engine.QueueName) { w.awakened[n.Name] = true })
@@ -142,11 +194,13 @@ func (w *World) Do(r Request) (res engine.Result, err error) {
 		w.inTurn++
 		if res.Again {
 			// What it did so far has to be a turn of its own, as in the broker.
+			w.parts++
 			if err := w.commit(); err != nil {
 				return res, err
 			}
 			continue
 		}
+		w.finished, w.parts = w.finished+1, 0
 		if w.variant.Peek {
 			if bad := w.peek(); bad != nil {
 				return res, bad
@@ -181,6 +235,7 @@ func (w *World) commit() error {
 	if wait := w.engine.Commit(); wait != nil {
 		wait()
 	}
+	w.progress.confirmed.Store(int64(w.finished)*partsMax + int64(w.parts))
 	alone := w.inTurn <= 1
 	w.inTurn = 0
 	for _, d := range w.unread {

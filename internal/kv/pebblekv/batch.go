@@ -78,9 +78,9 @@ func (b *batch) Force() (wait func()) {
 func (b *batch) commit(apply func(*pebble.Batch) error) mark {
 	s := b.store
 	m := s.chain.next(b.b.Repr()[batchrepr.HeaderLen:])
-	var key, value [16]byte
-	b.check(b.b.SingleDelete(appendChainKey(key[:0], m.number-1), nil))
-	b.check(b.b.Set(appendChainKey(key[:0], m.number), appendChainValue(value[:0], m.hash), nil))
+	b.check(b.b.SingleDelete(s.chain.row, nil))
+	s.chain.row = appendChainKey(s.chain.row[:0], m)
+	b.check(b.b.Set(s.chain.row, chainValue, nil))
 	if err := guard(func() error { return apply(b.b) }); err != nil {
 		s.fail("write a commit to the log", err)
 	}

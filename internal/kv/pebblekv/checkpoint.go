@@ -85,6 +85,10 @@ func (a aside) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return a.in(name).Create(name, c)
 }
 
+func (a aside) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	return a.in(name).Open(name, opts...)
+}
+
 func (a aside) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	return a.in(name).OpenReadWrite(name, c, opts...)
 }
@@ -93,6 +97,7 @@ func (a aside) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (
 	return a.in(newname).ReuseForWrite(oldname, newname, c)
 }
 
+func (a aside) List(name string) ([]string, error)        { return a.in(name).List(name) }
 func (a aside) OpenDir(name string) (vfs.File, error)     { return a.in(name).OpenDir(name) }
 func (a aside) Link(oldname, newname string) error        { return a.in(newname).Link(oldname, newname) }
 func (a aside) Rename(oldname, newname string) error      { return a.in(newname).Rename(oldname, newname) }

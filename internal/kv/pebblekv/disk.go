@@ -1,6 +1,8 @@
 package pebblekv
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"sync"
 
@@ -9,7 +11,7 @@ import (
 	"tenaq/internal/mutant"
 )
 
-// A disk is the file system as Pebble gets it, with three corrections.
+// A disk is the file system as Pebble gets it, with four corrections.
 //
 // Pebble replays its logs, writes what it could read of them into tables and removes them, all before
 // anyone can compare the outcome with the witness. A disk puts the removal of logs off until the store
@@ -20,6 +22,9 @@ import (
 // log cannot be created or closed, when a directory cannot be synced, or when opening fails beside a
 // compaction, in a panic that takes the process down without a sentence. A disk reports every failing
 // write itself, where it happens, and Pebble never hears of it.
+//
+// So it does with two failures of reading. Some compactions answer a read of a table that fails with a panic, and Open
+// answers a listing that fails with closing what its goroutines are using.
 //
 // Pebble names its current manifest by creating a marker, removing the marker before it, and then
 // syncing the directory. Nothing says in which order a file system makes these changes durable, nor
@@ -92,6 +97,22 @@ func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.O
 	return d.wrap(f, name, d.check("open", name, err))
 }
 
+func (d *disk) List(name string) ([]string, error) {
+	names, err := d.FS.List(name)
+	if errors.Is(err, errNotExist) {
+		return nil, err
+	}
+	return names, d.check("list", name, err)
+}
+
+func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := d.FS.Open(name, opts...)
+	if err != nil || !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".blob") {
+		return f, err
+	}
+	return table{f, name, d}, nil
+}
+
 func (d *disk) Rename(oldname, newname string) error {
 	return d.check("rename", oldname, d.FS.Rename(oldname, newname))
 }
@@ -123,6 +144,9 @@ type file struct {
 
 func (f file) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
+	if mutant.Is(mutant.FailedWriteIgnored) {
+		n, err = len(p), nil
+	}
 	return n, f.disk.check("write", f.name, err)
 }
 
@@ -149,4 +173,28 @@ func (f file) SyncData() error {
 func (f file) SyncTo(length int64) (full bool, err error) {
 	full, err = f.File.SyncTo(length)
 	return full, f.disk.check("sync", f.name, err)
+}
+
+// A table is one that Pebble reads. Where it ends is not for the disk to judge: Pebble knows how long it should be.
+type table struct {
+	vfs.File
+	name string
+	disk *disk
+}
+
+func (t table) Read(p []byte) (int, error) {
+	n, err := t.File.Read(p)
+	return n, t.check(err)
+}
+
+func (t table) ReadAt(p []byte, at int64) (int, error) {
+	n, err := t.File.ReadAt(p, at)
+	return n, t.check(err)
+}
+
+func (t table) check(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return t.disk.check("read", t.name, err)
 }

@@ -4,7 +4,8 @@
 // Beyond the contract of package kv it guarantees:
 //
 //   - A store that has lost something it had confirmed is refused when it is opened, however it lost
-//     it: the end of a log cut off or flipped, a log or a table gone, an old copy put back. The one
+//     it: the end of a log cut off or flipped, a log or a table gone, an old copy put back. So is one
+//     that has got something of another store. The one
 //     exception are the commits of the last tenth of a second before a crash, whose loss together with
 //     the end of the log cannot be told from their never having been confirmed.
 //   - A store that is refused keeps its files: logs are not removed before the store is found whole.
@@ -38,13 +39,14 @@
 //	     9    16  store ID, random
 //	    25     4  checksum
 //
-// Chain, one row, key 00 'c' and the commit number in 8 bytes. Every batch, forced or not, is a commit:
-// it writes the row of its number and removes the row of the number before. So one row is left, unless
-// a commit in the middle is missing: then so is its removal of the row before, and there are two.
+// Chain, one row, key 00 'c', the commit number in 8 bytes, and the hash of the commit in 8 bytes; the value is
+// the version, 2. Every batch, forced or not, is a commit: it writes its row and removes the row of the commit
+// before. So one row is left, unless a commit in the middle is missing: then so is its removal of the row before,
+// and there are two. There are two as well when a log that belongs to another store is read behind those of this
+// one, whatever its commits are numbered, because their hashes are others.
 //
-//	offset  size  field
-//	     0     1  version, 1
-//	     1     8  hash of this commit
+// In version 1 the key ended with the number, and the value was the version and the hash. A store that was
+// written so has such a row until its next commit.
 //
 // The hash of commit 0, which writes the genesis, is XXH64 of the value of the genesis row. The hash of
 // commit n is XXH64 of the hash of commit n-1 (8 bytes), n (8 bytes), and the writes of the batch as

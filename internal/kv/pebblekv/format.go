@@ -12,7 +12,7 @@ import (
 // Versions of what this package writes itself. A reader knows every version up to its own.
 const (
 	rowFormat     = 1 // of the rows as a whole, written into the genesis record
-	chainFormat   = 1
+	chainFormat   = 2
 	witnessFormat = 1
 )
 
@@ -96,27 +96,36 @@ func decodeGenesis(b []byte) (ID, error) {
 	return ID(body[1+len(genesisMagic):]), nil
 }
 
-func appendChainKey(dst []byte, number uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, chainPrefix...), number)
+// appendChainKey appends the key of the row of a commit. The hash is part of it, so that a commit removes only the row of
+// the very commit that it was made after: one of another store that bears the next number leaves two rows.
+func appendChainKey(dst []byte, m mark) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, chainPrefix...), m.number)
+	return binary.BigEndian.AppendUint64(dst, m.hash)
 }
 
-func appendChainValue(dst []byte, hash uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, chainFormat), hash)
-}
+var chainValue = []byte{chainFormat}
 
 func decodeChain(key, value []byte) (mark, error) {
-	if len(value) > 0 && value[0] > chainFormat {
-		return mark{}, &newerError{"the commit chain", uint64(value[0]), chainFormat}
-	}
-	if len(key) != len(chainPrefix)+8 || len(value) != 9 || value[0] != chainFormat {
+	if len(value) == 0 || len(key) < len(chainPrefix)+8 {
 		return mark{}, errMalformed
 	}
-	return mark{binary.BigEndian.Uint64(key[len(chainPrefix):]), binary.BigEndian.Uint64(value[1:])}, nil
+	if value[0] > chainFormat {
+		return mark{}, &newerError{"the commit chain", uint64(value[0]), chainFormat}
+	}
+	number, rest := binary.BigEndian.Uint64(key[len(chainPrefix):]), key[len(chainPrefix)+8:]
+	switch {
+	case value[0] == 1 && len(rest) == 0 && len(value) == 9:
+		return mark{number, binary.BigEndian.Uint64(value[1:])}, nil
+	case value[0] == 2 && len(rest) == 8 && len(value) == 1:
+		return mark{number, binary.BigEndian.Uint64(rest)}, nil
+	}
+	return mark{}, errMalformed
 }
 
 // A chain computes the hashes of successive commits.
 type chain struct {
 	mark
+	row     []byte // key of the row that states mark
 	digest  xxhash.Digest
 	scratch [16]byte
 }

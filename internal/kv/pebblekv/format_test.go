@@ -2,6 +2,7 @@ package pebblekv
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 var write = flag.Bool("write", false, "write the testdata of a new format version; never over an old one")
@@ -69,19 +72,58 @@ func TestGenesisFormat(t *testing.T) {
 
 func TestChainFormat(t *testing.T) {
 	m := mark{0x0102030405060708, 0xa0a1a2a3a4a5a6a7}
-	old := golden(t, "chain.1.hex", append(appendChainKey(nil, m.number), appendChainValue(nil, m.hash)...))
-	got, err := decodeChain(old[:10], old[10:])
-	if err != nil || got != m {
-		t.Errorf("decoded %+v, %v, want %+v", got, err, m)
-	}
-	if got := append(appendChainKey(nil, m.number), appendChainValue(nil, m.hash)...); !bytes.Equal(got, old) {
-		t.Errorf("encoded %x, want %x: a new version needs a new file", got, old)
-	}
-	for i := range old {
-		if m, err := decodeChain(old[:min(i, 10)], old[min(i, 10):i]); err == nil {
-			t.Errorf("first %d bytes: decoded %+v, want an error", i, m)
+	now := append(appendChainKey(nil, m), chainValue...)
+	for _, v := range []struct {
+		file string
+		key  int // bytes of it
+	}{{"chain.1.hex", 10}, {"chain.2.hex", 18}} {
+		b := golden(t, v.file, now)
+		got, err := decodeChain(b[:v.key], b[v.key:])
+		if err != nil || got != m {
+			t.Errorf("%s: decoded %+v, %v, want %+v", v.file, got, err, m)
+		}
+		for i := range b {
+			if m, err := decodeChain(b[:min(i, v.key)], b[min(i, v.key):i]); err == nil {
+				t.Errorf("%s, first %d bytes: decoded %+v, want an error", v.file, i, m)
+			}
+		}
+		if m, err := decodeChain(append(b[:v.key:v.key], 0), b[v.key:]); err == nil {
+			t.Errorf("%s, a byte more in the key: decoded %+v, want an error", v.file, m)
 		}
 	}
+	if old := golden(t, "chain.2.hex", now); !bytes.Equal(now, old) {
+		t.Errorf("encoded %x, want %x: a new version needs a new file", now, old)
+	}
+}
+
+// appendChainKey1 is appendChainKey in version 1, which had the hash in the value.
+func appendChainKey1(dst []byte, m mark) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, chainPrefix...), m.number)
+}
+
+// A store whose last commit has a row of version 1 goes on with rows of the newest version.
+func TestChainOfVersion1(t *testing.T) {
+	o := withCommits(t, "a")
+	s := mustOpen(t, o)
+	m, row := s.chain.mark, bytes.Clone(s.chain.row)
+	mustClose(t, s)
+	rewrite(t, o, func(b *pebble.Batch) {
+		_ = b.SingleDelete(row, nil)
+		_ = b.Set(appendChainKey1(nil, m), binary.BigEndian.AppendUint64([]byte{1}, m.hash), nil)
+	})
+	for _, k := range []string{"b", "c"} {
+		s = mustOpen(t, o)
+		set(s, k)
+		mustClose(t, s)
+	}
+	s = mustOpen(t, o)
+	if got, want := keys(s), "a b c"; got != want {
+		t.Errorf("keys %q, want %q", got, want)
+	}
+	if m, err := decodeChain(s.chain.row, chainValue); err != nil || m != s.chain.mark || m.number != 3 {
+		t.Errorf("the row says %+v, %v, want %+v, commit 3", m, err, s.chain.mark)
+	}
+	mustClose(t, s)
 }
 
 // The hashes are part of the format: a store that goes on under a new version must go on hashing alike,
@@ -91,7 +133,8 @@ func TestChainHash(t *testing.T) {
 	var b []byte
 	for _, writes := range []string{"", "a", "the writes of a batch"} {
 		c.mark = c.next([]byte(writes))
-		b = append(appendChainKey(b, c.number), appendChainValue(nil, c.hash)...)
+		b = append(appendChainKey1(b, c.mark), 1)
+		b = binary.BigEndian.AppendUint64(b, c.hash)
 	}
 	if old := golden(t, "hashes.1.hex", b); !bytes.Equal(b, old) {
 		t.Errorf("chain of three commits %x, want %x", b, old)
@@ -120,7 +163,8 @@ func TestWitnessFormat(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(encodeGenesis(testID))
 	f.Add(encodeSlot(slot{testID, 7, mark{8, 9}}))
-	f.Add(append(appendChainKey(nil, 8), appendChainValue(nil, 9)...))
+	f.Add(append(appendChainKey(nil, mark{8, 9}), chainValue...))
+	f.Add(append(appendChainKey1(nil, mark{8, 9}), 1, 0, 0, 0, 0, 0, 0, 0, 9))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if id, err := decodeGenesis(b); err == nil && !bytes.Equal(encodeGenesis(id), b) {
 			t.Errorf("%x is a genesis record that encodes as %x", b, encodeGenesis(id))

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -197,7 +198,7 @@ func (o *opening) create() error {
 	b := s.db.NewBatch()
 	err := errors.Join(
 		b.Set(genesisKey, genesis, nil),
-		b.Set(appendChainKey(nil, m.number), appendChainValue(nil, m.hash), nil),
+		b.Set(appendChainKey(nil, m), chainValue, nil),
 		s.db.Apply(b, pebble.Sync),
 	)
 	return errors.Join(err, b.Close(), s.db.Flush())
@@ -214,7 +215,7 @@ func isEmpty(db *pebble.DB) (bool, error) {
 
 // readChain finds the commit that the store ends with. Every commit removes the row of the one before,
 // so one row is left. If a commit in the middle is gone, so is its removal of the row before, and there
-// are two.
+// are two; as there are if a log of another store stands behind the logs of this one.
 func (o *opening) readChain() error {
 	s := o.store
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: chainPrefix, UpperBound: chainEnd})
@@ -228,6 +229,7 @@ func (o *opening) readChain() error {
 			var m mark
 			m, err = decodeChain(it.Key(), value)
 			marks = append(marks, m)
+			s.chain.row = bytes.Clone(it.Key())
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("commit chain: %w", err), it.Close())
@@ -243,6 +245,9 @@ func (o *opening) readChain() error {
 	case 0:
 		return damaged(s.dir, "its commit chain is missing")
 	case 2:
+		if marks[1].number <= marks[0].number+1 {
+			return damaged(s.dir, "its commit %d does not follow its commit %d, as if a file of another store were among its own", marks[1].number, marks[0].number)
+		}
 		return damaged(s.dir, "commits after commit %d and before commit %d are missing", marks[0].number, marks[1].number)
 	}
 	s.chain.mark = marks[0]

@@ -139,7 +139,7 @@ func TestRefuseNewer(t *testing.T) {
 	})
 	t.Run("Chain", func(t *testing.T) {
 		o := withCommits(t, "a")
-		rewrite(t, o, func(b *pebble.Batch) { _ = b.Set(appendChainKey(nil, 1), []byte{chainFormat + 1}, nil) })
+		rewrite(t, o, func(b *pebble.Batch) { _ = b.Set(appendChainKey(nil, mark{number: 1}), []byte{chainFormat + 1}, nil) })
 		refuse(t, o, ErrNewer, "commit chain", "run the version that wrote it")
 	})
 	t.Run("Witness", func(t *testing.T) {

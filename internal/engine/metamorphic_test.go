@@ -1,0 +1,54 @@
+package engine_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/engine/enginetest"
+)
+
+var metamorphicScripts = flag.Int("metamorphic.scripts", 0, "how many generated scripts TestMetamorphic plays; 0 is a few")
+
+// metamorphicSteps is how long a script of TestMetamorphic is: 24 ways to run the engine play it.
+const metamorphicSteps = 200
+
+// TestMetamorphic plays generated scripts in every combination of store, length of turns, size of windows, and stops of
+// the server. All have to answer as the first one does, to the byte, and to leave the same rows, which agree with each
+// other. There is no model in this: nobody has to know what the right answer is.
+func TestMetamorphic(t *testing.T) {
+	scripts := *metamorphicScripts
+	if scripts == 0 {
+		scripts = 4
+		if short() {
+			scripts = 1
+		}
+	}
+	playScripts(t, firstSeed(t), scripts, func(seed uint64) (enginetest.Played, *enginetest.Difference) {
+		return enginetest.Alike(seed, metamorphicSteps, everyVariant(seed), engine.Rows)
+	})
+}
+
+// everyVariant is every combination of how the engine can be run. The first is the plain one.
+func everyVariant(seed uint64) (list []enginetest.Variant) {
+	for _, pebble := range []bool{false, true} {
+		for _, turn := range []int{1, 256} {
+			for _, window := range []int{4096, 4} {
+				for _, stops := range []enginetest.Stops{{}, {OneIn: 30, Seed: seed}, {OneIn: 30, Cut: true, Seed: seed}} {
+					v := enginetest.Variant{Turn: turn, Window: window, Stops: stops, Audit: engine.Audit}
+					store := "memory"
+					if pebble {
+						v.Disk, store = newPebbleDisk, "pebble"
+					}
+					v.Name = fmt.Sprintf("%s-turn-%d-window-%d", store, turn, window)
+					if stops.OneIn > 0 {
+						v.Name += map[bool]string{false: "-stops", true: "-power-cuts"}[stops.Cut]
+					}
+					list = append(list, v)
+				}
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package pebblekv
+
+// raceEnabled says whether everything takes ten times as long.
+const raceEnabled = false
