@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,72 @@ func TestChanged(t *testing.T) {
 			t.Fatalf("byte %d of %d was changed from %d to %d, and nothing said", at, len(b), b[at], bad[at])
 		}
 	}
+}
+
+// Entries as a whole are where they were and what they were: none is gone, none is there twice or in the place of another,
+// and nothing stands behind the end, whatever it is. [DUR-31]
+func TestEntriesMoved(t *testing.T) {
+	b := write(t, fileOf("witness", "w"), fileOf("store/000001.sst", strings.Repeat("x", 3000)), fileOf("store/000002.sst", strings.Repeat("y", 3000)))
+	entries := entriesOf(t, b)
+	if len(entries) != 5 {
+		t.Fatalf("there are %d entries, want 5", len(entries))
+	}
+	archive := func(entries ...[]byte) []byte {
+		return slices.Concat(append(entries, make([]byte, 2*blockSize))...)
+	}
+	if got := archive(entries...); !bytes.Equal(got, b) {
+		t.Fatal("the entries are not the archive")
+	}
+	refused := func(what string, bad []byte) {
+		t.Helper()
+		if _, _, err := read(bad); !errors.Is(err, ErrNotBackup) && !errors.Is(err, ErrCut) {
+			t.Errorf("%s: got %v, want that it is no backup", what, err)
+		}
+	}
+	for i := range entries {
+		refused(fmt.Sprintf("without entry %d", i), archive(slices.Delete(slices.Clone(entries), i, i+1)...))
+		for j := range entries {
+			refused(fmt.Sprintf("entry %d again at %d", i, j), archive(slices.Insert(slices.Clone(entries), j, entries[i])...))
+			if i == j {
+				continue
+			}
+			refused(fmt.Sprintf("entry %d in the place of %d", i, j), archive(replaced(entries, j, entries[i])...))
+			refused(fmt.Sprintf("entries %d and %d swapped", i, j), archive(replaced(replaced(entries, j, entries[i]), i, entries[j])...))
+			swapped := slices.Concat(entries[i][:blockSize], entries[j][blockSize:])
+			refused(fmt.Sprintf("the content of entry %d under the name of %d", j, i), archive(replaced(entries, i, swapped)...))
+		}
+		refused(fmt.Sprintf("entry %d behind the last", i), archive(append(slices.Clone(entries), entries[i])...))
+		refused(fmt.Sprintf("entry %d behind the end", i), slices.Concat(b, entries[i]))
+	}
+	// Those of another backup are others, though their names and lengths are the same.
+	others := entriesOf(t, write(t, fileOf("witness", "v"), fileOf("store/000001.sst", strings.Repeat("y", 3000)), fileOf("store/000002.sst", strings.Repeat("z", 3000))))
+	for i := 1; i < len(entries); i++ {
+		refused(fmt.Sprintf("entry %d is that of another backup", i), archive(replaced(entries, i, others[i])...))
+	}
+	for _, n := range []int{1, 511, 512, 1024, 10240} {
+		refused(fmt.Sprintf("%d zeros behind it", n), slices.Concat(b, make([]byte, n)))
+		refused(fmt.Sprintf("%d bytes behind it", n), slices.Concat(b, bytes.Repeat([]byte("x"), n)))
+	}
+}
+
+// entriesOf takes an archive apart, into its entries with their headers.
+func entriesOf(t *testing.T, b []byte) (entries [][]byte) {
+	t.Helper()
+	for len(b) > 2*blockSize {
+		size, err := strconv.ParseInt(string(b[124:135]), 8, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := blockSize + size + fill(size)
+		entries, b = append(entries, b[:n:n]), b[n:]
+	}
+	return entries
+}
+
+func replaced(entries [][]byte, i int, by []byte) [][]byte {
+	entries = slices.Clone(entries)
+	entries[i] = by
+	return entries
 }
 
 // Other programs read the archive too.

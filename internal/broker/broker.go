@@ -121,12 +121,13 @@ func New(cfg Config) *Broker {
 	var seed [32]byte
 	rand.Read(seed[:])
 	b.random = randv2.NewChaCha8(seed)
-	b.clock = newClock(cfg.Wall, cfg.TimeScale, b.engine.LastStamp())
+	b.clock = newClock(cfg.Wall, cfg.TimeScale, b.engine.LastStamp(), b.engine.HeldUntil())
 	b.intake.max = cfg.QueueMax
 	b.polls.init()
 	b.stir = b.polls.stir
 	b.tick()
 	b.inform(engine.Start{Grace: cfg.Grace.Milliseconds()})
+	b.noteHold()
 	if wait := b.engine.Commit(); wait != nil {
 		wait()
 	}
@@ -285,6 +286,7 @@ func (b *Broker) turn() *turn {
 	taken, draining := b.intake.take(b.cfg.TurnMax)
 	b.draining = b.draining || draining
 	b.tick() // after everything that was taken has arrived
+	b.noteHold()
 	b.keepHouse(len(taken) > 0)
 	for _, r := range b.takeAgain() {
 		b.submit(t, r)
@@ -316,6 +318,21 @@ func (b *Broker) takeAgain() []*request {
 
 // tick looks at the clock.
 func (b *Broker) tick() { b.now, b.hold = b.clock.look() }
+
+// HeldAtStart returns until when expiry was held when the broker was opened, zero when it was not. It is asked before Run.
+func (b *Broker) HeldAtStart() time.Time {
+	if !b.hold {
+		return time.Time{}
+	}
+	return time.UnixMilli(b.clock.heldUntil.Milliseconds())
+}
+
+// noteHold has the store know until when expiry is held, for the next start. [CLOCK-8]
+func (b *Broker) noteHold() {
+	if until := b.clock.heldUntil.Milliseconds(); b.hold && until != b.engine.HeldUntil() {
+		b.inform(engine.Hold{Until: until})
+	}
+}
 
 // submit applies a request and answers it with the turn, unless it has to be submitted again or is a
 // poll that waits.

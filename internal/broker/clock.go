@@ -36,8 +36,9 @@ type clock struct {
 }
 
 // newClock starts broker time at the wall clock's, or at the last stamp where the wall clock lies
-// behind it. [CLOCK-9]
-func newClock(wall func() time.Time, scale float64, stamp int64) *clock {
+// behind it. [CLOCK-9] Where expiry was held until some time, in Unix milliseconds, it still is; a wall clock that was set
+// back since the stamp, or is far ahead of it, begins the hold anew. [CLOCK-6, CLOCK-8]
+func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clock {
 	c := &clock{wall: wall, scale: scale, looked: time.Now()}
 	c.wallThen = time.Duration(wall().UnixNano())
 	last := time.Duration(stamp) * time.Millisecond
@@ -45,8 +46,17 @@ func newClock(wall func() time.Time, scale float64, stamp int64) *clock {
 	if mutant.Is(mutant.ClockBehindStamp) {
 		c.now = c.wallThen
 	}
-	if stamp > 0 && c.now-last > jumpMax && !mutant.Is(mutant.ExpiryWithoutHold) {
-		c.heldUntil = c.now + steadyFor
+	if stamp == 0 || mutant.Is(mutant.ExpiryWithoutHold) {
+		return c
+	}
+	anew := c.now + steadyFor
+	switch held := heldUntil != 0 && !mutant.Is(mutant.HoldEndsAtRestart); {
+	case c.now-last > jumpMax, held && last-c.wallThen > surprise:
+		c.heldUntil = anew
+	case held && heldUntil < anew.Milliseconds():
+		c.heldUntil = time.Duration(heldUntil) * time.Millisecond
+	case held:
+		c.heldUntil = anew // nobody has noted until when
 	}
 	return c
 }

@@ -44,7 +44,7 @@ func TestClockFollowsSlowly(t *testing.T) {
 		t.Run(step.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWall()
-				c := newClock(w.now, 1, 0)
+				c := newClock(w.now, 1, 0, 0)
 				before, _ := c.look()
 				w.step(step)
 				for range 100_000 { // more than 24 hours
@@ -77,7 +77,7 @@ func TestClockNeverDecreases(t *testing.T) {
 	rng := random(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWall()
-		c := newClock(w.now, 1, 0)
+		c := newClock(w.now, 1, 0, 0)
 		before, _ := c.look()
 		for range 100_000 {
 			if rng.IntN(10) == 0 {
@@ -125,7 +125,7 @@ func TestClockAfterRestart(t *testing.T) {
 				if c.gap == fresh {
 					stamp = 0
 				}
-				clock := newClock(w.now, 1, stamp)
+				clock := newClock(w.now, 1, stamp, 0)
 				now, hold := clock.look()
 				want := stamp + c.start.Milliseconds()
 				if c.gap == fresh {
@@ -159,7 +159,7 @@ func TestClockOfAFrozenProcess(t *testing.T) {
 		30 * day:                true,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newClock(newWall().now, 1, 0)
+			c := newClock(newWall().now, 1, 0, 0)
 			before, _ := c.look()
 			time.Sleep(frozen)
 			now, hold := c.look()
@@ -186,7 +186,7 @@ func TestClockHoldBeginsAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWall()
-				c := newClock(w.now, 1, w.now().Add(-day).UnixMilli())
+				c := newClock(w.now, 1, w.now().Add(-day).UnixMilli(), 0)
 				time.Sleep(9 * time.Minute)
 				c.look()
 				disturb(w)
@@ -208,7 +208,7 @@ func TestClockHoldBeginsAnew(t *testing.T) {
 func TestClockSmallSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWall()
-		c := newClock(w.now, 1, w.now().Add(-day).UnixMilli())
+		c := newClock(w.now, 1, w.now().Add(-day).UnixMilli(), 0)
 		for range 11 * 60 {
 			time.Sleep(time.Second)
 			w.step(400 * time.Millisecond)

@@ -15,7 +15,7 @@ type teller struct {
 func (t *teller) attempt(answered bool) *attempt {
 	t.at = t.at.Add(time.Second)
 	t.moment += 2
-	a := &attempt{called: t.moment, returned: never, from: t.at, until: t.at, answered: answered}
+	a := &attempt{called: t.moment, returned: never, from: t.at, until: t.at, era: len(t.eras) - 1, answered: answered}
 	if answered {
 		a.returned = t.moment + 1
 	}
@@ -29,9 +29,32 @@ func (t *teller) send(body string) *sentMessage {
 }
 
 func (t *teller) deliver(m *sentMessage, receives int, visibility time.Duration) *delivered {
-	d := &delivered{attempt: t.attempt(true), message: m, visibility: visibility, receives: receives}
+	d := &delivered{attempt: t.attempt(true), message: m, visibility: visibility, receives: receives, sent: t.earliest(m.send).Milliseconds()}
+	if d.first = t.earliest(d.attempt).Milliseconds(); len(m.deliveries) > 0 {
+		d.first = m.deliveries[0].first
+	}
 	m.deliveries = append(m.deliveries, d)
 	return d
+}
+
+// pass lets time pass.
+func (t *teller) pass(d time.Duration) { t.at = t.at.Add(d) }
+
+// restart ends the era and begins the next after a second, with broker time that jumps.
+func (t *teller) restart(jump time.Duration, clean bool) {
+	last := t.eras[len(t.eras)-1]
+	last.ended = t.at
+	stamp, _ := last.bounds(t.at)
+	t.pass(time.Second)
+	t.begin(&era{
+		began: t.at, offset: stamp + time.Second + jump - sinceEpoch(t.at), grace: time.Minute,
+		stamp: stamp, start: stamp + time.Second + jump, clean: clean, unclean: !clean,
+	})
+}
+
+// count tells how many messages orders has.
+func (t *teller) count(n int) {
+	t.counts = append(t.counts, &counted{attempt: t.attempt(true), queue: "orders", messages: n})
 }
 
 func (t *teller) drain(m *sentMessage, receives int) {
@@ -132,9 +155,69 @@ func TestHistoryCheck(t *testing.T) {
 		{"count went back", "and later", func(t *teller) { m := t.send("m"); t.deliver(m, 2, 0); t.deliver(m, 1, 0); t.drain(m, 3) }},
 		{"count stood still", "twice with receive count", func(t *teller) { m := t.send("m"); t.deliver(m, 1, 0); t.drain(m, 1) }},
 		{"count of zero", "receive count 0", func(t *teller) { t.drain(t.send("m"), 0) }},
+		{"jumped to", "", func(t *teller) {
+			m := t.send("m")
+			t.deliver(m, 1, time.Hour)
+			t.restart(time.Hour, true)
+			t.drain(m, 2)
+		}},
+		{"jumped to but for the grace", "58.998s too early", func(t *teller) { // but for some milliseconds
+			m := t.send("m")
+			t.deliver(m, 1, time.Hour)
+			t.restart(time.Hour, false)
+			t.deliver(m, 2, 0)
+			t.drain(m, 3)
+		}},
+		{"after the grace", "", func(t *teller) {
+			m := t.send("m")
+			t.deliver(m, 1, time.Hour)
+			t.restart(time.Hour, false)
+			t.pass(time.Minute)
+			t.deliver(m, 2, 0)
+			t.drain(m, 3)
+		}},
+		{"no grace for what was back", "", func(t *teller) {
+			m := t.send("m")
+			t.deliver(m, 1, 0)
+			t.pass(time.Minute)
+			t.restart(time.Hour, false)
+			t.deliver(m, 2, 0)
+			t.drain(m, 3)
+		}},
+		{"counted in a hold", "counted 0 messages in era 1, want at least 1", func(t *teller) {
+			t.send("m")
+			t.restart(30*year, true)
+			t.count(0)
+			t.pass(holdFor)
+		}},
+		{"expired after a hold", "", func(t *teller) {
+			t.send("m")
+			t.restart(30*year, true)
+			t.count(1)
+			t.pass(holdFor)
+			t.count(0)
+		}},
+		{"delivered in a hold", "after its retention", func(t *teller) {
+			m := t.send("m")
+			t.restart(30*year, true)
+			t.drain(m, 1)
+		}},
+		{"the stamp is old", "the last stamp", func(t *teller) {
+			m := t.send("m")
+			t.restart(0, true)
+			t.eras[1].stamp -= 2 * time.Second
+			t.drain(m, 1)
+		}},
+		{"time stood still", "too early", func(t *teller) {
+			m := t.send("m")
+			t.drain(m, 1)
+			m.deliveries[0].first = m.deliveries[0].sent
+		}},
+		{"time ran ahead", "too late", func(t *teller) { m := t.send("m"); t.drain(m, 1); m.deliveries[0].first++; m.deliveries[0].first++ }},
 		{"before its delay", "before its delay", func(t *teller) { m := t.send("m"); m.delay = 900 * time.Second; t.deliver(m, 1, 0); t.drain(m, 2) }},
 		{"after its retention", "after its retention", func(t *teller) { m := t.send("m"); m.queue = "brief"; t.drain(m, 1) }},
-		{"expired", "", func(t *teller) { t.send("m").queue = "brief" }},
+		{"expired", "", func(t *teller) { t.send("m").queue = "brief"; t.pass(retention) }},
+		{"lost before its retention was over", "is lost", func(t *teller) { t.send("m").queue = "brief"; t.pass(retention / 2) }},
 		{"purged", "", func(t *teller) { t.send("m").queue = "purged"; t.purges = append(t.purges, t.attempt(true)) }},
 		{"purged before", "is lost", func(t *teller) { t.purges = append(t.purges, t.attempt(true)); t.send("m").queue = "purged" }},
 		{"not purged", "after a purge", func(t *teller) {
@@ -163,11 +246,46 @@ func TestHistoryCheck(t *testing.T) {
 			t.deletes = append(t.deletes, b)
 		}},
 	} {
-		h := newHistory()
-		c.tell(&teller{h, time.Unix(0, 0)})
-		got := strings.Join(h.check(), "; ")
+		t0 := time.Unix(0, 0)
+		teller := &teller{newHistory(), t0}
+		teller.begin(&era{began: t0, grace: time.Minute})
+		c.tell(teller)
+		teller.eras[len(teller.eras)-1].ended = teller.at
+		got := strings.Join(teller.check(), "; ")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: found %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// The bounds of broker time are a millisecond apart until the clock is set, follow it at one part in twenty, and are
+// apart after a step by what the broker can have made of it.
+func TestEraBounds(t *testing.T) {
+	t0 := time.Unix(1000, 0)
+	for _, c := range []struct {
+		name     string
+		start    time.Duration // of broker time, ahead of the wall clock
+		steps    []step
+		at       time.Duration
+		near     time.Duration // broker time ahead of real time
+		distance time.Duration // between the bounds
+	}{
+		{"right", 0, nil, time.Hour, 0, 0},
+		{"ahead of the wall clock", time.Minute, nil, 20 * time.Second, 59 * time.Second, 0},
+		{"set forward", 0, []step{{t0.Add(10 * time.Second), day, 0}}, 30 * time.Second, time.Second, 0},
+		{"set back", 0, []step{{t0.Add(10 * time.Second), -day, 0}}, 30 * time.Second, -time.Second, 0},
+		{"set forward and caught up", 0, []step{{t0, time.Second, 0}}, time.Minute, time.Second, 0},
+		{"not known at once", 0, []step{{t0, day, time.Second}}, 20 * time.Second, 0, 2 * time.Second},
+		{"known in the end", 0, []step{{t0, day, time.Second}, {t0, 0, 0}}, time.Minute, 0, 0},
+		{"not yet", 0, []step{{t0.Add(time.Minute), day, time.Second}}, 30 * time.Second, 0, 0},
+	} {
+		e := &era{began: t0, start: sinceEpoch(t0) + c.start, steps: c.steps}
+		earliest, latest := e.bounds(t0.Add(c.at))
+		if got := earliest - sinceEpoch(t0.Add(c.at)); got != c.near {
+			t.Errorf("%s: broker time is %v ahead of real time, want %v", c.name, got, c.near)
+		}
+		if got := latest - earliest; got < c.distance || got > c.distance+time.Millisecond {
+			t.Errorf("%s: the bounds are %v apart, want %v and at most a millisecond", c.name, got, c.distance)
 		}
 	}
 }

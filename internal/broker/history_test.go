@@ -24,7 +24,10 @@ type history struct {
 	deletes  []*deleteBatch
 	tag      register
 	created  map[string]*attempt
+	counts   []*counted
 	answers  int
+	eras     []*era
+	looked   time.Time // the broker has looked at the clock in this era, then or later
 }
 
 func newHistory() *history {
@@ -40,6 +43,7 @@ func newHistory() *history {
 type attempt struct {
 	called, returned int64 // moments; never is the last
 	from, until      time.Time
+	era              int // in which it was made; it has no effect in another one
 	answered         bool
 }
 
@@ -82,7 +86,8 @@ type delivered struct {
 	handle     engine.Handle
 	visibility time.Duration
 	receives   int
-	first      int64
+
+	sent, first int64 // of the message, as the server says
 }
 
 // A changed is a delete or a change of visibility.
@@ -97,7 +102,7 @@ func (h *history) call() *attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.moment++
-	return &attempt{called: h.moment, returned: never, from: time.Now()}
+	return &attempt{called: h.moment, returned: never, from: time.Now(), era: len(h.eras) - 1}
 }
 
 // answer notes that a client got an answer, unless the power was cut before. It reports whether it was
@@ -110,6 +115,9 @@ func (h *history) answer(a *attempt) (ok bool, done func()) {
 	h.moment++
 	h.answers++
 	a.returned, a.until, a.answered = h.moment, time.Now(), true
+	if a.from.After(h.looked) {
+		h.looked = a.from
+	}
 	return true, h.mu.Unlock
 }
 
@@ -119,6 +127,9 @@ func (h *history) powerOff() bool {
 	defer h.mu.Unlock()
 	was := !h.cut
 	h.cut = true
+	if n := len(h.eras); n > 0 && h.eras[n-1].ended.IsZero() {
+		h.eras[n-1].ended = time.Now()
+	}
 	return was
 }
 
@@ -141,7 +152,7 @@ func (h *history) locked(f func()) {
 	f()
 }
 
-// retention is that of the queue brief; the other queues keep messages for longer than a run takes.
+// retention is that of the queue brief.
 const retention = time.Minute
 
 // check returns what is wrong with the history, once every message that was left has been drained.
@@ -157,15 +168,19 @@ func (h *history) check() (problems []string) {
 		h.checkDeletes(m, complain)
 		h.checkInvisibility(m, complain)
 		h.checkTime(m, complain)
+		h.checkClock(m, complain)
+	}
+	for _, c := range h.counts {
+		problems = append(problems, h.checkCount(c)...)
 	}
 	for i, b := range h.batches {
 		if !b.attempt.answered {
-			problems = append(problems, b.check(i)...)
+			problems = append(problems, b.check(h, i)...)
 		}
 	}
 	for i, b := range h.deletes {
 		if !b.attempt.answered {
-			problems = append(problems, b.check(i)...)
+			problems = append(problems, b.check(h, i)...)
 		}
 	}
 	return problems
@@ -173,7 +188,13 @@ func (h *history) check() (problems []string) {
 
 // mayBeGone says that something else than a loss may have ended the message.
 func (h *history) mayBeGone(m *sentMessage) bool {
-	return len(m.deletes) > 0 || m.queue == "brief" || h.purged(m, func(p *attempt) bool { return p.returned > m.send.called })
+	return len(m.deletes) > 0 || h.expired(m) || h.purged(m, func(p *attempt) bool { return p.returned > m.send.called })
+}
+
+// expired says that the message may have outlived its retention when all was over.
+func (h *history) expired(m *sentMessage) bool {
+	last := len(h.eras) - 1
+	return h.mayHaveExpired(m, last, h.eras[last].ended)
 }
 
 func (h *history) purged(m *sentMessage, by func(*attempt) bool) bool {
@@ -240,22 +261,22 @@ func (h *history) checkDeletes(m *sentMessage, complain func(string, ...any)) {
 	}
 }
 
-// A message is not delivered while an earlier delivery is surely in flight. [DUR-8]
+// A message is not delivered while an earlier delivery is surely in flight, by broker time. [DUR-8]
 func (h *history) checkInvisibility(m *sentMessage, complain func(string, ...any)) {
 	for i, d := range m.deliveries {
 		if i == 0 || m.deliveries[i-1].receives != d.receives-1 {
 			continue // a receive in between was not answered, and nobody knows its timeout
 		}
-		if until := m.hiddenUntil(m.deliveries[i-1], d); d.until.Before(until) {
-			complain("was delivered %v too early, as receive %d", until.Sub(d.until), d.receives)
+		if early := h.hiddenUntil(m, m.deliveries[i-1], d) - h.latest(d.attempt); early > 0 {
+			complain("was delivered %v too early, as receive %d", early, d.receives)
 		}
 	}
 }
 
 // hiddenUntil is the earliest time at which a message can have become available after a delivery and
 // before the next.
-func (m *sentMessage) hiddenUntil(last, next *delivered) time.Time {
-	until := last.from.Add(last.visibility)
+func (h *history) hiddenUntil(m *sentMessage, last, next *delivered) time.Duration {
+	until := h.hiddenBy(last.attempt, last.visibility, next.attempt)
 	var possible []*changed
 	for _, c := range m.changes {
 		if !c.before(last.attempt) && !next.before(c.attempt) {
@@ -264,33 +285,36 @@ func (m *sentMessage) hiddenUntil(last, next *delivered) time.Time {
 	}
 	sure := func(c *changed) bool { return c.answered && last.before(c.attempt) && c.before(next.attempt) }
 	if slices.ContainsFunc(possible, sure) {
-		until = time.Unix(1<<40, 0)
+		until = math.MaxInt64
 	}
 	for _, c := range possible {
 		later := func(l *changed) bool { return sure(l) && c.before(l.attempt) }
-		if end := c.from.Add(c.timeout); end.Before(until) && !slices.ContainsFunc(possible, later) {
-			until = end
+		if !slices.ContainsFunc(possible, later) {
+			until = min(until, h.hiddenBy(c.attempt, c.timeout, next.attempt))
 		}
 	}
-	return until.Add(-2 * time.Millisecond) // broker time counts whole milliseconds
+	return until
 }
 
-// A message is not delivered before its delay has ended, nor after its retention. [DUR-11]
+// A message is not delivered before its delay has ended, nor after its retention, by broker time. [DUR-11, CLOCK-7]
 func (h *history) checkTime(m *sentMessage, complain func(string, ...any)) {
 	for _, d := range m.deliveries {
-		if early := m.send.from.Add(m.delay - 2*time.Millisecond).Sub(d.until); early > 0 {
+		if early := h.earliest(m.send) + m.delay - 2*time.Millisecond - h.latest(d.attempt); early > 0 {
 			complain("was delivered %v before its delay had ended", early)
 		}
-		if m.queue == "brief" && m.send.answered && d.from.Sub(m.send.until) > retention+2*time.Millisecond {
+		if m.send.answered && h.earliest(d.attempt)-h.latest(m.send) > retentionOf(m.queue)+2*time.Millisecond {
 			complain("was delivered after its retention")
 		}
 	}
 }
 
 // A batch of sends that was not answered happened wholly or not at all. [DUR-6, DUR-7]
-func (b *sentBatch) check(i int) (problems []string) {
+func (b *sentBatch) check(h *history, i int) (problems []string) {
 	there := 0
 	for _, m := range b.messages {
+		if h.expired(m) {
+			return nil
+		}
 		if m.drained || len(m.deliveries) > 0 {
 			there++
 		}
@@ -303,11 +327,11 @@ func (b *sentBatch) check(i int) (problems []string) {
 }
 
 // So did a batch of deletes, as far as its handles were surely the last ones. [DUR-6, DUR-7]
-func (b *deleteBatch) check(i int) (problems []string) {
+func (b *deleteBatch) check(h *history, i int) (problems []string) {
 	var kept, gone []string
 	for j, m := range b.of {
 		c := b.entries[j]
-		alone := len(m.deletes) == 1 && m.queue == "orders"
+		alone := len(m.deletes) == 1 && m.queue == "orders" && !h.expired(m)
 		last := m.deliveries[len(m.deliveries)-1]
 		switch {
 		case alone && !m.drained:

@@ -113,3 +113,66 @@ func TestWallClockSetBackAtRestart(t *testing.T) {
 		r.begin(receiveOp("orders", 15)).wantAt(slower(15*time.Second), "")
 	})
 }
+
+// A restart during the ten minutes does not end them: whoever finds the clock wrong, sets it right and starts the
+// server again has lost nothing. [CLOCK-6, CLOCK-8]
+func TestRestartWhileHeld(t *testing.T) {
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWall()
+				cfg := newConfig(t, kv.NewMemory())
+				cfg.Wall = w.now
+				r := start(t, cfg)
+				r.create("brief", "MessageRetentionPeriod", "3600")
+				r.send("brief", "good")
+				cfg.Store = stop(r)
+				w.step(day)
+				r = start(t, cfg)
+				time.Sleep(time.Minute)
+				cfg.Store = stop(r)
+				w.step(-day)
+				r = start(t, cfg)
+				if got := r.attribute("brief", "ApproximateNumberOfMessages"); got != "1" {
+					t.Errorf("%s messages a minute after a jump and a restart, want 1", got)
+				}
+				time.Sleep(9 * time.Minute)
+				if got := r.attribute("brief", "ApproximateNumberOfMessages"); got != "1" {
+					t.Errorf("%s messages ten minutes after a jump and nine after a restart, want 1", got)
+				}
+				time.Sleep(2 * time.Minute)
+				if got := r.attribute("brief", "ApproximateNumberOfMessages"); got != "0" {
+					t.Errorf("%s messages eleven minutes after the restart, want 0", got)
+				}
+			})
+		})
+	}
+}
+
+// The minutes of several lives add up, so that a server which is started again every few minutes does not hold expiry
+// for ever. [CLOCK-8, DEDUP-23]
+func TestHoldAddsUp(t *testing.T) {
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWall()
+				cfg := newConfig(t, kv.NewMemory())
+				cfg.Wall = w.now
+				r := start(t, cfg)
+				r.create("brief", "MessageRetentionPeriod", "60")
+				r.send("brief", "good")
+				cfg.Store = stop(r)
+				time.Sleep(2 * time.Hour)
+				for life, want := range []string{"1", "1", "1", "0"} { // after 0, 4, 8 and 12 minutes
+					r = start(t, cfg)
+					if got := r.attribute("brief", "ApproximateNumberOfMessages"); got != want {
+						t.Errorf("%s messages %d minutes after the first start, want %s", got, 4*life, want)
+					}
+					time.Sleep(4 * time.Minute)
+					cfg.Store = stop(r)
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
+}

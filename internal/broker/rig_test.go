@@ -37,8 +37,11 @@ func newConfig(t testing.TB, store kv.Store) Config {
 }
 
 // start runs a broker until the test ends or stop is called.
-func start(t testing.TB, cfg Config) *rig {
-	r := &rig{Broker: New(cfg), t: t}
+func start(t testing.TB, cfg Config) *rig { return run(t, New(cfg)) }
+
+// run runs a broker that has been opened.
+func run(t testing.TB, b *Broker) *rig {
+	r := &rig{Broker: b, t: t}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

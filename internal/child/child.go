@@ -76,6 +76,14 @@ func (s *Server) URL() string { return "http://" + s.addr }
 // DataDir is the data directory.
 func (s *Server) DataDir() string { return filepath.Join(s.cfg.Dir, "data") }
 
+// PID is the id of the process, 0 when there is none.
+func (s *Server) PID() int {
+	if s.process == nil {
+		return 0
+	}
+	return s.process.Pid
+}
+
 func (s *Server) logFile() string { return filepath.Join(s.cfg.Dir, "server.log") }
 
 // Start starts the server and waits until it is ready, which takes the time returned.
@@ -175,6 +183,26 @@ func (s *Server) Stop() error {
 	}
 	s.process = nil
 	return nil
+}
+
+// StopAndKill tells the server to stop and kills it after a while, unless it has stopped by then; it says which it was.
+func (s *Server) StopAndKill(after time.Duration) (killed bool, err error) {
+	if err := s.signal(syscall.SIGTERM); err != nil {
+		return false, err
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(after):
+		_ = s.process.Kill()
+		<-s.ended
+	}
+	status, ok := s.state.Sys().(syscall.WaitStatus)
+	killed = ok && status.Signal() == syscall.SIGKILL
+	if !killed && !s.state.Success() {
+		return false, s.endedByItself()
+	}
+	s.process = nil
+	return killed, nil
 }
 
 // Close makes sure that there is no process left.

@@ -3,8 +3,10 @@ package child
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -28,8 +30,19 @@ func TestMain(m *testing.M) {
 		fmt.Println("ready")
 		os.Exit(7)
 	}
+	told := make(chan os.Signal, 1)
+	switch {
+	case slices.Contains(os.Args, "--deaf"):
+		signal.Ignore(syscall.SIGTERM)
+	case slices.Contains(os.Args, "--polite"):
+		signal.Notify(told, syscall.SIGTERM)
+	}
 	fmt.Println("ready")
-	time.Sleep(time.Minute)
+	select {
+	case <-told:
+		os.Exit(0)
+	case <-time.After(time.Minute):
+	}
 }
 
 func newServer(t *testing.T, args ...string) *Server {
@@ -63,6 +76,47 @@ func TestKillAndStartAgain(t *testing.T) {
 	}
 	if err := s.Kill(); err == nil {
 		t.Error("killing a dead server: got no error, want one")
+	}
+}
+
+// The id is that of the process that is running now.
+func TestPID(t *testing.T) {
+	s := newServer(t)
+	if got := s.PID(); got != 0 {
+		t.Errorf("before the start: got %d, want 0", got)
+	}
+	start(t, s)
+	first := s.PID()
+	if err := syscall.Kill(first, syscall.SIGKILL); first <= 0 || err != nil {
+		t.Fatalf("killing %d: %v", first, err)
+	}
+	if err := s.Kill(); err != nil {
+		t.Errorf("got %v, want that the server was killed", err)
+	}
+	if got := s.PID(); got != 0 {
+		t.Errorf("after its end: got %d, want 0", got)
+	}
+	start(t, s)
+	if got := s.PID(); got <= 0 || got == first {
+		t.Errorf("after another start: got %d, want another than %d", got, first)
+	}
+}
+
+func TestStopAndKill(t *testing.T) {
+	s := newServer(t, "--deaf")
+	start(t, s)
+	if killed, err := s.StopAndKill(time.Millisecond); err != nil || !killed {
+		t.Errorf("one that does not stop: killed %v, %v, want true", killed, err)
+	}
+	s = newServer(t, "--polite")
+	start(t, s)
+	if killed, err := s.StopAndKill(time.Minute); err != nil || killed {
+		t.Errorf("one that stops: killed %v, %v, want false", killed, err)
+	}
+	s = newServer(t)
+	start(t, s)
+	if _, err := s.StopAndKill(time.Minute); err == nil || !strings.Contains(err.Error(), "terminated") {
+		t.Errorf("one that ends by the signal: got %v, want how", err)
 	}
 }
 

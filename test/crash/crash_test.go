@@ -7,7 +7,7 @@ package crash
 
 import (
 	"context"
-	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,17 +15,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
-
 	"tenaq/internal/audit"
 	"tenaq/internal/audit/load"
-	"tenaq/internal/child"
 )
 
 // program builds the program once. TENAQ_BINARY names one that is there already.
@@ -45,19 +40,32 @@ var program = sync.OnceValues(func() (string, error) {
 var buildDir string
 
 func TestMain(m *testing.M) {
+	becomeClient()
+	flag.Parse()
+	parallel := false
+	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
+	if !parallel {
+		// Most of the time is spent waiting, for servers that start and for messages that are hidden.
+		_ = flag.Set("test.parallel", "4")
+	}
 	var err error
 	if buildDir, err = os.MkdirTemp("", "tenaq-crash-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()
+	fmt.Printf("%d kills in all, %d of them during a stop, and %d clean stops\n", all.kills.Load(), all.stopping.Load(), all.stops.Load())
 	os.RemoveAll(buildDir)
 	os.Exit(code)
 }
 
-// kills is how many times TestKill kills the server with a standard queue, and half as often the others.
-// TENAQ_CRASH_KILLS makes it run for longer: 1000 take about 12 minutes, more than go test allows without
-// -timeout.
+// all counts what was done to all servers.
+var all struct{ kills, stopping, stops atomic.Int64 }
+
+// kills is how many times TestKill kills the server with a standard queue, and the others half or a quarter as often.
+// TENAQ_CRASH_KILLS makes it run for longer, which may be more than go test allows without a limit of one's own:
+//
+//	TENAQ_CRASH_KILLS=1000 go test ./test/crash -timeout 60m
 func kills(t *testing.T) int {
 	v := os.Getenv("TENAQ_CRASH_KILLS")
 	if v == "" {
@@ -87,99 +95,6 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// A rig is a server with queues, and an account of what its clients saw.
-type rig struct {
-	*child.Server
-	t    *testing.T
-	dir  string
-	aws  aws.Config
-	api  *sqs.Client
-	load *load.Load
-}
-
-// newRig starts a server that hides what was in flight for at most grace after a crash.
-func newRig(t *testing.T, grace time.Duration) *rig {
-	name, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, dir: t.ArtifactDir()}
-	if r.Server, err = child.New(child.Config{
-		Program: name, Dir: r.dir, Args: []string{"--log-level", "warn", "--visibility-grace", grace.String()},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
-	r.must(r.start(t.Context()))
-	r.aws = aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
-	r.api = sqs.NewFromConfig(r.aws, func(o *sqs.Options) { o.BaseEndpoint = aws.String(r.URL()) })
-	return r
-}
-
-// queue creates a queue and returns its URL and ARN.
-func (r *rig) queue(name string, attributes map[string]string) (url, arn string) {
-	r.t.Helper()
-	out, err := r.api.CreateQueue(r.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
-	r.must(err)
-	return *out.QueueUrl, r.attribute(*out.QueueUrl, types.QueueAttributeNameQueueArn)
-}
-
-func (r *rig) attribute(url string, name types.QueueAttributeName) string {
-	r.t.Helper()
-	out, err := r.api.GetQueueAttributes(r.t.Context(), &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{name},
-	})
-	r.must(err)
-	return out.Attributes[string(name)]
-}
-
-// with prepares a load on one queue.
-func (r *rig) with(seed uint64, url string, grace time.Duration, change func(*load.Config)) {
-	cfg := load.Config{
-		AWS: r.aws, Endpoint: r.URL(), QueueURL: url, Seed: seed,
-		Body:      func(n int) string { return fmt.Sprintf(`{"order": %d, "of": %d}`, n, seed) },
-		Producers: 6, Workers: 24,
-		Pause: 20 * time.Millisecond, Work: 5 * time.Millisecond,
-		Visibility: time.Second, Grace: grace,
-		Overruns: 20, Changes: 40, Canaries: 60,
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	r.load = load.New(cfg)
-}
-
-func (r *rig) must(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *rig) start(ctx context.Context) error {
-	_, err := r.Start(ctx)
-	return err
-}
-
-// audit judges the run, prints what it amounted to, and leaves the history behind when it was a bad one.
-func (r *rig) audit() *audit.Report {
-	r.t.Helper()
-	report := audit.Check(r.load.History(), audit.Options{})
-	r.t.Logf("%d orders acknowledged, %d sends unanswered, %d second copies, %d deliveries, %d of them repeated",
-		report.Acknowledged, report.Unanswered, report.Copies, report.Deliveries, report.Repeated)
-	r.t.Logf("%d duplicates recognised, %d deliveries behind others of their group, %d dead letters, %d moved back",
-		report.Duplicates, report.Ordered, report.DeadLettered, report.Moved)
-	if len(report.Violations) == 0 {
-		return report
-	}
-	name := filepath.Join(r.dir, "history.json")
-	text, err := json.Marshal(r.load.History())
-	r.must(err)
-	r.must(os.WriteFile(name, text, 0o600))
-	r.t.Logf("history in %s; go test -artifacts keeps it, with the data and the log of the server", name)
-	return report
-}
-
 // What was answered stays so, whenever the server is killed. [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10]
 func TestKill(t *testing.T) {
 	const grace = 10 * time.Second
@@ -191,12 +106,26 @@ func TestKill(t *testing.T) {
 		r.with(seed, url, grace, nil)
 		r.killAndAudit(seed, kills(t))
 	})
+	// So do delays, and the time for which messages are kept. [DELAY-1, RET-1]
+	t.Run("delays", func(t *testing.T) {
+		t.Parallel()
+		seed := newSeed(t)
+		r := newRig(t, grace)
+		url, _ := r.queue("orders", map[string]string{"MessageRetentionPeriod": "60"})
+		r.with(seed, url, grace, func(cfg *load.Config) {
+			cfg.Producers, cfg.Workers, cfg.Delays, cfg.Retention = 4, 16, 400, time.Minute
+		})
+		n := (kills(t) + 3) / 4
+		if report := r.killAndAudit(seed, n); report.Delayed < 3*n {
+			t.Errorf("got %d delayed messages in %d kills, too few to mean anything", report.Delayed, n)
+		}
+	})
 	// So do moves to a dead-letter queue and back. [DLQ-34, MOVE-14]
 	t.Run("dead letters", func(t *testing.T) {
 		t.Parallel()
 		seed := newSeed(t)
 		r := newRig(t, grace)
-		url, dead := r.pair("", 2)
+		url, dead := r.pair("orders", "", 2)
 		r.with(seed, url, grace, func(cfg *load.Config) {
 			cfg.Producers, cfg.Workers, cfg.Canaries, cfg.DeadLetter = 4, 16, 250, dead
 		})
@@ -211,7 +140,7 @@ func TestKill(t *testing.T) {
 		t.Parallel()
 		seed := newSeed(t)
 		r := newRig(t, grace)
-		url, dead := r.pair(".fifo", 2)
+		url, dead := r.pair("orders", ".fifo", 2)
 		r.with(seed, url, grace, func(cfg *load.Config) {
 			cfg.Producers, cfg.Workers, cfg.Canaries, cfg.DeadLetter = 4, 16, 250, dead
 			cfg.Groups = 60
@@ -222,65 +151,22 @@ func TestKill(t *testing.T) {
 			t.Errorf("got too little in %d kills to mean anything", n)
 		}
 	})
+	// It is the same when the clients are several processes, some of which die as well.
+	t.Run("several processes", func(t *testing.T) {
+		t.Parallel()
+		testProcesses(t, grace)
+	})
 }
 
-// pair creates a queue with a dead-letter queue.
-func (r *rig) pair(suffix string, maxReceives int) (url string, dead load.DeadLetter) {
-	r.t.Helper()
-	attributes := map[string]string{}
-	if suffix == ".fifo" {
-		attributes["FifoQueue"] = "true"
-	}
-	dead = load.DeadLetter{MaxReceives: maxReceives, MoveEvery: 400 * time.Millisecond}
-	dead.URL, dead.ARN = r.queue("dead"+suffix, attributes)
-	attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, dead.ARN, maxReceives)
-	url, _ = r.queue("orders"+suffix, attributes)
-	return url, dead
-}
-
-// killAndAudit kills the server n times while the load goes on, and judges what the clients saw.
+// killAndAudit kills the server n times while the load goes on, stops it in order now and then, and judges what the
+// clients saw: what a crash must not lose, a stop must not lose either. [DUR-24]
 func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
 	t := r.t
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 0))
-	var done struct{ kills, early, paused int }
-	err := r.load.Run(t.Context(), func(ctx context.Context) error {
-		for done.kills < n {
-			wait(ctx, runTime(rng))
-			if rng.IntN(4) == 0 {
-				done.paused++
-				if err := r.Pause(); err != nil {
-					return err
-				}
-				wait(ctx, time.Duration(50+rng.IntN(700))*time.Millisecond)
-				if rng.IntN(2) == 0 { // else it is killed as it stands
-					if err := r.Resume(); err != nil {
-						return err
-					}
-					wait(ctx, runTime(rng))
-				}
-			}
-			if err := r.Kill(); err != nil {
-				return err
-			}
-			done.kills++
-			if rng.IntN(4) == 0 {
-				done.early++
-				done.kills++
-				if err := r.StartAndKill(time.Duration(rng.IntN(150)) * time.Millisecond); err != nil {
-					return err
-				}
-			}
-			if err := r.start(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err := r.load.Run(t.Context(), func(ctx context.Context) error { return r.disturb(ctx, seed, n, nil) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d kills, %d of them during a start, %d pauses", done.kills, done.early, done.paused)
 	report := r.audit()
 	for i, v := range report.Violations {
 		if i == 20 {
@@ -301,6 +187,67 @@ func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
 	return report
 }
 
+// disturb kills the server n times and calls also, if there is one, whenever it is ready again, with the kills so far.
+func (r *rig) disturb(ctx context.Context, seed uint64, n int, also func(rng *rand.Rand, kills int)) error {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var done struct{ kills, early, stops, paused int }
+	for done.kills < n {
+		wait(ctx, runTime(rng))
+		end := r.end
+		if rng.IntN(4) == 0 {
+			done.paused++
+			if err := r.Pause(); err != nil {
+				return err
+			}
+			wait(ctx, time.Duration(50+rng.IntN(700))*time.Millisecond)
+			if rng.IntN(2) == 0 {
+				if err := r.Resume(); err != nil {
+					return err
+				}
+				wait(ctx, runTime(rng))
+			} else { // it is killed as it stands
+				end = func(*rand.Rand) (bool, error) { return false, r.Kill() }
+			}
+		}
+		stopped, err := end(rng)
+		switch {
+		case err != nil:
+			return err
+		case stopped:
+			done.stops++
+		default:
+			done.kills++
+		}
+		if rng.IntN(4) == 0 {
+			done.early++
+			done.kills++
+			if err := r.StartAndKill(time.Duration(rng.IntN(150)) * time.Millisecond); err != nil {
+				return err
+			}
+		}
+		if err := r.start(ctx); err != nil {
+			return err
+		}
+		if also != nil {
+			also(rng, done.kills)
+		}
+	}
+	r.t.Logf("%d kills, %d of them during a start, %d clean stops, %d pauses", done.kills, done.early, done.stops, done.paused)
+	return nil
+}
+
+// end ends a server that works: mostly with a kill, else in order, and sometimes with a kill while it is about to stop.
+func (r *rig) end(rng *rand.Rand) (stopped bool, err error) {
+	switch rng.IntN(10) {
+	case 0:
+		return true, r.Stop()
+	case 1:
+		killed, err := r.StopAndKill(time.Duration(rng.IntN(30)) * time.Millisecond)
+		return !killed, err
+	}
+	return false, r.Kill()
+}
+
 // The test above can fail: a server whose disk goes back to an earlier state is found out.
 func TestRollbackIsNoticed(t *testing.T) {
 	t.Parallel()
@@ -308,31 +255,7 @@ func TestRollbackIsNoticed(t *testing.T) {
 	r := newRig(t, time.Second)
 	url, _ := r.queue("orders", nil)
 	r.with(seed, url, time.Second, nil)
-	err := r.load.Run(t.Context(), func(ctx context.Context) error {
-		earlier := t.TempDir()
-		wait(ctx, time.Second)
-		if err := r.Kill(); err != nil {
-			return err
-		}
-		if err := os.CopyFS(earlier, os.DirFS(r.DataDir())); err != nil {
-			return err
-		}
-		if err := r.start(ctx); err != nil {
-			return err
-		}
-		wait(ctx, time.Second)
-		if err := r.Kill(); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(r.DataDir()); err != nil {
-			return err
-		}
-		if err := os.CopyFS(r.DataDir(), os.DirFS(earlier)); err != nil {
-			return err
-		}
-		return r.start(ctx)
-	})
-	if err != nil {
+	if err := r.load.Run(t.Context(), r.rollBack); err != nil {
 		t.Fatal(err)
 	}
 	report := r.audit()
@@ -341,6 +264,32 @@ func TestRollbackIsNoticed(t *testing.T) {
 	if lost == 0 || back == 0 {
 		t.Errorf("got %d lost and %d delivered as they should not be, want some of both", lost, back)
 	}
+}
+
+// rollBack kills the server, and takes its disk back to an earlier state.
+func (r *rig) rollBack(ctx context.Context) error {
+	earlier := r.t.TempDir()
+	wait(ctx, time.Second)
+	if err := r.Kill(); err != nil {
+		return err
+	}
+	if err := os.CopyFS(earlier, os.DirFS(r.DataDir())); err != nil {
+		return err
+	}
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	wait(ctx, time.Second)
+	if err := r.Kill(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(r.DataDir()); err != nil {
+		return err
+	}
+	if err := os.CopyFS(r.DataDir(), os.DirFS(earlier)); err != nil {
+		return err
+	}
+	return r.start(ctx)
 }
 
 // runTime is how long a server lives: mostly so short that work has barely begun, sometimes longer than
