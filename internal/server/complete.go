@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"tenaq/internal/monitor"
@@ -26,9 +27,7 @@ func (c *Config) complete() error {
 	c.AlarmMinute = cmp.Or(c.AlarmMinute, time.Minute)
 	c.DiskReserve = orDefault(c.DiskReserve, 512<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
-	if c.Fatal == nil {
-		c.Fatal = exitOnFault
-	}
+	c.Fatal = oneSentence(c.Fatal)
 	switch {
 	case c.DataDir == "":
 		return configError("no data directory: name one with --data-dir")
@@ -56,6 +55,20 @@ func (c *Config) complete() error {
 		return configError("time scale %v on %s: scaled time is for tests on 127.0.0.1 only; leave --time-scale out", c.TimeScale, c.Listen)
 	}
 	return c.completeAlarms(loopback)
+}
+
+// oneSentence lets one fault speak at a time, through exitOnFault when fatal is nil. A disk that fails is noticed on
+// several goroutines, and since whoever speaks ends the process, the others are not heard.
+func oneSentence(fatal func(error)) func(error) {
+	if fatal == nil {
+		fatal = exitOnFault
+	}
+	var speaking sync.Mutex
+	return func(err error) {
+		speaking.Lock()
+		defer speaking.Unlock()
+		fatal(err)
+	}
 }
 
 // completeAlarms refuses what cannot be told to anybody.

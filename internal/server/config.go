@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tenaq/internal/credentials"
+	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/metric"
 	"tenaq/internal/monitor"
 )
@@ -108,6 +109,10 @@ type Config struct {
 	// noticed it, and must not return. errors.Is tells ErrDamaged from ErrStorage. When nil, the
 	// sentence goes to standard error and the process exits with status 6 or 7.
 	Fatal func(err error)
+
+	// store, if set, changes how the store is opened. It is for tests of this package, which put a failing disk
+	// under it.
+	store func(*pebblekv.Options)
 }
 
 // A Queue is a declared queue: what CreateQueue would be told.

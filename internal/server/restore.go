@@ -76,9 +76,10 @@ var errInterrupted = errors.New("interrupted")
 
 // renew gives what was restored an identity and a key for its receipt handles of its own.
 func renew(dir string) (store string, err error) {
+	fatal := oneSentence(nil)
 	id, err := pebblekv.Renew(pebblekv.Options{
 		Dir:   dir,
-		Fatal: func(err error) { exitOnFault(storeError(err)) },
+		Fatal: func(err error) { fatal(storeError(err)) },
 	}, func(s *pebblekv.Store, b kv.Batch) {
 		engine.NoteInterrupted(s, b)
 		b.Set(secretKey, newSecret())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv/pebblekv"
@@ -85,7 +84,6 @@ func verify(dir string, found func(Finding), progress func(Verified)) (v Verifie
 	}
 	a := engine.Auditor{
 		Store: r,
-		Now:   time.Now().UnixMilli(),
 		Try:   r.Try,
 		Found: func(f engine.Finding) {
 			tell(Finding{Account: f.Queue.Account, Queue: f.Queue.Name, Row: hex.EncodeToString(f.Key), Text: f.Text})
