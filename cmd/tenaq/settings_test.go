@@ -33,10 +33,9 @@ func TestEverySettingIsConfigurable(t *testing.T) {
 		field := strings.ReplaceAll(strings.ToLower(s.name), "-", "")
 		set[field], set["no"+field] = true, true
 	}
-	config := reflect.TypeFor[server.Config]()
-	for i := range config.NumField() {
-		name := config.Field(i).Name
-		if !slices.Contains(provided, name) && !set[strings.ToLower(name)] {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[server.Config]()) {
+		name := field.Name
+		if field.IsExported() && !slices.Contains(provided, name) && !set[strings.ToLower(name)] {
 			t.Errorf("Config.%s: got no setting, want one", name)
 		}
 	}

@@ -89,12 +89,16 @@ func (s *Server) open() (err error) {
 	if err := refuseUnfinished(s.cfg.DataDir); err != nil {
 		return err
 	}
-	store, err := pebblekv.Open(pebblekv.Options{
+	options := pebblekv.Options{
 		Dir:        s.cfg.DataDir,
 		Fatal:      func(err error) { s.cfg.Fatal(storeError(err)) },
 		AcceptLoss: s.cfg.AcceptLoss,
 		Logger:     s.cfg.Logger,
-	})
+	}
+	if s.cfg.store != nil {
+		s.cfg.store(&options)
+	}
+	store, err := pebblekv.Open(options)
 	if err != nil {
 		return storeError(err)
 	}
@@ -116,6 +120,9 @@ func (s *Server) open() (err error) {
 		TimeScale: s.cfg.TimeScale,
 		Grace:     s.cfg.VisibilityGrace,
 	})
+	if until := s.broker.HeldAtStart(); !until.IsZero() {
+		s.cfg.Logger.Warn("nothing expires for now: the clock jumped, or the server was away for more than an hour", "until", until.UTC())
+	}
 	if s.alarms, err = s.newMonitor(); err != nil {
 		return err
 	}
@@ -169,7 +176,7 @@ func (s *Server) newMonitor() (*monitor.Monitor, error) {
 		Logger:         s.cfg.Logger,
 	})
 	if err != nil {
-		return nil, &Error{ErrDamaged, err}
+		return nil, &Error{ErrStorage, fmt.Errorf("%w: check the disk under %s, and start again", err, s.cfg.DataDir)}
 	}
 	return m, nil
 }

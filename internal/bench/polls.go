@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pollWait is how long a long poll waits.
+const pollWait = 20 * time.Second
+
+// Polls are long polls that wait on a queue, one on each connection; the next begins when one has ended. A nil *Polls is
+// none.
+type Polls struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	failed atomic.Pointer[error]
+}
+
+// Poll lets n clients wait on a queue. All are connected before the first one asks, so that all wait from nearly the same
+// moment on, and their polls end together.
+func Poll(ctx context.Context, e Endpoint, url string, n int) (*Polls, error) {
+	clients := make([]*conn, 0, n)
+	for i := range n {
+		c, err := dial(ctx, e.URL)
+		if err != nil {
+			for _, c := range clients {
+				c.close()
+			}
+			return nil, fmt.Errorf("long poll %d of %d: %w", i+1, n, err)
+		}
+		clients = append(clients, c)
+	}
+	p := &Polls{}
+	var waiting context.Context
+	waiting, p.cancel = context.WithCancel(context.Background())
+	for _, c := range clients {
+		r := &request{endpoint: &e, action: "ReceiveMessage", wait: pollWait}
+		r.set(`{"QueueUrl":%q,"WaitTimeSeconds":%d}`, url, int(pollWait.Seconds()))
+		stop := context.AfterFunc(waiting, c.close)
+		p.wg.Go(func() {
+			defer c.close()
+			defer stop()
+			for waiting.Err() == nil {
+				if err := poll(waiting, c, r); err != nil && waiting.Err() == nil {
+					p.failed.CompareAndSwap(nil, &err)
+					return
+				}
+			}
+		})
+	}
+	return p, nil
+}
+
+func poll(ctx context.Context, c *conn, r *request) error {
+	wire, err := r.wire(ctx)
+	if err != nil {
+		return err
+	}
+	status, answer, err := c.do(wire, r.wait)
+	if err == nil && isThrottled(status, answer) {
+		pause := time.NewTimer(throttledPause) // thousands that begin at once may be too many
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	if err == nil && status != 200 {
+		err = fmt.Errorf("status %d: %.300s", status, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("long poll: %w", err)
+	}
+	return nil
+}
+
+// Err returns why a poll has ended, if one has.
+func (p *Polls) Err() error {
+	if p == nil {
+		return nil
+	}
+	if err := p.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Stop ends the polls.
+func (p *Polls) Stop() {
+	if p != nil {
+		p.cancel()
+		p.wg.Wait()
+	}
+}

@@ -1,0 +1,231 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Kind is what a step of a workload is.
+type Kind string
+
+const (
+	Send    Kind = "send"    // one request that sends Batch messages
+	Receive Kind = "receive" // receive up to Batch messages that were there before, and delete them
+	Life    Kind = "life"    // send Batch messages, receive as many and delete them: three requests
+)
+
+// A Work is a workload on a queue of its own, which Prepare creates and Close deletes, unless On names another.
+type Work struct {
+	Endpoint Endpoint
+	Queue    string // its name, which must be free
+	On       string // URL of a queue to use in place of one of its own; it is neither created nor deleted
+	Kind     Kind
+	Batch    int   // messages in a request, 1 to 10; 1 when zero
+	Size     int   // bytes of a body; 200 when zero
+	Groups   int   // of a FIFO queue; a standard queue when zero
+	Depth    int64 // messages that wait in the queue before the first round
+	Polls    int   // long polls that wait meanwhile, on another queue that stays empty
+}
+
+// New returns the contender that a workload is.
+func New(w Work) (Contender, error) {
+	w.Batch, w.Size = max(w.Batch, 1), cmp.Or(w.Size, 200)
+	switch {
+	case w.Kind != Send && w.Kind != Receive && w.Kind != Life:
+		return nil, fmt.Errorf("%q is no workload: choose %s, %s or %s", w.Kind, Send, Receive, Life)
+	case w.Batch > 10:
+		return nil, fmt.Errorf("%d messages in a request: the API takes 1 to 10", w.Batch)
+	case w.Size < 1 || w.Size > 1<<20:
+		return nil, fmt.Errorf("bodies of %d bytes: the API takes 1 to 1048576", w.Size)
+	case w.Batch*w.Size > 1<<20:
+		return nil, fmt.Errorf("%d bodies of %d bytes are more than the 1048576 bytes of a request: make one of them smaller", w.Batch, w.Size)
+	case w.Kind == Receive && w.Depth == 0:
+		return nil, errors.New("nothing to receive: say how many messages wait in the queue")
+	}
+	if w.Groups > 0 {
+		w.Queue += ".fifo"
+	}
+	return &working{Work: w, text: strings.Repeat("x", w.Size), unique: fmt.Sprintf("%x", time.Now().UnixNano())}, nil
+}
+
+// A working is a workload that takes part.
+type working struct {
+	Work
+	text   string // of every body
+	unique string // begins the deduplication ids of this run
+
+	url     string // of the queue
+	sent    atomic.Int64
+	taken   int64 // messages that the last round has taken from what waited
+	clients []*client
+	took    [64]latencies
+	polls   *Polls
+	cleanup []string // URLs of queues to delete
+}
+
+// Prepare creates the queue, fills it and lets the polls wait.
+func (w *working) Prepare(ctx context.Context, done func(float64)) (err error) {
+	done(0)
+	if w.url = w.On; w.url == "" {
+		if w.url, err = w.create(ctx, w.Queue, w.Groups > 0); err != nil {
+			return err
+		}
+	}
+	if w.Polls > 0 {
+		url, err := w.create(ctx, strings.TrimSuffix(w.Queue, ".fifo")+"-polled", false)
+		if err != nil {
+			return err
+		}
+		if w.polls, err = Poll(ctx, w.Endpoint, url, w.Polls); err != nil {
+			return err
+		}
+	}
+	return w.fill(ctx, w.Depth, done)
+}
+
+// Fill creates the queue of a workload and lets Depth messages wait in it. It returns the URL of the queue, which works may
+// then be On, and which nobody deletes.
+func Fill(ctx context.Context, w Work, done func(share float64)) (url string, err error) {
+	c, err := New(w)
+	if err != nil {
+		return "", err
+	}
+	filled := c.(*working)
+	err = filled.Prepare(ctx, done)
+	filled.polls.Stop()
+	return filled.url, err
+}
+
+// create creates a queue and returns its URL.
+func (w *working) create(ctx context.Context, name string, fifo bool) (url string, err error) {
+	attributes := `{"VisibilityTimeout":"600"}`
+	if fifo {
+		attributes = `{"VisibilityTimeout":"600","FifoQueue":"true"}`
+	}
+	answer, err := Call(ctx, w.Endpoint, "CreateQueue", fmt.Sprintf(`{"QueueName":%q,"Attributes":%s}`, name, attributes))
+	if err != nil {
+		return "", err
+	}
+	if url = member(answer, "QueueUrl"); url == "" {
+		return "", fmt.Errorf("CreateQueue answered without a QueueUrl: %.200s", answer)
+	}
+	w.cleanup = append(w.cleanup, url)
+	return url, nil
+}
+
+// fillers is how many connections fill a queue.
+const fillers = 16
+
+// fill sends messages that are to wait in the queue, in requests of ten.
+func (w *working) fill(ctx context.Context, depth int64, done func(float64)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	batch := min(10, max(1, 1<<20/w.Size))
+	done = oneByOne(done)
+	var wg sync.WaitGroup
+	var filled atomic.Int64
+	for range fillers {
+		wg.Go(func() {
+			c, err := w.client(ctx)
+			if err != nil {
+				cancel(err)
+				return
+			}
+			defer c.close()
+			for ctx.Err() == nil {
+				n := filled.Add(int64(batch))
+				from := n - int64(batch)
+				if from >= depth {
+					return
+				}
+				sent := false
+				for !sent && err == nil {
+					if sent, err = c.send(ctx, int(min(depth-from, int64(batch)))); !sent && err == nil {
+						time.Sleep(throttledPause)
+						err = ctx.Err()
+					}
+				}
+				if err != nil {
+					cancel(fmt.Errorf("fill the queue: %w", err))
+					return
+				}
+				if n%10_000 < int64(batch) {
+					done(float64(from) / float64(depth))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// Round has the clients work. What they have taken from the queue without putting anything there is put there before.
+func (w *working) Round(ctx context.Context, load Load) (total Tally, err error) {
+	load = load.withDefaults()
+	if w.Kind == Receive {
+		if err := w.fill(ctx, w.taken, func(float64) {}); err != nil {
+			return total, err
+		}
+	}
+	for len(w.clients) < load.Clients {
+		c, err := w.client(ctx)
+		if err != nil {
+			return total, err
+		}
+		c.latency = &w.took[len(w.clients)%len(w.took)]
+		w.clients = append(w.clients, c)
+	}
+	for i := range w.took {
+		w.took[i].all.reset()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p := newPace(load)
+	var wg sync.WaitGroup
+	for _, c := range w.clients[:load.Clients] {
+		c.tally = Tally{}
+		stop := context.AfterFunc(ctx, c.close)
+		wg.Go(func() {
+			defer stop()
+			if err := c.work(ctx, p); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(p.began)
+	if err := context.Cause(ctx); err != nil {
+		return total, err
+	}
+	for _, c := range w.clients[:load.Clients] {
+		total.Add(&c.tally)
+	}
+	for i := range w.took {
+		total.Latency.Merge(&w.took[i].all)
+	}
+	total.Took = took
+	if w.taken = total.Messages; w.Kind == Receive && total.Empty > 0 {
+		return total, errors.New("the queue is empty before the round is over: let more messages wait in it, or take shorter rounds")
+	}
+	return total, w.polls.Err()
+}
+
+// Close ends the connections and deletes the queues.
+func (w *working) Close() error {
+	w.polls.Stop()
+	for _, c := range w.clients {
+		c.close()
+	}
+	var errs []error
+	for _, url := range w.cleanup {
+		_, err := Call(context.Background(), w.Endpoint, "DeleteQueue", fmt.Sprintf(`{"QueueUrl":%q}`, url))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

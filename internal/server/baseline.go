@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Baseline serves a listener until ctx is done with the HTTP stack of a Server, its limits and the header of its answers,
+// and nothing behind: it reads each request and answers 200 with the body that answers has for its action, such as
+// SendMessage. It is what a Server is measured against.
+func Baseline(ctx context.Context, l net.Listener, answers map[string][]byte) error {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, action, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		_, _ = io.Copy(io.Discard, r.Body)
+		answer := answers[action]
+		header := w.Header()
+		header["x-amzn-RequestId"] = []string{"00000000-0000-4000-8000-000000000000"}
+		header["Content-Type"] = []string{"application/x-amz-json-1.0"}
+		header["Content-Length"] = []string{strconv.Itoa(len(answer))}
+		_, _ = w.Write(answer)
+	})
+	s := (&Server{cfg: Config{Logger: slog.New(slog.DiscardHandler)}}).newHTTP(h)
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
