@@ -115,6 +115,11 @@ var may = map[string][]string{
 	"internal/mototest":   {},
 	"internal/pgtest":     {"github.com/jackc/pgx/v5"},
 
+	// What measures servers through the front door, and the engine beside them.
+	"internal/bench": {
+		"internal/engine", "internal/kv/pebblekv", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
+	},
+
 	// What tests and demos use to disturb a server and to judge it, through the front door.
 	"internal/audit/load": {"internal/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"internal/demo/order": {

@@ -177,9 +177,6 @@ func (t *tree) check(dir string, files []*file) (*types.Info, error) {
 	var imports []string
 	var syntax []*ast.File
 	for _, f := range files {
-		if !builds(f) {
-			continue
-		}
 		syntax = append(syntax, f.syntax)
 		for _, spec := range f.syntax.Imports {
 			p, err := strconv.Unquote(spec.Path.Value)
@@ -203,12 +200,6 @@ func (t *tree) check(dir string, files []*file) (*types.Info, error) {
 	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Uses: make(map[*ast.Ident]types.Object)}
 	_, err = conf.Check(path.Join(t.module, dir), t.fset, syntax, info)
 	return info, err
-}
-
-// builds says whether a file is part of an ordinary build. Pure code has no reason to differ between
-// machines, so the only constraint known here is the one that switches costly checks on.
-func builds(f *file) bool {
-	return !bytes.HasPrefix(f.text, []byte("//go:build invariants\n"))
 }
 
 // exportData returns the files that hold the export data of packages and all that they import.

@@ -2,4 +2,4 @@
 
 package sqliteoutbox
 
-const raceDetector = false
+const raceEnabled = false

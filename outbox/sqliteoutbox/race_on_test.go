@@ -2,5 +2,5 @@
 
 package sqliteoutbox
 
-// raceDetector says that everything takes ten times as long or more: SQLite is compiled with it.
-const raceDetector = true
+// raceEnabled says that everything takes ten times as long or more: SQLite is compiled with it.
+const raceEnabled = true

@@ -169,7 +169,7 @@ func TestReplayPlans(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
 	rows := 200_000
-	if testing.Short() || raceDetector {
+	if testing.Short() || raceEnabled {
 		rows = 2000
 	}
 	fillSent(t, db, rows)
@@ -440,7 +440,7 @@ func TestStagersKilled(t *testing.T) {
 		t.Fatalf("the first replay is %d", r.Number)
 	}
 	kills := 5
-	if testing.Short() || raceDetector {
+	if testing.Short() || raceEnabled {
 		kills = 2
 	}
 	for range kills {

@@ -52,7 +52,7 @@ func TestOneExpressionRandom(t *testing.T) {
 		"; DELETE FROM kept; ", ") q; DELETE FROM kept; --", "); DELETE FROM kept; SELECT (1", "'); DELETE FROM kept; --", "\n); DELETE FROM kept;--", "*/); DELETE FROM kept; /*",
 	}
 	rounds, allowed := 40_000, 0
-	if testing.Short() || raceDetector {
+	if testing.Short() || raceEnabled {
 		rounds = 4000
 	}
 	for range rounds {
