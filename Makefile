@@ -34,7 +34,7 @@ demo: build ## build, then run the demo
 test-short: vet ## what to run before each commit, at most 3 minutes
 	$(PURE_GO) test -short ./...
 
-test: format vet staticcheck emulators race proofs binary ## everything, as CI runs it
+test: format vet staticcheck emulators race proofs binary bench-short ## everything, as CI runs it
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
 	$(PURE_GO) test -shuffle=on ./...

@@ -69,7 +69,7 @@ var budgetLines = []budgetLine{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
 	}, 512 << 20, budgetIdle},
-	{"latency", "p99 of sends at half of the closed loop's rate, against the p99 of forced writes to the disk", []bound{
+	{"latency", "p99 of sends at half of the closed loop's rate, against the p99 of writes forced to the disk meanwhile", []bound{
 		atMost("p99", 3, "", 500),
 	}, 512 << 20, budgetLatency},
 	{"due", "a million delayed messages due in one second (short: 20,000), beside lives on another queue", []bound{

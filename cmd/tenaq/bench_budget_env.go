@@ -99,14 +99,18 @@ func (e *budgetEnv) contender(name string, w bench.Work) (bench.Named, error) {
 	return bench.Named{Name: name, Contender: c}, err
 }
 
-// compare returns the ratio of the second contender to the first.
-func (e *budgetEnv) compare(ctx context.Context, first, second bench.Named) (ratio float64, note string, err error) {
-	results, err := bench.Compare(ctx, e.load(), e.rounds(), e.tell, first, second)
+// compare returns the ratio of the second contender to the first. What the others do is for the note.
+func (e *budgetEnv) compare(ctx context.Context, first, second bench.Named, others ...bench.Named) (ratio float64, note string, err error) {
+	all := append([]bench.Named{first, second}, others...)
+	results, err := bench.Compare(ctx, e.load(), e.rounds(), e.tell, all...)
 	if err != nil {
 		return 0, "", err
 	}
 	r := &results[1]
 	note = fmt.Sprintf("%.0f/s against %.0f/s, rounds %.2f to %.2f", r.Rate(), results[0].Rate(), r.Least, r.Most)
+	for i := 2; i < len(all); i++ {
+		note += fmt.Sprintf("; %s %.0f/s", all[i].Name, results[i].Rate())
+	}
 	return r.Ratio, note, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -28,7 +29,8 @@ func budgetSend(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// budgetBatch compares lives over HTTP with those that the engine makes by itself.
+// budgetBatch compares lives over HTTP with those that the engine makes by itself. The note says how many the clients make of
+// requests that nothing is done for: no server on this stack does more.
 func budgetBatch(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
@@ -42,53 +44,97 @@ func budgetBatch(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	ratio, note, err := e.compare(ctx, bench.Named{Name: "engine", Contender: bench.Engine(dir, w)}, server)
+	nothing, err := e.own.baseline(ctx, e.work(w))
+	if err != nil {
+		return nil, err
+	}
+	ratio, note, err := e.compare(ctx, bench.Named{Name: "engine", Contender: bench.Engine(dir, w)}, server,
+		bench.Named{Name: "baseline", Contender: nothing})
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// budgetLatency sends at half of the rate that the closed loop has just reached, and forces writes of its own to the same
-// disk right after, in turns, so that both see the same disk.
+// budgetLatency sends at half of the rate that the closed loop has just reached, and forces writes of its own to the same disk
+// meanwhile, so that both see the same machine. A server that does nothing is asked at the same rate, in turns; what it takes is
+// for the note, for nobody's requests are quicker than that here.
 func budgetLatency(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
-	c, err := e.contender("sends", bench.Work{Kind: bench.Send})
+	w := bench.Work{Kind: bench.Send}
+	server, err := e.contender("sends", w)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	if err := c.Prepare(ctx, e.telling("prepare")); err != nil {
+	nothing, err := e.own.baseline(ctx, e.work(w))
+	if err != nil {
 		return nil, err
 	}
-	var sends bench.Latencies
+	for _, c := range []bench.Contender{server, nothing} {
+		defer c.Close()
+		if err := c.Prepare(ctx, e.telling("prepare")); err != nil {
+			return nil, err
+		}
+	}
+	var sends, nothings bench.Latencies
 	var writes []time.Duration
 	rounds := e.rounds()
 	for round := -1; round < rounds; round++ {
 		e.tell("sends and forced writes", float64(round+1)/float64(rounds+1))
-		closed, err := c.Round(ctx, e.load())
+		closed, err := server.Round(ctx, e.load())
 		if err != nil {
 			return nil, err
 		}
 		half := e.load()
 		half.Rate, half.Round = max(1, closed.Rate()/2), e.seconds(3, 0.5)
-		calm, err := c.Round(ctx, half)
+		var calm bench.Tally
+		took, err := forcedMeanwhile(e.own.temporary, func() (err error) {
+			calm, err = server.Round(ctx, half)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		took, err := measureFsync(ctx, e.own.temporary)
+		half.Round = e.seconds(1, 0.5)
+		idle, err := nothing.Round(ctx, half)
 		if err != nil {
 			return nil, err
 		}
 		if round >= 0 { // everything is cold before
 			sends.Merge(&calm.Latency)
+			nothings.Merge(&idle.Latency)
 			writes = append(writes, took...)
 		}
 	}
-	if len(writes) == 0 {
-		return nil, fmt.Errorf("no write could be forced in %s", e.own.temporary)
-	}
 	slices.Sort(writes)
 	sent, forced := sends.At(99), quantileOf(writes, 0.99)
-	note := fmt.Sprintf("%s of %d sends against %s of %d writes", shortDuration(sent), sends.Count(), shortDuration(forced), len(writes))
+	note := fmt.Sprintf("%s of %d sends against %s of %d writes; baseline %s",
+		shortDuration(sent), sends.Count(), shortDuration(forced), len(writes), shortDuration(nothings.At(99)))
 	return []measure{{"p99", sent.Seconds() / forced.Seconds(), note}}, nil
+}
+
+// forcedEvery is how long a disk is left to others between two writes that only measure it.
+const forcedEvery = 5 * time.Millisecond
+
+// forcedMeanwhile forces small writes to a file in dir while f runs, and returns what each took; at least one.
+func forcedMeanwhile(dir string, f func() error) (took []time.Duration, err error) {
+	probe, err := os.CreateTemp(dir, fsyncPattern)
+	if err != nil {
+		return nil, err
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- f() }()
+	block := make([]byte, fsyncBlock)
+	for {
+		if err == nil {
+			began := time.Now()
+			_, writeErr := probe.Write(block)
+			err = errors.Join(writeErr, probe.Sync())
+			took = append(took, time.Since(began))
+		}
+		select {
+		case failed := <-ran:
+			return took, errors.Join(err, failed, probe.Close(), os.Remove(probe.Name()))
+		case <-time.After(forcedEvery):
+		}
+	}
 }

@@ -149,7 +149,7 @@ var may = map[string][]string{
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
-		"internal/audit", "internal/audit/load", "internal/child", "internal/faultproxy", "internal/server",
+		"internal/audit", "internal/audit/load", "internal/bench", "internal/child", "internal/faultproxy", "internal/server",
 		"claims", "claims/pgclaims", "outbox", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",

@@ -188,6 +188,9 @@ func (w *working) Round(ctx context.Context, load Load) (total Tally, err error)
 	defer cancel(nil)
 	p := newPace(load)
 	var wg sync.WaitGroup
+	if p.due != nil {
+		wg.Go(func() { p.keep(ctx, load.Rate) })
+	}
 	for _, c := range w.clients[:load.Clients] {
 		c.tally = Tally{}
 		stop := context.AfterFunc(ctx, c.close)

@@ -1,3 +1,8 @@
+// Package bench compares the libraries that go with the server - package worker, package outbox - with what people write by
+// hand, and with other libraries, in the same run. Absolute numbers say more about a machine than about a program, so what these
+// benchmarks report is ratios. What the server does by itself is measured by "tenaq bench".
+//
+//	go test ./test/bench -run '^$' -bench . -benchtime 3x
 package bench
 
 import (
@@ -21,6 +26,8 @@ import (
 )
 
 var carriersFlag = flag.String("carriers", "", "have rows sent only by those carriers whose names match this regular expression")
+
+var body = strings.Repeat("x", 200) // of a message
 
 const (
 	drained   = 20_000 // rows in each table

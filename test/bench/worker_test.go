@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,12 +24,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"tenaq/internal/bench"
 	"tenaq/internal/child"
 )
 
 var consumersFlag = flag.String("consumers", "", "compare only consumers whose names match this regular expression")
 
-// Numbers of messages are multiples of 80, as fill has them.
+// Numbers of messages.
 const (
 	preloaded = 4_000 // for each consumer in each round
 	warming   = 800   // the same in the round before the first
@@ -193,8 +195,14 @@ func (a *arena) run(b *testing.B, c consumer, n int) outcome {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := &lives{queue: name, groups: a.groups}
-	fill(b, strings.TrimPrefix(a.url, "http://"), name, n, l.entry)
+	endpoint, err := url.Parse(a.url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := bench.Work{Endpoint: bench.Endpoint{URL: endpoint}, On: *queue.QueueUrl, Kind: bench.Send, Groups: a.groups, Depth: int64(n)}
+	if _, err := bench.Fill(ctx, w, func(float64) {}); err != nil {
+		b.Fatal(err)
+	}
 
 	runtime.GC() // of what the one before has left
 	o := newObserver(a.client, n)
