@@ -116,7 +116,9 @@ func replayRows(o *outbox.Outcome) []demoRow {
 		atLeastRow("processes killed that replayed", outbox.ReplayDeaths, o.ReplayDeaths),
 		wantRow("rows that they wrote with a new generation", window, o.Replayed),
 		wantRow("jobs transcoded once more, and not twice", window, o.Redone),
-		wantRow("times that a worker began with one of them", window, o.Begun),
+		// A lease of seconds runs out on a machine that stands still for so long, and somebody else begins. That is what the row
+		// before is about.
+		atLeastRow("times that a worker began with one of them", window, o.Begun),
 		wantRow("versions of the film transcoded before an earlier one", 0, o.Disordered),
 		wantRow("files of those days that are wrong now", 0, o.StillWrong),
 		wantRow("files of other days that were written again", 0, o.Touched),
