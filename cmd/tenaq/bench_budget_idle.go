@@ -36,29 +36,41 @@ func budgetIdle(ctx context.Context, e *budgetEnv) ([]measure, error) {
 		return nil, err
 	}
 	defer polls.Stop()
-	// The polls end together 20 seconds after they began, and begin again. Before that nothing is to be done.
-	if err := rest(ctx, e.seconds(4, 2)); err != nil {
+	// A minute after the queues have come their metrics are written for the first time.
+	e.tell("let a minute end", 0)
+	if err := rest(ctx, e.seconds(70, 2)); err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	used, err := e.processor()
-	if err != nil {
-		return nil, err
-	}
+	// The polls end every 20 seconds, all together, and begin again. That is work, and not what most seconds are like.
 	e.tell("do nothing", 0)
-	if err := rest(ctx, e.seconds(10, 3)); err != nil {
-		return nil, err
-	}
-	after, err := e.processor()
+	shares, err := e.processorShares(ctx, int(e.choose(60, 3)))
 	if err != nil {
 		return nil, err
 	}
-	share := 100 * (after - used).Seconds() / time.Since(began).Seconds()
+	all := 0.0
+	for _, share := range shares {
+		all += share / float64(len(shares))
+	}
 	now, err := e.memory(false)
 	return []measure{
 		{"more memory", now - before, fmt.Sprintf("%.0f MiB after %.0f MiB, %d queues and %d polls", now, before, queues, clients)},
-		{"processor", share, ""},
+		{"processor", medianOf(shares), fmt.Sprintf("in half of the seconds; %.1f %% on the average, with the polls that end and begin again", all)},
 	}, errors.Join(err, polls.Err())
+}
+
+// processorShares is what the server uses in each of n seconds, in percent of a core.
+func (e *budgetEnv) processorShares(ctx context.Context, n int) (shares []float64, err error) {
+	before, err := e.processor()
+	for began := time.Now(); len(shares) < n && err == nil; {
+		if err = rest(ctx, time.Second); err != nil {
+			break
+		}
+		var after time.Duration
+		after, err = e.processor()
+		shares = append(shares, 100*(after-before).Seconds()/time.Since(began).Seconds())
+		before, began = after, time.Now()
+	}
+	return shares, err
 }
 
 // dueBatch is how many messages a request has that fills a queue.
@@ -73,6 +85,22 @@ func budgetDue(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
+	n := e.count(1_000_000, 20_000)
+	due := time.Now().Add(e.seconds(240, 15)).Truncate(time.Second).Add(time.Second)
+	began := time.Now()
+	if err := e.delay(ctx, url, n, due); err != nil {
+		return nil, err
+	}
+	filled := time.Since(began)
+	load := bench.Load{Clients: 64, Round: 500 * time.Millisecond}
+	const rounds = 4
+	if left := time.Until(due); left < (rounds+4)*load.Round {
+		return nil, fmt.Errorf("%d messages were sent in %s, and fell due before anything could be measured: use a faster or an idle machine", n, shortDuration(filled))
+	}
+	// The nearer both are to each other, the less else differs.
+	if err := rest(ctx, time.Until(due)-(rounds+3)*load.Round); err != nil {
+		return nil, err
+	}
 	c, err := e.contender("lives", bench.Work{Kind: bench.Life})
 	if err != nil {
 		return nil, err
@@ -81,24 +109,7 @@ func budgetDue(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err := c.Prepare(ctx, e.telling("prepare")); err != nil {
 		return nil, err
 	}
-	load := bench.Load{Clients: 64, Round: 500 * time.Millisecond}
 	if _, err := c.Round(ctx, load); err != nil { // everything is cold
-		return nil, err
-	}
-
-	n := e.count(1_000_000, 20_000)
-	due := time.Now().Add(e.seconds(240, 15)).Truncate(time.Second).Add(time.Second)
-	began := time.Now()
-	if err := e.delay(ctx, url, n, due); err != nil {
-		return nil, err
-	}
-	filled := time.Since(began)
-	const rounds = 4
-	if left := time.Until(due); left < (rounds+2)*load.Round {
-		return nil, fmt.Errorf("%d messages were sent in %s, and fell due before anything could be measured: use a faster or an idle machine", n, shortDuration(filled))
-	}
-	// The nearer both are to each other, the less else differs.
-	if err := rest(ctx, time.Until(due)-(rounds+1)*load.Round); err != nil {
 		return nil, err
 	}
 	before, _, err := medianRate(ctx, c, load, rounds)

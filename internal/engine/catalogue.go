@@ -237,13 +237,30 @@ func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 // namesIn yields the queues whose rows are in a span.
 func (e *Engine) namesIn(s span) iter.Seq[QueueName] {
 	return func(yield func(QueueName) bool) {
+		for name := range e.queuesIn(s) {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// A catalogued queue is one whose row a scan has found.
+type catalogued struct {
+	name QueueName
+	row  queueRow
+}
+
+// queuesIn yields the queues whose rows are in a span, with these.
+func (e *Engine) queuesIn(s span) iter.Seq2[QueueName, queueRow] {
+	return func(yield func(QueueName, queueRow) bool) {
 		for k, v := range e.scan(s) {
 			name, ok := queueNameOf(k)
 			row, known := decodeQueueRow(v)
 			if !ok || !known {
 				e.rows.damaged("queue", k)
 			}
-			if row.deleted == 0 && !yield(name) {
+			if row.deleted == 0 && !yield(name, row) {
 				return
 			}
 		}
@@ -288,7 +305,8 @@ type Sweep struct {
 }
 
 func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
-	var seen, graves []QueueName
+	var seen []catalogued
+	var graves []QueueName
 	var last QueueName
 	for k, v := range e.scan(queuesBehind(op.After)) {
 		name, ok := queueNameOf(k)
@@ -298,7 +316,7 @@ func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
 		}
 		last = name
 		if row.deleted == 0 {
-			seen = append(seen, name)
+			seen = append(seen, catalogued{name, row})
 		} else if e.now >= row.deleted+e.cfg.RecreateDelay {
 			graves = append(graves, name)
 		}
@@ -311,12 +329,12 @@ func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
 		res.Queues = []QueueName{last}
 	}
 	done := op.After
-	for _, name := range seen {
-		if q, err := e.lookup(name); err == nil && !e.ready(q) {
+	for i := range seen {
+		if q := e.stale(seen[i].name, seen[i].row); q != nil && !e.ready(q) {
 			res.Queues = []QueueName{done}
 			break
 		}
-		done = name
+		done = seen[i].name
 	}
 	for _, name := range graves {
 		if q := e.queues[name]; q == nil {

@@ -71,7 +71,7 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, Peek, PeekQueues, Survey and SurveyTasks for who watches, and Start, Stamp, Hold, Sweep and MoveStep, which are the
+// actions, Peek, PeekQueues, Survey, News and SurveyTasks for who watches, and Start, Stamp, Hold, Sweep and MoveStep, which are the
 // broker's own.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
@@ -83,14 +83,15 @@ type Result struct {
 	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
 	Messages    []Delivery        // ReceiveMessage
 	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
-	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after
+	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after; News: those that are gone
 	NextToken   string            // of the listings of queues and messages: empty after the last page
 	Attributes  map[string]string // GetQueueAttributes
 	Tags        []Tag             // ListQueueTags, in order of key
 	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
 	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first; SurveyTasks
 	Moved       int64             // CancelMessageMoveTask: how many messages the task has moved so far
-	Gauges      []Gauge           // Survey
+	Gauges      []Gauge           // Survey and News
+	More        bool              // News: there are more to be told of
 	Peeked      []Peeked          // Peek
 	QueueViews  []QueueView       // PeekQueues
 
@@ -113,6 +114,7 @@ type Engine struct {
 	hold   bool
 	queues map[QueueName]*queue
 	recent lru
+	news   news
 	turn   uint64
 
 	tasks   []*task  // the move tasks that are not over, in order of their numbers
@@ -215,8 +217,14 @@ func (e *Engine) saveDirty() {
 	}
 }
 
+// A queue that was not used for restAfter milliseconds is dropped from memory, but no more than restMax of them in a turn.
+const (
+	restAfter = 60_000
+	restMax   = 1024
+)
+
 // endTurn forgets what only had to be remembered until the turn's rows became visible, and drops the
-// windows of the queues used longest ago while all windows together exceed their budget.
+// queues used longest ago from memory while all windows together exceed their budget, or nobody uses them.
 func (e *Engine) endTurn() {
 	for _, q := range e.touched {
 		if q.gone {
@@ -229,9 +237,12 @@ func (e *Engine) endTurn() {
 		q.trim(e.cfg.Window)
 		e.recent.resize(q, q.footprint())
 	}
-	for e.recent.bytes > e.cfg.WindowBytes {
+	for n := 0; ; n++ {
 		q := e.recent.oldest()
 		if q == nil || q.turn == e.turn {
+			break
+		}
+		if e.recent.bytes <= e.cfg.WindowBytes && (n >= restMax || e.now < q.used+restAfter) {
 			break
 		}
 		e.recent.remove(q)

@@ -147,6 +147,7 @@ type queue struct {
 	stDirty bool
 	gone    bool // deleted in this turn
 	stirred bool // in Engine.stirred
+	noted   bool // in Engine.news
 
 	fresh  freshWindow
 	due    window[dueKind]
@@ -157,7 +158,21 @@ type queue struct {
 	ended  []uint64            // the messages that went in this turn
 	segs   map[uint64]*segment
 
-	// Of a FIFO queue: windows on its heads, and groups that were read or written lately.
+	*fifoWindows // of a FIFO queue; nil for a standard queue
+
+	// expiry is a time before which nothing of this queue expires; zero when unknown.
+	expiry int64
+
+	turn       uint64 // of the last use
+	used       int64  // when that was
+	prev, next *queue // in Engine.recent
+	bytes      int
+
+	tally *tally.Queue // nil until something has to be counted
+}
+
+// fifoWindows are what a FIFO queue has in memory besides: windows on its heads, and groups that were read or written lately.
+type fifoWindows struct {
 	heads      [2]window[string]
 	groups     map[string]*group
 	groupOrder []string // the keys of groups in the order they came, and some that are gone from it
@@ -166,15 +181,6 @@ type queue struct {
 	changed    []*group // with rows to be written
 	delayNext  int64    // before it no counted message stops being delayed; zero when unknown
 	dedup      dedupCache
-
-	// expiry is a time before which nothing of this queue expires; zero when unknown.
-	expiry int64
-
-	turn       uint64 // of the last use
-	prev, next *queue // in Engine.recent
-	bytes      int
-
-	tally *tally.Queue // nil until something has to be counted
 }
 
 func (q *queue) fifo() bool { return q.row.attributes.FIFO }
@@ -197,16 +203,12 @@ func (q *queue) forget() {
 	q.due = window[dueKind]{end: q.st.dueLow, whole: empty}
 	q.origin = window[struct{}]{end: q.st.originLow, whole: empty}
 	q.elder = window[struct{}]{end: q.st.elderLow, whole: empty}
-	for class := range q.heads {
-		q.heads[class] = window[string]{end: q.st.headLow[class], whole: empty}
-	}
-	q.groups = nil
 	if q.fifo() {
-		q.groups = make(map[string]*group)
+		q.fifoWindows = &fifoWindows{groups: make(map[string]*group)}
+		for class := range q.heads {
+			q.heads[class] = window[string]{end: q.st.headLow[class], whole: empty}
+		}
 	}
-	q.groupOrder, q.usedGroups, q.changed, q.lineRoom = nil, nil, nil, 0
-	q.delayNext = 0
-	q.dedup = dedupCache{}
 	q.msgs = make(map[uint64]*message)
 	q.order, q.ended = nil, nil
 	q.segs = make(map[uint64]*segment)
@@ -222,7 +224,7 @@ func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 		if !ok || row.deleted != 0 {
 			return nil, errNoQueue()
 		}
-		q = e.load(name, row)
+		q = e.load(name, row, e.rows.state(row.space))
 	}
 	if q.gone {
 		return nil, errNoQueue()
@@ -245,14 +247,42 @@ func (r *rows) queue(name QueueName) (row queueRow, ok bool) {
 	return row, true
 }
 
-func (e *Engine) load(name QueueName, row queueRow) *queue {
-	q := &queue{name: name.clone(), row: row, st: newState(1)}
-	k := stateKey(row.space)
-	if value, ok := e.rows.get(k); ok {
-		if q.st, ok = decodeState(value); !ok {
-			e.rows.damaged("state", k)
-		}
+// state reads the state of a space.
+func (r *rows) state(space uint64) state {
+	k := stateKey(space)
+	value, ok := r.get(k)
+	if !ok {
+		return newState(1)
 	}
+	st, ok := decodeState(value)
+	if !ok {
+		r.damaged("state", k)
+	}
+	return st
+}
+
+// stale returns the queue of a row that a scan has found, in memory, if time changes anything about it, and nil if not:
+// it has no messages and remembers no deduplication. Those who look after all queues ask for it, so that a queue that
+// nobody uses costs them two reads, and does not push one that is used out of memory.
+func (e *Engine) stale(name QueueName, row queueRow) *queue {
+	q := e.queues[name]
+	if q == nil {
+		st := e.rows.state(row.space)
+		if st.unchanging() {
+			return nil
+		}
+		q = e.load(name, row, st)
+	} else if q.st.unchanging() {
+		return nil
+	}
+	e.touch(q)
+	return q
+}
+
+func (s *state) unchanging() bool { return s.live == 0 && len(s.buckets) == 0 }
+
+func (e *Engine) load(name QueueName, row queueRow, st state) *queue {
+	q := &queue{name: name.clone(), row: row, st: st}
 	if mutant.Is(mutant.DedupForgottenAtStart) {
 		q.st.buckets = nil
 	}
@@ -279,12 +309,15 @@ func (e *Engine) tally(q *queue) *tally.Queue {
 	return q.tally
 }
 
-// touch marks q as used in this turn.
+// touch marks q as used in this turn. Nothing of a queue changes before.
 func (e *Engine) touch(q *queue) {
 	if q.turn != e.turn {
-		q.turn = e.turn
+		q.turn, q.used = e.turn, e.now
 		e.touched = append(e.touched, q)
 		e.recent.touch(q)
+	}
+	if e.news.watched && !q.noted {
+		e.note(q)
 	}
 }
 
@@ -307,7 +340,7 @@ func (q *queue) save(e *Engine) {
 			}
 		}
 	}
-	if len(q.changed) > 0 {
+	if q.fifo() && len(q.changed) > 0 {
 		e.saveGroups(q)
 	}
 	if q.stDirty {
@@ -376,13 +409,13 @@ func (q *queue) trim(window int) {
 	q.due.trim(window)
 	q.origin.trim(window)
 	q.elder.trim(window)
-	for class := range q.heads {
-		q.heads[class].trim(window)
-	}
 	if q.fifo() {
+		for class := range q.heads {
+			q.heads[class].trim(window)
+		}
 		q.trimGroups(window)
+		q.dedup.endTurn()
 	}
-	q.dedup.endTurn()
 	for _, seq := range q.ended {
 		delete(q.msgs, seq)
 	}
@@ -401,10 +434,14 @@ func (q *queue) trim(window int) {
 
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
-	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize = 1024, 512, 24, 96, 56, 512, 16
-	return queueSize + len(q.row.attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) + dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries)) +
-		segmentSize*len(q.segs) + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
-		groupSize*len(q.groups) + lineSize*q.lineRoom + q.dedup.bytes()
+	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize, fifoSize = 1152, 512, 24, 96, 56, 512, 16, 320
+	n := queueSize + len(q.row.attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) + segmentSize*len(q.segs) +
+		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
+	if q.fifo() {
+		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
+			groupSize*len(q.groups) + lineSize*q.lineRoom + q.dedup.bytes()
+	}
+	return n
 }
 
 // lru is the list of queues in memory, the one used longest ago first, and their size together.

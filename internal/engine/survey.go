@@ -2,10 +2,11 @@ package engine
 
 // Survey reads where the messages of a few queues are, those behind After in the order of their names: all queues
 // have to be told about, also those that nobody asks for. Result.Queues holds the last queue it is done with, and
-// nothing after the last queue.
+// nothing after the last queue. With Watch, News goes on where the last of them ends.
 type Survey struct {
 	After QueueName
 	Max   int
+	Watch bool
 }
 
 // A Gauge is where the messages of a queue are at one moment, and what has to be known of the queue to judge it.
@@ -31,29 +32,32 @@ type Gauge struct {
 }
 
 func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
-	var names []QueueName
-	more := false
-	for name := range e.namesIn(queuesBehind(op.After)) {
-		if len(names) == op.Max {
-			more = true
-			break
-		}
-		names = append(names, name)
+	if op.Watch {
+		e.watch()
 	}
-	var res Result
-	done, looks := op.After, 0
-	for _, name := range names {
-		q, err := e.lookup(name)
-		if err != nil {
-			continue
-		}
-		if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
+	var rows []catalogued
+	more := false
+	for name, row := range e.queuesIn(queuesBehind(op.After)) {
+		if len(rows) == op.Max {
 			more = true
 			break
 		}
-		g, looked := e.gauge(q)
+		rows = append(rows, catalogued{name, row})
+	}
+	res := Result{Gauges: make([]Gauge, 0, len(rows))}
+	done, looks := op.After, 0
+	for i := range rows {
+		c := &rows[i]
+		g, looked := emptyGauge(c.name, &c.row), 0
+		if q := e.stale(c.name, c.row); q != nil {
+			if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
+				more = true
+				break
+			}
+			g, looked = e.gauge(q)
+		}
 		res.Gauges = append(res.Gauges, g)
-		done = name
+		done = c.name
 		if looks += looked; looks > looksMax {
 			more = true
 			break
@@ -67,13 +71,19 @@ func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
 
 // gauge reads a queue that is ready. Looks is how many messages it has looked at.
 func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
-	a := &q.row.attributes
-	g = Gauge{
-		Queue: q.name, Visible: q.visible(), InFlight: q.st.inFlight, Delayed: q.st.delayed,
-		FIFO: q.fifo(), VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.retention(), DeadLetterTarget: a.Redrive.Target.Name,
-	}
+	g = emptyGauge(q.name, &q.row)
+	g.Visible, g.InFlight, g.Delayed = q.visible(), q.st.inFlight, q.st.delayed
 	g.Age, g.Kept, g.AWSAge, looks = e.ages(q)
 	return g, looks
+}
+
+// emptyGauge is that of a queue without messages.
+func emptyGauge(name QueueName, row *queueRow) Gauge {
+	a := &row.attributes
+	return Gauge{
+		Queue: name, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.retention(),
+		DeadLetterTarget: a.Redrive.Target.Name,
+	}
 }
 
 // SurveyTasks reads the move tasks of an account that are running or being cancelled, in the order of their starts. There

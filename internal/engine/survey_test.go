@@ -51,6 +51,7 @@ func TestSurvey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	told := make(map[engine.QueueName]engine.Gauge) // by News
 	var handles []engine.Handle
 	var of []string
 	for step := range 3000 {
@@ -89,9 +90,19 @@ func TestSurvey(t *testing.T) {
 		if step%25 != 0 {
 			continue
 		}
+		for more := step > 0; more; {
+			res, err := apply(engine.News{Max: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range res.Gauges {
+				told[g.Queue] = g
+			}
+			more = res.More
+		}
 		var gauges []engine.Gauge
 		for after := (engine.QueueName{}); ; {
-			res, err := apply(engine.Survey{After: after, Max: 2})
+			res, err := apply(engine.Survey{After: after, Max: 2, Watch: step == 0})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,6 +116,11 @@ func TestSurvey(t *testing.T) {
 			t.Fatalf("step %d: a survey tells of %d queues, want %d", step, len(gauges), len(names))
 		}
 		for i, g := range gauges {
+			if step == 0 {
+				told[g.Queue] = g
+			} else if told[g.Queue] != g {
+				t.Fatalf("step %d: the news say %+v, a survey %+v", step, told[g.Queue], g)
+			}
 			res, err := apply(engine.GetQueueAttributes{Queue: queue(names[i]), Names: []string{"All"}})
 			if err != nil {
 				t.Fatal(err)

@@ -97,9 +97,13 @@ func (m *Monitor) judgeShipped(at int64) {
 	}
 	dead := make(map[string]bool)
 	for _, q := range m.sights.queues {
-		dead[q.gauge.DeadLetterTarget] = true
+		dead[q.target] = true
 	}
-	for name, q := range m.sights.queues { // the order does not matter: each has its own alarms
+	for name, seen := range m.sights.queues { // the order does not matter: each has its own alarms
+		q := seen.data
+		if q == nil {
+			continue // nothing has happened to it, and no alarm is about it
+		}
 		v := view{queue: name, gauge: &q.gauge, minute: &q.minute, dead: dead[name] || deadName.MatchString(name), inFlightMax: m.cfg.InFlightMax}
 		for i := range templates {
 			t := &templates[i]

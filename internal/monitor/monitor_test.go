@@ -451,7 +451,8 @@ func TestQueueDeleted(t *testing.T) {
 type deaf struct{ *broker.Broker }
 
 func (d deaf) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
-	if _, ok := op.(engine.Survey); ok {
+	switch op.(type) {
+	case engine.Survey, engine.News:
 		return engine.Result{}, broker.ErrThrottled
 	}
 	return d.Broker.Do(ctx, op)

@@ -30,19 +30,36 @@ const surveyMax = 20 * time.Second
 // surveyPage is how many queues the writer looks at in one go.
 const surveyPage = 50
 
+// unusedMax is how many queues have data to which nothing has happened since the start, besides those that alarms are
+// about. [METRIC-2]
+const unusedMax = 1000
+
 // sights are what was seen of the queues.
 type sights struct {
 	since  int64 // the first whole minute of data is the one after this
 	minute int64 // the present one
 	queues map[string]*sight
-	round  int
+	round  int // of sampling
+	past   int // the last round of the last minute, or a later one that has failed
+	unused int // queues that count for unusedMax
 
 	complete bool // all queues have been told of since the start
-	leftOut  bool // data, because there are too many metrics
+	lost     bool // what was told since then, so that all have to be told of again
+	leftOut  bool // data of this minute, because there are too many metrics
+	wasOut   bool // data of the last one
 }
 
-// A sight is what was seen of one queue in the present minute.
+// A sight is what was seen of one queue. There may be very many to which nothing ever happens.
 type sight struct {
+	target string // where its dead letters go
+	fifo   bool
+	round  int   // in which it was told of last
+	data   *data // nil when it has none [METRIC-2]
+}
+
+// data is what was seen of a queue in the present minute.
+type data struct {
+	unused  bool         // counts for unusedMax
 	gauge   engine.Gauge // the newest
 	gauges  [len(gaugeTable)]series.Set
 	before  counts // at the end of the last minute
@@ -50,7 +67,6 @@ type sight struct {
 	minute  counts // of the last minute that has ended
 	sizes   series.Set
 	active  time.Time // when something has happened last, by Now
-	round   int       // of sampling, in which it was seen last
 	busy    bool      // the last minute had data
 }
 
@@ -130,29 +146,92 @@ func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 		s.queues = make(map[string]*sight)
 	}
 	s.round++
-	if m.survey(ctx) {
-		s.complete = true
-		for name, q := range s.queues {
-			if q.round != s.round {
-				delete(s.queues, name) // it was deleted
-			}
-		}
-	}
+	m.survey(ctx)
 	m.cfg.Queues.Tally().Each(func(t *tally.Queue) {
 		if q := s.queues[t.Name]; q != nil && t.Account == m.cfg.Account {
-			q.count(t)
+			s.begin(q, s.round > s.past).count(t)
 		}
 	})
 	return time.Since(begun)
 }
 
-// survey asks where the messages are, and reports whether it was told of all queues.
-func (m *Monitor) survey(ctx context.Context) bool {
+// watched are the queues that alarms are about.
+func (m *Monitor) watched() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := make(map[string]bool)
+	for _, e := range m.alarms {
+		for i := range e.Rule.Queries {
+			for _, d := range e.Rule.Queries[i].Metric.Dimensions {
+				if d.Name == queueDimension {
+					found[d.Value] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// survey asks where the messages are: of all queues once, and from then on of those that may have changed.
+func (m *Monitor) survey(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, surveyMax)
 	defer cancel()
-	now := m.Now()
+	s, now := &m.sights, m.Now()
+	switch {
+	case !s.complete || s.lost:
+		if !m.surveyAll(ctx, now) {
+			s.past = s.round
+			return
+		}
+		for name, q := range s.queues {
+			if q.round != s.round {
+				s.forget(name) // it was deleted
+			}
+		}
+		s.complete, s.lost = true, false
+	case !m.surveyNews(ctx, now):
+		s.lost, s.past = true, s.round
+		return
+	}
+	for name := range m.watched() {
+		if q := s.queues[name]; q != nil && q.data == nil {
+			q.data = &data{active: now}
+			q.data.see(&engine.Gauge{FIFO: q.fifo})
+		}
+	}
+	for _, q := range s.queues {
+		if q.data != nil && q.round != s.round {
+			q.data.see(&q.data.gauge) // it is as it was, without messages
+		}
+	}
+}
+
+// surveyNews asks for what has changed, and reports whether it was told of all of that.
+func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
+	for more := true; more; {
+		res, err := m.cfg.Queues.Do(ctx, engine.News{Max: surveyPage})
+		if err != nil {
+			return false
+		}
+		for i := range res.Gauges {
+			if g := &res.Gauges[i]; g.Queue.Account == m.cfg.Account {
+				m.sights.see(g, now)
+			}
+		}
+		for _, gone := range res.Queues {
+			if gone.Account == m.cfg.Account {
+				m.sights.forget(gone.Name)
+			}
+		}
+		more = res.More
+	}
+	return true
+}
+
+// surveyAll asks for all queues, and reports whether it was told of them.
+func (m *Monitor) surveyAll(ctx context.Context, now time.Time) bool {
 	for after := (engine.QueueName{}); ; {
-		res, err := m.cfg.Queues.Do(ctx, engine.Survey{After: after, Max: surveyPage})
+		res, err := m.cfg.Queues.Do(ctx, engine.Survey{After: after, Max: surveyPage, Watch: true})
 		if err != nil {
 			return false
 		}
@@ -171,11 +250,51 @@ func (m *Monitor) survey(ctx context.Context) bool {
 // see takes note of where the messages of a queue are.
 func (s *sights) see(g *engine.Gauge, now time.Time) {
 	q := s.queues[g.Queue.Name]
+	looked := q != nil && s.round-1 > s.past
 	if q == nil {
-		q = &sight{active: now}
+		q = &sight{}
 		s.queues[g.Queue.Name] = q
+		if s.unused < unusedMax {
+			s.unused++
+			q.data = &data{active: now, unused: true}
+		}
 	}
-	q.gauge, q.round = *g, s.round
+	q.round, q.target, q.fifo = s.round, g.DeadLetterTarget, g.FIFO
+	if g.Visible+g.InFlight+g.Delayed > 0 {
+		s.begin(q, looked).active = now
+	}
+	if q.data != nil {
+		q.data.see(g)
+	}
+}
+
+// forget forgets a queue that was deleted.
+func (s *sights) forget(name string) {
+	if q := s.queues[name]; q != nil && q.data != nil && q.data.unused {
+		s.unused--
+	}
+	delete(s.queues, name)
+}
+
+// begin returns the data of a queue to which something has happened. Looked says that there were looks in this minute
+// before: where the data begins now, they have found the queue empty.
+func (s *sights) begin(q *sight, looked bool) *data {
+	switch {
+	case q.data == nil:
+		q.data = &data{}
+		if looked {
+			q.data.see(&engine.Gauge{FIFO: q.fifo})
+		}
+	case q.data.unused:
+		q.data.unused = false
+		s.unused--
+	}
+	return q.data
+}
+
+// see takes note of where the messages of the queue are.
+func (q *data) see(g *engine.Gauge) {
+	q.gauge = *g
 	for i := range gaugeTable {
 		if v, ok := gaugeTable[i].value(g); ok {
 			// The average of a minute is what there was at its end, so that it is a whole number that somebody could have
@@ -187,13 +306,10 @@ func (s *sights) see(g *engine.Gauge, now time.Time) {
 			}
 		}
 	}
-	if g.Visible+g.InFlight+g.Delayed > 0 {
-		q.active = now
-	}
 }
 
-// count reads the counters of a queue.
-func (q *sight) count(t *tally.Queue) {
+// count reads the counters of the queue.
+func (q *data) count(t *tally.Queue) {
 	for i := range countTable {
 		q.present[i] = countTable[i].value(t)
 	}
@@ -204,8 +320,12 @@ func (q *sight) count(t *tally.Queue) {
 func (m *Monitor) endMinute() {
 	s := &m.sights
 	now := m.Now()
-	s.leftOut = s.leftOut && len(m.series.List(series.Filter{Namespace: awsSQS, Name: nameSent})) < len(s.queues)
-	for name, q := range s.queues {
+	s.wasOut, s.leftOut, s.past = s.leftOut, false, s.round
+	for name, seen := range s.queues {
+		q := seen.data
+		if q == nil {
+			continue
+		}
 		for i := range q.present {
 			q.minute[i] = q.present[i] - q.before[i]
 			if q.minute[i] < 0 { // it is another queue of that name
@@ -226,7 +346,7 @@ func (m *Monitor) endMinute() {
 }
 
 // put writes the data of a queue.
-func (m *Monitor) put(name string, q *sight) {
+func (m *Monitor) put(name string, q *data) {
 	for i, g := range gaugeTable {
 		if q.gauges[i].Count > 0 {
 			m.write(ofQueue(g.namespace, g.name, name), q.gauges[i], g.unit)
@@ -240,10 +360,10 @@ func (m *Monitor) put(name string, q *sight) {
 	m.write(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes") // nothing when nothing was sent [METRIC-13]
 }
 
-// write puts data into the series. That there are too many queues is said once, until there is room again.
+// write puts data into the series. That there are too many queues is said once, until a minute has room for all data.
 func (m *Monitor) write(metric series.Metric, set series.Set, unit string) {
 	err := m.series.Put(metric, m.sights.minute, set, unit)
-	if err != nil && !m.sights.leftOut {
+	if err != nil && !m.sights.leftOut && !m.sights.wasOut {
 		m.cfg.Logger.Warn("data of queues is left out, so they have no alarms", "metric", metric.Name, "error", err)
 	}
 	m.sights.leftOut = m.sights.leftOut || err != nil

@@ -1,0 +1,86 @@
+package engine
+
+// News tells of queues as Survey does, but only of those that may have changed since it told of them last, and of those that
+// have messages: a queue that nobody uses costs nothing. It goes on from a Survey that says Watch and has told of all queues.
+// What it tells is told once, so it is for one caller, who asks until Result.More is not set, and makes a Survey again when
+// an answer was lost. Result.Queues are queues that are gone. Unlike every other answer it depends on what the engine has
+// in memory: one that was opened since knows of no Survey, and tells nothing.
+type News struct {
+	Max int // queues that are told of in one go
+}
+
+// news are the queues that News has to tell of, those that wait longest first. It is kept in memory and by name, since a
+// queue may leave memory before it was told of.
+type news struct {
+	watched bool // somebody asks for News
+	names   []QueueName
+	has     map[QueueName]bool // those in names
+	left    int                // of names, in this round of News
+}
+
+// note has News tell of a queue.
+func (e *Engine) note(q *queue) {
+	q.noted = true
+	if n := &e.news; !n.has[q.name] {
+		n.has[q.name] = true
+		n.names = append(n.names, q.name)
+	}
+}
+
+// told notes that a queue was told of, the next one.
+func (n *news) told() {
+	delete(n.has, n.names[0])
+	n.names = n.names[1:]
+	n.left--
+	if len(n.names) == 0 { // give back what many new queues have taken
+		n.names, n.has = nil, make(map[QueueName]bool)
+	}
+}
+
+// watch has every queue that is used from now on noted.
+func (e *Engine) watch() {
+	if !e.news.watched {
+		e.news = news{watched: true, has: make(map[QueueName]bool)}
+	}
+}
+
+func (op News) apply(e *Engine, _ *Command) (res Result, _ error) {
+	n := &e.news
+	if n.left == 0 {
+		n.left = len(n.names)
+	}
+	for looks := 0; n.left > 0 && len(res.Gauges)+len(res.Queues) < op.Max && looks <= looksMax; {
+		name := n.names[0]
+		row, ok := e.known(name)
+		if !ok {
+			n.told()
+			res.Queues = append(res.Queues, name)
+			continue
+		}
+		q := e.stale(name, row)
+		if q != nil && (!e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep)) {
+			break
+		}
+		n.told()
+		g, looked := emptyGauge(name, &row), 0
+		if q != nil {
+			g, looked = e.gauge(q)
+			e.note(q)
+		} else if q := e.queues[name]; q != nil {
+			q.noted = false
+		}
+		res.Gauges = append(res.Gauges, g)
+		looks += looked
+	}
+	res.More = n.left > 0
+	return res, nil
+}
+
+// known returns the row of a queue that exists.
+func (e *Engine) known(name QueueName) (row queueRow, ok bool) {
+	if q := e.queues[name]; q != nil {
+		return q.row, !q.gone
+	}
+	row, ok = e.rows.queue(name)
+	return row, ok && row.deleted == 0
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+)
+
+// Who has made a survey and follows the news knows of every queue what another survey would tell, whatever has left memory
+// in between; and is told of no queue that nobody uses.
+func TestNews(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, windowBytes := range []int{1, 20_000, 0} {
+		r := newRig(t, Config{WindowBytes: windowBytes})
+		r.do(Start{})
+		name := func() QueueName { return QueueName{Account: "a", Name: fmt.Sprintf("q%02d", rng.IntN(40))} }
+		survey := func(watch bool) map[QueueName]Gauge {
+			all := make(map[QueueName]Gauge)
+			for after := (QueueName{}); ; {
+				res := r.do(Survey{After: after, Max: 7, Watch: watch})
+				for _, g := range res.Gauges {
+					all[g.Queue] = g
+				}
+				if len(res.Queues) == 0 {
+					return all
+				}
+				after = res.Queues[0]
+			}
+		}
+		known := survey(true)
+		follow := func() (told int) {
+			for {
+				res := r.do(News{Max: 7})
+				for _, g := range res.Gauges {
+					known[g.Queue] = g
+				}
+				for _, gone := range res.Queues {
+					delete(known, gone)
+				}
+				told += len(res.Gauges) + len(res.Queues)
+				if !res.More {
+					return told
+				}
+			}
+		}
+		for range 300 {
+			for range rng.IntN(20) {
+				r.now += rng.Int64N(3000)
+				q := name()
+				switch rng.IntN(8) { // what is refused, because there is no such queue, changes nothing
+				case 0, 1:
+					_, _ = r.apply(CreateQueue{Queue: q, NameSet: true})
+				case 2:
+					_, _ = r.apply(DeleteQueue{Queue: q})
+				case 3:
+					_, _ = r.apply(SetQueueAttributes{Queue: q, Values: map[string]string{"VisibilityTimeout": fmt.Sprint(rng.IntN(100))}})
+				case 4:
+					_, _ = r.apply(PurgeQueue{Queue: q})
+				case 5, 6:
+					_, _ = r.apply(&SendMessage{Queue: q, Draft: NewDraft(Entry{Body: Text{Value: "x", Set: true}})})
+				case 7:
+					res, _ := r.apply(&ReceiveMessage{Queue: q, Visibility: Int{Value: 5, Set: true}})
+					for _, d := range res.Messages {
+						h := Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation}
+						r.do(&DeleteMessage{Queue: q, Handle: h})
+					}
+				}
+			}
+			follow()
+			if want := survey(false); !maps.Equal(known, want) {
+				t.Fatalf("windows of %d bytes: the news have told of\n%v\nand a survey tells of\n%v", windowBytes, known, want)
+			}
+		}
+		for q := range known {
+			r.do(PurgeQueue{Queue: q})
+		}
+		follow()
+		follow()
+		survey(false)
+		r.do(Sweep{Max: 100})
+		if told := follow(); told != 0 || len(r.news.has) != 0 || len(r.news.names) != 0 {
+			t.Errorf("windows of %d bytes: the news tell of %d queues that nobody uses", windowBytes, told)
+		}
+	}
+}

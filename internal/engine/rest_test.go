@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Queues that nobody uses leave memory after a while, and those who look after all queues do not bring them back; what they
+// have to remove from a queue they still remove.
+func TestRest(t *testing.T) {
+	const queues = 700
+	r := newRig(t, Config{})
+	r.do(Start{})
+	name := func(i int) QueueName { return QueueName{Account: "a", Name: fmt.Sprintf("q%03d", i)} }
+	fifo, full := QueueName{Account: "a", Name: "p.fifo"}, name(10)
+	for i := range queues {
+		r.do(CreateQueue{Queue: name(i), NameSet: true})
+	}
+	r.do(CreateQueue{Queue: fifo, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+	r.do(&SendMessage{Queue: fifo, Draft: NewDraft(Entry{
+		Body: Text{Value: "x", Set: true}, Group: Text{Value: "g", Set: true}, Dedup: Text{Value: "d", Set: true},
+	})})
+	_, h := r.receive(fifo, 3600)
+	r.do(&DeleteMessage{Queue: fifo, Handle: h})
+	r.send(full, "x")
+
+	// look does what a server does now and then, and returns how many queues and messages there are.
+	look := func() (all int, messages int64) {
+		for _, op := range []func(after QueueName) Op{
+			func(after QueueName) Op { return Survey{After: after, Max: 50} },
+			func(after QueueName) Op { return Sweep{After: after, Max: 100} },
+		} {
+			for after := (QueueName{}); ; {
+				res := r.do(op(after))
+				for _, g := range res.Gauges {
+					all, messages = all+1, messages+g.Visible+g.InFlight+g.Delayed
+				}
+				if len(res.Queues) == 0 {
+					break
+				}
+				after = res.Queues[0]
+			}
+		}
+		return all, messages
+	}
+	want := func(inMemory int, messages int64) {
+		t.Helper()
+		if all, got := look(); all != queues+1 || got != messages {
+			t.Errorf("a survey tells of %d queues and %d messages, want %d and %d", all, got, queues+1, messages)
+		}
+		if got := len(r.queues); got != inMemory {
+			t.Errorf("%d queues are in memory, want %d", got, inMemory)
+		}
+	}
+	r.now += restAfter - 1
+	want(queues+1, 1)
+	r.now++
+	want(2, 1) // one with a message, and one that remembers a deduplication
+	r.now += dedupWindow + dedupBucket
+	look()
+	r.now += restAfter
+	want(1, 1)
+	row, _ := r.rows.queue(fifo)
+	prefix := spaceKey(row.space, kindDedup)
+	for k := range r.store.Scan(prefix, nextKey(prefix)) {
+		t.Errorf("the row %x of a deduplication is left", k)
+	}
+	r.now += 5 * 24 * 3600_000
+	look() // the message expires
+	r.now += restAfter
+	want(0, 0)
+	r.send(name(20), "y")
+	want(1, 1)
+}
