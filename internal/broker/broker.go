@@ -4,7 +4,8 @@
 // The writer works in turns. A turn takes the requests that are waiting, stamps each with the time and
 // randomness, applies it, lets polls that wait for a queue something happened to try again, and hands
 // the batch to the committer, which waits for the disk and then answers. The writer goes on meanwhile;
-// at most two turns are in flight.
+// at most two turns are in flight. The second would stand behind the first on its way to the disk, so it
+// is only begun for many requests: few are better off in one larger turn when the first is on disk.
 //
 // What it guarantees:
 //
@@ -63,7 +64,7 @@ type Config struct {
 	Grace time.Duration
 
 	// TurnMax is how many requests one turn takes, 256 when zero. QueueMax is how many may wait for
-	// one, 4096 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a long
+	// one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a long
 	// poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
 }
@@ -78,6 +79,8 @@ type Broker struct {
 	wake    chan struct{} // has an element when intake, or the writer itself, has work
 	commits chan *turn
 	slots   chan struct{} // one element per turn in flight
+	flying  atomic.Int32  // how many these are
+	putOff  atomic.Bool   // there may be work that waits for a turn in flight to land
 
 	beat atomic.Pointer[time.Time] // when the last turn was answered
 
@@ -105,7 +108,7 @@ func New(cfg Config) *Broker {
 	cfg.Wall = orNow(cfg.Wall)
 	cfg.TimeScale = cmp.Or(cfg.TimeScale, 1)
 	cfg.TurnMax = cmp.Or(cfg.TurnMax, 256)
-	cfg.QueueMax = cmp.Or(cfg.QueueMax, 4096)
+	cfg.QueueMax = cmp.Or(cfg.QueueMax, 16_384)
 	cfg.PollMax = cmp.Or(cfg.PollMax, 100_000)
 	cfg.Engine.Tally = cmp.Or(cfg.Engine.Tally, new(tally.Queues))
 	b := &Broker{
@@ -147,22 +150,11 @@ func orNow(wall func() time.Time) func() time.Time {
 // When ctx ends first, Do returns its error; the operation may then still be carried out, except that a
 // receive hands out nothing any more.
 func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
-	r := b.requests.get(op)
-	if err := b.intake.put(r); err != nil {
+	p, err := b.Submit(op)
+	if err != nil {
 		return engine.Result{}, err
 	}
-	b.signal()
-	select {
-	case <-r.done:
-		res, err := r.res, r.err
-		b.requests.put(r)
-		return res, err
-	case <-ctx.Done():
-		r.abandon()
-		b.intake.giveUp(r)
-		b.signal()
-		return engine.Result{}, ctx.Err()
-	}
+	return p.Wait(ctx)
 }
 
 // ReadContent reads what a delivered message carries; false when it has been removed since.
@@ -227,25 +219,56 @@ func (b *Broker) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-b.wake:
+			if b.gathers() {
+				continue
+			}
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		b.slots <- struct{}{}
+		b.launch()
 		b.commits <- b.turn()
 		timer.Reset(b.sleep())
 	}
 	b.intake.stop()
 	for b.draining = true; b.intake.len() > 0 || len(b.again) > 0 || b.polls.count > 0; {
-		b.slots <- struct{}{}
+		b.launch()
 		b.commits <- b.turn()
 	}
-	b.slots <- struct{}{}
+	b.launch()
 	b.tick()
 	b.inform(engine.Stamp{Clean: true}) // [CLOCK-12, DUR-24]
 	b.commits <- &turn{wait: b.engine.Commit()}
 	close(b.commits)
 	committer.Wait()
 	return nil
+}
+
+// gathers reports whether the writer leaves what has come until the turn in flight is on disk, since it is too little for
+// another one. The committer then wakes the writer.
+func (b *Broker) gathers() bool {
+	if len(b.again) > 0 || b.isMany(b.intake.len()) {
+		return false
+	}
+	b.putOff.Store(true) // before the look at the turn: the committer may be done with it at any moment
+	return b.flying.Load() > 0 || !b.putOff.CompareAndSwap(true, false)
+}
+
+// isMany reports whether so many requests are worth a turn that waits behind another one.
+func (b *Broker) isMany(waiting int) bool { return waiting >= b.cfg.TurnMax/4 }
+
+// launch waits until one more turn may be in flight.
+func (b *Broker) launch() {
+	b.slots <- struct{}{}
+	b.flying.Add(1)
+}
+
+// land is the end of a turn that launch has let in.
+func (b *Broker) land() {
+	b.flying.Add(-1)
+	<-b.slots
+	if b.putOff.CompareAndSwap(true, false) {
+		b.signal()
+	}
 }
 
 // A turn is the answers that wait for one commit.
@@ -276,7 +299,7 @@ func (b *Broker) commit() {
 		t.answer()
 		now := time.Now()
 		b.beat.Store(&now)
-		<-b.slots
+		b.land()
 	}
 }
 

@@ -128,21 +128,25 @@ func TestAnswersLeaveInOrder(t *testing.T) {
 	})
 }
 
-// While the disk is busy with a turn one more is made, and no third: what arrives then waits for a
-// common turn and a common commit.
+// While the disk is busy with a turn, what arrives waits for a common turn and a common commit. Only many requests are worth
+// a turn that waits behind it, and there is no third.
 func TestGroupCommit(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
-		before := g.forces()
+		before, many := g.forces(), r.cfg.TurnMax/4
 		g.close()
 		var calls []*call
 		for i := range 100 {
 			calls = append(calls, r.begin(sendOp("orders", fmt.Sprint("n", i))))
-			if got := g.forces() - before; got > 2 {
-				t.Fatalf("%d turns are in flight, want at most 2", got)
+			want := 1
+			if i >= many {
+				want = 2
+			}
+			if got := g.forces() - before; got != want {
+				t.Fatalf("%d turns are in flight after %d sends, want %d", got, i+1, want)
 			}
 		}
-		if got := r.intake.len(); got != 98 {
-			t.Errorf("%d sends wait for a turn, want 98", got)
+		if got, want := r.intake.len(), 100-1-many; got != want {
+			t.Errorf("%d sends wait for a turn, want %d", got, want)
 		}
 		g.open()
 		for _, c := range calls {
@@ -150,6 +154,30 @@ func TestGroupCommit(t *testing.T) {
 		}
 		if got := g.forces() - before; got != 3 {
 			t.Errorf("100 sends took %d commits, want 3", got)
+		}
+	})
+}
+
+// What waits for a turn in flight is taken up when that is on disk, without anything else happening.
+func TestGathered(t *testing.T) {
+	gated(t, func(t *testing.T, r *rig, g *gate) {
+		for range 100 {
+			before := g.forces()
+			g.close()
+			first := r.begin(sendOp("orders", "first"))
+			gathered := []*call{r.begin(sendOp("orders", "a")), r.begin(receiveOp("empty", 0)), r.begin(sendOp("orders", "b"))}
+			began := time.Now()
+			g.open()
+			<-first.done
+			for _, c := range gathered {
+				<-c.done
+			}
+			if took := time.Since(began); took != 0 {
+				t.Fatalf("what was gathered waited for %v, want no time", took)
+			}
+			if got := g.forces() - before; got != 2 {
+				t.Fatalf("four requests took %d commits, want 2", got)
+			}
 		}
 	})
 }

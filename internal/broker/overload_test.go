@@ -46,7 +46,7 @@ func (r *rig) put(op engine.Op) (*call, bool) {
 
 // operations has one operation of every kind, by the share of the line that its kind may fill.
 var operations = map[int][]engine.Op{
-	50: {
+	12: {
 		engine.ListQueues{Account: named("").Account},
 		engine.CreateQueue{Queue: named("new"), NameSet: true},
 		engine.DeleteQueue{Queue: named("nowhere")},
@@ -58,7 +58,7 @@ var operations = map[int][]engine.Op{
 		engine.UntagQueue{Queue: named("orders")},
 		engine.PurgeQueue{Queue: named("nowhere")},
 	},
-	60:  {sendOp("orders", "hello"), &engine.SendMessageBatch{Queue: named("orders")}},
+	15:  {sendOp("orders", "hello"), &engine.SendMessageBatch{Queue: named("orders")}},
 	70:  {receiveOp("orders", 0)},
 	80:  {&engine.ChangeMessageVisibility{Queue: named("orders")}, &engine.ChangeMessageVisibilityBatch{Queue: named("orders")}},
 	100: {&engine.DeleteMessage{Queue: named("orders")}, &engine.DeleteMessageBatch{Queue: named("orders")}},
@@ -112,7 +112,7 @@ func TestTakenUpMeansCarriedOut(t *testing.T) {
 		fill("receive", func(int) engine.Op { return receiveOp("orders", 20) })
 		fill("change", func(i int) engine.Op { return changeOp("orders", handles[i], 900) })
 		fill("delete", func(i int) engine.Op { return deleteOp("orders", handles[i]) })
-		for kind, want := range map[string]int{"read": 50, "send": 10, "receive": 10, "change": 10, "delete": 20} {
+		for kind, want := range map[string]int{"read": 12, "send": 3, "receive": 55, "change": 10, "delete": 20} {
 			if got := len(taken[kind]); got != want {
 				t.Errorf("%d of kind %s were taken up, want %d", got, kind, want)
 			}
@@ -130,12 +130,54 @@ func TestTakenUpMeansCarriedOut(t *testing.T) {
 				t.Errorf("a receive got %d messages, want 1", got)
 			}
 		}
-		// 100 in flight + 10 received - 20 deleted; 100 waiting - 10 received + 10 sent.
-		if got := r.attribute("orders", "ApproximateNumberOfMessagesNotVisible"); got != "90" {
-			t.Errorf("%s messages in flight, want 90", got)
+		// 100 in flight + 55 received - 20 deleted; 100 waiting - 55 received + 3 sent.
+		if got := r.attribute("orders", "ApproximateNumberOfMessagesNotVisible"); got != "135" {
+			t.Errorf("%s messages in flight, want 135", got)
 		}
-		if got := r.attribute("orders", "ApproximateNumberOfMessages"); got != "100" {
-			t.Errorf("%s messages wait, want 100", got)
+		if got := r.attribute("orders", "ApproximateNumberOfMessages"); got != "48" {
+			t.Errorf("%s messages wait, want 48", got)
+		}
+	})
+}
+
+// Ten thousand clients that begin to poll in the same moment are all let in, and behind them what is more important; sends
+// have no more places than can be done soon. [DUR-25]
+func TestHerdOfPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newConfig(t, kv.NewMemory()))
+		r.create("orders")
+		r.send("orders", "hello")
+		h := r.take("orders", 600)
+		resume := r.occupy()
+		sends := 0
+		for ; sends < 4096; sends++ {
+			if _, ok := r.put(sendOp("nowhere", "hello")); !ok {
+				break
+			}
+		}
+		if sends != 2457 {
+			t.Errorf("%d sends were taken up, want 2457", sends)
+		}
+		resume()
+		synctest.Wait()
+
+		resume = r.occupy()
+		polls := make([]*call, 10_000)
+		for i := range polls {
+			polls[i] = r.beginOutside(receiveOp("orders", 20))
+		}
+		synctest.Wait()
+		for _, op := range []engine.Op{changeOp("orders", h, 900), deleteOp("orders", h)} {
+			if _, ok := r.put(op); !ok {
+				t.Errorf("behind the polls %T was refused", op)
+			}
+		}
+		resume()
+		synctest.Wait()
+		for i, p := range polls {
+			if p.answered() {
+				t.Fatalf("poll %d was answered with %v, want it to wait", i, p.err)
+			}
 		}
 	})
 }
@@ -193,7 +235,7 @@ func TestBytesInLine(t *testing.T) {
 		r.send("orders", large)
 	})
 	in := intake{max: 10}
-	if err := in.put(&request{op: sendOp("orders", strings.Repeat("x", bytesMax+1))}); err != nil {
+	if _, err := in.put(&request{op: sendOp("orders", strings.Repeat("x", bytesMax+1))}); err != nil {
 		t.Errorf("a message alone was refused with %v, want it taken up at any size", err)
 	}
 }

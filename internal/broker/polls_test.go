@@ -274,12 +274,12 @@ func TestReceiveDoesNotOvertake(t *testing.T) {
 // one turn what has arrived meanwhile.
 func (r *rig) occupy() (resume func()) {
 	for range cap(r.slots) {
-		r.slots <- struct{}{}
+		r.launch()
 	}
 	synctest.Wait()
 	return func() {
 		for range cap(r.slots) {
-			<-r.slots
+			r.land()
 		}
 	}
 }

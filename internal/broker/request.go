@@ -19,6 +19,10 @@ type request struct {
 	// held at that moment finds is lost.
 	state atomic.Int32
 
+	// then is called once the answer is there, instead of somebody waiting for done. It is &settled when there is an answer, or
+	// when none is wanted any more.
+	then atomic.Pointer[func()]
+
 	arrived int64 // when the writer first saw it, in broker time; zero before
 	poll    poll
 }
@@ -28,6 +32,8 @@ const (
 	taken
 	abandoned
 )
+
+var settled func()
 
 // requestPool keeps answered requests for reuse. Each broker has its own, because a channel that was made
 // in a synctest bubble cannot be used in another one.
@@ -45,13 +51,22 @@ func (p *requestPool) get(op engine.Op) *request {
 func (p *requestPool) put(r *request) {
 	r.op, r.res, r.err, r.arrived, r.poll = nil, engine.Result{}, nil, 0, poll{}
 	r.state.Store(waiting)
+	r.then.Store(nil)
 	p.pool.Put(r)
 }
 
 func (r *request) take() bool { return r.state.CompareAndSwap(waiting, taken) }
 func (r *request) release()   { r.state.CompareAndSwap(taken, waiting) }
 func (r *request) abandon()   { r.state.Store(abandoned) }
-func (r *request) answer()    { r.done <- struct{}{} }
+
+// answer tells whoever waits that res and err are set. When done has its element, the request may be another one at once.
+func (r *request) answer() {
+	then := r.then.Swap(&settled)
+	r.done <- struct{}{}
+	if then != nil && then != &settled {
+		go (*then)()
+	}
+}
 
 // The classes of requests, the most dispensable first. A queue whose deletes come late feeds itself
 // with redeliveries, so under overload listings are refused first and deletes last. [DUR-25]
@@ -80,9 +95,16 @@ func classOf(op engine.Op) class {
 	}
 }
 
-// share is which part of the places each class may fill, in tenths. What a class may not fill is
+// share is which part of the places each class may fill, in fortieths. What a class may not fill is
 // reserved for the more important ones.
-var share = [...]int{classListing: 5, classSend: 6, classReceive: 7, classVisibility: 8, classDelete: 10}
+//
+// A place that a send may take is time: every request in front of it costs its share of a turn, and to refuse it early is what
+// keeps those that are taken up quick. So listings and sends have few, and wait behind about ten turns. The places of receives are
+// for thousands of clients that begin to poll in the same moment. Nearly all of them find nothing, so that a turn is over within
+// a millisecond, and are out of the line when they wait; to refuse one of them only has it come again.
+var share = [...]int{classListing: 5, classSend: 6, classReceive: 28, classVisibility: 32, classDelete: shares}
+
+const shares = 40
 
 // bytesMax bounds the memory of messages that wait to be sent.
 const bytesMax = 64 << 20
@@ -111,22 +133,22 @@ func sizeOf(op engine.Op) (n int64) {
 	return n
 }
 
-// put takes up a request, or says why not.
-func (in *intake) put(r *request) error {
+// put takes up a request and returns how many wait with it, or says why not.
+func (in *intake) put(r *request) (waiting int, err error) {
 	c, size := classOf(r.op), sizeOf(r.op)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case in.stopped:
-		return ErrStopped
+		return 0, ErrStopped
 	case in.full && c == classSend:
-		return ErrNoSpace
-	case len(in.waiting) >= in.max*share[c]/10, size > 0 && in.bytes > 0 && in.bytes+size > bytesMax:
-		return ErrThrottled
+		return 0, ErrNoSpace
+	case len(in.waiting) >= in.max*share[c]/shares, size > 0 && in.bytes > 0 && in.bytes+size > bytesMax:
+		return 0, ErrThrottled
 	}
 	in.waiting = append(in.waiting, r)
 	in.bytes += size
-	return nil
+	return len(in.waiting), nil
 }
 
 // take removes up to limit requests from the front of the line.

@@ -61,6 +61,9 @@ type Server struct {
 // drainMax is how long a stop waits for requests that are being answered.
 const drainMax = 8 * time.Second
 
+// idleMax is how long a connection may wait for its next request.
+const idleMax = 2 * time.Minute
+
 // New opens a server. Its errors are of type *Error.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
@@ -147,6 +150,8 @@ func (s *Server) open() (err error) {
 		Logger:    s.cfg.Logger,
 		Door:      s.door,
 		PublicURL: s.cfg.PublicURL,
+		Rejoin:    s.rejoin,
+		IdleMax:   idleMax,
 		Monitor:   s.alarms,
 		Backup:    s.backup,
 	})
@@ -314,7 +319,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer
-		IdleTimeout:       2 * time.Minute,
+		IdleTimeout:       idleMax,
 		// Handlers refuse headers that are too large; beyond this package http does so, without a request id. [WIRE-26]
 		MaxHeaderBytes:               256 << 10,
 		DisableGeneralOptionsHandler: true,
@@ -400,10 +405,11 @@ func (s *Server) Run(ctx context.Context) error {
 // drain ends the serving of requests. [POLL-11, DUR-24]
 func (s *Server) drain() {
 	s.stopping.Store(true)
+	s.api.Drain()
 	s.broker.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
+	if err := cmp.Or(s.http.Shutdown(ctx), s.api.Shutdown(ctx)); err != nil {
 		s.cfg.Logger.Warn("some clients were cut off", "error", err)
 		s.http.Close()
 	}

@@ -55,6 +55,22 @@ func (l *pipeListener) dial() net.Conn {
 	return client
 }
 
+// An aheadConn is a connection of which something was read ahead.
+type aheadConn struct {
+	net.Conn
+	r io.Reader
+}
+
+func (c *aheadConn) Read(b []byte) (int, error) { return c.r.Read(b) }
+
+func (l *pipeListener) rejoin(conn net.Conn, ahead []byte) {
+	select {
+	case l.conns <- &aheadConn{conn, io.MultiReader(bytes.NewReader(ahead), conn)}:
+	case <-l.closed:
+		conn.Close()
+	}
+}
+
 // settings are what a test may choose about its server.
 type settings struct {
 	engine engine.Config
@@ -63,6 +79,7 @@ type settings struct {
 	queue  int  // how many requests may wait for the writer
 	log    io.Writer
 	store  kv.Store // an empty one when nil
+	inHTTP bool     // polls wait in their handlers
 }
 
 // A world is a handler on a broker on a memory store, served over pipes.
@@ -96,6 +113,9 @@ func newWorld(s settings) *world {
 	s.sqsd.Sealer = handle.New(make([]byte, handle.KeySize))
 	s.sqsd.Logger = slog.New(slog.NewTextHandler(s.log, nil))
 	s.sqsd.Account = cmp.Or(s.sqsd.Account, account)
+	if !s.inHTTP {
+		s.sqsd.Rejoin = w.listener.rejoin
+	}
 	w.handler = New(s.sqsd)
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,7 +126,11 @@ func newWorld(s settings) *world {
 	running.Go(func() { w.broker.Run(ctx) })
 	w.stop = func() {
 		server.Close()
+		w.handler.Drain()
 		cancel()
+		over, end := context.WithCancel(context.Background())
+		end()
+		w.handler.Shutdown(over)
 		running.Wait()
 	}
 	return w

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -59,7 +60,7 @@ const (
 
 	// workMax is how many requests are at work at the same time unless the Config says otherwise: more than wait for the
 	// writer at most, since those that wait must not be refused here in another order. [WIRE-27]
-	workMax = 10_000
+	workMax = 20_000
 
 	// headerMax is how large a request line and the headers may be together. [WIRE-26]
 	headerMax = 64 << 10
@@ -89,8 +90,15 @@ type Config struct {
 	PublicURL string
 
 	// RequestMax is how many requests may be at work at the same time, from when they are read until they are answered;
-	// 10000 when zero. Receives that wait for messages do not count. [WIRE-27]
+	// 20000 when zero. Receives that wait for messages do not count. [WIRE-27]
 	RequestMax int
+
+	// Rejoin has the HTTP server serve a connection again on which a parked poll was answered: what is read from it begins with
+	// ahead. Nil when there is no such way; polls then wait as handlers of the HTTP server, which takes several times the
+	// memory. IdleMax is how long such a connection may wait for its next request, 2 minutes when zero. Who sets Rejoin
+	// calls Drain and Shutdown.
+	Rejoin  func(conn net.Conn, ahead []byte)
+	IdleMax time.Duration
 
 	// Monitor has the alarms that /v1/alarms shows; nil for none.
 	Monitor *monitor.Monitor
@@ -108,6 +116,7 @@ type Handler struct {
 
 	policies policies
 	working  atomic.Int64 // requests, those that wait for messages included
+	parking  parking
 }
 
 // New returns a handler.
@@ -116,12 +125,14 @@ func New(cfg Config) *Handler {
 		cfg.Door = NewDoor(DoorConfig{Account: cfg.Account, Hosts: cfg.Hosts})
 	}
 	cfg.RequestMax = cmp.Or(cfg.RequestMax, workMax)
+	cfg.IdleMax = cmp.Or(cfg.IdleMax, 2*time.Minute)
 	return &Handler{
 		cfg:     cfg,
 		reads:   semaphore.NewWeighted(readBudget),
 		content: semaphore.NewWeighted(contentBudget),
 
 		policies: policies{source: cfg.Broker, logger: cfg.Logger},
+		parking:  parking{polls: make(map[*parkedPoll]struct{})},
 	}
 }
 
@@ -131,6 +142,11 @@ type call struct {
 	h         *Handler
 	http      *http.Request
 	principal Principal
+
+	// For polls, which may have to go on without their handler.
+	w       http.ResponseWriter
+	attempt *attempt
+	op      sqswire.Operation
 }
 
 // ServeHTTP answers one request.
@@ -157,33 +173,33 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, errNotFound)
 		return
 	}
-	c := &call{Context: r.Context(), h: h, http: r}
+	c := &call{Context: r.Context(), h: h, http: r, w: w, attempt: &e}
 	op, req, err := c.request(w, pending, e.protocol)
-	e.action = op.Name
+	c.op, e.action = op, op.Name
 	if err == nil {
 		err = h.begin()
 	}
 	var resp response
 	if err == nil {
-		defer h.end()
+		defer func() {
+			if err != errParked {
+				h.end()
+			}
+		}()
 		if err = c.permit(op.Name, req); err == nil {
 			resp, err = c.serve(req)
 		}
 	}
-	if err != nil {
-		if r.Context().Err() != nil {
-			e.ends("ClientGone")
-			panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]
-		}
+	switch {
+	case err == errParked:
+	case err != nil && r.Context().Err() != nil:
+		e.ends("ClientGone")
+		panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]
+	case err != nil:
 		e.refuse(w, err)
-		return
+	default:
+		e.succeed(w, op, resp)
 	}
-	defer resp.release()
-	buf := buffers.Get().(*bytes.Buffer)
-	defer recycle(buf)
-	buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
-	h.write(w, http.StatusOK, e.protocol, buf.Bytes())
-	e.ends("")
 }
 
 // begin takes up a request, or refuses it because too many are at work. [WIRE-27]
@@ -239,6 +255,16 @@ var (
 		http.StatusRequestHeaderFieldsTooLarge}
 	errCutOff = sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
 )
+
+// succeed answers what an operation has brought.
+func (e *attempt) succeed(w http.ResponseWriter, op sqswire.Operation, resp response) {
+	defer resp.release()
+	buf := buffers.Get().(*bytes.Buffer)
+	defer recycle(buf)
+	buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
+	e.h.write(w, http.StatusOK, e.protocol, buf.Bytes())
+	e.ends("")
+}
 
 // refuse answers an error.
 func (e *attempt) refuse(w http.ResponseWriter, err error) {

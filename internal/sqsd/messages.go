@@ -178,17 +178,22 @@ func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry
 
 func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, error) {
 	wanted := wantedAttributes{system: append(req.AttributeNames, req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
-	res, err := c.do(&engine.ReceiveMessage{
+	res, err := c.poll(&engine.ReceiveMessage{
 		Queue:      c.queue(req.QueueURL),
 		Max:        engine.Int(req.MaxNumberOfMessages),
 		Visibility: engine.Int(req.VisibilityTimeout),
 		Wait:       engine.Int(req.WaitTimeSeconds),
 		AttemptID:  engine.Text(req.ReceiveRequestAttemptID),
 		System:     wanted.system,
-	})
+	}, &wanted)
 	if err != nil {
 		return response{}, err
 	}
+	return c.deliver(&res, &wanted)
+}
+
+// deliver answers a receive.
+func (c *call) deliver(res *engine.Result, wanted *wantedAttributes) (response, error) {
 	resp := response{shape: &sqswire.ReceiveMessageResponse{}, h: c.h}
 	for _, d := range res.Messages {
 		resp.held += d.Size
@@ -202,7 +207,7 @@ func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, err
 	messages := make([]sqswire.Message, 0, len(res.Messages))
 	for _, d := range res.Messages {
 		if content, ok := c.h.cfg.Broker.ReadContent(d); ok {
-			messages = append(messages, c.message(&d, &content, res.Incarnation, &wanted))
+			messages = append(messages, c.message(&d, &content, res.Incarnation, wanted))
 		}
 	}
 	resp.shape = &sqswire.ReceiveMessageResponse{Messages: messages}

@@ -72,7 +72,7 @@ func TestRequestMax(t *testing.T) {
 		}
 		v1(429)
 		w.handler.content.Release(1)
-		time.Sleep(time.Minute) // until the polls have ended and those that do not read their answers are given up
+		time.Sleep(2 * time.Minute) // until the polls have ended and those that do not read their answers are given up
 		synctest.Wait()
 		for range 10 {
 			if got := told(t, w, "AmazonSQS.ListQueueTags", `{"QueueUrl":"q"}`); got != "200 {}" {

@@ -1,0 +1,83 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"tenaq/internal/engine"
+)
+
+// A Pending is an operation that was taken up and whose answer somebody has yet to fetch: with Wait, with WaitFor until that
+// says that it has it, or with Then. After that, and after Abandon, a Pending is of no use any more.
+type Pending struct {
+	b *Broker
+	r *request
+}
+
+// Submit submits an operation, or says why it is not taken up. It is Do without the wait.
+func (b *Broker) Submit(op engine.Op) (Pending, error) {
+	r := b.requests.get(op)
+	waiting, err := b.intake.put(r)
+	if err != nil {
+		return Pending{}, err
+	}
+	if !b.putOff.Load() || b.isMany(waiting) { // otherwise the writer would find that it has to wait
+		b.signal()
+	}
+	return Pending{b, r}, nil
+}
+
+// Wait waits for the answer, as Do does.
+func (p Pending) Wait(ctx context.Context) (engine.Result, error) {
+	select {
+	case <-p.r.done:
+		return p.fetch()
+	case <-ctx.Done():
+		p.Abandon()
+		return engine.Result{}, ctx.Err()
+	}
+}
+
+// WaitFor waits for the answer, as Do does, but no longer than for d. It reports false when the operation is still pending.
+func (p Pending) WaitFor(ctx context.Context, d time.Duration) (res engine.Result, answered bool, err error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.r.done:
+		res, err := p.fetch()
+		return res, true, err
+	case <-ctx.Done():
+		p.Abandon()
+		return engine.Result{}, true, ctx.Err()
+	case <-timer.C:
+		return engine.Result{}, false, nil
+	}
+}
+
+func (p Pending) fetch() (engine.Result, error) {
+	res, err := p.r.res, p.r.err
+	p.b.requests.put(p.r)
+	return res, err
+}
+
+// Then has f called with the answer, on a goroutine that does not exist before, so that to wait costs none. It is called
+// once, unless Abandon comes first.
+func (p Pending) Then(f func(engine.Result, error)) {
+	// The request is not used again: Abandon may come at any time, and must not meet another in its place.
+	call := func() { f(p.r.res, p.r.err) }
+	if !p.r.then.CompareAndSwap(nil, &call) {
+		go call()
+	}
+}
+
+// Abandon gives the operation up, as the end of the context of Do does. It reports false when there is an answer already,
+// which what was passed to Then is told.
+func (p Pending) Abandon() bool {
+	if p.r.then.Swap(&settled) == &settled {
+		return false
+	}
+	p.r.abandon()
+	p.b.intake.giveUp(p.r)
+	p.b.signal()
+	return true
+}

@@ -1,0 +1,96 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/internal/engine"
+)
+
+// told collects what Then is told.
+type told struct {
+	res []engine.Result
+	err []error
+}
+
+func (to *told) take(res engine.Result, err error) {
+	to.res, to.err = append(to.res, res), append(to.err, err)
+}
+
+func (r *rig) submit(op engine.Op) Pending {
+	r.t.Helper()
+	p, err := r.Submit(op)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p
+}
+
+// An operation that is waited for for too short a time goes on, and somebody else is told its answer, once.
+func TestPendingThen(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		p, start := r.submit(receiveOp("orders", 20)), time.Now()
+		if _, answered, err := p.WaitFor(t.Context(), time.Second); answered || err != nil || time.Since(start) != time.Second {
+			t.Fatalf("answered: %v, %v, after %v; want that it waits, after 1s", answered, err, time.Since(start))
+		}
+		var to told
+		p.Then(to.take)
+		r.send("orders", "hello")
+		synctest.Wait()
+		if len(to.res) != 1 || r.bodies(to.res[0]) != "hello" || to.err[0] != nil {
+			t.Errorf("told %+v, want the message, once", to)
+		}
+		if p.Abandon() {
+			t.Errorf("an operation that has its answer was abandoned")
+		}
+		r.send("orders", "again")
+		r.begin(receiveOp("orders", 0)).wantAt(0, "again")
+	})
+}
+
+// Who asks late is told all the same.
+func TestPendingThenAfterAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		p := r.submit(engine.DeleteQueue{Queue: named("nowhere")})
+		synctest.Wait()
+		var to told
+		p.Then(to.take)
+		synctest.Wait()
+		if len(to.err) != 1 || to.err[0] == nil {
+			t.Errorf("told %+v, want the refusal, once", to)
+		}
+	})
+}
+
+// An answer that is there in time is that of Do, and what is abandoned is told nobody and is given nothing. [POLL-10]
+func TestPendingWaitForAndAbandon(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		p := r.submit(receiveOp("orders", 20))
+		var to told
+		p.Then(to.take)
+		synctest.Wait()
+		if !p.Abandon() {
+			t.Errorf("a poll that waits was not abandoned")
+		}
+		r.send("orders", "hello")
+		res, answered, err := r.submit(receiveOp("orders", 20)).WaitFor(t.Context(), time.Second)
+		if !answered || err != nil || r.bodies(res) != "hello" {
+			t.Errorf("got %q, answered: %v, %v; want hello", r.bodies(res), answered, err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, answered, err := r.submit(receiveOp("orders", 20)).WaitFor(gone, time.Second); !answered || !errors.Is(err, context.Canceled) {
+			t.Errorf("who has gone got %v, answered: %v; want %v", err, answered, context.Canceled)
+		}
+		synctest.Wait()
+		if got := r.polls.count; got != 0 {
+			t.Errorf("%d polls wait, want none", got)
+		}
+		if len(to.res) != 0 {
+			t.Errorf("who abandoned was told %+v", to)
+		}
+	})
+}
