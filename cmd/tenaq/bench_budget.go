@@ -50,10 +50,10 @@ func atMost(what string, is float64, unit string, gross float64) bound {
 // budgetLines is the budget. All bounds are here, those of the short form in the last place.
 var budgetLines = []budgetLine{
 	{"send", "one message a request, 64 clients, against a server that does nothing", []bound{
-		atLeast("rate", 0.80, 0.12),
+		atLeast("rate", 0.80, 0.25),
 	}, 512 << 20, budgetSend},
 	{"batch", "lives in batches of ten over HTTP, against the engine alone on the same disk", []bound{
-		atLeast("rate", 0.50, 0.03),
+		atLeast("rate", 0.50, 0.07),
 	}, 512 << 20, budgetBatch},
 	{"depth", "a backlog of 10 million messages (short: 200,000), against an empty queue of the same server", []bound{
 		atLeast("send", 0.90, 0.40),
@@ -63,14 +63,14 @@ var budgetLines = []budgetLine{
 		atMost("ready after kill -9", 2, "s", 0),
 	}, 8 << 30, budgetDepth},
 	{"fifo", "lives among a million groups, each with a message (short: 50,000), against a standard queue", []bound{
-		atLeast("life", 0.70, 0.20),
+		atLeast("life", 0.70, 0.30),
 	}, 2 << 30, budgetFIFO},
 	{"idle", "100,000 empty queues and 10,000 long polls (short: 2,000 and 500), against the same server before", []bound{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
 	}, 512 << 20, budgetIdle},
 	{"latency", "p99 of sends at half of the closed loop's rate, against the p99 of writes forced to the disk meanwhile", []bound{
-		atMost("p99", 3, "", 500),
+		atMost("p99", 3, "", 200),
 	}, 512 << 20, budgetLatency},
 	{"due", "a million delayed messages due in one second (short: 20,000), beside lives on another queue", []bound{
 		atLeast("life", 0.50, 0.15),
