@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -57,7 +58,7 @@ certificate for TLS. Without keys the server answers only on loopback addresses,
 
 // serve runs a server until ctx is done.
 func (a *app) serve(ctx context.Context, c *configuration) error {
-	paceGC(os.Getenv)
+	defer runtime.KeepAlive(paceGC(os.Getenv))
 	c.Version = buildVersion().Version
 	c.Logger = c.logger(a)
 	c.Fatal = func(err error) { // [DUR-12]

@@ -11,13 +11,12 @@ const (
 	ballastSize = 256 << 20
 )
 
-// ballast counts as in use. It is never touched, so that the system has no memory behind it.
-var ballast []byte
-
-// paceGC sets when the heap of a server is collected. Who sets GOGC or GOMEMLIMIT decides that alone.
-func paceGC(getenv func(string) string) {
-	if getenv("GOGC") == "" && getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(gcPercent)
-		ballast = make([]byte, ballastSize)
+// paceGC sets when the heap of a server is collected, for as long as the ballast that it returns is kept. That counts as in use and
+// is never touched, so that the system has no memory behind it. Who sets GOGC or GOMEMLIMIT decides alone, and there is no ballast.
+func paceGC(getenv func(string) string) (ballast []byte) {
+	if getenv("GOGC") != "" || getenv("GOMEMLIMIT") != "" {
+		return nil
 	}
+	debug.SetGCPercent(gcPercent)
+	return make([]byte, ballastSize)
 }
