@@ -69,7 +69,7 @@ var budgetLines = []budgetLine{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
 	}, 512 << 20, budgetIdle},
-	{"latency", "p99 of sends at half of the closed loop's rate, against the p99 of writes forced to the disk meanwhile", []bound{
+	{"latency", "p99 of sends at half of the closed loop's rate, against that of writes forced to disk meanwhile", []bound{
 		atMost("p99", 3, "", 200),
 	}, 512 << 20, budgetLatency},
 	{"due", "a million delayed messages due in one second (short: 20,000), beside lives on another queue", []bound{
@@ -120,9 +120,9 @@ A rate is told as a share of another one that was measured in turns with it; so 
 machine, but other work on the machine still disturbs it. Exit status 1 says that a bound is not met, or that
 a line could not be measured; the table is printed all the same.
 
-The full form takes the better part of an hour and gigabytes under --dir, of which it makes sure first.
---scale makes the numbers of messages, queues and polls smaller, and keeps the bounds. --short is for every
-change: smaller numbers yet, less than three minutes, and only a ratio that is grossly wrong is a failure.`,
+The full form takes some twenty minutes and gigabytes under --dir, of which it makes sure first. --scale
+makes the numbers of messages, queues and polls smaller, and keeps the bounds. --short is for every change:
+smaller numbers yet, less than three minutes, and only a ratio that is grossly wrong is a failure.`,
 		Example: `  tenaq bench budget
   tenaq bench budget send latency
   tenaq bench budget --short --json
