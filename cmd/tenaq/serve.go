@@ -58,7 +58,9 @@ certificate for TLS. Without keys the server answers only on loopback addresses,
 
 // serve runs a server until ctx is done.
 func (a *app) serve(ctx context.Context, c *configuration) error {
-	defer runtime.KeepAlive(paceGC(os.Getenv))
+	ballast := paceGC(os.Getenv)
+	defer runtime.KeepAlive(ballast)
+	c.HeapBallast = len(ballast)
 	c.Version = buildVersion().Version
 	c.Logger = c.logger(a)
 	c.Fatal = func(err error) { // [DUR-12]

@@ -27,8 +27,9 @@ const activeFor = 6 * time.Hour
 // surveyMax is how long the writer may take to tell of all queues. Alarms on other things do not wait for it longer.
 const surveyMax = 20 * time.Second
 
-// surveyPage is how many queues the writer looks at in one go.
-const surveyPage = 50
+// surveyPage is how many queues the writer looks at in one go. A page takes a turn: with small ones a hundred thousand queues would
+// not be through in surveyMax where the disk is slow.
+const surveyPage = 250
 
 // unusedMax is how many queues have data to which nothing has happened since the start, besides those that alarms are
 // about. [METRIC-2]

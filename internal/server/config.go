@@ -21,6 +21,10 @@ type Config struct {
 	// means none.
 	AdminListen string
 
+	// HeapBallast is how many bytes of the heap are there for the collector's sake alone and have no memory behind them.
+	// Metrics leave them out.
+	HeapBallast int
+
 	// NoQueueMetrics leaves out of /metrics what there is for each queue: with many thousands of queues that
 	// is too much for most who watch.
 	NoQueueMetrics bool

@@ -216,10 +216,10 @@ var table = []row{
 	{metric.Family{Name: "go_goroutines", Help: "Goroutines", Kind: gauge}, false,
 		func(w *metric.Writer, _ *reading) { w.Value(float64(runtime.NumGoroutine())) }},
 	{metric.Family{Name: "go_memstats_heap_alloc_bytes", Help: "Bytes of objects on the heap", Kind: gauge}, false,
-		func(w *metric.Writer, _ *reading) {
+		func(w *metric.Writer, r *reading) {
 			sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 			metrics.Read(sample)
-			w.Value(float64(sample[0].Value.Uint64()))
+			w.Value(float64(sample[0].Value.Uint64()) - float64(r.s.cfg.HeapBallast))
 		}},
 }
 

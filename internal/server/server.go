@@ -409,9 +409,12 @@ func (s *Server) drain() {
 	s.broker.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
-	if err := cmp.Or(s.http.Shutdown(ctx), s.api.Shutdown(ctx)); err != nil {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		s.http.Close() // parked polls may be waiting for what those hold that are cut off here
+	}
+	if err = cmp.Or(err, s.api.Shutdown(ctx)); err != nil {
 		s.cfg.Logger.Warn("some clients were cut off", "error", err)
-		s.http.Close()
 	}
 	s.adminHTTP.Close()
 }

@@ -120,10 +120,12 @@ func (p *parkedPoll) watch() {
 	}
 	k := &p.h.parking
 	k.mu.Lock()
-	p.ahead, p.gone = p.first[:n], n == 0
+	p.ahead = p.first[:n]
 	idle := p.idle
-	if p.gone && p.stop != nil {
-		p.stop()
+	if n == 0 {
+		p.clientGone()
+	} else {
+		p.idle = false // what comes now is for the HTTP server, also when a stop begins
 	}
 	k.mu.Unlock()
 	switch {
@@ -132,6 +134,14 @@ func (p *parkedPoll) watch() {
 		p.close()
 	default:
 		p.rejoin()
+	}
+}
+
+// clientGone notes that nobody waits for the answer any more. parking.mu is held.
+func (p *parkedPoll) clientGone() {
+	p.gone = true
+	if p.stop != nil {
+		p.stop()
 	}
 }
 
@@ -224,6 +234,7 @@ func (k *parking) took(p *parkedPoll, conn net.Conn, ahead []byte) {
 	defer k.mu.Unlock()
 	p.conn, p.ahead = conn, ahead
 	if k.cut {
+		p.clientGone()
 		conn.Close()
 	}
 }
@@ -263,6 +274,7 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	k.mu.Lock()
 	k.cut = true
 	for p := range k.polls {
+		p.clientGone() // an answer may be waiting for its part of a budget
 		if p.conn != nil {
 			p.conn.Close()
 		}

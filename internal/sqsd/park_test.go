@@ -484,3 +484,47 @@ func TestParkedPollFails(t *testing.T) {
 		t.Errorf("the log says %q, want the panic", got)
 	}
 }
+
+// A stop does not wait for an answer that waits for its part of a budget, whatever its client has sent since. [DUR-24]
+func TestCutBeforeBudget(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
+		conn := w.poll(t, "q")
+		io.WriteString(conn, "P") // so that nobody reads any more
+		if err := w.handler.content.Acquire(t.Context(), contentBudget); err != nil {
+			t.Fatal(err)
+		}
+		defer w.handler.content.Release(contentBudget)
+		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
+		w.handler.Drain()
+		w.broker.Drain()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		if err := w.handler.Shutdown(ctx); err != context.DeadlineExceeded {
+			t.Errorf("the stop ended with %v, want %v", err, context.DeadlineExceeded)
+		}
+		if took := time.Since(began); took != 8*time.Second {
+			t.Errorf("the stop took %v, want 8s", took)
+		}
+	})
+}
+
+// A request that the HTTP server has is answered, also when a stop begins in the moment in which it is handed over. [DUR-24]
+func TestDrainWhileRejoining(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
+		rejoin := w.handler.cfg.Rejoin
+		w.handler.cfg.Rejoin = func(c net.Conn, ahead []byte) {
+			rejoin(c, ahead)
+			time.Sleep(time.Millisecond)
+		}
+		conn := w.poll(t, "q")
+		answered(t, conn)
+		synctest.Wait()
+		go io.WriteString(conn, request("AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`))
+		synctest.Wait()
+		w.handler.Drain()
+		answered(t, conn)
+	})
+}

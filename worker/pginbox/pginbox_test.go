@@ -94,8 +94,11 @@ func (r *rig) config(h worker.Handler) worker.Config {
 		Key:    func(m *worker.Message) (string, error) { return m.Body, nil },
 		Logger: slog.New(slog.DiscardHandler),
 		Events: worker.Events{
-			Done:         func(m *worker.Message, _ time.Duration) { tell("done", m) },
-			Failed:       func(m *worker.Message, err error, _ time.Duration) { tell("failed", m) },
+			Done: func(m *worker.Message, _ time.Duration) { tell("done", m) },
+			Failed: func(m *worker.Message, err error, _ time.Duration) {
+				r.Logf("%s failed: %v", m.Body, err)
+				tell("failed", m)
+			},
 			Deferred:     func(m *worker.Message, _ time.Duration, reason string) { tell("deferred", m) },
 			Duplicate:    func(m *worker.Message, done *claims.Done) { tell("duplicate "+string(done.Result)+",", m) },
 			DeadLettered: func(m *worker.Message, reason, _ string) { tell("dead: "+reason+",", m) },
