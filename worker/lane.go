@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -238,6 +239,9 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	}
 	if ctx.Err() != nil {
 		cause = context.Cause(ctx)
+	}
+	for _, d := range unit {
+		cause = cmp.Or(cause, d.whyEnded()) // of which ctx is told on a goroutine of its own, perhaps later
 	}
 	return nil, cause
 }
