@@ -11,7 +11,7 @@ SHELL       := bash
 
 GO          ?= go
 PURE_GO     := CGO_ENABLED=0 $(GO)
-RACE        := -race -tags pebblegozstd '-gcflags=modernc.org/sqlite/lib=-race=false'
+RACE        := -race -tags pebblegozstd '-gcflags=modernc.org/sqlite/lib=-race=false' -exec '"$(CURDIR)/test/raced"'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s

@@ -125,6 +125,10 @@ func TestFormMemory(t *testing.T) {
 		{"long twin names", "a" + strings.Repeat("é", 1<<20) + "&a" + strings.Repeat("é", 1<<20), false, 0},
 	} {
 		size, err := formAndMeasure(tt.text, new(SendMessageBatchRequest))
+		for range 2 { // what the runtime allocates meanwhile counts too: the least is what decoding takes
+			again, _ := formAndMeasure(tt.text, new(SendMessageBatchRequest))
+			size = min(size, again)
+		}
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: got error %v, want none: %v", tt.name, err, tt.ok)
 		}
