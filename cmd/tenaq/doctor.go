@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 type doctorFlags struct {
@@ -70,15 +69,6 @@ Exit code 1 means that there is a problem; with --strict a warning is enough.`,
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 for warnings too")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what is ok as well")
 	return cmd
-}
-
-// registerSome gives a command the flags of some settings. It has all of them from the file and the environment.
-func (f *settingFlags) registerSome(flags *pflag.FlagSet, names ...string) {
-	all := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.register(all)
-	for _, name := range append([]string{"config"}, names...) {
-		flags.AddFlag(all.Lookup(name))
-	}
 }
 
 // A doctor looks at one endpoint, and at what is on this machine of it.

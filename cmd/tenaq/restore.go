@@ -11,7 +11,7 @@ import (
 )
 
 func newRestoreCmd(a *app) *cobra.Command {
-	var dir string
+	var f settingFlags
 	cmd := &cobra.Command{
 		Use:   "restore FILE|-",
 		Short: "Make a data directory of a backup",
@@ -31,7 +31,7 @@ it. Do not run both: move tasks, alarms and producers would go on in each.`,
   tenaq restore tenaq.tar --data-dir /tmp/try && tenaq serve --data-dir /tmp/try --listen 127.0.0.1:0`,
 		Args: wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := dataDir(dir)
+			dir, err := f.dataDir()
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,8 @@ it. Do not run both: move tasks, alarms and producers would go on in each.`,
 			return a.restore(cmd.Context(), in, dir)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", "", "restore into this `directory` (default as for serve)")
+	f.registerSome(cmd.Flags(), "data-dir")
+	cmd.Flags().Lookup("data-dir").Usage = "restore into this `directory` (default as for serve)"
 	return cmd
 }
 

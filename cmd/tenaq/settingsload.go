@@ -52,6 +52,15 @@ func (f *settingFlags) register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 }
 
+// registerSome gives a command the flags of some settings. It has all of them from the file and the environment.
+func (f *settingFlags) registerSome(flags *pflag.FlagSet, names ...string) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.register(all)
+	for _, name := range append([]string{"config"}, names...) {
+		flags.AddFlag(all.Lookup(name))
+	}
+}
+
 // A loaded value is what a setting is in the end and where that comes from.
 type loaded struct {
 	Name   string `json:"-"`
@@ -95,6 +104,21 @@ func (f *settingFlags) load() (*configuration, error) {
 		}
 	}
 	return c, nil
+}
+
+// dataDir is where the data of a server lies that runs, or is to run, with these settings. When a flag says it, nothing else of
+// them is looked at.
+func (f *settingFlags) dataDir() (string, error) {
+	for _, v := range f.values {
+		if v.name == "data-dir" && v.given && v.text != "" {
+			return v.text, nil
+		}
+	}
+	c, err := f.load()
+	if err != nil {
+		return "", err
+	}
+	return c.DataDir, nil
 }
 
 // find finds the value of a setting. A variable that is empty is taken as one that is not set.

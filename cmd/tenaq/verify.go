@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,7 @@ import (
 const findingsShown = 100
 
 func newVerifyCmd(a *app) *cobra.Command {
-	var dir string
+	var f settingFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that what is on disk is whole",
@@ -34,30 +33,16 @@ report what was found.`,
   tenaq verify --json | jq .verified.messages`,
 		Args: wants(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			dir, err := dataDir(dir)
+			dir, err := f.dataDir()
 			if err != nil {
 				return err
 			}
 			return a.verify(dir)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", "", "check the data in this `directory` (default as for serve)")
+	f.registerSome(cmd.Flags(), "data-dir")
+	cmd.Flags().Lookup("data-dir").Usage = "check the data in this `directory` (default as for serve)"
 	return cmd
-}
-
-// dataDir is where the data of a server lies that runs, or is to run, on this machine.
-func dataDir(flag string) (string, error) {
-	if flag == "" {
-		flag = os.Getenv("TENAQ_DATA_DIR")
-	}
-	if flag != "" {
-		return flag, nil
-	}
-	dir, _, err := defaultDataDir(os.Getenv)
-	if err != nil {
-		return "", usagef("%v", err)
-	}
-	return dir, nil
 }
 
 // A verification is what verify prints with --json.
