@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -143,6 +144,8 @@ anybody else.`,
 			if err := a.result(l.Addr().String(), "%s", l.Addr()); err != nil {
 				return err
 			}
+			defer runtime.KeepAlive(paceGC(os.Getenv)) // as serve does
+			addThreads(os.Getenv)
 			return server.Baseline(cmd.Context(), l, answers)
 		},
 	}

@@ -60,6 +60,7 @@ certificate for TLS. Without keys the server answers only on loopback addresses,
 func (a *app) serve(ctx context.Context, c *configuration) error {
 	ballast := paceGC(os.Getenv)
 	defer runtime.KeepAlive(ballast)
+	addThreads(os.Getenv)
 	c.HeapBallast = len(ballast)
 	c.Version = buildVersion().Version
 	c.Logger = c.logger(a)

@@ -70,7 +70,9 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		LBaseMaxBytes:         64 << 20,
 
 		// One core is left to requests, however much there is to do.
-		CompactionConcurrencyRange: func() (lower, upper int) { return 1, max(1, min(3, runtime.GOMAXPROCS(0)-1)) },
+		CompactionConcurrencyRange: func() (lower, upper int) {
+			return 1, max(1, min(3, runtime.NumCPU()-1, runtime.GOMAXPROCS(0)-1)) // a server has more threads than processors
+		},
 
 		// A purge gives its room back soon, also when nothing is written after it.
 		FlushDelayDeleteRange: 30 * time.Second,
