@@ -80,8 +80,12 @@ func TestSurvey(t *testing.T) {
 			}
 		default:
 			if len(handles) > 0 {
-				i := r.IntN(len(handles))
-				_, _ = apply(&engine.DeleteMessage{Queue: queue(of[i]), Handle: handles[i]}) // of a FIFO queue it may have expired
+				recent := len(handles) // half of the deletes are of what was received lately: the handles of a FIFO queue expire
+				if r.IntN(2) == 0 {
+					recent = min(recent, 8)
+				}
+				i := len(handles) - 1 - r.IntN(recent)
+				_, _ = apply(&engine.DeleteMessage{Queue: queue(of[i]), Handle: handles[i]}) // which may have expired
 			}
 		}
 		if r.IntN(4) == 0 {
