@@ -165,6 +165,7 @@ func (p *process) pause(t *testing.T, store records.Store) {
 	t.Helper()
 	for {
 		must(t, p.Process.Signal(syscall.SIGSTOP))
+		p.awaitStop(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		_, err := store.Put(ctx, records.Write{Key: "probe", TTL: time.Hour, If: probed(ctx, store)})
 		cancel()
@@ -173,6 +174,21 @@ func (p *process) pause(t *testing.T, store records.Store) {
 		}
 		must(t, p.Process.Signal(syscall.SIGCONT))
 		time.Sleep(7 * time.Millisecond)
+	}
+}
+
+// awaitStop waits until all threads of the process have stopped, which on a busy machine may be long after the signal.
+func (p *process) awaitStop(t *testing.T) {
+	t.Helper()
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if err == nil && status.Stopped() {
+			return
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			t.Fatalf("wait for the process to stop: %v, status %v", err, status)
+		}
 	}
 }
 
