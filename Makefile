@@ -4,7 +4,8 @@
 # Everything but the race detector runs with cgo off, as the program is shipped. For the race detector
 # the tag pebblegozstd picks the compression that is used without cgo. The part of SQLite that is translated
 # from C is not watched: it is slower by an order of magnitude then, and not ours. More cannot be left
-# out: a package that shares generic code with others would leave that unwatched for all.
+# out: a package that shares generic code with others would leave that unwatched for all. Why test/raced runs
+# the tests is said there.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c

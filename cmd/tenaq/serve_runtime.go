@@ -33,7 +33,8 @@ const spareThreads = 2
 // addThreads lets spareThreads more threads run Go code, unless GOMAXPROCS is set, or a quota of processor time bounds them: who
 // uses that up sooner stands still for longer.
 func addThreads(getenv func(string) string) {
-	if n := threads(getenv, runtime.NumCPU(), runtime.GOMAXPROCS(0)); n != runtime.GOMAXPROCS(0) {
+	settled := runtime.GOMAXPROCS(0)
+	if n := threads(getenv, runtime.NumCPU(), settled); n != settled {
 		runtime.GOMAXPROCS(n)
 	}
 }

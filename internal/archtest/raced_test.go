@@ -13,10 +13,6 @@ import (
 // TestRaced runs test/raced around programs that end as test binaries do. Only one that the race detector itself
 // ended is started again, and not forever.
 func TestRaced(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash")
-	}
 	const broke = `ThreadSanitizer: CHECK failed: tsan_rtl.cpp:282 "((!thr->slot_locked)) != (0)" (0x0, 0x0) (tid=1)`
 	for _, test := range []struct {
 		name, output string
@@ -38,7 +34,7 @@ func TestRaced(t *testing.T) {
 			dir := t.TempDir()
 			starts := filepath.Join(dir, "starts")
 			program := filepath.Join(dir, "program")
-			script := fmt.Sprintf("#!%s\necho start >> '%s'\n", bash, starts)
+			script := fmt.Sprintf("#!/usr/bin/env bash\necho start >> '%s'\n", starts)
 			if test.heals {
 				script += fmt.Sprintf("[ $(wc -l < '%s') -eq 1 ] || exit 0\n", starts)
 			}
