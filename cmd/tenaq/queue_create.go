@@ -13,8 +13,8 @@ func newQueueCreateCmd(a *app, f *clientFlags) *cobra.Command {
 		Short: "Create a queue and print its URL",
 		Long: `Create a queue and print its URL.
 
-A queue that already exists is left as it is; when it has another value for one of the attributes given,
-the command is refused with exit code 4. Tags are set only on a queue that is new.
+A queue that already exists is left as it is. If it has another value for one of the attributes given, or
+other tags than those given, the command is refused with exit code 4.
 
 A name that ends in .fifo makes a FIFO queue; FifoQueue=true need not be said.`,
 		Example: `  tenaq queue create orders

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/base64"
 	"iter"
+	"slices"
 	"strings"
 
 	"tenaq/internal/key"
@@ -34,7 +35,7 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	}
 	old, err := e.lookup(op.Queue)
 	if err == nil {
-		return Result{}, asError(op.compare(e, old))
+		return Result{}, asError(op.compare(e, old, tags))
 	}
 	if err := e.checkGrave(op.Queue); err != nil {
 		return Result{}, err
@@ -103,9 +104,10 @@ func isIdentifier(s string) bool {
 	return true
 }
 
-// compare refuses a creation that gives an attribute another value than the queue has. Only attributes
-// in the request count, each by its meaning and against the queue as it is now. [QUEUE-6 to QUEUE-11]
-func (op CreateQueue) compare(e *Engine, q *queue) *Error {
+// compare refuses a creation that gives an attribute another value than the queue has, or other tags. Only attributes
+// in the request count, each by its meaning and against the queue as it is now. Tags count when the request has any.
+// [QUEUE-6 to QUEUE-12]
+func (op CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 	for _, name := range sortedKeys(op.Attributes) {
 		value := op.Attributes[name]
 		if value == "" {
@@ -122,6 +124,9 @@ func (op CreateQueue) compare(e *Engine, q *queue) *Error {
 			return refuse(CodeQueueExists,
 				"A queue already exists with the same name and a different value for attribute "+name)
 		}
+	}
+	if len(tags) > 0 && !slices.Equal(tags, q.row.tags) {
+		return refuse(CodeQueueExists, "A queue already exists with the same name and different tags")
 	}
 	return nil
 }

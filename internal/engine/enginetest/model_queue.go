@@ -51,6 +51,11 @@ func (m *Model) create(op engine.CreateQueue) *engine.Error {
 			return modelRefusal(engine.CodeQueueExists,
 				"A queue already exists with the same name and a different value for attribute %s", different)
 		}
+		if given := new(modelQueue); len(op.Tags) > 0 {
+			if given.tag(op.Tags); !slices.Equal(given.tags, q.tags) {
+				return modelRefusal(engine.CodeQueueExists, "A queue already exists with the same name and different tags")
+			}
+		}
 		return nil
 	}
 	if deleted, ok := m.graves[op.Queue]; ok && m.now-deleted < m.cfg.RecreateDelay {
