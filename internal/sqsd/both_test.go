@@ -73,9 +73,9 @@ func (s *script) settle(t *testing.T, p pair) pair {
 // askOn makes a request on two connections at the same time, of which one leads to each world.
 func (s *script) askOn(t *testing.T, conns [2]net.Conn, action, path, body string, headers ...string) (p pair) {
 	t.Helper()
-	masked, _ := formOf(action, body)
+	masked, _ := formOf(action, path, body)
 	body, twinBody := s.show(body), s.twin.show(body)
-	form, ok := formOf(action, twinBody)
+	form, ok := formOf(action, path, twinBody)
 	done := make(chan reply, 1)
 	go func() {
 		if ok {
@@ -126,9 +126,9 @@ func (s *script) send(t *testing.T, conn net.Conn, request string) reply {
 }
 
 // formOf says a request in the Query protocol. ok is false when that has no words for it: for a body that is not
-// well-formed, for an absent list of entries, which is the same as an empty one there, and for an absent queue, which
-// makes another address of it. [XML-24, XML-30]
-func formOf(action, body string) (form string, ok bool) {
+// well-formed, for an absent list of entries, which is the same as an empty one there, and for an absent queue on the path of
+// one, which names it there. [XML-11, XML-30]
+func formOf(action, path, body string) (form string, ok bool) {
 	op, ok := sqswire.LookupAction(action)
 	if !ok {
 		return "", false
@@ -138,7 +138,7 @@ func formOf(action, body string) (form string, ok bool) {
 		return "", false
 	}
 	fields := reflect.ValueOf(req).Elem()
-	if op.OnQueue() && !fields.FieldByName("QueueURL").Field(1).Bool() {
+	if path != "" && op.OnQueue() && !fields.FieldByName("QueueURL").Field(1).Bool() {
 		return "", false
 	}
 	if entries := fields.FieldByName("Entries"); entries.IsValid() && entries.IsNil() {

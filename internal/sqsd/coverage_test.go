@@ -21,8 +21,6 @@ type sighting struct {
 
 // elsewhere are the errors that scripts do not show in both protocols, with the reason and the test that knows them.
 var elsewhere = map[sqswire.ErrorCode]struct{ why, test string }{
-	sqswire.InvalidAddress: {"only the Query protocol has a request without a queue that names an address instead", "internal/sqsd/testdata/query_routing.txt"},
-
 	sqswire.MissingAuthenticationToken: {"scripts have no keys", "TestSignaturesInBothProtocols"},
 	sqswire.IncompleteSignature:        {"scripts have no keys", "TestSignaturesInBothProtocols"},
 	sqswire.InvalidClientTokenID:       {"scripts have no keys", "TestSignaturesInBothProtocols"},

@@ -262,7 +262,7 @@ func TestHostileJSON(t *testing.T) {
 	refused("NUL in a body", "SendMessage", `{"QueueUrl":"q","MessageBody":"a\u0000b"}`, "InvalidMessageContents")
 	refused("NUL in a name", "CreateQueue", `{"QueueName":"a\u0000b"}`, "InvalidParameterValue")
 	refused("NUL in an attribute of a queue", "SetQueueAttributes", `{"QueueUrl":"q","Attributes":{"DelaySeconds\u0000":"1"}}`, "InvalidAttributeName")
-	refused("members in another case", "SendMessage", `{"queueurl":"q","messagebody":"x"}`, "MissingParameter")
+	refused("members in another case", "SendMessage", `{"QueueUrl":"q","messagebody":"x"}`, "MissingParameter")
 	taken("32 levels", "SendMessage", `{"QueueUrl":"q","MessageBody":"x","a":`+strings.Repeat("[", 31)+strings.Repeat("]", 31)+`}`)
 	taken("members in another case beside", "SendMessage", `{"QueueUrl":"q","MessageBody":"x","messageBody":"y"}`)
 	taken("400 digits as a text", "SendMessage", `{"QueueUrl":"q","MessageBody":`+strings.Repeat("9", 400)+`}`)

@@ -108,7 +108,11 @@ func (p protocol) decode(h *Handler, r *http.Request, body []byte) (sqswire.Oper
 			return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly.")
 		}
 		req := op.NewRequest()
-		return op, req, sqswire.DecodeJSON(body, req)
+		err := sqswire.DecodeJSON(body, req)
+		if err == nil && !queueURL(req).Set && op.OnQueue() {
+			err = h.errNoQueueURL(r)
+		}
+		return op, req, err
 	case queryXML, queryJSON:
 		if r.Method == http.MethodGet {
 			body = nil
@@ -136,10 +140,19 @@ func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (sqswire.Operat
 	if queue != "" {
 		form.SetDefault("QueueUrl", queue)
 	} else if _, given := form.Get("QueueUrl"); !given && op.OnQueue() {
-		return op, nil, sqswire.Errorf(sqswire.InvalidAddress, "The address %s/ is not valid for this endpoint.", h.base(r))
+		return op, nil, h.errNoQueueURL(r)
 	}
 	req := op.NewRequest()
 	return op, req, form.Decode(req)
+}
+
+// errNoQueueURL refuses an action on a queue that names none. The root is the address of no queue [XML-24]; in JSON, which
+// does not read the path of a queue [WIRE-3], the parameter is missing there. [QUEUE-37]
+func (h *Handler) errNoQueueURL(r *http.Request) error {
+	if strings.Trim(r.URL.Path, "/") != "" {
+		return sqswire.Errorf(sqswire.MissingParameter, "The request must contain the parameter QueueUrl.")
+	}
+	return sqswire.Errorf(sqswire.InvalidAddress, "The address %s/ is not valid for this endpoint.", h.base(r))
 }
 
 // cut returns what an error may repeat of a text.
