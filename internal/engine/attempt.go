@@ -4,6 +4,9 @@ package engine
 // until the messages it was given become visible again, and their groups with them. When it repeats the
 // request under the same id, it is given the same messages instead, with the same handles.
 
+// isAttempt reports whether the receive has an attempt id that counts. A standard queue ignores them. [RCV-22]
+func (op *ReceiveMessage) isAttempt(q *queue) bool { return op.AttemptID.Set && q.fifo() }
+
 func (op *ReceiveMessage) attempt() dedupHash { return hashOf(hashAttempt, "", op.AttemptID.Value) }
 
 // repeat returns the messages of an earlier receive under the same id; nil when there was none, when one of

@@ -50,10 +50,7 @@ func (op *ReceiveMessage) check(q *queue) *Error {
 		return errNumber(op.Wait.Value, "WaitTimeSeconds", "Must be >= 0 and <= 20, if provided.")
 	case op.Visibility.Set && (op.Visibility.Value < 0 || op.Visibility.Value > visibilityMax): // [RCV-2]
 		return errNumber(op.Visibility.Value, "VisibilityTimeout", "Must be >= 0 and <= 43200, if provided.")
-	case op.AttemptID.Set && !q.fifo(): // [RCV-22]
-		return errValue(op.AttemptID.Value, "ReceiveRequestAttemptId",
-			"The request include parameter that is not valid for this queue type.")
-	case op.AttemptID.Set && !isIDText(op.AttemptID.Value): // [DEDUP-22]
+	case op.isAttempt(q) && !isIDText(op.AttemptID.Value): // [DEDUP-22]
 		return errIDText(op.AttemptID.Value, "ReceiveRequestAttemptId")
 	}
 	for _, name := range op.System {
@@ -88,7 +85,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		}
 		room = max(e.cfg.InFlightMax-q.st.inFlight, 0)
 	}
-	if op.AttemptID.Set {
+	if op.isAttempt(q) {
 		if again := e.repeat(q, op.attempt(), room); again != nil {
 			for _, m := range again {
 				e.hideAgain(q, m, e.now+visibility) // [DEDUP-20]
@@ -127,7 +124,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		e.deliver(q, m, e.now+visibility)
 		res.Messages = append(res.Messages, e.show(q, m))
 	}
-	if op.AttemptID.Set {
+	if op.isAttempt(q) {
 		e.noteAttempt(q, op.attempt(), found.picked)
 	}
 	return res, nil

@@ -111,7 +111,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 	res.Wait = or(op.Wait, q.number("ReceiveMessageWaitTimeSeconds")) * 1000
 	visibility := or(op.Visibility, q.number("VisibilityTimeout"))
 	room := max(m.cfg.InFlightMax-int64(q.count(inFlight, m.now)), 0)
-	if op.AttemptID.Set {
+	if op.AttemptID.Set && q.fifo() {
 		if again := m.repeat(q, op.AttemptID.Value, room); again != nil {
 			for _, msg := range again {
 				msg.last = m.now
@@ -141,7 +141,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 	}
 	if len(picked) == 0 {
 		res.NextReady = q.nextReady(m.now, room == 0)
-	} else if op.AttemptID.Set {
+	} else if op.AttemptID.Set && q.fifo() {
 		m.rememberAttempt(q, op.AttemptID.Value, picked)
 	}
 	return res, nil
