@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -70,15 +71,15 @@ func NewDraft(entry Entry) Draft {
 		}
 	}
 	c := Content{Body: entry.Body.Value, BodyMD5: entry.BodyMD5, Sender: entry.Sender}
-	if len(entry.Trace) <= traceMax && legalText(entry.Trace) {
+	if len(entry.Trace) <= traceMax && illegalCharacter(entry.Trace) == "" {
 		c.Trace = entry.Trace
 	}
 	d.noBody = entry.Body.Value == ""
 	if d.attributes = c.take(&entry); d.noBody || d.attributes != nil {
 		return d
 	}
-	if !legalText(entry.Body.Value) { // [SEND-2]
-		d.letters = errContents(CodeInvalidContents)
+	if bad := illegalCharacter(entry.Body.Value); bad != "" { // [SEND-2]
+		d.letters = errContents(CodeInvalidContents, bad, "message body")
 		return d
 	}
 	d.content = c.encode()
@@ -89,29 +90,36 @@ func NewDraft(entry Entry) Draft {
 	return d
 }
 
-func errContents(code Code) *Error {
-	return refuse(code, "Invalid characters found. Valid unicode characters are "+
-		"#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF")
+// errContents refuses a character, such as #x1, that the place does not take.
+func errContents(code Code, character, place string) *Error {
+	return refuse(code, "Invalid binary character '"+character+"' was found in the "+place+", the set of allowed characters is "+
+		"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF].")
 }
 
-// legalText reports whether s has only the characters that XML 1.0 knows.
-func legalText(s string) bool {
+// illegalCharacter returns the first character of s that XML 1.0 does not have, such as #x1, and "" when there is none. Half
+// of a surrogate pair is read as the three bytes that stand for it, and any other byte that is not UTF-8 as itself.
+func illegalCharacter(s string) string {
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if c < 0x20 && c != '\t' && c != '\n' && c != '\r' {
-				return false
+				return fmt.Sprintf("#x%X", c)
 			}
 			i++
 			continue
 		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n <= 1 || r == 0xFFFE || r == 0xFFFF {
-			return false
+		switch r, n := utf8.DecodeRuneInString(s[i:]); {
+		case r == utf8.RuneError && n <= 1 && c == 0xED && i+2 < len(s) && s[i+1]>>6 == 2 && s[i+2]>>6 == 2:
+			return fmt.Sprintf("#x%X", 0xD000|uint(s[i+1]&0x3F)<<6|uint(s[i+2]&0x3F))
+		case r == utf8.RuneError && n <= 1:
+			return fmt.Sprintf("#x%X", c)
+		case r == 0xFFFE || r == 0xFFFF:
+			return fmt.Sprintf("#x%X", r)
+		default:
+			i += n
 		}
-		i += n
 	}
-	return true
+	return ""
 }
 
 // take checks the attributes of an entry and takes them over.
@@ -205,8 +213,8 @@ func (a *EntryAttribute) checkValue() *Error {
 		return bad(the + "with type '" + a.Type.Value + "' must use field 'String'.")
 	case kind == "Binary" && len(a.Binary) == 0 || kind != "Binary" && a.String.Value == "": // [MA-11]
 		return bad("Message (user) attribute '" + a.Name + "' must contain a non-empty value of type '" + kind + "'.")
-	case kind != "Binary" && !legalText(a.String.Value): // [MA-12]
-		return errContents(CodeInvalidParameter)
+	case kind != "Binary" && illegalCharacter(a.String.Value) != "": // [MA-12]
+		return errContents(CodeInvalidParameter, illegalCharacter(a.String.Value), "value of message (user) attribute '"+a.Name+"'")
 	case kind == "Number" && !isNumber(a.String.Value): // [MA-13]
 		return bad("Can't cast the value of message (user) attribute '" + a.Name + "' to a number.")
 	}

@@ -155,7 +155,7 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		return errIDText(d.group.Value, "MessageGroupId")
 	case d.dedup.Set && !q.fifo() && entry == 0: // [SEND-11]
 		return errValue(d.dedup.Value, "MessageDeduplicationId",
-			"The request includes a parameter that is not valid for this queue type.")
+			"The request include parameter that is not valid for this queue type.")
 	case d.dedup.Set && !q.fifo(): // [BATCH-18]
 		return refuse(CodeInvalidParameter, "The request include parameter that is not valid for this queue type")
 	case d.dedup.Set && !isIDText(d.dedup.Value): // [DEDUP-1]

@@ -196,7 +196,7 @@ func TestBatches(t *testing.T) {
 	checkFailed(t, "send", sent.Failed,
 		"large InvalidParameterValue One or more parameters cannot be validated. Reason: Message must be shorter than 1024 bytes.",
 		"late InvalidParameterValue Value 901 for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.",
-		"letters InvalidMessageContents Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF")
+		"letters InvalidMessageContents Invalid binary character '#x0' was found in the message body, the set of allowed characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF].")
 
 	got := n.receive(url)
 	if len(got) != 2 || *got[0].Body != "one" || *got[1].Body != "three" || *got[0].MessageId != *sent.Successful[0].MessageId {

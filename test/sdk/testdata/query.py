@@ -116,7 +116,7 @@ assert isinstance(e, client.exceptions.QueueDoesNotExist), type(e)
 refused("ReceiptHandleIsInvalid", '"\ufffd<nonsense>" is not a valid', client.delete_message, QueueUrl=url, ReceiptHandle="\x01<nonsense>")
 refused("AWS.SimpleQueueService.EmptyBatchRequest", "SendMessageBatchRequestEntry", client.send_message_batch, QueueUrl=url, Entries=[])
 refused("QueueAlreadyExists", "DelaySeconds", client.create_queue, QueueName="orders", Attributes={"DelaySeconds": "7"})
-refused("InvalidMessageContents", "Invalid characters found.", client.send_message, QueueUrl=url, MessageBody="a\x00b")
+refused("InvalidMessageContents", "Invalid binary character '#x0' was found in the message body", client.send_message, QueueUrl=url, MessageBody="a\x00b")
 refused("InvalidAttributeName", "Unknown Attribute Foobar.", client.get_queue_attributes, QueueUrl=url, AttributeNames=["Foobar"])
 client.delete_queue(QueueUrl=url)
 

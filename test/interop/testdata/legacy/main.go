@@ -315,7 +315,7 @@ func failures() {
 	_, err = client.CreateQueue(&sqs.CreateQueueInput{QueueName: aws.String(prefix + "error"), Attributes: aws.StringMap(map[string]string{"DelaySeconds": "7"})})
 	refused(err, sqs.ErrCodeQueueNameExists, 400, "DelaySeconds")
 	_, err = client.SendMessage(&sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("a\x00b")})
-	refused(err, sqs.ErrCodeInvalidMessageContents, 400, "Invalid characters found.")
+	refused(err, sqs.ErrCodeInvalidMessageContents, 400, "Invalid binary character '#x0' was found in the message body")
 	_, err = client.ReceiveMessage(&sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: aws.Int64(11)})
 	refused(err, "InvalidParameterValue", 400, "MaxNumberOfMessages")
 	signedBy(os.Getenv("TENAQ_WRONG_KEY_ID"), os.Getenv("TENAQ_WRONG_SECRET"), "SignatureDoesNotMatch")
