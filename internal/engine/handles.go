@@ -57,10 +57,19 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) (Result, error) {
 	return Result{}, nil
 }
 
-// errExpired refuses the handle of a delivery that is over, on FIFO queues, where another consumer may
-// already have been given the next messages of the group. [FIFO-31, FIFO-33, FIFO-35]
+// errExpired refuses the handle of a delivery that is over. On FIFO queues that is every one but the newest while it is in
+// flight: another consumer may already have been given the next messages of the group. On standard queues a handle expires when
+// no timeout can hide its message any more. [HND-20, FIFO-31, FIFO-33, FIFO-35]
 func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
-	if m == nil || !q.fifo() || m.delivery.generation == h.Generation && m.at > e.now {
+	over := false
+	switch {
+	case m == nil:
+	case q.fifo():
+		over = m.delivery.generation != h.Generation || m.at <= e.now
+	default:
+		over = m.at <= e.now && e.now >= m.lastReceive+visibilityMax*1000
+	}
+	if !over {
 		return nil
 	}
 	return errValue(h.echo(), "ReceiptHandle", "The receipt handle has expired.")
@@ -136,9 +145,20 @@ func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
 			res.Outcomes[i] = errMissingPart("DeleteMessageBatch", i, "ReceiptHandle")
 			continue
 		}
-		res.Outcomes[i] = e.delete(q, &entry.Handle)
+		res.Outcomes[i] = e.delete(q, &entry.Handle).ofHandleEntry(&entry.Handle)
+		if no := res.Outcomes[i]; no != nil && no.Code == CodeInvalidParameter { // [BATCH-23]
+			res.Outcomes[i] = refuse(CodeInvalidHandle, "The receipt handle has expired")
+		}
 	}
 	return res, nil
+}
+
+// ofHandleEntry gives the refusal of another queue's handle the text that it has in the entry of a batch. [BATCH-19]
+func (e *Error) ofHandleEntry(h *Handle) *Error {
+	if e != nil && e.Code == CodeInvalidHandle && h.Valid {
+		return refuse(CodeInvalidHandle, `The receipt handle "`+h.echo()+`" is not valid for this queue.`)
+	}
+	return e
 }
 
 // ChangeMessageVisibility hides a message for Timeout seconds from now. [VIS-2]
@@ -230,7 +250,7 @@ func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) (Result, er
 		case t.Value < 0 || t.Value > visibilityMax: // [BATCH-20]
 			res.Outcomes[i] = errNumber(t.Value, "VisibilityTimeout", "VisibilityTimeout must be an integer between 0 and 43200.")
 		default:
-			res.Outcomes[i] = e.changeVisibility(q, &entry.Handle, t.Value)
+			res.Outcomes[i] = e.changeVisibility(q, &entry.Handle, t.Value).ofHandleEntry(&entry.Handle)
 		}
 	}
 	return res, nil

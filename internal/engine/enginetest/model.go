@@ -203,13 +203,13 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 		no = m.delete(q, op.Handle)
 	case *engine.DeleteMessageBatch:
 		for _, e := range op.Entries {
-			res.Outcomes = append(res.Outcomes, m.delete(q, e.Handle))
+			res.Outcomes = append(res.Outcomes, modelEntry(m.delete(q, e.Handle), e.Handle, true))
 		}
 	case *engine.ChangeMessageVisibility:
 		no = m.change(q, op.Handle, op.Timeout.Value)
 	case *engine.ChangeMessageVisibilityBatch:
 		for _, e := range op.Entries {
-			res.Outcomes = append(res.Outcomes, m.change(q, e.Handle, e.Timeout.Value))
+			res.Outcomes = append(res.Outcomes, modelEntry(m.change(q, e.Handle, e.Timeout.Value), e.Handle, false))
 		}
 	default:
 		panic(fmt.Sprintf("the model does not know %T", op))

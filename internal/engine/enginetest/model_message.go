@@ -278,6 +278,18 @@ func (m *Model) delete(q *modelQueue, h engine.Handle) *engine.Error {
 	return no
 }
 
+// modelEntry is what the entry of a batch says where a single call says no. [BATCH-19, BATCH-23]
+func modelEntry(no *engine.Error, h engine.Handle, deletes bool) *engine.Error {
+	switch {
+	case no == nil:
+	case no.Code == engine.CodeInvalidHandle && h.Valid:
+		return modelRefusal(engine.CodeInvalidHandle, `The receipt handle "%s" is not valid for this queue.`, h.Text)
+	case no.Code == engine.CodeInvalidParameter && deletes:
+		return modelRefusal(engine.CodeInvalidHandle, "The receipt handle has expired")
+	}
+	return no
+}
+
 func (q *modelQueue) remove(msg *modelMessage) {
 	q.messages = slices.DeleteFunc(q.messages, func(other *modelMessage) bool { return other == msg })
 }
