@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/aws/smithy-go"
+
+	"tenaq/internal/policy"
 )
 
 // queueChecks are what is looked at in each queue. They need nothing but what was read of it, so they hold for every SQS
@@ -29,6 +31,7 @@ var queueChecks = []struct {
 	{"throughput", checkThroughput},
 	{"long polls", checkLongPolls},
 	{"encryption", checkKMS},
+	{"policy", checkPolicy},
 }
 
 // setTo is the command that changes an attribute.
@@ -361,4 +364,22 @@ func checkKMS(q *examined) finding {
 		return warning("keep --data-dir on an encrypted disk, and do not rely on the key", "KmsMasterKeyId %s is stored and shown, and nothing is encrypted by it", key)
 	}
 	return unchecked("ask whoever runs it", "KmsMasterKeyId is set, and whether %s encrypts anything is not known", q.kind)
+}
+
+// checkPolicy looks for policy statements that have another effect on a tenaq server than on Amazon SQS, because no request there
+// has the condition key or the resource that they name.
+func checkPolicy(q *examined) finding {
+	text := q.attributes["Policy"]
+	if text == "" || q.kind != kindTenaq {
+		return finding{}
+	}
+	const do = "read the conditions in docs/access.md, and remove or rewrite the statement if you rely on it"
+	p, err := policy.Parse(text)
+	if err != nil {
+		return unchecked("use the tenaq of the server", "the policy cannot be read: %v", err)
+	}
+	if notes := p.Notes(); len(notes) > 0 {
+		return warning(do, "%s", strings.Join(notes, "; "))
+	}
+	return fine("every condition of the policy can hold")
 }

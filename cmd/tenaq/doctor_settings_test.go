@@ -68,6 +68,11 @@ func TestQueueChecks(t *testing.T) {
 	age := func(d time.Duration) *time.Duration { return &d }
 	with := func(q *examined, change func(q *examined)) *examined { change(q); return q }
 	self := testQueue("orders")
+	ours := func(q *examined) { q.kind = kindTenaq }
+	const vpce = `,"Condition":{"StringEquals":{"aws:SourceVpce":"vpce-1"}}`
+	policyOf := func(more string) string {
+		return `{"Statement":{"Effect":"Allow","Principal":{"AWS":"222222222222"},"Action":"sqs:SendMessage"` + more + `}}`
+	}
 	there, back := testQueue("there"), testQueue("back")
 	back.letters(there, 5)
 	slow := map[string]int{"15": 0, "60": 1000, "+Inf": 1000}
@@ -175,6 +180,12 @@ func TestQueueChecks(t *testing.T) {
 		{"encryption", with(testQueue("orders", "KmsMasterKeyId", "alias/x"), func(q *examined) { q.kind = kindTenaq }), isWarning, "nothing is encrypted"},
 		{"encryption", with(testQueue("orders", "KmsMasterKeyId", "alias/x"), func(q *examined) { q.kind = kindAmazon }), "", ""},
 		{"encryption", with(testQueue("orders", "KmsMasterKeyId", "alias/x"), func(q *examined) { q.kind = kindOther }), isUnknown, "another server"},
+
+		{"policy", with(testQueue("orders"), ours), "", ""},
+		{"policy", with(testQueue("orders", "Policy", policyOf("")), ours), isOK, "can hold"},
+		{"policy", with(testQueue("orders", "Policy", policyOf(vpce)), ours), isWarning, "statement 1: it allows nothing: no request to this server has the condition key aws:SourceVpce"},
+		{"policy", testQueue("orders", "Policy", policyOf(vpce)), "", ""}, // of another server
+		{"policy", with(testQueue("orders", "Policy", "{}"), ours), isUnknown, "cannot be read"},
 	} {
 		for _, c := range queueChecks {
 			if c.name != test.check {

@@ -18,11 +18,11 @@ func setPolicy(_ *Engine, a *Attributes, value string) *Error {
 		return nil
 	}
 	_, err := policy.Parse(value)
-	var tooMany *policy.TooMany
+	var excess *policy.Excess
 	var unsupported *policy.Unsupported
 	switch {
-	case errors.As(err, &tooMany):
-		return refuse(CodeOverLimit, tooMany.Error())
+	case errors.As(err, &excess):
+		return refuse(CodeOverLimit, excess.Reason)
 	case errors.As(err, &unsupported):
 		return refuse(CodeInvalidAttribute, "Invalid value for the parameter Policy. Reason: "+err.Error()+".")
 	case err != nil:

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,62 +11,143 @@ import (
 
 // A condition is one operator on one key, which holds when one of its values does; a negated one when none does.
 type condition struct {
-	key     string // in lower case
-	negated bool
-	exists  bool // ...IfExists: it holds also when the key is not there
-	test    func(value, got string) bool
-	values  []string
+	operator
+	key    string // in lower case
+	name   string // as it was written
+	set    set
+	exists bool // ...IfExists: it holds also when the key is not there
+	values []string
 }
+
+// A set is the prefix of an operator for keys with several values. The keys here have at most one value, so the prefix matters only
+// when a request does not have the key.
+type set int
+
+const (
+	noSet        set = iota
+	forAllValues     // holds without the key: all of no values match
+	forAnyValue      // does not hold without the key, also with a negated operator
+)
 
 // A key is something that is known of a request, and of which kind that is.
 type key struct {
 	kind kind
-	get  func(a *Ask) (string, bool)
+	get  func(a *Ask) (string, bool) // nil when no request to this server has it
+
+	// service marks the keys that only services of Amazon set. Policies with them were always accepted, and stores may hold any
+	// of them, so judge accepts them too. [AUTH-46]
+	service bool
 }
 
 // A kind is what the values of a key are. Each operator compares some kinds: of others it would never hold.
 type kind int
 
 const (
-	words kind = iota
+	words kind = iota + 1
 	accounts
 	arns
 	addresses
 	booleans
+	numbers
+	dates
+	epochs // numbers that are dates
 )
 
-// keys are what is known of a request. Those without a value are what only services of Amazon set: a policy may name
-// them, and no request that comes here has them. [AUTH-24]
+// keys are the condition keys that a policy may name. Keys without a get are those that no request here has; see judge.
+// [AUTH-24, AUTH-46, AUTH-51]
 var keys = map[string]key{
-	"aws:securetransport":  {booleans, func(a *Ask) (string, bool) { return strconv.FormatBool(a.Secure), true }},
-	"aws:sourceip":         {addresses, func(a *Ask) (string, bool) { return a.SourceIP.String(), a.SourceIP.IsValid() }},
-	"aws:principalarn":     {arns, func(a *Ask) (string, bool) { return a.Principal, a.Principal != "" }},
-	"aws:principalaccount": {accounts, func(a *Ask) (string, bool) { return a.Account, a.Account != "" }},
-	"aws:sourcearn":        {arns, absent},
-	"aws:sourceaccount":    {accounts, absent},
-	"aws:principalorgid":   {words, absent},
+	"aws:securetransport":  {kind: booleans, get: func(a *Ask) (string, bool) { return strconv.FormatBool(a.Secure), true }},
+	"aws:sourceip":         {kind: addresses, get: func(a *Ask) (string, bool) { return a.SourceIP.String(), a.SourceIP.IsValid() }},
+	"aws:principalarn":     {kind: arns, get: func(a *Ask) (string, bool) { return a.Principal, a.Principal != "" }},
+	"aws:principalaccount": {kind: accounts, get: func(a *Ask) (string, bool) { return a.Account, a.Account != "" }},
+	"aws:useragent":        {kind: words, get: func(a *Ask) (string, bool) { return a.UserAgent, a.UserAgent != "" }},
+	"aws:currenttime":      {kind: dates, get: func(a *Ask) (string, bool) { return strconv.FormatInt(a.Now, 10), true }},
+	"aws:epochtime":        {kind: epochs, get: func(a *Ask) (string, bool) { return strconv.FormatInt(a.Now, 10), true }},
+
+	"aws:sourcearn":      {kind: arns, service: true},
+	"aws:sourceaccount":  {kind: accounts, service: true},
+	"aws:principalorgid": {kind: words, service: true},
+
+	"aws:sourcevpc":              {kind: words},
+	"aws:sourcevpce":             {kind: words},
+	"aws:vpcsourceip":            {kind: addresses},
+	"aws:multifactorauthpresent": {kind: booleans},
+	"aws:multifactorauthage":     {kind: numbers},
 }
 
-func absent(*Ask) (string, bool) { return "", false }
+// principalTag is the prefix of the keys for tags of principals. Principals have no tags here.
+const principalTag = "aws:principaltag/"
+
+func findKey(name string) (key, bool) {
+	if tag, ok := strings.CutPrefix(name, principalTag); ok && tag != "" {
+		return key{kind: words}, true
+	}
+	k, ok := keys[name]
+	return k, ok
+}
 
 // An operator compares a value of the policy with that of the request, for keys of some kinds.
 type operator struct {
-	kinds []kind
-	test  func(value, got string) bool
+	kinds   []kind
+	test    func(value, got string) bool
+	negated bool
+
+	reads   kind // the kind its values are read as; 0 means that of the key
+	pattern bool // its values are patterns, in which stars stand for any text
+	null    bool // it tests whether the request has the key
 }
 
 var (
 	textual   = []kind{words, accounts, arns}
+	timely    = []kind{dates, epochs}
+	numeric   = []kind{numbers, epochs}
 	operators = map[string]operator{
-		"stringequals":           {textual, func(value, got string) bool { return value == got }},
-		"stringequalsignorecase": {textual, strings.EqualFold},
-		"stringlike":             {textual, match},
-		"arnequals":              {[]kind{arns}, matchARN}, // both are the same, and take patterns
-		"arnlike":                {[]kind{arns}, matchARN},
-		"ipaddress":              {[]kind{addresses}, inNetwork},
-		"bool":                   {[]kind{booleans}, strings.EqualFold},
+		"stringequals":              {kinds: textual, test: same},
+		"stringnotequals":           {kinds: textual, test: same, negated: true},
+		"stringequalsignorecase":    {kinds: textual, test: strings.EqualFold},
+		"stringnotequalsignorecase": {kinds: textual, test: strings.EqualFold, negated: true},
+		"stringlike":                {kinds: textual, test: match, pattern: true},
+		"stringnotlike":             {kinds: textual, test: match, pattern: true, negated: true},
+		"arnequals":                 {kinds: []kind{arns}, test: matchARN}, // the same as ArnLike: both take patterns
+		"arnnotequals":              {kinds: []kind{arns}, test: matchARN, negated: true},
+		"arnlike":                   {kinds: []kind{arns}, test: matchARN},
+		"arnnotlike":                {kinds: []kind{arns}, test: matchARN, negated: true},
+		"ipaddress":                 {kinds: []kind{addresses}, test: inNetwork},
+		"notipaddress":              {kinds: []kind{addresses}, test: inNetwork, negated: true},
+		"bool":                      {kinds: []kind{booleans}, test: strings.EqualFold},
+		"null":                      {kinds: []kind{words, accounts, arns, addresses, booleans, numbers, dates, epochs}, reads: booleans, null: true},
+
+		"numericequals":            comparison(numbers, numeric, func(c int) bool { return c == 0 }),
+		"numericnotequals":         comparison(numbers, numeric, func(c int) bool { return c == 0 }).not(),
+		"numericlessthan":          comparison(numbers, numeric, func(c int) bool { return c < 0 }),
+		"numericlessthanequals":    comparison(numbers, numeric, func(c int) bool { return c <= 0 }),
+		"numericgreaterthan":       comparison(numbers, numeric, func(c int) bool { return c > 0 }),
+		"numericgreaterthanequals": comparison(numbers, numeric, func(c int) bool { return c >= 0 }),
+
+		"dateequals":            comparison(dates, timely, func(c int) bool { return c == 0 }),
+		"datenotequals":         comparison(dates, timely, func(c int) bool { return c == 0 }).not(),
+		"datelessthan":          comparison(dates, timely, func(c int) bool { return c < 0 }),
+		"datelessthanequals":    comparison(dates, timely, func(c int) bool { return c <= 0 }),
+		"dategreaterthan":       comparison(dates, timely, func(c int) bool { return c > 0 }),
+		"dategreaterthanequals": comparison(dates, timely, func(c int) bool { return c >= 0 }),
 	}
 )
+
+func same(value, got string) bool { return value == got }
+
+// comparison returns an operator that orders what the request has and the value of the policy.
+func comparison(reads kind, kinds []kind, holds func(int) bool) operator {
+	return operator{kinds: kinds, reads: reads, test: func(value, got string) bool {
+		x, okX := numbers.number(got)
+		y, okY := reads.number(value)
+		return okX && okY && holds(compareDecimals(x, y))
+	}}
+}
+
+func (o operator) not() operator {
+	o.negated = true
+	return o
+}
 
 // arnParts are arn, partition, service, region, account and resource; the last may have colons in it.
 const arnParts = 6
@@ -115,40 +197,70 @@ func parseNetwork(value string) (netip.Prefix, error) {
 	}
 }
 
-// holds reports whether a request fulfils the condition. A key that is not there fulfils what is negated, as in AWS.
+// holds reports whether a request fulfils the condition.
 func (c *condition) holds(a *Ask) bool {
-	got, ok := keys[c.key].get(a)
+	known, _ := findKey(c.key)
+	if known.get == nil {
+		return c.without()
+	}
+	got, ok := known.get(a)
 	if !ok {
-		return c.negated || c.exists
+		return c.without()
+	}
+	if c.null {
+		return c.isNull(false)
 	}
 	any := slices.ContainsFunc(c.values, func(value string) bool { return c.test(value, got) })
 	return any != c.negated
 }
 
+// without reports whether the condition holds for a request that does not have the key, as AWS decides it.
+func (c *condition) without() bool {
+	switch {
+	case c.null:
+		return c.isNull(true)
+	case c.set == forAnyValue:
+		return false
+	}
+	return c.exists || c.set == forAllValues || c.negated
+}
+
+// isNull reports whether a Null condition holds when the key is absent, or is not.
+func (c *condition) isNull(absent bool) bool {
+	return slices.ContainsFunc(c.values, func(value string) bool { return strings.EqualFold(value, strconv.FormatBool(absent)) })
+}
+
+// isConstant reports whether the condition has the same result for every request, because none has its key.
+func (c *condition) isConstant() bool {
+	known, _ := findKey(c.key)
+	return known.get == nil
+}
+
+// isService reports whether the condition is one of those on keys of services that were always accepted.
+func (c *condition) isService() bool {
+	known, _ := findKey(c.key)
+	return known.service && c.set == noSet && !c.null
+}
+
 // parseCondition reads an operator, a key and its values.
 func parseCondition(operator, key string, values []string) (condition, error) {
-	c := condition{key: strings.ToLower(key), values: values}
+	c := condition{key: strings.ToLower(key), name: key, values: values}
 	name := strings.ToLower(operator)
-	name, c.exists = strings.CutSuffix(name, "ifexists")
-	known, ok := keys[c.key]
-	var kinds []kind
-	for positive, o := range operators { // order does not matter: each name is that of one
-		negative := "not" + positive
-		for _, kind := range []string{"string", "arn"} {
-			if rest, ok := strings.CutPrefix(positive, kind); ok {
-				negative = kind + "not" + rest
-			}
-		}
-		if name == positive || name == negative {
-			c.test, kinds, c.negated = o.test, o.kinds, name == negative
-		}
+	if rest, ok := strings.CutPrefix(name, "forallvalues:"); ok {
+		name, c.set = rest, forAllValues
+	} else if rest, ok := strings.CutPrefix(name, "foranyvalue:"); ok {
+		name, c.set = rest, forAnyValue
 	}
+	name, c.exists = strings.CutSuffix(name, "ifexists")
+	var known bool
+	c.operator, known = operators[name]
+	k, ok := findKey(c.key)
 	switch {
-	case c.test == nil || name == "notbool":
+	case !known || c.null && (c.exists || c.set != noSet) || c.exists && c.set == forAnyValue:
 		return c, unsupported("the condition operator %q is not supported", operator)
 	case !ok:
 		return c, unsupported("the condition key %q is not supported", key)
-	case !slices.Contains(kinds, known.kind):
+	case !slices.Contains(c.kinds, k.kind):
 		return c, unsupported("the condition operator %q is not for the key %q: it would never hold", operator, key)
 	case len(values) == 0:
 		return c, fmt.Errorf("the condition on %q has no value", key)
@@ -157,10 +269,10 @@ func parseCondition(operator, key string, values []string) (condition, error) {
 		if hasVariable(value) {
 			return c, unsupported("the condition on %q has a variable, which is not supported", key)
 		}
-		if strings.HasPrefix(name, "string") && strings.HasSuffix(name, "like") {
-			continue // a pattern, whose stars stand for any text
+		if c.pattern {
+			continue
 		}
-		if reason := known.kind.wrong(value); reason != "" {
+		if reason := cmp.Or(c.reads, k.kind).wrong(value); reason != "" {
 			return c, unsupported("the condition on %q cannot hold: %s", key, reason)
 		}
 	}
@@ -185,6 +297,14 @@ func (k kind) wrong(value string) string {
 	case accounts:
 		if len(value) != 12 || strings.Trim(value, "0123456789") != "" {
 			return fmt.Sprintf("%q is not an account, which has twelve digits", value)
+		}
+	case numbers:
+		if _, ok := k.number(value); !ok {
+			return fmt.Sprintf("%q is not a number of at most %d characters", value, numberMax)
+		}
+	case dates:
+		if _, ok := k.number(value); !ok {
+			return fmt.Sprintf("%q is not a date, such as 2030-01-31 or 2030-01-31T12:00:00Z", value)
 		}
 	}
 	return ""

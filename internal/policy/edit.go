@@ -157,7 +157,7 @@ func Add(text, queueARN, label string, accounts, actions []string) (string, erro
 	d.Statements = append(d.Statements, s)
 	added, err := d.text()
 	if err == nil && len(added) > BytesMax {
-		return "", refuse(OverLimit, "%d bytes were found in the policy, maximum allowed is %d.", len(added), BytesMax)
+		return "", refuse(OverLimit, sizeExcess)
 	}
 	return added, err
 }

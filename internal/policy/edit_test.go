@@ -65,7 +65,7 @@ func TestAddStaysReadable(t *testing.T) {
 	text := ""
 	for i := 0; ; i++ {
 		more, err := Add(text, queueARN, fmt.Sprint("l", i), accounts[:principalsMax], []string{"*"})
-		if r, ok := IsRefusal(err); ok && r.Reason == OverLimit && strings.Contains(r.Message, "bytes were found") {
+		if r, ok := IsRefusal(err); ok && r.Reason == OverLimit && r.Message == "Submitted policy is over max allowed size." {
 			break
 		}
 		if err != nil {

@@ -18,27 +18,33 @@ const (
 	principalsMax = 50
 	conditionsMax = 10
 	ActionsMax    = 7
+
+	sizeExcess = "Submitted policy is over max allowed size."
 )
 
-// An Unsupported is a policy that another server may take and that is not evaluated here, or one that is over a limit. It says
-// what to change. [AUTH-24]
+// An Unsupported is a policy that another server may take and that is not evaluated here. It says what to change. [AUTH-24]
 type Unsupported struct{ Reason string }
 
 func (e *Unsupported) Error() string { return e.Reason }
 
 func unsupported(format string, args ...any) error { return &Unsupported{fmt.Sprintf(format, args...)} }
 
-// A TooMany is a policy that has more statements than SQS takes. [AUTH-23]
-type TooMany struct{ Statements int }
+// An Excess is a policy that is over a limit of SQS, in its words. [AUTH-23]
+type Excess struct{ Reason string }
 
-func (e *TooMany) Error() string {
-	return fmt.Sprintf("%d statements were found in the submitted policy, max allowed is %d", e.Statements, StatementsMax)
+func (e *Excess) Error() string { return e.Reason }
+
+// tooMany is the Excess of a part of a policy.
+func tooMany(n int, what, where string, most int) error {
+	return &Excess{fmt.Sprintf("%d %s were found in %s, max allowed is %d", n, what, where, most)}
 }
 
-// Parse reads a policy. Its errors say what is wrong: a *TooMany, an *Unsupported, or another of a policy that is malformed.
+const aStatement = "a statement from the submitted policy"
+
+// Parse reads a policy. Its errors say what is wrong: an *Excess, an *Unsupported, or another of a policy that is malformed.
 func Parse(text string) (*Policy, error) {
 	if len(text) > BytesMax {
-		return nil, unsupported("it has %d bytes, %d are allowed", len(text), BytesMax)
+		return nil, &Excess{sizeExcess}
 	}
 	top, err := object([]byte(text), "the policy", "version", "id", "statement")
 	if err != nil {
@@ -58,7 +64,7 @@ func Parse(text string) (*Policy, error) {
 		return nil, errors.New("it has no statements")
 	}
 	if len(list) > StatementsMax {
-		return nil, &TooMany{len(list)}
+		return nil, tooMany(len(list), "statements", "the submitted policy", StatementsMax)
 	}
 	p := &Policy{}
 	for i, raw := range list {
@@ -72,7 +78,7 @@ func Parse(text string) (*Policy, error) {
 }
 
 func parseStatement(raw json.RawMessage) (s statement, err error) {
-	members, err := object(raw, "it", "sid", "effect", "principal", "action", "notaction", "resource", "notresource", "condition")
+	members, err := object(raw, "it", "sid", "effect", "principal", "notprincipal", "action", "notaction", "resource", "notresource", "condition")
 	if err != nil {
 		return s, err
 	}
@@ -89,7 +95,7 @@ func parseStatement(raw json.RawMessage) (s statement, err error) {
 	default:
 		return s, errors.New("its Effect is neither Allow nor Deny")
 	}
-	if s.principals, err = parsePrincipals(members["principal"]); err != nil {
+	if err := s.parsePrincipals(members["principal"], members["notprincipal"]); err != nil {
 		return s, err
 	}
 	actions, resources := members["action"], members["resource"]
@@ -108,23 +114,67 @@ func parseStatement(raw json.RawMessage) (s statement, err error) {
 	if s.actions, err = parseActions(actions); err != nil {
 		return s, err
 	}
-	if raw := resources; raw != nil {
-		if s.resources, err = texts(raw); err != nil || len(s.resources) == 0 {
-			return s, errors.New("its Resource is not an ARN or a list of them")
-		}
-		for _, r := range s.resources {
-			switch {
-			case hasVariable(r):
-				return s, unsupported("its Resource has a variable, which is not supported")
-			case !mayBeQueue(r):
-				return s, unsupported("its Resource %q is not the ARN of a queue, such as arn:aws:sqs:*:*:orders, nor *", r)
-			}
+	if resources != nil {
+		if err := s.parseResources(resources); err != nil {
+			return s, err
 		}
 	}
 	if raw, ok := members["condition"]; ok {
-		s.conditions, err = parseConditions(raw)
+		if s.conditions, err = parseConditions(raw); err != nil {
+			return s, err
+		}
 	}
-	return s, err
+	return s, s.judge()
+}
+
+// parsePrincipals reads which principals the statement is about. A Deny may name its exceptions instead, in NotPrincipal. An
+// Allow may not: it would grant access to every principal that its author did not think of. [AUTH-52]
+func (s *statement) parsePrincipals(principal, notPrincipal json.RawMessage) (err error) {
+	if notPrincipal == nil {
+		s.principals, err = parsePrincipals(principal)
+		return err
+	}
+	if principal != nil {
+		return errors.New("it has both Principal and NotPrincipal")
+	}
+	if s.effect == Allow {
+		return unsupported("NotPrincipal in an Allow grants access to every principal that it does not name; list the allowed ones in Principal")
+	}
+	if s.principals, err = parsePrincipals(notPrincipal); err != nil {
+		return err
+	}
+	if slices.Contains(s.principals, "*") {
+		return unsupported("NotPrincipal \"*\" in a Deny leaves no principal to deny; remove the statement")
+	}
+	s.otherPrincipals = true
+	return nil
+}
+
+// parseResources reads the resources of the statement. A text that is not an ARN matches no request. That is safe where it narrows
+// an Allow, or where it is an exception from a Deny. It is refused where it narrows a Deny or is an exception from an Allow: the
+// statement would deny less, or allow more, than it says. [AUTH-53]
+func (s *statement) parseResources(raw json.RawMessage) error {
+	resources, err := texts(raw)
+	if err != nil || len(resources) == 0 {
+		return errors.New("its Resource is not an ARN or a list of them")
+	}
+	for _, r := range resources {
+		switch {
+		case hasVariable(r):
+			return unsupported("its Resource has a variable, which is not supported")
+		case mayBeQueue(r):
+			s.resources = append(s.resources, r)
+		case strings.HasPrefix(r, "arn:") || (s.effect == Allow) == s.otherResources:
+			return unsupported("its Resource %q is not the ARN of a queue, such as arn:aws:sqs:*:*:orders, nor *", r)
+		default:
+			s.notes = append(s.notes, fmt.Sprintf("its Resource %q is not an ARN and matches no queue", r))
+		}
+	}
+	if len(s.resources) == 0 && !s.otherResources {
+		s.never = true
+		s.note("it allows nothing")
+	}
+	return nil
 }
 
 // parsePrincipals reads who a statement is about. Services are accepted, and match nobody who comes here.
@@ -157,7 +207,7 @@ func parsePrincipals(raw json.RawMessage) (principals []string, err error) {
 		return nil, errors.New(wrong)
 	}
 	if len(principals) > principalsMax {
-		return nil, unsupported("it has %d principals, %d are allowed", len(principals), principalsMax)
+		return nil, tooMany(len(principals), "principals", aStatement, principalsMax)
 	}
 	for _, p := range principals {
 		if !isPrincipal(p) {
@@ -210,7 +260,7 @@ func parseActions(raw json.RawMessage) ([]string, error) {
 		return nil, errors.New("its Action is not an action or a list of them")
 	}
 	if len(actions) > ActionsMax {
-		return nil, unsupported("it has %d actions, %d are allowed", len(actions), ActionsMax)
+		return nil, tooMany(len(actions), "actions", aStatement, ActionsMax)
 	}
 	for i, a := range actions {
 		actions[i] = strings.ToLower(a)
@@ -240,7 +290,7 @@ func parseConditions(raw json.RawMessage) (conditions []condition, err error) {
 			return nil, err
 		}
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			values, err := texts(keys[key])
+			values, err := scalars(keys[key])
 			if err != nil {
 				return nil, fmt.Errorf("the values of %s are not strings", key)
 			}
@@ -252,7 +302,7 @@ func parseConditions(raw json.RawMessage) (conditions []condition, err error) {
 		}
 	}
 	if len(conditions) > conditionsMax {
-		return nil, unsupported("it has %d conditions, %d are allowed", len(conditions), conditionsMax)
+		return nil, tooMany(len(conditions), "conditions", aStatement, conditionsMax)
 	}
 	return conditions, nil
 }
@@ -313,7 +363,7 @@ func items(raw json.RawMessage) (list []json.RawMessage, err error) {
 	return list, err
 }
 
-// texts returns strings, of which one may stand alone. Booleans in conditions are often written without quotes.
+// texts returns strings, of which one may stand alone.
 func texts(raw json.RawMessage) (list []string, err error) {
 	values, err := items(raw)
 	if err != nil {
@@ -321,13 +371,30 @@ func texts(raw json.RawMessage) (list []string, err error) {
 	}
 	for _, v := range values {
 		var s string
-		switch text := string(v); {
-		case text == "true" || text == "false":
-			s = text
-		case json.Unmarshal(v, &s) != nil || !isText(v):
+		if json.Unmarshal(v, &s) != nil || !isText(v) {
 			return nil, errors.New("not a string")
 		}
 		list = append(list, s)
+	}
+	return list, nil
+}
+
+// scalars returns the values of a condition, in which booleans and numbers are often written without quotes.
+func scalars(raw json.RawMessage) (list []string, err error) {
+	values, err := items(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range values {
+		if text := string(v); text == "true" || text == "false" || numberPattern.MatchString(text) {
+			list = append(list, text)
+			continue
+		}
+		one, err := texts(v)
+		if err != nil || len(one) != 1 {
+			return nil, errors.New("not a string")
+		}
+		list = append(list, one...)
 	}
 	return list, nil
 }

@@ -11,6 +11,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -32,8 +33,10 @@ type Ask struct {
 	// Who asks: the ARN and account of a key, both empty for somebody without.
 	Principal, Account string
 
-	SourceIP netip.Addr
-	Secure   bool // it came over TLS
+	SourceIP  netip.Addr
+	Secure    bool // it came over TLS
+	UserAgent string
+	Now       int64 // Unix seconds
 }
 
 // A Policy is a policy that can be evaluated. The zero Policy is silent.
@@ -47,7 +50,11 @@ type statement struct {
 	resources  []string // patterns; none for the queue of the policy
 	conditions []condition
 
-	otherActions, otherResources bool // it is about all that are not among these: NotAction, NotResource
+	// It is about all that are not among these: NotPrincipal, NotAction, NotResource.
+	otherPrincipals, otherActions, otherResources bool
+
+	never bool     // it applies to no request to this server
+	notes []string // how it differs from the same statement on Amazon SQS
 }
 
 // Decide says what the policy says. An explicit denial wins over everything, whatever the order of the statements.
@@ -62,7 +69,7 @@ func (p *Policy) Decide(a Ask) Effect {
 }
 
 func (s *statement) applies(a *Ask) bool {
-	if !s.isFor(a) || matchAny(s.actions, strings.ToLower(a.Action)) == s.otherActions {
+	if s.never || !s.isFor(a) || matchAny(s.actions, strings.ToLower(a.Action)) == s.otherActions {
 		return false
 	}
 	if len(s.resources) > 0 && matchAny(s.resources, a.Resource) == s.otherResources {
@@ -79,6 +86,9 @@ func (s *statement) applies(a *Ask) bool {
 // isFor reports whether the statement is about who asks. An account stands for all that is in it, but to allow something to
 // the queue's own account allows it to nobody yet: that leaves to the account which of its users may do it. [AUTH-42]
 func (s *statement) isFor(a *Ask) bool {
+	if s.otherPrincipals {
+		return !s.exempts(a)
+	}
 	for _, p := range s.principals {
 		switch {
 		case p == "*":
@@ -92,6 +102,14 @@ func (s *statement) isFor(a *Ask) bool {
 		}
 	}
 	return false
+}
+
+// exempts reports whether NotPrincipal exempts the caller. As in AWS a user is exempt only if both the user and its account are
+// named; an account alone exempts none of its users. [AUTH-52]
+func (s *statement) exempts(a *Ask) bool {
+	root := "arn:aws:iam::" + a.Account + ":root"
+	inAccount := slices.Contains(s.principals, a.Account) || slices.Contains(s.principals, root)
+	return a.Principal != "" && inAccount && (a.Principal == root || slices.Contains(s.principals, a.Principal))
 }
 
 // accountOf returns the account in an ARN, empty when it is none.

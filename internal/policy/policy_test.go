@@ -14,7 +14,7 @@ const queueARN = "arn:aws:sqs:us-east-1:111111111111:orders"
 func ask(action string) Ask {
 	return Ask{
 		Action: action, Resource: queueARN, Principal: "arn:aws:iam::222222222222:user/shop", Account: "222222222222",
-		SourceIP: netip.MustParseAddr("10.1.2.3"),
+		SourceIP: netip.MustParseAddr("10.1.2.3"), UserAgent: "aws-sdk-go-v2/1.30", Now: 1795348800, // 2026-11-22T12:00:00Z
 	}
 }
 
@@ -94,6 +94,32 @@ func TestConditions(t *testing.T) {
 		{`{"ArnNotEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Allow}, // a negated one holds where the key is not
 		{`{"ArnEqualsIfExists":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}`, Allow},
 		{`{"StringEqualsIgnoreCase":{"aws:PrincipalArn":"ARN:aws:iam::222222222222:USER/shop"}}`, Allow},
+		{`{"StringNotEqualsIgnoreCase":{"aws:PrincipalArn":"ARN:aws:iam::222222222222:USER/shop"}}`, Silent},
+		{`{"DateLessThan":{"aws:CurrentTime":"2026-11-22T12:00:01Z"}}`, Allow},
+		{`{"DateLessThan":{"aws:CurrentTime":"2026-11-22T12:00:00Z"}}`, Silent},
+		{`{"DateLessThanEquals":{"aws:CurrentTime":"2026-11-22T12:00:00Z"}}`, Allow}, // a request has a whole second
+		{`{"DateLessThanEquals":{"aws:CurrentTime":"2026-11-22T12:00:00+01:00"}}`, Silent},
+		{`{"DateGreaterThan":{"aws:CurrentTime":"2026-11-22"},"DateLessThan":{"aws:CurrentTime":"2026-11-23"}}`, Allow},
+		{`{"DateGreaterThan":{"aws:CurrentTime":"2026-11-23"}}`, Silent},
+		{`{"DateGreaterThanEquals":{"aws:CurrentTime":"2026-11-22T12:00Z"}}`, Allow},
+		{`{"DateEquals":{"aws:EpochTime":"2026-11-22T12:00:00.0Z"}}`, Allow},
+		{`{"DateNotEquals":{"aws:EpochTime":["2026-11-22T12:00:00Z","2026-11-23"]}}`, Silent},
+		{`{"DateEquals":{"aws:CurrentTime":"1795348800"}}`, Allow},
+		{`{"NumericEquals":{"aws:EpochTime":1795348800.0}}`, Allow},
+		{`{"NumericNotEquals":{"aws:EpochTime":"1795348800"}}`, Silent},
+		{`{"NumericLessThan":{"aws:EpochTime":"1795348800"}}`, Silent},
+		{`{"NumericLessThanEquals":{"aws:EpochTime":["-1","1795348800"]}}`, Allow},
+		{`{"NumericGreaterThan":{"aws:EpochTime":"999999999"}}`, Allow}, // by value, not by text
+		{`{"NumericGreaterThanEquals":{"aws:EpochTime":"1795348800.5"}}`, Silent},
+		{`{"StringLike":{"aws:UserAgent":"aws-sdk-go*"}}`, Allow},
+		{`{"StringNotLike":{"aws:UserAgent":["aws-sdk-*","boto*"]}}`, Silent},
+		{`{"StringEquals":{"aws:useragent":"AWS-sdk-go-v2/1.30"}}`, Silent},
+		{`{"ForAllValues:StringLike":{"aws:UserAgent":"aws-sdk-go*"}}`, Allow},
+		{`{"ForAllValues:StringLike":{"aws:UserAgent":"boto*"}}`, Silent},
+		{`{"forAnyValue:stringNotLike":{"aws:UserAgent":"boto*"}}`, Allow},
+		{`{"ForAnyValue:IpAddress":{"aws:SourceIp":"11.0.0.0/8"}}`, Silent},
+		{`{"Null":{"aws:UserAgent":"false"}}`, Allow},
+		{`{"Null":{"aws:UserAgent":true}}`, Silent},
 	} {
 		p, err := Parse(one(`,"Condition":` + tt.condition))
 		if err != nil {
@@ -124,8 +150,9 @@ func TestParseRefuses(t *testing.T) {
 		one(`,"effect":"Deny"`):     "there twice",
 		one(`,"NotAction":"sqs:*"`): `both Action and NotAction`,
 		one(`,"NotResource":"*"`):   `both Resource and NotResource`,
-		strings.Replace(one(``), `"Action":"sqs:SendMessage"`, `"NotAction":[]`, 1):                    "its Action is not",
-		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):                                   `"NotPrincipal" is not supported`,
+		strings.Replace(one(``), `"Action":"sqs:SendMessage"`, `"NotAction":[]`, 1): "its Action is not",
+		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):                `NotPrincipal in an Allow`,
+		one(`,"NotPrincipal":"*"`):                                                                     `both Principal and NotPrincipal`,
 		strings.Replace(one(``), `"Principal":"*",`, ``, 1):                                            "no Principal",
 		strings.Replace(one(``), `"*"`, `"222222222222"`, 1):                                           "its Principal must be",
 		strings.Replace(one(``), `"*"`, `{"AWS":"arn:aws:iam::222222222222:user/*"}`, 1):               "is not an account",
@@ -133,39 +160,58 @@ func TestParseRefuses(t *testing.T) {
 		strings.Replace(one(``), `"*"`, `{}`, 1):                                                       "its Principal must be",
 		strings.Replace(one(``), `Allow`, `allow`, 1):                                                  "neither Allow nor Deny",
 		strings.Replace(one(``), `sqs:SendMessage`, `s3:GetObject`, 1):                                 "not an action of SQS",
-		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(8, `"sqs:*"`)+`]`, 1):                   "8 actions, 7 are allowed",
-		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`):                          `"DateLessThan" is not supported`,
-		one(`,"Condition":{"StringEquals":{"aws:UserAgent":"x"}}`):                                     `"aws:UserAgent" is not supported`,
+		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(8, `"sqs:*"`)+`]`, 1):                   "8 actions were found in a statement",
+		one(`,"Condition":{"DateNotLessThan":{"aws:CurrentTime":"2030-01-01"}}`):                       `"DateNotLessThan" is not supported`,
+		one(`,"Condition":{"NotBool":{"aws:SecureTransport":"true"}}`):                                 `"NotBool" is not supported`,
+		one(`,"Condition":{"NullIfExists":{"aws:SourceIp":"true"}}`):                                   `"NullIfExists" is not supported`,
+		one(`,"Condition":{"ForAllValues:Null":{"aws:SourceIp":"true"}}`):                              `"ForAllValues:Null" is not supported`,
+		one(`,"Condition":{"ForAnyValue:StringLikeIfExists":{"aws:UserAgent":"x"}}`):                   `"ForAnyValue:StringLikeIfExists" is not supported`,
+		one(`,"Condition":{"StringEquals":{"aws:Referer":"x"}}`):                                       `"aws:Referer" is not supported`,
+		one(`,"Condition":{"StringEquals":{"aws:PrincipalTag/":"x"}}`):                                 `"aws:PrincipalTag/" is not supported`,
 		one(`,"Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/99"}}`):                               "not an address",
 		one(`,"Condition":{"StringLike":{"aws:PrincipalArn":"${aws:username}"}}`):                      "has a variable",
 		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":[]}}`):                                   "has no value",
-		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":7}}`):                                    "not strings",
+		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":7}}`):                                    `"7" is not an ARN`,
+		one(`,"Condition":{"StringEquals":{"aws:PrincipalArn":{}}}`):                                   "not strings",
 		one(`,"Condition":{"Foo":{"a":"b"},"Bar":{"a":"b"},"StringEquals":{"z":"b"}}`):                 `operator "Bar"`, // always the first by name
 		strings.Replace(one(``), queueARN, `arn:aws:sqs:*:*:${aws:username}`, 1):                       "has a variable",
 		strings.Replace(one(``), `"*"`, `{"AWS":"arn:aws:iam::222222222222:user/${aws:username}"}`, 1): "is not an account",
-		`{"Statement":"` + strings.Repeat("x", BytesMax) + `"}`:                                        "bytes",
+		`{"Statement":"` + strings.Repeat("x", BytesMax) + `"}`:                                        "Submitted policy is over max allowed size.",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%.200s: got %v, want an error with %q", text, err, part)
 		}
 	}
-	var tooMany *TooMany
 	statement := `{"Effect":"Allow","Principal":"*","Action":"sqs:*"}`
-	if _, err := Parse(`{"Statement":[` + many(22, statement) + `]}`); !errors.As(err, &tooMany) || err.Error() != "22 statements were found in the submitted policy, max allowed is 20" {
-		t.Errorf("22 statements: got %v", err)
+	account := `"222222222222"`
+	for text, want := range map[string]string{
+		`{"Statement":[` + many(22, statement) + `]}`:                                 "22 statements were found in the submitted policy, max allowed is 20",
+		strings.Replace(one(``), `"sqs:SendMessage"`, `[`+many(10, `"sqs:*"`)+`]`, 1): "10 actions were found in a statement from the submitted policy, max allowed is 7",
+		strings.Replace(one(``), `"*"`, `{"AWS":[`+many(51, account)+`]}`, 1):         "51 principals were found in a statement from the submitted policy, max allowed is 50",
+		one(`,"Condition":` + elevenConditions):                                       "11 conditions were found in a statement from the submitted policy, max allowed is 10",
+		one(strings.Repeat(" ", BytesMax)):                                            "Submitted policy is over max allowed size.",
+	} {
+		var excess *Excess
+		if _, err := Parse(text); !errors.As(err, &excess) || excess.Reason != want {
+			t.Errorf("%.200s: got %v, want %s", text, err, want)
+		}
 	}
 	if _, err := Parse(`{"Statement":[` + many(20, statement) + `]}`); err != nil {
 		t.Errorf("20 statements: got %v", err)
 	}
 }
 
+const elevenConditions = `{"StringLike":{"aws:UserAgent":"x","aws:PrincipalArn":"x","aws:PrincipalAccount":"x","aws:SourceArn":"x"},` +
+	`"StringNotLike":{"aws:UserAgent":"x","aws:PrincipalArn":"x","aws:PrincipalAccount":"x","aws:SourceArn":"x"},` +
+	`"Bool":{"aws:SecureTransport":true},"IpAddress":{"aws:SourceIp":"::1"},"NotIpAddress":{"aws:SourceIp":"::1"}}`
+
 // [AUTH-22, AUTH-24]
 func TestUnsupported(t *testing.T) {
 	for text, want := range map[string]bool{
-		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):          true,
-		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030-01-01"}}`): true,
-		strings.Replace(one(``), `"*"`, `{"Federated":"x"}`, 1):               true,
-		`{"Statement":"` + strings.Repeat("x", BytesMax) + `"}`:               true,
+		strings.Replace(one(``), `"Principal"`, `"NotPrincipal"`, 1):    true,
+		one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":"2030"}}`): true,
+		strings.Replace(one(``), `"*"`, `{"Federated":"x"}`, 1):         true,
+		`{"Statement":"` + strings.Repeat("x", BytesMax) + `"}`:         false,
 		``:   false,
 		`{}`: false,
 		strings.Replace(one(``), `Allow`, `allow`, 1):                    false,
@@ -225,6 +271,20 @@ func TestNeverFires(t *testing.T) {
 		{when("Bool", "aws:SecureTransport", "False"), ""}, {when("StringLike", "aws:PrincipalAccount", "2222*"), ""},
 		{when("ArnNotLike", "aws:SourceArn", "arn:aws:sns:*:*:*"), ""}, {when("StringEquals", "aws:PrincipalOrgID", "o-1"), ""},
 		{when("IpAddress", "aws:SourceIp", "2001:db8::/32"), ""},
+		{when("DateLessThan", "aws:CurrentTime", "soon"), `"soon" is not a date`},
+		{when("DateLessThan", "aws:CurrentTime", "2030"), `"2030" is not a date`},
+		{when("DateLessThan", "aws:CurrentTime", "20300131"), `"20300131" is not a date`},
+		{when("DateLessThan", "aws:CurrentTime", "1893456000000"), `"1893456000000" is not a date`},
+		{when("DateLessThan", "aws:CurrentTime", "2030-01-31T12:00:00"), "is not a date"},
+		{when("DateLessThan", "aws:SourceIp", "2030-01-31"), "is not for the key"},
+		{when("NumericLessThan", "aws:CurrentTime", "1893456000"), "is not for the key"},
+		{when("NumericLessThan", "aws:EpochTime", "2030-01-31"), `"2030-01-31" is not a number`},
+		{when("NumericLessThan", "aws:EpochTime", "1e9"), `"1e9" is not a number`},
+		{when("NumericLessThan", "aws:EpochTime", strings.Repeat("9", 41)), "is not a number"},
+		{when("StringEquals", "aws:CurrentTime", "2030-01-31"), "is not for the key"},
+		{when("Null", "aws:SourceIp", "yes"), `"yes" is neither true nor false`},
+		{when("DateLessThan", "aws:CurrentTime", "2030-01-31"), ""}, {when("DateLessThan", "aws:EpochTime", "1893456000"), ""},
+		{when("NumericLessThan", "aws:EpochTime", "1893456000.5"), ""}, {when("StringLike", "aws:UserAgent", "curl*"), ""},
 	} {
 		_, err := Parse(strings.Replace(tt.text, "Allow", "Deny", 1))
 		var u *Unsupported
@@ -307,6 +367,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(one(`,"Condition":{"NotIpAddress":{"aws:SourceIp":["10.0.0.0/8","::1"]}}`))
 	f.Add(`{"Statement":[{"Effect":"Deny","Principal":{"AWS":["1"]},"Action":["sqs:*"]}]}`)
 	f.Add(one(`,"Condition":{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:user/*"},"IpAddress":{"aws:SourceIp":"::ffff:10.0.0.0/104"}}`))
+	f.Add(one(`,"Condition":{"DateLessThan":{"aws:CurrentTime":["2030-01-31T12:00:00.5+01:00","1893456000"]},"NumericGreaterThanEquals":{"aws:EpochTime":-1.5}}`))
+	f.Add(one(`,"Condition":{"ForAnyValue:StringEquals":{"aws:PrincipalTag/team":"x"},"StringNotLikeIfExists":{"aws:SourceVpce":["a*","b"]}}`))
+	f.Add(strings.Replace(one(`,"Condition":{"BoolIfExists":{"aws:MultiFactorAuthPresent":false},"Null":{"aws:MultiFactorAuthAge":"true"}}`), "Allow", "Deny", 1))
+	f.Add(`{"Statement":{"Effect":"Deny","NotPrincipal":{"AWS":["222222222222","arn:aws:iam::222222222222:user/shop"]},"Action":"*","NotResource":["orders","*"]}}`)
+	f.Add(`{"Statement":{"Effect":"Allow","Principal":"*","Action":"*","Resource":["orders","https://queue/1/orders"]}}`)
 	f.Add(`{"version":"2012-10-17","ID":"\ud800","Statement":{"SID":"<>&","Effect":"Deny","Principal":"*","NotAction":"sqs:Send*","NotResource":"*"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := Parse(text)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/policy"
@@ -158,6 +159,8 @@ func (c *call) question(action string, queue engine.QueueName) policy.Ask {
 		Account:   p.account,
 		SourceIP:  peer(c.http),
 		Secure:    c.http.TLS != nil,
+		UserAgent: c.http.UserAgent(),
+		Now:       time.Now().Unix(),
 	}
 }
 

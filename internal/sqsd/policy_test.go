@@ -108,7 +108,7 @@ func TestNothingIsToldOfOtherAccounts(t *testing.T) {
 	}
 }
 
-// Conditions look at the connection and believe no header. [AUTH-46]
+// Conditions look at the connection, the clock and the user agent, and believe no other header. [AUTH-46]
 func TestConditionsOfConnections(t *testing.T) {
 	when := func(condition string) string {
 		return `{"Statement":{"Effect":"Deny","Principal":"*","Action":"*","Condition":{` + condition + `}}}`
@@ -130,11 +130,16 @@ func TestConditionsOfConnections(t *testing.T) {
 		{"10.1.2.3:4567", true, `"Bool":{"aws:SecureTransport":"false"}`, false},
 		{"10.1.2.3:4567", false, `"ArnEquals":{"aws:PrincipalArn":"arn:aws:iam::111122223333:user/orders"}`, true},
 		{"10.1.2.3:4567", false, `"StringNotEquals":{"aws:PrincipalAccount":"111122223333"}`, false},
+		{"10.1.2.3:4567", false, `"StringLike":{"aws:UserAgent":"aws-cli/*"}`, true},
+		{"10.1.2.3:4567", false, `"StringNotLike":{"aws:UserAgent":"aws-cli/*"}`, false},
+		{"10.1.2.3:4567", false, `"DateGreaterThan":{"aws:CurrentTime":"2026-01-01T00:00:00Z"}`, true},
+		{"10.1.2.3:4567", false, `"NumericLessThan":{"aws:EpochTime":"1767225600"}`, false}, // the same moment
 	} {
 		c := callWith(t, map[engine.QueueName]string{owned: when(test.condition)}, `"sqs:*"`)
 		c.http.RemoteAddr = test.remote
 		c.http.Header.Set("X-Forwarded-For", "10.9.9.9")
 		c.http.Header.Set("X-Forwarded-Proto", "https")
+		c.http.Header.Set("User-Agent", "aws-cli/2.30")
 		if test.secure {
 			c.http.TLS = new(tls.ConnectionState)
 		}
