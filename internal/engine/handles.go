@@ -57,19 +57,20 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) (Result, error) {
 	return Result{}, nil
 }
 
-// errExpired refuses the handle of a delivery that is over. On FIFO queues that is every one but the newest while it is in
-// flight: another consumer may already have been given the next messages of the group. On standard queues a handle expires when
-// no timeout can hide its message any more. [HND-20, FIFO-31, FIFO-33, FIFO-35]
+// errExpired refuses the handle of a delivery that is over. On a FIFO queue that is every one but the newest while it is in
+// flight: another consumer may already have been given the next messages of the group. On a standard queue it is one from 12 hours
+// ago. [HND-20, FIFO-31, FIFO-33, FIFO-35]
 func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
-	over := false
-	switch {
-	case m == nil:
-	case q.fifo():
-		over = m.delivery.generation != h.Generation || m.at <= e.now
-	default:
-		over = m.at <= e.now && e.now >= m.lastReceive+visibilityMax*1000
+	if m == nil {
+		return nil
 	}
-	if !over {
+	hidden, newest := m.at > e.now, m.delivery.generation == h.Generation
+	received := m.lastReceive
+	if !newest && h.Received != 0 {
+		received = h.Received
+	}
+	old := e.now >= received+visibilityMax*1000
+	if q.fifo() && newest && hidden || !q.fifo() && (!old || newest && hidden) {
 		return nil
 	}
 	return errValue(h.echo(), "ReceiptHandle", "The receipt handle has expired.")

@@ -100,4 +100,5 @@ type Handle struct {
 	Incarnation [16]byte
 	Space, Seq  uint64
 	Generation  uint32
+	Received    int64 // when the delivery was, in Unix milliseconds; 0 when the handle does not say
 }

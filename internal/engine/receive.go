@@ -7,6 +7,7 @@ import "slices"
 type Delivery struct {
 	Space, Seq   uint64
 	Generation   uint32 // of the handle
+	Received     int64  // in the handle; 0 on FIFO queues, where a repeated attempt answers the handle of before
 	ID           MessageID
 	Lineage      MessageID // the id with which it was first sent; another one after a redrive
 	Size         int64     // of the content, about
@@ -133,10 +134,15 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 // show describes a message as a receive hands it out.
 func (e *Engine) show(q *queue, m *message) Delivery {
 	e.tally(q).Received.Add(1)
+	var received int64
+	if !q.fifo() {
+		received = m.lastReceive
+	}
 	return Delivery{
 		Space:        q.row.space,
 		Seq:          m.seq,
 		Generation:   m.delivery.generation,
+		Received:     received,
 		ID:           m.id,
 		Lineage:      m.lineage,
 		Size:         m.size,

@@ -8,7 +8,11 @@
 //	bytes 19 - 26  space
 //	bytes 27 - 34  sequence number of the message
 //	bytes 35 - 38  generation of the delivery
-//	bytes 39 - 54  HMAC-SHA256 of all bytes before, cut to 16 bytes
+//	bytes 39 - 46  when the delivery was received, in Unix milliseconds; only if that is known
+//	then 16 bytes  HMAC-SHA256 of all bytes before, cut to 16 bytes
+//
+// Handles without a time are those of FIFO queues, and all that were given out before there were times. The length tells the two
+// apart, and is under the seal as every byte is.
 //
 // There is exactly one text for each delivery and key, so a retried receive can be answered with the
 // very handle it was answered with before, and a store of handles may compare them as strings.
@@ -36,18 +40,22 @@ type Handle struct {
 	Space       uint64   // of the rows: a purge takes a new one
 	Seq         uint64   // of the message
 	Generation  uint32   // of the delivery: each receive of the message has its own
+	Received    int64    // when that was, in Unix milliseconds; 0 if the handle does not say
 }
 
 // KeySize is the length of a sealing key in bytes.
 const KeySize = 32
 
-// Size is the length of every sealed handle in characters. SQS allows 1024.
-const Size = (sealedLen + 2) / 3 * 4
+// Size and TimedSize are the lengths of sealed handles in characters, without and with a time. SQS allows 1024.
+const (
+	Size      = (fieldsLen + macLen + 2) / 3 * 4
+	TimedSize = (fieldsLen + timeLen + macLen + 2) / 3 * 4
+)
 
 const (
 	fieldsLen = len(version) + 16 + 8 + 8 + 4
+	timeLen   = 8
 	macLen    = 16
-	sealedLen = fieldsLen + macLen
 
 	version = "\x01\x01\x01"
 )
@@ -66,8 +74,8 @@ type Sealer struct {
 type state struct {
 	mac    hash.Hash
 	sum    [sha256.Size]byte
-	sealed [Size / 4 * 3]byte // longer than sealedLen: a forged text may lack the padding
-	text   [Size]byte
+	sealed [TimedSize / 4 * 3]byte // longer than what is sealed: a forged text may lack the padding
+	text   [TimedSize]byte
 }
 
 // New returns a Sealer for a key of KeySize bytes, of which it keeps a copy. A key of another length is
@@ -92,26 +100,33 @@ func (s *Sealer) AppendSeal(dst []byte, h Handle) []byte {
 	b = binary.BigEndian.AppendUint64(b, h.Space)
 	b = binary.BigEndian.AppendUint64(b, h.Seq)
 	b = binary.BigEndian.AppendUint32(b, h.Generation)
+	if h.Received != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(h.Received))
+	}
 	b = append(b, st.seal(b)...)
-	return encoding.AppendEncode(slices.Grow(dst, Size), b)
+	return encoding.AppendEncode(slices.Grow(dst, TimedSize), b)
 }
 
 // Open returns the handle whose sealed text this is. Any text that AppendSeal did not produce under the
 // same key gives false. Nothing in the text is looked at before the seal is found to be right, and
 // the comparison takes the same time wherever the seal is wrong.
 func (s *Sealer) Open(text string) (Handle, bool) {
-	if len(text) != Size {
+	end := fieldsLen
+	switch len(text) {
+	case Size:
+	case TimedSize:
+		end += timeLen
+	default:
 		return Handle{}, false
 	}
 	st := s.states.Get().(*state)
 	defer s.states.Put(st)
 
-	copy(st.text[:], text)
-	n, err := encoding.Decode(st.sealed[:], st.text[:])
-	if err != nil || n != sealedLen {
+	n, err := encoding.Decode(st.sealed[:], st.text[:copy(st.text[:], text)])
+	if err != nil || n != end+macLen {
 		return Handle{}, false
 	}
-	fields, mac := st.sealed[:fieldsLen], st.sealed[fieldsLen:sealedLen]
+	fields, mac := st.sealed[:end], st.sealed[end:n]
 	if !hmac.Equal(mac, st.seal(fields)) && !mutant.Is(mutant.ForgedHandleTaken) || string(fields[:len(version)]) != version {
 		return Handle{}, false
 	}
@@ -121,6 +136,10 @@ func (s *Sealer) Open(text string) (Handle, bool) {
 	h.Space = binary.BigEndian.Uint64(b[16:])
 	h.Seq = binary.BigEndian.Uint64(b[24:])
 	h.Generation = binary.BigEndian.Uint32(b[32:])
+	if end > fieldsLen {
+		h.Received = int64(binary.BigEndian.Uint64(b[36:]))
+		return h, h.Received != 0 // which has another text
+	}
 	return h, true
 }
 

@@ -28,6 +28,20 @@ var sample = Handle{
 	Generation:  0x21222324,
 }
 
+// timed is sample with the time of its delivery.
+var timed = func() Handle {
+	h := sample
+	h.Received = 0x0000019f00000001
+	return h
+}()
+
+func sizeOf(h Handle) int {
+	if h.Received != 0 {
+		return TimedSize
+	}
+	return Size
+}
+
 func seal(s *Sealer, h Handle) string { return string(s.AppendSeal(nil, h)) }
 
 func TestRoundTrip(t *testing.T) {
@@ -35,6 +49,9 @@ func TestRoundTrip(t *testing.T) {
 	for _, h := range []Handle{
 		{},
 		sample,
+		timed,
+		{Received: 1},
+		{Received: -1},
 		{Generation: 1},
 		{Seq: 1},
 		{Space: 1},
@@ -42,8 +59,8 @@ func TestRoundTrip(t *testing.T) {
 		{Incarnation: [16]byte(bytes.Repeat([]byte{0xff}, 16)), Space: 1<<64 - 1, Seq: 1<<64 - 1, Generation: 1<<32 - 1},
 	} {
 		text := seal(s, h)
-		if len(text) != Size || !strings.HasPrefix(text, "AQEB") {
-			t.Errorf("sealed %+v: got %q, want %d characters that begin with AQEB", h, text, Size)
+		if len(text) != sizeOf(h) || !strings.HasPrefix(text, "AQEB") {
+			t.Errorf("sealed %+v: got %q, want %d characters that begin with AQEB", h, text, sizeOf(h))
 		}
 		got, ok := s.Open(text)
 		if got != h || !ok {
@@ -63,7 +80,7 @@ func TestAppendSealAppends(t *testing.T) {
 // Clients keep handles across a restart and an upgrade, so the text of a delivery never changes.
 func TestGolden(t *testing.T) {
 	const file = "testdata/golden.txt"
-	got := seal(New(testKey()), sample) + "\n"
+	got := seal(New(testKey()), sample) + "\n" + seal(New(testKey()), timed) + "\n"
 	if *rewrite {
 		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
 			t.Fatal(err)
@@ -80,17 +97,28 @@ func TestGolden(t *testing.T) {
 
 func TestEveryMutationIsRefused(t *testing.T) {
 	s := New(testKey())
-	text := seal(s, sample)
-	for i := range text {
-		for c := range 256 {
-			if byte(c) == text[i] {
-				continue
-			}
-			mutant := text[:i] + string([]byte{byte(c)}) + text[i+1:]
-			if h, ok := s.Open(mutant); ok || h != (Handle{}) {
-				t.Errorf("character %d set to %#x: got %+v, %v, want nothing", i, c, h, ok)
+	for _, text := range []string{seal(s, sample), seal(s, timed)} {
+		for i := range text {
+			for c := range 256 {
+				if byte(c) == text[i] {
+					continue
+				}
+				mutant := text[:i] + string([]byte{byte(c)}) + text[i+1:]
+				if h, ok := s.Open(mutant); ok || h != (Handle{}) {
+					t.Errorf("character %d set to %#x: got %+v, %v, want nothing", i, c, h, ok)
+				}
 			}
 		}
+	}
+}
+
+// A handle with the time 0 would be a second text of the one without.
+func TestTimeZeroIsRefused(t *testing.T) {
+	s := New(testKey())
+	st := s.states.Get().(*state)
+	fields := append([]byte(version), make([]byte, fieldsLen-len(version)+timeLen)...)
+	if h, ok := s.Open(base64.StdEncoding.EncodeToString(append(fields, st.seal(fields)...))); ok {
+		t.Errorf("got %+v, want nothing", h)
 	}
 }
 
@@ -188,6 +216,7 @@ func FuzzOpen(f *testing.F) {
 	s := New(testKey())
 	f.Add("")
 	f.Add(seal(s, sample))
+	f.Add(seal(s, timed))
 	f.Add(seal(s, Handle{}))
 	f.Add(seal(New(make([]byte, KeySize)), sample))
 	f.Fuzz(func(t *testing.T, text string) {

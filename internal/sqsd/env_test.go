@@ -183,7 +183,7 @@ next:
 
 var (
 	uuidPattern   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
-	handlePattern = regexp.MustCompile(`AQEB[A-Za-z0-9+/=]{72}`)
+	handlePattern = regexp.MustCompile(`AQEB[A-Za-z0-9+/]{70}(?:==|[A-Za-z0-9+/]{10})`)
 	taskPattern   = regexp.MustCompile(`eyJ0YXNrSWQi[A-Za-z0-9+/=]+`)
 	maskPattern   = regexp.MustCompile(`"[mrt][0-9]+"`)
 )

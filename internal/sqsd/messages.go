@@ -111,6 +111,7 @@ func (c *call) handle(text sqswire.Opt[string]) engine.Handle {
 		Space:       sealed.Space,
 		Seq:         sealed.Seq,
 		Generation:  sealed.Generation,
+		Received:    sealed.Received,
 	}
 }
 
@@ -224,6 +225,7 @@ func (c *call) message(d *engine.Delivery, content *engine.Content, incarnation 
 			Space:       d.Space,
 			Seq:         d.Seq,
 			Generation:  d.Generation,
+			Received:    d.Received,
 		})),
 		Body:              content.Body,
 		MD5OfBody:         hexOf(content.BodyMD5),

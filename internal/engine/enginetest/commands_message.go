@@ -192,7 +192,7 @@ func (p *Player) takeAll(q engine.QueueName, n int, vt engine.Int, f func(engine
 				continue
 			}
 			refusal, err := f(engine.Handle{Text: m.alias, Valid: true, Incarnation: res.Incarnation,
-				Space: d.Space, Seq: d.Seq, Generation: d.Generation})
+				Space: d.Space, Seq: d.Seq, Generation: d.Generation, Received: d.Received})
 			if refusal != "" || err != nil {
 				return refusal, err
 			}

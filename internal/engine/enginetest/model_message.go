@@ -232,7 +232,12 @@ func (q *modelQueue) nextReady(now int64, full bool) (at int64) {
 }
 
 func (q *modelQueue) delivery(msg *modelMessage) engine.Delivery {
+	received := msg.last
+	if q.fifo() {
+		received = 0
+	}
 	return engine.Delivery{
+		Received:     received,
 		Space:        q.space,
 		Seq:          msg.seq,
 		Generation:   uint32(msg.generation),

@@ -198,7 +198,7 @@ func (p *Player) handle(t engine.Text) engine.Handle {
 // receipt returns the alias of the handle of a delivery: a new one, unless it is the handle of an earlier
 // delivery, which the repeat of a receive attempt has returned again.
 func (p *Player) receipt(d *engine.Delivery, incarnation [16]byte) string {
-	h := engine.Handle{Valid: true, Incarnation: incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation}
+	h := engine.Handle{Valid: true, Incarnation: incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation, Received: d.Received}
 	alias, ok := p.aliases[h]
 	if !ok {
 		alias = fmt.Sprintf("r%d", len(p.handles)+1)
