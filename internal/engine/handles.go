@@ -57,20 +57,22 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) (Result, error) {
 	return Result{}, nil
 }
 
-// errExpired refuses the handle of a delivery that is over. On a FIFO queue that is every one but the newest while it is in
-// flight: another consumer may already have been given the next messages of the group. On a standard queue it is one from 12 hours
-// ago. [HND-20, FIFO-31, FIFO-33, FIFO-35]
+// errExpired refuses the handle of a delivery that is over. On a FIFO queue that is every delivery but the newest while it is in
+// flight: another consumer may already have been given the next messages of the group. On a standard queue it is one that is 12 hours
+// old. [HND-20, FIFO-31, FIFO-33, FIFO-35]
 func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 	if m == nil {
 		return nil
 	}
-	hidden, newest := m.at > e.now, m.delivery.generation == h.Generation
+	newest := m.delivery.generation == h.Generation
+	if newest && m.at > e.now {
+		return nil
+	}
 	received := m.lastReceive
 	if !newest && h.Received != 0 {
 		received = h.Received
 	}
-	old := e.now >= received+visibilityMax*1000
-	if q.fifo() && newest && hidden || !q.fifo() && (!old || newest && hidden) {
+	if !q.fifo() && e.now < received+visibilityMax*1000 {
 		return nil
 	}
 	return errValue(h.echo(), "ReceiptHandle", "The receipt handle has expired.")

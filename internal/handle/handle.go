@@ -137,8 +137,9 @@ func (s *Sealer) Open(text string) (Handle, bool) {
 	h.Seq = binary.BigEndian.Uint64(b[24:])
 	h.Generation = binary.BigEndian.Uint32(b[32:])
 	if end > fieldsLen {
-		h.Received = int64(binary.BigEndian.Uint64(b[36:]))
-		return h, h.Received != 0 // which has another text
+		if h.Received = int64(binary.BigEndian.Uint64(b[36:])); h.Received == 0 { // which has another text
+			return Handle{}, false
+		}
 	}
 	return h, true
 }
