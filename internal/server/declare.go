@@ -114,6 +114,8 @@ func (s *Server) createDeclared(ctx context.Context) error {
 		}
 	}
 	for _, q := range present {
+		// The queue may have tags of its own beside the declared ones, which CreateQueue would refuse. [QUEUE-12]
+		q.Tags = nil
 		_, err := s.broker.Do(ctx, s.creation(q))
 		var refusal *engine.Error
 		switch {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -218,11 +219,25 @@ func TestDeclaredQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cfg.Queues[1].Attributes["VisibilityTimeout"] = "6"
-	s, stop = run(t, cfg)
-	check(s, `{"Attributes":{"VisibilityTimeout":"5"}}`)
-	if err := stop(); err != nil {
-		t.Fatal(err)
+	// Tags that a person has added are no difference; attributes are.
+	for _, tt := range []struct {
+		timeout string
+		differs bool
+	}{{"5", false}, {"5", false}, {"6", true}} {
+		var log bytes.Buffer
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		cfg.Queues[1].Attributes["VisibilityTimeout"] = tt.timeout
+		s, stop = run(t, cfg)
+		check(s, `{"Attributes":{"VisibilityTimeout":"5"}}`)
+		if code, body := call(t, s, "TagQueue", `{"QueueUrl":"dressed","Tags":{"cost":"1"}}`); code != 200 {
+			t.Errorf("TagQueue: got %d, %s", code, body)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "declared queue differs"); got != tt.differs {
+			t.Errorf("timeout %s: got a difference: %v, want %v, of %s", tt.timeout, got, tt.differs, &log)
+		}
 	}
 
 	cfg.Queues = []Queue{{Name: "no such name!"}}
