@@ -304,7 +304,7 @@ func TestQueueAttributes(t *testing.T) {
 	}
 }
 
-// [TAG-1, TAG-2, TAG-4, TAG-5, TAG-11]
+// [TAG-1, TAG-2, TAG-4, TAG-5, TAG-11, QUEUE-12]
 func TestTags(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -320,6 +320,11 @@ func TestTags(t *testing.T) {
 		if err != nil || !maps.Equal(got.Tags, want) {
 			t.Errorf("tags: got %v, %v, want %v", got, err, want)
 		}
+	}
+	check(map[string]string{"team": "a", "empty": ""})
+	_, err = n.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("orders"), Tags: map[string]string{"team": "a"}})
+	if err := refused(err, "QueueAlreadyExists", 400, new(*types.QueueNameExists)); err != nil {
+		t.Error("other tags:", err)
 	}
 	check(map[string]string{"team": "a", "empty": ""})
 	if _, err := n.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: url, Tags: map[string]string{"team": "b", "Größe": "ü"}}); err != nil {
