@@ -82,7 +82,7 @@ func TestEscapeControls(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, with äöü and 漢字": "plain, with äöü and 漢字",
 		"two\nlines\t.":          `two\nlines\t.`,
-		"\x1b[31mred\x7f\u009b":  `\x1b[31mred\x7f\x9b`,
+		"\x1b[31mred\x7f\u009b":  `\x1b[31mred\x7f\u009b`,
 	} {
 		if got := oneLine(in); got != want {
 			t.Errorf("oneLine(%q): got %q, want %q", in, got, want)

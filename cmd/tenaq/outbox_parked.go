@@ -233,7 +233,7 @@ func (a *app) printOutboxRow(r *outboxRow, now time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		field("header", name+"="+r.Headers[name])
 	}
-	b.WriteString(a.body(*r.Body) + "\n")
+	b.WriteString(shown(a.stdout, *r.Body) + "\n")
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
 }

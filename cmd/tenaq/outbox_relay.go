@@ -220,7 +220,7 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 func (a *app) outboxLogger(level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if a.json {
-		return slog.New(slog.NewJSONHandler(a.stderr, options))
+		return slog.New(slog.NewJSONHandler(terminalLog(a.stderr), options))
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, options))
 }

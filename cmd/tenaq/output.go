@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,24 +25,33 @@ func (a *app) complain(err error) {
 
 // note tells a person something that is not part of the result.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.stderr, format+"\n", args...)
+	fmt.Fprintln(a.stderr, shown(a.stderr, fmt.Sprintf(format, args...)))
 }
 
 // printJSON prints the one document that is the result of a command.
 func (a *app) printJSON(v any) error {
-	return encodeJSON(a.stdout, v, "  ")
+	return printJSON(a.stdout, v, "  ", isTerminal(a.stdout))
 }
 
 // printJSONLine prints one of a stream of documents.
 func (a *app) printJSONLine(v any) error {
-	return encodeJSON(a.stdout, v, "")
+	return printJSON(a.stdout, v, "", isTerminal(a.stdout))
 }
 
-func encodeJSON(w io.Writer, v any, indent string) error {
-	e := json.NewEncoder(w)
+func printJSON(w io.Writer, v any, indent string, terminal bool) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // bodies and URLs are for people and jq, not for web pages
 	e.SetIndent("", indent)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	text := b.String()
+	if terminal {
+		text = escapeJSON(text)
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // result prints v with --json and the line otherwise.
@@ -49,7 +59,12 @@ func (a *app) result(v any, format string, args ...any) error {
 	if a.json {
 		return a.printJSON(v)
 	}
-	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	return a.printText(fmt.Sprintf(format, args...) + "\n")
+}
+
+// printText prints text that holds no escape sequences of our own on standard output.
+func (a *app) printText(text string) error {
+	_, err := io.WriteString(a.stdout, shown(a.stdout, text))
 	return err
 }
 
@@ -110,40 +125,4 @@ func (a *app) bold() (on, off string) {
 		return "", ""
 	}
 	return "\x1b[1m", "\x1b[0m"
-}
-
-// oneLine makes control characters visible, so that foreign text can neither break a line or a table nor
-// drive the terminal.
-func oneLine(s string) string { return escapeControls(s, "") }
-
-// body returns the text of a message as it may be shown: untouched when it goes to a file or a pipe; on a
-// terminal control characters are made visible, for a message is written by a stranger.
-func (a *app) body(s string) string {
-	if !isTerminal(a.stdout) {
-		return s
-	}
-	return escapeControls(s, "\n\t")
-}
-
-func escapeControls(s, keep string) string {
-	isControl := func(r rune) bool {
-		return (r < 0x20 || r >= 0x7f && r < 0xa0) && !strings.ContainsRune(keep, r)
-	}
-	if strings.IndexFunc(s, isControl) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case !isControl(r):
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		default:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		}
-	}
-	return b.String()
 }

@@ -88,7 +88,7 @@ func (f *pipeFlags) findQueues(ctx context.Context, c *client, queue string, cfg
 // pipeLogger writes the log to standard error.
 func (a *app) pipeLogger() *slog.Logger {
 	if a.json {
-		return slog.New(slog.NewJSONHandler(a.stderr, nil))
+		return slog.New(slog.NewJSONHandler(terminalLog(a.stderr), nil))
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, nil))
 }

@@ -46,7 +46,7 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	case !isTerminal(a.stdin):
 		return usagef("this cannot be undone and there is no terminal to ask on; add --yes")
 	}
-	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	fmt.Fprintf(a.stderr, "%s [y/N] ", shown(a.stderr, question))
 	answer, err := unlessInterrupted(ctx, func() (string, error) {
 		return bufio.NewReader(a.stdin).ReadString('\n')
 	})

@@ -77,7 +77,7 @@ func (r *receiver) text(m types.Message, now time.Time) string {
 		field("attribute", name+":"+attributeValueText(m.MessageAttributes[name]))
 	}
 	field("handle", aws.ToString(m.ReceiptHandle))
-	b.WriteString(r.body(cmp.Or(aws.ToString(m.Body), "(empty)")) + "\n\n")
+	b.WriteString(shown(r.stdout, cmp.Or(aws.ToString(m.Body), "(empty)")) + "\n\n")
 	return b.String()
 }
 

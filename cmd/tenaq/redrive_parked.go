@@ -309,7 +309,7 @@ func (a *app) printOneParked(p *redrive.Parked, now time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
 		field("attribute", name+":"+attributeValueText(p.Attributes[name]))
 	}
-	b.WriteString(a.body(p.Body) + "\n")
+	b.WriteString(shown(a.stdout, p.Body) + "\n")
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
 }

@@ -187,7 +187,7 @@ func (l *parkedLook) carryOut(ctx context.Context, a *app, found []*redrive.Park
 				a.complain(last)
 			}
 		} else if !a.json {
-			fmt.Fprintf(a.stdout, "%s %s%s\n", act.done, one.ID, act.where(one))
+			_ = a.printText(fmt.Sprintf("%s %s%s\n", act.done, one.ID, act.where(one)))
 		}
 		documents = append(documents, d)
 		if ctx.Err() != nil {

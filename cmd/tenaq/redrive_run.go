@@ -243,7 +243,7 @@ func newRedriveTeller(a *app) *redriveTeller {
 	t := &redriveTeller{app: a}
 	switch board := newRedriveBoard(a); {
 	case a.json:
-		t.logger = slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		t.logger = slog.New(slog.NewJSONHandler(terminalLog(a.stderr), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	case board.p.terminal:
 		t.board = board
 		t.logger = slog.New(slog.NewTextHandler(board, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -169,7 +169,7 @@ func checkEnvironment(environ []string) error {
 func (c *configuration) logger(a *app) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.logLevel}
 	if c.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(a.stderr, options))
+		return slog.New(slog.NewJSONHandler(terminalLog(a.stderr), options))
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, options))
 }

@@ -302,7 +302,7 @@ func (w *watcher) line(n watchNotice) string {
 	}
 	text := fmt.Sprintf("%s  %s%-5s%s  %s  %s", n.At.UTC().Format(time.RFC3339), colour, n.State, off, oneLine(n.Alarm), oneLine(n.Reason))
 	if n.State == watchAlarm && len(n.Commands) > 0 {
-		text += "; see: " + strings.Join(n.Commands, "; ")
+		text += "; see: " + oneLine(strings.Join(n.Commands, "; "))
 	}
 	return text
 }
