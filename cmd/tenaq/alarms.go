@@ -55,6 +55,7 @@ Their names are QUEUE/KIND. Whom they tell is said where the server is configure
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&state, "state", "", "only alarms in this `state`: OK, ALARM or INSUFFICIENT_DATA")
+	completes(cmd, "state", "ALARM", "OK", "INSUFFICIENT_DATA")
 	cmd.AddCommand(newAlarmsHistoryCmd(a), newAlarmsAckCmd(a), newAlarmsSilenceCmd(a), newAlarmsTestCmd(a))
 	return cmd
 }

@@ -38,10 +38,10 @@ type clientFlags struct {
 
 func (f *clientFlags) register(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
-	p.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of the SQS API, or the word aws (default $TENAQ_ENDPOINT_URL, $AWS_ENDPOINT_URL_SQS, $AWS_ENDPOINT_URL, "+defaultEndpoint+")")
-	p.BoolVar(&f.aws, "aws", false, "talk to Amazon SQS itself, whatever the environment says")
-	p.StringVar(&f.region, "region", "", "`region` that requests are signed for (default $TENAQ_REGION, $AWS_REGION, "+defaultRegion+")")
-	p.StringVar(&f.timeout, "timeout", "15s", "give up on a request after this `duration`; a receive may wait in addition")
+	p.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of the SQS API, or aws (default: see tenaq --help)")
+	p.BoolVar(&f.aws, "aws", false, "talk to Amazon SQS, whatever the environment says")
+	p.StringVar(&f.region, "region", "", "sign for this `region` (default: see tenaq --help)")
+	p.StringVar(&f.timeout, "timeout", "15s", "give up on a request after this `duration`")
 }
 
 // resolve finds the endpoint.

@@ -105,8 +105,29 @@ and drops.`,
 	flags.StringVar(&f.endpointURL, "endpoint-url", "", "use the SQS at this `URL`, or the word aws, instead of a server of its own")
 	flags.StringVar(&f.database, "db", "", "have the database of the scenario outbox in the PostgreSQL at this `URL`, in a schema of its own")
 	flags.StringVar(&f.breakage, "break", "", "leave out `what` a scenario shows, to see its checks fail")
+	_ = cmd.RegisterFlagCompletionFunc("break", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return breakNames(args), cobra.ShellCompDirectiveNoFileComp
+	})
 	cmd.AddCommand(newDemoChildCmd(a))
 	return cmd
+}
+
+// breakNames lists what the named scenarios can leave out, all of them without a name, with what it is.
+func breakNames(scenario []string) []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, s := range scenarios {
+		if len(scenario) > 0 && !slices.Contains(scenario, s.name) {
+			continue
+		}
+		for _, b := range s.breaks {
+			if !seen[b.name] {
+				seen[b.name] = true
+				names = append(names, cobra.CompletionWithDesc(b.name, b.text))
+			}
+		}
+	}
+	return names
 }
 
 func scenarioNames() []string {

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,8 @@ const rootHelp = `tenaq is a durable message queue that speaks the Amazon SQS pr
 
 "tenaq serve" runs the queue. The other commands are clients; they work against any SQS endpoint,
 which they look for in this order: --endpoint-url, TENAQ_ENDPOINT_URL, AWS_ENDPOINT_URL_SQS,
-AWS_ENDPOINT_URL, http://127.0.0.1:9324. With --aws they talk to Amazon itself.
+AWS_ENDPOINT_URL, http://127.0.0.1:9324. With --aws they talk to Amazon itself. The region comes from
+--region, TENAQ_REGION, AWS_REGION, AWS_DEFAULT_REGION, or is us-east-1.
 
 Exit codes:
   0  done
@@ -122,7 +124,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.stderr)
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON instead of text and tables")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%v; see: %s --help", err, cmd.CommandPath())
+		return usagef("%v%s", err, cmp.Or(suggestFlag(cmd, err), "; see: "+cmd.CommandPath()+" --help"))
 	})
 	root.AddGroup(
 		&cobra.Group{ID: groupServer, Title: "Server:"},
@@ -144,6 +146,9 @@ func newRoot(a *app) *cobra.Command {
 	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))
 	asGroup(root)
 	withVersionFlag(a, root)
+	withHelpCommand(root)
+	withCompletion(root)
+	withCompletionCommand(root)
 	return root
 }
 
@@ -162,6 +167,30 @@ func withVersionFlag(a *app, root *cobra.Command) {
 	}
 }
 
+// withHelpCommand adds cobra's command, which would print the help of the whole program for a command that
+// does not exist, and report success.
+func withHelpCommand(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "help" {
+			continue
+		}
+		cmd.Example = "  tenaq help send"
+		cmd.Run = nil
+		cmd.RunE = func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			switch {
+			case err != nil:
+				return usagef("%v; see: tenaq --help", err)
+			case len(rest) > 0 && about.HasAvailableSubCommands():
+				return usagef("%s has no command %q%s", about.CommandPath(), rest[0], suggestCommand(about, rest[0]))
+			}
+			about.InitDefaultHelpFlag() // so that it is shown
+			return about.Help()
+		}
+	}
+}
+
 // asGroup makes a command that only holds others print its help when it is given nothing, and refuse an
 // unknown word; cobra would print the help and report success.
 func asGroup(cmd *cobra.Command) {
@@ -170,14 +199,7 @@ func asGroup(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		var names []string
-		for _, c := range cmd.Commands() {
-			names = append(names, c.Name())
-		}
-		if near := nearest(args[0], names); near != "" {
-			return usagef("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], near)
-		}
-		return usagef("%s has no command %q; see: %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+		return usagef("%s has no command %q%s", cmd.CommandPath(), args[0], suggestCommand(cmd, args[0]))
 	}
 }
 
@@ -188,6 +210,8 @@ func wants(low, high int) cobra.PositionalArgs {
 		switch {
 		case len(args) < low:
 			return usagef("%s needs more arguments; usage: %s", cmd.CommandPath(), cmd.UseLine())
+		case high == 0 && len(args) > 0 && cmd.HasAvailableSubCommands():
+			return usagef("%s has no command %q%s", cmd.CommandPath(), args[0], suggestCommand(cmd, args[0]))
 		case high >= 0 && len(args) > high:
 			return usagef("%s does not take %q; usage: %s", cmd.CommandPath(), args[high], cmd.UseLine())
 		}

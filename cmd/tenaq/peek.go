@@ -81,6 +81,7 @@ moves to the dead-letter queue.`,
 	flags.StringVar(&f.state, "state", "", "only messages in this `state`: visible, in_flight, delayed or blocked")
 	flags.IntVar(&f.limit, "limit", 20, "show at most this `number` of messages or queues")
 	flags.BoolVar(&f.bodies, "body", false, "show bodies as well, their beginning in the table and up to 1 MiB with --json")
+	completes(cmd, "state", "visible", "in_flight", "delayed", "blocked")
 	flags.StringVar(&f.after, "after", "", "go on from this `place`, as an earlier look has named it")
 	return cmd
 }

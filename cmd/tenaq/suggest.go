@@ -1,6 +1,12 @@
 package main
 
-import "strings"
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
 
 // nearest returns the candidate that was probably meant by word, or "" when none is close.
 func nearest(word string, candidates []string) string {
@@ -21,22 +27,60 @@ func didYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// editDistance counts the insertions, deletions and replacements of bytes that turn a into b.
+// listMax is how many commands are listed in an error.
+const listMax = 8
+
+// suggestCommand says which command of a group was probably meant, or which there are.
+func suggestCommand(group *cobra.Command, word string) string {
+	var names []string
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	switch near := didYouMean(word, names); {
+	case near != "":
+		return near
+	case len(names) <= listMax:
+		return "; there are: " + strings.Join(names, ", ")
+	}
+	return "; see: " + group.CommandPath() + " --help"
+}
+
+// suggestFlag says which flag was probably meant by one that err says is unknown, or "".
+func suggestFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			names = append(names, "--"+flag.Name)
+		}
+	})
+	return didYouMean("--"+unknown.GetSpecifiedName(), names)
+}
+
+// editDistance counts the insertions, deletions and replacements of bytes, and the exchanges of neighbours,
+// that turn a into b.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, above, row = above, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := above[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replace, above[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// completionTimeout bounds a request while somebody waits at a prompt, and completionMax the answers.
+const (
+	completionTimeout = "2s"
+	completionMax     = 1000
+)
+
+// A source lists what a shell may offer in place of a word of a usage line.
+type source func(ctx context.Context, f *clientFlags, prefix string) ([]string, error)
+
+// sources are by the words that usage lines and the help of flags have.
+var sources = map[string]source{
+	"QUEUE":  offerQueues,
+	"ALARM":  offerAlarms,
+	"MATCH":  offerAlarms,
+	"ACTION": offerActions,
+}
+
+// withCompletion makes every command complete what its usage line names, and every flag whose value the
+// help calls a queue. A server that does not answer in time has nothing to offer.
+func withCompletion(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		withCompletion(cmd)
+		words, last := usageWords(cmd.Use)
+		if cmd.ValidArgs == nil && cmd.ValidArgsFunction == nil && slices.ContainsFunc(words, func(w string) bool { return sources[w] != nil }) {
+			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+				word := last
+				if len(args) < len(words) {
+					word = words[len(args)]
+				}
+				return offered(cmd, sources[word], args, prefix)
+			}
+		}
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if word, _ := pflag.UnquoteUsage(flag); word == "queue" && !strings.HasPrefix(cmd.CommandPath(), "tenaq outbox") {
+				_ = cmd.RegisterFlagCompletionFunc(flag.Name, func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+					return offered(cmd, offerQueues, nil, prefix)
+				})
+			}
+		})
+	}
+}
+
+// usageWords returns what the arguments of a command stand for, and what those behind them do when the last
+// one may be repeated: "plan QUEUE..." has QUEUE, and QUEUE again.
+func usageWords(use string) (words []string, last string) {
+	for _, field := range strings.Fields(use)[1:] {
+		if strings.HasPrefix(field, "-") || strings.HasPrefix(field, "[-") || field == "[flags]" {
+			break
+		}
+		word, _, _ := strings.Cut(strings.Trim(field, "[]."), "|")
+		word = strings.Trim(word, "[].")
+		words = append(words, word)
+		if strings.Contains(field, "...") {
+			return words, word
+		}
+	}
+	return words, ""
+}
+
+// offered asks a source, and leaves out what is on the command line already.
+func offered(cmd *cobra.Command, from source, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if from == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	f := &clientFlags{timeout: completionTimeout}
+	f.endpointURL, _ = cmd.Flags().GetString("endpoint-url")
+	f.region, _ = cmd.Flags().GetString("region")
+	f.aws, _ = cmd.Flags().GetBool("aws")
+	ctx := cmp.Or(cmd.Context(), context.Background())
+	found, err := from(ctx, f, prefix)
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(found, func(name string) bool {
+		return !strings.HasPrefix(name, prefix) || slices.Contains(args, name) || oneLine(name) != name
+	}), cobra.ShellCompDirectiveNoFileComp
+}
+
+func offerQueues(ctx context.Context, f *clientFlags, prefix string) ([]string, error) {
+	c, err := f.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := &sqs.ListQueuesInput{MaxResults: aws.Int32(completionMax)}
+	if prefix != "" {
+		in.QueueNamePrefix = &prefix
+	}
+	out, err := call(ctx, c, c.ListQueues, in)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, url := range out.QueueUrls {
+		names = append(names, queueNameOf(url))
+	}
+	return names, nil
+}
+
+func offerAlarms(ctx context.Context, f *clientFlags, _ string) ([]string, error) {
+	list, err := f.alarms(ctx)
+	var names []string
+	for _, al := range list.Alarms {
+		names = append(names, al.Name)
+	}
+	return names, err
+}
+
+func offerActions(ctx context.Context, f *clientFlags, _ string) ([]string, error) {
+	list, err := f.alarms(ctx)
+	return list.Actions, err
+}
+
+// alarms lists the alarms of a server.
+func (f *clientFlags) alarms(ctx context.Context) (alarmList, error) {
+	var list alarmList
+	v, err := f.connectAlarms(ctx)
+	if err != nil {
+		return list, err
+	}
+	return list, v.get(ctx, "look at the alarms", "", "/alarms", nil, &list)
+}
+
+// completes gives a flag the values that it may have.
+func completes(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completionExamples say how each shell reads its script.
+var completionExamples = map[string]string{
+	"bash":       "  source <(tenaq completion bash)",
+	"zsh":        "  source <(tenaq completion zsh)",
+	"fish":       "  tenaq completion fish | source",
+	"powershell": "  tenaq completion powershell | Out-String | Invoke-Expression",
+}
+
+// withCompletionCommand adds cobra's command that writes the scripts. As a group it refuses a shell that it
+// does not know; cobra would print the help and report success.
+func withCompletionCommand(root *cobra.Command) {
+	root.InitDefaultCompletionCmd("completion")
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Example = completionExamples["bash"]
+		for _, shell := range cmd.Commands() {
+			shell.Example = completionExamples[shell.Name()]
+			shell.Args = wants(0, 0)
+		}
+		asGroup(cmd)
+	}
+}
