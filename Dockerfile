@@ -11,7 +11,8 @@
 #
 # The image does not say it for you. Publishing the port on 127.0.0.1, as above, keeps the queues on
 # your machine. Other containers reach them under a name that --allowed-hosts must list.
-# Port 9325 has /livez and /readyz.
+# Port 9325 has /livez and /readyz. The health check asks /readyz where TENAQ_ADMIN_LISTEN says; it does not see
+# the flags of the container's command.
 
 FROM golang:1.26 AS build
 WORKDIR /src
@@ -36,5 +37,6 @@ ENV TENAQ_DATA_DIR=/var/lib/tenaq \
 
 VOLUME /var/lib/tenaq
 EXPOSE 9324 9325
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s CMD ["/tenaq", "health"]
 ENTRYPOINT ["/tenaq"]
 CMD ["serve"]

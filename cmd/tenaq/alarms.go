@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 func newAlarmsCmd(a *app) *cobra.Command {
 	f := &clientFlags{}
 	var state string
+	var asExitCode bool
 	cmd := &cobra.Command{
 		Use:   "alarms",
 		Short: "See which alarms a server has raised, and quiet them",
@@ -37,9 +39,13 @@ Redrivers and relays tell the server how they are, so of dead-letter queues and 
   relay-late        rows have been due for more than five minutes
   rows-parked       rows were given up
 
+With --exit-code the command exits with 4 if an alarm is in the state ALARM, also one that is acknowledged
+or silenced. It exits with 1 if the server cannot be asked.
+
 Their names are QUEUE/KIND. Whom they tell is said where the server is configured, see "tenaq config --help".`,
 		Example: `  tenaq alarms
   tenaq alarms --state ALARM
+  tenaq alarms --exit-code > /dev/null || page-me
   tenaq alarms history
   tenaq alarms ack orders/dead-letters
   tenaq alarms silence 'orders/*' --for 2h --reason "we are moving the database"
@@ -50,11 +56,12 @@ Their names are QUEUE/KIND. Whom they tell is said where the server is configure
 			if err != nil {
 				return err
 			}
-			return a.printAlarms(cmd.Context(), v, state)
+			return a.printAlarms(cmd.Context(), v, state, asExitCode)
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&state, "state", "", "only alarms in this `state`: OK, ALARM or INSUFFICIENT_DATA")
+	cmd.Flags().StringVar(&state, "state", "", "only this `state`: OK, ALARM or INSUFFICIENT_DATA")
+	cmd.Flags().BoolVar(&asExitCode, "exit-code", false, "exit with 4 if an alarm is in the state ALARM")
 	completes(cmd, "state", "ALARM", "OK", "INSUFFICIENT_DATA")
 	cmd.AddCommand(newAlarmsHistoryCmd(a), newAlarmsAckCmd(a), newAlarmsSilenceCmd(a), newAlarmsTestCmd(a))
 	return cmd
@@ -94,7 +101,10 @@ type alarmList struct {
 	Actions  []string      `json:"actions"`
 }
 
-func (a *app) printAlarms(ctx context.Context, v *v1Client, state string) error {
+func (a *app) printAlarms(ctx context.Context, v *v1Client, state string, asExitCode bool) error {
+	if state != "" && !strings.EqualFold(state, "ALARM") && asExitCode {
+		return usagef("--exit-code is about the state ALARM, which --state %s leaves out; use one of them", state)
+	}
 	query := map[string][]string{}
 	if state != "" {
 		query["state"] = []string{strings.ToUpper(state)}
@@ -103,8 +113,18 @@ func (a *app) printAlarms(ctx context.Context, v *v1Client, state string) error 
 	if err := v.get(ctx, "look at the alarms", "", "/alarms", query, &list); err != nil {
 		return err
 	}
+	raised := 0
+	for _, al := range list.Alarms {
+		if al.State == "ALARM" {
+			raised++
+		}
+	}
+	var verdict error
+	if asExitCode && raised > 0 {
+		verdict = codedf(exitRefused, "%s in the state ALARM", counted(raised, "alarm is", "alarms are"))
+	}
 	if a.json {
-		return a.printJSON(list)
+		return cmp.Or(a.printJSON(list), verdict)
 	}
 	if len(list.Alarms) == 0 {
 		a.note("no alarms%s at %s: all is well as far as it knows", orEmpty(state != "", " in this state"), v.c.endpoint)
@@ -126,7 +146,7 @@ func (a *app) printAlarms(ctx context.Context, v *v1Client, state string) error 
 	for _, s := range list.Silences {
 		a.note("\nsilence: %s until %s%s", oneLine(s.Match), clock(s.Until), orEmpty(s.Reason != "", " ("+oneLine(s.Reason)+")"))
 	}
-	return nil
+	return verdict
 }
 
 func alarmTable(alarms []listedAlarm) table {

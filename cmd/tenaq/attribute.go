@@ -160,6 +160,43 @@ func parsePairs(flag string, pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
+// parseAttributes reads the values of --attribute. A duration or a size with a unit becomes the whole
+// number of seconds or bytes that SQS takes; all else is the server's to judge.
+func parseAttributes(pairs []string) (map[string]string, error) {
+	attributes, err := parsePairs("--attribute", pairs)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range attributes {
+		if attributes[name], err = withoutUnit(kindOf(name), value); err != nil {
+			return nil, usagef("--attribute: %s: %v", name, err)
+		}
+	}
+	return attributes, nil
+}
+
+func withoutUnit(kind attributeKind, value string) (string, error) {
+	if _, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return value, nil
+	}
+	switch kind {
+	case kindSeconds:
+		d, err := parseDuration(value)
+		switch {
+		case err != nil:
+			return value, nil
+		case d%time.Second != 0:
+			return "", fmt.Errorf("%q is not a whole number of seconds", value)
+		}
+		return strconv.FormatInt(int64(d/time.Second), 10), nil
+	case kindBytes:
+		if n, err := parseSize(value); err == nil {
+			return strconv.FormatInt(n, 10), nil
+		}
+	}
+	return value, nil
+}
+
 // impliedAttributes adds what the name of a queue says about it: SQS has no queue whose name ends in
 // .fifo that is not FIFO, but wants to be told.
 func impliedAttributes(name string, attributes map[string]string) map[string]string {

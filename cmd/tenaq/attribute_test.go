@@ -90,6 +90,35 @@ func TestEscapeControls(t *testing.T) {
 	}
 }
 
+func TestAttributeUnits(t *testing.T) {
+	for in, want := range map[string]string{
+		"VisibilityTimeout=60":         "60",
+		"VisibilityTimeout=60s":        "60",
+		"VisibilityTimeout=1m30s":      "90",
+		"MessageRetentionPeriod=4d":    "345600",
+		"DelaySeconds=0s":              "0",
+		"DelaySeconds=-1":              "-1", // the server's to refuse
+		"DelaySeconds=soon":            "soon",
+		"MaximumMessageSize=256KiB":    "262144",
+		"MaximumMessageSize=1 MiB":     "1048576",
+		"MaximumMessageSize=60s":       "60s",
+		"KmsMasterKeyId=60s":           "60s",
+		"FifoThroughputLimit=perQueue": "perQueue",
+		"RedrivePolicy=":               "",
+		"VisibilityTimeout=":           "",
+		"VisibilityTimeout=1500ms":     `--attribute: VisibilityTimeout: "1500ms" is not a whole number of seconds`,
+	} {
+		attributes, err := parseAttributes([]string{in})
+		got := errorText(err)
+		for _, value := range attributes {
+			got = value
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestTableRunsOnInItsLastCell(t *testing.T) {
 	var out strings.Builder
 	a := &app{stdout: &out}

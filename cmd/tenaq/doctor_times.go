@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -209,11 +208,7 @@ func (d *doctor) adminURL() string {
 	if !sameHost(u, listen) {
 		return ""
 	}
-	host, port, _ := net.SplitHostPort(d.settings.AdminListen)
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port) + "/metrics"
+	return "http://" + reachable(d.settings.AdminListen) + "/metrics"
 }
 
 // metrics reads what is told at an address. One without a path is that of a program that tells them at /metrics.

@@ -15,8 +15,8 @@ func newQueueCmd(a *app) *cobra.Command {
 		Short: "Create, list, show, change, purge and delete queues",
 		Long: `Create, list, show, change, purge and delete queues.
 
-A queue is given by its name, its URL or its ARN. Attributes have the names and values that SQS gives them;
-they are whole seconds and bytes, as strings.`,
+A queue is given by its name, its URL or its ARN. Attributes have the names and values that SQS gives them:
+whole seconds and whole bytes. The commands also take units for these, such as 90s, 4d and 256KiB.`,
 		Example: `  tenaq queue create orders --attribute VisibilityTimeout=60
   tenaq queue list
   tenaq queue show orders`,

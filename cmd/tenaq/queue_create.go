@@ -1,13 +1,34 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
 )
 
+const (
+	// maxReceivesDefault is what the console of Amazon offers too. It is well above the three attempts of
+	// "tenaq pipe" and the worker, which dead-letter a message themselves and give a reason.
+	maxReceivesDefault = 10
+
+	retentionMax = 14 * 24 * time.Hour // what SQS allows
+)
+
+type createFlags struct {
+	attributes, tags      []string
+	deadLetter            string
+	maxReceives           int
+	visibility, retention string
+}
+
 func newQueueCreateCmd(a *app, f *clientFlags) *cobra.Command {
-	var attributes, tags []string
+	var cf createFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a queue and print its URL",
@@ -16,36 +37,131 @@ func newQueueCreateCmd(a *app, f *clientFlags) *cobra.Command {
 A queue that already exists is left as it is. If it has another value for one of the attributes given, or
 other tags than those given, the command is refused with exit code 4.
 
-A name that ends in .fifo makes a FIFO queue; FifoQueue=true need not be said.`,
+A name that ends in .fifo makes a FIFO queue; FifoQueue=true need not be said.
+
+With --dead-letter a message that was received --max-receives times moves to that queue, given by name, URL
+or ARN. A queue given by name is created if it does not exist, and keeps messages for 14 days. The
+dead-letter queue of a FIFO queue is FIFO: .fifo is added to a name that lacks it.`,
 		Example: `  tenaq queue create orders
-  tenaq queue create orders --attribute VisibilityTimeout=60 --attribute MessageRetentionPeriod=1209600 --tag team=payments
-  tenaq queue create orders.fifo --attribute ContentBasedDeduplication=true
-  tenaq queue create orders --attribute 'RedrivePolicy={"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:orders-dlq","maxReceiveCount":5}'`,
+  tenaq queue create orders --dead-letter orders-dlq --max-receives 5 --visibility 60s --retention 4d
+  tenaq queue create orders --attribute VisibilityTimeout=60 --attribute MaximumMessageSize=256KiB --tag team=payments
+  tenaq queue create orders.fifo --attribute ContentBasedDeduplication=true`,
 		Args: wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			in := &sqs.CreateQueueInput{QueueName: &name}
 			var err error
-			if in.Attributes, err = parsePairs("--attribute", attributes); err != nil {
+			if in.Attributes, err = cf.queueAttributes(cmd, name); err != nil {
 				return err
 			}
-			if in.Tags, err = parsePairs("--tag", tags); err != nil {
+			if in.Tags, err = parsePairs("--tag", cf.tags); err != nil {
 				return err
 			}
-			in.Attributes = impliedAttributes(name, in.Attributes)
 			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
+			}
+			result := map[string]string{"name": name}
+			if cf.deadLetter != "" {
+				arn, err := a.deadLetterQueue(cmd.Context(), c, name, cf.deadLetter)
+				if err != nil {
+					return err
+				}
+				result["deadLetterQueueArn"] = arn
+				if in.Attributes["RedrivePolicy"], err = redrivePolicyOf(arn, cf.maxReceives); err != nil {
+					return err
+				}
 			}
 			out, err := call(cmd.Context(), c, c.CreateQueue, in)
 			if err != nil {
 				return c.explain("create queue", name, suggestAttribute(in.Attributes, err))
 			}
-			url := aws.ToString(out.QueueUrl)
-			return a.result(map[string]string{"name": name, "url": url}, "%s", url)
+			result["url"] = aws.ToString(out.QueueUrl)
+			return a.result(result, "%s", result["url"])
 		},
 	}
-	cmd.Flags().StringArrayVar(&attributes, "attribute", nil, "an attribute, as `NAME=VALUE`; may be repeated")
-	cmd.Flags().StringArrayVar(&tags, "tag", nil, "a tag, as `KEY=VALUE`; may be repeated")
+	flags := cmd.Flags()
+	flags.StringArrayVar(&cf.attributes, "attribute", nil, "an attribute, as `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&cf.tags, "tag", nil, "a tag, as `KEY=VALUE`; may be repeated")
+	flags.StringVar(&cf.deadLetter, "dead-letter", "", "move messages that keep failing to this `queue`")
+	flags.IntVar(&cf.maxReceives, "max-receives", maxReceivesDefault, "`number` of receives before a move")
+	flags.StringVar(&cf.visibility, "visibility", "", "hide received messages for this `duration`")
+	flags.StringVar(&cf.retention, "retention", "", "keep messages for this `duration`, such as 4d")
 	return cmd
+}
+
+// queueAttributes returns the attributes that the flags ask for, except the redrive policy of --dead-letter.
+func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[string]string, error) {
+	given, err := parseAttributes(f.attributes)
+	if err != nil {
+		return nil, err
+	}
+	attributes := impliedAttributes(name, given)
+	for _, short := range []struct {
+		flag, value, attribute string
+		limit                  time.Duration
+	}{
+		{"--visibility", f.visibility, "VisibilityTimeout", visibilityMax},
+		{"--retention", f.retention, "MessageRetentionPeriod", retentionMax},
+	} {
+		if short.value == "" {
+			continue
+		}
+		if _, double := attributes[short.attribute]; double {
+			return nil, usagef("%s and --attribute %s set the same; leave out one of them", short.flag, short.attribute)
+		}
+		seconds, err := parseSeconds(short.value, short.limit)
+		if err != nil {
+			return nil, usagef("%s: %v", short.flag, err)
+		}
+		attributes[short.attribute] = strconv.Itoa(int(seconds))
+	}
+	_, policy := attributes["RedrivePolicy"]
+	switch {
+	case f.deadLetter == "" && cmd.Flags().Changed("max-receives"):
+		return nil, usagef("--max-receives says when messages move; add --dead-letter QUEUE, to which they move")
+	case f.deadLetter != "" && policy:
+		return nil, usagef("--dead-letter and --attribute RedrivePolicy set the same; leave out one of them")
+	case f.deadLetter != "" && f.maxReceives < 1:
+		return nil, usagef("--max-receives: %d is not a number of receives", f.maxReceives)
+	}
+	return attributes, nil
+}
+
+// deadLetterQueue returns the ARN of the dead-letter queue for the queue of that name. A queue that is
+// given by its name is created when it does not exist.
+func (a *app) deadLetterQueue(ctx context.Context, c *client, name, deadLetter string) (string, error) {
+	fifo := strings.HasSuffix(name, ".fifo")
+	byName := !isQueueURL(deadLetter) && !isQueueARN(deadLetter)
+	if fifo && byName && !strings.HasSuffix(deadLetter, ".fifo") {
+		deadLetter += ".fifo"
+	}
+	switch {
+	case queueNameOf(deadLetter) == name:
+		return "", usagef("--dead-letter: %s cannot be its own dead-letter queue; name another", name)
+	case fifo != strings.HasSuffix(deadLetter, ".fifo"):
+		return "", usagef("--dead-letter: %s is not of the same kind as %s; both are FIFO queues, or neither is", queueNameOf(deadLetter), name)
+	}
+	arn, err := c.queueARN(ctx, deadLetter)
+	if !byName || exitCode(err) != exitNotFound {
+		return arn, err
+	}
+	in := &sqs.CreateQueueInput{QueueName: &deadLetter, Attributes: impliedAttributes(deadLetter, map[string]string{
+		"MessageRetentionPeriod": strconv.Itoa(int(retentionMax / time.Second)),
+	})}
+	out, err := call(ctx, c, c.CreateQueue, in)
+	if err != nil {
+		return "", c.explain("create queue", deadLetter, err)
+	}
+	a.note("created the dead-letter queue %s, which keeps messages for %s", oneLine(deadLetter), humanDuration(retentionMax))
+	return c.queueARN(ctx, aws.ToString(out.QueueUrl))
+}
+
+// redrivePolicyOf writes the attribute of that name.
+func redrivePolicyOf(arn string, maxReceives int) (string, error) {
+	b, err := json.Marshal(struct {
+		Target      string `json:"deadLetterTargetArn"`
+		MaxReceives int    `json:"maxReceiveCount"`
+	}{arn, maxReceives})
+	return string(b), err
 }

@@ -22,10 +22,11 @@ func newQueueSetCmd(a *app, f *clientFlags) *cobra.Command {
 An empty value removes Policy, RedrivePolicy, RedriveAllowPolicy and KmsMasterKeyId. A shorter
 MessageRetentionPeriod takes effect on the messages that are there: older ones vanish.`,
 		Example: `  tenaq queue set orders --attribute VisibilityTimeout=120
+  tenaq queue set orders --attribute MessageRetentionPeriod=7d --attribute MaximumMessageSize=256KiB
   tenaq queue set orders --attribute RedrivePolicy=`,
 		Args: wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			values, err := parsePairs("--attribute", attributes)
+			values, err := parseAttributes(attributes)
 			switch {
 			case err != nil:
 				return err

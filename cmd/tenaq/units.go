@@ -9,10 +9,14 @@ import (
 	"time"
 )
 
-// parseDuration reads a Go duration that is not negative. A bare number is refused, because half of the
-// world would mean seconds by it and the other half milliseconds; only zero needs no unit.
+// parseDuration reads a Go duration that is not negative, with days before it if wanted: 4d, 1d12h. A bare
+// number is refused, because half of the world would mean seconds by it and the other half milliseconds;
+// only zero needs no unit.
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
+	if days, rest, ok := strings.Cut(s, "d"); ok {
+		d, err = daysAnd(days, rest)
+	}
 	switch {
 	case err != nil:
 		if _, bare := strconv.ParseUint(s, 10, 64); bare == nil {
@@ -23,6 +27,24 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is negative", s)
 	}
 	return d, nil
+}
+
+// daysAnd reads a number of days, and a duration behind it that may be empty.
+func daysAnd(days, rest string) (time.Duration, error) {
+	const daysMax = 100_000 // what fits into a Duration
+	n, err := strconv.ParseUint(days, 10, 32)
+	if err != nil || n > daysMax {
+		return 0, fmt.Errorf("%q is not a number of days", days)
+	}
+	d := time.Duration(n) * 24 * time.Hour
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil || more < 0 || more >= 24*time.Hour {
+		return 0, fmt.Errorf("%q is not less than a day", rest)
+	}
+	return d + more, nil
 }
 
 // parseSeconds reads a duration that SQS takes: whole seconds, at most limit.

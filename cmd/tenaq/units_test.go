@@ -18,7 +18,16 @@ func TestParseDuration(t *testing.T) {
 		{in: "60", err: `"60" has no unit; write 60s for seconds`},
 		{in: "-1s", err: `"-1s" is negative`},
 		{in: "", err: `"" is not a duration such as 90s or 5m`},
-		{in: "1d", err: `"1d" is not a duration such as 90s or 5m`},
+		{in: "1d", want: 24 * time.Hour},
+		{in: "1d12h30m", want: 36*time.Hour + 30*time.Minute},
+		{in: "0d", want: 0},
+		{in: "d", err: `"d" is not a duration such as 90s or 5m`},
+		{in: "-1d", err: `"-1d" is not a duration such as 90s or 5m`},
+		{in: "1.5d", err: `"1.5d" is not a duration such as 90s or 5m`},
+		{in: "1d24h", err: `"1d24h" is not a duration such as 90s or 5m`},
+		{in: "1d2d", err: `"1d2d" is not a duration such as 90s or 5m`},
+		{in: "99999999999d", err: `"99999999999d" is not a duration such as 90s or 5m`},
+		{in: "sd5", err: `"sd5" is not a duration such as 90s or 5m`},
 	} {
 		got, err := parseDuration(tt.in)
 		if got != tt.want || errorText(err) != tt.err {
