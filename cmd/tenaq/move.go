@@ -63,6 +63,15 @@ func (t *moveTask) progress() string {
 	return strconv.FormatInt(t.Moved, 10) + " of about " + strconv.FormatInt(*t.ToMove, 10)
 }
 
+// bar shows how far the task has come, how fast, and how long the rest takes.
+func (t *moveTask) bar(took time.Duration) string {
+	text := t.progress() + " moved" + rateText(t.Moved, took)
+	if t.ToMove == nil {
+		return text
+	}
+	return bar(int(t.Moved), int(*t.ToMove)) + " " + text + leftText(t.Moved, *t.ToMove, took)
+}
+
 // destination says where the messages go.
 func (t *moveTask) destination() string {
 	if t.Destination == "" {

@@ -75,8 +75,8 @@ interrupt leaves the task running.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&to, "to", "", "move everything to this `queue` (default: where each message came from)")
-	flags.Int32Var(&rate, "rate", 0, "move at most this `number` of messages a second, 1 to 500 (default: as fast as the server can)")
+	flags.StringVar(&to, "to", "", "move everything to this `queue` (default: its source)")
+	flags.Int32Var(&rate, "rate", 0, "move at most this `number` of messages a second, 1 to 500")
 	flags.BoolVar(&wait, "wait", false, "wait until the task has ended")
 	return cmd
 }
@@ -122,7 +122,7 @@ func (m *mover) wait(ctx context.Context) error {
 			return m.ended()
 		case err == nil:
 			troubled, misses = false, 0
-			p.line("%s", m.task.progress())
+			p.line("%s", m.task.bar(time.Since(p.began)))
 		}
 		if pause(ctx, look); ctx.Err() != nil {
 			return m.interrupted()

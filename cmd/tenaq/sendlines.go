@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ const (
 // A line of the input.
 type line struct {
 	number     int
+	end        int64 // offset in the input, roughly: line breaks may be longer than one byte
 	text       string
 	attributes map[string]types.MessageAttributeValue
 	err        error // the input ended: io.EOF, or why it could not be read
@@ -50,6 +52,9 @@ type lineSender struct {
 
 	sent, failed int
 	err          error // what ended it early
+
+	progress *progress
+	input    int64 // size of the input in bytes; 0 when it is not known
 }
 
 func (a *app) runSendLines(cmd *cobra.Command, f *sendFlags, l letter, bodies *offload.Offloader, args []string) error {
@@ -68,9 +73,41 @@ func (a *app) runSendLines(cmd *cobra.Command, f *sendFlags, l letter, bodies *o
 	if err != nil {
 		return err
 	}
-	s := &lineSender{app: a, c: c, url: url, letter: l, bodies: newKeeper(bodies, url, nil)}
+	s := &lineSender{app: a, c: c, url: url, letter: l, bodies: newKeeper(bodies, url, nil), progress: newProgress(a.stderr), input: inputSize(a.stdin)}
+	s.progress.terminal = s.progress.terminal && !isTerminal(a.stdin) // where lines are typed, a bar is in the way
+	s.progress.begin("sending to " + queueNameOf(url))
 	s.run(ctx)
+	s.progress.done()
 	return s.verdict()
+}
+
+// inputSize returns how many bytes are left to read from r; 0 when that is not known, as of a pipe.
+func inputSize(r io.Reader) int64 {
+	f, ok := r.(*os.File)
+	if !ok {
+		return 0
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0
+	}
+	return max(0, info.Size()-at)
+}
+
+// bar shows how much was sent, how fast, and how long the rest of the input takes.
+func (s *lineSender) bar(end int64, took time.Duration) string {
+	text := counted(s.sent, "line", "lines") + " sent" + rateText(int64(s.sent), took)
+	if s.failed > 0 {
+		text += fmt.Sprintf(", %d failed", s.failed)
+	}
+	if s.input == 0 {
+		return text
+	}
+	return bar(int(end), int(s.input)) + " " + text + leftText(end, s.input, took)
 }
 
 // run sends what it reads until the input ends or a failure means that it must not go on.
@@ -111,9 +148,11 @@ func readLines(ctx context.Context, r io.Reader, lines chan<- line) {
 			return false
 		}
 	}
-	number := 1
+	number, end := 1, int64(0)
 	for ; in.Scan(); number++ {
-		if text := in.Text(); text != "" && !give(line{number: number, text: text}) {
+		text := in.Text()
+		end += int64(len(text)) + 1
+		if text != "" && !give(line{number: number, end: end, text: text}) {
 			return
 		}
 	}
@@ -189,10 +228,14 @@ func (s *lineSender) flush(ctx context.Context) {
 	for _, l := range byID {
 		s.fail(l, errors.New("the answer of the server says nothing about it"))
 	}
+	s.progress.line("%s", s.bar(batch[len(batch)-1].end, time.Since(s.progress.began)))
 }
 
 // report prints what became of a line that was sent.
 func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
+	if isTerminal(s.stdout) {
+		s.progress.done() // the bar would stand before the id
+	}
 	id := aws.ToString(e.MessageId)
 	var err error
 	if s.json {
@@ -203,7 +246,7 @@ func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
 			Line:           l.number,
 		})
 	} else {
-		_, err = fmt.Fprintln(s.stdout, id)
+		err = s.printText(id + "\n")
 	}
 	if err != nil && s.err == nil {
 		s.err = fmt.Errorf("report line %d, which was sent: %w", l.number, err)
@@ -213,6 +256,7 @@ func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
 // fail reports a line that was not sent.
 func (s *lineSender) fail(l line, err error) {
 	s.failed++
+	s.progress.done()
 	s.complain(fmt.Errorf("line %d: %w", l.number, err))
 	if s.letter.group != nil && s.err == nil {
 		s.err = fmt.Errorf("line %d was not sent and the lines of its group must not overtake it", l.number)
