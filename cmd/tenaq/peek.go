@@ -20,8 +20,8 @@ const (
 )
 
 // peekLack says what to do where there is no such look.
-const peekLack = "shows a message only by delivering it: a look without that needs a tenaq server of this version; what comes nearest is " +
-	"\"tenaq receive QUEUE --visibility 0\", which counts as a receive, and may move the message to the dead-letter queue"
+const peekLack = "shows a message only by delivering it: \"tenaq receive QUEUE --visibility 0\" receives one, which counts and may " +
+	"move it to the dead-letter queue; to look without that, use a tenaq server of this version"
 
 type peekFlags struct {
 	clientFlags
@@ -48,9 +48,9 @@ When there are more messages than --limit, the command says where to go on with 
 shown that is known: times, deduplication ids, sequence numbers, the id with which a message was first sent.
 A body that is kept beside the queue is shown as the pointer to it.
 
-This needs a tenaq server. Other servers show a message only by delivering it; what comes nearest there is
-"tenaq receive QUEUE --visibility 0", which counts as a receive, and when that is one too many the message
-moves to the dead-letter queue.`,
+This needs a tenaq server. Other servers show a message only by delivering it. There, use
+"tenaq receive QUEUE --visibility 0": it counts as a receive, and one receive too many moves the message to
+the dead-letter queue.`,
 		Example: `  tenaq peek
   tenaq peek orders
   tenaq peek orders --state in_flight --limit 100

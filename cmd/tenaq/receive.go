@@ -37,8 +37,13 @@ A received message is hidden from others for its visibility timeout and then com
 deleted: with --delete once it has been printed, or later with "tenaq delete". No message within the
 waiting time is not an error.
 
-With --follow it goes on until it is interrupted, or --max messages have come; it waits 20s at a time,
-and when the server is away it says so and tries again. With --json each message is one line.
+No message is printed twice. Without --follow the command ends when a message that it has printed comes
+back. With --follow it says so once and leaves such messages alone; every such delivery counts as a
+receive, so they may move to the dead-letter queue. With --visibility 0 the command makes one request,
+for at most 10 messages. To look at messages without receiving them, use "tenaq peek".
+
+With --follow the command runs until it is interrupted, or --max messages have come. It waits 20s at a
+time; while the server is away it reports that and retries. With --json each message is one line.
 
 A message whose body is kept beside the queue is printed with that body. When it cannot be had, nothing is
 printed of the message; it is not deleted, and comes back.
@@ -69,9 +74,9 @@ printed of the message; it is not deleted, and comes back.
 	f.clientFlags.register(cmd)
 	f.bodiesFlags.register(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&f.max, "max", 1, "receive at most this `number` of messages; with --follow no bound unless given")
-	flags.StringVar(&f.wait, "wait", "", "wait up to this `duration`, at most 20s, for a message (default: what the queue says)")
-	flags.StringVar(&f.visibility, "visibility", "", "hide received messages for this `duration`, such as 5m (default: what the queue says)")
+	flags.IntVar(&f.max, "max", 1, "receive at most this `number` of messages")
+	flags.StringVar(&f.wait, "wait", "", "wait up to this `duration`, at most 20s")
+	flags.StringVar(&f.visibility, "visibility", "", "hide received messages for this `duration`")
 	flags.BoolVar(&f.delete, "delete", false, "delete messages once they have been printed")
 	flags.BoolVar(&f.follow, "follow", false, "go on until interrupted")
 	return cmd
@@ -91,6 +96,10 @@ type receiver struct {
 	delete bool
 	follow bool
 
+	once    bool                // one request is all: what it receives stays visible
+	printed map[string]struct{} // the ids of messages that were printed, and that may come back
+	warned  bool                // a message came back, and that was said
+
 	got       int // messages received
 	unseen    int // of them, those whose bodies could not be fetched
 	undeleted int // of them, those that could not be deleted
@@ -98,7 +107,7 @@ type receiver struct {
 
 // receiver reads the flags.
 func (f *receiveFlags) receiver(a *app, cmd *cobra.Command) (*receiver, error) {
-	r := &receiver{app: a, left: f.max, delete: f.delete, follow: f.follow}
+	r := &receiver{app: a, left: f.max, delete: f.delete, follow: f.follow, printed: map[string]struct{}{}}
 	switch {
 	case f.max < 1:
 		return nil, usagef("--max: %d is not a number of messages", f.max)
@@ -120,6 +129,12 @@ func (f *receiveFlags) receiver(a *app, cmd *cobra.Command) (*receiver, error) {
 			return nil, usagef("--visibility: %v", err)
 		}
 		r.zeros.add("VisibilityTimeout", r.in.VisibilityTimeout)
+		// A second request would receive the same messages, and count that.
+		r.once = r.in.VisibilityTimeout == 0
+	}
+	if r.once && (f.follow || f.max > batchMax) {
+		return nil, usagef("--visibility 0 hides nothing, so every request would receive the same messages; " +
+			"leave it out, receive at most 10 without --follow, or look at them with: tenaq peek QUEUE")
 	}
 	r.in.MessageSystemAttributeNames = []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll}
 	r.in.MessageAttributeNames = []string{"All"}
@@ -144,15 +159,29 @@ func (r *receiver) run(ctx context.Context) error {
 			continue
 		}
 		answered = true
+		again := 0
 		for _, m := range messages {
+			if _, ok := r.printed[aws.ToString(m.MessageId)]; ok {
+				again++
+				r.refuse(ctx, m)
+				continue
+			}
 			if err := r.handle(ctx, m); err != nil {
 				return err
 			}
 		}
-		if len(messages) == 0 && !r.follow {
-			break
+		switch {
+		case r.follow && again > 0 && again == len(messages):
+			pause(ctx, retryPause) // a queue may hide nothing, and would be asked again at once
+		case !r.follow && (len(messages) == 0 || again > 0 || r.once):
+			return r.end()
 		}
 	}
+	return r.end()
+}
+
+// end reports how a receive without --follow ended, or one that has all messages it was to wait for.
+func (r *receiver) end() error {
 	if r.got == 0 && !r.json {
 		r.note("no messages")
 	}
@@ -200,17 +229,42 @@ func (r *receiver) handle(ctx context.Context, m types.Message) error {
 	if err := r.print(m); err != nil {
 		return fmt.Errorf("print message %s: %w", aws.ToString(m.MessageId), err)
 	}
+	r.printed[aws.ToString(m.MessageId)] = struct{}{}
 	if !r.delete {
 		return nil
 	}
-	// An interrupt that comes between printing and deleting must not leave the message behind.
-	_, err := call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
-	if err != nil {
+	if err := r.remove(ctx, m); err != nil {
 		r.undeleted++
 		r.complain(fmt.Errorf("message %s was received but not deleted and will come back: %w",
 			aws.ToString(m.MessageId), r.c.explain("delete from", r.url, err)))
 	}
 	return nil
+}
+
+// remove deletes a message that was printed.
+func (r *receiver) remove(ctx context.Context, m types.Message) error {
+	// An interrupt that comes between printing and deleting must not leave the message behind.
+	_, err := call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
+	if err == nil && r.follow {
+		delete(r.printed, aws.ToString(m.MessageId)) // else what is remembered would grow for days
+	}
+	return err
+}
+
+// refuse takes a message that was printed before and is received again: with --delete it could not be
+// deleted then. It is not printed a second time.
+func (r *receiver) refuse(ctx context.Context, m types.Message) {
+	if r.delete {
+		if r.remove(ctx, m) == nil && r.undeleted > 0 {
+			r.undeleted--
+		}
+		return
+	}
+	if r.follow && !r.warned {
+		r.warned = true
+		r.complain(fmt.Errorf("message %s came back and is not printed again; each delivery counts as a receive: "+
+			"delete messages with --delete, hide them for longer with --visibility, or use tenaq peek", aws.ToString(m.MessageId)))
+	}
 }
 
 // fetch gets the body of a message that is kept beside the queue.
