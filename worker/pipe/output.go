@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -97,11 +98,12 @@ func trimEnd(b []byte) []byte {
 	return b
 }
 
-// safe makes visible what could drive a terminal or break a line, except for what is in keep, and whatever is
-// no UTF-8: foreign text goes into logs and dead letters.
+// safe makes visible what could drive a terminal, break a line or reorder the text around it, except for what is in
+// keep, and whatever is not UTF-8: foreign text goes into logs and dead letters.
 func safe(s, keep string) string {
 	plain := func(r rune) bool {
-		return r >= 0x20 && r < 0x7f || r >= 0xa0 && r != utf8.RuneError || strings.ContainsRune(keep, r)
+		driving := r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+		return !driving || strings.ContainsRune(keep, r)
 	}
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
@@ -116,6 +118,8 @@ func safe(s, keep string) string {
 			b.WriteRune(r)
 		case r == '\r' && strings.HasPrefix(s, "\r\n") && strings.ContainsRune(keep, '\n'):
 			// The end of a line on other systems.
+		case r > 0xff:
+			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			fmt.Fprintf(&b, `\x%02x`, r)
 		}

@@ -69,14 +69,16 @@ func TestTailAndHead(t *testing.T) {
 
 func TestSafe(t *testing.T) {
 	for text, want := range map[string]string{
-		"plain ü 日\t":          "plain ü 日\t",
-		"a\nb":                 `a\x0ab`,
-		"\x1b[2J\x00\x7f":      `\x1b[2J\x00\x7f`,
-		"\u0085\u009b":         `\x85\x9b`,
-		"\xff\xc3":             `\xff\xc3`,
-		"a\ufffdb":             "a\ufffdb",
-		"\r\n":                 `\x0d\x0a`,
-		strings.Repeat("a", 9): strings.Repeat("a", 9),
+		"plain ü 日\t":            "plain ü 日\t",
+		"a\nb":                   `a\x0ab`,
+		"\x1b[2J\x00\x7f":        `\x1b[2J\x00\x7f`,
+		"\u0085\u009b":           `\x85\x9b`,
+		"a\u202eb\u2028\u2069":   `a\u202eb\u2028\u2069`,
+		"\u200d\u202f\U0001f600": "\u200d\u202f\U0001f600",
+		"\xff\xc3":               `\xff\xc3`,
+		"a\ufffdb":               "a\ufffdb",
+		"\r\n":                   `\x0d\x0a`,
+		strings.Repeat("a", 9):   strings.Repeat("a", 9),
 	} {
 		if got := safe(text, "\t"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
