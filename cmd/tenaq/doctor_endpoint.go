@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +52,7 @@ func (d *doctor) examineEndpoint(ctx context.Context) {
 	}
 	d.find(subject, "encryption", checkScheme(d.endpoint))
 	d.find(subject, "variables", checkVariables(d.endpoint, d.getenv))
+	d.find(subject, "AWS CLI", checkCLI(d.endpoint, d.getenv, func() string { return cliVersion(ctx) }))
 	d.find(subject, "proxy", checkProxy(d.endpoint, d.getenv))
 	client, err := d.flags.connect(ctx)
 	if err != nil {
@@ -203,6 +205,38 @@ func checkVariables(e endpoint, getenv func(string) string) finding {
 		}
 	}
 	return fine("nothing in the environment contradicts %s", e)
+}
+
+// checkCLI looks for an AWS CLI that goes to Amazon although the environment names another address. Its
+// version is asked for only where that matters, for it takes a second.
+func checkCLI(e endpoint, getenv func(string) string, version func() string) finding {
+	if e.isAmazon() || isAmazonURL(e.url) || getenv("AWS_ENDPOINT_URL_SQS") == "" && getenv("AWS_ENDPOINT_URL") == "" {
+		return finding{}
+	}
+	v := version()
+	do := fmt.Sprintf(`add --endpoint-url %s to "aws sqs"; in a shell, eval "$(tenaq env)" does that`, e)
+	var major, minor int
+	switch n, _ := fmt.Sscanf(v, "%d.%d", &major, &minor); {
+	case n < 2:
+		return finding{} // there is none, or none that is known
+	case major < 2:
+		return warning(do, "aws is version %s, which sends requests for SQS to Amazon whatever AWS_ENDPOINT_URL_SQS says", v)
+	case major == 2 && minor < 13:
+		return warning(do+"; or update it to 2.13 or later", "aws is version %s, which ignores AWS_ENDPOINT_URL_SQS and goes to Amazon", v)
+	}
+	return fine("aws is version %s, which reads AWS_ENDPOINT_URL_SQS", v)
+}
+
+// cliVersion returns the version of the AWS CLI in the PATH, "" when there is none.
+func cliVersion(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "aws", "--version").Output()
+	if err != nil {
+		return ""
+	}
+	version, _, _ := strings.Cut(string(out), " ")
+	return strings.TrimPrefix(version, "aws-cli/")
 }
 
 // checkProxy looks for a proxy that requests to this machine would go through. Go never does that, other clients do.

@@ -217,6 +217,15 @@ func TestEndpointChecks(t *testing.T) {
 	expect(t, "two", checkVariables(local, environ("AWS_ENDPOINT_URL_SQS", local.url, "AWS_ENDPOINT_URL", "http://127.0.0.1:4566")), isWarning, "differ")
 	expect(t, "ours and theirs", checkVariables(local, environ("TENAQ_ENDPOINT_URL", local.url, "AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")), isWarning, "http://127.0.0.1:1")
 
+	pointed := environ("AWS_ENDPOINT_URL_SQS", local.url)
+	cli := func(version string) func() string { return func() string { return version } }
+	expect(t, "CLI v1", checkCLI(local, pointed, cli("1.46.3")), isWarning, "sends requests for SQS to Amazon")
+	expect(t, "CLI v2 that is old", checkCLI(local, pointed, cli("2.9.19")), isWarning, "ignores AWS_ENDPOINT_URL_SQS")
+	expect(t, "CLI v2", checkCLI(local, pointed, cli("2.13.0")), isOK, "2.13.0")
+	expect(t, "no CLI", checkCLI(local, pointed, cli("")), "", "")
+	expect(t, "CLI of nobody pointed elsewhere", checkCLI(local, environ(), cli("1.46.3")), "", "")
+	expect(t, "CLI for Amazon", checkCLI(aws, pointed, cli("1.46.3")), "", "")
+
 	expect(t, "no proxy", checkProxy(local, environ()), "", "")
 	expect(t, "a proxy", checkProxy(local, environ("HTTP_PROXY", "http://proxy:3128")), isWarning, "NO_PROXY does not leave out 127.0.0.1")
 	expect(t, "of others", checkProxy(local, environ("HTTPS_PROXY", "http://proxy:3128")), "", "")

@@ -17,9 +17,22 @@ func newEnvCmd(a *app) *cobra.Command {
 		Short: "Print the environment that points AWS SDKs at the server",
 		Long: `Print the environment that points the AWS SDKs and the AWS CLI at the server.
 
+From these versions on, SDKs read the address from AWS_ENDPOINT_URL_SQS:
+  Python      boto3 1.28.0
+  JavaScript  v3, 3.428.0
+  Java        v2, 2.28.1
+  Go          v2, service/sqs 1.26.0 with config 1.21.0
+  AWS CLI     2.13.0
+Older versions, and the SDKs before these (JavaScript v2, Java v1, Go v1), need the address in code.
+
+The AWS CLI v1 sends requests for SQS to Amazon whatever the variable says, unless it is given
+--endpoint-url. For sh, bash, zsh and fish the output therefore defines a function aws that adds this flag
+to "aws sqs". It defines none where aws is an alias or is not installed. Scripts and other programs do not
+see the function: there, add the flag yourself.
+
 The credentials are those in $TENAQ_ACCESS_KEY_ID and $TENAQ_SECRET_ACCESS_KEY, from which a server takes its
-key too. Without these, for a server on this machine, they mean nothing: a server without keys checks none,
-but an SDK does not start without. Elsewhere the credentials are yours to set.`,
+key too. Without these, the command prints placeholder credentials for a server on this machine: a server
+without keys checks none, but an SDK does not start without. Elsewhere, set the credentials yourself.`,
 		Example: `  eval "$(tenaq env)"
   tenaq env --shell fish | source
   tenaq env --shell powershell | Invoke-Expression
@@ -33,9 +46,9 @@ but an SDK does not start without. Elsewhere the credentials are yours to set.`,
 			case e.isAmazon():
 				return usagef("there is nothing to set for Amazon; the SDKs find it by themselves")
 			}
-			write, ok := shells[shell]
+			dialect, ok := shells[shell]
 			if !ok {
-				return usagef("--shell: %q is none of sh, fish, powershell", shell)
+				return usagef("--shell: %q is none of %s", shell, strings.Join(shellNames, ", "))
 			}
 			vars := sdkEnvironment(e, cmp.Or(resolveRegion(f.region, os.Getenv), defaultRegion), os.Getenv)
 			if a.json {
@@ -46,9 +59,16 @@ but an SDK does not start without. Elsewhere the credentials are yours to set.`,
 				return a.printJSON(m)
 			}
 			for _, v := range vars {
-				if _, err := fmt.Fprintln(a.stdout, write(v.name, v.value)); err != nil {
+				if _, err := fmt.Fprintln(a.stdout, dialect.set(v.name, v.value)); err != nil {
 					return err
 				}
+			}
+			if dialect.function != "" {
+				if _, err := fmt.Fprintln(a.stdout, dialect.function); err != nil {
+					return err
+				}
+			} else {
+				a.note("the AWS CLI before 2.13 ignores AWS_ENDPOINT_URL_SQS and goes to Amazon; add to its commands: --endpoint-url %s", e)
 			}
 			if len(vars) == 3 { // there is no key among them
 				a.note("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials of %s", e)
@@ -57,7 +77,8 @@ but an SDK does not start without. Elsewhere the credentials are yours to set.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&shell, "shell", "sh", "write for this `shell`: sh, fish or powershell")
+	cmd.Flags().StringVar(&shell, "shell", "sh", "`shell`: sh, bash, zsh, fish or powershell")
+	completes(cmd, "shell", shellNames...)
 	return cmd
 }
 
@@ -80,18 +101,48 @@ func sdkEnvironment(e endpoint, region string, getenv func(string) string) []var
 	return vars
 }
 
-// shells says how a shell sets a variable. Values are quoted where they hold more than plain characters.
-var shells = map[string]func(name, value string) string{
-	"sh": func(name, value string) string {
+// A dialect is how a shell is told something.
+type dialect struct {
+	set      func(name, value string) string
+	function string // gives "aws sqs" the address; empty where none is written
+}
+
+var shellNames = []string{"sh", "bash", "zsh", "fish", "powershell"}
+
+// shells has the dialects. Values are quoted where they hold more than plain characters.
+var shells = map[string]dialect{
+	"sh":   bourne,
+	"bash": bourne,
+	"zsh":  bourne,
+	"fish": {
+		set: func(name, value string) string {
+			return "set -gx " + name + " " + quote(strings.ReplaceAll(value, `\`, `\\`), `\'`)
+		},
+		function: fishFunction,
+	},
+	"powershell": {set: func(name, value string) string {
+		return "$env:" + name + " = '" + strings.ReplaceAll(value, "'", "''") + "'"
+	}},
+}
+
+var bourne = dialect{
+	set: func(name, value string) string {
 		return "export " + name + "=" + quote(value, `'\''`)
 	},
-	"fish": func(name, value string) string {
-		return "set -gx " + name + " " + quote(strings.ReplaceAll(value, `\`, `\\`), `\'`)
-	},
-	"powershell": func(name, value string) string {
-		return "$env:" + name + " = '" + strings.ReplaceAll(value, "'", "''") + "'"
-	},
+	function: bourneFunction,
 }
+
+// The functions add --endpoint-url before all other arguments, so that one that is given by hand comes later
+// and wins. They look for the word sqs where the service stands: first, or behind options. An alias is left
+// alone, because zsh refuses to define a function over one, and a command that is not there is not made up.
+const (
+	bourneFunction = `if command -v aws >/dev/null 2>&1 && ! alias aws >/dev/null 2>&1; then eval 'aws() { ` +
+		`case "$*" in "sqs "*|-*" sqs "*) command aws ${AWS_ENDPOINT_URL_SQS:+"--endpoint-url=$AWS_ENDPOINT_URL_SQS"} "$@" ;; ` +
+		`*) command aws "$@" ;; esac; }'; fi`
+	fishFunction = `if command -q aws; function aws; ` +
+		`if set -q AWS_ENDPOINT_URL_SQS; and string match -qr '^(sqs |-.* sqs )' -- "$argv"; ` +
+		`command aws --endpoint-url=$AWS_ENDPOINT_URL_SQS $argv; else; command aws $argv; end; end; end`
+)
 
 // quote puts value between single quotes unless it needs none; quoted stands for a quote within it.
 func quote(value, quoted string) string {

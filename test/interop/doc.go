@@ -15,6 +15,9 @@
 // go test ./test/interop -update, and without -update a run that differs from its row fails. The protocol in it is the one
 // that was seen on the wire.
 //
+// Clients get the address twice: as TENAQ_ENDPOINT, which their programs hand to them in code, and as AWS_ENDPOINT_URL_SQS,
+// which the operation environment leaves them to find by themselves.
+//
 // To add a client:
 //
 //  1. Pin it and all that it needs in a list below testdata, and name the list in the script install: venv for Python, npm

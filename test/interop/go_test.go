@@ -10,8 +10,8 @@ import (
 
 var goClients = []client{
 	{name: "aws-sdk-go-v2", command: golang("testdata/go")},
-	{name: "aws-sdk-go-v1", command: golang("testdata/legacy", "-modfile=json.mod"), extra: "dead letters, move tasks"},
-	{name: "aws-sdk-go-v1-query", command: golang("testdata/legacy"), extra: "dead letters, move tasks"},
+	{name: "aws-sdk-go-v1", command: golang("testdata/legacy", "-modfile=json.mod"), extra: "dead letters, move tasks", without: unread},
+	{name: "aws-sdk-go-v1-query", command: golang("testdata/legacy"), extra: "dead letters, move tasks", without: unread},
 	{
 		name:    "gocloud.dev",
 		command: golang("testdata/gocloud"),
@@ -22,9 +22,13 @@ var goClients = []client{
 			"paging":     "its API has topics and subscriptions instead of queues",
 			"batch":      "it makes batches itself",
 			"fifo":       "it promises no order",
+
+			"environment": callersClient,
 		},
 	},
 }
+
+var unread = map[string]string{"environment": notRead}
 
 // golang builds the program in a folder, with flags for go that may name another list of modules. Go keeps modules itself, so
 // make emulators has nothing to do; where they are not here and cannot be fetched the test is skipped.

@@ -24,8 +24,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table in README.md from what the clients do")
 
-// operations are the columns of the table. Extra is what a client is known for, where that is more than a call of SQS.
-var operations = []string{"create", "attributes", "fifo", "batch", "receive", "visibility", "delete", "error", "paging", "extra"}
+// operations are the columns of the table. Environment is to reach the server with the variables that "tenaq env" prints and
+// without an address in code. Extra is what a client is known for, where that is more than a call of SQS.
+var operations = []string{"create", "attributes", "fifo", "batch", "receive", "visibility", "delete", "error", "paging", "environment", "extra"}
 
 // A client is a program that leads the operations through a client of SQS.
 type client struct {
@@ -150,6 +151,7 @@ func environment(name, addr string) []string {
 		"AWS_EC2_METADATA_DISABLED=true",
 		"AWS_CONFIG_FILE="+os.DevNull,
 		"AWS_SHARED_CREDENTIALS_FILE="+os.DevNull,
+		"AWS_ENDPOINT_URL_SQS=http://"+addr,
 		"TENAQ_ENDPOINT=http://"+addr,
 		"TENAQ_PREFIX="+strings.ReplaceAll(name, ".", "-")+"-",
 		"TENAQ_WRONG_KEY_ID="+keyID,

@@ -187,10 +187,10 @@ func TestTable(t *testing.T) {
 	empty.put([]result{{all, "1", "JSON"}, {some, "2", "Query"}})
 	text := empty.write(list)
 	want := "a\n" + begin + `
-| client | version | protocol | create | attributes | fifo | batch | receive | visibility | delete | error | paging | extra |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-| all | 1 | JSON | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ |
-| some | 2 | Query | – | – | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | – |  |
+| client | version | protocol | create | attributes | fifo | batch | receive | visibility | delete | error | paging | environment | extra |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| all | 1 | JSON | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ |
+| some | 2 | Query | – | – | ✓ | ✓ | ✓ | ✓ | ✓ | ✓ | – | ✓ |  |
 
 - all: extra: dances
 - some: no create, attributes: its API has none; no paging: it has one page

@@ -54,6 +54,7 @@ func main() {
 	report("delete", remove)
 	report("error", failures)
 	report("paging", paging)
+	report("environment", environment)
 }
 
 // report runs an operation, which panics when something does not hold.
@@ -320,4 +321,10 @@ func paging() {
 	}
 	same("pages", sizes, []int{10, 10, 5})
 	same("queues", slices.Sorted(slices.Values(found)), urls)
+}
+
+func environment() {
+	url := queue("environment", nil)
+	found := must(sqs.NewFromConfig(must(config.LoadDefaultConfig(ctx))).ListQueues(ctx, &sqs.ListQueuesInput{QueueNamePrefix: aws.String(prefix + "environment")}))
+	same("queues", found.QueueUrls, []string{*url})
 }

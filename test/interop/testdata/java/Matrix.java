@@ -51,6 +51,7 @@ public class Matrix {
         report("delete", Matrix::delete);
         report("error", Matrix::error);
         report("paging", Matrix::paging);
+        report("environment", Matrix::environment);
         report("extra", Matrix::batchManager);
         System.exit(0); // whatever threads the clients have
     }
@@ -272,6 +273,13 @@ public class Matrix {
         }
         same("pages", sizes, List.of(10, 10, 5));
         same("queues", found.stream().sorted().toList(), urls);
+    }
+
+    static void environment() {
+        String url = queue("environment");
+        try (SqsClient client = SqsClient.builder().httpClientBuilder(UrlConnectionHttpClient.builder()).build()) {
+            same("queues", client.listQueues(r -> r.queueNamePrefix(prefix + "environment")).queueUrls(), List.of(url));
+        }
     }
 
     /** The batch manager collects calls of its callers into batches, and gives each its own entry of the answer. */

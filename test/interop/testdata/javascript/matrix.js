@@ -10,8 +10,8 @@ const { TENAQ_ENDPOINT: endpoint, TENAQ_PREFIX: prefix, AWS_REGION: region } = p
 const generations = {
   v3() {
     const sdk = require("@aws-sdk/client-sqs");
-    const connect = (credentials) => {
-      const client = new sdk.SQSClient({ endpoint, region, credentials });
+    const connect = (credentials, address = { endpoint }) => {
+      const client = new sdk.SQSClient({ ...address, region, credentials });
       return {
         call: (operation, input) => client.send(new sdk[operation + "Command"](input)),
         async pages(input, size) {
@@ -240,5 +240,14 @@ const operations = {
     equal("queues", pages.flat().sort(), urls);
   },
 };
+
+// v2 does not read the address from the environment.
+if (process.argv[2] === "v3") {
+  operations.environment = async () => {
+    const url = await create("environment");
+    const pages = await connect(undefined, {}).pages({ QueueNamePrefix: prefix + "environment" }, 10);
+    equal("queues", pages.flat(), [url]);
+  };
+}
 
 report(version, operations);

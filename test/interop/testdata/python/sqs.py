@@ -158,5 +158,11 @@ def paging():
     same("queues", sorted(u for p in pages for u in p["QueueUrls"]), urls)
 
 
+def environment():
+    url = queue("environment")
+    same("queues", boto3.client("sqs", config=once).list_queues(QueueNamePrefix=prefix + "environment")["QueueUrls"], [url])
+
+
 say(version=boto3.__version__)
-run(create, attributes, fifo, batch, receive, visibility, delete, error, paging)
+reads_environment = tuple(int(part) for part in boto3.__version__.split(".")[:2]) >= (1, 28)
+run(create, attributes, fifo, batch, receive, visibility, delete, error, paging, *[environment] * reads_environment)
