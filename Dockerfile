@@ -37,6 +37,6 @@ ENV TENAQ_DATA_DIR=/var/lib/tenaq \
 
 VOLUME /var/lib/tenaq
 EXPOSE 9324 9325
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s CMD ["/tenaq", "health"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/tenaq", "health"]
 ENTRYPOINT ["/tenaq"]
 CMD ["serve"]

@@ -27,8 +27,8 @@ Older versions, and the SDKs before these (JavaScript v2, Java v1, Go v1), need 
 
 The AWS CLI v1 sends requests for SQS to Amazon whatever the variable says, unless it is given
 --endpoint-url. For sh, bash, zsh and fish the output therefore defines a function aws that adds this flag
-to "aws sqs". It defines none where aws is an alias or is not installed. Scripts and other programs do not
-see the function: there, add the flag yourself.
+to "aws sqs". It defines none where aws is an alias, a function, or not installed. Scripts and other programs
+do not see the function: there, add the flag yourself.
 
 The credentials are those in $TENAQ_ACCESS_KEY_ID and $TENAQ_SECRET_ACCESS_KEY, from which a server takes its
 key too. Without these, the command prints placeholder credentials for a server on this machine: a server
@@ -133,13 +133,13 @@ var bourne = dialect{
 }
 
 // The functions add --endpoint-url before all other arguments, so that one that is given by hand comes later
-// and wins. They look for the word sqs where the service stands: first, or behind options. An alias is left
-// alone, because zsh refuses to define a function over one, and a command that is not there is not made up.
+// and wins. They look for the word sqs where the service stands: first, or behind options. An alias or a function
+// of the user is left alone, and a command that is not there is not made up.
 const (
-	bourneFunction = `if command -v aws >/dev/null 2>&1 && ! alias aws >/dev/null 2>&1; then eval 'aws() { ` +
+	bourneFunction = `case "$(command -v aws)" in /*) eval 'aws() { ` +
 		`case "$*" in "sqs "*|-*" sqs "*) command aws ${AWS_ENDPOINT_URL_SQS:+"--endpoint-url=$AWS_ENDPOINT_URL_SQS"} "$@" ;; ` +
-		`*) command aws "$@" ;; esac; }'; fi`
-	fishFunction = `if command -q aws; function aws; ` +
+		`*) command aws "$@" ;; esac; }' ;; esac`
+	fishFunction = `if command -q aws; and not functions -q aws; function aws; ` +
 		`if set -q AWS_ENDPOINT_URL_SQS; and string match -qr '^(sqs |-.* sqs )' -- "$argv"; ` +
 		`command aws --endpoint-url=$AWS_ENDPOINT_URL_SQS $argv; else; command aws $argv; end; end; end`
 )

@@ -75,7 +75,7 @@ written in one transaction: all or none. Its members are called as in "tenaq out
 				return a.printJSON(map[string]any{"outbox": o.place.String(), "ids": ids})
 			}
 			for _, id := range ids {
-				if _, err := fmt.Fprintln(a.stdout, id); err != nil {
+				if err := a.printText(id + "\n"); err != nil {
 					return err
 				}
 			}
