@@ -38,8 +38,8 @@ deleted: with --delete once it has been printed, or later with "tenaq delete". N
 waiting time is not an error.
 
 No message is printed twice. Without --follow the command ends when a message that it has printed comes
-back. With --follow it says so once and leaves such messages alone; every such delivery counts as a
-receive, so they may move to the dead-letter queue. With --visibility 0 the command makes one request,
+back. With --follow it says so once and goes on; every delivery counts as a receive, so such messages may
+move to the dead-letter queue. With --visibility 0 the command makes one request,
 for at most 10 messages. To look at messages without receiving them, use "tenaq peek".
 
 With --follow the command runs until it is interrupted, or --max messages have come. It waits 20s at a
@@ -96,9 +96,9 @@ type receiver struct {
 	delete bool
 	follow bool
 
-	once    bool                // one request is all: what it receives stays visible
-	printed map[string]struct{} // the ids of messages that were printed, and that may come back
-	warned  bool                // a message came back, and that was said
+	once   bool            // one request is all: what it receives stays visible
+	seen   map[string]bool // the ids of messages that were received and may come back: whether they were printed
+	warned bool            // a message came back, and that was said
 
 	got       int // messages received
 	unseen    int // of them, those whose bodies could not be fetched
@@ -107,7 +107,7 @@ type receiver struct {
 
 // receiver reads the flags.
 func (f *receiveFlags) receiver(a *app, cmd *cobra.Command) (*receiver, error) {
-	r := &receiver{app: a, left: f.max, delete: f.delete, follow: f.follow, printed: map[string]struct{}{}}
+	r := &receiver{app: a, left: f.max, delete: f.delete, follow: f.follow, seen: map[string]bool{}}
 	switch {
 	case f.max < 1:
 		return nil, usagef("--max: %d is not a number of messages", f.max)
@@ -161,7 +161,8 @@ func (r *receiver) run(ctx context.Context) error {
 		answered = true
 		again := 0
 		for _, m := range messages {
-			if _, ok := r.printed[aws.ToString(m.MessageId)]; ok {
+			// With --follow a message that could not be printed has another chance.
+			if printed, ok := r.seen[aws.ToString(m.MessageId)]; ok && (printed || !r.follow) {
 				again++
 				r.refuse(ctx, m)
 				continue
@@ -223,13 +224,14 @@ func (r *receiver) handle(ctx context.Context, m types.Message) error {
 	r.left--
 	if err := r.fetch(ctx, &m); err != nil {
 		r.unseen++
+		r.seen[aws.ToString(m.MessageId)] = false
 		r.complain(fmt.Errorf("message %s is not printed, and comes back: %w; its pointer is to be had with --bodies none", aws.ToString(m.MessageId), err))
 		return nil
 	}
 	if err := r.print(m); err != nil {
 		return fmt.Errorf("print message %s: %w", aws.ToString(m.MessageId), err)
 	}
-	r.printed[aws.ToString(m.MessageId)] = struct{}{}
+	r.seen[aws.ToString(m.MessageId)] = true
 	if !r.delete {
 		return nil
 	}
@@ -246,21 +248,20 @@ func (r *receiver) remove(ctx context.Context, m types.Message) error {
 	// An interrupt that comes between printing and deleting must not leave the message behind.
 	_, err := call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
 	if err == nil && r.follow {
-		delete(r.printed, aws.ToString(m.MessageId)) // else what is remembered would grow for days
+		delete(r.seen, aws.ToString(m.MessageId)) // else what is remembered would grow for days
 	}
 	return err
 }
 
-// refuse takes a message that was printed before and is received again: with --delete it could not be
-// deleted then. It is not printed a second time.
+// refuse takes a message that is received again, and is not printed a second time. One that was printed and
+// could not be deleted then is deleted now.
 func (r *receiver) refuse(ctx context.Context, m types.Message) {
-	if r.delete {
+	if r.delete && r.seen[aws.ToString(m.MessageId)] {
 		if r.remove(ctx, m) == nil && r.undeleted > 0 {
 			r.undeleted--
 		}
-		return
 	}
-	if r.follow && !r.warned {
+	if r.follow && !r.delete && !r.warned {
 		r.warned = true
 		r.complain(fmt.Errorf("message %s came back and is not printed again; each delivery counts as a receive: "+
 			"delete messages with --delete, hide them for longer with --visibility, or use tenaq peek", aws.ToString(m.MessageId)))
