@@ -38,10 +38,10 @@ type clientFlags struct {
 
 func (f *clientFlags) register(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
-	p.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of the SQS API, or aws (default: see tenaq --help)")
+	p.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of the SQS API, or aws (default: tenaq --help)")
 	p.BoolVar(&f.aws, "aws", false, "talk to Amazon SQS, whatever the environment says")
-	p.StringVar(&f.region, "region", "", "sign for this `region` (default: see tenaq --help)")
-	p.StringVar(&f.timeout, "timeout", "15s", "give up on a request after this `duration`")
+	p.StringVar(&f.region, "region", "", "sign for this `region` (default: tenaq --help)")
+	p.StringVar(&f.timeout, "timeout", "15s", "`duration` after which a request fails")
 }
 
 // resolve finds the endpoint.

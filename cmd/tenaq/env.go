@@ -77,7 +77,7 @@ without keys checks none, but an SDK does not start without. Elsewhere, set the 
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&shell, "shell", "sh", "`shell`: sh, bash, zsh, fish or powershell")
+	cmd.Flags().StringVar(&shell, "shell", "sh", "`shell`: sh, bash, zsh, fish, powershell")
 	completes(cmd, "shell", shellNames...)
 	return cmd
 }

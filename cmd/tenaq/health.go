@@ -50,7 +50,8 @@ not ready: it is stopping, the disk is full, or a forced write does not end.`,
 		},
 	}
 	f.registerSome(cmd.Flags(), "admin-listen")
-	cmd.Flags().Lookup("admin-listen").Usage = "admin `address` of the server"
+	cmd.Flags().Lookup("admin-listen").Usage = "admin `address` to ask"
+	cmd.Flags().Lookup("config").Usage = "read settings from this YAML `file`"
 	cmd.Flags().StringVar(&timeout, "timeout", "3s", "give up after this `duration`")
 	return cmd
 }

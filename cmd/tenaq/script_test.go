@@ -58,6 +58,23 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// TestFlagHelpFits checks that the flags which most commands have, and those of commands for the first minutes, have
+// help that fits on one line.
+func TestFlagHelpFits(t *testing.T) {
+	root := newRoot(&app{})
+	for _, path := range []string{"queue list", "queue create", "queue set", "move start", "alarms", "health", "env", "delete"} {
+		cmd, rest, err := root.Find(strings.Fields(path))
+		if err != nil || len(rest) > 0 {
+			t.Fatalf("%s: %v, %q left over", path, err, rest)
+		}
+		for line := range strings.SplitSeq(cmd.LocalFlags().FlagUsages()+cmd.InheritedFlags().FlagUsages(), "\n") {
+			if len(line) > 80 {
+				t.Errorf("%s: got %d characters, want at most 80: %s", path, len(line), line)
+			}
+		}
+	}
+}
+
 // TestHelp checks that every command documents itself: the help is the documentation.
 func TestHelp(t *testing.T) {
 	var check func(cmd *cobra.Command)
