@@ -19,6 +19,10 @@ type History interface {
 	// that its SQL does not work; so it does of StageReplay and Staged.
 	Look(ctx context.Context, s Source, few int) (count int, first []Past, err error)
 
+	// Walk calls each with everything that a source has, in the order of a replay, as it is at one moment. An
+	// error of each ends it and is returned. While it runs, each must not use the box.
+	Walk(ctx context.Context, s Source, each func(Past) error) error
+
 	// BeginReplay writes a replay down, and returns it with its number, its first version and the time. Numbers
 	// rise, and no two replays of an outbox ever have the same.
 	BeginReplay(ctx context.Context, r Replay) (Replay, error)
@@ -151,16 +155,25 @@ type Replay struct {
 	Created time.Time `json:"created,omitzero"` // by the clock of the database
 	Updated time.Time `json:"updated,omitzero"`
 
-	Found int `json:"found"` // messages to be sent
-	Read  int `json:"read"`  // of these, looked at so far
-
-	// What became of those: rows written, left out because their work is completed, or gone before it was their
-	// turn. The rest was twice in the source.
-	Written   int `json:"written"`
-	Completed int `json:"completed"`
-	Gone      int `json:"gone"`
+	Found int `json:"found"` // rows of the source
+	Tally
 
 	Place int64 `json:"place"` // of the last one that was looked at
+}
+
+// A Tally counts rows of a source by what became of them in a replay, or would become of them.
+type Tally struct {
+	Read      int `json:"read"`    // looked at so far
+	Written   int `json:"written"` // messages for relays to send
+	Completed int `json:"completed"`
+	Later     int `json:"later,omitempty"`  // not sent: a later generation of the work has begun
+	Parked    int `json:"parked,omitempty"` // not sent: the claim on the work is parked, so a person decides
+	Gone      int `json:"gone"`             // removed from the outbox before it was their turn
+}
+
+// Same is how many rows were left out because another row of the source is about the same work.
+func (t *Tally) Same() int {
+	return t.Read - t.Written - t.Completed - t.Later - t.Parked - t.Gone
 }
 
 // AtEnd reports whether nothing will happen to a replay any more.

@@ -46,7 +46,8 @@ type ReplayConfig struct {
 	By   string // who asks for it, for the record
 	Note string // why
 
-	// Progress, if set, is called after every change. It must return quickly.
+	// Progress, if set, is called after every change. It must return quickly. A Plan calls it while it asks
+	// the ledger, with a Replay that has the counts so far and no number.
 	Progress func(Replay)
 
 	// Logger is told what a person may have to act on; slog.Default when nil.
@@ -59,13 +60,12 @@ const ReplayHeader = "replay"
 
 // Limits of a replay.
 const (
-	rateMax      = 10_000
-	rateUsual    = 50
-	aheadUsual   = 1000
-	looksAtOnce  = 8
-	looksPerSec  = 500 // at the ledger, whatever the rate of messages
-	plannedLooks = 200
-	replaysMax   = 1000 // that are remembered when the ledger is asked
+	rateMax     = 10_000
+	rateUsual   = 50
+	aheadUsual  = 1000
+	looksAtOnce = 8
+	looksPerSec = 500  // at the ledger, whatever the rate of messages
+	replaysMax  = 1000 // that are remembered when the ledger is asked
 
 	// Messages are read a few at a time at first, and more when they are small.
 	pageFirst, pageMax   = 8, 200
@@ -129,54 +129,6 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 	return &Replayer{cfg: cfg, runner: relayName(), page: pageFirst, since: -1}, nil
 }
 
-// A Plan is what a replay would do.
-type Plan struct {
-	Count int    // of messages
-	First []Past // a few of them
-
-	// With MissingOnly: how many of the first Asked ones are completed.
-	Asked, Completed int
-}
-
-// Plan looks what there is to replay, and changes nothing. The samples are as many as are asked for at most.
-func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
-	if err := r.cfg.Source.Check(); err != nil {
-		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
-	}
-	samples = max(samples, 0)
-	few := samples
-	if r.cfg.MissingOnly {
-		few = max(few, plannedLooks)
-	}
-	count, first, err := r.cfg.Box.Look(ctx, r.cfg.Source, few)
-	if err != nil {
-		return Plan{}, fmt.Errorf("outbox: look what there is to replay: %w", err)
-	}
-	p := Plan{Count: count, First: first[:min(samples, len(first))]}
-	record := Replay{Number: 1, Generation: 1, MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
-	messages := make([]Message, len(first))
-	for i, past := range first {
-		messages[i] = past.Message
-		m := record.again(past.Message)
-		if err := m.Check(); err != nil {
-			return Plan{}, fmt.Errorf("outbox: replay: %w: message %d of %d cannot be sent: %w", ErrSource, i+1, count, err)
-		}
-	}
-	if r.cfg.MissingOnly {
-		fates, err := r.known(ctx, messages)
-		if err != nil {
-			return Plan{}, err
-		}
-		p.Asked = len(first)
-		for _, f := range fates {
-			if f == completed {
-				p.Completed++
-			}
-		}
-	}
-	return p, nil
-}
-
 // Run begins a replay and carries it out. It returns when all rows are written, which the relays send then, when
 // the replay is cancelled (its state says so), or with an error when ctx ends, the database cannot be used for
 // two minutes, or another process has taken it over (ErrMoved). The replay that it returns in those cases, if
@@ -186,6 +138,7 @@ func (r *Replayer) Run(ctx context.Context) (Replay, error) {
 	if err := c.Source.Check(); err != nil {
 		return Replay{}, fmt.Errorf("outbox: replay: %w", err)
 	}
+	r.later = nil
 	if _, err := patiently(ctx, r, func() (int, error) { // what can only read refuses SQL that would write
 		count, _, err := c.Box.Look(ctx, c.Source, 0)
 		return count, err

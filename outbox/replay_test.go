@@ -168,7 +168,7 @@ func TestReplayMissing_FD6(t *testing.T) {
 		r.wantNoted("worked", "fine #4")
 
 		plan, err := r.replayer(func(c *outbox.ReplayConfig) { c.MissingOnly, c.Ledger = true, ledger }).Plan(t.Context(), 3)
-		if err != nil || plan.Count != 12 || len(plan.First) != 3 || plan.Asked != 12 || plan.Completed != 1 {
+		if err != nil || plan.Count != 12 || len(plan.First) != 3 || plan.Works != 12 || plan.Read != 12 || plan.Completed != 1 || plan.Written != 11 {
 			t.Errorf("the plan is %+v, %v", plan, err)
 		}
 		done := r.replay(func(c *outbox.ReplayConfig) { c.MissingOnly, c.Ledger = true, ledger })

@@ -18,12 +18,13 @@ type fate int
 const (
 	missing   fate = iota // nobody has completed it
 	completed             // somebody has, in its generation or a later one
-	elsewhere             // a later generation of it has begun, or a person has to decide about it
+	later                 // a later generation of it has begun
+	parked                // a person has to decide about it
 )
 
 // known asks the ledger about the work of messages, several at once.
 func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error) {
-	later, err := r.generations(ctx)
+	laterOnes, err := r.generations(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error
 		asking.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			fates[i], errs[i] = r.fate(ctx, &Row{Message: messages[i]}, later)
+			fates[i], errs[i] = r.fate(ctx, &Row{Message: messages[i]}, laterOnes)
 		})
 	}
 	asking.Wait()
@@ -44,6 +45,18 @@ func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error
 		}
 	}
 	return fates, nil
+}
+
+// count adds a row with this fate that is not written.
+func (t *Tally) count(f fate) {
+	switch f {
+	case completed:
+		t.Completed++
+	case later:
+		t.Later++
+	case parked:
+		t.Parked++
+	}
 }
 
 // generations are those that earlier replays gave to their messages, the latest first.
@@ -68,8 +81,8 @@ func (r *Replayer) generations(ctx context.Context) ([]int, error) {
 }
 
 // fate asks about the work of one message: first whether a replay has taken it up since.
-func (r *Replayer) fate(ctx context.Context, row *Row, later []int) (fate, error) {
-	for _, generation := range append(slices.Clone(later), row.Generation) {
+func (r *Replayer) fate(ctx context.Context, row *Row, laterOnes []int) (fate, error) {
+	for _, generation := range append(slices.Clone(laterOnes), row.Generation) {
 		if generation < row.Generation {
 			continue
 		}
@@ -85,8 +98,10 @@ func (r *Replayer) fate(ctx context.Context, row *Row, later []int) (fate, error
 			return missing, err
 		case entry.State == claims.Completed && entry.Key != "":
 			return completed, nil
-		case entry.Key != "" && (generation > row.Generation || entry.State == claims.Parked):
-			return elsewhere, nil
+		case entry.Key != "" && entry.State == claims.Parked:
+			return parked, nil
+		case entry.Key != "" && generation > row.Generation:
+			return later, nil
 		}
 	}
 	return missing, nil

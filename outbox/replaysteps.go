@@ -212,10 +212,8 @@ func (r *Replayer) rows(ctx context.Context, record *Replay, staged []Staged) (r
 		}
 	}
 	for i, m := range there {
-		if fates[i] == completed {
-			record.Completed++
-		}
 		if fates[i] != missing {
+			record.count(fates[i])
 			continue
 		}
 		m = record.again(m)

@@ -34,7 +34,8 @@ func newOutboxReplayCmd(a *app, o *outboxFlags) *cobra.Command {
 		Long: `Send again what was sent between two moments, from the rows that are still in the outbox: after a mistake in
 a consumer, for example, that is mended now.
 
-Without --run it only says how many messages that would be, and shows a few. With it, it writes them into the
+Without --run it is a plan: how many messages a run would send, from how many rows, which rows it would leave
+out and why, and a few of them. Rows about the same work are sent once. With --run it writes the messages into the
 outbox as new rows, at --rate, and relays send them; while more than --ahead rows are due it waits, so live
 messages do not queue behind it. It can be interrupted at any moment, or killed, and continued: what it has
 written is known to the database in the same transactions. A record of it stays, with who and why.
@@ -193,6 +194,7 @@ func (f *outboxReplayFlags) replay(ctx context.Context, a *app) error {
 	}
 	if !f.run {
 		plan, err := r.Plan(ctx, f.samples)
+		p.done()
 		if err != nil {
 			return explainReplay(o.place, err)
 		}
@@ -233,11 +235,44 @@ func explainReplay(place outboxPlace, err error) error {
 
 // A replayPlan is what a replay would do, as --json prints it.
 type replayPlan struct {
-	Run       bool           `json:"run"`
-	Messages  int            `json:"messages"`
-	Asked     *int           `json:"asked,omitempty"`     // of these, how many the ledger was asked about
-	Completed *int           `json:"completed,omitempty"` // and how many of those it knows as completed
-	Samples   []replaySample `json:"samples"`
+	Run      bool           `json:"run"`
+	Rows     int            `json:"rows"`     // that were sent
+	Works    int            `json:"works"`    // pieces of work that these are about
+	Messages int            `json:"messages"` // that a run would send
+	LeftOut  replayLeftOut  `json:"leftOut"`
+	Samples  []replaySample `json:"samples"`
+}
+
+// A replayLeftOut says which rows a replay does not send.
+type replayLeftOut struct {
+	SameWork  int `json:"sameWork"` // as another row
+	Completed int `json:"completed"`
+	Later     int `json:"laterGeneration"` // of the work has begun
+	Parked    int `json:"parked"`
+	Gone      int `json:"gone"`
+}
+
+func newReplayLeftOut(t *outbox.Tally) replayLeftOut {
+	return replayLeftOut{SameWork: t.Same(), Completed: t.Completed, Later: t.Later, Parked: t.Parked, Gone: t.Gone}
+}
+
+// String lists the reasons; it is empty when nothing was left out.
+func (l replayLeftOut) String() string {
+	var parts []string
+	say := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	say(l.Completed, "completed")
+	say(l.Later, "begun in a later generation")
+	say(l.Parked, "parked")
+	say(l.Gone, "gone")
+	say(l.SameWork, "about the same work as others")
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; left out: " + strings.Join(parts, ", ")
 }
 
 type replaySample struct {
@@ -252,14 +287,11 @@ type replaySample struct {
 }
 
 func (a *app) printReplayPlan(p *outbox.Plan, f *outboxReplayFlags) error {
-	d := replayPlan{Messages: p.Count, Samples: []replaySample{}}
+	d := replayPlan{Rows: p.Count, Works: p.Works, Messages: p.Written, LeftOut: newReplayLeftOut(&p.Tally), Samples: []replaySample{}}
 	for _, s := range p.First {
 		d.Samples = append(d.Samples, replaySample{
 			ID: s.ID, Queue: s.Queue, Key: s.Key, Type: s.Type, Dedup: s.Dedup, SentAt: timeOrNull(s.SentAt), MessageID: s.MessageID, Body: s.Body,
 		})
-	}
-	if f.missing {
-		d.Asked, d.Completed = &p.Asked, &p.Completed
 	}
 	if a.json {
 		if err := a.printJSON(d); err != nil {
@@ -284,13 +316,21 @@ func (a *app) printReplayPlan(p *outbox.Plan, f *outboxReplayFlags) error {
 		a.note("nothing was sent then; there is nothing to replay")
 		return nil
 	}
-	what := "all of them are done again"
+	what := "consumers do the work again"
 	if f.missing {
-		what = fmt.Sprintf("of the first %d the ledger knows %d as completed, which are left out", p.Asked, p.Completed)
+		what = "consumers do what they never completed"
 	}
-	a.note("%s, in %s at %v per second; %s. Nothing was done; do it with --run",
-		messagesText(p.Count), cmp.Or(humanDuration(time.Duration(float64(p.Count)/f.rate*float64(time.Second)).Round(time.Second)), "no time"), f.rate, what)
+	a.note("%s to send, in %s at %v per second, from %s about %s%s; %s. Nothing was sent; add --run to send",
+		messagesText(p.Written), cmp.Or(humanDuration(time.Duration(float64(p.Written)/f.rate*float64(time.Second)).Round(time.Second)), "no time"), f.rate,
+		rowsText(p.Count), worksText(p.Works), d.LeftOut, what)
 	return nil
+}
+
+func worksText(n int) string {
+	if n == 1 {
+		return "1 piece of work"
+	}
+	return fmt.Sprintf("%d pieces of work", n)
 }
 
 func messagesText(n int) string {

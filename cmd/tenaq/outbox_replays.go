@@ -167,7 +167,7 @@ already is in the outbox like everything else, and is sent.
 			if r, err = outbox.CancelReplay(cmd.Context(), history, number, why); err != nil {
 				return explainReplay(o.place, err)
 			}
-			return a.result(newReplayDocument(&r), "cancelled replay %d, of which %d of %s had been looked at and %s written", number, r.Read, messagesText(r.Found), rowsText(r.Written))
+			return a.result(newReplayDocument(&r), "cancelled replay %d, of which %d of %s had been looked at and %s written", number, r.Read, rowsText(r.Found), rowsText(r.Written))
 		},
 	}
 	cmd.Flags().StringVar(&note, "note", "", "write down `why`")
@@ -187,36 +187,19 @@ func (a *app) replayed(ctx context.Context, place outboxPlace, p *replayProgress
 	p.done()
 	switch {
 	case err != nil && ctx.Err() != nil && r.Number != 0:
-		return codedf(exitFailed, "interrupted after %d of %s; go on with: tenaq outbox replay continue %d, or end it with: tenaq outbox replay cancel %[3]d", r.Read, messagesText(r.Found), r.Number)
+		return codedf(exitFailed, "interrupted after %d of %s; go on with: tenaq outbox replay continue %d, or end it with: tenaq outbox replay cancel %[3]d", r.Read, rowsText(r.Found), r.Number)
 	case err != nil && r.Number != 0 && !r.AtEnd():
 		return codedf(exitFailed, "%w; go on with: tenaq outbox replay continue %d", explainReplay(place, err), r.Number)
 	case err != nil:
 		return explainReplay(place, err)
 	}
 	if r.State == outbox.Cancelled {
-		return codedf(exitRefused, "replay %d was cancelled by %s, after %d of %s; %s were written", r.Number, r.Ended, r.Read, messagesText(r.Found), rowsText(r.Written))
+		return codedf(exitRefused, "replay %d was cancelled by %s, after %d of %s; %s were written", r.Number, r.Ended, r.Read, rowsText(r.Found), rowsText(r.Written))
 	}
 	if r.Gone > 0 {
-		a.note("%s had been removed from the outbox before it was their turn", messagesText(r.Gone))
+		a.note("%s had been removed from the outbox before the replay reached them", rowsText(r.Gone))
 	}
-	return a.result(newReplayDocument(r), "replay %d has written %s for relays to send%s", r.Number, rowsText(r.Written), leftOut(r))
-}
-
-// leftOut says what was not written.
-func leftOut(r *outbox.Replay) string {
-	var parts []string
-	say := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	say(r.Completed, "completed")
-	say(r.Gone, "gone")
-	say(r.Read-r.Written-r.Completed-r.Gone, "about the same work as others")
-	if len(parts) == 0 {
-		return ""
-	}
-	return "; left out: " + strings.Join(parts, ", ")
+	return a.result(newReplayDocument(r), "replay %d has written %s for relays to send%s", r.Number, rowsText(r.Written), newReplayLeftOut(&r.Tally))
 }
 
 // A replayProgress shows how far a replay is.
@@ -236,10 +219,13 @@ func newReplayProgress(a *app) *replayProgress {
 const replaySayEvery = 30 * time.Second
 
 func (p *replayProgress) show(r outbox.Replay) {
-	p.line("%s %d of %s, %d written", bar(r.Read, r.Found), r.Read, messagesText(r.Found), r.Written)
+	p.line("%s %d of %s, %d written", bar(r.Read, r.Found), r.Read, rowsText(r.Found), r.Written)
+	if r.Number == 0 {
+		return // a plan
+	}
 	if time.Since(p.said) >= replaySayEvery && !r.AtEnd() {
 		p.said = time.Now()
-		p.say("number %d: %d of %s, %s written", r.Number, r.Read, messagesText(r.Found), rowsText(r.Written))
+		p.say("number %d: %d of %s, %s written", r.Number, r.Read, rowsText(r.Found), rowsText(r.Written))
 	}
 }
 
@@ -319,8 +305,8 @@ func (a *app) printReplay(r *outbox.Replay, now time.Time) error {
 	field("sends", kind)
 	field("lane", r.Lane)
 	field("rate", fmt.Sprintf("%v per second", r.Rate))
-	field("read", fmt.Sprintf("%d of %s", r.Read, messagesText(r.Found)))
-	field("written", rowsText(r.Written)+leftOut(r))
+	field("read", fmt.Sprintf("%d of %s", r.Read, rowsText(r.Found)))
+	field("written", rowsText(r.Written)+newReplayLeftOut(&r.Tally).String())
 	field("process", r.Runner)
 	_, err := io.WriteString(a.stdout, b.String())
 	return err

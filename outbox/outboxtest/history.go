@@ -3,6 +3,7 @@ package outboxtest
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -51,8 +52,17 @@ func (e *env) look(h outbox.History, s outbox.Source, want string) []outbox.Past
 	if got := wordsOf(all, func(p outbox.Past) string { return p.Body }); got != want || count != len(all) {
 		e.Fatalf("Look found %q, and counts %d; want %q", got, count, want)
 	}
+	var walked []outbox.Past
+	if err := h.Walk(e.ctx, s, func(p outbox.Past) error { walked = append(walked, p); return nil }); err != nil || !reflect.DeepEqual(walked, all) {
+		e.Fatalf("Walk goes to %+v, %v; want what Look found, %+v", walked, err, all)
+	}
+	if err := h.Walk(e.ctx, s, func(outbox.Past) error { return errEnough }); len(all) > 0 && !errors.Is(err, errEnough) {
+		e.Fatalf("Walk returns %v, want the error that ended it", err)
+	}
 	return all
 }
+
+var errEnough = errors.New("enough")
 
 func (e *env) begin(h outbox.History, s outbox.Source) outbox.Replay {
 	e.Helper()
@@ -494,6 +504,9 @@ func testBadSQL(e *env) {
 		_, _, err := h.Look(e.ctx, source, 10)
 		if !errors.Is(err, outbox.ErrSource) {
 			e.Errorf("look for %q%q: %v, want ErrSource", source.Where, source.Query, err)
+		}
+		if err := h.Walk(e.ctx, source, func(outbox.Past) error { return nil }); !errors.Is(err, outbox.ErrSource) {
+			e.Errorf("walk over %q%q: %v, want ErrSource", source.Where, source.Query, err)
 		}
 		r := e.begin(h, source)
 		if r, err = h.StageReplay(e.ctx, r.Number); err == nil {

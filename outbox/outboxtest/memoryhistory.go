@@ -42,6 +42,22 @@ func (b *Memory) Look(ctx context.Context, s outbox.Source, few int) (count int,
 	return count, first, err
 }
 
+// Walk implements outbox.History.
+func (b *Memory) Walk(ctx context.Context, s outbox.Source, each func(outbox.Past) error) error {
+	return b.call(ctx, "Walk", func(time.Time) error {
+		found, err := b.look(&s)
+		if err != nil {
+			return err
+		}
+		for _, past := range found {
+			if err := each(past); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // BeginReplay implements outbox.History.
 func (b *Memory) BeginReplay(ctx context.Context, r outbox.Replay) (outbox.Replay, error) {
 	err := b.call(ctx, "BeginReplay", func(now time.Time) error {

@@ -13,9 +13,39 @@ import (
 // Look implements outbox.History. SQL of the user runs in a transaction that cannot write. It begins as one that
 // can, because a standby refuses that.
 func (b *Box) Look(ctx context.Context, source outbox.Source, few int) (count int, first []outbox.Past, err error) {
-	s := b.selection(&source)
+	limit := int64(max(few, 0))
+	count, err = b.walk(ctx, &source, &limit, func() { first = nil }, func(p outbox.Past) error {
+		first = append(first, p)
+		return nil
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return count, first, nil
+}
+
+// Walk implements outbox.History. Its transaction is as long as it takes.
+func (b *Box) Walk(ctx context.Context, source outbox.Source, each func(outbox.Past) error) error {
+	begun, again := false, false
+	_, err := b.walk(ctx, &source, nil, func() { again = begun }, func(p outbox.Past) error {
+		if again {
+			return errInterrupted
+		}
+		begun = true
+		return each(p)
+	})
+	return err
+}
+
+// errInterrupted is the error of a Walk that PostgreSQL ended after it had begun.
+var errInterrupted = errors.New("PostgreSQL interrupted the reading; start again")
+
+// walk gives the first rows of a source to each, or all without a limit. It calls begin first, again when it has
+// to begin anew.
+func (b *Box) walk(ctx context.Context, source *outbox.Source, limit *int64, begin func(), each func(outbox.Past) error) (count int, err error) {
+	s := b.selection(source)
 	err = b.transact(ctx, func(tx pgx.Tx) error {
-		first = nil
+		begin()
 		if _, err := tx.Exec(ctx, `SET TRANSACTION READ ONLY`); err != nil {
 			return err
 		}
@@ -24,16 +54,16 @@ func (b *Box) Look(ctx context.Context, source outbox.Source, few int) (count in
 		}
 		return s.blame(rowsOf(ctx, tx, func(row pgx.Rows) error {
 			p, is, err := s.past(row, &count)
-			if is {
-				first = append(first, p)
+			if err != nil || !is {
+				return err
 			}
-			return err
-		}, s.look, append(s.args, int64(max(few, 0)))...))
+			return each(p)
+		}, s.look, append(s.args, limit)...))
 	})
 	if err != nil {
-		return 0, nil, fmt.Errorf("look for messages that were sent: %w", err)
+		return 0, fmt.Errorf("look for messages that were sent: %w", err)
 	}
-	return count, first, nil
+	return count, nil
 }
 
 // StageReplay implements outbox.History. It is one transaction, however much there is to note.

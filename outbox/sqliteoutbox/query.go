@@ -12,20 +12,19 @@ import (
 	"tenaq/outbox"
 )
 
-// lookQuery counts the rows of a query, and reads the first few as messages.
-func lookQuery(ctx context.Context, c *sql.Conn, text string, few int) (count int, first []outbox.Past, err error) {
+// walkQuery counts the rows of a query, and gives the first of them to each, as messages.
+func walkQuery(ctx context.Context, c *sql.Conn, text string, limit int, each func(outbox.Past) error) (count int, err error) {
 	err = query(ctx, c, text, func(row []byte) error {
-		if count++; count > few {
+		if count++; limit != noLimit && count > limit {
 			return nil
 		}
 		m, err := outbox.ParseRow(row)
 		if err != nil {
 			return fmt.Errorf("row %d: %w", count, err)
 		}
-		first = append(first, outbox.Past{Message: m})
-		return nil
+		return each(outbox.Past{Message: m})
 	})
-	return count, first, err
+	return count, err
 }
 
 // query runs the query of a source and gives each of its rows to do, as a JSON object, in the order of the query.

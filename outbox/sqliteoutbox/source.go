@@ -57,13 +57,19 @@ func milliOf(t time.Time) int64 {
 
 // Look implements outbox.History. It reads with a transaction that cannot write.
 func (b *Box) Look(ctx context.Context, s outbox.Source, few int) (count int, first []outbox.Past, err error) {
+	keep := func(p outbox.Past) error {
+		first = append(first, p)
+		return nil
+	}
 	if err = b.check(ctx); err == nil {
 		err = b.reading(ctx, func(c *sql.Conn) (err error) {
 			if s.Query != "" {
-				count, first, err = lookQuery(ctx, c, s.Query, few)
+				count, err = walkQuery(ctx, c, s.Query, max(0, few), keep)
 				return err
 			}
-			count, first, err = b.lookWindow(ctx, c, &s, few)
+			if count, err = b.countWindow(ctx, c, &s); err == nil {
+				err = b.walkWindow(ctx, c, &s, max(0, few), keep)
+			}
 			return err
 		})
 	}
@@ -73,30 +79,56 @@ func (b *Box) Look(ctx context.Context, s outbox.Source, few int) (count int, fi
 	return count, first, nil
 }
 
-func (b *Box) lookWindow(ctx context.Context, c *sql.Conn, s *outbox.Source, few int) (count int, first []outbox.Past, err error) {
+// Walk implements outbox.History. It reads with a transaction that cannot write.
+func (b *Box) Walk(ctx context.Context, s outbox.Source, each func(outbox.Past) error) error {
+	err := b.check(ctx)
+	if err == nil {
+		err = b.reading(ctx, func(c *sql.Conn) error {
+			if s.Query != "" {
+				_, err := walkQuery(ctx, c, s.Query, noLimit, each)
+				return err
+			}
+			return b.walkWindow(ctx, c, &s, noLimit, each)
+		})
+	}
+	return b.explain(ctx, "look what there is to replay", err)
+}
+
+// noLimit is a LIMIT of SQLite that lets all rows through.
+const noLimit = -1
+
+func (b *Box) countWindow(ctx context.Context, c *sql.Conn, s *outbox.Source) (count int, err error) {
 	if err := oneExpression(s.Where); err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	statement, args := b.within(windowCount, s)
-	if err := c.QueryRowContext(ctx, statement, args...).Scan(&count); err != nil {
-		return 0, nil, blame(err)
+	err = c.QueryRowContext(ctx, statement, args...).Scan(&count)
+	return count, blame(err)
+}
+
+// walkWindow gives the first rows of a window to each.
+func (b *Box) walkWindow(ctx context.Context, c *sql.Conn, s *outbox.Source, limit int, each func(outbox.Past) error) error {
+	if err := oneExpression(s.Where); err != nil {
+		return err
 	}
-	statement, args = b.within(windowFirst, s)
-	rows, err := c.QueryContext(ctx, statement, append(args, max(0, few))...)
+	statement, args := b.within(windowFirst, s)
+	rows, err := c.QueryContext(ctx, statement, append(args, limit)...)
 	if err != nil {
-		return 0, nil, blame(err)
+		return blame(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var p outbox.Past
 		var ms int64
 		if err := scanMessage(rows, &p.Message, &ms, &p.SentTo, &p.MessageID); err != nil {
-			return 0, nil, err
+			return err
 		}
 		p.SentAt = time.UnixMilli(ms)
-		first = append(first, p)
+		if err := each(p); err != nil {
+			return err
+		}
 	}
-	return count, first, blame(rows.Err())
+	return blame(rows.Err())
 }
 
 // reading gives do a connection that cannot write, in a transaction, so that all it reads is of one moment.

@@ -169,7 +169,7 @@ func (d *demo) redo() error {
 	if err != nil {
 		return err
 	}
-	d.out.Planned = plan.Count
+	d.out.Planned = plan.Written
 	d.stage.expectReplay(pointStepped, pointStepping)
 	if err := d.replayed(r); err != nil {
 		return err

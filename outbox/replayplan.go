@@ -1,0 +1,117 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Plan is what a replay would do.
+type Plan struct {
+	Count int // rows of the source
+	Works int // pieces of work that those rows are about, in any generation
+
+	// Tally has the numbers that a run over the same rows and the same ledger ends with.
+	Tally
+
+	First []Past // a few of the rows
+}
+
+// A planned is a piece of work that a replay would send once, in one generation.
+type planned struct {
+	name             string
+	generation, rows int // of the rows about it
+}
+
+// Plan looks what there is to replay, and changes nothing. It reads all rows that Run would read and, with
+// MissingOnly, asks the ledger about each piece of work, at the pace of Run. The samples are as many as are
+// asked for at most. A row that cannot be sent is an ErrSource, as it is of Run.
+func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
+	if err := r.cfg.Source.Check(); err != nil {
+		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
+	}
+	r.later = nil
+	plan, works, err := r.walk(ctx, samples)
+	if err == nil && !r.cfg.MissingOnly {
+		plan.Read, plan.Written = plan.Count, len(works)
+	}
+	if err == nil && r.cfg.MissingOnly {
+		err = r.askAll(ctx, &plan, works)
+	}
+	switch {
+	case errors.Is(err, ErrSource):
+		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
+	case err != nil:
+		return Plan{}, fmt.Errorf("outbox: look what there is to replay: %w", err)
+	}
+	return plan, nil
+}
+
+// walk reads the source once. The works are in the order in which a run would write them.
+func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []planned, err error) {
+	type work struct{ queue, name string }
+	named := make(map[work]bool)
+	placeOf := make(map[string]int) // in works, by the id that a run would give to the row
+	err = r.cfg.Box.Walk(ctx, r.cfg.Source, func(past Past) error {
+		plan.Count++
+		if len(plan.First) < samples {
+			plan.First = append(plan.First, past)
+		}
+		// The number of the replay makes no difference to what is the same, nor does its generation: every row
+		// of a replay has the same one, or keeps its own.
+		record := Replay{Number: 1, Generation: max(1, r.cfg.Generation), MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
+		again := record.again(past.Message)
+		if !r.cfg.MissingOnly {
+			again.Generation = max(again.Generation, past.Generation+1) // which Run gives to all, if not a larger one
+		}
+		if err := again.Check(); err != nil {
+			return fmt.Errorf("%w: message %d cannot be sent: %w", ErrSource, plan.Count, err)
+		}
+		named[work{past.Queue, again.Dedup}] = true
+		place, known := placeOf[again.ID]
+		if !known {
+			place = len(works)
+			placeOf[again.ID] = place
+			works = append(works, planned{name: again.Dedup, generation: past.Generation})
+		}
+		works[place].rows++
+		return nil
+	})
+	plan.Works = len(named)
+	return plan, works, err
+}
+
+// askAll asks the ledger what is missing.
+func (r *Replayer) askAll(ctx context.Context, plan *Plan, works []planned) error {
+	for len(works) > 0 {
+		part := works[:min(pageMax, len(works))]
+		works = works[len(part):]
+		messages := make([]Message, len(part))
+		for i, w := range part {
+			messages[i] = Message{Dedup: w.name, Generation: w.generation}
+		}
+		next := time.Now().Add(time.Duration(len(part)) * time.Second / looksPerSec)
+		fates, err := r.known(ctx, messages)
+		if err != nil {
+			return err
+		}
+		for i, w := range part {
+			plan.Read += w.rows
+			if fates[i] == missing {
+				plan.Written++
+			}
+			for range w.rows {
+				plan.count(fates[i])
+			}
+		}
+		r.cfg.Progress(Replay{Found: plan.Count, Tally: plan.Tally})
+		if len(works) == 0 {
+			break
+		}
+		if err := sleep(ctx, time.Until(next)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"tenaq/claims"
+	"tenaq/outbox"
+	"tenaq/records/recordstest"
+)
+
+// A plan counts pieces of work, not rows: twelve rows about six jobs are six messages.
+func TestPlanCountsWorks(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.server.Queue(t, "jobs")
+		r.start(nil)
+		for range 2 {
+			for i := range 6 {
+				r.enqueue(outbox.Message{Queue: "jobs", Body: fmt.Sprint(i), Dedup: fmt.Sprint("job-", i)})
+			}
+		}
+		r.sleep(time.Minute)
+		plan, err := r.replayer(nil).Plan(t.Context(), 2)
+		if err != nil || plan.Count != 12 || plan.Works != 6 || plan.Written != 6 || plan.Same() != 6 || len(plan.First) != 2 {
+			t.Errorf("the plan is %+v, %v; want 6 messages from 12 rows", plan, err)
+		}
+		if done := r.replay(nil); done.Written != 6 {
+			t.Errorf("the run has written %d messages", done.Written)
+		}
+	})
+}
+
+// Whatever was sent, and whatever the ledger knows, a run does what the plan said.
+func TestPlanIsWhatRunDoes(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for i := range uint64(20) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			dice := rand.New(rand.NewPCG(seed, i))
+			for _, queue := range []string{"jobs", "other", "jobs.fifo", "lane"} {
+				r.server.Queue(t, queue)
+			}
+			r.start(nil)
+			store := recordstest.NewMemory()
+			begun := time.Now()
+			for n := range 4 {
+				var messages []outbox.Message
+				for range dice.IntN(60) {
+					m := outbox.Message{
+						Queue: []string{"jobs", "other", "jobs.fifo"}[dice.IntN(3)], Key: fmt.Sprint("k", dice.IntN(5)), Body: "b",
+						Generation: max(0, dice.IntN(5)-2),
+					}
+					if dice.IntN(3) > 0 {
+						m.Dedup = fmt.Sprint("job-", dice.IntN(20))
+					}
+					messages = append(messages, m)
+				}
+				r.enqueue(messages...)
+				r.sleep(time.Minute)
+				r.work20(dice, store)
+				change := func(c *outbox.ReplayConfig) {
+					if c.MissingOnly = n%2 == int(i%2); c.MissingOnly {
+						c.Ledger = r.ledger(store)
+					} else if dice.IntN(2) == 0 {
+						c.Generation = dice.IntN(9)
+					}
+					if dice.IntN(2) == 0 {
+						c.Lane = "lane"
+					}
+					if dice.IntN(2) == 0 {
+						c.Source.Queues = []string{"jobs", "jobs.fifo"}
+					}
+					if dice.IntN(2) == 0 {
+						c.Source.From = begun.Add(time.Duration(dice.IntN(3)) * time.Minute)
+					}
+				}
+				var same outbox.ReplayConfig
+				plan, err := r.replayer(func(c *outbox.ReplayConfig) { change(c); same = *c }).Plan(t.Context(), 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				done := r.replay(func(c *outbox.ReplayConfig) { *c = same })
+				if plan.Count != done.Found || plan.Tally != done.Tally || plan.Works > plan.Count || plan.Written > plan.Count {
+					t.Errorf("case %d, replay %d: the plan is %+v, and the run has found %d and done %+v", i, n, plan, done.Found, done.Tally)
+				}
+				if same := plan.Same(); same < 0 {
+					t.Errorf("case %d: %d rows are about the same work", i, same)
+				}
+				r.sleep(time.Minute)
+			}
+		})
+	}
+}
+
+// work20 has the ledger know something about some of the works that TestPlanIsWhatRunDoes sends.
+func (r *rig) work20(dice *rand.Rand, store *recordstest.Memory) {
+	r.t.Helper()
+	parking, err := claims.New(store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) { return claims.Park("no idea"), nil }})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for range 5 {
+		key := claims.EffectKey(fmt.Sprint("job-", dice.IntN(20)), dice.IntN(5))
+		claim, err := parking.Acquire(r.t.Context(), key)
+		if err != nil {
+			continue // it is completed, or parked
+		}
+		switch dice.IntN(4) {
+		case 0:
+			err = claim.Fail(r.t.Context(), "not this time")
+		case 1:
+			r.sleep(2 * time.Minute) // it is lost
+			var parked *claims.NeedsPerson
+			if _, err = parking.Acquire(r.t.Context(), key); errors.As(err, &parked) {
+				err = nil
+			}
+		default:
+			err = claim.Complete(r.t.Context(), nil)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
