@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -113,6 +114,18 @@ type ParkedRow struct {
 	Row
 	Reason string
 	At     time.Time
+}
+
+// A ForeignTable is the error of Migrate when a table of the outbox's name exists and was made for something else.
+// Nothing is changed then.
+type ForeignTable struct {
+	Table string // its name
+	Why   string // what it lacks
+}
+
+// Error says what the table lacks.
+func (f *ForeignTable) Error() string {
+	return fmt.Sprintf("the table %s is not an outbox: %s; give the outbox another name (Options.Table), or rename that table", f.Table, f.Why)
 }
 
 // ErrSchema is what a Box answers when its tables are not there, or of another version.

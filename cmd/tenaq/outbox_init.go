@@ -16,6 +16,9 @@ func newOutboxInitCmd(a *app, f *outboxFlags) *cobra.Command {
 those of an older version up to date. What is there already stays as it is, so this may be done as often as
 you like, also while programs write and relays run. No other command makes tables.
 
+A table of that name that was made for something else is not changed: init says what it lacks to be an
+outbox, with exit code 4. --table NAME makes the outbox under another name.
+
 With --print it prints the SQL and touches nothing, for databases that are changed by others. In PostgreSQL
 the tables belong to whoever applies it. A program that writes needs USAGE on their schema and INSERT on the
 table, nothing else. A relay needs USAGE on the schema, SELECT and DELETE on the table, SELECT, INSERT, UPDATE
@@ -24,7 +27,7 @@ and SELECT on _rows and _meta.
 
 ` + outboxHelp,
 		Example: `  tenaq outbox init --db sqlite:app.db
-  tenaq outbox init --db 'postgres://app@db.example.com/app?tenaq_table=jobs.outbox'
+  tenaq outbox init --db postgres://app@db.example.com/app --table jobs.outbox
   tenaq outbox init --db postgres:///app --print | psql -1 -v ON_ERROR_STOP=1 app`,
 		Args: wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

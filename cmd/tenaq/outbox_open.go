@@ -20,18 +20,20 @@ import (
 // outboxHelp says what --db takes; it is part of the help of every command that has it.
 const outboxHelp = `The outbox is in the database to which the programs write, as --db or TENAQ_OUTBOX says:
 
-  postgres://USER@HOST/DATABASE    PostgreSQL, in the table outbox; with ?tenaq_table=NAME, or SCHEMA.NAME,
-                                   in another one; the rest is as psql has it
-  sqlite:PATH                      a file of SQLite, which is taken to the mode WAL; with ?tenaq_table=NAME
-                                   in another table than outbox
+  postgres://USER@HOST/DATABASE    PostgreSQL; the rest is as psql has it
+  sqlite:PATH                      a file of SQLite, which is taken to the mode WAL
+
+The table is called outbox. --table NAME names another one, or SCHEMA.NAME in PostgreSQL; so does
+?tenaq_table=NAME at the end of the address. Every command and every program needs the same name.
 
 Others on the machine can see a command line: a password belongs in PGPASSWORD, ~/.pgpass or TENAQ_OUTBOX.`
 
 // outboxFlags say where the outbox is.
-type outboxFlags struct{ address string }
+type outboxFlags struct{ address, table string }
 
 func (f *outboxFlags) register(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&f.address, "db", "", "`address` of the database that the outbox is in: postgres://... or sqlite:PATH (default $TENAQ_OUTBOX)")
+	cmd.PersistentFlags().StringVar(&f.table, "table", "", "`name` of the outbox table, in PostgreSQL also SCHEMA.NAME (default outbox)")
 }
 
 // An outboxPlace is a database with an outbox, or one that could have one. Its errors are for operators.
@@ -65,7 +67,7 @@ func (f *outboxFlags) open(ctx context.Context) (*openOutbox, error) {
 	}
 	there, err := place.exists(ctx)
 	if err == nil && !there {
-		err = codedf(exitNotFound, "there is no outbox in %s; check --db and TENAQ_OUTBOX, or make it with: tenaq outbox init", place)
+		err = codedf(exitNotFound, "there is no outbox in %s; check --db, TENAQ_OUTBOX and --table, or make it with: tenaq outbox init", place)
 	}
 	var box outbox.Box
 	if err == nil {
@@ -96,11 +98,33 @@ func (f *outboxFlags) place() (outboxPlace, error) {
 	if address == "" {
 		return nil, usagef("which database? An outbox is in that of the program that writes to it: name it with --db or TENAQ_OUTBOX, as %s", known)
 	}
+	address, err := f.withTable(address)
+	if err != nil {
+		return nil, usagef("--table: %v", err)
+	}
 	place, err := parseOutboxPlace(address, known)
 	if err != nil {
 		return nil, usagef("%s: %v", origin, err)
 	}
 	return place, nil
+}
+
+// withTable adds the table to an address that names none.
+func (f *outboxFlags) withTable(address string) (string, error) {
+	if f.table == "" {
+		return address, nil
+	}
+	if _, err := outbox.TableName(f.table); err != nil {
+		return "", err
+	}
+	if strings.Contains(address, tableParameter+"=") {
+		return "", fmt.Errorf("the address names a table already, with %s; leave one of them out", tableParameter)
+	}
+	separator := "?"
+	if !strings.HasPrefix(address, "sqlite:") && strings.Contains(address, "?") {
+		separator = "&"
+	}
+	return address + separator + tableParameter + "=" + f.table, nil
 }
 
 func parseOutboxPlace(address, known string) (outboxPlace, error) {
@@ -139,7 +163,8 @@ func newPostgresOutbox(address string) (*postgresOutbox, error) {
 func (p *postgresOutbox) schema() string { return p.box.Schema() }
 
 func (p *postgresOutbox) exists(ctx context.Context) (bool, error) {
-	there, err := p.postgresTable.exists(ctx)
+	// A table of that name may be somebody else's. This one is made together with the rest.
+	there, err := p.postgresTable.exists(ctx, p.table+"_meta")
 	return there, p.postgresTable.explain("look for an outbox", err)
 }
 
@@ -156,9 +181,12 @@ func (p *postgresOutbox) enqueue(ctx context.Context, messages []outbox.Message)
 }
 
 func (p *postgresOutbox) explain(err error) error {
+	var foreign *outbox.ForeignTable
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &foreign):
+		return explainForeign(p, p.table, foreign)
 	case errors.Is(err, outbox.ErrSchema):
 		return codedf(exitNotFound, "%v (in %s)", err, p)
 	case errors.Is(err, context.Canceled):
@@ -170,6 +198,20 @@ func (p *postgresOutbox) explain(err error) error {
 func (p *postgresOutbox) close() {
 	_ = p.box.Close()
 	p.pool.Close()
+}
+
+// explainForeign offers another name for a table that is in use for something else.
+func explainForeign(place outboxPlace, table string, err *outbox.ForeignTable) error {
+	schema, name, qualified := strings.Cut(table, ".")
+	other := "tenaq_outbox"
+	if name == other || schema == other {
+		other = "tenaq_messages"
+	}
+	if qualified {
+		other = schema + "." + other
+	}
+	return codedf(exitRefused, "%s is not an outbox: %s. Nothing was changed. Use another table: tenaq outbox init --table %s, and add --table %[3]s to all outbox commands",
+		place, err.Why, other)
 }
 
 // A sqliteOutbox is an outbox in a file of SQLite.
@@ -215,7 +257,7 @@ func (p *sqliteOutbox) exists(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	tables := 0
-	err = p.box.DB().QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?", p.name()).Scan(&tables)
+	err = p.box.DB().QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE", p.name()+"_meta").Scan(&tables)
 	return tables > 0, p.explain(err)
 }
 
@@ -261,9 +303,12 @@ func (p *sqliteOutbox) enqueue(ctx context.Context, messages []outbox.Message) e
 
 // explain adds the exit code; package sqliteoutbox says where, and what to do.
 func (p *sqliteOutbox) explain(err error) error {
+	var foreign *outbox.ForeignTable
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &foreign):
+		return explainForeign(p, p.name(), foreign)
 	case errors.Is(err, outbox.ErrSchema):
 		return codedf(exitNotFound, "%v", err)
 	case errors.Is(err, context.Canceled):

@@ -62,9 +62,9 @@ func hostAndPort(host string, port uint16) string {
 
 func (t *postgresTable) String() string { return "table " + t.table + " of " + t.database }
 
-// exists tells whether the table is there.
-func (t *postgresTable) exists(ctx context.Context) (there bool, err error) {
-	name := pgx.Identifier(strings.Split(t.table, ".")).Sanitize()
+// exists tells whether a table is there.
+func (t *postgresTable) exists(ctx context.Context, table string) (there bool, err error) {
+	name := pgx.Identifier(strings.Split(table, ".")).Sanitize()
 	err = t.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.QueryExecModeExec, name).Scan(&there)
 	return there, err
 }

@@ -27,7 +27,7 @@ func newPostgresPlace(address string) (*postgresPlace, error) {
 }
 
 func (p *postgresPlace) exists(ctx context.Context) (bool, error) {
-	there, err := p.postgresTable.exists(ctx)
+	there, err := p.postgresTable.exists(ctx, p.table)
 	return there, p.explain("look for records", err)
 }
 

@@ -102,6 +102,10 @@ func (b *Box) Migrate(ctx context.Context) error {
 			})
 		})
 	}
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == foreignTable {
+		err = &outbox.ForeignTable{Table: b.names.in(b.names.table), Why: refusal.Detail}
+	}
 	if err != nil {
 		return fmt.Errorf("migrate the outbox %s: %w", b.names.in(b.names.table), err)
 	}
@@ -112,7 +116,7 @@ func (b *Box) Migrate(ctx context.Context) error {
 func (b *Box) schema(ctx context.Context) (found int, err error) {
 	err = b.pool.QueryRow(ctx, "SELECT schema FROM "+b.names.of("meta"), pgx.QueryExecModeExec).Scan(&found)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows) || hasCode(err, undefinedTable):
+	case errors.Is(err, pgx.ErrNoRows) || hasCode(err, undefinedTable, undefinedColumn):
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -140,8 +144,10 @@ func (b *Box) check(ctx context.Context) error {
 const (
 	deadlockDetected    = "40P01"
 	featureNotSupported = "0A000"
+	foreignTable        = "TNQ01" // of schema.sql
 	lockNotAvailable    = "55P03"
 	readOnlyTransaction = "25006"
+	undefinedColumn     = "42703"
 	undefinedTable      = "42P01"
 )
 

@@ -12,7 +12,8 @@ SELECT set_config('search_path', quote_ident(coalesce(
 
 DO $$
 DECLARE
-	found int;
+	found   int;
+	problem text; -- why what is there is not an outbox
 BEGIN
 	IF current_setting('search_path') NOT LIKE '%, pg_temp' THEN
 		RAISE EXCEPTION 'the schema of an outbox has to be applied in one transaction; with psql use -1 -v ON_ERROR_STOP=1';
@@ -24,13 +25,42 @@ BEGIN
 		RAISE EXCEPTION 'tenaq keeps outboxes in databases with the encoding UTF8 only, and this one has %; create one with ENCODING UTF8 TEMPLATE template0',
 			current_setting('server_encoding');
 	END IF;
-	IF to_regclass('{{meta}}') IS NOT NULL THEN
+	IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('{{meta}}') AND a.attname = 'schema') THEN
 		SELECT schema INTO found FROM {{meta}};
 		IF found > {{version}} THEN
 			RAISE EXCEPTION 'the tables of {{table}} have schema %, which is newer than {{version}}, the newest that this program knows; run a newer version of the program', found;
 		END IF;
 		IF found = 1 THEN -- before anything else is locked: it waits for those who are at it
 			ALTER TABLE {{sent}} ADD COLUMN IF NOT EXISTS seq bigint;
+		END IF;
+	ELSE
+		-- Tables of these names that somebody else made stay as they are.
+		SELECT nullif(concat_ws('; ',
+			'it is no ordinary table' || CASE WHEN c.relkind <> 'r' THEN '' END,
+			'it has no column ' || w.missing,
+			w.wrong,
+			'its column id is not unique' || CASE WHEN w.id IS NOT NULL AND NOT EXISTS (SELECT FROM pg_index i
+				WHERE i.indrelid = c.oid AND i.indisunique AND i.indnkeyatts = 1 AND i.indkey[0] = w.id AND i.indpred IS NULL) THEN '' END
+		), '') INTO problem
+		FROM pg_class c, LATERAL (
+			SELECT string_agg(want.name, ', ' ORDER BY want.n) FILTER (WHERE a.attnum IS NULL) AS missing,
+				string_agg(format('its column %s is %s, not %s', want.name, format_type(a.atttypid, NULL), want.types[1]), '; ' ORDER BY want.n)
+					FILTER (WHERE format_type(a.atttypid, NULL) <> ALL (want.types)) AS wrong,
+				max(a.attnum) FILTER (WHERE want.name = 'id') AS id
+			FROM (VALUES
+				(1, 'id', '{uuid}'::text[]), (2, 'aggregatetype', '{text, character varying}'), (3, 'aggregateid', '{text, character varying}'),
+				(4, 'type', '{text, character varying}'), (5, 'payload', '{text, character varying}'), (6, 'group_id', '{text, character varying}'),
+				(7, 'dedup_id', '{text, character varying}'), (8, 'headers', '{jsonb}'), (9, 'deliver_after', '{timestamp with time zone}'),
+				(10, 'created_at', '{timestamp with time zone}'), (11, 'generation', '{integer}')
+			) AS want (n, name, types)
+			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = want.name AND a.attnum > 0 AND NOT a.attisdropped
+		) w WHERE c.oid = to_regclass('{{table}}');
+		SELECT concat_ws('; ', problem, 'these names are taken as well: ' || string_agg(t.name, ', ')) INTO problem
+		FROM unnest(ARRAY['{{pending}}', '{{sent}}', '{{replays}}', '{{replay_rows}}', '{{seq}}', '{{turns}}', '{{waiting}}', '{{meta}}']) AS t (name)
+		WHERE to_regclass(t.name) IS NOT NULL;
+		IF problem <> '' THEN
+			RAISE EXCEPTION USING ERRCODE = 'TNQ01', MESSAGE = 'the table {{table}} is not an outbox: ' || problem, DETAIL = problem,
+				HINT = 'give the outbox another name, or rename that table';
 		END IF;
 	END IF;
 END $$;

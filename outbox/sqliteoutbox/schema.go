@@ -74,6 +74,11 @@ func (b *Box) Migrate(ctx context.Context) error {
 			if err != nil || found == schemaVersion {
 				return err // another process was faster
 			}
+			if found == 0 {
+				if err := b.checkForeign(ctx, c); err != nil {
+					return err
+				}
+			}
 			if found == 1 {
 				if _, err := c.ExecContext(ctx, b.sql(seqOfSent)); err != nil {
 					return err
@@ -89,7 +94,7 @@ func (b *Box) Migrate(ctx context.Context) error {
 // version returns the schema that is there, zero for none. One that is too new is an error.
 func (b *Box) version(ctx context.Context, c conn) (found int, err error) {
 	var tables int
-	err = c.QueryRowContext(ctx, b.sql("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '{{name}}_meta'")).Scan(&tables)
+	err = c.QueryRowContext(ctx, b.sql("SELECT count(*) FROM pragma_table_info('{{name}}_meta') WHERE name = 'schema'")).Scan(&tables)
 	if err != nil || tables == 0 {
 		return 0, err
 	}

@@ -52,6 +52,7 @@ type Box struct {
 	own     bool // it was opened by Open
 	where   string
 	wait    time.Duration
+	table   string
 	names   *strings.Replacer
 	texts   sync.Map // of statements, with the names in them
 	schema  string
@@ -89,7 +90,7 @@ func New(db *sql.DB, o Options) (*Box, error) {
 	names := n.replacer()
 	return &Box{
 		db: db, where: "the outbox " + n.table, wait: cmp.Or(o.Wait, waitDefault),
-		names: names, schema: names.Replace(schemaSQL), turn: make(chan struct{}, 1),
+		table: n.table, names: names, schema: names.Replace(schemaSQL), turn: make(chan struct{}, 1),
 	}, nil
 }
 
