@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -34,8 +36,15 @@ in the transaction that they belong to.
 
 The body is the argument, standard input when the argument is -, or a file.
 
+With --key the row is registered once: the same command again adds nothing, prints the id of the row that is
+there, and says so on standard error. The key names the row together with --to and --type. Another body, group or
+header under the same key is refused with exit code 4. This lasts for as long as the row stays in the outbox, which
+is --keep of the relay after it was sent; the same command after that writes a row with the same id, and workers
+with a ledger know its work again. To write several rows about one thing, name the work of each with --dedup: then
+--key is only what they are about.
+
 With --lines each line of standard input is a row, as a JSON object; empty lines are skipped. All rows are
-written in one transaction: all or none. Its members are called as in "tenaq outbox parked show --json":
+written in one transaction: all or none, and a key does not make them unique. Its members are called as in "tenaq outbox parked show --json":
 
   queue and body   needed
   key              what the message is about; on a FIFO queue also its group, unless there is another
@@ -58,7 +67,10 @@ written in one transaction: all or none. Its members are called as in "tenaq out
 			ids := []string{}
 			for i := range messages {
 				m := &messages[i]
-				if m.ID == "" {
+				switch {
+				case f.once():
+					m.ID = registeredID(m)
+				case m.ID == "":
 					m.ID = outbox.NewID()
 				}
 				ids = append(ids, m.ID)
@@ -68,11 +80,17 @@ written in one transaction: all or none. Its members are called as in "tenaq out
 				return err
 			}
 			defer o.close()
-			if err := o.place.enqueue(cmd.Context(), messages); err != nil {
+			added := len(messages)
+			if f.once() {
+				added, err = a.enqueueOnce(cmd.Context(), o.place, messages[0])
+			} else {
+				err = o.place.enqueue(cmd.Context(), messages)
+			}
+			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.printJSON(map[string]any{"outbox": o.place.String(), "ids": ids})
+				return a.printJSON(map[string]any{"outbox": o.place.String(), "ids": ids, "added": added})
 			}
 			for _, id := range ids {
 				if err := a.printText(id + "\n"); err != nil {
@@ -84,7 +102,7 @@ written in one transaction: all or none. Its members are called as in "tenaq out
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "the `queue`, as relays know it")
-	flags.StringVar(&f.key, "key", "", "what the message is about, as a `text`")
+	flags.StringVar(&f.key, "key", "", "what the message is about, as a `text`; without --dedup the row is written once for it")
 	flags.StringVar(&f.kind, "type", "", "the kind of event, as a `text`; an attribute of the message")
 	flags.StringVar(&f.group, "group", "", "the message group `id`; rows of one queue and group are sent in order")
 	flags.StringVar(&f.dedup, "dedup", "", "the `name` of the work, for deduplication (default: the id of the row)")
@@ -93,6 +111,40 @@ written in one transaction: all or none. Its members are called as in "tenaq out
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
 	flags.BoolVar(&f.lines, "lines", false, "each line of standard input is a row, as a JSON object")
 	return cmd
+}
+
+// once reports whether the row is to be there once, however often the command is run.
+func (f *outboxEnqueueFlags) once() bool { return f.key != "" && f.dedup == "" && !f.lines }
+
+// registeredID is the ID of the row that is written once for a queue, a key and a type.
+func registeredID(m *outbox.Message) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq outbox enqueue\n%q\n%q\n%q", m.Queue, m.Key, m.Type))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// enqueueOnce writes a row unless it is there, and returns how many it has written.
+func (a *app) enqueueOnce(ctx context.Context, place outboxPlace, m outbox.Message) (added int, err error) {
+	there, err := place.enqueueOnce(ctx, m)
+	if err != nil || there == nil {
+		return 1, err
+	}
+	var differs []string
+	if there.Body != m.Body {
+		differs = append(differs, "body")
+	}
+	if there.Group != m.Group {
+		differs = append(differs, "group")
+	}
+	if !maps.Equal(there.Headers, m.Headers) {
+		differs = append(differs, "headers")
+	}
+	if len(differs) > 0 {
+		return 0, codedf(exitRefused, "key %q is registered for %s with another %s, as row %s; nothing was added. Use another --key, or name the work with --dedup",
+			m.Key, m.Queue, strings.Join(differs, " and "), m.ID)
+	}
+	a.note("key %q is registered for %s already; nothing was added", m.Key, m.Queue)
+	return 0, nil
 }
 
 // messages reads what is to be written.

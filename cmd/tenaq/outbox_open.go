@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"tenaq/outbox"
@@ -48,7 +50,10 @@ type outboxPlace interface {
 	// open returns the outbox, which exists.
 	open(context.Context) (outbox.Box, error)
 	enqueue(context.Context, []outbox.Message) error // into one that is open
-	explain(error) error                             // of the open outbox, for an operator
+
+	// enqueueOnce is enqueue for a message, unless a row with its ID is there: then it returns that row's message.
+	enqueueOnce(context.Context, outbox.Message) (there *outbox.Message, err error)
+	explain(error) error // of the open outbox, for an operator
 	close()
 }
 
@@ -175,9 +180,41 @@ func (p *postgresOutbox) make(ctx context.Context, _ bool) error {
 func (p *postgresOutbox) open(context.Context) (outbox.Box, error) { return p.box, nil }
 
 func (p *postgresOutbox) enqueue(ctx context.Context, messages []outbox.Message) error {
-	return p.explain(pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+	return p.explain(p.write(ctx, messages...))
+}
+
+func (p *postgresOutbox) write(ctx context.Context, messages ...outbox.Message) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		return outbox.Writer{Table: p.table}.Enqueue(ctx, tx, messages...)
-	}))
+	})
+}
+
+// enqueueOnce needs no right but INSERT while there is no such row.
+func (p *postgresOutbox) enqueueOnce(ctx context.Context, m outbox.Message) (*outbox.Message, error) {
+	err := p.write(ctx, m)
+	var refusal *pgconn.PgError
+	if !errors.As(err, &refusal) || refusal.Code != "23505" { // unique_violation
+		return nil, p.explain(err)
+	}
+	table, err := outbox.TableName(p.table)
+	if err != nil {
+		return nil, err
+	}
+	there, err := scanRegistered(p.pool.QueryRow(ctx, registeredRow+table+" WHERE id::text = $1", pgx.QueryExecModeExec, m.ID))
+	return there, p.explain(err)
+}
+
+// registeredRow reads what scanRegistered scans; the name of the table follows.
+const registeredRow = `SELECT payload, coalesce(group_id, ''), coalesce(CAST(headers AS TEXT), '{}') FROM `
+
+func scanRegistered(row interface{ Scan(...any) error }) (*outbox.Message, error) {
+	var m outbox.Message
+	var headers string
+	err := row.Scan(&m.Body, &m.Group, &headers)
+	if err == nil {
+		m.Headers, err = outbox.ParseHeaders([]byte(headers))
+	}
+	return &m, err
 }
 
 func (p *postgresOutbox) explain(err error) error {
@@ -290,15 +327,33 @@ func (p *sqliteOutbox) open(context.Context) (outbox.Box, error) {
 }
 
 func (p *sqliteOutbox) enqueue(ctx context.Context, messages []outbox.Message) error {
+	return p.explain(p.transact(ctx, func(tx *sql.Tx) error {
+		return sqliteoutbox.Writer{Table: p.table}.Enqueue(ctx, tx, messages...)
+	}))
+}
+
+func (p *sqliteOutbox) enqueueOnce(ctx context.Context, m outbox.Message) (there *outbox.Message, err error) {
+	err = p.transact(ctx, func(tx *sql.Tx) error {
+		there, err = scanRegistered(tx.QueryRowContext(ctx, registeredRow+`"`+p.name()+`" WHERE id = ?`, m.ID))
+		if errors.Is(err, sql.ErrNoRows) {
+			there, err = nil, sqliteoutbox.Writer{Table: p.table}.Enqueue(ctx, tx, m)
+		}
+		return err
+	})
+	return there, p.explain(err)
+}
+
+// transact does something in a transaction that has the lock for writing from its beginning.
+func (p *sqliteOutbox) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := p.box.DB().BeginTx(ctx, nil)
 	if err != nil {
-		return p.explain(err)
+		return err
 	}
 	defer func() { _ = tx.Rollback() }() // which does nothing after a commit
-	if err := (sqliteoutbox.Writer{Table: p.table}).Enqueue(ctx, tx, messages...); err != nil {
-		return p.explain(err)
+	if err := do(tx); err != nil {
+		return err
 	}
-	return p.explain(tx.Commit())
+	return tx.Commit()
 }
 
 // explain adds the exit code; package sqliteoutbox says where, and what to do.
