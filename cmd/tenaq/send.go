@@ -49,6 +49,7 @@ type sendFlags struct {
 	group, dedupID string
 	attributes     []string
 	lines          bool
+	once           onceFlags
 }
 
 func newSendCmd(a *app) *cobra.Command {
@@ -66,16 +67,24 @@ Lines are sent in batches of up to ten, as soon as they arrive. Lines that fail 
 and the exit code is 5 when others were sent. With --group the first failure ends it, because later
 messages of the group must not overtake the one that failed.
 
+` + onceHelp + `
+
+` + recordsHelp + `
+
 ` + bodiesHelp,
 		Example: `  tenaq send orders '{"id": 1}'
   tenaq send orders --file order.json --delay 30s
   tenaq send orders hello --attribute trace=abc --attribute retries:Number=3 --attribute key:Binary=@key.der
   tenaq send orders.fifo '{"id": 1}' --group customer-7 --dedup-id order-1
   jq -c '.[]' orders.json | tenaq send orders --lines
+  tenaq send invoices --once --key accounts-2026-02-28 --file accounts.json    # again: nothing is sent
   tenaq send accounts --file accounts.csv --bodies 'dir:/mnt/bodies?bucket=accounts'`,
 		Args: wants(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := f.letter(cmd)
+			if err == nil {
+				err = f.checkOnce(cmd.Flags())
+			}
 			if err != nil {
 				return err
 			}
@@ -89,6 +98,9 @@ messages of the group must not overtake the one that failed.
 			body, err := a.readBody(cmd.Context(), args[1:], f.file)
 			if err != nil {
 				return err
+			}
+			if f.once.once {
+				return a.sendOnce(cmd.Context(), f, l, bodies, args[0], body)
 			}
 			c, err := f.connect(cmd.Context())
 			if err != nil {
@@ -123,6 +135,7 @@ messages of the group must not overtake the one that failed.
 	}
 	f.clientFlags.register(cmd)
 	f.bodiesFlags.register(cmd)
+	f.once.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
 	flags.StringVar(&f.delay, "delay", "", "hide the message for this `duration` first, such as 30s (default: what the queue says)")
