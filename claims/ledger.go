@@ -292,7 +292,10 @@ func (c *Claim) ask(ctx context.Context, before Entry) (Decision, error) {
 
 // writeOf is the write of an entry over a version. What waits for a person does not expire.
 func (l *Ledger) writeOf(key string, version records.Version, e *stored) records.Write {
-	w := records.Write{Key: l.cfg.Prefix + key, Value: e.encode(), If: version, TTL: l.cfg.Retention}
+	now := time.Now()
+	w := records.Write{
+		Key: l.cfg.Prefix + key, Value: e.encode(), If: version, TTL: l.cfg.Retention, Labels: e.labels(now), Due: e.due(now),
+	}
 	if e.State == Parked {
 		w.TTL = 0
 	}

@@ -76,6 +76,15 @@ type Write struct {
 	// TTL is how long the record is to exist; zero for ever. It is rounded up to what the backend can
 	// express, at most a second.
 	TTL time.Duration
+
+	// Labels say what is in the value, for people and for queries: DynamoDB keeps them as attributes beside it.
+	// Backends without a place for them ignore them. They are those of this write alone, and no Store returns
+	// them.
+	Labels map[string]string
+
+	// Due is when somebody has to look at the record unless it is written again before, by the clock of the
+	// writer; zero for never. A Store with an index finds it then (DueLister), others ignore it.
+	Due time.Time
 }
 
 // A Store is a backend. Its methods may be called from any goroutine and by any number of processes over
@@ -134,5 +143,5 @@ func (w *Write) Check() error {
 	case w.TTL < 0:
 		return fmt.Errorf("record %q is to exist for %v: delete it instead", w.Key, w.TTL)
 	}
-	return nil
+	return w.checkLabels()
 }

@@ -39,6 +39,7 @@ and what was done. An entry is in one of these states:
 	f.register(cmd)
 	cmd.AddCommand(
 		newClaimsListCmd(a, f),
+		newClaimsStuckCmd(a, f),
 		newClaimsShowCmd(a, f),
 		newClaimsReleaseCmd(a, f),
 		newClaimsSettleCmd(a, f),

@@ -28,7 +28,7 @@ know of each other.
 }
 
 func newRecordsInitCmd(a *app, f *recordsFlags) *cobra.Command {
-	var show bool
+	var show, index bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the file or the tables for records",
@@ -41,11 +41,16 @@ belong to whoever applies it. Another role needs USAGE on their schema, SELECT, 
 on the table, and SELECT and UPDATE on the one that ends in _meta. In DynamoDB the table
 is billed per request and removes what has expired by itself; a role needs GetItem, PutItem and Scan on it.
 
+With --index a DynamoDB table gets an index of claims that wait: "tenaq claims stuck" then finds them without
+reading the whole table. A table that exists can get it at any time. Claims that an
+earlier version of tenaq wrote are in it from their next write on. The index makes writes of claims about twice
+as expensive; a role that reads it needs Query on it.
+
 Commands that work make a missing SQLite file and missing tables of PostgreSQL by themselves.
 
 ` + recordsHelp,
 		Example: `  tenaq records init
-  tenaq records init --records dynamodb:tenaq-records
+  tenaq records init --records dynamodb:tenaq-records --index
   tenaq records init --records 'postgres://app@db.example.com/app?tenaq_table=jobs.records'
   tenaq records init --records postgres:///app --print | psql -1 -v ON_ERROR_STOP=1 app`,
 		Args: wants(0, 0),
@@ -55,6 +60,11 @@ Commands that work make a missing SQLite file and missing tables of PostgreSQL b
 				return err
 			}
 			defer place.close()
+			if dynamo, ok := place.(*dynamoPlace); ok {
+				dynamo.index = index
+			} else if index {
+				return usagef("--index is for DynamoDB; %s finds claims without one", place)
+			}
 			if show {
 				return a.printSchema(place)
 			}
@@ -62,6 +72,7 @@ Commands that work make a missing SQLite file and missing tables of PostgreSQL b
 		},
 	}
 	cmd.Flags().BoolVar(&show, "print", false, "print what would be applied, and apply nothing")
+	cmd.Flags().BoolVar(&index, "index", false, "in DynamoDB, add the index by which stuck claims are found")
 	return cmd
 }
 

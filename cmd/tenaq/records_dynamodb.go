@@ -19,6 +19,7 @@ import (
 // A dynamoPlace is a table of DynamoDB, by its name or ARN. It connects with its first use.
 type dynamoPlace struct {
 	table string
+	index bool // make and schema include the index
 
 	endpoint endpoint
 	client   *dynamodb.Client
@@ -87,7 +88,11 @@ func (p *dynamoPlace) make(ctx context.Context) error {
 	if err := p.connect(ctx); err != nil {
 		return err
 	}
-	return p.explain("make the table", p.store.CreateTable(ctx))
+	err := p.store.CreateTable(ctx)
+	if err == nil && p.index {
+		err = p.store.CreateIndex(ctx)
+	}
+	return p.explain("make the table", err)
 }
 
 func (p *dynamoPlace) open(ctx context.Context) (records.Store, error) {
@@ -97,7 +102,13 @@ func (p *dynamoPlace) open(ctx context.Context) (records.Store, error) {
 	return p.store, nil
 }
 
-func (p *dynamoPlace) schema() string { return dynamorecords.New(nil, p.table).Schema() }
+func (p *dynamoPlace) schema() string {
+	store := dynamorecords.New(nil, p.table)
+	if p.index {
+		return store.SchemaWithIndex()
+	}
+	return store.Schema()
+}
 
 func (p *dynamoPlace) close() {}
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -85,6 +86,14 @@ func openPlace(ctx context.Context, place recordsPlace) (*recordStore, error) {
 		return nil, err
 	}
 	return &recordStore{store, place}, nil
+}
+
+// ListDue implements records.DueLister, where the store does.
+func (s *recordStore) ListDue(ctx context.Context, prefix string, until time.Time, limit int) ([]records.Record, error) {
+	if lister, ok := s.Store.(records.DueLister); ok {
+		return lister.ListDue(ctx, prefix, until, limit)
+	}
+	return nil, records.ErrNoIndex
 }
 
 // Close ends the use of the store.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/jackc/pgx/v5"
 
+	"tenaq/claims"
 	"tenaq/internal/dynamotest"
 	"tenaq/internal/pgtest"
 	"tenaq/records"
@@ -189,4 +191,67 @@ func TestRecordsInDynamoDB(t *testing.T) {
 		t.Errorf("swept with a short watch: got\n%s\nwant the failed entry, and not the held one whose lease is longer", stdout)
 	}
 	wantExecute(t, exitOK, "released held, which was held", "claims", "release", "held", "--reason", "gone", "--force")
+}
+
+// Stuck claims are found by the index where there is one, and else by reading everything, which is said.
+func TestStuckClaimsInDynamoDB(t *testing.T) {
+	client := dynamotest.Client(t)
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", aws.ToString(client.Options().BaseEndpoint))
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("TENAQ_RECORDS", "dynamodb:records-"+rand.Text())
+	wantExecute(t, exitOK, "made the DynamoDB table", "records", "init")
+	store, err := (&recordsFlags{}).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	// As an earlier version wrote it, and as this one does.
+	if _, err := store.Put(t.Context(), records.Write{Key: "claim/old", Value: []byte(`{"v":1,"state":"failed","owner":"w1/7","attempts":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := claims.New(store, claims.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"failed", "done", "held"} {
+		c, err := ledger.Acquire(t.Context(), key)
+		switch {
+		case err != nil:
+		case key == "failed":
+			err = c.Fail(t.Context(), "no")
+		case key == "done":
+			err = c.Complete(t.Context(), nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stuck := func(scans bool, want string, flags ...string) {
+		t.Helper()
+		code, stdout, stderr := execute(t, append([]string{"claims", "stuck", "--older-than", "0s", "--json"}, flags...)...)
+		var document struct{ Claims []struct{ Key string } }
+		if err := json.Unmarshal([]byte(stdout), &document); err != nil {
+			t.Fatalf("exit code %d, %v in %s%s", code, err, stdout, stderr)
+		}
+		var keys []string
+		for _, c := range document.Claims {
+			keys = append(keys, c.Key)
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("stuck with %q are %q, want %q", flags, got, want)
+		}
+		if said := strings.Contains(stderr, "reading all of the DynamoDB table"); said != scans {
+			t.Errorf("with %q it says %q", flags, stderr)
+		}
+	}
+	stuck(true, "old failed")
+	stuck(false, "old failed", "--scan")
+	wantExecute(t, exitOK, "is ready for records", "records", "init", "--index")
+	wantExecute(t, exitOK, "is ready for records", "records", "init", "--index")
+	stuck(false, "failed")
+	stuck(false, "old failed", "--scan")
+	wantExecute(t, exitOK, "released old", "claims", "release", "old", "--reason", "gone")
+	stuck(false, "failed old")
 }

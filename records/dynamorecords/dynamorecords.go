@@ -15,8 +15,12 @@
 // written itself. Each write carries a random nonce by which it is told. Where others may have written in
 // between the outcome is an error, and not a *records.Conflict, which would say that nothing was written.
 //
+// Labels of a record (records.Write) are attributes of its item, which the console shows and queries can use. What
+// is due has an index, if CreateIndex has made it: Store.ListDue then finds it without reading the whole table.
+// Records that an earlier version of this package wrote have neither until they are written again.
+//
 // The table is not to be a global table: its replicas do not agree on conditions. A role needs GetItem,
-// PutItem and Scan on it.
+// PutItem and Scan on it, and Query on its index.
 package dynamorecords
 
 import (
@@ -57,23 +61,31 @@ func (s *Store) Get(ctx context.Context, key string) (records.Record, error) {
 	if err := records.CheckKey(key); err != nil {
 		return records.Record{}, err
 	}
+	it, err := s.get(ctx, key)
+	now := micros(s.now())
+	switch {
+	case err != nil:
+		return records.Record{}, err
+	case !it.live(now):
+		return records.Record{}, records.ErrNotFound
+	}
+	return it.record(now), nil
+}
+
+// get reads an item, which may be dead or none.
+func (s *Store) get(ctx context.Context, key string) (it item, err error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.table,
 		Key:            attributes{"Key": text(key)},
 		ConsistentRead: aws.Bool(true),
 	})
-	var it item
 	if err == nil {
 		it, err = decode(out.Item)
 	}
-	now := micros(s.now())
-	switch {
-	case err != nil:
-		return records.Record{}, fmt.Errorf("get record %q: %w", key, err)
-	case !it.live(now):
-		return records.Record{}, records.ErrNotFound
+	if err != nil {
+		return item{}, fmt.Errorf("get record %q: %w", key, err)
 	}
-	return it.record(now), nil
+	return it, nil
 }
 
 // createMax is how often Put tries to create a record whose key had versions ahead of our clock. Once is
@@ -93,6 +105,10 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 			value:   slices.Clone(w.Value),
 			version: max(least, micros(now)),
 			nonce:   newNonce(),
+			labels:  w.Labels,
+		}
+		if !w.Due.IsZero() {
+			next.due = dueText(w.Due)
 		}
 		if w.TTL > 0 {
 			next.mortal, next.expires = true, expiry(now, w.TTL)

@@ -2,11 +2,13 @@ package dynamorecords
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"tenaq/internal/dynamotest"
 	"tenaq/records"
@@ -23,6 +25,7 @@ func TestContract(t *testing.T) {
 				s.now = func() time.Time { return time.Now().Add(ahead) }
 				return s
 			},
+			Labels:       func(t testing.TB, key string) map[string]string { return labelsOf(t, open(t, table), key) },
 			NoClock:      true,
 			SweepsItself: true,
 		}
@@ -38,7 +41,26 @@ func newTable(t testing.TB) string {
 	if err := s.CreateTable(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.CreateIndex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return s.table
+}
+
+// labelsOf returns the attributes of an item that are labels.
+func labelsOf(t testing.TB, s *Store, key string) map[string]string {
+	t.Helper()
+	out, err := s.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &s.table, Key: attributes{"Key": text(key)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := make(map[string]string)
+	for name, value := range out.Item {
+		if text, ok := value.(*types.AttributeValueMemberS); ok && !slices.Contains([]string{"Key", shardName, dueName}, name) {
+			labels[name] = text.Value
+		}
+	}
+	return labels
 }
 
 func open(t testing.TB, table string, options ...func(*dynamodb.Options)) *Store {

@@ -20,6 +20,10 @@ type attributes = map[string]types.AttributeValue
 //	Expires  N  microseconds; zero for a tombstone, absent for what never expires
 //	TTL      N  seconds, when DynamoDB may remove it; absent with Expires
 //	Nonce    B  16 random bytes of who wrote it
+//	DueShard S  partition of the index of what is due; absent without Write.Due
+//	DueAt    S  Write.Due in UTC, such as 2006-01-02T15:04:05.000Z; absent without
+//
+// Labels are attributes of their own, S, under their names. A tombstone has none, and is never due.
 type item struct {
 	key     string
 	value   []byte
@@ -27,6 +31,8 @@ type item struct {
 	mortal  bool            // it expires
 	expires records.Version // zero: it was deleted
 	nonce   []byte
+	labels  map[string]string // to write; they are not read
+	due     string            // DueAt
 
 	// removed is when a tombstone was made. It is not stored.
 	removed records.Version
@@ -69,6 +75,14 @@ func (it *item) encode() attributes {
 			value = []byte{} // nil would be left out
 		}
 		attrs["Value"] = &types.AttributeValueMemberB{Value: value}
+		for name, value := range it.labels {
+			if value != "" {
+				attrs[name] = text(value)
+			}
+		}
+		if it.due != "" {
+			attrs[shardName], attrs[dueName] = text(shardOf(it.key)), text(it.due)
+		}
 	}
 	return attrs
 }
@@ -88,6 +102,9 @@ func decode(attrs attributes) (it item, err error) {
 	}
 	if b, ok := attrs["Nonce"].(*types.AttributeValueMemberB); ok {
 		it.nonce = b.Value
+	}
+	if due, ok := attrs[dueName].(*types.AttributeValueMemberS); ok {
+		it.due = due.Value
 	}
 	if it.version, err = decodeNumber(attrs, "Version"); err != nil || it.version == 0 {
 		return item{}, fmt.Errorf("item %q has no Version: is this a table of records?", it.key)

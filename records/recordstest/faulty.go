@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -213,7 +214,7 @@ func (s *Faulty) Get(ctx context.Context, key string) (records.Record, error) {
 
 // Put is the Store's, unless it is to fail.
 func (s *Faulty) Put(ctx context.Context, w records.Write) (records.Record, error) {
-	w.Value = bytes.Clone(w.Value) // for a call that comes late
+	w.Value, w.Labels = bytes.Clone(w.Value), maps.Clone(w.Labels) // for a call that comes late
 	r, err := do(ctx, s, Put, w.Key, func(ctx context.Context) (records.Record, error) { return s.Store.Put(ctx, w) })
 	return s.seen(r), s.seenError(err)
 }

@@ -2,6 +2,7 @@ package recordstest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type row struct {
 	version records.Version
 	written time.Time
 	expires time.Time // zero for never
+	due     time.Time // zero for never
 }
 
 // NewMemory returns a store without records. It may be used as if by several processes at once.
@@ -84,6 +86,7 @@ func (m *Memory) Put(ctx context.Context, w records.Write) (records.Record, erro
 		value:   bytes.Clone(w.Value),
 		version: max(records.Version(now.UnixMicro()), before.version+1, m.floor+1),
 		written: now,
+		due:     w.Due,
 	}
 	if w.TTL > 0 {
 		r.expires = now.Add(w.TTL)
@@ -140,6 +143,29 @@ func (m *Memory) List(ctx context.Context, prefix, after string, limit int) ([]r
 		}
 	}
 	slices.SortFunc(found, func(a, b records.Record) int { return strings.Compare(a.Key, b.Key) })
+	return found[:min(limit, len(found))], nil
+}
+
+// ListDue returns records that are due, the earliest first.
+func (m *Memory) ListDue(ctx context.Context, prefix string, until time.Time, limit int) ([]records.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if limit < 1 || limit > records.ListMax {
+		limit = records.ListMax
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	var found []records.Record
+	for key, r := range m.rows {
+		if rec, ok := r.record(key, now); ok && strings.HasPrefix(key, prefix) && !r.due.IsZero() && !r.due.After(until) {
+			found = append(found, rec)
+		}
+	}
+	slices.SortFunc(found, func(a, b records.Record) int {
+		return cmp.Or(m.rows[a.Key].due.Compare(m.rows[b.Key].due), strings.Compare(a.Key, b.Key))
+	})
 	return found[:min(limit, len(found))], nil
 }
 

@@ -37,6 +37,9 @@ type Backend struct {
 	// Sleep lets so much time pass for the backend and all who have it open; nil is time.Sleep.
 	Sleep func(d time.Duration)
 
+	// Labels, if set, returns the labels that the backend keeps of a record.
+	Labels func(t testing.TB, key string) map[string]string
+
 	// NoClock says that every Age is records.AgeUnknown.
 	NoClock bool
 
@@ -75,6 +78,8 @@ var cases = []struct {
 	{"Values", testValues},
 	{"Keys", testKeys},
 	{"Limits", testLimits},
+	{"Labels", testLabels},
+	{"Due", testDue},
 	{"VersionsRise", testVersionsRise},
 	{"VersionsRiseOverSkew", testVersionsRiseOverSkew},
 	{"Age", testAge},
