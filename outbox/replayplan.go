@@ -18,7 +18,7 @@ type Plan struct {
 	First []Past // a few of the rows
 }
 
-// A planned is a piece of work that a replay would send once, in one generation.
+// A planned is a message that a replay would send.
 type planned struct {
 	name             string
 	generation, rows int // of the rows about it
@@ -58,8 +58,8 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 		if len(plan.First) < samples {
 			plan.First = append(plan.First, past)
 		}
-		// The number of the replay makes no difference to what is the same, nor does its generation: every row
-		// of a replay has the same one, or keeps its own.
+		// Rows that get the same ID are sent once. The number of the replay and its generation do not change
+		// which ones these are: they are the same for all rows.
 		record := Replay{Number: 1, Generation: max(1, r.cfg.Generation), MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
 		again := record.again(past.Message)
 		if !r.cfg.MissingOnly {

@@ -77,13 +77,12 @@ type Write struct {
 	// express, at most a second.
 	TTL time.Duration
 
-	// Labels say what is in the value, for people and for queries: DynamoDB keeps them as attributes beside it.
-	// Backends without a place for them ignore them. They are those of this write alone, and no Store returns
-	// them.
+	// Labels describe the value to people and to queries. DynamoDB keeps them as attributes beside the value,
+	// without empty ones; other backends ignore them. Each write replaces all labels, and no Store returns them.
 	Labels map[string]string
 
-	// Due is when somebody has to look at the record unless it is written again before, by the clock of the
-	// writer; zero for never. A Store with an index finds it then (DueLister), others ignore it.
+	// Due is when the record needs a look unless it is written again before, by the clock of the writer; zero for
+	// never. A Store with an index finds it then (DueLister); others ignore it.
 	Due time.Time
 }
 

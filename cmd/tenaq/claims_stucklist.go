@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"tenaq/records"
 )
 
-// stuckStates are the states of work that is begun, or given back, and not at its end.
+// stuckStates are the states of work that was begun or given back, and is not done.
 var stuckStates = []claims.State{claims.Held, claims.Failed, claims.Released, claims.Parked}
 
 func newClaimsStuckCmd(a *app, f *claimsFlags) *cobra.Command {
@@ -87,7 +88,7 @@ func (a *app) findStuck(ctx context.Context, l *ledger, now time.Time, least tim
 		more = len(due) == limit
 	case errors.Is(err, records.ErrNoIndex):
 		if _, dynamo := l.store.place.(*dynamoPlace); dynamo && !scan {
-			a.note("%v; reading all of %s. Make an index with: tenaq records init --index", err, l.store.place)
+			a.note("%s has no index of stuck claims that this role can use; reading the whole table. Make one with: tenaq records init --index", l.store.place)
 		}
 		if err := l.each(ctx, "", keep); err != nil {
 			return nil, false, err
@@ -95,7 +96,7 @@ func (a *app) findStuck(ctx context.Context, l *ledger, now time.Time, least tim
 	default:
 		return nil, false, fmt.Errorf("%w (in %s)", err, l.store.place)
 	}
-	slices.SortStableFunc(found, func(x, y claims.Entry) int { return int(min(max(y.Idle(now)-x.Idle(now), -1), 1)) })
+	slices.SortStableFunc(found, func(x, y claims.Entry) int { return cmp.Compare(y.Idle(now), x.Idle(now)) })
 	if len(found) > limit {
 		found, more = found[:limit], true
 	}

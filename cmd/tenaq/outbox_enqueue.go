@@ -44,7 +44,8 @@ with a ledger know its work again. To write several rows about one thing, name t
 --key is only what they are about.
 
 With --lines each line of standard input is a row, as a JSON object; empty lines are skipped. All rows are
-written in one transaction: all or none, and a key does not make them unique. Its members are called as in "tenaq outbox parked show --json":
+written in one transaction: all or none. Lines with the same key are rows of their own. The members of a line
+are called as in "tenaq outbox parked show --json":
 
   queue and body   needed
   key              what the message is about; on a FIFO queue also its group, unless there is another

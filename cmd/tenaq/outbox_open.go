@@ -191,17 +191,23 @@ func (p *postgresOutbox) write(ctx context.Context, messages ...outbox.Message) 
 
 // enqueueOnce needs no right but INSERT while there is no such row.
 func (p *postgresOutbox) enqueueOnce(ctx context.Context, m outbox.Message) (*outbox.Message, error) {
-	err := p.write(ctx, m)
-	var refusal *pgconn.PgError
-	if !errors.As(err, &refusal) || refusal.Code != "23505" { // unique_violation
-		return nil, p.explain(err)
-	}
 	table, err := outbox.TableName(p.table)
 	if err != nil {
 		return nil, err
 	}
-	there, err := scanRegistered(p.pool.QueryRow(ctx, registeredRow+table+" WHERE id::text = $1", pgx.QueryExecModeExec, m.ID))
-	return there, p.explain(err)
+	for range 3 { // the row may be removed between the two statements
+		err = p.write(ctx, m)
+		var refusal *pgconn.PgError
+		if !errors.As(err, &refusal) || refusal.Code != "23505" { // unique_violation
+			return nil, p.explain(err)
+		}
+		var there *outbox.Message
+		there, err = scanRegistered(p.pool.QueryRow(ctx, registeredRow+table+" WHERE id = $1::text::uuid", pgx.QueryExecModeExec, m.ID))
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return there, p.explain(err)
+		}
+	}
+	return nil, p.explain(err)
 }
 
 // registeredRow reads what scanRegistered scans; the name of the table follows.

@@ -42,9 +42,9 @@ on the table, and SELECT and UPDATE on the one that ends in _meta. In DynamoDB t
 is billed per request and removes what has expired by itself; a role needs GetItem, PutItem and Scan on it.
 
 With --index a DynamoDB table gets an index of claims that wait: "tenaq claims stuck" then finds them without
-reading the whole table. A table that exists can get it at any time. Claims that an
-earlier version of tenaq wrote are in it from their next write on. The index makes writes of claims about twice
-as expensive; a role that reads it needs Query on it.
+reading the whole table. A table that exists can get it at any time. Claims that an earlier version of tenaq
+wrote are in it from their next write on. The index makes writes of claims about twice as expensive; a role
+that reads it needs Query on it.
 
 Commands that work make a missing SQLite file and missing tables of PostgreSQL by themselves.
 

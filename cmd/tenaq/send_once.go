@@ -20,8 +20,8 @@ import (
 // onceHelp explains send --once.
 const onceHelp = `With --once the message is registered under --key in the records, then sent. The same command again sends
 nothing, prints the id of the message that was sent, and exits with 0: so a script, a cron job or a batch can
-be run again. Another body, group, delay or attribute under the same key is refused with exit code 4. A key is
-known for --retention after its last write. The records are those of the workers: use the same --records and
+be run again. Another body or other attributes under the same key are refused with exit code 4. A key is known
+for --retention after its last write. The records are those of the workers: use the same --records and
 --ledger as "tenaq pipe", and a duplicate is reported with the state of its work. When a run is killed between
 registering and sending, the next run sends the message after 30 s; "tenaq claims sweep" finds it too.
 --generation N sends completed work once more, on purpose.`

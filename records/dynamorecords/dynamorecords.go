@@ -15,8 +15,8 @@
 // written itself. Each write carries a random nonce by which it is told. Where others may have written in
 // between the outcome is an error, and not a *records.Conflict, which would say that nothing was written.
 //
-// Labels of a record (records.Write) are attributes of its item, which the console shows and queries can use. What
-// is due has an index, if CreateIndex has made it: Store.ListDue then finds it without reading the whole table.
+// Labels of a record (records.Write) are attributes of its item, which the console shows and queries can use. CreateIndex
+// makes an index of records by their Due, and ListDue finds those that are due without reading the whole table.
 // Records that an earlier version of this package wrote have neither until they are written again.
 //
 // The table is not to be a global table: its replicas do not agree on conditions. A role needs GetItem,
