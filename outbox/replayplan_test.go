@@ -55,13 +55,13 @@ func TestPlanIsWhatRunDoes(t *testing.T) {
 						Generation: max(0, dice.IntN(5)-2),
 					}
 					if dice.IntN(3) > 0 {
-						m.Dedup = fmt.Sprint("job-", dice.IntN(20))
+						m.Dedup = fmt.Sprint("job-", dice.IntN(8))
 					}
 					messages = append(messages, m)
 				}
 				r.enqueue(messages...)
 				r.sleep(time.Minute)
-				r.work20(dice, store)
+				r.learn(dice, store)
 				change := func(c *outbox.ReplayConfig) {
 					if c.MissingOnly = n%2 == int(i%2); c.MissingOnly {
 						c.Ledger = r.ledger(store)
@@ -96,15 +96,15 @@ func TestPlanIsWhatRunDoes(t *testing.T) {
 	}
 }
 
-// work20 has the ledger know something about some of the works that TestPlanIsWhatRunDoes sends.
-func (r *rig) work20(dice *rand.Rand, store *recordstest.Memory) {
+// learn has the ledger know something about some of the works that TestPlanIsWhatRunDoes sends.
+func (r *rig) learn(dice *rand.Rand, store *recordstest.Memory) {
 	r.t.Helper()
 	parking, err := claims.New(store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) { return claims.Park("no idea"), nil }})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for range 5 {
-		key := claims.EffectKey(fmt.Sprint("job-", dice.IntN(20)), dice.IntN(5))
+	for range 8 {
+		key := claims.EffectKey(fmt.Sprint("job-", dice.IntN(8)), max(0, dice.IntN(5)-2))
 		claim, err := parking.Acquire(r.t.Context(), key)
 		if err != nil {
 			continue // it is completed, or parked
