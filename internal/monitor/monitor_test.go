@@ -55,6 +55,51 @@ func TestSlowWorker(t *testing.T) {
 	})
 }
 
+// A retry pause that a worker sets is no timeout that was too short: messages whose first attempt failed, and that were
+// given back with a pause, raise nothing. [ALARM-51]
+func TestRetryPauses(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("orders")
+		w.minutes(1)
+		for range 6 {
+			w.send("orders", "an order")
+			w.giveBack("orders", w.take("orders", 30), 20) // the first attempt failed
+		}
+		time.Sleep(20 * time.Second)
+		for range 6 {
+			w.remove("orders", w.take("orders", 30))
+		}
+		w.minutes(3)
+		w.wantChanges("")
+	})
+}
+
+// Workers that die without a word raise the alarm, also beside those that set retry pauses. [ALARM-51]
+func TestDeadWorkers(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("orders")
+		w.minutes(1)
+		for range 6 {
+			w.send("orders", "an order")
+		}
+		for range 3 {
+			w.take("orders", 10) // by a worker that dies
+			w.giveBack("orders", w.take("orders", 10), 20)
+		}
+		time.Sleep(20 * time.Second)
+		for range 6 {
+			w.remove("orders", w.take("orders", 30))
+		}
+		w.minutes(1)
+		w.wantChanges("orders/timed-out=ALARM")
+		if got := [2]float64{
+			w.stat(tenaqSQS, nameTimedOut, "orders", series.Sum, 1), w.stat(tenaqSQS, nameTimedOutKept, "orders", series.Sum, 1),
+		}; got != [2]float64{6, 3} {
+			t.Errorf("got %v timeouts and %v of these kept, want 6 and 3", got[0], got[1])
+		}
+	})
+}
+
 // Workers that do their work in time raise nothing, however much they do.
 func TestGoodWorker(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {

@@ -105,6 +105,7 @@ var countTable = [...]struct {
 	{tenaqSQS, nameStale, func(q *tally.Queue) int64 { return q.DeletedStale.Value() }},
 	{tenaqSQS, nameRedelivered, func(q *tally.Queue) int64 { return q.Redelivered.Value() }},
 	{tenaqSQS, nameTimedOut, func(q *tally.Queue) int64 { return q.TimedOut.Value() + q.TimedOutChanged.Value() }},
+	{tenaqSQS, nameTimedOutKept, func(q *tally.Queue) int64 { return q.TimedOut.Value() }},
 	{tenaqSQS, nameExpired, func(q *tally.Queue) int64 { return q.Expired.Value() }},
 	{tenaqSQS, nameDeadLettered, func(q *tally.Queue) int64 { return q.DeadLetters.Value() }},
 	{tenaqSQS, nameArrived, func(q *tally.Queue) int64 { return q.Arrived.Value() }},
@@ -128,6 +129,7 @@ const (
 	nameStale        = "NumberOfStaleDeletes"
 	nameRedelivered  = "NumberOfMessagesRedelivered"
 	nameTimedOut     = "NumberOfVisibilityTimeouts" // of deliveries, when their messages go on [METRIC-21]
+	nameTimedOutKept = "NumberOfVisibilityTimeoutsKept"
 	nameExpired      = "NumberOfMessagesExpired"
 	nameDeadLettered = "NumberOfMessagesDeadLettered"
 	nameArrived      = "NumberOfMessagesArrived"

@@ -182,13 +182,13 @@ var templates = []template{
 	},
 	{
 		kind: KindTimedOut, says: "visibility timeouts end before the work does",
-		advice: "More than a fifth of what is handed out has been lost by somebody: in flight falls without deletes and rises again, a saw-tooth. " +
-			"Workers are slower than the visibility timeout, or die.",
+		advice: "More than a fifth of the messages that were handed out came back without a delete. " +
+			"Workers are slower than the visibility timeout, or die. Retry pauses that a worker sets are not counted.",
 		applies: func(v *view) bool { return !v.dead },
-		may:     func(v *view) bool { return v.counted(nameTimedOut) > 2 },
+		may:     func(v *view) bool { return v.counted(nameTimedOutKept) > 2 },
 		rule: func(v *view) alarm.Rule {
 			return math("IF(lost > 2, lost / IF(received > 0, received, 1), 0)", 0.2, 1, 2,
-				named("lost", v.metric(tenaqSQS, nameTimedOut, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
+				named("lost", v.metric(tenaqSQS, nameTimedOutKept, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
 		},
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 	},
