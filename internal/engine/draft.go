@@ -44,6 +44,7 @@ type Draft struct {
 	contentKey   string // hash of the body, when a FIFO queue might need it [DEDUP-2]
 	size         int64
 	content      []byte
+	claimedSent  int64 // when its work was first sent, as its attributes claim; zero for now [METRIC-24]
 
 	// What is wrong with it, to be reported in SQS's order. [SEND-13]
 	noBody              bool
@@ -82,7 +83,7 @@ func NewDraft(entry Entry) Draft {
 		d.letters = errContents(CodeInvalidContents, bad, "message body")
 		return d
 	}
-	d.content = c.encode()
+	d.content, d.claimedSent = c.encode(), firstSentOf(c.Attributes)
 	if d.group.Set && !d.dedup.Set {
 		sum := sha256.Sum256([]byte(entry.Body.Value))
 		d.contentKey = hex.EncodeToString(sum[:])

@@ -33,7 +33,8 @@ var originIndex = index[struct{}]{
 }
 
 // elderIndex holds the messages whose work was first sent before the time at which the queue finds them, by the time of
-// that first send: those that a move task brought, and dead letters of FIFO queues. [METRIC-9]
+// that first send: those that a move task brought, dead letters of FIFO queues, and those that were sent again with the
+// attribute that says so. [METRIC-9, METRIC-24]
 var elderIndex = index[struct{}]{
 	name: "elder",
 	kind: kindElder,

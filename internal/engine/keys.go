@@ -23,7 +23,7 @@ import "tenaq/internal/key"
 //	  head      kind 09, class, at, seq             FIFO: the first messages of all groups, by time
 //	  dedup     kind 0A, minute, hash               what may not be sent, or received, twice
 //	  origin    kind 0B, base, seq                  dead-lettered messages, by their retention
-//	  elder     kind 0C, first sent, seq            moved messages, by when their work was first sent
+//	  elder     kind 0C, first sent, seq            messages moved or sent again, by when their work was first sent
 //
 // A space is a number that is never used again. Creating or purging a queue takes a new one, and a
 // single range delete drops everything of the old.

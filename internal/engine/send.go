@@ -92,6 +92,7 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 // send stores a message that has been checked, unless it is a duplicate. [FIFO-15, DEDUP-17]
 func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
 	m := &message{meta: newMeta(q.st.nextSeq, id, e.now, d.size), hasMeta: true}
+	m.firstSent = d.firstSent(e.now)
 	m.group = strings.Clone(d.group.Value)
 	if q.fifo() {
 		m.dedup = d.dedup.Value

@@ -150,6 +150,30 @@ func TestDeadLetterReason(t *testing.T) {
 	})
 }
 
+// A message that goes round, from the dead-letter queue to its queue and back, is a new one each time. Its age is that of
+// its work, so the alarm is raised all the same. [METRIC-24, ALARM-51]
+func TestDeadLetterGoesRound(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("orders-dlq")
+		w.minutes(1)
+		began := time.Now()
+		for minute := range 65 {
+			w.send("orders-dlq", "an order", engine.EntryAttribute{
+				Name: "tenaq", Type: engine.Text{Value: "String", Set: true},
+				String: engine.Text{Value: fmt.Sprintf("v=1&first-sent=%d&redrives=%d", began.UnixMilli(), minute), Set: true},
+			})
+			w.minutes(1)
+			w.remove("orders-dlq", w.take("orders-dlq", 60))
+			switch got := strings.Contains(w.changes(), "orders-dlq/dead-letter-age=ALARM"); {
+			case minute == 58 && got:
+				t.Fatal("the alarm is raised before the work is an hour old")
+			case minute == 61 && !got:
+				t.Fatalf("got %s, want the alarm on the age", w.changes())
+			}
+		}
+	})
+}
+
 // A queue is one of dead letters when a redrive policy says so, whatever its name.
 func TestDeadLetterQueueByPolicy(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {

@@ -140,7 +140,8 @@ func (g *Generator) message(q string) string {
 		text = fmt.Sprintf(" size=%d", 1025+g.r.IntN(3000))
 	}
 	if g.chance(6) {
-		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x") + ")"
+		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x",
+			"tenaq:String=v=1&first-sent="+g.one("1", "1767225600000", "1767225601000", "9999999999999")) + ")"
 	}
 	if isFIFO(q) {
 		return text + g.ids()

@@ -2,7 +2,10 @@ package enginetest
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
+	"strconv"
+	"time"
 
 	"tenaq/internal/engine"
 )
@@ -62,13 +65,27 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 		delay.Value = q.number("DelaySeconds")
 	}
 	id := m.identity()
-	msg := &modelMessage{id: id, lineage: id, sent: m.now, firstSent: m.now, base: m.now, dedup: q.dedupID(e), entry: e}
+	msg := &modelMessage{id: id, lineage: id, sent: m.now, firstSent: m.firstSent(&e), base: m.now, dedup: q.dedupID(e), entry: e}
 	m.of(q).AddSent(sizeOf(&e))
 	m.enter(q, msg, delay.Value)
 	if q.fifo() {
 		m.remember(q, e, msg)
 	}
 	return engine.Sent{ID: msg.id, Sequence: q.sequence(msg)}
+}
+
+// firstSent is when the work of a message was first sent. [METRIC-24]
+func (m *Model) firstSent(e *engine.Entry) int64 {
+	for _, a := range e.Attributes {
+		fields, err := url.ParseQuery(a.String.Value)
+		if a.Name != "tenaq" || err != nil || fields.Get("v") != "1" {
+			continue
+		}
+		if at, err := strconv.ParseInt(fields.Get("first-sent"), 10, 64); err == nil && at > 0 {
+			return min(max(at, m.now-(365*24*time.Hour).Milliseconds()), m.now)
+		}
+	}
+	return m.now
 }
 
 // enter puts a new message at the end of a queue.

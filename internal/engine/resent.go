@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Workers and redrivers send a message again as a new one: into a dead-letter queue, out of it, into a parking lot. What
+// they know of the work goes along in one attribute, which internal/trail documents. The engine reads a single field of
+// it: when the work was first sent. [METRIC-24]
+
+const (
+	trailAttribute = "tenaq"
+	trailVersion   = "v=1"
+	trailFirstSent = "first-sent="
+)
+
+// firstSentMost is how long before its own send, in milliseconds, a message may claim that its work was first sent.
+const firstSentMost = 365 * 24 * 3600 * 1000
+
+// firstSentOf returns when the work of a message was first sent, in Unix milliseconds, as its attributes claim; zero when
+// they claim nothing. Drafts call it, so the writer never parses an attribute.
+func firstSentOf(attributes []Attribute) int64 {
+	for i := range attributes {
+		a := &attributes[i]
+		if a.Name != trailAttribute || isBinary(a.Type) {
+			continue
+		}
+		fields, ok := strings.CutPrefix(a.String, trailVersion+"&")
+		if !ok {
+			return 0 // another version may mean something else
+		}
+		for field := range strings.SplitSeq(fields, "&") {
+			if text, ok := strings.CutPrefix(field, trailFirstSent); ok {
+				at, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					return 0
+				}
+				return max(at, 0)
+			}
+		}
+		return 0
+	}
+	return 0
+}
+
+// firstSent is when the work of a message that is sent now was first sent. Clients write the attribute, so what it claims
+// is bounded: neither later than now nor more than a year ago.
+func (d *Draft) firstSent(now int64) int64 {
+	if d.claimedSent == 0 {
+		return now
+	}
+	return min(max(d.claimedSent, now-firstSentMost, 0), now)
+}
