@@ -271,6 +271,14 @@ func (m *redriveMetrics) pushed() (numbers []pushed) {
 			pushed{monitor.BreakerState, q.name, float64(q.state.Breaker.State.Gauge())},
 			pushed{monitor.StepFailed, q.name, oneIf(q.failing)})
 	}
+	return append(numbers, m.lots()...)
+}
+
+// lots says which queues are parking lots. It needs no lock: none is added.
+func (m *redriveMetrics) lots() (numbers []pushed) {
+	for _, q := range m.queues {
+		numbers = append(numbers, pushed{monitor.ParkingLot, queueNameOf(q.parking), 1})
+	}
 	return numbers
 }
 

@@ -197,6 +197,14 @@ func (s *redriveSection) queueNames() (names []string) {
 	return names
 }
 
+// deadLetterQueues lists the queues where dead letters go: dead-letter queues and parking lots.
+func (s *redriveSection) deadLetterQueues() (names []string) {
+	for _, spec := range s.specs {
+		names = append(names, spec.deadLetter, spec.parking)
+	}
+	return names
+}
+
 // refuseTimeScale keeps a redriver from a server whose time runs ahead of its own.
 func (s *redriveSection) refuseTimeScale(path string, scale float64) error {
 	if scale == 1 {

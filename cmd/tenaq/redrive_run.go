@@ -139,7 +139,10 @@ func (f *redriveRunFlags) run(ctx context.Context, a *app, specs []redriveSpec) 
 	defer metrics.close() // before the records are
 	if push, err := f.enabled(h.client.endpoint); err != nil {
 		return err
-	} else if push && !f.once {
+	} else if push && f.once {
+		// How it goes is not told, since nothing could be said about its silence. An error is that of the step, too.
+		_ = newPusher(h.client, monitor.Redrivers, teller.logger, counts.lots).once(ctx)
+	} else if push {
 		defer newPusher(h.client, monitor.Redrivers, teller.logger, counts.pushed).start(ctx)()
 	}
 	var loops []*redriveLoop

@@ -102,6 +102,7 @@ func (f *settingFlags) load() (*configuration, error) {
 		if err := c.file.redrive.refuseTimeScale(c.file.path, c.TimeScale); err != nil {
 			return nil, err
 		}
+		c.DeadLetterQueues = c.file.redrive.deadLetterQueues()
 	}
 	return c, nil
 }

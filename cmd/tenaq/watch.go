@@ -17,6 +17,8 @@ const watchIntervalLeast = 10 * time.Second
 type watchFlags struct {
 	clientFlags
 	prefix     string
+	parking    []string
+	config     string
 	limit      int
 	interval   string
 	alarms     string
@@ -42,7 +44,7 @@ func newWatchCmd(a *app) *cobra.Command {
 whenever an alarm begins or ends. Nothing is received, so it works beside any consumers, on every SQS
 endpoint; a tenaq server also has alarms of its own, see "tenaq alarms".
 
-  dead-letters     there are messages in a queue that is the target of a redrive policy
+  dead-letters     there are messages in a dead-letter queue or a parking lot
   oldest-age       the oldest message of another queue is older than --age-max, where an age is known: a tenaq
                    server tells it, CloudWatch does
   in-flight-limit  more than --in-flight-max messages are in flight for 5 minutes
@@ -50,6 +52,10 @@ endpoint; a tenaq server also has alarms of its own, see "tenaq alarms".
   double-deletes   within 15 minutes there were 1.05 times as many deletes as sends, by CloudWatch. A backlog
                    that is worked off looks the same; docs/operations.md says what this number is worth
   unreachable      three readings in a row did not succeed; this one there always is
+
+A queue counts as one of dead letters when a redrive policy names it as its target, when its name ends like
+OrdersDLQ, orders-dead-letters or ParkingLotQueue, when --parking names it, or when the section redrive: of
+the file that --config names does. A queue of --parking is watched in any case.
 
 Ages and deletes are asked of CloudWatch where it answers, in one GetMetricData for each reading, with at most
 500 metrics: Amazon charges for each, and CloudWatch is some minutes late. If the credentials do not allow it
@@ -64,6 +70,7 @@ With --once it ends after a reading, or after as many as the alarms given with -
 if something is in alarm. Unless told otherwise, those are taken that need only one.`,
 		Example: `  tenaq watch
   tenaq watch orders mail --age-max 10m --webhook https://hooks.example.com/services/T0/B0
+  tenaq watch orders --parking undecided-orders
   tenaq watch --aws --prefix prod- --exec 'jq -r .alarm | logger -t tenaq'
   tenaq watch --once || echo "something is wrong"
   tenaq watch --json --alarms dead-letters,oldest-age`,
@@ -79,6 +86,8 @@ if something is in alarm. Unless told otherwise, those are taken that need only 
 	f.clientFlags.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.prefix, "prefix", "", "watch only queues whose names begin with this `text`")
+	flags.StringArrayVar(&f.parking, "parking", nil, "watch this `queue` as a parking lot; may be repeated")
+	flags.StringVar(&f.config, "config", "", "read from this YAML `file` which queues are redriven and where they park (default $TENAQ_CONFIG)")
 	flags.IntVar(&f.limit, "limit", 1000, "watch no more than this `number` of queues")
 	flags.StringVar(&f.interval, "interval", "60s", "read the queues once in this `duration`, at least 10s")
 	flags.StringVar(&f.alarms, "alarms", "", "watch only for these `names`, separated by commas")

@@ -34,7 +34,7 @@ func (l watchLimits) period() int64 {
 type watchedQueue struct {
 	name                     string
 	visible, hidden, delayed int64
-	dead                     bool // it is where dead letters go
+	dead                     bool // it is where dead letters go, or a parking lot
 	age                      *time.Duration
 
 	sent, deleted []series.Interval // of the latest minutes, if somebody tells

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"tenaq/internal/monitor"
 )
 
 // A watchSource tells what queues are like.
@@ -22,6 +26,7 @@ type watchSource interface {
 type sqsSource struct {
 	client *client
 	refs   []queueRef // that are named; empty for all with the prefix
+	lots   []queueRef // parking lots that are named, which are watched besides
 	prefix string
 	limit  int
 	said   func(format string, args ...any)
@@ -29,6 +34,7 @@ type sqsSource struct {
 	v1         *v1Client        // a server of ours; nil for others
 	cloudWatch *cloudWatch      // nil when it is not asked
 	dead       map[string]bool  // of the queues that are named, by URL
+	redriven   []string         // names of dead-letter queues and parking lots in the configuration
 	notes      map[string]error // what has been said, by what it is about
 }
 
@@ -40,6 +46,14 @@ func (f *watchFlags) watchedSource(ctx context.Context, c *client, names []strin
 		if s.refs, _, err = c.queueRefs(ctx, names, "", f.limit); err != nil {
 			return nil, err
 		}
+	}
+	if len(f.parking) > 0 {
+		if s.lots, _, err = c.queueRefs(ctx, f.parking, "", f.limit); err != nil {
+			return nil, err
+		}
+	}
+	if s.redriven, err = f.redriven(); err != nil {
+		return nil, err
 	}
 	d := &doctor{endpoint: c.endpoint, region: c.Options().Region, http: &http.Client{Timeout: c.timeout}}
 	p := d.probe(ctx)
@@ -55,6 +69,19 @@ func (f *watchFlags) watchedSource(ctx context.Context, c *client, names []strin
 		}
 	}
 	return s, nil
+}
+
+// redriven lists the dead-letter queues and parking lots that a configuration file names.
+func (f *watchFlags) redriven() ([]string, error) {
+	path := cmp.Or(f.config, os.Getenv("TENAQ_CONFIG"))
+	if path == "" {
+		return nil, nil
+	}
+	file, err := readConfigFile(path)
+	if err != nil || file.redrive == nil {
+		return nil, err
+	}
+	return file.redrive.deadLetterQueues(), nil
 }
 
 func (s *sqsSource) where() string { return s.client.endpoint.String() }
@@ -102,6 +129,11 @@ func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {
 		}
 		refs = all
 	}
+	for _, lot := range s.lots {
+		if !slices.Contains(refs, lot) {
+			refs = append(slices.Clip(refs), lot)
+		}
+	}
 	read, err := s.client.examine(ctx, refs)
 	if err != nil {
 		return nil, err
@@ -143,8 +175,12 @@ func newWatchedQueue(q *examined, dead bool) *watchedQueue {
 	}
 }
 
-// isDead asks once whether dead letters of others come to a queue that is named: those others are not read.
+// isDead reports whether a queue is one of dead letters although no queue that was read names it as its target. Of a queue
+// that is named it asks once whether others have it as their target: those others are not read.
 func (s *sqsSource) isDead(ctx context.Context, q *examined) bool {
+	if monitor.DeadName(q.Name) || slices.Contains(s.lots, q.queueRef) || slices.Contains(s.redriven, q.Name) {
+		return true
+	}
 	if len(s.refs) == 0 {
 		return false
 	}

@@ -95,19 +95,22 @@ func (m *Monitor) judgeShipped(at int64) {
 	if m.cfg.NoShipped {
 		return
 	}
-	dead := make(map[string]bool)
-	for _, q := range m.sights.queues {
-		dead[q.target] = true
-	}
+	dead := m.deadLetterQueues()
 	for name, seen := range m.sights.queues { // the order does not matter: each has its own alarms
 		q := seen.data
 		if q == nil {
 			continue // nothing has happened to it, and no alarm is about it
 		}
-		v := view{queue: name, gauge: &q.gauge, minute: &q.minute, dead: dead[name] || deadName.MatchString(name), inFlightMax: m.cfg.InFlightMax}
+		v := view{queue: name, gauge: &q.gauge, minute: &q.minute, dead: dead[name] || DeadName(name), inFlightMax: m.cfg.InFlightMax}
 		for i := range templates {
 			t := &templates[i]
-			if t.told == "" && (m.alarms[shippedName(name, t.kind)] != nil || q.busy && t.applies(&v) && t.may(&v)) {
+			if t.told != "" {
+				continue
+			}
+			switch e, applies := m.alarms[shippedName(name, t.kind)], t.applies(&v); {
+			case e != nil && v.dead && !applies:
+				m.end(e, "The queue is one of dead letters.")
+			case e != nil || q.busy && applies && t.may(&v):
 				m.judgeTemplate(t, &v, at)
 			}
 		}
@@ -124,10 +127,36 @@ func (m *Monitor) judgeShipped(at int64) {
 			delete(m.alarms, name)
 			m.changed()
 		default:
-			m.change(e, alarm.OK, "There is nothing left that it could be about.", "")
-			m.changed()
+			m.end(e, "There is nothing left that it could be about.")
 		}
 	}
+}
+
+// end puts an alarm into OK that is about nothing any more.
+func (m *Monitor) end(e *entry, reason string) {
+	if e.State != alarm.OK {
+		m.change(e, alarm.OK, reason, "")
+		m.changed()
+	}
+}
+
+// deadLetterQueues are the queues where dead letters go: targets of redrive policies, those that the configuration names,
+// and those in which redrivers say that they park.
+func (m *Monitor) deadLetterQueues() map[string]bool {
+	dead := make(map[string]bool)
+	for _, q := range m.sights.queues {
+		dead[q.target] = true
+	}
+	for _, name := range m.cfg.DeadLetterQueues {
+		dead[name] = true
+	}
+	lots := m.series.List(series.Filter{Namespace: string(Redrivers), Name: ParkingLot})
+	for _, lot := range lots[:min(len(lots), tellersMax)] {
+		if len(lot.Dimensions) == 1 && lot.Dimensions[0].Name == queueDimension {
+			dead[lot.Dimensions[0].Value] = true
+		}
+	}
+	return dead
 }
 
 // isGone reports whether what an alarm is about does not exist any more: a queue that was deleted, or a program that has

@@ -51,6 +51,10 @@ type Config struct {
 	// Minute is how long a minute of the alarms takes; 0 for a minute. It is for demos and tests.
 	Minute time.Duration
 
+	// DeadLetterQueues are the names of queues where dead letters go, besides those that a redrive policy names as its
+	// target and those whose names say so: dead-letter queues and parking lots that the configuration redrives.
+	DeadLetterQueues []string
+
 	// InFlightMax is how many messages of a queue may be in flight, 120000 when zero.
 	InFlightMax int
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,61 @@ func TestDeadLetterQueueByPolicy(t *testing.T) {
 			t.Errorf("the log has no alarm: %s", w.log)
 		}
 	})
+}
+
+// A parking lot is a queue of dead letters however it is called: when the configuration names it, and when a redriver
+// says where it parks. [ALARM-51]
+func TestParkingLots(t *testing.T) {
+	bubble(t, Config{DeadLetterQueues: []string{"aside"}}, func(w *world) {
+		for _, name := range []string{"aside", "undecided", "ParkingLotQueue", "orders"} {
+			w.create(name)
+		}
+		w.minutes(1)
+		w.tells(Redrivers, ParkingLot, "undecided", 1)
+		for _, name := range []string{"aside", "undecided", "ParkingLotQueue", "orders"} {
+			w.send(name, "x")
+		}
+		w.minutes(1)
+		got := strings.Fields(w.changes())
+		slices.Sort(got)
+		if want := []string{"ParkingLotQueue/dead-letters=ALARM", "aside/dead-letters=ALARM", "undecided/dead-letters=ALARM"}; !slices.Equal(got, want) {
+			t.Errorf("got changes %q, want %q", got, want)
+		}
+	})
+}
+
+// A queue that turns out to be a parking lot loses the alarms that are not for dead letters.
+func TestParkingLotHeardOfLate(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("undecided")
+		w.send("undecided", "x")
+		w.minutes(70)
+		w.wantChanges("undecided/oldest-age=ALARM")
+		w.tells(Redrivers, ParkingLot, "undecided", 1)
+		w.minutes(1)
+		got := strings.Fields(w.changes())
+		slices.Sort(got)
+		want := []string{"undecided/dead-letter-age=ALARM", "undecided/dead-letters=ALARM", "undecided/oldest-age=ALARM", "undecided/oldest-age=OK"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got changes %q, want %q", got, want)
+		}
+	})
+}
+
+func TestDeadName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"dlq": true, "orders-dlq": true, "orders_dlq.fifo": true, "OrdersDLQ": true, "OrdersDlq": true, "orders-DLQ": true, "DeadLetterQueue": true,
+		"orders-dead": true, "orders-dead-letters": true, "orders-dead-letter-queue": true, "orders_dead_letter": true, "ordersDeadLetters.fifo": true,
+		"parking": true, "orders-parking": true, "ParkingLotQueue": true, "OrdersParkingLot": true, "orders-parking-lot.fifo": true, "parkinglot": true,
+		"orders-parked": true, "OrdersParkedQueue": true,
+
+		"orders": false, "orders.fifo": false, "undead": false, "Undead": false, "dead-letters-report": false, "parking-tickets": false,
+		"ballparking": false, "adlq-x": false, "DeadlineQueue": false, "spotParkings": false,
+	} {
+		if got := DeadName(name); got != want {
+			t.Errorf("%q: got %v, want %v", name, got, want)
+		}
+	}
 }
 
 // putVisible is an alarm as programs create it: messages that wait.

@@ -54,6 +54,7 @@ const (
 const (
 	BreakerState = "BreakerState" // of a redriver: 0 closed, 1 open, 2 half open
 	StepFailed   = "StepFailed"   // of a redriver: 1 when its latest step failed
+	ParkingLot   = "ParkingLot"   // of a queue in which a redriver parks: 1
 	DueAge       = "OldestDueAge" // of a relay, in seconds
 	ParkedRows   = "ParkedRows"   // of a relay
 
@@ -90,12 +91,17 @@ type view struct {
 	queue       string
 	gauge       *engine.Gauge
 	minute      *counts
-	dead        bool // it is where dead letters go
+	dead        bool // it is where dead letters go, or a parking lot
 	inFlightMax int
 }
 
-// for whom is where dead letters end: the target of a redrive policy, or a queue with a name that says so.
-var deadName = regexp.MustCompile(`(^|[-_])(dlq|dead|dead-letters|parking)([.]fifo)?$`)
+// deadName is a name that ends like that of a dead-letter queue or a parking lot: a word of its own, in any case, or the
+// last hump of a name such as OrdersParkingLotQueue.
+var deadName = regexp.MustCompile(`(^|[-_])(?i:dlq|dead([-_]?letters?)?|parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$` +
+	`|[a-z0-9](DLQ|Dlq|Dead(Letters?)?|Parked|Parking(Lots?)?)(Queue)?([.]fifo)?$`)
+
+// DeadName reports whether a queue of that name is taken for one of dead letters, whatever its policies say.
+func DeadName(queue string) bool { return deadName.MatchString(queue) }
 
 // counted returns what a metric of countTable was in the last minute.
 func (v *view) counted(name string) int64 {

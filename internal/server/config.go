@@ -96,6 +96,10 @@ type Config struct {
 	AlarmActions    []string
 	NoShippedAlarms bool
 
+	// DeadLetterQueues are the names of queues that have the alarms of dead-letter queues, besides those that a redrive
+	// policy names as its target.
+	DeadLetterQueues []string
+
 	// AlarmRepeat is after how long one is told again of an alarm that goes on; 4 hours when zero, never when negative.
 	AlarmRepeat time.Duration
 
