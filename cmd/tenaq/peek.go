@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Limits of what is asked for at a time, and of a body in a table.
+// Limits of what is asked for at a time, and of a body and a reason in a table.
 const (
-	peekPage      = 100
-	peekLimitMax  = 10_000
-	peekBodyMax   = 1 << 20
-	peekBodyTable = 200
+	peekPage        = 100
+	peekLimitMax    = 10_000
+	peekBodyMax     = 1 << 20
+	peekBodyTable   = 200
+	peekReasonTable = 120
 )
 
 // peekLack says what to do where there is no such look.
@@ -43,6 +44,9 @@ Messages come in the order in which they entered the queue. Each is in one of th
   in_flight  it was received, and its visibility timeout is not over
   delayed    its delay is not over
   blocked    in a FIFO queue, it waits behind a message of its group that is in flight or delayed
+
+Of a message that a worker of tenaq gave up, the key of its work, the number of attempts and the reason are
+shown, and the queue it came from. They are what the worker wrote into the attribute tenaq.
 
 When there are more messages than --limit, the command says where to go on with --after. With --json all is
 shown that is known: times, deduplication ids, sequence numbers, the id with which a message was first sent.
@@ -110,6 +114,10 @@ type peeked struct {
 	Source       string     `json:"deadLetterSource,omitempty"`
 	Lineage      string     `json:"lineageId"`
 	Size         int64      `json:"size"`
+	Key          string     `json:"key,omitempty"` // this and the next three as workers and redrivers wrote them
+	Reason       string     `json:"reason,omitempty"`
+	Attempts     int        `json:"attempts,omitempty"`
+	Redrives     int        `json:"redrives,omitempty"`
 	Body         *string    `json:"body,omitempty"`
 	BodyCut      bool       `json:"bodyCut,omitempty"`
 }
@@ -121,7 +129,7 @@ func (f *peekFlags) printMessages(ctx context.Context, a *app, v *v1Client, queu
 	}
 	list := peekedList{Queue: queueNameOf(queue), Messages: []peeked{}, Next: f.after}
 	for {
-		query := url.Values{"limit": {strconv.Itoa(min(peekPage, f.limit-len(list.Messages)))}}
+		query := url.Values{"limit": {strconv.Itoa(min(peekPage, f.limit-len(list.Messages)))}, "trail": {"1"}}
 		if f.state != "" {
 			query.Set("state", f.state)
 		}
@@ -174,6 +182,9 @@ func messageTable(messages []peeked, bodies bool) table {
 		{"VISIBLE", false, (*peeked).visible},
 		{"GROUP", false, func(m *peeked) string { return m.Group }},
 		{"FROM", false, func(m *peeked) string { return queueNameOf(m.Source) }},
+		{"KEY", false, func(m *peeked) string { return m.Key }},
+		{"ATTEMPTS", false, func(m *peeked) string { return orEmpty(m.Attempts > 0, strconv.Itoa(m.Attempts)) }},
+		{"REASON", false, func(m *peeked) string { return firstWords(m.Reason, peekReasonTable) }},
 		{"BODY", bodies, (*peeked).beginning},
 	}
 	t := table{rows: make([][]string, len(messages))}

@@ -213,18 +213,35 @@ func (m *Monitor) sampled(p *engine.Peeked) *Sample {
 // trailAttribute is the attribute in which workers of tenaq write what they know of a message, as the query of a URL.
 const trailAttribute = "tenaq"
 
+// A Trail is what workers and redrivers wrote about a message. Any client can write it.
+type Trail struct {
+	Key      string // what its producer calls the work
+	Reason   string // why it was given up
+	Source   string // ARN of the queue it comes from
+	Attempts int
+	Redrives int
+}
+
+// TrailOf reads the trail among the attributes of a message; the zero value when it has none that can be read.
+func TrailOf(attributes []engine.Attribute) Trail {
+	i := slices.IndexFunc(attributes, func(a engine.Attribute) bool { return a.Name == trailAttribute })
+	if i < 0 {
+		return Trail{}
+	}
+	v, err := url.ParseQuery(attributes[i].String)
+	if err != nil || v.Get("v") != "1" {
+		return Trail{}
+	}
+	number := func(field string) int {
+		n, _ := strconv.Atoi(v.Get(field))
+		return max(n, 0)
+	}
+	return Trail{v.Get("key"), v.Get("reason"), v.Get("source"), number("attempts"), number("redrives")}
+}
+
 // addTrail adds what the worker has written that gave the message up.
 func (s *Sample) addTrail(attributes []engine.Attribute) {
-	for _, a := range attributes {
-		if a.Name != trailAttribute {
-			continue
-		}
-		v, err := url.ParseQuery(a.String)
-		if err != nil || v.Get("v") != "1" {
-			return
-		}
-		s.Key, s.Reason = clean(v.Get("key"), nameMax), clean(v.Get("reason"), reasonMax)
-		s.Source = cmp.Or(clean(v.Get("source"), nameMax), s.Source)
-		s.Attempts, _ = strconv.Atoi(v.Get("attempts"))
-	}
+	t := TrailOf(attributes)
+	s.Key, s.Reason, s.Attempts = clean(t.Key, nameMax), clean(t.Reason, reasonMax), t.Attempts
+	s.Source = cmp.Or(clean(t.Source, nameMax), s.Source)
 }

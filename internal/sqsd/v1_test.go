@@ -149,7 +149,7 @@ func TestV1PageWithoutMessages(t *testing.T) {
 func TestV1BodyIsGone(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		c := &call{Context: t.Context(), h: w.handler}
-		if c.addBody(&v1Message{}, &engine.Peeked{Space: 1, Seq: 7}, 10) {
+		if c.addContent(&v1Message{}, &engine.Peeked{Space: 1, Seq: 7}, 10) {
 			t.Error("a message that is not there has a body")
 		}
 	})

@@ -1,9 +1,11 @@
 package sqsd
 
 import (
+	"cmp"
 	"unicode/utf8"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/monitor"
 )
 
 // Limits of a page. [PEEK-5]
@@ -110,18 +112,24 @@ type v1Message struct {
 	Group        string              `json:"groupId,omitempty"`
 	Dedup        string              `json:"deduplicationId,omitempty"`
 	Sequence     string              `json:"sequenceNumber,omitempty"`
-	Source       string              `json:"deadLetterSource,omitempty"` // ARN
+	Source       string              `json:"deadLetterSource,omitempty"` // ARN; as its worker wrote it, where SQS does not know it
 	Lineage      string              `json:"lineageId"`
 	Size         int64               `json:"size"`
+
+	// What workers and redrivers wrote about it, when that or the body was asked for.
+	Key      string `json:"key,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	Redrives int    `json:"redrives,omitempty"`
 
 	Body    *string `json:"body,omitempty"` // when it was asked for
 	BodyCut bool    `json:"bodyCut,omitempty"`
 }
 
-// v1Messages answers GET /v1/queues/NAME/messages?state=&after=&limit=&body=. Body is how many bytes of
-// each body are wanted. [PEEK-5, PEEK-6]
+// v1Messages answers GET /v1/queues/NAME/messages?state=&after=&limit=&body=&trail=. Body is how many bytes of
+// each body are wanted, and trail whether what workers wrote is. [PEEK-5, PEEK-6, PEEK-9]
 func (c *call) v1Messages(queue string) (v1Answer, error) {
-	q := c.query("state", "after", "limit", "body")
+	q := c.query("state", "after", "limit", "body", "trail")
 	op := engine.Peek{
 		Queue: c.queueNamed(queue),
 		State: engine.MessageState(q.text("state")),
@@ -129,7 +137,8 @@ func (c *call) v1Messages(queue string) (v1Answer, error) {
 		Max:   q.number("limit", 1, engine.PeekMax, v1PageUsual),
 	}
 	body := q.number("body", 0, v1BodyMax, 0)
-	if body > 0 {
+	contents := body > 0 || q.number("trail", 0, 1, 0) == 1
+	if contents {
 		op.Bytes = v1PageBytes
 	}
 	if q.err != nil {
@@ -147,7 +156,7 @@ func (c *call) v1Messages(queue string) (v1Answer, error) {
 		op.After = res.NextToken
 	}
 	answer, list := v1Answer{}, v1MessageList{Messages: []v1Message{}, Next: res.NextToken}
-	if body > 0 {
+	if contents {
 		for i := range res.Peeked {
 			answer.held += res.Peeked[i].Size
 		}
@@ -158,7 +167,7 @@ func (c *call) v1Messages(queue string) (v1Answer, error) {
 	}
 	for i := range res.Peeked {
 		m := v1MessageOf(&res.Peeked[i])
-		if body > 0 && !c.addBody(&m, &res.Peeked[i], body) {
+		if contents && !c.addContent(&m, &res.Peeked[i], body) {
 			continue // it was removed since
 		}
 		list.Messages = append(list.Messages, m)
@@ -190,12 +199,18 @@ func v1MessageOf(p *engine.Peeked) v1Message {
 	return m
 }
 
-// addBody reads the body of a message, off the writer, and shows no more of it than was asked for. It
-// reports false when the message is not there any more.
-func (c *call) addBody(m *v1Message, p *engine.Peeked, most int) bool {
+// addContent reads the content of a message, off the writer. It shows what workers wrote, and no more of the body than was
+// asked for. It reports false when the message is not there any more.
+func (c *call) addContent(m *v1Message, p *engine.Peeked, most int) bool {
 	content, ok := c.h.cfg.Broker.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq})
 	if !ok {
 		return false
+	}
+	t := monitor.TrailOf(content.Attributes)
+	m.Key, m.Reason, m.Attempts, m.Redrives = t.Key, t.Reason, t.Attempts, t.Redrives
+	m.Source = cmp.Or(m.Source, t.Source)
+	if most == 0 {
+		return true
 	}
 	body := content.Body
 	if len(body) > most {
