@@ -169,6 +169,27 @@ func TestQueueFIFO(t *testing.T) {
 	})
 }
 
+// A message says how often it was received or tried, and only if it was.
+func TestSampleText(t *testing.T) {
+	for _, tt := range []struct {
+		receives uint32
+		attempts int
+		want     string
+	}{
+		{0, 0, "UTC: card declined"},
+		{1, 0, "UTC, received once: card declined"},
+		{2, 0, "UTC, received 2 times: card declined"},
+		{0, 1, "UTC, given up after 1 attempt: card declined"},
+		{4, 3, "UTC, received 4 times, given up after 3 attempts: card declined"},
+	} {
+		n := someNotice()
+		n.Sample.Receives, n.Sample.Attempts = tt.receives, tt.attempts
+		if got := n.Text(); !strings.Contains(got, "02:00:00 "+tt.want+"\n") {
+			t.Errorf("%d receives, %d attempts: got\n%s\nwant %q in it", tt.receives, tt.attempts, got, tt.want)
+		}
+	}
+}
+
 func TestTry(t *testing.T) {
 	bubble(t, Config{Actions: map[string]Action{"copy": {Queue: noticeQueue}}}, func(w *world) {
 		if err := w.Try(w.t.Context(), "copy"); !errors.Is(err, ErrAction) || !strings.Contains(w.log.String(), "an action that was tried out fails") {
@@ -178,8 +199,8 @@ func TestTry(t *testing.T) {
 		if err := w.Try(w.t.Context(), "copy"); err != nil {
 			t.Error(err)
 		}
-		if err := w.Try(w.t.Context(), "/bin/sh"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("got %v, want ErrNotFound", err)
+		if err := w.Try(w.t.Context(), "/bin/sh"); !errors.Is(err, ErrNoAction) {
+			t.Errorf("got %v, want ErrNoAction", err)
 		}
 		if all := w.notices(); len(all) != 1 || !strings.Contains(all[0], "This is a test") {
 			t.Errorf("got %q, want one notice", all)

@@ -44,6 +44,7 @@ type Status struct {
 var (
 	ErrInvalid  = errors.New("invalid alarm")
 	ErrNotFound = errors.New("no such alarm")
+	ErrNoAction = errors.New("no such action")
 	ErrLimit    = errors.New("too many alarms")
 	ErrBusy     = errors.New("busy")
 	ErrAction   = errors.New("the action fails")

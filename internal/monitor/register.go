@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -198,9 +199,15 @@ func (m *Monitor) ActionNames() []string { return slices.Sorted(maps.Keys(m.runs
 func (m *Monitor) checkActions(written []string) error {
 	for _, w := range written {
 		if m.runs[ActionName(w)] == nil {
-			return fmt.Errorf("%w: there is no action %q: declare it in the configuration of the server, under actions; there are %s",
-				ErrInvalid, w, strings.Join(m.ActionNames(), ", "))
+			return fmt.Errorf("%w: %s", ErrInvalid, m.undeclared(w))
 		}
 	}
 	return nil
+}
+
+// undeclared says that an action is not declared, and what to do.
+func (m *Monitor) undeclared(action string) string {
+	declared := slices.DeleteFunc(m.ActionNames(), func(name string) bool { return name == LogAction })
+	return fmt.Sprintf("there is no action %q: declare it in the configuration of the server, under actions; it declares %s",
+		clean(action, nameMax), cmp.Or(strings.Join(declared, ", "), "none"))
 }

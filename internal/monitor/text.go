@@ -60,7 +60,20 @@ func (n *Notice) Text() string {
 		if s.Key != "" {
 			fmt.Fprintf(&b, " (%s)", clean(s.Key, nameMax))
 		}
-		fmt.Fprintf(&b, ", first sent %s, received %d times", s.FirstSent.UTC().Format("2006-01-02 15:04:05 UTC"), s.Receives)
+		fmt.Fprintf(&b, ", first sent %s", s.FirstSent.UTC().Format("2006-01-02 15:04:05 UTC"))
+		switch s.Receives {
+		case 0: // a worker sent it here
+		case 1:
+			b.WriteString(", received once")
+		default:
+			fmt.Fprintf(&b, ", received %d times", s.Receives)
+		}
+		switch {
+		case s.Attempts == 1:
+			b.WriteString(", given up after 1 attempt")
+		case s.Attempts > 1:
+			fmt.Fprintf(&b, ", given up after %d attempts", s.Attempts)
+		}
 		if s.Reason != "" {
 			fmt.Fprintf(&b, ": %s", clean(s.Reason, reasonMax))
 		}

@@ -9,12 +9,12 @@ import (
 )
 
 // Try runs an action once with a notice that says that it is a test. What went wrong is in the log, since it may show what
-// the configuration says. It fails with ErrNotFound when the configuration declares no such action, with ErrBusy while
+// the configuration says. It fails with ErrNoAction when the configuration declares no such action, with ErrBusy while
 // somebody else tries it, and else with ErrAction. [ALARM-43]
 func (m *Monitor) Try(ctx context.Context, action string) error {
 	r := m.runs[ActionName(action)]
 	if r == nil {
-		return fmt.Errorf("%w: there is no action of this name: declare it in the configuration of the server", ErrNotFound)
+		return fmt.Errorf("%w: %s", ErrNoAction, m.undeclared(action))
 	}
 	if !r.testing.TryLock() {
 		return fmt.Errorf("%w: %s is being tried out: wait for that", ErrBusy, r.name)

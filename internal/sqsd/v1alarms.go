@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"tenaq/internal/alarm"
@@ -138,15 +139,22 @@ func asV1Alarm(err error) error {
 		return nil
 	case errors.Is(err, monitor.ErrNotFound):
 		return &v1Error{http.StatusNotFound, "NotFound", err.Error()}
+	case errors.Is(err, monitor.ErrNoAction):
+		return &v1Error{http.StatusNotFound, "NotFound", sentence(err, monitor.ErrNoAction)}
 	case errors.Is(err, monitor.ErrAction):
 		return &v1Error{http.StatusBadGateway, "ActionFailed", err.Error()}
 	case errors.Is(err, monitor.ErrBusy):
 		return &v1Error{http.StatusTooManyRequests, "Busy", err.Error()}
-	case errors.Is(err, monitor.ErrInvalid), errors.Is(err, monitor.ErrLimit):
-		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", err.Error())
+	case errors.Is(err, monitor.ErrInvalid):
+		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", sentence(err, monitor.ErrInvalid))
+	case errors.Is(err, monitor.ErrLimit):
+		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", sentence(err, monitor.ErrLimit))
 	}
 	return err
 }
+
+// sentence is what an error says besides its kind.
+func sentence(err, kind error) string { return strings.TrimPrefix(err.Error(), kind.Error()+": ") }
 
 // read reads the body of a request that changes something. A web page cannot send this type without being asked.
 func (c *call) read(in any) error {

@@ -57,14 +57,14 @@ func TestV1Alarms(t *testing.T) {
 		{"POST", "/v1/alarms/silence", asJSON, `{"match":"wait*","for":"0s"}`, 200, `"silences":[]}`},
 		{"POST", "/v1/alarms/silence", asJSON, `{"match":"a\u001bb","for":"1h"}`, 400, "no control characters"},
 		{"POST", "/v1/alarms/silence", asJSON, `{"match":"x","for":"-1h"}`, 400, "duration"},
-		{"POST", "/v1/alarms/silence", asJSON, `{"match":"x","for":"9000h"}`, 400, "30 days"},
+		{"POST", "/v1/alarms/silence", asJSON, `{"match":"x","for":"9000h"}`, 400, `"message":"a silence lasts at most 30 days"`},
 		{"POST", "/v1/alarms/silence", "text/plain", `{"match":"x","for":"1h"}`, 400, "Content-Type"}, // as a web page could send it
 		{"POST", "/v1/alarms/silence", asJSON, `{`, 400, "not the JSON"},
 		{"POST", "/v1/alarms/silence", asJSON, strings.Repeat(" ", small+1), 413, "64 KiB"},
-		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`, 400, "nothing to acknowledge"},
+		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`, 400, `"message":"waiting is`},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"other"}`, 404, "no such alarm"},
 		{"POST", "/v1/alarms/test", asJSON, `{"action":"log"}`, 200, "{}"},
-		{"POST", "/v1/alarms/test", asJSON, `{"action":"http://127.0.0.1/"}`, 404, "declare it"},
+		{"POST", "/v1/alarms/test", asJSON, `{"action":"http://127.0.0.1/"}`, 404, `"message":"there is no action \"http://127.0.0.1/\": declare it in the configuration of the server, under actions; it declares none"`},
 	} {
 		status, body := askAlarms(t, w.handler, tt.method, tt.path, tt.kind, tt.body)
 		if status != tt.status || !strings.Contains(body, tt.part) || !json.Valid([]byte(body)) {
