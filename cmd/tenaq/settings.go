@@ -112,6 +112,14 @@ var allSettings = []setting{
 		}},
 	{"alarm-actions", "names", "actions, separated by commas, that these alarms run; the file declares them, and there always is log", "log",
 		func(s *settings, v string) error { s.AlarmActions = splitList(v); return nil }},
+	{"alarm-actions-unknown", "choice", "alarm that names an undeclared action: refuse it, or log its notices", "refuse",
+		func(s *settings, v string) error {
+			s.LogUnknownActions = v == "log"
+			if v != "refuse" && v != "log" {
+				return fmt.Errorf("%q is neither refuse nor log", v)
+			}
+			return nil
+		}},
 	{"alarm-repeat", "duration", "tell again of an alarm that goes on, until it is acknowledged; 0 for never", "4h",
 		func(s *settings, v string) (err error) { s.AlarmRepeat, err = durationOrNone(v); return err }},
 	{"alarm-minute", "duration", "let a minute of the alarms take so long; for demos and tests on a loopback address", "1m",

@@ -74,6 +74,9 @@ func (r *runner) attempt(ctx context.Context, notices []*Notice) error {
 
 func (r *runner) log(n *Notice) {
 	logger := r.m.cfg.Logger
+	if len(n.undeclared) > 0 {
+		logger = logger.With("undeclared_actions", n.undeclared)
+	}
 	if n.State != alarm.Alarm {
 		logger.Info("an alarm is over, or has no data", "alarm", n.Alarm, "state", n.State, "reason", n.Reason)
 		return

@@ -82,7 +82,7 @@ func (m *Monitor) loaded(a fileAlarm) *entry {
 	if e.Shipped {
 		e.OnAlarm, e.OnOK = m.cfg.ShippedActions, m.cfg.ShippedActions
 	}
-	if err := m.checkActions(slices.Concat(e.OnAlarm, e.OnOK, e.OnInsufficient)); err != nil {
+	if err := m.checkActions(slices.Concat(e.OnAlarm, e.OnOK, e.OnInsufficient)); err != nil && !m.cfg.LogUnknownActions {
 		m.cfg.Logger.Warn("an alarm names an action that is not declared any more, and cannot run it", "alarm", a.Name, "error", err)
 	}
 	return e

@@ -64,6 +64,9 @@ type Config struct {
 	ShippedActions []string
 	NoShipped      bool
 
+	// LogUnknownActions accepts alarms that name actions which Actions does not have, and logs the notices for these.
+	LogUnknownActions bool
+
 	// Repeat is after how long a notice of an alarm that goes on is repeated, until it is acknowledged; four hours when
 	// zero, never when negative. [ALARM-47]
 	Repeat time.Duration

@@ -302,6 +302,36 @@ func TestUndeclaredAction(t *testing.T) {
 	})
 }
 
+// With unknown actions logged, an alarm is put whatever actions it names, as a Terraform module for Amazon writes it. Those
+// that are declared run, the log has the notices for the others, and nothing else is run. [ALARM-43]
+func TestUnknownActionsLogged(t *testing.T) {
+	cfg := toQueue()
+	cfg.NoShipped, cfg.LogUnknownActions = true, true
+	bubble(t, cfg, func(w *world) {
+		w.create(noticeQueue)
+		w.create("orders")
+		const topic, other = "arn:aws:sns:us-east-1:123456789012:ops-alerts", "arn:aws:sns:us-east-1:123456789012:pager"
+		if err := w.Put(putVisible("waiting", topic, other, "arn:aws:sns:us-east-1:123456789012:copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.send("orders", "x")
+		w.minutes(1)
+		w.wantChanges("waiting=ALARM")
+		if n := len(w.notices()); n != 1 {
+			t.Errorf("the declared action got %d notices, want 1", n)
+		}
+		want := " alarm=waiting state=ALARM"
+		if log := w.log.String(); strings.Count(log, want) != 1 || !strings.Contains(log, `undeclared_actions="[`+topic+" "+other+`]"`) {
+			t.Errorf("want one line with %s that names both topics: %s", want, log)
+		}
+		w.restart() // it was told, and is not told again
+		w.minutes(1)
+		if log := w.log.String(); strings.Count(log, want) != 1 {
+			t.Errorf("after a restart it is logged again: %s", log)
+		}
+	})
+}
+
 // A restart changes no state: an alarm that was raised stays raised while its data is gone, is not told twice, and is
 // over when the data says so. [ALARM-44]
 func TestRestart(t *testing.T) {

@@ -32,6 +32,8 @@ type Notice struct {
 
 	// Commands that show more.
 	Commands []string `json:"commands,omitempty"`
+
+	undeclared []string // actions that the log stands in for
 }
 
 // A Sample is a message of the queue.
@@ -104,13 +106,7 @@ func (m *Monitor) tellOne(ctx context.Context, e *entry) {
 	}
 	var runs []*runner
 	if e.ActionsEnabled {
-		for _, name := range e.actionsOf(e.State) {
-			if r := m.runs[ActionName(name)]; r != nil {
-				runs = append(runs, r)
-			} else {
-				m.cfg.Logger.Error("an alarm names an action that is not declared any more", "alarm", e.Name, "action", name)
-			}
-		}
+		runs, n.undeclared = m.runnersOf(e)
 	}
 	e.told, e.last, e.changes, e.news = n.State, m.Now(), 0, false
 	e.round, e.open = e.round+1, len(runs)
@@ -132,6 +128,24 @@ func (m *Monitor) tellOne(ctx context.Context, e *entry) {
 	for _, r := range runs {
 		r.hand(&task{notice: n, ended: func() { m.ended(e, round, n.State) }})
 	}
+}
+
+// runnersOf returns what runs the actions that an alarm has for its state. Undeclared are those that the log stands in for.
+func (m *Monitor) runnersOf(e *entry) (runs []*runner, undeclared []string) {
+	for _, name := range e.actionsOf(e.State) {
+		switch r := m.runs[ActionName(name)]; {
+		case r != nil:
+			runs = append(runs, r)
+		case m.cfg.LogUnknownActions:
+			undeclared = append(undeclared, name)
+		default:
+			m.cfg.Logger.Error("an alarm names an action that is not declared any more", "alarm", e.Name, "action", name)
+		}
+	}
+	if logs := m.runs[LogAction]; len(undeclared) > 0 && !slices.Contains(runs, logs) {
+		runs = append(runs, logs)
+	}
+	return runs, undeclared
 }
 
 // ended notes that one of the actions of a round has ended, and that all have.

@@ -38,7 +38,7 @@ func (m *Monitor) Put(d Definition) error {
 	case e.work() > workMax:
 		return fmt.Errorf("%w: its expressions are too long for so many periods: use shorter ones, or fewer periods", ErrInvalid)
 	}
-	if err := m.checkActions(slices.Concat(d.OnAlarm, d.OnOK, d.OnInsufficient)); err != nil {
+	if err := m.checkActions(slices.Concat(d.OnAlarm, d.OnOK, d.OnInsufficient)); err != nil && !m.cfg.LogUnknownActions {
 		return err
 	}
 	return m.mutate(func() (func(), error) {

@@ -96,6 +96,10 @@ type Config struct {
 	AlarmActions    []string
 	NoShippedAlarms bool
 
+	// LogUnknownActions accepts alarms that name actions which Actions does not have, and logs the notices for these.
+	// Without it such an alarm is refused.
+	LogUnknownActions bool
+
 	// DeadLetterQueues are the names of queues that have the alarms of dead-letter queues, besides those that a redrive
 	// policy names as its target.
 	DeadLetterQueues []string

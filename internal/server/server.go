@@ -168,18 +168,19 @@ func (s *Server) open() (err error) {
 // newMonitor makes what watches the queues.
 func (s *Server) newMonitor() (*monitor.Monitor, error) {
 	m, err := monitor.New(monitor.Config{
-		Queues:           s.broker,
-		Account:          s.cfg.Account,
-		Dir:              s.cfg.DataDir,
-		Minute:           s.cfg.AlarmMinute,
-		DeadLetterQueues: s.cfg.DeadLetterQueues,
-		InFlightMax:      s.cfg.InFlightMax,
-		Actions:          s.cfg.Actions,
-		ShippedActions:   s.cfg.AlarmActions,
-		NoShipped:        s.cfg.NoShippedAlarms,
-		Repeat:           s.cfg.AlarmRepeat,
-		Endpoint:         s.endpoint(),
-		Logger:           s.cfg.Logger,
+		Queues:            s.broker,
+		Account:           s.cfg.Account,
+		Dir:               s.cfg.DataDir,
+		Minute:            s.cfg.AlarmMinute,
+		DeadLetterQueues:  s.cfg.DeadLetterQueues,
+		InFlightMax:       s.cfg.InFlightMax,
+		Actions:           s.cfg.Actions,
+		ShippedActions:    s.cfg.AlarmActions,
+		NoShipped:         s.cfg.NoShippedAlarms,
+		LogUnknownActions: s.cfg.LogUnknownActions,
+		Repeat:            s.cfg.AlarmRepeat,
+		Endpoint:          s.endpoint(),
+		Logger:            s.cfg.Logger,
 	})
 	if err != nil {
 		return nil, &Error{ErrStorage, fmt.Errorf("%w: check the disk under %s, and start again", err, s.cfg.DataDir)}
