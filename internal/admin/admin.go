@@ -24,6 +24,9 @@ type Config struct {
 
 	// Metrics answers /metrics; nothing does when nil.
 	Metrics http.Handler
+
+	// Front answers /; nothing does when nil.
+	Front http.HandlerFunc
 }
 
 // silenceMax is the silence beyond which the writer counts as stuck. Turns happen every five seconds at
@@ -31,7 +34,7 @@ type Config struct {
 const silenceMax = 15 * time.Second
 
 // New returns the handler of the admin address: /livez and /readyz, which answer 200 with "ok" or 503
-// with one sentence, and /metrics.
+// with one sentence, /metrics, and / with a page for people.
 func New(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, cfg.stuck()) })
@@ -44,6 +47,9 @@ func New(cfg Config) http.Handler {
 	})
 	if cfg.Metrics != nil {
 		mux.Handle("GET /metrics", cfg.Metrics)
+	}
+	if cfg.Front != nil {
+		mux.HandleFunc("GET /{$}", cfg.Front)
 	}
 	return mux
 }

@@ -161,6 +161,7 @@ func (s *Server) open() (err error) {
 	}
 	s.http = s.newHTTP(s.counted(s.withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
+	health.Front = func(w http.ResponseWriter, r *http.Request) { s.frontPage(w, r, true) }
 	s.adminHTTP = s.newHTTP(s.counted(s.noWebPages(admin.New(health))))
 	return nil
 }
@@ -275,15 +276,21 @@ func cloudWatchRefusal(err error) error {
 	return &cloudwatchd.Error{Code: cloudwatchd.Code(refusal.Code), Message: refusal.Message}
 }
 
-// withHealth serves LocalStack's health page beside the SQS API. It says that there is a server, and is for everybody.
+// withHealth serves LocalStack's health page and the front page beside the SQS API. They say that there is a server, and
+// anyone may read them.
 func (s *Server) withHealth(api, health http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/_localstack/health" {
+		front := isFront(r)
+		if r.URL.Path != "/_localstack/health" && !front {
 			api.ServeHTTP(w, r)
 			return
 		}
 		if err := s.door.Public(r); err != nil {
 			http.Error(w, sqswire.AsError(err).Message, http.StatusForbidden)
+			return
+		}
+		if front {
+			s.frontPage(w, r, false)
 			return
 		}
 		health.ServeHTTP(w, r)
