@@ -146,6 +146,8 @@ var processMetrics = []metricRow[time.Time]{
 		func(w *metric.Writer, _ time.Time) { w.Value(1, buildVersion().Version, runtime.Version()) }},
 	{metric.Family{Name: "process_start_time_seconds", Help: "When the process started, since 1970", Kind: metric.KindGauge},
 		func(w *metric.Writer, started time.Time) { w.Value(float64(started.UnixMilli()) / 1000) }},
+	{metric.Family{Name: "process_cpu_seconds_total", Help: "CPU time that the process has used, in user and system mode", Kind: metric.KindCounter},
+		func(w *metric.Writer, _ time.Time) { w.Value(metric.CPUSeconds()) }},
 	{metric.Family{Name: "go_goroutines", Help: "Goroutines", Kind: metric.KindGauge},
 		func(w *metric.Writer, _ time.Time) { w.Value(float64(runtime.NumGoroutine())) }},
 }

@@ -282,3 +282,52 @@ func TestPromtoolReads(t *testing.T) {
 		}
 	}
 }
+
+// The dashboard begins with single numbers and the alarms that are raised, has CPU time beside memory, and no panel covers
+// another.
+func TestDashboardLayout(t *testing.T) {
+	type place struct{ X, Y, W, H int }
+	var file struct {
+		Panels []struct {
+			ID          int
+			Type, Title string
+			GridPos     place
+			Targets     []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(monitoringFile(t, "tenaq.dashboard.json"), &file); err != nil {
+		t.Fatal(err)
+	}
+	ids, taken, stats, asked := make(map[int]bool), make(map[[2]int]string), 0, make(map[string]string)
+	for _, p := range file.Panels {
+		if ids[p.ID] {
+			t.Errorf("%s: another panel has the id %d", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Fatalf("%s lies over %s at %d, %d", p.Title, other, x, y)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if p.Type == "stat" {
+			if p.GridPos.Y != 0 {
+				t.Errorf("%s is a single number, and not in the first row", p.Title)
+			}
+			stats += p.GridPos.W
+		}
+		for _, target := range p.Targets {
+			asked[p.Type] += target.Expr + "\n"
+		}
+	}
+	if stats != 24 {
+		t.Errorf("single numbers take %d columns of the first row, want 24", stats)
+	}
+	for kind, metric := range map[string]string{"table": "tenaq_alarm_raised", "timeseries": "process_cpu_seconds_total", "stat": "tenaq_alarms"} {
+		if !strings.Contains(asked[kind], metric) {
+			t.Errorf("no panel of the kind %s shows %s", kind, metric)
+		}
+	}
+}

@@ -207,6 +207,8 @@ var table = []row{
 		func(w *metric.Writer, r *reading) { w.Value(1, r.s.cfg.Version, runtime.Version()) }},
 	{metric.Family{Name: "process_start_time_seconds", Help: "When the process started, since 1970", Kind: gauge}, false,
 		func(w *metric.Writer, r *reading) { w.Value(float64(r.s.started.UnixMilli()) / 1000) }},
+	{metric.Family{Name: "process_cpu_seconds_total", Help: "CPU time that the process has used, in user and system mode", Kind: counter}, false,
+		func(w *metric.Writer, _ *reading) { w.Value(metric.CPUSeconds()) }},
 	{metric.Family{Name: "process_resident_memory_bytes", Help: "Memory that the process has from the system", Kind: gauge}, false,
 		func(w *metric.Writer, _ *reading) {
 			if n, ok := resident(); ok {
