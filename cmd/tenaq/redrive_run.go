@@ -140,8 +140,11 @@ func (f *redriveRunFlags) run(ctx context.Context, a *app, specs []redriveSpec) 
 	if push, err := f.enabled(h.client.endpoint); err != nil {
 		return err
 	} else if push && f.once {
-		// How it goes is not told, since nothing could be said about its silence. An error is that of the step, too.
-		_ = newPusher(h.client, monitor.Redrivers, teller.logger, counts.lots).once(ctx)
+		// Only the parking lots are told: a single step says nothing about the silence that follows. The step reports an
+		// endpoint that does not answer.
+		var telling sync.WaitGroup
+		telling.Go(func() { _ = newPusher(h.client, monitor.Redrivers, teller.logger, counts.lots).once(ctx) })
+		defer telling.Wait()
 	} else if push {
 		defer newPusher(h.client, monitor.Redrivers, teller.logger, counts.pushed).start(ctx)()
 	}

@@ -87,7 +87,7 @@ if something is in alarm. Unless told otherwise, those are taken that need only 
 	flags := cmd.Flags()
 	flags.StringVar(&f.prefix, "prefix", "", "watch only queues whose names begin with this `text`")
 	flags.StringArrayVar(&f.parking, "parking", nil, "watch this `queue` as a parking lot; may be repeated")
-	flags.StringVar(&f.config, "config", "", "read from this YAML `file` which queues are redriven and where they park (default $TENAQ_CONFIG)")
+	flags.StringVar(&f.config, "config", "", "read from this YAML `file` which queues are redriven and where they park")
 	flags.IntVar(&f.limit, "limit", 1000, "watch no more than this `number` of queues")
 	flags.StringVar(&f.interval, "interval", "60s", "read the queues once in this `duration`, at least 10s")
 	flags.StringVar(&f.alarms, "alarms", "", "watch only for these `names`, separated by commas")

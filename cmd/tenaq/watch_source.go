@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,11 +71,10 @@ func (f *watchFlags) watchedSource(ctx context.Context, c *client, names []strin
 
 // redriven lists the dead-letter queues and parking lots that a configuration file names.
 func (f *watchFlags) redriven() ([]string, error) {
-	path := cmp.Or(f.config, os.Getenv("TENAQ_CONFIG"))
-	if path == "" {
+	if f.config == "" {
 		return nil, nil
 	}
-	file, err := readConfigFile(path)
+	file, err := readConfigFile(f.config)
 	if err != nil || file.redrive == nil {
 		return nil, err
 	}

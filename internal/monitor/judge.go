@@ -214,6 +214,8 @@ func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
 			Status: Status{Definition: t.shipped(v, m.cfg.ShippedActions), Shipped: true, State: alarm.OK},
 			told:   alarm.OK, done: alarm.OK, from: m.sights.since - 10*series.Minute,
 		}
+	} else {
+		e.Definition = t.shipped(v, m.cfg.ShippedActions) // an earlier version, or another configuration, may have stored it
 	}
 	if m.judgeOne(e, at) {
 		m.alarms[e.Name] = e

@@ -75,6 +75,40 @@ func TestRetryPauses(t *testing.T) {
 	})
 }
 
+// An alarm that an earlier version stored goes by the rule of this one.
+func TestStoredRuleIsRenewed(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.create("orders")
+		w.minutes(1)
+		for range 6 {
+			w.send("orders", "an order")
+			w.take("orders", 10)
+		}
+		time.Sleep(10 * time.Second)
+		for range 6 {
+			w.remove("orders", w.take("orders", 30))
+		}
+		w.minutes(1)
+		w.wantChanges("orders/timed-out=ALARM")
+		w.stop()
+		w.stop = nil
+		path := filepath.Join(w.cfg.Dir, fileName)
+		stored, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		earlier := strings.ReplaceAll(string(stored), nameTimedOutKept, nameTimedOut)
+		if err := os.WriteFile(path, []byte(earlier), 0o600); err != nil || earlier == string(stored) {
+			t.Fatal("the file has no alarm of the rule: ", err)
+		}
+		w.start()
+		w.minutes(2)
+		if got := fmt.Sprint(w.Status()[0].Rule); !strings.Contains(got, nameTimedOutKept) {
+			t.Errorf("the alarm goes by %s", got)
+		}
+	})
+}
+
 // Workers that die without a word raise the alarm, also beside those that set retry pauses. [ALARM-51]
 func TestDeadWorkers(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
