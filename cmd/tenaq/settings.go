@@ -114,7 +114,7 @@ var allSettings = []setting{
 		func(s *settings, v string) error { s.AlarmActions = splitList(v); return nil }},
 	{"alarm-actions-unknown", "choice", "alarm that names an undeclared action: refuse it, or log its notices", "refuse",
 		func(s *settings, v string) error {
-			s.LogUnknownActions = v == "log"
+			s.AlarmActionsUnknown = v
 			if v != "refuse" && v != "log" {
 				return fmt.Errorf("%q is neither refuse nor log", v)
 			}

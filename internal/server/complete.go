@@ -78,6 +78,8 @@ func (c *Config) completeAlarms(loopback bool) error {
 		return configError("a minute of %v is not between 100ms and 1m: correct --alarm-minute", c.AlarmMinute)
 	case !loopback && c.AlarmMinute != time.Minute:
 		return configError("alarm minute %v on %s: short minutes are for tests on 127.0.0.1 only; leave --alarm-minute out", c.AlarmMinute, c.Listen)
+	case c.AlarmActionsUnknown != "" && c.AlarmActionsUnknown != "refuse" && c.AlarmActionsUnknown != "log":
+		return configError("%q is neither refuse nor log: correct --alarm-actions-unknown", c.AlarmActionsUnknown)
 	}
 	for _, name := range c.AlarmActions {
 		if _, ok := c.Actions[monitor.ActionName(name)]; !ok && name != monitor.LogAction {

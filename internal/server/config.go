@@ -96,9 +96,9 @@ type Config struct {
 	AlarmActions    []string
 	NoShippedAlarms bool
 
-	// LogUnknownActions accepts alarms that name actions which Actions does not have, and logs the notices for these.
-	// Without it such an alarm is refused.
-	LogUnknownActions bool
+	// AlarmActionsUnknown says what becomes of an alarm that a client puts with actions that Actions does not have:
+	// "refuse", also when empty, or "log", which accepts it and logs the notices for these actions.
+	AlarmActionsUnknown string
 
 	// DeadLetterQueues are the names of queues that have the alarms of dead-letter queues, besides those that a redrive
 	// policy names as its target.

@@ -178,7 +178,7 @@ func (s *Server) newMonitor() (*monitor.Monitor, error) {
 		Actions:           s.cfg.Actions,
 		ShippedActions:    s.cfg.AlarmActions,
 		NoShipped:         s.cfg.NoShippedAlarms,
-		LogUnknownActions: s.cfg.LogUnknownActions,
+		LogUnknownActions: s.cfg.AlarmActionsUnknown == "log",
 		Repeat:            s.cfg.AlarmRepeat,
 		Endpoint:          s.endpoint(),
 		Logger:            s.cfg.Logger,
