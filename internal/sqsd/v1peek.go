@@ -127,7 +127,7 @@ type v1Message struct {
 }
 
 // v1Messages answers GET /v1/queues/NAME/messages?state=&after=&limit=&body=&trail=. Body is how many bytes of
-// each body are wanted, and trail whether what workers wrote is. [PEEK-5, PEEK-6, PEEK-9]
+// each body are wanted, and trail whether what workers wrote is. [PEEK-5, PEEK-6, PEEK-10]
 func (c *call) v1Messages(queue string) (v1Answer, error) {
 	q := c.query("state", "after", "limit", "body", "trail")
 	op := engine.Peek{
