@@ -191,7 +191,7 @@ func (f *demoFlags) checkDatabase(chosen []scenario) error {
 	if !slices.ContainsFunc(chosen, func(s scenario) bool { return s.name == outboxScenario.name }) {
 		return usagef("--db is for the scenario %s", outboxScenario.name)
 	}
-	place, err := parseOutboxPlace(f.database, outboxPostgres)
+	place, err := parseOutboxPlace(f.database, "postgres://USER@HOST/DATABASE")
 	if err != nil {
 		return usagef("--db: %v", err)
 	}

@@ -95,18 +95,19 @@ func (o *openOutbox) name() string {
 
 // place finds out what the address means. It connects to nothing.
 func (f *outboxFlags) place() (outboxPlace, error) {
+	const known = "postgres://USER@HOST/DATABASE or sqlite:PATH"
 	address, origin := f.address, "--db"
 	if address == "" {
 		address, origin = os.Getenv("TENAQ_OUTBOX"), "TENAQ_OUTBOX"
 	}
 	if address == "" {
-		return nil, usagef("which database? An outbox is in that of the program that writes to it: name it with --db or TENAQ_OUTBOX, as %s or %s", outboxPostgres, outboxSQLite)
+		return nil, usagef("which database? An outbox is in that of the program that writes to it: name it with --db or TENAQ_OUTBOX, as %s", known)
 	}
 	address, err := f.withTable(address)
 	if err != nil {
 		return nil, usagef("--table: %v", err)
 	}
-	place, err := parseOutboxPlace(address, outboxPostgres, outboxSQLite)
+	place, err := parseOutboxPlace(address, known)
 	if err != nil {
 		return nil, usagef("%s: %v", origin, err)
 	}
@@ -131,14 +132,7 @@ func (f *outboxFlags) withTable(address string) (string, error) {
 	return address + separator + tableParameter + "=" + f.table, nil
 }
 
-// The forms of an address.
-const (
-	outboxPostgres = "postgres://USER@HOST/DATABASE"
-	outboxSQLite   = "sqlite:PATH"
-)
-
-// parseOutboxPlace reads an address. Known are the forms that the caller takes, one or two.
-func parseOutboxPlace(address string, known ...string) (outboxPlace, error) {
+func parseOutboxPlace(address, known string) (outboxPlace, error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch {
 	case scheme == "sqlite":
@@ -146,18 +140,10 @@ func parseOutboxPlace(address string, known ...string) (outboxPlace, error) {
 	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
 		return newPostgresOutbox(address)
 	case rest == "" && (strings.HasSuffix(address, ".db") || strings.HasSuffix(address, ".sqlite")):
-		return nil, fmt.Errorf("%q is %s; did you mean sqlite:%s?", address, noneOf(known), address)
+		return nil, fmt.Errorf("%q is not %s; did you mean sqlite:%s?", address, known, address)
 	}
 	// The rest may hold a password.
-	return nil, fmt.Errorf("what begins with %q is %s", cmp.Or(scheme, ":"), noneOf(known))
-}
-
-// noneOf says that something is none of one or two forms.
-func noneOf(known []string) string {
-	if len(known) == 1 {
-		return "not " + known[0]
-	}
-	return "neither " + strings.Join(known, " nor ")
+	return nil, fmt.Errorf("what begins with %q is not %s", cmp.Or(scheme, ":"), known)
 }
 
 // A postgresOutbox is an outbox in PostgreSQL.

@@ -155,13 +155,14 @@ func (s *Server) open() (err error) {
 		Monitor:   s.alarms,
 		Backup:    s.backup,
 	})
-	health := admin.Config{Silence: s.broker.Silence, Trouble: s.trouble}
+	health := admin.Config{
+		Silence: s.broker.Silence, Trouble: s.trouble, Front: func(w http.ResponseWriter, r *http.Request) { s.frontPage(w, r, true) },
+	}
 	if s.cfg.Credentials == nil {
 		health.Version = s.cfg.Version // the page is for everybody
 	}
 	s.http = s.newHTTP(s.counted(s.withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
-	health.Front = func(w http.ResponseWriter, r *http.Request) { s.frontPage(w, r, true) }
 	s.adminHTTP = s.newHTTP(s.counted(s.noWebPages(admin.New(health))))
 	return nil
 }

@@ -158,7 +158,11 @@ func (c *call) v1Messages(queue string) (v1Answer, error) {
 	answer, list := v1Answer{}, v1MessageList{Messages: []v1Message{}, Next: res.NextToken}
 	if contents {
 		for i := range res.Peeked {
-			answer.held += res.Peeked[i].Size
+			if size := res.Peeked[i].Size; body > 0 {
+				answer.held += size
+			} else { // of each content only the trail is kept
+				answer.held = max(answer.held, size)
+			}
 		}
 		answer.held = min(answer.held, contentBudget)
 		if err := c.h.content.Acquire(c, answer.held); err != nil {
