@@ -364,18 +364,24 @@ func (b *Broker) submit(t *turn, r *request) {
 	if isReceive && (!b.letPass(t, r, receive.Queue) || !r.take()) {
 		return
 	}
-	res, err := b.apply(r.op)
+	res, err := b.applyOp(r)
 	if res.Again {
 		r.release()
 		b.again = append(b.again, r)
 		return
 	}
-	if isReceive && err == nil && len(res.Messages) == 0 && res.Wait > 0 && !b.draining && b.polls.count < b.cfg.PollMax {
+	if isReceive && err == nil && len(res.Messages) == 0 && (res.Wait > 0 || res.NoRoom) && !b.draining && b.polls.count < b.cfg.PollMax {
+		wait, ready := res.Wait, res.NextReady
+		if r.noRoom = res.NoRoom; r.noRoom {
+			wait, ready = cmp.Or(wait, roomWait), b.now+roomRetry
+		}
 		r.release()
-		b.polls.add(r, receive.Queue, r.arrived+res.Wait, res.NextReady)
+		b.polls.add(r, receive.Queue, r.arrived+wait, ready)
 		return
 	}
-	r.res, r.err = res, err
+	if r.res, r.err = res, err; res.NoRoom {
+		r.err = ErrThrottled // nothing was handed out
+	}
 	t.answers = append(t.answers, r)
 	if isReceive && err == nil && len(res.Messages) == 0 {
 		b.countEmpty(receive.Queue)

@@ -16,7 +16,10 @@ type Pending struct {
 
 // Submit submits an operation, or says why it is not taken up. It is Do without the wait.
 func (b *Broker) Submit(op engine.Op) (Pending, error) {
-	r := b.requests.get(op)
+	return b.enqueue(b.requests.get(op))
+}
+
+func (b *Broker) enqueue(r *request) (Pending, error) {
 	waiting, err := b.intake.put(r)
 	if err != nil {
 		return Pending{}, err

@@ -142,31 +142,47 @@ func (b *Broker) servePolls(t *turn) {
 		r := p.deadlines[0]
 		p.remove(r)
 		if r.take() {
-			t.answers = append(t.answers, r)
+			if t.answers = append(t.answers, r); r.noRoom {
+				r.err = ErrThrottled // an empty answer would say that there is no message
+				continue
+			}
 			b.countEmpty(r.op.(*engine.ReceiveMessage).Queue)
 		}
 	}
 }
 
 // serve lets the polls of a queue try again, the one that waits longest first, until one comes back
-// empty.
+// empty. One that has no room for its answer stays, and lets those of other owners pass.
 func (b *Broker) serve(t *turn, q *pollQueue) {
 	p := &b.polls
 	q.stirred = false
-	for r := q.first; r != nil; r = q.first {
+	var full roomless
+	var next *request
+	for r := q.first; r != nil; r = next {
+		if next = r.poll.next; full.has(r) {
+			r.noRoom = true
+			continue
+		}
 		if !r.take() && !mutant.Is(mutant.ClientGoneIsServed) {
 			p.remove(r)
 			continue
 		}
-		res, err := b.apply(r.op)
+		res, err := b.applyOp(r)
 		switch {
+		case err == nil && res.NoRoom:
+			r.release()
+			r.noRoom = true
+			full.add(r)
+			p.setReady(q, b.now+roomRetry)
+			continue
 		case res.Again:
 			r.release()
 			p.mark(q)
 			b.signal()
 			return
-		case err == nil && len(res.Messages) == 0:
+		case err == nil && len(res.Messages) == 0 && (res.Wait > 0 || !r.noRoom):
 			r.release()
+			r.noRoom = false
 			p.setReady(q, res.NextReady)
 			return
 		}

@@ -25,6 +25,9 @@ type request struct {
 
 	arrived int64 // when the writer first saw it, in broker time; zero before
 	poll    poll
+
+	room   Room // for the answer to a receive; nil for no bound
+	noRoom bool // it found messages and had no room for them
 }
 
 const (
@@ -50,6 +53,7 @@ func (p *requestPool) get(op engine.Op) *request {
 
 func (p *requestPool) put(r *request) {
 	r.op, r.res, r.err, r.arrived, r.poll = nil, engine.Result{}, nil, 0, poll{}
+	r.room, r.noRoom = nil, false
 	r.state.Store(waiting)
 	r.then.Store(nil)
 	p.pool.Put(r)

@@ -201,11 +201,15 @@ func (r *rig) begin(op engine.Op) *call {
 
 // beginOutside is begin without waiting for anything.
 func (r *rig) beginOutside(op engine.Op) *call {
+	return r.beginWith(func(ctx context.Context) (engine.Result, error) { return r.Do(ctx, op) })
+}
+
+func (r *rig) beginWith(do func(context.Context) (engine.Result, error)) *call {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &call{r: r, cancel: cancel, begun: time.Now(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.res, c.err = r.Do(ctx, op)
+		c.res, c.err = do(ctx)
 		c.after = time.Since(c.begun)
 	}()
 	r.t.Cleanup(cancel)

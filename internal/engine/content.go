@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"tenaq/internal/kept"
 	"tenaq/internal/kv"
 	"tenaq/internal/mutant"
 )
@@ -94,4 +95,24 @@ func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content
 		r.damaged("content", k)
 	}
 	return c, true
+}
+
+// keep has the receives that handed a message out before it moves find its content. [RCV-23]
+func (e *Engine) keep(from *queue, m *message, content []byte) {
+	if m.hasDelivery && !mutant.Is(mutant.MovedContentForgotten) {
+		e.kept.Put(kept.Place{Space: from.row.space, Seq: m.seq}, content)
+	}
+}
+
+// ReadDelivered reads the content of a message that a receive has handed out; contents are those of its Result.
+// It is ReadContent, but finds the content also when the message has moved to another queue since.
+func ReadDelivered(store kv.Store, d Delivery, contents *kept.Contents, fault func(string)) (Content, bool) {
+	if c, ok := ReadContent(store, d.Space, d.Seq, fault); ok {
+		return c, true
+	}
+	value, ok := contents.Find(kept.Place{Space: d.Space, Seq: d.Seq})
+	if !ok {
+		return Content{}, false
+	}
+	return decodeContent(value)
 }

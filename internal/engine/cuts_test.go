@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
-	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 var cutsWanted = flag.String("cuts", "", "how many power cuts TestCuts makes, spread evenly; all is one before every write to a file")
@@ -143,7 +144,7 @@ func (r *cutRun) count() error {
 
 // play plays the story and gives what each chosen cut leaves to take, while the story stands still.
 func (r *cutRun) play(take func(outage)) error {
-	disk := &cutDisk{fs: crashdisk.New()}
+	disk := &cutDisk{fs: vfs.NewCrashableMem()}
 	var (
 		telling atomic.Pointer[enginetest.Telling]
 		armed   atomic.Bool
@@ -187,7 +188,7 @@ type outage struct {
 	enginetest.Cut
 	number int
 	op     string // what was not done any more
-	fs     *crashdisk.Disk
+	fs     *vfs.MemFS
 
 	chained bool // the recovery is to be cut as well
 }

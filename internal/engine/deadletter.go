@@ -64,6 +64,7 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 	}
 	moved := &message{meta: m.meta, hasMeta: true}
 	e.countTimeout(from, m)
+	e.keep(from, m, content)
 	e.remove(from, m)
 	if mutant.Is(mutant.DeadLetterInTwoBatches) {
 		e.flush()

@@ -24,6 +24,7 @@ import (
 	"cmp"
 
 	"tenaq/internal/invariant"
+	"tenaq/internal/kept"
 	"tenaq/internal/kv"
 	"tenaq/internal/tally"
 )
@@ -82,6 +83,8 @@ type Op interface {
 type Result struct {
 	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
 	Messages    []Delivery        // ReceiveMessage
+	Kept        *kept.Contents    // ReceiveMessage: contents of those that move before they are read
+	NoRoom      bool              // ReceiveMessage: there is a message, but the command leaves no room for it
 	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
 	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after; News: those that are gone
 	NextToken   string            // of the listings of queues and messages: empty after the last page
@@ -122,6 +125,8 @@ type Engine struct {
 	stirred []*queue // queues that something happened to since TakeStirred
 
 	policyChanged bool // of any queue, since TakePolicyChanges
+
+	kept *kept.Contents // of messages that moved in this turn
 }
 
 // Open returns the engine over store, which may be empty.
@@ -129,7 +134,7 @@ func Open(store kv.Store, cfg Config) *Engine {
 	cfg.Window = cmp.Or(cfg.Window, 4096)
 	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 64<<20)
 	cfg.Tally = cmp.Or(cfg.Tally, new(tally.Queues))
-	e := &Engine{cfg: cfg, queues: make(map[QueueName]*queue)}
+	e := &Engine{cfg: cfg, queues: make(map[QueueName]*queue), kept: new(kept.Contents)}
 	e.rows = rows{store: store, batch: store.NewBatch(), fault: cfg.Fault, applies: 1}
 	e.loadSystem()
 	e.loadTasks()
@@ -226,6 +231,7 @@ const (
 // endTurn forgets what only had to be remembered until the turn's rows became visible, and drops the
 // queues used longest ago from memory while all windows together exceed their budget, or nobody uses them.
 func (e *Engine) endTurn() {
+	e.kept = e.kept.Next()
 	for _, q := range e.touched {
 		if q.gone {
 			e.recent.remove(q)

@@ -164,6 +164,7 @@ func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 	moved.lineage, moved.meta.generation, moved.redrives, moved.firstSent = m.lineage, m.meta.generation, m.redrives+1, m.firstSent
 	moved.group, moved.dedup = m.group, m.dedup
 	e.countTimeout(from, m)
+	e.keep(from, m, content)
 	e.remove(from, m)
 	to.st.nextSeq++
 	if delay := to.row.attributes.delay(); delay > 0 && !to.fifo() {

@@ -29,7 +29,22 @@ type ReceiveMessage struct {
 	AttemptID  Text     // ReceiveRequestAttemptId
 	System     []string // names of the system attributes that are wanted, here only to be checked
 
+	// Room is how many bytes of messages may be handed out; unset for no bound. A message that does not fit,
+	// and all behind it, are left as they are. [RCV-24]
+	Room Int
+
 	horizon horizon // of dead-lettering, kept while the operation has to be submitted again
+}
+
+// fits reports whether so many bytes of messages may be handed out.
+func (op *ReceiveMessage) fits(size int64) bool { return !op.Room.Set || size <= op.Room.Value }
+
+// sizeOf returns how many bytes some messages have together.
+func sizeOf(messages []*message) (size int64) {
+	for _, m := range messages {
+		size += m.size
+	}
+	return size
 }
 
 // systemAttributes are the names that a receive may ask for. [RCV-9]
@@ -88,6 +103,11 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	}
 	if op.isAttempt(q) {
 		if again := e.repeat(q, op.attempt(), room); again != nil {
+			if !op.fits(sizeOf(again)) {
+				res.NoRoom = true
+				return res, nil
+			}
+			res.Kept = e.kept
 			for _, m := range again {
 				e.hideAgain(q, m, e.now+visibility) // [DEDUP-20]
 				res.Messages = append(res.Messages, e.show(q, m))
@@ -100,9 +120,10 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 			"Please delete your received messages or let them timeout before receiving more.")
 	}
 	want := min(op.Max.or(1), room) // [LIM-5]
-	found := e.pick(q, int(want), op.horizon.of(q))
+	found := e.pick(q, op, int(want))
 	if len(found.picked) == 0 && len(found.dead) == 0 {
 		op.horizon = horizon{}
+		res.NoRoom = found.noRoom
 		res.NextReady = e.nextReady(q, room == 0)
 		return res, nil
 	}
@@ -119,6 +140,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{Again: true}, nil
 	}
 	op.horizon = horizon{}
+	res.Kept = e.kept
 	e.checkPicked(q, found.picked)
 	q.fresh.pop(found.fresh)
 	for _, m := range found.picked {
@@ -164,6 +186,7 @@ type found struct {
 	target  *queue     // where to
 	more    bool       // there may be more to be moved, and nothing is delivered before
 	stopped string     // when there is more: the group of the message that is to be moved next
+	noRoom  bool       // the next message to be delivered does not fit
 }
 
 // groups are the groups to be visited first when the receive goes on.
@@ -176,14 +199,19 @@ func (f *found) groups() (names []string) {
 
 // pick chooses up to want messages, in the order in which they became available, and on the way those
 // that have to move instead of being delivered. [DLQ-2, DLQ-21] It only looks.
-func (e *Engine) pick(q *queue, want int, h horizon) (f found) {
+func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
+	h := op.horizon.of(q)
 	if want == 0 {
 		return f
 	}
 	f.target = e.deadTarget(q)
-	size, past := int64(0), 0
+	size, past, picked := int64(0), 0, int64(0)
 	f.fresh = e.walk(q, h.groups, func(m *message) verdict {
 		if f.target == nil || !q.exhausted(m) {
+			if picked += m.size; !op.fits(picked) {
+				f.noRoom = true
+				return walkEnd
+			}
 			if f.picked = append(f.picked, m); len(f.picked) == want {
 				return walkLast
 			}

@@ -57,4 +57,8 @@ const (
 	BatchResultsSwapped    Mutant = "batch-results-swapped"
 	ContentOfAnother       Mutant = "content-of-another"
 	AttributesMD5Wrong     Mutant = "attributes-md5-wrong"
+	MovedContentForgotten  Mutant = "moved-content-forgotten"
+	ReceiveWithoutRoom     Mutant = "receive-without-room"
+	DeclaredLengthCharged  Mutant = "declared-length-charged"
+	SmallBodiesUncharged   Mutant = "small-bodies-uncharged"
 )

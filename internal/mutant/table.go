@@ -29,6 +29,7 @@ var (
 	refusals       = Killer{Package: "internal/kv/pebblekv", Test: "^TestRefuse"}
 	sweep          = Killer{Package: "internal/server", Test: "^TestFaultSweep$", Env: []string{"TENAQ_FAULTS=40", "TENAQ_FAULT_SEED=1"}}
 	forgeries      = Killer{Package: "internal/handle", Test: "^Test"}
+	hostile        = Killer{Package: "internal/sqsd", Test: "^Test(Hostile|Slow)"}
 	wire           = Killer{Package: "internal/sqsd", Test: "^TestScripts$"}
 	kills          = Killer{Package: "test/crash", Test: "^TestKill$/^standard$", Program: true}
 	killsOfFIFO    = Killer{Package: "test/crash", Test: "^TestKill$/^FIFO$", Program: true}
@@ -94,6 +95,10 @@ func Table() []Entry {
 		{MoveTaskTakesNewer, "A move task moves what came after its start.", "MOVE-24", model},
 		{BatchResultsSwapped, "The results of a batch of sends are in the wrong order.", "BATCH-12", crashes},
 		{ContentOfAnother, "A receive reads the content of the message before.", "RCV-4", crashes},
+		{MovedContentForgotten, "The content of a message that moves to another queue before its receive is answered is forgotten.", "RCV-23", polls},
+		{ReceiveWithoutRoom, "A receive hides messages although its answer has no room.", "RCV-24", polls},
+		{DeclaredLengthCharged, "A body is charged for what its Content-Length says before a byte of it has come.", "WIRE-30", hostile},
+		{SmallBodiesUncharged, "Bodies up to 64 KiB are not charged.", "WIRE-30", hostile},
 		{AttributesMD5Wrong, "The checksum of a message's attributes is that of its system attributes.", "MD5-5", wire},
 	}
 }

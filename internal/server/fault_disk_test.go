@@ -12,8 +12,6 @@ import (
 	"sync"
 	"syscall"
 
-	"tenaq/internal/kv/kvtest/crashdisk"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -154,7 +152,7 @@ func (d *faultyDisk) failed(op, path string) error {
 // the directory of the server.
 func (d *faultyDisk) end() {
 	d.gate.Lock()
-	memory, ok := d.FS.(*crashdisk.Disk)
+	memory, ok := d.FS.(*vfs.MemFS)
 	if !ok {
 		return
 	}

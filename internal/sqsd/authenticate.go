@@ -103,6 +103,19 @@ func (d *Door) Public(r *http.Request) error {
 	return refuseWebPages(r, d.cfg.Hosts, &d.host)
 }
 
+// sources are those for which a body counts before its signature can be verified: the address it comes from, and the key
+// that it says it is signed with. [WIRE-30]
+func (p Pending) sources(r *http.Request) []string {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	if p.signed == nil {
+		return []string{address}
+	}
+	return []string{address, p.signed.KeyID}
+}
+
 // Finish makes the principal, or refuses the request. Body is the body as it came, before anything of it is understood or
 // decompressed; nil when there is none.
 func (p Pending) Finish(body []byte) (Principal, error) {

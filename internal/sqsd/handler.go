@@ -25,11 +25,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
@@ -42,20 +41,17 @@ import (
 const (
 	bodyMax = 8 << 20 // bytes [WIRE-21]
 
-	// readBudget bounds the request bodies, and contentBudget the message contents, that are in memory
-	// at the same time.
-	readBudget    = 256 << 20
-	contentBudget = 128 << 20
-
-	// transferMax is how long a body may take on its way in or out. A client that stops sending or
-	// reading would otherwise hold its part of a budget, and so in the end every client, for ever. The
-	// time in between, in which a poll waits, is not counted. [WIRE-22]
-	transferMax = time.Minute
+	// bodyBudget bounds what requests hold in memory at the same time, with what is made of their bodies, and
+	// answerBudget what the answers hold that have messages. A part of each is for small ones. [WIRE-29, WIRE-30]
+	bodyBudget    = 128 << 20
+	bodyReserve   = 32 << 20
+	answerBudget  = 96 << 20
+	answerReserve = 16 << 20
 
 	// answerMax is how long after a large body the answer may take, the wait of a poll included.
 	answerMax = 3 * time.Minute
 
-	// readWait is how long a large body waits for its part of the budget before its request is refused.
+	// readWait is how long a request waits for its part of a budget before it is refused.
 	readWait = 10 * time.Second
 
 	// workMax is how many requests are at work at the same time unless the Config says otherwise: more than wait for the
@@ -68,10 +64,6 @@ const (
 	// restMax is how long the rest of a body that is refused may take. It is not read for its own sake: a connection that is closed
 	// before what was sent has been read loses the answer.
 	restMax = 2 * time.Second
-
-	// small is the size up to which a body is not worth a budget or a deadline of its own. What such a
-	// body holds is a small part of what its connection holds anyway, and the HTTP server ends those.
-	small = 64 << 10
 )
 
 // Config holds what a Handler is told once.
@@ -110,8 +102,8 @@ type Config struct {
 // A Handler serves the SQS API.
 type Handler struct {
 	cfg     Config
-	reads   *semaphore.Weighted
-	content *semaphore.Weighted
+	bodies  *budget // of requests
+	answers *budget // with messages
 	counts  counts
 
 	policies policies
@@ -128,8 +120,8 @@ func New(cfg Config) *Handler {
 	cfg.IdleMax = cmp.Or(cfg.IdleMax, 2*time.Minute)
 	return &Handler{
 		cfg:     cfg,
-		reads:   semaphore.NewWeighted(readBudget),
-		content: semaphore.NewWeighted(contentBudget),
+		bodies:  newBudget(bodyBudget, bodyReserve),
+		answers: newBudget(answerBudget, answerReserve),
 
 		policies: policies{source: cfg.Broker, logger: cfg.Logger},
 		parking:  parking{polls: make(map[*parkedPoll]struct{})},
@@ -147,6 +139,15 @@ type call struct {
 	w       http.ResponseWriter
 	attempt *attempt
 	op      sqswire.Operation
+
+	body *holding // of a request that is not a poll
+	room *holding // for the answer to a poll
+}
+
+// release gives back what the call holds. A poll that goes on without its handler takes the room along.
+func (c *call) release() {
+	c.body.release()
+	c.room.release()
 }
 
 // ServeHTTP answers one request.
@@ -174,6 +175,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{Context: r.Context(), h: h, http: r, w: w, attempt: &e}
+	defer c.release()
 	op, req, err := c.request(w, pending, e.protocol)
 	c.op, e.action = op, op.Name
 	if err == nil {
@@ -225,13 +227,14 @@ func headerSize(r *http.Request) int {
 	return n
 }
 
-// request reads a request. What it brought is not kept: a poll that waits does not hold the body it came with.
+// request reads a request. The body that it came with is not kept.
 func (c *call) request(w http.ResponseWriter, pending Pending, p protocol) (sqswire.Operation, sqswire.Shape, error) {
-	body, err := c.h.read(w, c.http)
+	body, err := c.h.read(w, c.http, pending)
 	if err != nil {
 		return sqswire.Operation{}, nil, err
 	}
-	defer body.release()
+	c.body = body.held
+	defer body.free()
 	if c.principal, err = pending.Finish(body.bytes); err != nil {
 		return sqswire.Operation{}, nil, err
 	}
@@ -258,11 +261,13 @@ var (
 
 // succeed answers what an operation has brought.
 func (e *attempt) succeed(w http.ResponseWriter, op sqswire.Operation, resp response) {
-	defer resp.release()
 	buf := buffers.Get().(*bytes.Buffer)
 	defer recycle(buf)
-	buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
-	e.h.write(w, http.StatusOK, e.protocol, buf.Bytes())
+	answer := e.protocol.appendAnswer(slices.Grow(buf.AvailableBuffer(), resp.size), op, resp.shape, e.id)
+	if resp.room != nil {
+		resp.room.set(int64(cap(answer))) // the messages themselves are not needed any more
+	}
+	e.h.write(w, http.StatusOK, e.protocol, answer)
 	e.ends("")
 }
 
@@ -312,11 +317,8 @@ func (h *Handler) write(w http.ResponseWriter, status int, p protocol, body []by
 	header := w.Header()
 	header["Content-Type"] = contentTypes[p]
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if len(body) > small {
-		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferMax))
-	}
 	w.WriteHeader(status)
-	w.Write(body)
+	writePaced(w, body)
 }
 
 // requestID returns a random UUID. Request ids are for finding an exchange again, not for guarding
@@ -333,17 +335,11 @@ func requestID() string {
 	return id.String()
 }
 
-// A response is a shape to encode, and what it holds until it is written.
+// A response is a shape to encode, how large it will be about if that is known, and the room that an answer with messages holds.
 type response struct {
 	shape sqswire.Shape
-	held  int64 // bytes of the content budget
-	h     *Handler
-}
-
-func (r response) release() {
-	if r.held > 0 {
-		r.h.content.Release(r.held)
-	}
+	size  int
+	room  *holding
 }
 
 func answer(shape sqswire.Shape) (response, error) { return response{shape: shape}, nil }

@@ -179,6 +179,8 @@ func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry
 
 func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, error) {
 	wanted := wantedAttributes{system: append(req.AttributeNames, req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
+	c.body.release() // what a poll came with is not held for while it waits
+	c.room = c.h.answers.hold(c.principal.account)
 	res, err := c.poll(&engine.ReceiveMessage{
 		Queue:      c.queue(req.QueueURL),
 		Max:        engine.Int(req.MaxNumberOfMessages),
@@ -190,30 +192,40 @@ func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, err
 	if err != nil {
 		return response{}, err
 	}
-	return c.deliver(&res, &wanted)
+	return c.deliver(&res, &wanted), nil
 }
 
-// deliver answers a receive.
-func (c *call) deliver(res *engine.Result, wanted *wantedAttributes) (response, error) {
-	resp := response{shape: &sqswire.ReceiveMessageResponse{}, h: c.h}
-	for _, d := range res.Messages {
-		resp.held += d.Size
-	}
-	// The messages are this client's now. Waiting for a share of the budget delays its answer; giving
-	// up would only hide the messages from everybody.
-	resp.held = min(resp.held, contentBudget)
-	if err := c.h.content.Acquire(c, resp.held); err != nil {
-		return response{}, err
-	}
+// deliver answers a receive, whose room the writer has taken with its messages.
+func (c *call) deliver(res *engine.Result, wanted *wantedAttributes) response {
+	resp := response{room: c.room}
 	messages := make([]sqswire.Message, 0, len(res.Messages))
 	for _, d := range res.Messages {
-		if content, ok := c.h.cfg.Broker.ReadContent(d); ok {
+		if content, ok := c.h.cfg.Broker.ReadDelivered(res, d); ok {
 			messages = append(messages, c.message(&d, &content, res.Incarnation, wanted))
+			resp.size += len(content.Body)
 		}
 	}
+	*res = engine.Result{} // or what it keeps would be kept while a client reads
+	if resp.size += resp.size / 8; resp.size <= small {
+		resp.size = 0 // there are buffers for that
+	}
 	resp.shape = &sqswire.ReceiveMessageResponse{Messages: messages}
-	return resp, nil
+	return resp
 }
+
+// answerCost is how often the bytes of a message are in memory while it is being answered: as they were stored, and
+// encoded.
+const answerCost = 2
+
+// answerMost is how much the largest answer holds: ten messages of 1 MiB.
+const answerMost = 10 * (1 << 20) * answerCost
+
+// An answerRoom is the room of a receive as the broker sees it, in bytes of messages. [RCV-24]
+type answerRoom struct{ *holding }
+
+func (r answerRoom) Reserve() int64  { return r.reserve(answerMost) / answerCost }
+func (r answerRoom) Keep(size int64) { r.set(size * answerCost) }
+func (r answerRoom) Owner() string   { return r.owners[0] }
 
 // message puts together what a client gets to see of a delivered message. [RCV-4]
 func (c *call) message(d *engine.Delivery, content *engine.Content, incarnation [16]byte, wanted *wantedAttributes) sqswire.Message {

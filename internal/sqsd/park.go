@@ -40,6 +40,7 @@ type parkedPoll struct {
 	attempt
 	op      sqswire.Operation
 	wanted  wantedAttributes
+	room    *holding // for the answer
 	pending broker.Pending
 	last    bool    // the client wants the connection closed
 	first   [1]byte // is where watch reads
@@ -65,12 +66,12 @@ type parking struct {
 
 // poll asks the broker for messages. When it returns errParked, all that is left to do is done elsewhere.
 func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) (engine.Result, error) {
-	if c.h.cfg.Rejoin == nil || op.Wait.Set && op.Wait.Value == 0 {
-		return c.do(op)
-	}
-	pending, err := c.h.cfg.Broker.Submit(op)
+	pending, err := c.h.cfg.Broker.SubmitReceive(op, answerRoom{c.room})
 	if err != nil {
 		return engine.Result{}, err
+	}
+	if c.h.cfg.Rejoin == nil || op.Wait.Set && op.Wait.Value == 0 {
+		return pending.Wait(c)
 	}
 	after := parkAfter
 	if c.h.parking.waiting.Add(1) > crowd {
@@ -89,7 +90,7 @@ func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) (engine
 
 // park takes the connection of a poll over. It reports false when that cannot be.
 func (c *call) park(pending broker.Pending, wanted *wantedAttributes) bool {
-	p := &parkedPoll{attempt: *c.attempt, op: c.op, wanted: *wanted, pending: pending, last: c.http.Close}
+	p := &parkedPoll{attempt: *c.attempt, op: c.op, wanted: *wanted, room: c.room, pending: pending, last: c.http.Close}
 	k := &c.h.parking
 	if !c.http.ProtoAtLeast(1, 1) || !k.enter(p) {
 		return false
@@ -100,6 +101,7 @@ func (c *call) park(pending broker.Pending, wanted *wantedAttributes) bool {
 		return false
 	}
 	ahead, _ := buf.Reader.Peek(buf.Reader.Buffered())
+	c.room = nil // it is that of p now
 	k.took(p, conn, bytes.Clone(ahead))
 	pending.Then(p.answer)
 	if len(ahead) == 0 {
@@ -113,6 +115,7 @@ func (c *call) park(pending broker.Pending, wanted *wantedAttributes) bool {
 func (p *parkedPoll) watch() {
 	n, _ := io.ReadFull(p.conn, p.first[:])
 	if n == 0 && p.pending.Abandon() { // [POLL-10]
+		p.room.release()
 		p.ends("ClientGone")
 		p.h.end()
 		p.close()
@@ -159,6 +162,7 @@ func (p *parkedPoll) answer(res engine.Result, err error) {
 	k.mu.Unlock()
 
 	written := p.write(ctx, last, &res, err)
+	p.room.release()
 	p.h.end()
 
 	k.mu.Lock()
@@ -188,12 +192,12 @@ func (p *parkedPoll) write(ctx context.Context, last bool, res *engine.Result, e
 	}()
 	var resp response
 	if err == nil {
-		c := &call{Context: ctx, h: p.h}
-		resp, err = c.deliver(res, &p.wanted)
+		c := &call{Context: ctx, h: p.h, room: p.room}
+		resp = c.deliver(res, &p.wanted)
 	}
 	w := &plainWriter{conn: p.conn, header: http.Header{"x-amzn-RequestId": {p.id}}, last: last}
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil:
 		p.ends("ClientGone")
 		return false
 	case err != nil:
@@ -298,24 +302,31 @@ func (w *plainWriter) Header() http.Header { return w.header }
 
 func (w *plainWriter) WriteHeader(status int) { w.status = status }
 
-func (w *plainWriter) Write(body []byte) (int, error) {
-	buf := buffers.Get().(*bytes.Buffer)
-	defer recycle(buf)
-	fmt.Fprintf(buf, "HTTP/1.1 %d %s\r\n", w.status, http.StatusText(w.status))
-	w.header.Write(buf)
-	fmt.Fprintf(buf, "Date: %s\r\n", time.Now().UTC().Format(http.TimeFormat))
-	if w.last {
-		buf.WriteString("Connection: close\r\n")
+// SetWriteDeadline is for http.ResponseController.
+func (w *plainWriter) SetWriteDeadline(t time.Time) error { return w.conn.SetWriteDeadline(t) }
+
+// Write writes a part of the body, and the header in front of the first.
+func (w *plainWriter) Write(body []byte) (n int, err error) {
+	if n = len(body); w.header != nil {
+		buf := buffers.Get().(*bytes.Buffer)
+		defer recycle(buf)
+		fmt.Fprintf(buf, "HTTP/1.1 %d %s\r\n", w.status, http.StatusText(w.status))
+		w.header.Write(buf)
+		fmt.Fprintf(buf, "Date: %s\r\n", time.Now().UTC().Format(http.TimeFormat))
+		if w.last {
+			buf.WriteString("Connection: close\r\n")
+		}
+		buf.WriteString("\r\n")
+		w.header = nil
+		if len(body) <= small {
+			buf.Write(body)
+			body = nil
+		}
+		w.conn.SetWriteDeadline(time.Now().Add(stallMax))
+		_, w.err = w.conn.Write(buf.Bytes())
 	}
-	buf.WriteString("\r\n")
-	rest := body
-	if len(body) <= small {
-		buf.Write(body)
-		rest = nil
+	if w.err == nil && len(body) > 0 {
+		_, w.err = w.conn.Write(body)
 	}
-	w.conn.SetWriteDeadline(time.Now().Add(transferMax))
-	if _, w.err = w.conn.Write(buf.Bytes()); w.err == nil && len(rest) > 0 {
-		_, w.err = w.conn.Write(rest)
-	}
-	return len(body), w.err
+	return n, w.err
 }

@@ -269,20 +269,22 @@ func (w *world) wantCount(t *testing.T, code string, want int64) (found Count) {
 	return found
 }
 
-// A client that goes away while its answer waits for the budget gives its place there up.
+// A client that goes away while its answer waits for room leaves the message as it was. [RCV-24]
 func TestParkedClientGoneBeforeBudget(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
-		if err := w.handler.content.Acquire(t.Context(), contentBudget); err != nil {
-			t.Fatal(err)
-		}
+		full := w.handler.answers.fill()
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
 		conn.Close()
 		if got := w.parked(); got != 0 {
 			t.Errorf("%d polls are parked, want none", got)
 		}
 		w.wantCount(t, "ClientGone", 1)
+		full.release()
+		if got := told(t, w, "AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","AttributeNames":["All"]}`); !strings.Contains(got, `"ApproximateReceiveCount":"1"`) {
+			t.Errorf("the next receive was told %s, want the message, received once", got)
+		}
 	})
 }
 
@@ -302,18 +304,18 @@ func TestParkedPollIsCounted(t *testing.T) {
 	})
 }
 
-// A client that does not read its answer is cut off after a minute, and its part of the budget is free again.
+// A client that does not read its answer is cut off after ten seconds, and its part of the budget is free again. [WIRE-31]
 func TestParkedClientDoesNotRead(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
-		time.Sleep(transferMax - time.Second)
-		if w.parked() != 1 || w.handler.content.TryAcquire(contentBudget) {
+		time.Sleep(stallMax - time.Second)
+		if w.parked() != 1 || w.handler.answers.total() == 0 {
 			t.Errorf("the client was cut off early, or holds nothing")
 		}
 		time.Sleep(2 * time.Second)
-		if w.parked() != 0 || !w.handler.content.TryAcquire(contentBudget) {
+		if w.parked() != 0 || w.handler.answers.total() != 0 {
 			t.Errorf("the client was not cut off, or still holds its part of the budget")
 		}
 		wantClosed(t, conn)
@@ -385,9 +387,6 @@ func TestParkedClientGoneBeforeAnswer(t *testing.T) {
 		_, server := net.Pipe()
 		p := &parkedPoll{attempt: attempt{h: w.handler, action: "ReceiveMessage"}, conn: server, gone: true}
 		w.handler.parking.enter(p)
-		if err := w.handler.content.Acquire(t.Context(), contentBudget); err != nil {
-			t.Fatal(err)
-		}
 		start := time.Now()
 		p.answer(engine.Result{Messages: []engine.Delivery{{Size: 1}}}, nil)
 		if took := time.Since(start); took != 0 || w.parked() != 0 {
@@ -485,27 +484,20 @@ func TestParkedPollFails(t *testing.T) {
 	}
 }
 
-// A stop does not wait for an answer that waits for its part of a budget, whatever its client has sent since. [DUR-24]
-func TestCutBeforeBudget(t *testing.T) {
+// A stop refuses a poll that waits for room for its answer, and hides nothing for it. [RCV-24, POLL-11]
+func TestStopBeforeRoom(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
-		io.WriteString(conn, "P") // so that nobody reads any more
-		if err := w.handler.content.Acquire(t.Context(), contentBudget); err != nil {
-			t.Fatal(err)
-		}
-		defer w.handler.content.Release(contentBudget)
+		w.handler.answers.fill()
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
 		w.handler.Drain()
 		w.broker.Drain()
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-		defer cancel()
-		if err := w.handler.Shutdown(ctx); err != context.DeadlineExceeded {
-			t.Errorf("the stop ended with %v, want %v", err, context.DeadlineExceeded)
+		if resp, body := answered(t, conn); resp.StatusCode != 403 || !strings.Contains(body, "RequestThrottled") || !resp.Close {
+			t.Errorf("got %d, %s, closed %v, want RequestThrottled and the connection closed", resp.StatusCode, body, resp.Close)
 		}
-		if took := time.Since(began); took != 8*time.Second {
-			t.Errorf("the stop took %v, want 8s", took)
+		if err := w.handler.Shutdown(t.Context()); err != nil {
+			t.Errorf("the stop ended with %v", err)
 		}
 	})
 }

@@ -40,10 +40,9 @@ type v1Route struct {
 	serve   func(c *call, queue string) (v1Answer, error)
 }
 
-// A v1Answer is what to encode, and how much of the content budget it holds until it is written.
+// A v1Answer is what to encode.
 type v1Answer struct {
 	body   any
-	held   int64
 	stream Backup // instead of a body
 }
 
@@ -108,12 +107,8 @@ func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pe
 		return
 	}
 	c := &call{Context: r.Context(), h: h, http: r}
+	defer c.release()
 	answer, err := c.v1(w, pending, route)
-	defer func() {
-		if answer.held > 0 {
-			h.content.Release(answer.held)
-		}
-	}()
 	switch {
 	case err != nil && r.Context().Err() != nil:
 		e.ends("ClientGone")
@@ -130,11 +125,12 @@ func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pe
 
 // v1 answers a request whose path is known.
 func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answer, error) {
-	body, err := c.h.read(w, c.http)
+	body, err := c.h.read(w, c.http, pending)
 	if err != nil {
 		return v1Answer{}, err
 	}
-	defer body.release()
+	c.body = body.held
+	defer body.free()
 	if c.principal, err = pending.Finish(body.bytes); err != nil {
 		return v1Answer{}, err
 	}
@@ -194,11 +190,8 @@ func (h *Handler) writeV1(w http.ResponseWriter, status int, body any) {
 	header.Set("Content-Length", strconv.Itoa(b.Len()))
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	if b.Len() > small {
-		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferMax))
-	}
 	w.WriteHeader(status)
-	w.Write(b.Bytes())
+	writePaced(w, b.Bytes())
 }
 
 // A v1Query reads the parameters of a request and keeps the first mistake.

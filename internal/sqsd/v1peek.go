@@ -157,15 +157,16 @@ func (c *call) v1Messages(queue string) (v1Answer, error) {
 	}
 	answer, list := v1Answer{}, v1MessageList{Messages: []v1Message{}, Next: res.NextToken}
 	if contents {
+		size := int64(0)
 		for i := range res.Peeked {
-			if size := res.Peeked[i].Size; body > 0 {
-				answer.held += size
+			if each := res.Peeked[i].Size; body > 0 {
+				size += each
 			} else { // of each content only the trail is kept
-				answer.held = max(answer.held, size)
+				size = max(size, each)
 			}
 		}
-		answer.held = min(answer.held, contentBudget)
-		if err := c.h.content.Acquire(c, answer.held); err != nil {
+		c.room = c.h.answers.hold(c.principal.account)
+		if err := c.room.wait(c, min(size*answerCost, answerMost), readWait); err != nil {
 			return v1Answer{}, err
 		}
 	}

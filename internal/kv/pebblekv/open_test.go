@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"tenaq/internal/kv/kvtest/crashdisk"
-
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -393,7 +391,7 @@ func TestRefuseErrno(t *testing.T) {
 }
 
 func TestOpenMakesDirectories(t *testing.T) {
-	disk := crashdisk.New()
+	disk := vfs.NewCrashableMem()
 	o := small(disk, "/a/b/c", mustNotFail(t))
 	s := mustOpen(t, o)
 	set(s, "a")

@@ -13,7 +13,6 @@ import (
 
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/kvtest"
-	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 // small are options under which a few hundred rows flush and compact.
@@ -81,12 +80,12 @@ func TestDurable(t *testing.T) {
 
 // A machine has a disk in memory that can lose its power and can break.
 type machine struct {
-	disk    *crashdisk.Disk
+	disk    *vfs.MemFS
 	broken  atomic.Int32 // 1: the next sync of a log fails before it reaches the disk; 2: after
 	noticed chan struct{}
 }
 
-func newMachine() *machine { return &machine{disk: crashdisk.New()} }
+func newMachine() *machine { return &machine{disk: vfs.NewCrashableMem()} }
 
 func (m *machine) Open(t testing.TB) kv.Store {
 	m.broken.Store(0)

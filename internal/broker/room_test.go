@@ -1,0 +1,154 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/internal/engine"
+)
+
+// A testRoom is for some bytes of messages.
+type testRoom struct {
+	owner       string
+	free, taken int64
+}
+
+func (r *testRoom) Reserve() int64  { return r.free }
+func (r *testRoom) Keep(size int64) { r.free -= size; r.taken += size }
+func (r *testRoom) Owner() string   { return r.owner }
+
+// beginIn is begin for a receive with room.
+func (r *rig) beginIn(room Room, op *engine.ReceiveMessage) *call {
+	r.t.Helper()
+	c := r.beginWith(func(ctx context.Context) (engine.Result, error) {
+		pending, err := r.SubmitReceive(op, room)
+		if err != nil {
+			return engine.Result{}, err
+		}
+		return pending.Wait(ctx)
+	})
+	synctest.Wait()
+	return c
+}
+
+// A receive hands out the messages that its answer has room for, and takes the room for them. What has none is neither hidden
+// nor counted: the receive waits for room, and is refused in the end. [RCV-24]
+func TestReceiveWithinRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for _, body := range []string{"1234", "5678", "9"} {
+			r.send("orders", body)
+		}
+		ten := func(wait int64) *engine.ReceiveMessage {
+			return &engine.ReceiveMessage{Queue: named("orders"), Max: number(10), Wait: number(wait)}
+		}
+		room := &testRoom{owner: "a", free: 8}
+		r.beginIn(room, ten(0)).wantAt(0, "1234 5678")
+		if room.taken != 8 {
+			t.Errorf("%d bytes are taken, want 8", room.taken)
+		}
+		for _, wait := range []int64{0, 3} {
+			c := r.beginIn(room, ten(wait))
+			want := time.Duration(wait) * time.Second
+			if wait == 0 {
+				want = roomWait * time.Millisecond
+			}
+			time.Sleep(want - time.Millisecond)
+			if c.answered() {
+				t.Fatalf("a receive without room was answered with %v, want it to wait for %v", c.err, want)
+			}
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+			if !c.answered() || !errors.Is(c.err, ErrThrottled) {
+				t.Errorf("a receive without room was answered with %v after %v, want %v", c.err, want, ErrThrottled)
+			}
+		}
+		if got := r.attribute("orders", "ApproximateNumberOfMessages"); got != "1" {
+			t.Errorf("%s messages can be received, want 1: the one without room is not hidden", got)
+		}
+
+		c := r.beginIn(room, ten(0))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		room.free = 1
+		time.Sleep((roomRetry + 1) * time.Millisecond)
+		synctest.Wait()
+		if !c.answered() || len(c.res.Messages) != 1 || c.res.Messages[0].Receives != 1 {
+			t.Errorf("when there is room: got %v, %v, want the message for the first time", c.res.Messages, c.err)
+		}
+	})
+}
+
+// A short poll that waits for room answers empty when its messages have gone to others.
+func TestReceiveWithoutRoomFindsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("orders", "hello")
+		c := r.beginIn(&testRoom{owner: "a"}, receiveOp("orders", 0))
+		time.Sleep(time.Second)
+		r.take("orders", 600)
+		time.Sleep((roomRetry + 1) * time.Millisecond)
+		synctest.Wait()
+		if !c.answered() || c.err != nil || len(c.res.Messages) != 0 {
+			t.Errorf("got %v, %v, want an empty answer", c.res.Messages, c.err)
+		}
+	})
+}
+
+// A poll without room lets those of other owners pass.
+func TestRoomOfOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		full := &testRoom{owner: "a"}
+		first, second := r.beginIn(full, receiveOp("orders", 20)), r.beginIn(full, receiveOp("orders", 20))
+		other := r.beginIn(&testRoom{owner: "b", free: 10}, receiveOp("orders", 20))
+		synctest.Wait()
+		r.send("orders", "hello")
+		other.wantAt(0, "hello")
+		if first.answered() || second.answered() {
+			t.Error("a poll without room was answered")
+		}
+	})
+}
+
+// Each receive that counts can show its message, also when others take the message to the dead-letter queue before the content
+// is read, in the same turn or in a later one. [RCV-23]
+func TestReceiveShowsWhatItCounts(t *testing.T) {
+	for _, turns := range []int{1, 4} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.create("dead")
+			r.create("jobs", "VisibilityTimeout", "0", "RedrivePolicy",
+				`{"deadLetterTargetArn":"arn:aws:sqs:elsewhere:000000000000:dead","maxReceiveCount":"3"}`)
+			r.send("jobs", "hello")
+			resume := func() {}
+			if turns == 1 {
+				resume = r.occupy()
+			}
+			var calls []*call
+			for range 4 {
+				calls = append(calls, r.begin(receiveOp("jobs", 0)))
+				synctest.Wait()
+			}
+			resume()
+			synctest.Wait()
+			if got := r.attribute("dead", "ApproximateNumberOfMessages"); got != "1" {
+				t.Fatalf("%s dead letters, want 1", got)
+			}
+			for i, c := range calls {
+				if !c.answered() || c.err != nil {
+					t.Fatalf("receive %d: %v", i, c.err)
+				}
+				if i == 3 {
+					if len(c.res.Messages) != 0 {
+						t.Errorf("the last receive was given %v", c.res.Messages)
+					}
+					continue
+				}
+				content, ok := r.ReadDelivered(&c.res, c.res.Messages[0])
+				if !ok || content.Body != "hello" {
+					t.Errorf("in %d turns: receive %d counted and shows %q, %v, want hello", turns, i, content.Body, ok)
+				}
+			}
+		})
+	}
+}
