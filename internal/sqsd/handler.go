@@ -43,8 +43,8 @@ const (
 
 	// bodyBudget bounds what requests hold in memory at the same time, with what is made of their bodies, and
 	// answerBudget what the answers hold that have messages. A part of each is for small ones. [WIRE-29, WIRE-30]
-	bodyBudget    = 128 << 20
-	bodyReserve   = 32 << 20
+	bodyBudget    = 96 << 20
+	bodyReserve   = 24 << 20
 	answerBudget  = 96 << 20
 	answerReserve = 16 << 20
 
