@@ -137,12 +137,13 @@ func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string
 		host := strings.Clone(r.Host)
 		last.Store(&host)
 	}
-	if origin := r.Header.Get("Origin"); origin != "" {
+	origin := r.Header.Get("Origin")
+	if origin != "" {
 		if u, err := url.Parse(origin); err != nil || !sameHost(u.Host, r.Host) {
 			return errElsewhere
 		}
 	}
-	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && fromElsewhere(r) {
+	if (origin == "" || r.Method == http.MethodGet || r.Method == http.MethodHead) && fromElsewhere(r) {
 		return errElsewhere
 	}
 	return nil

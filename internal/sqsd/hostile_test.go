@@ -272,3 +272,25 @@ func TestHostileJSON(t *testing.T) {
 	taken("a name that is none", "SendMessage", `{"QueueUrl":"q","MessageBody":"x","__proto__":{"a":1},"":0}`)
 	run(t, 7, cases)
 }
+
+// A web page of elsewhere can have a browser send a form without an Origin. What says where it comes from in another way is
+// refused as a GET is. [XML-37]
+func TestHostileForms(t *testing.T) {
+	form := func(headers string) string { return withBody(formHead+headers, sendForm) }
+	refused := func(name, headers string) hostile {
+		return hostile{name: name, request: form(headers), status: 403, code: "AccessDenied"}
+	}
+	taken := func(name, headers string) hostile { return hostile{name: name, request: form(headers), status: 200} }
+	run(t, 4, []hostile{
+		refused("of another site", "Sec-Fetch-Site: cross-site\r\n"),
+		refused("of the same site", "Sec-Fetch-Site: same-site\r\n"),
+		refused("of another page", "Referer: http://elsewhere.example/\r\n"),
+		refused("of another site with an Origin that is none", "Sec-Fetch-Site: cross-site\r\nOrigin: null\r\n"),
+		{name: "JSON of another site", request: withBody(jsonHead+target+"SendMessage\r\nSec-Fetch-Site: cross-site\r\n", send),
+			status: 403, code: "AccessDenied"},
+		taken("of this server", "Sec-Fetch-Site: same-origin\r\n"),
+		taken("of nobody", "Sec-Fetch-Site: none\r\n"),
+		taken("of a page here", "Referer: http://"+host+"/\r\n"),
+		taken("of a page at another port that says so", "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:3000\r\n"),
+	})
+}

@@ -85,8 +85,8 @@ func queryOf(r *http.Request) protocol {
 }
 
 // fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for an image or a
-// link carries no Origin, but could delete a queue all the same; browsers say where it comes from in one of these
-// headers, which other clients do not send. [XML-37]
+// link, and in some browsers a form, carries no Origin, but could delete a queue all the same. Browsers say where it
+// comes from in one of these headers, which other clients do not send. [XML-37]
 func fromElsewhere(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-site", "cross-site":
