@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -86,11 +87,23 @@ func TestTLS(t *testing.T) {
 	}
 	expect("who trusts it", trusting(first), "HTTP/1.1 200")
 	expect("the process itself", own, "HTTP/1.1 200")
-	if resp, err := http.Get("http://" + s.Addr() + "/?Action=ListQueues"); err == nil {
+	if resp, err := http.Get("http://" + s.Addr() + "/?Action=ListQueues"); err != nil {
+		t.Errorf("without TLS: got %v, want to be told that it takes TLS", err)
+	} else {
+		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			t.Error("without TLS: got an answer, want none")
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "HTTPS server") {
+			t.Errorf("without TLS: got %s, %s, want to be told that it takes TLS", resp.Status, body)
 		}
+	}
+	two, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer two.Close()
+	io.WriteString(two, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+	if resp, err := http.ReadResponse(bufio.NewReader(two), nil); err != nil || resp.StatusCode != http.StatusBadRequest || !resp.Close {
+		t.Errorf("two lengths: got %v, %v, want status 400 and the connection closed [WIRE-32]", resp, err)
 	}
 	old, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10})
 	if err == nil {

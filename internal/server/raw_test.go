@@ -11,7 +11,7 @@ import (
 )
 
 // Bytes on a TCP connection, as the server that is shipped answers them: what can be understood as a request has an answer with
-// an id, whatever is wrong with it, and of a length and chunks the chunks count. [WIRE-18, WIRE-21, WIRE-24, WIRE-26]
+// an id, whatever is wrong with it. [WIRE-18, WIRE-21, WIRE-24, WIRE-26, WIRE-32]
 func TestRawRequests(t *testing.T) {
 	s, stop := run(t, config(t))
 	defer stop()
@@ -22,7 +22,8 @@ func TestRawRequests(t *testing.T) {
 		id            bool
 	}{
 		{"legal", head + "Content-Length: 2\r\n\r\n{}", 200, true},
-		{"length and chunks", head + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 200, true},
+		{"chunks", head + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 200, true},
+		{"length and chunks", head + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400, true},
 		{"not found", strings.Replace(head, "POST / ", "POST /a/b/c ", 1) + "Content-Length: 2\r\n\r\n{}", 404, true},
 		{"OPTIONS of everything", "OPTIONS * HTTP/1.1\r\nHost: " + s.Addr() + "\r\n\r\n", 404, true},
 		{"too long", head + "Content-Length: " + strconv.Itoa(8<<20+1) + "\r\n\r\n", 413, true},

@@ -48,8 +48,8 @@ func rejoined(conn net.Conn, ahead []byte) net.Conn {
 	case *tlsAgain:
 		c.ahead = ahead
 		return c
-	case *tls.Conn:
-		return &tlsAgain{plainAgain{c, ahead}}
+	case connectionStater:
+		return &tlsAgain{plainAgain{conn, ahead}}
 	}
 	return &plainAgain{conn, ahead}
 }
@@ -73,7 +73,13 @@ func (c *plainAgain) CloseWrite() error {
 	return c.Conn.Close()
 }
 
+// NetConn returns the connection as it was before.
+func (c *plainAgain) NetConn() net.Conn { return c.Conn }
+
+// A connectionStater is a connection over TLS.
+type connectionStater interface{ ConnectionState() tls.ConnectionState }
+
 // ConnectionState says that a connection is one over TLS.
 func (c *tlsAgain) ConnectionState() tls.ConnectionState {
-	return c.Conn.(*tls.Conn).ConnectionState()
+	return c.Conn.(connectionStater).ConnectionState()
 }

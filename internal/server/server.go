@@ -161,9 +161,9 @@ func (s *Server) open() (err error) {
 	if s.cfg.Credentials == nil {
 		health.Version = s.cfg.Version // the page is for everybody
 	}
-	s.http = s.newHTTP(s.counted(s.withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health))))
+	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health)))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
-	s.adminHTTP = s.newHTTP(s.counted(s.noWebPages(admin.New(health))))
+	s.adminHTTP = s.newHTTP(s.counted(s.oneLength(s.noWebPages(admin.New(health)))))
 	return nil
 }
 
@@ -298,6 +298,17 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 	})
 }
 
+// oneLength has the SQS API refuse every request of which nobody can say where it ends, whomever it is for. [WIRE-32]
+func (s *Server) oneLength(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if sqsd.TwoLengths(r) {
+			s.api.ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // noWebPages keeps web pages from what is meant for this machine alone: a name that a stranger lets lead to a loopback
 // address is none of its own. Where others may ask, they do so by whatever name they have for it.
 func (s *Server) noWebPages(h http.Handler) http.Handler {
@@ -326,6 +337,7 @@ func (s *Server) counted(h http.Handler) http.Handler {
 func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
+		ConnContext:       sqsd.FramedContext,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer
@@ -389,9 +401,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.certificate != nil {
 		listener = tls.NewListener(listener, s.certificate.config())
 	}
-	go serve(s.http, listener)
+	go serve(s.http, sqsd.FramedListener(listener, s.cfg.Logger))
 	if s.adminListener != nil {
-		go serve(s.adminHTTP, s.adminListener)
+		go serve(s.adminHTTP, sqsd.FramedListener(s.adminListener, s.cfg.Logger))
 	}
 	look := time.NewTicker(diskEvery)
 	defer look.Stop()

@@ -62,6 +62,7 @@ type aheadConn struct {
 }
 
 func (c *aheadConn) Read(b []byte) (int, error) { return c.r.Read(b) }
+func (c *aheadConn) NetConn() net.Conn          { return c.Conn }
 
 func (l *pipeListener) rejoin(conn net.Conn, ahead []byte) {
 	select {
@@ -119,10 +120,10 @@ func newWorld(s settings) *world {
 	w.handler = New(s.sqsd)
 
 	ctx, cancel := context.WithCancel(context.Background())
-	server := &http.Server{Handler: w.handler, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true,
+	server := &http.Server{Handler: w.handler, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: FramedContext,
 		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(s.log, nil), slog.LevelDebug)}
 	var running sync.WaitGroup
-	running.Go(func() { server.Serve(w.listener) })
+	running.Go(func() { server.Serve(FramedListener(w.listener, s.sqsd.Logger)) })
 	running.Go(func() { w.broker.Run(ctx) })
 	w.stop = func() {
 		server.Close()

@@ -154,6 +154,11 @@ func (c *call) release() {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := attempt{h: h, from: time.Now(), protocol: protocolOf(r), id: requestID()}
 	w.Header()["x-amzn-RequestId"] = []string{e.id}
+	if TwoLengths(r) {
+		w.Header().Set("Connection", "close")
+		e.refuse(w, errTwoLengths)
+		return
+	}
 	if headerSize(r) > headerMax {
 		e.refuse(w, errHeaders)
 		return
