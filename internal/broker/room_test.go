@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +14,17 @@ import (
 // A testRoom is for some bytes of messages.
 type testRoom struct {
 	owner       string
-	free, taken int64
+	free, taken atomic.Int64
 }
 
-func (r *testRoom) Reserve() int64  { return r.free }
-func (r *testRoom) Keep(size int64) { r.free -= size; r.taken += size }
+func newRoom(owner string, free int64) *testRoom {
+	r := &testRoom{owner: owner}
+	r.free.Store(free)
+	return r
+}
+
+func (r *testRoom) Reserve() int64  { return r.free.Load() }
+func (r *testRoom) Keep(size int64) { r.free.Add(-size); r.taken.Add(size) }
 func (r *testRoom) Owner() string   { return r.owner }
 
 // beginIn is begin for a receive with room.
@@ -44,10 +51,10 @@ func TestReceiveWithinRoom(t *testing.T) {
 		ten := func(wait int64) *engine.ReceiveMessage {
 			return &engine.ReceiveMessage{Queue: named("orders"), Max: number(10), Wait: number(wait)}
 		}
-		room := &testRoom{owner: "a", free: 8}
+		room := newRoom("a", 8)
 		r.beginIn(room, ten(0)).wantAt(0, "1234 5678")
-		if room.taken != 8 {
-			t.Errorf("%d bytes are taken, want 8", room.taken)
+		if room.taken.Load() != 8 {
+			t.Errorf("%d bytes are taken, want 8", room.taken.Load())
 		}
 		for _, wait := range []int64{0, 3} {
 			c := r.beginIn(room, ten(wait))
@@ -72,7 +79,7 @@ func TestReceiveWithinRoom(t *testing.T) {
 		c := r.beginIn(room, ten(0))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		room.free = 1
+		room.free.Store(1)
 		time.Sleep((roomRetry + 1) * time.Millisecond)
 		synctest.Wait()
 		if !c.answered() || len(c.res.Messages) != 1 || c.res.Messages[0].Receives != 1 {
@@ -85,7 +92,7 @@ func TestReceiveWithinRoom(t *testing.T) {
 func TestReceiveWithoutRoomFindsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("orders", "hello")
-		c := r.beginIn(&testRoom{owner: "a"}, receiveOp("orders", 0))
+		c := r.beginIn(newRoom("a", 0), receiveOp("orders", 0))
 		time.Sleep(time.Second)
 		r.take("orders", 600)
 		time.Sleep((roomRetry + 1) * time.Millisecond)
@@ -99,9 +106,9 @@ func TestReceiveWithoutRoomFindsNothing(t *testing.T) {
 // A poll without room lets those of other owners pass.
 func TestRoomOfOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		full := &testRoom{owner: "a"}
+		full := newRoom("a", 0)
 		first, second := r.beginIn(full, receiveOp("orders", 20)), r.beginIn(full, receiveOp("orders", 20))
-		other := r.beginIn(&testRoom{owner: "b", free: 10}, receiveOp("orders", 20))
+		other := r.beginIn(newRoom("b", 10), receiveOp("orders", 20))
 		synctest.Wait()
 		r.send("orders", "hello")
 		other.wantAt(0, "hello")

@@ -104,6 +104,7 @@ func (a *arrival) read() ([]byte, error) {
 		if err := a.charge(a.declared * bodyCost); err != nil {
 			return nil, err
 		}
+		a.timer = time.AfterFunc(transferMax, a.slow)
 	}
 	a.buf = make([]byte, 0, tiny)
 	for {
@@ -159,7 +160,7 @@ func (a *arrival) grow() error {
 			return err
 		}
 		a.mu.Lock()
-		a.fast, a.counted = !mutant.Is(mutant.DeclaredLengthCharged), len(a.buf)
+		a.fast, a.counted = true, len(a.buf)
 		a.timer = time.AfterFunc(fastTime, a.slow)
 		a.mu.Unlock()
 	}
