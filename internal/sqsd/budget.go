@@ -14,10 +14,12 @@ import (
 //   - All holdings together have at most max bytes. Of these, reserved ones are for small holdings only, so that small
 //     requests and answers never wait behind large ones.
 //   - An owner, such as an account, has at most half of what there is for large holdings, and half of all.
-//   - A holding that does not fit waits in line, or is refused. Nothing is held while it waits but what it had before.
+//   - A holding that does not fit waits in line, or is refused. Nothing is held while it waits but what it had before. The
+//     line has lineLimit places.
 //   - What must be held can be held beyond the bounds (set): the next one waits for longer then.
 type budget struct {
 	max, reserved int64
+	little        int64 // what a small holding has at most
 
 	mu     sync.Mutex
 	held   int64
@@ -41,8 +43,11 @@ type inLine struct {
 	ready chan struct{}
 }
 
-func newBudget(most, reserved int64) *budget {
-	return &budget{max: most, reserved: reserved, owners: make(map[string]int64)}
+// lineLimit bounds what it costs to look through the line.
+const lineLimit = 1024
+
+func newBudget(most, reserved, little int64) *budget {
+	return &budget{max: most, reserved: reserved, little: little, owners: make(map[string]int64)}
 }
 
 // hold begins a holding of nothing, which counts for each of its owners.
@@ -55,13 +60,12 @@ func (b *budget) room(h *holding) int64 {
 	}
 	large := b.max - b.reserved
 	room := large - b.held
-	little := b.max - b.held
+	spare := b.max - b.held
 	for _, o := range h.owners {
 		room = min(room, large/2-b.owners[o])
-		little = min(little, b.max/2-b.owners[o])
+		spare = min(spare, b.max/2-b.owners[o])
 	}
-	room += h.n
-	return max(room, min(little+h.n, small), 0)
+	return max(room+h.n, min(spare+h.n, b.little), 0)
 }
 
 // change makes what h holds n bytes. b.mu is held.
@@ -89,7 +93,7 @@ func (b *budget) serve() {
 	for e := b.line.Front(); e != nil; {
 		w, next := e.Value.(*inLine), e.Next()
 		switch {
-		case blocked && w.n > small:
+		case blocked && w.n > b.little:
 		case w.n <= b.room(w.h):
 			b.line.Remove(e)
 			b.change(w.h, w.n)
@@ -123,14 +127,18 @@ func (h *holding) reserve(most int64) int64 {
 func (h *holding) wait(ctx context.Context, n int64, long time.Duration) error {
 	b := h.b
 	b.mu.Lock()
-	if n <= h.n || n <= b.room(h) && (n <= small || b.line.Len() == 0) {
+	if n <= h.n || n <= b.room(h) && (n <= b.little || b.line.Len() == 0) {
 		b.change(h, n)
 		b.mu.Unlock()
 		return nil
 	}
 	w := &inLine{h, n, make(chan struct{})}
 	place := b.line.PushBack(w)
-	b.serve()
+	if b.serve(); b.line.Len() > lineLimit { // w is its end
+		b.line.Remove(place)
+		b.mu.Unlock()
+		return broker.ErrThrottled
+	}
 	b.mu.Unlock()
 	limit := time.NewTimer(long)
 	defer limit.Stop()

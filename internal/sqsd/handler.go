@@ -120,8 +120,8 @@ func New(cfg Config) *Handler {
 	cfg.IdleMax = cmp.Or(cfg.IdleMax, 2*time.Minute)
 	return &Handler{
 		cfg:     cfg,
-		bodies:  newBudget(bodyBudget, bodyReserve),
-		answers: newBudget(answerBudget, answerReserve),
+		bodies:  newBudget(bodyBudget, bodyReserve, small*bodyCost),
+		answers: newBudget(answerBudget, answerReserve, small*answerCost),
 
 		policies: policies{source: cfg.Broker, logger: cfg.Logger},
 		parking:  parking{polls: make(map[*parkedPoll]struct{})},
