@@ -67,7 +67,11 @@ func (p Pending) fetch() (engine.Result, error) {
 // once, unless Abandon comes first.
 func (p Pending) Then(f func(engine.Result, error)) {
 	// The request is not used again: Abandon may come at any time, and must not meet another in its place.
-	call := func() { f(p.r.res, p.r.err) }
+	call := func() {
+		res, err := p.r.res, p.r.err
+		p.r.res = engine.Result{} // or p would hold what the answer keeps
+		f(res, err)
+	}
 	if !p.r.then.CompareAndSwap(nil, &call) {
 		go call()
 	}

@@ -25,7 +25,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -266,11 +265,17 @@ var (
 
 // succeed answers what an operation has brought.
 func (e *attempt) succeed(w http.ResponseWriter, op sqswire.Operation, resp response) {
-	buf := buffers.Get().(*bytes.Buffer)
-	defer recycle(buf)
-	answer := e.protocol.appendAnswer(slices.Grow(buf.AvailableBuffer(), resp.size), op, resp.shape, e.id)
+	var answer []byte
+	if resp.size > 0 {
+		answer = e.protocol.appendAnswer(make([]byte, 0, resp.size), op, resp.shape, e.id)
+	} else {
+		buf := buffers.Get().(*bytes.Buffer)
+		defer recycle(buf)
+		buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
+		answer = buf.Bytes()
+	}
 	if resp.room != nil {
-		resp.room.set(int64(cap(answer))) // the messages themselves are not needed any more
+		resp.room.set(int64(len(answer))) // the messages themselves are not needed any more
 	}
 	e.h.write(w, http.StatusOK, e.protocol, answer)
 	e.ends("")
