@@ -13,7 +13,8 @@
 //     That holds for refusals and for answers that changed nothing as well. [DUR-3, DUR-4, DUR-5]
 //   - Time as the engine sees it never decreases. [CLOCK-1]
 //   - A request is refused for overload only before it is taken up. Once taken up it gets its real
-//     outcome, however late. [DUR-25]
+//     outcome, however late. [DUR-25] A receive that finds no room for its answer is refused as well, and
+//     has changed nothing. [RCV-24]
 //   - Polls that wait are served in the order they arrived, cost memory only, and one whose client has
 //     gone away is given no messages. [POLL-9, POLL-10]
 //
