@@ -61,7 +61,6 @@ var may = map[string][]string{
 	"internal/sqsd": {
 		"internal/alarm", "internal/broker", "internal/credentials", "internal/engine", "internal/handle", "internal/metric", "internal/monitor", "internal/mutant",
 		"internal/policy", "internal/sigv4", "internal/sqswire",
-		"golang.org/x/sync/semaphore",
 	},
 	"internal/monitor": {
 		"internal/alarm", "internal/broker", "internal/engine", "internal/series", "internal/tally",
