@@ -78,7 +78,8 @@ type configuration struct {
 // load merges defaults, file, environment and flags; the later of them wins.
 func (f *settingFlags) load() (*configuration, error) {
 	c := &configuration{}
-	if path := cmp.Or(f.config, os.Getenv("TENAQ_CONFIG")); path != "" {
+	path := cmp.Or(f.config, os.Getenv("TENAQ_CONFIG"))
+	if path != "" {
 		var err error
 		if c.file, err = readConfigFile(path); err != nil {
 			return nil, err
@@ -98,6 +99,7 @@ func (f *settingFlags) load() (*configuration, error) {
 		}
 		c.values = append(c.values, value)
 	}
+	c.ConfigFiles = []string{path, c.credentials}
 	if c.file != nil && c.file.redrive != nil {
 		if err := c.file.redrive.refuseTimeScale(c.file.path, c.TimeScale); err != nil {
 			return nil, err

@@ -48,7 +48,7 @@ var may = map[string][]string{
 	"internal/kv/kvtest": {"internal/kv", "pgregory.net/rapid"},
 	"internal/kv/pebblekv": {
 		"internal/kv", "internal/invariant", "internal/mutant",
-		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2",
+		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
 	},
 
 	"internal/engine": {"internal/kept", "internal/kv", "internal/key", "internal/invariant", "internal/mutant", "internal/policy", "internal/tally"},

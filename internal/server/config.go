@@ -37,6 +37,10 @@ type Config struct {
 	// it does not exist.
 	DataDir string
 
+	// ConfigFiles are files that the configuration was read from. They may lie in DataDir before there is
+	// a store; files of anything else may not.
+	ConfigFiles []string
+
 	// Account (twelve digits) and Region are what queue URLs and ARNs show; 000000000000 and us-east-1
 	// when empty.
 	Account, Region string

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	"tenaq/internal/kv/pebblekv"
@@ -37,11 +38,13 @@ func configError(format string, args ...any) error {
 	return &Error{ErrConfig, fmt.Errorf(format, args...)}
 }
 
-// storeError sorts what opening the store said.
-func storeError(err error) error {
+// storeError sorts what opening the store in a data directory said.
+func storeError(dir string, err error) error {
 	switch {
 	case errors.Is(err, pebblekv.ErrLocked):
 		return &Error{ErrInUse, err}
+	case errors.Is(err, fs.ErrPermission):
+		return permissionError(dir, err)
 	case errors.Is(err, pebblekv.ErrDamaged), errors.Is(err, pebblekv.ErrNewer):
 		return &Error{ErrDamaged, err}
 	}

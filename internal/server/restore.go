@@ -40,10 +40,10 @@ func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes i
 	}()
 	in := &told{ctx: ctx, r: r, progress: progress}
 	if restored.Backup, err = backup.Read(in, t.file); err != nil {
-		return restored, restoreError(err)
+		return restored, restoreError(dir, err)
 	}
 	if err := t.sync(); err != nil {
-		return restored, restoreError(err)
+		return restored, restoreError(dir, err)
 	}
 	var first *Finding
 	if restored.Verified, err = verify(dir, func(f Finding) {
@@ -52,22 +52,22 @@ func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes i
 		}
 	}, nil); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = restoreError(fmt.Errorf("%w: it has no store", backup.ErrNotBackup))
+			err = restoreError(dir, fmt.Errorf("%w: it has no store", backup.ErrNotBackup))
 		}
 		return restored, err
 	}
 	switch v := &restored.Verified; {
 	case first != nil:
-		return restored, restoreError(fmt.Errorf("%w: findings in what it holds: %d, the first: %s", backup.ErrNotBackup, v.Findings, first))
+		return restored, restoreError(dir, fmt.Errorf("%w: findings in what it holds: %d, the first: %s", backup.ErrNotBackup, v.Findings, first))
 	case v.Store != restored.Backup.Store || v.Commit < restored.Backup.Commit:
-		return restored, restoreError(fmt.Errorf("%w: its manifest is of commit %d of store %s, and it holds commit %d of store %s",
+		return restored, restoreError(dir, fmt.Errorf("%w: its manifest is of commit %d of store %s, and it holds commit %d of store %s",
 			backup.ErrNotBackup, restored.Backup.Commit, restored.Backup.Store, v.Commit, v.Store))
 	}
 	if restored.Store, err = renew(dir); err != nil {
 		return restored, err
 	}
 	if err := t.finish(); err != nil {
-		return restored, restoreError(err)
+		return restored, restoreError(dir, err)
 	}
 	return restored, nil
 }
@@ -79,19 +79,19 @@ func renew(dir string) (store string, err error) {
 	fatal := oneSentence(nil)
 	id, err := pebblekv.Renew(pebblekv.Options{
 		Dir:   dir,
-		Fatal: func(err error) { fatal(storeError(err)) },
+		Fatal: func(err error) { fatal(storeError(dir, err)) },
 	}, func(s *pebblekv.Store, b kv.Batch) {
 		engine.NoteInterrupted(s, b)
 		b.Set(secretKey, newSecret())
 	})
 	if err != nil {
-		return "", storeError(err)
+		return "", storeError(dir, err)
 	}
 	return id.String(), nil
 }
 
 // restoreError sorts what has ended a restore.
-func restoreError(err error) error {
+func restoreError(dir string, err error) error {
 	switch {
 	case errors.Is(err, backup.ErrNewer):
 		return &Error{ErrDamaged, err}
@@ -100,6 +100,9 @@ func restoreError(err error) error {
 	}
 	if errors.Is(err, errInterrupted) {
 		return err
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return permissionError(dir, err)
 	}
 	return &Error{ErrStorage, fmt.Errorf("restore: %w: check the disk and the permissions, and start again", err)}
 }
@@ -132,30 +135,33 @@ type target struct {
 // newTarget takes a directory that is empty or not there, and first of all notes in it that it is not finished.
 func newTarget(dir string) (*target, error) {
 	t := &target{dir: filepath.Clean(dir)}
+	if err := checkDataDir(dir); err != nil && !errors.Is(err, ErrDamaged) {
+		return nil, err
+	}
 	entries, err := os.ReadDir(t.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.made = true
 	case err != nil:
-		return nil, restoreError(err)
+		return nil, restoreError(dir, err)
 	case len(entries) > 0:
 		var unfinished *Error
 		if errors.As(refuseUnfinished(t.dir), &unfinished) && unfinished.Kind == ErrDamaged {
 			return nil, &Error{ErrInUse, unfinished.Err}
 		}
-		return nil, &Error{ErrInUse, fmt.Errorf("%s is not empty: a backup is restored into a directory of its own", dir)}
+		return nil, &Error{ErrInUse, fmt.Errorf("cannot restore into %s: it is not empty. Pass an empty directory to --data-dir.", dir)}
 	}
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
-		return nil, restoreError(err)
+		return nil, restoreError(dir, err)
 	}
 	text := "A backup is being restored here, or was until it was interrupted. Process " + strconv.Itoa(os.Getpid()) + ".\n"
 	if err := t.write(unfinishedName, bytes.NewReader([]byte(text))); err != nil {
 		t.undo()
-		return nil, restoreError(err)
+		return nil, restoreError(dir, err)
 	}
 	if err := errors.Join(syncDir(t.dir), syncDir(filepath.Dir(t.dir)), os.Mkdir(filepath.Join(t.dir, "store"), 0o700)); err != nil {
 		t.undo()
-		return nil, restoreError(err)
+		return nil, restoreError(dir, err)
 	}
 	return t, nil
 }

@@ -89,12 +89,15 @@ func (s *Server) open() (err error) {
 			return listenError("admin-listen", s.cfg.AdminListen, err)
 		}
 	}
-	if err := refuseUnfinished(s.cfg.DataDir); err != nil {
+	if err := checkDataDir(s.cfg.DataDir); err != nil {
+		return err
+	}
+	if err := checkOwner(s.cfg.DataDir, append(s.cfg.ConfigFiles, s.cfg.TLSCert, s.cfg.TLSKey)); err != nil {
 		return err
 	}
 	options := pebblekv.Options{
 		Dir:        s.cfg.DataDir,
-		Fatal:      func(err error) { s.cfg.Fatal(storeError(err)) },
+		Fatal:      func(err error) { s.cfg.Fatal(storeError(s.cfg.DataDir, err)) },
 		AcceptLoss: s.cfg.AcceptLoss,
 		Logger:     s.cfg.Logger,
 	}
@@ -103,7 +106,7 @@ func (s *Server) open() (err error) {
 	}
 	store, err := pebblekv.Open(options)
 	if err != nil {
-		return storeError(err)
+		return storeError(s.cfg.DataDir, err)
 	}
 	s.store, s.disks = store, store
 	key, err := sealKey(store)

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,8 +161,11 @@ func TestNewRefuses(t *testing.T) {
 		{"admin address in use", func(c *Config) { c.AdminListen = taken.Addr().String() }, ErrInUse, "--admin-listen"},
 		{"address of another machine", func(c *Config) { c.Listen, c.AllowUnauthenticated = "192.0.2.1:0", true }, ErrConfig, "--listen"},
 		{"admin address that is none", func(c *Config) { c.AdminListen = "nonsense" }, ErrConfig, "--admin-listen"},
-		{"directory in use", func(c *Config) { c.DataDir = used.cfg.DataDir }, ErrInUse, "another data directory"},
-		{"directory that is a file", func(c *Config) { c.DataDir = file }, ErrStorage, "start again"},
+		{"directory in use", func(c *Config) { c.DataDir = used.cfg.DataDir }, ErrInUse, fmt.Sprintf("in use by process %d. Stop that process", os.Getpid())},
+		{"directory that is a file", func(c *Config) { c.DataDir = file }, ErrConfig,
+			"cannot open the data directory " + file + ": it is a file. Pass a directory to --data-dir."},
+		{"directory under a file", func(c *Config) { c.DataDir = file + "/x/y" }, ErrConfig, ": " + file + " is a file. Pass a directory to --data-dir."},
+		{"directory of something else", func(c *Config) { c.DataDir = filepath.Dir(file) }, ErrConfig, "such as file. Pass an empty directory to --data-dir."},
 		{"not loopback", func(c *Config) { c.Listen = "0.0.0.0:0" }, ErrConfig, "--allow-unauthenticated"}, // [AUTH-1]
 	} {
 		cfg := config(t)
@@ -190,7 +195,7 @@ func TestErrorKinds(t *testing.T) {
 		{pebblekv.ErrFull, ErrStorage},
 		{syscall.EIO, ErrStorage},
 	} {
-		if err := storeError(test.err); !errors.Is(err, test.kind) || !errors.Is(err, test.err) || err.Error() != test.err.Error() {
+		if err := storeError("data", test.err); !errors.Is(err, test.kind) || !errors.Is(err, test.err) || err.Error() != test.err.Error() {
 			t.Errorf("storeError(%v): got %v, want the same of kind %v", test.err, err, test.kind)
 		}
 	}

@@ -46,7 +46,7 @@ type Verified struct {
 // is told now and then how far it is; it may be nil. An error says that the store could not be read at all: it is of type *Error,
 // or fs.ErrNotExist when there is none. [DUR-29]
 func Verify(dir string, found func(Finding), progress func(Verified)) (Verified, error) {
-	if err := refuseUnfinished(dir); err != nil {
+	if err := checkDataDir(dir); err != nil {
 		return Verified{}, err
 	}
 	return verify(dir, found, progress)
@@ -58,11 +58,11 @@ func verify(dir string, found func(Finding), progress func(Verified)) (v Verifie
 	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pebblekv.ErrDamaged):
 		return v, err
 	case err != nil:
-		return v, storeError(err)
+		return v, storeError(dir, err)
 	}
 	defer func() {
 		if closed := r.Close(); closed != nil && err == nil && v.Findings == 0 {
-			err = storeError(closed)
+			err = storeError(dir, closed)
 		}
 	}()
 	tell := func(f Finding) {
@@ -76,7 +76,7 @@ func verify(dir string, found func(Finding), progress func(Verified)) (v Verifie
 	if v.TableBytes, err = r.CheckTables(func(table string, err error) {
 		tell(Finding{Text: fmt.Sprintf("the file store/%s is damaged: %v", table, err)})
 	}); err != nil {
-		return v, storeError(err)
+		return v, storeError(dir, err)
 	}
 	add := func(read engine.Audited) Verified {
 		v.Queues, v.Messages, v.Rows, v.Bytes = read.Queues, read.Messages, read.Rows, read.Bytes

@@ -2,10 +2,12 @@ package pebblekv
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
 )
 
 // makeDir creates dir and what is missing above it, durably, and for the owner alone: messages are
@@ -45,6 +47,25 @@ func syncDir(fs vfs.FS, dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// holder returns the process that holds the lock, as refusing it with err has shown; 0 when the system does
+// not say.
+func (o *opening) holder(err error) int {
+	if !errors.Is(err, syscall.EAGAIN) {
+		return os.Getpid()
+	}
+	f, err := o.FS.Open(o.FS.PathJoin(o.store.dir, "LOCK"))
+	if err != nil {
+		return 0
+	}
+	// Closing the file would release a lock of this process on it; it has none.
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock) != nil || lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
 }
 
 // isLocked says whether err, which locking a file returned, means that somebody else holds the lock.

@@ -39,6 +39,22 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Is(target error) bool { return target == ErrDamaged }
 
+// A LockedError says that the data directory is in use. It counts as ErrLocked.
+type LockedError struct {
+	Dir string // the data directory
+	PID int    // the process that holds it; 0 when the system does not say, as for one in another container
+}
+
+func (e *LockedError) Error() string {
+	holder := "a process that this one cannot see, perhaps in another container"
+	if e.PID > 0 {
+		holder = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("the data directory %s is in use by %s. Stop that process, or pass another directory to --data-dir.", e.Dir, holder)
+}
+
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
 // An openError is a refusal with its kind, for errors.Is, and its cause.
 type openError struct {
 	kind   error
@@ -67,7 +83,6 @@ func (e *openError) Unwrap() []error {
 const (
 	adviceDamaged = "restore a backup, or move the directory away to begin with an empty store"
 	adviceNewer   = "run the version that wrote it, or a later one"
-	adviceLocked  = "stop the process that has it open, or choose another data directory"
 	adviceErrno   = "check the disk and the permissions, and start again"
 	adviceFull    = "free space on its file system and start again"
 )
@@ -84,22 +99,32 @@ func classify(dir string, err error) error {
 	var newer *newerError
 	var known *openError
 	var lost *LostError
+	var locked *LockedError
 	switch {
-	case errors.As(err, &known), errors.As(err, &lost):
+	case errors.As(err, &known), errors.As(err, &lost), errors.As(err, &locked):
 		return err
 	case errors.As(err, &newer):
 		return &openError{kind: ErrNewer, cause: err, advice: adviceNewer, dir: dir}
 	case errors.Is(err, syscall.ENOSPC):
 		return &openError{kind: ErrFull, cause: err, advice: adviceFull, dir: dir}
 	case errors.As(err, &errno) && errno != syscall.ENOENT:
-		return &openError{kind: errno, cause: err, advice: adviceErrno, dir: dir}
+		return errnoError(dir, err)
 	}
 	return &openError{kind: ErrDamaged, cause: err, advice: adviceDamaged, dir: dir}
 }
 
+// errnoError is what the operating system said, if it did.
+func errnoError(dir string, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) || errno == syscall.ENOSPC {
+		return err
+	}
+	return &openError{kind: errno, cause: err, advice: adviceErrno, dir: dir}
+}
+
 // A storageFault is a fault met while the store was open. Its text is the last thing said.
 type storageFault struct {
-	kind error // ErrFull, ErrDamaged or nil
+	kind error // ErrFull, ErrDamaged, an error that is fs.ErrPermission, or nil
 	text string
 }
 
@@ -113,7 +138,11 @@ func newFault(dir, what string, err error) *storageFault {
 	case pebble.IsCorruptionError(err):
 		return &storageFault{ErrDamaged, fmt.Sprintf("storage damaged: %s: %s: keep %s for inspection and restore a backup", what, oneLine(err), dir)}
 	}
-	return &storageFault{nil, fmt.Sprintf("storage failed: %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)}
+	var kind error
+	if errors.Is(err, fs.ErrPermission) {
+		kind = err
+	}
+	return &storageFault{kind, fmt.Sprintf("storage failed: %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)}
 }
 
 // oneLine is the text of err on one line. Joined errors and some of Pebble's have several.

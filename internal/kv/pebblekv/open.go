@@ -62,7 +62,7 @@ func (o *opening) undo() {
 
 func (o *opening) run() error {
 	if err := makeDir(o.FS, o.store.dir); err != nil {
-		return err
+		return errnoError(o.store.dir, err)
 	}
 	lock, err := o.takeLock()
 	if err != nil {
@@ -98,7 +98,7 @@ func (o *opening) takeLock() (*pebble.Lock, error) {
 		return lock, nil
 	}
 	if isLocked(err) {
-		return nil, &openError{kind: ErrLocked, cause: err, advice: adviceLocked, dir: o.store.dir}
+		return nil, &LockedError{Dir: o.Dir, PID: o.holder(err)}
 	}
 	return nil, err
 }

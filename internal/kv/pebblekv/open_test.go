@@ -109,12 +109,16 @@ func rewrite(t *testing.T, o Options, change func(b *pebble.Batch)) {
 
 // [DUR-19]
 func TestRefuseLocked(t *testing.T) {
-	for _, o := range []Options{
-		small(vfs.NewMem(), "data", mustNotFail(t)),
-		small(nil, t.TempDir(), mustNotFail(t)),
+	for _, test := range []struct {
+		o      Options
+		holder string
+	}{
+		{small(vfs.NewMem(), "data", mustNotFail(t)), "a process that this one cannot see"},
+		{small(nil, t.TempDir(), mustNotFail(t)), fmt.Sprintf("process %d", os.Getpid())},
 	} {
+		o := test.o
 		s := mustOpen(t, o)
-		refuse(t, o, ErrLocked, "choose another data directory")
+		refuse(t, o, ErrLocked, "the data directory "+o.Dir+" is in use by "+test.holder, "Stop that process")
 		set(s, "a")
 		mustClose(t, s)
 		s = mustOpen(t, o)

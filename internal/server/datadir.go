@@ -1,0 +1,119 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// passAnother ends a sentence about a data directory that cannot be used.
+const passAnother = "pass another directory to --data-dir."
+
+// checkDataDir refuses a path that cannot be a data directory, before anything is read there or made. A
+// directory that does not exist is fine. [DUR-35]
+func checkDataDir(dir string) error {
+	if file := fileOnPath(dir); file == filepath.Clean(dir) {
+		return configError("cannot open the data directory %s: it is a file. Pass a directory to --data-dir.", dir)
+	} else if file != "" {
+		return configError("cannot open the data directory %s: %s is a file. Pass a directory to --data-dir.", dir, file)
+	}
+	_, err := os.ReadDir(dir)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return refuseUnfinished(dir)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return permissionError(dir, err)
+	}
+	return &Error{ErrStorage, fmt.Errorf("cannot open the data directory %s: %w. Check the disk and start again.", dir, err)}
+}
+
+// fileOnPath returns the part of a path that exists and is no directory, if there is one.
+func fileOnPath(path string) string {
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		switch info, err := os.Stat(at); {
+		case err == nil && info.IsDir():
+			return ""
+		case err == nil:
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
+}
+
+// dataNames are the files and folders of a data directory, and what file systems and tools put into an
+// empty one.
+var dataNames = []string{
+	"store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
+	alarmsName, alarmsName + ".new", alarmsName + ".unreadable",
+	"lost+found", ".keep", ".gitkeep", ".gitignore", ".DS_Store",
+}
+
+// checkOwner refuses to create a store in a directory with files of something else: a mistyped path would
+// mix the two. beside are files that the configuration names, which may lie there. [DUR-35]
+func checkOwner(dir string, beside []string) error {
+	if _, err := os.Lstat(filepath.Join(dir, "store")); err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // it does not exist; anything else was found by checkDataDir
+	}
+	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		if slices.Contains(dataNames, entry.Name()) || slices.ContainsFunc(beside, func(path string) bool { return within(name, path) }) {
+			continue
+		}
+		return configError("cannot create a store in %s: the directory holds other files, such as %s. Pass an empty directory to --data-dir.", dir, entry.Name())
+	}
+	return nil
+}
+
+// within tells whether path is dir or lies in it.
+func within(dir, path string) bool {
+	if path == "" {
+		return false
+	}
+	dir, errDir := filepath.Abs(dir)
+	path, errPath := filepath.Abs(path)
+	return errDir == nil && errPath == nil && (path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)))
+}
+
+// permissionError says who may not do what. The cause is left out: the sentence says all of it.
+func permissionError(dir string, err error) error {
+	at := dir
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		at = path.Path
+	}
+	return &Error{ErrConfig, deniedError{
+		text:  fmt.Sprintf("cannot open the data directory %s: %s has no permission for %s. Grant it, or "+passAnother, dir, currentUser(), at),
+		cause: err,
+	}}
+}
+
+// A deniedError keeps its cause for errors.Is and out of its text.
+type deniedError struct {
+	text  string
+	cause error
+}
+
+func (e deniedError) Error() string { return e.text }
+func (e deniedError) Unwrap() error { return e.cause }
+
+// currentUser names the user that the process runs as. An image need not know its users by name.
+func currentUser() string {
+	id := strconv.Itoa(syscall.Geteuid())
+	if u, err := user.LookupId(id); err == nil && u.Username != "" {
+		return fmt.Sprintf("user %s (uid %s)", u.Username, id)
+	}
+	return "the user with uid " + id
+}
