@@ -183,7 +183,7 @@ func (ap *applier) attempt(ch change, err error) error {
 func (ap *applier) attemptAll(changes []change, err error) error {
 	if err != nil && exitCode(err) == exitFailed {
 		if ap.done > 0 {
-			return codedf(exitPartly, "stopped after %d changes: %w", ap.done, err)
+			return codedf(exitPartly, "stopped after %s: %w", counted(ap.done, "change", "changes"), err)
 		}
 		return err
 	}
@@ -211,13 +211,13 @@ func (ap *applier) finish(queues int) error {
 	}
 	switch {
 	case ap.failed > 0 && ap.done > 0:
-		return codedf(exitPartly, "%d changes were made, %d were refused", ap.done, ap.failed)
+		return codedf(exitPartly, "%s and %d refused", counted(ap.done, "change was made", "changes were made"), ap.failed)
 	case ap.failed > 0:
-		return codedf(exitCode(ap.last), "%d changes were refused", ap.failed)
+		return codedf(exitCode(ap.last), "%s refused", counted(ap.failed, "change was", "changes were"))
 	case ap.open > 0 && ap.dryRun:
-		return codedf(exitRefused, "%d differences; nothing was done", ap.open)
+		return codedf(exitRefused, "%s; nothing was done", counted(ap.open, "difference", "differences"))
 	case ap.open > 0:
-		return codedf(exitRefused, "%d differences remain; set them with --fix", ap.open)
+		return codedf(exitRefused, "%s with --fix", counted(ap.open, "difference remains; set it", "differences remain; set them"))
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (ap *applier) report(queues int) error {
 		return ap.printJSON(map[string]any{"queues": queues, "changes": changes, "drift": ap.open+ap.failed > 0})
 	}
 	if len(ap.changes) == 0 {
-		_, err := fmt.Fprintf(ap.stdout, "%d queues are as declared\n", queues)
+		_, err := fmt.Fprintf(ap.stdout, "%s as declared\n", counted(queues, "queue is", "queues are"))
 		return err
 	}
 	t := table{head: []string{"QUEUE", "ATTRIBUTE", "WANT", "HAVE", "ACTION"}}

@@ -238,10 +238,10 @@ func (a *app) printBench(r *benchReport) error {
 		ms := func(v float64) string { return fmt.Sprintf("%.1f ms", v) }
 		t.add(c.Name, fmt.Sprintf("%.0f", c.Messages), fmt.Sprintf("%.0f", c.Requests), ms(c.P50), ms(c.P99), ms(c.P999), ms(c.Most), ratio, extremes)
 		if c.Throttled > 0 {
-			notes = append(notes, fmt.Sprintf("%s refused %d requests for overload", c.Name, c.Throttled))
+			notes = append(notes, fmt.Sprintf("%s refused %s for overload", c.Name, counted(c.Throttled, "request", "requests")))
 		}
 		if c.Empty > 0 {
-			notes = append(notes, fmt.Sprintf("%d receives from %s found nothing", c.Empty, c.Name))
+			notes = append(notes, fmt.Sprintf("%s from %s found nothing", counted(c.Empty, "receive", "receives"), c.Name))
 		}
 	}
 	if err := a.printTable(t); err != nil {

@@ -87,7 +87,7 @@ func (a *app) printBudget(r *budgetReport) error {
 	if err := a.printTable(t); err != nil {
 		return err
 	}
-	a.note("%d processors, load before %s", r.Processors, cmp.Or(r.Load, "unknown"))
+	a.note("%s, load before %s", counted(r.Processors, "processor", "processors"), cmp.Or(r.Load, "unknown"))
 	return nil
 }
 

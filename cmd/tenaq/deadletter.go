@@ -83,7 +83,7 @@ func (d *deadLetters) table(now time.Time) table {
 		t.add("come from", queueNameOf(url))
 	}
 	if d.Move != nil {
-		t.add("move to", d.Move.destination(), fmt.Sprintf("%s, %s messages, started %s", d.Move.Status, d.Move.progress(), humanTime(d.Move.Started, now)))
+		t.add("move to", d.Move.destination(), fmt.Sprintf("%s, %s, started %s", d.Move.Status, d.Move.messages(), humanTime(d.Move.Started, now)))
 	}
 	return t
 }

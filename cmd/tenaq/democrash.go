@@ -89,20 +89,20 @@ func (c *crashRun) run(ctx context.Context) error {
 			return err
 		case <-killed:
 			kills++
-			c.env.progress.say("kill %d of %d, %d messages acknowledged", kills, crashKills, c.load.Progress().Acknowledged)
+			c.env.progress.say("kill %d of %d, %s acknowledged", kills, crashKills, counted(c.load.Progress().Acknowledged, "message", "messages"))
 		case <-tick.C:
 		}
 		p := c.load.Progress()
 		if p.Acknowledged < crashMessages || kills < crashKills && c.server != nil {
-			c.env.progress.line("%s %d of %d sent, %d delivered, %d kills", bar(p.Acknowledged, crashMessages),
-				p.Acknowledged, crashMessages, p.Received, kills)
+			c.env.progress.line("%s %d of %d sent, %d delivered, %s", bar(p.Acknowledged, crashMessages),
+				p.Acknowledged, crashMessages, p.Received, counted(kills, "kill", "kills"))
 			continue
 		}
 		if !draining {
 			draining = true
 			c.env.progress.say("all sent; waiting until nothing is left and nothing comes back")
 		}
-		c.env.progress.line("%s all sent, %d delivered, %d kills; draining", bar(1, 1), p.Received, kills)
+		c.env.progress.line("%s all sent, %d delivered, %s; draining", bar(1, 1), p.Received, counted(kills, "kill", "kills"))
 	}
 }
 

@@ -88,7 +88,7 @@ func (r *demoReport) count() (ok, failed int) {
 // verdict is nil when all checks are fine.
 func (r *demoReport) verdict() error {
 	if ok, failed := r.count(); failed > 0 {
-		return codedf(exitFailed, "%d of %d checks failed; run it again with --seed %d", failed, ok+failed, r.Seed)
+		return codedf(exitFailed, "%d of %s failed; run it again with --seed %d", failed, counted(ok+failed, "check", "checks"), r.Seed)
 	}
 	return nil
 }
@@ -115,6 +115,6 @@ func (a *app) printDemo(r *demoReport) error {
 		return err
 	}
 	ok, failed := r.count()
-	_, err := fmt.Fprintf(a.stdout, "\n%d of %d checks ok in %.0f s, seed %d\n", ok, ok+failed, seconds, r.Seed)
+	_, err := fmt.Fprintf(a.stdout, "\n%d of %s ok in %.0f s, seed %d\n", ok, counted(ok+failed, "check", "checks"), seconds, r.Seed)
 	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -151,11 +150,4 @@ func (r *doctorReport) verdict(strict bool) error {
 		return codedf(exitFailed, "%s, and --strict; each says what to do", counted(r.Warnings, "warning", "warnings"))
 	}
 	return nil
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -145,8 +145,7 @@ func checkRetention(q *examined) finding {
 	if q.policy != nil {
 		if most := q.policy.most(); visibility*time.Duration(most) >= retention {
 			return problem("lower maxReceiveCount or the visibility timeout, or keep messages for longer: "+longer,
-				"messages are kept for %s, and %d receives of %s each take %s: they expire before they become dead letters",
-				humanDuration(retention), most, humanDuration(visibility), humanDuration(visibility*time.Duration(most)))
+				"messages are kept for %s, and %s: they expire before they become dead letters", humanDuration(retention), receivesTake(int(most), visibility))
 		}
 	}
 	if retention < time.Hour && !q.isDead {
@@ -317,7 +316,7 @@ func checkDedup(q *examined) finding {
 	}
 	under := visibility * time.Duration(q.policy.most())
 	figures := map[string]float64{"underWaySeconds": under.Seconds(), "windowSeconds": dedupWindow.Seconds()}
-	says := fmt.Sprintf("%d receives of %s each take %s, and a deduplication id is known for 5 min", q.policy.most(), humanDuration(visibility), humanDuration(under))
+	says := receivesTake(int(q.policy.most()), visibility) + ", and a deduplication id is known for 5 min"
 	if under > dedupWindow {
 		return warning("let consumers tell work that is done by its own key, as claims do: tenaq pipe --records; and producers that replay use one key, as tenaq outbox does",
 			"%s: a redrive or a replay after that is a second message", says).with(figures)
@@ -382,4 +381,12 @@ func checkPolicy(q *examined) finding {
 		return warning(do, "%s", strings.Join(notes, "; "))
 	}
 	return fine("every condition of the policy can hold")
+}
+
+// receivesTake says how long a message can be received again and again.
+func receivesTake(n int, visibility time.Duration) string {
+	if n == 1 {
+		return "1 receive takes " + humanDuration(visibility)
+	}
+	return fmt.Sprintf("%d receives of %s each take %s", n, humanDuration(visibility), humanDuration(visibility*time.Duration(n)))
 }

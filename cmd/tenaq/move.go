@@ -72,6 +72,14 @@ func (t *moveTask) bar(took time.Duration) string {
 	return bar(int(t.Moved), int(*t.ToMove)) + " " + text + leftText(t.Moved, *t.ToMove, took)
 }
 
+// messages says the same of messages.
+func (t *moveTask) messages() string {
+	if t.ToMove == nil {
+		return counted(t.Moved, "message", "messages")
+	}
+	return strconv.FormatInt(t.Moved, 10) + " of about " + counted(*t.ToMove, "message", "messages")
+}
+
 // destination says where the messages go.
 func (t *moveTask) destination() string {
 	if t.Destination == "" {
@@ -186,7 +194,7 @@ What has been moved stays where it is, and the rest stays in the dead-letter que
 				return c.explainMove("cancel the move of", queue, err)
 			}
 			moved := out.ApproximateNumberOfMessagesMoved
-			return a.result(map[string]any{"source": queue, "moved": moved}, "cancelled the move of %s after %d messages", queueNameOf(queue), moved)
+			return a.result(map[string]any{"source": queue, "moved": moved}, "cancelled the move of %s after %s", queueNameOf(queue), counted(moved, "message", "messages"))
 		},
 	}
 }

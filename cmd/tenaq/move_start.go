@@ -169,12 +169,12 @@ func (m *mover) ended() error {
 	case m.task.Status == "COMPLETED" && m.json:
 		return nil
 	case m.task.Status == "COMPLETED":
-		_, err := fmt.Fprintf(m.stdout, "moved %d messages of %s to %s\n", m.task.Moved, name, m.task.destination())
+		_, err := fmt.Fprintf(m.stdout, "moved %s from %s to %s\n", counted(m.task.Moved, "message", "messages"), name, m.task.destination())
 		return err
 	case m.task.Status == "FAILED":
-		return codedf(exitFailed, "the move of %s failed after %s messages: %s", name, m.task.progress(), adviceOnFailure(m.task.Failure))
+		return codedf(exitFailed, "the move of %s failed after %s: %s", name, m.task.messages(), adviceOnFailure(m.task.Failure))
 	}
-	return codedf(exitFailed, "the move of %s was stopped after %s messages (%s); what is left can be moved with: tenaq move start %[1]s", name, m.task.progress(), m.task.Status)
+	return codedf(exitFailed, "the move of %s was stopped after %s (%s); what is left can be moved with: tenaq move start %[1]s", name, m.task.messages(), m.task.Status)
 }
 
 // adviceOnFailure adds to the reason of a failed task what to do.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"strconv"
 	"strings"
 	"time"
 
@@ -268,9 +267,4 @@ func readOutboxLine(line []byte) (outbox.Message, error) {
 }
 
 // rowsText says a number of rows.
-func rowsText(n int) string {
-	if n == 1 {
-		return "1 row"
-	}
-	return strconv.Itoa(n) + " rows"
-}
+func rowsText(n int) string { return counted(n, "row", "rows") }

@@ -26,7 +26,7 @@ type outboxRelayFlags struct {
 	parallel, rows, attempts               int
 	lease, retryBase, retryMax, keep, poll string
 	once, untilEmpty                       bool
-	logLevel                               string
+	log                                    logFlags
 }
 
 func newOutboxRelayCmd(a *app, o *outboxFlags) *cobra.Command {
@@ -91,7 +91,7 @@ Rows are removed when --keep has passed since they were sent.
 	flags.StringVar(&f.poll, "poll", "5s", "look for rows after this `duration` at the latest, if nothing wakes the relay before")
 	flags.BoolVar(&f.once, "once", false, "send what is due, and end")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no row is pending")
-	flags.StringVar(&f.logLevel, "log-level", "info", "log this `level` and what is more severe: debug, info, warn or error")
+	f.log.register(flags, "info")
 	return cmd
 }
 
@@ -151,9 +151,9 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 	if err != nil {
 		return err
 	}
-	level, err := parseLevel(f.logLevel)
+	style, err := f.log.style(a, slog.LevelInfo)
 	if err != nil {
-		return usagef("--log-level: %v", err)
+		return err
 	}
 	if cfg.Offload, err = f.offloader(); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	log := newOutboxLog(a.outboxLogger(level))
+	log := newOutboxLog(style.logger(a.stderr))
 	counts := newOutboxMetrics(o.Box)
 	cfg.Box, cfg.Client, cfg.Logger, cfg.Events = o.Box, counts.client(relayClient{c}), log.Logger, counts.events(log.events())
 	var end *outboxEnd
@@ -214,15 +214,6 @@ func (f *outboxRelayFlags) run(ctx context.Context, a *app, flags *pflag.FlagSet
 		return end.verdict(ctx, a, o.place)
 	}
 	return nil
-}
-
-// outboxLogger writes the log to standard error.
-func (a *app) outboxLogger(level slog.Level) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if a.json {
-		return slog.New(slog.NewJSONHandler(terminalLog(a.stderr), options))
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, options))
 }
 
 // A relayClient bounds each request, and says its errors in one sentence. A relay still sees what they are.

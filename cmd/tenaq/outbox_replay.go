@@ -326,16 +326,5 @@ func (a *app) printReplayPlan(p *outbox.Plan, f *outboxReplayFlags) error {
 	return nil
 }
 
-func worksText(n int) string {
-	if n == 1 {
-		return "1 piece of work"
-	}
-	return fmt.Sprintf("%d pieces of work", n)
-}
-
-func messagesText(n int) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return fmt.Sprintf("%d messages", n)
-}
+func worksText(n int) string    { return counted(n, "piece of work", "pieces of work") }
+func messagesText(n int) string { return counted(n, "message", "messages") }

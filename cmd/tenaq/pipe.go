@@ -80,6 +80,8 @@ type pipeFlags struct {
 	http    string
 	lambda  bool
 	headers []string
+
+	log logFlags
 }
 
 func newPipeCmd(a *app) *cobra.Command {
@@ -123,6 +125,7 @@ func newPipeCmd(a *app) *cobra.Command {
 	f.bodiesFlags.register(cmd)
 	f.metricsFlags.register(cmd)
 	flags := cmd.Flags()
+	f.log.register(flags, "info")
 	flags.IntVar(&f.concurrency, "concurrency", 10, "how many tasks run at once, as a `number`")
 	flags.IntVar(&f.attempts, "attempts", 3, "dead-letter a message after this `number` of failed attempts")
 	flags.IntVar(&f.prefetch, "prefetch", 0, "hold this `number` of messages more than can be worked on at once")

@@ -16,6 +16,10 @@ import (
 
 // run works on the messages of a queue until ctx ends, or until --once or --until-empty says so.
 func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Config, handler worker.Handler) error {
+	style, err := f.log.style(a, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
 	metrics, err := f.listen()
 	if err != nil {
 		return err
@@ -42,7 +46,7 @@ func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Co
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	logger, name := a.pipeLogger(), queueNameOf(cfg.QueueURL)
+	logger, name := style.logger(a.stderr), queueNameOf(cfg.QueueURL)
 	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
 	hands := &inHand{messages: make(map[*worker.Message]bool)}
 	counts := newWorkerMetrics(name, cfg.Concurrency)
@@ -83,14 +87,6 @@ func (f *pipeFlags) findQueues(ctx context.Context, c *client, queue string, cfg
 		cfg.DeadLetterURL, err = c.queueURL(ctx, f.deadLetter)
 	}
 	return err
-}
-
-// pipeLogger writes the log to standard error.
-func (a *app) pipeLogger() *slog.Logger {
-	if a.json {
-		return slog.New(slog.NewJSONHandler(terminalLog(a.stderr), nil))
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, nil))
 }
 
 // A pipeMemo is written into the ledger with the first claim on a key.

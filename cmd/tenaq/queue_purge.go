@@ -53,8 +53,8 @@ func (a *app) confirmed(ctx context.Context, f *clientFlags, queue string, yes b
 	if err != nil {
 		return nil, "", err
 	}
-	question := fmt.Sprintf("%s at %s holds about %s messages, %s in flight, %s delayed. %s?", oneLine(q.Name), c.endpoint,
-		q.Attributes["ApproximateNumberOfMessages"], q.Attributes["ApproximateNumberOfMessagesNotVisible"],
+	question := fmt.Sprintf("%s at %s holds about %s, %s in flight, %s delayed. %s?", oneLine(q.Name), c.endpoint,
+		countedText(q.Attributes["ApproximateNumberOfMessages"], "message", "messages"), q.Attributes["ApproximateNumberOfMessagesNotVisible"],
 		q.Attributes["ApproximateNumberOfMessagesDelayed"], what)
 	return c, q.URL, a.confirm(ctx, yes, question)
 }

@@ -131,7 +131,7 @@ and PostgreSQL use the room again for other records. DynamoDB removes what has e
 				case err != nil:
 					return fmt.Errorf("%w; nothing was removed", err)
 				case n < sweepBatch:
-					return a.result(map[string]any{"records": store.place.String(), "removed": removed}, "removed %d records from %s", removed, store.place)
+					return a.result(map[string]any{"records": store.place.String(), "removed": removed}, "removed %s from %s", counted(removed, "record", "records"), store.place)
 				}
 			}
 		},

@@ -137,7 +137,7 @@ func (l *parkedLook) close() {
 // noteUnseen says that there is more than was seen.
 func (l *parkedLook) noteUnseen(a *app) {
 	if l.unseen > 0 {
-		a.note("%s counts about %d more messages: they are in other hands, behind others of their group, or beyond --limit", l.name, l.unseen)
+		a.note("%s counts about %s: they are in other hands, behind others of their group, or beyond --limit", l.name, counted(l.unseen, "more message", "more messages"))
 	}
 }
 
@@ -271,8 +271,8 @@ func (l *parkedLook) one(id string) (*redrive.Parked, error) {
 	case len(found) > 1:
 		return nil, usagef("the ids of %d messages begin with %q; write more of it", len(found), id)
 	case l.unseen > 0:
-		return nil, codedf(exitNotFound, "%s is not among the %d messages that were seen in %s, which counts %d more; try again later, or with a larger --limit",
-			id, len(l.all), l.name, l.unseen)
+		return nil, codedf(exitNotFound, "%s is not among the %s seen in %s, which counts %d more; try again later, or with a larger --limit",
+			id, counted(len(l.all), "message", "messages"), l.name, l.unseen)
 	}
 	return nil, codedf(exitNotFound, "%s has no message %s; see: tenaq redrive parked list %[1]s", l.name, id)
 }

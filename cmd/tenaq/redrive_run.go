@@ -21,6 +21,7 @@ type redriveRunFlags struct {
 
 	parking, target, schedule, look string
 	createParking, once             bool
+	log                             logFlags
 }
 
 func newRedriveRunCmd(a *app, r *redriveFlags) *cobra.Command {
@@ -75,6 +76,7 @@ at the same time. With several queues it is 5 when some of them failed.
 	flags.StringVar(&f.schedule, "schedule", scheduleDefault, "when to take steps: rate(N minutes), five fields of cron, or continuous, as a `schedule`")
 	flags.StringVar(&f.look, "look", "", "hide messages that were looked at for this `duration` (default 2m, or half the time between two steps if that is less)")
 	flags.BoolVar(&f.once, "once", false, "take one step and end")
+	f.log.register(flags, "info; warn on a terminal or with --json")
 	f.policyFlags.register(flags)
 	f.metricsFlags.register(cmd)
 	f.pushFlags.register(cmd)
@@ -122,12 +124,15 @@ func (f *redriveRunFlags) spec() (s redriveSpec, err error) {
 
 // run takes steps for all queues.
 func (f *redriveRunFlags) run(ctx context.Context, a *app, specs []redriveSpec) error {
+	teller, err := f.log.redriveTeller(a)
+	if err != nil {
+		return err
+	}
 	metrics, err := f.listen()
 	if err != nil {
 		return err
 	}
 	defer metrics.close()
-	teller := newRedriveTeller(a)
 	h, err := f.host(ctx, teller.logger, f.open)
 	if err != nil {
 		return err
@@ -245,18 +250,28 @@ type redriveTeller struct {
 	mu sync.Mutex // one document after the other
 }
 
+// newRedriveTeller makes one for a command without flags for its log.
 func newRedriveTeller(a *app) *redriveTeller {
-	t := &redriveTeller{app: a}
-	switch board := newRedriveBoard(a); {
-	case a.json:
-		t.logger = slog.New(slog.NewJSONHandler(terminalLog(a.stderr), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	case board.p.terminal:
-		t.board = board
-		t.logger = slog.New(slog.NewTextHandler(board, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	default:
-		t.logger = slog.New(slog.NewTextHandler(a.stderr, nil))
-	}
+	t, _ := (&logFlags{}).redriveTeller(a) // only flags can be wrong
 	return t
+}
+
+func (f *logFlags) redriveTeller(a *app) (*redriveTeller, error) {
+	t := &redriveTeller{app: a}
+	board, usual := newRedriveBoard(a), slog.LevelInfo
+	if a.json || board.p.terminal { // steps are shown in another way
+		usual = slog.LevelWarn
+	}
+	style, err := f.style(a, usual)
+	if err != nil {
+		return nil, err
+	}
+	if board.p.terminal && !a.json {
+		t.board, t.logger = board, style.logger(board)
+	} else {
+		t.logger = style.logger(a.stderr)
+	}
+	return t, nil
 }
 
 // begin says what is going to be done.

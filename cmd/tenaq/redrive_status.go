@@ -214,7 +214,7 @@ func (a *app) printRedriveStatus(s *redriveStatus, now time.Time) error {
 func (s *redriveStatus) fields(now time.Time) [][2]string {
 	fields := [][2]string{
 		{"breaker", s.Breaker.text(now)},
-		{"failures", fmt.Sprintf("%d in a row, of %d that open it; opened %d times since it was closed", s.Breaker.FailureCount, s.policy.Failures, s.Breaker.Trips)},
+		{"failures", fmt.Sprintf("%d in a row, of %d that open it; opened %s since it was closed", s.Breaker.FailureCount, s.policy.Failures, counted(s.Breaker.Trips, "time", "times"))},
 		{"successes", fmt.Sprintf("%d of %d that close it when it is half open", s.Breaker.SuccessCount, s.policy.Successes)},
 		{"changed", timeText(s.Breaker.LastChange, now)},
 		{"attempted", timeText(s.Breaker.LastAttempt, now)},

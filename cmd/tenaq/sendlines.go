@@ -269,11 +269,11 @@ func (s *lineSender) verdict() error {
 	case s.err == nil && s.failed == 0:
 		return nil
 	case s.err == nil && s.sent == 0:
-		return codedf(exitFailed, "none of %d lines was sent; see above", s.failed)
+		return codedf(exitFailed, "none of %s was sent; see above", counted(s.failed, "line", "lines"))
 	case s.err == nil:
 		return codedf(exitPartly, "%d sent, %d not sent; see above", s.sent, s.failed)
 	case s.sent == 0:
 		return s.err
 	}
-	return codedf(exitPartly, "stopped after %d sent lines: %w", s.sent, s.err)
+	return codedf(exitPartly, "stopped after %s: %w", counted(s.sent, "sent line", "sent lines"), s.err)
 }

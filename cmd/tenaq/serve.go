@@ -63,7 +63,7 @@ func (a *app) serve(ctx context.Context, c *configuration) error {
 	addThreads(os.Getenv)
 	c.HeapBallast = len(ballast)
 	c.Version = buildVersion().Version
-	c.Logger = c.logger(a)
+	c.Logger = c.log.logger(a.stderr)
 	c.Fatal = func(err error) { // [DUR-12]
 		a.complain(err)
 		os.Exit(exitCode(err))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -20,8 +19,7 @@ import (
 type settings struct {
 	server.Config
 	credentials string // file
-	logLevel    slog.Level
-	logFormat   string
+	log         logStyle
 }
 
 // A setting is one of them. Its name is the key in the configuration file; --name is its flag and
@@ -124,16 +122,10 @@ var allSettings = []setting{
 		func(s *settings, v string) (err error) { s.AlarmRepeat, err = durationOrNone(v); return err }},
 	{"alarm-minute", "duration", "let a minute of the alarms take so long; for demos and tests on a loopback address", "1m",
 		func(s *settings, v string) (err error) { s.AlarmMinute, err = parseDuration(v); return err }},
-	{"log-level", "level", "log this and what is more severe: debug, info, warn or error", "info",
-		func(s *settings, v string) (err error) { s.logLevel, err = parseLevel(v); return err }},
-	{"log-format", "format", "write the log as text or json", "text",
-		func(s *settings, v string) error {
-			s.logFormat = v
-			if v != "text" && v != "json" {
-				return fmt.Errorf("%q is neither text nor json", v)
-			}
-			return nil
-		}},
+	{"log-level", "level", "log this level and above: debug, info, warn or error", "info",
+		func(s *settings, v string) (err error) { s.log.level, err = parseLevel(v); return err }},
+	{"log-format", "format", "write the log in this format: text or json", "text",
+		func(s *settings, v string) error { s.log.format = v; return checkLogFormat(v) }},
 }
 
 // isListSetting tells whether a setting is a list, which a file may write as one.
@@ -181,20 +173,6 @@ func parseBool(v string) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("%q is neither true nor false", v)
-}
-
-func parseLevel(v string) (slog.Level, error) {
-	switch v {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
-	}
-	return 0, fmt.Errorf("%q is none of debug, info, warn, error", v)
 }
 
 func splitList(v string) []string {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -165,16 +164,6 @@ func checkEnvironment(environ []string) error {
 		}
 	}
 	return nil
-}
-
-// logger makes the logger that the settings ask for. It writes to standard error: standard output is for
-// results.
-func (c *configuration) logger(a *app) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.logLevel}
-	if c.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(terminalLog(a.stderr), options))
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, options))
 }
 
 // queueNames lists the declared queues.

@@ -105,6 +105,22 @@ func humanSize(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
+// counted says how many of something there are, and is the one place that tells one from many.
+func counted[N int | int32 | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// countedText is counted for a number that came as text.
+func countedText(n, one, many string) string {
+	if n == "1" {
+		many = one
+	}
+	return n + " " + many
+}
+
 // humanDuration says a duration in words, without losing anything above a second.
 func humanDuration(d time.Duration) string {
 	if d < time.Second {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -126,4 +130,40 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+func TestCounted(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 messages", 1: "1 message", 2: "2 messages", -1: "-1 messages"} {
+		if got := counted(n, "message", "messages"); got != want {
+			t.Errorf("counted(%d): got %q, want %q", n, got, want)
+		}
+	}
+	if got := countedText("1", "message", "messages") + ", " + countedText("10", "message", "messages"); got != "1 message, 10 messages" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// countOfMany finds a number that is followed by a noun in the plural, whatever the number is.
+var countOfMany = regexp.MustCompile(`%d (more |sent )?(messages|rows|records|changes|differences|findings|lines|kills|requests|times|checks|queues (are|have))\b`)
+
+// Numbers of things are written by counted, which knows of "1 message".
+func TestCountsAgree(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "bench_budget") { // the budget has fixed, large numbers
+			continue
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			if found := countOfMany.FindString(line); found != "" && !strings.Contains(line, "begin with") {
+				t.Errorf("%s:%d: %q: use counted", file, i+1, found)
+			}
+		}
+	}
 }

@@ -64,7 +64,7 @@ func (a *app) verify(dir string) error {
 		}
 		v.Findings = append(v.Findings, f)
 	}, func(so server.Verified) {
-		line.line("%d messages, %d rows, %s, %d findings", so.Messages, so.Rows, megabytes(so.Bytes), so.Findings)
+		line.line("%s, %s, %s, %s", counted(so.Messages, "message", "messages"), counted(so.Rows, "row", "rows"), megabytes(so.Bytes), counted(so.Findings, "finding", "findings"))
 	})
 	line.done()
 	switch {
@@ -93,7 +93,7 @@ func (a *app) printVerification(v *verification) error {
 		}
 	}
 	if more := v.Verified.Findings - int64(len(v.Findings)); more > 0 {
-		if err := a.result(nil, "and %d more findings", more); err != nil {
+		if err := a.result(nil, "and %s", counted(more, "more finding", "more findings")); err != nil {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ var watchKinds = []watchKind{
 			return watchRule(float64(l.flightMax), flightPeriods, l.period(), "", watchQuery("m", metricHidden, queue, series.Minimum))
 		},
 		says: func(l watchLimits, q *watchedQueue) string {
-			return fmt.Sprintf("%d messages in flight, for %s more than %d: at the limit of SQS receives are refused", q.hidden, humanDuration(time.Duration(l.period()*flightPeriods)*time.Second), l.flightMax)
+			return fmt.Sprintf("%s in flight, for %s more than %d: at the limit of SQS receives are refused", counted(q.hidden, "message", "messages"), humanDuration(time.Duration(l.period()*flightPeriods)*time.Second), l.flightMax)
 		},
 		well:  "fewer are in flight again",
 		show:  []string{"tenaq peek QUEUE --state in_flight", "tenaq claims stuck"},
@@ -140,7 +140,7 @@ var watchKinds = []watchKind{
 				watchQuery("m", metricVisible, queue, series.Minimum))
 		},
 		says: func(l watchLimits, q *watchedQueue) string {
-			return fmt.Sprintf("%d messages wait, and they have become more for %s", q.visible, humanDuration(time.Duration(max(growthPeriod, l.period())*growthSteps)*time.Second))
+			return fmt.Sprintf("%s, and the number has grown for %s", counted(q.visible, "message waits", "messages wait"), humanDuration(time.Duration(max(growthPeriod, l.period())*growthSteps)*time.Second))
 		},
 		well:  "it does not grow any more",
 		show:  []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
