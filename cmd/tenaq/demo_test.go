@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"tenaq/internal/audit"
+	"tenaq/internal/audit/load"
+	"tenaq/internal/child"
 )
 
 func TestChooseScenarios(t *testing.T) {
@@ -113,6 +115,22 @@ func TestAuditRowsShowEveryRule(t *testing.T) {
 		}
 		if failed != 1 {
 			t.Errorf("%s: got %d rows that fail, want 1", rule, failed)
+		}
+	}
+}
+
+// Refusing old handles is a failure of our own server, and a remark about any other.
+func TestOldHandlesRow(t *testing.T) {
+	l := load.New(load.Config{QueueURL: "http://127.0.0.1/000000000000/q"})
+	for _, test := range []struct {
+		run  crashRun
+		want string
+	}{
+		{crashRun{load: l}, rowShown},
+		{crashRun{load: l, server: new(child.Server)}, rowOK},
+	} {
+		if row := test.run.oldHandlesRow(); row.OK != test.want || row.Check != "old handles refused" {
+			t.Errorf("got %+v, want %s", row, test.want)
 		}
 	}
 }

@@ -47,12 +47,13 @@ func runCrash(ctx context.Context, env *demoEnv) ([]demoRow, error) {
 		Pause:  80 * time.Millisecond, Work: 15 * time.Millisecond,
 		Visibility: crashHide,
 		Overruns:   30, Changes: 40, Canaries: 30,
+		RefusesOldHandles: s.server == nil,
 	})
 	if err := c.run(ctx); err != nil {
 		return c.killRows(), err
 	}
 	report := audit.Check(c.load.History(), audit.Options{})
-	rows := append(auditRows(report), c.killRows()...)
+	rows := slices.Concat(auditRows(report), []demoRow{c.oldHandlesRow()}, c.killRows())
 	if len(report.Violations) > 0 {
 		if err := c.keepHistory(report); err != nil {
 			return rows, err
@@ -163,6 +164,16 @@ func auditRows(r *audit.Report) []demoRow {
 		shownRow("deliveries of what had been delivered before", r.Repeated),
 		shownRow("stored twice by a retry of the SDK", r.Copies),
 	}
+}
+
+// oldHandlesRow shows how often a delete with a handle of an earlier receive was refused. Amazon accepts it;
+// some emulators do not.
+func (c *crashRun) oldHandlesRow() demoRow {
+	const check = "old handles refused"
+	if c.server == nil {
+		return shownRow(check, c.load.OldHandlesRefused())
+	}
+	return wantRow(check, 0, c.load.OldHandlesRefused())
 }
 
 // killRows shows the deaths.

@@ -72,6 +72,10 @@ type Config struct {
 
 	// DeadLetter is the dead-letter queue of the queue, if it has one.
 	DeadLetter DeadLetter
+
+	// RefusesOldHandles says that the server may refuse to delete with a handle that is no longer the newest, which Amazon
+	// accepts on standard queues. Such refusals are counted; otherwise they end the run.
+	RefusesOldHandles bool
 }
 
 // A DeadLetter describes a dead-letter queue.
@@ -124,6 +128,9 @@ type Progress struct{ Acknowledged, Received, Deleted int }
 func (l *Load) Progress() Progress {
 	return Progress{int(l.acknowledged.Load()), int(l.received.Load()), int(l.deleted.Load())}
 }
+
+// OldHandlesRefused returns how many handles the server refused in a run that is over.
+func (l *Load) OldHandlesRefused() int { return l.record.oldHandles }
 
 // History returns what happened in a run that is over.
 func (l *Load) History() *audit.History { return &l.record.history }

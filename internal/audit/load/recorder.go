@@ -27,11 +27,14 @@ import (
 type recorder struct {
 	api   *sqs.Client
 	start time.Time
+	old   bool // old handles may be refused
 
 	mu       sync.Mutex
 	history  audit.History
 	batches  int // of sends
 	receives int // that were answered with messages
+
+	oldHandles int // that were refused
 }
 
 // A queue is one of those that are used.
@@ -85,7 +88,7 @@ func newRecorder(cfg Config) *recorder {
 			t.MaxIdleConnsPerHost = 100
 		})}
 	})
-	return &recorder{api: api, start: time.Now()}
+	return &recorder{api: api, start: time.Now(), old: cfg.RefusesOldHandles}
 }
 
 func (r *recorder) now() time.Duration { return time.Since(r.start) }
@@ -302,11 +305,15 @@ func (r *recorder) change(ctx context.Context, q *queue, handle string, to time.
 	c := audit.Change{Span: k.span, Handle: handle, Visibility: to}
 	var err error
 	c.Outcome, err = k.outcome()
-	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isHandleRefused(k.err) {
-		err = nil // somebody else was faster and deleted it, or its timeout has ended
+	refused := r.isOldHandle(errorCode(k.err))
+	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isHandleRefused(k.err) || refused {
+		err = nil // another worker was faster and deleted it, or its timeout has ended
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if refused {
+		r.oldHandles++
+	}
 	r.history.Changes = append(r.history.Changes, c)
 	if c.Outcome == audit.Done && k.attempts > 1 {
 		c.Outcome = audit.Unknown
@@ -319,22 +326,36 @@ func (r *recorder) change(ctx context.Context, q *queue, handle string, to time.
 // is done with a handle that is not good any more.
 const handleRefused = "InvalidParameterValue"
 
-func isHandleRefused(err error) bool {
+func isHandleRefused(err error) bool { return errorCode(err) == handleRefused }
+
+// errorCode is the code of an answer; empty when there was none.
+func errorCode(err error) string {
 	var answer smithy.APIError
-	return errors.As(err, &answer) && answer.ErrorCode() == handleRefused
+	if errors.As(err, &answer) {
+		return answer.ErrorCode()
+	}
+	return ""
+}
+
+// isOldHandle tells whether a code refuses a handle, from a server that may do so.
+func (r *recorder) isOldHandle(code string) bool {
+	return r.old && (code == handleRefused || code == "ReceiptHandleIsInvalid")
 }
 
 // delete deletes messages, more than one as a batch, and returns how many deletes were acknowledged.
 func (r *recorder) delete(ctx context.Context, q *queue, handles []string) (done int, err error) {
 	deletes := make([]audit.Delete, len(handles))
+	refused := 0
 	if len(handles) == 1 {
 		_, k := do(ctx, r, r.api.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: q.url, ReceiptHandle: &handles[0]})
 		deletes[0] = audit.Delete{Span: k.span, Handle: handles[0]}
 		if deletes[0].Outcome, err = k.outcome(); q.fifo && isHandleRefused(k.err) {
 			err = nil
+		} else if r.isOldHandle(errorCode(k.err)) {
+			refused, err = 1, nil
 		}
 	} else {
-		err = r.deleteBatch(ctx, q, handles, deletes)
+		refused, err = r.deleteBatch(ctx, q, handles, deletes)
 	}
 	for _, d := range deletes {
 		if d.Outcome == audit.Done {
@@ -344,10 +365,12 @@ func (r *recorder) delete(ctx context.Context, q *queue, handles []string) (done
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.history.Deletes = append(r.history.Deletes, deletes...)
+	r.oldHandles += refused
 	return done, err
 }
 
-func (r *recorder) deleteBatch(ctx context.Context, q *queue, handles []string, deletes []audit.Delete) error {
+// deleteBatch returns how many old handles were refused.
+func (r *recorder) deleteBatch(ctx context.Context, q *queue, handles []string, deletes []audit.Delete) (refused int, err error) {
 	in := &sqs.DeleteMessageBatchInput{QueueUrl: q.url}
 	for i := range handles {
 		in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &handles[i]})
@@ -361,7 +384,7 @@ func (r *recorder) deleteBatch(ctx context.Context, q *queue, handles []string, 
 		}
 	}
 	if k.err != nil {
-		return err
+		return 0, err
 	}
 	for _, e := range out.Successful {
 		if i, bad := index(e.Id, deletes); bad != nil {
@@ -376,11 +399,13 @@ func (r *recorder) deleteBatch(ctx context.Context, q *queue, handles []string, 
 		} else {
 			if deletes[i].Outcome, bad = k.entryOutcome(e); q.fifo && aws.ToString(e.Code) == handleRefused {
 				bad = nil
+			} else if r.isOldHandle(aws.ToString(e.Code)) {
+				refused, bad = refused+1, nil
 			}
 			err = errors.Join(err, bad)
 		}
 	}
-	return err
+	return refused, err
 }
 
 // isMissingAny tells whether a message would be lost if nothing more came.
