@@ -139,7 +139,7 @@ func newRoot(a *app) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, newServeCmd(a), newConfigCmd(a), newHealthCmd(a), newDoctorCmd(a), newAlarmsCmd(a), newVerifyCmd(a), newBackupCmd(a), newRestoreCmd(a), newBenchCmd(a))
+	add(groupServer, newServeCmd(a), newConfigCmd(a), newHealthCmd(a), newDoctorCmd(a), newAlarmsCmd(a), newVerifyCmd(a), newBackupCmd(a), newRestoreCmd(a), newSalvageCmd(a), newBenchCmd(a))
 	add(groupQueues, newQueueCmd(a), newApplyCmd(a), newMoveCmd(a), newWatchCmd(a))
 	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newPeekCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
 	add(groupWork, newPipeCmd(a), newRedriveCmd(a), newClaimsCmd(a), newRecordsCmd(a), newOutboxCmd(a))

@@ -26,8 +26,8 @@ The exit code is 0 when all is well, 6 when something was found or the store can
 cannot be read, 4 when a server has the directory open: stop it first, or verify a backup that was restored.
 
 It takes about as long as reading the directory twice, and some hundred megabytes of memory however many
-messages there are. The rows of a damaged store stay as they are: restore a backup, or keep the directory and
-report what was found.`,
+messages there are. The rows of a damaged store stay as they are: restore a backup, or copy what is intact
+into a new directory with "tenaq salvage".`,
 		Example: `  tenaq verify
   tenaq verify --data-dir /var/lib/tenaq
   tenaq verify --json | jq .verified.messages`,
@@ -78,7 +78,7 @@ func (a *app) verify(dir string) error {
 		return err
 	}
 	if n := v.Verified.Findings; n > 0 {
-		return codedf(exitDamaged, "the store in %s is damaged, findings: %d: keep the directory, and restore the last backup elsewhere", dir, n)
+		return codedf(exitDamaged, "the store in %s is damaged: %s. Keep the directory, and restore a backup elsewhere or copy what is intact with: tenaq salvage --to NEW", dir, counted(n, "finding", "findings"))
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (r *rows) force() (wait func()) {
 // be trusted with anything.
 func (r *rows) damaged(kind string, key []byte) {
 	r.fault(fmt.Sprintf("the store holds a %s row that cannot be read (key %x): if a newer version of this program "+
-		"has used the data directory, start that one; else keep the directory, restore the last backup and report this", kind, key))
+		"has used the data directory, start that one; else keep the directory, restore a backup or copy what is intact with tenaq salvage, and report this", kind, key))
 	panic("unreachable: the fault function returned")
 }
 

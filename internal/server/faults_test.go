@@ -218,7 +218,7 @@ func (f fault) checkEnd(run *faultRun) (wrong []string) {
 	case !strings.HasPrefix(said, "tenaq: ") || strings.Contains(said, "\n"):
 		note("it ends with status %d and no single sentence: %.4000s", run.status, said)
 	case f.How == flipped:
-		if run.status != 6 || !strings.Contains(said, "damaged") || !strings.HasSuffix(said, "restore a backup") {
+		if run.status != 6 || !strings.Contains(said, "damaged") || !strings.Contains(said, "restore a backup") || !strings.HasSuffix(said, "tenaq salvage --to NEW") {
 			note("it does not say that the store is damaged, but ends with status %d: %s", run.status, said)
 		}
 	case run.status != 7:

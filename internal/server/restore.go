@@ -149,12 +149,12 @@ func newTarget(dir string) (*target, error) {
 		if errors.As(refuseUnfinished(t.dir), &unfinished) && unfinished.Kind == ErrDamaged {
 			return nil, &Error{ErrInUse, unfinished.Err}
 		}
-		return nil, &Error{ErrInUse, fmt.Errorf("cannot restore into %s: it is not empty. Pass an empty directory to --data-dir.", dir)}
+		return nil, &Error{ErrInUse, fmt.Errorf("cannot write a store into %s: it is not empty. Pass an empty directory.", dir)}
 	}
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return nil, restoreError(dir, err)
 	}
-	text := "A backup is being restored here, or was until it was interrupted. Process " + strconv.Itoa(os.Getpid()) + ".\n"
+	text := "A store is being restored or salvaged here, or was until that was interrupted. Process " + strconv.Itoa(os.Getpid()) + ".\n"
 	if err := t.write(unfinishedName, bytes.NewReader([]byte(text))); err != nil {
 		t.undo()
 		return nil, restoreError(dir, err)

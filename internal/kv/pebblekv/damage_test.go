@@ -108,6 +108,8 @@ func (y tally) try(t *testing.T, s *site, d damaging) {
 		t.Errorf("%s: %v", d.what, err)
 	case err != nil && strings.Contains(err.Error(), "\n"):
 		t.Errorf("%s: more than a line: %q", d.what, err)
+	case errors.Is(err, ErrDamaged) && (strings.Count(err.Error(), "damaged") > 1 || !strings.HasSuffix(err.Error(), salvageCommand)):
+		t.Errorf("%s: %q does not say once that it is damaged and name %q", d.what, err, salvageCommand) // [DUR-37]
 	case err != nil && !saysWhatToDo(err):
 		t.Errorf("%s: %q does not say what to do", d.what, err)
 	}
@@ -119,7 +121,7 @@ func saysWhatToDo(err error) bool {
 	_, text, found := strings.Cut(text, ": ")
 	return found && slices.ContainsFunc([]string{
 		"restore a backup", "put back the file", "start once with", "run the version", "start again", "stop the process",
-	}, func(advice string) bool { return strings.Contains(text[max(0, len(text)-200):], advice) })
+	}, func(advice string) bool { return strings.Contains(text[max(0, len(text)-300):], advice) })
 }
 
 func (y tally) report(t *testing.T) {

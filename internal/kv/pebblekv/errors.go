@@ -33,8 +33,8 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("store %s ends at commit %d but commit %d was confirmed: restore a backup, or start once with --accept-loss=%d to go on without the missing commits",
-		e.Dir, e.Have, e.Want, e.Want-e.Have)
+	return fmt.Sprintf("store %s ends at commit %d but commit %d was confirmed: restore a backup, start once with --accept-loss=%d to go on without the missing commits, or copy what is intact into a new directory with: %s",
+		e.Dir, e.Have, e.Want, e.Want-e.Have, salvageCommand)
 }
 
 func (e *LostError) Is(target error) bool { return target == ErrDamaged }
@@ -70,7 +70,9 @@ func (e *openError) Error() string {
 	if e.cause == nil {
 		return fmt.Sprintf("%v: %s: %s", e.kind, e.dir, e.advice)
 	}
-	return fmt.Sprintf("%v: %s: %s: %s", e.kind, e.dir, oneLine(e.cause), e.advice)
+	// What is found at the bottom says that something is damaged, and the kind says it already.
+	cause := strings.TrimPrefix(oneLine(e.cause), e.kind.Error()+": ")
+	return fmt.Sprintf("%v: %s: %s: %s", e.kind, e.dir, cause, e.advice)
 }
 
 func (e *openError) Unwrap() []error {
@@ -80,8 +82,11 @@ func (e *openError) Unwrap() []error {
 	return []error{e.kind, e.cause}
 }
 
+// salvageCommand is what makes a new store of what is intact.
+const salvageCommand = "tenaq salvage --to NEW"
+
 const (
-	adviceDamaged = "restore a backup, or move the directory away to begin with an empty store"
+	adviceDamaged = "restore a backup, or copy what is intact into a new directory with: " + salvageCommand
 	adviceNewer   = "run the version that wrote it, or a later one"
 	adviceErrno   = "check the disk and the permissions, and start again"
 	adviceFull    = "free space on its file system and start again"
@@ -136,7 +141,7 @@ func newFault(dir, what string, err error) *storageFault {
 	case errors.Is(err, syscall.ENOSPC):
 		return &storageFault{ErrFull, fmt.Sprintf("disk full: %s: %s: free space on the file system of %s and start again", what, oneLine(err), dir)}
 	case pebble.IsCorruptionError(err):
-		return &storageFault{ErrDamaged, fmt.Sprintf("storage damaged: %s: %s: keep %s for inspection and restore a backup", what, oneLine(err), dir)}
+		return &storageFault{ErrDamaged, fmt.Sprintf("store is damaged: %s: %s: keep %s, and %s", what, oneLine(err), dir, adviceDamaged)}
 	}
 	var kind error
 	if errors.Is(err, fs.ErrPermission) {

@@ -110,10 +110,8 @@ func (o *opening) look() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if v, ok := formatOf(name); ok && v > uint64(formatVersion) {
-			return &newerError{"the file " + name, v, uint64(formatVersion)}
-		}
+	if err := newerFormat(names); err != nil {
+		return err
 	}
 	desc, err := pebble.Peek(o.store.dir, o.FS)
 	if err != nil {
@@ -131,6 +129,16 @@ func (o *opening) look() error {
 	for _, name := range names {
 		if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".blob") {
 			return damaged(o.store.dir, "it has the file %s and no manifest", name)
+		}
+	}
+	return nil
+}
+
+// newerFormat refuses files of a format that is newer than this program.
+func newerFormat(names []string) error {
+	for _, name := range names {
+		if v, ok := formatOf(name); ok && v > uint64(formatVersion) {
+			return &newerError{"the file " + name, v, uint64(formatVersion)}
 		}
 	}
 	return nil
@@ -270,11 +278,11 @@ func (o *opening) compare() (rebuild bool, err error) {
 			cause = fmt.Errorf("its witness is missing")
 		}
 		return false, &openError{kind: ErrDamaged, cause: cause, dir: s.dir,
-			advice: fmt.Sprintf("put back the file %s that belongs to it, or start once with --accept-loss=1 to trust the store as it is", o.witnessPath)}
+			advice: fmt.Sprintf("put back the file %s that belongs to it, start once with --accept-loss=1 to trust the store as it is, or copy what is intact into a new directory with: %s", o.witnessPath, salvageCommand)}
 	case o.witnessed.id != s.id:
 		return false, &openError{kind: ErrDamaged, dir: s.dir,
 			cause:  fmt.Errorf("it is store %v and the witness is of store %v", s.id, o.witnessed.id),
-			advice: fmt.Sprintf("put back the file %s that belongs to it, or remove that file and start once with --accept-loss=1 to trust the store as it is", o.witnessPath)}
+			advice: fmt.Sprintf("put back the file %s that belongs to it, remove that file and start once with --accept-loss=1 to trust the store as it is, or copy what is intact into a new directory with: %s", o.witnessPath, salvageCommand)}
 	case have.number < want.number && want.number-have.number > o.AcceptLoss && !mutant.Is(mutant.LossNotNoticed):
 		return false, &LostError{Dir: s.dir, Have: have.number, Want: want.number}
 	case have.number == want.number && have.hash != want.hash:

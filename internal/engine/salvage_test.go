@@ -1,0 +1,190 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/kv"
+)
+
+// A rowSet is the rows of a store.
+type rowSet map[string]string
+
+func rowsIn(store kv.Store) rowSet {
+	rows := rowSet{}
+	for k, v := range store.Scan(nil, nil) {
+		rows[string(k)] = string(v)
+	}
+	return rows
+}
+
+// salvage makes a store of those rows that Salvage wants, and completes it.
+func (r rowSet) salvage() (kv.Store, engine.Salvaged) {
+	store := kv.NewMemory()
+	b := store.NewBatch()
+	for k, v := range r {
+		if engine.IsSalvaged([]byte(k)) {
+			b.Set([]byte(k), []byte(v))
+		}
+	}
+	b.Force()()
+	return store, engine.Salvage(store)
+}
+
+// A loss is a way in which rows may be missing, or be older than they were.
+type loss struct {
+	name string
+	do   func(rng *rand.Rand, rows, earlier rowSet)
+}
+
+// run picks neighbours among the keys.
+func run(rng *rand.Rand, keys []string) []string {
+	if len(keys) == 0 {
+		return nil
+	}
+	from := rng.IntN(len(keys))
+	return keys[from:min(len(keys), from+1+rng.IntN(max(1, len(keys)/4)))]
+}
+
+func keysOf(rows rowSet, prefix string) (keys []string) {
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
+		if strings.HasPrefix(k, prefix) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+var losses = []loss{
+	{"nothing", func(*rand.Rand, rowSet, rowSet) {}},
+	{"neighbours", func(rng *rand.Rand, rows, _ rowSet) {
+		for _, k := range run(rng, keysOf(rows, "")) {
+			delete(rows, k)
+		}
+	}},
+	{"single rows", func(rng *rand.Rand, rows, _ rowSet) {
+		for _, k := range keysOf(rows, "") {
+			if rng.IntN(10) == 0 {
+				delete(rows, k)
+			}
+		}
+	}},
+	{"older versions", func(rng *rand.Rand, rows, earlier rowSet) {
+		all := maps.Clone(rows)
+		maps.Copy(all, earlier)
+		for _, k := range run(rng, keysOf(all, "")) {
+			if v, ok := earlier[k]; ok {
+				rows[k] = v // what was removed since is back
+			} else {
+				delete(rows, k)
+			}
+		}
+	}},
+	{"the newest of everything", func(_ *rand.Rand, rows, earlier rowSet) {
+		clear(rows)
+		maps.Copy(rows, earlier)
+	}},
+	{"the row of the store", func(_ *rand.Rand, rows, _ rowSet) { delete(rows, "\x01") }},
+	{"the catalogue", func(_ *rand.Rand, rows, _ rowSet) {
+		for _, k := range keysOf(rows, "\x02") {
+			delete(rows, k)
+		}
+	}},
+	{"states", func(_ *rand.Rand, rows, _ rowSet) {
+		for k := range rows {
+			if len(k) == 10 && k[0] == 0x10 && k[9] == 1 {
+				delete(rows, k)
+			}
+		}
+	}},
+	{"deliveries", func(_ *rand.Rand, rows, _ rowSet) {
+		for k := range rows {
+			if len(k) == 18 && k[0] == 0x10 && k[9] == 4 {
+				delete(rows, k)
+			}
+		}
+	}},
+}
+
+// Whatever rows are lost, or have become older, the rest makes a store without a finding, and each message of
+// which all was saved is in it. Of a store that lost nothing, nothing is lost. [DUR-36]
+func TestSalvage(t *testing.T) {
+	seed, scripts := rand.Uint64()>>32, 20
+	if short() {
+		scripts = 5
+	}
+	t.Logf("the first seed is %d", seed)
+	messages := 0
+	for n := range uint64(scripts) {
+		disk := &crashDisk{store: kv.NewMemory()}
+		g := enginetest.NewGenerator(seed + n)
+		w := enginetest.NewWorld(enginetest.Variant{Turn: 1 + int(n%7), Disk: func() enginetest.Disk { return disk }})
+		p := enginetest.NewPlayer(w)
+		var earlier rowSet
+		for i := range scriptSteps {
+			step := g.Next(p.Receipts())
+			if _, err := p.Play(step); err != nil {
+				t.Fatalf("seed %d, step %d, %s: %v", seed+n, i, step, err)
+			}
+			if i == scriptSteps*3/4 {
+				earlier = rowsIn(disk.store)
+			}
+		}
+		sound := rowsIn(disk.store)
+		w.Close()
+		rng := rand.New(rand.NewPCG(seed+n, 1))
+		for _, l := range losses {
+			rows := maps.Clone(sound)
+			l.do(rng, rows, earlier)
+			store, out := rows.salvage()
+			where := fmt.Sprintf("seed %d, lost %s", seed+n, l.name)
+			found := 0
+			audited := engine.Auditor{Store: store, Found: func(f engine.Finding) {
+				if found++; found <= 3 {
+					t.Errorf("%s: queue %v, row %x: %s", where, f.Queue, f.Key, f.Text)
+				}
+			}}.Run()
+			kept, lost := int64(0), int64(0)
+			for _, q := range out.Queues {
+				kept, lost = kept+q.Kept, lost+q.Lost
+			}
+			messages += int(kept)
+			if kept != audited.Messages || len(out.Queues) != int(audited.Queues) {
+				t.Errorf("%s: %d messages in %d queues, and it says %d in %d", where, audited.Messages, audited.Queues, kept, len(out.Queues))
+			}
+			if l.name == "nothing" && (lost > 0 || out.Lost > 0) {
+				t.Errorf("%s: %+v", where, out)
+			}
+			wantKept(t, where, rows, sound, store)
+		}
+	}
+	if messages == 0 {
+		t.Error("there was no message in any store")
+	}
+}
+
+// wantKept compares the salvaged messages with those of which all was saved.
+func wantKept(t *testing.T, where string, rows, sound rowSet, store kv.Store) {
+	const messageKind, contentKind = 2, 3
+	for k, v := range rows {
+		if len(k) != 18 || k[0] != 0x10 || k[9] != messageKind || sound[k] != v {
+			continue // it was there at the end, and not only before
+		}
+		content := []byte(k)
+		content[9] = contentKind
+		if c, apart := sound[string(content)]; apart && rows[string(content)] != c {
+			continue
+		}
+		got, ok := store.Get(nil, []byte(k))
+		if !ok || !bytes.Equal(got, []byte(v)) {
+			t.Errorf("%s: message %x is not in the store", where, k)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv/pebblekv"
+)
+
+// Salvaged is what a salvage has made, and what it could not read.
+type Salvaged struct {
+	Store     string            `json:"store"` // the identity of the new store
+	Kept      int64             `json:"messagesKept"`
+	Lost      int64             `json:"messagesLost"` // as far as it is known
+	Damage    []pebblekv.Damage `json:"damage"`       // by file
+	Queues    []SalvagedQueue   `json:"queues"`
+	LostRows  int               `json:"queuesLost"`     // queues whose name and settings cannot be read and of which no message was found
+	Cancelled int               `json:"tasksCancelled"` // move tasks that were running
+	Verified  Verified          `json:"verified"`
+}
+
+// A SalvagedQueue is what was kept of a queue.
+type SalvagedQueue struct {
+	Account   string `json:"account"`
+	Name      string `json:"name"`
+	Recovered bool   `json:"recovered"` // its name and settings are lost; this is a new name
+	Kept      int64  `json:"messagesKept"`
+	Lost      int64  `json:"messagesLost"`
+	NoBody    int64  `json:"bodiesLost"`     // of the messages that are lost, those of which a part is there
+	Forgotten int64  `json:"deliveriesLost"` // messages that are kept without their delay, visibility and receive count
+}
+
+// Salvage reads what is intact of the store in source, which may be damaged, and makes a new store of it in
+// dir, which must be empty or not exist. It writes nothing into source. The new store has an identity of its
+// own, and receipt handles from before are not valid in it. Errors are of type *Error, or fs.ErrNotExist when
+// there is no store in source. Unless it is interrupted, a salvage that fails leaves nothing. [DUR-36, DUR-37]
+func Salvage(ctx context.Context, source, dir string, progress func(rows int64)) (s Salvaged, err error) {
+	if err := checkDataDir(source); err != nil {
+		return s, err
+	}
+	if info, err := os.Stat(source); err != nil {
+		return s, err
+	} else if other, err := os.Stat(dir); err == nil && os.SameFile(info, other) {
+		return s, configError("cannot salvage %s into itself. Pass another directory to --to.", source)
+	}
+	t, err := newTarget(dir)
+	if err != nil {
+		return s, err
+	}
+	defer func() {
+		if err != nil {
+			t.undo()
+		}
+	}()
+	if err := s.read(ctx, source, dir, progress); err != nil {
+		return s, err
+	}
+	if err := s.copyAlarms(source, t); err != nil {
+		return s, restoreError(dir, err)
+	}
+	var first *Finding
+	if s.Verified, err = verify(dir, func(f Finding) {
+		if first == nil {
+			first = &f
+		}
+	}, nil); err != nil {
+		return s, err
+	}
+	if first != nil {
+		return s, &Error{ErrDamaged, fmt.Errorf("what was salvaged of %s is not consistent: %s. Keep the directory and report this.", source, first)}
+	}
+	if err := t.finish(); err != nil {
+		return s, restoreError(dir, err)
+	}
+	return s, nil
+}
+
+// read fills the new store.
+func (s *Salvaged) read(ctx context.Context, source, dir string, progress func(rows int64)) error {
+	fatal := oneSentence(nil)
+	store, err := pebblekv.Open(pebblekv.Options{Dir: dir, Fatal: func(err error) { fatal(storeError(dir, err)) }})
+	if err != nil {
+		return storeError(dir, err)
+	}
+	batch, rows := store.NewBatch(), int64(0)
+	read, err := pebblekv.ReadDamaged(pebblekv.Options{Dir: source}, func(k, v []byte) error {
+		if rows++; rows%progressRows == 0 {
+			if ctx.Err() != nil {
+				return errInterrupted
+			}
+			if progress != nil {
+				progress(rows)
+			}
+		}
+		if !engine.IsSalvaged(k) {
+			return nil
+		}
+		if batch.Set(k, v); batch.Len() > 1<<20 {
+			batch.Apply()
+			batch = store.NewBatch()
+		}
+		return nil
+	})
+	batch.Apply()
+	if err == nil {
+		s.complete(store, read)
+	}
+	closed := store.Close()
+	switch {
+	case errors.Is(err, errInterrupted), errors.Is(err, os.ErrNotExist) && !errors.Is(err, pebblekv.ErrDamaged):
+		return err
+	case err != nil:
+		return storeError(source, err)
+	case closed != nil:
+		return storeError(dir, closed)
+	}
+	return nil
+}
+
+// progressRows is how many rows are read between two reports of progress.
+const progressRows = 10_000
+
+// complete makes the rows a consistent store with a key of its own for receipt handles.
+func (s *Salvaged) complete(store *pebblekv.Store, read *pebblekv.Salvage) {
+	out := engine.Salvage(store)
+	b := store.NewBatch()
+	b.Set(secretKey, newSecret())
+	b.Force()()
+	s.Store, s.LostRows, s.Cancelled = store.ID().String(), out.Lost, out.Cancelled
+	s.Damage, s.Queues = append([]pebblekv.Damage{}, read.Damage...), []SalvagedQueue{}
+	for _, q := range out.Queues {
+		s.Kept, s.Lost = s.Kept+q.Kept, s.Lost+q.Lost
+		s.Queues = append(s.Queues, SalvagedQueue{
+			Account: q.Queue.Account, Name: q.Queue.Name, Recovered: q.Recovered,
+			Kept: q.Kept, Lost: q.Lost, NoBody: q.NoBody, Forgotten: q.Forgotten,
+		})
+	}
+}
+
+// copyAlarms copies the alarms if they can be read.
+func (s *Salvaged) copyAlarms(source string, t *target) error {
+	text, err := os.ReadFile(filepath.Join(source, alarmsName))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err == nil && json.Valid(text):
+		return t.write(alarmsName, bytes.NewReader(text))
+	case err == nil:
+		err = errors.New("it is not JSON")
+	}
+	s.Damage = append(s.Damage, pebblekv.Damage{File: alarmsName, Text: "it cannot be read: " + err.Error()})
+	return nil
+}
