@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
@@ -60,10 +61,12 @@ func ReadDamaged(o Options, row func(key, value []byte) error) (*Salvage, error)
 	}
 	opening := &opening{Options: o, store: &Store{dir: dir}}
 	lock, err := opening.takeLockForReading()
-	if err != nil {
+	switch {
+	case err == nil:
+		defer lock.Close()
+	case !errors.Is(err, syscall.EROFS): // on a file system that nothing can write to, no lock is needed
 		return nil, classify(dir, err)
 	}
-	defer lock.Close()
 	if err := newerFormat(names); err != nil {
 		return nil, classify(dir, err)
 	}
@@ -225,6 +228,9 @@ type blindFS struct {
 	opened []string
 }
 
+// Lock is for a file system that nothing can write to: the store is locked already, or cannot be.
+func (b *blindFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
 func (b *blindFS) List(dir string) ([]string, error) {
 	names, err := b.unwritable.List(dir)
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "OPTIONS-") }), err
@@ -270,12 +276,16 @@ const logBlock = 32 << 10
 // The last log ends in the middle of a commit after a crash, or in what an earlier use of the file has left.
 // The log alone does not tell that from damage, but the witness does.
 func (s *salvaging) readLog(name string, writes []version, last bool) []version {
-	content, err := readWhole(s.fs, s.fs.PathJoin(s.dir, name))
+	content, unread, err := readBlocks(s.fs, s.fs.PathJoin(s.dir, name))
 	if err != nil {
 		s.damaged(s.inStore(name), "it cannot be read: %s", oneLine(err))
 		return writes
 	}
+	if unread != nil {
+		s.damaged(s.inStore(name), "parts of it cannot be read: %s", oneLine(unread))
+	}
 	damagedAt := int64(-1) // where what cannot be read begins
+	ended := false         // there the log says that it ends, which a flipped bit can make it say
 	for at := int64(0); at < int64(len(content)); {
 		r := record.NewReader(bytes.NewReader(content[at:]), numbered(pebble.SSTableInfo{}.BackingSSTNum, fileNumber(name)))
 		for {
@@ -285,13 +295,9 @@ func (s *salvaging) readLog(name string, writes []version, last bool) []version 
 			if err == nil {
 				repr, err = io.ReadAll(batch)
 			}
-			if err == io.EOF {
-				at = int64(len(content))
-				break
-			}
 			if err != nil {
 				if damagedAt < 0 {
-					damagedAt = at + begin
+					damagedAt, ended = at+begin, err == io.EOF
 				}
 				at += (begin/logBlock + 1) * logBlock
 				break
@@ -300,48 +306,80 @@ func (s *salvaging) readLog(name string, writes []version, last bool) []version 
 				s.damaged(s.inStore(name), "commits are missing from byte %d on, up to one before byte %d", damagedAt, at+r.Offset())
 				damagedAt = -1
 			}
-			if writes, err = s.readBatch(repr, writes); err != nil {
+			b, err := readBatch(repr)
+			if err != nil {
 				s.damaged(s.inStore(name), "the commit at byte %d cannot be read: %s", at+begin, oneLine(err))
+				continue
 			}
+			writes, s.ranges = append(writes, b.rows...), append(s.ranges, b.ranges...)
 		}
 	}
-	if damagedAt >= 0 && !last {
+	if damagedAt >= 0 && !ended && !last {
 		s.damaged(s.inStore(name), "commits are missing from byte %d on, up to its end", damagedAt)
 	}
 	return writes
 }
 
-func readWhole(fs vfs.FS, path string) ([]byte, error) {
+// readBlocks reads a log block by block. Blocks that the disk does not give are zero, and unread is why.
+func readBlocks(fs vfs.FS, path string) (content []byte, unread, err error) {
 	f, err := fs.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	content = make([]byte, info.Size())
+	for at := 0; at < len(content); at += logBlock {
+		part := content[at:min(at+logBlock, len(content))]
+		if _, err := f.ReadAt(part, int64(at)); err != nil && err != io.EOF {
+			clear(part)
+			unread = err
+		}
+	}
+	return content, unread, nil
 }
 
-// readBatch adds the writes of a batch.
-func (s *salvaging) readBatch(repr []byte, writes []version) ([]version, error) {
+// A writeBatch is what one batch writes.
+type writeBatch struct {
+	rows   []version
+	ranges []rangeDelete
+}
+
+// readBatch reads a batch, all of it or nothing.
+func readBatch(repr []byte) (b writeBatch, err error) {
 	h, ok := batchrepr.ReadHeader(repr)
-	if !ok {
-		return writes, errMalformed
+	if !ok || h.SeqNum == 0 {
+		return b, errMalformed
 	}
-	seq := uint64(h.SeqNum)
-	for r := batchrepr.Read(repr); ; {
-		kind, key, value, ok, err := r.Next()
-		if err != nil || !ok {
-			return writes, err
+	err = guardOpen(func() error {
+		seq := uint64(h.SeqNum)
+		for r := batchrepr.Read(repr); ; {
+			kind, key, value, ok, err := r.Next()
+			switch {
+			case err != nil:
+				return err
+			case !ok && seq != uint64(h.SeqNum)+uint64(h.Count):
+				return errMalformed
+			case !ok:
+				return nil
+			}
+			switch kind {
+			case pebble.InternalKeyKindLogData:
+				continue // takes no number
+			case pebble.InternalKeyKindRangeDelete:
+				b.ranges = append(b.ranges, rangeDelete{key, value, seq})
+			case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete, pebble.InternalKeyKindSingleDelete:
+				b.rows = append(b.rows, version{key, seq, kind == pebble.InternalKeyKindSet, value})
+			default:
+				return errMalformed
+			}
+			seq++
 		}
-		switch kind {
-		case pebble.InternalKeyKindLogData:
-			continue // takes no number
-		case pebble.InternalKeyKindRangeDelete:
-			s.ranges = append(s.ranges, rangeDelete{key, value, seq})
-		default:
-			writes = append(writes, version{key, seq, kind == pebble.InternalKeyKindSet, value})
-		}
-		seq++
-	}
+	})
+	return b, err
 }
 
 // A damagedTable is a table of which some blocks may not be readable.

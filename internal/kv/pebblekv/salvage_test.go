@@ -4,9 +4,12 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/kvtest"
@@ -185,6 +188,57 @@ func TestReadDamagedLosesOneBlock(t *testing.T) {
 			got, read, err := readDamaged(t, with(test.files, name, bad))
 			if err != nil || len(got) < rows-test.lost {
 				t.Errorf("%s, bit in byte %d of %d: %d of %d rows, damage %v, %v", name, at, len(bad), len(got), rows, read, err)
+			}
+		}
+	}
+}
+
+// A disk that does not give parts of files costs the rows in these parts, and a file system that cannot be
+// written to does not keep a store from being read. [DUR-36]
+func TestReadDamagedDisk(t *testing.T) {
+	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 43))
+	for _, f := range []fixture{{name: "clean", clean: true, memTable: 64 << 10}, {name: "log", memTable: 4 << 20}} {
+		s := f.build(t, rng)
+		want := rowsOf(t, s.files)
+		for _, kind := range []string{".log", ".sst", "LOCK"} {
+			name := largest(s.files, kind)
+			if len(s.files[name]) == 0 && kind != "LOCK" {
+				continue
+			}
+			disk := vfs.NewMem()
+			if err := disk.MkdirAll("data/store", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for name, b := range s.files {
+				writeFile(t, disk, name, b)
+			}
+			failed := 0
+			o := small(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				switch {
+				case kind == "LOCK" && op.Kind == errorfs.OpLock:
+					failed++
+					return &os.PathError{Op: "open", Path: op.Path, Err: syscall.EROFS}
+				case op.Kind == errorfs.OpFileReadAt && op.Path == name && op.Offset == 0:
+					failed++
+					return &os.PathError{Op: "read", Path: op.Path, Err: syscall.EIO}
+				}
+				return nil
+			})), "data", nil)
+			same := 0
+			read, err := ReadDamaged(o, func(key, value []byte) error {
+				if want[string(key)] == string(value) {
+					same++
+				}
+				return nil
+			})
+			if err == nil && failed == 0 && kind == ".log" && f.clean {
+				continue // a stop in order may leave nothing in the log
+			}
+			if err != nil || failed == 0 {
+				t.Fatalf("%s, %s: %d operations have failed, %v", f.name, name, failed, err)
+			}
+			if whole := kind == "LOCK"; same == 0 || whole && same < len(want) || whole != (len(read.Damage) == 0) {
+				t.Errorf("%s, %s: %d of %d rows, damage %v", f.name, name, same, len(want), read.Damage)
 			}
 		}
 	}
