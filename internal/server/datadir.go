@@ -54,6 +54,7 @@ func fileOnPath(path string) string {
 var dataNames = []string{
 	"store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
 	alarmsName, alarmsName + ".new", alarmsName + ".unreadable",
+	"records.db", "records.db-wal", "records.db-shm", "records.db-journal", // of the commands, in the default directory
 	"lost+found", ".keep", ".gitkeep", ".gitignore", ".DS_Store",
 }
 

@@ -90,6 +90,7 @@ func TestDataDirOfSomethingElse(t *testing.T) {
 		{"", true},
 		{"lost+found/", true},
 		{"tenaq.yaml", true},
+		{"records.db records.db-wal", true},
 		{"keys/tenaq.json", true},
 		{"notes.txt", false},
 		{"keys.d/tenaq.json", false},
