@@ -269,7 +269,7 @@ func (s *lineSender) verdict() error {
 	case s.err == nil && s.failed == 0:
 		return nil
 	case s.err == nil && s.sent == 0:
-		return codedf(exitFailed, "none of %s was sent; see above", counted(s.failed, "line", "lines"))
+		return codedf(exitFailed, "%s not sent; see above", counted(s.failed, "line was", "lines were"))
 	case s.err == nil:
 		return codedf(exitPartly, "%d sent, %d not sent; see above", s.sent, s.failed)
 	case s.sent == 0:
