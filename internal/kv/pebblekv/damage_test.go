@@ -108,7 +108,7 @@ func (y tally) try(t *testing.T, s *site, d damaging) {
 		t.Errorf("%s: %v", d.what, err)
 	case err != nil && strings.Contains(err.Error(), "\n"):
 		t.Errorf("%s: more than a line: %q", d.what, err)
-	case errors.Is(err, ErrDamaged) && (strings.Count(err.Error(), "damaged") > 1 || !strings.HasSuffix(err.Error(), salvageCommand)):
+	case errors.Is(err, ErrDamaged) && (strings.Count(err.Error(), "damaged") != 1 || !strings.HasSuffix(err.Error(), salvageCommand)):
 		t.Errorf("%s: %q does not say once that it is damaged and name %q", d.what, err, salvageCommand) // [DUR-37]
 	case err != nil && !saysWhatToDo(err):
 		t.Errorf("%s: %q does not say what to do", d.what, err)

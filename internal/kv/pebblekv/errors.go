@@ -33,7 +33,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("store %s ends at commit %d but commit %d was confirmed: restore a backup, start once with --accept-loss=%d to go on without the missing commits, or copy what is intact into a new directory with: %s",
+	return fmt.Sprintf("store is damaged: %s: it ends at commit %d but commit %d was confirmed: restore a backup, start once with --accept-loss=%d to go on without the missing commits, or copy what is intact into a new directory with: %s",
 		e.Dir, e.Have, e.Want, e.Want-e.Have, salvageCommand)
 }
 
