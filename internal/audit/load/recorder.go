@@ -305,7 +305,7 @@ func (r *recorder) change(ctx context.Context, q *queue, handle string, to time.
 	c := audit.Change{Span: k.span, Handle: handle, Visibility: to}
 	var err error
 	c.Outcome, err = k.outcome()
-	refused := r.isOldHandle(errorCode(k.err))
+	refused := !isHandleRefused(k.err) && r.isOldHandle(errorCode(k.err))
 	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isHandleRefused(k.err) || refused {
 		err = nil // another worker was faster and deleted it, or its timeout has ended
 	}
