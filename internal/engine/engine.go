@@ -72,7 +72,7 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, Peek, PeekQueues, Survey, News and SurveyTasks for who watches, and Start, Stamp, Hold, Sweep and MoveStep, which are the
+// actions, Peek, PeekQueues, Follow, Survey, News and SurveyTasks for who watches, and Start, Stamp, Hold, Sweep and MoveStep, which are the
 // broker's own.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
@@ -97,6 +97,7 @@ type Result struct {
 	More        bool              // News: there are more to be told of
 	Peeked      []Peeked          // Peek
 	QueueViews  []QueueView       // PeekQueues
+	Fate        Fate              // Follow
 
 	// Again says that the bound on one Apply was reached before the operation could be carried out:
 	// submit the same operation again, in a later turn, to go on. Everything else is then unset.

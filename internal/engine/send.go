@@ -16,13 +16,15 @@ type Sent struct {
 	ID        MessageID
 	Sequence  Sequence
 	Duplicate bool   // nothing was stored: ID and Sequence are those of the first message [DEDUP-13]
+	Mark      string // by which to Follow the message, when that was asked for and it was stored
 	Err       *Error // of an entry of a batch; the entry was not stored
 }
 
 // SendMessage stores one message.
 type SendMessage struct {
-	Queue QueueName
-	Draft Draft
+	Queue  QueueName
+	Draft  Draft
+	Follow bool // the answer is to have a Mark [PEEK-9]
 }
 
 func (op *SendMessage) apply(e *Engine, c *Command) (Result, error) {
@@ -40,7 +42,12 @@ func (op *SendMessage) apply(e *Engine, c *Command) (Result, error) {
 		return Result{Again: true}, nil
 	}
 	e.stir(q)
-	return Result{Sent: []Sent{e.send(q, &op.Draft, identity(c.Seed, 0))}}, nil
+	seq := q.st.nextSeq
+	sent := e.send(q, &op.Draft, identity(c.Seed, 0))
+	if op.Follow && !sent.Duplicate {
+		sent.Mark = (&mark{q.row.incarnation, q.row.space, seq, e.now, sent.ID}).seal()
+	}
+	return Result{Sent: []Sent{sent}}, nil
 }
 
 // SendMessageBatch stores up to ten messages in one step, each of which may be refused for itself.

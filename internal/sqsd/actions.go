@@ -10,11 +10,14 @@ import (
 // Actions are all that a key may be allowed to do here: those of SQS, where a batch is its action several times, and
 // those of /v1. [AUTH-18, AUTH-38]
 func Actions() []string {
-	actions := []string{"tenaq:PeekMessages"}
+	var actions []string
 	for _, op := range sqswire.Operations() {
 		if !strings.HasSuffix(op.Name, "Batch") {
 			actions = append(actions, "sqs:"+op.Name)
 		}
+	}
+	for _, route := range v1QueueRoutes {
+		actions = append(actions, v1Action(route))
 	}
 	for _, route := range v1Routes {
 		actions = append(actions, v1Action(route))

@@ -56,9 +56,12 @@ func entryAttributes(attrs sqswire.MessageAttributes) []engine.EntryAttribute {
 
 func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing)
-	res, err := c.do(&engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft})
+	res, err := c.do(&engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft, Follow: c.http.Header.Get(followHeader) != ""})
 	if err != nil {
 		return response{}, err
+	}
+	if mark := res.Sent[0].Mark; mark != "" {
+		c.w.Header().Set(markHeader, mark)
 	}
 	stored(&sent, &res.Sent[0])
 	return answer(&sqswire.SendMessageResponse{Sent: sent})

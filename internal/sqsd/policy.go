@@ -131,7 +131,7 @@ func (c *call) allow(action string, queue engine.QueueName) error {
 }
 
 // alike are the actions of /v1 that show what an action of SQS does.
-var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage"}
+var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage", "tenaq:FollowMessage": "sqs:SendMessage"}
 
 // decide asks a policy. It is about SQS: the actions of /v1, which it cannot name, are not allowed by it, and one that shows
 // what an action of SQS does is denied with that. [AUTH-50]

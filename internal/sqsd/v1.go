@@ -49,11 +49,19 @@ type v1Answer struct {
 // findV1 finds the route of a path below /v1.
 func (h *Handler) findV1(path string) (v1Route, bool) {
 	path = strings.TrimPrefix(path, v1Path+"/")
-	if parts := strings.Split(path, "/"); len(parts) == 3 && parts[0] == "queues" && parts[2] == "messages" {
-		return v1Route{name: "v1.PeekMessages", queue: parts[1], serve: (*call).v1Messages}, true
+	if parts := strings.Split(path, "/"); len(parts) == 3 && parts[0] == "queues" {
+		route, ok := v1QueueRoutes[parts[2]]
+		route.queue = parts[1]
+		return route, ok
 	}
 	route, ok := v1Routes[path]
 	return route, ok && (h.cfg.Monitor != nil || !strings.HasPrefix(path, "alarms")) && (h.cfg.Backup != nil || path != "backup")
+}
+
+// v1QueueRoutes are what stands behind /v1/queues/NAME/.
+var v1QueueRoutes = map[string]v1Route{
+	"messages": {name: "v1.PeekMessages", serve: (*call).v1Messages},
+	"fate":     {name: "v1.FollowMessage", serve: (*call).v1Fate},
 }
 
 // v1Routes are the paths that name no queue.
@@ -78,7 +86,7 @@ func (e *v1Error) Error() string { return e.Code + ": " + e.Message }
 
 var (
 	errV1NotFound = &v1Error{http.StatusNotFound, "NotFound",
-		"There is nothing at this path: there are /v1/queues, /v1/queues/NAME/messages, /v1/alarms and /v1/backup."}
+		"There is nothing at this path: there are /v1/queues, /v1/queues/NAME/messages, /v1/queues/NAME/fate, /v1/alarms and /v1/backup."}
 	errV1Method = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This only reads: use GET."}
 	errV1Post   = &v1Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This changes something: use POST."}
 )

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// Follow says what became of a message that was sent with SendMessage.Follow: whether it is still in its
+// queue, has become a dead letter, or is gone. It changes nothing. [PEEK-9]
+type Follow struct {
+	Queue QueueName
+	Mark  string // Sent.Mark
+}
+
+// States of a followed message that is not in its queue any more.
+const (
+	StateDeadLetter MessageState = "dead_letter" // the queue moved it to its dead-letter queue
+	StateDeleted    MessageState = "deleted"     // a consumer deleted it
+	StateUnknown    MessageState = "unknown"     // it expired, was purged, or was in another queue of the same name
+)
+
+// A Fate is what became of a followed message.
+type Fate struct {
+	State    MessageState
+	Receives uint32 // while it is in its queue
+}
+
+func (op Follow) apply(e *Engine, _ *Command) (Result, error) {
+	q, err := e.lookup(op.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	m, ok := openMark(op.Mark)
+	if !ok {
+		return Result{}, errValue(op.Mark, "mark", "It is not the mark of a message.")
+	}
+	if !e.ready(q) || !e.settleDelayed(q, settleStep) {
+		return Result{Again: true}, nil
+	}
+	return Result{Fate: e.fate(q, &m)}, nil
+}
+
+// fate finds a message by its mark.
+func (e *Engine) fate(q *queue, m *mark) Fate {
+	if m.incarnation != q.row.incarnation || m.space != q.row.space { // deleted or purged since
+		return Fate{State: StateUnknown}
+	}
+	one := peek{Peek: Peek{Max: 1}, e: e, q: q, place: m.seq - 1, looks: 1, gates: make(map[string]uint64)}
+	if metas, _ := one.metas(m.seq, m.seq+1); len(metas) > 0 {
+		one.take(metas)
+		return Fate{State: one.found[0].State, Receives: one.found[0].Receives}
+	}
+	switch {
+	case e.now >= m.sent+q.row.attributes.retention():
+		return Fate{State: StateUnknown}
+	case e.isDeadLetter(q, m):
+		return Fate{State: StateDeadLetter}
+	}
+	return Fate{State: StateDeleted}
+}
+
+// isDeadLetter reports whether a message that left q is in its dead-letter queue. Dead letters of a standard
+// queue keep the time of their send, by which the queue has an index of them; those of FIFO queues are not
+// found. [DLQ-25, DLQ-26]
+func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
+	to := e.deadTarget(q)
+	if to == nil || to.fifo() {
+		return false
+	}
+	rows := span{originIndex.key(to.row.space, pos{at: m.sent}), originIndex.key(to.row.space, lastAt(m.sent))}
+	var found []uint64
+	for k := range e.scan(rows) {
+		found = append(found, posOf(k[spacePrefixLen:]).seq)
+	}
+	for _, seq := range found {
+		k := seqKey(to.row.space, kindMessage, seq)
+		value, ok := e.rows.get(k)
+		if !ok {
+			e.rows.damaged("message", k)
+		}
+		if e.decodeMeta(k, value).id == m.id {
+			return true
+		}
+	}
+	return false
+}
+
+// A mark names a message for as long as anybody wants to follow it, also when it is not there any more.
+type mark struct {
+	incarnation [16]byte
+	space, seq  uint64
+	sent        int64
+	id          MessageID
+}
+
+const markVersion = 1
+
+func (m *mark) seal() string {
+	b := append([]byte{markVersion}, m.incarnation[:]...)
+	b = binary.AppendUvarint(b, m.space)
+	b = binary.AppendUvarint(b, m.seq)
+	b = binary.AppendVarint(b, m.sent)
+	return base64.RawURLEncoding.EncodeToString(append(b, m.id[:]...))
+}
+
+// openMark reads a mark. It is not sealed against changes: a wrong one names another message of the queue, or none.
+func openMark(text string) (m mark, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return m, false
+	}
+	d := dec{b: b}
+	d.version(markVersion)
+	m.incarnation, m.space, m.seq, m.sent, m.id = d.id(), d.uint(), d.uint(), d.int(), d.id()
+	const later = 1 << 60 // than any number or time that is used
+	return m, d.done() && m.seq > 0 && m.seq < later && m.sent >= 0 && m.sent < later
+}

@@ -1,0 +1,96 @@
+package engine_test
+
+import (
+	"testing"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+)
+
+// follow asks what became of a message.
+func (r *runner) follow(q engine.QueueName, mark string) engine.MessageState {
+	r.t.Helper()
+	return r.do(engine.Follow{Queue: q, Mark: mark}).Fate.State
+}
+
+// marked sends a message that can be followed.
+func (r *runner) marked(q engine.QueueName, e engine.Entry) string {
+	r.t.Helper()
+	e.Body = text("body")
+	return r.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(e), Follow: true}).Sent[0].Mark
+}
+
+// A message is followed through its states to its end, among others that were sent in the same millisecond,
+// and is not received by it. [PEEK-9]
+func TestFollow(t *testing.T) {
+	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
+	r.do(engine.Start{})
+	dead := engine.QueueName{Account: orders.Account, Name: "dead"}
+	r.do(engine.CreateQueue{Queue: dead, NameSet: true})
+	r.do(engine.CreateQueue{Queue: orders, NameSet: true, Attributes: map[string]string{
+		"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:` + orders.Account + `:dead","maxReceiveCount":"1"}`,
+	}})
+	want := func(mark string, want engine.MessageState) {
+		t.Helper()
+		if got := r.follow(orders, mark); got != want {
+			t.Errorf("it is %q, want %q", got, want)
+		}
+	}
+	first := r.marked(orders, engine.Entry{})
+	second := r.marked(orders, engine.Entry{})
+	late := r.marked(orders, engine.Entry{Delay: number(60)})
+	for range 3 {
+		want(first, engine.StateVisible)
+	}
+	want(late, engine.StateDelayed)
+	one := r.do(&engine.ReceiveMessage{Queue: orders, Visibility: number(10)})
+	if n := one.Messages[0].Receives; n != 1 {
+		t.Errorf("it was received %d times, want once", n)
+	}
+	want(first, engine.StateInFlight)
+	r.do(&engine.ReceiveMessage{Queue: orders, Visibility: number(10)})
+	r.do(&engine.DeleteMessage{Queue: orders, Handle: engine.Handle{
+		Text: "x", Valid: true, Incarnation: one.Incarnation, Space: one.Messages[0].Space, Seq: one.Messages[0].Seq, Generation: one.Messages[0].Generation,
+	}})
+	want(first, engine.StateDeleted)
+	want(second, engine.StateInFlight)
+	r.now += 11_000
+	r.do(&engine.ReceiveMessage{Queue: orders})
+	want(second, engine.StateDeadLetter)
+	want(first, engine.StateDeleted)
+	r.now += 60_000
+	want(late, engine.StateVisible)
+	r.do(engine.PurgeQueue{Queue: orders})
+	want(late, engine.StateUnknown)
+	old := r.marked(orders, engine.Entry{})
+	r.now += 4 * 24 * 3600 * 1000
+	want(old, engine.StateUnknown)
+	r.do(engine.DeleteQueue{Queue: orders})
+	r.now += 60_000
+	r.do(engine.CreateQueue{Queue: orders, NameSet: true})
+	r.marked(orders, engine.Entry{})
+	want(first, engine.StateUnknown)
+	for _, mark := range []string{"", "x", first[:20], first + "AA"} {
+		r.refused(engine.Follow{Queue: orders, Mark: mark})
+	}
+	if r.do(&engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{Body: text("x")})}).Sent[0].Mark != "" {
+		t.Error("there is a mark although none was asked for")
+	}
+}
+
+// In a FIFO queue what waits for its group is blocked, and a duplicate has no mark. [PEEK-9]
+func TestFollowFIFO(t *testing.T) {
+	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
+	r.do(engine.Start{})
+	q := engine.QueueName{Account: "1", Name: "q.fifo"}
+	r.do(engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+	first := r.marked(q, engine.Entry{Group: text("g"), Dedup: text("a")})
+	second := r.marked(q, engine.Entry{Group: text("g"), Dedup: text("b")})
+	if again := r.marked(q, engine.Entry{Group: text("g"), Dedup: text("b")}); again != "" {
+		t.Errorf("a duplicate has the mark %s", again)
+	}
+	r.do(&engine.ReceiveMessage{Queue: q, Visibility: number(10)})
+	if a, b := r.follow(q, first), r.follow(q, second); a != engine.StateInFlight || b != engine.StateBlocked {
+		t.Errorf("they are %s and %s", a, b)
+	}
+}
