@@ -14,8 +14,14 @@ import (
 	"tenaq/redrive"
 )
 
-// blind is a redriver of workers that keep no ledger.
-func blind(c *redrive.Config) { c.Claims = nil }
+// blind is a redriver of workers that keep no ledger, on a server that does not say what becomes of messages.
+func blind(c *redrive.Config) {
+	c.Claims = nil
+	c.Client = amazon{c.Client}
+}
+
+// amazon is a client of a server of which nothing but SQS is known.
+type amazon struct{ redrive.SQS }
 
 // finish deletes what can be received of the work.
 func (r *rig) finish() (done int) {

@@ -63,6 +63,13 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 			s.Breaker = s.Breaker.Succeed(p.breaker(), now) // failures are not in a row, then
 		}
 	}
+	s.Flights = slices.DeleteFunc(s.Flights, func(f Flight) bool {
+		if !f.weak() || now.Before(f.End.Add(p.apart)) { // by then a look has seen all that came back until its end
+			return false
+		}
+		s.settled(p, now)
+		return true
+	})
 	excuses, halved := health.excuses(), false
 	outcomes = slices.Clone(outcomes)
 	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) }) // failures in a row are
@@ -72,22 +79,48 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 			continue
 		}
 		f := s.Flights[i]
-		s.Flights = slices.Delete(s.Flights, i, i+1)
+		if o.Result == Gone && now.Before(f.End) {
+			s.Flights[i].Weak = now // it may still come back
+		} else {
+			s.Flights = slices.Delete(s.Flights, i, i+1)
+		}
 		switch o.Result {
 		case Succeeded:
 			s.succeed(p, now, f)
+			s.settled(p, now)
 		case Gone:
+			trips := s.Breaker.Trips
 			if s.WeakSuccesses++; s.WeakSuccesses%2 == 0 {
 				s.succeed(p, now, f)
 			}
+			if s.Breaker.Trips = trips; !now.Before(f.End) {
+				s.settled(p, now)
+			}
 		case Failed:
 			if s.fail(p, now, f, o.Reason, excuses > 0) && !halved {
-				s.Rate, s.Steep, halved = max(1, s.Rate/2), false, true
+				s.slow(f.Lineage)
+				halved = true
 			}
 			excuses--
 		}
 	}
 	return s
+}
+
+// slow lowers the rate because a message failed, and remembers how to undo that.
+func (s *State) slow(lineage string) {
+	s.Slowed = &Slowdown{Lineage: lineage, Rate: s.Rate, Steep: s.Steep}
+	s.Rate, s.Steep = max(1, s.Rate/2), false
+}
+
+// unslow restores the rate that the failure of a message lowered, once it is known that others succeeded
+// when it failed: the failure said nothing about the consumer.
+func (s *State) unslow(lineage string) {
+	if s.Slowed == nil || s.Slowed.Lineage != lineage {
+		return
+	}
+	s.Rate, s.Steep = max(s.Rate, s.Slowed.Rate), s.Slowed.Steep
+	s.Slowed = nil
 }
 
 // over reports whether a flight of which nothing is heard is waited for no longer. Where its silence will mean
@@ -96,6 +129,9 @@ func (f *Flight) over(p *Policy, now time.Time) bool {
 	const most = 24 * time.Hour // a canary must not keep its place for ever
 	return !now.Before(f.Due.Add(max(p.Settle, min(f.Judge.Sub(f.Due), most))))
 }
+
+// weak reports whether the silence of a flight was taken for a success although it may still come back.
+func (f *Flight) weak() bool { return !f.Weak.IsZero() }
 
 // tick does what time alone does.
 func (s *State) tick(p *Policy, now time.Time) {
@@ -108,9 +144,8 @@ func (s *State) tick(p *Policy, now time.Time) {
 // succeed learns from a redriven message that was processed.
 func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 	s.Successes++
-	s.well(p, now)
 	if k := s.known(f.Kind); k != nil {
-		k.Lineages = nil // it passes, then
+		k.Lineages, k.Poison = nil, false // it passes, then
 		k.Since = now
 		k.Breaker = k.Breaker.Succeed(p.kind(), now)
 	}
@@ -120,7 +155,7 @@ func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 		if s.Breaker = s.Breaker.Succeed(p.breaker(), now); s.Breaker.State == breaker.Closed {
 			s.Rate, s.Steep = p.RateFirst, true
 			for i := range s.Kinds { // how things failed while everything did says nothing about them
-				s.Kinds[i].Since, s.Kinds[i].Lineages = now, nil
+				s.Kinds[i].Since, s.Kinds[i].Lineages, s.Kinds[i].Poison = now, nil, false
 			}
 		}
 	default:
@@ -130,6 +165,15 @@ func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 		if s.Steep || s.Successes%max(1, s.Rate) == 0 {
 			s.Rate = min(s.Rate+1, p.RateMax)
 		}
+	}
+}
+
+// settled learns that a message was processed and will not come back: others are judged by it. What may still
+// come back vouches for nothing, and a breaker that was closed by it remembers how often it had opened.
+func (s *State) settled(p *Policy, now time.Time) {
+	s.well(p, now)
+	if s.Breaker.State == breaker.Closed {
+		s.Breaker.Trips = 0
 	}
 }
 
@@ -152,18 +196,27 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused 
 		s.failKind(p, now, k)
 		return false
 	}
+	if f.Canary && f.weak() && !excused { // what closed the breaker was no success
+		s.Breaker = s.Breaker.Reopen(now)
+		return true
+	}
 	if excused || well && len(k.Lineages) >= broad {
 		s.failKind(p, now, k) // other things work
-		return fresh
+		return fresh && !k.Poison
+	}
+	if well && (f.Struck || k.Poison) {
+		return false // known poison, and other things work
 	}
 	s.Breaker = s.Breaker.Fail(p.breaker(), now)
 	if s.Breaker.State == breaker.Open {
+		s.Slowed = nil
 		for i := range s.Kinds { // everything fails, whatever it needs
 			s.Kinds[i].Breaker = breaker.Breaker{State: breaker.Closed}
 		}
 		return true
 	}
-	return fresh || s.Breaker.FailureCount > 1
+	again := s.Slowed != nil && s.Slowed.Lineage == f.Lineage // one message alone shows no sick consumer twice
+	return fresh && !again || s.Breaker.FailureCount > 1
 }
 
 // broad is how many messages have to fail in one way until it is taken for something that they need, and
@@ -184,12 +237,55 @@ func (s State) Room(p *Policy, now time.Time) int {
 	case s.Paused != "" || s.Breaker.State == breaker.Open:
 		return 0
 	case s.Breaker.State == breaker.HalfOpen:
-		if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Canary }) {
+		if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Canary && !f.weak() }) {
 			return 0
 		}
 		return 1
 	}
-	return max(0, s.Rate-len(s.Flights))
+	return max(0, min(s.Rate-s.OnTheirWay(), s.unsettledMax(p)-len(s.Flights)))
+}
+
+// canaryHandled is how long after its delay a canary is expected to have been handled.
+const canaryHandled = 15 * time.Second
+
+// Soonest is when a step may do something before it is due: when the cool-down of an open breaker is over, and
+// when the outcome of a canary may be known. It is zero when there is no such time.
+func (s State) Soonest(p *Policy, now time.Time) time.Time {
+	switch s.Breaker.State {
+	case breaker.Open:
+		return s.Breaker.Until(p.breaker())
+	case breaker.HalfOpen:
+		for _, f := range s.Flights {
+			at := f.Judge
+			if at.IsZero() || f.Mark != "" {
+				at = f.Due.Add(canaryHandled)
+			}
+			if f.Canary && !f.weak() && at.After(now) {
+				return at
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// OnTheirWay is how many redriven messages hold a place. One whose silence was taken for half a success holds
+// none, although it may still come back.
+func (s State) OnTheirWay() (n int) {
+	for i := range s.Flights {
+		if !s.Flights[i].weak() {
+			n++
+		}
+	}
+	return n
+}
+
+// unsettledMax is how many redriven messages may be without a sure end. Silence alone must not raise the rate
+// without end, and least of all when it has closed the breaker.
+func (s *State) unsettledMax(p *Policy) int {
+	if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Canary && f.weak() }) {
+		return max(s.Rate, 2*p.RateFirst)
+	}
+	return max(s.Rate+s.Rate/2, 4*p.RateFirst)
 }
 
 // A Letter is a dead letter, as far as a decision depends on it.
@@ -232,6 +328,10 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 	again := slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Letter == l.ID })
 	if !again && l.Sends > 0 && s.wellAt(l.Died) && !s.down(l.Reason) {
 		d.Strikes++
+		s.unslow(l.Lineage)
+		if k := s.known(FingerprintOf(l.Reason)); k != nil {
+			k.Poison = true
+		}
 	}
 	if s.Paused != "" { // nothing is parked either, nor finished
 		d.Action, d.Why, d.Strikes = Hold, "paused: "+s.Paused, l.Strikes
@@ -255,7 +355,7 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 	d.Why = fmt.Sprintf("redrive %d", l.Sends+1)
 	f := Flight{
 		Letter: l.ID, Lineage: l.Lineage, Key: l.Key, Group: l.Group, Kind: FingerprintOf(l.Reason), Sent: now,
-		Canary: s.Breaker.State == breaker.HalfOpen,
+		Canary: s.Breaker.State == breaker.HalfOpen, Struck: d.Strikes > 0,
 	}
 	if f.Canary {
 		d.Why = "a canary"

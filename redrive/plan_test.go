@@ -241,3 +241,128 @@ func TestStepBeforeIsOver(t *testing.T) {
 		t.Errorf("the breaker is %+v", s.Breaker)
 	}
 }
+
+// rounds has two others succeed and one message of no particular reason fail, again and again, as a consumer
+// without a ledger would have it: then all dead letters are of one kind.
+func rounds(p *Policy, s State, now time.Time, n int) (State, time.Time) {
+	bad := Letter{ID: "bad", Lineage: "bad", Died: now}
+	for i := range n {
+		now = now.Add(2 * time.Minute)
+		for _, id := range []string{fmt.Sprint("a", i), fmt.Sprint("b", i)} {
+			s, _ = s.Decide(p, now, Letter{ID: id, Lineage: id, Died: now}, 0)
+		}
+		var d Decision
+		s, d = s.Decide(p, now, bad, 0)
+		now = now.Add(2 * time.Minute)
+		s = s.Judge(p, now, []Outcome{{fmt.Sprint("a", i), Succeeded, "", now}}, Health{})
+		if d.Action == Redrive {
+			s = s.Judge(p, now.Add(time.Second), []Outcome{{"bad", Failed, "", now}}, Health{})
+			bad = Letter{ID: "bad", Lineage: "bad", Sends: bad.Sends + 1, Strikes: d.Strikes, Died: now.Add(time.Second)}
+		}
+		s = s.Judge(p, now.Add(2*time.Second), []Outcome{{fmt.Sprint("b", i), Succeeded, "", now}}, Health{})
+		now = now.Add(3 * time.Second)
+	}
+	return s, now
+}
+
+// A message that is known to be poison lowers no rate and counts towards no breaker, and the rate that its first
+// failure lowered is restored when it is known.
+func TestKnownPoisonSlowsNothing(t *testing.T) {
+	p := new(Policy)
+	if err := p.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	p.Redrives, p.Strikes = 100, 100
+	s, _ := rounds(p, first(p), simStart, 10)
+	if s.Rate < p.RateFirst+10 || !s.Steep || s.Breaker.State != breaker.Closed {
+		t.Errorf("after twenty successes and ten failures of one message the rate is %d (doubling: %v), the breaker %s", s.Rate, s.Steep, s.Breaker.State)
+	}
+}
+
+// That poison fails in some way excuses nobody else who does: when everything fails like it, and nothing else
+// vouches for the consumer, it is an outage.
+func TestOutageLooksLikePoison(t *testing.T) {
+	for _, since := range []time.Duration{10 * time.Second, 6 * time.Minute} { // the last success
+		p := new(Policy)
+		if err := p.setDefaults(); err != nil {
+			t.Fatal(err)
+		}
+		s, now := rounds(p, first(p), simStart, 3)
+		var outcomes []Outcome
+		for i := range 4 {
+			id := fmt.Sprint("m", i)
+			s, _ = s.Decide(p, now, Letter{ID: id, Lineage: id, Died: now}, 0)
+			outcomes = append(outcomes, Outcome{Letter: id, Result: Failed})
+		}
+		now = now.Add(since)
+		for _, o := range outcomes {
+			o.At = now
+			s = s.Judge(p, now, []Outcome{o}, Health{})
+		}
+		_, d := s.Decide(p, now.Add(time.Second), Letter{ID: "next", Lineage: "next", Died: now}, 0)
+		if d.Action != Hold || since > p.Near && s.Breaker.State != breaker.Open {
+			t.Errorf("four of four fail, %v after the last success: the next one is to %s, the breaker is %s", since, d.Action, s.Breaker.State)
+		}
+	}
+}
+
+// A canary whose silence closed the breaker, and which comes back all the same, opens it again, for longer than
+// before. Until then it holds no place, and few may follow it.
+func TestSilenceWasNoSuccess(t *testing.T) {
+	p := new(Policy)
+	if err := p.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	s := first(p)
+	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart, Trips: 3}
+	now := simStart
+	for i := range 4 {
+		id := fmt.Sprint("m", i)
+		var d Decision
+		if s, d = s.Decide(p, now, Letter{ID: id, Lineage: id, Died: now}, 0); d.Why != "a canary" {
+			t.Fatalf("%s: %+v", id, d)
+		}
+		f := &s.Flights[len(s.Flights)-1]
+		f.Judge, f.End = f.Due.Add(time.Minute), f.Due.Add(time.Hour)
+		now = f.Judge.Add(time.Second)
+		s = s.Judge(p, now, []Outcome{{id, Gone, "", now}}, Health{})
+	}
+	if s.Breaker.State != breaker.Closed || len(s.Flights) != 4 || s.OnTheirWay() != 0 || s.Room(p, now) != p.RateFirst || len(s.Well) != 0 {
+		t.Fatalf("four were silent: %+v, room for %d", s, s.Room(p, now))
+	}
+	now = now.Add(30 * time.Minute)
+	s = s.Judge(p, now, []Outcome{{"m0", Failed, "", now}}, Health{})
+	if s.Breaker.State != breaker.Open || s.Breaker.Trips != 4 {
+		t.Errorf("one came back: %+v", s.Breaker)
+	}
+
+	// When none comes back they are successes in the end, by which others are judged.
+	s.Breaker = breaker.Breaker{State: breaker.Closed, Trips: 4}
+	now = now.Add(2 * time.Hour)
+	if s = s.Judge(p, now, nil, Health{}); len(s.Flights) != 0 || len(s.Well) != 1 || s.Breaker.Trips != 0 {
+		t.Errorf("none came back: %+v", s)
+	}
+}
+
+// How long silence takes to mean something follows from the queue.
+func TestSilence(t *testing.T) {
+	for _, test := range []struct {
+		visibility, policy string
+		receives           int
+		step               time.Duration
+		fifo               bool
+		half, settled      time.Duration
+	}{
+		{"30", `{"maxReceiveCount":10}`, 0, time.Minute, false, 90 * time.Second, 6 * time.Minute},
+		{"30", `{"maxReceiveCount":"3"}`, 0, 5 * time.Minute, false, 150 * time.Second, 150 * time.Second},
+		{"900", `{"maxReceiveCount":10}`, 0, 5 * time.Minute, false, 20 * time.Minute, 151 * time.Minute},
+		{"900", `{"maxReceiveCount":10}`, 2, 5 * time.Minute, false, 20 * time.Minute, 31 * time.Minute},
+		{"0", "", 0, 10 * time.Second, false, 10 * time.Second, 90 * time.Second},
+		{"30", `{"maxReceiveCount":10}`, 0, time.Minute, true, 6 * time.Minute, 6 * time.Minute},
+	} {
+		s := silenceOf(map[string]string{"VisibilityTimeout": test.visibility, "RedrivePolicy": test.policy}, &Policy{Receives: test.receives}, test.step, test.fifo)
+		if s.Half() != test.half || s.Settled() != test.settled {
+			t.Errorf("%+v: half a success after %v and settled after %v, want %v and %v", s, s.Half(), s.Settled(), test.half, test.settled)
+		}
+	}
+}

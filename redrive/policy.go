@@ -45,6 +45,10 @@ type Policy struct {
 	// until it would have come back, if that is longer, up to a day.
 	Settle time.Duration
 
+	// Receives is how often a message that fails is received before it is a dead letter again, which tells a
+	// redriver without a ledger how long to wait: maxReceiveCount of the queue's redrive policy when zero.
+	Receives int
+
 	// Steps are at most so far apart. What one hears of happened since the one before, so without this
 	// nothing would ever count against a message when the steps are farther apart than Near.
 	apart time.Duration
@@ -83,6 +87,7 @@ func (p *Policy) setDefaults() error {
 	refuse(p.Strikes < 1 || p.Redrives < p.Strikes, "Redrives and Strikes are %d and %d: they are at least 1, the first is the larger one", p.Redrives, p.Strikes)
 	refuse(p.Near < 0 || p.HoldMax < 0, "Near and HoldMax are %v and %v: they are not negative", p.Near, p.HoldMax)
 	refuse(p.DelayBase < 0 || p.DelayMax < p.DelayBase || p.DelayMax > delayLimit, "DelayBase and DelayMax are %v and %v: they are at most %v, the second is the larger one", p.DelayBase, p.DelayMax, delayLimit)
+	refuse(p.Receives < 0 || p.Receives > 1000, "Receives is %d: it is 1 to 1000, or 0 for that of the queue", p.Receives)
 	refuse(p.Settle < 0, "Settle is %v: it is not negative", p.Settle)
 	return errors.Join(bad...)
 }

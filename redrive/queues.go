@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -25,11 +24,8 @@ import (
 
 // A target is a queue that messages are redriven to.
 type target struct {
-	url string
-
-	// settles is how long after it became visible a message that fails is back among the dead letters, at
-	// most: maxReceiveCount visibility timeouts and a minute.
-	settles time.Duration
+	url     string
+	silence Silence // of a message that was sent there
 }
 
 // depth is how many dead letters there are, as the queue counts them.
@@ -154,20 +150,12 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("the queue %s: %w", url, err)
 	}
-	w.target = target{url, settleTime(attributes)}
-	return w.target, nil
-}
-
-// settleTime is how long a message of a queue that fails takes to be a dead letter again, when its consumer
-// leaves that to the queue.
-func settleTime(attributes map[string]string) time.Duration {
-	var policy struct {
-		Receives json.Number `json:"maxReceiveCount"`
+	w.target = target{url, silenceOf(attributes, &w.cfg.Policy, w.cfg.Interval, isFIFO(url))}
+	if w.blind() {
+		silence := w.target.silence
+		w.report.Silence = &silence
 	}
-	_ = json.Unmarshal([]byte(attributes[string(types.QueueAttributeNameRedrivePolicy)]), &policy)
-	receives, _ := strconv.Atoi(policy.Receives.String())
-	visibility, _ := strconv.Atoi(attributes[string(types.QueueAttributeNameVisibilityTimeout)])
-	return time.Duration(max(1, receives)*max(30, visibility))*time.Second + time.Minute
+	return w.target, nil
 }
 
 // hide keeps a dead letter out of sight for longer than a look.
@@ -227,7 +215,14 @@ func (r *Redriver) send(ctx context.Context, in *sqs.SendMessageInput, l *letter
 	if r.cfg.Mover != nil {
 		return r.cfg.Mover.Move(ctx, in, aws.ToString(l.raw.ReceiptHandle))
 	}
-	out, err := r.cfg.Client.SendMessage(ctx, in)
+	var options []func(*sqs.Options)
+	if r.follower != nil && d.Action == Redrive {
+		options = append(options, r.follower.ask)
+	}
+	out, err := r.cfg.Client.SendMessage(ctx, in, options...)
+	if err == nil {
+		l.mark = markOf(out.ResultMetadata)
+	}
 	if err == nil && aside && in.MessageDeduplicationId == nil {
 		err = t.PutAside(ctx, r.cfg.Store, aws.ToString(out.MessageId))
 	}

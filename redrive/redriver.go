@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
-	"tenaq/internal/breaker"
 	"tenaq/records"
 )
 
@@ -45,8 +44,9 @@ type Config struct {
 	// says: the worker that dead-lettered it wrote that down, or SQS did.
 	TargetURL string
 
-	// Claims is the ledger of the workers, by which the redriver knows what has become of a message. Nil
-	// leaves it with what it sees: whether the message comes back.
+	// Claims is the ledger of the workers, by which the redriver knows what has become of a message. When it
+	// is nil, a redriver asks a tenaq server whether the message was deleted. On any other server it has only
+	// what it sees: whether the message comes back.
 	Claims *claims.Ledger
 
 	// Outcomes, if set, is asked instead. It is for servers that know more than SQS tells.
@@ -86,6 +86,8 @@ type Redriver struct {
 	cfg  Config
 	name string // of the dead-letter queue
 	key  string // of its record
+
+	follower *follower // nil unless a tenaq server may say what became of messages
 }
 
 // New returns a redriver, or an error when the configuration contradicts itself. It asks nothing of queues
@@ -115,7 +117,11 @@ func New(cfg Config) (*Redriver, error) {
 	cfg.Policy.apart = cfg.Interval + cfg.Interval/10 + cfg.Look
 	name := queueName(cfg.DeadLetterURL)
 	cfg.Logger = cfg.Logger.With("queue", name)
-	return &Redriver{cfg: cfg, name: name, key: "redrive/" + name}, nil
+	r := &Redriver{cfg: cfg, name: name, key: "redrive/" + name}
+	if cfg.Claims == nil && cfg.Outcomes == nil {
+		r.follower = newFollower(cfg.Client)
+	}
+	return r, nil
 }
 
 func queueName(url string) string { return url[strings.LastIndexByte(url, '/')+1:] }
@@ -148,8 +154,8 @@ func (r *Redriver) Run(ctx context.Context) error {
 // pause is the time until the next step of Run.
 func (r *Redriver) pause(report Report) time.Duration {
 	d := r.cfg.Interval
-	if b := report.State.Breaker; b.State == breaker.Open {
-		d = min(d, max(time.Second, time.Until(b.Until(r.cfg.Policy.breaker()))))
+	if at := report.State.Soonest(&r.cfg.Policy, time.Now()); !at.IsZero() {
+		d = min(d, max(time.Second, time.Until(at)))
 	}
 	return d + rand.N(d/20+1)
 }

@@ -19,6 +19,9 @@ type State struct {
 	Rate  int  `json:"rate"`
 	Steep bool `json:"steep,omitempty"`
 
+	// Slowed is the failure that lowered the rate last; nil when it is known to be the message's own.
+	Slowed *Slowdown `json:"slowed,omitempty"`
+
 	// Flights are the messages on their way: redriven, and not judged.
 	Flights []Flight `json:"flights,omitempty"`
 
@@ -56,7 +59,14 @@ type Flight struct {
 	Sent    time.Time   `json:"sent"`
 	Due     time.Time   `json:"due"`            // when its delay is over
 	Judge   time.Time   `json:"judge,omitzero"` // when silence begins to mean something; zero is never, for there is a ledger
+	End     time.Time   `json:"end,omitzero"`   // until when it could still come back; not after Judge means not known
+	Weak    time.Time   `json:"weak,omitzero"`  // when its silence was taken for a success of weight one half
 	Canary  bool        `json:"canary,omitempty"`
+	Struck  bool        `json:"struck,omitempty"` // it failed before while others succeeded
+
+	// Queue is the name of the queue that it was sent to, and Mark what a tenaq server calls the message there.
+	Queue string `json:"queue,omitempty"`
+	Mark  string `json:"mark,omitempty"`
 
 	// Fence is that of its work's entry in the ledger when it was sent. What is written under a larger one
 	// is what became of it.
@@ -70,7 +80,15 @@ type Kind struct {
 	Lineages    []string        `json:"lineages,omitempty"` // of messages that failed in this way, as many as matter
 	Since       time.Time       `json:"since"`
 	Last        time.Time       `json:"last"`
-	Breaker     breaker.Breaker `json:"breaker"` // of what only these messages need
+	Breaker     breaker.Breaker `json:"breaker"`          // of what only these messages need
+	Poison      bool            `json:"poison,omitempty"` // a message failed in this way while others succeeded
+}
+
+// A Slowdown says which message's failure lowered the rate, and what the rate was before.
+type Slowdown struct {
+	Lineage string `json:"lineage"`
+	Rate    int    `json:"rate"`
+	Steep   bool   `json:"steep,omitempty"`
 }
 
 // A Span is a time.

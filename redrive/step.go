@@ -24,6 +24,10 @@ type Report struct {
 	Outcomes  []Outcome
 	Decisions []Decided
 	Depth     int // dead letters that were there, as the queue counts them
+
+	// Silence says how messages are judged that do not come back. It is nil when there is a ledger, and when
+	// no dead letter was looked at.
+	Silence *Silence
 }
 
 // A Decided is a decision about one dead letter.
@@ -61,7 +65,7 @@ func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 }
 
 func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error) {
-	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report, waiting: make(map[string]bool)}
+	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report, waiting: make(map[string]bool), fates: make(map[string]fate)}
 	if w.state, w.version, err = r.load(ctx); err != nil {
 		return report, err
 	}
@@ -78,7 +82,11 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 	if err := w.judge(known); err != nil {
 		return report, err
 	}
-	if err := w.look(); err != nil {
+	err = w.look()
+	if w.marked && err == nil {
+		err = w.put(w.state)
+	}
+	if err != nil {
 		return report, err
 	}
 	return report, w.giveUp(silent)
@@ -98,6 +106,8 @@ type walk struct {
 	seen    int    // dead letters
 
 	waiting map[string]bool // groups of FIFO queues of which a message was held in this step
+	fates   map[string]fate // of flights that the server was asked about, by their letters
+	marked  bool            // flights got marks that are not written down yet
 }
 
 // prepare looks at the queues.
@@ -129,6 +139,15 @@ func (w *walk) ask() (known, silent []Outcome) {
 				o.At = o.At.Add(-e.Age)
 			}
 			o.Result, o.Reason = f.result(e), e.Reason
+		case w.follower != nil && f.Mark != "":
+			fate, known, err := w.follower.fate(w.ctx, &f)
+			if err != nil {
+				w.cfg.Logger.Warn("cannot ask the server what became of a message; the next step asks again", "key", f.Key, "error", err)
+				fate, known = open, true
+			}
+			if known {
+				w.fates[f.Letter] = fate
+			}
 		}
 		if o.Result == Silent {
 			silent = append(silent, o)
@@ -223,7 +242,7 @@ func (w *walk) put(next State) (err error) {
 	}
 	version, err := w.save(w.ctx, next, w.version)
 	if err == nil {
-		w.state, w.version = next, version
+		w.state, w.version, w.marked = next, version, false
 	}
 	return err
 }
@@ -232,8 +251,8 @@ func (w *walk) put(next State) (err error) {
 // all of them, or its time is over.
 func (w *walk) look() error {
 	most := lookMax
-	if w.blind() && slices.ContainsFunc(w.state.Flights, func(f Flight) bool { return time.Now().After(f.Judge) }) {
-		most = math.MaxInt // only who has seen all of them knows what is not there
+	if w.blind() && slices.ContainsFunc(w.state.Flights, func(f Flight) bool { return w.absent(&f, time.Now()) != Silent }) {
+		most = math.MaxInt // only a look at all of them shows what is not there
 	}
 	for w.seen < most && time.Since(w.began) < w.cfg.Look/2 {
 		now := time.Now()
@@ -276,9 +295,10 @@ func (w *walk) returned(letters []*letter) error {
 // blind reports whether nobody can be asked what has become of messages.
 func (w *walk) blind() bool { return w.cfg.Claims == nil && w.cfg.Outcomes == nil }
 
-// sawAll learns from what is not there: without a ledger, a message that did not come back in the time in
-// which it would have is taken for processed. A FIFO queue shows ten messages of a group and then says that it
-// is empty, so there it has to be as many as the queue counts.
+// sawAll learns from what is not there: without a ledger, a message that is no dead letter was processed when
+// the server says that it was deleted, and probably when it did not come back in the time in which it would
+// have. A FIFO queue shows ten messages of a group and then says that it is empty, so there it has to be as many
+// as the queue counts.
 func (w *walk) sawAll() error {
 	if !w.blind() || isFIFO(w.cfg.DeadLetterURL) && w.seen < w.report.Depth {
 		return nil
@@ -286,14 +306,25 @@ func (w *walk) sawAll() error {
 	var outcomes []Outcome
 	now := time.Now()
 	for _, f := range w.state.Flights {
-		if !f.Judge.IsZero() && now.After(f.Judge) {
-			outcomes = append(outcomes, Outcome{Letter: f.Letter, Result: Gone, At: now})
+		if result := w.absent(&f, now); result != Silent {
+			outcomes = append(outcomes, Outcome{Letter: f.Letter, Result: result, At: now})
 		}
 	}
 	if len(outcomes) == 0 {
 		return nil
 	}
 	return w.judge(outcomes)
+}
+
+// absent is what it means that a flight is not among the dead letters.
+func (w *walk) absent(f *Flight, now time.Time) Result {
+	switch fate, asked := w.fates[f.Letter]; {
+	case fate == deleted: // a consumer that makes dead letters itself sends them before it deletes the message
+		return Succeeded
+	case !asked && !f.Judge.IsZero() && now.After(f.Judge) && !f.weak():
+		return Gone
+	}
+	return Silent
 }
 
 // decide decides about dead letters and carries it out: first it writes down what is about to be sent.
@@ -347,7 +378,7 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	}
 	f := &next.Flights[len(next.Flights)-1]
 	if w.blind() {
-		f.Judge = f.Due.Add(l.target.settles)
+		f.Judge, f.End = f.Due.Add(l.target.silence.Half()), f.Due.Add(l.target.silence.Settled())
 	}
 	if w.cfg.Claims == nil {
 		return next, d
@@ -375,7 +406,12 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 	case Park:
 		return w.move(w.ctx, l, w.cfg.ParkingURL, d)
 	}
-	return w.move(w.ctx, l, l.target.url, d)
+	err := w.move(w.ctx, l, l.target.url, d)
+	if i := slices.IndexFunc(w.state.Flights, func(f Flight) bool { return f.Letter == l.ID }); i >= 0 && l.mark != "" {
+		w.state.Flights[i].Queue, w.state.Flights[i].Mark = queueName(l.target.url), l.mark
+		w.marked = true
+	}
+	return err
 }
 
 // A letter is a dead letter in the redriver's hands.
@@ -385,4 +421,5 @@ type letter struct {
 	trail  trail.Trail
 	bad    error // why nobody can tell what it is
 	target target
+	mark   string // of the message that it was sent on as, on a server that gives marks
 }

@@ -45,6 +45,8 @@ var policyFields = []policyField{
 		func(p *redrive.Policy, v string) (err error) { p.HoldMax, err = someDuration(v); return err }},
 	{"settle", "duration", "wait so long for what becomes of a message of which nothing is heard", "1h",
 		func(p *redrive.Policy, v string) (err error) { p.Settle, err = someDuration(v); return err }},
+	{"receives", "number", "receives until a failing message is a dead letter again, with --no-claims (default: maxReceiveCount of the queue)", "",
+		func(p *redrive.Policy, v string) (err error) { p.Receives, err = parseCount(v); return err }},
 }
 
 // someDuration reads a duration above zero, which would mean the default.

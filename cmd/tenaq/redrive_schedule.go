@@ -17,8 +17,8 @@ import (
 // scheduleHelp says what --schedule takes; the configuration file takes the same.
 const scheduleHelp = `A schedule is one of these:
 
-  rate(5 minutes)   so often, as Amazon EventBridge writes it: minutes, hours or days. An open breaker has its
-                    next step when its cool-down is over, if that is sooner
+  rate(5 minutes)   so often, as Amazon EventBridge writes it: minutes, hours or days. The next step comes
+                    sooner when the cool-down of an open breaker ends, or the outcome of a canary is due
   */10 6-22 * * *   at these times, as cron writes it: minute, hour, day, month and day of the week, in UTC
   continuous        as soon as there is something to do, with at least 10 seconds between two steps`
 
@@ -118,8 +118,8 @@ func (s schedule) next(now time.Time, report *redrive.Report, p *redrive.Policy)
 		return now.Add(useful(now, report, p))
 	}
 	d := s.every + rand.N(s.every/20)
-	if b := report.State.Breaker; b.State == breaker.Open && s.every > 0 {
-		d = min(d, max(time.Second, halfOpenAt(b, p).Sub(now)))
+	if at := report.State.Soonest(p, now); !at.IsZero() && s.every > 0 {
+		d = min(d, max(time.Second, at.Sub(now)))
 	}
 	return now.Add(d)
 }

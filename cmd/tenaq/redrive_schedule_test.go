@@ -69,6 +69,8 @@ func TestScheduleNext(t *testing.T) {
 	}
 	paused := state(breaker.Closed, 5)
 	paused.Paused = "by somebody"
+	canary, late := state(breaker.HalfOpen, 5, 45*time.Second), state(breaker.HalfOpen, 5, -time.Minute)
+	canary.Flights[0].Canary, late.Flights[0].Canary = true, true
 	for _, test := range []struct {
 		name, schedule string
 		report         redrive.Report
@@ -76,6 +78,8 @@ func TestScheduleNext(t *testing.T) {
 	}{
 		{"rate", "rate(10 minutes)", redrive.Report{State: state(breaker.Closed, 5)}, 10 * time.Minute, 10*time.Minute + 30*time.Second},
 		{"rate, open", "rate(10 minutes)", redrive.Report{State: state(breaker.Open, 5)}, time.Minute, time.Minute},
+		{"rate, canary", "rate(10 minutes)", redrive.Report{State: canary}, time.Minute, time.Minute},
+		{"rate, canary late", "rate(10 minutes)", redrive.Report{State: late}, 10 * time.Minute, 10*time.Minute + 30*time.Second},
 		{"cron, open", "0 * * * *", redrive.Report{State: state(breaker.Open, 5)}, time.Hour, time.Hour},
 		{"failed at once", "continuous", redrive.Report{}, time.Minute, time.Minute},
 		{"nothing there", "continuous", redrive.Report{State: state(breaker.Closed, 5)}, time.Minute, time.Minute},

@@ -113,6 +113,9 @@ func (b Breaker) Fail(p Policy, now time.Time) Breaker {
 	return b
 }
 
+// Reopen opens a breaker at once: it was closed by mistake.
+func (b Breaker) Reopen(now time.Time) Breaker { return b.trip(now) }
+
 func (b Breaker) trip(now time.Time) Breaker {
 	b = b.to(Open, now)
 	b.Trips++
