@@ -84,6 +84,13 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 		} else {
 			s.Flights = slices.Delete(s.Flights, i, i+1)
 		}
+		if f.Group != "" {
+			if o.Result == Failed {
+				s.setHead(Head{Group: f.Group, Lineage: f.Lineage, Since: now})
+			} else {
+				s.endHead(f.Group, f.Lineage)
+			}
+		}
 		switch o.Result {
 		case Succeeded:
 			s.succeed(p, now, f)
@@ -317,6 +324,9 @@ type Decision struct {
 	Why     string
 	Strikes int       // of the letter, as it is to carry them on
 	Until   time.Time // not before this is it to be looked at again; zero is at any time
+
+	// Behind says that an earlier message of its group failed and stands behind it: it is to be held there.
+	Behind bool
 }
 
 // Decide says what is to be done with a dead letter, and changes the state accordingly: who does not carry
@@ -344,11 +354,13 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 		return s, d
 	case why != "":
 		s.Parked++
+		s.endHead(l.Group, l.Lineage)
 		d.Action, d.Why = Park, why
 		return s, d
 	}
 	if d.Why, d.Until = s.holds(p, now, l, chance); d.Why != "" {
 		d.Action, d.Strikes = Hold, l.Strikes // which the next look finds again
+		d.Behind = d.Why == behindHead
 		return s, d
 	}
 	d.Action = Redrive
@@ -416,6 +428,9 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Group == l.Group }):
 		return "a message of its group is on its way", until
 	}
+	if h := s.head(l.Group); h != nil && h.Lineage != l.Lineage && now.Sub(h.Since) <= p.HoldMax {
+		return behindHead, until
+	}
 	if k != nil { // while the breaker is half open as well: a canary of this kind would say nothing new
 		switch k.Breaker.State {
 		case breaker.Open:
@@ -434,6 +449,8 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 	}
 	return "", time.Time{}
 }
+
+const behindHead = "an earlier message of its group failed and goes first"
 
 // cutReason keeps of a reason what a person needs to know it again.
 func cutReason(reason string) string {

@@ -112,6 +112,9 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 	if ms, bad := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); bad == nil {
 		l.Died = time.UnixMilli(ms)
 	}
+	if !t.Died.IsZero() {
+		l.Died = t.Died
+	}
 	return l, nil
 }
 
@@ -244,10 +247,14 @@ func (l *letter) onward(d Decision) trail.Trail {
 	if t.Source == "" {
 		t.Source = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
 	}
-	if d.Action == Redrive {
+	t.Died = time.Time{}
+	switch d.Action {
+	case Redrive:
 		t.Redrives++
 		t.Poison = false
-	} else {
+	case Hold: // it stays a dead letter, behind another one
+		t.Died = l.Died
+	case Park:
 		t.Reason = d.Why
 	}
 	return t

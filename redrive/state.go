@@ -25,6 +25,9 @@ type State struct {
 	// Flights are the messages on their way: redriven, and not judged.
 	Flights []Flight `json:"flights,omitempty"`
 
+	// Heads are messages of FIFO queues that failed again. The rest of their groups waits for them.
+	Heads []Head `json:"heads,omitempty"`
+
 	// Kinds are the kinds of failures seen since a message of theirs succeeded.
 	Kinds []Kind `json:"kinds,omitempty"`
 
@@ -73,6 +76,14 @@ type Flight struct {
 	Fence uint64 `json:"fence,omitempty"`
 }
 
+// A Head is a message of a FIFO queue that was redriven and failed: it is a dead letter again, now behind the
+// later messages of its group.
+type Head struct {
+	Group   string    `json:"group"`
+	Lineage string    `json:"lineage"`
+	Since   time.Time `json:"since"`
+}
+
 // A Kind is what is known of one kind of failure, since a message that had failed in this way succeeded.
 type Kind struct {
 	Fingerprint Fingerprint     `json:"fingerprint"`
@@ -101,6 +112,7 @@ type Span struct {
 const (
 	kindsMax = 50
 	wellMax  = 50
+	headsMax = 500
 )
 
 // first is the state of a redriver that has never run.
@@ -113,7 +125,33 @@ const stateVersion = 1
 // clone makes the state independent of the one it was copied from.
 func (s State) clone() State {
 	s.Flights, s.Kinds, s.Well = slices.Clone(s.Flights), slices.Clone(s.Kinds), slices.Clone(s.Well)
+	s.Heads = slices.Clone(s.Heads)
 	return s
+}
+
+// head returns the message that the rest of a group waits for; nil when there is none, as on standard queues.
+func (s *State) head(group string) *Head {
+	if i := slices.IndexFunc(s.Heads, func(h Head) bool { return h.Group == group }); i >= 0 && group != "" {
+		return &s.Heads[i]
+	}
+	return nil
+}
+
+// setHead has the rest of a group wait for a message. It forgets the one that failed longest ago when there are
+// too many.
+func (s *State) setHead(h Head) {
+	s.endHead(h.Group, "")
+	if len(s.Heads) >= headsMax {
+		s.Heads = slices.Delete(s.Heads, 0, 1)
+	}
+	s.Heads = append(s.Heads, h)
+}
+
+// endHead lets a group go on. With a lineage it does so only when that is what the group waits for.
+func (s *State) endHead(group, lineage string) {
+	s.Heads = slices.DeleteFunc(s.Heads, func(h Head) bool {
+		return h.Group == group && (lineage == "" || h.Lineage == lineage)
+	})
 }
 
 // known returns what is known of a kind of failure; nil when that is nothing.

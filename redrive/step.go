@@ -65,7 +65,8 @@ func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 }
 
 func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error) {
-	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report, waiting: make(map[string]bool), fates: make(map[string]fate)}
+	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report, waiting: make(map[string]bool), fates: make(map[string]fate),
+		turned: make(map[string]bool), heads: make(map[string]bool)}
 	if w.state, w.version, err = r.load(ctx); err != nil {
 		return report, err
 	}
@@ -106,6 +107,8 @@ type walk struct {
 	seen    int    // dead letters
 
 	waiting map[string]bool // groups of FIFO queues of which a message was held in this step
+	turned  map[string]bool // lineages of dead letters that were put behind another one of their group in this step
+	heads   map[string]bool // groups whose Head was seen in this step
 	fates   map[string]fate // of flights that the server was asked about, by their letters
 	marked  bool            // flights got marks that are not written down yet
 }
@@ -266,7 +269,11 @@ func (w *walk) look() error {
 		if len(letters) == 0 {
 			return w.sawAll()
 		}
-		w.seen += len(letters)
+		for _, l := range letters {
+			if !w.turned[l.Lineage] { // else it was counted before
+				w.seen++
+			}
+		}
 		if err := w.returned(letters); err != nil {
 			return err
 		}
@@ -332,8 +339,14 @@ func (w *walk) decide(letters []*letter) error {
 	next := w.state
 	decisions := make([]Decision, len(letters))
 	for i, l := range letters {
+		if h := next.head(l.Group); h != nil && h.Lineage == l.Lineage {
+			w.heads[l.Group] = true
+		}
 		next, decisions[i] = w.decideOne(next, l)
-		if l.Group != "" && decisions[i].Action == Hold {
+		if w.heads[l.Group] {
+			decisions[i].Behind = false // it stands behind its head
+		}
+		if l.Group != "" && decisions[i].Action == Hold && !decisions[i].Behind {
 			w.waiting[l.Group] = true
 		}
 	}
@@ -370,6 +383,16 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	}
 	s.Target = queueName(l.target.url)
 	next, d := s.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
+	if d.Behind && w.turned[l.Lineage] && !w.heads[l.Group] {
+		// The group went round, and the message that it waits for is not there. Its worker may be about to send
+		// it; after that somebody took it away.
+		d.Behind = false
+		if time.Since(s.head(l.Group).Since) > w.cfg.Policy.near() {
+			s = s.clone()
+			s.endHead(l.Group, "")
+			next, d = s.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
+		}
+	}
 	if len(next.Flights) == len(s.Flights) {
 		return next, d
 	}
@@ -399,6 +422,10 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 func (w *walk) carryOut(l *letter, d Decision) error {
 	switch d.Action {
 	case Hold:
+		if d.Behind {
+			w.turned[l.Lineage] = true
+			return w.move(w.ctx, l, w.cfg.DeadLetterURL, d)
+		}
 		if wait := time.Until(d.Until); wait > w.cfg.Look {
 			return w.hide(w.ctx, l, wait)
 		}

@@ -48,6 +48,9 @@ type Trail struct {
 	Strikes    int       // how often it then failed while others succeeded
 	FirstSent  time.Time // when the first message was sent, to the millisecond; zero on the first one itself
 
+	// Died is when it became a dead letter, of one that was sent to its dead-letter queue again since; else zero.
+	Died time.Time
+
 	// Of a dead letter: why, after how many attempts, the ARN of the queue it comes from, and whether its
 	// handler said that no attempt will ever succeed.
 	Reason   string
@@ -67,6 +70,7 @@ const (
 	fieldRedrives   = "redrives"
 	fieldStrikes    = "strikes"
 	fieldFirstSent  = "first-sent"
+	fieldDied       = "died"
 	fieldReason     = "reason"
 	fieldAttempts   = "attempts"
 	fieldSource     = "source"
@@ -123,6 +127,9 @@ func (t Trail) String() string {
 	if !t.FirstSent.IsZero() {
 		set(fieldFirstSent, strconv.FormatInt(t.FirstSent.UnixMilli(), 10))
 	}
+	if !t.Died.IsZero() {
+		set(fieldDied, strconv.FormatInt(t.Died.UnixMilli(), 10))
+	}
 	set(fieldReason, cut(t.Reason))
 	set(fieldAttempts, strconv.Itoa(t.Attempts))
 	set(fieldSource, t.Source)
@@ -160,6 +167,9 @@ func parse(s string) (t Trail, err error) {
 	t.Attempts, t.Poison = number(fieldAttempts), number(fieldPoison) != 0
 	if ms := number(fieldFirstSent); ms != 0 {
 		t.FirstSent = time.UnixMilli(int64(ms)).UTC()
+	}
+	if ms := number(fieldDied); ms != 0 {
+		t.Died = time.UnixMilli(int64(ms)).UTC()
 	}
 	if len(t.Key) > KeyMax {
 		err = cmp.Or(err, fmt.Errorf("its key has %d bytes, %d are allowed", len(t.Key), KeyMax))
