@@ -27,7 +27,10 @@
 //     growing pause. How many messages are on their way at most grows while they succeed and halves when
 //     they do not.
 //   - A message that fails while others succeed, again and again, is parked with its reason. What fails
-//     while everything fails does not count against it, however long that lasts.
+//     while everything fails does not count against it, however long that lasts. Once it is known that a
+//     message fails while others succeed, its failures slow none of the others down.
+//   - The messages of a group of a FIFO queue go one at a time, in order. When one fails again, the rest of
+//     the group waits until it succeeds or is parked.
 //   - A message keeps its body, its attributes and the identity of its work through every redrive and into
 //     the parking lot.
 //   - Any number of redrivers may run at once. What they know is one record, changed by compare-and-swap.

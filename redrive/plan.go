@@ -399,10 +399,10 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 	case l.Poison:
 		return "poison, its worker says: " + l.Reason
 	case strikes >= p.Redrives:
-		return fmt.Sprintf("failed %d times while others succeeded: %s", strikes, l.Reason)
+		return fmt.Sprintf("failed %s while others succeeded: %s", times(strikes), l.Reason)
 	case strikes >= p.Strikes && s.Breaker.State != breaker.HalfOpen && // while it is, a few go again and again, and the others are not tried
 		(k == nil || len(k.Lineages) < broad && l.Died.After(k.Since)): // else others like it succeeded since
-		return fmt.Sprintf("poison: failed %d times while others succeeded, and nearly nothing else fails like this: %s", strikes, l.Reason)
+		return fmt.Sprintf("poison: failed %s while others succeeded, and nearly nothing else fails like this: %s", times(strikes), l.Reason)
 	case l.Sends > 0 && k != nil && len(k.Lineages) >= broad && now.Sub(k.Since) > p.HoldMax &&
 		s.Breaker.State == breaker.Closed && s.wellAt(l.Died):
 		return fmt.Sprintf("poison: nothing that fails like this has succeeded for %v: %s", p.HoldMax, l.Reason)
@@ -424,6 +424,9 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 		until = l.Died.Add(p.near())
 		return "others are tried first, until " + until.Format(time.RFC3339), until
 	case s.Room(p, now) == 0:
+		if len(s.Flights) == 1 {
+			return "1 message is on its way", until
+		}
 		return fmt.Sprintf("%d messages are on their way", len(s.Flights)), until
 	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Group == l.Group }):
 		return "a message of its group is on its way", until
@@ -448,6 +451,14 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 		}
 	}
 	return "", time.Time{}
+}
+
+// times says how often.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 const behindHead = "an earlier message of its group failed and goes first"

@@ -136,9 +136,9 @@ func (r *Redriver) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			r.cfg.Logger.Warn("a step of the redriver failed; the next one is taken in its time", "error", err)
+			r.cfg.Logger.Warn("redrive step failed; the next one continues what it began", "error", err)
 		case len(report.Decisions) > 0 || report.Changed:
-			r.cfg.Logger.Info("a step of the redriver", "breaker", report.State.Breaker.State, "redriven", report.Count(Redrive),
+			r.cfg.Logger.Info("redrive step", "breaker", report.State.Breaker.State, "dead", report.Depth, "redriven", report.Count(Redrive),
 				"parked", report.Count(Park), "held", report.Count(Hold), "on_their_way", len(report.State.Flights))
 		}
 		timer := time.NewTimer(r.pause(report))

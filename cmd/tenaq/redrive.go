@@ -65,7 +65,7 @@ type redriveFlags struct {
 func (f *redriveFlags) registerClaims(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.ledger, "ledger", "claim/", "`prefix` of the keys of the ledger in which the workers claim their work")
-	flags.BoolVar(&f.noClaims, "no-claims", false, "the workers claim nothing: what does not come back counts, with caution, as done")
+	flags.BoolVar(&f.noClaims, "no-claims", false, "the workers keep no ledger: learn outcomes from the server, or from what does not come back")
 }
 
 // A redriveSpec says what is to be redriven, as a command line or a configuration file has it.

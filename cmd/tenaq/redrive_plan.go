@@ -16,7 +16,7 @@ import (
 type redrivePlanFlags struct {
 	*redriveFlags
 	policyFlags
-	target, look string
+	target, look, schedule string
 }
 
 func newRedrivePlanCmd(a *app, r *redriveFlags) *cobra.Command {
@@ -26,6 +26,9 @@ func newRedrivePlanCmd(a *app, r *redriveFlags) *cobra.Command {
 		Short: "Say what a redriver would do now, and do nothing",
 		Long: `Say what the next step of a redriver would do with the messages of dead-letter queues, and why. Nothing is
 sent, deleted or written down. Give it the flags that "tenaq redrive run" is given.
+
+With --no-claims the plan also shows how messages that do not come back are judged, with the values of the
+queue that they are sent to.
 
 SQS cannot show a message without handing it out: what was looked at is hidden from others for --look, and has
 been received once more. So a redriver that takes a step meanwhile does not see these messages, and takes them
@@ -45,6 +48,7 @@ have to wait anyway.
 	flags := cmd.Flags()
 	flags.StringVar(&f.target, "target", "", "as if everything were redriven to this `queue` (default: where each message came from)")
 	flags.StringVar(&f.look, "look", "30s", "hide messages that were looked at for this `duration`, and look for half of it at most")
+	flags.StringVar(&f.schedule, "schedule", scheduleDefault, "the `schedule` of the redriver; with --no-claims the wait for a message depends on it")
 	f.policyFlags.register(flags)
 	return cmd
 }
@@ -61,6 +65,40 @@ type planDocument struct {
 	Park      int                `json:"park"`
 	Hold      int                `json:"hold"`
 	Decisions []decisionDocument `json:"decisions"`
+	Silence   *silenceDocument   `json:"silence,omitempty"` // null with a ledger, and when no message was looked at
+}
+
+// A silenceDocument says how messages that do not come back are judged, as --json prints it.
+type silenceDocument struct {
+	Visibility float64 `json:"visibilityTimeoutSeconds"`
+	Receives   int     `json:"receives"`
+	Step       float64 `json:"stepSeconds"`
+	Half       float64 `json:"halfSuccessAfterSeconds"` // after it became visible, as the next one
+	Settled    float64 `json:"settledAfterSeconds"`
+	Formula    string  `json:"formula"`
+}
+
+func newSilenceDocument(s *redrive.Silence) *silenceDocument {
+	if s == nil {
+		return nil
+	}
+	d := &silenceDocument{
+		Visibility: s.Visibility.Seconds(), Receives: s.Receives, Step: s.Step.Seconds(),
+		Half: s.Half().Seconds(), Settled: s.Settled().Seconds(),
+		Formula: "half = min(visibility + step, settled); settled = receives * max(visibility, 30 s) + 60 s",
+	}
+	if s.FIFO {
+		d.Formula = "half = settled; settled = receives * max(visibility, 30 s) + 60 s"
+	}
+	return d
+}
+
+// text is the formula with its values.
+func (d *silenceDocument) text() string {
+	seconds := func(s float64) string { return humanDuration(time.Duration(s * float64(time.Second))) }
+	return fmt.Sprintf("without a ledger a message that has not come back is a success of weight 1/2 %s after its delay, and can come back for %s; "+
+		"%s; visibility = %s, receives = %d, step = %s. A tenaq server says at once what was deleted",
+		seconds(d.Half), seconds(d.Settled), d.Formula, seconds(d.Visibility), d.Receives, seconds(d.Step))
 }
 
 func newPlanDocument(queue string, r *redrive.Report, p *redrive.Policy) planDocument {
@@ -68,6 +106,7 @@ func newPlanDocument(queue string, r *redrive.Report, p *redrive.Policy) planDoc
 		Queue: queue, Breaker: newBreakerDocument(r.State.Breaker, p), Paused: r.State.Paused, Rate: r.State.Rate,
 		OnTheWay: len(r.State.Flights), Depth: r.Depth,
 		Redrive: r.Count(redrive.Redrive), Park: r.Count(redrive.Park), Hold: r.Count(redrive.Hold), Decisions: []decisionDocument{},
+		Silence: newSilenceDocument(r.Silence),
 	}
 	for _, one := range r.Decisions {
 		d.Decisions = append(d.Decisions, newDecisionDocument(&one))
@@ -82,7 +121,12 @@ func (f *redrivePlanFlags) run(ctx context.Context, a *app, queues []string) err
 	if spec.look, err = someDuration(f.look); err != nil {
 		return usagef("--look: %v", err)
 	}
-	spec.schedule.every = max(5*time.Minute, spec.look)
+	if spec.schedule, err = parseSchedule(f.schedule); err != nil {
+		return usagef("--schedule: %v", err)
+	}
+	if most := spec.schedule.interval(); spec.look > most {
+		return usagef("--look: %s is longer than the %s between two steps", f.look, humanDuration(most))
+	}
 	if spec.policy, err = f.policy(); err != nil {
 		return err
 	}
@@ -113,7 +157,7 @@ func (f *redrivePlanFlags) run(ctx context.Context, a *app, queues []string) err
 	case last != nil && len(queues) == 1:
 		return last
 	case last != nil && len(plans) > 0:
-		return codedf(exitPartly, "%d of %d queues were not planned for; see above", len(queues)-len(plans), len(queues))
+		return codedf(exitPartly, "%d of %s could not be planned for; see above", len(queues)-len(plans), counted(len(queues), "queue", "queues"))
 	case last != nil:
 		return codedf(exitCode(last), "none of %d queues was planned for; see above", len(queues))
 	}
@@ -154,6 +198,9 @@ func (a *app) printPlans(plans []planDocument, look time.Duration) error {
 	}
 	for _, p := range plans {
 		a.note("%s", oneLine(p.summary()))
+		if p.Silence != nil {
+			a.note("%s: %s", p.Queue, p.Silence.text())
+		}
 	}
 	if looked > 0 {
 		a.note("nothing was changed; the messages above are hidden from others for up to %s, and were received once more", humanDuration(look))
@@ -174,7 +221,7 @@ func (d *decisionDocument) delayText() string {
 
 // summary is one sentence about a queue.
 func (p *planDocument) summary() string {
-	text := fmt.Sprintf("%s: %d dead letters", p.Queue, p.Depth)
+	text := fmt.Sprintf("%s: %s", p.Queue, counted(p.Depth, "dead letter", "dead letters"))
 	switch n := len(p.Decisions); {
 	case n > 0:
 		text += fmt.Sprintf(", %d looked at: %d to redrive, %d to park, %d to hold", n, p.Redrive, p.Park, p.Hold)

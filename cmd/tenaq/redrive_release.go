@@ -167,7 +167,11 @@ func (l *parkedLook) preview(a *app, found []*redrive.Parked, act *parkedAct) er
 	} else if err := a.printParked(found); err != nil {
 		return err
 	}
-	a.note("nothing was done; %s these %d with --run", act.name, len(found))
+	which := "this message"
+	if len(found) > 1 {
+		which = fmt.Sprintf("these %d messages", len(found))
+	}
+	a.note("nothing was done; %s %s with --run", act.name, which)
 	l.noteUnseen(a)
 	return nil
 }

@@ -153,13 +153,13 @@ func logStep(l *slog.Logger, s *redriveStep) {
 	}
 	switch {
 	case isOverlap(s.err):
-		l.Info("another redriver took a step at the same time; nothing is lost")
+		l.Info("redrive step skipped: another redriver took one at the same time")
 	case s.err != nil:
-		l.Warn("a step failed; what it had begun is continued by the next one", "error", s.err, "next", s.next.UTC().Format(time.RFC3339))
+		l.Warn("redrive step failed; the next one continues what it began", "error", s.err, "next", s.next.UTC().Format(time.RFC3339))
 	case s.eventful():
 		succeeded, failed := outcomeCounts(r)
-		l.Info("step", "breaker", r.State.Breaker.State, "dead", r.Depth, "redriven", r.Count(redrive.Redrive), "parked", r.Count(redrive.Park),
-			"held", r.Count(redrive.Hold), "succeeded", succeeded, "failed", failed, "on-their-way", len(r.State.Flights))
+		l.Info("redrive step", "breaker", r.State.Breaker.State, "dead", r.Depth, "redriven", r.Count(redrive.Redrive), "parked", r.Count(redrive.Park),
+			"held", r.Count(redrive.Hold), "succeeded", succeeded, "failed", failed, "on_their_way", len(r.State.Flights))
 	}
 }
 

@@ -38,8 +38,9 @@ again and does not stop the others. Any number of these programs may run: they s
 records.
 
 By default the ledger says what has become of a message, where workers of package worker or "tenaq pipe"
-leave their claims. For other workers add --no-claims: then what is a dead letter again has failed, and what
-has not come back in the time in which it would have counts, with caution, as done.
+leave their claims. For other workers add --no-claims: a message that is a dead letter again has failed. A
+tenaq server says which messages were deleted, and those count as done. On any other server a message that
+has not come back after its visibility timeout and one step counts as half a success.
 
 ` + scheduleHelp + `
 

@@ -235,7 +235,7 @@ func (s *redriveStatus) fields(now time.Time) [][2]string {
 		oldest = secondsText(*s.Oldest)
 	}
 	return append(fields,
-		[2]string{"dead", fmt.Sprintf("%d dead letters, kept for %s", s.Depth, secondsText(s.Retention))},
+		[2]string{"dead", fmt.Sprintf("%s, kept for %s", counted(s.Depth, "dead letter", "dead letters"), secondsText(s.Retention))},
 		[2]string{"oldest", oldest},
 		[2]string{"drains", s.drainText()},
 	)
@@ -262,7 +262,7 @@ func timeText(t *time.Time, now time.Time) string {
 
 func (s *redriveStatus) rateText() string {
 	if s.Steep {
-		return fmt.Sprintf("%d at once, doubling as long as nothing fails", s.Rate)
+		return fmt.Sprintf("%d at once, doubling while nothing fails", s.Rate)
 	}
 	return fmt.Sprintf("%d at once", s.Rate)
 }
