@@ -18,7 +18,7 @@ func TestRoundTrip(t *testing.T) {
 		{Key: "accounts-2026-02-28"},
 		{
 			Key: "a&b=c #1%", Generation: 3, Lineage: "m1", Redrives: 5, Strikes: 2, Poison: true, FirstSent: time.UnixMilli(1_700_000_000_123).UTC(),
-			Died: time.UnixMilli(1_700_000_100_456).UTC(),
+			Died:   time.UnixMilli(1_700_000_100_456).UTC(),
 			Reason: "exit 1: \x00 ends\nhere", Attempts: 3, Source: "arn:aws:sqs:us-east-1:000000000000:orders",
 		},
 	} {
