@@ -50,7 +50,7 @@ func inOrder(t *testing.T, order []string, groups map[string]int) {
 // A message of a group that fails again keeps the rest of the group waiting, however many of them stand before it
 // among the dead letters and share their queue with other groups.
 func TestGroupKeepsItsOrder(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
+	for _, seed := range []uint64{1, rand.Uint64()} {
 		inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			r.setSick(true)
@@ -70,7 +70,7 @@ func TestGroupKeepsItsOrder(t *testing.T) {
 			r.setSick(false)
 			order := r.orderOf(fails)
 			r.run(r.redriver(nil).Run)
-			r.sleep(8 * time.Hour)
+			r.sleep(5 * time.Hour)
 			r.wantCounts(0, 0, 0)
 			inOrder(t, *order, groups)
 			if t.Failed() {

@@ -1,7 +1,6 @@
 package redrive
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,8 +30,7 @@ type world struct {
 	parked []*work
 
 	arrivals []arrival
-	eachStep func() // after each
-	inVain   int    // arrivals of what needed something that was down
+	inVain   int // arrivals of what needed something that was down
 	next     int
 }
 
@@ -164,9 +162,6 @@ func (w *world) step() {
 		if room == 0 {
 			break // as the runner does
 		}
-	}
-	if w.eachStep != nil {
-		w.eachStep()
 	}
 }
 
@@ -422,31 +417,6 @@ func TestAnything(t *testing.T) {
 		w.check(total)
 		if t.Failed() {
 			t.Fatalf("seed %d", first+i)
-		}
-	}
-}
-
-// One message that never succeeds slows none of the others down for longer than it takes to know it, whatever the
-// others had failed with before.
-func TestLonePoison(t *testing.T) {
-	first := seed(t)
-	for i, reason := range []string{"", " ", "timeout", "no such customer 12"} {
-		for _, n := range []int{60, 300} {
-			took := make(map[int]int) // steps, by how much poison there is
-			least := make(map[int]int)
-			for poison := range 2 {
-				w := newWorld(t, first+uint64(i))
-				w.add(poison, cmp.Or(reason, "no such customer 7341"), reason)
-				w.add(n-poison, "", reason)
-				least[poison] = w.s.Rate
-				w.eachStep = func() { least[poison] = min(least[poison], w.s.Rate) }
-				took[poison] = int(w.run(48*time.Hour) / simStep)
-				w.check(n)
-				if len(w.done) != n-poison || w.s.Breaker.State != breaker.Closed {
-					t.Errorf("%d of %d done, the breaker is %s", len(w.done), n, w.s.Breaker.State)
-				}
-			}
-			t.Logf("%d letters, reason %q: %d steps, with poison %d; lowest rate %d", n, reason, took[0], took[1], least[1])
 		}
 	}
 }
