@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -163,4 +164,43 @@ func TestGroupGoesOnWithoutItsHead(t *testing.T) {
 			t.Errorf("%d of 13 done, waiting for %+v", len(r.didTimes()), s.Heads)
 		}
 	})
+}
+
+// Where a redriver may not send to the dead-letter queue a group whose message failed stands still, and the others
+// go on.
+func TestGroupsGoOnWithoutPermission(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		r.setSick(true)
+		r.startWorker()
+		for i := range 13 {
+			r.send(fmt.Sprint("x-", i))
+		}
+		for i := range 3 {
+			r.send(fmt.Sprint("y-", i))
+		}
+		r.sleep(time.Hour)
+		r.setSick(false)
+		order := r.orderOf(map[string]int{"x-0": 2})
+		d := r.redriver(func(c *redrive.Config) { c.Client = readOnly{c.Client, r.dead} })
+		for range 120 {
+			r.step(d)
+			r.sleep(time.Minute)
+		}
+		if got := slices.DeleteFunc(*order, func(b string) bool { return strings.HasPrefix(b, "x") }); !slices.Equal(got, []string{"y-0", "y-1", "y-2"}) {
+			t.Errorf("of the others succeeded %q", got)
+		}
+	})
+}
+
+// readOnly is a client that may not send to one queue.
+type readOnly struct {
+	redrive.SQS
+	queue string
+}
+
+func (c readOnly) SendMessage(ctx context.Context, in *sqs.SendMessageInput, options ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
+	if *in.QueueUrl == c.queue {
+		return nil, errors.New("AccessDenied")
+	}
+	return c.SQS.SendMessage(ctx, in, options...)
 }

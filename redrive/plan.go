@@ -75,7 +75,7 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) }) // failures in a row are
 	for _, o := range outcomes {
 		i := slices.IndexFunc(s.Flights, func(f Flight) bool { return f.Letter == o.Letter })
-		if i < 0 || o.Result == Silent && !s.Flights[i].over(p, now) {
+		if i < 0 || o.Result == Silent && (s.Flights[i].weak() || !s.Flights[i].over(p, now)) {
 			continue
 		}
 		f := s.Flights[i]
@@ -130,11 +130,16 @@ func (s *State) unslow(lineage string) {
 	s.Slowed = nil
 }
 
-// over reports whether a flight of which nothing is heard is waited for no longer. Where its silence will mean
-// something it is waited for until then, within reason.
+// over reports whether a flight of which nothing is heard is waited for no longer. Where it could still come back
+// it is waited for until then.
 func (f *Flight) over(p *Policy, now time.Time) bool {
-	const most = 24 * time.Hour // a canary must not keep its place for ever
-	return !now.Before(f.Due.Add(max(p.Settle, min(f.Judge.Sub(f.Due), most))))
+	last := f.Due.Add(p.Settle)
+	for _, t := range []time.Time{f.Judge, f.End} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return !now.Before(last)
 }
 
 // weak reports whether the silence of a flight was taken for a success although it may still come back.
@@ -203,10 +208,6 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused 
 		s.failKind(p, now, k)
 		return false
 	}
-	if f.Canary && f.weak() && !excused { // what closed the breaker was no success
-		s.Breaker = s.Breaker.Reopen(now)
-		return true
-	}
 	if excused || well && len(k.Lineages) >= broad {
 		s.failKind(p, now, k) // other things work
 		return fresh && !k.Poison
@@ -214,7 +215,11 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused 
 	if well && (f.Struck || k.Poison) {
 		return false // known poison, and other things work
 	}
-	s.Breaker = s.Breaker.Fail(p.breaker(), now)
+	if f.Canary && f.weak() && !well { // what closed the breaker was no success
+		s.Breaker = s.Breaker.Reopen(now)
+	} else {
+		s.Breaker = s.Breaker.Fail(p.breaker(), now)
+	}
 	if s.Breaker.State == breaker.Open {
 		s.Slowed = nil
 		for i := range s.Kinds { // everything fails, whatever it needs

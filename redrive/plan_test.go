@@ -336,6 +336,12 @@ func TestSilenceWasNoSuccess(t *testing.T) {
 		t.Errorf("one came back: %+v", s.Breaker)
 	}
 
+	// One that comes back although others are known to succeed is poison, and no sign of a sick consumer.
+	s.Breaker = breaker.Breaker{State: breaker.Closed, LastChange: simStart}
+	if v := s.Judge(p, now.Add(time.Minute), []Outcome{{"m1", Failed, "", now}}, Health{Done: 3}); v.Breaker.State != breaker.Closed {
+		t.Errorf("others succeeded: %+v", v.Breaker)
+	}
+
 	// When none comes back they are successes in the end, by which others are judged.
 	s.Breaker = breaker.Breaker{State: breaker.Closed, Trips: 4}
 	now = now.Add(2 * time.Hour)
@@ -358,6 +364,7 @@ func TestSilence(t *testing.T) {
 		{"900", `{"maxReceiveCount":10}`, 0, 5 * time.Minute, false, 20 * time.Minute, 151 * time.Minute},
 		{"900", `{"maxReceiveCount":10}`, 2, 5 * time.Minute, false, 20 * time.Minute, 31 * time.Minute},
 		{"0", "", 0, 10 * time.Second, false, 10 * time.Second, 90 * time.Second},
+		{"43200", `{"maxReceiveCount":10}`, 0, time.Minute, false, 12*time.Hour + time.Minute, 24 * time.Hour},
 		{"30", `{"maxReceiveCount":10}`, 0, time.Minute, true, 6 * time.Minute, 6 * time.Minute},
 	} {
 		s := silenceOf(map[string]string{"VisibilityTimeout": test.visibility, "RedrivePolicy": test.policy}, &Policy{Receives: test.receives}, test.step, test.fifo)

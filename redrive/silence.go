@@ -43,8 +43,8 @@ func (s Silence) Half() time.Duration {
 	return min(s.Visibility+s.Step, s.Settled())
 }
 
-// Settled is how long after it became visible a message can come back, at most: as many visibility timeouts as
-// it has receives, and a minute.
+// Settled is how long after it became visible a message can come back: as many visibility timeouts as it has
+// receives, and a minute. It is a day at most, for a message must not keep its place for ever.
 func (s Silence) Settled() time.Duration {
-	return time.Duration(s.Receives)*max(visibilityLeast, s.Visibility) + time.Minute
+	return min(time.Duration(s.Receives)*max(visibilityLeast, s.Visibility)+time.Minute, 24*time.Hour)
 }

@@ -424,7 +424,11 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 	case Hold:
 		if d.Behind {
 			w.turned[l.Lineage] = true
-			return w.move(w.ctx, l, w.cfg.DeadLetterURL, d)
+			if err := w.move(w.ctx, l, w.cfg.DeadLetterURL, d); err != nil { // other groups need not wait for it
+				w.cfg.Logger.Warn("cannot put a dead letter behind an earlier one of its group; allow sqs:SendMessage on the dead-letter queue if that is denied",
+					"group", l.Group, "error", err)
+			}
+			return nil
 		}
 		if wait := time.Until(d.Until); wait > w.cfg.Look {
 			return w.hide(w.ctx, l, wait)
