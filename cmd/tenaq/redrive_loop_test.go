@@ -341,7 +341,7 @@ func TestStepTexts(t *testing.T) {
 		logStep(logger, &s)
 	}
 	if text := log.String(); strings.Contains(text, "queue=a") || strings.Count(text, "WARN") != 1 ||
-		!strings.Contains(text, `nothing is lost" queue=d`) || !strings.Contains(text, `queue=e error="it hangs" next=2027-01-15T08:00:00Z`) {
+		!strings.Contains(text, `at the same time" queue=d`) || !strings.Contains(text, `queue=e error="it hangs" next=2027-01-15T08:00:00Z`) {
 		t.Errorf("got\n%s", text)
 	}
 }

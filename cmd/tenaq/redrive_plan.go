@@ -85,10 +85,10 @@ func newSilenceDocument(s *redrive.Silence) *silenceDocument {
 	d := &silenceDocument{
 		Visibility: s.Visibility.Seconds(), Receives: s.Receives, Step: s.Step.Seconds(),
 		Half: s.Half().Seconds(), Settled: s.Settled().Seconds(),
-		Formula: "half = min(visibility + step, settled); settled = receives * max(visibility, 30 s) + 60 s",
+		Formula: "half = min(visibility + step, settled); settled = min(receives * max(visibility, 30 s) + 60 s, 24 h)",
 	}
 	if s.FIFO {
-		d.Formula = "half = settled; settled = receives * max(visibility, 30 s) + 60 s"
+		d.Formula = "half = settled; settled = min(receives * max(visibility, 30 s) + 60 s, 24 h)"
 	}
 	return d
 }
