@@ -18,8 +18,9 @@
 //     which message, and what has become of the work if Config.Work is its ledger.
 //   - A producer that dies between registering and sending loses nothing. The next SendOnce of the key, or a
 //     Resend of what Stuck finds, sends the message when the lease of the dead one is over, 30 s unless told.
-//   - A key stands for the message that was registered first. Every later try sends that one, and a caller
-//     who brings another is told so (Receipt.Differs).
+//   - A key stands for the message that was registered first. Every later call sends that one. A caller that
+//     brings another body or other attributes gets ErrDiffers, and what it brought is never sent. Trace
+//     context (traceparent, tracestate, baggage), the group and the delay are not compared.
 //   - A send that SQS refuses leaves nothing behind: the key is as free as before.
 //   - Every message carries its key and generation in an attribute of its own, by which package worker knows
 //     the work again when SQS has forgotten the deduplication id.

@@ -2,6 +2,7 @@ package producer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -106,8 +107,8 @@ func TestContentIsNoKey_FA11(t *testing.T) {
 			t.Errorf("the same again: %+v", r)
 		}
 		other.Attributes = map[string]types.MessageAttributeValue{"entity": text("accounts")}
-		if r := send(t, made, other); r.New || !r.Differs {
-			t.Errorf("with another attribute: %+v", r)
+		if r, err := made.SendOnce(t.Context(), other); r.New || !r.Differs || !errors.Is(err, producer.ErrDiffers) {
+			t.Errorf("with another attribute: %+v, error %v", r, err)
 		}
 		p.wantMessages(3)
 	})

@@ -102,8 +102,12 @@ func (p *Producer) newLedger(store records.Store) (*claims.Ledger, error) {
 // outlast ctx by a third of the lease to record what it did.
 //
 // After an error the message may never be sent unless the same call is made again, as it may be after any.
-// Three errors are different: after ErrRefused something has to be corrected first, after ErrUnknown the message
-// may be in the queue, and after ErrUnrecorded it is. The receipt says what is known all the same.
+// Four errors are different. The receipt says what is known all the same.
+//
+//   - ErrRefused: something has to be corrected first.
+//   - ErrUnknown: the message may be in the queue.
+//   - ErrUnrecorded: the message is in the queue.
+//   - ErrDiffers: the key stands for another message, and this one is never sent under it.
 func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	if err := m.check(p.fifo); err != nil {
 		return Receipt{}, fmt.Errorf("message %q is not sent: %w", m.Key, err)
@@ -113,17 +117,42 @@ func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	var done *claims.Done
 	switch {
 	case errors.As(err, &done):
-		return p.duplicate(ctx, m, done.Entry, given.Sum)
+		receipt, err := p.duplicate(ctx, m, done.Entry, given)
+		return receipt, differing(receipt, err)
 	case err != nil:
 		return m.receipt(), fmt.Errorf("register %q: %w", key, err)
 	}
 	first, err := decodeRegistered(claim.Entry().Memo)
-	if err == nil && first.Message != nil {
+	differs := first.differs(given)
+	switch {
+	case err == nil && first.Message != nil:
 		m = first.message()
+	case differs: // what was registered is too large to be kept, and what came now is not it
+		receipt := m.receipt()
+		receipt.Attempts, receipt.Differs = claim.Attempts()-1, true
+		p.undo(ctx, claim, nil)
+		return receipt, differing(receipt, nil)
 	}
 	receipt, err := p.send(ctx, claim, m, nil)
-	receipt.Differs = first.differs(given.Sum)
-	return receipt, err
+	receipt.Differs = differs
+	return receipt, differing(receipt, err)
+}
+
+// differing adds to the outcome of a call that another message is registered under its key.
+func differing(r Receipt, err error) error {
+	if !r.Differs {
+		return err
+	}
+	what := "nothing was sent"
+	if r.MessageID != "" {
+		what = "message " + r.MessageID + " is the registered one"
+	}
+	differs := fmt.Errorf("send %q: %w, with another body or other attributes: %s: give different work a key of its own, "+
+		"or the next Generation to have it done again", claims.EffectKey(r.Key, r.Generation), ErrDiffers, what)
+	if err == nil {
+		return differs
+	}
+	return fmt.Errorf("%w; %w", err, differs)
 }
 
 // pauseMin is the first pause while another sender is at the same key. Most sends take a few milliseconds.

@@ -295,8 +295,8 @@ func TestLargeMessage(t *testing.T) {
 			t.Error("the same message differs")
 		}
 		m.Body += "!"
-		if r := send(t, made, m); !r.Differs {
-			t.Error("another message does not differ")
+		if r, err := made.SendOnce(t.Context(), m); !r.Differs || !errors.Is(err, producer.ErrDiffers) {
+			t.Errorf("another message: receipt %+v, error %v", r, err)
 		}
 		if got := p.wantMessages(1); len(*got[0].Body) != len(m.Body)-1 {
 			t.Errorf("a body of %d bytes", len(*got[0].Body))
@@ -317,8 +317,10 @@ func TestFirstMessageCounts(t *testing.T) {
 		wantError(t, err, producer.ErrUnknown)
 		other := file("a")
 		other.Body = `{"FileID": "a", "BatchID": 2}`
-		if r := send(t, made, other); !r.New || !r.Differs || r.Attempts != 2 {
-			t.Errorf("receipt %+v", r)
+		r, err := made.SendOnce(t.Context(), other)
+		wantError(t, err, producer.ErrDiffers)
+		if !r.New || !r.Differs || r.Attempts != 2 || !strings.Contains(err.Error(), "message "+r.MessageID+" is the registered one") {
+			t.Errorf("receipt %+v, error %v", r, err)
 		}
 		p.wantMessages(0)
 		time.Sleep(time.Minute)
@@ -388,5 +390,103 @@ func TestNew(t *testing.T) {
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: error %v, want %q", name, err, row.want)
 		}
+	}
+}
+
+// What the effect depends on is compared: the body and the attributes, and nothing that changes from call to call.
+func TestDiffers(t *testing.T) {
+	attributes := func(pairs ...string) map[string]types.MessageAttributeValue {
+		made := make(map[string]types.MessageAttributeValue)
+		for i := 0; i < len(pairs); i += 2 {
+			made[pairs[i]] = text(pairs[i+1])
+		}
+		return made
+	}
+	for name, row := range map[string]struct {
+		change func(*producer.Message)
+		want   bool
+	}{
+		"same":               {func(*producer.Message) {}, false},
+		"body":               {func(m *producer.Message) { m.Body += " " }, true},
+		"attribute":          {func(m *producer.Message) { m.Attributes = attributes("kind", "refund") }, true},
+		"one more attribute": {func(m *producer.Message) { m.Attributes["amount"] = text("5") }, true},
+		"no attributes":      {func(m *producer.Message) { m.Attributes = nil }, true},
+		"trace context": {func(m *producer.Message) {
+			m.Attributes = attributes("kind", "charge", "traceparent", "00-2", "tracestate", "a=1", "baggage", "b")
+		}, false},
+		"group":               {func(m *producer.Message) { m.Group = "another" }, false},
+		"delay":               {func(m *producer.Message) { m.Delay = time.Minute }, false},
+		"the next generation": {func(m *producer.Message) { m.Body, m.Generation = "corrected", 1 }, false},
+	} {
+		for _, size := range []int{10, claims.MemoMax} { // with its message, and without
+			bubble(t, func(t *testing.T) {
+				p := at(t, "orders")
+				made := p.producer(nil, nil, producer.Config{})
+				m := producer.Message{Key: "order-17", Body: strings.Repeat("x", size), Group: "g", Attributes: attributes("kind", "charge", "traceparent", "00-1")}
+				wantNew(t, send(t, made, m), true)
+				row.change(&m)
+				r, err := made.SendOnce(t.Context(), m)
+				if r.Differs != row.want || errors.Is(err, producer.ErrDiffers) != row.want || !row.want && err != nil {
+					t.Errorf("%s of %d bytes: receipt %+v, error %v", name, size, r, err)
+				}
+			})
+		}
+	}
+}
+
+// A message that is too large to be kept is not replaced by another one: whether the first was sent is unknown.
+func TestDiffersUnsent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders")
+		m := producer.Message{Key: "large", Body: strings.Repeat("x", claims.MemoMax)}
+		dead := p.producer(&hook{before: func(context.Context) { panic("power cut") }}, nil, producer.Config{})
+		crashes(t, func() { dead.SendOnce(t.Context(), m) })
+		time.Sleep(lease)
+		made := p.producer(nil, nil, producer.Config{})
+		other := m
+		other.Body += "!"
+		r, err := made.SendOnce(t.Context(), other)
+		wantError(t, err, producer.ErrDiffers)
+		if r.New || r.MessageID != "" || !r.Differs || !strings.Contains(err.Error(), "nothing was sent") {
+			t.Errorf("receipt %+v, error %v", r, err)
+		}
+		p.wantMessages(0)
+		wantNew(t, send(t, made, m), true) // at once: the claim was given back
+		if got := p.wantMessages(1); *got[0].Body != m.Body {
+			t.Error("another body was sent")
+		}
+	})
+}
+
+// Registrations of earlier versions have no digest of the effect. Those that kept the message are compared with it,
+// and those without any digest are accepted.
+func TestDiffersFromEarlierVersion(t *testing.T) {
+	small, large := producer.Message{Key: "k", Body: "b"}, producer.Message{Key: "k", Body: strings.Repeat("x", claims.MemoMax)}
+	for name, row := range map[string]struct {
+		memo string
+		m    producer.Message
+		want bool
+	}{
+		"its message":      {`{"v":1,"key":"k","at":1,"sum":"of everything","message":{"body":"b","group":"g"}}`, small, false},
+		"another message":  {`{"v":1,"key":"k","at":1,"sum":"of everything","message":{"body":"a"}}`, small, true},
+		"another sum":      {`{"v":1,"key":"k","at":1,"sum":"of everything"}`, large, true},
+		"no digest":        {`{"v":1,"key":"k","at":1}`, large, false},
+		"by another hand":  {`by hand`, small, false},
+		"no memo":          {``, small, false},
+		"of a later form":  {`{"v":2,"key":"k","effect":"of everything"}`, small, false},
+		"effect and a sum": {`{"v":1,"key":"k","at":1,"sum":"of everything","effect":"another"}`, large, true},
+	} {
+		bubble(t, func(t *testing.T) {
+			p := at(t, "orders")
+			ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders/"})
+			must(t, err)
+			claim, err := ledger.AcquireWith(t.Context(), "k", claims.Note{Memo: []byte(row.memo)})
+			must(t, err)
+			must(t, claim.Complete(t.Context(), []byte(`{"v":1,"message_id":"first","at":1}`)))
+			r, err := p.producer(nil, nil, producer.Config{}).SendOnce(t.Context(), row.m)
+			if r.New || r.Differs != row.want || errors.Is(err, producer.ErrDiffers) != row.want {
+				t.Errorf("%s: receipt %+v, error %v", name, r, err)
+			}
+		})
 	}
 }

@@ -34,9 +34,9 @@ type Receipt struct {
 	// may have reached the queue as well: see ErrUnknown.
 	Attempts int
 
-	// Differs reports that the message which was registered first under the key is not the one that this
-	// call brought. The first one counts. Either the same work was described twice, or two pieces of work
-	// share a key by mistake.
+	// Differs reports that the message which was registered first under the key has another body or other
+	// attributes than the one that this call brought; the error is ErrDiffers then. Trace context, the group
+	// and the delay are not compared.
 	Differs bool
 
 	// Work is the state of the work of a duplicate. It is empty when nobody has begun it, when its entry has
@@ -58,6 +58,12 @@ var ErrUnknown = errors.New("it is unknown whether it was sent")
 // does not know: the store did not answer, or somebody took over meanwhile. The next one who is told to
 // send the key sends it again.
 var ErrUnrecorded = errors.New("but the ledger does not know that")
+
+// ErrDiffers is the error of a call that brings another body or other attributes than the message which was
+// registered first under its key. Only that first message counts: what this call brought is not sent. The receipt
+// says what became of the first one, which this call may have sent. Two pieces of work share a key by mistake, or
+// one piece of work is described in two ways.
+var ErrDiffers = errors.New("another message is registered under this key")
 
 // resultVersion is the version of the form of a sent. Others are not guessed at.
 const resultVersion = 1
@@ -122,8 +128,8 @@ func (s *sent) firstSent() time.Time {
 	return time.UnixMilli(s.At).UTC()
 }
 
-// duplicate is the receipt of a key that was sent before. Sum is that of the message that came now.
-func (p *Producer) duplicate(ctx context.Context, m Message, e claims.Entry, sum string) (Receipt, error) {
+// duplicate is the receipt of a key that was sent before. Given is what the call brought now.
+func (p *Producer) duplicate(ctx context.Context, m Message, e claims.Entry, given *registered) (Receipt, error) {
 	r := m.receipt()
 	r.Attempts = e.Attempts
 	s, ok := decodeSent(e.Result)
@@ -133,7 +139,7 @@ func (p *Producer) duplicate(ctx context.Context, m Message, e claims.Entry, sum
 		r.Age = since(s.At)
 	}
 	if first, err := decodeRegistered(e.Memo); err == nil {
-		r.Differs = first.differs(sum)
+		r.Differs = first.differs(given)
 	}
 	if p.cfg.Work == nil {
 		return r, nil

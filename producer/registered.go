@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -23,8 +24,9 @@ type registered struct {
 	Version    int      `json:"v"`
 	Key        string   `json:"key"`
 	Generation int      `json:"generation,omitempty"`
-	At         int64    `json:"at"`  // Unix milliseconds by the clock of the producer
-	Sum        string   `json:"sum"` // SHA-256 of the content
+	At         int64    `json:"at"`               // Unix milliseconds by the clock of the producer
+	Sum        string   `json:"sum"`              // SHA-256 of the content
+	Effect     string   `json:"effect,omitempty"` // that of what the effect depends on; earlier versions wrote none
 	Message    *content `json:"message,omitempty"`
 }
 
@@ -54,8 +56,23 @@ func register(m Message, now time.Time) *registered {
 	sum := sha256.Sum256(encode(c))
 	return &registered{
 		Version: registeredVersion, Key: m.Key, Generation: m.Generation, At: now.UnixMilli(),
-		Sum: hex.EncodeToString(sum[:]), Message: c,
+		Sum: hex.EncodeToString(sum[:]), Effect: c.effect(), Message: c,
 	}
+}
+
+// traceContext are the attributes of the W3C that follow a request through its systems. They are new with
+// every call, and no effect depends on them.
+var traceContext = []string{"traceparent", "tracestate", "baggage"}
+
+// effect is a digest of what the effect of the message depends on: its body and attributes. The group and the
+// delay say where and when it is delivered, and may change between two calls for one piece of work.
+func (c *content) effect() string {
+	same := content{Body: c.Body, Attributes: maps.Clone(c.Attributes)}
+	for _, name := range traceContext {
+		delete(same.Attributes, name)
+	}
+	sum := sha256.Sum256(encode(same))
+	return hex.EncodeToString(sum[:])
 }
 
 // encode leaves the message out when it does not fit into a memo.
@@ -89,8 +106,18 @@ func decodeRegistered(memo []byte) (registered, error) {
 	return r, nil
 }
 
-// differs reports whether another message was registered than the one with that sum.
-func (r *registered) differs(sum string) bool { return r.Sum != "" && r.Sum != sum }
+// differs reports whether the message that was registered first has another effect than the one that is given
+// now. An earlier version recorded a sum of everything, the group and the delay included. Without any record
+// the two count as equal.
+func (r *registered) differs(given *registered) bool {
+	switch {
+	case r.Effect != "":
+		return r.Effect != given.Effect
+	case r.Message != nil:
+		return r.Message.effect() != given.Effect
+	}
+	return r.Sum != "" && r.Sum != given.Sum
+}
 
 // message is what was registered. There must be one.
 func (r *registered) message() Message {

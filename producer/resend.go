@@ -46,7 +46,7 @@ func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) 
 	var done *claims.Done
 	switch {
 	case errors.As(err, &done):
-		return p.duplicate(ctx, m, done.Entry, register(m, r.Registered).Sum)
+		return p.duplicate(ctx, m, done.Entry, register(m, r.Registered))
 	case err != nil:
 		return receipt, fmt.Errorf("resend %q: %w", r.entry.Key, err)
 	}

@@ -99,6 +99,8 @@ func send(ctx context.Context, client producer.SQS, queueURL string, store recor
 	var failed []error
 	for _, r := range p.SendAll(ctx, messages) {
 		switch {
+		case errors.Is(r.Err, producer.ErrDiffers) && r.MessageID != "": // of another batch, or with another checksum
+			log.Printf("%s: registered before with another body, as message %s: this one was not sent", r.Key, r.MessageID)
 		case r.Err != nil:
 			failed = append(failed, r.Err)
 		case r.New:
