@@ -357,6 +357,15 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// A ledger without a store is refused at once: a nil pointer is what a failed Open leaves behind.
+func TestNoStore(t *testing.T) {
+	for name, store := range map[string]records.Store{"nil": nil, "nil pointer": (*recordstest.Memory)(nil)} {
+		if l, err := claims.New(store, claims.Config{}); err == nil || l != nil {
+			t.Errorf("%s: ledger %v, error %v", name, l, err)
+		}
+	}
+}
+
 // Every write begins the retention anew. What waits for a person waits for ever.
 func TestRetention(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
+	"reflect"
 	"sync"
 	"time"
 
@@ -81,8 +82,12 @@ type sighting struct {
 // which delays take-overs and does nothing else.
 const sightingsMax = 10_000
 
-// New returns a ledger over store. It fails when the configuration contradicts itself.
+// New returns a ledger over store. It fails when there is no store, and when the configuration contradicts
+// itself.
 func New(store records.Store, cfg Config) (*Ledger, error) {
+	if isNil(store) {
+		return nil, errors.New("the ledger has no store: open one, for example with sqliterecords.Open, and check its error")
+	}
 	cfg.Prefix = cmp.Or(cfg.Prefix, "claim/")
 	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
 	cfg.Retention = cmp.Or(cfg.Retention, 15*24*time.Hour)
@@ -101,6 +106,12 @@ func New(store records.Store, cfg Config) (*Ledger, error) {
 		return nil, fmt.Errorf("prefix of the ledger: %w", err)
 	}
 	return &Ledger{store: store, cfg: cfg, seen: make(map[string]sighting)}, nil
+}
+
+// isNil reports whether there is no store. A nil pointer counts: it is what a failed Open returned.
+func isNil(store records.Store) bool {
+	v := reflect.ValueOf(store)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Retention is how long entries are kept. Who hands out messages compares it with how long a message can

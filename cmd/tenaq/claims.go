@@ -80,15 +80,16 @@ func (f *claimsFlags) open(ctx context.Context) (*ledger, error) {
 			return nil, usagef("--retention: %v", err)
 		}
 	}
-	if _, err := claims.New(nil, cfg); err != nil {
-		return nil, usagef("%v", err)
-	}
 	store, err := f.openExisting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l, err := claims.New(store, cfg)
-	return &ledger{l, store}, err
+	if err != nil {
+		_ = store.Close()
+		return nil, usagef("%v", err)
+	}
+	return &ledger{l, store}, nil
 }
 
 func (l *ledger) Close() error { return l.store.Close() }
