@@ -112,7 +112,7 @@ func TestBodyIsFetched(t *testing.T) {
 			}
 			cfg := l.config(handled)
 			if !claimed {
-				cfg.Claims = nil
+				cfg.Claims, cfg.NoClaims = nil, true
 			}
 			stop := l.start(cfg)
 			l.keep("far")

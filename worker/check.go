@@ -30,6 +30,11 @@ const headroom = 3
 // check compares the configuration with the queue before anything is received, so that what cannot work is
 // said at the start.
 func (w *Worker) check(ctx context.Context) error {
+	for _, queue := range []*string{&w.cfg.QueueURL, &w.cfg.DeadLetterURL} {
+		if err := w.resolve(ctx, queue); err != nil {
+			return err
+		}
+	}
 	attributes, err := w.attributes(ctx, w.cfg.QueueURL)
 	if err != nil {
 		return fmt.Errorf("the queue %s cannot be used: %w", w.cfg.QueueURL, err)
@@ -119,6 +124,26 @@ func parsePolicy(s string) (p policy, err error) {
 	p.target = fields.Target
 	p.receives, err = strconv.Atoi(fields.Receives.String())
 	return p, err
+}
+
+// resolve replaces a queue that is given by its name or its ARN with its URL.
+func (w *Worker) resolve(ctx context.Context, queue *string) (err error) {
+	given := *queue
+	switch {
+	case given == "" || strings.Contains(given, "://"):
+		return nil
+	case strings.HasPrefix(given, "arn:"):
+		*queue, err = w.urlOf(ctx, given)
+	default:
+		var out *sqs.GetQueueUrlOutput
+		if out, err = w.cfg.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &given}); err == nil {
+			*queue = aws.ToString(out.QueueUrl)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("find the URL of the queue %s: %w: correct the name, allow sqs:GetQueueUrl, or configure the URL", given, err)
+	}
+	return nil
 }
 
 // urlOf finds the URL of a queue by its ARN.

@@ -17,16 +17,18 @@ import (
 func TestNewRefuses(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for want, change := range map[string]func(*worker.Config){
-			"Client is missing":                 func(c *worker.Config) { c.Client = nil },
-			"QueueURL is missing":               func(c *worker.Config) { c.QueueURL = "" },
-			"Handler is missing":                func(c *worker.Config) { c.Handler = nil },
-			"Lease is 1s":                       func(c *worker.Config) { c.Lease = time.Second },
-			"SQS counts in whole seconds":       func(c *worker.Config) { c.Lease = 3500 * time.Millisecond },
-			"Timeout is 12h0m0s":                func(c *worker.Config) { c.Timeout = 12 * time.Hour },
-			"Concurrency is -1":                 func(c *worker.Config) { c.Concurrency = -1 },
-			"Prefetch is -1":                    func(c *worker.Config) { c.Prefetch = -1 },
-			"Attempts is -1":                    func(c *worker.Config) { c.Attempts = -1 },
-			"RetryBase and RetryMax are 2s and": func(c *worker.Config) { c.RetryMax = 13 * time.Hour },
+			"Client is missing":   func(c *worker.Config) { c.Client = nil },
+			"QueueURL is missing": func(c *worker.Config) { c.QueueURL = "" },
+			"Handler is missing":  func(c *worker.Config) { c.Handler = nil },
+			"or set NoClaims to handle messages at least once": func(c *worker.Config) { c.Claims = nil },
+			"Claims and NoClaims are both set":                 func(c *worker.Config) { c.NoClaims = true },
+			"Lease is 1s":                                      func(c *worker.Config) { c.Lease = time.Second },
+			"SQS counts in whole seconds":                      func(c *worker.Config) { c.Lease = 3500 * time.Millisecond },
+			"Timeout is 12h0m0s":                               func(c *worker.Config) { c.Timeout = 12 * time.Hour },
+			"Concurrency is -1":                                func(c *worker.Config) { c.Concurrency = -1 },
+			"Prefetch is -1":                                   func(c *worker.Config) { c.Prefetch = -1 },
+			"Attempts is -1":                                   func(c *worker.Config) { c.Attempts = -1 },
+			"RetryBase and RetryMax are 2s and":                func(c *worker.Config) { c.RetryMax = 13 * time.Hour },
 			"BatchSize is 11": func(c *worker.Config) {
 				c.Handler, c.BatchSize = batchFunc(func(context.Context, []*worker.Message) error { return nil }), 11
 			},
@@ -54,6 +56,8 @@ func TestRunRefuses(t *testing.T) {
 			"is not of the same kind":                         func(c *worker.Config) { c.DeadLetterURL = fifo },
 			"the dead-letter queue http":                      func(c *worker.Config) { c.DeadLetterURL += r.url + "-gone" },
 			"gone cannot be used: operation error SQS: GetQu": func(c *worker.Config) { c.QueueURL += "-gone" },
+			"find the URL of the queue absent: ":              func(c *worker.Config) { c.QueueURL = "absent" },
+			"correct the name, allow sqs:GetQueueUrl, or con": func(c *worker.Config) { c.DeadLetterURL = "absent-dead" },
 		} {
 			cfg := r.config(func(context.Context, *worker.Message) error { return nil })
 			change(&cfg)
@@ -66,6 +70,30 @@ func TestRunRefuses(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A queue may be given by its name or its ARN. Messages and dead letters then go by the URL.
+func TestQueueByName(t *testing.T) {
+	for work, dead := range map[string]string{"work": "dead", sqstest.ARN("work"): sqstest.ARN("dead")} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			r.send("a")
+			var url string
+			cfg := r.config(func(_ context.Context, m *worker.Message) error {
+				url = m.QueueURL
+				return worker.Poison(errSick)
+			})
+			cfg.QueueURL, cfg.DeadLetterURL = work, dead
+			stop := r.start(cfg)
+			r.sleep(time.Minute)
+			r.wantLines([]string{"started a", "dead a sick"}, "started", "dead", "error")
+			if url != r.url {
+				t.Errorf("the message is from %q, want %q", url, r.url)
+			}
+			r.wantCount(r.url, 0)
+			r.wantCount(r.dead, 1)
+			r.mustStop(stop)
+		})
+	}
 }
 
 // A queue that dead-letters by receives, nearly as early as the attempts are used up, is worth a word.

@@ -303,7 +303,7 @@ func TestWithoutLedger(t *testing.T) {
 			}
 			return sleepOr(ctx, 5*time.Minute)
 		})
-		cfg.Claims = nil
+		cfg.Claims, cfg.NoClaims = nil, true
 		stop := r.start(cfg)
 		r.sleep(time.Hour)
 		r.wantLines([]string{"failed bad sick", "failed bad sick", "failed bad sick", "dead bad sick", "done a 5m0s"}, "done", "failed", "dead", "lost")

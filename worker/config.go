@@ -25,15 +25,24 @@ type SQS interface {
 	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
-// Config says how a worker works. Client, QueueURL and Handler are needed; the rest has defaults.
+// Config says how a worker works. Client, QueueURL and Handler are needed, and one of Claims and NoClaims.
+// The rest has defaults.
 type Config struct {
-	Client   SQS
+	Client SQS
+
+	// QueueURL is the URL of the queue. A plain name, or an ARN, is resolved with GetQueueUrl when the
+	// worker starts.
 	QueueURL string
-	Handler  Handler
+
+	Handler Handler
 
 	// Claims is the ledger of the work. Every worker that may get the same work needs one over the same
-	// store, with the same prefix. Without one see the package comment.
+	// store, with the same prefix.
 	Claims *claims.Ledger
+
+	// NoClaims runs the worker without a ledger: it handles messages at least once, and each duplicate runs
+	// the handler again. See the package comment.
+	NoClaims bool
 
 	// Key names the work of a message, at most 512 bytes; an error makes the message poison. Nil takes the
 	// name that package producer gave it; else, on a FIFO queue, the MessageDeduplicationId, unless the
@@ -92,8 +101,9 @@ type Config struct {
 	// attempts here.
 	Attempts int
 
-	// DeadLetterURL is the queue for what has used up its attempts. Empty is the one of the queue's
-	// RedrivePolicy. When there is none either, messages are tried until they expire.
+	// DeadLetterURL is the queue for what has used up its attempts: a URL, a name or an ARN, like QueueURL.
+	// Empty is the one of the queue's RedrivePolicy. When there is none either, messages are tried until they
+	// expire.
 	DeadLetterURL string
 
 	// Retry bounds the pause before the next attempt, which is random up to Base doubled with every
@@ -146,6 +156,9 @@ func (c *Config) setDefaults() error {
 	refuse(c.Client == nil, "Client is missing")
 	refuse(c.QueueURL == "", "QueueURL is missing")
 	refuse(c.Handler == nil, "Handler is missing")
+	refuse(c.Claims == nil && !c.NoClaims, "Claims is missing: set it to a ledger so that work is done once, "+
+		"or set NoClaims to handle messages at least once")
+	refuse(c.Claims != nil && c.NoClaims, "Claims and NoClaims are both set: remove one of them")
 	refuse(c.DeleteBodies && c.Offload == nil, "DeleteBodies is set, and Offload is missing")
 	refuse(c.Concurrency < 0, "Concurrency is %d: it is at least 1", c.Concurrency)
 	refuse(c.BatchSize < 1 || c.BatchSize > receiveMax, "BatchSize is %d: it is 1 to %d", c.BatchSize, receiveMax)
@@ -163,5 +176,5 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// queueName is the last part of the URL of a queue.
-func queueName(url string) string { return url[strings.LastIndexByte(url, '/')+1:] }
+// queueName is the name of a queue that is given by its URL, its ARN or its name.
+func queueName(queue string) string { return queue[strings.LastIndexAny(queue, "/:")+1:] }

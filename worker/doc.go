@@ -40,6 +40,7 @@
 // (Message.EffectKey) nor a fencing token (Message.Fence). A handler that was killed after it charged a
 // card and before it said so will run again, with the same effect key.
 //
-// Without Config.Claims there is no ledger: messages are handled at least once, attempts are what the
-// queue counts, and only the lease protects against a second handler.
+// New refuses a Config without Claims unless NoClaims is set. With NoClaims there is no ledger: messages are
+// handled at least once, attempts are what the queue counts, and only the lease protects against a second
+// handler.
 package worker

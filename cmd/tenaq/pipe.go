@@ -169,7 +169,7 @@ func splitPipeArgs(cmd *cobra.Command, args []string) (queue string, program []s
 // config reads the flags that say how to work.
 func (f *pipeFlags) config() (worker.Config, error) {
 	cfg := worker.Config{
-		Concurrency: f.concurrency, BatchSize: f.batchSize, Prefetch: f.prefetch, Attempts: f.attempts,
+		Concurrency: f.concurrency, BatchSize: f.batchSize, Prefetch: f.prefetch, Attempts: f.attempts, NoClaims: f.noClaims,
 	}
 	for _, n := range []struct {
 		flag  string

@@ -163,7 +163,7 @@ func ofWorker(cfg worker.Config, store string, open func() (records.Store, error
 		if cfg.BatchSize > 0 {
 			cfg.Handler = batchHandler(func(n int) { o.handled.Add(int64(n)) })
 		}
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger, cfg.NoClaims = slog.New(slog.DiscardHandler), open == nil
 		if open != nil {
 			store, err := open()
 			if err != nil {

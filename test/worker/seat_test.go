@@ -177,7 +177,7 @@ func (s *seat) config() worker.Config {
 		},
 	}
 	if s.noLedger {
-		cfg.Claims = nil
+		cfg.Claims, cfg.NoClaims = nil, true
 	}
 	if !s.fifo {
 		cfg.Key = func(m *worker.Message) (string, error) {
