@@ -23,8 +23,9 @@
 //     dies gives its messages up within one lease.
 //   - Every handler runs under a claim on the key of its message. While one runs, no other runs for the
 //     same key, whatever the queue delivers: the message of the second is given back until the lease of
-//     the first is over (busy). When the work is completed, a further delivery is deleted without running
-//     anything (done). Busy never counts as an attempt, and never as success.
+//     the first is over (busy). If the first runs in the same Worker, the second comes back as soon as the
+//     first has completed the work. When the work is completed, a further delivery is deleted without
+//     running anything (done). Busy never counts as an attempt, and never as success.
 //   - A handler that loses its lease or its claim is told: its context ends with ErrLost as its cause.
 //     Afterwards the worker does nothing more to the message, and the ledger refuses the handler's
 //     completion.

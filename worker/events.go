@@ -35,7 +35,8 @@ type Events struct {
 	// the worker stops.
 	Deferred func(m *Message, after time.Duration, reason string)
 
-	// Busy: another handler has the claim. The message was given back until that one's lease is over.
+	// Busy: another handler has the claim. The message was given back until that one's lease is over, or
+	// until that one completes the work if it runs in this Worker.
 	Busy func(m *Message, busy *claims.Busy)
 
 	// Duplicate: the work was completed before. The message is deleted.

@@ -60,6 +60,7 @@ func (w *Worker) prepare(d *delivery) fate {
 		w.cfg.Events.Failed(d.Message, Poison(err), 0)
 		return w.bury(d, err.Error())
 	}
+	rival := w.duplicates.expect(d.EffectKey(), d.handle)
 	claim, err := w.cfg.Claims.AcquireWith(d.hold.ctx, d.EffectKey(), note)
 	w.cfg.Events.Claimed(d.Message, err)
 	var (
@@ -72,6 +73,9 @@ func (w *Worker) prepare(d *delivery) fate {
 	if known {
 		w.ledger.note(true)
 	}
+	if busy == nil {
+		w.duplicates.forget(d.EffectKey(), rival)
+	}
 	switch {
 	case err == nil:
 		d.claim, d.attempt = claim, claim.Attempts()
@@ -82,7 +86,7 @@ func (w *Worker) prepare(d *delivery) fate {
 		return handle
 	case busy != nil:
 		w.cfg.Events.Busy(d.Message, busy)
-		w.giveBack(d, busy.RetryIn) // in whole seconds, rounded up
+		w.busy(d, rival, busy.RetryIn)
 		return comesBack
 	case done != nil:
 		w.cfg.Events.Duplicate(d.Message, done)
@@ -171,6 +175,7 @@ func (w *Worker) complete(d *delivery, took time.Duration) fate {
 func (w *Worker) done(d *delivery, took time.Duration) fate {
 	w.count(d.Message, true)
 	w.cfg.Events.Done(d.Message, took)
+	w.showDuplicates(d)
 	return w.deleteDone(d)
 }
 
@@ -259,16 +264,16 @@ func (w *Worker) delete(d *delivery) fate {
 	return gone
 }
 
-// giveBack makes a message receivable again after a while. When it cannot, the message comes back at the
-// end of its lease.
-func (w *Worker) giveBack(d *delivery, after time.Duration) {
+// giveBack makes a message receivable again after a while. When it cannot, it reports false, and the message
+// comes back at the end of its lease.
+func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
 	if !w.custody.release(d.hold) {
-		return
+		return false
 	}
 	left := visibilityMax - time.Since(d.received) - time.Minute
 	after = max(0, min(after, left))
 	after = (after + time.Second - 1).Truncate(time.Second)
-	_ = w.settle("change the visibility", func() error { return w.shows.do(show{d.handle, after}) })
+	return w.settle("change the visibility", func() error { return w.shows.do(show{d.handle, after}) }) == nil
 }
 
 // deferFor gives a message back of which no attempt is counted.

@@ -26,6 +26,8 @@ type Worker struct {
 	ledger  trouble
 	bodies  trouble       // the stores of Config.Offload
 	pulse   *pulse.Writer // nil without a ledger
+
+	duplicates duplicates
 }
 
 // New returns a worker, or an error when the configuration contradicts itself. It asks nothing of the
