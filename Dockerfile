@@ -1,5 +1,5 @@
-# The image holds the program, the certificates it needs to talk to Amazon, and nothing else: no shell, no
-# package manager, no user but a nameless one.
+# The image holds the program, the certificates it needs to talk to Amazon, an empty /tmp, and nothing else: no
+# shell, no package manager, no user but a nameless one.
 #
 # Queues are reached from outside the container, so the server listens on all of its addresses. Without
 # credentials it refuses to do that, and the container stops with a sentence that says so. Either give it a
@@ -21,11 +21,13 @@ RUN go mod download
 COPY . .
 ARG VERSION=
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/tenaq ./cmd/tenaq \
- && mkdir -p /out/data
+ && mkdir -p /out/data /out/root/tmp && chmod 1777 /out/root/tmp
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/tenaq /tenaq
+# "tenaq pipe" keeps the files of its tasks there. The directory is copied as part of its parent, which keeps its mode.
+COPY --from=build /out/root/ /
 # A new volume takes over the owner of the directory that it covers.
 COPY --from=build --chown=65532:65532 /out/data /var/lib/tenaq
 USER 65532:65532

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -377,4 +378,91 @@ func TestHandlerCompletes(t *testing.T) {
 			r.mustStop(stop)
 		})
 	}
+}
+
+// A handler that can do no work uses up neither an attempt nor receives, of which a queue allows few. When it can
+// work again everything is done.
+func TestUnavailable(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for i := range 50 {
+			r.send(fmt.Sprint(i))
+		}
+		var away atomic.Bool
+		away.Store(true)
+		cfg := r.config(func(_ context.Context, m *worker.Message) error {
+			if away.Load() {
+				return fmt.Errorf("start the task: %w", worker.Unavailable(errSick))
+			}
+			if m.Attempt() != 1 || m.Receives != 1 {
+				t.Errorf("%s: attempt %d, receive %d, want the first", m.Body, m.Attempt(), m.Receives)
+			}
+			return nil
+		})
+		cfg.Attempts, cfg.Stall = 1, 10*time.Second
+		stop := r.start(cfg)
+		r.sleep(10 * time.Hour)
+		r.wantLines(nil, "failed", "dead", "lost", "error", "deferred")
+		if got := r.lines("started"); len(got) != 10 {
+			t.Errorf("%d started, want as many as there are places", len(got))
+		}
+		r.wantCount(r.dead, 0)
+		away.Store(false)
+		r.sleep(2 * time.Minute)
+		if got := r.lines("done"); len(got) != 50 {
+			t.Errorf("%d done, want all", len(got))
+		}
+		r.wantCount(r.url, 0)
+		r.wantCount(r.dead, 0)
+		r.mustStop(stop)
+	})
+}
+
+// A worker that stops does not wait for a handler that can do no work: the messages are given back, and no attempt
+// is counted.
+func TestUnavailableDrains(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Unavailable(errSick) }))
+		r.sleep(time.Minute)
+		began := time.Now()
+		r.mustStop(stop)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it stopped after %v", took)
+		}
+		if got := r.lines("deferred", "failed"); len(got) != 1 || !strings.HasPrefix(got[0], "deferred a ") {
+			t.Errorf("deferred or failed %q", got)
+		}
+		e, err := r.ledger().List(t.Context(), "", "", 0)
+		if err != nil || len(e) != 1 || e[0].State != claims.Released || e[0].Attempts != 0 {
+			t.Errorf("the ledger has %+v, error %v", e, err)
+		}
+	})
+}
+
+// Of a batch of which some can be handled the rest is given back.
+func TestUnavailableInBatch(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		r.send("b")
+		first := true
+		cfg := r.config(nil)
+		cfg.Handler = batchFunc(func(_ context.Context, batch []*worker.Message) error {
+			failures := make(worker.Failures)
+			for _, m := range batch {
+				if m.Body == "a" && first {
+					first = false
+					failures[m.ID] = worker.Unavailable(errSick)
+				}
+			}
+			return failures
+		})
+		stop := r.start(cfg)
+		r.sleep(2 * time.Minute)
+		got := r.lines("done")
+		slices.Sort(got)
+		if want := []string{"done a 0s", "done b 0s"}; !slices.Equal(got, want) || len(r.lines("deferred")) != 1 || len(r.lines("failed")) != 0 {
+			t.Errorf("got %q, want %q; log %q", got, want, r.log)
+		}
+		r.mustStop(stop)
+	})
 }

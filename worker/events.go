@@ -31,7 +31,7 @@ type Events struct {
 	Failed func(m *Message, err error, took time.Duration)
 
 	// Deferred: the message was given back without an attempt being counted, because of the handler
-	// (Later), because nobody could say who has the claim, because its body could not be fetched, or because
+	// (Later, Unavailable), because nobody could say who has the claim, because its body could not be fetched, or because
 	// the worker stops.
 	Deferred func(m *Message, after time.Duration, reason string)
 

@@ -16,6 +16,7 @@ import (
 //
 //	nil               the work is recorded as completed, and the message deleted
 //	Later(d, reason)  it is given back for d, and no attempt is counted
+//	Unavailable(err)  the worker keeps it and calls the handler again later, and no attempt is counted
 //	Poison(err)       it goes to the dead-letter queue at once
 //	any other error   an attempt has failed: it is given back for a while, or dead-lettered when the
 //	                  attempts are used up
@@ -98,6 +99,21 @@ func Later(after time.Duration, reason string) error { return &laterError{after,
 func (e *laterError) Error() string {
 	return fmt.Sprintf("to be tried again in %v: %s", e.after, e.reason)
 }
+
+// An unavailableError is made by Unavailable.
+type unavailableError struct{ err error }
+
+// Unavailable returns an error with which a handler says that it can do no work at the moment, whatever the
+// message: a program is missing, the disk is full. The worker keeps the message and its claim, and calls the
+// handler again after pauses of a second up to a minute. So neither an attempt nor a receive is used up, and no
+// more messages are received than can be held. When the worker stops, the message is given back.
+//
+// Of a batch, the worker keeps the messages if the handler can do none of them. Otherwise it gives those back
+// that were unavailable.
+func Unavailable(err error) error { return &unavailableError{err} }
+
+func (e *unavailableError) Error() string { return e.err.Error() }
+func (e *unavailableError) Unwrap() error { return e.err }
 
 // A poisonError is made by Poison.
 type poisonError struct{ err error }

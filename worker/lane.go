@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
+	"tenaq/internal/backoff"
 )
 
 // A delivery is a message in the worker's hands.
@@ -223,7 +224,12 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	errs := make([]error, len(unit))
 	go func() {
 		defer close(returned)
-		w.handle(ctx, unit, errs)
+		for try := 1; ; try++ {
+			w.handle(ctx, unit, errs, try)
+			if !w.awaitHandler(ctx, unit, errs, try) {
+				return
+			}
+		}
 	}()
 	select {
 	case <-returned:
@@ -246,8 +252,35 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	return nil, cause
 }
 
+// awaitHandler waits when the handler can do no work at the moment. It reports whether to call it again.
+func (w *Worker) awaitHandler(ctx context.Context, unit []*delivery, errs []error, try int) (again bool) {
+	for _, err := range errs {
+		var unavailable *unavailableError
+		if !errors.As(err, &unavailable) {
+			return false
+		}
+	}
+	if try&(try-1) == 0 { // 1, 2, 4, 8, ...
+		w.cfg.Logger.Warn("the handler cannot do any work, trying again", "try", try, "key", unit[0].Key, "message", unit[0].ID, "error", errs[0])
+	}
+	pause := jitter(backoff.Ceiling(try, troublePauseMin, troublePauseMax))
+	if w.cfg.Stall > 0 { // a pause is no stall
+		unit[0].Progress()
+		pause = min(pause, w.cfg.Stall/2)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+	case <-w.ending:
+	}
+	return false
+}
+
 // handle calls the handler. A panic is an error of all of its messages, with the place where it happened.
-func (w *Worker) handle(ctx context.Context, unit []*delivery, errs []error) {
+func (w *Worker) handle(ctx context.Context, unit []*delivery, errs []error, try int) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.cfg.Logger.Error("the handler panicked", "key", unit[0].Key, "message", unit[0].ID, "panic", p, "stack", string(debug.Stack()))
@@ -256,8 +289,10 @@ func (w *Worker) handle(ctx context.Context, unit []*delivery, errs []error) {
 			}
 		}
 	}()
-	for _, d := range unit {
-		w.cfg.Events.Started(d.Message)
+	if try == 1 {
+		for _, d := range unit {
+			w.cfg.Events.Started(d.Message)
+		}
 	}
 	if w.batch == nil {
 		errs[0] = w.cfg.Handler.Handle(ctx, unit[0].Message)

@@ -123,12 +123,15 @@ func lastReason(c *claims.Claim) string {
 func (w *Worker) finish(d *delivery, cause error, took time.Duration) fate {
 	defer d.endClaim()
 	var (
-		later  *laterError
-		poison *poisonError
+		later       *laterError
+		poison      *poisonError
+		unavailable *unavailableError
 	)
 	switch err := d.err; {
 	case err == nil:
 		return w.complete(d, took)
+	case errors.As(err, &unavailable):
+		return w.letGo(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), err.Error())
 	case cause == ErrLost && d.whyEnded() != ErrLost:
 		return w.letGo(d, 0, "another message of its batch was lost")
 	case cause == ErrLost:

@@ -27,6 +27,7 @@ type Worker struct {
 	bodies  trouble       // the stores of Config.Offload
 	pulse   *pulse.Writer // nil without a ledger
 
+	ending     <-chan struct{} // closed when the context of Run ends
 	duplicates duplicates
 }
 
@@ -66,6 +67,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(ctx); err != nil {
 		return err
 	}
+	w.ending = ctx.Done()
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(ErrDraining)
 	beating, endBeats := context.WithCancel(context.Background())

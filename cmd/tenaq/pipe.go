@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +29,9 @@ TENAQ_RESULT_FILE, at most 128 KiB, is recorded as the result. Its exit code dec
   65             poison: to the dead-letter queue at once
   75             later: the message comes back after --pause, and no attempt is counted
   anything else  a failed attempt; the end of what it printed is the reason
+
+A COMMAND that cannot be started is no attempt: the worker keeps the message and tries again. If COMMAND is
+missing at the start, or TMPDIR (default /tmp) is not a directory that this user can write to, the exit code is 2.
 
 What it prints goes to standard output, each line with the key in front. When it has ended, what it left
 running in its process group is killed.
@@ -213,11 +215,10 @@ func (f *pipeFlags) handler(a *app, cmd *cobra.Command, program []string) (worke
 	case grace >= drain:
 		return nil, usagef("--grace must be shorter than --drain, or tasks that were told to stop are given up before they are killed")
 	}
-	// A program that is not there would use up the attempts of all messages.
-	if _, err := exec.LookPath(program[0]); err != nil {
-		return nil, usagef("cannot run %s: %v", program[0], err)
-	}
 	c := &pipe.Command{Args: program, Grace: grace, Pause: pause}
+	if err := c.Check(); err != nil {
+		return nil, usagef("%v", err)
+	}
 	// The address is this program's own: a task that runs another one would find it taken.
 	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, metricsVariable+"=") })
 	if !f.noOutput {

@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -37,8 +39,12 @@ import (
 //	75             later: it comes back after Pause, and no attempt is counted (EX_TEMPFAIL)
 //	anything else  an attempt has failed, with the end of what it printed as the reason
 //
-// A result that is too long is a failed attempt too, for part of a result is none. So is a program that cannot
-// be started. When this machine is short of something (processes, files, disk) the message comes back later.
+// A result that is too long is a failed attempt too, for part of a result is none.
+//
+// A task that cannot be started is no attempt, since that says nothing about the message: the program is missing
+// or cannot be run, there is no directory for temporary files, or this machine is short of processes, files or
+// disk. The worker keeps the message and tries again until tasks start (worker.Unavailable). Check finds most of
+// these before anything is received.
 //
 // When the context ends the task gets a SIGTERM, and after Grace a SIGKILL; signals go to its whole process
 // group. When it has ended whatever it left running in its group is killed, and what holds its output open is
@@ -112,7 +118,7 @@ func (c *Command) Handle(ctx context.Context, m *worker.Message) error {
 		return context.Cause(ctx)
 	}
 	if len(c.Args) == 0 {
-		return errors.New("pipe: Command.Args is empty: it names the program to run")
+		return notStarted(errNoArgs)
 	}
 	vars, err := environment(m)
 	if err != nil {
@@ -120,14 +126,14 @@ func (c *Command) Handle(ctx context.Context, m *worker.Message) error {
 	}
 	dir, err := newTaskDir(m)
 	if err != nil {
-		return c.notStarted(err)
+		return notStarted(err)
 	}
 	defer dir.remove()
 	out, printed := c.collector(m)
 	state, stopped, err := run(ctx, c.subprocess(slices.Concat(vars, dir.environment())), m.Body, printed, cmp.Or(c.Grace, 10*time.Second))
 	switch {
 	case err != nil:
-		return c.notStarted(err)
+		return notStarted(err)
 	case state.Success():
 		return dir.takeResult(m)
 	}
@@ -176,16 +182,27 @@ func (c *Command) verdict(e *ExitError) error {
 	return e
 }
 
-// notStarted says what it means for the message that a task could not be started. What this machine is short
-// of says nothing about the message, so it uses up no attempt.
-func (c *Command) notStarted(err error) error {
-	err = fmt.Errorf("start the task: %w", err)
-	for _, shortage := range []error{
-		syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.EDQUOT, syscall.ETXTBSY,
-	} {
-		if errors.Is(err, shortage) {
-			return worker.Later(cmp.Or(c.Pause, pauseDefault), err.Error())
-		}
+// errNoArgs is that there is nothing to run.
+var errNoArgs = errors.New("pipe: Command.Args is empty: it names the program to run")
+
+// notStarted is the error of a task that could not be started. It is about this machine and the program, never
+// about the message, so it uses up no attempt.
+func notStarted(err error) error {
+	return worker.Unavailable(fmt.Errorf("start the task: %w", err))
+}
+
+// Check reports why no task could be started: a program that is missing or cannot be run, or no usable directory
+// for temporary files. Call it before the worker runs.
+func (c *Command) Check() error {
+	if len(c.Args) == 0 {
+		return errNoArgs
 	}
-	return err
+	program := c.Args[0]
+	if c.Dir != "" && strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
+		program = filepath.Join(c.Dir, program)
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("cannot run %s: %w", c.Args[0], err)
+	}
+	return checkTaskDir()
 }

@@ -25,9 +25,11 @@ import (
 )
 
 var (
-	later  = worker.Later(0, "")
-	poison = worker.Poison(errors.New(""))
-	failed = error(&pipe.ExitError{})
+	later = worker.Later(0, "")
+
+	unavailable = worker.Unavailable(errors.New("why"))
+	poison      = worker.Poison(errors.New(""))
+	failed      = error(&pipe.ExitError{})
 )
 
 func TestExit(t *testing.T) {
@@ -63,7 +65,8 @@ func TestExit(t *testing.T) {
 	sameKind(t, c.Handle(t.Context(), message("")), later, "again in 5m0s")
 }
 
-// What cannot be started is a failure with its reason, and not the end of the worker.
+// What cannot be started has its reason and is no attempt: it is not the fault of the message. Most of it is found
+// before anything is received.
 func TestNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -74,18 +77,43 @@ func TestNotStarted(t *testing.T) {
 		command *pipe.Command
 		want    error
 		text    string
+		check   string // of what Check says; empty when only a start can tell
 	}{
-		{&pipe.Command{}, nil, "Args is empty"},
-		{&pipe.Command{Args: []string{"no-such-program-here"}}, exec.ErrNotFound, "start the task: "},
-		{&pipe.Command{Args: []string{filepath.Join(dir, "nowhere")}}, fs.ErrNotExist, "start the task: "},
-		{&pipe.Command{Args: []string{plain}}, fs.ErrPermission, "start the task: "},
-		{&pipe.Command{Args: []string{unknown}}, nil, "exec format error"},
-		{&pipe.Command{Args: []string{"/bin/sh"}, Dir: filepath.Join(dir, "nowhere")}, fs.ErrNotExist, "start the task: "},
+		{&pipe.Command{}, nil, "Args is empty", "Args is empty"},
+		{&pipe.Command{Args: []string{"no-such-program-here"}}, exec.ErrNotFound, "start the task: ", "cannot run no-such-program-here: "},
+		{&pipe.Command{Args: []string{filepath.Join(dir, "nowhere")}}, fs.ErrNotExist, "start the task: ", "cannot run "},
+		{&pipe.Command{Args: []string{plain}}, fs.ErrPermission, "start the task: ", "cannot run "},
+		{&pipe.Command{Args: []string{"./plain"}, Dir: dir}, fs.ErrPermission, "start the task: ", "cannot run ./plain: "},
+		{&pipe.Command{Args: []string{unknown}}, nil, "exec format error", ""},
+		{&pipe.Command{Args: []string{"/bin/sh"}, Dir: filepath.Join(dir, "nowhere")}, fs.ErrNotExist, "start the task: ", ""},
 	} {
 		err := test.command.Handle(t.Context(), message("body"))
-		if err == nil || !strings.Contains(err.Error(), test.text) || test.want != nil && !errors.Is(err, test.want) {
-			t.Errorf("%v: got %v, want %v with %q", test.command.Args, err, test.want, test.text)
+		sameKind(t, err, unavailable, test.text)
+		if test.want != nil && !errors.Is(err, test.want) {
+			t.Errorf("%v: got %v, want %v", test.command.Args, err, test.want)
 		}
+		if err := test.command.Check(); (err == nil) != (test.check == "") || err != nil && !strings.Contains(err.Error(), test.check) {
+			t.Errorf("check %v: got %v, want %q", test.command.Args, err, test.check)
+		}
+	}
+	if err := (&pipe.Command{Args: []string{"./unknown"}, Dir: dir}).Check(); err != nil {
+		t.Errorf("a program of its directory: %v", err)
+	}
+}
+
+// Without a directory for its files no task is started, and no attempt is used up.
+func TestNoTemporaryDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	for dir, text := range map[string]string{
+		filepath.Join(t.TempDir(), "gone"): "gone: there is no such directory: set TMPDIR to a directory that this user can write to",
+		file:                               "file: not a directory: set TMPDIR to a directory that this user can write to",
+	} {
+		t.Setenv("TMPDIR", dir)
+		if err := shell("exit 0").Check(); err == nil || !strings.HasSuffix(err.Error(), text) {
+			t.Errorf("check: got %v, want %q", err, text)
+		}
+		sameKind(t, shell("exit 0").Handle(t.Context(), message("body")), unavailable, "start the task: ")
 	}
 }
 
@@ -97,7 +125,7 @@ func TestShortage(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	err = (&pipe.Command{Args: []string{busy}}).Handle(t.Context(), message("body"))
-	sameKind(t, err, later, "text file busy")
+	sameKind(t, err, unavailable, "text file busy")
 }
 
 // No environment can hold a NUL, however often it is tried.

@@ -36,6 +36,30 @@ func newTaskDir(m *worker.Message) (taskDir, error) {
 	return d, nil
 }
 
+// checkTaskDir reports why no directory of a task could be made.
+func checkTaskDir() error {
+	path, err := os.MkdirTemp("", "tenaq-task-*")
+	if err == nil {
+		d := taskDir(path)
+		err = os.WriteFile(d.metadata(), []byte("{}"), 0o600)
+		d.remove()
+	}
+	if err == nil {
+		return nil
+	}
+	why := err
+	var failed *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = errors.New("there is no such directory")
+	case errors.Is(err, fs.ErrPermission):
+		why = errors.New("this user may not write to it")
+	case errors.As(err, &failed):
+		why = failed.Err
+	}
+	return fmt.Errorf("cannot put the files of tasks into %s: %w: set TMPDIR to a directory that this user can write to", os.TempDir(), why)
+}
+
 func (d taskDir) metadata() string { return filepath.Join(string(d), "metadata.json") }
 func (d taskDir) result() string   { return filepath.Join(string(d), "result") }
 
