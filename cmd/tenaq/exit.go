@@ -17,6 +17,7 @@ const (
 	exitPartly    = 5 // some of it was done
 	exitDamaged   = 6 // the storage lacks or contradicts what was acknowledged
 	exitNoStorage = 7 // the storage failed or is full
+	exitLeft      = 8 // all that could be done is done, and messages are left that cannot be received yet
 )
 
 // A codedError is an error that knows its exit code.

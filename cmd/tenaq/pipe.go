@@ -49,6 +49,11 @@ reason. The key is what a producer of tenaq called the work; else, on a FIFO que
 the id of the first message. --key takes it out of the message. Keys are one space for all queues that share
 records: where two queues mean different work by the same key, give one a --ledger of its own.
 
+With --once the worker ends when there is nothing to receive and no task runs. The exit code is 0 if the queue
+is then empty. It is 8 if messages are left that cannot be received yet: hidden by a pause before the next
+attempt or by another worker, or delayed. The last line says how many, and until when this worker's own pauses
+last. --until-empty waits for them.
+
 The log on standard error has a line for everything that happens to a message, and one at the end that counts.
 SIGTERM and SIGINT end it: tasks that run may go on for --drain, are told to stop, and the exit code is 0. A
 second signal ends it at once.
@@ -96,7 +101,7 @@ func newPipeCmd(a *app) *cobra.Command {
   tenaq pipe files --key body.file.id --concurrency 4 --task-timeout 1h -- sh -c 'convert - "$TENAQ_KEY.png"'
   tenaq pipe orders --records postgres://app@db.example.com/app --http http://127.0.0.1:8080/charge
   tenaq pipe orders --http http://127.0.0.1:9000/2015-03-31/functions/function/invocations --lambda
-  tenaq pipe reports --once -- ./send-report       # from cron: ends when nothing is left to receive
+  tenaq pipe reports --once -- ./send-report       # from cron: ends when there is nothing to receive
   tenaq pipe accounts --bodies dir:/mnt/bodies -- ./import
   tenaq pipe orders --metrics-listen :9326 -- ./charge-card`,
 		Args: cobra.ArbitraryArgs,
@@ -140,7 +145,7 @@ func newPipeCmd(a *app) *cobra.Command {
 	flags.StringVar(&f.key, "key", "", "what names the work of a message: body.`PATH`, with dots, into a body that is JSON, or attribute:NAME")
 	flags.StringVar(&f.ledger, "ledger", "claim/", "`prefix` of the keys of the ledger of claims")
 	flags.BoolVar(&f.noClaims, "no-claims", false, "work without a ledger: at least once, and attempts are receives")
-	flags.BoolVar(&f.once, "once", false, "end when there is nothing to receive and nothing is being worked on")
+	flags.BoolVar(&f.once, "once", false, "end when there is nothing to receive and no task runs; exit 8 if messages are left")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when the queue holds nothing any more, hidden messages included")
 	flags.BoolVar(&f.deleteBodies, "delete-bodies", false, "with --bodies: remove the body of a message that is done, which nothing else may point to")
 	flags.StringVar(&f.grace, "grace", "10s", "kill a task that was told to stop after this `duration`")

@@ -18,52 +18,48 @@ type pipeLog struct {
 	received, done, failed, deferred, busy, duplicate, deadLettered, lost atomic.Int64
 }
 
-// events are told to the log, and to the one who knows what is in hand.
-func (l *pipeLog) events(hands *inHand) worker.Events {
+// events go to the log, and to what ends the worker. That hears of the deletion of a message from the client.
+func (l *pipeLog) events(end *pipeEnd) worker.Events {
 	return worker.Events{
 		Received: func(m *worker.Message) {
-			hands.add(m)
 			l.received.Add(1)
 			l.about(m).Info("received", "receives", m.Receives)
 		},
 		Done: func(m *worker.Message, took time.Duration) {
-			hands.remove(m)
 			l.done.Add(1)
 			l.about(m).Info("done", "attempt", m.Attempt(), "took", took.Round(time.Millisecond))
 		},
 		Failed: func(m *worker.Message, err error, took time.Duration) {
-			hands.remove(m)
+			end.givenBack(m.ID)
 			l.failed.Add(1)
 			l.about(m).Warn("failed", "attempt", m.Attempt(), "took", took.Round(time.Millisecond), "error", err)
 		},
 		Deferred: func(m *worker.Message, after time.Duration, reason string) {
-			hands.remove(m)
+			end.givenBack(m.ID)
 			l.deferred.Add(1)
 			l.about(m).Info("given back", "for", after.Round(time.Millisecond), "reason", reason)
 		},
 		Busy: func(m *worker.Message, busy *claims.Busy) {
-			hands.remove(m)
+			end.givenBack(m.ID)
 			l.busy.Add(1)
 			l.about(m).Info("busy", "owner", busy.Owner, "retry-in", busy.RetryIn.Round(time.Millisecond))
 			l.checkMemo(m, busy.Memo)
 		},
 		Duplicate: func(m *worker.Message, done *claims.Done) {
-			hands.remove(m)
 			l.duplicate.Add(1)
 			l.about(m).Info("duplicate", "done-by", done.Owner)
 			l.checkMemo(m, done.Memo)
 		},
 		DeadLettered: func(m *worker.Message, reason, deadID string) {
-			hands.remove(m)
 			l.deadLettered.Add(1)
 			l.about(m).Warn("dead-lettered", "reason", reason, "dead-letter", deadID)
 		},
 		Lost: func(m *worker.Message, err error) {
-			hands.remove(m)
+			end.givenBack(m.ID)
 			l.lost.Add(1)
 			l.about(m).Warn("lost", "error", err)
 		},
-		Abandoned: func(m *worker.Message, cause error) { hands.remove(m) }, // the worker itself says so
+		Abandoned: func(m *worker.Message, cause error) { end.givenBack(m.ID) }, // the worker itself says so
 	}
 }
 

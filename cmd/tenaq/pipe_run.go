@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -48,22 +47,21 @@ func (f *pipeFlags) run(ctx context.Context, a *app, queue string, cfg worker.Co
 	defer stop()
 	logger, name := style.logger(a.stderr), queueNameOf(cfg.QueueURL)
 	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
-	hands := &inHand{messages: make(map[*worker.Message]bool)}
+	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, log.Logger, stop)
 	counts := newWorkerMetrics(name, cfg.Concurrency)
-	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, counts.events(log.events(hands))
+	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, counts.events(log.events(end))
 	cfg.Memo = func(*worker.Message) []byte { return newPipeMemo(name) }
 	if f.once || f.untilEmpty {
-		cfg.Client = &emptying{Client: c.Client, url: cfg.QueueURL, hands: hands, whole: f.untilEmpty, empty: func() {
-			log.Info("nothing is left")
-			stop()
-		}}
+		cfg.Client = end
 	}
 	w, err := worker.New(cfg)
 	if err != nil {
 		return usagef("%v", err)
 	}
 	metrics.serve(log.Logger, counts.write)
-	err = w.Run(ctx)
+	if err = w.Run(ctx); err == nil {
+		err = end.verdict()
+	}
 	log.summary()
 	return err
 }
@@ -100,90 +98,4 @@ func newPipeMemo(queue string) []byte {
 		return nil // a name can be encoded
 	}
 	return memo
-}
-
-// An inHand knows which messages a worker has.
-type inHand struct {
-	mu       sync.Mutex
-	polls    int // under way
-	arriving int // messages that a poll brought and the worker has not taken up
-	messages map[*worker.Message]bool
-}
-
-func (h *inHand) add(m *worker.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.arriving--
-	h.messages[m] = true
-}
-
-// remove may be told more than once of a message.
-func (h *inHand) remove(m *worker.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.messages, m)
-}
-
-func (h *inHand) pollBegins() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.polls++
-}
-
-// pollEnds reports whether nothing is in hand and no other poll could bring anything.
-func (h *inHand) pollEnds(brought int) (nothing bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.polls--
-	h.arriving += brought
-	return h.polls == 0 && h.arriving <= 0 && len(h.messages) == 0
-}
-
-// An emptying client calls empty when the queue has nothing more for this worker: when a poll has brought nothing and
-// nothing is in hand. If whole is set the queue must hold nothing besides, neither delayed nor in the hands of others.
-type emptying struct {
-	*sqs.Client
-	url   string
-	hands *inHand
-	whole bool
-	empty func()
-}
-
-// emptyingWait is how long a poll waits, in seconds. Any wait makes SQS look everywhere, and who waits for the end should
-// not wait for long.
-const emptyingWait = 1
-
-// ReceiveMessage receives, and looks whether that was all.
-func (e *emptying) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
-	short := *in
-	short.WaitTimeSeconds = min(in.WaitTimeSeconds, emptyingWait)
-	e.hands.pollBegins()
-	out, err := e.Client.ReceiveMessage(ctx, &short, options...)
-	brought := 0
-	if err == nil {
-		brought = len(out.Messages)
-	}
-	if e.hands.pollEnds(brought) && err == nil && (!e.whole || e.holdsNothing(ctx)) {
-		e.empty()
-	}
-	return out, err
-}
-
-// holdsNothing asks the queue how many messages it holds.
-func (e *emptying) holdsNothing(ctx context.Context) bool {
-	counts := []types.QueueAttributeName{
-		types.QueueAttributeNameApproximateNumberOfMessages,
-		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
-		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
-	}
-	out, err := e.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &e.url, AttributeNames: counts})
-	if err != nil {
-		return false // the next poll tells
-	}
-	for _, name := range counts {
-		if out.Attributes[string(name)] != "0" {
-			return false
-		}
-	}
-	return true
 }
