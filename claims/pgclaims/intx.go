@@ -25,8 +25,13 @@ type Beginner interface {
 //
 // Give it the context of Claim.Hold. Work may be called several times, each time in a transaction of its own,
 // because PostgreSQL may refuse to serialize one; so let it have no effects but those in tx, and neither commit
-// nor roll back. The transaction has the isolation level that is the default of the connection. PostgreSQL
-// ends it when work lets it be idle for longer than a lease.
+// nor roll back. The transaction has the isolation level that is the default of the connection.
+//
+// Work may take longer than a lease. While the claim is held InTx keeps the idle transaction alive, so that
+// PostgreSQL ends it a lease after its client was stopped or cut off, and not before. This is not so once work has
+// called tx.Conn or tx.LargeObjects, through which it can use the connection at any time: then PostgreSQL ends the
+// transaction when it is idle for longer than a lease. A shorter idle_in_transaction_session_timeout of the
+// connection is left as it is. An open transaction holds its locks and holds up vacuum, so do long work before it.
 func InTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(ctx context.Context, tx pgx.Tx) (result []byte, err error)) error {
 	for n := 1; ; n++ {
 		err := inTx(ctx, db, claim, work)
@@ -76,7 +81,7 @@ func inTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(conte
 		defer cancel()
 		_ = tx.Rollback(ctx) // without a connection PostgreSQL rolls back by itself
 	}()
-	result, err := work(ctx, tx)
+	result, err := whileAlive(ctx, tx, claim, before.Lease, work)
 	if err != nil {
 		return err
 	}
@@ -91,6 +96,16 @@ func inTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(conte
 	}
 	committed()
 	return nil
+}
+
+// whileAlive calls work with a transaction that stays alive for as long as the claim is held. The transaction is the
+// caller's again when it returns, also when work panics.
+func whileAlive(
+	ctx context.Context, tx pgx.Tx, claim *claims.Claim, lease time.Duration, work func(context.Context, pgx.Tx) ([]byte, error),
+) ([]byte, error) {
+	alive, stop := keepAlive(ctx, tx, claim, lease)
+	defer stop()
+	return work(ctx, alive)
 }
 
 // noteEnd has a claim find out how it was ended.

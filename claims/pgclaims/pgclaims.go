@@ -21,7 +21,8 @@
 //     commit whose answer was lost Claim.Ended finds out, and to do everything again is refused with
 //     claims.ErrEnded.
 //   - A transaction that was stopped half-way blocks the key for a lease at most: PostgreSQL ends it when its
-//     client has been silent for that long (idle_in_transaction_session_timeout).
+//     client has been silent for that long (idle_in_transaction_session_timeout). InTx keeps the transaction
+//     of a holder alive that is only slow.
 //
 // From the completion until the end of the transaction whoever else asks the ledger for the key waits, and so
 // do renewals. So complete the claim last, then commit at once. Effects elsewhere belong before the

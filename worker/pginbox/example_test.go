@@ -97,3 +97,31 @@ func ExampleInTx() {
 	fmt.Println(handler.Handle(context.Background(), &worker.Message{Body: `{"Order": "17", "Cents": 500}`}))
 	// Output: there is no claim to complete in a transaction: give the worker a ledger, in worker.Config.Claims
 }
+
+// transcribe stands for work that takes an hour.
+func transcribe(_ context.Context, video string) (text string, err error) {
+	return "words of " + video, nil
+}
+
+// Long work runs outside of the transaction and commits inside of it. The worker renews the lease of the message and
+// the claim for as long as the handler runs, and the transaction is open for a moment only. If the worker dies after
+// the work and before the commit, another attempt does the work again, so it needs a place of its own per attempt or
+// must be safe to repeat.
+func ExampleInTx_longWork() {
+	var pool *pgxpool.Pool // see the example of the package
+	handler := worker.HandlerFunc(func(ctx context.Context, m *worker.Message) error {
+		text, err := transcribe(ctx, m.Body) // ctx ends when the lease or the claim is lost
+		if err != nil {
+			return err
+		}
+		return pginbox.InTx(ctx, pool, m, func(ctx context.Context, tx pgx.Tx) (result []byte, err error) {
+			if _, err := tx.Exec(ctx, "UPDATE videos SET transcript = $2 WHERE id = $1", m.Body, text); err != nil {
+				return nil, err
+			}
+			return nil, outbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: m.Body, Body: m.Body})
+		})
+	})
+	// Without a worker that has a ledger nothing is written.
+	fmt.Println(handler.Handle(context.Background(), &worker.Message{Body: "video-7"}))
+	// Output: there is no claim to complete in a transaction: give the worker a ledger, in worker.Config.Claims
+}

@@ -18,10 +18,30 @@
 //
 //   - What the transaction writes is committed once for each piece of work, whatever is delivered twice and
 //     whoever is killed. A message is deleted only after that.
+//
 //   - A handler whose claim was taken over commits nothing, even when it was stopped in the midst of it.
+//
 //   - A commit whose answer was lost is not made again.
+//
 //   - That the database is not there, or is being shut down, is not the fault of a message: it is given
 //     back, and no attempt is counted. Every other error is what worker.Handler says.
+//
+//   - Work may take longer than the lease of the claim: while the claim is held, an idle transaction is kept
+//     alive. Only a process that was stopped or cut off loses its transaction, after one lease.
+//
+// Long work belongs outside of the transaction all the same, because an open one holds its locks and a
+// connection, and holds up vacuum. Run it first, then commit its result with InTx:
+//
+//	func(ctx context.Context, m *worker.Message) error {
+//		text, err := transcribe(ctx, m.Body) // takes an hour; no transaction is open
+//		if err != nil {
+//			return err
+//		}
+//		return pginbox.InTx(ctx, pool, m, func(ctx context.Context, tx pgx.Tx) (result []byte, err error) {
+//			_, err = tx.Exec(ctx, "UPDATE videos SET transcript = $2 WHERE id = $1", m.Body, text)
+//			return nil, err
+//		})
+//	}
 //
 // What it leaves to others: effects elsewhere. They belong before the transaction, under Message.EffectKey,
 // which is what InTx is for, or behind it, as a row of the outbox. The work is known again until
@@ -52,8 +72,8 @@ func Handler(db pgclaims.Beginner, work func(ctx context.Context, tx pgx.Tx, m *
 // returns, and has nothing to do behind it that matters.
 //
 // Work may be called several times, each time in a transaction of its own, because PostgreSQL may refuse to
-// serialize one. It neither commits nor rolls back, and does not let the transaction be idle for a lease of the
-// claim, which PostgreSQL would end. What it returns is recorded as the result of the work; Message.SetResult
+// serialize one. It neither commits nor rolls back. It may take longer than a lease of the claim, as pgclaims.InTx
+// explains, though long work is better done before InTx. What it returns is recorded as the result of the work; Message.SetResult
 // counts for nothing here. After an error nothing is committed: with worker.Poison and worker.Later it decides what
 // becomes of the message.
 func InTx(ctx context.Context, db pgclaims.Beginner, m *worker.Message, work func(ctx context.Context, tx pgx.Tx) (result []byte, err error)) error {

@@ -408,6 +408,28 @@ func (refusing) BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error) {
 	return nil, errors.New("connection refused")
 }
 
+// Work that takes longer than the lease of its claim, and lets its transaction be idle meanwhile, is done in its first
+// attempt.
+func TestWorkLongerThanLease(t *testing.T) {
+	r := newRig(t)
+	r.send("a")
+	r.start(r.config(pginbox.Handler(r.pool, func(ctx context.Context, tx pgx.Tx, m *worker.Message) ([]byte, error) {
+		result, err := order(ctx, tx, m)
+		must(t, err)
+		var pid int
+		must(t, tx.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid))
+		for open := time.Duration(0); open < lease+lease/2 && ctx.Err() == nil; { // by the clock of the server
+			time.Sleep(50 * time.Millisecond)
+			if err := r.pool.QueryRow(ctx, "SELECT clock_timestamp() - xact_start FROM pg_stat_activity WHERE pid = $1", pid).Scan(&open); err != nil {
+				return nil, err
+			}
+		}
+		return result, nil
+	})))
+	r.want("done a")
+	r.wantOnce("a")
+}
+
 // A worker that has to stop in the midst of a transaction gives its message back as if it had not begun.
 func TestDrained(t *testing.T) {
 	r := newRig(t)
