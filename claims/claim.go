@@ -65,7 +65,8 @@ func (c *Claim) Attempts() int {
 
 // TakenOver returns the entry of the holder before when that one was lost, so that nobody knows how far it
 // came; nil when there is no such doubt. When somebody took over from the lost holder and gave the claim
-// back without having found out, it is that one's entry, which says Released.
+// back without having found out, it is that one's entry, which says Released; after Ledger.GiveUp it says
+// Exhausted.
 func (c *Claim) TakenOver() *Entry { return c.before }
 
 // Entry is what the ledger says about the key, as this claim wrote it last. Its Age is zero.

@@ -73,6 +73,19 @@ func (e *Entry) Remaining() (left time.Duration, known bool) {
 	return max(0, e.Lease-e.Age), true
 }
 
+// Stranded reports whether no holder works on the key and none has brought it to an end: it was released, has failed,
+// or has a lease that is known to be over. Usually the next delivery of the message goes on.
+func (e *Entry) Stranded() bool {
+	switch e.State {
+	case Released, Failed:
+		return true
+	case Held:
+		left, known := e.Remaining()
+		return known && left == 0
+	}
+	return false
+}
+
 // entryVersion is the version of the form of an entry. Entries of other versions are refused, never
 // guessed at.
 const entryVersion = 1

@@ -76,6 +76,39 @@ func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason s
 	})
 }
 
+// GiveUp records that the attempts of a key are used up by a message that no holder will bring to an end, because its
+// queue has moved it to the dead-letter queue by itself. It is Claim.Exhaust without a claim: another message may
+// claim the key, and the attempts begin at one.
+//
+// It changes the entry only if that message claimed the key last, and the claim was released, has failed, or has
+// a lease that is over: then it is still unknown how far the lost holder came, and Config.Lost is asked by the
+// next claim. It reports whether it changed the entry. The change is made to the entry that was read; if anything
+// happens to the entry meanwhile, such as a claim by a message that was brought back, nothing is written.
+func (l *Ledger) GiveUp(ctx context.Context, key, message, reason string) (bool, error) {
+	e, s, err := l.read(ctx, key)
+	switch {
+	case errors.Is(err, ErrNoEntry):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !e.Stranded() || message == "" || e.Message != message:
+		return false, nil
+	}
+	s.Unknown = s.Unknown || s.State == Held
+	s.State, s.Reason, s.Result, s.LeaseMS = Exhausted, cut(reason, reasonMax), nil, 0
+	// It takes a fence of its own: a holder must not believe that it ended the claim itself.
+	s.Owner, s.Nonce, s.Fence = l.cfg.Owner, rand.Text(), 0
+	_, err = l.put(ctx, l.writeOf(key, e.Version, &s), s.Nonce)
+	var conflict *records.Conflict
+	if errors.As(err, &conflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("give up the claim on %q: %w", key, err)
+	}
+	return true, nil
+}
+
 // override changes the entry of a key without having its claim.
 func (l *Ledger) override(ctx context.Context, key string, change func(*stored)) error {
 	e, s, err := l.read(ctx, key)

@@ -50,6 +50,9 @@ func (w *Worker) check(ctx context.Context) error {
 			return fmt.Errorf("the dead-letter queue %s: %w: allow sqs:GetQueueUrl there, or set DeadLetterURL", policy.target, err)
 		}
 	}
+	if w.cfg.Claims != nil && policy.receives > 0 && policy.receives < w.cfg.Attempts+headroom && queueName(w.dead.url) == queueName(policy.target) {
+		w.moved = w.dead.url
+	}
 	switch {
 	case w.dead.url == "":
 		w.cfg.Logger.Warn("the queue has no dead-letter queue: what has used its attempts up stays in it until it expires",
@@ -57,6 +60,10 @@ func (w *Worker) check(ctx context.Context) error {
 	case policy.receives > 0 && policy.receives < w.cfg.Attempts+headroom:
 		w.cfg.Logger.Warn("the queue's maxReceiveCount leaves no room above the attempts: a message may be dead-lettered without them, "+
 			"after receives that were none; raise it", "maxReceiveCount", policy.receives, "attempts", w.cfg.Attempts, "enough", w.cfg.Attempts+headroom)
+		if w.moved != "" {
+			w.cfg.Logger.Warn("messages that the queue moves by itself leave their claims open; this worker looks for them in the dead-letter queue "+
+				"and settles their claims, and each look counts as a receive there", "dead_letter", queueName(w.moved), "every", settlePause)
+		}
 	}
 	if w.dead.url != "" {
 		if w.dead.fifo() != w.fifo() {

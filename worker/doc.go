@@ -34,6 +34,9 @@
 //   - Attempts are counted when a handler begins, in the ledger. Receives do not count, so throttling,
 //     restarts and busy keys use no attempt up. When the attempts of a message are used up the worker
 //     itself moves it to the dead-letter queue, with the reason.
+//   - If the queue's maxReceiveCount leaves no room above the attempts, the queue moves messages by itself, and
+//     no worker sees them again. The worker looks for them in the dead-letter queue every few minutes, and
+//     records their claims as exhausted. See MovedLetters for what such a look does to that queue.
 //   - On a FIFO queue messages of one group are handled one after the other, in order. One that cannot be
 //     completed holds its group back and no other; what was received behind it is given back.
 //

@@ -23,6 +23,7 @@ type Worker struct {
 	shows   *batcher[show]
 	slots   chan struct{} // holds one token for every handler that runs
 	dead    deadLetters
+	moved   string // the dead-letter queue to which the queue moves messages by itself, if it may do so early
 	ledger  trouble
 	bodies  trouble       // the stores of Config.Offload
 	pulse   *pulse.Writer // nil without a ledger
@@ -75,6 +76,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	beats.Go(func() { w.custody.run(beating) })
 	if w.pulse != nil {
 		beats.Go(func() { w.pulse.Run(beating) })
+	}
+	if w.moved != "" {
+		beats.Go(func() { w.settleMoved(beating) })
 	}
 	defer beats.Wait()
 	defer endBeats()

@@ -25,12 +25,13 @@ type stuckWork struct {
 	Attempts int      `json:"attempts"`
 	Message  string   `json:"messageId,omitempty"`
 	Queue    string   `json:"queue,omitempty"` // that its message was, or was to be, sent to
-	Action   string   `json:"action"`          // resend or none
+	Action   string   `json:"action"`          // resend, settle or none
 	Why      string   `json:"why"`
 
 	// What came of the action: the id of the message that was sent, or why there is none.
-	Sent  string `json:"sentMessageId,omitempty"`
-	Error string `json:"error,omitempty"`
+	Sent    string `json:"sentMessageId,omitempty"`
+	Settled bool   `json:"settled,omitempty"`
+	Error   string `json:"error,omitempty"`
 
 	age          time.Duration
 	entry        *claims.Entry          // of the work, when it has one
@@ -46,6 +47,7 @@ const (
 // Actions of a sweep.
 const (
 	actionResend = "resend"
+	actionSettle = "settle"
 	actionNone   = "none"
 )
 
@@ -55,6 +57,8 @@ type finder struct {
 	producers map[string]*producer.Producer // by the names of their queues; they can look, and not send
 	queues    []string                      // those names, in order
 	some      bool                          // something is registered for other queues too
+
+	letters map[string]string // messages that queues have moved by themselves: the names of the dead-letter queues, by message id
 
 	stuck time.Duration // for how long nobody has to have been at it
 	watch time.Duration // between two looks, where there is no clock; zero is for none
@@ -70,6 +74,10 @@ func (f *finder) find(ctx context.Context) ([]*stuckWork, error) {
 	}
 	var found []*stuckWork
 	for _, e := range entries {
+		if w := f.movedWork(e); w != nil {
+			found = append(found, w)
+			continue
+		}
 		w, err := f.workOf(ctx, e)
 		if err != nil {
 			return nil, err

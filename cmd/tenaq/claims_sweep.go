@@ -16,14 +16,16 @@ type sweepFlags struct {
 	client       clientFlags
 	stuck, watch string
 	queues       []string
+	settle       []string
 	run          bool
 }
 
 func newClaimsSweepCmd(a *app, c *claimsFlags) *cobra.Command {
 	f := &sweepFlags{claimsFlags: c}
 	cmd := &cobra.Command{
-		Use:   "sweep",
-		Short: "Find work that is stuck, and send its messages again",
+		Use:     "sweep",
+		Aliases: []string{"stuck"},
+		Short:   "Find work that is stuck, and send its messages again",
 		Long: `Find work that nobody is at any more, say what can be done about it, and with --run do it. Stuck is:
 
   held, lease over   its holder is gone, and no other delivery of the message has taken over
@@ -41,17 +43,29 @@ done twice; a FIFO queue drops what was sent within the last five minutes. Messa
 are not known here, and are yours to send. Parked work waits for a person, and exhausted work is with the
 dead letters: both are left alone.
 
+A queue moves a message to its dead-letter queue by itself after more receives than its maxReceiveCount. No
+worker sees that, so the claim stays released, failed or held for ever, and counts of completed and failed
+work never add up. --settle QUEUE looks through that dead-letter queue. With --run it records the claims of
+the messages that were moved there as exhausted, as a worker does with its own dead letters. A claim that
+changes meanwhile is left alone. A message that is brought back is done again.
+
+A tenaq server shows the letters without a receive. Elsewhere they are received: each look counts one
+receive, hides the letters for up to a minute, and ends after 1,000 letters; of a FIFO queue it sees the first
+ten of each group. "tenaq pipe" does this by itself when maxReceiveCount leaves no room above --attempts.
+
 An entry that is missing may have expired. So when workers or producers are told to keep entries for another
 time than 15 days, --retention has to be the same, or work that was done long ago looks as if it had not
 begun.
 
-Without --run nothing is changed. With it the exit code is 5 when some could not be sent, 1 when none could.
+Without --run nothing is changed. With it the exit code is 5 when some could not be sent or settled, 1 when
+none could.
 
 DynamoDB has no clock, so one look cannot tell how long an entry has been there. With --watch the entries
 are looked at twice, that far apart. Stuck is then what has not changed, and of held work only what has a
 lease shorter than that. Registrations have ages there too, by the clocks of the producers.`,
 		Example: `  tenaq claims sweep
   tenaq claims sweep --stuck 1h --queue orders --run
+  tenaq claims sweep --settle orders-dlq --run
   tenaq claims sweep --records dynamodb:tenaq-records --watch 15m --json | jq -r '.stuck[].key'`,
 		Args: wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,7 +83,8 @@ lease shorter than that. Registrations have ages there too, by the clocks of the
 	flags.StringVar(&f.stuck, "stuck", "15m", "for how long nobody has to have been at the work, as a `duration`: longer than the longest pause between two attempts")
 	flags.StringVar(&f.watch, "watch", "", "look twice, this `duration` apart, where the store has no clock")
 	flags.StringSliceVar(&f.queues, "queue", nil, "look at what is registered for this `queue` only; may be repeated (default: all queues)")
-	flags.BoolVar(&f.run, "run", false, "send again what can be sent")
+	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims whose messages their queue moved to this dead-letter `queue`; may be repeated")
+	flags.BoolVar(&f.run, "run", false, "send again what can be sent, and settle what can be settled")
 	return cmd
 }
 
@@ -140,11 +155,16 @@ func (s *sweeper) producer(client producer.SQS, name, url string) (*producer.Pro
 
 // sweep looks, acts if it is to, and reports.
 func (s *sweeper) sweep(ctx context.Context) error {
+	var err error
+	if s.letters, err = s.flags.client.movedLetters(ctx, s.flags.settle); err != nil {
+		return err
+	}
 	found, err := s.find(ctx)
 	if err != nil {
 		return err
 	}
 	if s.flags.run {
+		s.settleAll(ctx, found)
 		senders, err := s.senders(ctx, found)
 		if err != nil {
 			return err
@@ -183,6 +203,12 @@ func (s *sweeper) report(found []*stuckWork) error {
 // actionText says what is to be done, or was.
 func (w *stuckWork) actionText() string {
 	switch {
+	case w.Action == actionSettle && w.Error != "":
+		return "not settled"
+	case w.Settled:
+		return "settled as exhausted"
+	case w.Action == actionSettle:
+		return "settle as exhausted"
 	case w.Error != "":
 		return "not sent to " + w.Queue
 	case w.Sent != "":
@@ -195,13 +221,11 @@ func (w *stuckWork) actionText() string {
 
 // verdict says what remains to be done, and how the sweep went.
 func (s *sweeper) verdict(found []*stuckWork) error {
-	sendable, failed := 0, 0
+	all, failed := make(map[string]int), make(map[string]int) // by action
 	for _, w := range found {
-		if w.Action == actionResend {
-			sendable++
-		}
+		all[w.Action]++
 		if w.Error != "" {
-			failed++
+			failed[w.Action]++
 			s.note("%s: %s", oneLine(w.Key), oneLine(w.Error))
 		}
 	}
@@ -211,13 +235,25 @@ func (s *sweeper) verdict(found []*stuckWork) error {
 	if s.unreadable > 0 {
 		s.note("%d cannot be read; see: tenaq claims list --state unreadable", s.unreadable)
 	}
-	switch {
-	case sendable > 0 && !s.flags.run:
-		s.note("%d of %d can be sent again; do so with --run", sendable, len(found))
-	case failed > 0 && failed == sendable:
-		return codedf(exitFailed, "none of %d was sent; see above", sendable)
-	case failed > 0:
-		return codedf(exitPartly, "%d sent, %d not sent; see above", sendable-failed, failed)
+	toDo, bad := all[actionResend]+all[actionSettle], failed[actionResend]+failed[actionSettle]
+	if toDo > 0 && !s.flags.run {
+		if n := all[actionResend]; n > 0 {
+			s.note("%d of %d can be sent again; do so with --run", n, len(found))
+		}
+		if n := all[actionSettle]; n > 0 {
+			s.note("%d of %d can be settled; do so with --run", n, len(found))
+		}
+		return nil
 	}
-	return nil
+	switch {
+	case bad == 0:
+		return nil
+	case all[actionSettle] == 0 && bad == toDo:
+		return codedf(exitFailed, "none of %d was sent; see above", toDo)
+	case all[actionSettle] == 0:
+		return codedf(exitPartly, "%d sent, %d not sent; see above", toDo-bad, bad)
+	case bad == toDo:
+		return codedf(exitFailed, "none of %d was sent or settled; see above", toDo)
+	}
+	return codedf(exitPartly, "%d sent or settled, %d not; see above", toDo-bad, bad)
 }

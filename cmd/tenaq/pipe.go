@@ -31,7 +31,8 @@ TENAQ_RESULT_FILE, at most 128 KiB, is recorded as the result. Its exit code dec
   anything else  a failed attempt; the end of what it printed is the reason
 
 A COMMAND that cannot be started is no attempt: the worker keeps the message and tries again. If COMMAND is
-missing at the start, or TMPDIR (default /tmp) is not a directory that this user can write to, the exit code is 2.
+missing at the start, or TMPDIR (default /tmp) is not a directory that this user can write to, the exit code
+is 2.
 
 What it prints goes to standard output, each line with the key in front. When it has ended, what it left
 running in its process group is killed.

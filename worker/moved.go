@@ -1,0 +1,154 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// A queue with a RedrivePolicy moves a message to its dead-letter queue by itself when the message has been received
+// too often. No worker sees it then, so its claim stays as the last one left it: released, failed, or held by a worker
+// that died. Nothing ever records that the work has ended. What follows finds these messages and gives up their
+// claims.
+
+// settlePause is the time between two looks at the dead-letter queue.
+const settlePause = 5 * time.Minute
+
+// Limits of one look. What is received stays hidden until its end, so that nothing is received twice.
+const (
+	lookHidden = 60 * time.Second
+	lookTime   = 30 * time.Second
+	lookMax    = 1000 // messages
+)
+
+// MovedLetters calls visit for the messages of a dead-letter queue that their queue has moved there by itself. It looks
+// at 1,000 messages at most, within half a minute.
+//
+// It has no other way to look than to receive. So each message that it looks at counts one more receive, and is
+// hidden from others for up to a minute; at the end MovedLetters shows them all again. Of a FIFO queue it sees the first
+// ten messages of each group. A dead-letter queue with a redrive policy of its own is refused, because these receives
+// would move its messages on.
+func MovedLetters(ctx context.Context, client SQS, deadLetterURL string, visit func(types.Message) error) (err error) {
+	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &deadLetterURL, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
+	})
+	if err != nil {
+		return err
+	}
+	if out.Attributes[string(types.QueueAttributeNameRedrivePolicy)] != "" {
+		return fmt.Errorf("the dead-letter queue %s has a redrive policy of its own, and a look at its messages counts as a receive: "+
+			"remove the policy, or use \"tenaq claims sweep --settle\" with a tenaq server, which looks without receiving", queueName(deadLetterURL))
+	}
+	if out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)] == "0" {
+		return nil
+	}
+	began := time.Now()
+	handles := make(map[string]string) // by message id, of what is hidden
+	defer func() { showAll(ctx, client, deadLetterURL, handles) }()
+	for len(handles) < lookMax && time.Since(began) < lookTime {
+		out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+			QueueUrl: &deadLetterURL, MaxNumberOfMessages: receiveMax, VisibilityTimeout: int32(lookHidden / time.Second),
+			MessageAttributeNames:       []string{"All"},
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		})
+		if err != nil {
+			return err
+		}
+		news := false
+		for _, m := range out.Messages {
+			id := aws.ToString(m.MessageId)
+			_, again := handles[id]
+			handles[id] = aws.ToString(m.ReceiptHandle)
+			if news = news || !again; again || m.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)] == "" {
+				continue
+			}
+			if err := visit(m); err != nil {
+				return err
+			}
+		}
+		if !news {
+			return nil
+		}
+	}
+	return nil
+}
+
+// showAll ends the time for which messages are hidden. What cannot be shown comes back by itself.
+func showAll(ctx context.Context, client SQS, url string, handles map[string]string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestMax)
+	defer cancel()
+	var entries []types.ChangeMessageVisibilityBatchRequestEntry
+	send := func() {
+		if len(entries) > 0 {
+			_, _ = client.ChangeMessageVisibilityBatch(ctx, &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &url, Entries: entries})
+		}
+		entries = nil
+	}
+	for _, handle := range handles {
+		entries = append(entries, types.ChangeMessageVisibilityBatchRequestEntry{
+			Id: aws.String(strconv.Itoa(len(entries))), ReceiptHandle: aws.String(handle), VisibilityTimeout: 0,
+		})
+		if len(entries) == receiveMax {
+			send()
+		}
+	}
+	send()
+}
+
+// MovedReason is the reason that is recorded with a claim whose message its queue has moved.
+func MovedReason(deadLetterQueue string) string {
+	return "the queue moved its message to " + deadLetterQueue + " by itself, after more receives than its maxReceiveCount"
+}
+
+// lastLookMax bounds the look when the worker ends.
+const lastLookMax = 5 * time.Second
+
+// settleMoved gives up the claims of messages that the queue has moved to its dead-letter queue: now and then until
+// ctx ends, and once more then, for workers that run for a moment only.
+func (w *Worker) settleMoved(ctx context.Context) {
+	for wait := w.cfg.Lease; ; wait = settlePause {
+		timer := time.NewTimer(jitter(wait))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLookMax)
+			defer cancel()
+			w.lookForMoved(last)
+			return
+		case <-timer.C:
+			w.lookForMoved(ctx)
+		}
+	}
+}
+
+func (w *Worker) lookForMoved(ctx context.Context) {
+	err := MovedLetters(ctx, w.cfg.Client, w.moved, func(m types.Message) error { return w.giveUp(ctx, m) })
+	if err != nil && ctx.Err() == nil {
+		w.cfg.Logger.Warn("the claims of messages that the queue moved by itself cannot be settled", "dead_letter", queueName(w.moved), "error", err)
+	}
+}
+
+// giveUp gives up the claim of a message that the queue has moved, if it is the one that claimed its key last. A message
+// whose key cannot be told here is left to "tenaq claims sweep --settle", which finds claims by the message.
+func (w *Worker) giveUp(ctx context.Context, raw types.Message) error {
+	m, err := w.newMessage(raw)
+	if err != nil || m.Key == "" || raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)] != w.dead.source {
+		return nil
+	}
+	if m.aside {
+		d := &delivery{Message: m}
+		if err := w.lookAside(ctx, d); err != nil || d.bad != nil {
+			return err
+		}
+	}
+	settled, err := w.cfg.Claims.GiveUp(ctx, m.EffectKey(), m.ID, MovedReason(queueName(w.moved)))
+	if settled {
+		w.cfg.Logger.Warn("the queue moved a message to the dead-letter queue by itself; its claim is settled as exhausted", "key", m.Key, "message", m.ID)
+	}
+	return err
+}
