@@ -2,6 +2,8 @@ package worker_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,16 +45,23 @@ func TestDuplicateWaitsForHolder(t *testing.T) {
 // two attempts.
 func TestDuplicateOfFailureWaits(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		r.send("a")
-		r.send("a")
-		cfg := byBody(r.config(func(context.Context, *worker.Message) error {
+		r.send("a1")
+		r.send("a2")
+		cfg := r.config(func(context.Context, *worker.Message) error {
 			time.Sleep(5 * time.Second)
 			return errSick
-		}))
-		cfg.RetryBase, cfg.RetryMax = time.Hour, time.Hour
+		})
+		cfg.Key = func(*worker.Message) (string, error) { return "a", nil }
 		stop := r.start(cfg)
 		r.sleep(30 * time.Second)
-		r.wantLines([]string{"started a", "failed a sick"}, "started", "failed", "done", "error")
+		busy := r.lines("busy")
+		if len(busy) == 0 {
+			t.Fatal("neither was busy")
+		}
+		second := strings.TrimPrefix(busy[0], "busy ")
+		if slices.Contains(r.lines("started"), "started "+second) {
+			t.Errorf("%s was begun before its pause was over: %q", second, r.log)
+		}
 		r.mustStop(stop)
 	})
 }
