@@ -31,8 +31,8 @@ type Events struct {
 	Failed func(m *Message, err error, took time.Duration)
 
 	// Deferred: the message was given back without an attempt being counted, because of the handler
-	// (Later, Unavailable), because nobody could say who has the claim, because its body could not be fetched, or because
-	// the worker stops.
+	// (Later, Unavailable), because nobody could say who has the claim, because its body could not be fetched,
+	// or because the worker stops.
 	Deferred func(m *Message, after time.Duration, reason string)
 
 	// Busy: another handler has the claim. The message was given back until that one's lease is over, or

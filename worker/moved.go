@@ -49,7 +49,13 @@ func MovedLetters(ctx context.Context, client SQS, deadLetterURL string, visit f
 	}
 	began := time.Now()
 	handles := make(map[string]string) // by message id, of what is hidden
-	defer func() { showAll(ctx, client, deadLetterURL, handles) }()
+	defer func() {
+		// Later another consumer may have received them, and the old handles would show them.
+		until := earlier(time.Now().Add(requestMax), began.Add(lookHidden-lookHidden/10))
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+		defer cancel()
+		showAll(ctx, client, deadLetterURL, handles)
+	}()
 	for len(handles) < lookMax && time.Since(began) < lookTime {
 		out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 			QueueUrl: &deadLetterURL, MaxNumberOfMessages: receiveMax, VisibilityTimeout: int32(lookHidden / time.Second),
@@ -80,8 +86,6 @@ func MovedLetters(ctx context.Context, client SQS, deadLetterURL string, visit f
 
 // showAll ends the time for which messages are hidden. What cannot be shown comes back by itself.
 func showAll(ctx context.Context, client SQS, url string, handles map[string]string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestMax)
-	defer cancel()
 	var entries []types.ChangeMessageVisibilityBatchRequestEntry
 	send := func() {
 		if len(entries) > 0 {
