@@ -23,9 +23,8 @@ type sweepFlags struct {
 func newClaimsSweepCmd(a *app, c *claimsFlags) *cobra.Command {
 	f := &sweepFlags{claimsFlags: c}
 	cmd := &cobra.Command{
-		Use:     "sweep",
-		Aliases: []string{"stuck"},
-		Short:   "Find work that is stuck, and send its messages again",
+		Use:   "sweep",
+		Short: "Find work that is stuck, and send its messages again",
 		Long: `Find work that nobody is at any more, say what can be done about it, and with --run do it. Stuck is:
 
   held, lease over   its holder is gone, and no other delivery of the message has taken over
