@@ -30,10 +30,10 @@ held claims whose lease is over, failed and released ones, and parked ones, whic
 for how long that has been so; claims that have waited for less than --older-than are left out, because their
 messages may come back soon. Nothing is changed: "tenaq claims sweep" says what can be done, and does it.
 
-DynamoDB has no clock, so there IDLE goes by the clock of the worker that wrote the claim. If the table has the
-index of "tenaq records init --index", only what is stuck is read. Otherwise the command reads the whole table,
-and says so. Claims that an earlier version of tenaq wrote are not in the index until their next write; --scan
-finds them too.`,
+DynamoDB has no clock, so there IDLE goes by the clock of the worker that wrote the claim. If the table has
+the index of "tenaq records init --index", only what is stuck is read. Otherwise the command reads the whole
+table, and says so. Claims that an earlier version of tenaq wrote are not in the index until their next write;
+--scan finds them too.`,
 		Example: `  tenaq claims stuck
   tenaq claims stuck --older-than 1h --json | jq -r '.claims[].key'
   tenaq claims stuck --records dynamodb:tenaq-records --scan`,

@@ -167,11 +167,7 @@ func (l *parkedLook) preview(a *app, found []*redrive.Parked, act *parkedAct) er
 	} else if err := a.printParked(found); err != nil {
 		return err
 	}
-	which := "this message"
-	if len(found) > 1 {
-		which = fmt.Sprintf("these %d messages", len(found))
-	}
-	a.note("nothing was done; %s %s with --run", act.name, which)
+	a.note("nothing was done; %s %s with --run", act.name, counted(len(found), "message", "messages"))
 	l.noteUnseen(a)
 	return nil
 }
