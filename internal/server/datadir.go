@@ -31,7 +31,7 @@ func checkDataDir(dir string) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return permissionError(dir, err)
 	}
-	return &Error{ErrStorage, fmt.Errorf("cannot open the data directory %s: %w. Check the disk and start again.", dir, err)}
+	return &Error{ErrStorage, fmt.Errorf("cannot open the data directory %s: %w; check the disk and start again", dir, err)}
 }
 
 // fileOnPath returns the part of a path that exists and is no directory, if there is one.

@@ -149,7 +149,7 @@ func newTarget(dir string) (*target, error) {
 		if errors.As(refuseUnfinished(t.dir), &unfinished) && unfinished.Kind == ErrDamaged {
 			return nil, &Error{ErrInUse, unfinished.Err}
 		}
-		return nil, &Error{ErrInUse, fmt.Errorf("cannot write a store into %s: it is not empty. Pass an empty directory.", dir)}
+		return nil, &Error{ErrInUse, fmt.Errorf("cannot write a store into %s: it is not empty; pass an empty directory", dir)}
 	}
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return nil, restoreError(dir, err)

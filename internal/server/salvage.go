@@ -73,7 +73,7 @@ func Salvage(ctx context.Context, source, dir string, progress func(rows int64))
 		return s, err
 	}
 	if first != nil {
-		return s, &Error{ErrDamaged, fmt.Errorf("what was salvaged of %s is not consistent: %s. Keep the directory and report this.", source, first)}
+		return s, &Error{ErrDamaged, fmt.Errorf("what was salvaged of %s is not consistent: %s; keep the directory and report this", source, first)}
 	}
 	if err := t.finish(); err != nil {
 		return s, restoreError(dir, err)
