@@ -45,7 +45,8 @@ var may = map[string][]string{
 	"internal/kept":  {},
 	"internal/tally": {"internal/metric"},
 
-	"internal/kv/kvtest": {"internal/kv", "pgregory.net/rapid"},
+	"internal/kv/kvtest":           {"internal/kv", "pgregory.net/rapid"},
+	"internal/kv/kvtest/crashdisk": {"github.com/cockroachdb/pebble/v2/vfs"},
 	"internal/kv/pebblekv": {
 		"internal/kv", "internal/invariant", "internal/mutant",
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
@@ -164,7 +165,7 @@ var may = map[string][]string{
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest", "internal/kv/pebblekv", "internal/engine/enginetest",
+	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest",
 	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/series", "internal/server", "internal/sqstest", "internal/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/kv/pebblekv"
 )
 
@@ -37,13 +38,13 @@ const (
 // A machine is a disk, from the moment when the machine is switched on until the power is cut.
 type machine struct {
 	sim   *simulation
-	disk  *vfs.MemFS
+	disk  *crashdisk.Disk
 	fate  fate
 	early bool // the power is cut while the store opens
 	cfg   vfs.CrashCloneCfg
 	off   chan struct{} // closed when the power is off and the following is known
 
-	afterwards *vfs.MemFS // the disk after the power cut
+	afterwards *crashdisk.Disk // the disk after the power cut
 	cutIn      phase
 
 	phase atomic.Int32
@@ -52,7 +53,7 @@ type machine struct {
 }
 
 // newMachine returns a machine that loses power before a random write, sync or other change of a file.
-func (s *simulation) newMachine(disk *vfs.MemFS, f fate) *machine {
+func (s *simulation) newMachine(disk *crashdisk.Disk, f fate) *machine {
 	m := &machine{sim: s, disk: disk, fate: f, off: make(chan struct{})}
 	m.cfg = vfs.CrashCloneCfg{
 		UnsyncedDataPercent: 25 * s.rng.IntN(5),

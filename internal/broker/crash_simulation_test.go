@@ -11,10 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
+	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 // A simulation is the life of one machine.
@@ -96,7 +95,7 @@ func (s *simulation) run(t *testing.T, seed uint64, crashes int) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s.t, s.meddler = t, newMeddler(rand.New(rand.NewPCG(s.rng.Uint64(), 4)), most)
-		disk := vfs.NewCrashableMem()
+		disk := crashdisk.New()
 		for s.cuts() < crashes && !s.broken() {
 			disk = s.boot(disk, s.fate())
 			s.meddler.pause()
@@ -133,7 +132,7 @@ func (s *simulation) fate() fate {
 
 // boot switches the machine on and returns the disk as it is when the power is cut. Without a fate the clients drain the
 // queues.
-func (s *simulation) boot(disk *vfs.MemFS, f fate) *vfs.MemFS {
+func (s *simulation) boot(disk *crashdisk.Disk, f fate) *crashdisk.Disk {
 	s.history.powerOn()
 	m := s.newMachine(disk, f)
 	store := m.open()

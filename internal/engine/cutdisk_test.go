@@ -9,12 +9,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/kv/pebblekv"
 )
 
 // A cutDisk is a file system in memory with a Pebble store on it, that is watched while it is written to.
 type cutDisk struct {
-	fs     *vfs.MemFS
+	fs     *crashdisk.Disk
 	before func(op string) // each operation on a file that writes, on whichever goroutine that is on
 	fatal  func(err error) // panics when nil
 	store  *pebblekv.Store
@@ -84,11 +85,11 @@ func (d *cutDisk) Stop(bool) {
 }
 
 // clone is the disk after a power cut at this moment, with so many percent of what was not forced to it.
-func (d *cutDisk) clone(keep int, r *rand.Rand) *vfs.MemFS {
+func (d *cutDisk) clone(keep int, r *rand.Rand) *crashdisk.Disk {
 	return d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: r})
 }
 
 // exactly is a copy of a disk.
-func exactly(fs *vfs.MemFS) *vfs.MemFS {
+func exactly(fs *crashdisk.Disk) *crashdisk.Disk {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))})
 }

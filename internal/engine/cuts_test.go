@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 var cutsWanted = flag.String("cuts", "", "how many power cuts TestCuts makes, spread evenly; all is one before every write to a file")
@@ -144,7 +143,7 @@ func (r *cutRun) count() error {
 
 // play plays the story and gives what each chosen cut leaves to take, while the story stands still.
 func (r *cutRun) play(take func(outage)) error {
-	disk := &cutDisk{fs: vfs.NewCrashableMem()}
+	disk := &cutDisk{fs: crashdisk.New()}
 	var (
 		telling atomic.Pointer[enginetest.Telling]
 		armed   atomic.Bool
@@ -188,7 +187,7 @@ type outage struct {
 	enginetest.Cut
 	number int
 	op     string // what was not done any more
-	fs     *vfs.MemFS
+	fs     *crashdisk.Disk
 
 	chained bool // the recovery is to be cut as well
 }

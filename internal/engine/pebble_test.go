@@ -5,16 +5,17 @@ import (
 
 	"tenaq/internal/engine/enginetest"
 	"tenaq/internal/kv"
+	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/kv/pebblekv"
 )
 
 // A pebbleDisk is a file system in memory with a Pebble store on it.
 type pebbleDisk struct {
-	fs    *vfs.MemFS
+	fs    *crashdisk.Disk
 	store *pebblekv.Store
 }
 
-func newPebbleDisk() enginetest.Disk { return &pebbleDisk{fs: vfs.NewCrashableMem()} }
+func newPebbleDisk() enginetest.Disk { return &pebbleDisk{fs: crashdisk.New()} }
 
 func (d *pebbleDisk) Open() kv.Store {
 	store, err := pebblekv.Open(pebblekv.Options{

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
 
+	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/kv/pebblekv"
 )
 
@@ -148,11 +149,11 @@ func exitStatus(err error) int {
 
 // memoryUnder returns an empty file system in memory that has the directory above dir. What does not go through it
 // needs dir itself, on the real disk.
-func memoryUnder(dir string) *vfs.MemFS {
+func memoryUnder(dir string) *crashdisk.Disk {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		panic(err)
 	}
-	fs := vfs.NewCrashableMem()
+	fs := crashdisk.New()
 	above := filepath.Dir(dir)
 	if err := fs.MkdirAll(above, 0o700); err != nil {
 		panic(err)

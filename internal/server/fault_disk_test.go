@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 
+	"tenaq/internal/kv/kvtest/crashdisk"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -152,7 +154,7 @@ func (d *faultyDisk) failed(op, path string) error {
 // the directory of the server.
 func (d *faultyDisk) end() {
 	d.gate.Lock()
-	memory, ok := d.FS.(*vfs.MemFS)
+	memory, ok := d.FS.(*crashdisk.Disk)
 	if !ok {
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tenaq/internal/kv/kvtest"
+	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 var long = flag.Bool("long", false, "try forty times as many faults")
@@ -228,7 +229,7 @@ func damageFixture(t *testing.T, rng *rand.Rand, clean bool, memTable uint64) (f
 func (f fixture) build(t *testing.T, rng *rand.Rand) *site {
 	s := &site{history: kvtest.NewHistory()}
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewCrashableMem()
+		disk := crashdisk.New()
 		var stuck atomic.Bool
 		release := make(chan struct{})
 		o := small(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {

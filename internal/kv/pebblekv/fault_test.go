@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tenaq/internal/kv/kvtest"
+	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 // A fault is one failing operation of the file system.
@@ -33,7 +34,7 @@ func (f fault) String() string {
 
 // A faultyDisk counts the operations on a disk that write, and lets one fail.
 type faultyDisk struct {
-	disk  *vfs.MemFS
+	disk  *crashdisk.Disk
 	fault fault
 	count atomic.Int64
 	hit   atomic.Pointer[errorfs.Op]
@@ -88,7 +89,7 @@ func (d *faultyDisk) script(h *kvtest.History, seed uint64) error {
 func TestFaults(t *testing.T) {
 	seed := kvtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 12))
-	healthy := &faultyDisk{disk: vfs.NewCrashableMem()}
+	healthy := &faultyDisk{disk: crashdisk.New()}
 	if err := healthy.script(kvtest.NewHistory(), seed); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestFaults(t *testing.T) {
 			after: rng.IntN(2) == 0,
 			last:  rng.IntN(2) == 0,
 		}
-		d := &faultyDisk{disk: vfs.NewCrashableMem(), fault: f}
+		d := &faultyDisk{disk: crashdisk.New(), fault: f}
 		h := kvtest.NewHistory()
 		err := d.script(h, seed)
 		confirmed := h.Confirmed()

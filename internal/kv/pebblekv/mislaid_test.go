@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"tenaq/internal/kv/kvtest"
+	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 // mislay does to files, one at a time, what happens to files as a whole: they are gone, have another's place or name, are
@@ -118,7 +119,7 @@ func behind(rng *rand.Rand, b []byte) []tail {
 // otherStore returns the files of a store whose last log has a larger number than those of a site, and commits that have the
 // numbers of its commits.
 func otherStore(t *testing.T, rng *rand.Rand) map[string][]byte {
-	disk := vfs.NewCrashableMem()
+	disk := crashdisk.New()
 	o := small(disk, "data", mustNotFail(t))
 	o.MemTableBytes = 4 << 20
 	h := kvtest.NewHistory()

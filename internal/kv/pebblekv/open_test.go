@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"tenaq/internal/kv/kvtest/crashdisk"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -395,7 +397,7 @@ func TestRefuseErrno(t *testing.T) {
 }
 
 func TestOpenMakesDirectories(t *testing.T) {
-	disk := vfs.NewCrashableMem()
+	disk := crashdisk.New()
 	o := small(disk, "/a/b/c", mustNotFail(t))
 	s := mustOpen(t, o)
 	set(s, "a")

@@ -13,6 +13,7 @@ import (
 
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/kvtest"
+	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
 // small are options under which a few hundred rows flush and compact.
@@ -80,12 +81,12 @@ func TestDurable(t *testing.T) {
 
 // A machine has a disk in memory that can lose its power and can break.
 type machine struct {
-	disk    *vfs.MemFS
+	disk    *crashdisk.Disk
 	broken  atomic.Int32 // 1: the next sync of a log fails before it reaches the disk; 2: after
 	noticed chan struct{}
 }
 
-func newMachine() *machine { return &machine{disk: vfs.NewCrashableMem()} }
+func newMachine() *machine { return &machine{disk: crashdisk.New()} }
 
 func (m *machine) Open(t testing.TB) kv.Store {
 	m.broken.Store(0)
