@@ -24,10 +24,21 @@ PROCESSES   := ./cmd/... ./examples/... ./test/...
 UNRACED     := ./internal/archtest ./test/crash ./test/mutants
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test-short test check fuzz mutants bench bench-short bench-worker emulators help format vet staticcheck race proofs proofs-long binary clean
+.PHONY: build home demo test-short test check fuzz mutants bench bench-short bench-worker emulators help format vet staticcheck race proofs proofs-long binary clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
+
+# A module path whose first part has no dot cannot be fetched, only replaced.
+home: ## rename the module to MODULE, the address of your copy: make home MODULE=github.com/you/tenaq
+	@old=$$($(GO) list -m) new='$(MODULE)'; \
+	case "$$new" in *.*/*) ;; *) echo "usage: make home MODULE=github.com/you/tenaq" >&2; exit 2 ;; esac; \
+	rooms=$$(git ls-files | sed -n 's|/.*||p' | sort -u | paste -sd'|' -); \
+	git ls-files '*.go' '*.md' '*.yml' '*.yaml' Makefile Dockerfile | xargs sed -i -E \
+		-e "s#(\"|go doc |^import )$$old/($$rooms)\\b#\1$$new/\2#g"; \
+	$(GO) mod edit -module "$$new"; \
+	$(GO) list -f '{{.Dir}}' ./... | xargs gofmt -w; \
+	echo "the module is $$new now; commit, tag and push it, then: go get $$new"
 
 demo: build ## build, then run the demo
 	@bin/tenaq demo

@@ -124,7 +124,7 @@ func build(t *testing.T, entries []mutant.Entry) workshop {
 		program = program || e.Killer.Program
 		if p := e.Killer.Package; !built[p] {
 			built[p] = true
-			w.build(t, "test", "-c", "-tags", "mutant", "-o", w.test(e.Killer), "tenaq/"+p)
+			w.build(t, "test", "-c", "-tags", "mutant", "-o", w.test(e.Killer), "../../"+p)
 		}
 	}
 	if program {
