@@ -39,8 +39,8 @@ With --key the row is registered once: the same command again adds nothing, prin
 there, and says so on standard error. The key names the row together with --to and --type. Another body, group
 or header under the same key is refused with exit code 4. The registration lasts as long as the row stays in
 the outbox: for --keep of the relay after it was sent. The same command after that writes a row with the same
-id, and workers with a ledger know its work again. To write several rows about one thing, name the work of each
-with --dedup: then --key is only what they are about.
+id, and workers with a ledger know its work again. To write several rows about one thing, name the work of
+each with --dedup: then --key is only what they are about.
 
 With --lines each line of standard input is a row, as a JSON object; empty lines are skipped. All rows are
 written in one transaction: all or none. Lines with the same key are rows of their own. The members of a line

@@ -36,9 +36,9 @@ a consumer, for example, that is mended now.
 
 Without --run it is a plan: how many messages a run would send, from how many rows, which rows it would leave
 out and why, and a few of them. Rows about the same work are sent once. With --run it writes the messages into
-the outbox as new rows, at --rate, and relays send them; while more than --ahead rows are due it waits, so live
-messages do not queue behind it. It can be interrupted at any moment, or killed, and continued: what it has
-written is known to the database in the same transactions. A record of it stays, with who and why.
+the outbox as new rows, at --rate, and relays send them; while more than --ahead rows are due it waits, so
+live messages do not queue behind it. It can be interrupted at any moment, or killed, and continued: what it
+has written is known to the database in the same transactions. A record of it stays, with who and why.
 
 Consumers that do a work once skip messages about work that they have completed. So there are two kinds:
 
