@@ -77,6 +77,7 @@ func Work(ctx context.Context, in io.Reader, api *sqs.Client) error {
 		Client:      queue,
 		QueueURL:    t.QueueURL,
 		Claims:      ledger,
+		NoClaims:    ledger == nil,
 		Handler:     worker.JSON(h.handle),
 		Key:         keyOf,
 		Concurrency: atOnce,

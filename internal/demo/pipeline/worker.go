@@ -37,6 +37,7 @@ func (s *Settings) Work(ctx context.Context, client worker.SQS, args []string, s
 		Client:   client,
 		QueueURL: s.QueueURL,
 		Claims:   ledger,
+		NoClaims: ledger == nil,
 		Handler: &pipe.Command{
 			Args:   args,
 			Grace:  time.Second,

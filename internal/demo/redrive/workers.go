@@ -77,6 +77,7 @@ func (d *demo) startWorker(ctx context.Context, q Queues, w *warehouse, ledger *
 		QueueURL:      q.Work,
 		DeadLetterURL: q.Dead,
 		Claims:        ledger,
+		NoClaims:      ledger == nil,
 		Handler:       worker.JSON(newHandler(w.url).handle),
 		Concurrency:   40,
 		Attempts:      Attempts,
