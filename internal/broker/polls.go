@@ -53,8 +53,15 @@ func (p *polls) add(r *request, name engine.QueueName, deadline, ready int64) {
 	}
 	q.last = r
 	heap.Push(&p.deadlines, r)
-	p.setReady(q, ready)
+	p.sooner(q, ready)
 	p.count++
+}
+
+// sooner is setReady, unless the queue is to be looked at before that anyway, as for a poll that waits for room.
+func (p *polls) sooner(q *pollQueue, ready int64) {
+	if q.ready == 0 || ready != 0 && ready < q.ready {
+		p.setReady(q, ready)
+	}
 }
 
 // remove takes a request out.
@@ -184,6 +191,9 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 			r.release()
 			r.noRoom = false
 			p.setReady(q, res.NextReady)
+			if len(full) > 0 { // those in front are to learn that there is nothing
+				p.sooner(q, b.now+roomRetry)
+			}
 			return
 		}
 		p.remove(r)

@@ -159,3 +159,40 @@ func TestReceiveShowsWhatItCounts(t *testing.T) {
 		})
 	}
 }
+
+// A poll that waits for room gets it soon after there is some, however many receives without room come meanwhile. [RCV-24]
+func TestRoomIsNotPutOff(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("orders", "hello")
+		a := newRoom("a", 0)
+		first := r.beginIn(a, receiveOp("orders", 20))
+		time.Sleep(time.Second)
+		for i := 0; i < 200 && !first.answered(); i++ {
+			if i == 2 {
+				a.free.Store(10)
+			}
+			r.beginIn(newRoom("b", 0), receiveOp("orders", 0))
+			time.Sleep(20 * time.Millisecond)
+			synctest.Wait()
+			if i == 10 {
+				t.Fatal("the first poll still waits 160 ms after there was room for it")
+			}
+		}
+	})
+}
+
+// A short poll that waits for room is answered empty when another receive has taken the message. [RCV-24]
+func TestRoomForNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.send("orders", "hello")
+		c := r.beginIn(newRoom("a", 0), receiveOp("orders", 0))
+		time.Sleep(10 * time.Millisecond)
+		r.take("orders", 600)
+		r.begin(receiveOp("orders", 20)) // polls again
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !c.answered() || c.err != nil {
+			t.Errorf("after a second: answered %v, error %v, want an empty answer", c.answered(), c.err)
+		}
+	})
+}

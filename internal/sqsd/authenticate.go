@@ -103,8 +103,9 @@ func (d *Door) Public(r *http.Request) error {
 	return refuseWebPages(r, d.cfg.Hosts, &d.host)
 }
 
-// sources are those for which a body counts before its signature can be verified: the address it comes from, and the key
-// that it says it is signed with. [WIRE-30]
+// sources are those for which a body counts before its signature can be verified: the address it comes from, the key that
+// it says it is signed with, and both together, so that one address cannot use up the share of a key that it only knows
+// the name of. [WIRE-30]
 func (p Pending) sources(r *http.Request) []string {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -113,7 +114,7 @@ func (p Pending) sources(r *http.Request) []string {
 	if p.signed == nil {
 		return []string{address}
 	}
-	return []string{address, p.signed.KeyID}
+	return []string{address, p.signed.KeyID, address + pairMark + p.signed.KeyID}
 }
 
 // Finish makes the principal, or refuses the request. Body is the body as it came, before anything of it is understood or

@@ -118,7 +118,7 @@ func (a *arrival) read() ([]byte, error) {
 		case n > bodyMax:
 			return nil, errTooLarge
 		case n == a.declared, err == io.EOF && a.declared < 0:
-			a.slow()
+			a.settle()
 			return a.buf, a.charge(n * bodyCost)
 		case err != nil:
 			return nil, errCutOff
@@ -184,6 +184,16 @@ func (a *arrival) charge(n int64) error {
 		return nil
 	}
 	return a.held.wait(a.r.Context(), n, readWait)
+}
+
+// settle keeps what is set aside: all of the body is here.
+func (a *arrival) settle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.fast = false
 }
 
 // slow gives back what is set aside beyond the buffer.

@@ -3,6 +3,7 @@ package sqsd
 import (
 	"container/list"
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 //
 //   - All holdings together have at most max bytes. Of these, reserved ones are for small holdings only, so that small
 //     requests and answers never wait behind large ones.
-//   - An owner, such as an account, has at most half of what there is for large holdings, and half of all.
+//   - An owner, such as an account, has at most half of what there is for large holdings, and half of all. An owner that
+//     is a pair of others (pairMark) has at most a third.
 //   - A holding that does not fit waits in line, or is refused. Nothing is held while it waits but what it had before. The
 //     line has lineLimit places.
 //   - What must be held can be held beyond the bounds (set): the next one waits for longer then.
@@ -62,10 +64,21 @@ func (b *budget) room(h *holding) int64 {
 	room := large - b.held
 	spare := b.max - b.held
 	for _, o := range h.owners {
-		room = min(room, large/2-b.owners[o])
-		spare = min(spare, b.max/2-b.owners[o])
+		room = min(room, share(o, large)-b.owners[o])
+		spare = min(spare, share(o, b.max)-b.owners[o])
 	}
 	return max(room+h.n, min(spare+h.n, b.little), 0)
+}
+
+// pairMark stands between the two owners of a pair.
+const pairMark = "\x00"
+
+// share is how much of all an owner may have.
+func share(owner string, all int64) int64 {
+	if strings.Contains(owner, pairMark) {
+		return all / 3
+	}
+	return all / 2
 }
 
 // change makes what h holds n bytes. b.mu is held.

@@ -88,3 +88,14 @@ func TestHoldingReleased(t *testing.T) {
 		t.Errorf("it holds %d, all hold %d, want none", got, b.total())
 	}
 }
+
+// One address cannot use up the share of a key that it knows only the name of. [WIRE-30]
+func TestBudgetOfPairs(t *testing.T) {
+	b := newBudget(96, 24, 1)
+	for range 100 {
+		b.hold("attacker", "key", "attacker"+pairMark+"key").reserve(3)
+	}
+	if got := b.hold("owner", "key", "owner"+pairMark+"key").reserve(3); got != 3 {
+		t.Errorf("beside an address that holds %d for the key, its owner got %d, want 3", b.total(), got)
+	}
+}

@@ -150,8 +150,10 @@ func (c *framed) take(line []byte) {
 		size, _, _ := bytes.Cut(line, []byte{';'})
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(size)), 16, 64)
 		switch {
-		case err != nil || n < 0 || n > bodyMax:
-			c.state = frameLost
+		case err != nil || n < 0:
+			c.lose()
+		case n > bodyMax:
+			c.state = frameLost // the request is refused, and its connection closed
 		case n == 0:
 			c.state = frameTrailer
 		default:
@@ -177,12 +179,18 @@ func (c *framed) header(line []byte) {
 	switch {
 	case len(line) >= len(length) && strings.EqualFold(string(line[:len(length)]), length):
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(line[len(length):])), 10, 64)
-		if c.length, c.left = true, n; err != nil {
+		if c.length, c.left = true, n; err != nil || len(line) >= lineMax { // its end may be missing
 			c.left = -1
 		}
 	case len(line) >= len(chunked) && strings.EqualFold(string(line[:len(chunked)]), chunked):
 		c.chunked = true
 	}
+}
+
+// lose gives up: where a request ends is not known. The connection takes no further request. [WIRE-32]
+func (c *framed) lose() {
+	c.both.Store(true)
+	c.state = frameLost
 }
 
 func (c *framed) endHead() {
@@ -193,7 +201,7 @@ func (c *framed) endHead() {
 	case c.chunked:
 		c.state = frameChunk
 	case c.left < 0:
-		c.state = frameLost
+		c.lose()
 	case c.left > 0:
 		c.state = frameBody
 	}

@@ -37,8 +37,10 @@ func TestFraming(t *testing.T) {
 		{"both, in lines that end with a line feed", strings.ReplaceAll(head+chunks+long+length+"\r\n", "\r", ""), true, frameLost},
 		{"both, behind others", fixed + chunked + fixed + head + long + chunks + length + "\r\n", true, frameLost},
 		{"both, and one behind it", head + length + chunks + "\r\n" + fixed, true, frameLost},
-		{"a length that is none", head + "Content-Length: x\r\n\r\n", false, frameLost},
-		{"a chunk that is none", head + chunks + "\r\nx\r\n", false, frameLost},
+		{"a length that is none", head + "Content-Length: x\r\n\r\n", true, frameLost},
+		{"a chunk that is none", head + chunks + "\r\nx\r\n", true, frameLost},
+		{"a length behind many spaces", head + "Content-Length:" + strings.Repeat(" ", 1000) + "4\r\n\r\n\r\n\r\n", true, frameLost},
+		{"chunks in HTTP/1.0, and both behind it", "GET / HTTP/1.0\r\nHost: a\r\n" + chunks + "\r\n" + head + length + chunks + "\r\n", true, frameLost},
 		{"a head that has not ended", head + length + chunks, false, frameHead},
 	} {
 		for _, n := range []int{1, 2, 7, 5000} {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,5 +209,71 @@ func TestHostileSends(t *testing.T) {
 			t.Errorf("%d bytes are held, want at most %d", got, bodyBudget-bodyReserve)
 		}
 		timed(t, w, "a small send", "SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`, "200", 0)
+	})
+}
+
+// An addressed connection comes from an address of its own.
+type addressed struct {
+	net.Conn
+	from net.IP
+}
+
+func (c addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: c.from, Port: 1} }
+
+// Large sends from several addresses, far more at once than there is room for, are all carried out in turn. [WIRE-30]
+func TestLargeSendsOfMany(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q","Attributes":{"MaximumMessageSize":"1048576"}}`)
+		text := request("AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"`+strings.Repeat("x", 1_040_000)+`"}`)
+		var sends sync.WaitGroup
+		var refused atomic.Int64
+		for i := range 120 {
+			client, server := net.Pipe()
+			w.listener.conns <- addressed{server, net.IPv4(10, 0, 0, byte(i%4))}
+			sends.Go(func() {
+				defer client.Close()
+				go func() {
+					for rest := text; len(rest) > 0; time.Sleep(time.Millisecond) {
+						n := min(len(rest), 64<<10)
+						if _, err := io.WriteString(client, rest[:n]); err != nil {
+							return
+						}
+						rest = rest[n:]
+					}
+				}()
+				if resp, err := http.ReadResponse(bufio.NewReader(client), nil); err != nil || resp.StatusCode != http.StatusOK {
+					refused.Add(1)
+				}
+			})
+		}
+		sends.Wait()
+		if n := refused.Load(); n > 0 {
+			t.Errorf("%d of 120 sends were refused, want none", n)
+		}
+	})
+}
+
+// The request of a poll is charged for as long as it waits, since the poll refers to its text. [WIRE-30]
+func TestBodiesOfPolls(t *testing.T) {
+	inBubble(t, settings{}, func(t *testing.T, w *world) {
+		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
+		const size = 1 << 20
+		text := request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","WaitTimeSeconds":20,"X":"`+strings.Repeat("x", size)+`"}`)
+		conn := w.listener.dial()
+		defer conn.Close()
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		go io.Copy(io.Discard, conn)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := w.handler.bodies.total(); got < size {
+			t.Errorf("while the poll waits %d bytes are charged, want at least %d", got, size)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if got := w.handler.bodies.total(); got != 0 {
+			t.Errorf("after its answer %d bytes are charged, want none", got)
+		}
 	})
 }

@@ -182,7 +182,6 @@ func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry
 
 func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, error) {
 	wanted := wantedAttributes{system: append(req.AttributeNames, req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
-	c.body.release() // what a poll came with is not held for while it waits
 	c.room = c.h.answers.hold(c.principal.account)
 	res, err := c.poll(&engine.ReceiveMessage{
 		Queue:      c.queue(req.QueueURL),

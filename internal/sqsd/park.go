@@ -41,6 +41,7 @@ type parkedPoll struct {
 	op      sqswire.Operation
 	wanted  wantedAttributes
 	room    *holding // for the answer
+	body    *holding // of the request, whose text the poll still refers to
 	pending broker.Pending
 	last    bool    // the client wants the connection closed
 	first   [1]byte // is where watch reads
@@ -90,7 +91,7 @@ func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) (engine
 
 // park takes the connection of a poll over. It reports false when that cannot be.
 func (c *call) park(pending broker.Pending, wanted *wantedAttributes) bool {
-	p := &parkedPoll{attempt: *c.attempt, op: c.op, wanted: *wanted, room: c.room, pending: pending, last: c.http.Close}
+	p := &parkedPoll{attempt: *c.attempt, op: c.op, wanted: *wanted, room: c.room, body: c.body, pending: pending, last: c.http.Close}
 	k := &c.h.parking
 	if !c.http.ProtoAtLeast(1, 1) || !k.enter(p) {
 		return false
@@ -101,7 +102,7 @@ func (c *call) park(pending broker.Pending, wanted *wantedAttributes) bool {
 		return false
 	}
 	ahead, _ := buf.Reader.Peek(buf.Reader.Buffered())
-	c.room = nil // it is that of p now
+	c.room, c.body = nil, nil // they are those of p now
 	k.took(p, conn, bytes.Clone(ahead))
 	pending.Then(p.answer)
 	if len(ahead) == 0 {
@@ -116,6 +117,7 @@ func (p *parkedPoll) watch() {
 	n, _ := io.ReadFull(p.conn, p.first[:])
 	if n == 0 && p.pending.Abandon() { // [POLL-10]
 		p.room.release()
+		p.body.release()
 		p.ends("ClientGone")
 		p.h.end()
 		p.close()
@@ -163,6 +165,7 @@ func (p *parkedPoll) answer(res engine.Result, err error) {
 
 	written := p.write(ctx, last, &res, err)
 	p.room.release()
+	p.body.release()
 	p.h.end()
 
 	k.mu.Lock()

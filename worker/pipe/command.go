@@ -132,6 +132,8 @@ func (c *Command) Handle(ctx context.Context, m *worker.Message) error {
 	out, printed := c.collector(m)
 	state, stopped, err := run(ctx, c.subprocess(slices.Concat(vars, dir.environment())), m.Body, printed, cmp.Or(c.Grace, 10*time.Second))
 	switch {
+	case errors.Is(err, syscall.E2BIG): // the variables of this message are too long, and will be next time
+		return fmt.Errorf("the message cannot be given to a program: %w", err)
 	case err != nil:
 		return notStarted(err)
 	case state.Success():

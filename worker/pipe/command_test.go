@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -315,5 +317,16 @@ func TestConcurrent(t *testing.T) {
 		if n := counts[fmt.Sprintf("%d | body-%d of %d\n", i, i, i)]; n != 5 {
 			t.Errorf("%d lines of task %d, want 5", n, i)
 		}
+	}
+}
+
+// A message whose variables are too long for the system is a failed attempt: it would fail next time, too, and must not
+// keep a slot of the worker.
+func TestVariablesTooLong(t *testing.T) {
+	m := message("body")
+	m.Lineage = strings.Repeat("a", 200<<10)
+	err := (&pipe.Command{Args: []string{"/bin/sh", "-c", "true"}}).Handle(t.Context(), m)
+	if !errors.Is(err, syscall.E2BIG) || reflect.TypeOf(err) == reflect.TypeOf(worker.Unavailable(err)) {
+		t.Errorf("got %T %v, want a failed attempt", err, err)
 	}
 }
