@@ -16,8 +16,12 @@ import (
 // that died. Nothing ever records that the work has ended. What follows finds these messages and gives up their
 // claims.
 
-// settlePause is the time between two looks at the dead-letter queue.
-const settlePause = 5 * time.Minute
+// The time between two looks at the dead-letter queue is settlePause after one that settled a claim. It doubles with
+// each that did not, up to settlePauseMax: many workers that look hide the letters from others.
+const (
+	settlePause    = 5 * time.Minute
+	settlePauseMax = time.Hour
+)
 
 // Limits of one look. What is received stays hidden until its end, so that nothing is received twice.
 const (
@@ -115,7 +119,7 @@ const lastLookMax = 5 * time.Second
 // settleMoved gives up the claims of messages that the queue has moved to its dead-letter queue: now and then until
 // ctx ends, and once more then, for workers that run for a moment only.
 func (w *Worker) settleMoved(ctx context.Context) {
-	for wait := w.cfg.Lease; ; wait = settlePause {
+	for wait, pause := w.cfg.Lease, settlePause; ; wait = pause {
 		timer := time.NewTimer(jitter(wait))
 		select {
 		case <-ctx.Done():
@@ -125,34 +129,42 @@ func (w *Worker) settleMoved(ctx context.Context) {
 			w.lookForMoved(last)
 			return
 		case <-timer.C:
-			w.lookForMoved(ctx)
+			if pause = min(2*pause, settlePauseMax); w.lookForMoved(ctx) {
+				pause = settlePause
+			}
 		}
 	}
 }
 
-func (w *Worker) lookForMoved(ctx context.Context) {
-	err := MovedLetters(ctx, w.cfg.Client, w.moved, func(m types.Message) error { return w.giveUp(ctx, m) })
+// lookForMoved looks once, and reports whether a claim was settled.
+func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
+	err := MovedLetters(ctx, w.cfg.Client, w.moved, func(m types.Message) error {
+		one, err := w.giveUp(ctx, m)
+		settled = settled || one
+		return err
+	})
 	if err != nil && ctx.Err() == nil {
 		w.cfg.Logger.Warn("the claims of messages that the queue moved by itself cannot be settled", "dead_letter", queueName(w.moved), "error", err)
 	}
+	return settled
 }
 
 // giveUp gives up the claim of a message that the queue has moved, if it is the one that claimed its key last. A message
 // whose key cannot be told here is left to "tenaq claims sweep --settle", which finds claims by the message.
-func (w *Worker) giveUp(ctx context.Context, raw types.Message) error {
+func (w *Worker) giveUp(ctx context.Context, raw types.Message) (settled bool, err error) {
 	m, err := w.newMessage(raw)
 	if err != nil || m.Key == "" || raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)] != w.dead.source {
-		return nil
+		return false, nil
 	}
 	if m.aside {
 		d := &delivery{Message: m}
 		if err := w.lookAside(ctx, d); err != nil || d.bad != nil {
-			return err
+			return false, err
 		}
 	}
-	settled, err := w.cfg.Claims.GiveUp(ctx, m.EffectKey(), m.ID, MovedReason(queueName(w.moved)))
+	settled, err = w.cfg.Claims.GiveUp(ctx, m.EffectKey(), m.ID, MovedReason(queueName(w.moved)))
 	if settled {
 		w.cfg.Logger.Warn("the queue moved a message to the dead-letter queue by itself; its claim is settled as exhausted", "key", m.Key, "message", m.ID)
 	}
-	return err
+	return settled, err
 }

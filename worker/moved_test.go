@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,23 @@ func TestMovedByQueueAtTheEnd(t *testing.T) {
 		r.mustStop(stop)
 		if got := r.states(); got[claims.Exhausted] != 1 {
 			t.Errorf("the ledger has %v", got)
+		}
+	})
+}
+
+// Looks that settle nothing become rare, since each counts a receive and hides the letters.
+func TestLooksBecomeRare(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.tight("2")
+		if _, err := r.server.Client().SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &r.dead, MessageBody: new("letter")}); err != nil {
+			t.Fatal(err)
+		}
+		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
+		r.sleep(12 * time.Hour)
+		r.mustStop(stop)
+		receives, err := strconv.Atoi(r.receive(r.dead).Attributes["ApproximateReceiveCount"])
+		if err != nil || receives < 5 || receives > 48 {
+			t.Errorf("the letter was received %d times in 12 hours (%v), want 5 to 48", receives, err)
 		}
 	})
 }
