@@ -138,7 +138,7 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 		}
 		parts := strings.Split(arn, ":")
 		if len(parts) != 6 {
-			return target{}, errors.New("nobody knows which queue it came from: set TargetURL")
+			return target{}, errors.New("the message does not say which queue it came from: set a target queue")
 		}
 		out, err := w.cfg.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
 		if err != nil {

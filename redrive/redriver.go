@@ -108,7 +108,7 @@ func New(cfg Config) (*Redriver, error) {
 	refuse(cfg.Store == nil, "Store is missing")
 	refuse(cfg.DeadLetterURL == "", "DeadLetterURL is missing")
 	refuse(cfg.ParkingURL == "", "ParkingURL is missing: what is not to be redriven has to go somewhere")
-	refuse(cfg.ParkingURL != "" && (cfg.ParkingURL == cfg.DeadLetterURL || cfg.ParkingURL == cfg.TargetURL), "ParkingURL is a queue that is redriven from or to: make one of its own")
+	refuse(cfg.ParkingURL != "" && (cfg.ParkingURL == cfg.DeadLetterURL || cfg.ParkingURL == cfg.TargetURL), "the parking lot is a queue that is redriven from or to: give it a queue of its own")
 	refuse(isFIFO(cfg.ParkingURL) != isFIFO(cfg.DeadLetterURL), "the parking lot and the dead-letter queue are not of the same kind: make both FIFO queues, or none")
 	refuse(cfg.Interval < 0 || cfg.Look < time.Second || cfg.Look > cfg.Interval, fmt.Sprintf("Interval and Look are %v and %v: the second is at least 1s, and the smaller one", cfg.Interval, cfg.Look))
 	if err := errors.Join(errors.Join(bad...), cfg.Policy.setDefaults()); err != nil {

@@ -16,6 +16,7 @@ const (
 	// maxReceivesDefault is what the console of Amazon offers too. It is well above the three attempts of
 	// "tenaq pipe" and the worker, which dead-letter a message themselves and give a reason.
 	maxReceivesDefault = 10
+	maxReceivesMost    = 1000 // what SQS allows
 
 	retentionMax = 14 * 24 * time.Hour // what SQS allows
 )
@@ -122,8 +123,10 @@ func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[stri
 		return nil, usagef("--max-receives says when messages move; add --dead-letter QUEUE, to which they move")
 	case f.deadLetter != "" && policy:
 		return nil, usagef("--dead-letter and --attribute RedrivePolicy set the same; leave out one of them")
-	case f.deadLetter != "" && f.maxReceives < 1:
-		return nil, usagef("--max-receives: %d is not a number of receives", f.maxReceives)
+	case f.deadLetter != "" && (f.maxReceives < 1 || f.maxReceives > maxReceivesMost):
+		return nil, usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives, maxReceivesMost)
+	case f.deadLetter != "" && isQueueURL(name):
+		return nil, usagef("a new queue is given by its name and not by a URL: %s", name)
 	}
 	return attributes, nil
 }
@@ -145,6 +148,10 @@ func (a *app) deadLetterQueue(ctx context.Context, c *client, name, deadLetter s
 	arn, err := c.queueARN(ctx, deadLetter)
 	if !byName || exitCode(err) != exitNotFound {
 		return arn, err
+	}
+	if _, err := c.queueURL(ctx, name); err == nil { // it may have another policy, and the new queue would be left over
+		return "", codedf(exitRefused, "queue %s exists and the dead-letter queue %s does not; create that first, then: "+
+			"tenaq queue set %s --attribute RedrivePolicy=...", name, deadLetter, name)
 	}
 	in := &sqs.CreateQueueInput{QueueName: &deadLetter, Attributes: impliedAttributes(deadLetter, map[string]string{
 		"MessageRetentionPeriod": strconv.Itoa(int(retentionMax / time.Second)),

@@ -156,7 +156,7 @@ func logStep(l *slog.Logger, s *redriveStep) {
 		l.Info("redrive step skipped: another redriver took one at the same time")
 	case s.err != nil:
 		l.Warn("redrive step failed; the next one continues what it began", "error", s.err, "next", s.next.UTC().Format(time.RFC3339))
-	case s.eventful():
+	case s.eventful(), s.next.IsZero(): // the only step of a command is always of interest
 		succeeded, failed := outcomeCounts(r)
 		l.Info("redrive step", "breaker", r.State.Breaker.State, "dead", r.Depth, "redriven", r.Count(redrive.Redrive), "parked", r.Count(redrive.Park),
 			"held", r.Count(redrive.Hold), "succeeded", succeeded, "failed", failed, "on_their_way", len(r.State.Flights))
