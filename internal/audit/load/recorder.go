@@ -328,6 +328,12 @@ const handleRefused = "InvalidParameterValue"
 
 func isHandleRefused(err error) bool { return errorCode(err) == handleRefused }
 
+// isEntryExpired tells whether an entry of a batch of deletes was refused because its handle has expired. [BATCH-23]
+func isEntryExpired(e types.BatchResultErrorEntry) bool {
+	code := aws.ToString(e.Code)
+	return code == handleRefused || code == "ReceiptHandleIsInvalid" && aws.ToString(e.Message) == "The receipt handle has expired"
+}
+
 // errorCode is the code of an answer; empty when there was none.
 func errorCode(err error) string {
 	var answer smithy.APIError
@@ -397,7 +403,7 @@ func (r *recorder) deleteBatch(ctx context.Context, q *queue, handles []string, 
 		if i, bad := index(e.Id, deletes); bad != nil {
 			err = bad
 		} else {
-			if deletes[i].Outcome, bad = k.entryOutcome(e); q.fifo && aws.ToString(e.Code) == handleRefused {
+			if deletes[i].Outcome, bad = k.entryOutcome(e); q.fifo && isEntryExpired(e) {
 				bad = nil
 			} else if r.isOldHandle(aws.ToString(e.Code)) {
 				refused, bad = refused+1, nil
