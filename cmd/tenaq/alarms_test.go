@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/internal/cli"
 	"tenaq/internal/monitor"
 )
 
@@ -34,7 +35,7 @@ func parses(line string) error {
 		return fmt.Errorf("it is another program")
 	}
 	var cmd *cobra.Command
-	cmd, rest, err := newRoot(&app{}).Find(words[1:])
+	cmd, rest, err := newRoot(&cli.App{}).Find(words[1:])
 	if err != nil {
 		return err
 	}

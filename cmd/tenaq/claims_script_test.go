@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tenaq/internal/cli"
 	"tenaq/producer"
 	"tenaq/records"
 	"tenaq/records/sqliterecords"
@@ -42,8 +43,8 @@ func register(ts *testscript.TestScript, neg bool, args []string) {
 		url = "http://127.0.0.1:1"
 	}
 	client := sqs.New(sqs.Options{
-		BaseEndpoint: &url, Region: defaultRegion, RetryMaxAttempts: 1,
-		Credentials: credentials.NewStaticCredentialsProvider(openID, openSecret, ""),
+		BaseEndpoint: &url, Region: cli.DefaultRegion, RetryMaxAttempts: 1,
+		Credentials: credentials.NewStaticCredentialsProvider(cli.OpenID, cli.OpenSecret, ""),
 	})
 	p, err := producer.New(client, store, producer.Config{
 		QueueURL: url + "/000000000000/" + args[0], Owner: "batch/1", Retention: 15 * 24 * time.Hour,

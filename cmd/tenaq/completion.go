@@ -10,6 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tenaq/cmd/tenaq/alarms"
+	"tenaq/internal/cli"
 )
 
 // completionTimeout bounds a request while somebody waits at a prompt, and completionMax the answers.
@@ -19,7 +22,7 @@ const (
 )
 
 // A source lists what a shell may offer in place of a word of a usage line.
-type source func(ctx context.Context, f *clientFlags, prefix string) ([]string, error)
+type source func(ctx context.Context, f *cli.ClientFlags, prefix string) ([]string, error)
 
 // sources are by the words that usage lines and the help of flags have.
 var sources = map[string]source{
@@ -76,10 +79,10 @@ func offered(cmd *cobra.Command, from source, args []string, prefix string) ([]s
 	if from == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	f := &clientFlags{timeout: completionTimeout}
-	f.endpointURL, _ = cmd.Flags().GetString("endpoint-url")
-	f.region, _ = cmd.Flags().GetString("region")
-	f.aws, _ = cmd.Flags().GetBool("aws")
+	f := &cli.ClientFlags{Timeout: completionTimeout}
+	f.EndpointURL, _ = cmd.Flags().GetString("endpoint-url")
+	f.Region, _ = cmd.Flags().GetString("region")
+	f.AWS, _ = cmd.Flags().GetBool("aws")
 	ctx := cmp.Or(cmd.Context(), context.Background())
 	found, err := from(ctx, f, prefix)
 	if err != nil {
@@ -87,12 +90,12 @@ func offered(cmd *cobra.Command, from source, args []string, prefix string) ([]s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return slices.DeleteFunc(found, func(name string) bool {
-		return !strings.HasPrefix(name, prefix) || slices.Contains(args, name) || oneLine(name) != name
+		return !strings.HasPrefix(name, prefix) || slices.Contains(args, name) || cli.OneLine(name) != name
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
-func offerQueues(ctx context.Context, f *clientFlags, prefix string) ([]string, error) {
-	c, err := f.connect(ctx)
+func offerQueues(ctx context.Context, f *cli.ClientFlags, prefix string) ([]string, error) {
+	c, err := f.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,19 +103,19 @@ func offerQueues(ctx context.Context, f *clientFlags, prefix string) ([]string, 
 	if prefix != "" {
 		in.QueueNamePrefix = &prefix
 	}
-	out, err := call(ctx, c, c.ListQueues, in)
+	out, err := cli.Call(ctx, c, c.ListQueues, in)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, url := range out.QueueUrls {
-		names = append(names, queueNameOf(url))
+		names = append(names, cli.QueueNameOf(url))
 	}
 	return names, nil
 }
 
-func offerAlarms(ctx context.Context, f *clientFlags, _ string) ([]string, error) {
-	list, err := f.alarms(ctx)
+func offerAlarms(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, error) {
+	list, err := listAlarms(f, ctx)
 	var names []string
 	for _, al := range list.Alarms {
 		names = append(names, al.Name)
@@ -120,24 +123,19 @@ func offerAlarms(ctx context.Context, f *clientFlags, _ string) ([]string, error
 	return names, err
 }
 
-func offerActions(ctx context.Context, f *clientFlags, _ string) ([]string, error) {
-	list, err := f.alarms(ctx)
+func offerActions(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, error) {
+	list, err := listAlarms(f, ctx)
 	return list.Actions, err
 }
 
 // alarms lists the alarms of a server.
-func (f *clientFlags) alarms(ctx context.Context) (alarmList, error) {
-	var list alarmList
-	v, err := f.connectAlarms(ctx)
+func listAlarms(f *cli.ClientFlags, ctx context.Context) (alarms.AlarmList, error) {
+	var list alarms.AlarmList
+	v, err := alarms.ConnectAlarms(f, ctx)
 	if err != nil {
 		return list, err
 	}
-	return list, v.get(ctx, "look at the alarms", "", "/alarms", nil, &list)
-}
-
-// completes gives a flag the values that it may have.
-func completes(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	return list, v.Get(ctx, "look at the alarms", "", "/alarms", nil, &list)
 }
 
 // completionExamples say how each shell reads its script.
@@ -159,8 +157,8 @@ func withCompletionCommand(root *cobra.Command) {
 		cmd.Example = completionExamples["bash"]
 		for _, shell := range cmd.Commands() {
 			shell.Example = completionExamples[shell.Name()]
-			shell.Args = wants(0, 0)
+			shell.Args = cli.Wants(0, 0)
 		}
-		asGroup(cmd)
+		cli.AsGroup(cmd)
 	}
 }

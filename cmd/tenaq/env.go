@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
 )
 
-func newEnvCmd(a *app) *cobra.Command {
+func newEnvCmd(a *cli.App) *cobra.Command {
 	var shell string
-	f := &clientFlags{}
+	f := &cli.ClientFlags{}
 	cmd := &cobra.Command{
 		Use:   "env",
 		Short: "Print the environment that points AWS SDKs at the server",
@@ -37,63 +39,63 @@ without keys checks none, but an SDK does not start without. Elsewhere, set the 
   tenaq env --shell fish | source
   tenaq env --shell powershell | Invoke-Expression
   tenaq env --endpoint-url https://queue.example.com --region eu-west-1`,
-		Args: wants(0, 0),
+		Args: cli.Wants(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			e, err := f.resolve()
+			e, err := f.Resolve()
 			switch {
 			case err != nil:
 				return err
-			case e.isAmazon():
-				return usagef("there is nothing to set for Amazon; the SDKs find it by themselves")
+			case e.IsAmazon():
+				return cli.Usagef("there is nothing to set for Amazon; the SDKs find it by themselves")
 			}
 			dialect, ok := shells[shell]
 			if !ok {
-				return usagef("--shell: %q is none of %s", shell, strings.Join(shellNames, ", "))
+				return cli.Usagef("--shell: %q is none of %s", shell, strings.Join(shellNames, ", "))
 			}
-			vars := sdkEnvironment(e, cmp.Or(resolveRegion(f.region, os.Getenv), defaultRegion), os.Getenv)
-			if a.json {
+			vars := sdkEnvironment(e, cmp.Or(cli.ResolveRegion(f.Region, os.Getenv), cli.DefaultRegion), os.Getenv)
+			if a.JSON {
 				m := map[string]string{}
 				for _, v := range vars {
 					m[v.name] = v.value
 				}
-				return a.printJSON(m)
+				return a.PrintJSON(m)
 			}
 			for _, v := range vars {
-				if _, err := fmt.Fprintln(a.stdout, dialect.set(v.name, v.value)); err != nil {
+				if _, err := fmt.Fprintln(a.Stdout, dialect.set(v.name, v.value)); err != nil {
 					return err
 				}
 			}
 			if dialect.function != "" {
-				if _, err := fmt.Fprintln(a.stdout, dialect.function); err != nil {
+				if _, err := fmt.Fprintln(a.Stdout, dialect.function); err != nil {
 					return err
 				}
 			} else {
-				a.note("the AWS CLI before 2.13 ignores AWS_ENDPOINT_URL_SQS and goes to Amazon; add to its commands: --endpoint-url %s", e)
+				a.Note("the AWS CLI before 2.13 ignores AWS_ENDPOINT_URL_SQS and goes to Amazon; add to its commands: --endpoint-url %s", e)
 			}
 			if len(vars) == 3 { // there is no key among them
-				a.note("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials of %s", e)
+				a.Note("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials of %s", e)
 			}
 			return nil
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	cmd.Flags().StringVar(&shell, "shell", "sh", "`shell`: sh, bash, zsh, fish, powershell")
-	completes(cmd, "shell", shellNames...)
+	cli.Completes(cmd, "shell", shellNames...)
 	return cmd
 }
 
 type variable struct{ name, value string }
 
 // sdkEnvironment has the address and the region, and a key if there is one.
-func sdkEnvironment(e endpoint, region string, getenv func(string) string) []variable {
+func sdkEnvironment(e cli.Endpoint, region string, getenv func(string) string) []variable {
 	vars := []variable{
-		{"AWS_ENDPOINT_URL_SQS", e.url},
+		{"AWS_ENDPOINT_URL_SQS", e.URL},
 		{"AWS_REGION", region},
 		{"AWS_DEFAULT_REGION", region}, // as boto3 and the old AWS CLI call it
 	}
-	id, secret, ok := e.ownKey(getenv)
-	if !ok && e.isLoopback() {
-		id, secret, ok = openID, openSecret, true
+	id, secret, ok := e.OwnKey(getenv)
+	if !ok && e.IsLoopback() {
+		id, secret, ok = cli.OpenID, cli.OpenSecret, true
 	}
 	if ok {
 		vars = append(vars, variable{"AWS_ACCESS_KEY_ID", id}, variable{"AWS_SECRET_ACCESS_KEY", secret})

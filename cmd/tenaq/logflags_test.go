@@ -1,10 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"log/slog"
-	"strings"
 	"testing"
+
+	"tenaq/internal/cli"
 )
 
 // Every command that writes a log has the same two flags, and refuses the same values.
@@ -24,39 +23,7 @@ func TestLogFlags(t *testing.T) {
 			if c[0] == "pipe" {
 				args = append(args, "--", "true")
 			}
-			wantExecute(t, exitUsage, says, args...)
-		}
-	}
-}
-
-func TestLogStyle(t *testing.T) {
-	for _, test := range []struct {
-		flags      logFlags
-		json       bool
-		usual      slog.Level
-		want, lack string
-	}{
-		{logFlags{}, false, slog.LevelInfo, "level=INFO msg=info", "debug"},
-		{logFlags{}, true, slog.LevelInfo, `"level":"INFO","msg":"info"`, "debug"},
-		{logFlags{}, false, slog.LevelWarn, "level=WARN msg=warn", "info"},
-		{logFlags{level: "debug"}, false, slog.LevelWarn, "msg=debug", "{"},
-		{logFlags{level: "error"}, false, slog.LevelInfo, "msg=error", "warn"},
-		{logFlags{format: "json"}, false, slog.LevelInfo, `"msg":"info"`, "debug"},
-		{logFlags{format: "text"}, true, slog.LevelInfo, "msg=info", "{"},
-	} {
-		a := &app{json: test.json}
-		style, err := test.flags.style(a, test.usual)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		l := style.logger(&b)
-		l.Debug("debug")
-		l.Info("info")
-		l.Warn("warn")
-		l.Error("error")
-		if s := b.String(); !strings.Contains(s, test.want) || strings.Contains(s, test.lack) {
-			t.Errorf("%+v: %s", test, s)
+			wantExecute(t, cli.ExitUsage, says, args...)
 		}
 	}
 }

@@ -9,20 +9,31 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"tenaq/cmd/tenaq/alarms"
+	"tenaq/cmd/tenaq/bench"
+	"tenaq/cmd/tenaq/claims"
+	"tenaq/cmd/tenaq/demo"
+	"tenaq/cmd/tenaq/doctor"
+	"tenaq/cmd/tenaq/messages"
+	"tenaq/cmd/tenaq/outbox"
+	"tenaq/cmd/tenaq/pipe"
+	"tenaq/cmd/tenaq/queues"
+	"tenaq/cmd/tenaq/redrive"
+	"tenaq/cmd/tenaq/serve"
+	"tenaq/internal/cli"
 )
 
 func main() {
 	ctx := untilSignal(context.Background())
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
-	os.Exit(a.run(ctx, os.Args[1:]))
+	a := &cli.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	os.Exit(run(a, ctx, os.Args[1:]))
 }
 
 // untilSignal returns a context that ends with the first interrupt or SIGTERM. The second one means that
@@ -35,49 +46,20 @@ func untilSignal(parent context.Context) context.Context {
 		<-signals
 		cancel()
 		<-signals
-		os.Exit(exitFailed)
+		os.Exit(cli.ExitFailed)
 	}()
 	return ctx
 }
 
-// unlessInterrupted does what cannot be cancelled, such as reading from a terminal, and does not wait for
-// its end when ctx ends first.
-func unlessInterrupted[T any](ctx context.Context, do func() (T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := do()
-		done <- result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.v, r.err
-	case <-ctx.Done():
-		var none T
-		return none, errors.New("interrupted")
-	}
-}
-
-// An app is one run of the program: its streams and the flags that every command has.
-type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-
-	json bool
-}
-
 // run carries out one command line and returns the exit code.
-func (a *app) run(ctx context.Context, args []string) int {
+func run(a *cli.App, ctx context.Context, args []string) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		a.complain(err)
+		a.Complain(err)
 	}
-	return exitCode(err)
+	return cli.ExitCode(err)
 }
 
 const rootHelp = `tenaq is a durable message queue that speaks the Amazon SQS protocol: any AWS SDK can use it.
@@ -110,7 +92,7 @@ const (
 	groupWork     = "work"
 )
 
-func newRoot(a *app) *cobra.Command {
+func newRoot(a *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "tenaq",
 		Short:         "A durable message queue that speaks the Amazon SQS protocol",
@@ -119,12 +101,12 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON instead of text and tables")
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print JSON instead of text and tables")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%v%s", err, cmp.Or(suggestFlag(cmd, err), "; see: "+cmd.CommandPath()+" --help"))
+		return cli.Usagef("%v%s", err, cmp.Or(cli.SuggestFlag(cmd, err), "; see: "+cmd.CommandPath()+" --help"))
 	})
 	root.AddGroup(
 		&cobra.Group{ID: groupServer, Title: "Server:"},
@@ -139,12 +121,12 @@ func newRoot(a *app) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, newServeCmd(a), newConfigCmd(a), newHealthCmd(a), newDoctorCmd(a), newAlarmsCmd(a), newVerifyCmd(a), newBackupCmd(a), newRestoreCmd(a), newSalvageCmd(a), newBenchCmd(a))
-	add(groupQueues, newQueueCmd(a), newApplyCmd(a), newMoveCmd(a), newWatchCmd(a))
-	add(groupMessages, newSendCmd(a), newReceiveCmd(a), newPeekCmd(a), newDeleteCmd(a), newVisibilityCmd(a))
-	add(groupWork, newPipeCmd(a), newRedriveCmd(a), newClaimsCmd(a), newRecordsCmd(a), newOutboxCmd(a))
-	add("", newDemoCmd(a), newEnvCmd(a), newVersionCmd(a))
-	asGroup(root)
+	add(groupServer, serve.NewCmd(a), serve.NewConfigCmd(a), doctor.NewHealthCmd(a), doctor.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a), serve.NewBackupCmd(a), serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
+	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a), alarms.NewWatchCmd(a))
+	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a), messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a))
+	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewRecordsCmd(a), outbox.NewCmd(a))
+	add("", demo.NewCmd(a), newEnvCmd(a), cli.NewVersionCmd(a))
+	cli.AsGroup(root)
 	withVersionFlag(a, root)
 	withHelpCommand(root)
 	withCompletion(root)
@@ -155,14 +137,14 @@ func newRoot(a *app) *cobra.Command {
 // withVersionFlag gives the program --version. Cobra's own would need a template of ours for its words, and
 // package text/template calls methods by their names: then the linker has to keep all exported methods of
 // all types, and the program is a quarter larger.
-func withVersionFlag(a *app, root *cobra.Command) {
+func withVersionFlag(a *cli.App, root *cobra.Command) {
 	show := root.Flags().BoolP("version", "v", false, "print the version of this program")
 	otherwise := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if !*show {
 			return otherwise(cmd, args)
 		}
-		_, err := fmt.Fprintln(a.stdout, "tenaq", buildVersion().Version)
+		_, err := fmt.Fprintln(a.Stdout, "tenaq", cli.BuildVersion().Version)
 		return err
 	}
 }
@@ -181,40 +163,12 @@ func withHelpCommand(root *cobra.Command) {
 			about, rest, err := root.Find(args)
 			switch {
 			case err != nil:
-				return usagef("%v; see: tenaq --help", err)
+				return cli.Usagef("%v; see: tenaq --help", err)
 			case len(rest) > 0 && about.HasAvailableSubCommands():
-				return usagef("%s has no command %q%s", about.CommandPath(), rest[0], suggestCommand(about, rest[0]))
+				return cli.Usagef("%s has no command %q%s", about.CommandPath(), rest[0], cli.SuggestCommand(about, rest[0]))
 			}
 			about.InitDefaultHelpFlag() // so that it is shown
 			return about.Help()
 		}
-	}
-}
-
-// asGroup makes a command that only holds others print its help when it is given nothing, and refuse an
-// unknown word; cobra would print the help and report success.
-func asGroup(cmd *cobra.Command) {
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return usagef("%s has no command %q%s", cmd.CommandPath(), args[0], suggestCommand(cmd, args[0]))
-	}
-}
-
-// wants makes the check of a command's arguments: between low and high of them, no upper bound when high
-// is negative. What is missing or too much is said in the words of the usage line.
-func wants(low, high int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < low:
-			return usagef("%s needs more arguments; usage: %s", cmd.CommandPath(), cmd.UseLine())
-		case high == 0 && len(args) > 0 && cmd.HasAvailableSubCommands():
-			return usagef("%s has no command %q%s", cmd.CommandPath(), args[0], suggestCommand(cmd, args[0]))
-		case high >= 0 && len(args) > high:
-			return usagef("%s does not take %q; usage: %s", cmd.CommandPath(), args[high], cmd.UseLine())
-		}
-		return nil
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,8 +14,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	outboxcmd "tenaq/cmd/tenaq/outbox"
+	"tenaq/cmd/tenaq/pipe"
 	"tenaq/internal/metric"
+	"tenaq/internal/redrivehost"
 	"tenaq/internal/server"
+	"tenaq/outbox"
 )
 
 // What examples/monitoring has are alarms and a dashboard. An alarm on a metric that is not there never rings, and
@@ -261,13 +266,18 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
+// An emptyOutbox has no rows.
+type emptyOutbox struct{ outbox.Box }
+
+func (emptyOutbox) Stats(context.Context) (outbox.Stats, error) { return outbox.Stats{}, nil }
+
 // What is told is in the form that Prometheus reads.
 func TestPromtoolReads(t *testing.T) {
 	promtool := findPromtool(t)
 	for name, write := range map[string]func(*metric.Writer){
-		"worker":  newWorkerMetrics("orders", 1).write,
-		"redrive": newRedriveMetrics([]redriveSpec{{deadLetter: "orders-dlq", parking: "parking"}}).write,
-		"outbox":  newOutboxMetrics(&statsBox{}).write,
+		"worker":  pipe.NewMetrics("orders", 1).Write,
+		"redrive": redrivehost.NewMetrics([]redrivehost.Spec{{DeadLetter: "orders-dlq", Parking: "parking"}}).Write,
+		"outbox":  outboxcmd.NewMetrics(emptyOutbox{}).Write,
 	} {
 		var b strings.Builder
 		w := metric.NewWriter(&b)

@@ -7,6 +7,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"tenaq/internal/cli"
 	"tenaq/internal/pgtest"
 )
 
@@ -28,15 +29,15 @@ func TestOutboxBesideForeignTable(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.make(t)
 			t.Setenv("TENAQ_OUTBOX", tt.address)
-			wantExecute(t, exitRefused, "is not an outbox: it has no column aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers, "+
+			wantExecute(t, cli.ExitRefused, "is not an outbox: it has no column aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers, "+
 				"deliver_after, created_at, generation; "+tt.want+". Nothing was changed. Use another table: tenaq outbox init --table tenaq_outbox", "outbox", "init")
-			wantExecute(t, exitNotFound, "there is no outbox in table outbox of", "outbox", "enqueue", "hello", "--to", "q")
-			wantExecute(t, exitNotFound, "check --db, TENAQ_OUTBOX and --table", "outbox", "status")
-			wantExecute(t, exitOK, "made an outbox in table tenaq_outbox of", "outbox", "init", "--table", "tenaq_outbox")
-			wantExecute(t, exitOK, "", "outbox", "enqueue", "hello", "--to", "q", "--table", "tenaq_outbox")
-			wantExecute(t, exitOK, `"pending": 1`, "outbox", "status", "--json", "--table", "tenaq_outbox")
-			wantExecute(t, exitOK, "no replays", "outbox", "replay", "list", "--table", "tenaq_outbox")
-			wantExecute(t, exitOK, "", "outbox", "parked", "list", "--table", "tenaq_outbox")
+			wantExecute(t, cli.ExitNotFound, "there is no outbox in table outbox of", "outbox", "enqueue", "hello", "--to", "q")
+			wantExecute(t, cli.ExitNotFound, "check --db, TENAQ_OUTBOX and --table", "outbox", "status")
+			wantExecute(t, cli.ExitOK, "made an outbox in table tenaq_outbox of", "outbox", "init", "--table", "tenaq_outbox")
+			wantExecute(t, cli.ExitOK, "", "outbox", "enqueue", "hello", "--to", "q", "--table", "tenaq_outbox")
+			wantExecute(t, cli.ExitOK, `"pending": 1`, "outbox", "status", "--json", "--table", "tenaq_outbox")
+			wantExecute(t, cli.ExitOK, "no replays", "outbox", "replay", "list", "--table", "tenaq_outbox")
+			wantExecute(t, cli.ExitOK, "", "outbox", "parked", "list", "--table", "tenaq_outbox")
 		})
 	}
 }

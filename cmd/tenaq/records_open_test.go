@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/claims"
+	"tenaq/internal/cli"
 	"tenaq/internal/dynamotest"
 	"tenaq/internal/pgtest"
 	"tenaq/records"
@@ -24,8 +25,8 @@ import (
 func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
-	code = a.run(t.Context(), args)
+	a := &cli.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
+	code = run(a, t.Context(), args)
 	return code, out.String(), errs.String()
 }
 
@@ -42,19 +43,19 @@ func TestRecordsInPostgreSQL(t *testing.T) {
 	address := pgtest.URL(t)
 	t.Setenv("TENAQ_RECORDS", address)
 
-	wantExecute(t, exitNotFound, "there are no records in table tenaq_records of database", "claims", "list")
-	wantExecute(t, exitNotFound, "there are no records", "records", "sweep")
-	wantExecute(t, exitOK, "made table tenaq_records of database", "records", "init")
-	wantExecute(t, exitOK, "is ready for records", "records", "init")
-	wantExecute(t, exitOK, "no claims in table tenaq_records", "claims", "list")
-	wantExecute(t, exitOK, "nothing is stuck", "claims", "sweep")
+	wantExecute(t, cli.ExitNotFound, "there are no records in table tenaq_records of database", "claims", "list")
+	wantExecute(t, cli.ExitNotFound, "there are no records", "records", "sweep")
+	wantExecute(t, cli.ExitOK, "made table tenaq_records of database", "records", "init")
+	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init")
+	wantExecute(t, cli.ExitOK, "no claims in table tenaq_records", "claims", "list")
+	wantExecute(t, cli.ExitOK, "nothing is stuck", "claims", "sweep")
 
 	// A table of another name, and one in a schema, which has to be there.
 	t.Setenv("TENAQ_RECORDS", withTable(t, address, "jobs"))
-	wantExecute(t, exitNotFound, "table jobs of database", "claims", "list")
-	wantExecute(t, exitOK, "made table jobs of", "records", "init")
+	wantExecute(t, cli.ExitNotFound, "table jobs of database", "claims", "list")
+	wantExecute(t, cli.ExitOK, "made table jobs of", "records", "init")
 	t.Setenv("TENAQ_RECORDS", withTable(t, address, "work.records"))
-	wantExecute(t, exitFailed, "create that schema, or name another in tenaq_table", "records", "init")
+	wantExecute(t, cli.ExitFailed, "create that schema, or name another in tenaq_table", "records", "init")
 
 	// What is printed can be applied instead.
 	conn, err := pgx.Connect(t.Context(), address)
@@ -66,8 +67,8 @@ func TestRecordsInPostgreSQL(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "CREATE SCHEMA work;"+sql); err != nil {
 		t.Fatalf("apply what is printed: %v", err)
 	}
-	wantExecute(t, exitOK, "is ready for records", "records", "init")
-	wantExecute(t, exitOK, "no claims in table work.records", "claims", "list")
+	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init")
+	wantExecute(t, cli.ExitOK, "no claims in table work.records", "claims", "list")
 
 	// Who may not make tables hears who can.
 	var role string // of its own: roles belong to the server, which other tests use
@@ -78,13 +79,13 @@ func TestRecordsInPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest := withUser(t, withTable(t, address, "locked.records"), role)
-	wantExecute(t, exitFailed, `let the owner of the database apply what "tenaq records init --print" prints`, "records", "init", "--records", guest)
+	wantExecute(t, cli.ExitFailed, `let the owner of the database apply what "tenaq records init --print" prints`, "records", "init", "--records", guest)
 }
 
 // withTable returns the address of a database with another table for records.
 func withTable(t *testing.T, address, table string) string {
 	t.Helper()
-	return withAddress(t, address, func(u *url.URL, q url.Values) { q.Set(tableParameter, table) })
+	return withAddress(t, address, func(u *url.URL, q url.Values) { q.Set(cli.TableParameter, table) })
 }
 
 func withUser(t *testing.T, address, user string) string {
@@ -111,9 +112,9 @@ func TestOpenMakesTheTables(t *testing.T) {
 		"SQLite":     "sqlite:" + t.TempDir() + "/records.db",
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &recordsFlags{address: address}
+			f := &cli.RecordsFlags{Address: address}
 			for want := records.Version(0); ; {
-				store, err := f.open(t.Context())
+				store, err := f.Open(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -139,7 +140,7 @@ func TestStateDirectoryIsPrivate(t *testing.T) {
 	t.Setenv("TENAQ_RECORDS", "")
 	t.Setenv("STATE_DIRECTORY", "")
 	t.Setenv("XDG_STATE_HOME", home)
-	wantExecute(t, exitOK, "made sqlite:"+home+"/tenaq/records.db", "records", "init")
+	wantExecute(t, cli.ExitOK, "made sqlite:"+home+"/tenaq/records.db", "records", "init")
 	info, err := os.Stat(filepath.Join(home, "tenaq"))
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, error %v, want mode 0700", info, err)
@@ -157,16 +158,16 @@ func TestRecordsInDynamoDB(t *testing.T) {
 	t.Setenv("TENAQ_RECORDS", "dynamodb:"+table)
 
 	// A table has a price, so nothing but init makes one.
-	f := &recordsFlags{}
-	if _, err := f.open(t.Context()); exitCode(err) != exitNotFound {
-		t.Fatalf("open: error %v, want one with exit code %d", err, exitNotFound)
+	f := &cli.RecordsFlags{}
+	if _, err := f.Open(t.Context()); cli.ExitCode(err) != cli.ExitNotFound {
+		t.Fatalf("open: error %v, want one with exit code %d", err, cli.ExitNotFound)
 	}
-	wantExecute(t, exitNotFound, "there are no records in the DynamoDB table "+table, "claims", "list")
-	wantExecute(t, exitOK, "made the DynamoDB table "+table, "records", "init")
-	wantExecute(t, exitOK, "is ready for records", "records", "init")
-	wantExecute(t, exitOK, "removed 0 records", "records", "sweep")
+	wantExecute(t, cli.ExitNotFound, "there are no records in the DynamoDB table "+table, "claims", "list")
+	wantExecute(t, cli.ExitOK, "made the DynamoDB table "+table, "records", "init")
+	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init")
+	wantExecute(t, cli.ExitOK, "removed 0 records", "records", "sweep")
 
-	store, err := f.open(t.Context())
+	store, err := f.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,17 +181,17 @@ func TestRecordsInDynamoDB(t *testing.T) {
 		}
 	}
 	// There is no clock.
-	wantExecute(t, exitOK, "unknown", "claims", "list")
-	wantExecute(t, exitOK, `"ageSeconds": null`, "claims", "list", "--json")
-	wantExecute(t, exitOK, "whether it is over nobody knows", "claims", "show", "held")
-	wantExecute(t, exitUsage, "has no clock, so ages are not known", "claims", "list", "--older-than", "1m")
-	wantExecute(t, exitRefused, "nobody knows whether its lease is over", "claims", "release", "held", "--reason", "gone")
-	wantExecute(t, exitUsage, "add --watch 15m", "claims", "sweep")
+	wantExecute(t, cli.ExitOK, "unknown", "claims", "list")
+	wantExecute(t, cli.ExitOK, `"ageSeconds": null`, "claims", "list", "--json")
+	wantExecute(t, cli.ExitOK, "whether it is over nobody knows", "claims", "show", "held")
+	wantExecute(t, cli.ExitUsage, "has no clock, so ages are not known", "claims", "list", "--older-than", "1m")
+	wantExecute(t, cli.ExitRefused, "nobody knows whether its lease is over", "claims", "release", "held", "--reason", "gone")
+	wantExecute(t, cli.ExitUsage, "add --watch 15m", "claims", "sweep")
 	_, stdout, _ := execute(t, "claims", "sweep", "--watch", "10ms")
 	if !strings.Contains(stdout, "failed") || strings.Contains(stdout, "held") {
 		t.Errorf("swept with a short watch: got\n%s\nwant the failed entry, and not the held one whose lease is longer", stdout)
 	}
-	wantExecute(t, exitOK, "released held, which was held", "claims", "release", "held", "--reason", "gone", "--force")
+	wantExecute(t, cli.ExitOK, "released held, which was held", "claims", "release", "held", "--reason", "gone", "--force")
 }
 
 // Stuck claims are found by the index. Without one the whole table is read, and the command says so.
@@ -201,8 +202,8 @@ func TestStuckClaimsInDynamoDB(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("TENAQ_RECORDS", "dynamodb:records-"+rand.Text())
-	wantExecute(t, exitOK, "made the DynamoDB table", "records", "init")
-	store, err := (&recordsFlags{}).open(t.Context())
+	wantExecute(t, cli.ExitOK, "made the DynamoDB table", "records", "init")
+	store, err := (&cli.RecordsFlags{}).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,10 +249,10 @@ func TestStuckClaimsInDynamoDB(t *testing.T) {
 	}
 	stuck(true, "old failed")
 	stuck(false, "old failed", "--scan")
-	wantExecute(t, exitOK, "is ready for records", "records", "init", "--index")
-	wantExecute(t, exitOK, "is ready for records", "records", "init", "--index")
+	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init", "--index")
+	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init", "--index")
 	stuck(false, "failed")
 	stuck(false, "old failed", "--scan")
-	wantExecute(t, exitOK, "released old", "claims", "release", "old", "--reason", "gone")
+	wantExecute(t, cli.ExitOK, "released old", "claims", "release", "old", "--reason", "gone")
 	stuck(false, "failed old")
 }

@@ -10,7 +10,7 @@ import (
 
 // TestRedriveExample tells the story of examples/redrive, with its own files.
 func TestRedriveExample(t *testing.T) {
-	cmds := map[string]scriptCmd{"serve": serve, "halt": halt}
+	cmds := map[string]scriptCmd{"serve": startServer, "halt": halt}
 	for name, cmd := range scriptCmds {
 		cmds[name] = cmd
 	}

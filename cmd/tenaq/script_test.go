@@ -9,6 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
 )
 
 func TestMain(m *testing.M) {
@@ -61,7 +63,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // TestFlagHelpFits checks that the flags which most commands have, and those of commands for the first minutes, have
 // help that fits on one line.
 func TestFlagHelpFits(t *testing.T) {
-	root := newRoot(&app{})
+	root := newRoot(&cli.App{})
 	for _, path := range []string{"queue list", "queue create", "queue set", "move start", "alarms", "health", "env", "delete"} {
 		cmd, rest, err := root.Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {
@@ -94,5 +96,5 @@ func TestHelp(t *testing.T) {
 			check(sub)
 		}
 	}
-	check(newRoot(&app{}))
+	check(newRoot(&cli.App{}))
 }

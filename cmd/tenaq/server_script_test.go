@@ -25,7 +25,7 @@ import (
 
 // TestServerScripts runs the scripts that start servers and speak to them.
 func TestServerScripts(t *testing.T) {
-	cmds := map[string]scriptCmd{"serve": serve, "halt": halt, "crash": crash, "hangup": hangup, "certificate": certificate, "capture": capture}
+	cmds := map[string]scriptCmd{"serve": startServer, "halt": halt, "crash": crash, "hangup": hangup, "certificate": certificate, "capture": capture}
 	for name, cmd := range scriptCmds {
 		cmds[name] = cmd
 	}
@@ -47,9 +47,9 @@ type running struct {
 	exited chan error
 }
 
-// serve starts a server on free loopback ports, with its data in $WORK/data and the flags given, waits
+// startServer starts a server on free loopback ports, with its data in $WORK/data and the flags given, waits
 // until it says that it is ready, and points TENAQ_ENDPOINT_URL at it.
-func serve(ts *testscript.TestScript, neg bool, args []string) {
+func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	r := ts.Value(running{}).(*running)
 	if neg || r.cmd != nil {
 		ts.Fatalf("usage: serve [FLAG]..., with no server running")

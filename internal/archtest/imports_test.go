@@ -45,6 +45,8 @@ var may = map[string][]string{
 	"internal/kept":  {},
 	"internal/tally": {"internal/metric"},
 
+	"internal/metric/metrictest": {"internal/metric"},
+
 	"internal/kv/kvtest":           {"internal/kv", "pgregory.net/rapid"},
 	"internal/kv/kvtest/crashdisk": {"github.com/cockroachdb/pebble/v2/vfs"},
 	"internal/kv/pebblekv": {
@@ -140,13 +142,27 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
 
-	"cmd/tenaq": {
-		"internal/...", "claims", "claims/pgclaims", "offload", "outbox/...", "producer", "records/...", "redrive", "worker", "worker/pipe",
-		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
-		"github.com/jackc/pgx/v5/...", "github.com/robfig/cron/v3",
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3",
-		"golang.org/x/sync/...", "golang.org/x/term",
+	// What commands share, and what a server and the commands share.
+	"internal/cli": {
+		"internal/metric", "internal/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
+		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/term",
 	},
+	"internal/redrivehost": {
+		"internal/breaker", "internal/cli", "internal/metric", "internal/monitor", "claims", "records", "redrive",
+		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/robfig/cron/v3", "github.com/spf13/pflag",
+	},
+	"internal/settings": {
+		"internal/cli", "internal/monitor", "internal/redrivehost", "internal/server", "redrive",
+		"github.com/spf13/pflag", "go.yaml.in/yaml/v3",
+	},
+
+	// A command knows no other command, but for three.
+	"cmd/tenaq":        append(slices.Clone(commandsMay), "cmd/tenaq/...", "go.yaml.in/yaml/v3"),
+	"cmd/tenaq/...":    commandsMay,
+	"cmd/tenaq/alarms": append(slices.Clone(commandsMay), "cmd/tenaq/doctor"), // watch judges what doctor examines
+	"cmd/tenaq/bench":  append(slices.Clone(commandsMay), "cmd/tenaq/doctor"), // the same measure of a forced write
+	"cmd/tenaq/demo":   append(slices.Clone(commandsMay), "cmd/tenaq/outbox"), // the same addresses of databases
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
@@ -161,11 +177,20 @@ var may = map[string][]string{
 	"test/interop": {"internal/credentials", "internal/server", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 }
 
+// commandsMay is what the packages of commands may import.
+var commandsMay = []string{
+	"internal/...", "claims", "claims/pgclaims", "offload", "outbox/...", "producer", "records/...", "redrive", "worker", "worker/pipe",
+	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
+	"github.com/jackc/pgx/v5/...",
+	"github.com/spf13/cobra", "github.com/spf13/pflag",
+	"golang.org/x/sync/...", "golang.org/x/term",
+}
+
 // testsMay lists what the test files of every package may import besides that. Pebble's vfs is here and
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest",
+	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/metric/metrictest",
 	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/series", "internal/server", "internal/sqstest", "internal/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",

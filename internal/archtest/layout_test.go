@@ -68,11 +68,12 @@ func packageCommentRule(t *tree) (problems []string) {
 	return problems
 }
 
-// exportedRule: in packages that others can import, everything exported has a comment. A comment on
-// a group of constants or variables covers the group.
+// exportedRule: in packages that are an API, everything exported has a comment; those under internal and
+// cmd are none. A comment on a group of constants or variables covers the group.
 func exportedRule(t *tree) (problems []string) {
 	for _, f := range t.files {
-		inside := slices.Contains(strings.Split(f.dir(), "/"), "internal")
+		parts := strings.Split(f.dir(), "/")
+		inside := slices.Contains(parts, "internal") || parts[0] == "cmd"
 		if !f.isGo() || f.isTest() || inside || f.syntax.Name.Name == "main" {
 			continue
 		}
@@ -177,6 +178,7 @@ func TestExportedFinds(t *testing.T) {
 	finds(t, exportedRule, map[string]string{
 		"internal/a/a.go": "package a\n\nfunc F() {}\n",
 		"cmd/a/a.go":      "package main\n\nfunc F() {}\n",
+		"cmd/a/b/b.go":    "package b\n\nfunc F() {}\n",
 		"a/a.go": `package a
 
 func F() {}

@@ -1,0 +1,192 @@
+package alarms
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"tenaq/internal/cli"
+)
+
+// What actions may take. Between two attempts there is a pause that doubles.
+const (
+	watchAttempts   = 4
+	watchAttemptMax = 30 * time.Second
+	watchPause      = time.Second
+	watchGoodbye    = 10 * time.Second // for what is due when the command is told to end
+	watchWaitingMax = 256
+	watchAnswerMax  = 512 // bytes of what an action says that are shown
+)
+
+// A watchAction tells somebody of a change. It says in its errors what it is, without what may be secret in it.
+type watchAction func(ctx context.Context, n *watchNotice) error
+
+// execAction runs a command of the shell with the notice on its standard input.
+func execAction(command string) watchAction {
+	return func(ctx context.Context, n *watchNotice) error {
+		text, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+		cmd.Env = append(os.Environ(), "TENAQ_ALARM="+n.Alarm, "TENAQ_QUEUE="+n.Queue, "TENAQ_STATE="+string(n.State))
+		cmd.Stdin = bytes.NewReader(append(text, '\n'))
+		var said limitedBuffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		// The shell has children: all of them go when the time is over.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = time.Second
+		if err := cmd.Run(); err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return fmt.Errorf("--exec: %w%s", err, said.text())
+		}
+		return nil
+	}
+}
+
+// webhookAction posts the notice as text, in the form that Slack has made common.
+func webhookAction(url string) watchAction {
+	client := &http.Client{
+		// A webhook that moves is given anew; notices go nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return func(ctx context.Context, n *watchNotice) error {
+		body, err := json.Marshal(map[string]string{"text": n.Text()})
+		if err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+		if err != nil {
+			return errors.New("--webhook: the URL cannot be used")
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			if inner := errors.Unwrap(err); inner != nil {
+				err = inner // the outer one has the URL
+			}
+			return fmt.Errorf("--webhook: %w", err)
+		}
+		defer resp.Body.Close()
+		var said limitedBuffer
+		_, _ = io.Copy(&said, io.LimitReader(resp.Body, watchAnswerMax))
+		if resp.StatusCode/100 != 2 {
+			return fmt.Errorf("--webhook: it answers %s%s", resp.Status, said.text())
+		}
+		return nil
+	}
+}
+
+// A limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct{ b []byte }
+
+func (l *limitedBuffer) Write(p []byte) (int, error) {
+	l.b = append(l.b, p[:min(len(p), watchAnswerMax-len(l.b))]...)
+	return len(p), nil
+}
+
+func (l *limitedBuffer) text() string {
+	if t := strings.TrimSpace(string(l.b)); t != "" {
+		return ": " + t
+	}
+	return ""
+}
+
+// A watchRunner runs actions, one after the other.
+type watchRunner struct {
+	*cli.App
+	actions []watchAction
+	notices chan watchNotice
+	ended   chan struct{}
+
+	mu   sync.Mutex
+	lost int
+}
+
+func newWatchRunner(a *cli.App, actions []watchAction) *watchRunner {
+	return &watchRunner{App: a, actions: actions, notices: make(chan watchNotice, watchWaitingMax), ended: make(chan struct{})}
+}
+
+// hand gives a notice to the actions. It does not wait for them: readings go on.
+func (r *watchRunner) hand(n watchNotice) {
+	if len(r.actions) == 0 {
+		return
+	}
+	select {
+	case r.notices <- n:
+	default:
+		r.lose(&n, errors.New("too many wait"))
+	}
+}
+
+func (r *watchRunner) lose(n *watchNotice, err error) {
+	r.mu.Lock()
+	r.lost++
+	r.mu.Unlock()
+	r.Note("a notice of %s is not delivered: %s", cli.OneLine(n.Alarm), cli.OneLine(err.Error()))
+}
+
+// run runs the actions of what is handed over, until finish is called. When ctx ends, what is left is lost.
+func (r *watchRunner) run(ctx context.Context) {
+	defer close(r.ended)
+	for n := range r.notices {
+		for _, act := range r.actions {
+			if err := r.deliver(ctx, act, &n); err != nil {
+				r.lose(&n, err)
+			}
+		}
+	}
+}
+
+// deliver runs an action until it succeeds, or has had its attempts.
+func (r *watchRunner) deliver(ctx context.Context, act watchAction, n *watchNotice) error {
+	pause := watchPause
+	for i := 1; ; i++ {
+		err := r.attempt(ctx, act, n)
+		if err == nil || i == watchAttempts || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+		pause *= 2
+	}
+}
+
+func (r *watchRunner) attempt(ctx context.Context, act watchAction, n *watchNotice) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, watchAttemptMax, errActionSlow)
+	defer cancel()
+	return act(ctx, n)
+}
+
+var errActionSlow = fmt.Errorf("it has not ended within %s", cli.HumanDuration(watchAttemptMax))
+
+// finish waits until all that was handed over has been delivered, but no longer than patience, after which stop has to end
+// the context of run. It returns how many notices were lost. Nothing may be handed over any more.
+func (r *watchRunner) finish(patience time.Duration, stop func()) int {
+	close(r.notices)
+	select {
+	case <-r.ended:
+	case <-time.After(patience):
+		stop()
+		<-r.ended
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
+}

@@ -1,0 +1,225 @@
+package alarms
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tenaq/cmd/tenaq/doctor"
+	"tenaq/internal/cli"
+	"tenaq/internal/monitor"
+	"tenaq/internal/settings"
+)
+
+// A watchSource tells what queues are like.
+type watchSource interface {
+	queues(ctx context.Context) ([]*watchedQueue, error)
+	where() string
+
+	// commands returns such as show more of a queue, which can be run where it is.
+	commands(templates []string, queue string) []string
+}
+
+// sqsSource reads the attributes of queues, and asks those who know more for what attributes do not tell.
+type sqsSource struct {
+	client *cli.Client
+	refs   []cli.QueueRef // that are named; empty for all with the prefix
+	lots   []cli.QueueRef // parking lots that are named, which are watched besides
+	prefix string
+	limit  int
+	said   func(format string, args ...any)
+
+	v1         *cli.V1Client    // a server of ours; nil for others
+	cloudWatch *cloudWatch      // nil when it is not asked
+	dead       map[string]bool  // of the queues that are named, by URL
+	redriven   []string         // names of dead-letter queues and parking lots in the configuration
+	notes      map[string]error // what has been said, by what it is about
+}
+
+// watchedSource finds out what answers at the endpoint, and which queues are meant.
+func (f *watchFlags) watchedSource(ctx context.Context, c *cli.Client, names []string) (*sqsSource, error) {
+	s := &sqsSource{client: c, prefix: f.prefix, limit: f.limit, dead: map[string]bool{}, notes: map[string]error{}}
+	var err error
+	if len(names) > 0 {
+		if s.refs, _, err = doctor.QueueRefs(c, ctx, names, "", f.limit); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.parking) > 0 {
+		if s.lots, _, err = doctor.QueueRefs(c, ctx, f.parking, "", f.limit); err != nil {
+			return nil, err
+		}
+	}
+	if s.redriven, err = f.redriven(); err != nil {
+		return nil, err
+	}
+	d := &doctor.Doctor{Endpoint: c.Endpoint, Region: c.Options().Region, HTTP: &http.Client{Timeout: c.Timeout}}
+	p := d.Probe(ctx)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	if p.Kind == doctor.KindTenaq {
+		s.v1 = &cli.V1Client{C: c, HTTP: d.HTTP, Lack: "does not tell how old messages are"}
+	}
+	if f.cloudWatch != "off" {
+		if s.cloudWatch, err = f.connectCloudWatch(ctx, c, s.v1 == nil); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// redriven lists the dead-letter queues and parking lots that a configuration file names.
+func (f *watchFlags) redriven() ([]string, error) {
+	if f.config == "" {
+		return nil, nil
+	}
+	file, err := settings.ReadConfigFile(f.config)
+	if err != nil || file.Redrive == nil {
+		return nil, err
+	}
+	return file.Redrive.DeadLetterQueues(), nil
+}
+
+func (s *sqsSource) where() string { return s.client.Endpoint.String() }
+
+// commands puts the name of the queue into them, and where it is. Only a server of ours shows messages without delivering
+// them, so elsewhere there is no peek.
+func (s *sqsSource) commands(templates []string, queue string) []string {
+	var list []string
+	for _, c := range templates {
+		if strings.HasPrefix(c, "tenaq peek ") && s.v1 == nil {
+			c = "tenaq queue show QUEUE"
+		}
+		if text := strings.ReplaceAll(c, "QUEUE", queue) + s.flags(c); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// flags are those that lead a command to the endpoint, if it was named by a flag and the command is about a queue.
+func (s *sqsSource) flags(command string) string {
+	switch e := s.client.Endpoint; {
+	case !strings.Contains(command, "QUEUE"):
+		return ""
+	case e.Origin == "--aws":
+		return " --aws"
+	case e.Origin == "--endpoint-url" && e.IsAmazon():
+		return " --endpoint-url " + cli.Amazon
+	case e.Origin == "--endpoint-url":
+		return " --endpoint-url " + e.URL
+	}
+	return ""
+}
+
+// queues takes a reading. That there are no ages or no counts is said once, and the rest goes on.
+func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {
+	refs := s.refs
+	if len(refs) == 0 {
+		all, more, err := doctor.QueueRefs(s.client, ctx, nil, s.prefix, s.limit)
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			s.say("limit", errMoreQueues)
+		}
+		refs = all
+	}
+	for _, lot := range s.lots {
+		if !slices.Contains(refs, lot) {
+			refs = append(slices.Clip(refs), lot)
+		}
+	}
+	read, err := doctor.Examine(s.client, ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	var queues []*watchedQueue
+	add := func(q *doctor.Examined) {
+		if slices.ContainsFunc(queues, func(w *watchedQueue) bool { return w.name == q.Name }) {
+			return
+		}
+		queues = append(queues, newWatchedQueue(q, q.IsDead || s.isDead(ctx, q)))
+	}
+	for _, q := range read {
+		if q.Refused != nil {
+			s.say(q.Name, q.Refused)
+			continue
+		}
+		add(q)
+		if len(s.refs) > 0 && q.Dead != nil {
+			add(q.Dead)
+		}
+	}
+	if s.v1 != nil {
+		s.say("ages", s.addAges(ctx, queues))
+	}
+	if s.cloudWatch != nil {
+		s.say("CloudWatch", s.cloudWatch.add(ctx, time.Now(), queues))
+	}
+	return queues, nil
+}
+
+func newWatchedQueue(q *doctor.Examined, dead bool) *watchedQueue {
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(q.Attributes[name], 10, 64)
+		return n
+	}
+	return &watchedQueue{
+		name: q.Name, dead: dead,
+		visible: number("ApproximateNumberOfMessages"), hidden: number("ApproximateNumberOfMessagesNotVisible"), delayed: number("ApproximateNumberOfMessagesDelayed"),
+	}
+}
+
+// isDead reports whether a queue is one of dead letters although no queue that was read names it as its target. Of a queue
+// that is named it asks once whether others have it as their target: those others are not read.
+func (s *sqsSource) isDead(ctx context.Context, q *doctor.Examined) bool {
+	if monitor.DeadName(q.Name) || slices.Contains(s.lots, q.QueueRef) || slices.Contains(s.redriven, q.Name) {
+		return true
+	}
+	if len(s.refs) == 0 {
+		return false
+	}
+	is, known := s.dead[q.URL]
+	if !known {
+		is = doctor.HasSources(s.client, ctx, q.URL)
+		s.dead[q.URL] = is
+	}
+	return is
+}
+
+// addAges asks a server of ours. A queue without messages has an age of nothing.
+func (s *sqsSource) addAges(ctx context.Context, queues []*watchedQueue) error {
+	ages := map[string]time.Duration{}
+	if len(s.refs) == 0 {
+		if err := doctor.Ages(s.v1, ctx, s.prefix, s.limit, ages); err != nil {
+			return err
+		}
+	}
+	for _, q := range queues {
+		if len(s.refs) > 0 {
+			if err := doctor.Ages(s.v1, ctx, q.name, 1, ages); err != nil {
+				return err
+			}
+		}
+		age := ages[q.name]
+		q.age = &age
+	}
+	return nil
+}
+
+// say says what does not work, once until it works again.
+func (s *sqsSource) say(about string, err error) {
+	if err == nil {
+		delete(s.notes, about)
+		return
+	}
+	if s.notes[about] == nil {
+		s.said("%s: %s; the rest goes on", about, cli.OneLine(err.Error()))
+	}
+	s.notes[about] = err
+}

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tenaq/cmd/tenaq/doctor"
+	"tenaq/internal/bench"
+)
+
+// budgetDepth compares a queue in which messages wait with one in which none does.
+func budgetDepth(ctx context.Context, e *budgetEnv) (found []measure, err error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	deep := e.work(bench.Work{Kind: bench.Send, Depth: e.count(10_000_000, 200_000)})
+	began := time.Now()
+	url, err := bench.Fill(ctx, deep, e.telling("fill the queue"))
+	if err != nil {
+		return nil, err
+	}
+	filled := fmt.Sprintf("%d waiting, sent in %s", deep.Depth, doctor.ShortDuration(time.Since(began)))
+	for _, kind := range []bench.Kind{bench.Send, bench.Life} {
+		ratio, note, err := e.versus(ctx, string(kind)+", empty", bench.Work{Kind: kind}, string(kind)+", deep", bench.Work{Kind: kind, On: url})
+		if err != nil {
+			return found, err
+		}
+		found = append(found, measure{string(kind), ratio, note})
+	}
+	memories, err := e.memories()
+	if err != nil {
+		return found, err
+	}
+	memories[0].note = filled
+	found = append(found, memories...)
+	ready, err := e.readyAgain(ctx)
+	if err != nil {
+		return found, err
+	}
+	return append(found, ready), nil
+}
+
+// budgetFIFO compares a queue of many groups with one without groups, with as many messages waiting in both.
+func budgetFIFO(ctx context.Context, e *budgetEnv) ([]measure, error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	n := e.count(1_000_000, 50_000)
+	ratio, note, err := e.versus(ctx, "standard", bench.Work{Kind: bench.Life, Depth: n}, "FIFO", bench.Work{Kind: bench.Life, Depth: n, Groups: int(n)})
+	return []measure{{"life", ratio, note}}, err
+}
+
+// dedupGroups is how many groups the queues have whose deduplication ids are counted.
+const dedupGroups = 1000
+
+// budgetDedup compares a queue that remembers many deduplication ids with one that remembers none.
+func budgetDedup(ctx context.Context, e *budgetEnv) ([]measure, error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	full := e.work(bench.Work{Kind: bench.Send, Groups: dedupGroups, Depth: e.count(5_000_000, 100_000)})
+	began := time.Now()
+	url, err := bench.Fill(ctx, full, e.telling("fill the queue"))
+	if err != nil {
+		return nil, err
+	}
+	filled := time.Since(began)
+	w := bench.Work{Kind: bench.Send, Groups: dedupGroups}
+	on := w
+	on.On = url
+	ratio, note, err := e.versus(ctx, "none remembered", w, "many remembered", on)
+	if err != nil {
+		return nil, err
+	}
+	// The first ones are forgotten while the last ones are sent when that takes long.
+	remembered := full.Depth
+	if over := time.Since(began) - doctor.DedupWindow; over > 0 {
+		remembered -= int64(float64(full.Depth) * min(1, over.Seconds()/filled.Seconds()))
+	}
+	found := []measure{{"send", ratio, fmt.Sprintf("%s, %d remembered at the end", note, remembered)}}
+	ready, err := e.readyAgain(ctx)
+	if err != nil {
+		return found, err
+	}
+	return append(found, ready), nil
+}

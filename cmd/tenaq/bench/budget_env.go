@@ -1,0 +1,237 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"tenaq/cmd/tenaq/doctor"
+	"tenaq/internal/bench"
+	"tenaq/internal/cli"
+)
+
+// A budgetEnv is what a line has: servers that end with it, and somebody to tell how far it is.
+type budgetEnv struct {
+	short bool
+	scale float64
+
+	own      *benchServers
+	endpoint bench.Endpoint // of the server that start has started
+	line     *cli.Progress
+	said     time.Time
+	queues   int
+}
+
+func newBudgetEnv(f *budgetFlags, line *cli.Progress) *budgetEnv {
+	return &budgetEnv{short: f.short, scale: f.scale, own: &benchServers{dir: f.dir}, line: line}
+}
+
+// room refuses a full form for which the disk is too small: a disk that fills up is of no use to anybody on it.
+func (e *budgetEnv) room(need int64) error {
+	const least = 512 << 20
+	need = max(int64(float64(need)*e.scale), least)
+	if e.short {
+		need = least
+	}
+	dir := e.own.dir
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return cli.Usagef("--dir: %s: %v", dir, err)
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < need {
+		return fmt.Errorf("%s are free in %s and %s are wanted: name another directory with --dir, or a smaller --scale", cli.HumanSize(free), dir, cli.HumanSize(need))
+	}
+	return nil
+}
+
+// start starts the server.
+func (e *budgetEnv) start(ctx context.Context) (err error) {
+	e.endpoint, err = e.own.start(ctx)
+	return err
+}
+
+// count is how many there are of something, in the form that is run.
+func (e *budgetEnv) count(full, short int64) int64 {
+	if e.short {
+		return short
+	}
+	return max(1, int64(float64(full)*e.scale))
+}
+
+// rounds is how many rounds a comparison has.
+func (e *budgetEnv) rounds() int { return int(e.choose(9, 3)) }
+
+// choose is count for what --scale leaves alone.
+func (e *budgetEnv) choose(full, short float64) float64 {
+	if e.short {
+		return short
+	}
+	return full
+}
+
+// seconds is how long something takes.
+func (e *budgetEnv) seconds(full, short float64) time.Duration {
+	return time.Duration(e.choose(full, short) * float64(time.Second))
+}
+
+// load is that of most comparisons.
+func (e *budgetEnv) load() bench.Load {
+	return bench.Load{Clients: 64, Round: e.seconds(1, 0.5)}
+}
+
+// work completes a workload, on a queue of its own unless it names one.
+func (e *budgetEnv) work(w bench.Work) bench.Work {
+	e.queues++
+	w.Endpoint, w.Queue = e.endpoint, "budget-"+strconv.Itoa(e.queues)
+	return w
+}
+
+// contender makes the contender of a workload.
+func (e *budgetEnv) contender(name string, w bench.Work) (bench.Named, error) {
+	c, err := bench.New(e.work(w))
+	return bench.Named{Name: name, Contender: c}, err
+}
+
+// compare returns the ratio of the second contender to the first. What the others do is for the note.
+func (e *budgetEnv) compare(ctx context.Context, first, second bench.Named, others ...bench.Named) (ratio float64, note string, err error) {
+	all := append([]bench.Named{first, second}, others...)
+	results, err := bench.Compare(ctx, e.load(), e.rounds(), e.tell, all...)
+	if err != nil {
+		return 0, "", err
+	}
+	r := &results[1]
+	note = fmt.Sprintf("%.0f/s against %.0f/s, rounds %.2f to %.2f", r.Rate(), results[0].Rate(), r.Least, r.Most)
+	for i := 2; i < len(all); i++ {
+		note += fmt.Sprintf("; %s %.0f/s", all[i].Name, results[i].Rate())
+	}
+	return r.Ratio, note, nil
+}
+
+// versus compares two workloads.
+func (e *budgetEnv) versus(ctx context.Context, firstName string, first bench.Work, secondName string, second bench.Work) (ratio float64, note string, err error) {
+	a, err := e.contender(firstName, first)
+	if err != nil {
+		return 0, "", err
+	}
+	b, err := e.contender(secondName, second)
+	if err != nil {
+		return 0, "", err
+	}
+	return e.compare(ctx, a, b)
+}
+
+// tellEvery is how long a file or a pipe is left without a word while something goes on.
+const tellEvery = 10 * time.Second
+
+// tell says how far something is.
+func (e *budgetEnv) tell(what string, share float64) {
+	e.line.Line("%s %s", cli.Bar(int(1000*share), 1000), what)
+	if time.Since(e.said) >= tellEvery {
+		e.said = time.Now()
+		e.line.Say("%s, %.0f %%", what, 100*share)
+	}
+}
+
+// telling is tell for one thing.
+func (e *budgetEnv) telling(what string) func(float64) {
+	return func(share float64) { e.tell(what, share) }
+}
+
+// readyAgain kills the server, starts it again and measures until it is ready.
+func (e *budgetEnv) readyAgain(ctx context.Context) (measure, error) {
+	e.tell("start again after kill -9", 0)
+	if err := e.own.server.Kill(); err != nil {
+		return measure{}, err
+	}
+	took, err := e.own.server.Start(ctx)
+	return measure{what: "ready after kill -9", value: took.Seconds()}, err
+}
+
+// memory is the resident memory of the server in MiB: what it has, or the most it has had.
+func (e *budgetEnv) memory(most bool) (float64, error) {
+	name := "VmRSS:"
+	if most {
+		name = "VmHWM:"
+	}
+	n := doctor.StatusBytes(e.proc("status"), name)
+	if n == 0 {
+		return 0, fmt.Errorf("%s does not tell the memory of the server, as it does on Linux", e.proc("status"))
+	}
+	return float64(n) / (1 << 20), nil
+}
+
+// memories measures both.
+func (e *budgetEnv) memories() ([]measure, error) {
+	now, err := e.memory(false)
+	if err != nil {
+		return nil, err
+	}
+	most, err := e.memory(true)
+	return []measure{{what: "memory", value: now}, {what: "most memory", value: most}}, err
+}
+
+func (e *budgetEnv) proc(file string) string {
+	return filepath.Join("/proc", strconv.Itoa(e.own.server.PID()), file)
+}
+
+// clockTick is the unit of time in /proc, which Linux has the same for programs on all machines.
+const clockTick = 10 * time.Millisecond
+
+// processor is the processor time that the server has used.
+func (e *budgetEnv) processor() (time.Duration, error) {
+	text, err := os.ReadFile(e.proc("stat"))
+	if err != nil {
+		return 0, err
+	}
+	return processorTime(string(text))
+}
+
+// processorTime reads the text of /proc/PID/stat. The name of the program, which may be anything, stands in parentheses;
+// behind it the times in user and in system mode are the twelfth and the thirteenth field.
+func processorTime(stat string) (time.Duration, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("%.40q does not tell the processor time of the server, as it does on Linux", stat)
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * clockTick, err
+}
+
+// medianRate runs rounds of one contender, which is prepared, and returns the median of their rates with all that was done.
+func medianRate(ctx context.Context, c bench.Contender, load bench.Load, rounds int) (median float64, total bench.Tally, err error) {
+	var rates []float64
+	for range rounds {
+		t, err := c.Round(ctx, load)
+		if err != nil {
+			return 0, total, err
+		}
+		rates = append(rates, t.Rate())
+		total.Add(&t)
+	}
+	return medianOf(rates), total, nil
+}
+
+func medianOf(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// rest lets time pass, and fails when ctx ends first.
+func rest(ctx context.Context, d time.Duration) error {
+	cli.Pause(ctx, d)
+	return context.Cause(ctx)
+}

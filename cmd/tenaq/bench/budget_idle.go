@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tenaq/cmd/tenaq/doctor"
+	"tenaq/internal/bench"
+)
+
+// budgetIdle has queues that nobody uses and polls that find nothing, and looks at what the server needs for them.
+func budgetIdle(ctx context.Context, e *budgetEnv) ([]measure, error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	before, err := e.memory(false)
+	if err != nil {
+		return nil, err
+	}
+	queues, clients := e.count(100_000, 2_000), int(e.count(10_000, 500))
+	err = bench.Each(ctx, e.endpoint, "CreateQueue", queues, e.telling("create queues"), func(i int64) string {
+		return fmt.Sprintf(`{"QueueName":"idle-%d"}`, i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	url, err := bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send}), e.telling("create the polled queue"))
+	if err != nil {
+		return nil, err
+	}
+	e.tell("connect the long polls", 0)
+	polls, err := bench.Poll(ctx, e.endpoint, url, clients)
+	if err != nil {
+		return nil, err
+	}
+	defer polls.Stop()
+	// A minute after the queues have come their metrics are written for the first time.
+	e.tell("let a minute end", 0)
+	if err := rest(ctx, e.seconds(70, 2)); err != nil {
+		return nil, err
+	}
+	// The polls end every 20 seconds, all together, and begin again. That is work, and not what most seconds are like.
+	e.tell("do nothing", 0)
+	shares, err := e.processorShares(ctx, int(e.choose(60, 3)))
+	if err != nil {
+		return nil, err
+	}
+	all := 0.0
+	for _, share := range shares {
+		all += share / float64(len(shares))
+	}
+	now, err := e.memory(false)
+	return []measure{
+		{"more memory", now - before, fmt.Sprintf("%.0f MiB after %.0f MiB, %d queues and %d polls", now, before, queues, clients)},
+		{"processor", medianOf(shares), fmt.Sprintf("in half of the seconds; %.1f %% on the average, with the polls that end and begin again", all)},
+	}, errors.Join(err, polls.Err())
+}
+
+// processorShares is what the server uses in each of n seconds, in percent of a core.
+func (e *budgetEnv) processorShares(ctx context.Context, n int) (shares []float64, err error) {
+	before, err := e.processor()
+	for began := time.Now(); len(shares) < n && err == nil; {
+		if err = rest(ctx, time.Second); err != nil {
+			break
+		}
+		var after time.Duration
+		after, err = e.processor()
+		shares = append(shares, 100*(after-before).Seconds()/time.Since(began).Seconds())
+		before, began = after, time.Now()
+	}
+	return shares, err
+}
+
+// dueBatch is how many messages a request has that fills a queue.
+const dueBatch = 10
+
+// budgetDue lets delayed messages fall due in the same second, and watches what that does to the lives on another queue.
+func budgetDue(ctx context.Context, e *budgetEnv) ([]measure, error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	url, err := bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send}), e.telling("create the queue"))
+	if err != nil {
+		return nil, err
+	}
+	n := e.count(1_000_000, 20_000)
+	due := time.Now().Add(e.seconds(240, 15)).Truncate(time.Second).Add(time.Second)
+	began := time.Now()
+	if err := e.delay(ctx, url, n, due); err != nil {
+		return nil, err
+	}
+	filled := time.Since(began)
+	load := bench.Load{Clients: 64, Round: 500 * time.Millisecond}
+	const rounds = 4
+	if left := time.Until(due); left < (rounds+4)*load.Round {
+		return nil, fmt.Errorf("%d messages were sent in %s, and fell due before anything could be measured: use a faster or an idle machine", n, doctor.ShortDuration(filled))
+	}
+	// The nearer both are to each other, the less else differs.
+	if err := rest(ctx, time.Until(due)-(rounds+3)*load.Round); err != nil {
+		return nil, err
+	}
+	c, err := e.contender("lives", bench.Work{Kind: bench.Life})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := c.Prepare(ctx, e.telling("prepare")); err != nil {
+		return nil, err
+	}
+	if _, err := c.Round(ctx, load); err != nil { // everything is cold
+		return nil, err
+	}
+	before, _, err := medianRate(ctx, c, load, rounds)
+	if err != nil {
+		return nil, err
+	}
+	first := make(chan dueReceive, 1)
+	go func() { first <- receiveDue(ctx, e.endpoint, url, due) }()
+	if err := rest(ctx, time.Until(due)); err != nil {
+		return nil, err
+	}
+	during, _, err := medianRate(ctx, c, load, rounds)
+	if err != nil {
+		return nil, err
+	}
+	got := <-first
+	return []measure{
+		{"life", during / max(before, 1e-9), fmt.Sprintf("%.0f/s against %.0f/s before, %d messages fall due", during, before, n)},
+		{"first received after", got.after.Seconds(), ""},
+	}, got.err
+}
+
+// delay sends n messages that fall due within the second that begins at due.
+func (e *budgetEnv) delay(ctx context.Context, url string, n int64, due time.Time) error {
+	return bench.Each(ctx, e.endpoint, "SendMessageBatch", (n+dueBatch-1)/dueBatch, e.telling("send delayed messages"), func(int64) string {
+		seconds := int64((max(0, time.Until(due)) + time.Second - 1) / time.Second)
+		body := fmt.Appendf(nil, `{"QueueUrl":%q,"Entries":[`, url)
+		for i := range dueBatch {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			body = fmt.Appendf(body, `{"Id":"%d","MessageBody":"due","DelaySeconds":%d}`, i, seconds)
+		}
+		return string(append(body, "]}"...))
+	})
+}
+
+// A dueReceive is when the first of the delayed messages was received.
+type dueReceive struct {
+	after time.Duration // the moment at which they begin to fall due
+	err   error
+}
+
+// receiveDue waits for the first message of a queue, whose messages fall due from a moment on.
+func receiveDue(ctx context.Context, endpoint bench.Endpoint, url string, due time.Time) dueReceive {
+	for time.Since(due) < 20*time.Second {
+		answer, err := bench.Call(ctx, endpoint, "ReceiveMessage", fmt.Sprintf(`{"QueueUrl":%q,"WaitTimeSeconds":20}`, url))
+		if err != nil {
+			return dueReceive{err: err}
+		}
+		if bytes.Contains(answer, []byte(`"ReceiptHandle"`)) {
+			after := time.Since(due)
+			if after < 0 {
+				return dueReceive{err: fmt.Errorf("a message was received %s before it was due", doctor.ShortDuration(-after))}
+			}
+			return dueReceive{after: after}
+		}
+	}
+	return dueReceive{err: errors.New("none of the messages that fell due was received within 20 s")}
+}

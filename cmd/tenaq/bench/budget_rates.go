@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"tenaq/cmd/tenaq/doctor"
+	"tenaq/internal/bench"
+)
+
+// budgetSend compares durable sends with requests of the same bytes that nothing is done for.
+func budgetSend(ctx context.Context, e *budgetEnv) ([]measure, error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	w := bench.Work{Kind: bench.Send}
+	server, err := e.contender("server", w)
+	if err != nil {
+		return nil, err
+	}
+	nothing, err := e.own.baseline(ctx, e.work(w))
+	if err != nil {
+		return nil, err
+	}
+	ratio, note, err := e.compare(ctx, bench.Named{Name: "baseline", Contender: nothing}, server)
+	return []measure{{"rate", ratio, note}}, err
+}
+
+// budgetBatch compares lives over HTTP with those that the engine makes by itself. The note says how many the clients make of
+// requests that nothing is done for: no server on this stack does more.
+func budgetBatch(ctx context.Context, e *budgetEnv) ([]measure, error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	w := bench.Work{Kind: bench.Life, Batch: 10}
+	server, err := e.contender("server", w)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(e.own.temporary, "engine-") // it goes with the data of the server
+	if err != nil {
+		return nil, err
+	}
+	nothing, err := e.own.baseline(ctx, e.work(w))
+	if err != nil {
+		return nil, err
+	}
+	ratio, note, err := e.compare(ctx, bench.Named{Name: "engine", Contender: bench.Engine(dir, w)}, server,
+		bench.Named{Name: "baseline", Contender: nothing})
+	return []measure{{"rate", ratio, note}}, err
+}
+
+// budgetLatency sends at half of the rate that the closed loop has just reached, and forces writes of its own to the same disk
+// meanwhile, so that both see the same machine. A server that does nothing is asked at the same rate, in turns; what it takes is
+// for the note, for nobody's requests are quicker than that here.
+func budgetLatency(ctx context.Context, e *budgetEnv) ([]measure, error) {
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	w := bench.Work{Kind: bench.Send}
+	server, err := e.contender("sends", w)
+	if err != nil {
+		return nil, err
+	}
+	nothing, err := e.own.baseline(ctx, e.work(w))
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []bench.Contender{server, nothing} {
+		defer c.Close()
+		if err := c.Prepare(ctx, e.telling("prepare")); err != nil {
+			return nil, err
+		}
+	}
+	var sends, nothings bench.Latencies
+	var writes []time.Duration
+	rounds := e.rounds()
+	for round := -1; round < rounds; round++ {
+		e.tell("sends and forced writes", float64(round+1)/float64(rounds+1))
+		closed, err := server.Round(ctx, e.load())
+		if err != nil {
+			return nil, err
+		}
+		half := e.load()
+		half.Rate, half.Round = max(1, closed.Rate()/2), e.seconds(3, 0.5)
+		var calm bench.Tally
+		took, err := forcedMeanwhile(e.own.temporary, func() (err error) {
+			calm, err = server.Round(ctx, half)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		half.Round = e.seconds(1, 0.5)
+		idle, err := nothing.Round(ctx, half)
+		if err != nil {
+			return nil, err
+		}
+		if round >= 0 { // everything is cold before
+			sends.Merge(&calm.Latency)
+			nothings.Merge(&idle.Latency)
+			writes = append(writes, took...)
+		}
+	}
+	slices.Sort(writes)
+	sent, forced := sends.At(99), doctor.QuantileOf(writes, 0.99)
+	note := fmt.Sprintf("%s of %d sends against %s of %d writes; baseline %s",
+		doctor.ShortDuration(sent), sends.Count(), doctor.ShortDuration(forced), len(writes), doctor.ShortDuration(nothings.At(99)))
+	return []measure{{"p99", sent.Seconds() / forced.Seconds(), note}}, nil
+}
+
+// forcedEvery is how long a disk is left to others between two writes that only measure it.
+const forcedEvery = 5 * time.Millisecond
+
+// forcedMeanwhile forces small writes to a file in dir while f runs, and returns what each took; at least one.
+func forcedMeanwhile(dir string, f func() error) (took []time.Duration, err error) {
+	probe, err := os.CreateTemp(dir, doctor.FsyncPattern)
+	if err != nil {
+		return nil, err
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- f() }()
+	block := make([]byte, doctor.FsyncBlock)
+	for {
+		if err == nil {
+			began := time.Now()
+			_, writeErr := probe.Write(block)
+			err = errors.Join(writeErr, probe.Sync())
+			took = append(took, time.Since(began))
+		}
+		select {
+		case failed := <-ran:
+			return took, errors.Join(err, failed, probe.Close(), os.Remove(probe.Name()))
+		case <-time.After(forcedEvery):
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"tenaq/internal/cli"
+)
+
+// A budgetReport is what "bench budget" prints with --json.
+type budgetReport struct {
+	Short      bool        `json:"short"`
+	Scale      float64     `json:"scale"`
+	Processors int         `json:"processors"`
+	Load       string      `json:"loadBefore"` // of the machine, averages of 1, 5 and 15 minutes; empty where it is not known
+	Rows       []budgetRow `json:"rows"`
+}
+
+// A budgetRow is one line of the table.
+type budgetRow struct {
+	Line     string   `json:"line"`
+	Measure  string   `json:"measure,omitempty"`
+	Unit     string   `json:"unit,omitempty"`
+	AtMost   bool     `json:"atMost"`
+	Bound    *float64 `json:"bound"`    // that of the form that was run; null when the short form does not judge this
+	Measured *float64 `json:"measured"` // null when it could not be measured
+	Holds    *bool    `json:"holds"`    // null when it was not judged
+	Note     string   `json:"note,omitempty"`
+	Error    string   `json:"error,omitempty"`
+	Seconds  float64  `json:"lineSeconds"` // that the whole line took
+
+	bound bound
+}
+
+// failed reports whether a row says that something is wrong.
+func (r *budgetRow) failed() bool { return r.Error != "" || r.Holds != nil && !*r.Holds }
+
+// verdict is what the table says of a row.
+func (r *budgetRow) verdict() string {
+	switch {
+	case r.Error != "":
+		return "no: " + r.Error
+	case r.Holds == nil:
+		return "not judged"
+	case *r.Holds:
+		return "yes"
+	}
+	return "no"
+}
+
+// judge makes the row of a measure.
+func (b bound) judge(line string, short bool, m measure) budgetRow {
+	r := budgetRow{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value, Note: m.note, bound: b}
+	limit := b.is
+	if short {
+		if limit = b.gross; limit == 0 {
+			return r
+		}
+	}
+	holds := m.value >= limit
+	if b.most {
+		holds = m.value <= limit
+	}
+	r.Bound, r.Holds = &limit, &holds
+	return r
+}
+
+func printBudget(a *cli.App, r *budgetReport) error {
+	if a.JSON {
+		return a.PrintJSON(r)
+	}
+	t := cli.Table{Head: []string{"LINE", "BOUND", "MEASURED", "HOLDS"}}
+	for _, row := range r.Rows {
+		if row.Error != "" {
+			t.Add(row.Line, "", "", row.verdict())
+			continue
+		}
+		limit := ""
+		if row.Bound != nil {
+			limit = row.bound.say(*row.Bound)
+		}
+		measured := strings.TrimSpace(figure(*row.Measured) + " " + row.Unit)
+		if row.Note != "" {
+			measured += " (" + row.Note + ")"
+		}
+		t.Add(row.Line+": "+row.Measure, limit, measured, row.verdict())
+	}
+	if err := a.PrintTable(t); err != nil {
+		return err
+	}
+	a.Note("%s, load before %s", cli.Counted(r.Processors, "processor", "processors"), cmp.Or(r.Load, "unknown"))
+	return nil
+}
+
+// say tells a limit.
+func (b bound) say(limit float64) string {
+	sign := ">= "
+	if b.most {
+		sign = "<= "
+	}
+	return strings.TrimSpace(sign + figure(limit) + " " + b.unit)
+}
+
+// figure says a number with two places, or as many as a large one is worth.
+func figure(v float64) string {
+	if v >= 100 || v == float64(int64(v)) {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"tenaq/internal/cli"
+)
+
+// A bound is kept up to its limit. The short form has limits of its own, and judges nothing that has none.
+func TestBoundsAreJudged(t *testing.T) {
+	ratio, memory := atLeast("rate", 0.8, 0.2), atMost("memory", 512, "MiB", 0)
+	for _, tt := range []struct {
+		bound bound
+		short bool
+		value float64
+		want  string
+	}{
+		{ratio, false, 0.8, "yes"},
+		{ratio, false, 0.79, "no"},
+		{ratio, true, 0.2, "yes"},
+		{ratio, true, 0.19, "no"},
+		{memory, false, 512, "yes"},
+		{memory, false, 512.1, "no"},
+		{memory, true, 9999, "not judged"},
+		{atMost("refused", 0, "requests", 0), false, 0, "yes"},
+		{atMost("refused", 0, "requests", 0), false, 1, "no"},
+	} {
+		r := tt.bound.judge("line", tt.short, measure{tt.bound.what, tt.value, ""})
+		if got := r.verdict(); got != tt.want {
+			t.Errorf("%s %v, short %v: got %q, want %q", tt.bound.say(tt.bound.is), tt.value, tt.short, got, tt.want)
+		}
+		if (r.Holds == nil) != (r.Bound == nil) || *r.Measured != tt.value {
+			t.Errorf("%s: got %+v", tt.bound.say(tt.bound.is), r)
+		}
+	}
+}
+
+// What a line has found is told although it failed later, and what it has not found is a failure even if it says nothing.
+func TestLinesThatFail(t *testing.T) {
+	line := budgetLine{name: "line", bounds: []bound{atLeast("a", 1, 1), atLeast("b", 1, 1)}}
+	f := &budgetFlags{short: true, scale: 1, dir: t.TempDir()}
+	for _, failure := range []error{errors.New("the server is gone"), nil} {
+		line.run = func(context.Context, *budgetEnv) ([]measure, error) { return []measure{{"a", 1, ""}}, failure }
+		rows := line.measure(t.Context(), f, cli.NewProgress(io.Discard))
+		if len(rows) != 2 || rows[0].verdict() != "yes" || rows[0].failed() || !rows[1].failed() || rows[1].Error == "" {
+			t.Errorf("%v: got %+v", failure, rows)
+		}
+	}
+}
+
+// The short form judges ratios and nothing else, far below the bounds, and every line has something to judge but idle.
+func TestBudgetLines(t *testing.T) {
+	for _, l := range budgetLines {
+		for _, b := range l.bounds {
+			switch {
+			case b.gross == 0 && b.unit == "":
+				t.Errorf("%s: %s is a ratio that the short form does not judge", l.name, b.what)
+			case b.gross != 0 && b.unit != "":
+				t.Errorf("%s: %s is no ratio, and the short form judges it", l.name, b.what)
+			case b.gross != 0 && b.most != (b.gross > b.is):
+				t.Errorf("%s: %s: the short form wants %v and the full one %v", l.name, b.what, b.gross, b.is)
+			}
+		}
+		if !slices.ContainsFunc(l.bounds, func(b bound) bool { return b.gross != 0 }) && l.name != "idle" {
+			t.Errorf("%s: the short form judges nothing", l.name)
+		}
+	}
+}
+
+// The name of a program may have spaces and parentheses.
+func TestProcessorTime(t *testing.T) {
+	const stat = "42 (a (b) c) S 1 2 3 4 -1 6 7 8 9 10 150 25 1 2 20 0 9 0 77 88 99"
+	if got, err := processorTime(stat); err != nil || got != 1750*time.Millisecond {
+		t.Errorf("got %v, %v, want 1.75s", got, err)
+	}
+	for _, bad := range []string{"", "42 (a) S 1 2", "42 (a) S 1 2 3 4 5 6 7 8 9 10 x 25 1"} {
+		if got, err := processorTime(bad); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, got)
+		}
+	}
+}

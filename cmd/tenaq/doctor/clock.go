@@ -1,0 +1,81 @@
+package doctor
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"tenaq/internal/cli"
+)
+
+// Differences of clocks. SQS refuses a signature that is 15 minutes off, and other services one that is 5.
+const (
+	skewWarns   = time.Minute
+	skewSigns   = 5 * time.Minute
+	skewRefused = 15 * time.Minute
+	stepWarns   = 200 * time.Millisecond
+)
+
+// setClock is what to do about a clock that is wrong.
+const setClock = "let the clock of this machine, or of the other one, be kept by NTP: timedatectl set-ntp true, or chrony"
+
+// checkClock compares the clock of this machine with that of the endpoint, as its answer to a request told it: to the
+// second, and at some moment between asked and answered.
+func checkClock(p probe) finding {
+	if p.date.IsZero() {
+		return unchecked("", "the endpoint does not tell its time")
+	}
+	middle := p.asked.Add(p.took / 2)
+	skew := middle.Sub(p.date.Add(500 * time.Millisecond))
+	figures := map[string]float64{"skewSeconds": math.Round(skew.Seconds()*10) / 10}
+	off := max(0, skew.Abs()-500*time.Millisecond-p.took/2) // at the least
+	says := fmt.Sprintf("this clock is %s %s that of the endpoint", cli.RoughDuration(skew.Abs()), aheadOrBehind(skew))
+	switch {
+	case off >= skewRefused:
+		return problem(setClock, "%s: SQS refuses signatures that are 15 min off", says).with(figures)
+	case off >= skewSigns:
+		return problem(setClock, "%s: most services of AWS refuse signatures that are 5 min off, and SQS at 15", says).with(figures)
+	case off >= skewWarns:
+		return warning(setClock, "%s", says).with(figures)
+	}
+	return fine("within %s of the clock of the endpoint", cli.HumanDuration(max(time.Second, skew.Abs().Round(time.Second)))).with(figures)
+}
+
+func aheadOrBehind(skew time.Duration) string {
+	if skew < 0 {
+		return "behind"
+	}
+	return "ahead of"
+}
+
+// clockSteps watch whether the wall clock is set while something goes on. The zero value has not looked yet.
+type clockSteps struct {
+	first, last time.Time
+	largest     time.Duration // the difference of what both clocks say has passed
+}
+
+// look compares the clocks; now has readings of both.
+func (s *clockSteps) look(now time.Time) { s.lookAt(now, now.Round(0)) }
+
+// lookAt takes the monotonic clock from now and the wall clock from wall.
+func (s *clockSteps) lookAt(now, wall time.Time) {
+	if s.first.IsZero() {
+		s.first, s.last = now, wall
+		return
+	}
+	passed := now.Sub(s.first)
+	step := wall.Sub(s.last) - passed
+	s.first, s.last = now, wall
+	if step.Abs() > s.largest.Abs() {
+		s.largest = step
+	}
+}
+
+func (s *clockSteps) check() finding {
+	figures := map[string]float64{"stepSeconds": math.Round(s.largest.Seconds()*1000) / 1000}
+	if s.largest.Abs() >= stepWarns {
+		return warning("find what sets the clock, and let it be slewed instead (chrony, ntpd -x); leases and schedules of other programs jump with it",
+			"the wall clock was set by %+.1f s while this ran", s.largest.Seconds()).with(figures)
+	}
+	return fine("the wall clock ran evenly").with(figures)
+}

@@ -1,0 +1,96 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+	"tenaq/internal/settings"
+)
+
+func NewHealthCmd(a *cli.App) *cobra.Command {
+	var f settings.SettingFlags
+	var timeout string
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Check that the server on this machine is ready",
+		Long: `Check that the server on this machine is ready for requests. The command asks /readyz at the admin address,
+which it finds as "tenaq serve" does: --admin-listen, TENAQ_ADMIN_LISTEN, the configuration file, and
+127.0.0.1:9325. It is meant for containers, which have no curl.
+
+The exit code is 0 when the server is ready. It is 1 when the server cannot be reached, or says why it is
+not ready: it is stopping, the disk is full, or a forced write does not end.`,
+		Example: `  tenaq health
+  tenaq health --admin-listen 127.0.0.1:9425 --timeout 1s
+  docker run --health-cmd '/tenaq health' -p 127.0.0.1:9324:9324 tenaq`,
+		Args: cli.Wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			limit, err := cli.ParseDuration(timeout)
+			if err != nil || limit == 0 {
+				return cli.Usagef("--timeout: %q is not a duration such as 3s", timeout)
+			}
+			c, err := f.Load()
+			if err != nil {
+				return err
+			}
+			if c.AdminListen == "off" {
+				return cli.Usagef("admin-listen is off, so the server answers no health checks; give it an address")
+			}
+			address := "http://" + reachable(c.AdminListen)
+			if err := checkReady(cmd.Context(), address, limit); err != nil {
+				return err
+			}
+			return a.Result(map[string]any{"ready": true, "url": address}, "ready")
+		},
+	}
+	f.RegisterSome(cmd.Flags(), "admin-listen")
+	cmd.Flags().Lookup("admin-listen").Usage = "admin `address` to ask"
+	cmd.Flags().Lookup("config").Usage = "read settings from this YAML `file`"
+	cmd.Flags().StringVar(&timeout, "timeout", "3s", "give up after this `duration`")
+	return cmd
+}
+
+// reachable returns where a server that listens at an address is reached from the same machine.
+func reachable(listen string) string {
+	host, port, _ := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// checkReady asks the server at an admin address whether it is ready.
+func checkReady(ctx context.Context, address string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
+	if err != nil {
+		return cli.Usagef("%s is not an address to ask at: %v", address, err)
+	}
+	// A proxy of the environment is not for this machine.
+	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return cli.Codedf(cli.ExitFailed, "nothing listens at %s; start the server, or name its admin address with --admin-listen", address)
+	case err != nil:
+		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address, cli.WithCause(ctx, err))
+	}
+	defer resp.Body.Close()
+	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	switch {
+	case err != nil:
+		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address, cli.WithCause(ctx, err))
+	case resp.StatusCode != http.StatusOK:
+		return cli.Codedf(cli.ExitFailed, "%s is not ready: %s", address, strings.TrimSpace(string(says)))
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"tenaq/internal/cli"
+	"tenaq/internal/settings"
+)
+
+// What may be written to find out how long a forced write takes: that much, or for so long.
+const (
+	fsyncWrites = 200
+	fsyncTime   = 3 * time.Second
+	FsyncBlock  = 4 << 10
+)
+
+const FsyncPattern = "tenaq-doctor-*.tmp"
+
+// examineMachine looks at where the data lies, and at the process that has it open if there is one.
+func (d *Doctor) examineMachine(ctx context.Context) {
+	dir := d.settings.DataDir
+	if !d.Endpoint.IsLoopback() && !d.namesDataDir() {
+		return // the data is on another machine
+	}
+	subject := "machine, data in " + dir
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.find(subject, "data directory", unchecked("name the one of the server with --data-dir or --config", "there is none"))
+		return
+	case err != nil:
+		d.find(subject, "data directory", unchecked("run this as the user that the server runs as", "%v", err))
+		return
+	case !info.IsDir():
+		d.find(subject, "data directory", problem("name a directory with --data-dir", "it is not a directory"))
+		return
+	}
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		d.find(subject, "file system", unchecked("", "%v", err))
+	} else {
+		d.find(subject, "file system", checkFileSystem(int64(st.Type)))
+		d.find(subject, "free space", checkSpace(int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize, d.settings.DiskReserve))
+	}
+	d.find(subject, "fsync", checkFsync(measureFsync(ctx, dir)))
+	p := serverProcess(dir)
+	d.find(subject, "memory", checkMemory(p.memory()))
+	d.find(subject, "open files", checkFiles(p.files()))
+}
+
+// namesDataDir tells whether somebody has said where the data lies.
+func (d *Doctor) namesDataDir() bool {
+	return slices.ContainsFunc(d.settings.Values, func(v settings.Loaded) bool {
+		return v.Name == "data-dir" && v.Origin != "default" && v.Origin != "XDG_STATE_HOME"
+	})
+}
+
+// A kindOfDisk is what it means to have the data on a file system.
+type kindOfDisk struct {
+	name  string
+	state verdict
+	says  string
+}
+
+// fileSystems are those that are told apart, by the number that Linux has for them.
+var fileSystems = map[int64]kindOfDisk{
+	0xef53:     {"ext4", IsOK, ""},
+	0x58465342: {"XFS", IsOK, ""},
+	0x9123683e: {"Btrfs", IsOK, ""},
+	0x2fc12fc1: {"ZFS", IsOK, ""},
+	0xf2f52010: {"F2FS", IsOK, ""},
+	0xca451a4e: {"bcachefs", IsOK, ""},
+	0x01021994: {"tmpfs", IsProblem, "it is memory: what was acknowledged is gone when the machine or the container restarts"},
+	0x858458f6: {"ramfs", IsProblem, "it is memory: what was acknowledged is gone when the machine restarts"},
+	0x794c7630: {"overlayfs", isWarning, "it is the layer of a container, and goes when the container is removed"},
+	0x6969:     {"NFS", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0xff534d42: {"CIFS", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0xfe534d42: {"SMB", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0x517b:     {"SMB", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0x00c36400: {"Ceph", isWarning, "the network decides how long a forced write takes"},
+	0x01021997: {"9p", isWarning, "it is shared with a host, which decides what a forced write is worth"},
+	0x65735546: {"FUSE", isWarning, "a program decides what a forced write is worth"},
+	0x786f4256: {"vboxsf", isWarning, "it is shared with a host, which decides what a forced write is worth"},
+}
+
+// checkFileSystem judges a file system by its number.
+func checkFileSystem(magic int64) finding {
+	k, known := fileSystems[magic&0xffffffff]
+	switch {
+	case !known:
+		return unchecked("see that it is on a local disk", "file system 0x%x is not known here", magic)
+	case k.state == IsOK:
+		return fine("%s", k.name)
+	}
+	return finding{State: k.state, Says: k.name + ": " + k.says, Do: "keep the data on a local disk or a volume: --data-dir"}
+}
+
+// checkSpace compares what is free with the reserve below which sends are refused.
+func checkSpace(free, all, reserve int64) finding {
+	figures := map[string]float64{"freeBytes": float64(free), "reserveBytes": float64(max(0, reserve))}
+	says := fmt.Sprintf("%s free of %s", cli.HumanSize(free), cli.HumanSize(all))
+	switch {
+	case reserve > 0 && free < reserve:
+		return problem("free space on this disk", "%s, which is below the reserve of %s: sends are refused", says, cli.HumanSize(reserve)).with(figures)
+	case free < 4*max(reserve, 64<<20):
+		return warning("free space, or see what fills it: tenaq peek shows what the queues hold", "%s; below %s sends are refused", says, cli.HumanSize(max(0, reserve))).with(figures)
+	}
+	return fine("%s", says).with(figures)
+}
+
+// measureFsync writes blocks into a file in dir and forces each. The file is removed, as is any that an earlier run was
+// kept from removing.
+func measureFsync(ctx context.Context, dir string) (took []time.Duration, err error) {
+	left, _ := filepath.Glob(filepath.Join(dir, FsyncPattern))
+	for _, name := range left {
+		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = os.Remove(name)
+		}
+	}
+	f, err := os.CreateTemp(dir, FsyncPattern)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}()
+	block := make([]byte, FsyncBlock)
+	end := time.Now().Add(fsyncTime)
+	for len(took) < fsyncWrites && ctx.Err() == nil {
+		start := time.Now()
+		if start.After(end) {
+			break
+		}
+		if _, err := f.Write(block); err != nil {
+			return took, err
+		}
+		if err := f.Sync(); err != nil {
+			return took, err
+		}
+		took = append(took, time.Since(start))
+	}
+	return took, nil
+}
+
+// How long one in a hundred forced writes may take before it is worth a word, and the least that a disk takes.
+const (
+	fsyncWarns = 100 * time.Millisecond
+	fsyncHurts = time.Second
+	fsyncLeast = 15 * time.Microsecond
+)
+
+// checkFsync judges how long forced writes took.
+func checkFsync(took []time.Duration, err error) finding {
+	var denied *fs.PathError
+	switch {
+	case errors.As(err, &denied) && errors.Is(err, fs.ErrPermission):
+		return unchecked("run this as the user that the server runs as", "%v", err)
+	case err != nil:
+		return problem("see what is wrong with the disk", "a forced write of %s does not succeed: %v", cli.HumanSize(FsyncBlock), err)
+	case len(took) == 0:
+		return unchecked("", "interrupted")
+	}
+	took = slices.Sorted(slices.Values(took))
+	p50, p99 := QuantileOf(took, 0.50), QuantileOf(took, 0.99)
+	figures := map[string]float64{"p50Seconds": p50.Seconds(), "p99Seconds": p99.Seconds(), "writes": float64(len(took))}
+	says := fmt.Sprintf("p50 %s, p99 %s of %d forced writes of %s", ShortDuration(p50), ShortDuration(p99), len(took), cli.HumanSize(FsyncBlock))
+	const slow = "use a faster disk, or find what else uses this one; every send waits for such a write, together with others"
+	switch {
+	case p99 >= fsyncHurts:
+		return problem(slow, "%s", says).with(figures)
+	case p99 >= fsyncWarns:
+		return warning(slow, "%s", says).with(figures)
+	case p50 < fsyncLeast:
+		return warning("see whether the machine or its host ignores forced writes; then a loss of power loses what was acknowledged", "%s, which is faster than disks are", says).with(figures)
+	}
+	return fine("%s", says).with(figures)
+}
+
+// QuantileOf returns the value below or at which a share of the sorted values lie.
+func QuantileOf(sorted []time.Duration, share float64) time.Duration {
+	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+}
+
+// ShortDuration says a duration with two figures or three.
+func ShortDuration(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "us"}} {
+		if n := float64(d) / float64(u.unit); n >= 1 {
+			return fmt.Sprintf("%.3g %s", n, u.name)
+		}
+	}
+	return fmt.Sprintf("%d ns", d)
+}

@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"tenaq/internal/cli"
+)
+
+// A processLook is a look at a process through /proc: the server that has the data open, or else this one, which stands
+// for a server that would be started here.
+type processLook struct {
+	pid  int // 0 for this process
+	proc string
+	root string // of the control groups
+}
+
+func (p processLook) whose() string {
+	if p.pid == 0 {
+		return "a server started here"
+	}
+	return fmt.Sprintf("the server, process %d,", p.pid)
+}
+
+// serverProcess finds the process that has the store in dir open, by who holds the lock of its file. Asking who holds
+// it takes nothing from anybody.
+func serverProcess(dir string) processLook {
+	p := processLook{proc: "/proc/self", root: "/sys/fs/cgroup"}
+	f, err := os.Open(filepath.Join(dir, "store", "LOCK"))
+	if err != nil {
+		return p
+	}
+	defer f.Close()
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+	if syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock) != nil || lock.Type == syscall.F_UNLCK || lock.Pid <= 0 {
+		return p // nobody, or somebody whom this process cannot see
+	}
+	p.pid, p.proc = int(lock.Pid), "/proc/"+strconv.Itoa(int(lock.Pid))
+	return p
+}
+
+// A memoryLook is how much memory a process has, and may have. A zero is not known, a negative limit is none.
+type memoryLook struct {
+	whose       string
+	used, limit int64
+	err         error
+}
+
+func (p processLook) memory() memoryLook {
+	m := memoryLook{whose: p.whose()}
+	groups, err := os.ReadFile(filepath.Join(p.proc, "cgroup"))
+	if err != nil {
+		m.err = err
+		return m
+	}
+	m.limit = groupMemory(p.root, string(groups))
+	if p.pid != 0 {
+		m.used = StatusBytes(filepath.Join(p.proc, "status"), "VmRSS:")
+	}
+	return m
+}
+
+// groupMemory returns the least limit of the control groups of a process and of those above them, -1 when there is none.
+// groups is the text of /proc/PID/cgroup. In a container the path of a group may be that of the host; then what is
+// mounted at the root is the group itself.
+func groupMemory(root, groups string) int64 {
+	least := int64(-1)
+	for line := range strings.Lines(groups) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		base, file := root, "memory.max"
+		switch {
+		case fields[1] == "memory":
+			base, file = filepath.Join(root, "memory"), "memory.limit_in_bytes"
+		case fields[1] != "":
+			continue
+		}
+		for path := filepath.Clean("/" + fields[2]); ; path = filepath.Dir(path) {
+			text, err := os.ReadFile(filepath.Join(base, path, file))
+			// The first version says that there is no limit with a number close to the largest.
+			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil && n < 1<<60 && (least < 0 || n < least) {
+				least = n
+			}
+			if path == "/" {
+				break
+			}
+		}
+	}
+	return least
+}
+
+// StatusBytes reads a line such as "VmRSS: 12 kB"; 0 when there is none.
+func StatusBytes(file, name string) int64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// Memory that a server wants: its caches, and what is in flight.
+const (
+	memoryLeast = 256 << 20
+	memoryWell  = 512 << 20
+)
+
+// checkMemory judges the limit of memory.
+func checkMemory(m memoryLook) finding {
+	figures := map[string]float64{"limitBytes": float64(m.limit), "usedBytes": float64(m.used)}
+	const more = "raise the limit: MemoryMax= of the unit, --memory of the container, limits of the pod"
+	switch {
+	case m.err != nil:
+		return unchecked("", "the control group of %s cannot be read: %v", strings.TrimSuffix(m.whose, ","), m.err)
+	case m.limit < 0:
+		return fine("%s has no limit", m.whose).with(figures)
+	case m.used > m.limit/10*9:
+		return problem(more, "%s uses %s of %s: beyond that it is killed", m.whose, cli.HumanSize(m.used), cli.HumanSize(m.limit)).with(figures)
+	case m.limit < memoryLeast:
+		return problem(more+"; "+cli.HumanSize(memoryWell)+" are enough for most", "%s may use %s, which its caches fill", m.whose, cli.HumanSize(m.limit)).with(figures)
+	case m.limit < memoryWell:
+		return warning(more+"; "+cli.HumanSize(memoryWell)+" are enough for most", "%s may use %s", m.whose, cli.HumanSize(m.limit)).with(figures)
+	}
+	return fine("%s may use %s", m.whose, cli.HumanSize(m.limit)).with(figures)
+}
+
+// A filesLook is how many files a process has open, and may have. A zero is not known.
+type filesLook struct {
+	whose      string
+	open, most int64
+	err        error
+}
+
+func (p processLook) files() filesLook {
+	l := filesLook{whose: p.whose()}
+	f, err := os.Open(filepath.Join(p.proc, "limits"))
+	if err != nil {
+		l.err = err
+		return l
+	}
+	defer f.Close()
+	l.most, l.err = openFilesLimit(f)
+	if p.pid != 0 {
+		names, err := os.ReadDir(filepath.Join(p.proc, "fd"))
+		if err == nil {
+			l.open = int64(len(names))
+		}
+	}
+	return l
+}
+
+// openFilesLimit finds the soft limit in the text of /proc/PID/limits. Go programs raise theirs to the hard one when they start.
+func openFilesLimit(r io.Reader) (int64, error) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), "Max open files")
+		if !ok {
+			continue
+		}
+		fields := strings.Fields(rest)
+		if len(fields) > 0 && fields[0] == "unlimited" {
+			return 1 << 40, nil
+		}
+		if len(fields) > 0 {
+			return strconv.ParseInt(fields[0], 10, 64)
+		}
+	}
+	return 0, errors.New("no limit of open files in it")
+}
+
+// Open files that a server wants: one for each connection, and hundreds for its store.
+const (
+	filesLeast = 1024
+	filesWell  = 4096
+)
+
+// checkFiles judges the limit of open files.
+func checkFiles(l filesLook) finding {
+	figures := map[string]float64{"limit": float64(l.most), "open": float64(l.open)}
+	const more = "raise the limit: LimitNOFILE= of the unit, --ulimit nofile= of the container, ulimit -n of the shell"
+	switch {
+	case l.err != nil:
+		return unchecked("run this as the user that the server runs as", "the limits of %s cannot be read: %v", strings.TrimSuffix(l.whose, ","), l.err)
+	case l.open > l.most/10*8:
+		return problem(more, "%s has %d of %d open: with the last one new connections fail", l.whose, l.open, l.most).with(figures)
+	case l.most < filesLeast:
+		return problem(more, "%s may have %d open, one for each connection and file of the store", l.whose, l.most).with(figures)
+	case l.most < filesWell:
+		return warning(more, "%s may have %d open, one for each connection and file of the store", l.whose, l.most).with(figures)
+	case l.most >= 1<<40:
+		return fine("%s has no limit", l.whose).with(figures)
+	case l.open > 0:
+		return fine("%s has %d of %d open", l.whose, l.open, l.most).with(figures)
+	}
+	return fine("%s may have %d open", l.whose, l.most).with(figures)
+}

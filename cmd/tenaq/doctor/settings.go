@@ -1,0 +1,393 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"tenaq/internal/cli"
+	"tenaq/internal/policy"
+)
+
+// queueChecks are what is looked at in each queue. They need nothing but what was read of it, so they hold for every SQS
+// endpoint; what only some tell is not checked on others.
+var queueChecks = []struct {
+	name  string
+	check func(*Examined) finding
+}{
+	{"visibility", checkVisibility},
+	{"handling time", checkHandling},
+	{"late deletes", checkLateDeletes},
+	{"delay", checkDelay},
+	{"retention", checkRetention},
+	{"age", checkAge},
+	{"dead letters", checkDeadLetters},
+	{"receives", checkMaxReceives},
+	{"DLQ retention", checkDeadRetention},
+	{"chain", checkChain},
+	{"duplicates", checkDedup},
+	{"throughput", checkThroughput},
+	{"long polls", checkLongPolls},
+	{"encryption", checkKMS},
+	{"policy", checkPolicy},
+}
+
+// setTo is the command that changes an attribute.
+func (q *Examined) setTo(attribute, value string) string {
+	return fmt.Sprintf("tenaq queue set %s --attribute %s=%s", q.Name, attribute, value)
+}
+
+// visibilityWarns is how long a message that somebody died on may be hidden without a word about it.
+const visibilityWarns = time.Hour
+
+// checkVisibility looks at the visibility timeout by itself.
+func checkVisibility(q *Examined) finding {
+	visibility, ok := q.seconds("VisibilityTimeout")
+	retention, kept := q.seconds("MessageRetentionPeriod")
+	switch {
+	case !ok:
+		return unchecked("", "the endpoint does not tell VisibilityTimeout")
+	case kept && visibility >= retention:
+		return problem("make the retention longer: "+q.setTo("MessageRetentionPeriod", "345600"),
+			"visibility timeout %s, and messages are kept for %s: whatever is received once expires before it comes back", cli.HumanDuration(visibility), cli.HumanDuration(retention))
+	case visibility == 0:
+		return problem(q.setTo("VisibilityTimeout", "30"), "visibility timeout 0: a message stays visible while it is worked on, so that all consumers get it")
+	case visibility > visibilityWarns:
+		return warning("make it short, and have the consumers renew it while they work, as tenaq pipe and package worker do",
+			"visibility timeout %s: what a consumer dies on is not handed out again for so long", cli.HumanDuration(visibility))
+	}
+	return fine("visibility timeout %s", cli.HumanDuration(visibility))
+}
+
+// checkHandling compares the visibility timeout with how long the work takes. Twice the median is not enough: what
+// takes longest is what is done twice.
+func checkHandling(q *Examined) finding {
+	visibility, ok := q.seconds("VisibilityTimeout")
+	if !ok || !q.times.asked {
+		return finding{}
+	}
+	h, what := q.times.server, "from receive to delete"
+	if h.count() == 0 {
+		h, what = q.times.worker, "in handlers"
+	}
+	if h.count() == 0 {
+		return unchecked("look again when there has been work", "no work on it has been measured")
+	}
+	low, high := h.between(0.99)
+	low999, high999 := h.between(0.999)
+	figures := map[string]float64{"visibilitySeconds": visibility.Seconds(), "p99Above": low, "p999Above": low999, "measured": h.count()}
+	says := fmt.Sprintf("visibility timeout %s; %s p99 is %s, p99.9 %s, of %.0f", cli.HumanDuration(visibility), what, h.text(0.99), h.text(0.999), h.count())
+	const renew = "have the consumers renew the timeout while they work, as tenaq pipe and package worker do"
+	raise := renew
+	if high999 <= 12*3600 {
+		raise = "make it longer than p99.9: " + q.setTo("VisibilityTimeout", fmt.Sprintf("%.0f", max(1, high999))) + "; or " + renew
+	}
+	v := visibility.Seconds()
+	late := low > 0 && v <= low // what is in a bucket is above its lower bound
+	switch {
+	case v >= high999:
+		return fine("%s", says).with(figures)
+	case q.times.renewed:
+		return fine("%s; the workers renew it", says).with(figures)
+	case late && q.times.changes:
+		return warning("see that all consumers of this queue are among them, or "+raise, "%s; somebody at this endpoint renews timeouts", says).with(figures)
+	case late:
+		return problem(raise, "%s: one message in a hundred is handed out again while it is worked on", says).with(figures)
+	case v < low999 || v < high:
+		return warning(raise, "%s", says).with(figures)
+	}
+	return fine("%s", says).with(figures)
+}
+
+// checkLateDeletes looks for work that was done after the message had been handed out again.
+func checkLateDeletes(q *Examined) finding {
+	t := q.times
+	if !t.asked || t.deleted+t.stale == 0 {
+		return finding{}
+	}
+	says := fmt.Sprintf("%.0f of %.0f deletes came after the message had been handed out again", t.stale, t.deleted+t.stale)
+	figures := map[string]float64{"stale": t.stale, "removed": t.deleted}
+	const do = "the work was done twice: renew or lengthen the visibility timeout, and guard the effect with a claim (tenaq pipe --records)"
+	switch {
+	case t.stale == 0:
+		return fine("none of %.0f deletes came late", t.deleted).with(figures)
+	case t.stale*100 < t.deleted:
+		return warning(do, "%s", says).with(figures)
+	}
+	return problem(do, "%s", says).with(figures)
+}
+
+// checkDelay compares the delay with how long messages are kept.
+func checkDelay(q *Examined) finding {
+	delay, ok := q.seconds("DelaySeconds")
+	retention, kept := q.seconds("MessageRetentionPeriod")
+	switch {
+	case !ok || !kept || delay == 0:
+		return finding{}
+	case delay >= retention:
+		return problem("make the delay shorter: "+q.setTo("DelaySeconds", "0"), "delay %s, and messages are kept for %s: they expire before anybody can receive them", cli.HumanDuration(delay), cli.HumanDuration(retention))
+	case q.IsDead:
+		return warning(q.setTo("DelaySeconds", "0"), "delay %s in a dead-letter queue: what is sent there by a redriver or a worker is not seen for so long", cli.HumanDuration(delay))
+	}
+	return fine("delay %s", cli.HumanDuration(delay))
+}
+
+// checkRetention compares how long messages are kept with how long it takes until they have failed for good.
+func checkRetention(q *Examined) finding {
+	visibility, ok := q.seconds("VisibilityTimeout")
+	retention, kept := q.seconds("MessageRetentionPeriod")
+	if !ok || !kept {
+		return finding{}
+	}
+	longer := q.setTo("MessageRetentionPeriod", "1209600")
+	if q.policy != nil {
+		if most := q.policy.most(); visibility*time.Duration(most) >= retention {
+			return problem("lower maxReceiveCount or the visibility timeout, or keep messages for longer: "+longer,
+				"messages are kept for %s, and %s: they expire before they become dead letters", cli.HumanDuration(retention), receivesTake(int(most), visibility))
+		}
+	}
+	if retention < time.Hour && !q.IsDead {
+		return warning(longer, "messages are kept for %s: an outage of the consumers that is longer loses them without a trace", cli.HumanDuration(retention))
+	}
+	return fine("messages are kept for %s", cli.HumanDuration(retention))
+}
+
+// Shares of the retention that the oldest message may have used.
+const (
+	ageWarns = 0.75
+	ageHurts = 0.90
+)
+
+// checkAge looks how close the oldest message is to its end, which nobody is told of.
+func checkAge(q *Examined) finding {
+	retention, kept := q.seconds("MessageRetentionPeriod")
+	if !kept || q.age == nil {
+		return finding{}
+	}
+	share := q.age.Seconds() / retention.Seconds()
+	figures := map[string]float64{"ageSeconds": q.age.Seconds(), "retentionSeconds": retention.Seconds()}
+	says := fmt.Sprintf("the oldest message is %s old, and messages are kept for %s", cli.AgeText(*q.age), cli.HumanDuration(retention))
+	do := fmt.Sprintf("see what it is: tenaq peek %s; keep messages for longer: %s", q.Name, q.setTo("MessageRetentionPeriod", "1209600"))
+	if retention >= 14*24*time.Hour {
+		do = fmt.Sprintf("see what it is: tenaq peek %s; they cannot be kept for longer: take them away with tenaq move start %s, or receive them", q.Name, q.Name)
+	}
+	switch {
+	case share >= ageHurts:
+		return problem(do, "%s: it expires in %s", says, cli.AgeText(max(0, retention-*q.age))).with(figures)
+	case share >= ageWarns:
+		return warning(do, "%s: it expires in %s", says, cli.AgeText(retention-*q.age)).with(figures)
+	}
+	return fine("%s", says).with(figures)
+}
+
+// endNames are in the names of queues where messages wait for people, and that need no dead-letter queue.
+var endNames = []string{"dlq", "dead", "parking", "parked", "failed", "quarantine"}
+
+// isEnd tells whether messages come here that have failed.
+func (q *Examined) isEnd() bool {
+	if q.IsDead {
+		return true
+	}
+	for _, part := range endNames {
+		if strings.Contains(strings.ToLower(q.Name), part) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkDeadLetters looks whether there is a place for what always fails, and whether it can be used.
+func checkDeadLetters(q *Examined) finding {
+	var refusal smithy.APIError
+	create := "tenaq queue create " + cli.QueueNameOf(q.target())
+	switch {
+	case q.policy == nil && q.isEnd():
+		return fine("none needed: it is where failed messages come")
+	case q.policy == nil && q.isFIFO():
+		return warning("give it one with RedrivePolicy, and see to its order: docs/semantics/deadletter.md",
+			"none: a message that always fails stops its group until it expires")
+	case q.policy == nil:
+		return warning("give it one with RedrivePolicy", "none: a message that always fails is handed out again and again until it expires, and then is gone")
+	case isNotFound(q.denied):
+		return problem(create+", or change RedrivePolicy", "%s does not exist: what always fails is handed out again and again until it expires", cli.QueueNameOf(q.target()))
+	case errors.Is(q.denied, errElsewhere):
+		return problem("name a queue of the same region in RedrivePolicy", "%s is in another region: messages cannot go there", q.target())
+	case errors.As(q.denied, &refusal):
+		return unchecked("allow sqs:GetQueueUrl and sqs:GetQueueAttributes on it", "%s cannot be read: %s", cli.QueueNameOf(q.target()), cli.ErrorKind(refusal))
+	case q.denied != nil:
+		return unchecked("", "%s cannot be read: %v", cli.QueueNameOf(q.target()), q.denied)
+	case q.Dead.isFIFO() != q.isFIFO():
+		return problem("name a queue of the same kind in RedrivePolicy", "%s is %s and this one is %s: messages cannot go there", q.Dead.Name, q.Dead.kindText(), q.kindText())
+	}
+	if loop := q.loop(); loop != nil {
+		return problem("let dead letters end in a queue without a RedrivePolicy", "dead letters go round: %s; what always fails never comes to rest", strings.Join(loop, " -> "))
+	}
+	return fine("go to %s after %s", q.Dead.Name, cli.Counted(int(q.policy.most()), "receive", "receives"))
+}
+
+func (q *Examined) target() string {
+	if q.policy == nil {
+		return ""
+	}
+	return q.policy.Target
+}
+
+func (q *Examined) kindText() string {
+	if q.isFIFO() {
+		return "FIFO"
+	}
+	return "standard"
+}
+
+// receivesWell is how many receives a message should have: a consumer that is throttled gives messages back that have
+// nothing wrong.
+const receivesWell = 5
+
+// checkMaxReceives looks for messages that become dead letters although nothing is wrong with them.
+func checkMaxReceives(q *Examined) finding {
+	if q.policy == nil {
+		return finding{}
+	}
+	most := q.policy.most()
+	do := fmt.Sprintf("raise maxReceiveCount in RedrivePolicy to %d or more, and let the consumers count their attempts", receivesWell)
+	switch {
+	case most == 1:
+		return problem(do, "maxReceiveCount 1: one deploy, crash or answer that is lost, and a good message is a dead letter")
+	case most < receivesWell:
+		return warning(do, "maxReceiveCount %d: receives that are throttled, or end with their consumer, count as well", most)
+	}
+	return fine("maxReceiveCount %d", most)
+}
+
+// retentionMostTime is how long SQS keeps a message at the most.
+const retentionMostTime = 14 * 24 * time.Hour
+
+// checkDeadRetention compares how long the dead-letter queue keeps messages with how long the queue does. On standard
+// queues the clock goes on from the first send.
+func checkDeadRetention(q *Examined) finding {
+	if q.Dead == nil || q.Dead == q {
+		return finding{}
+	}
+	own, ok := q.seconds("MessageRetentionPeriod")
+	dead, told := q.Dead.seconds("MessageRetentionPeriod")
+	if !ok || !told {
+		return finding{}
+	}
+	figures := map[string]float64{"retentionSeconds": own.Seconds(), "deadRetentionSeconds": dead.Seconds()}
+	says := fmt.Sprintf("%s keeps messages for %s, this queue for %s", q.Dead.Name, cli.HumanDuration(dead), cli.HumanDuration(own))
+	longer := q.Dead.setTo("MessageRetentionPeriod", "1209600")
+	if own >= retentionMostTime {
+		longer = "nothing is kept for longer than 14 days: keep messages here for a shorter time, " + q.setTo("MessageRetentionPeriod", "604800")
+	}
+	switch {
+	case q.isFIFO() && dead < own:
+		return warning(q.Dead.setTo("MessageRetentionPeriod", "1209600"), "%s: there is less time for a person than for the consumers", says).with(figures)
+	case q.isFIFO():
+		return fine("%s, from the move on", says).with(figures)
+	case dead <= own:
+		return problem(longer, "%s, both from the first send on: what waited long here is gone soon after it came there, or at once", says).with(figures)
+	}
+	return fine("%s", says).with(figures)
+}
+
+// checkChain looks for a dead-letter queue whose messages go on.
+func checkChain(q *Examined) finding {
+	if !q.IsDead || q.policy == nil || q.loop() != nil {
+		return finding{}
+	}
+	return warning("take RedrivePolicy from it: "+q.setTo("RedrivePolicy", ""),
+		"dead letters come here, and it has a redrive policy of its own: their receive counts go on, so whoever looks at them by receiving sends them to %s", cli.QueueNameOf(q.target()))
+}
+
+// DedupWindow is for how long SQS knows a deduplication id.
+const DedupWindow = 5 * time.Minute
+
+// checkDedup compares the deduplication window of a FIFO queue with how long a message can be under way before
+// somebody sends it again.
+func checkDedup(q *Examined) finding {
+	visibility, ok := q.seconds("VisibilityTimeout")
+	if !q.isFIFO() || !ok {
+		return finding{}
+	}
+	if q.policy == nil {
+		return fine("a deduplication id is known for 5 min; a producer that sends again later sends a second message")
+	}
+	under := visibility * time.Duration(q.policy.most())
+	figures := map[string]float64{"underWaySeconds": under.Seconds(), "windowSeconds": DedupWindow.Seconds()}
+	says := receivesTake(int(q.policy.most()), visibility) + ", and a deduplication id is known for 5 min"
+	if under > DedupWindow {
+		return warning("let consumers tell work that is done by its own key, as claims do: tenaq pipe --records; and producers that replay use one key, as tenaq outbox does",
+			"%s: a redrive or a replay after that is a second message", says).with(figures)
+	}
+	return fine("%s", says).with(figures)
+}
+
+// checkThroughput looks for the two settings of FIFO queues that only do something together.
+func checkThroughput(q *Examined) finding {
+	scope, limit := q.Attributes["DeduplicationScope"], q.Attributes["FifoThroughputLimit"]
+	if !q.isFIFO() || scope == "" && limit == "" {
+		return finding{}
+	}
+	says := fmt.Sprintf("DeduplicationScope %s with FifoThroughputLimit %s", cli.OrDash(scope), cli.OrDash(limit))
+	switch {
+	case limit == "perMessageGroupId" && scope != "messageGroup":
+		return problem(q.setTo("DeduplicationScope", "messageGroup"), "%s: high throughput needs the scope messageGroup", says)
+	case scope == "messageGroup" && limit != "perMessageGroupId":
+		return warning(q.setTo("FifoThroughputLimit", "perMessageGroupId")+", or back to the scope queue",
+			"%s: the same deduplication id in two groups is two messages, and throughput is no higher for it", says)
+	}
+	return fine("%s", says)
+}
+
+// checkLongPolls tells what receives do that do not say how long they wait.
+func checkLongPolls(q *Examined) finding {
+	wait, ok := q.seconds("ReceiveMessageWaitTimeSeconds")
+	switch {
+	case !ok:
+		return finding{}
+	case wait == 0:
+		return fine("off: a receive that does not say WaitTimeSeconds answers at once, which costs requests and, on Amazon, does not ask all servers; ReceiveMessageWaitTimeSeconds=20 changes that")
+	}
+	return fine("receives wait for %s", cli.HumanDuration(wait))
+}
+
+// checkKMS looks for an encryption that is believed in and is not there.
+func checkKMS(q *Examined) finding {
+	key := q.Attributes["KmsMasterKeyId"]
+	switch {
+	case key == "" || q.kind == kindAmazon:
+		return finding{}
+	case q.kind == KindTenaq:
+		return warning("keep --data-dir on an encrypted disk, and do not rely on the key", "KmsMasterKeyId %s is stored and shown, and nothing is encrypted by it", key)
+	}
+	return unchecked("ask whoever runs it", "KmsMasterKeyId is set, and whether %s encrypts anything is not known", q.kind)
+}
+
+// checkPolicy looks for policy statements that have another effect on a tenaq server than on Amazon SQS, because no request there
+// has the condition key or the resource that they name.
+func checkPolicy(q *Examined) finding {
+	text := q.Attributes["Policy"]
+	if text == "" || q.kind != KindTenaq {
+		return finding{}
+	}
+	const do = "read the conditions in docs/access.md, and remove or rewrite the statement if you rely on it"
+	p, err := policy.Parse(text)
+	if err != nil {
+		return unchecked("use the tenaq of the server", "the policy cannot be read: %v", err)
+	}
+	if notes := p.Notes(); len(notes) > 0 {
+		return warning(do, "%s", strings.Join(notes, "; "))
+	}
+	return fine("every condition of the policy can hold")
+}
+
+// receivesTake says how long a message can be received again and again.
+func receivesTake(n int, visibility time.Duration) string {
+	if n == 1 {
+		return "1 receive takes " + cli.HumanDuration(visibility)
+	}
+	return fmt.Sprintf("%d receives of %s each take %s", n, cli.HumanDuration(visibility), cli.HumanDuration(visibility*time.Duration(n)))
+}

@@ -1,0 +1,174 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tenaq/claims"
+	"tenaq/internal/cli"
+	"tenaq/offload"
+	"tenaq/producer"
+	"tenaq/records"
+)
+
+// onceHelp explains send --once.
+const onceHelp = `With --once the message is registered under --key in the records, then sent. The same command again sends
+nothing, prints the id of the message that was sent, and exits with 0: so a script, a cron job or a batch can
+be run again. Another body or other attributes under the same key are refused with exit code 4. A key is known
+for --retention after its last write. The records are those of the workers: use the same --records and
+--ledger as "tenaq pipe", and a duplicate is reported with the state of its work. When a run is killed between
+registering and sending, the next run sends the message after 30 s; "tenaq claims sweep" finds it too.
+--generation N sends completed work once more, on purpose.`
+
+// onceFlags are those of send --once.
+type onceFlags struct {
+	cli.ClaimsFlags
+	once       bool
+	key        string
+	generation int
+}
+
+func (f *onceFlags) register(cmd *cobra.Command) {
+	f.ClaimsFlags.Register(cmd)
+	f.RegisterRetention(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.once, "once", false, "send the message of --key once, however often this is run")
+	flags.StringVar(&f.key, "key", "", "with --once: the `name` of the work, such as accounts-2026-02-28")
+	flags.IntVar(&f.generation, "generation", 0, "with --once: this `number` sends completed work again; each is sent once")
+}
+
+// checkOnce refuses flags that exclude each other.
+func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
+	if !f.once.once {
+		for _, name := range []string{"key", "generation", "records", "ledger", "retention"} {
+			if flags.Changed(name) {
+				return cli.Usagef("--%s goes with --once", name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case f.once.key == "":
+		return cli.Usagef("--once needs --key: name the work, so that it is known when it comes again")
+	case f.once.generation < 0:
+		return cli.Usagef("--generation: %d is negative", f.once.generation)
+	case f.lines:
+		return cli.Usagef("--once and --lines exclude each other: every line would have the same key")
+	case flags.Changed("dedup-id"):
+		return cli.Usagef("--once and --dedup-id exclude each other: the key is the deduplication id")
+	}
+	return nil
+}
+
+// A sentOnce is the receipt of send --once, as --json prints it.
+type sentOnce struct {
+	MessageID      string       `json:"messageId"`
+	SequenceNumber string       `json:"sequenceNumber,omitempty"`
+	Key            string       `json:"key"`
+	Generation     int          `json:"generation,omitempty"`
+	New            bool         `json:"new"`                  // this run sent it
+	Age            *float64     `json:"ageSeconds,omitempty"` // since it was sent, when another run did
+	Work           claims.State `json:"work,omitempty"`       // of a duplicate; absent while nobody has begun it
+}
+
+// sendOnce sends a message unless its key was sent before.
+func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *offload.Offloader, queue, body string) error {
+	if len(l.zeros) > 0 {
+		return cli.Usagef("--delay: with --once leave it out, and the queue's own delay holds")
+	}
+	c, err := f.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	url, err := c.QueueURL(ctx, queue)
+	if err != nil {
+		return err
+	}
+	switch fifo := strings.HasSuffix(url, ".fifo"); {
+	case fifo && l.group == nil:
+		return cli.Usagef("%s is a FIFO queue; name a group with --group", cli.QueueNameOf(url))
+	case fifo && l.delay > 0:
+		return cli.Usagef("--delay: a FIFO queue takes no delay of one message; set DelaySeconds on the queue")
+	}
+	retention, err := cli.ParseDuration(f.once.Retention)
+	if err != nil {
+		return cli.Usagef("--retention: %v", err)
+	}
+	store, err := f.once.RecordsFlags.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	work, err := claims.New(store, claims.Config{Prefix: f.once.Ledger, Retention: retention})
+	if err != nil {
+		return cli.Usagef("%v", err)
+	}
+	p, err := producer.New(c.Client, store, producer.Config{
+		QueueURL: url, Prefix: cli.RegistrationsPrefix + cli.QueueNameOf(url) + "/", Owner: cli.Person() + " (tenaq send)", Retention: retention, Work: work,
+	})
+	if err != nil {
+		return cli.Usagef("%v", err)
+	}
+	name := claims.EffectKey(f.once.key, f.once.generation)
+	kept, attributes, err := cli.NewKeeper(bodies, url, &name).Keep(ctx, body, l.attributes)
+	if err != nil {
+		return err
+	}
+	m := producer.Message{Key: f.once.key, Generation: f.once.generation, Body: kept, Attributes: attributes, Delay: time.Duration(l.delay) * time.Second}
+	if l.group != nil {
+		m.Group = *l.group
+	}
+	receipt, err := p.SendOnce(ctx, m)
+	if err := explainOnce(c, queue, store, &receipt, err); err != nil {
+		return cli.AdviseBodies(err, body, bodies)
+	}
+	return printSentOnce(a, queue, &receipt)
+}
+
+// explainOnce says why a message was not sent once. A receipt that differs is an error, whatever the error says.
+func explainOnce(c *cli.Client, queue string, store *cli.RecordStore, r *producer.Receipt, err error) error {
+	name := claims.EffectKey(r.Key, r.Generation)
+	var busy *claims.Busy
+	switch {
+	case r.Differs:
+		what := "nothing was sent"
+		if r.New {
+			what = "the registered one was sent now, as " + r.MessageID
+		} else if r.MessageID != "" {
+			what = "the registered one was sent as " + r.MessageID
+		}
+		return cli.Codedf(cli.ExitRefused, "key %q is registered for %s with another message: %s. Use another --key, or --generation to do the work again", name, cli.QueueNameOf(queue), what)
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return cli.Codedf(cli.ExitFailed, "interrupted; run the same command again")
+	case errors.As(err, &busy):
+		return cli.Codedf(cli.ExitRefused, "key %q is being sent by %s; run the same command again in %s", name, cmp.Or(busy.Entry.Owner, "another process"), cli.HumanDuration(busy.RetryIn.Round(time.Second)))
+	case errors.Is(err, producer.ErrRefused):
+		return explainSend(c, queue, err)
+	}
+	return cli.Codedf(cli.ExitFailed, "%s (records in %s)", cli.InOneLine(err), store.Place)
+}
+
+func printSentOnce(a *cli.App, queue string, r *producer.Receipt) error {
+	d := sentOnce{MessageID: r.MessageID, SequenceNumber: r.SequenceNumber, Key: r.Key, Generation: r.Generation, New: r.New, Work: r.Work}
+	if !r.New {
+		d.Age = cli.AgeDocument(r.Age)
+		when, what := "", "its work has not begun"
+		if r.Age != records.AgeUnknown {
+			when = " " + cli.AgeText(r.Age) + " ago"
+		}
+		if r.Work != "" {
+			what = "its work is " + string(r.Work)
+		}
+		a.Note("key %q was sent to %s%s, and %s; nothing was sent now", claims.EffectKey(r.Key, r.Generation), cli.QueueNameOf(queue), when, what)
+	}
+	return a.Result(d, "%s", cmp.Or(r.MessageID, fmt.Sprintf("%q was settled without a message", r.Key)))
+}

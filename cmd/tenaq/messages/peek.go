@@ -1,0 +1,205 @@
+package messages
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+)
+
+type peekFlags struct {
+	cli.ClientFlags
+	state, after string
+	limit        int
+	bodies       bool
+}
+
+func NewPeekCmd(a *cli.App) *cobra.Command {
+	f := &peekFlags{}
+	cmd := &cobra.Command{
+		Use:   "peek [QUEUE]",
+		Short: "Look at messages without receiving them, or at all queues",
+		Long: `Look at the messages of a queue without receiving them: nothing is counted as a receive, hidden or moved.
+Without a queue, look at what waits in all of them.
+
+Messages come in the order in which they entered the queue. Each is in one of these states:
+  visible    it can be received now
+  in_flight  it was received, and its visibility timeout is not over
+  delayed    its delay is not over
+  blocked    in a FIFO queue, it waits behind a message of its group that is in flight or delayed
+
+Of a message that a worker of tenaq gave up, the key of its work, the number of attempts and the reason are
+shown, and the queue it came from. They are what the worker wrote into the attribute tenaq.
+
+When there are more messages than --limit, the command says where to go on with --after. With --json all is
+shown that is known: times, deduplication ids, sequence numbers, the id with which a message was first sent.
+A body that is kept beside the queue is shown as the pointer to it.
+
+This needs a tenaq server. Other servers show a message only by delivering it. There, use
+"tenaq receive QUEUE --visibility 0": it counts as a receive, and one receive too many moves the message to
+the dead-letter queue.`,
+		Example: `  tenaq peek
+  tenaq peek orders
+  tenaq peek orders --state in_flight --limit 100
+  tenaq peek orders-dlq --body
+  tenaq peek orders --body --json | jq -r '.messages[].body'`,
+		Args: cli.Wants(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.limit < 1 || f.limit > cli.PeekLimitMax {
+				return cli.Usagef("--limit: %d is not a number from 1 to %d", f.limit, cli.PeekLimitMax)
+			}
+			v, err := f.ConnectV1(cmd.Context(), cli.PeekLack)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				for _, name := range []string{"state", "body"} {
+					if cmd.Flags().Changed(name) {
+						return cli.Usagef("--%s is about messages; name a queue", name)
+					}
+				}
+				return f.printQueues(cmd.Context(), a, v)
+			}
+			return f.printMessages(cmd.Context(), a, v, args[0])
+		},
+	}
+	f.ClientFlags.Register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.state, "state", "", "only messages in this `state`: visible, in_flight, delayed or blocked")
+	flags.IntVar(&f.limit, "limit", 20, "show at most this `number` of messages or queues")
+	flags.BoolVar(&f.bodies, "body", false, "show bodies as well, their beginning in the table and up to 1 MiB with --json")
+	cli.Completes(cmd, "state", "visible", "in_flight", "delayed", "blocked")
+	flags.StringVar(&f.after, "after", "", "go on from this `place`, as an earlier look has named it")
+	return cmd
+}
+
+// printMessages shows messages of a queue.
+func (f *peekFlags) printMessages(ctx context.Context, a *cli.App, v *cli.V1Client, queue string) error {
+	if cli.IsAmazonURL(queue) {
+		return cli.Usagef("%s is a queue of Amazon, which shows a message only by delivering it", queue)
+	}
+	list := cli.PeekedList{Queue: cli.QueueNameOf(queue), Messages: []cli.Peeked{}, Next: f.after}
+	for {
+		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekPage, f.limit-len(list.Messages)))}, "trail": {"1"}}
+		if f.state != "" {
+			query.Set("state", f.state)
+		}
+		if list.Next != "" {
+			query.Set("after", list.Next)
+		}
+		switch {
+		case f.bodies && a.JSON:
+			query.Set("body", strconv.Itoa(cli.PeekBodyMax))
+		case f.bodies:
+			query.Set("body", strconv.Itoa(cli.PeekBodyTable))
+		}
+		var page cli.PeekedList
+		if err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(list.Queue)+"/messages", query, &page); err != nil {
+			return err
+		}
+		list.Messages = append(list.Messages, page.Messages...)
+		if list.Next = page.Next; list.Next == "" || len(list.Messages) >= f.limit {
+			break
+		}
+	}
+	if a.JSON {
+		return a.PrintJSON(list)
+	}
+	if len(list.Messages) > 0 {
+		if err := a.PrintTable(messageTable(list.Messages, f.bodies)); err != nil {
+			return err
+		}
+	} else {
+		a.Note("no messages")
+	}
+	if list.Next != "" {
+		a.Note("there may be more; go on with --after %s", list.Next)
+	}
+	return nil
+}
+
+// messageTable has the columns that say something about these messages.
+func messageTable(messages []cli.Peeked, bodies bool) cli.Table {
+	columns := []struct {
+		head   string
+		always bool
+		cell   func(m *cli.Peeked) string
+	}{
+		{"MESSAGE", true, func(m *cli.Peeked) string { return m.ID }},
+		{"STATE", true, func(m *cli.Peeked) string { return m.State }},
+		{"AGE", true, func(m *cli.Peeked) string { return cli.RoughDuration(time.Duration(m.AgeMS) * time.Millisecond) }},
+		{"RECEIVES", true, func(m *cli.Peeked) string { return strconv.FormatInt(m.Receives, 10) }},
+		{"SIZE", true, func(m *cli.Peeked) string { return strconv.FormatInt(m.Size, 10) }},
+		{"VISIBLE", false, (*cli.Peeked).Visible},
+		{"GROUP", false, func(m *cli.Peeked) string { return m.Group }},
+		{"FROM", false, func(m *cli.Peeked) string { return cli.QueueNameOf(m.Source) }},
+		{"KEY", false, func(m *cli.Peeked) string { return m.Key }},
+		{"ATTEMPTS", false, func(m *cli.Peeked) string { return cli.OrEmpty(m.Attempts > 0, strconv.Itoa(m.Attempts)) }},
+		{"REASON", false, func(m *cli.Peeked) string { return cli.FirstWords(m.Reason, cli.PeekReasonTable) }},
+		{"BODY", bodies, (*cli.Peeked).Beginning},
+	}
+	t := cli.Table{Rows: make([][]string, len(messages))}
+	for _, c := range columns {
+		cells, says := make([]string, len(messages)), c.always
+		for i := range messages {
+			cells[i] = c.cell(&messages[i])
+			says = says || cells[i] != ""
+		}
+		if !says {
+			continue
+		}
+		t.Head = append(t.Head, c.head)
+		for i, cell := range cells {
+			t.Rows[i] = append(t.Rows[i], cell)
+		}
+	}
+	return t
+}
+
+// printQueues shows the queues.
+func (f *peekFlags) printQueues(ctx context.Context, a *cli.App, v *cli.V1Client) error {
+	list := cli.PeekedQueues{Queues: []cli.PeekedQueue{}, Next: f.after}
+	for {
+		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekQueuesPage, f.limit-len(list.Queues)))}}
+		if list.Next != "" {
+			query.Set("after", list.Next)
+		}
+		var page cli.PeekedQueues
+		if err := v.Get(ctx, "look at the queues", "", "/queues", query, &page); err != nil {
+			return err
+		}
+		list.Queues = append(list.Queues, page.Queues...)
+		if list.Next = page.Next; list.Next == "" || len(list.Queues) >= f.limit {
+			break
+		}
+	}
+	if a.JSON {
+		return a.PrintJSON(list)
+	}
+	if len(list.Queues) == 0 {
+		a.Note("no queues at %s", v.C.Endpoint)
+	} else if err := a.PrintTable(queueTable(list.Queues)); err != nil {
+		return err
+	}
+	if list.Next != "" {
+		a.Note("there are more; go on with --after %s", list.Next)
+	}
+	return nil
+}
+
+func queueTable(queues []cli.PeekedQueue) cli.Table {
+	t := cli.Table{Head: []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST", "DEAD LETTERS"}}
+	for i := range queues {
+		q := &queues[i]
+		oldest := ""
+		if q.Visible+q.InFlight+q.Delayed > 0 {
+			oldest = cli.RoughDuration(time.Duration(q.OldestAgeMS) * time.Millisecond)
+		}
+		t.Add(q.Name, strconv.FormatInt(q.Visible, 10), strconv.FormatInt(q.InFlight, 10), strconv.FormatInt(q.Delayed, 10), oldest, q.DeadLettersText())
+	}
+	return t
+}

@@ -1,0 +1,280 @@
+package messages
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+	"tenaq/offload"
+)
+
+type receiveFlags struct {
+	cli.ClientFlags
+	cli.BodiesFlags
+	max              int
+	wait, visibility string
+	delete, follow   bool
+}
+
+func NewReceiveCmd(a *cli.App) *cobra.Command {
+	f := &receiveFlags{}
+	cmd := &cobra.Command{
+		Use:   "receive QUEUE",
+		Short: "Receive messages and print them with their receipt handles",
+		Long: `Receive messages and print them with their receipt handles.
+
+A received message is hidden from others for its visibility timeout and then comes back, unless it is
+deleted: with --delete once it has been printed, or later with "tenaq delete". No message within the
+waiting time is not an error.
+
+No message is printed twice. Without --follow the command ends when a message that it has printed comes
+back. With --follow it says so once and goes on; every delivery counts as a receive, so such messages may
+move to the dead-letter queue. With --visibility 0 the command makes one request,
+for at most 10 messages. To look at messages without receiving them, use "tenaq peek".
+
+With --follow the command runs until it is interrupted, or --max messages have come. It waits 20s at a
+time; while the server is away it reports that and retries. With --json each message is one line.
+
+A message whose body is kept beside the queue is printed with that body. When it cannot be had, nothing is
+printed of the message; it is not deleted, and comes back.
+
+` + cli.BodiesHelp,
+		Example: `  tenaq receive orders
+  tenaq receive orders --max 10 --wait 20s --visibility 5m
+  tenaq receive orders --follow --delete --json | jq .body
+  tenaq receive accounts --bodies dir:/mnt/bodies`,
+		Args: cli.Wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := f.receiver(a, cmd)
+			if err != nil {
+				return err
+			}
+			if r.bodies, err = f.Offloader(); err != nil {
+				return err
+			}
+			if r.c, err = f.Connect(cmd.Context()); err != nil {
+				return err
+			}
+			if r.url, err = r.c.QueueURL(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	f.ClientFlags.Register(cmd)
+	f.BodiesFlags.Register(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.max, "max", 1, "receive at most this `number` of messages")
+	flags.StringVar(&f.wait, "wait", "", "wait up to this `duration`, at most 20s")
+	flags.StringVar(&f.visibility, "visibility", "", "hide received messages for this `duration`")
+	flags.BoolVar(&f.delete, "delete", false, "delete messages once they have been printed")
+	flags.BoolVar(&f.follow, "follow", false, "go on until interrupted")
+	return cmd
+}
+
+// A receiver receives messages of one queue and prints them.
+type receiver struct {
+	*cli.App
+	c   *cli.Client
+	url string
+
+	bodies *offload.Offloader // nil when pointers are printed as they are
+
+	in     sqs.ReceiveMessageInput
+	zeros  cli.Zeros
+	left   int // how many messages may still be received; negative means any number
+	delete bool
+	follow bool
+
+	once   bool            // one request is all: what it receives stays visible
+	seen   map[string]bool // the ids of messages that were received and may come back: whether they were printed
+	warned bool            // a message came back, and that was said
+
+	got       int // messages received
+	unseen    int // of them, those whose bodies could not be fetched
+	undeleted int // of them, those that could not be deleted
+}
+
+// receiver reads the flags.
+func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, error) {
+	r := &receiver{App: a, left: f.max, delete: f.delete, follow: f.follow, seen: map[string]bool{}}
+	switch {
+	case f.max < 1:
+		return nil, cli.Usagef("--max: %d is not a number of messages", f.max)
+	case f.follow && !cmd.Flags().Changed("max"):
+		r.left = -1
+	}
+	var err error
+	if f.follow {
+		r.in.WaitTimeSeconds = int32(cli.WaitMax / time.Second)
+	}
+	if f.wait != "" {
+		if r.in.WaitTimeSeconds, err = cli.ParseSeconds(f.wait, cli.WaitMax); err != nil {
+			return nil, cli.Usagef("--wait: %v", err)
+		}
+		r.zeros.Add("WaitTimeSeconds", r.in.WaitTimeSeconds)
+	}
+	if f.visibility != "" {
+		if r.in.VisibilityTimeout, err = cli.ParseSeconds(f.visibility, cli.VisibilityMax); err != nil {
+			return nil, cli.Usagef("--visibility: %v", err)
+		}
+		r.zeros.Add("VisibilityTimeout", r.in.VisibilityTimeout)
+		// A second request would receive the same messages, and count that.
+		r.once = r.in.VisibilityTimeout == 0
+	}
+	if r.once && (f.follow || f.max > cli.BatchMax) {
+		return nil, cli.Usagef("--visibility 0 hides nothing, so every request would receive the same messages; " +
+			"leave it out, receive at most 10 without --follow, or look at them with: tenaq peek QUEUE")
+	}
+	r.in.MessageSystemAttributeNames = []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll}
+	r.in.MessageAttributeNames = []string{"All"}
+	return r, nil
+}
+
+// run receives until there is nothing more to receive.
+func (r *receiver) run(ctx context.Context) error {
+	answered := false // a server that never answered is a mistake and not worth waiting for
+	for r.left != 0 {
+		messages, err := r.receive(ctx)
+		switch {
+		case ctx.Err() != nil && r.follow:
+			return r.verdict()
+		case err != nil:
+			explained := r.c.Explain("receive from", r.url, err)
+			if !r.follow || !answered || !cli.IsPassing(err) {
+				return explained
+			}
+			r.Complain(fmt.Errorf("%w; trying again", explained))
+			cli.Pause(ctx, retryPause)
+			continue
+		}
+		answered = true
+		again := 0
+		for _, m := range messages {
+			// With --follow a message that could not be printed has another chance.
+			if printed, ok := r.seen[aws.ToString(m.MessageId)]; ok && (printed || !r.follow) {
+				again++
+				r.refuse(ctx, m)
+				continue
+			}
+			if err := r.handle(ctx, m); err != nil {
+				return err
+			}
+		}
+		switch {
+		case r.follow && again > 0 && again == len(messages):
+			cli.Pause(ctx, retryPause) // a queue may hide nothing, and would be asked again at once
+		case !r.follow && (len(messages) == 0 || again > 0 || r.once):
+			return r.end()
+		}
+	}
+	return r.end()
+}
+
+// end reports how a receive without --follow ended, or one that has all messages it was to wait for.
+func (r *receiver) end() error {
+	if r.got == 0 && !r.JSON {
+		r.Note("no messages")
+	}
+	return r.verdict()
+}
+
+// retryPause is how long --follow waits after a failure.
+const retryPause = time.Second
+
+// receive makes one request. The queue's own waiting time counts when --wait was not given, so the bound
+// allows for the longest.
+func (r *receiver) receive(ctx context.Context) ([]types.Message, error) {
+	ctx, cancel := r.c.Bound(ctx, cli.WaitMax)
+	defer cancel()
+	in := r.in
+	in.QueueUrl = &r.url
+	in.MaxNumberOfMessages = cli.BatchMax
+	if r.left > 0 {
+		in.MaxNumberOfMessages = int32(min(cli.BatchMax, r.left))
+	}
+	out, err := r.c.ReceiveMessage(ctx, &in, r.zeros.Option())
+	if err != nil {
+		return nil, cli.WithCause(ctx, err)
+	}
+	return out.Messages, nil
+}
+
+// handle prints a message and then deletes it, in this order: a message that could not be printed must
+// come back.
+func (r *receiver) handle(ctx context.Context, m types.Message) error {
+	r.got++
+	r.left--
+	if err := r.fetch(ctx, &m); err != nil {
+		r.unseen++
+		r.seen[aws.ToString(m.MessageId)] = false
+		r.Complain(fmt.Errorf("message %s is not printed, and comes back: %w; its pointer is to be had with --bodies none", aws.ToString(m.MessageId), err))
+		return nil
+	}
+	if err := r.print(m); err != nil {
+		return fmt.Errorf("print message %s: %w", aws.ToString(m.MessageId), err)
+	}
+	r.seen[aws.ToString(m.MessageId)] = true
+	if !r.delete {
+		return nil
+	}
+	if err := r.remove(ctx, m); err != nil {
+		r.undeleted++
+		r.Complain(fmt.Errorf("message %s was received but not deleted and will come back: %w",
+			aws.ToString(m.MessageId), r.c.Explain("delete from", r.url, err)))
+	}
+	return nil
+}
+
+// remove deletes a message that was printed.
+func (r *receiver) remove(ctx context.Context, m types.Message) error {
+	// An interrupt that comes between printing and deleting must not leave the message behind.
+	_, err := cli.Call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
+	if err == nil && r.follow {
+		delete(r.seen, aws.ToString(m.MessageId)) // else what is remembered would grow for days
+	}
+	return err
+}
+
+// refuse takes a message that is received again, and is not printed a second time. One that was printed and
+// could not be deleted then is deleted now.
+func (r *receiver) refuse(ctx context.Context, m types.Message) {
+	if r.delete && r.seen[aws.ToString(m.MessageId)] {
+		if r.remove(ctx, m) == nil && r.undeleted > 0 {
+			r.undeleted--
+		}
+	}
+	if r.follow && !r.delete && !r.warned {
+		r.warned = true
+		r.Complain(fmt.Errorf("message %s came back and is not printed again; each delivery counts as a receive: "+
+			"delete messages with --delete, hide them for longer with --visibility, or use tenaq peek", aws.ToString(m.MessageId)))
+	}
+}
+
+// fetch gets the body of a message that is kept beside the queue.
+func (r *receiver) fetch(ctx context.Context, m *types.Message) error {
+	if r.bodies == nil {
+		return nil
+	}
+	body, attributes, err := r.bodies.In(ctx, aws.ToString(m.Body), m.MessageAttributes)
+	m.Body, m.MessageAttributes = &body, attributes
+	return err
+}
+
+func (r *receiver) verdict() error {
+	switch {
+	case r.unseen > 0 && r.unseen == r.got:
+		return cli.Codedf(cli.ExitFailed, "none of %d received messages was printed; see above", r.got)
+	case r.unseen > 0:
+		return cli.Codedf(cli.ExitPartly, "%d of %d received messages were not printed, %d not deleted; see above", r.unseen, r.got, r.undeleted)
+	case r.undeleted > 0:
+		return cli.Codedf(cli.ExitPartly, "%d of %d received messages were not deleted", r.undeleted, r.got)
+	}
+	return nil
+}

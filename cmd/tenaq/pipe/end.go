@@ -1,0 +1,287 @@
+package pipe
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/cli"
+)
+
+// A pipeEnd is a client that ends a worker when the queue has nothing more for it: when a poll has brought nothing and
+// nothing is in hand. If whole is set the queue must hold nothing besides, neither delayed nor hidden.
+//
+// It follows each message from its receipt: what was given back stays hidden for a time that only this process knows.
+type pipeEnd struct {
+	*sqs.Client
+	url   string
+	whole bool
+	log   *slog.Logger
+	stop  func()
+
+	mu      sync.Mutex
+	ended   bool // because the queue has nothing more
+	polls   int  // in progress
+	held    map[string]*heldMessage
+	handles map[string]string // ids by receipt handle
+	waiting left              // what the log said last
+}
+
+// A heldMessage is what is known of a message that was received and not deleted.
+type heldMessage struct {
+	handle string
+	inHand bool
+	until  time.Time // it is hidden until then, as far as this process knows
+}
+
+func newPipeEnd(c *sqs.Client, url string, whole bool, log *slog.Logger, stop func()) *pipeEnd {
+	return &pipeEnd{
+		Client: c, url: url, whole: whole, log: log, stop: stop,
+		held: make(map[string]*heldMessage), handles: make(map[string]string),
+	}
+}
+
+// pollWait is how long a poll waits, in seconds. Any wait makes SQS look everywhere, and an end should not take long.
+const pollWait = 1
+
+// ReceiveMessage receives, and ends the worker if there was nothing.
+func (e *pipeEnd) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+	short := *in
+	short.WaitTimeSeconds = min(in.WaitTimeSeconds, pollWait)
+	began := time.Now()
+	e.mu.Lock()
+	e.polls++
+	e.mu.Unlock()
+	out, err := e.Client.ReceiveMessage(ctx, &short, options...)
+	e.mu.Lock()
+	e.polls--
+	if err == nil {
+		for _, m := range out.Messages {
+			e.take(aws.ToString(m.MessageId), aws.ToString(m.ReceiptHandle), began.Add(time.Duration(in.VisibilityTimeout)*time.Second))
+		}
+	}
+	nothing := err == nil && e.idle()
+	e.mu.Unlock()
+	if nothing && (!e.whole || e.holdsNothing(ctx)) {
+		e.mu.Lock()
+		e.ended = true
+		e.mu.Unlock()
+		e.stop()
+	}
+	return out, err
+}
+
+// take notes that a message is in hand. The mutex is locked.
+func (e *pipeEnd) take(id, handle string, until time.Time) {
+	if before := e.held[id]; before != nil {
+		delete(e.handles, before.handle)
+	}
+	e.held[id] = &heldMessage{handle: handle, inHand: true, until: until}
+	e.handles[handle] = id
+}
+
+// idle reports whether nothing is in hand and no other poll could bring anything. What is not hidden any more is
+// forgotten: it is in the queue, or another worker has it. The mutex is locked.
+func (e *pipeEnd) idle() bool {
+	now, inHand := time.Now(), 0
+	for id, m := range e.held {
+		switch {
+		case !now.Before(m.until):
+			e.forget(id)
+		case m.inHand:
+			inHand++
+		}
+	}
+	return e.polls == 0 && inHand == 0
+}
+
+func (e *pipeEnd) forget(id string) {
+	if m := e.held[id]; m != nil {
+		delete(e.handles, m.handle)
+		delete(e.held, id)
+	}
+}
+
+// givenBack notes that the worker does nothing more to a message. It may hear of one more than once.
+func (e *pipeEnd) givenBack(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if m := e.held[id]; m != nil {
+		m.inHand = false
+	}
+}
+
+// ChangeMessageVisibilityBatch notes until when messages are hidden: after a renewal, or given back.
+func (e *pipeEnd) ChangeMessageVisibilityBatch(
+	ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, options ...func(*sqs.Options),
+) (*sqs.ChangeMessageVisibilityBatchOutput, error) {
+	out, err := e.Client.ChangeMessageVisibilityBatch(ctx, in, options...)
+	if err != nil {
+		return out, err
+	}
+	failed := failedEntries(out.Failed)
+	now := time.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, entry := range in.Entries {
+		m := e.held[e.handles[aws.ToString(entry.ReceiptHandle)]]
+		if m != nil && !failed[aws.ToString(entry.Id)] {
+			m.until = now.Add(time.Duration(entry.VisibilityTimeout) * time.Second)
+		}
+	}
+	return out, err
+}
+
+// DeleteMessageBatch notes that messages are gone.
+func (e *pipeEnd) DeleteMessageBatch(
+	ctx context.Context, in *sqs.DeleteMessageBatchInput, options ...func(*sqs.Options),
+) (*sqs.DeleteMessageBatchOutput, error) {
+	out, err := e.Client.DeleteMessageBatch(ctx, in, options...)
+	if err != nil {
+		return out, err
+	}
+	failed := failedEntries(out.Failed)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, entry := range in.Entries {
+		if !failed[aws.ToString(entry.Id)] {
+			e.forget(e.handles[aws.ToString(entry.ReceiptHandle)])
+		}
+	}
+	return out, err
+}
+
+// failedEntries are the ids of the entries of a batch that failed.
+func failedEntries(failed []types.BatchResultErrorEntry) map[string]bool {
+	ids := make(map[string]bool, len(failed))
+	for _, f := range failed {
+		ids[aws.ToString(f.Id)] = true
+	}
+	return ids
+}
+
+// A left is what a queue holds when a worker finds nothing to receive.
+type left struct {
+	visible, hidden, delayed int // by the attributes of the queue
+	paused                   int // of those that are hidden, how many this worker has given back
+	next, last               time.Time
+}
+
+func (l *left) none() bool { return *l == left{} }
+
+// attrs are what the log says.
+func (l *left) attrs() []any {
+	attrs := []any{"visible", l.visible, "hidden", l.hidden, "delayed", l.delayed}
+	if l.paused > 0 {
+		attrs = append(attrs, "paused_here", l.paused, "next", l.next, "last", l.last)
+	}
+	return attrs
+}
+
+// look asks the queue what it holds, and adds what this process knows.
+func (e *pipeEnd) look(ctx context.Context) (l left, err error) {
+	counts := map[types.QueueAttributeName]*int{
+		types.QueueAttributeNameApproximateNumberOfMessages:           &l.visible,
+		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible: &l.hidden,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed:    &l.delayed,
+	}
+	in := &sqs.GetQueueAttributesInput{QueueUrl: &e.url}
+	for name := range counts {
+		in.AttributeNames = append(in.AttributeNames, name)
+	}
+	out, err := e.GetQueueAttributes(ctx, in)
+	if err == nil {
+		for name, to := range counts {
+			if *to, err = strconv.Atoi(out.Attributes[string(name)]); err != nil {
+				err = fmt.Errorf("%s is %q: %w", name, out.Attributes[string(name)], err)
+				break
+			}
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	for _, m := range e.held {
+		if !now.Before(m.until) {
+			continue
+		}
+		until := m.until.Round(time.Second)
+		if l.paused++; l.next.IsZero() || until.Before(l.next) {
+			l.next = until
+		}
+		if until.After(l.last) {
+			l.last = until
+		}
+	}
+	l.hidden = max(l.hidden, l.paused) // the counts of a queue are approximate
+	return l, err
+}
+
+// holdsNothing asks whether the queue is empty, and says in the log what it waits for.
+func (e *pipeEnd) holdsNothing(ctx context.Context) bool {
+	l, err := e.look(ctx)
+	if err != nil {
+		return false // the next poll tells
+	}
+	if l.none() {
+		return true
+	}
+	e.mu.Lock()
+	news := l != e.waiting
+	e.waiting = l
+	e.mu.Unlock()
+	if news && l.visible == 0 {
+		e.log.Info("waiting for messages that cannot be received yet", l.attrs()...)
+	}
+	return false
+}
+
+// lookMax bounds the time for the last look.
+const lookMax = 10 * time.Second
+
+// verdict says what is left after the worker has ended: nothing, or messages that could not be received yet. It says
+// nothing when the worker was ended by a signal.
+func (e *pipeEnd) verdict() error {
+	if !e.ended {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookMax)
+	defer cancel()
+	l, err := e.look(ctx)
+	if err != nil {
+		e.log.Warn("the queue did not say what it still holds", "error", err)
+	}
+	if l.none() {
+		e.log.Info("nothing is left")
+		return nil
+	}
+	e.log.Info("messages are left that cannot be received yet", l.attrs()...)
+	return cli.Codedf(cli.ExitLeft, "%s", l.text())
+}
+
+// text says what is left, until when, and what to do.
+func (l *left) text() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{l.hidden, "hidden"}, {l.delayed, "delayed"}, {l.visible, "visible again"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	s := "messages are left: " + strings.Join(parts, ", ")
+	if l.paused == 0 {
+		return s + "; run the command again later"
+	}
+	return fmt.Sprintf("%s; this worker gave back %d, the first until %s and the last until %s; run the command again after that",
+		s, l.paused, l.next.Format(time.RFC3339), l.last.Format(time.RFC3339))
+}

@@ -1,0 +1,200 @@
+package pipe
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"tenaq/claims"
+	"tenaq/internal/cli"
+	"tenaq/internal/metric"
+	"tenaq/worker"
+)
+
+// workerMetrics count what happens to the messages of one worker. They hear of it as the log does, by
+// worker.Events.
+type workerMetrics struct {
+	queue       string
+	concurrency int
+
+	received, deadLettered, lost, givenBack metric.Counter
+
+	claims, attempts, handled, renewals, queueErrors *cli.WordCount
+
+	took *metric.Histogram
+
+	mu      sync.Mutex
+	running map[*worker.Message]time.Time // since when
+}
+
+func NewMetrics(queue string, concurrency int) *workerMetrics {
+	return &workerMetrics{
+		queue: queue, concurrency: concurrency,
+		claims:      cli.NewWordCount("won", "busy", "done", "exhausted", "parked", "unknown"),
+		attempts:    cli.NewWordCount("first", "repeated"),
+		handled:     cli.NewWordCount("succeeded", "failed", "poison", "given_back", "lost", "abandoned"),
+		renewals:    cli.NewWordCount("renewed", "failed"),
+		queueErrors: cli.NewWordCount("receive", "delete", "visibility", "dead_letter", "other"),
+		took:        metric.NewHistogram(metric.Ages...),
+		running:     make(map[*worker.Message]time.Time),
+	}
+}
+
+var workerLabel = []string{"queue"}
+
+// Table is all that "tenaq pipe" tells.
+var Table = []cli.MetricRow[*workerMetrics]{
+	ofWorker("tenaq_worker_received_total", "Messages that were received", func(m *workerMetrics) *metric.Counter { return &m.received }),
+	byWord("tenaq_worker_claims_total", "Claims that were asked for, by what the ledger answered: won, busy, done before, exhausted, parked for a person, or unknown", "outcome",
+		func(m *workerMetrics) *cli.WordCount { return m.claims }),
+	byWord("tenaq_worker_attempts_total", "Messages whose handler was begun, for the first time or a repeated one", "attempt",
+		func(m *workerMetrics) *cli.WordCount { return m.attempts }),
+	byWord("tenaq_worker_handled_total", "Messages whose work has ended, by result: succeeded, failed, poison, given back by or in spite of their handler, lost to another worker, or abandoned with a handler that does not return", "result",
+		func(m *workerMetrics) *cli.WordCount { return m.handled }),
+	{Family: metric.Family{Name: "tenaq_worker_handling_seconds", Help: "From the begin of a handler to its end, whatever that was", Kind: metric.KindHistogram, Labels: workerLabel},
+		Write: func(w *metric.Writer, m *workerMetrics) { w.Histogram(m.took, m.queue) }},
+	{Family: metric.Family{Name: "tenaq_worker_running", Help: "Messages that handlers work on, without those of abandoned handlers", Kind: metric.KindGauge, Labels: workerLabel},
+		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.runs()), m.queue) }},
+	{Family: metric.Family{Name: "tenaq_worker_concurrency", Help: "Handlers that may run at once, each with a message or a batch", Kind: metric.KindGauge, Labels: workerLabel},
+		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.concurrency), m.queue) }},
+	ofWorker("tenaq_worker_given_back_total", "Messages that were given back without an attempt being counted, whether their handler had begun or not; without those that were busy", func(m *workerMetrics) *metric.Counter { return &m.givenBack }),
+	ofWorker("tenaq_worker_lost_total", "Messages whose lease or claim was lost", func(m *workerMetrics) *metric.Counter { return &m.lost }),
+	ofWorker("tenaq_worker_dead_lettered_total", "Messages that this worker has put into the dead-letter queue", func(m *workerMetrics) *metric.Counter { return &m.deadLettered }),
+	byWord("tenaq_worker_lease_renewals_total", "Renewals of the leases of messages, by result: renewed or failed", "result",
+		func(m *workerMetrics) *cli.WordCount { return m.renewals }),
+	byWord("tenaq_worker_queue_errors_total", "Requests to queues that failed, by operation: receive, delete, visibility, dead_letter or other", "operation",
+		func(m *workerMetrics) *cli.WordCount { return m.queueErrors }),
+}
+
+// ofWorker is a row of a counter.
+func ofWorker(name, help string, of func(*workerMetrics) *metric.Counter) cli.MetricRow[*workerMetrics] {
+	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindCounter, Labels: workerLabel},
+		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(of(m).Value()), m.queue) }}
+}
+
+// byWord is a row of what is counted by words.
+func byWord(name, help, label string, of func(*workerMetrics) *cli.WordCount) cli.MetricRow[*workerMetrics] {
+	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindCounter, Labels: []string{"queue", label}},
+		Write: func(w *metric.Writer, m *workerMetrics) { of(m).Write(w, m.queue) }}
+}
+
+func (m *workerMetrics) Write(w *metric.Writer) { cli.WriteMetrics(w, Table, m) }
+
+// events counts what happens, and tells it to the log. The log has to have those that it is told.
+func (m *workerMetrics) events(log worker.Events) worker.Events {
+	return worker.Events{
+		Received: func(msg *worker.Message) {
+			m.received.Add(1)
+			log.Received(msg)
+		},
+		Claimed: func(_ *worker.Message, err error) { m.claims.Add(claimOutcome(err), 1) },
+		Started: m.started,
+		Done: func(msg *worker.Message, took time.Duration) {
+			m.ended(msg)
+			m.handled.Add("succeeded", 1)
+			log.Done(msg, took)
+		},
+		Failed: func(msg *worker.Message, err error, took time.Duration) {
+			m.ended(msg)
+			if worker.IsPoison(err) {
+				m.handled.Add("poison", 1)
+			} else {
+				m.handled.Add("failed", 1)
+			}
+			log.Failed(msg, err, took)
+		},
+		Deferred: func(msg *worker.Message, after time.Duration, reason string) {
+			m.givenBack.Add(1)
+			if m.ended(msg) {
+				m.handled.Add("given_back", 1)
+			}
+			log.Deferred(msg, after, reason)
+		},
+		Busy:      log.Busy,
+		Duplicate: log.Duplicate,
+		DeadLettered: func(msg *worker.Message, reason, deadID string) {
+			m.deadLettered.Add(1)
+			log.DeadLettered(msg, reason, deadID)
+		},
+		Lost: func(msg *worker.Message, err error) {
+			m.lost.Add(1)
+			if m.ended(msg) {
+				m.handled.Add("lost", 1)
+			}
+			log.Lost(msg, err)
+		},
+		Abandoned: func(msg *worker.Message, cause error) {
+			if m.ended(msg) {
+				m.handled.Add("abandoned", 1)
+			}
+			log.Abandoned(msg, cause)
+		},
+		Beat: func(messages int, err error) {
+			if err != nil {
+				m.renewals.Add("failed", messages)
+				return
+			}
+			m.renewals.Add("renewed", messages)
+		},
+		QueueError: func(operation string, _ int, _ error) { m.queueErrors.Add(operationWords[operation], 1) },
+	}
+}
+
+// operationWords are labels for what package worker calls operations.
+var operationWords = map[string]string{
+	"receive": "receive", "delete": "delete", "change the visibility": "visibility", "send to the dead-letter queue": "dead_letter",
+}
+
+// claimOutcome is the word for what the ledger answered.
+func claimOutcome(err error) string {
+	var (
+		busy   *claims.Busy
+		done   *claims.Done
+		used   *claims.UsedUp
+		person *claims.NeedsPerson
+	)
+	switch {
+	case err == nil:
+		return "won"
+	case errors.As(err, &busy):
+		return "busy"
+	case errors.As(err, &done):
+		return "done"
+	case errors.As(err, &used):
+		return "exhausted"
+	case errors.As(err, &person):
+		return "parked"
+	}
+	return "unknown"
+}
+
+// started notes that the handler of a message has begun.
+func (m *workerMetrics) started(msg *worker.Message) {
+	if msg.Attempt() > 1 {
+		m.attempts.Add("repeated", 1)
+	} else {
+		m.attempts.Add("first", 1)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running[msg] = time.Now()
+}
+
+// ended notes that the handler of a message has ended. It is false when none had begun, or it is known.
+func (m *workerMetrics) ended(msg *worker.Message) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	since, ok := m.running[msg]
+	if ok {
+		delete(m.running, msg)
+		m.took.Observe(time.Since(since).Seconds())
+	}
+	return ok
+}
+
+// runs is how many messages are worked on.
+func (m *workerMetrics) runs() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.running)
+}

@@ -1,0 +1,102 @@
+package pipe
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/claims"
+	"tenaq/internal/cli"
+	"tenaq/worker"
+	"tenaq/worker/pipe"
+)
+
+// run works on the messages of a queue until ctx ends, or until --once or --until-empty says so.
+func (f *pipeFlags) run(ctx context.Context, a *cli.App, queue string, cfg worker.Config, handler worker.Handler) error {
+	style, err := f.log.Style(a, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	metrics, err := f.Listen()
+	if err != nil {
+		return err
+	}
+	defer metrics.Close()
+	c, err := f.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.findQueues(ctx, c, queue, &cfg, handler); err != nil {
+		return err
+	}
+	if !f.noClaims {
+		store, err := f.Open(ctx)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		cfg.Claims, err = claims.New(store, claims.Config{Prefix: f.ledger, Lease: cfg.Lease})
+		if err != nil {
+			return cli.Usagef("%v", err)
+		}
+	}
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	logger, name := style.Logger(a.Stderr), cli.QueueNameOf(cfg.QueueURL)
+	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
+	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, log.Logger, stop)
+	counts := NewMetrics(name, cfg.Concurrency)
+	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, counts.events(log.events(end))
+	cfg.Memo = func(*worker.Message) []byte { return newPipeMemo(name) }
+	if f.once || f.untilEmpty {
+		cfg.Client = end
+	}
+	w, err := worker.New(cfg)
+	if err != nil {
+		return cli.Usagef("%v", err)
+	}
+	metrics.Serve(log.Logger, counts.Write)
+	if err = w.Run(ctx); err == nil {
+		err = end.verdict()
+	}
+	log.summary()
+	return err
+}
+
+// findQueues finds the queues that the flags name, so that what cannot be used is said in the way of all commands.
+func (f *pipeFlags) findQueues(ctx context.Context, c *cli.Client, queue string, cfg *worker.Config, handler worker.Handler) (err error) {
+	if cfg.QueueURL, err = c.QueueURL(ctx, queue); err != nil {
+		return err
+	}
+	const arn = types.QueueAttributeNameQueueArn
+	out, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
+		QueueUrl: &cfg.QueueURL, AttributeNames: []types.QueueAttributeName{arn},
+	})
+	if err != nil {
+		return c.Explain("work on", cfg.QueueURL, err)
+	}
+	if l, ok := handler.(*pipe.Lambda); ok {
+		l.QueueARN = out.Attributes[string(arn)]
+	}
+	if f.deadLetter != "" {
+		cfg.DeadLetterURL, err = c.QueueURL(ctx, f.deadLetter)
+	}
+	return err
+}
+
+// A pipeMemo is written into the ledger with the first claim on a key.
+type pipeMemo struct {
+	Queue string `json:"queue"`
+}
+
+func newPipeMemo(queue string) []byte {
+	memo, err := json.Marshal(pipeMemo{queue})
+	if err != nil {
+		return nil // a name can be encoded
+	}
+	return memo
+}

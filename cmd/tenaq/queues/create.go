@@ -1,0 +1,176 @@
+package queues
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+)
+
+const (
+	// maxReceivesDefault is what the console of Amazon offers too. It is well above the three attempts of
+	// "tenaq pipe" and the worker, which dead-letter a message themselves and give a reason.
+	maxReceivesDefault = 10
+	maxReceivesMost    = 1000 // what SQS allows
+
+	retentionMax = 14 * 24 * time.Hour // what SQS allows
+)
+
+type createFlags struct {
+	attributes, tags      []string
+	deadLetter            string
+	maxReceives           int
+	visibility, retention string
+}
+
+func newQueueCreateCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	var cf createFlags
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a queue and print its URL",
+		Long: `Create a queue and print its URL.
+
+A queue that already exists is left as it is. If it has another value for one of the attributes given, or
+other tags than those given, the command is refused with exit code 4.
+
+A name that ends in .fifo makes a FIFO queue; FifoQueue=true need not be said.
+
+With --dead-letter a message that was received --max-receives times moves to that queue, given by name, URL
+or ARN. A queue given by name is created if it does not exist, and keeps messages for 14 days. The
+dead-letter queue of a FIFO queue is FIFO: .fifo is added to a name that lacks it.`,
+		Example: `  tenaq queue create orders
+  tenaq queue create orders --dead-letter orders-dlq --max-receives 5 --visibility 60s --retention 4d
+  tenaq queue create orders --attribute VisibilityTimeout=60 --attribute MaximumMessageSize=256KiB --tag team=payments
+  tenaq queue create orders.fifo --attribute ContentBasedDeduplication=true`,
+		Args: cli.Wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			in := &sqs.CreateQueueInput{QueueName: &name}
+			var err error
+			if in.Attributes, err = cf.queueAttributes(cmd, name); err != nil {
+				return err
+			}
+			if in.Tags, err = cli.ParsePairs("--tag", cf.tags); err != nil {
+				return err
+			}
+			c, err := f.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			result := map[string]string{"name": name}
+			if cf.deadLetter != "" {
+				arn, err := deadLetterQueue(a, cmd.Context(), c, name, cf.deadLetter)
+				if err != nil {
+					return err
+				}
+				result["deadLetterQueueArn"] = arn
+				if in.Attributes["RedrivePolicy"], err = redrivePolicyOf(arn, cf.maxReceives); err != nil {
+					return err
+				}
+			}
+			out, err := cli.Call(cmd.Context(), c, c.CreateQueue, in)
+			if err != nil {
+				return c.Explain("create queue", name, suggestAttribute(in.Attributes, err))
+			}
+			result["url"] = aws.ToString(out.QueueUrl)
+			return a.Result(result, "%s", result["url"])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&cf.attributes, "attribute", nil, "an attribute, as `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&cf.tags, "tag", nil, "a tag, as `KEY=VALUE`; may be repeated")
+	flags.StringVar(&cf.deadLetter, "dead-letter", "", "move messages that keep failing to this `queue`")
+	flags.IntVar(&cf.maxReceives, "max-receives", maxReceivesDefault, "`number` of receives before a move")
+	flags.StringVar(&cf.visibility, "visibility", "", "hide received messages for this `duration`")
+	flags.StringVar(&cf.retention, "retention", "", "keep messages for this `duration`, such as 4d")
+	return cmd
+}
+
+// queueAttributes returns the attributes that the flags ask for, except the redrive policy of --dead-letter.
+func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[string]string, error) {
+	given, err := cli.ParseAttributes(f.attributes)
+	if err != nil {
+		return nil, err
+	}
+	attributes := cli.ImpliedAttributes(name, given)
+	for _, short := range []struct {
+		flag, value, attribute string
+		limit                  time.Duration
+	}{
+		{"--visibility", f.visibility, "VisibilityTimeout", cli.VisibilityMax},
+		{"--retention", f.retention, "MessageRetentionPeriod", retentionMax},
+	} {
+		if short.value == "" {
+			continue
+		}
+		if _, double := attributes[short.attribute]; double {
+			return nil, cli.Usagef("%s and --attribute %s set the same; leave out one of them", short.flag, short.attribute)
+		}
+		seconds, err := cli.ParseSeconds(short.value, short.limit)
+		if err != nil {
+			return nil, cli.Usagef("%s: %v", short.flag, err)
+		}
+		attributes[short.attribute] = strconv.Itoa(int(seconds))
+	}
+	_, policy := attributes["RedrivePolicy"]
+	switch {
+	case f.deadLetter == "" && cmd.Flags().Changed("max-receives"):
+		return nil, cli.Usagef("--max-receives says when messages move; add --dead-letter QUEUE, to which they move")
+	case f.deadLetter != "" && policy:
+		return nil, cli.Usagef("--dead-letter and --attribute RedrivePolicy set the same; leave out one of them")
+	case f.deadLetter != "" && (f.maxReceives < 1 || f.maxReceives > maxReceivesMost):
+		return nil, cli.Usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives, maxReceivesMost)
+	case f.deadLetter != "" && cli.IsQueueURL(name):
+		return nil, cli.Usagef("a new queue is given by its name and not by a URL: %s", name)
+	}
+	return attributes, nil
+}
+
+// deadLetterQueue returns the ARN of the dead-letter queue for the queue of that name. A queue that is
+// given by its name is created when it does not exist.
+func deadLetterQueue(a *cli.App, ctx context.Context, c *cli.Client, name, deadLetter string) (string, error) {
+	fifo := strings.HasSuffix(name, ".fifo")
+	byName := !cli.IsQueueURL(deadLetter) && !cli.IsQueueARN(deadLetter)
+	if fifo && byName && !strings.HasSuffix(deadLetter, ".fifo") {
+		deadLetter += ".fifo"
+	}
+	switch {
+	case cli.QueueNameOf(deadLetter) == name:
+		return "", cli.Usagef("--dead-letter: %s cannot be its own dead-letter queue; name another", name)
+	case fifo != strings.HasSuffix(deadLetter, ".fifo"):
+		return "", cli.Usagef("--dead-letter: %s is not of the same kind as %s; both are FIFO queues, or neither is", cli.QueueNameOf(deadLetter), name)
+	}
+	arn, err := c.QueueARN(ctx, deadLetter)
+	if !byName || cli.ExitCode(err) != cli.ExitNotFound {
+		return arn, err
+	}
+	if _, err := c.QueueURL(ctx, name); err == nil { // it may have another policy, and the new queue would be left over
+		return "", cli.Codedf(cli.ExitRefused, "queue %s exists and the dead-letter queue %s does not; create that first, then: "+
+			"tenaq queue set %s --attribute RedrivePolicy=...", name, deadLetter, name)
+	}
+	in := &sqs.CreateQueueInput{QueueName: &deadLetter, Attributes: cli.ImpliedAttributes(deadLetter, map[string]string{
+		"MessageRetentionPeriod": strconv.Itoa(int(retentionMax / time.Second)),
+	})}
+	out, err := cli.Call(ctx, c, c.CreateQueue, in)
+	if err != nil {
+		return "", c.Explain("create queue", deadLetter, err)
+	}
+	a.Note("created the dead-letter queue %s, which keeps messages for %s", cli.OneLine(deadLetter), cli.HumanDuration(retentionMax))
+	return c.QueueARN(ctx, aws.ToString(out.QueueUrl))
+}
+
+// redrivePolicyOf writes the attribute of that name.
+func redrivePolicyOf(arn string, maxReceives int) (string, error) {
+	b, err := json.Marshal(struct {
+		Target      string `json:"deadLetterTargetArn"`
+		MaxReceives int    `json:"maxReceiveCount"`
+	}{arn, maxReceives})
+	return string(b), err
+}

@@ -1,0 +1,85 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/internal/cli"
+	"tenaq/internal/monitor"
+	"tenaq/internal/redrivehost"
+	"tenaq/internal/server"
+	"tenaq/internal/settings"
+)
+
+// A server can redrive its own dead letters. It does so through its own front door, as any other program
+// would, so nothing in it knows about redriving.
+
+// recordsRetry is how long a hosted redriver waits for records that cannot be opened. The queue does not.
+const recordsRetry = time.Minute
+
+// redriveHosted runs the redrivers of the configuration file until ctx ends, once the server answers. What they do
+// is counted.
+func redriveHosted(a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration, counts *redrivehost.Metrics) {
+	section := c.File.Redrive
+	logger := c.Logger.With("component", "redrive")
+	if !answers(ctx, s) {
+		return
+	}
+	door := frontDoor(s, c)
+	for ctx.Err() == nil {
+		h, err := host(section, ctx, door, c)
+		if err != nil {
+			logger.Warn("nothing is redriven for now", "error", err, "again-in", recordsRetry)
+			cli.Pause(ctx, recordsRetry)
+			continue
+		}
+		counts.Reach(h)
+		var loops []*redrivehost.Loop
+		for _, spec := range section.Specs {
+			logger.Info("redriving", "queue", spec.DeadLetter, "parking", spec.Parking, "schedule", spec.Schedule.Text)
+			loops = append(loops, redrivehost.NewLoop(h, spec, func(step redrivehost.Step) {
+				counts.Note(step)
+				redrivehost.LogStep(logger, &step)
+			}))
+		}
+		stop := cli.NewPusher(h.Client, monitor.Redrivers, logger, counts.Pushed).Start(ctx)
+		redrivehost.Run(ctx, loops)
+		stop()
+		counts.Reach(nil)
+		h.Close()
+	}
+}
+
+// host opens the records, for the queues behind a door.
+func host(s *settings.RedriveSection, ctx context.Context, door *cli.Client, c *settings.Configuration) (*redrivehost.Host, error) {
+	store, err := s.Records.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, err := redrivehost.NewHost(door, store, s.Ledger, s.NoClaims, c.Logger.With("component", "redrive"))
+	if err != nil {
+		_ = store.Close()
+	}
+	return h, err
+}
+
+// frontDoor is a client of the server of this process. Where there are credentials it has a key of its own.
+func frontDoor(s *server.Server, c *settings.Configuration) *cli.Client {
+	id, secret := cli.OpenID, cli.OpenSecret
+	if c.Credentials != nil {
+		key := c.Credentials.Own("redrive")
+		id, secret = key.ID, key.Secret.Reveal()
+	}
+	url := s.URL()
+	return &cli.Client{
+		Client: sqs.New(sqs.Options{
+			BaseEndpoint: &url, Region: c.Region, Retryer: cli.NewRetryer(), HTTPClient: s.HTTPClient(),
+			Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
+		}),
+		Endpoint: cli.Endpoint{URL: url, Origin: "its own address"},
+		Timeout:  15 * time.Second,
+	}
+}

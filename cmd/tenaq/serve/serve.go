@@ -1,0 +1,155 @@
+// Package serve has the commands that run a server and look after its data: serve, config, verify, backup,
+// restore and salvage.
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+	"tenaq/internal/redrivehost"
+	"tenaq/internal/server"
+	"tenaq/internal/settings"
+)
+
+func NewCmd(a *cli.App) *cobra.Command {
+	f := &settings.SettingFlags{}
+	var printConfig bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the queue",
+		Long: `Run the queue: serve the SQS API until it is told to stop.
+
+One line on standard output says when it is ready; the log goes to standard error. SIGTERM and SIGINT end
+it: waiting receives are answered empty, what was taken up is finished, and it exits with 0 within ten
+seconds. A second signal ends it at once, which loses nothing that was acknowledged.
+
+Requests must be signed where there are keys to sign them with: in the file that --credentials names, or a
+single one in $TENAQ_ACCESS_KEY_ID and $TENAQ_SECRET_ACCESS_KEY. SIGHUP reads the file again, and the
+certificate for TLS. Without keys the server answers only on loopback addresses, unless
+--allow-unauthenticated says that whoever reaches it may use it.
+
+` + settingsHelp,
+		Example: `  tenaq serve
+  tenaq serve --data-dir /var/lib/tenaq --listen 127.0.0.1:9324
+  tenaq serve --config tenaq.yaml --log-format json
+  tenaq serve --listen :9324 --credentials keys.json --tls-cert cert.pem --tls-key key.pem
+  tenaq serve --data-dir /tmp/queues --purge-interval 0 --recreate-delay 0     # for tests
+  tenaq serve --config tenaq.yaml --print-config`,
+		Args: cli.Wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.Load()
+			switch {
+			case err != nil:
+				return err
+			case printConfig:
+				return printConfiguration(a, c)
+			}
+			return serve(a, cmd.Context(), c)
+		},
+	}
+	f.Register(cmd.Flags())
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings and where they come from, as tenaq config does, and exit")
+	return cmd
+}
+
+// serve runs a server until ctx is done.
+func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
+	ballast := cli.PaceGC(os.Getenv)
+	defer runtime.KeepAlive(ballast)
+	cli.AddThreads(os.Getenv)
+	c.HeapBallast = len(ballast)
+	c.Version = cli.BuildVersion().Version
+	c.Logger = c.Log.Logger(a.Stderr)
+	c.Fatal = func(err error) { // [DUR-12]
+		a.Complain(err)
+		os.Exit(cli.ExitCode(err))
+	}
+	var redriven *redrivehost.Metrics // nil when nothing is
+	if c.File != nil && c.File.Redrive != nil {
+		redriven = redrivehost.NewMetrics(c.File.Redrive.Specs)
+		c.Metrics = redriven.Write
+	}
+	signals, stop := hangups(c, os.Getenv)
+	defer stop()
+	var err error
+	if c.Credentials, err = openCredentials(c, os.Getenv); err != nil {
+		return err
+	}
+	s, err := server.New(c.Config)
+	if err != nil {
+		return err
+	}
+	go reloadOn(c, signals, s)
+	announced := make(chan error, 1)
+	serving, cancel := context.WithCancel(ctx)
+	go func() {
+		err := announce(a, serving, s, c)
+		if err != nil {
+			cancel() // nobody would know that it is ready
+		}
+		announced <- err
+	}()
+	var hosted sync.WaitGroup
+	if redriven != nil {
+		hosted.Go(func() { redriveHosted(a, serving, s, c, redriven) })
+	}
+	err = s.Run(serving)
+	cancel()
+	hosted.Wait()
+	if failed := <-announced; err == nil && ctx.Err() == nil {
+		err = failed
+	}
+	return err
+}
+
+// announce says that the server is ready once it has answered a request: New has taken the address, but
+// until Run has created the declared queues nothing is answered there.
+func announce(a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration) error {
+	url := s.URL()
+	if !answers(ctx, s) {
+		return nil // it was stopped or failed before; Run says why
+	}
+	adminURL, where := "", "no admin address"
+	if s.AdminAddr() != "" {
+		adminURL = "http://" + s.AdminAddr()
+		where = "admin on " + adminURL
+	}
+	if a.JSON {
+		return a.PrintJSONLine(map[string]string{
+			"version": c.Version, "url": url, "adminUrl": adminURL, "dataDir": c.DataDir,
+		})
+	}
+	_, err := fmt.Fprintf(a.Stdout, "tenaq %s ready: SQS on %s, %s, data in %s\n", c.Version, url, where, c.DataDir)
+	return err
+}
+
+// answers waits for an answer of a server to this process, whatever it is; false when ctx ends first.
+func answers(ctx context.Context, s *server.Server) bool {
+	client := s.HTTPClient()
+	defer client.CloseIdleConnections()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL(), nil)
+		if err != nil {
+			return false
+		}
+		if response, err := client.Do(request); err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(10 * time.Millisecond): // it was cut off; the next attempt tells
+		}
+	}
+}

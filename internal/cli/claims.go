@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/claims"
+	"tenaq/records"
+)
+
+// ClaimsFlags say which ledger a command looks into.
+type ClaimsFlags struct {
+	RecordsFlags
+	Ledger    string
+	Retention string // for commands that change something
+}
+
+func (f *ClaimsFlags) Register(cmd *cobra.Command) {
+	f.RecordsFlags.Register(cmd)
+	cmd.PersistentFlags().StringVar(&f.Ledger, "ledger", "claim/", "`prefix` of the keys of the ledger; send/QUEUE/ for what producers have registered for a queue")
+}
+
+// RegisterRetention adds the flag of commands that write entries, or conclude from missing ones.
+func (f *ClaimsFlags) RegisterRetention(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Retention, "retention", "360h", "the `duration` for which workers and producers keep entries, in hours")
+}
+
+// A Ledger is an open ledger of claims.
+type Ledger struct {
+	*claims.Ledger
+	Store *RecordStore
+}
+
+func (f *ClaimsFlags) Open(ctx context.Context) (*Ledger, error) {
+	cfg := claims.Config{Prefix: f.Ledger, Owner: Operator()}
+	if f.Retention != "" {
+		var err error
+		if cfg.Retention, err = ParseDuration(f.Retention); err != nil {
+			return nil, Usagef("--retention: %v", err)
+		}
+	}
+	store, err := f.OpenExisting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := claims.New(store, cfg)
+	if err != nil {
+		_ = store.Close()
+		return nil, Usagef("%v", err)
+	}
+	return &Ledger{l, store}, nil
+}
+
+func (l *Ledger) Close() error { return l.Store.Close() }
+
+// ListBatch is how many entries are asked for at a time.
+const ListBatch = 500
+
+// Each calls visit with all entries whose keys begin with prefix, in order, until visit says stop.
+func (l *Ledger) Each(ctx context.Context, prefix string, visit func(claims.Entry) (stop bool)) error {
+	for after := ""; ; {
+		entries, err := l.List(ctx, prefix, after, ListBatch)
+		if err != nil {
+			return fmt.Errorf("%w (in %s)", err, l.Store.Place)
+		}
+		for _, e := range entries {
+			if visit(e) {
+				return nil
+			}
+		}
+		if len(entries) < ListBatch {
+			return nil
+		}
+		after = entries[len(entries)-1].Key
+	}
+}
+
+// AgeDocument is an age as --json prints it: in seconds, or null.
+func AgeDocument(age time.Duration) *float64 {
+	if age == records.AgeUnknown {
+		return nil
+	}
+	seconds := age.Seconds()
+	return &seconds
+}
+
+// Operator is who decides about claims by this program, for those who look at an entry later.
+func Operator() string { return Person() + " (tenaq claims)" }
+
+// Person is who runs this program.
+func Person() string {
+	name := cmp.Or(os.Getenv("USER"), "somebody")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname()
+	return name + "@" + cmp.Or(host, "unknown")
+}
+
+// RegistrationsPrefix begins the keys of what producers have registered; the name of the queue follows, and
+// a slash.
+const RegistrationsPrefix = "send/"

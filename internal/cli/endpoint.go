@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	DefaultEndpoint = "http://127.0.0.1:9324"
+	DefaultRegion   = "us-east-1"
+
+	// Amazon, where an endpoint is asked for, means Amazon SQS itself.
+	Amazon = "aws"
+)
+
+// An Endpoint is where the SQS API is spoken.
+type Endpoint struct {
+	URL    string // "" is Amazon, at the address that belongs to the region
+	Origin string // the flag or variable it comes from
+
+	foreign bool // it is of something else than queues, which no key of a tenaq server is for
+}
+
+// ResolveEndpoint finds the endpoint. AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL are what every AWS SDK
+// reads, so a shell that is set up for the SDKs is set up for tenaq too.
+func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) {
+	found := Endpoint{URL: DefaultEndpoint, Origin: "default"}
+	if flag != "" {
+		found = Endpoint{URL: flag, Origin: "--endpoint-url"}
+	} else {
+		for _, name := range []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"} {
+			if v := getenv(name); v != "" {
+				found = Endpoint{URL: v, Origin: name}
+				break
+			}
+		}
+	}
+	if found.URL == Amazon {
+		found.URL = ""
+		return found, nil
+	}
+	u, err := url.Parse(found.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return Endpoint{}, Usagef("%s: %q is not an address such as %s, nor the word %s", found.Origin, found.URL, DefaultEndpoint, Amazon)
+	}
+	found.URL = strings.TrimRight(found.URL, "/")
+	return found, nil
+}
+
+// ResolveRegion finds the region, "" when nobody names one.
+func ResolveRegion(flag string, getenv func(string) string) string {
+	if flag != "" {
+		return flag
+	}
+	for _, name := range []string{"TENAQ_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"} {
+		if v := getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (e Endpoint) IsAmazon() bool { return e.URL == "" }
+
+// IsLoopback tells whether the endpoint is on this machine, where a server may run without credentials.
+func (e Endpoint) IsLoopback() bool {
+	u, err := url.Parse(e.URL)
+	return err == nil && IsLoopbackHost(u.Hostname())
+}
+
+func IsLoopbackHost(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+func (e Endpoint) String() string {
+	if e.IsAmazon() {
+		return "Amazon SQS"
+	}
+	return e.URL
+}
+
+// QueueNameOf returns the name of a queue that is given by its name, its URL or its ARN.
+func QueueNameOf(queue string) string {
+	switch {
+	case IsQueueURL(queue):
+		return queue[strings.LastIndexByte(queue, '/')+1:]
+	case IsQueueARN(queue):
+		return queue[strings.LastIndexByte(queue, ':')+1:]
+	}
+	return queue
+}
+
+// IsQueueARN tells an ARN from a name, in which there is no colon.
+func IsQueueARN(queue string) bool { return strings.HasPrefix(queue, "arn:") }
+
+func IsQueueURL(queue string) bool {
+	return strings.HasPrefix(queue, "http://") || strings.HasPrefix(queue, "https://")
+}
+
+// amazonSuffixes end the names of Amazon's hosts.
+var amazonSuffixes = []string{
+	".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu",
+	".api.aws", ".api.amazonwebservices.com.cn", ".api.amazonwebservices.eu",
+}
+
+// IsAmazonURL tells whether the URL of a queue or an endpoint belongs to Amazon. Behind another port than that of its
+// scheme is somebody's own server, on a machine of Amazon's.
+func IsAmazonURL(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	switch port := u.Port(); {
+	case port == "", port == "443" && u.Scheme == "https", port == "80" && u.Scheme == "http":
+	default:
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	return slices.ContainsFunc(amazonSuffixes, func(suffix string) bool { return strings.HasSuffix(host, suffix) })
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/aws/smithy-go"
+)
+
+// A denial is answered with what would lift it, and nobody is sent to look at credentials that are good.
+func TestExplainDenial(t *testing.T) {
+	const user = "User: arn:aws:iam::000000000000:user/u is not authorized to perform: "
+	for _, tt := range []struct{ kind, message, want string }{
+		{"AccessDenied", user + "sqs:sendmessage on resource: q", "; let the key allow it, or the policy of the queue"},
+		{"AccessDeniedException", user + "sqs:sendmessage on resource: q with an explicit deny in a resource-based policy", "; take what denies it out of that policy"},
+		{"AccessDenied", user + "cloudwatch:putmetricalarm on resource: a", "; let the key allow it"},
+		{"AccessDenied", `The Host "evil.example" is not one this server answers to: name it with --allowed-hosts.`, ""},
+		{"AccessDenied", "Requests from web pages of other origins are refused.", ""},
+		{"AccessDenied", "Access to the resource https://sqs.us-east-1.amazonaws.com/ is denied.", "; let the key allow it, or the policy of the queue"},
+		{"AccessDenied", "", "; let the key allow it, or the policy of the queue"},
+	} {
+		answer := &smithy.GenericAPIError{Code: tt.kind, Message: tt.message}
+		message := "denied"
+		if tt.message != "" {
+			message = tt.message
+			if message[len(message)-1] == '.' {
+				message = message[:len(message)-1]
+			}
+		}
+		want := "send to orders: " + message + " (" + tt.kind + ")" + tt.want
+		err := (&Client{}).Explain("send to", "orders", answer)
+		if got := errorText(err); got != want || ExitCode(err) != ExitFailed {
+			t.Errorf("got %q, exit code %d, want %q, exit code %d", got, ExitCode(err), want, ExitFailed)
+		}
+		if IsPassing(answer) {
+			t.Errorf("%s: got one that passes, want none", tt.message)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tenaq/records"
+)
+
+func OrEmpty(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+func OrDash(s string) string { return cmp.Or(s, "-") }
+
+// AgeText says how long ago an entry was written, to the largest unit.
+func AgeText(age time.Duration) string {
+	if age == records.AgeUnknown {
+		return "unknown"
+	}
+	for _, u := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		if age >= u {
+			return HumanDuration(age.Truncate(u))
+		}
+	}
+	return HumanDuration(0)
+}
+
+// UnlessInterrupted does what cannot be cancelled, such as reading from a terminal, and does not wait for
+// its end when ctx ends first.
+func UnlessInterrupted[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := do()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, errors.New("interrupted")
+	}
+}
+
+func OneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func Pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// FirstWords cuts what is too long for a column.
+func FirstWords(text string, most int) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
+
+// SomeDuration reads a duration above zero, which would mean the default.
+func SomeDuration(v string) (time.Duration, error) {
+	d, err := ParseDuration(v)
+	if err == nil && d == 0 {
+		err = fmt.Errorf("%q is not more than zero", v)
+	}
+	return d, err
+}
+
+func TimeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// SecondsText says a time to its largest unit.
+func SecondsText(s float64) string { return AgeText(time.Duration(s * float64(time.Second))) }
+
+func TimeText(t *time.Time, now time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return HumanTime(*t, now)
+}
+
+func SplitList(v string) []string {
+	var list []string
+	for item := range strings.SplitSeq(v, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// Counted says how many of something there are, and is the one place that tells one from many.
+func Counted[N int | int32 | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

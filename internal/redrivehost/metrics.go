@@ -1,0 +1,332 @@
+package redrivehost
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/breaker"
+	"tenaq/internal/cli"
+	"tenaq/internal/metric"
+	"tenaq/internal/monitor"
+	"tenaq/redrive"
+)
+
+// Metrics know the latest step of each redriver of a process, and count what all of its steps did. What they
+// tell of a queue is as of its latest step. That of the parking lots is asked for, because people empty them.
+type Metrics struct {
+	parked cli.Asked[[]parkingDepth]
+
+	mu     sync.Mutex
+	host   *Host // nil as long as there is none
+	queues []*queueMetrics
+}
+
+// A queueMetrics is what is known of the redriving of one dead-letter queue.
+type queueMetrics struct {
+	name    string
+	parking string // name, URL or ARN
+
+	steps, decisions, outcomes *cli.WordCount
+
+	last    time.Time // the latest step without an error; of this start, when there was none
+	failing bool      // the latest step has failed
+	known   bool      // state is
+	state   redrive.State
+	count   bool // depth, drain and held are known
+	depth   int
+	drain   time.Duration
+	held    map[string]int // by reason
+}
+
+// parkingKeep is how long what a parking lot answered is told again. On Amazon each question costs a request.
+const parkingKeep = 30 * time.Second
+
+func NewMetrics(specs []Spec) *Metrics {
+	m := &Metrics{}
+	m.parked = cli.Asked[[]parkingDepth]{Ask: m.askParking, Keep: parkingKeep}
+	for _, s := range specs {
+		m.queues = append(m.queues, &queueMetrics{
+			name: cli.QueueNameOf(s.DeadLetter), parking: s.Parking, last: time.Now(),
+			steps:     cli.NewWordCount("done", "overlap", "failed"),
+			decisions: cli.NewWordCount(string(redrive.Redrive), string(redrive.Park), string(redrive.Hold)),
+			outcomes:  cli.NewWordCount("succeeded", "failed"),
+		})
+	}
+	return m
+}
+
+// Reach says how the parking lots can be asked.
+func (m *Metrics) Reach(h *Host) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host = h
+}
+
+// Note takes over a step.
+func (m *Metrics) Note(s Step) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.queues, func(q *queueMetrics) bool { return q.name == s.Queue })
+	if i >= 0 {
+		m.queues[i].note(s)
+	}
+}
+
+func (q *queueMetrics) note(s Step) {
+	r := &s.Report
+	for _, action := range []redrive.Action{redrive.Redrive, redrive.Park, redrive.Hold} {
+		q.decisions.Add(string(action), r.Count(action))
+	}
+	succeeded, failed := OutcomeCounts(r)
+	q.outcomes.Add("succeeded", succeeded)
+	q.outcomes.Add("failed", failed)
+	if r.State.Breaker.State != "" { // also after an error, unless the records could not be read
+		q.state, q.known = r.State, true
+	}
+	q.failing = s.Err != nil && !IsOverlap(s.Err)
+	switch {
+	case IsOverlap(s.Err):
+		q.steps.Add("overlap", 1)
+		q.last = s.Ended
+		return
+	case s.Err != nil:
+		q.steps.Add("failed", 1)
+		return
+	}
+	q.steps.Add("done", 1)
+	q.last, q.count, q.depth, q.drain = s.Ended, true, r.Depth, s.Drain
+	q.held = make(map[string]int)
+	for _, d := range r.Decisions {
+		if d.Action == redrive.Hold {
+			q.held[holdReason(d.Why)]++
+		}
+	}
+}
+
+// holdReasons are words for why dead letters are left where they are, by what the redriver says. The rest is other:
+// above all that nobody knows where a message came from.
+var holdReasons = []struct {
+	says *regexp.Regexp
+	word string
+}{
+	{regexp.MustCompile(`^paused: `), "paused"},
+	{regexp.MustCompile(`^the breaker is open `), "breaker"},
+	{regexp.MustCompile(`^whether others succeed is not known|^others are tried first`), "unsure"},
+	{regexp.MustCompile(`^\d+ messages are on their way$`), "rate"},
+	{regexp.MustCompile(`^an? (earlier )?message of its group `), "group"},
+	{regexp.MustCompile(`^what it needs seems to be down |^another one finds out whether what it needs `), "kind"},
+	{regexp.MustCompile(`^it waits for its time$`), "delay"},
+	{regexp.MustCompile(`^the ledger cannot be asked now`), "ledger"},
+}
+
+const holdOther = "other"
+
+func holdReason(why string) string {
+	for _, r := range holdReasons {
+		if r.says.MatchString(why) {
+			return r.word
+		}
+	}
+	return holdOther
+}
+
+// A redriveReading is what is told in one answer.
+type redriveReading struct {
+	queues  []queueMetrics
+	parking []parkingDepth
+	now     time.Time
+}
+
+// each calls f with each queue.
+func (r redriveReading) each(f func(*queueMetrics)) {
+	for i := range r.queues {
+		f(&r.queues[i])
+	}
+}
+
+// MetricTable is all that redrivers tell: those of "tenaq redrive run" and those in a server.
+var MetricTable = []cli.MetricRow[redriveReading]{
+	ofSteps("tenaq_redrive_steps_total", "Steps of a redriver, by result: done, overlap with that of another redriver, or failed", "result",
+		func(q *queueMetrics) *cli.WordCount { return q.steps }),
+	ofSteps("tenaq_redrive_decisions_total", "Decisions about dead letters, by action: redrive, park or hold; one that is held is decided about again", "action",
+		func(q *queueMetrics) *cli.WordCount { return q.decisions }),
+	ofSteps("tenaq_redrive_outcomes_total", "What became of redriven messages: succeeded or failed again", "result",
+		func(q *queueMetrics) *cli.WordCount { return q.outcomes }),
+	{Family: metric.Family{Name: "tenaq_redrive_last_step_age_seconds", Help: "How long ago the latest step was taken without an error; since the start when none was", Kind: metric.KindGauge, Labels: deadLabel},
+		Write: func(w *metric.Writer, r redriveReading) {
+			r.each(func(q *queueMetrics) { w.Value(max(0, r.now.Sub(q.last)).Seconds(), q.name) })
+		}},
+
+	ofState("tenaq_redrive_breaker_state", "The circuit breaker: 0 closed, 1 open, 2 half open", func(s *redrive.State) float64 { return float64(s.Breaker.State.Gauge()) }),
+	ofState("tenaq_redrive_on_their_way", "Messages that were redriven and of which it is not known yet what became of them", func(s *redrive.State) float64 { return float64(len(s.Flights)) }),
+	ofState("tenaq_redrive_rate", "Messages that may be on their way at once", func(s *redrive.State) float64 { return float64(s.Rate) }),
+	ofState("tenaq_redrive_paused", "1 while a person has paused the redriver", func(s *redrive.State) float64 { return cli.OneIf(s.Paused != "") }),
+	{Family: metric.Family{Name: "tenaq_redrive_kinds", Help: "Kinds of failures that were seen, by the breaker of each kind: closed, open or half_open", Kind: metric.KindGauge, Labels: []string{"queue", "breaker"}},
+		Write: func(w *metric.Writer, r redriveReading) {
+			r.each(func(q *queueMetrics) {
+				for _, state := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen} {
+					if n := q.kinds(state); q.known {
+						w.Value(float64(n), q.name, strings.ToLower(string(state)))
+					}
+				}
+			})
+		}},
+
+	{Family: metric.Family{Name: "tenaq_redrive_dead_letters", Help: "Dead letters when the latest step began", Kind: metric.KindGauge, Labels: deadLabel},
+		Write: func(w *metric.Writer, r redriveReading) {
+			r.each(func(q *queueMetrics) {
+				if q.count {
+					w.Value(float64(q.depth), q.name)
+				}
+			})
+		}},
+	{Family: metric.Family{Name: "tenaq_redrive_held", Help: "Dead letters that the latest step looked at and left where they are, by why: paused, breaker, unsure whether others succeed, rate, group, kind of failure, delay, ledger or other",
+		Kind: metric.KindGauge, Labels: []string{"queue", "why"}},
+		Write: func(w *metric.Writer, r redriveReading) {
+			r.each(func(q *queueMetrics) {
+				for _, reason := range holdReasons {
+					if q.count {
+						w.Value(float64(q.held[reason.word]), q.name, reason.word)
+					}
+				}
+				if q.count {
+					w.Value(float64(q.held[holdOther]), q.name, holdOther)
+				}
+			})
+		}},
+	{Family: metric.Family{Name: "tenaq_redrive_drain_seconds", Help: "How long the dead letters will take at the pace of the last hour; nothing when nobody knows, and while the breaker is open or the redriver paused", Kind: metric.KindGauge, Labels: deadLabel},
+		Write: func(w *metric.Writer, r redriveReading) {
+			r.each(func(q *queueMetrics) {
+				stands := q.state.Breaker.State == breaker.Open || q.state.Paused != ""
+				if q.count && !stands && (q.drain > 0 || q.depth == 0) {
+					w.Value(q.drain.Seconds(), q.name)
+				}
+			})
+		}},
+	{Family: metric.Family{Name: "tenaq_redrive_parked_messages", Help: "Messages in a parking lot, which wait for a person", Kind: metric.KindGauge, Labels: []string{"parking"}},
+		Write: func(w *metric.Writer, r redriveReading) {
+			for _, p := range r.parking {
+				w.Value(float64(p.depth), p.name)
+			}
+		}},
+}
+
+var deadLabel = []string{"queue"}
+
+// ofSteps is a row of what is counted by words.
+func ofSteps(name, help, label string, of func(*queueMetrics) *cli.WordCount) cli.MetricRow[redriveReading] {
+	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindCounter, Labels: []string{"queue", label}},
+		Write: func(w *metric.Writer, r redriveReading) {
+			r.each(func(q *queueMetrics) { of(q).Write(w, q.name) })
+		}}
+}
+
+// ofState is a row of a part of the state. It has no value before the first step.
+func ofState(name, help string, of func(*redrive.State) float64) cli.MetricRow[redriveReading] {
+	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindGauge, Labels: deadLabel},
+		Write: func(w *metric.Writer, r redriveReading) {
+			r.each(func(q *queueMetrics) {
+				if q.known {
+					w.Value(of(&q.state), q.name)
+				}
+			})
+		}}
+}
+
+// kinds is how many kinds of failures have a breaker in a state.
+func (q *queueMetrics) kinds(state breaker.State) (n int) {
+	for _, k := range q.state.Kinds {
+		if cmp.Or(k.Breaker.State, breaker.Closed) == state {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *Metrics) Write(w *metric.Writer) {
+	r := redriveReading{now: time.Now()}
+	r.parking, _ = m.parked.Get()
+	m.mu.Lock()
+	for _, q := range m.queues {
+		r.queues = append(r.queues, *q) // what is behind its pointers is counted on, or replaced
+	}
+	m.mu.Unlock()
+	cli.WriteMetrics(w, MetricTable, r)
+}
+
+// Pushed is what the server is told for its alarms. A step that has not been taken yet has not failed.
+func (m *Metrics) Pushed() (numbers []cli.Pushed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.queues {
+		numbers = append(numbers,
+			cli.Pushed{Name: monitor.BreakerState, About: q.name, Value: float64(q.state.Breaker.State.Gauge())},
+			cli.Pushed{Name: monitor.StepFailed, About: q.name, Value: cli.OneIf(q.failing)})
+	}
+	return append(numbers, m.Lots()...)
+}
+
+// Lots says which queues are parking lots. It needs no lock: none is added.
+func (m *Metrics) Lots() (numbers []cli.Pushed) {
+	for _, q := range m.queues {
+		numbers = append(numbers, cli.Pushed{Name: monitor.ParkingLot, About: cli.QueueNameOf(q.parking), Value: 1})
+	}
+	return numbers
+}
+
+// A parkingDepth is how many messages a parking lot has.
+type parkingDepth struct {
+	name  string
+	depth int
+}
+
+// askParking asks each parking lot once. One that cannot be asked is left out: the next step will say why.
+func (m *Metrics) askParking(ctx context.Context) (found []parkingDepth, _ error) {
+	m.mu.Lock()
+	h := m.host
+	m.mu.Unlock()
+	if h == nil {
+		return nil, nil
+	}
+	for _, q := range m.queues {
+		name := cli.QueueNameOf(q.parking)
+		if slices.ContainsFunc(found, func(p parkingDepth) bool { return p.name == name }) {
+			continue
+		}
+		if depth, err := depth(h.Client, ctx, q.parking); err == nil {
+			found = append(found, parkingDepth{name, depth})
+		}
+	}
+	return found, nil
+}
+
+// depth is how many messages a queue has, hidden and delayed ones included.
+func depth(c *cli.Client, ctx context.Context, queue string) (n int, err error) {
+	url, err := c.QueueURL(ctx, queue)
+	if err != nil {
+		return 0, err
+	}
+	counts := []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages,
+		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
+	}
+	out, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: counts})
+	if err != nil {
+		return 0, c.Explain("read the attributes of", queue, err)
+	}
+	for _, name := range counts {
+		one, _ := strconv.Atoi(out.Attributes[string(name)])
+		n += one
+	}
+	return n, nil
+}

@@ -1,0 +1,178 @@
+package settings
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"tenaq/internal/cli"
+	"tenaq/internal/server"
+)
+
+// SettingFlags are the flags of all settings and --config.
+type SettingFlags struct {
+	config string
+	values []*settingFlag
+}
+
+// A settingFlag is the flag of a setting. It keeps the text; reading it is the setting's business.
+type settingFlag struct {
+	setting
+	text  string
+	given bool
+}
+
+func (f *settingFlag) String() string { return f.def }
+
+func (f *settingFlag) Type() string { return cmp.Or(f.arg, "bool") }
+
+// Set keeps the text. A list grows with every use of its flag.
+func (f *settingFlag) Set(text string) error {
+	if f.given && isListSetting(f.name) {
+		text = f.text + "," + text
+	}
+	f.text, f.given = text, true
+	return nil
+}
+
+func (f *SettingFlags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.config, "config", "", "read settings and queues from this YAML `file` (default $TENAQ_CONFIG)")
+	for _, s := range allSettings {
+		v := &settingFlag{setting: s}
+		f.values = append(f.values, v)
+		flag := flags.VarPF(v, s.name, "", s.usage)
+		if s.isBool() {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	flags.Lookup("data-dir").Usage += " (default $STATE_DIRECTORY, $XDG_STATE_HOME/tenaq, ~/.local/state/tenaq)"
+	flags.SortFlags = false
+}
+
+// RegisterSome gives a command the flags of some settings. It has all of them from the file and the environment.
+func (f *SettingFlags) RegisterSome(flags *pflag.FlagSet, names ...string) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.Register(all)
+	for _, name := range append([]string{"config"}, names...) {
+		flags.AddFlag(all.Lookup(name))
+	}
+}
+
+// A Loaded value is what a setting is in the end and where that comes from.
+type Loaded struct {
+	Name   string `json:"-"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
+
+// A Configuration is the outcome of loading: the settings and how they came about.
+type Configuration struct {
+	settings
+	Values []Loaded
+	File   *configFile // nil when there is none
+}
+
+// Load merges defaults, file, environment and flags; the later of them wins.
+func (f *SettingFlags) Load() (*Configuration, error) {
+	c := &Configuration{}
+	path := cmp.Or(f.config, os.Getenv("TENAQ_CONFIG"))
+	if path != "" {
+		var err error
+		if c.File, err = ReadConfigFile(path); err != nil {
+			return nil, err
+		}
+		c.Queues, c.Actions = PlainQueues(c.File.Queues), c.File.Actions
+	}
+	if err := checkEnvironment(os.Environ()); err != nil {
+		return nil, err
+	}
+	for _, v := range f.values {
+		value, err := f.find(v, c.File)
+		if err != nil {
+			return nil, err
+		}
+		if err := v.set(&c.settings, value.Value); err != nil {
+			return nil, cli.Usagef("%s: %v", value.Origin, err)
+		}
+		c.Values = append(c.Values, value)
+	}
+	c.ConfigFiles = []string{path, c.CredentialsFile}
+	if c.File != nil && c.File.Redrive != nil {
+		if err := c.File.Redrive.refuseTimeScale(c.File.Path, c.TimeScale); err != nil {
+			return nil, err
+		}
+		c.DeadLetterQueues = c.File.Redrive.DeadLetterQueues()
+	}
+	return c, nil
+}
+
+// DataDir is where the data of a server lies that runs, or is to run, with these settings. When a flag says it, nothing else of
+// them is looked at.
+func (f *SettingFlags) DataDir() (string, error) {
+	for _, v := range f.values {
+		if v.name == "data-dir" && v.given && v.text != "" {
+			return v.text, nil
+		}
+	}
+	c, err := f.Load()
+	if err != nil {
+		return "", err
+	}
+	return c.DataDir, nil
+}
+
+// find finds the value of a setting. A variable that is empty is taken as one that is not set.
+func (f *SettingFlags) find(v *settingFlag, file *configFile) (Loaded, error) {
+	if v.given {
+		return Loaded{v.name, v.text, "--" + v.name}, nil
+	}
+	if text := os.Getenv(v.env()); text != "" {
+		return Loaded{v.name, text, v.env()}, nil
+	}
+	if file != nil {
+		if value, ok := file.values[v.name]; ok {
+			return Loaded{v.name, value.text, fmt.Sprintf("%s:%d", file.Path, value.line)}, nil
+		}
+	}
+	if v.name == "data-dir" {
+		dir, origin, err := cli.DefaultDataDir(os.Getenv)
+		if err != nil {
+			return Loaded{}, cli.Usagef("%v", err)
+		}
+		return Loaded{v.name, dir, origin}, nil
+	}
+	return Loaded{v.name, v.def, "default"}, nil
+}
+
+// checkEnvironment refuses a variable that is nearly a setting: a slip in TENAQ_ALLOWED_HOSTS should not
+// pass in silence. Others that begin with TENAQ_ are none of ours; Kubernetes sets some for a service of
+// that name.
+func checkEnvironment(environ []string) error {
+	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL", "TENAQ_ACCESS_KEY_ID", "TENAQ_SECRET_ACCESS_KEY"}
+	for _, s := range allSettings {
+		known = append(known, s.env())
+	}
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "TENAQ_") || slices.Contains(known, name) {
+			continue
+		}
+		if near := cli.Nearest(name, known); near != "" {
+			return cli.Usagef("the environment variable %s is not a setting; did you mean %s?", name, near)
+		}
+	}
+	return nil
+}
+
+// QueueNames lists the declared queues.
+func QueueNames(queues []server.Queue) []string {
+	var names []string
+	for _, q := range queues {
+		names = append(names, q.Name)
+	}
+	return names
+}
