@@ -116,7 +116,7 @@ PROVE := $(PURE_GO) test -count=1 -v
 proofs: ## try to break the promises, with the counts that a change has to survive, in at most 8 minutes
 	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere|Audit)' -model.steps=1000000 -metamorphic.scripts=8 -cuts=2000
 	BROKER_CRASHES=1500 $(PROVE) ./internal/broker -run '^Test(Crashes|Clock|Held|Hold|WallClock|Steps|Restart)'
-	$(PROVE) ./internal/kv/pebblekv ./internal/backup -run '^Test(Faults|Damage|ReaderFindsDamage|Changed|CutOff|EntriesMoved)$$'
+	$(PROVE) ./internal/kv/pebblekv ./internal/server/backup -run '^Test(Faults|Damage|ReaderFindsDamage|Changed|CutOff|EntriesMoved)$$'
 	$(PROVE) ./internal/server -run '^Test(Fault|DiskReallyFull|OneSentence)'
 	TENAQ_CRASH_KILLS=60 $(PROVE) ./test/crash
 	$(PROVE) ./test/mutants

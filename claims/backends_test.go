@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"tenaq/internal/dynamotest"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/dynamotest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/records"
 	"tenaq/records/dynamorecords"
 	"tenaq/records/pgrecords"

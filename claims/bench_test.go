@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"tenaq/claims"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/records"
 	"tenaq/records/pgrecords"
 	"tenaq/records/recordstest"

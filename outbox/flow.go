@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/backoff"
+	"tenaq/internal/work/backoff"
 )
 
 // A flow is one run of a relay: rows are claimed, sent and settled. One goroutine owns its fields; those that

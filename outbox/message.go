@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"tenaq/internal/trail"
+	"tenaq/internal/work/trail"
 )
 
 // A Message is one row of an outbox. The name of its column stands with each field.

@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/offload"
 	"tenaq/offload/offloadtest"
 	"tenaq/outbox"

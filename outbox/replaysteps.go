@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"tenaq/internal/backoff"
+	"tenaq/internal/work/backoff"
 )
 
 // This file takes a replay from step to step. Replayer says what it promises.

@@ -16,8 +16,8 @@ import (
 	"github.com/aws/smithy-go"
 
 	"tenaq/claims"
-	"tenaq/internal/dedupid"
-	"tenaq/internal/trail"
+	"tenaq/internal/work/dedupid"
+	"tenaq/internal/work/trail"
 	"tenaq/offload"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/dedupid"
-	"tenaq/internal/trail"
+	"tenaq/internal/work/dedupid"
+	"tenaq/internal/work/trail"
 )
 
 // A Message is what is to be sent, once for its key.

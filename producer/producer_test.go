@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/sqstest"
-	"tenaq/internal/trail"
+	"tenaq/internal/testing/sqstest"
+	"tenaq/internal/work/trail"
 	"tenaq/producer"
 	"tenaq/records"
 	"tenaq/records/recordstest"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/producer"
 	"tenaq/records/recordstest"
 )

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/sqstest"
-	"tenaq/internal/trail"
+	"tenaq/internal/testing/sqstest"
+	"tenaq/internal/work/trail"
 	"tenaq/producer"
 	"tenaq/records"
 	"tenaq/records/recordstest"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/producer"
 	"tenaq/records"
 	"tenaq/records/recordstest"

@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/sqstest"
-	"tenaq/internal/trail"
+	"tenaq/internal/testing/sqstest"
+	"tenaq/internal/work/trail"
 	"tenaq/records/sqliterecords"
 	"tenaq/redrive"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"tenaq/internal/breaker"
+	"tenaq/internal/work/breaker"
 )
 
 // This file decides, and does nothing else: no clock, no queue, no store. A step goes

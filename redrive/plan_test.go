@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/breaker"
+	"tenaq/internal/work/breaker"
 )
 
 // sent is a state with so many messages on their way, each a kind of its own.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"tenaq/internal/backoff"
-	"tenaq/internal/breaker"
+	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/breaker"
 )
 
 // A Policy says how much a redriver dares. The zero value is the one to start with.

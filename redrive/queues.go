@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/trail"
+	"tenaq/internal/work/trail"
 )
 
 // All that happens to queues happens here: by receiving, sending and deleting, which every SQS has. A server

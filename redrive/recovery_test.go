@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/breaker"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/breaker"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
+	"tenaq/internal/work/breaker"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 	"tenaq/redrive"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/breaker"
+	"tenaq/internal/work/breaker"
 )
 
 // A world is a consumer and its queues in virtual time, for the planner alone.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"tenaq/internal/breaker"
-	"tenaq/internal/pulse"
+	"tenaq/internal/work/breaker"
+	"tenaq/internal/work/pulse"
 )
 
 // A State is all that a redriver remembers between two steps, of one dead-letter queue. It is a value: what

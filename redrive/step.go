@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/pulse"
-	"tenaq/internal/trail"
+	"tenaq/internal/work/pulse"
+	"tenaq/internal/work/trail"
 	"tenaq/records"
 )
 

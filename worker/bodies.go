@@ -7,7 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
-	"tenaq/internal/backoff"
+	"tenaq/internal/work/backoff"
 	"tenaq/offload"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/worker"
 )
 

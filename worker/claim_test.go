@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
-	"tenaq/internal/sqstest"
-	"tenaq/internal/trail"
+	"tenaq/internal/testing/sqstest"
+	"tenaq/internal/work/trail"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 	"tenaq/worker"

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/worker"
 )
 

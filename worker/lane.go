@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/backoff"
+	"tenaq/internal/work/backoff"
 )
 
 // A delivery is a message in the worker's hands.

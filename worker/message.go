@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/trail"
+	"tenaq/internal/work/trail"
 	"tenaq/offload"
 	"tenaq/records"
 )

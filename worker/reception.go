@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/backoff"
+	"tenaq/internal/work/backoff"
 )
 
 // A reception decides when to receive how many messages. It owns its fields; polls and lanes send it what

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
-	"tenaq/internal/backoff"
+	"tenaq/internal/work/backoff"
 )
 
 // What becomes of messages at the queue is decided here and nowhere else, by three means that every SQS

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/backoff"
-	"tenaq/internal/pulse"
+	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/pulse"
 )
 
 // A Worker receives messages of one queue and handles them.

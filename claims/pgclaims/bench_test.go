@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/claims"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 )
 
 // Orders that are claimed, written and completed on a PostgreSQL that forces each commit to disk: in one

@@ -16,7 +16,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/records"
 	"tenaq/records/pgrecords"
 	"tenaq/records/recordstest"

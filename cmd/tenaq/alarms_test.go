@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 )
 
 // TestCommandsOfNotices checks that the commands exist that a notice tells people to use, with these flags and as many

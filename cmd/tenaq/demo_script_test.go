@@ -24,8 +24,8 @@ import (
 	"tenaq/internal/cli"
 	"tenaq/internal/demo/order"
 	"tenaq/internal/demo/outbox"
-	"tenaq/internal/dynamotest"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/dynamotest"
+	"tenaq/internal/testing/pgtest"
 )
 
 // Whatever is left out, the checks that are about it fail with certainty, and the others hold. The runs are at the same

@@ -16,7 +16,7 @@ import (
 
 	outboxcmd "tenaq/cmd/tenaq/outbox"
 	"tenaq/cmd/tenaq/pipe"
-	"tenaq/internal/metric"
+	"tenaq/internal/observe/metric"
 	"tenaq/internal/redrivehost"
 	"tenaq/internal/server"
 	"tenaq/outbox"

@@ -7,7 +7,7 @@ import (
 
 	"tenaq/cmd/tenaq/outbox"
 	"tenaq/cmd/tenaq/pipe"
-	"tenaq/internal/metric"
+	"tenaq/internal/observe/metric"
 	"tenaq/internal/redrivehost"
 	"tenaq/internal/server"
 )

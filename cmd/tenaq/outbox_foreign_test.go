@@ -8,7 +8,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 )
 
 // A table called outbox that was made for something else stays as it is, and --table makes an outbox beside it.

@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 )
 
 // TestOutboxScripts runs the scripts of tenaq outbox against the real server, with each database.

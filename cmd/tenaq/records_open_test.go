@@ -16,8 +16,8 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/cli"
-	"tenaq/internal/dynamotest"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/dynamotest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/records"
 )
 

@@ -17,8 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/pgtest"
 	"tenaq/internal/server"
+	"tenaq/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/pgtest"
 	"tenaq/internal/server"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/outbox"
 )
 

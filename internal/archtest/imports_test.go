@@ -18,34 +18,34 @@ import (
 // command line each have one home, so that each can be replaced by changing one package.
 var may = map[string][]string{
 	// Leaves: the standard library only.
-	"internal/archtest":  {},
-	"internal/audit":     {},
-	"internal/backoff":   {},
-	"internal/backup":    {},
-	"internal/breaker":   {},
-	"internal/child":     {},
-	"internal/invariant": {},
-	"internal/key":       {},
-	"internal/kv":        {},
-	"internal/metric":    {},
-	"internal/mutant":    {},
-	"internal/sigv4":     {},
-	"internal/sqswire":   {},
+	"internal/archtest":       {},
+	"internal/audit":          {},
+	"internal/work/backoff":   {},
+	"internal/server/backup":  {},
+	"internal/work/breaker":   {},
+	"internal/child":          {},
+	"internal/invariant":      {},
+	"internal/key":            {},
+	"internal/kv":             {},
+	"internal/observe/metric": {},
+	"internal/mutant":         {},
+	"internal/door/sigv4":     {},
+	"internal/api/sqswire":    {},
 
-	"internal/sqswire/wiretest": {},
+	"internal/api/sqswire/wiretest": {},
 
-	"internal/policy": {},
-	"internal/series": {},
+	"internal/door/policy":    {},
+	"internal/observe/series": {},
 
-	"internal/credentials": {},
+	"internal/door/credentials": {},
 
-	"internal/handle": {"internal/mutant"},
+	"internal/api/handle": {"internal/mutant"},
 
-	"internal/alarm": {"internal/series"},
-	"internal/kept":  {},
-	"internal/tally": {"internal/metric"},
+	"internal/observe/alarm": {"internal/observe/series"},
+	"internal/engine/kept":   {},
+	"internal/observe/tally": {"internal/observe/metric"},
 
-	"internal/metric/metrictest": {"internal/metric"},
+	"internal/observe/metric/metrictest": {"internal/observe/metric"},
 
 	"internal/kv/kvtest":           {"internal/kv", "pgregory.net/rapid"},
 	"internal/kv/kvtest/crashdisk": {"github.com/cockroachdb/pebble/v2/vfs"},
@@ -54,26 +54,26 @@ var may = map[string][]string{
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
 	},
 
-	"internal/engine": {"internal/kept", "internal/kv", "internal/key", "internal/invariant", "internal/mutant", "internal/policy", "internal/tally"},
+	"internal/engine": {"internal/engine/kept", "internal/kv", "internal/key", "internal/invariant", "internal/mutant", "internal/door/policy", "internal/observe/tally"},
 	"internal/engine/enginetest": {
-		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/tally",
+		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
 	},
-	"internal/broker": {"internal/engine", "internal/kv", "internal/metric", "internal/mutant", "internal/tally"},
+	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/mutant", "internal/observe/tally"},
 
-	"internal/sqsd": {
-		"internal/alarm", "internal/broker", "internal/credentials", "internal/engine", "internal/handle", "internal/metric", "internal/monitor", "internal/mutant",
-		"internal/policy", "internal/sigv4", "internal/sqswire",
+	"internal/api/sqsd": {
+		"internal/observe/alarm", "internal/broker", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/observe/metric", "internal/observe/monitor", "internal/mutant",
+		"internal/door/policy", "internal/door/sigv4", "internal/api/sqswire",
 	},
-	"internal/monitor": {
-		"internal/alarm", "internal/broker", "internal/engine", "internal/series", "internal/tally",
+	"internal/observe/monitor": {
+		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally",
 	},
-	"internal/cloudwatchd": {"internal/alarm", "internal/monitor", "internal/series", "github.com/aws/smithy-go/encoding/cbor"},
-	"internal/stsd":        {},
-	"internal/admin":       {},
+	"internal/api/cloudwatchd": {"internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "github.com/aws/smithy-go/encoding/cbor"},
+	"internal/api/stsd":        {},
+	"internal/api/admin":       {},
 	"internal/server": {
-		"internal/admin", "internal/alarm", "internal/backup", "internal/broker", "internal/cloudwatchd", "internal/credentials", "internal/engine", "internal/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/metric", "internal/monitor", "internal/sqsd", "internal/sqswire", "internal/stsd", "internal/tally",
+		"internal/api/admin", "internal/observe/alarm", "internal/server/backup", "internal/broker", "internal/api/cloudwatchd", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/kv",
+		"internal/kv/pebblekv", "internal/observe/metric", "internal/observe/monitor", "internal/api/sqsd", "internal/api/sqswire", "internal/api/stsd", "internal/observe/tally",
 		"golang.org/x/sys/unix",
 	},
 
@@ -83,24 +83,24 @@ var may = map[string][]string{
 	"offload":               {"github.com/aws/aws-sdk-go-v2/..."},
 	"offload/offloadtest":   {"offload"},
 	"offload/s3offload":     {"offload", "github.com/aws/aws-sdk-go-v2/..."},
-	"producer":              {"claims", "internal/dedupid", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"producer":              {"claims", "internal/work/dedupid", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":               {},
-	"outbox":                {"claims", "internal/backoff", "internal/dedupid", "internal/trail", "offload", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/..."},
+	"outbox":                {"claims", "internal/work/backoff", "internal/work/dedupid", "internal/work/trail", "offload", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/..."},
 	"outbox/outboxtest":     {"outbox"},
 	"outbox/pgoutbox":       {"outbox", "github.com/jackc/pgx/v5/..."},
 	"outbox/sqliteoutbox":   {"outbox", "modernc.org/sqlite/..."},
-	"redrive":               {"claims", "internal/backoff", "internal/breaker", "internal/pulse", "internal/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"redrive":               {"claims", "internal/work/backoff", "internal/work/breaker", "internal/work/pulse", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":   {"records"},
 	"records/sqliterecords": {"records", "modernc.org/sqlite"},
 	"records/pgrecords":     {"records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords": {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
-	"worker":           {"claims", "internal/backoff", "internal/pulse", "internal/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
-	"worker/pginbox":   {"claims/pgclaims", "worker", "github.com/jackc/pgx/v5/..."},
-	"worker/pipe":      {"claims", "worker", "golang.org/x/sys/unix"},
-	"internal/pulse":   {"records"},
-	"internal/dedupid": {},
-	"internal/trail":   {"records", "github.com/aws/aws-sdk-go-v2/..."},
+	"worker":                {"claims", "internal/work/backoff", "internal/work/pulse", "internal/work/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker/pginbox":        {"claims/pgclaims", "worker", "github.com/jackc/pgx/v5/..."},
+	"worker/pipe":           {"claims", "worker", "golang.org/x/sys/unix"},
+	"internal/work/pulse":   {"records"},
+	"internal/work/dedupid": {},
+	"internal/work/trail":   {"records", "github.com/aws/aws-sdk-go-v2/..."},
 
 	// Programs to start from. They use what a stranger can use.
 	"examples/...": {
@@ -109,14 +109,14 @@ var may = map[string][]string{
 	},
 
 	// Other people's servers, for tests.
-	"internal/faultproxy": {},
-	"internal/sqstest": {
-		"internal/broker", "internal/engine", "internal/handle", "internal/kv", "internal/sqsd",
+	"internal/testing/faultproxy": {},
+	"internal/testing/sqstest": {
+		"internal/broker", "internal/engine", "internal/api/handle", "internal/kv", "internal/api/sqsd",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
-	"internal/dynamotest": {"internal/mototest", "github.com/aws/aws-sdk-go-v2/..."},
-	"internal/mototest":   {},
-	"internal/pgtest":     {"github.com/jackc/pgx/v5"},
+	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
+	"internal/testing/mototest":   {},
+	"internal/testing/pgtest":     {"github.com/jackc/pgx/v5"},
 
 	// What measures servers through the front door, and the engine beside them.
 	"internal/bench": {
@@ -134,26 +134,26 @@ var may = map[string][]string{
 		"worker", "github.com/aws/aws-sdk-go-v2/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 	},
 	"internal/demo/pipeline": {
-		"claims", "internal/trail", "producer", "records", "records/sqliterecords", "worker", "worker/pipe",
+		"claims", "internal/work/trail", "producer", "records", "records/sqliterecords", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
 	"internal/demo/redrive": {
-		"claims", "internal/trail", "records", "records/sqliterecords", "redrive", "worker",
+		"claims", "internal/work/trail", "records", "records/sqliterecords", "redrive", "worker",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
 
 	// What commands share, and what a server and the commands share.
 	"internal/cli": {
-		"internal/metric", "internal/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
+		"internal/observe/metric", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/term",
 	},
 	"internal/redrivehost": {
-		"internal/breaker", "internal/cli", "internal/metric", "internal/monitor", "claims", "records", "redrive",
+		"internal/work/breaker", "internal/cli", "internal/observe/metric", "internal/observe/monitor", "claims", "records", "redrive",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/robfig/cron/v3", "github.com/spf13/pflag",
 	},
 	"internal/settings": {
-		"internal/cli", "internal/monitor", "internal/redrivehost", "internal/server", "redrive",
+		"internal/cli", "internal/observe/monitor", "internal/redrivehost", "internal/server", "redrive",
 		"github.com/spf13/pflag", "go.yaml.in/yaml/v3",
 	},
 
@@ -166,7 +166,7 @@ var may = map[string][]string{
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
-		"internal/audit", "internal/audit/load", "internal/bench", "internal/child", "internal/faultproxy", "internal/server",
+		"internal/audit", "internal/audit/load", "internal/bench", "internal/child", "internal/testing/faultproxy", "internal/server",
 		"claims", "claims/pgclaims", "outbox", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",
@@ -174,7 +174,7 @@ var may = map[string][]string{
 	// The bugs that tests must notice.
 	"test/mutants": {"internal/mutant"},
 	// Other people's clients, against a server that verifies signatures.
-	"test/interop": {"internal/credentials", "internal/server", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"test/interop": {"internal/door/credentials", "internal/server", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 }
 
 // commandsMay is what the packages of commands may import.
@@ -190,8 +190,8 @@ var commandsMay = []string{
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/metric/metrictest",
-	"internal/dynamotest", "internal/faultproxy", "internal/mototest", "internal/pgtest", "internal/series", "internal/server", "internal/sqstest", "internal/sqswire/wiretest",
+	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
+	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "internal/api/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",

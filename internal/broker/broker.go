@@ -34,9 +34,9 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
-	"tenaq/internal/metric"
 	"tenaq/internal/mutant"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/metric"
+	"tenaq/internal/observe/tally"
 )
 
 // Refusals of the broker itself.

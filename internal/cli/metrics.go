@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tenaq/internal/metric"
+	"tenaq/internal/observe/metric"
 )
 
 // What commands that go on for long tell about themselves in numbers, in the text format of Prometheus. The names

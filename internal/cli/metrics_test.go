@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tenaq/internal/metric"
+	"tenaq/internal/observe/metric"
 )
 
 func TestMetricsListen(t *testing.T) {

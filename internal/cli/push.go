@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/spf13/cobra"
 
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 )
 
 // Redrivers and relays tell the server whose queues they work on a few numbers every minute, with the calls of CloudWatch:

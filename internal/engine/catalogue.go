@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"tenaq/internal/door/policy"
 	"tenaq/internal/key"
-	"tenaq/internal/policy"
 )
 
 // CreateQueue creates a queue, or finds the one that is already there when nothing in the request

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"tenaq/internal/kept"
+	"tenaq/internal/engine/kept"
 	"tenaq/internal/kv"
 	"tenaq/internal/mutant"
 )

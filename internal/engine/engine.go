@@ -23,10 +23,10 @@ package engine
 import (
 	"cmp"
 
+	"tenaq/internal/engine/kept"
 	"tenaq/internal/invariant"
-	"tenaq/internal/kept"
 	"tenaq/internal/kv"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // Config holds what an engine is told once. Two engines that should agree need equal Configs, apart

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	"tenaq/internal/door/policy"
 	"tenaq/internal/kv"
-	"tenaq/internal/policy"
 )
 
 // The access policy of a queue. The engine keeps it and changes it; who is let in by it is decided before a command is made,

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"tenaq/internal/mutant"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // queueRow is what stays of a queue when it is purged: identity, settings and tags.

@@ -6,7 +6,7 @@ import (
 )
 
 // Workers and redrivers send a message again as a new one: into a dead-letter queue, out of it, into a parking lot. What
-// they know of the work goes along in one attribute, which internal/trail documents. The engine reads a single field of
+// they know of the work goes along in one attribute, which internal/work/trail documents. The engine reads a single field of
 // it: when the work was first sent. [METRIC-24]
 
 const (

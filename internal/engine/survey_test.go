@@ -8,7 +8,7 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // Whatever happens, a survey says of all queues what their attributes say, and the counts add up to it. [METRIC-3]

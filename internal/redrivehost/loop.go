@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/breaker"
 	"tenaq/internal/cli"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

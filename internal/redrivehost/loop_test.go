@@ -17,7 +17,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/cli"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/records/recordstest"
 	"tenaq/redrive"
 	"tenaq/worker"

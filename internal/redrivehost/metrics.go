@@ -13,10 +13,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/breaker"
 	"tenaq/internal/cli"
-	"tenaq/internal/metric"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/metric"
+	"tenaq/internal/observe/monitor"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tenaq/internal/breaker"
-	"tenaq/internal/metric/metrictest"
+	"tenaq/internal/observe/metric/metrictest"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

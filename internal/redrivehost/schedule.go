@@ -10,7 +10,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"tenaq/internal/breaker"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

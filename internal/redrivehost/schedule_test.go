@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/breaker"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

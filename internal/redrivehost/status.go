@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/breaker"
 	"tenaq/internal/cli"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

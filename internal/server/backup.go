@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/backup"
+	"tenaq/internal/api/sqsd"
 	"tenaq/internal/kv/pebblekv"
-	"tenaq/internal/sqsd"
+	"tenaq/internal/server/backup"
 )
 
 // alarmsName is the file of the monitor in a data directory.

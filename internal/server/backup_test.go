@@ -22,8 +22,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
-	"tenaq/internal/backup"
 	"tenaq/internal/kv/pebblekv"
+	"tenaq/internal/server/backup"
 )
 
 // askBackup asks a server for a backup.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 )
 
 // complete fills in the defaults and refuses what is contradictory or unsafe.

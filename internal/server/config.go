@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"time"
 
-	"tenaq/internal/credentials"
+	"tenaq/internal/door/credentials"
 	"tenaq/internal/kv/pebblekv"
-	"tenaq/internal/metric"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/metric"
+	"tenaq/internal/observe/monitor"
 )
 
 // A Config says everything about a server. The zero value is a server on loopback with its defaults;

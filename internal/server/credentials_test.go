@@ -23,7 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
-	"tenaq/internal/credentials"
+	"tenaq/internal/door/credentials"
 )
 
 // keysOf reads the keys of a credentials file.

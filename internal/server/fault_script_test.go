@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/backup"
+	"tenaq/internal/server/backup"
 )
 
 // A script is what the sweep asks of a server, one step after the other: everything that writes.

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"tenaq/internal/alarm"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
-	"tenaq/internal/metric"
-	"tenaq/internal/monitor"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/metric"
+	"tenaq/internal/observe/monitor"
+	"tenaq/internal/observe/tally"
 )
 
 // What the server tells about itself in numbers, in the text format of Prometheus. The names are an interface:

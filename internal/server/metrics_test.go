@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/api/sqsd"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
-	"tenaq/internal/metric"
-	"tenaq/internal/monitor"
-	"tenaq/internal/sqsd"
+	"tenaq/internal/observe/metric"
+	"tenaq/internal/observe/monitor"
 )
 
 // scrape reads /metrics into values by name and labels, and checks the form on the way.

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"tenaq/internal/cloudwatchd"
-	"tenaq/internal/sqsd"
-	"tenaq/internal/stsd"
+	"tenaq/internal/api/cloudwatchd"
+	"tenaq/internal/api/sqsd"
+	"tenaq/internal/api/stsd"
 )
 
 // Actions are all that a key may be allowed to do on a server, such as sqs:SendMessage.

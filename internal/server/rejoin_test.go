@@ -16,11 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/api/handle"
+	"tenaq/internal/api/sqsd"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
-	"tenaq/internal/handle"
 	"tenaq/internal/kv"
-	"tenaq/internal/sqsd"
 )
 
 // A bubbled is the part of a server that serves the SQS API, in a bubble.

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"tenaq/internal/backup"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/pebblekv"
+	"tenaq/internal/server/backup"
 )
 
 // Restored is what a restore has made.

@@ -21,17 +21,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tenaq/internal/admin"
-	"tenaq/internal/alarm"
+	"tenaq/internal/api/admin"
+	"tenaq/internal/api/cloudwatchd"
+	"tenaq/internal/api/handle"
+	"tenaq/internal/api/sqsd"
+	"tenaq/internal/api/sqswire"
 	"tenaq/internal/broker"
-	"tenaq/internal/cloudwatchd"
 	"tenaq/internal/engine"
-	"tenaq/internal/handle"
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/pebblekv"
-	"tenaq/internal/monitor"
-	"tenaq/internal/sqsd"
-	"tenaq/internal/sqswire"
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/monitor"
 )
 
 // A Server is a server that has its store and its addresses.

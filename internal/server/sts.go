@@ -3,9 +3,9 @@ package server
 import (
 	"net/http"
 
-	"tenaq/internal/sqsd"
-	"tenaq/internal/sqswire"
-	"tenaq/internal/stsd"
+	"tenaq/internal/api/sqsd"
+	"tenaq/internal/api/sqswire"
+	"tenaq/internal/api/stsd"
 )
 
 // withSTS answers who somebody is, behind the same door as everything else. [AUTH-49]

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
-	"tenaq/internal/credentials"
+	"tenaq/internal/door/credentials"
 )
 
 // twoAccounts are keys of two accounts, of which the second may do nothing with queues but send.

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 )
 
 // The section actions of a configuration file says what alarms may run. It stands in the file alone, for what it names is

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 	"tenaq/internal/server"
 )
 

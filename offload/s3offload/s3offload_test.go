@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/mototest"
+	"tenaq/internal/testing/mototest"
 	"tenaq/offload"
 	"tenaq/offload/offloadtest"
 	"tenaq/offload/s3offload"

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/outbox"
 )
 

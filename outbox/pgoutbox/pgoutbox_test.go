@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/outbox"
 	"tenaq/outbox/outboxtest"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/outbox"
 )
 

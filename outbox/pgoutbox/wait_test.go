@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/outbox"
 )
 

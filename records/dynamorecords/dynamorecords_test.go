@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"tenaq/internal/dynamotest"
+	"tenaq/internal/testing/dynamotest"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 )

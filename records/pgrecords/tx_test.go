@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/records"
 )
 

@@ -22,7 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 )
 
 var carriersFlag = flag.String("carriers", "", "have rows sent only by those carriers whose names match this regular expression")

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/credentials"
+	"tenaq/internal/door/credentials"
 	"tenaq/internal/server"
 )
 

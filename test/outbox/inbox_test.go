@@ -12,7 +12,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/outbox"
 	"tenaq/outbox/pgoutbox"
 	"tenaq/records/pgrecords"

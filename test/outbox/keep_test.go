@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/outbox"
 	"tenaq/outbox/sqliteoutbox"
 )

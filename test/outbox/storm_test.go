@@ -19,9 +19,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/faultproxy"
-	"tenaq/internal/pgtest"
 	"tenaq/internal/server"
+	"tenaq/internal/testing/faultproxy"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/outbox"
 )
 

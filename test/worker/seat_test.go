@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
-	"tenaq/internal/faultproxy"
+	"tenaq/internal/testing/faultproxy"
 	"tenaq/records/recordstest"
 	"tenaq/worker"
 )

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tenaq/internal/faultproxy"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/faultproxy"
+	"tenaq/internal/testing/sqstest"
 )
 
 // A wire is to a bubble what a fault proxy is to a network.

@@ -23,7 +23,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/server"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 	"tenaq/records/sqliterecords"

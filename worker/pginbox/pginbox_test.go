@@ -18,8 +18,8 @@ import (
 
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
-	"tenaq/internal/pgtest"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/outbox"
 	"tenaq/outbox/pgoutbox"
 	"tenaq/records/pgrecords"

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/series"
+	"tenaq/internal/observe/series"
 )
 
 // CloudWatch's bounds, and how far back is asked. It is some minutes late, and what it told of the latest minutes changes.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"tenaq/internal/alarm"
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
-	"tenaq/internal/series"
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/monitor"
+	"tenaq/internal/observe/series"
 )
 
 // A watchNotice is a change as --json prints it and actions get it: the one that a server of ours sends.

@@ -10,7 +10,7 @@ import (
 
 	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 	"tenaq/internal/settings"
 )
 

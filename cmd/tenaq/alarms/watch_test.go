@@ -25,10 +25,10 @@ import (
 	"github.com/aws/smithy-go/encoding/cbor"
 
 	"tenaq/cmd/tenaq/doctor"
-	"tenaq/internal/alarm"
 	"tenaq/internal/cli"
-	"tenaq/internal/series"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/series"
+	"tenaq/internal/testing/sqstest"
 )
 
 // heard keeps what an action was told.

@@ -14,7 +14,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/cli"
-	"tenaq/internal/sqstest"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/producer"
 	"tenaq/records"
 	"tenaq/records/recordstest"

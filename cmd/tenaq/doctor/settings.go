@@ -9,7 +9,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/policy"
+	"tenaq/internal/door/policy"
 )
 
 // queueChecks are what is looked at in each queue. They need nothing but what was read of it, so they hold for every SQS

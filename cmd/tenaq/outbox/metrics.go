@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/metric"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/metric"
+	"tenaq/internal/observe/monitor"
 	"tenaq/outbox"
 )
 

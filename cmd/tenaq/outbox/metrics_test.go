@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/metric/metrictest"
+	"tenaq/internal/observe/metric/metrictest"
 	"tenaq/outbox"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 	"tenaq/outbox"
 )
 

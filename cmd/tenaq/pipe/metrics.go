@@ -7,7 +7,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/cli"
-	"tenaq/internal/metric"
+	"tenaq/internal/observe/metric"
 	"tenaq/worker"
 )
 

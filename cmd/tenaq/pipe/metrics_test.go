@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/metric/metrictest"
+	"tenaq/internal/observe/metric/metrictest"
 	"tenaq/worker"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tenaq/internal/breaker"
 	"tenaq/internal/cli"
 	"tenaq/internal/redrivehost"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 	"tenaq/internal/redrivehost"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/breaker"
 	"tenaq/internal/cli"
 	"tenaq/internal/redrivehost"
+	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tenaq/internal/backup"
 	"tenaq/internal/cli"
+	"tenaq/internal/server/backup"
 )
 
 // backupLack says what to do where there are no backups.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/credentials"
+	"tenaq/internal/door/credentials"
 	"tenaq/internal/server"
 	"tenaq/internal/settings"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/monitor"
+	"tenaq/internal/observe/monitor"
 	"tenaq/internal/redrivehost"
 	"tenaq/internal/server"
 	"tenaq/internal/settings"

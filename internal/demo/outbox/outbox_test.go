@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/pgtest"
+	"tenaq/internal/testing/pgtest"
 	box "tenaq/outbox"
 	"tenaq/outbox/outboxtest"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/trail"
+	"tenaq/internal/work/trail"
 )
 
 // queues are the queue of the batch and that of its dead letters.

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/trail"
+	"tenaq/internal/work/trail"
 )
 
 // names are the names of n orders.

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
-	"tenaq/internal/trail"
+	"tenaq/internal/work/trail"
 	"tenaq/records/sqliterecords"
 	redriver "tenaq/redrive"
 )

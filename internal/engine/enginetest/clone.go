@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"tenaq/internal/engine"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // clone returns a player that knows the same and plays against nothing yet.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"tenaq/internal/engine"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // survey has a line for each queue, or for one, of where its messages are and how old, and one of what was counted if

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"tenaq/internal/engine"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // A Model is a Machine that follows the rules in the most naive way: it keeps every message in a slice,

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"tenaq/internal/engine"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // of returns what counts for a queue.

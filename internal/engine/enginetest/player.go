@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"tenaq/internal/engine"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // A Machine is what a Player plays against. Its answers to the same requests must be the same whatever

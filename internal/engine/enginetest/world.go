@@ -10,7 +10,7 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
-	"tenaq/internal/tally"
+	"tenaq/internal/observe/tally"
 )
 
 // A Variant is a way to run the engine that must not be told from any other by its answers.

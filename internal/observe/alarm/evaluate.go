@@ -1,0 +1,124 @@
+package alarm
+
+import (
+	"math"
+
+	"tenaq/internal/observe/series"
+)
+
+// extra is how many periods are looked at beyond those that are evaluated, in case some have no data. CloudWatch does
+// not say how many it takes; in its examples there are two. [ALARM-5]
+const extra = 2
+
+// Range returns how many periods a rule looks at: its evaluation range.
+func Range(r Rule) int { return r.Periods + extra }
+
+// Span returns how far back a rule looks, in milliseconds. Whoever keeps the data keeps it at least that long; what it has
+// forgotten is missing data to the rule. [ALARM-35]
+func (r Rule) Span() int64 { return int64(Range(r)) * r.period() * 1000 }
+
+// period returns the period of all queries, in seconds.
+func (r Rule) period() int64 {
+	for _, q := range r.Queries {
+		if q.Expression == "" {
+			return q.Period
+		}
+	}
+	return 0
+}
+
+// datapoints returns how many have to breach. [ALARM-4]
+func (r Rule) datapoints() int {
+	if r.Datapoints == 0 {
+		return r.Periods
+	}
+	return r.Datapoints
+}
+
+// Evaluate decides the state at a time, which is a whole minute: the newest period ends there, whatever its length. The
+// state before matters only where missing data keeps it. A rule that Check refuses is Insufficient, with the reason.
+func (r Rule) Evaluate(d Data, at int64, was State) Verdict {
+	p, err := r.compile()
+	if err != nil {
+		return Verdict{State: Insufficient, Reason: err.Error()}
+	}
+	n := Range(r)
+	w := window{from: at - r.Span(), to: at, period: r.period(), n: n}
+	e := evidence{rule: r}
+	for i, v := range p.series(d, w) {
+		if math.IsNaN(v) {
+			continue
+		}
+		e.points = append(e.points, series.Point{At: w.from + int64(i)*w.period*1000, Value: v})
+		e.ages = append(e.ages, n-i)
+	}
+	if surplus := len(e.points) - r.Periods; surplus > 0 {
+		e.points, e.ages = e.points[surplus:], e.ages[surplus:]
+	}
+	state, kept := e.judge(was)
+	return Verdict{State: state, Reason: e.reason(state, kept), Recent: e.points}
+}
+
+// evidence is what a rule is decided on: the newest values there are within the range, at most as many as periods are
+// evaluated, oldest first. Where there are fewer, the rest is missing. [ALARM-6 to ALARM-8]
+type evidence struct {
+	rule   Rule
+	points []series.Point
+	ages   []int // in periods, 1 for the newest
+}
+
+// missing returns how many values there are too few.
+func (e evidence) missing() int { return e.rule.Periods - len(e.points) }
+
+// judge returns the state, and whether it is the one before only because data is missing.
+func (e evidence) judge(was State) (state State, kept bool) {
+	m, breaching := e.rule.datapoints(), 0
+	for _, p := range e.points {
+		if e.rule.breaches(p.Value) {
+			breaching++
+		}
+	}
+	if breaching >= m {
+		return Alarm, false
+	}
+	if e.missing() == 0 {
+		return OK, false
+	}
+	healthy := len(e.points) - breaching
+	switch e.rule.Missing {
+	case TreatBreaching: // [ALARM-9]
+		if breaching+e.missing() >= m {
+			return Alarm, false
+		}
+	case TreatNotBreaching: // [ALARM-10]
+	case TreatIgnore: // [ALARM-11]
+		if healthy == 0 {
+			return was, true
+		}
+	default: // [ALARM-12]
+		if len(e.points) == 0 {
+			return Insufficient, false
+		}
+		// What breaches and was followed by nothing but silence alarms when it is old enough, however few
+		// there are: no later value can be expected to take it back. [ALARM-13, ALARM-14]
+		if healthy == 0 && e.ages[0] >= m {
+			return Alarm, false
+		}
+	}
+	return OK, false
+}
+
+// breaches compares a value with the threshold. What is no number does not breach. [ALARM-3]
+func (r Rule) breaches(v float64) bool {
+	switch r.Operator {
+	case Above:
+		return v > r.Threshold
+	case AtLeast:
+		return v >= r.Threshold
+	case Below:
+		return v < r.Threshold
+	case AtMost:
+		return v <= r.Threshold
+	}
+	return false
+}

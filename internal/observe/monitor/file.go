@@ -1,0 +1,186 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/series"
+)
+
+// The alarms are a file of JSON beside the store: they are few, change seldom, and a person may want to read them. It is
+// written as a whole, under another name, forced to disk and put in the place of the old one, so that it is always one
+// that was complete.
+
+const fileName, fileVersion = "alarms.json", 1
+
+type file struct {
+	Version  int         `json:"version"`
+	Alarms   []fileAlarm `json:"alarms"`
+	Silences []Silence   `json:"silences,omitempty"`
+	History  []Change    `json:"history,omitempty"`
+}
+
+type fileAlarm struct {
+	Definition
+	Shipped    bool        `json:"shipped,omitempty"`
+	Configured time.Time   `json:"configured"`
+	State      alarm.State `json:"state"`
+	Reason     string      `json:"reason,omitempty"`
+	Data       string      `json:"data,omitempty"`
+	Since      time.Time   `json:"since"`
+	Updated    time.Time   `json:"updated"`
+	Told       alarm.State `json:"told"` // what its actions have finished with
+	Last       time.Time   `json:"last"`
+	Acked      bool        `json:"acknowledged,omitempty"`
+}
+
+// load reads the file. One that cannot be read is set aside: a server without its alarms is better than none, and its log
+// and what is set aside say what is missing. [ALARM-44]
+func (m *Monitor) load() error {
+	path := filepath.Join(m.cfg.Dir, fileName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the alarms cannot be read: see who may read the data directory: %w", err)
+	}
+	var f file
+	if err := json.Unmarshal(b, &f); err != nil || f.Version != fileVersion {
+		aside := path + ".unreadable"
+		m.cfg.Logger.Error("the alarms cannot be read, and are set aside: the file is damaged or of another version; put them again, or restore it", "file", aside)
+		return os.Rename(path, aside)
+	}
+	for _, a := range f.Alarms {
+		if _, t := templateOf(a.Name); a.Shipped && t == nil || m.cfg.NoShipped && a.Shipped {
+			continue // of another version
+		}
+		m.alarms[a.Name] = m.loaded(a)
+	}
+	m.silences, m.history = f.Silences, f.History
+	return nil
+}
+
+// loaded is an alarm as it was stored.
+func (m *Monitor) loaded(a fileAlarm) *entry {
+	e := &entry{
+		Status: Status{
+			Definition: a.Definition, Shipped: a.Shipped, Configured: a.Configured,
+			State: a.State, Reason: a.Reason, Data: a.Data, Since: a.Since, Updated: a.Updated,
+		},
+		told: a.Told, done: a.Told, last: a.Last, acked: a.Acked, from: m.sights.since + series.Minute,
+	}
+	if e.Shipped {
+		e.OnAlarm, e.OnOK = m.cfg.ShippedActions, m.cfg.ShippedActions
+	}
+	if err := m.checkActions(slices.Concat(e.OnAlarm, e.OnOK, e.OnInsufficient)); err != nil && !m.cfg.LogUnknownActions {
+		m.cfg.Logger.Warn("an alarm names an action that is not declared any more, and cannot run it", "alarm", a.Name, "error", err)
+	}
+	return e
+}
+
+// changed notes that there is something to write. The lock is held.
+func (m *Monitor) changed() {
+	m.version++
+	select {
+	case m.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// keep writes what has changed, until ctx is done. However much changes while it writes is one write more.
+func (m *Monitor) keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.dirty:
+			_ = m.save() // it is in the log
+		}
+	}
+}
+
+// save writes everything, unless somebody has while it waited for the disk. Nobody holds the lock meanwhile: looking at
+// alarms does not wait for a disk.
+func (m *Monitor) save() error {
+	m.mu.Lock()
+	version := m.version
+	m.mu.Unlock()
+	m.disk.Lock()
+	defer m.disk.Unlock()
+	if m.stored >= version {
+		return nil
+	}
+	m.mu.Lock()
+	f := file{Version: fileVersion, Alarms: []fileAlarm{}, Silences: slices.Clone(m.silences), History: slices.Clone(m.history)}
+	for _, e := range m.alarms {
+		f.Alarms = append(f.Alarms, fileAlarm{
+			Definition: e.Definition, Shipped: e.Shipped, Configured: e.Configured,
+			State: e.State, Reason: e.Reason, Data: e.Data, Since: e.Since, Updated: e.Updated, Told: e.done, Last: e.last, Acked: e.acked,
+		})
+	}
+	version = m.version
+	m.mu.Unlock()
+	slices.SortFunc(f.Alarms, func(x, y fileAlarm) int { return strings.Compare(x.Name, y.Name) })
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		panic(err) // thresholds were checked to be numbers
+	}
+	if err := replace(filepath.Join(m.cfg.Dir, fileName), append(b, '\n')); err != nil {
+		m.cfg.Logger.Error("the alarms are not stored", "error", err)
+		return fmt.Errorf("the alarms cannot be stored: see the disk of the server: %w", err)
+	}
+	m.stored = version
+	return nil
+}
+
+// mutate makes a change that somebody asked for, and answers when it is on disk. A change that cannot be stored is taken
+// back.
+func (m *Monitor) mutate(change func() (undo func(), err error)) error {
+	m.mu.Lock()
+	undo, err := change()
+	if err != nil {
+		m.mu.Unlock()
+		return err
+	}
+	m.version++
+	m.mu.Unlock()
+	if err := m.save(); err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		undo()
+		m.version++
+		return err
+	}
+	return nil
+}
+
+// replace writes a file in the place of another, or leaves that as it was. One at a time does so.
+func replace(path string, b []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

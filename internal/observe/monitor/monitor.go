@@ -1,0 +1,246 @@
+// Package monitor watches the queues of a server: it notes every minute what CloudWatch would know of them and what it
+// would not, evaluates alarms over that, and tells people when one changes its state.
+//
+// What it guarantees:
+//
+//   - Counts are exact: what happens to a queue between two minutes is in the minute between them, and is in no other.
+//   - An alarm that comes into a state whose actions are enabled runs them at least once, also when the process ends in
+//     between; a notice that cannot be delivered is tried again for an hour, and then logged as lost. [ALARM-42]
+//   - Only actions that the configuration declares are ever run. A request names one, and can neither make nor change one.
+//     [ALARM-43]
+//   - What alarms there are, and the state they are in, outlives the process; a restart alone changes no state. The data
+//     does not outlive it. [ALARM-44]
+//   - No body of a message is in a notice, in the log or in what is stored.
+//
+// It leaves the rules of states to package alarm, and HTTP to those who have it.
+package monitor
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tenaq/internal/broker"
+	"tenaq/internal/engine"
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/series"
+	"tenaq/internal/observe/tally"
+)
+
+// A Queues is what the monitor needs of a broker.
+type Queues interface {
+	Do(ctx context.Context, op engine.Op) (engine.Result, error)
+	ReadContent(d engine.Delivery) (engine.Content, bool)
+	Tally() *tally.Queues
+}
+
+var _ Queues = (*broker.Broker)(nil)
+
+// Config says what is watched, and who is told. The zero value watches nothing that exists: Queues and Dir have no
+// default.
+type Config struct {
+	Queues  Queues
+	Account string // whose queues
+	Dir     string // for the file with the alarms
+
+	// Minute is how long a minute of the alarms takes; 0 for a minute. It is for demos and tests.
+	Minute time.Duration
+
+	// DeadLetterQueues are the names of queues where dead letters go, besides those that a redrive policy names as its
+	// target and those whose names say so: dead-letter queues and parking lots that the configuration redrives.
+	DeadLetterQueues []string
+
+	// InFlightMax is how many messages of a queue may be in flight, 120000 when zero.
+	InFlightMax int
+
+	// Actions are what may be run, by name. There always is "log". ShippedActions are what the alarms run that every
+	// queue has; "log" when nil. NoShipped leaves these alarms out.
+	Actions        map[string]Action
+	ShippedActions []string
+	NoShipped      bool
+
+	// LogUnknownActions accepts alarms that name actions which Actions does not have, and logs the notices for these.
+	LogUnknownActions bool
+
+	// Repeat is after how long a notice of an alarm that goes on is repeated, until it is acknowledged; four hours when
+	// zero, never when negative. [ALARM-47]
+	Repeat time.Duration
+
+	// Endpoint is added to the commands in notices, where commands do not find the server without.
+	Endpoint string
+
+	Logger *slog.Logger // slog.Default() when nil
+}
+
+// A Monitor watches. Its methods may be called from any goroutine.
+type Monitor struct {
+	cfg    Config
+	series *series.Store
+	runs   map[string]*runner // by name of the action
+	began  time.Time
+	sights sights // belongs to Run
+
+	judged atomic.Int64 // when all alarms were evaluated last, in Unix milliseconds of the wall clock
+	disk   sync.Mutex   // held while the file is written
+	stored uint64       // the version that is in it; guarded by disk
+	dirty  chan struct{}
+
+	mu       sync.Mutex
+	version  uint64            // of what is below, in changes
+	alarms   map[string]*entry // by name
+	silences []Silence
+	history  []Change // the newest last; also over a restart
+	kicked   chan struct{}
+}
+
+// Bounds of what is kept.
+const (
+	alarmsMax  = 5000
+	historyMax = 200
+
+	clientMetricsMax = 20_000         // that programs may put
+	seriesKeep       = 25 * time.Hour // a day, and the hour that is going on
+	spanMax          = 24 * time.Hour // that an alarm may evaluate
+)
+
+// New returns a monitor that knows the alarms of its directory.
+func New(cfg Config) (*Monitor, error) {
+	cfg.Minute = cmp.Or(cfg.Minute, time.Minute)
+	cfg.InFlightMax = cmp.Or(cfg.InFlightMax, 120_000)
+	cfg.Repeat = cmp.Or(cfg.Repeat, 4*time.Hour)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.ShippedActions == nil {
+		cfg.ShippedActions = []string{LogAction}
+	}
+	m := &Monitor{
+		cfg:    cfg,
+		series: series.New(series.Config{Keep: seriesKeep, Own: []string{awsSQS, tenaqSQS}, MetricsMax: clientMetricsMax}),
+		runs:   make(map[string]*runner),
+		began:  time.Now(),
+		alarms: make(map[string]*entry),
+		kicked: make(chan struct{}, 1),
+		dirty:  make(chan struct{}, 1),
+	}
+	m.sights.since = m.minute()
+	m.runs[LogAction] = newRunner(m, LogAction, Action{Log: true})
+	for name, a := range cfg.Actions {
+		m.runs[name] = newRunner(m, name, a)
+	}
+	if err := m.checkActions(cfg.ShippedActions); err != nil {
+		return nil, err
+	}
+	return m, m.load()
+}
+
+// Now is the time of the alarms. It is the time of day, but where a minute is shorter.
+func (m *Monitor) Now() time.Time {
+	if m.cfg.Minute == time.Minute {
+		return time.Now()
+	}
+	return m.began.Add(time.Duration(float64(time.Since(m.began)) * float64(time.Minute) / float64(m.cfg.Minute)))
+}
+
+// minute is the beginning of the present minute.
+func (m *Monitor) minute() int64 { return m.Now().UnixMilli() / series.Minute * series.Minute }
+
+// real is how long a time of the alarms takes.
+func (m *Monitor) real(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * float64(m.cfg.Minute) / float64(time.Minute))
+}
+
+// Series is the data of the metrics. Whoever has metrics of their own may put them there.
+func (m *Monitor) Series() *series.Store { return m.series }
+
+// Run watches until ctx is done. What is still to be told then is told after the next start.
+func (m *Monitor) Run(ctx context.Context) {
+	m.judged.Store(time.Now().UnixMilli())
+	var helping sync.WaitGroup
+	helping.Go(func() { m.keep(ctx) })
+	for _, r := range m.runs { // the order does not matter: each is a goroutine
+		helping.Go(func() { r.run(ctx) })
+	}
+	m.watch(ctx)
+	helping.Wait() // not deferred: a panic is not to wait for anybody
+	_ = m.save()   // it is in the log
+}
+
+func (m *Monitor) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		rest := time.NewTimer(m.look(ctx))
+		select {
+		case <-ctx.Done():
+		case <-rest.C:
+		case <-m.kicked:
+			m.tell(ctx)
+		}
+		rest.Stop()
+	}
+}
+
+// Judged is how long ago all alarms were evaluated last; since the start, when they were not.
+func (m *Monitor) Judged() time.Duration {
+	at := m.judged.Load()
+	if at == 0 {
+		return time.Since(m.began)
+	}
+	return time.Since(time.UnixMilli(at))
+}
+
+// look samples the queues, judges the alarms when a minute has ended, and returns how long to rest.
+func (m *Monitor) look(ctx context.Context) time.Duration {
+	cost := m.sample(ctx)
+	if at := m.minute(); at != m.sights.minute {
+		if 0 < m.sights.minute && m.sights.minute < at { // the clock may have been put back
+			m.endMinute()
+			m.judge(ctx, at)
+			m.tell(ctx)
+		}
+		m.sights.minute = at
+	}
+	now := m.Now().UnixMilli()
+	next := time.Duration(now/series.Minute*series.Minute+series.Minute-now) * time.Millisecond
+	// However many queues there are, a hundredth of the time goes into looking at them, and one look into each minute.
+	return min(max(m.real(sampleEvery), 100*cost), m.real(next)+time.Millisecond)
+}
+
+// kick has Run tell what there is to be told.
+func (m *Monitor) kick() {
+	select {
+	case m.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// queueOf names the queue, or the outbox, that a rule is about, empty if it is about none or several.
+func queueOf(r *alarm.Rule) string {
+	name := ""
+	for _, q := range r.Queries {
+		for _, d := range q.Metric.Dimensions {
+			if d.Name != queueDimension && d.Name != boxDimension {
+				continue
+			}
+			if name != "" && name != d.Value {
+				return ""
+			}
+			name = d.Value
+		}
+	}
+	return name
+}
+
+// names returns the names of the alarms that were put, in order.
+func (m *Monitor) names() []string {
+	var names []string
+	for name, e := range m.alarms {
+		if !e.Shipped {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}

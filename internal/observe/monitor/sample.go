@@ -1,0 +1,373 @@
+package monitor
+
+import (
+	"context"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/observe/series"
+	"tenaq/internal/observe/tally"
+)
+
+// Namespaces of the metrics of queues: what SQS tells of itself, under its names, and what it does not. All have the
+// dimension QueueName.
+const (
+	awsSQS   = "AWS/SQS"
+	tenaqSQS = "Tenaq/SQS"
+
+	queueDimension = "QueueName"
+)
+
+// sampleEvery is how often it is looked where the messages are. What is counted is read once a minute.
+const sampleEvery = 5 * time.Second
+
+// activeFor is how long after the last thing that happened to it an empty queue still has data, as in SQS. [METRIC-2]
+const activeFor = 6 * time.Hour
+
+// surveyMax is how long the writer may take to tell of all queues. Alarms on other things do not wait for it longer.
+const surveyMax = 20 * time.Second
+
+// surveyPage is how many queues the writer looks at in one go. A page takes a turn: with small ones a hundred thousand queues would
+// not be through in surveyMax where the disk is slow.
+const surveyPage = 250
+
+// unusedMax is how many queues have data to which nothing has happened since the start, besides those that alarms are
+// about. [METRIC-2]
+const unusedMax = 1000
+
+// sights are what was seen of the queues.
+type sights struct {
+	since  int64 // the first whole minute of data is the one after this
+	minute int64 // the present one
+	queues map[string]*sight
+	round  int // of sampling
+	past   int // the last round of the last minute, or a later one that has failed
+	unused int // queues that count for unusedMax
+
+	complete bool // all queues have been told of since the start
+	lost     bool // what was told since then, so that all have to be told of again
+	leftOut  bool // data of this minute, because there are too many metrics
+	wasOut   bool // data of the last one
+}
+
+// A sight is what was seen of one queue. There may be very many to which nothing ever happens.
+type sight struct {
+	target string // where its dead letters go
+	fifo   bool
+	round  int   // in which it was told of last
+	data   *data // nil when it has none [METRIC-2]
+}
+
+// data is what was seen of a queue in the present minute.
+type data struct {
+	unused  bool         // counts for unusedMax
+	gauge   engine.Gauge // the newest
+	gauges  [len(gaugeTable)]series.Set
+	before  counts // at the end of the last minute
+	present counts
+	minute  counts // of the last minute that has ended
+	sizes   series.Set
+	active  time.Time // when something has happened last, by Now
+	busy    bool      // the last minute had data
+}
+
+// gaugeTable are the metrics that are looked at.
+var gaugeTable = [...]struct {
+	namespace, name, unit string
+	value                 func(g *engine.Gauge) (float64, bool)
+}{
+	{awsSQS, nameVisible, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Visible), true }},
+	{awsSQS, nameInFlight, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.InFlight), true }},
+	{awsSQS, nameDelayed, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Delayed), true }},
+	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.AWSAge / 1000), true }},
+	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.Age / 1000), true }},
+	{tenaqSQS, nameRetentionUsed, "Percent", func(g *engine.Gauge) (float64, bool) {
+		return float64(100 * g.Kept / max(g.Retention, 1)), true
+	}},
+}
+
+// counts are the counters of a queue at one moment.
+type counts [len(countTable)]int64
+
+// countTable are the metrics that are counted.
+var countTable = [...]struct {
+	namespace, name string
+	value           func(q *tally.Queue) int64
+}{
+	{awsSQS, nameSent, func(q *tally.Queue) int64 { return q.Sent.Value() }},
+	{awsSQS, nameReceived, func(q *tally.Queue) int64 { return q.Received.Value() }},
+	{awsSQS, nameDeleted, func(q *tally.Queue) int64 {
+		return q.Deleted.Value() + q.DeletedStale.Value() + q.DeletedGone.Value()
+	}},
+	{awsSQS, "NumberOfEmptyReceives", func(q *tally.Queue) int64 { return q.Empty.Value() }},
+	{awsSQS, nameDeduplicated, func(q *tally.Queue) int64 { return q.Deduplicated.Value() }},
+	{tenaqSQS, nameRemoved, func(q *tally.Queue) int64 { return q.Deleted.Value() }},
+	{tenaqSQS, nameStale, func(q *tally.Queue) int64 { return q.DeletedStale.Value() }},
+	{tenaqSQS, nameRedelivered, func(q *tally.Queue) int64 { return q.Redelivered.Value() }},
+	{tenaqSQS, nameTimedOut, func(q *tally.Queue) int64 { return q.TimedOut.Value() + q.TimedOutChanged.Value() }},
+	{tenaqSQS, nameTimedOutKept, func(q *tally.Queue) int64 { return q.TimedOut.Value() }},
+	{tenaqSQS, nameExpired, func(q *tally.Queue) int64 { return q.Expired.Value() }},
+	{tenaqSQS, nameDeadLettered, func(q *tally.Queue) int64 { return q.DeadLetters.Value() }},
+	{tenaqSQS, nameArrived, func(q *tally.Queue) int64 { return q.Arrived.Value() }},
+}
+
+// Names that are used in more than one place.
+const (
+	nameSent     = "NumberOfMessagesSent"
+	nameReceived = "NumberOfMessagesReceived"
+	nameDeleted  = "NumberOfMessagesDeleted"
+	nameVisible  = "ApproximateNumberOfMessagesVisible"
+	nameInFlight = "ApproximateNumberOfMessagesNotVisible"
+	nameDelayed  = "ApproximateNumberOfMessagesDelayed"
+	nameAge      = "AgeOfOldestMessage"
+
+	// The part of its retention for which the message has been kept that expires next.
+	nameRetentionUsed = "RetentionUsed"
+
+	nameDeduplicated = "NumberOfDeduplicatedSentMessages" // of FIFO queues only
+	nameRemoved      = "NumberOfMessagesRemoved"
+	nameStale        = "NumberOfStaleDeletes"
+	nameRedelivered  = "NumberOfMessagesRedelivered"
+	nameTimedOut     = "NumberOfVisibilityTimeouts" // of deliveries, when their messages go on [METRIC-21]
+	nameTimedOutKept = "NumberOfVisibilityTimeoutsKept"
+	nameExpired      = "NumberOfMessagesExpired"
+	nameDeadLettered = "NumberOfMessagesDeadLettered"
+	nameArrived      = "NumberOfMessagesArrived"
+)
+
+// ofQueue names a metric of a queue.
+func ofQueue(namespace, name, queue string) series.Metric {
+	return series.Metric{Namespace: namespace, Name: name, Dimensions: []series.Dimension{{Name: queueDimension, Value: queue}}}
+}
+
+// sample looks at all queues and returns how long that took. Where it is not told where the messages are, because there is
+// too much to do, the minute has fewer looks; what is counted is complete.
+func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
+	begun := time.Now()
+	s := &m.sights
+	if s.queues == nil {
+		s.queues = make(map[string]*sight)
+	}
+	s.round++
+	m.survey(ctx)
+	m.cfg.Queues.Tally().Each(func(t *tally.Queue) {
+		if q := s.queues[t.Name]; q != nil && t.Account == m.cfg.Account {
+			s.begin(q, s.round > s.past).count(t)
+		}
+	})
+	return time.Since(begun)
+}
+
+// watched are the queues that alarms are about.
+func (m *Monitor) watched() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := make(map[string]bool)
+	for _, e := range m.alarms {
+		for i := range e.Rule.Queries {
+			for _, d := range e.Rule.Queries[i].Metric.Dimensions {
+				if d.Name == queueDimension {
+					found[d.Value] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// survey asks where the messages are: of all queues once, and from then on of those that may have changed.
+func (m *Monitor) survey(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, surveyMax)
+	defer cancel()
+	s, now := &m.sights, m.Now()
+	switch {
+	case !s.complete || s.lost:
+		if !m.surveyAll(ctx, now) {
+			s.past = s.round
+			return
+		}
+		for name, q := range s.queues {
+			if q.round != s.round {
+				s.forget(name) // it was deleted
+			}
+		}
+		s.complete, s.lost = true, false
+	case !m.surveyNews(ctx, now):
+		s.lost, s.past = true, s.round
+		return
+	}
+	for name := range m.watched() {
+		if q := s.queues[name]; q != nil && q.data == nil {
+			q.data = &data{active: now}
+			q.data.see(&engine.Gauge{FIFO: q.fifo})
+		}
+	}
+	for _, q := range s.queues {
+		if q.data != nil && q.round != s.round {
+			q.data.see(&q.data.gauge) // it is as it was, without messages
+		}
+	}
+}
+
+// surveyNews asks for what has changed, and reports whether it was told of all of that.
+func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
+	for more := true; more; {
+		res, err := m.cfg.Queues.Do(ctx, engine.News{Max: surveyPage})
+		if err != nil {
+			return false
+		}
+		for i := range res.Gauges {
+			if g := &res.Gauges[i]; g.Queue.Account == m.cfg.Account {
+				m.sights.see(g, now)
+			}
+		}
+		for _, gone := range res.Queues {
+			if gone.Account == m.cfg.Account {
+				m.sights.forget(gone.Name)
+			}
+		}
+		more = res.More
+	}
+	return true
+}
+
+// surveyAll asks for all queues, and reports whether it was told of them.
+func (m *Monitor) surveyAll(ctx context.Context, now time.Time) bool {
+	for after := (engine.QueueName{}); ; {
+		res, err := m.cfg.Queues.Do(ctx, engine.Survey{After: after, Max: surveyPage, Watch: true})
+		if err != nil {
+			return false
+		}
+		for i := range res.Gauges {
+			if g := &res.Gauges[i]; g.Queue.Account == m.cfg.Account {
+				m.sights.see(g, now)
+			}
+		}
+		if len(res.Queues) == 0 {
+			return true
+		}
+		after = res.Queues[0]
+	}
+}
+
+// see takes note of where the messages of a queue are.
+func (s *sights) see(g *engine.Gauge, now time.Time) {
+	q := s.queues[g.Queue.Name]
+	looked := q != nil && s.round-1 > s.past
+	if q == nil {
+		q = &sight{}
+		s.queues[g.Queue.Name] = q
+		if s.unused < unusedMax {
+			s.unused++
+			q.data = &data{active: now, unused: true}
+		}
+	}
+	q.round, q.target, q.fifo = s.round, g.DeadLetterTarget, g.FIFO
+	if g.Visible+g.InFlight+g.Delayed > 0 {
+		s.begin(q, looked).active = now
+	}
+	if q.data != nil {
+		q.data.see(g)
+	}
+}
+
+// forget forgets a queue that was deleted.
+func (s *sights) forget(name string) {
+	if q := s.queues[name]; q != nil && q.data != nil && q.data.unused {
+		s.unused--
+	}
+	delete(s.queues, name)
+}
+
+// begin returns the data of a queue to which something has happened. Looked says that there were looks in this minute
+// before: where the data begins now, they have found the queue empty.
+func (s *sights) begin(q *sight, looked bool) *data {
+	switch {
+	case q.data == nil:
+		q.data = &data{}
+		if looked {
+			q.data.see(&engine.Gauge{FIFO: q.fifo})
+		}
+	case q.data.unused:
+		q.data.unused = false
+		s.unused--
+	}
+	return q.data
+}
+
+// see takes note of where the messages of the queue are.
+func (q *data) see(g *engine.Gauge) {
+	q.gauge = *g
+	for i := range gaugeTable {
+		if v, ok := gaugeTable[i].value(g); ok {
+			// The average of a minute is what there was at its end, so that it is a whole number that somebody could have
+			// seen; smallest and largest are of all samples. [METRIC-4]
+			was := q.gauges[i]
+			q.gauges[i] = series.Set{Min: v, Max: v, Sum: v, Count: 1}
+			if was.Count > 0 {
+				q.gauges[i].Min, q.gauges[i].Max = min(was.Min, v), max(was.Max, v)
+			}
+		}
+	}
+}
+
+// count reads the counters of the queue.
+func (q *data) count(t *tally.Queue) {
+	for i := range countTable {
+		q.present[i] = countTable[i].value(t)
+	}
+	q.sizes = q.sizes.Merge(series.Set(t.SizeExtremes.Take()))
+}
+
+// endMinute writes the minute that has ended into the series.
+func (m *Monitor) endMinute() {
+	s := &m.sights
+	now := m.Now()
+	s.wasOut, s.leftOut, s.past = s.leftOut, false, s.round
+	for name, seen := range s.queues {
+		q := seen.data
+		if q == nil {
+			continue
+		}
+		for i := range q.present {
+			q.minute[i] = q.present[i] - q.before[i]
+			if q.minute[i] < 0 { // it is another queue of that name
+				q.minute[i] = q.present[i]
+			}
+			if q.minute[i] != 0 {
+				q.active = now
+			}
+		}
+		q.before = q.present
+		q.busy = now.Sub(q.active) < activeFor
+		if q.busy {
+			m.put(name, q)
+		}
+		q.gauges, q.sizes = [len(gaugeTable)]series.Set{}, series.Set{}
+	}
+	m.series.Drop(s.minute - seriesKeep.Milliseconds())
+}
+
+// put writes the data of a queue.
+func (m *Monitor) put(name string, q *data) {
+	for i, g := range gaugeTable {
+		if q.gauges[i].Count > 0 {
+			m.write(ofQueue(g.namespace, g.name, name), q.gauges[i], g.unit)
+		}
+	}
+	for i, c := range countTable {
+		if c.name != nameDeduplicated || q.gauge.FIFO {
+			m.write(ofQueue(c.namespace, c.name, name), series.One(float64(q.minute[i])), "Count")
+		}
+	}
+	m.write(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes") // nothing when nothing was sent [METRIC-13]
+}
+
+// write puts data into the series. That there are too many queues is said once, until a minute has room for all data.
+func (m *Monitor) write(metric series.Metric, set series.Set, unit string) {
+	err := m.series.Put(metric, m.sights.minute, set, unit)
+	if err != nil && !m.sights.leftOut && !m.sights.wasOut {
+		m.cfg.Logger.Warn("data of queues is left out, so they have no alarms", "metric", metric.Name, "error", err)
+	}
+	m.sights.leftOut = m.sights.leftOut || err != nil
+}

@@ -1,0 +1,341 @@
+package monitor
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/series"
+)
+
+// The alarms that every queue has. They are templates: of each queue that something happens to there is one alarm of
+// each kind that concerns it, and its name is QUEUE/KIND. [ALARM-51]
+//
+// What they count is counted where it happens and not made up from the difference of two numbers whose times do not
+// line up: a delete that removes nothing is work that somebody else has done or is doing, whatever was sent when.
+
+// A Kind is one of the templates.
+type Kind string
+
+// The kinds.
+const (
+	KindDeadLetters   Kind = "dead-letters"
+	KindDeadLetterAge Kind = "dead-letter-age"
+	KindOldestAge     Kind = "oldest-age"
+	KindDoubleDeletes Kind = "double-deletes"
+	KindTimedOut      Kind = "timed-out"
+	KindExpired       Kind = "expired"
+	KindInFlight      Kind = "in-flight-limit"
+	KindNearExpiry    Kind = "near-expiry"
+	KindStuck         Kind = "in-flight-stuck"
+
+	// On what redrivers and relays tell of themselves.
+	KindRedriverSilent Kind = "redriver-silent"
+	KindRedriverFails  Kind = "redriver-fails"
+	KindBreakerOpen    Kind = "breaker-open"
+	KindRelaySilent    Kind = "relay-silent"
+	KindRelayLate      Kind = "relay-late"
+	KindRowsParked     Kind = "rows-parked"
+)
+
+// A Teller is a namespace in which programs tell of themselves: those of tenaq put a few metrics there every minute, with
+// one dimension, the queue or the outbox that they are about.
+type Teller string
+
+// The namespaces of redrivers and of relays of an outbox.
+const (
+	Redrivers Teller = "Tenaq/Redrive"
+	Relays    Teller = "Tenaq/Outbox"
+)
+
+// What they tell.
+const (
+	BreakerState = "BreakerState" // of a redriver: 0 closed, 1 open, 2 half open
+	StepFailed   = "StepFailed"   // of a redriver: 1 when its latest step failed
+	ParkingLot   = "ParkingLot"   // of a queue in which a redriver parks: 1
+	DueAge       = "OldestDueAge" // of a relay, in seconds
+	ParkedRows   = "ParkedRows"   // of a relay
+
+	boxDimension = "Outbox" // the dimension of relays
+)
+
+// A template makes the alarms of a kind.
+type template struct {
+	kind    Kind
+	says    string // what is the matter, in a few words
+	advice  string
+	applies func(v *view) bool
+	rule    func(v *view) alarm.Rule
+
+	// may reports whether the last minute could have brought the alarm about. Nothing else is evaluated of a queue
+	// that is well, so that ten thousand of them cost little.
+	may func(v *view) bool
+
+	// news reports whether the last minute has brought more of what the alarm is about, which is told although its state
+	// is the same. Nil for never.
+	news func(v *view) bool
+
+	// told is set where the alarm is on what a program tells of itself, and sign is the metric that shows that it does.
+	// Such an alarm is evaluated as long as it is known that there was one: its silence is what matters.
+	told Teller
+	sign string
+
+	// commands show more. QUEUE is the name of the queue.
+	commands []string
+}
+
+// A view is a queue as a template sees it.
+type view struct {
+	queue       string
+	gauge       *engine.Gauge
+	minute      *counts
+	dead        bool // it is where dead letters go, or a parking lot
+	inFlightMax int
+}
+
+// deadName is a name that ends like that of a dead-letter queue or a parking lot: a word of its own, in any case, or the
+// last hump of a name such as OrdersParkingLotQueue.
+var deadName = regexp.MustCompile(`(^|[-_])(?i:dlq|dead([-_]?letters?)?|parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$` +
+	`|[a-z0-9](DLQ|Dlq|Dead(Letters?)?|Parked|Parking(Lots?)?)(Queue)?([.]fifo)?$`)
+
+// DeadName reports whether a queue of that name is taken for one of dead letters, whatever its policies say.
+func DeadName(queue string) bool { return deadName.MatchString(queue) }
+
+// counted returns what a metric of countTable was in the last minute.
+func (v *view) counted(name string) int64 {
+	for i := range countTable {
+		if countTable[i].name == name {
+			return v.minute[i]
+		}
+	}
+	panic("no metric " + name)
+}
+
+func (v *view) metric(namespace, name string, stat series.Stat) alarm.Query {
+	return alarm.Query{Metric: ofQueue(namespace, name, v.queue), Stat: stat, Period: 60}
+}
+
+// above is a rule on a single metric, in alarm when so many of so many minutes are above the threshold.
+func above(q alarm.Query, threshold float64, datapoints, periods int) alarm.Rule {
+	q.ID, q.Return = "m", true
+	return alarm.Rule{
+		Queries: []alarm.Query{q}, Periods: periods, Datapoints: datapoints,
+		Operator: alarm.Above, Threshold: threshold, Missing: alarm.TreatNotBreaching,
+	}
+}
+
+// math is a rule on an expression.
+func math(expression string, threshold float64, datapoints, periods int, queries ...alarm.Query) alarm.Rule {
+	r := above(alarm.Query{Expression: expression}, threshold, datapoints, periods)
+	r.Queries[0].ID = "e"
+	r.Queries = append(r.Queries, queries...)
+	return r
+}
+
+func named(id string, q alarm.Query) alarm.Query {
+	q.ID = id
+	return q
+}
+
+var templates = []template{
+	{
+		kind: KindDeadLetters, says: "there are dead letters",
+		advice:  "Those that a worker of tenaq gave up say why. Mend what they need, then bring them back.",
+		applies: func(v *view) bool { return v.dead },
+		may:     func(v *view) bool { return v.gauge.Visible+v.gauge.InFlight+v.gauge.Delayed > 0 },
+		news:    func(v *view) bool { return v.counted(nameArrived)+v.counted(nameSent) > 0 },
+		rule: func(v *view) alarm.Rule {
+			return math("visible + hidden + delayed", 0, 1, 1,
+				named("visible", v.metric(awsSQS, nameVisible, series.Average)), named("hidden", v.metric(awsSQS, nameInFlight, series.Average)),
+				named("delayed", v.metric(awsSQS, nameDelayed, series.Average)))
+		},
+		commands: []string{"tenaq peek QUEUE --body", "tenaq redrive plan QUEUE"},
+	},
+	{
+		kind: KindDeadLetterAge, says: "the work of dead letters was first sent more than an hour ago",
+		advice:  "It is not done yet, and is gone when the retention of the queue is over.",
+		applies: func(v *view) bool { return v.dead },
+		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameAge, series.Maximum), 3600, 1, 1)
+		},
+		commands: []string{"tenaq peek QUEUE --body", "tenaq redrive plan QUEUE"},
+	},
+	{
+		kind: KindOldestAge, says: "the oldest message was sent more than an hour ago",
+		advice:  "It waits for a worker, for its next attempt, or for the message of its group before it.",
+		applies: func(v *view) bool { return !v.dead },
+		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameAge, series.Maximum), 3600, 5, 5)
+		},
+		commands: []string{"tenaq peek QUEUE --limit 10", "tenaq queue show QUEUE"},
+	},
+	{
+		kind: KindDoubleDeletes, says: "work is done twice",
+		advice: "Workers delete messages that others were given in the meantime, or have deleted: their work takes longer than the visibility timeout. " +
+			"Renew it while the work goes on, as tenaq pipe does, or make it longer.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.counted(nameDeleted) > v.counted(nameRemoved) },
+		rule: func(v *view) alarm.Rule {
+			// Both count deletes, so that it does not matter when the messages were sent.
+			return math("IF(deleted - removed >= 2, deleted / IF(removed > 0, removed, 1), 1)", 1.05, 1, 2,
+				named("deleted", v.metric(awsSQS, nameDeleted, series.Sum)), named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)))
+		},
+		commands: []string{"tenaq doctor QUEUE", "tenaq peek QUEUE --state in_flight"},
+	},
+	{
+		kind: KindTimedOut, says: "visibility timeouts end before the work does",
+		advice: "More than a fifth of the messages that were handed out came back without a delete. " +
+			"Workers are slower than the visibility timeout, or die. Retry pauses that a worker sets are not counted.",
+		applies: func(v *view) bool { return !v.dead },
+		may:     func(v *view) bool { return v.counted(nameTimedOutKept) > 2 },
+		rule: func(v *view) alarm.Rule {
+			return math("IF(lost > 2, lost / IF(received > 0, received, 1), 0)", 0.2, 1, 2,
+				named("lost", v.metric(tenaqSQS, nameTimedOutKept, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
+		},
+		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
+	},
+	{
+		kind: KindStuck, says: "messages have been in flight for half an hour, and none was deleted",
+		advice:  "Their workers hang, or renew the visibility timeout of work that does not end.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.gauge.InFlight > 0 && v.counted(nameRemoved) == 0 },
+		rule: func(v *view) alarm.Rule {
+			return math("IF(removed == 0, hidden, 0)", 0, 30, 30,
+				named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)), named("hidden", v.metric(awsSQS, nameInFlight, series.Minimum)))
+		},
+		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
+	},
+	{
+		kind: KindExpired, says: "messages have expired, and nobody has done their work",
+		advice:  "What is gone is gone. Make the retention longer, and find out why nobody has received them.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.counted(nameExpired) > 0 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameExpired, series.Sum), 0, 1, 5)
+		},
+		commands: []string{"tenaq queue show QUEUE", "tenaq peek QUEUE --limit 10"},
+	},
+	{
+		kind: KindNearExpiry, says: "messages expire soon",
+		advice:  "The oldest have been kept for nine tenths of the retention. Make it longer, have their work done, or bring them back.",
+		applies: func(v *view) bool { return v.gauge.Retention >= nearExpiryMin },
+		may:     func(v *view) bool { return v.gauge.Kept*10 > v.gauge.Retention*9 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(tenaqSQS, nameRetentionUsed, series.Maximum), 90, 1, 1)
+		},
+		commands: []string{"tenaq peek QUEUE --limit 10", "tenaq queue show QUEUE"},
+	},
+	{
+		kind: KindInFlight, says: "nearly as many messages are in flight as may be",
+		advice:  "At the limit receives are refused. Workers receive and do not delete.",
+		applies: func(v *view) bool { return true },
+		may:     func(v *view) bool { return v.gauge.InFlight*10 > int64(v.inFlightMax)*9 },
+		rule: func(v *view) alarm.Rule {
+			return above(v.metric(awsSQS, nameInFlight, series.Maximum), float64(v.inFlightMax)*0.9, 1, 1)
+		},
+		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq queue show QUEUE"},
+	},
+	{
+		kind: KindRedriverSilent, says: "its redriver has not been heard of for ten minutes", told: Redrivers, sign: BreakerState,
+		advice: "It does not run, or cannot reach this server. Nobody brings dead letters back.",
+		rule: func(v *view) alarm.Rule {
+			r := above(told(Redrivers, BreakerState, v.queue, series.SampleCount), 0, 10, 10)
+			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
+			return r
+		},
+		commands: []string{"tenaq redrive status QUEUE"},
+	},
+	{
+		kind: KindRedriverFails, says: "the steps of its redriver fail", told: Redrivers, sign: StepFailed,
+		advice: "Its log says why. Nobody brings dead letters back meanwhile.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Redrivers, StepFailed, v.queue, series.Minimum), 0, 5, 5)
+		},
+		commands: []string{"tenaq redrive status QUEUE"},
+	},
+	{
+		kind: KindBreakerOpen, says: "the breaker of its redriver has not been closed for half an hour", told: Redrivers, sign: BreakerState,
+		advice: "What is redriven fails again: its consumer is sick. Nothing but a few canaries is sent until that is over.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Redrivers, BreakerState, v.queue, series.Minimum), 0, 30, 30)
+		},
+		commands: []string{"tenaq redrive status QUEUE", "tenaq peek QUEUE --body"},
+	},
+	{
+		kind: KindRelaySilent, says: "no relay of this outbox has been heard of for ten minutes", told: Relays, sign: DueAge,
+		advice: "None runs, or none can reach this server. What programs write into the outbox is not sent.",
+		rule: func(v *view) alarm.Rule {
+			r := above(told(Relays, DueAge, v.queue, series.SampleCount), 0, 10, 10)
+			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
+			return r
+		},
+		commands: []string{"tenaq outbox status"},
+	},
+	{
+		kind: KindRelayLate, says: "rows of this outbox have been due for more than five minutes", told: Relays, sign: DueAge,
+		advice: "The relay does not keep up, or the queue refuses them.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Relays, DueAge, v.queue, series.Minimum), 300, 5, 5)
+		},
+		commands: []string{"tenaq outbox status"},
+	},
+	{
+		kind: KindRowsParked, says: "rows of this outbox were given up", told: Relays, sign: ParkedRows,
+		advice: "Their queue does not take them. They wait for a person.",
+		rule: func(v *view) alarm.Rule {
+			return above(told(Relays, ParkedRows, v.queue, series.Maximum), 0, 1, 1)
+		},
+		commands: []string{"tenaq outbox parked"},
+	},
+}
+
+// told is a metric of a program that tells of itself.
+func told(by Teller, name, about string, stat series.Stat) alarm.Query {
+	return alarm.Query{Metric: by.Metric(name, about), Stat: stat, Period: 60}
+}
+
+// Metric names what a program tells of a queue, or of an outbox.
+func (t Teller) Metric(name, about string) series.Metric {
+	return series.Metric{Namespace: string(t), Name: name, Dimensions: []series.Dimension{{Name: t.dimension(), Value: about}}}
+}
+
+func (t Teller) dimension() string {
+	if t == Relays {
+		return boxDimension
+	}
+	return queueDimension
+}
+
+// nearExpiryMin is the retention, in milliseconds, below which messages are meant to expire.
+const nearExpiryMin = 3600_000
+
+// shippedName names the alarm of a kind on a queue. Names of queues have no slash.
+func shippedName(queue string, kind Kind) string { return queue + "/" + string(kind) }
+
+// templateOf finds the template of the name of an alarm.
+func templateOf(name string) (queue string, t *template) {
+	slash := strings.LastIndexByte(name, '/')
+	if slash < 0 {
+		return "", nil
+	}
+	queue = name[:slash]
+	for i := range templates {
+		if string(templates[i].kind) == name[slash+1:] {
+			return queue, &templates[i]
+		}
+	}
+	return "", nil
+}
+
+// shipped makes the definition of an alarm that every queue has.
+func (t *template) shipped(v *view, actions []string) Definition {
+	return Definition{
+		Name:        shippedName(v.queue, t.kind),
+		Description: fmt.Sprintf("%s: %s. %s", v.queue, t.says, t.advice),
+		Rule:        t.rule(v), ActionsEnabled: true, OnAlarm: actions, OnOK: actions,
+	}
+}

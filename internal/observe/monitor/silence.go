@@ -1,0 +1,113 @@
+package monitor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"tenaq/internal/observe/alarm"
+)
+
+// A Silence keeps alarms from telling anybody, for a while. They go on being evaluated; one that is in another state
+// than was told when the silence ends tells it then. [ALARM-49]
+type Silence struct {
+	Match  string    `json:"match"` // the name of an alarm, where * stands for any text
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Bounds of silences.
+const (
+	silenceMax       = 30 * 24 * time.Hour
+	silencesMax      = 100
+	silenceReasonMax = 1024
+)
+
+// Silence adds a silence, or takes the place of the one with the same Match; one that is over ends it. It returns how many
+// of the alarms that are known now it is about. It fails with ErrInvalid and ErrLimit.
+func (m *Monitor) Silence(s Silence) (about int, err error) {
+	switch control := func(c rune) bool { return unicode.IsControl(c) }; {
+	case s.Match == "" || len(s.Match) > nameMax || strings.ContainsFunc(s.Match, control):
+		return 0, fmt.Errorf("%w: the name of an alarm has 1 to %d bytes and no control characters", ErrInvalid, nameMax)
+	case len(s.Reason) > silenceReasonMax:
+		return 0, fmt.Errorf("%w: a reason has at most %d bytes", ErrInvalid, silenceReasonMax)
+	case s.Until.Sub(m.Now()) > silenceMax:
+		return 0, fmt.Errorf("%w: a silence lasts at most 30 days", ErrInvalid)
+	}
+	defer m.kick()
+	err = m.mutate(func() (func(), error) {
+		now, before := m.Now(), m.silences
+		left := slices.DeleteFunc(slices.Clone(before), func(old Silence) bool { return old.Match == s.Match || !old.Until.After(now) })
+		if s.Until.After(now) {
+			if len(left) == silencesMax {
+				return nil, fmt.Errorf("%w: there are %d silences, end some", ErrLimit, silencesMax)
+			}
+			left = append(left, s)
+		}
+		for name := range m.alarms {
+			if s.means(name) {
+				about++
+			}
+		}
+		m.silences = left
+		return func() { m.silences = before }, nil
+	})
+	return about, err
+}
+
+// means reports whether an alarm is one that the silence is about.
+func (s *Silence) means(name string) bool {
+	parts := strings.Split(s.Match, "*")
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, last)
+}
+
+// Silences returns those that last.
+func (m *Monitor) Silences() []Silence {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.Now()
+	return slices.DeleteFunc(append([]Silence{}, m.silences...), func(s Silence) bool { return !s.Until.After(now) })
+}
+
+// silenceOf returns the silence of an alarm that lasts longest.
+func (m *Monitor) silenceOf(name string) (longest *Silence) {
+	now := m.Now()
+	for i := range m.silences {
+		s := &m.silences[i]
+		if s.Until.After(now) && (longest == nil || s.Until.After(longest.Until)) && s.means(name) {
+			longest = s
+		}
+	}
+	return longest
+}
+
+// Acknowledge notes that somebody knows of an alarm: it is not told again until its state has changed. It fails with
+// ErrNotFound when there is no such alarm, and with ErrInvalid when it is not in alarm. [ALARM-47]
+func (m *Monitor) Acknowledge(name string) error {
+	return m.mutate(func() (func(), error) {
+		e := m.alarms[name]
+		switch {
+		case e == nil:
+			return nil, fmt.Errorf("%w: %s", ErrNotFound, clean(name, nameMax))
+		case e.State != alarm.Alarm:
+			return nil, fmt.Errorf("%w: %s is %s, there is nothing to acknowledge", ErrInvalid, clean(name, nameMax), e.State)
+		}
+		before := e.acked
+		e.acked = true
+		return func() { e.acked = before }, nil
+	})
+}

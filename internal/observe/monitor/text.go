@@ -1,0 +1,162 @@
+package monitor
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"tenaq/internal/observe/alarm"
+)
+
+// What people read. Names, descriptions and reasons come from whoever may call or send, so they are one line each, of
+// bounded length, without control characters, and without what Slack would take for a mention or a link.
+
+// Bounds of what strangers write, in bytes.
+const (
+	nameMax   = 255
+	reasonMax = 300
+	textMax   = 30_000
+)
+
+// clean makes one line of a text, and cuts it.
+func clean(s string, most int) string {
+	s = strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsSpace(c):
+			return ' '
+		case unicode.IsControl(c), unicode.Is(unicode.Cf, c), c == unicode.ReplacementChar:
+			return -1
+		}
+		return c
+	}, s)
+	s = strings.TrimSpace(s)
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// Text is the notice for people.
+func (n *Notice) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", n.State, clean(n.Alarm, nameMax))
+	if n.Again {
+		b.WriteString(" (still)")
+	}
+	if !n.At.IsZero() {
+		b.WriteString(n.At.UTC().Format(", since 2006-01-02 15:04:05 UTC"))
+	}
+	b.WriteString("\n")
+	if n.Description != "" && n.State == alarm.Alarm {
+		b.WriteString(clean(n.Description, 1024) + "\n")
+	}
+	b.WriteString(clean(n.Reason, 1024) + "\n")
+	if n.Changes > 1 {
+		fmt.Fprintf(&b, "It has changed %d times since the last notice.\n", n.Changes)
+	}
+	if s := n.Sample; s != nil {
+		fmt.Fprintf(&b, "Message %s", s.MessageID)
+		if s.Key != "" {
+			fmt.Fprintf(&b, " (%s)", clean(s.Key, nameMax))
+		}
+		fmt.Fprintf(&b, ", first sent %s", s.FirstSent.UTC().Format("2006-01-02 15:04:05 UTC"))
+		switch s.Receives {
+		case 0: // a worker sent it here
+		case 1:
+			b.WriteString(", received once")
+		default:
+			fmt.Fprintf(&b, ", received %d times", s.Receives)
+		}
+		switch {
+		case s.Attempts == 1:
+			b.WriteString(", given up after 1 attempt")
+		case s.Attempts > 1:
+			fmt.Fprintf(&b, ", given up after %d attempts", s.Attempts)
+		}
+		if s.Reason != "" {
+			fmt.Fprintf(&b, ": %s", clean(s.Reason, reasonMax))
+		}
+		b.WriteString("\n")
+	}
+	for _, c := range n.Commands {
+		b.WriteString("  " + c + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// together is one message for people with several notices.
+func together(notices []*Notice) string {
+	var b strings.Builder
+	if len(notices) > 1 {
+		fmt.Fprintf(&b, "%d alarms have something to tell.\n\n", len(notices))
+	}
+	for i, n := range notices {
+		text := forSlack.Replace(n.Text())
+		if b.Len()+len(text) > textMax {
+			fmt.Fprintf(&b, "and %d more: tenaq alarms", len(notices)-i)
+			break
+		}
+		b.WriteString(text + "\n\n")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// forSlack takes its meaning from what Slack would make mentions and links of.
+var forSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// Commands are those that show more of what an alarm is about.
+func (m *Monitor) Commands(s *Status) []string { return m.commands(s.Name, s.Queue, s.State) }
+
+var (
+	queuePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}([.]fifo)?$`)
+	plainWord    = regexp.MustCompile(`^[A-Za-z0-9_./@-]+$`)
+)
+
+// commands has no command about a queue whose name is none, and quotes what somebody might have made up.
+func (m *Monitor) commands(name, queue string, state alarm.State) (list []string) {
+	_, t := templateOf(name)
+	add := func(command string, remote bool) {
+		if remote && m.cfg.Endpoint != "" {
+			command += " --endpoint-url " + m.cfg.Endpoint
+		}
+		list = append(list, command)
+	}
+	switch isQueue := queuePattern.MatchString(queue); {
+	case t != nil:
+		for _, c := range t.commands {
+			if isQueue || !strings.Contains(c, "QUEUE") {
+				add(strings.ReplaceAll(c, "QUEUE", queue), !strings.HasPrefix(c, "tenaq outbox ")) // that is about a database
+			}
+		}
+	case isQueue:
+		add("tenaq queue show "+queue, true)
+		add("tenaq peek "+queue+" --limit 10", true)
+	}
+	if state == alarm.Alarm {
+		add("tenaq alarms ack "+shellWord(name), true)
+	}
+	return list
+}
+
+// ShippedCommands returns all commands that notices of the alarms may have that every queue has, with the name of a queue
+// and an endpoint.
+func ShippedCommands(queue, endpoint string) (all []string) {
+	m := &Monitor{cfg: Config{Endpoint: endpoint}}
+	for i := range templates {
+		all = append(all, m.commands(shippedName(queue, templates[i].kind), queue, alarm.Alarm)...)
+	}
+	return append(all, m.commands("another-alarm", queue, alarm.Alarm)...)
+}
+
+// shellWord makes one word of a text for a shell, that is no flag.
+func shellWord(s string) string {
+	word := clean(s, nameMax)
+	if !plainWord.MatchString(word) {
+		word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	if strings.HasPrefix(s, "-") {
+		return "-- " + word
+	}
+	return word
+}

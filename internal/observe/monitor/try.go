@@ -1,0 +1,32 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tenaq/internal/observe/alarm"
+)
+
+// Try runs an action once with a notice that says that it is a test. What went wrong is in the log, since it may show what
+// the configuration says. It fails with ErrNoAction when the configuration declares no such action, with ErrBusy while
+// somebody else tries it, and else with ErrAction. [ALARM-43]
+func (m *Monitor) Try(ctx context.Context, action string) error {
+	r := m.runs[ActionName(action)]
+	if r == nil {
+		return fmt.Errorf("%w: %s", ErrNoAction, m.undeclared(action))
+	}
+	if !r.testing.TryLock() {
+		return fmt.Errorf("%w: %s is being tried out: wait for that", ErrBusy, r.name)
+	}
+	defer r.testing.Unlock()
+	err := r.attempt(ctx, []*Notice{{
+		Alarm: "test", Description: "Somebody tries out whether notices arrive.", State: alarm.Alarm, Was: alarm.OK,
+		Reason: "This is a test, there is nothing to be done.", At: m.Now().UTC().Truncate(time.Millisecond),
+	}})
+	if err == nil {
+		return nil
+	}
+	m.cfg.Logger.Warn("an action that was tried out fails", "action", r.name, "error", err)
+	return fmt.Errorf("%w: the log of the server says why", ErrAction)
+}

@@ -1,0 +1,89 @@
+// Package tally counts what happens to queues while the process runs. It is no part of a queue: nothing of it is on
+// disk, and no answer depends on it. The engine writes it, the broker adds what only it knows, and whoever is asked for
+// metrics reads it at any time.
+package tally
+
+import (
+	"strings"
+	"sync"
+
+	"tenaq/internal/observe/metric"
+)
+
+// A Queue counts what has happened to one queue since the process started.
+type Queue struct {
+	Account, Name string
+
+	Sent         metric.Counter // messages that clients have sent and that were stored
+	Deduplicated metric.Counter // sends that were duplicates
+	Received     metric.Counter // messages that were handed out
+	Redelivered  metric.Counter // of these, those that had been handed out before
+	Empty        metric.Counter // receives that were answered without a message
+
+	// Deliveries that ended because their visibility timeout was over, counted when the message is handed out or moved
+	// the next time; one that was given back with a timeout of zero is not among them. Of those in TimedOutChanged the
+	// consumer had changed the timeout before: it has stopped to extend it, or has put the message off. [METRIC-21]
+	TimedOut, TimedOutChanged metric.Counter
+
+	// Deletes that were answered as done: with the handle of the newest delivery, with an older one, which removes
+	// nothing, or of a message that was gone already.
+	Deleted, DeletedStale, DeletedGone metric.Counter
+
+	Expired     metric.Counter // messages whose retention was over
+	DeadLetters metric.Counter // messages that left for the dead-letter queue
+	Moved       metric.Counter // messages that a move task took away
+	Arrived     metric.Counter // messages that came from another queue in one of these ways
+
+	Sizes   *metric.Histogram // of messages that clients have sent and that were stored, in bytes
+	Waited  *metric.Histogram // seconds from the send to the first receive
+	Handled *metric.Histogram // seconds from the newest receive to the delete with its handle
+
+	// SizeExtremes are those of Sizes since somebody last took them.
+	SizeExtremes metric.Extremes
+}
+
+// AddSent counts a message of so many bytes.
+func (q *Queue) AddSent(bytes int64) {
+	q.Sent.Add(1)
+	q.Sizes.Observe(float64(bytes))
+	q.SizeExtremes.Observe(float64(bytes))
+}
+
+// AddFirst counts a first receive, so many milliseconds after the send.
+func (q *Queue) AddFirst(ms int64) { q.Waited.Observe(float64(ms) / 1000) }
+
+// AddDeleted counts a delete with the newest handle, so many milliseconds after the receive.
+func (q *Queue) AddDeleted(ms int64) {
+	q.Deleted.Add(1)
+	q.Handled.Observe(float64(ms) / 1000)
+}
+
+// Queues are those to which something has happened. The zero value is ready, and may be used from any goroutine.
+type Queues struct{ m sync.Map } // of *Queue, by id
+
+type id struct{ account, name string }
+
+// Of returns the counts of a queue.
+func (all *Queues) Of(account, name string) *Queue {
+	k := id{account, name}
+	if found, ok := all.m.Load(k); ok {
+		return found.(*Queue)
+	}
+	k = id{strings.Clone(account), strings.Clone(name)} // they may be parts of a whole request
+	found, _ := all.m.LoadOrStore(k, &Queue{
+		Account: k.account, Name: k.name,
+		Sizes: metric.NewHistogram(metric.Sizes...), Waited: metric.NewHistogram(metric.Ages...), Handled: metric.NewHistogram(metric.Ages...),
+	})
+	return found.(*Queue)
+}
+
+// Drop forgets a queue that is deleted.
+func (all *Queues) Drop(account, name string) { all.m.Delete(id{account, name}) }
+
+// Each calls f with all of them, in no order.
+func (all *Queues) Each(f func(*Queue)) {
+	all.m.Range(func(_, v any) bool {
+		f(v.(*Queue))
+		return true
+	})
+}
