@@ -183,7 +183,7 @@ func TestSettings(t *testing.T) {
 			"Client is missing":                func(c *redrive.Config) { c.Client = nil },
 			"Store is missing":                 func(c *redrive.Config) { c.Store = nil },
 			"ParkingURL is missing":            func(c *redrive.Config) { c.ParkingURL = "" },
-			"give it a queue of its own":              func(c *redrive.Config) { c.ParkingURL = c.DeadLetterURL },
+			"give it a queue of its own":       func(c *redrive.Config) { c.ParkingURL = c.DeadLetterURL },
 			"make both FIFO queues":            func(c *redrive.Config) { c.ParkingURL += ".fifo" },
 			"Interval and Look are":            func(c *redrive.Config) { c.Look = time.Hour },
 			"RateFirst and RateMax are 5 and ": func(c *redrive.Config) { c.Policy.RateMax = 2 },
