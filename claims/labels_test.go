@@ -24,7 +24,7 @@ func (w *witness) Put(ctx context.Context, write records.Write) (records.Record,
 	return w.Memory.Put(ctx, write)
 }
 
-// Each write of a claim says in labels what people want to see, and when somebody has to look at it.
+// Each write of a claim labels its state and the time at which the claim is due.
 func TestLabels(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := &witness{Memory: recordstest.NewMemory()}
@@ -67,7 +67,7 @@ func TestLabels(t *testing.T) {
 	})
 }
 
-// Due finds what nobody is at, the oldest first, and nothing else.
+// Due finds unfinished work that no worker holds, the oldest first, and nothing else.
 func TestDue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
