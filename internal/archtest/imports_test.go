@@ -14,25 +14,25 @@ import (
 // written from its root; a path that ends in /... stands for everything below it too. A package that is
 // missing here fails the test: placing it is a decision.
 //
-// Imports point down: cmd > server > sqsd, admin > broker > engine > kv, key. Pebble, Prometheus and the
+// Imports point down: cmd > server > sqs, admin > broker > engine > kv, key. Pebble, Prometheus and the
 // command line each have one home, so that each can be replaced by changing one package.
 var may = map[string][]string{
 	// Leaves: the standard library only.
-	"internal/archtest":       {},
-	"internal/audit":          {},
-	"internal/work/backoff":   {},
-	"internal/server/backup":  {},
-	"internal/work/breaker":   {},
-	"internal/child":          {},
-	"internal/invariant":      {},
-	"internal/key":            {},
-	"internal/kv":             {},
-	"internal/observe/metric": {},
-	"internal/mutant":         {},
-	"internal/door/sigv4":     {},
-	"internal/api/sqswire":    {},
+	"internal/archtest":        {},
+	"internal/audit":           {},
+	"internal/work/backoff":    {},
+	"internal/server/backup":   {},
+	"internal/work/breaker":    {},
+	"internal/child":           {},
+	"internal/invariant":       {},
+	"internal/key":             {},
+	"internal/kv":              {},
+	"internal/observe/metric":  {},
+	"internal/mutant":          {},
+	"internal/door/sigv4":      {},
+	"internal/api/sqs/sqswire": {},
 
-	"internal/api/sqswire/wiretest": {},
+	"internal/api/sqs/sqswire/wiretest": {},
 
 	"internal/door/policy":    {},
 	"internal/observe/series": {},
@@ -61,19 +61,19 @@ var may = map[string][]string{
 	},
 	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/mutant", "internal/observe/tally"},
 
-	"internal/api/sqsd": {
+	"internal/api/sqs": {
 		"internal/observe/alarm", "internal/broker", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/observe/metric", "internal/observe/monitor", "internal/mutant",
-		"internal/door/policy", "internal/door/sigv4", "internal/api/sqswire",
+		"internal/door/policy", "internal/door/sigv4", "internal/api/sqs/sqswire",
 	},
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally",
 	},
-	"internal/api/cloudwatchd": {"internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "github.com/aws/smithy-go/encoding/cbor"},
-	"internal/api/stsd":        {},
-	"internal/api/admin":       {},
+	"internal/api/cloudwatch": {"internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "github.com/aws/smithy-go/encoding/cbor"},
+	"internal/api/sts":        {},
+	"internal/api/v1":         {},
 	"internal/server": {
-		"internal/api/admin", "internal/observe/alarm", "internal/server/backup", "internal/broker", "internal/api/cloudwatchd", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/observe/metric", "internal/observe/monitor", "internal/api/sqsd", "internal/api/sqswire", "internal/api/stsd", "internal/observe/tally",
+		"internal/api/v1", "internal/observe/alarm", "internal/server/backup", "internal/broker", "internal/api/cloudwatch", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/kv",
+		"internal/kv/pebblekv", "internal/observe/metric", "internal/observe/monitor", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/sts", "internal/observe/tally",
 		"golang.org/x/sys/unix",
 	},
 
@@ -111,7 +111,7 @@ var may = map[string][]string{
 	// Other people's servers, for tests.
 	"internal/testing/faultproxy": {},
 	"internal/testing/sqstest": {
-		"internal/broker", "internal/engine", "internal/api/handle", "internal/kv", "internal/api/sqsd",
+		"internal/broker", "internal/engine", "internal/api/handle", "internal/kv", "internal/api/sqs",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
 	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
@@ -191,7 +191,7 @@ var commandsMay = []string{
 // door they came through.
 var testsMay = []string{
 	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
-	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "internal/api/sqswire/wiretest",
+	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",

@@ -18,7 +18,7 @@
 //   - Polls that wait are served in the order they arrived, cost memory only, and one whose client has
 //     gone away is given no messages. [POLL-9, POLL-10]
 //
-// It leaves the rules of the queue to engine, and everything about HTTP to sqsd.
+// It leaves the rules of the queue to engine, and everything about HTTP to sqs.
 package broker
 
 import (

@@ -29,8 +29,8 @@ var (
 	refusals       = Killer{Package: "internal/kv/pebblekv", Test: "^TestRefuse"}
 	sweep          = Killer{Package: "internal/server", Test: "^TestFaultSweep$", Env: []string{"TENAQ_FAULTS=40", "TENAQ_FAULT_SEED=1"}}
 	forgeries      = Killer{Package: "internal/api/handle", Test: "^Test"}
-	hostile        = Killer{Package: "internal/api/sqsd", Test: "^Test(Hostile|Slow)"}
-	wire           = Killer{Package: "internal/api/sqsd", Test: "^TestScripts$"}
+	hostile        = Killer{Package: "internal/api/sqs", Test: "^Test(Hostile|Slow)"}
+	wire           = Killer{Package: "internal/api/sqs", Test: "^TestScripts$"}
 	kills          = Killer{Package: "test/crash", Test: "^TestKill$/^standard$", Program: true}
 	killsOfFIFO    = Killer{Package: "test/crash", Test: "^TestKill$/^FIFO$", Program: true}
 )

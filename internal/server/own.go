@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"time"
 
-	"tenaq/internal/api/cloudwatchd"
-	"tenaq/internal/api/sqsd"
-	"tenaq/internal/api/stsd"
+	"tenaq/internal/api/cloudwatch"
+	"tenaq/internal/api/sqs"
+	"tenaq/internal/api/sts"
 )
 
 // Actions are all that a key may be allowed to do on a server, such as sqs:SendMessage.
 func Actions() []string {
-	return append(append(sqsd.Actions(), cloudwatchd.Actions()...), "sts:"+stsd.Action)
+	return append(append(sqs.Actions(), cloudwatch.Actions()...), "sts:"+sts.Action)
 }
 
 // URL is where the process itself reaches the SQS API, whatever address it listens at.

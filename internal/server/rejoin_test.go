@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"tenaq/internal/api/handle"
-	"tenaq/internal/api/sqsd"
+	"tenaq/internal/api/sqs"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
@@ -42,7 +42,7 @@ func inBubble(t *testing.T, certificate *tls.Certificate, f func(t *testing.T, s
 			Server: &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, broker: b},
 			pipes:  pipes{make(chan net.Conn), make(chan struct{})},
 		}
-		s.api = sqsd.New(sqsd.Config{
+		s.api = sqs.New(sqs.Config{
 			Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: s.cfg.Logger, Account: "000000000000",
 			Rejoin: s.rejoin, IdleMax: idleMax,
 		})

@@ -21,11 +21,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tenaq/internal/api/admin"
-	"tenaq/internal/api/cloudwatchd"
+	"tenaq/internal/api/cloudwatch"
 	"tenaq/internal/api/handle"
-	"tenaq/internal/api/sqsd"
-	"tenaq/internal/api/sqswire"
+	"tenaq/internal/api/sqs"
+	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
@@ -42,10 +42,10 @@ type Server struct {
 	broker *broker.Broker
 	alarms *monitor.Monitor
 	disk   *disk
-	door   *sqsd.Door
+	door   *sqs.Door
 
 	certificate *certificate // nil without TLS
-	api         *sqsd.Handler
+	api         *sqs.Handler
 
 	started time.Time
 
@@ -140,14 +140,14 @@ func (s *Server) open() (err error) {
 		refuse:  s.broker.RefuseSends,
 		logger:  s.cfg.Logger,
 	}
-	s.door = sqsd.NewDoor(sqsd.DoorConfig{
+	s.door = sqs.NewDoor(sqs.DoorConfig{
 		Credentials: s.cfg.Credentials,
 		Account:     s.cfg.Account,
 		Region:      s.cfg.Region,
 		Hosts:       s.cfg.hosts(),
 		Aliases:     s.cfg.aliases(),
 	})
-	s.api = sqsd.New(sqsd.Config{
+	s.api = sqs.New(sqs.Config{
 		Broker:    s.broker,
 		Sealer:    handle.New(key),
 		Logger:    s.cfg.Logger,
@@ -158,15 +158,15 @@ func (s *Server) open() (err error) {
 		Monitor:   s.alarms,
 		Backup:    s.backup,
 	})
-	health := admin.Config{
+	health := v1.Config{
 		Silence: s.broker.Silence, Trouble: s.trouble, Front: func(w http.ResponseWriter, r *http.Request) { s.frontPage(w, r, true) },
 	}
 	if s.cfg.Credentials == nil {
 		health.Version = s.cfg.Version // the page is for everybody
 	}
-	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.withSTS(s.withCloudWatch()), admin.LocalStackHealth(health)))))
+	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.withSTS(s.withCloudWatch()), v1.LocalStackHealth(health)))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
-	s.adminHTTP = s.newHTTP(s.counted(s.oneLength(s.noWebPages(admin.New(health)))))
+	s.adminHTTP = s.newHTTP(s.counted(s.oneLength(s.noWebPages(v1.New(health)))))
 	return nil
 }
 
@@ -233,7 +233,7 @@ func newSecret() []byte {
 
 // withCloudWatch serves the calls of CloudWatch beside the SQS API, behind the same door.
 func (s *Server) withCloudWatch() http.Handler {
-	calls := cloudwatchd.New(cloudwatchd.Config{
+	calls := cloudwatch.New(cloudwatch.Config{
 		Monitor:      s.alarms,
 		Authenticate: s.letToCloudWatch,
 		Compute:      alarm.Compute,
@@ -242,7 +242,7 @@ func (s *Server) withCloudWatch() http.Handler {
 		Logger:       s.cfg.Logger,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cloudwatchd.Is(r) {
+		if cloudwatch.Is(r) {
 			calls.ServeHTTP(w, r)
 			return
 		}
@@ -252,19 +252,19 @@ func (s *Server) withCloudWatch() http.Handler {
 
 // letToCloudWatch decides who may use CloudWatch. Alarms are those of the server's own account, and are for nobody
 // else. [AUTH-14, AUTH-38]
-func (s *Server) letToCloudWatch(r *http.Request) (cloudwatchd.Finish, error) {
+func (s *Server) letToCloudWatch(r *http.Request) (cloudwatch.Finish, error) {
 	pending, err := s.door.Authenticate(r, "monitoring")
 	if err != nil {
 		return nil, cloudWatchRefusal(err)
 	}
-	return func(body []byte) (cloudwatchd.Authorize, error) {
+	return func(body []byte) (cloudwatch.Authorize, error) {
 		principal, err := pending.Finish(body)
 		if err != nil {
 			return nil, cloudWatchRefusal(err)
 		}
 		return func(action, resource string) error {
 			if principal.Account() != s.cfg.Account {
-				return &cloudwatchd.Error{Code: cloudwatchd.AccessDenied, Message: "Alarms are kept for account " + s.cfg.Account + " only: use a key of it."}
+				return &cloudwatch.Error{Code: cloudwatch.AccessDenied, Message: "Alarms are kept for account " + s.cfg.Account + " only: use a key of it."}
 			}
 			if err := principal.Authorize(action, resource); err != nil {
 				return cloudWatchRefusal(err)
@@ -277,7 +277,7 @@ func (s *Server) letToCloudWatch(r *http.Request) (cloudwatchd.Finish, error) {
 // cloudWatchRefusal turns a refusal of the door, which is in the words of SQS, into the same of CloudWatch.
 func cloudWatchRefusal(err error) error {
 	refusal := sqswire.AsError(err)
-	return &cloudwatchd.Error{Code: cloudwatchd.Code(refusal.Code), Message: refusal.Message}
+	return &cloudwatch.Error{Code: cloudwatch.Code(refusal.Code), Message: refusal.Message}
 }
 
 // withHealth serves LocalStack's health page and the front page beside the SQS API. They say that there is a server, and
@@ -304,7 +304,7 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 // oneLength has the SQS API refuse every request of which nobody can say where it ends, whomever it is for. [WIRE-32]
 func (s *Server) oneLength(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if sqsd.TwoLengths(r) {
+		if sqs.TwoLengths(r) {
 			s.api.ServeHTTP(w, r)
 			return
 		}
@@ -319,7 +319,7 @@ func (s *Server) noWebPages(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !sqsd.IsLoopbackHost(r.Host) {
+		if !sqs.IsLoopbackHost(r.Host) {
 			http.Error(w, "The admin address answers to names of this machine, such as localhost.", http.StatusForbidden)
 			return
 		}
@@ -340,7 +340,7 @@ func (s *Server) counted(h http.Handler) http.Handler {
 func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		ConnContext:       sqsd.FramedContext,
+		ConnContext:       sqs.FramedContext,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer
@@ -404,9 +404,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.certificate != nil {
 		listener = tls.NewListener(listener, s.certificate.config())
 	}
-	go serve(s.http, sqsd.FramedListener(listener, s.cfg.Logger))
+	go serve(s.http, sqs.FramedListener(listener, s.cfg.Logger))
 	if s.adminListener != nil {
-		go serve(s.adminHTTP, sqsd.FramedListener(s.adminListener, s.cfg.Logger))
+		go serve(s.adminHTTP, sqs.FramedListener(s.adminListener, s.cfg.Logger))
 	}
 	look := time.NewTicker(diskEvery)
 	defer look.Stop()

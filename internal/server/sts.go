@@ -3,18 +3,18 @@ package server
 import (
 	"net/http"
 
-	"tenaq/internal/api/sqsd"
-	"tenaq/internal/api/sqswire"
-	"tenaq/internal/api/stsd"
+	"tenaq/internal/api/sqs"
+	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/api/sts"
 )
 
 // withSTS answers who somebody is, behind the same door as everything else. [AUTH-49]
 func (s *Server) withSTS(next http.Handler) http.Handler {
-	sts := stsd.New(stsd.Config{Authenticate: s.letToSTS})
+	identity := sts.New(sts.Config{Authenticate: s.letToSTS})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// What is not signed is refused when there are credentials, wherever it goes.
-		if stsd.Is(r) || s.cfg.Credentials == nil && stsd.IsUnsigned(r) {
-			sts.ServeHTTP(w, r)
+		if sts.Is(r) || s.cfg.Credentials == nil && sts.IsUnsigned(r) {
+			identity.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -22,26 +22,26 @@ func (s *Server) withSTS(next http.Handler) http.Handler {
 }
 
 // letToSTS lets in every key: nobody needs a right to be told who they are.
-func (s *Server) letToSTS(r *http.Request) (stsd.Finish, error) {
+func (s *Server) letToSTS(r *http.Request) (sts.Finish, error) {
 	pending, err := s.door.Authenticate(r, "sts")
 	if err != nil {
 		return nil, stsRefusal(err)
 	}
-	return func(body []byte) (stsd.Identity, error) {
+	return func(body []byte) (sts.Identity, error) {
 		principal, err := pending.Finish(body)
 		if err != nil {
-			return stsd.Identity{}, stsRefusal(err)
+			return sts.Identity{}, stsRefusal(err)
 		}
 		return identityOf(principal), nil
 	}, nil
 }
 
-func identityOf(p sqsd.Principal) stsd.Identity {
-	return stsd.Identity{Account: p.Account(), ARN: p.ARN(), UserID: p.UserID()}
+func identityOf(p sqs.Principal) sts.Identity {
+	return sts.Identity{Account: p.Account(), ARN: p.ARN(), UserID: p.UserID()}
 }
 
 // stsRefusal turns a refusal of the door, which is in the words of SQS, into the same of STS.
 func stsRefusal(err error) error {
 	refusal := sqswire.AsError(err)
-	return &stsd.Error{Code: string(refusal.Code), Status: refusal.Info().Status, Message: refusal.Message}
+	return &sts.Error{Code: string(refusal.Code), Status: refusal.Info().Status, Message: refusal.Message}
 }

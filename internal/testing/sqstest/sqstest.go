@@ -23,7 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/api/handle"
-	"tenaq/internal/api/sqsd"
+	api "tenaq/internal/api/sqs"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
@@ -56,7 +56,7 @@ func New(t testing.TB) *Server {
 		stop()
 		running.Wait()
 	})
-	return &Server{sqsd.New(sqsd.Config{
+	return &Server{api.New(api.Config{
 		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)),
 		Logger: slog.New(slog.DiscardHandler), Account: account,
 	})}

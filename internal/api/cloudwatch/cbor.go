@@ -1,0 +1,262 @@
+package cloudwatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/aws/smithy-go/encoding/cbor"
+)
+
+const (
+	cborType = "application/cbor"
+	epochTag = 1 // of a time, in seconds since 1970
+
+	// items bounds the parts of a body: each takes a multiple of its size in memory. A request with all that CloudWatch
+	// allows in a mebibyte, a thousand metrics with a hundred values, has fewer.
+	items = 150_000
+)
+
+// A cborValue is a part of a body.
+type cborValue struct{ v cbor.Value }
+
+// readCBOR reads the body of a request. None means an empty map.
+func readCBOR(body []byte) (value, error) {
+	if len(body) == 0 {
+		return cborValue{cbor.Map{}}, nil
+	}
+	w := cborWalk{rest: body, left: items}
+	if err := w.item(0); err != nil {
+		return nil, malformed("The body is not CBOR that can be read: %v.", err)
+	}
+	if len(w.rest) > 0 {
+		return nil, malformed("There is more in the body than one CBOR item.")
+	}
+	v, err := cbor.Decode(body)
+	if err != nil {
+		return nil, malformed("The body is not CBOR that can be read: %v.", err)
+	}
+	return cborValue{v}, nil
+}
+
+// A cborWalk goes over a body before anything is made of it. The decoder makes room for what it meets, a hundred bytes
+// for one that says "empty map", and takes lengths beyond 2^63 for none.
+type cborWalk struct {
+	rest []byte
+	left int // items
+}
+
+var (
+	errCBOREnd   = errors.New("it ends early")
+	errCBORDepth = fmt.Errorf("it is nested deeper than %d", depthMax)
+	errCBORItems = fmt.Errorf("it has more than %d parts; send less at a time", items)
+)
+
+// item goes over one item and all that is in it.
+func (w *cborWalk) item(depth int) error {
+	if depth > depthMax {
+		return errCBORDepth
+	}
+	if w.left--; w.left < 0 {
+		return errCBORItems
+	}
+	major, argument, open, err := w.head()
+	if err != nil {
+		return err
+	}
+	n := argument
+	switch major {
+	case 2, 3: // bytes, text
+		if open {
+			return w.until(func() error { return w.item(depth + 1) })
+		}
+		return w.skip(argument)
+	case 4: // list
+		if open {
+			return w.until(func() error { return w.item(depth + 1) })
+		}
+	case 5: // map
+		if open {
+			return w.until(func() error {
+				if err := w.item(depth + 1); err != nil {
+					return err
+				}
+				return w.item(depth + 1)
+			})
+		}
+		if n > math.MaxUint64/2 {
+			return errCBOREnd
+		}
+		n *= 2
+	case 6: // tag
+		return w.item(depth + 1)
+	default:
+		return nil
+	}
+	for range n { // which ends with the body, whatever is claimed
+		if err := w.item(depth + 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// head reads the beginning of an item: what it is, and its number or length. Open says that the length is not told.
+func (w *cborWalk) head() (major byte, argument uint64, open bool, err error) {
+	if len(w.rest) == 0 {
+		return 0, 0, false, errCBOREnd
+	}
+	first := w.rest[0]
+	w.rest = w.rest[1:]
+	major, minor := first>>5, first&31
+	switch {
+	case minor < 24:
+		return major, uint64(minor), false, nil
+	case minor <= 27:
+		n := 1 << (minor - 24)
+		if len(w.rest) < n {
+			return 0, 0, false, errCBOREnd
+		}
+		var b [8]byte
+		copy(b[8-n:], w.rest)
+		w.rest = w.rest[n:]
+		return major, binary.BigEndian.Uint64(b[:]), false, nil
+	case minor == 31 && major >= 2 && major <= 5:
+		return major, 0, true, nil
+	}
+	return 0, 0, false, fmt.Errorf("there is no item that begins with %#x", first)
+}
+
+// until goes over items up to the one that ends them.
+func (w *cborWalk) until(item func() error) error {
+	for len(w.rest) > 0 {
+		if w.rest[0] == 0xff {
+			w.rest = w.rest[1:]
+			return nil
+		}
+		if err := item(); err != nil {
+			return err
+		}
+	}
+	return errCBOREnd
+}
+
+func (w *cborWalk) skip(n uint64) error {
+	if n > uint64(len(w.rest)) {
+		return errCBOREnd
+	}
+	w.rest = w.rest[n:]
+	return nil
+}
+
+func (c cborValue) member(name string) (value, error) {
+	m, ok := c.v.(cbor.Map)
+	if !ok {
+		return nil, malformed("There is something else where a map should be.")
+	}
+	if v := cborOrNil(m[name]); v != nil {
+		return v, nil
+	}
+	return nil, nil
+}
+
+// cborOrNil returns nil for what is absent, null or undefined.
+func cborOrNil(v cbor.Value) value {
+	switch v.(type) {
+	case nil, *cbor.Nil, *cbor.Undefined:
+		return nil
+	}
+	return cborValue{v}
+}
+
+func (c cborValue) list(limit int) ([]value, error) {
+	l, ok := c.v.(cbor.List)
+	if !ok {
+		return nil, errors.New("it is not a list")
+	}
+	var values []value
+	for _, v := range l[:min(len(l), limit+1)] {
+		values = append(values, cborOrNil(v))
+	}
+	return values, nil
+}
+
+func (c cborValue) text() (string, error) {
+	s, ok := c.v.(cbor.String)
+	if !ok {
+		return "", errors.New("it is not a text")
+	}
+	return string(s), nil
+}
+
+func (c cborValue) integer() (int64, error) {
+	i, err := cbor.AsInt64(c.v)
+	if err != nil {
+		return 0, errors.New("it is not a whole number")
+	}
+	return i, nil
+}
+
+func (c cborValue) number() (float64, error) {
+	v, err := cbor.AsFloat64(c.v)
+	if err != nil {
+		return 0, errors.New("it is not a number")
+	}
+	return v, nil
+}
+
+func (c cborValue) boolean() (bool, error) {
+	yes, ok := c.v.(cbor.Bool)
+	if !ok {
+		return false, errors.New("it is neither true nor false")
+	}
+	return bool(yes), nil
+}
+
+func (c cborValue) time() (time.Time, error) {
+	tag, ok := c.v.(*cbor.Tag)
+	if !ok || tag.ID != epochTag {
+		return time.Time{}, errors.New("it is not a time")
+	}
+	seconds, err := cbor.AsFloat64(tag.Value)
+	if err != nil {
+		return time.Time{}, errors.New("it is not a time")
+	}
+	return timeOf(seconds)
+}
+
+// encodeCBOR writes a tree.
+func encodeCBOR(t tree) []byte { return cbor.Encode(cborOf(t)) }
+
+func cborOf(t tree) cbor.Value {
+	switch t := t.(type) {
+	case object:
+		m := make(cbor.Map, len(t))
+		for _, e := range t {
+			m[e.name] = cborOf(e.tree)
+		}
+		return m
+	case list:
+		l := make(cbor.List, len(t))
+		for i, e := range t {
+			l[i] = cborOf(e)
+		}
+		return l
+	case string:
+		return cbor.String(t)
+	case int64:
+		if t < 0 {
+			return cbor.NegInt(-t)
+		}
+		return cbor.Uint(t)
+	case float64:
+		return cbor.Float64(t)
+	case bool:
+		return cbor.Bool(t)
+	case time.Time:
+		return &cbor.Tag{ID: epochTag, Value: cbor.Float64(float64(t.UnixMilli()) / 1000)}
+	}
+	return &cbor.Nil{}
+}

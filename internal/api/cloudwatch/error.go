@@ -1,0 +1,133 @@
+package cloudwatch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Error is a refusal. Its message is for the caller.
+type Error struct {
+	Code    Code
+	Message string
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// A Code names a kind of refusal, as the query protocol does, and the header x-amzn-query-error of the others.
+type Code string
+
+// The kinds of refusal that the model of CloudWatch names, as far as they happen here, and behind them those that every
+// service has.
+const (
+	InternalServiceError        Code = "InternalServiceError"
+	InvalidFormat               Code = "InvalidFormat"
+	InvalidNextToken            Code = "InvalidNextToken"
+	InvalidParameterCombination Code = "InvalidParameterCombination"
+	InvalidParameterValue       Code = "InvalidParameterValue"
+	LimitExceeded               Code = "LimitExceeded"
+	MissingParameter            Code = "MissingParameter"
+	ResourceNotFound            Code = "ResourceNotFound"
+	ResourceNotFoundException   Code = "ResourceNotFoundException" // of the calls for tags
+	ValidationError             Code = "ValidationError"
+
+	AccessDenied          Code = "AccessDenied"
+	ExpiredToken          Code = "ExpiredToken"
+	IncompleteSignature   Code = "IncompleteSignature"
+	InvalidAction         Code = "InvalidAction"
+	InvalidClientTokenID  Code = "InvalidClientTokenId"
+	MalformedInput        Code = "MalformedInput"
+	MissingAuthentication Code = "MissingAuthenticationToken"
+	RequestExpired        Code = "RequestExpired"
+	SignatureMismatch     Code = "SignatureDoesNotMatch"
+	Throttling            Code = "Throttling"
+)
+
+// errorInfo is what is known of a code.
+type errorInfo struct {
+	shape  string // its name in JSON and CBOR, for the member __type
+	status int
+}
+
+const (
+	modelled   = "com.amazonaws.cloudwatch#"
+	unmodelled = "com.amazon.coral.service#"
+)
+
+// catalogue is closed: a code that is not here must not reach a client.
+var catalogue = map[Code]errorInfo{
+	InternalServiceError:        {modelled + "InternalServiceFault", 500},
+	InvalidFormat:               {modelled + "InvalidFormatFault", 400},
+	InvalidNextToken:            {modelled + "InvalidNextToken", 400},
+	InvalidParameterCombination: {modelled + "InvalidParameterCombinationException", 400},
+	InvalidParameterValue:       {modelled + "InvalidParameterValueException", 400},
+	LimitExceeded:               {modelled + "LimitExceededFault", 400},
+	MissingParameter:            {modelled + "MissingRequiredParameterException", 400},
+	ResourceNotFound:            {modelled + "ResourceNotFound", 404},
+	ResourceNotFoundException:   {modelled + "ResourceNotFoundException", 404},
+	ValidationError:             {modelled + "ValidationException", 400},
+
+	AccessDenied:          {unmodelled + "AccessDeniedException", 403},
+	ExpiredToken:          {unmodelled + "ExpiredTokenException", 403},
+	IncompleteSignature:   {unmodelled + "IncompleteSignatureException", 400},
+	InvalidAction:         {unmodelled + "UnknownOperationException", 400},
+	InvalidClientTokenID:  {unmodelled + "UnrecognizedClientException", 403},
+	MalformedInput:        {unmodelled + "SerializationException", 400},
+	MissingAuthentication: {unmodelled + "MissingAuthenticationTokenException", 403},
+	RequestExpired:        {unmodelled + "RequestExpiredException", 400},
+	SignatureMismatch:     {unmodelled + "InvalidSignatureException", 403},
+	Throttling:            {unmodelled + "ThrottlingException", 400},
+}
+
+var errTooLarge = &Error{MalformedInput, "The body of the request is larger than 1 MiB: send less at a time."}
+
+func malformed(format string, args ...any) *Error {
+	return &Error{MalformedInput, fmt.Sprintf(format, args...)}
+}
+
+// notOffered refuses an action that is not in the table of operations, whether or not CloudWatch has it.
+func notOffered(name string) *Error {
+	var names []string
+	for n := range operations {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return &Error{InvalidAction, fmt.Sprintf("This server does not offer the action %q of CloudWatch. It offers %s.",
+		name, strings.Join(names, ", "))}
+}
+
+// A fit is which codes the model names for an operation, beside those that all have.
+type fit int
+
+const (
+	onlyGeneral   fit = iota // none: ValidationError says it all
+	namesValue               // InvalidParameterValue
+	namesEveryOne            // InvalidParameterValue, InvalidParameterCombination and MissingParameter
+)
+
+// missing refuses a request that lacks a member.
+func (f fit) missing(path string) *Error {
+	code := ValidationError
+	if f == namesEveryOne {
+		code = MissingParameter
+	}
+	return &Error{code, fmt.Sprintf("The parameter %s is required.", path)}
+}
+
+// invalid refuses the value of a member.
+func (f fit) invalid(format string, args ...any) *Error {
+	code := ValidationError
+	if f != onlyGeneral {
+		code = InvalidParameterValue
+	}
+	return &Error{code, fmt.Sprintf(format, args...)}
+}
+
+// combination refuses members that do not go together.
+func (f fit) combination(format string, args ...any) *Error {
+	code := ValidationError
+	if f == namesEveryOne {
+		code = InvalidParameterCombination
+	}
+	return &Error{code, fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,248 @@
+// Package cloudwatch is CloudWatch over HTTP, as far as alarms need it: alarms are put, looked at and deleted, metrics
+// are put and read. It speaks the three protocols that clients of CloudWatch do, whichever a request is in: AWS Query,
+// AWS JSON 1.0, and Smithy RPC v2 with CBOR.
+//
+// What it guarantees:
+//
+//   - No body is read before Config.Authenticate has let the request pass, and none is inflated or understood, let alone
+//     a call run, before what it returned has let the body pass and the action. Without that function every request is
+//     refused.
+//   - What is asked for and not offered is refused with a sentence that says what to use instead; nothing that a caller
+//     gave a meaning to is dropped. Members that CloudWatch itself does not know are ignored, as it ignores them.
+//   - A request is bounded before it is understood: bytes (compressed or not), parts, depth, the length of each list.
+//   - A call that is refused has changed nothing, with two exceptions: DeleteAlarms deletes the alarms that it finds, as
+//     in CloudWatch, and a PutMetricData for which there are too many metrics keeps those that had room.
+//   - Errors have the code, the status and the header that SDKs make their typed errors of.
+//
+// It leaves to monitor what alarms do and which actions there are, to alarm what a rule may be and metric math, to
+// series what is kept and for how long. Names, limits and errors are those of the service's model, and a test holds them
+// to it. The members of requests and answers are the fields of the structs in shapes_alarm.go and shapes_metric.go;
+// operation.go has the list of calls.
+package cloudwatch
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/monitor"
+	"tenaq/internal/observe/series"
+)
+
+// A Monitor keeps alarms and metrics. *monitor.Monitor is one.
+type Monitor interface {
+	// Put creates an alarm or replaces it.
+	Put(d monitor.Definition) error
+	// Delete deletes alarms, or none of them if one is not there.
+	Delete(names ...string) error
+	// Alarms returns the alarms that were put, by name.
+	Alarms() []monitor.Status
+	SetState(name string, s alarm.State, reason, data string) error
+	EnableActions(enable bool, names ...string) error
+	SetTags(name string, set map[string]string, remove []string) error
+	Series() *series.Store
+	Now() time.Time
+}
+
+// Config holds what a Handler is told once.
+type Config struct {
+	Monitor Monitor
+
+	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and those of the functions
+	// that come of it, are for the caller: an *Error is answered as it is, another as AccessDenied with its text.
+	Authenticate func(*http.Request) (Finish, error)
+
+	// Compute evaluates the expressions of GetMetricData, as alarm.Compute does. Without it they are refused.
+	Compute Compute
+
+	// Account and Region are what ARNs show; 000000000000 and us-east-1 when empty.
+	Account, Region string
+
+	// Logger is told of requests that failed for a reason inside the server; slog.Default() when nil.
+	Logger *slog.Logger
+}
+
+// A Finish completes the check of a request with its body as it came.
+type Finish func(body []byte) (Authorize, error)
+
+// An Authorize says whether who sent a request may do an action, such as cloudwatch:PutMetricAlarm, to a resource.
+type Authorize func(action, resource string) error
+
+// A Handler serves CloudWatch.
+type Handler struct {
+	cfg Config
+
+	reading, decoding, computing places
+}
+
+// New returns a handler.
+func New(cfg Config) *Handler {
+	cfg.Account = cmp.Or(cfg.Account, "000000000000")
+	cfg.Region = cmp.Or(cfg.Region, "us-east-1")
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Handler{cfg: cfg, reading: make(places, readings), decoding: make(places, decodings), computing: make(places, computations)}
+}
+
+// Is reports whether a request that came to an address of several services is for CloudWatch. The target of AWS JSON
+// and the path of RPC v2 name the service; of the others the signature does, which names it too.
+func Is(r *http.Request) bool {
+	if target := r.Header.Get("X-Amz-Target"); target != "" {
+		return strings.HasPrefix(target, targetPrefix)
+	}
+	if strings.HasPrefix(r.URL.Path, pathPrefix) {
+		return true
+	}
+	_, scope, signed := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	if signed {
+		scope, _, _ = strings.Cut(scope, ",")
+	} else if strings.Contains(r.URL.RawQuery, "X-Amz-Credential=") {
+		scope = r.URL.Query().Get("X-Amz-Credential")
+	}
+	// A scope is key/date/region/service/aws4_request, with another algorithm it is without a region.
+	parts := strings.Split(strings.TrimSpace(scope), "/")
+	return len(parts) >= 4 && parts[len(parts)-2] == "monitoring"
+}
+
+// A call is one request on its way through the handler.
+type call struct {
+	context.Context
+	*Handler
+	op *operation
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := answer{w: w, protocol: protocolOf(r), id: requestID()}
+	op, out, err := h.serve(w, r, a.protocol)
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
+	}
+	if err != nil {
+		a.refuse(h.refusal(r, err))
+		return
+	}
+	a.result(op, out)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, p protocol) (*operation, any, error) {
+	if h.cfg.Authenticate == nil {
+		return nil, nil, &Error{AccessDenied, "Nothing here decides who may ask."}
+	}
+	finish, err := h.cfg.Authenticate(r)
+	if err != nil {
+		return nil, nil, denied(err)
+	}
+	body, err := h.read(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer body.release()
+	authorize, err := finish(body.bytes)
+	if err != nil {
+		return nil, nil, denied(err)
+	}
+	if err := body.decode(r); err != nil {
+		return nil, nil, err
+	}
+	name, in, err := p.request(r, body.bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	op, ok := operations[name]
+	if !ok {
+		return nil, nil, notOffered(name)
+	}
+	if err := authorize("cloudwatch:"+name, "*"); err != nil {
+		return nil, nil, denied(err)
+	}
+	out, err := op.serve(&call{r.Context(), h, op}, in)
+	return op, out, err
+}
+
+// denied is the refusal of somebody who may not ask.
+func denied(err error) error {
+	var refusal *Error
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	return &Error{AccessDenied, err.Error()}
+}
+
+// refusal turns whatever went wrong into an error of the protocol.
+func (h *Handler) refusal(r *http.Request, err error) *Error {
+	var refusal *Error
+	switch {
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.Is(err, monitor.ErrInvalid):
+		return &Error{ValidationError, strings.TrimPrefix(err.Error(), monitor.ErrInvalid.Error()+": ")}
+	case errors.Is(err, monitor.ErrNotFound):
+		return &Error{ResourceNotFound, err.Error()}
+	case errors.Is(err, monitor.ErrLimit):
+		return &Error{LimitExceeded, err.Error()}
+	}
+	h.cfg.Logger.Error("CloudWatch request failed", "error", err)
+	return &Error{InternalServiceError, "The request failed for a reason inside the server: see its log."}
+}
+
+// An answer is on its way to a client.
+type answer struct {
+	w        http.ResponseWriter
+	protocol protocol
+	id       string
+}
+
+func (a answer) result(op *operation, out any) {
+	kind, body := a.protocol.result(op, out, a.id)
+	a.write(http.StatusOK, kind, body)
+}
+
+func (a answer) refuse(e *Error) {
+	info := catalogue[e.Code]
+	fault := "Sender"
+	if info.status >= 500 {
+		fault = "Receiver"
+	}
+	a.w.Header()["x-amzn-query-error"] = []string{string(e.Code) + ";" + fault}
+	status := info.status
+	if e == errTooLarge {
+		status = http.StatusRequestEntityTooLarge
+	}
+	kind, body := a.protocol.failure(e, fault, a.id)
+	a.write(status, kind, body)
+}
+
+func (a answer) write(status int, kind string, body []byte) {
+	header := a.w.Header()
+	header["x-amzn-RequestId"] = []string{a.id}
+	if a.protocol == rpcCBOR {
+		header["smithy-protocol"] = []string{"rpc-v2-cbor"}
+	}
+	if kind != "" {
+		header["Content-Type"] = []string{kind}
+	}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if len(body) > small {
+		http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(transferMax))
+	}
+	a.w.WriteHeader(status)
+	a.w.Write(body)
+}
+
+// requestID returns a random UUID.
+func requestID() string {
+	var id [16]byte
+	rand.Read(id[:])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}

@@ -1,0 +1,421 @@
+// Package sqs is the SQS API over HTTP, in AWS JSON and in the Query protocol: it authenticates a request,
+// decodes it, asks the broker, and encodes the answer. Beside it, under /v1, stands what SQS has no words for: to look at queues and
+// messages without receiving them, and at alarms.
+//
+// What it guarantees:
+//
+//   - No operation runs without a Principal, and only authenticate makes one.
+//   - Every response carries a request id and a date, every error the shape and header that SDKs look
+//     for. [WIRE-18, WIRE-20, ERR-1, ERR-3, XML-20, XML-21]
+//   - Bodies that are read or written at the same time stay within a budget of bytes.
+//   - Nothing of a request's contents is logged.
+//
+// It leaves the rules of the queue to engine and the bytes of the protocol to sqswire. In between it
+// does what depends on neither: queue URLs, the choice of attributes that a receive asked for, seals of
+// receipt handles, checksums.
+package sqs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"tenaq/internal/api/handle"
+	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/broker"
+	"tenaq/internal/engine"
+	"tenaq/internal/observe/monitor"
+)
+
+// Limits of a request.
+const (
+	bodyMax = 8 << 20 // bytes [WIRE-21]
+
+	// bodyBudget bounds what requests hold in memory at the same time, with what is made of their bodies, and
+	// answerBudget what the answers hold that have messages. A part of each is for small ones. [WIRE-29, WIRE-30]
+	bodyBudget    = 96 << 20
+	bodyReserve   = 24 << 20
+	answerBudget  = 96 << 20
+	answerReserve = 16 << 20
+
+	// answerMax is how long after a large body the answer may take, the wait of a poll included.
+	answerMax = 3 * time.Minute
+
+	// readWait is how long a request waits for its part of a budget before it is refused.
+	readWait = 10 * time.Second
+
+	// workMax is how many requests are at work at the same time unless the Config says otherwise: more than wait for the
+	// writer at most, since those that wait must not be refused here in another order. [WIRE-27]
+	workMax = 20_000
+
+	// headerMax is how large a request line and the headers may be together. [WIRE-26]
+	headerMax = 64 << 10
+
+	// restMax is how long the rest of a body that is refused may take. It is not read for its own sake: a connection that is closed
+	// before what was sent has been read loses the answer.
+	restMax = 2 * time.Second
+)
+
+// Config holds what a Handler is told once.
+type Config struct {
+	Broker *broker.Broker
+	Sealer *handle.Sealer
+	Logger *slog.Logger
+
+	// Door decides who a request comes from. When it is nil, everybody is let in who uses one of Hosts, and stands for
+	// Account; a door has its own.
+	Door    *Door
+	Account string
+	Hosts   []string
+
+	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
+	PublicURL string
+
+	// RequestMax is how many requests may be at work at the same time, from when they are read until they are answered;
+	// 20000 when zero. Receives that wait for messages do not count. [WIRE-27]
+	RequestMax int
+
+	// Rejoin has the HTTP server serve a connection again on which a parked poll was answered: what is read from it begins with
+	// ahead. Nil when there is no such way; polls then wait as handlers of the HTTP server, which takes several times the
+	// memory. IdleMax is how long such a connection may wait for its next request, 2 minutes when zero. Who sets Rejoin
+	// calls Drain and Shutdown.
+	Rejoin  func(conn net.Conn, ahead []byte)
+	IdleMax time.Duration
+
+	// Monitor has the alarms that /v1/alarms shows; nil for none.
+	Monitor *monitor.Monitor
+
+	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with ErrBackupRunning.
+	Backup func(context.Context) (Backup, error)
+}
+
+// A Handler serves the SQS API.
+type Handler struct {
+	cfg     Config
+	bodies  *budget // of requests
+	answers *budget // with messages
+	counts  counts
+
+	policies policies
+	working  atomic.Int64 // requests, those that wait for messages included
+	parking  parking
+}
+
+// New returns a handler.
+func New(cfg Config) *Handler {
+	if cfg.Door == nil {
+		cfg.Door = NewDoor(DoorConfig{Account: cfg.Account, Hosts: cfg.Hosts})
+	}
+	cfg.RequestMax = cmp.Or(cfg.RequestMax, workMax)
+	cfg.IdleMax = cmp.Or(cfg.IdleMax, 2*time.Minute)
+	return &Handler{
+		cfg:     cfg,
+		bodies:  newBudget(bodyBudget, bodyReserve, small*bodyCost),
+		answers: newBudget(answerBudget, answerReserve, small*answerCost),
+
+		policies: policies{source: cfg.Broker, logger: cfg.Logger},
+		parking:  parking{polls: make(map[*parkedPoll]struct{})},
+	}
+}
+
+// A call is one request on its way through the handler.
+type call struct {
+	context.Context
+	h         *Handler
+	http      *http.Request
+	principal Principal
+
+	// For polls, which may have to go on without their handler.
+	w       http.ResponseWriter
+	attempt *attempt
+	op      sqswire.Operation
+
+	body *holding // of a request that is not a poll
+	room *holding // for the answer to a poll
+}
+
+// release gives back what the call holds. A poll that goes on without its handler takes the room along.
+func (c *call) release() {
+	c.body.release()
+	c.room.release()
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e := attempt{h: h, from: time.Now(), protocol: protocolOf(r), id: requestID()}
+	w.Header()["x-amzn-RequestId"] = []string{e.id}
+	if TwoLengths(r) {
+		w.Header().Set("Connection", "close")
+		e.refuse(w, errTwoLengths)
+		return
+	}
+	if headerSize(r) > headerMax {
+		e.refuse(w, errHeaders)
+		return
+	}
+	pending, err := h.cfg.Door.Authenticate(r, "sqs")
+	v1 := isV1(r)
+	switch {
+	case err != nil && v1:
+		e.refuseV1(w, err)
+		return
+	case err != nil:
+		e.refuse(w, err)
+		return
+	case v1:
+		h.serveV1(w, r, &e, pending)
+		return
+	case e.protocol == noProtocol:
+		e.refuse(w, errNotFound)
+		return
+	}
+	c := &call{Context: r.Context(), h: h, http: r, w: w, attempt: &e}
+	defer c.release()
+	op, req, err := c.request(w, pending, e.protocol)
+	c.op, e.action = op, op.Name
+	if err == nil {
+		err = h.begin()
+	}
+	var resp response
+	if err == nil {
+		defer func() {
+			if err != errParked {
+				h.end()
+			}
+		}()
+		if err = c.permit(op.Name, req); err == nil {
+			resp, err = c.serve(req)
+		}
+	}
+	switch {
+	case err == errParked:
+	case err != nil && r.Context().Err() != nil:
+		e.ends("ClientGone")
+		panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]
+	case err != nil:
+		e.refuse(w, err)
+	default:
+		e.succeed(w, op, resp)
+	}
+}
+
+// begin takes up a request, or refuses it because too many are at work. [WIRE-27]
+func (h *Handler) begin() error {
+	n, most := h.working.Add(1), int64(h.cfg.RequestMax)
+	if n > most && n-h.cfg.Broker.Metrics().Polls > most {
+		h.end()
+		return broker.ErrThrottled
+	}
+	return nil
+}
+
+func (h *Handler) end() { h.working.Add(-1) }
+
+// headerSize returns how many bytes the request line and the headers have, about.
+func headerSize(r *http.Request) int {
+	n := len(r.Method) + len(r.RequestURI) + len(r.Host)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value) + 4
+		}
+	}
+	return n
+}
+
+// request reads a request. The body that it came with is not kept.
+func (c *call) request(w http.ResponseWriter, pending Pending, p protocol) (sqswire.Operation, sqswire.Shape, error) {
+	body, err := c.h.read(w, c.http, pending)
+	if err != nil {
+		return sqswire.Operation{}, nil, err
+	}
+	c.body = body.held
+	defer body.free()
+	if c.principal, err = pending.Finish(body.bytes); err != nil {
+		return sqswire.Operation{}, nil, err
+	}
+	return p.decode(c.h, c.http, body.bytes)
+}
+
+// A statusError is a refusal whose status is not the one of its code.
+type statusError struct {
+	error
+	status int
+}
+
+var (
+	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction, "There is nothing here that a request of this form could mean. "+
+		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or forms with the parameter Action."),
+		http.StatusNotFound} // [WIRE-24]
+	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction, "The request has no parameter Action."), http.StatusNotFound} // [XML-25]
+	errTooLarge = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB."),
+		http.StatusRequestEntityTooLarge}
+	errHeaders = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request line and the headers are larger than 64 KiB."),
+		http.StatusRequestHeaderFieldsTooLarge}
+	errCutOff = sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
+)
+
+// succeed answers what an operation has brought.
+func (e *attempt) succeed(w http.ResponseWriter, op sqswire.Operation, resp response) {
+	var answer []byte
+	if resp.size > 0 {
+		answer = e.protocol.appendAnswer(make([]byte, 0, resp.size), op, resp.shape, e.id)
+	} else {
+		buf := buffers.Get().(*bytes.Buffer)
+		defer recycle(buf)
+		buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
+		answer = buf.Bytes()
+	}
+	if resp.room != nil {
+		resp.room.set(int64(len(answer))) // the messages themselves are not needed any more
+	}
+	e.h.write(w, http.StatusOK, e.protocol, answer)
+	e.ends("")
+}
+
+// refuse answers an error.
+func (e *attempt) refuse(w http.ResponseWriter, err error) {
+	h, wire := e.h, wireError(err)
+	status := wire.Info().Status
+	var special statusError
+	if errors.As(err, &special) {
+		status = special.status
+	}
+	if wire.Code == sqswire.InternalFailure {
+		h.cfg.Logger.Error("request failed", "error", err)
+	}
+	w.Header()["x-amzn-query-error"] = []string{wire.QueryError()}
+	if special == errNoAction {
+		h.write(w, status, queryXML, []byte(sqswire.UnknownOperationXML))
+	} else {
+		h.write(w, status, e.protocol, e.protocol.appendError(nil, wire, e.id))
+	}
+	e.ends(string(wire.Code))
+}
+
+// wireError turns whatever went wrong into an error of the protocol.
+func wireError(err error) *sqswire.Error {
+	var refusal *engine.Error
+	var special statusError
+	switch {
+	case errors.As(err, &refusal):
+		return &sqswire.Error{Code: sqswire.ErrorCode(refusal.Code), Message: refusal.Message}
+	case errors.As(err, &special):
+		return sqswire.AsError(special.error)
+	case errors.Is(err, broker.ErrThrottled):
+		return sqswire.Errorf(sqswire.RequestThrottled, "Request is throttled.")
+	case errors.Is(err, broker.ErrStopped), errors.Is(err, broker.ErrNoSpace):
+		return sqswire.Errorf(sqswire.ServiceUnavailable, "%s", err.Error())
+	}
+	wire := sqswire.AsError(err)
+	if wire.Code == sqswire.InternalFailure {
+		// What went wrong is for the log. [ERR-1]
+		return sqswire.Errorf(sqswire.InternalFailure, "The request failed for a reason inside the server: see its log.")
+	}
+	return wire
+}
+
+func (h *Handler) write(w http.ResponseWriter, status int, p protocol, body []byte) {
+	header := w.Header()
+	header["Content-Type"] = contentTypes[p]
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	writePaced(w, body)
+}
+
+// requestID returns a random UUID. Request ids are for finding an exchange again, not for guarding
+// anything.
+func requestID() string {
+	var id engine.MessageID
+	for i := range 2 {
+		v := rand.Uint64()
+		for j := range 8 {
+			id[8*i+j] = byte(v >> (8 * j))
+		}
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id.String()
+}
+
+// A response is a shape to encode, how large it will be about if that is known, and the room that an answer with messages holds.
+type response struct {
+	shape sqswire.Shape
+	size  int
+	room  *holding
+}
+
+func answer(shape sqswire.Shape) (response, error) { return response{shape: shape}, nil }
+
+var done = response{shape: &sqswire.Empty{}}
+
+// do asks the broker.
+func (c *call) do(op engine.Op) (engine.Result, error) { return c.h.cfg.Broker.Do(c, op) }
+
+// doVoid asks the broker for something whose answer is only that it was done.
+func (c *call) doVoid(op engine.Op) (response, error) {
+	_, err := c.do(op)
+	return done, err
+}
+
+// serve carries out one operation. All that the wire knows are here; one that it learns first is refused as unsupported.
+func (c *call) serve(req sqswire.Shape) (response, error) {
+	switch req := req.(type) {
+	case *sqswire.SendMessageRequest:
+		return c.sendMessage(req)
+	case *sqswire.SendMessageBatchRequest:
+		return c.sendMessageBatch(req)
+	case *sqswire.ReceiveMessageRequest:
+		return c.receiveMessage(req)
+	case *sqswire.DeleteMessageRequest:
+		return c.deleteMessage(req)
+	case *sqswire.DeleteMessageBatchRequest:
+		return c.deleteMessageBatch(req)
+	case *sqswire.ChangeMessageVisibilityRequest:
+		return c.changeMessageVisibility(req)
+	case *sqswire.ChangeMessageVisibilityBatchRequest:
+		return c.changeMessageVisibilityBatch(req)
+	case *sqswire.CreateQueueRequest:
+		return c.createQueue(req)
+	case *sqswire.DeleteQueueRequest:
+		return c.doVoid(engine.DeleteQueue{Queue: c.queue(req.QueueURL)})
+	case *sqswire.PurgeQueueRequest:
+		return c.doVoid(engine.PurgeQueue{Queue: c.queue(req.QueueURL)})
+	case *sqswire.GetQueueURLRequest:
+		return c.getQueueURL(req)
+	case *sqswire.ListQueuesRequest:
+		return c.listQueues(req)
+	case *sqswire.GetQueueAttributesRequest:
+		return c.getQueueAttributes(req)
+	case *sqswire.SetQueueAttributesRequest:
+		return c.doVoid(engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)})
+	case *sqswire.AddPermissionRequest:
+		return c.doVoid(engine.AddPermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label), Accounts: req.AWSAccountIDs, Actions: req.Actions})
+	case *sqswire.RemovePermissionRequest:
+		return c.doVoid(engine.RemovePermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label)})
+	case *sqswire.TagQueueRequest:
+		return c.doVoid(engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)})
+	case *sqswire.UntagQueueRequest:
+		return c.doVoid(engine.UntagQueue{Queue: c.queue(req.QueueURL), Keys: req.TagKeys})
+	case *sqswire.ListQueueTagsRequest:
+		return c.listQueueTags(req)
+	case *sqswire.ListDeadLetterSourceQueuesRequest:
+		return c.listDeadLetterSourceQueues(req)
+	case *sqswire.StartMessageMoveTaskRequest:
+		return c.startMessageMoveTask(req)
+	case *sqswire.ListMessageMoveTasksRequest:
+		return c.listMessageMoveTasks(req)
+	case *sqswire.CancelMessageMoveTaskRequest:
+		return c.cancelMessageMoveTask(req)
+	}
+	return response{}, sqswire.Errorf(sqswire.UnsupportedOperation, "This server does not support the action yet.")
+}
+
+func hexOf(sum [16]byte) string { return hex.EncodeToString(sum[:]) }

@@ -1,0 +1,193 @@
+package sqs
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"tenaq/internal/api/sqs/sqswire"
+)
+
+// A protocol is how a request and its answer are written.
+type protocol int
+
+const (
+	noProtocol protocol = iota // the request is in none; the answer, that it is not found, is like one of awsJSON
+	awsJSON
+	queryXML
+	queryJSON // a request in the Query protocol whose client accepts JSON
+)
+
+// protocolOf tells from the first line and the headers of a request what it is. One that could be read in two ways is
+// nothing. [WIRE-2, WIRE-3, WIRE-24, WIRE-25, XML-1]
+func protocolOf(r *http.Request) protocol {
+	if strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 1 || len(r.Header["Content-Type"]) > 1 {
+		return noProtocol
+	}
+	_, target := r.Header["X-Amz-Target"]
+	switch r.Method {
+	case http.MethodPost:
+		kind := r.Header.Get("Content-Type")
+		if kind == "application/x-amz-json-1.0" {
+			return awsJSON
+		}
+		kind, _, _ = strings.Cut(kind, ";")
+		switch strings.ToLower(strings.TrimSpace(kind)) {
+		case "application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json":
+			return awsJSON
+		case "application/x-www-form-urlencoded":
+			if !target {
+				return queryOf(r)
+			}
+		}
+	case http.MethodGet:
+		if target {
+			return noProtocol
+		}
+		if hasAction(r.URL.RawQuery) || isQueuePath(r.URL.Path) {
+			return queryOf(r)
+		}
+	}
+	return noProtocol
+}
+
+// isQueuePath reports whether a path is one of the form /<account>/<name>.
+func isQueuePath(path string) bool { return strings.Count(strings.Trim(path, "/"), "/") == 1 }
+
+// hasAction reports whether a query string has the parameter Action.
+func hasAction(query string) bool {
+	for parameter := range strings.SplitSeq(query, "&") {
+		if name, _, _ := strings.Cut(parameter, "="); name == "Action" {
+			return true
+		}
+	}
+	return false
+}
+
+// queryOf decides whether the answer to a request in the Query protocol is XML or JSON: whichever the client
+// names first. [XML-26]
+func queryOf(r *http.Request) protocol {
+	for _, accept := range r.Header.Values("Accept") {
+		for kind := range strings.SplitSeq(accept, ",") {
+			kind, parameters, _ := strings.Cut(kind, ";")
+			if strings.TrimSpace(parameters) == "q=0" {
+				continue
+			}
+			switch strings.ToLower(strings.TrimSpace(kind)) {
+			case "application/json":
+				return queryJSON
+			case "text/xml", "application/xml":
+				return queryXML
+			}
+		}
+	}
+	return queryXML
+}
+
+// fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for an image or a
+// link, and in some browsers a form, carries no Origin, but could delete a queue all the same. Browsers say where it
+// comes from in one of these headers, which other clients do not send. [XML-37]
+func fromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-site", "cross-site":
+		return true
+	case "same-origin", "none": // none is the address line
+		return false
+	}
+	page, err := url.Parse(r.Header.Get("Referer"))
+	return err != nil || page.Host != "" && !sameHost(page.Host, r.Host)
+}
+
+// decode makes a request of what was read. The operation is known before the request is, and also when that is
+// refused.
+func (p protocol) decode(h *Handler, r *http.Request, body []byte) (sqswire.Operation, sqswire.Shape, error) {
+	switch p {
+	case awsJSON:
+		op, ok := sqswire.Lookup(r.Header.Get("X-Amz-Target"))
+		if !ok || len(r.Header["X-Amz-Target"]) > 1 { // [ERR-8, WIRE-25]
+			return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly.")
+		}
+		req := op.NewRequest()
+		err := sqswire.DecodeJSON(body, req)
+		if err == nil && !queueURL(req).Set && op.OnQueue() {
+			err = h.errNoQueueURL(r)
+		}
+		return op, req, err
+	case queryXML, queryJSON:
+		if r.Method == http.MethodGet {
+			body = nil
+		}
+		form, err := sqswire.ParseForm(r.URL.RawQuery, body)
+		if err != nil {
+			return sqswire.Operation{}, nil, err
+		}
+		return h.decodeForm(r, form)
+	}
+	return sqswire.Operation{}, nil, errNotFound
+}
+
+// decodeForm makes a request of parameters, to which the path is one more. [XML-11, XML-12, XML-24, XML-25]
+func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (sqswire.Operation, sqswire.Shape, error) {
+	action, ok := form.Get("Action")
+	if !ok {
+		return sqswire.Operation{}, nil, errNoAction
+	}
+	op, ok := sqswire.LookupAction(action)
+	queue := strings.Trim(r.URL.Path, "/")
+	if !ok || queue != "" && (op.Name == "CreateQueue" || op.Name == "ListQueues") {
+		return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action %s is not valid for this endpoint.", cut(action))
+	}
+	if queue != "" {
+		form.SetDefault("QueueUrl", queue)
+	} else if _, given := form.Get("QueueUrl"); !given && op.OnQueue() {
+		return op, nil, h.errNoQueueURL(r)
+	}
+	req := op.NewRequest()
+	return op, req, form.Decode(req)
+}
+
+// errNoQueueURL refuses an action on a queue that names none. The root is the address of no queue [XML-24]; in JSON, which
+// does not read the path of a queue [WIRE-3], the parameter is missing there. [QUEUE-37]
+func (h *Handler) errNoQueueURL(r *http.Request) error {
+	if strings.Trim(r.URL.Path, "/") != "" {
+		return sqswire.Errorf(sqswire.MissingParameter, "The request must contain the parameter QueueUrl.")
+	}
+	return sqswire.Errorf(sqswire.InvalidAddress, "The address %s/ is not valid for this endpoint.", h.base(r))
+}
+
+// cut returns what an error may repeat of a text.
+func cut(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+func (p protocol) appendAnswer(dst []byte, op sqswire.Operation, shape sqswire.Shape, id string) []byte {
+	switch p {
+	case queryXML:
+		return sqswire.AppendXML(dst, op, shape, id)
+	case queryJSON:
+		return sqswire.AppendQueryJSON(dst, op, shape, id)
+	}
+	return sqswire.AppendJSON(dst, shape)
+}
+
+func (p protocol) appendError(dst []byte, err *sqswire.Error, id string) []byte {
+	switch p {
+	case queryXML:
+		return sqswire.AppendErrorXML(dst, err, id)
+	case queryJSON:
+		return sqswire.AppendErrorQueryJSON(dst, err, id)
+	}
+	return sqswire.AppendErrorJSON(dst, err)
+}
+
+// contentTypes are those of answers. [WIRE-19, XML-19, XML-26]
+var contentTypes = [...][]string{
+	noProtocol: {"application/x-amz-json-1.0"},
+	awsJSON:    {"application/x-amz-json-1.0"},
+	queryXML:   {"text/xml"},
+	queryJSON:  {"application/json"},
+}

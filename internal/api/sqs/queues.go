@@ -1,0 +1,142 @@
+package sqs
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/engine"
+)
+
+// queue reads a queue URL. Only the last two segments of its path count, and one segment is a name in
+// the caller's account. What is not a queue URL at all becomes a name that no queue has.
+// [QUEUE-33, QUEUE-34, QUEUE-35]
+func (c *call) queue(u sqswire.Opt[string]) engine.QueueName {
+	path := strings.TrimSuffix(u.Value, "/")
+	if scheme := strings.Index(path, "://"); scheme >= 0 {
+		path = path[scheme+3:]
+		slash := strings.IndexByte(path, '/')
+		if slash < 0 {
+			return engine.QueueName{}
+		}
+		path = path[slash+1:]
+	}
+	segments := strings.Split(path, "/")
+	n := len(segments)
+	if n == 1 {
+		return engine.QueueName{Account: c.principal.account, Name: segments[0]}
+	}
+	return engine.QueueName{Account: segments[n-2], Name: segments[n-1]}
+}
+
+// url returns the URL of a queue. [QUEUE-36]
+func (c *call) url(n engine.QueueName) string {
+	return c.h.base(c.http) + "/" + n.Account + "/" + n.Name
+}
+
+// base returns what queue URLs begin with, without a slash at the end.
+func (h *Handler) base(r *http.Request) string {
+	if h.cfg.PublicURL != "" {
+		return strings.TrimSuffix(h.cfg.PublicURL, "/")
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return (&url.URL{Scheme: scheme, Host: r.Host}).String()
+}
+
+func (c *call) urls(names []engine.QueueName) (urls []string) {
+	for _, n := range names {
+		urls = append(urls, c.url(n))
+	}
+	return urls
+}
+
+func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
+	name := engine.QueueName{Account: c.principal.account, Name: req.QueueName.Value}
+	_, err := c.do(engine.CreateQueue{
+		Queue:      name,
+		NameSet:    req.QueueName.Set,
+		Attributes: valueMap(req.Attributes),
+		Tags:       tags(req.Tags),
+	})
+	if err != nil {
+		return response{}, err
+	}
+	return answer(&sqswire.CreateQueueResponse{QueueURL: c.url(name)})
+}
+
+func (c *call) getQueueURL(req *sqswire.GetQueueURLRequest) (response, error) {
+	name := engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.account), Name: req.QueueName.Value}
+	if _, err := c.do(engine.GetQueueURL{Queue: name, NameSet: req.QueueName.Set}); err != nil {
+		return response{}, err
+	}
+	return answer(&sqswire.GetQueueURLResponse{QueueURL: c.url(name)})
+}
+
+func (c *call) listQueues(req *sqswire.ListQueuesRequest) (response, error) {
+	res, err := c.do(engine.ListQueues{
+		Account:    c.principal.account,
+		Prefix:     req.QueueNamePrefix.Value,
+		MaxResults: engine.Int(req.MaxResults),
+		NextToken:  req.NextToken.Value,
+	})
+	if err != nil {
+		return response{}, err
+	}
+	return answer(&sqswire.ListQueuesResponse{QueueURLs: c.urls(res.Queues), NextToken: res.NextToken})
+}
+
+func (c *call) listDeadLetterSourceQueues(req *sqswire.ListDeadLetterSourceQueuesRequest) (response, error) {
+	res, err := c.do(engine.ListDeadLetterSourceQueues{
+		Queue:      c.queue(req.QueueURL),
+		MaxResults: engine.Int(req.MaxResults),
+		NextToken:  req.NextToken.Value,
+	})
+	if err != nil {
+		return response{}, err
+	}
+	return answer(&sqswire.ListDeadLetterSourceQueuesResponse{QueueURLs: c.urls(res.Queues), NextToken: res.NextToken})
+}
+
+func (c *call) getQueueAttributes(req *sqswire.GetQueueAttributesRequest) (response, error) {
+	res, err := c.do(engine.GetQueueAttributes{Queue: c.queue(req.QueueURL), Names: req.AttributeNames})
+	if err != nil {
+		return response{}, err
+	}
+	resp := new(sqswire.GetQueueAttributesResponse)
+	for name, value := range res.Attributes {
+		resp.Attributes = append(resp.Attributes, sqswire.Pair{Name: name, Value: value})
+	}
+	return answer(resp) // the encoder sorts
+}
+
+func (c *call) listQueueTags(req *sqswire.ListQueueTagsRequest) (response, error) {
+	res, err := c.do(engine.ListQueueTags{Queue: c.queue(req.QueueURL)})
+	if err != nil {
+		return response{}, err
+	}
+	resp := new(sqswire.ListQueueTagsResponse)
+	for _, t := range res.Tags {
+		resp.Tags = append(resp.Tags, sqswire.Pair{Name: t.Key, Value: t.Value})
+	}
+	return answer(resp)
+}
+
+func valueMap(pairs sqswire.Pairs) map[string]string {
+	m := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		m[p.Name] = p.Value
+	}
+	return m
+}
+
+func tags(pairs sqswire.Pairs) []engine.Tag {
+	var ts []engine.Tag
+	for _, p := range pairs {
+		ts = append(ts, engine.Tag{Key: p.Name, Value: p.Value})
+	}
+	return ts
+}

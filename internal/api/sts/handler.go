@@ -1,0 +1,261 @@
+// Package sts answers the one question of AWS STS that programs ask before they use a queue: who they are. It is
+// GetCallerIdentity, in the Query protocol of 2011-06-15, as SDKs and the AWS CLI send it.
+//
+// What it guarantees: no body is read before Config.Authenticate has let the request pass, and nothing is understood
+// before what that returned has let the body pass. Who is let in is told who they are and nothing else.
+//
+// It leaves to its caller who that is, and to tell by Is and IsUnsigned which requests are for STS.
+package sts
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	// Action is the action that there is.
+	Action = "GetCallerIdentity"
+
+	apiVersion = "2011-06-15"
+	namespace  = "https://sts.amazonaws.com/doc/" + apiVersion + "/"
+
+	// bodyMax is the size of a request in bytes, of which one that is signed and means something has a hundred.
+	bodyMax = 16 << 10
+
+	// peekMax is up to which size a body that is not signed is looked at to find out whether it is for STS.
+	peekMax = 1 << 10
+)
+
+// Config holds what a Handler is told once.
+type Config struct {
+	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and that of the function
+	// that comes of it, are for the caller: an *Error is answered as it is, another as AccessDenied with its text.
+	Authenticate func(*http.Request) (Finish, error)
+}
+
+// A Finish completes the check of a request with its body as it came, and says who sent it.
+type Finish func(body []byte) (Identity, error)
+
+// An Identity is who somebody is.
+type Identity struct{ Account, ARN, UserID string }
+
+// An Error is a refusal. Its message is for the caller.
+type Error struct {
+	Code    string
+	Status  int
+	Message string
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// A Handler serves STS.
+type Handler struct{ cfg Config }
+
+// New returns a handler.
+func New(cfg Config) *Handler { return &Handler{cfg} }
+
+// Is reports whether a request is for STS, by what can be seen before its body: the service that it is signed for, or the
+// action in its address.
+func Is(r *http.Request) bool {
+	if r.Header.Get("X-Amz-Target") != "" {
+		return false // STS has no protocol with one
+	}
+	_, scope, signed := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	if signed {
+		scope, _, _ = strings.Cut(scope, ",")
+	} else if strings.Contains(r.URL.RawQuery, "X-Amz-Credential=") {
+		scope = r.URL.Query().Get("X-Amz-Credential")
+	}
+	// A scope is key/date/region/service/aws4_request.
+	if parts := strings.Split(strings.TrimSpace(scope), "/"); len(parts) >= 5 {
+		return parts[len(parts)-2] == "sts"
+	}
+	return r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "Action="+Action) && r.URL.Query().Get("Action") == Action
+}
+
+// IsUnsigned reports whether a request that is not signed is for STS. It looks into the body of a small form, which can be
+// read again afterwards.
+func IsUnsigned(r *http.Request) bool {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if r.Method != http.MethodPost || r.Header.Get("Authorization") != "" || r.Header.Get("X-Amz-Target") != "" ||
+		!strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") || r.ContentLength <= 0 || r.ContentLength > peekMax {
+		return false
+	}
+	var b strings.Builder
+	_, err := io.Copy(&b, r.Body)
+	rest := io.Reader(strings.NewReader(b.String()))
+	if err != nil {
+		rest = io.MultiReader(rest, failing{err})
+	}
+	r.Body = readCloser{rest, r.Body}
+	form, err := url.ParseQuery(b.String())
+	return err == nil && form.Get("Action") == Action
+}
+
+// A failing reader fails as the connection did.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := answer{w: w, id: requestID(), json: strings.Contains(r.Header.Get("Accept"), "application/json")}
+	identity, err := h.serve(w, r)
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
+	}
+	if err != nil {
+		a.refuse(err)
+		return
+	}
+	a.identity(identity)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Identity, error) {
+	if h.cfg.Authenticate == nil {
+		return Identity{}, &Error{"AccessDenied", http.StatusForbidden, "Nothing here decides who may ask."}
+	}
+	finish, err := h.cfg.Authenticate(r)
+	if err != nil {
+		return Identity{}, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return Identity{}, &Error{"MalformedInput", http.StatusRequestEntityTooLarge, "The body of the request is larger than 16 KiB."}
+		}
+		return Identity{}, &Error{"MalformedInput", http.StatusBadRequest, "The body ended early."}
+	}
+	identity, err := finish(body)
+	if err == nil {
+		err = checkAction(r, string(body))
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	return identity, nil
+}
+
+// checkAction refuses everything but the one action there is.
+func checkAction(r *http.Request, body string) error {
+	form, err := url.ParseQuery(body)
+	if err != nil || r.Method == http.MethodGet {
+		form = url.Values{}
+	}
+	query := r.URL.Query()
+	action, version := cmp.Or(form.Get("Action"), query.Get("Action")), cmp.Or(form.Get("Version"), query.Get("Version"), apiVersion)
+	switch {
+	case r.Method != http.MethodPost && r.Method != http.MethodGet, action == "":
+		return &Error{"MissingAction", http.StatusBadRequest, "The request is not a form with the parameter Action."}
+	case action != Action || version != apiVersion:
+		return &Error{"InvalidAction", http.StatusBadRequest, fmt.Sprintf(
+			"Could not find operation %s for version %s: this server has %s of version %s only.", cut(action), cut(version), Action, apiVersion)}
+	}
+	return nil
+}
+
+// cut returns what an error may repeat of a text.
+func cut(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// An answer is on its way to a client.
+type answer struct {
+	w    http.ResponseWriter
+	id   string
+	json bool
+}
+
+func (a answer) identity(i Identity) {
+	if a.json {
+		type result struct {
+			Account string
+			Arn     string
+			UserID  string `json:"UserId"`
+		}
+		a.writeJSON(http.StatusOK, map[string]any{Action + "Response": map[string]any{
+			Action + "Result":  result{i.Account, i.ARN, i.UserID},
+			"ResponseMetadata": map[string]string{"RequestId": a.id},
+		}})
+		return
+	}
+	a.writeXML(http.StatusOK, Action+"Response", element(Action+"Result",
+		text("Arn", i.ARN)+text("UserId", i.UserID)+text("Account", i.Account))+element("ResponseMetadata", text("RequestId", a.id)))
+}
+
+func (a answer) refuse(err error) {
+	var refusal *Error
+	if !errors.As(err, &refusal) {
+		refusal = &Error{"AccessDenied", http.StatusForbidden, err.Error()}
+	}
+	fault := "Sender"
+	if refusal.Status >= 500 {
+		fault = "Receiver"
+	}
+	if a.json {
+		a.writeJSON(refusal.Status, map[string]any{
+			"Error":     map[string]string{"Type": fault, "Code": refusal.Code, "Message": refusal.Message},
+			"RequestId": a.id,
+		})
+		return
+	}
+	a.writeXML(refusal.Status, "ErrorResponse", element("Error",
+		text("Type", fault)+text("Code", refusal.Code)+text("Message", refusal.Message))+text("RequestId", a.id))
+}
+
+func (a answer) writeXML(status int, name, content string) {
+	a.write(status, "text/xml", []byte(`<`+name+` xmlns="`+namespace+`">`+content+`</`+name+`>`))
+}
+
+func (a answer) writeJSON(status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings can always be encoded
+	}
+	a.write(status, "application/json", b)
+}
+
+func (a answer) write(status int, kind string, body []byte) {
+	header := a.w.Header()
+	header["x-amzn-RequestId"] = []string{a.id}
+	header.Set("Content-Type", kind)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	a.w.WriteHeader(status)
+	a.w.Write(body)
+}
+
+// element wraps what is XML already, text what is not.
+func element(name, content string) string { return "<" + name + ">" + content + "</" + name + ">" }
+
+func text(name, content string) string {
+	var b strings.Builder
+	xml.EscapeText(&b, []byte(content))
+	return element(name, b.String())
+}
+
+// requestID returns a random UUID.
+func requestID() string {
+	var id [16]byte
+	rand.Read(id[:])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}

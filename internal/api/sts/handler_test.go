@@ -1,0 +1,170 @@
+package sts
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+const form = "application/x-www-form-urlencoded; charset=utf-8"
+
+var somebody = Identity{Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/a&b", UserID: "AIDAEXAMPLE"}
+
+// letIn lets everybody in as somebody, unless the body says that it does not.
+func letIn(r *http.Request) (Finish, error) {
+	if r.Header.Get("Authorization") == "wrong" {
+		return nil, &Error{"MissingAuthenticationToken", 403, "Request is missing <Authentication> Token"}
+	}
+	return func(body []byte) (Identity, error) {
+		if strings.Contains(string(body), "wrong") {
+			return Identity{}, errors.New("not so")
+		}
+		return somebody, nil
+	}, nil
+}
+
+func post(body string) *http.Request {
+	r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", form)
+	return r
+}
+
+var idPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+
+// [AUTH-49]
+func TestAnswers(t *testing.T) {
+	const (
+		ask     = "Action=GetCallerIdentity&Version=2011-06-15"
+		xmlns   = ` xmlns="https://sts.amazonaws.com/doc/2011-06-15/">`
+		success = `200 text/xml <GetCallerIdentityResponse` + xmlns +
+			`<GetCallerIdentityResult><Arn>arn:aws:iam::111122223333:user/a&amp;b</Arn><UserId>AIDAEXAMPLE</UserId><Account>111122223333</Account></GetCallerIdentityResult>` +
+			`<ResponseMetadata><RequestId>ID</RequestId></ResponseMetadata></GetCallerIdentityResponse>`
+	)
+	failure := func(status, code, message string) string {
+		return status + ` text/xml <ErrorResponse` + xmlns + `<Error><Type>Sender</Type><Code>` + code + `</Code><Message>` + message +
+			`</Message></Error><RequestId>ID</RequestId></ErrorResponse>`
+	}
+	with := func(r *http.Request, header, value string) *http.Request {
+		r.Header.Set(header, value)
+		return r
+	}
+	for _, test := range []struct {
+		name string
+		r    *http.Request
+		want string
+	}{
+		{"form", post(ask), success},
+		{"no version", post("Action=GetCallerIdentity"), success},
+		{"GET", httptest.NewRequest("GET", "/?"+ask, nil), success},
+		{"action in the address of a POST", httptest.NewRequest("POST", "/?"+ask, nil), success},
+		{"JSON", with(post(ask), "Accept", "application/json"), `200 application/json {"GetCallerIdentityResponse":{"GetCallerIdentityResult":` +
+			`{"Account":"111122223333","Arn":"arn:aws:iam::111122223333:user/a\u0026b","UserId":"AIDAEXAMPLE"},"ResponseMetadata":{"RequestId":"ID"}}}`},
+		{"refused before the body", with(post(ask), "Authorization", "wrong"), failure("403", "MissingAuthenticationToken", "Request is missing &lt;Authentication&gt; Token")},
+		{"refused before the body, JSON", with(with(post(ask), "Authorization", "wrong"), "Accept", "application/json"),
+			`403 application/json {"Error":{"Code":"MissingAuthenticationToken","Message":"Request is missing \u003cAuthentication\u003e Token","Type":"Sender"},"RequestId":"ID"}`},
+		{"refused with the body", post(ask + "&wrong"), failure("403", "AccessDenied", "not so")},
+		{"another action", post("Action=AssumeRole&Version=2011-06-15"),
+			failure("400", "InvalidAction", "Could not find operation AssumeRole for version 2011-06-15: this server has GetCallerIdentity of version 2011-06-15 only.")},
+		{"another version", post("Action=GetCallerIdentity&Version=2012-11-05"),
+			failure("400", "InvalidAction", "Could not find operation GetCallerIdentity for version 2012-11-05: this server has GetCallerIdentity of version 2011-06-15 only.")},
+		{"no action", post("x=%zz"), failure("400", "MissingAction", "The request is not a form with the parameter Action.")},
+		{"PUT", httptest.NewRequest("PUT", "/?"+ask, nil), failure("400", "MissingAction", "The request is not a form with the parameter Action.")},
+		{"too large", post(ask + strings.Repeat("&", bodyMax)), failure("413", "MalformedInput", "The body of the request is larger than 16 KiB.")},
+		{"cut off", httptest.NewRequest("POST", "/", iotest.ErrReader(io.ErrUnexpectedEOF)), failure("400", "MalformedInput", "The body ended early.")},
+	} {
+		w := httptest.NewRecorder()
+		New(Config{Authenticate: letIn}).ServeHTTP(w, test.r)
+		id := map[string][]string(w.Header())["x-amzn-RequestId"][0] // with its name as it is written
+		got := w.Result().Status[:3] + " " + w.Header().Get("Content-Type") + " " + strings.ReplaceAll(w.Body.String(), id, "ID")
+		if got != test.want || !idPattern.MatchString(id) {
+			t.Errorf("%s:\ngot  %s\nwant %s", test.name, got, test.want)
+		}
+		if strings.Contains(got, "text/xml") && xml.Unmarshal(w.Body.Bytes(), new(struct{})) != nil || strings.Contains(got, "application/json") && !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s: cannot be parsed: %s", test.name, w.Body)
+		}
+	}
+}
+
+// Without somebody who decides nobody is told anything.
+func TestNobodyDecides(t *testing.T) {
+	w := httptest.NewRecorder()
+	New(Config{}).ServeHTTP(w, post("Action=GetCallerIdentity"))
+	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "AccessDenied") {
+		t.Errorf("got %d %s, want 403", w.Code, w.Body)
+	}
+}
+
+// [AUTH-49]
+func TestIs(t *testing.T) {
+	signed := func(service string) *http.Request {
+		r := post("Action=GetCallerIdentity")
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=TQ01/20260101/us-east-1/"+service+"/aws4_request, SignedHeaders=host, Signature=00")
+		return r
+	}
+	target := signed("sts")
+	target.Header.Set("X-Amz-Target", "AmazonSQS.ListQueues")
+	for name, test := range map[string]struct {
+		r    *http.Request
+		want bool
+	}{
+		"for STS":           {signed("sts"), true},
+		"for SQS":           {signed("sqs"), false},
+		"presigned for STS": {httptest.NewRequest("GET", "/?Action=GetCallerIdentity&X-Amz-Credential=TQ01%2F20260101%2Fus-east-1%2Fsts%2Faws4_request", nil), true},
+		"presigned for SQS": {httptest.NewRequest("GET", "/?Action=ListQueues&X-Amz-Credential=TQ01%2F20260101%2Fus-east-1%2Fsqs%2Faws4_request", nil), false},
+		"GET":               {httptest.NewRequest("GET", "/?Action=GetCallerIdentity&Version=2011-06-15", nil), true},
+		"GET of another":    {httptest.NewRequest("GET", "/?Action=ListQueues&QueueNamePrefix=Action=GetCallerIdentity", nil), false},
+		"a target":          {target, false},
+		"not signed":        {post("Action=GetCallerIdentity"), false},
+	} {
+		if got := Is(test.r); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// Who looks into a body leaves it as it was.
+func TestIsUnsigned(t *testing.T) {
+	const send = "Action=SendMessage&MessageBody=Action%3DGetCallerIdentity"
+	json, authorized, get := post("Action=GetCallerIdentity"), post("Action=GetCallerIdentity"), httptest.NewRequest("GET", "/", nil)
+	json.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	authorized.Header.Set("Authorization", "x")
+	chunked := post("Action=GetCallerIdentity")
+	chunked.ContentLength = -1
+	for name, test := range map[string]struct {
+		r    *http.Request
+		want bool
+		body string
+	}{
+		"form":       {post("Version=2011-06-15&Action=GetCallerIdentity"), true, "Version=2011-06-15&Action=GetCallerIdentity"},
+		"escaped":    {post("Action=Get%43allerIdentity"), true, "Action=Get%43allerIdentity"},
+		"for SQS":    {post(send), false, send},
+		"no form":    {post("%zz"), false, "%zz"},
+		"large":      {post("Action=GetCallerIdentity&x=" + strings.Repeat("x", peekMax)), false, "Action=GetCallerIdentity&x=" + strings.Repeat("x", peekMax)},
+		"empty":      {post(""), false, ""},
+		"JSON":       {json, false, "Action=GetCallerIdentity"},
+		"signed":     {authorized, false, "Action=GetCallerIdentity"},
+		"chunked":    {chunked, false, "Action=GetCallerIdentity"},
+		"not a POST": {get, false, ""},
+	} {
+		got := IsUnsigned(test.r)
+		body, err := io.ReadAll(test.r.Body)
+		if got != test.want || string(body) != test.body || err != nil {
+			t.Errorf("%s: got %v with the body %q, %v, want %v with %q", name, got, body, err, test.want, test.body)
+		}
+	}
+	broken := post("")
+	broken.ContentLength = 10
+	broken.Body = io.NopCloser(io.MultiReader(strings.NewReader("Action="), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	got := IsUnsigned(broken)
+	body, err := io.ReadAll(broken.Body)
+	if got || string(body) != "Action=" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("cut off: got %v, %q, %v, want what came and the same error", got, body, err)
+	}
+}
