@@ -17,7 +17,7 @@ func TestAcceptanceList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := testsByName(t, ".", "../sqswire", "../../../test/sdk", "../../../test/interop")
+	tests := testsByName(t, ".", "sqswire", "../../../test/sdk", "../../../test/interop")
 	row := regexp.MustCompile(`(?m)^\| ([0-9]+) \| .+ \| (.+) \|$`)
 	named := make(map[string]bool)
 	for i, m := range row.FindAllStringSubmatch(string(text), -1) {

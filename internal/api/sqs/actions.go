@@ -3,18 +3,14 @@ package sqs
 import (
 	"slices"
 	"strings"
-
-	"tenaq/internal/api/sqs/sqswire"
 )
 
 // Actions are all that a key may be allowed to do here: those of SQS, where a batch is its action several times, and
 // those of /v1. [AUTH-18, AUTH-38]
 func Actions() []string {
 	var actions []string
-	for _, op := range sqswire.Operations() {
-		if !strings.HasSuffix(op.Name, "Batch") {
-			actions = append(actions, "sqs:"+op.Name)
-		}
+	for _, op := range operations {
+		actions = append(actions, "sqs:"+op.action())
 	}
 	for _, route := range v1QueueRoutes {
 		actions = append(actions, v1Action(route))
@@ -23,7 +19,7 @@ func Actions() []string {
 		actions = append(actions, v1Action(route))
 	}
 	slices.Sort(actions)
-	return actions
+	return slices.Compact(actions)
 }
 
 // v1Action is what a key must be allowed to do to ask for a route of /v1.

@@ -129,16 +129,16 @@ func (s *script) send(t *testing.T, conn net.Conn, request string) reply {
 // well-formed, for an absent list of entries, which is the same as an empty one there, and for an absent queue on the path of
 // one, which names it there. [XML-11, XML-30]
 func formOf(action, path, body string) (form string, ok bool) {
-	op, ok := sqswire.LookupAction(action)
-	if !ok {
+	op := operations[action]
+	if op == nil {
 		return "", false
 	}
-	req := op.NewRequest()
+	req := op.newRequest()
 	if sqswire.DecodeJSON([]byte(body), req) != nil {
 		return "", false
 	}
 	fields := reflect.ValueOf(req).Elem()
-	if path != "" && op.OnQueue() && !fields.FieldByName("QueueURL").Field(1).Bool() {
+	if path != "" && op.onQueue && !fields.FieldByName("QueueURL").Field(1).Bool() {
 		return "", false
 	}
 	if entries := fields.FieldByName("Entries"); entries.IsValid() && entries.IsNil() {

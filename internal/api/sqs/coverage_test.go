@@ -129,7 +129,7 @@ func successes(text string, seen map[sighting]bool) {
 // [ERR-5, ERR-6]
 func TestScriptsShowTheAPI(t *testing.T) {
 	seen := sightings(t)
-	for _, op := range sqswire.Operations() {
+	for _, op := range sortedOperations() {
 		for _, query := range []bool{false, true} {
 			if !seen[sighting{op.Name, query}] {
 				t.Errorf("%s: no script shows it to succeed (Query protocol: %v)", op.Name, query)
@@ -146,7 +146,7 @@ func TestScriptsShowTheAPI(t *testing.T) {
 			t.Errorf("%s: scripts show it, so it needs no entry that says %q", code, other.why)
 		}
 	}
-	tests := testsByName(t, ".", "../sqswire")
+	tests := testsByName(t, ".", "sqswire")
 	for _, code := range slices.Sorted(maps.Keys(elsewhere)) {
 		name := elsewhere[code].test
 		if text, ok := tests[name]; ok && strings.Contains(text, string(code)) {

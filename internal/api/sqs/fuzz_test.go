@@ -42,7 +42,7 @@ func FuzzHandler(f *testing.F) {
 		"ListMessageMoveTasks":         `{"SourceArn":"arn:aws:sqs:us-east-1:000000000000:q","MaxResults":1}`,
 		"CancelMessageMoveTask":        `{"TaskHandle":"e30="}`,
 	}
-	for _, op := range sqswire.Operations() {
+	for _, op := range sortedOperations() {
 		body := bodies[op.Name]
 		if body == "" {
 			body = "{}"
@@ -52,7 +52,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add("POST", "/", "localhost", "", "application/x-amz-json-1.0", "AmazonSQS.ListQueues\nAmazonSQS.DeleteQueue", "", "{}")
 	f.Add("POST", "/", "localhost", "", "application/json\napplication/x-www-form-urlencoded", "", "", "Action=ListQueues")
 	f.Add("GET", "/000000000000/q", "::1", "null", "text/plain", "", "\xff", "\x00")
-	for _, op := range sqswire.Operations() {
+	for _, op := range sortedOperations() {
 		form, err := wiretest.Form(op.Name, []byte(cmp.Or(bodies[op.Name], "{}")))
 		if err != nil {
 			f.Fatal(err)

@@ -1,18 +1,3 @@
-// Package sqs is the SQS API over HTTP, in AWS JSON and in the Query protocol: it authenticates a request,
-// decodes it, asks the broker, and encodes the answer. Beside it, under /v1, stands what SQS has no words for: to look at queues and
-// messages without receiving them, and at alarms.
-//
-// What it guarantees:
-//
-//   - No operation runs without a Principal, and only authenticate makes one.
-//   - Every response carries a request id and a date, every error the shape and header that SDKs look
-//     for. [WIRE-18, WIRE-20, ERR-1, ERR-3, XML-20, XML-21]
-//   - Bodies that are read or written at the same time stay within a budget of bytes.
-//   - Nothing of a request's contents is logged.
-//
-// It leaves the rules of the queue to engine and the bytes of the protocol to sqswire. In between it
-// does what depends on neither: queue URLs, the choice of attributes that a receive asked for, seals of
-// receipt handles, checksums.
 package sqs
 
 import (
@@ -137,7 +122,7 @@ type call struct {
 	// For polls, which may have to go on without their handler.
 	w       http.ResponseWriter
 	attempt *attempt
-	op      sqswire.Operation
+	op      *operation // nil until it is known
 
 	body *holding // of a request that is not a poll
 	room *holding // for the answer to a poll
@@ -181,7 +166,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Context: r.Context(), h: h, http: r, w: w, attempt: &e}
 	defer c.release()
 	op, req, err := c.request(w, pending, e.protocol)
-	c.op, e.action = op, op.Name
+	if c.op = op; op != nil {
+		e.action = op.Name
+	}
 	if err == nil {
 		err = h.begin()
 	}
@@ -192,8 +179,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				h.end()
 			}
 		}()
-		if err = c.permit(op.Name, req); err == nil {
-			resp, err = c.serve(req)
+		if err = c.permit(op, req); err == nil {
+			resp, err = op.serve(c, req)
 		}
 	}
 	switch {
@@ -232,15 +219,15 @@ func headerSize(r *http.Request) int {
 }
 
 // request reads a request. The body that it came with is not kept.
-func (c *call) request(w http.ResponseWriter, pending Pending, p protocol) (sqswire.Operation, sqswire.Shape, error) {
+func (c *call) request(w http.ResponseWriter, pending Pending, p protocol) (*operation, sqswire.Shape, error) {
 	body, err := c.h.read(w, c.http, pending)
 	if err != nil {
-		return sqswire.Operation{}, nil, err
+		return nil, nil, err
 	}
 	c.body = body.held
 	defer body.free()
 	if c.principal, err = pending.Finish(body.bytes); err != nil {
-		return sqswire.Operation{}, nil, err
+		return nil, nil, err
 	}
 	return p.decode(c.h, c.http, body.bytes)
 }
@@ -264,14 +251,14 @@ var (
 )
 
 // succeed answers what an operation has brought.
-func (e *attempt) succeed(w http.ResponseWriter, op sqswire.Operation, resp response) {
+func (e *attempt) succeed(w http.ResponseWriter, op *operation, resp response) {
 	var answer []byte
 	if resp.size > 0 {
-		answer = e.protocol.appendAnswer(make([]byte, 0, resp.size), op, resp.shape, e.id)
+		answer = e.protocol.appendAnswer(make([]byte, 0, resp.size), op.Operation, resp.shape, e.id)
 	} else {
 		buf := buffers.Get().(*bytes.Buffer)
 		defer recycle(buf)
-		buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op, resp.shape, e.id))
+		buf.Write(e.protocol.appendAnswer(buf.AvailableBuffer(), op.Operation, resp.shape, e.id))
 		answer = buf.Bytes()
 	}
 	if resp.room != nil {
@@ -354,68 +341,7 @@ type response struct {
 
 func answer(shape sqswire.Shape) (response, error) { return response{shape: shape}, nil }
 
-var done = response{shape: &sqswire.Empty{}}
-
 // do asks the broker.
 func (c *call) do(op engine.Op) (engine.Result, error) { return c.h.cfg.Broker.Do(c, op) }
-
-// doVoid asks the broker for something whose answer is only that it was done.
-func (c *call) doVoid(op engine.Op) (response, error) {
-	_, err := c.do(op)
-	return done, err
-}
-
-// serve carries out one operation. All that the wire knows are here; one that it learns first is refused as unsupported.
-func (c *call) serve(req sqswire.Shape) (response, error) {
-	switch req := req.(type) {
-	case *sqswire.SendMessageRequest:
-		return c.sendMessage(req)
-	case *sqswire.SendMessageBatchRequest:
-		return c.sendMessageBatch(req)
-	case *sqswire.ReceiveMessageRequest:
-		return c.receiveMessage(req)
-	case *sqswire.DeleteMessageRequest:
-		return c.deleteMessage(req)
-	case *sqswire.DeleteMessageBatchRequest:
-		return c.deleteMessageBatch(req)
-	case *sqswire.ChangeMessageVisibilityRequest:
-		return c.changeMessageVisibility(req)
-	case *sqswire.ChangeMessageVisibilityBatchRequest:
-		return c.changeMessageVisibilityBatch(req)
-	case *sqswire.CreateQueueRequest:
-		return c.createQueue(req)
-	case *sqswire.DeleteQueueRequest:
-		return c.doVoid(engine.DeleteQueue{Queue: c.queue(req.QueueURL)})
-	case *sqswire.PurgeQueueRequest:
-		return c.doVoid(engine.PurgeQueue{Queue: c.queue(req.QueueURL)})
-	case *sqswire.GetQueueURLRequest:
-		return c.getQueueURL(req)
-	case *sqswire.ListQueuesRequest:
-		return c.listQueues(req)
-	case *sqswire.GetQueueAttributesRequest:
-		return c.getQueueAttributes(req)
-	case *sqswire.SetQueueAttributesRequest:
-		return c.doVoid(engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)})
-	case *sqswire.AddPermissionRequest:
-		return c.doVoid(engine.AddPermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label), Accounts: req.AWSAccountIDs, Actions: req.Actions})
-	case *sqswire.RemovePermissionRequest:
-		return c.doVoid(engine.RemovePermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label)})
-	case *sqswire.TagQueueRequest:
-		return c.doVoid(engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)})
-	case *sqswire.UntagQueueRequest:
-		return c.doVoid(engine.UntagQueue{Queue: c.queue(req.QueueURL), Keys: req.TagKeys})
-	case *sqswire.ListQueueTagsRequest:
-		return c.listQueueTags(req)
-	case *sqswire.ListDeadLetterSourceQueuesRequest:
-		return c.listDeadLetterSourceQueues(req)
-	case *sqswire.StartMessageMoveTaskRequest:
-		return c.startMessageMoveTask(req)
-	case *sqswire.ListMessageMoveTasksRequest:
-		return c.listMessageMoveTasks(req)
-	case *sqswire.CancelMessageMoveTaskRequest:
-		return c.cancelMessageMoveTask(req)
-	}
-	return response{}, sqswire.Errorf(sqswire.UnsupportedOperation, "This server does not support the action yet.")
-}
 
 func hexOf(sum [16]byte) string { return hex.EncodeToString(sum[:]) }

@@ -9,6 +9,26 @@ import (
 	"tenaq/internal/mutant"
 )
 
+func messageOperations() []*operation {
+	return []*operation{
+		onQueue("SendMessage", (*call).sendMessage),
+		onQueue("SendMessageBatch", (*call).sendMessageBatch),
+		onQueue("ReceiveMessage", (*call).receiveMessage),
+		void("DeleteMessage", func(c *call, req *sqswire.DeleteMessageRequest) engine.Op {
+			return &engine.DeleteMessage{Queue: c.queue(req.QueueURL), Handle: c.handle(req.ReceiptHandle)}
+		}),
+		onQueue("DeleteMessageBatch", (*call).deleteMessageBatch),
+		void("ChangeMessageVisibility", func(c *call, req *sqswire.ChangeMessageVisibilityRequest) engine.Op {
+			return &engine.ChangeMessageVisibility{
+				Queue:   c.queue(req.QueueURL),
+				Handle:  c.handle(req.ReceiptHandle),
+				Timeout: engine.Int(req.VisibilityTimeout),
+			}
+		}),
+		onQueue("ChangeMessageVisibilityBatch", (*call).changeMessageVisibilityBatch),
+	}
+}
+
 // draft prepares a message for sending, on the goroutine of its request: checks and encoding that need
 // no queue stay off the single writer. The answer to a successful send comes with it.
 func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft, sqswire.Sent) {
@@ -116,18 +136,6 @@ func (c *call) handle(text sqswire.Opt[string]) engine.Handle {
 		Generation:  sealed.Generation,
 		Received:    sealed.Received,
 	}
-}
-
-func (c *call) deleteMessage(req *sqswire.DeleteMessageRequest) (response, error) {
-	return c.doVoid(&engine.DeleteMessage{Queue: c.queue(req.QueueURL), Handle: c.handle(req.ReceiptHandle)})
-}
-
-func (c *call) changeMessageVisibility(req *sqswire.ChangeMessageVisibilityRequest) (response, error) {
-	return c.doVoid(&engine.ChangeMessageVisibility{
-		Queue:   c.queue(req.QueueURL),
-		Handle:  c.handle(req.ReceiptHandle),
-		Timeout: engine.Int(req.VisibilityTimeout),
-	})
 }
 
 func (c *call) deleteMessageBatch(req *sqswire.DeleteMessageBatchRequest) (response, error) {

@@ -5,6 +5,34 @@ import (
 	"tenaq/internal/engine"
 )
 
+func moveTaskOperations() []*operation {
+	return []*operation{
+		with(onOther("StartMessageMoveTask", func(_ *call, req *sqswire.StartMessageMoveTaskRequest) engine.QueueName {
+			return queueOfARN(req.SourceARN)
+		}, (*call).startMessageMoveTask), rightsToMove),
+		onOther("ListMessageMoveTasks", func(_ *call, req *sqswire.ListMessageMoveTasksRequest) engine.QueueName {
+			return queueOfARN(req.SourceARN)
+		}, (*call).listMessageMoveTasks),
+		onOther("CancelMessageMoveTask", func(c *call, req *sqswire.CancelMessageMoveTaskRequest) engine.QueueName {
+			if source, ok := engine.TaskSource(req.TaskHandle.Value); ok {
+				return queueOfARN(sqswire.Some(source))
+			}
+			return c.account()
+		}, (*call).cancelMessageMoveTask),
+	}
+}
+
+// rightsToMove are those that a move task needs because it receives, deletes and sends. [AUTH-48]
+func rightsToMove(_ *call, req *sqswire.StartMessageMoveTaskRequest) (rights []right) {
+	for _, action := range []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes"} {
+		rights = append(rights, right{action, queueOfARN(req.SourceARN)})
+	}
+	if req.DestinationARN.Set {
+		rights = append(rights, right{"SendMessage", queueOfARN(req.DestinationARN)})
+	}
+	return rights
+}
+
 func (c *call) startMessageMoveTask(req *sqswire.StartMessageMoveTaskRequest) (response, error) {
 	res, err := c.do(engine.StartMessageMoveTask{
 		Account:     c.principal.account,

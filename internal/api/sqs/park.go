@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 )
@@ -38,7 +37,7 @@ var errParked = errors.New("the poll is parked")
 // A parkedPoll is a poll that waits without a handler, and then its connection until the next request.
 type parkedPoll struct {
 	attempt
-	op      sqswire.Operation
+	op      *operation
 	wanted  wantedAttributes
 	room    *holding // for the answer
 	body    *holding // of the request, whose text the poll still refers to

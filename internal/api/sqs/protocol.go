@@ -100,16 +100,17 @@ func fromElsewhere(r *http.Request) bool {
 
 // decode makes a request of what was read. The operation is known before the request is, and also when that is
 // refused.
-func (p protocol) decode(h *Handler, r *http.Request, body []byte) (sqswire.Operation, sqswire.Shape, error) {
+func (p protocol) decode(h *Handler, r *http.Request, body []byte) (*operation, sqswire.Shape, error) {
 	switch p {
 	case awsJSON:
-		op, ok := sqswire.Lookup(r.Header.Get("X-Amz-Target"))
-		if !ok || len(r.Header["X-Amz-Target"]) > 1 { // [ERR-8, WIRE-25]
-			return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly.")
+		name, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
+		op := operations[name]
+		if !ok || op == nil || len(r.Header["X-Amz-Target"]) > 1 { // [ERR-8, WIRE-25]
+			return nil, nil, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly.")
 		}
-		req := op.NewRequest()
+		req := op.newRequest()
 		err := sqswire.DecodeJSON(body, req)
-		if err == nil && !queueURL(req).Set && op.OnQueue() {
+		if err == nil && op.onQueue && !req.(interface{ Queue() sqswire.Opt[string] }).Queue().Set {
 			err = h.errNoQueueURL(r)
 		}
 		return op, req, err
@@ -119,30 +120,30 @@ func (p protocol) decode(h *Handler, r *http.Request, body []byte) (sqswire.Oper
 		}
 		form, err := sqswire.ParseForm(r.URL.RawQuery, body)
 		if err != nil {
-			return sqswire.Operation{}, nil, err
+			return nil, nil, err
 		}
 		return h.decodeForm(r, form)
 	}
-	return sqswire.Operation{}, nil, errNotFound
+	return nil, nil, errNotFound
 }
 
 // decodeForm makes a request of parameters, to which the path is one more. [XML-11, XML-12, XML-24, XML-25]
-func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (sqswire.Operation, sqswire.Shape, error) {
+func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (*operation, sqswire.Shape, error) {
 	action, ok := form.Get("Action")
 	if !ok {
-		return sqswire.Operation{}, nil, errNoAction
+		return nil, nil, errNoAction
 	}
-	op, ok := sqswire.LookupAction(action)
+	op := operations[action]
 	queue := strings.Trim(r.URL.Path, "/")
-	if !ok || queue != "" && (op.Name == "CreateQueue" || op.Name == "ListQueues") {
+	if op == nil || queue != "" && (op.Name == "CreateQueue" || op.Name == "ListQueues") {
 		return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action %s is not valid for this endpoint.", cut(action))
 	}
 	if queue != "" {
 		form.SetDefault("QueueUrl", queue)
-	} else if _, given := form.Get("QueueUrl"); !given && op.OnQueue() {
+	} else if _, given := form.Get("QueueUrl"); !given && op.onQueue {
 		return op, nil, h.errNoQueueURL(r)
 	}
-	req := op.NewRequest()
+	req := op.newRequest()
 	return op, req, form.Decode(req)
 }
 

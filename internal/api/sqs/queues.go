@@ -9,6 +9,55 @@ import (
 	"tenaq/internal/engine"
 )
 
+func queueOperations() []*operation {
+	return []*operation{
+		with(onOther("CreateQueue", func(c *call, req *sqswire.CreateQueueRequest) engine.QueueName {
+			return c.ownQueue(req.QueueName.Value)
+		}, (*call).createQueue), rightsToCreate),
+		onOther("GetQueueUrl", queueAsked, (*call).getQueueURL),
+		onOther("ListQueues", func(c *call, _ *sqswire.ListQueuesRequest) engine.QueueName { return c.account() }, (*call).listQueues),
+		onQueue("ListDeadLetterSourceQueues", (*call).listDeadLetterSourceQueues),
+		onQueue("GetQueueAttributes", (*call).getQueueAttributes),
+		onQueue("ListQueueTags", (*call).listQueueTags),
+		void("DeleteQueue", func(c *call, req *sqswire.DeleteQueueRequest) engine.Op {
+			return engine.DeleteQueue{Queue: c.queue(req.QueueURL)}
+		}),
+		void("PurgeQueue", func(c *call, req *sqswire.PurgeQueueRequest) engine.Op {
+			return engine.PurgeQueue{Queue: c.queue(req.QueueURL)}
+		}),
+		void("SetQueueAttributes", func(c *call, req *sqswire.SetQueueAttributesRequest) engine.Op {
+			return engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)}
+		}),
+		void("AddPermission", func(c *call, req *sqswire.AddPermissionRequest) engine.Op {
+			return engine.AddPermission{
+				Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label), Accounts: req.AWSAccountIDs, Actions: req.Actions,
+			}
+		}),
+		void("RemovePermission", func(c *call, req *sqswire.RemovePermissionRequest) engine.Op {
+			return engine.RemovePermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label)}
+		}),
+		void("TagQueue", func(c *call, req *sqswire.TagQueueRequest) engine.Op {
+			return engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)}
+		}),
+		void("UntagQueue", func(c *call, req *sqswire.UntagQueueRequest) engine.Op {
+			return engine.UntagQueue{Queue: c.queue(req.QueueURL), Keys: req.TagKeys}
+		}),
+	}
+}
+
+// rightsToCreate is the right to the tags that a new queue is given.
+func rightsToCreate(c *call, req *sqswire.CreateQueueRequest) []right {
+	if len(req.Tags) == 0 {
+		return nil
+	}
+	return []right{{"TagQueue", c.ownQueue(req.QueueName.Value)}}
+}
+
+// queueAsked is the queue whose URL is asked for.
+func queueAsked(c *call, req *sqswire.GetQueueURLRequest) engine.QueueName {
+	return engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.account), Name: req.QueueName.Value}
+}
+
 // queue reads a queue URL. Only the last two segments of its path count, and one segment is a name in
 // the caller's account. What is not a queue URL at all becomes a name that no queue has.
 // [QUEUE-33, QUEUE-34, QUEUE-35]
@@ -55,7 +104,7 @@ func (c *call) urls(names []engine.QueueName) (urls []string) {
 }
 
 func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
-	name := engine.QueueName{Account: c.principal.account, Name: req.QueueName.Value}
+	name := c.ownQueue(req.QueueName.Value)
 	_, err := c.do(engine.CreateQueue{
 		Queue:      name,
 		NameSet:    req.QueueName.Set,
@@ -69,7 +118,7 @@ func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
 }
 
 func (c *call) getQueueURL(req *sqswire.GetQueueURLRequest) (response, error) {
-	name := engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.account), Name: req.QueueName.Value}
+	name := queueAsked(c, req)
 	if _, err := c.do(engine.GetQueueURL{Queue: name, NameSet: req.QueueName.Set}); err != nil {
 		return response{}, err
 	}

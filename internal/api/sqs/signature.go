@@ -82,11 +82,11 @@ type right struct {
 }
 
 // permit refuses a request that the principal has not every right for.
-func (c *call) permit(operation string, req sqswire.Shape) error {
+func (c *call) permit(op *operation, req sqswire.Shape) error {
 	if c.principal.key == nil {
 		return nil
 	}
-	for _, r := range c.rights(operation, req) {
+	for _, r := range op.rights(c, req) {
 		if err := c.allow("sqs:"+r.action, r.queue); err != nil {
 			return err
 		}
@@ -125,43 +125,6 @@ func (c *call) permitReturn() error {
 // returnPage is how many queues are asked for at a time, the most that a listing has. [QUEUE-24]
 const returnPage = 1000
 
-// rights are those that a request needs: nearly always the one for its action on its queue. [AUTH-18, AUTH-19, AUTH-48]
-func (c *call) rights(operation string, req sqswire.Shape) []right {
-	// A batch is its action, several times.
-	action := strings.TrimSuffix(operation, "Batch")
-	on := func(queue engine.QueueName) []right { return []right{{action, queue}} }
-	switch req := req.(type) {
-	case *sqswire.CreateQueueRequest:
-		rights := on(engine.QueueName{Account: c.principal.account, Name: req.QueueName.Value})
-		if len(req.Tags) > 0 {
-			rights = append(rights, right{"TagQueue", rights[0].queue})
-		}
-		return rights
-	case *sqswire.GetQueueURLRequest:
-		return on(engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.account), Name: req.QueueName.Value})
-	case *sqswire.StartMessageMoveTaskRequest:
-		source := queueOfARN(req.SourceARN)
-		rights := on(source)
-		for _, also := range []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes"} {
-			rights = append(rights, right{also, source})
-		}
-		if req.DestinationARN.Set {
-			rights = append(rights, right{"SendMessage", queueOfARN(req.DestinationARN)})
-		}
-		return rights
-	case *sqswire.ListMessageMoveTasksRequest:
-		return on(queueOfARN(req.SourceARN))
-	case *sqswire.CancelMessageMoveTaskRequest:
-		if source, ok := engine.TaskSource(req.TaskHandle.Value); ok {
-			return on(queueOfARN(sqswire.Some(source)))
-		}
-		return on(engine.QueueName{Account: c.principal.account})
-	case *sqswire.ListQueuesRequest:
-		return on(engine.QueueName{Account: c.principal.account})
-	}
-	return on(c.queue(queueURL(req)))
-}
-
 // queueOfARN reads arn:aws:sqs:region:account:name. What is something else is no queue, as the engine will say.
 func queueOfARN(arn sqswire.Opt[string]) engine.QueueName {
 	parts := strings.Split(arn.Value, ":")
@@ -169,45 +132,4 @@ func queueOfARN(arn sqswire.Opt[string]) engine.QueueName {
 		return engine.QueueName{}
 	}
 	return engine.QueueName{Account: parts[4], Name: parts[5]}
-}
-
-// queueURL returns the queue URL of a request that has one.
-func queueURL(req sqswire.Shape) sqswire.Opt[string] {
-	switch req := req.(type) {
-	case *sqswire.AddPermissionRequest:
-		return req.QueueURL
-	case *sqswire.ChangeMessageVisibilityBatchRequest:
-		return req.QueueURL
-	case *sqswire.ChangeMessageVisibilityRequest:
-		return req.QueueURL
-	case *sqswire.DeleteMessageBatchRequest:
-		return req.QueueURL
-	case *sqswire.DeleteMessageRequest:
-		return req.QueueURL
-	case *sqswire.DeleteQueueRequest:
-		return req.QueueURL
-	case *sqswire.GetQueueAttributesRequest:
-		return req.QueueURL
-	case *sqswire.ListDeadLetterSourceQueuesRequest:
-		return req.QueueURL
-	case *sqswire.ListQueueTagsRequest:
-		return req.QueueURL
-	case *sqswire.PurgeQueueRequest:
-		return req.QueueURL
-	case *sqswire.ReceiveMessageRequest:
-		return req.QueueURL
-	case *sqswire.RemovePermissionRequest:
-		return req.QueueURL
-	case *sqswire.SendMessageBatchRequest:
-		return req.QueueURL
-	case *sqswire.SendMessageRequest:
-		return req.QueueURL
-	case *sqswire.SetQueueAttributesRequest:
-		return req.QueueURL
-	case *sqswire.TagQueueRequest:
-		return req.QueueURL
-	case *sqswire.UntagQueueRequest:
-		return req.QueueURL
-	}
-	return sqswire.Opt[string]{}
 }

@@ -308,10 +308,10 @@ func TestDenials(t *testing.T) {
 		req       sqswire.Shape
 		want      string
 	}{
-		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{QueueURL: text("https://x/111122223333/q")}, ""},
-		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{QueueURL: text("q")}, ""},
-		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{QueueURL: text("https://x/queue/q")}, ""}, // the engine says that there is none
-		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{QueueURL: text("https://x/999999999999/q")},
+		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{OnQueue: sqswire.OnQueue{QueueURL: text("https://x/111122223333/q")}}, ""},
+		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{OnQueue: sqswire.OnQueue{QueueURL: text("q")}}, ""},
+		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{OnQueue: sqswire.OnQueue{QueueURL: text("https://x/queue/q")}}, ""}, // the engine says that there is none
+		{"ReceiveMessage", &sqswire.ReceiveMessageRequest{OnQueue: sqswire.OnQueue{QueueURL: text("https://x/999999999999/q")}},
 			user + "sqs:receivemessage on resource: arn:aws:sqs:eu-central-1:999999999999:q because no resource-based policy allows the sqs:receivemessage action"},
 		{"GetQueueUrl", &sqswire.GetQueueURLRequest{QueueName: text("q")}, ""},
 		{"GetQueueUrl", &sqswire.GetQueueURLRequest{QueueName: text("q"), QueueOwnerAWSAccountID: text("999999999999")},
@@ -320,13 +320,13 @@ func TestDenials(t *testing.T) {
 			user + "sqs:createqueue on resource: arn:aws:sqs:eu-central-1:111122223333:q because no identity-based policy allows the sqs:createqueue action"},
 		{"ListQueues", &sqswire.ListQueuesRequest{},
 			user + "sqs:listqueues on resource: arn:aws:sqs:eu-central-1:111122223333: because no identity-based policy allows the sqs:listqueues action"},
-		{"SendMessageBatch", &sqswire.SendMessageBatchRequest{QueueURL: text("q")},
+		{"SendMessageBatch", &sqswire.SendMessageBatchRequest{OnQueue: sqswire.OnQueue{QueueURL: text("q")}},
 			user + "sqs:sendmessage on resource: arn:aws:sqs:eu-central-1:111122223333:q because no identity-based policy allows the sqs:sendmessage action"},
-		{"SendMessage", &sqswire.SendMessageRequest{QueueURL: text(strings.Repeat("q", 1000))}, user + "sqs:sendmessage on resource: arn:aws:sqs:eu-central-1:111122223333:qqq"},
+		{"SendMessage", &sqswire.SendMessageRequest{OnQueue: sqswire.OnQueue{QueueURL: text(strings.Repeat("q", 1000))}}, user + "sqs:sendmessage on resource: arn:aws:sqs:eu-central-1:111122223333:qqq"},
 		{"StartMessageMoveTask", &sqswire.StartMessageMoveTaskRequest{SourceARN: text("arn:aws:sqs:eu-central-1:111122223333:q-dlq"), DestinationARN: text("arn:aws:sqs:eu-central-1:111122223333:q")},
 			user + "sqs:sendmessage on resource: arn:aws:sqs:eu-central-1:111122223333:q because"},
 	} {
-		err := c.permit(test.operation, test.req)
+		err := c.permit(operations[test.operation], test.req)
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -346,8 +346,8 @@ func TestRights(t *testing.T) {
 	}
 	c := callWith(t, nil, `"*"`)
 	const arn = "arn:aws:sqs:eu-central-1:111122223333:orders"
-	for _, op := range sqswire.Operations() {
-		req := op.NewRequest()
+	for _, op := range sortedOperations() {
+		req := op.newRequest()
 		fields := reflect.ValueOf(req).Elem()
 		named := false
 		for _, name := range []string{"QueueURL", "QueueName", "SourceARN", "DestinationARN"} {
@@ -361,7 +361,7 @@ func TestRights(t *testing.T) {
 			create.Tags = sqswire.Pairs{{Name: "a", Value: "b"}}
 		}
 		var got []string
-		for _, r := range c.rights(op.Name, req) {
+		for _, r := range op.rights(c, req) {
 			got = append(got, r.action)
 			want := engine.QueueName{Account: "111122223333"}
 			if named {
@@ -378,11 +378,11 @@ func TestRights(t *testing.T) {
 		for _, without := range want {
 			others := slices.Sorted(maps.Keys(actionsBut(without)))
 			denied := callWith(t, nil, `"sqs:`+strings.Join(others, `", "sqs:`)+`"`)
-			if denied.permit(op.Name, req) == nil {
+			if denied.permit(op, req) == nil {
 				t.Errorf("%s without the right to %s: got no refusal, want one", op.Name, without)
 			}
 		}
-		if err := c.permit(op.Name, req); err != nil {
+		if err := c.permit(op, req); err != nil {
 			t.Errorf("%s with every right: got %v, want no refusal", op.Name, err)
 		}
 	}
@@ -425,7 +425,7 @@ func TestReturn(t *testing.T) {
 		c := callWith(t, map[engine.QueueName]string{test.queue: test.text}, test.allow)
 		c.h.cfg.Broker = w.broker
 		// The dead-letter queue itself need not have any queue that names it.
-		err := c.permit("StartMessageMoveTask", &sqswire.StartMessageMoveTaskRequest{SourceARN: sqswire.Some("arn:aws:sqs:eu-central-1:111122223333:q0000")})
+		err := c.permit(operations["StartMessageMoveTask"], &sqswire.StartMessageMoveTaskRequest{SourceARN: sqswire.Some("arn:aws:sqs:eu-central-1:111122223333:q0000")})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s with %s on %v: got %v, want %q", test.allow, test.text, test.queue, err, test.want)
 		}
@@ -434,7 +434,7 @@ func TestReturn(t *testing.T) {
 
 func actionsBut(without string) map[string]bool {
 	actions := map[string]bool{}
-	for _, op := range sqswire.Operations() {
+	for _, op := range sortedOperations() {
 		if action := strings.TrimSuffix(op.Name, "Batch"); action != without {
 			actions[action] = true
 		}
@@ -447,7 +447,7 @@ func BenchmarkDoor(b *testing.B) {
 	d, _, _ := newDoor(b, `"sqs:ReceiveMessage", "sqs:Send*"`)
 	body := bytes.Repeat([]byte("x"), 1024)
 	r := signedRequest(b, keyID, secret, "sqs", string(body), nil)
-	req := &sqswire.SendMessageRequest{QueueURL: sqswire.Some("http://" + signHost + "/111122223333/orders")}
+	req := &sqswire.SendMessageRequest{OnQueue: sqswire.OnQueue{QueueURL: sqswire.Some("http://" + signHost + "/111122223333/orders")}}
 	c := callWith(b, nil, `"*"`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -460,7 +460,7 @@ func BenchmarkDoor(b *testing.B) {
 			b.Fatal(err)
 		}
 		c.principal = p
-		if err := c.permit("SendMessage", req); err != nil {
+		if err := c.permit(operations["SendMessage"], req); err != nil {
 			b.Fatal(err)
 		}
 	}

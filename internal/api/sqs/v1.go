@@ -147,7 +147,7 @@ func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answ
 		return v1Answer{}, err
 	}
 	defer c.h.end()
-	on := c.queueNamed(route.queue)
+	on := c.ownQueue(route.queue)
 	if strings.HasPrefix(c.http.URL.Path, v1Path+"/alarms") || c.http.URL.Path == v1Path+"/backup" {
 		on = engine.QueueName{Account: c.h.cfg.Door.cfg.Account} // whose alarms they are, and whose server it is
 	}
@@ -253,9 +253,4 @@ func v1Time(ms int64) *string {
 	}
 	text := time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
 	return &text
-}
-
-// queueNamed is a queue of the caller's account.
-func (c *call) queueNamed(name string) engine.QueueName {
-	return engine.QueueName{Account: c.principal.account, Name: name}
 }

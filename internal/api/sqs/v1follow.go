@@ -18,7 +18,7 @@ type v1Fate struct {
 // v1Fate answers GET /v1/queues/NAME/fate?mark=. [PEEK-9]
 func (c *call) v1Fate(queue string) (v1Answer, error) {
 	q := c.query("mark")
-	op := engine.Follow{Queue: c.queueNamed(queue), Mark: q.text("mark")}
+	op := engine.Follow{Queue: c.ownQueue(queue), Mark: q.text("mark")}
 	if q.err != nil {
 		return v1Answer{}, q.err
 	}

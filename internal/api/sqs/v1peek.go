@@ -131,7 +131,7 @@ type v1Message struct {
 func (c *call) v1Messages(queue string) (v1Answer, error) {
 	q := c.query("state", "after", "limit", "body", "trail")
 	op := engine.Peek{
-		Queue: c.queueNamed(queue),
+		Queue: c.ownQueue(queue),
 		State: engine.MessageState(q.text("state")),
 		After: q.text("after"),
 		Max:   q.number("limit", 1, engine.PeekMax, v1PageUsual),

@@ -146,7 +146,7 @@ func BenchmarkProtocols(b *testing.B) {
 				ReceiptHandle: strings.Repeat("A", 100),
 			})
 		}
-		op, _ := LookupAction("ReceiveMessage")
+		op, _ := lookup("ReceiveMessage")
 		var dst []byte
 		b.Run("ReceiveMessage/"+bench.name+"/json", func(b *testing.B) {
 			b.ReportAllocs()
@@ -157,7 +157,7 @@ func BenchmarkProtocols(b *testing.B) {
 		b.Run("ReceiveMessage/"+bench.name+"/query", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				dst = AppendXML(dst[:0], op, resp, testID)
+				dst = AppendXML(dst[:0], op.Operation, resp, testID)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func mustForm(b *testing.B, action string, body []byte) []byte {
 }
 
 func compareDecoding(b *testing.B, name, action string, body, form []byte) {
-	op, _ := LookupAction(action)
+	op, _ := lookup(action)
 	b.Run(name+"/json", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

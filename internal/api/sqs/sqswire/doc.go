@@ -1,11 +1,9 @@
-// Package sqswire turns the bytes of the SQS wire protocol into Go structs and back. It knows every
-// operation, the members of its request and its response, the catalogue of errors, and the checksums that
-// clients verify.
+// Package sqswire turns the bytes of the SQS wire protocol into Go structs and back. It knows the members of
+// every request and response, the catalogue of errors, and the checksums that clients verify.
 //
 // A request goes through it like this:
 //
-//	op, ok := sqswire.Lookup(target)    // the X-Amz-Target header
-//	req := op.NewRequest()              // such as *SendMessageRequest
+//	req := new(sqswire.SendMessageRequest) // which the X-Amz-Target header names
 //	err := sqswire.DecodeJSON(body, req)
 //	...
 //	dst = sqswire.AppendJSON(dst, &sqswire.SendMessageResponse{...})
@@ -14,13 +12,13 @@
 // And one of the Query protocol like this:
 //
 //	form, err := sqswire.ParseForm(r.URL.RawQuery, body)
-//	action, ok := form.Get("Action")    // for LookupAction
+//	action, ok := form.Get("Action")    // names the request
 //	err = form.Decode(req)
 //	...
 //	dst = sqswire.AppendXML(dst, op, resp, requestID)
 //
 // Every struct lists its members once, in its members method, and a codec is a visitor of that list: there are
-// two that read and three that write, over the same structs and the same table of operations. Where the Query
+// two that read and three that write, over the same structs. Where the Query
 // protocol has another name for a member, the member says so.
 //
 // What it guarantees:

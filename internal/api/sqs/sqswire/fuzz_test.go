@@ -29,7 +29,7 @@ func FuzzDecode(f *testing.F) {
 			f.Fatal(err)
 		}
 		for _, m := range script.FindAllSubmatch(text, -1) {
-			index := slices.IndexFunc(operations, func(op Operation) bool { return op.Name == string(m[1]) })
+			index := slices.IndexFunc(operations, func(op testedOperation) bool { return op.Name == string(m[1]) })
 			f.Add(uint8(index), m[2])
 		}
 	}

@@ -128,7 +128,7 @@ func TestResponses(t *testing.T) {
 		"TagQueue":             {{&Empty{}, `{}`}},
 		"UntagQueue":           {{&Empty{}, `{}`}},
 	}
-	for _, op := range Operations() {
+	for _, op := range operations {
 		if len(tests[op.Name]) == 0 {
 			t.Errorf("no response of %s is tested", op.Name)
 		}
@@ -140,7 +140,7 @@ func TestResponses(t *testing.T) {
 			if got != "HTTP "+test.want {
 				t.Errorf("%s:\n got %s\nwant HTTP %s", op.Name, got, test.want)
 			}
-			sameInXML(t, op, test.resp)
+			sameInXML(t, op.Operation, test.resp)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func FuzzQuery(f *testing.F) {
 			f.Fatal(err)
 		}
 		for _, m := range script.FindAllSubmatch(text, -1) {
-			index := slices.IndexFunc(operations, func(op Operation) bool { return op.Name == string(m[1]) })
+			index := slices.IndexFunc(operations, func(op testedOperation) bool { return op.Name == string(m[1]) })
 			f.Add(uint8(index), strings.ReplaceAll(string(m[2]), "\n", "&"))
 		}
 	}

@@ -23,7 +23,7 @@ func (m *Outgoing) members(v visitor) {
 
 // SendMessageRequest sends one message.
 type SendMessageRequest struct {
-	QueueURL Opt[string]
+	OnQueue
 	Outgoing
 }
 
@@ -34,8 +34,8 @@ func (m *SendMessageRequest) members(v visitor) {
 
 // SendMessageBatchRequest sends several messages.
 type SendMessageBatchRequest struct {
-	QueueURL Opt[string]
-	Entries  []SendMessageBatchRequestEntry
+	OnQueue
+	Entries []SendMessageBatchRequestEntry
 }
 
 func (m *SendMessageBatchRequest) members(v visitor) {
@@ -57,7 +57,7 @@ func (m *SendMessageBatchRequestEntry) members(v visitor) {
 // ReceiveMessageRequest asks for messages. AttributeNames is the old name of MessageSystemAttributeNames;
 // what is wanted is the union of both. Most clients of the Query protocol send either as AttributeName.N.
 type ReceiveMessageRequest struct {
-	QueueURL                    Opt[string]
+	OnQueue
 	AttributeNames              []string
 	MessageSystemAttributeNames []string
 	MessageAttributeNames       []string
@@ -80,7 +80,7 @@ func (m *ReceiveMessageRequest) members(v visitor) {
 
 // DeleteMessageRequest deletes a received message.
 type DeleteMessageRequest struct {
-	QueueURL      Opt[string]
+	OnQueue
 	ReceiptHandle Opt[string]
 }
 
@@ -91,8 +91,8 @@ func (m *DeleteMessageRequest) members(v visitor) {
 
 // DeleteMessageBatchRequest deletes several received messages.
 type DeleteMessageBatchRequest struct {
-	QueueURL Opt[string]
-	Entries  []DeleteMessageBatchRequestEntry
+	OnQueue
+	Entries []DeleteMessageBatchRequestEntry
 }
 
 func (m *DeleteMessageBatchRequest) members(v visitor) {
@@ -113,7 +113,7 @@ func (m *DeleteMessageBatchRequestEntry) members(v visitor) {
 
 // ChangeMessageVisibilityRequest sets when a received message becomes visible again.
 type ChangeMessageVisibilityRequest struct {
-	QueueURL          Opt[string]
+	OnQueue
 	ReceiptHandle     Opt[string]
 	VisibilityTimeout Opt[int64]
 }
@@ -126,8 +126,8 @@ func (m *ChangeMessageVisibilityRequest) members(v visitor) {
 
 // ChangeMessageVisibilityBatchRequest does so for several messages.
 type ChangeMessageVisibilityBatchRequest struct {
-	QueueURL Opt[string]
-	Entries  []ChangeMessageVisibilityBatchRequestEntry
+	OnQueue
+	Entries []ChangeMessageVisibilityBatchRequestEntry
 }
 
 func (m *ChangeMessageVisibilityBatchRequest) members(v visitor) {

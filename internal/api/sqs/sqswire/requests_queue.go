@@ -17,7 +17,7 @@ func (m *CreateQueueRequest) members(v visitor) {
 
 // DeleteQueueRequest removes a queue and everything in it.
 type DeleteQueueRequest struct {
-	QueueURL Opt[string]
+	OnQueue
 }
 
 func (m *DeleteQueueRequest) members(v visitor) {
@@ -26,7 +26,7 @@ func (m *DeleteQueueRequest) members(v visitor) {
 
 // PurgeQueueRequest removes the messages of a queue.
 type PurgeQueueRequest struct {
-	QueueURL Opt[string]
+	OnQueue
 }
 
 func (m *PurgeQueueRequest) members(v visitor) {
@@ -59,7 +59,7 @@ func (m *ListQueuesRequest) members(v visitor) {
 
 // ListDeadLetterSourceQueuesRequest asks which queues have this one as their dead-letter queue.
 type ListDeadLetterSourceQueuesRequest struct {
-	QueueURL   Opt[string]
+	OnQueue
 	NextToken  Opt[string]
 	MaxResults Opt[int64]
 }
@@ -72,7 +72,7 @@ func (m *ListDeadLetterSourceQueuesRequest) members(v visitor) {
 
 // GetQueueAttributesRequest asks for attributes of a queue by name.
 type GetQueueAttributesRequest struct {
-	QueueURL       Opt[string]
+	OnQueue
 	AttributeNames []string
 }
 
@@ -83,7 +83,7 @@ func (m *GetQueueAttributesRequest) members(v visitor) {
 
 // SetQueueAttributesRequest changes attributes of a queue.
 type SetQueueAttributesRequest struct {
-	QueueURL   Opt[string]
+	OnQueue
 	Attributes Pairs
 }
 
@@ -94,8 +94,8 @@ func (m *SetQueueAttributesRequest) members(v visitor) {
 
 // TagQueueRequest adds tags to a queue.
 type TagQueueRequest struct {
-	QueueURL Opt[string]
-	Tags     Pairs
+	OnQueue
+	Tags Pairs
 }
 
 func (m *TagQueueRequest) members(v visitor) {
@@ -105,8 +105,8 @@ func (m *TagQueueRequest) members(v visitor) {
 
 // UntagQueueRequest removes tags from a queue.
 type UntagQueueRequest struct {
-	QueueURL Opt[string]
-	TagKeys  []string
+	OnQueue
+	TagKeys []string
 }
 
 func (m *UntagQueueRequest) members(v visitor) {
@@ -116,7 +116,7 @@ func (m *UntagQueueRequest) members(v visitor) {
 
 // ListQueueTagsRequest asks for the tags of a queue.
 type ListQueueTagsRequest struct {
-	QueueURL Opt[string]
+	OnQueue
 }
 
 func (m *ListQueueTagsRequest) members(v visitor) {
@@ -125,7 +125,7 @@ func (m *ListQueueTagsRequest) members(v visitor) {
 
 // AddPermissionRequest adds a statement to the policy of a queue.
 type AddPermissionRequest struct {
-	QueueURL      Opt[string]
+	OnQueue
 	Label         Opt[string]
 	AWSAccountIDs []string
 	Actions       []string
@@ -140,8 +140,8 @@ func (m *AddPermissionRequest) members(v visitor) {
 
 // RemovePermissionRequest removes a statement from the policy of a queue.
 type RemovePermissionRequest struct {
-	QueueURL Opt[string]
-	Label    Opt[string]
+	OnQueue
+	Label Opt[string]
 }
 
 func (m *RemovePermissionRequest) members(v visitor) {

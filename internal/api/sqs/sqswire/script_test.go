@@ -21,7 +21,7 @@ func TestRequests(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var name string
 			d.ScanArgs(t, "op", &name)
-			op, ok := Lookup("AmazonSQS." + name)
+			op, ok := lookup(name)
 			if !ok {
 				d.Fatalf(t, "unknown operation %q", name)
 			}
@@ -48,14 +48,14 @@ func TestRequests(t *testing.T) {
 			return b.String()
 		})
 	})
-	for _, op := range Operations() {
+	for _, op := range operations {
 		if !seen[op.Name] && !t.Failed() {
 			t.Errorf("no script decodes a request of %s", op.Name)
 		}
 	}
 }
 
-func decodeQuery(op Operation, form string) (Shape, error) {
+func decodeQuery(op testedOperation, form string) (Shape, error) {
 	req := op.NewRequest()
 	f, err := ParseForm("", []byte(form))
 	if err == nil {
@@ -67,7 +67,7 @@ func decodeQuery(op Operation, form string) (Shape, error) {
 // sameAsForm checks that a request says the same in the Query protocol, unless that has no words for it: for
 // numbers that are whole but have a point, for maps that are empty, and for elements that are null. There tags
 // have no other name than Tags.
-func sameAsForm(t *testing.T, op Operation, body string, want Shape) {
+func sameAsForm(t *testing.T, op testedOperation, body string, want Shape) {
 	t.Helper()
 	form, err := wiretest.Form(op.Name, []byte(body))
 	if err != nil || strings.Contains(body, "null") || strings.Contains(body, "{}") || strings.Contains(body, "e2}") ||
@@ -114,7 +114,7 @@ func describe(b *strings.Builder, indent string, v reflect.Value) {
 				fmt.Fprintf(b, "%s: %d\n", name, f.Value)
 			}
 			continue
-		case Outgoing:
+		case Outgoing, OnQueue:
 			if !v.Field(i).IsZero() {
 				describe(b, indent, v.Field(i))
 			}

@@ -56,6 +56,13 @@ func (o Opt[T]) Or(def T) T {
 	return def
 }
 
+// OnQueue is the queue that a request is about, part of most requests.
+type OnQueue struct{ QueueURL Opt[string] }
+
+// Queue returns the URL of the queue. Requests without this method are about no single queue, or name it
+// in another way.
+func (q *OnQueue) Queue() Opt[string] { return q.QueueURL }
+
 // Pairs is a map from string to string on the wire: queue attributes, tags, or the system attributes of a
 // received message. Decoders yield it sorted by name, each name once.
 type Pairs []Pair

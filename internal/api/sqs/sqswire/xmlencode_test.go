@@ -16,11 +16,11 @@ const testID = "7a62c49f-347e-4fc4-9331-6e8e7a96aa73"
 // operation returns the operation of a name.
 func operation(t *testing.T, name string) Operation {
 	t.Helper()
-	op, ok := LookupAction(name)
+	op, ok := lookup(name)
 	if !ok {
 		t.Fatalf("no operation %q", name)
 	}
-	return op
+	return op.Operation
 }
 
 // Whole documents, one of each kind. [XML-13, XML-14, XML-15, XML-16, XML-20]
@@ -217,14 +217,12 @@ func ExampleForm() {
 	if err != nil {
 		panic(err)
 	}
-	action, _ := form.Get("Action")
-	op, _ := LookupAction(action)
 	req := new(UntagQueueRequest)
 	if err := form.Decode(req); err != nil {
 		panic(err)
 	}
 	fmt.Printf("%q\n", req.TagKeys)
-	fmt.Printf("%s\n", AppendXML(nil, op, nil, "7a62c49f-347e-4fc4-9331-6e8e7a96aa73"))
+	fmt.Printf("%s\n", AppendXML(nil, Operation{"UntagQueue", true}, nil, "7a62c49f-347e-4fc4-9331-6e8e7a96aa73"))
 	// Output:
 	// ["a b" "team"]
 	// <?xml version="1.0"?><UntagQueueResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><ResponseMetadata><RequestId>7a62c49f-347e-4fc4-9331-6e8e7a96aa73</RequestId></ResponseMetadata></UntagQueueResponse>
