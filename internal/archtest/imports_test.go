@@ -28,7 +28,6 @@ var may = map[string][]string{
 	"internal/key":             {},
 	"internal/kv":              {},
 	"internal/observe/metric":  {},
-	"internal/mutant":          {},
 	"internal/door/sigv4":      {},
 	"internal/api/sqs/sqswire": {},
 
@@ -39,7 +38,7 @@ var may = map[string][]string{
 
 	"internal/door/credentials": {},
 
-	"internal/api/handle": {"internal/mutant"},
+	"internal/api/handle": {},
 
 	"internal/observe/alarm": {"internal/observe/series"},
 	"internal/engine/kept":   {},
@@ -50,19 +49,19 @@ var may = map[string][]string{
 	"internal/kv/kvtest":           {"internal/kv", "pgregory.net/rapid"},
 	"internal/kv/kvtest/crashdisk": {"github.com/cockroachdb/pebble/v2/vfs"},
 	"internal/kv/pebblekv": {
-		"internal/kv", "internal/invariant", "internal/mutant",
+		"internal/kv", "internal/invariant",
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
 	},
 
-	"internal/engine": {"internal/engine/kept", "internal/kv", "internal/key", "internal/invariant", "internal/mutant", "internal/door/policy", "internal/observe/tally"},
+	"internal/engine": {"internal/engine/kept", "internal/kv", "internal/key", "internal/invariant", "internal/door/policy", "internal/observe/tally"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
 	},
-	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/mutant", "internal/observe/tally"},
+	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/observe/tally"},
 
 	"internal/api/sqs": {
-		"internal/observe/alarm", "internal/broker", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/observe/metric", "internal/observe/monitor", "internal/mutant",
+		"internal/observe/alarm", "internal/broker", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/observe/metric", "internal/observe/monitor",
 		"internal/door/policy", "internal/door/sigv4", "internal/api/sqs/sqswire",
 	},
 	"internal/observe/monitor": {
@@ -172,7 +171,7 @@ var may = map[string][]string{
 		"golang.org/x/sync/...", "pgregory.net/rapid",
 	},
 	// The bugs that tests must notice.
-	"test/mutants": {"internal/mutant"},
+	"test/mutants": {},
 	// Other people's clients, against a server that verifies signatures.
 	"test/interop": {"internal/door/credentials", "internal/server", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 }

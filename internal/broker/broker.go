@@ -34,7 +34,6 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
-	"tenaq/internal/mutant"
 	"tenaq/internal/observe/metric"
 	"tenaq/internal/observe/tally"
 )
@@ -289,9 +288,6 @@ func (t *turn) answer() {
 // one, is on disk.
 func (b *Broker) commit() {
 	for t := range b.commits {
-		if mutant.Is(mutant.AnswerBeforeCommit) {
-			t.answer()
-		}
 		if t.wait != nil {
 			from := time.Now()
 			t.wait()

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"time"
-
-	"tenaq/internal/mutant"
 )
 
 // Rules of the clock.
@@ -43,14 +41,11 @@ func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clo
 	c.wallThen = time.Duration(wall().UnixNano())
 	last := time.Duration(stamp) * time.Millisecond
 	c.now = max(c.wallThen, last)
-	if mutant.Is(mutant.ClockBehindStamp) {
-		c.now = c.wallThen
-	}
-	if stamp == 0 || mutant.Is(mutant.ExpiryWithoutHold) {
+	if stamp == 0 {
 		return c
 	}
 	anew := c.now + steadyFor
-	switch held := heldUntil != 0 && !mutant.Is(mutant.HoldEndsAtRestart); {
+	switch held := heldUntil != 0; {
 	case c.now-last > jumpMax, held && last-c.wallThen > surprise:
 		c.heldUntil = anew
 	case held && heldUntil < anew.Milliseconds():

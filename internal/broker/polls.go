@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"tenaq/internal/engine"
-	"tenaq/internal/mutant"
 )
 
 // polls are the receives that wait for messages. They belong to the writer. A waiting poll costs a list
@@ -101,7 +100,7 @@ func (p *polls) setReady(q *pollQueue, ready int64) {
 
 // stir notes that something happened to a queue that its polls may be waiting for.
 func (p *polls) stir(name engine.QueueName) {
-	if q := p.queues[name]; q != nil && !mutant.Is(mutant.LongPollNotWoken) {
+	if q := p.queues[name]; q != nil {
 		p.mark(q)
 	}
 }
@@ -170,7 +169,7 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 			r.noRoom = true
 			continue
 		}
-		if !r.take() && !mutant.Is(mutant.ClientGoneIsServed) {
+		if !r.take() {
 			p.remove(r)
 			continue
 		}

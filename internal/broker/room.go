@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"tenaq/internal/engine"
-	"tenaq/internal/mutant"
 )
 
 // A Room is the memory for the answer to one receive. The writer asks for it in the moment in which it picks
@@ -46,7 +45,7 @@ func (b *Broker) applyOp(r *request) (engine.Result, error) {
 	if !ok || r.room == nil {
 		return b.apply(r.op)
 	}
-	op.Room = engine.Int{Value: r.room.Reserve(), Set: !mutant.Is(mutant.ReceiveWithoutRoom)}
+	op.Room = engine.Int{Value: r.room.Reserve(), Set: true}
 	res, err := b.apply(op)
 	size := int64(0)
 	for i := range res.Messages {

@@ -1,20 +1,14 @@
 package engine
 
-import (
-	"tenaq/internal/invariant"
-	"tenaq/internal/mutant"
-)
+import "tenaq/internal/invariant"
 
 // This file says what no command may do, whatever was asked and whatever the code elsewhere believes: the promises,
 // as far as one command can be seen to break them. The checks cost comparisons of numbers that are at hand, and
 // always run: a broken one stops the program before the turn is committed. [DUR-34]
 
-// broken stops the program. A program with a seeded bug goes on instead: what is tried there are the
-// proofs, which have to notice from outside.
+// broken stops the program.
 func broken(format string, args ...any) {
-	if !mutant.Enabled {
-		invariant.Fail(format, args...)
-	}
+	invariant.Fail(format, args...)
 }
 
 // checkState asserts what must hold of a queue between any two commands.

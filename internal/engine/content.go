@@ -3,7 +3,6 @@ package engine
 import (
 	"tenaq/internal/engine/kept"
 	"tenaq/internal/kv"
-	"tenaq/internal/mutant"
 )
 
 // Content is what a message carries and the engine never looks at while it decides.
@@ -83,9 +82,6 @@ func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content
 	}
 	if m.flags&flagInline == 0 {
 		k = seqKey(space, kindContent, seq)
-		if mutant.Is(mutant.ContentOfAnother) {
-			k = seqKey(space, kindContent, max(seq, 2)-1)
-		}
 		if inline, ok = r.get(k); !ok {
 			return Content{}, false // removed between the two reads
 		}
@@ -99,7 +95,7 @@ func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content
 
 // keep has the receives that handed a message out before it moves find its content. [RCV-23]
 func (e *Engine) keep(from *queue, m *message, content []byte) {
-	if m.hasDelivery && !mutant.Is(mutant.MovedContentForgotten) {
+	if m.hasDelivery {
 		e.kept.Put(kept.Place{Space: from.row.space, Seq: m.seq}, content)
 	}
 }

@@ -1,7 +1,5 @@
 package engine
 
-import "tenaq/internal/mutant"
-
 // Dead-lettering: a message that was received too often moves to another queue when somebody tries to
 // receive it once more. The move is a part of that receive and of one batch of rows, so the message is
 // at no moment in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
@@ -58,23 +56,16 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name, m.seq, m.receives)
 	}
 	content := e.contentOf(from, m)
-	if mutant.Is(mutant.DeadLetterAttributes) {
-		c, _ := decodeContent(content)
-		content = (&Content{Body: c.Body, BodyMD5: c.BodyMD5, Trace: c.Trace, Sender: c.Sender}).encode()
-	}
 	moved := &message{meta: m.meta, hasMeta: true}
 	e.countTimeout(from, m)
 	e.keep(from, m, content)
 	e.remove(from, m)
-	if mutant.Is(mutant.DeadLetterInTwoBatches) {
-		e.flush()
-	}
 	moved.seq = to.st.nextSeq
 	to.st.nextSeq++
 	moved.flags = flagScheduled
 	moved.source = e.arn(from.name)
 	moved.arrived = e.now
-	if to.fifo() || mutant.Is(mutant.DeadLetterKeptLonger) {
+	if to.fifo() {
 		moved.base = e.now              // [DLQ-26]
 		moved.dedup = moved.id.String() // [DLQ-27]
 	}

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-
-	"tenaq/internal/mutant"
 )
 
 // Deduplication of sends and of receive attempts on FIFO queues. Both remember for five minutes what was
@@ -143,7 +141,7 @@ func (e *Engine) recall(q *queue, h dedupHash) (found dedupEntry, ok bool) {
 		return found, e.trusted() < found.at+dedupWindow
 	}
 	for _, bucket := range slices.Backward(q.st.buckets) {
-		if f := q.dedup.of(bucket); f != nil && (!f.mayHave(h) || mutant.Is(mutant.FilterSaysAbsent)) {
+		if f := q.dedup.of(bucket); f != nil && !f.mayHave(h) {
 			continue
 		}
 		k := dedupKey(q.row.space, bucket, h)
@@ -180,8 +178,7 @@ func (e *Engine) memorise(q *queue, h dedupHash, answer dedupEntry) {
 // forgetDedup throws away the buckets of which every window is over.
 func (e *Engine) forgetDedup(q *queue) {
 	over := 0
-	for over < len(q.st.buckets) && e.trusted() >= (q.st.buckets[over]+1)*dedupBucket+dedupWindow ||
-		mutant.Is(mutant.DedupEndsEarly) && over < len(q.st.buckets) && e.trusted() >= q.st.buckets[over]*dedupBucket+dedupWindow {
+	for over < len(q.st.buckets) && e.trusted() >= (q.st.buckets[over]+1)*dedupBucket+dedupWindow {
 		e.rows.deleteRange(dedupSpan(q.row.space, q.st.buckets[over]))
 		over++
 	}

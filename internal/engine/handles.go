@@ -2,8 +2,6 @@ package engine
 
 import (
 	"strings"
-
-	"tenaq/internal/mutant"
 )
 
 // A receipt handle names one delivery: the message by space and number, the receive by generation. Its
@@ -25,7 +23,7 @@ func (h *Handle) echo() string {
 // resolve finds the message of a handle: nil without an error when it no longer exists.
 func (e *Engine) resolve(q *queue, h *Handle) (*message, *Error) {
 	switch {
-	case !h.Valid || h.Incarnation != q.row.incarnation && !mutant.Is(mutant.OldQueueHandleTaken): // [HND-15, HND-19]
+	case !h.Valid || h.Incarnation != q.row.incarnation: // [HND-15, HND-19]
 		return nil, errHandle(h)
 	case h.Space != q.row.space: // [PURGE-5]
 		return nil, nil
@@ -91,7 +89,7 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 	switch t := e.tally(q); {
 	case m == nil:
 		t.DeletedGone.Add(1)
-	case m.delivery.generation != h.Generation && !mutant.Is(mutant.StaleHandleDeletes):
+	case m.delivery.generation != h.Generation:
 		t.DeletedStale.Add(1)
 	default:
 		t.AddDeleted(e.now - m.lastReceive)

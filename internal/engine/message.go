@@ -1,7 +1,5 @@
 package engine
 
-import "tenaq/internal/mutant"
-
 // A message is what the engine knows about one message in memory: its metadata, its place in due if it
 // has one, or both. Content is never here.
 type message struct {
@@ -215,9 +213,6 @@ func decodeDelivery(value []byte) (v delivery, ok bool) {
 	d.version(rowVersion)
 	v.kind, v.at = dueKind(d.byte()), d.int()
 	v.receives, v.generation = uint32(d.uint()), uint32(d.uint())
-	if mutant.Is(mutant.ReceiveCountForgotten) {
-		v.receives = min(v.receives, 1)
-	}
 	v.firstReceive, v.lastReceive = d.int(), d.int()
 	flags := d.byte()
 	v.apart, v.origin = flags&deliveryApart != 0, flags&deliveryOrigin != 0

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"cmp"
-
-	"tenaq/internal/mutant"
 )
 
 // MoveStep lets one active move task go on by a bounded number of messages: of those with something to do
@@ -100,9 +98,6 @@ func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 	case len(moves) == 0:
 		return end(taskCompleted, "")
 	}
-	if mutant.Is(mutant.MoveTaskForgets) {
-		return true
-	}
 	e.saveTask(t)
 	return true
 }
@@ -122,7 +117,7 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 		if looks++; looks > looksMax {
 			return walkEnd
 		}
-		if m.seq >= t.limit && !mutant.Is(mutant.MoveTaskTakesNewer) {
+		if m.seq >= t.limit {
 			return walkPast
 		}
 		if size += m.size; len(moves) == allowed || len(moves) > 0 && size > moveBytesMax {

@@ -1,7 +1,5 @@
 package engine
 
-import "tenaq/internal/mutant"
-
 // This file moves messages between the places a message can be in: fresh, in due, or nowhere. Counters
 // follow here and nowhere else.
 //
@@ -30,9 +28,7 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	}
 	passed := dueIndex.between(e, q, &q.due, q.st.settled.next(), goal, limit)
 	for _, entry := range passed {
-		if !mutant.Is(mutant.CounterDrifts) {
-			q.count(entry.pos, entry.value, -1)
-		}
+		q.count(entry.pos, entry.value, -1)
 		q.st.settled = entry.pos
 		q.stDirty = true
 	}
@@ -103,9 +99,7 @@ func (e *Engine) schedule(q *queue, m *message) {
 // unschedule takes a message out of due. Its delivery row is left for the caller to replace or remove.
 func (e *Engine) unschedule(q *queue, m *message) {
 	p := m.pos(m.seq)
-	if !mutant.Is(mutant.DueEntryStays) {
-		e.rows.delete(dueIndex.key(q.row.space, p))
-	}
+	e.rows.delete(dueIndex.key(q.row.space, p))
 	q.due.remove(p)
 	q.st.dueLow = q.due.low(p)
 	q.count(p, m.kind, -1)

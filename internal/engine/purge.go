@@ -1,7 +1,5 @@
 package engine
 
-import "tenaq/internal/mutant"
-
 // PurgeQueue removes every message that was sent before it, at one point in time. [PURGE-1, PURGE-2]
 type PurgeQueue struct{ Queue QueueName }
 
@@ -16,9 +14,7 @@ func (op PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
 	}
 	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts as
 	// the handle of a deleted message. [PURGE-5]
-	if !mutant.Is(mutant.PurgeLeavesRows) {
-		e.rows.deleteRange(wholeSpace(q.row.space))
-	}
+	e.rows.deleteRange(wholeSpace(q.row.space))
 	q.setSpace(e.sys.takeSpace(), e.now)
 	q.st.boot = e.sys.boot
 	q.row.purged = e.now

@@ -3,7 +3,6 @@ package engine
 import (
 	"slices"
 
-	"tenaq/internal/mutant"
 	"tenaq/internal/observe/tally"
 )
 
@@ -283,12 +282,6 @@ func (s *state) unchanging() bool { return s.live == 0 && len(s.buckets) == 0 }
 
 func (e *Engine) load(name QueueName, row queueRow, st state) *queue {
 	q := &queue{name: name.clone(), row: row, st: st}
-	if mutant.Is(mutant.DedupForgottenAtStart) {
-		q.st.buckets = nil
-	}
-	if mutant.Is(mutant.SequenceUsedAgain) && q.st.live == 0 {
-		q.st.nextSeq, q.st.cursor, q.st.lastFresh, q.st.mixed, q.st.segment, q.st.counted = 1, 1, 0, 0, 0, seqRange{1, 1}
-	}
 	q.forget()
 	e.add(q)
 	return q

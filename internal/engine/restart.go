@@ -1,7 +1,5 @@
 package engine
 
-import "tenaq/internal/mutant"
-
 // graceStep bounds how many deliveries of a queue one Apply moves.
 const graceStep = 512
 
@@ -9,7 +7,7 @@ const graceStep = 512
 // start: deliveries that were hidden when the server stopped answering, and would end before the grace
 // does, are held until then. It reports whether the queue is done with it. [CLOCK-10]
 func (e *Engine) grace(q *queue) (done bool) {
-	if q.st.boot == e.sys.boot || e.now >= e.sys.graceUntil || mutant.Is(mutant.GraceNotGiven) {
+	if q.st.boot == e.sys.boot || e.now >= e.sys.graceUntil {
 		return true
 	}
 	var held []pos

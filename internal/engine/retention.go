@@ -1,7 +1,5 @@
 package engine
 
-import "tenaq/internal/mutant"
-
 // Retention. A message is gone the millisecond its retention period is over, whatever state it is in.
 // [RET-1, RET-2] The period is added when a message is looked at, because a change of the queue's
 // attribute acts on messages that are already there. [RET-5]
@@ -32,9 +30,6 @@ type segment struct {
 }
 
 func (s *segment) enter(sent int64) {
-	if mutant.Is(mutant.SegmentEndsEarly) && s.live > 0 {
-		sent = s.sent
-	}
 	s.sent, s.live, s.dirty = max(s.sent, sent), s.live+1, true
 }
 

@@ -1,11 +1,6 @@
 package engine
 
-import (
-	"slices"
-	"strings"
-
-	"tenaq/internal/mutant"
-)
+import "strings"
 
 // batchBytesMax is how large the messages of one batch may be together, whatever the queue allows for a
 // single one. [BATCH-8]
@@ -90,9 +85,6 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 		}
 		res.Sent[i] = e.send(q, &op.Drafts[i], identity(c.Seed, i))
 	}
-	if mutant.Is(mutant.BatchResultsSwapped) {
-		slices.Reverse(res.Sent)
-	}
 	return res, nil
 }
 
@@ -116,7 +108,7 @@ func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
 			return Sent{ID: first.id, Sequence: first.sequence, Duplicate: true}
 		}
 		e.memorise(q, hash, dedupEntry{at: e.now, id: id, sequence: Sequence(m.seq)})
-	} else if delay := d.delay.or(q.row.attributes.DelaySeconds); delay > 0 && !mutant.Is(mutant.DelayIgnored) {
+	} else if delay := d.delay.or(q.row.attributes.DelaySeconds); delay > 0 {
 		// The delay becomes part of the message: a later change of the queue's does not reach it. [DELAY-3]
 		m.flags |= flagScheduled
 		m.delivery = delivery{at: e.now + delay*1000, kind: dueDelayed}

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"slices"
-
-	"tenaq/internal/mutant"
 )
 
 // A verdict is what a walk is to do after a message.
@@ -37,7 +35,7 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 			i++
 		}
 		hasFresh := e.loadFresh(q, i)
-		if dueIndex.load(e, q, &q.due, j) && (q.due.at(j).at <= e.now || mutant.Is(mutant.VisibilityForgotten) && q.st.boot != e.sys.boot) {
+		if dueIndex.load(e, q, &q.due, j) && q.due.at(j).at <= e.now {
 			if next := q.due.at(j); !hasFresh || next.less(q.fresh.at(i).freshPos()) { // [ORD-1, ORD-2]
 				j++
 				m := e.mustFind(q, next.pos)
@@ -164,7 +162,7 @@ func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message)
 		l := g.lines[k]
 		m := e.lineOf(q, g, l)
 		switch {
-		case m == nil && l.sent+delay > e.now, m != nil && m.at > e.now && !mutant.Is(mutant.GroupOpensEarly):
+		case m == nil && l.sent+delay > e.now, m != nil && m.at > e.now:
 			return walkPast
 		case m == nil:
 			m = e.freshOf(q, l.seq)

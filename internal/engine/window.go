@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"tenaq/internal/mutant"
 )
 
 // A pos is a place in an index that is ordered by time: messages that belong to the same millisecond
@@ -62,7 +60,7 @@ func (w *window[T]) search(p pos) (i int, found bool) {
 
 // insert takes up an entry that was written to the index, if the window covers its place.
 func (w *window[T]) insert(e entry[T]) {
-	if !w.covers(e.pos) && !mutant.Is(mutant.WindowChangesOrder) {
+	if !w.covers(e.pos) {
 		return
 	}
 	if n := len(w.entries); w.len() == 0 || w.entries[n-1].less(e.pos) {

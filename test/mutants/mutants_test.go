@@ -1,17 +1,7 @@
-// Package mutants tries whether the tests that prove the promises of tenaq would notice if they were broken.
-//
-// Package internal/mutant seeds bugs, one for each promise and more. This package builds the tests that must
-// notice them, lets each run against its mutant, and expects it to fail; without a mutant it must pass. A mutant
-// that survives is a finding about the test.
-//
-// A run tries eight of them, others each day. All take a few minutes:
-//
-//	go test ./test/mutants -count=1 -v -all
-//	go test ./test/mutants -count=1 -v -rotation=3
-//	go test ./test/mutants -count=1 -v -mutant=no-sync
 package mutants
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,14 +16,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"tenaq/internal/mutant"
 )
 
 var (
 	all      = flag.Bool("all", false, "try every mutant")
 	single   = flag.String("mutant", "", "try the mutant of this name alone")
 	rotation = flag.Int64("rotation", time.Now().Unix()/86400, "which mutants to try; the number of the day unless told")
+	keep     = flag.String("keep", "", "keep changed sources and programs in this folder, for go test -overlay")
 )
 
 // share is how many mutants a run tries.
@@ -42,27 +31,28 @@ const share = 8
 // limit is how long a test may take. One that is still running is no verdict, and so the mutant survives.
 const limit = 2 * time.Minute
 
-// root is where the module begins.
-const root = "../.."
-
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: too long with -short")
 	}
-	entries := chosen(t)
-	w := build(t, entries)
-	var killers []mutant.Killer
-	for _, e := range entries {
-		if !slices.ContainsFunc(killers, func(k mutant.Killer) bool { return k.Command("") == e.Killer.Command("") }) {
-			killers = append(killers, e.Killer)
+	w := workshop{dir: *keep, base: unguarded(t)}
+	if w.dir == "" {
+		w.dir = t.TempDir()
+	}
+	chosen := choose(t)
+	var killers []mutant // without their bugs
+	for _, m := range chosen {
+		m.name, m.hunks = "", nil
+		if !slices.ContainsFunc(killers, func(k mutant) bool { return k.killer() == m.killer() }) {
+			killers = append(killers, m)
 		}
 	}
 	t.Run("without", func(t *testing.T) {
 		for _, k := range killers {
-			t.Run(nameOf(k), func(t *testing.T) {
+			t.Run(k.killer(), func(t *testing.T) {
 				t.Parallel()
-				if r := w.run(t, k, ""); r.err != nil {
-					t.Errorf("%s fails without a mutant: %v\n%s", k.Command(""), r.err, r.output)
+				if r := w.run(t, k); r.err != nil {
+					t.Errorf("%s fails without a mutant: %v\n%s", k.killer(), r.err, r.output)
 				}
 			})
 		}
@@ -71,82 +61,74 @@ func TestMutants(t *testing.T) {
 		return // a test that fails anyway proves nothing
 	}
 	t.Run("with", func(t *testing.T) {
-		for _, e := range entries {
-			t.Run(string(e.Mutant), func(t *testing.T) {
+		for _, m := range chosen {
+			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
-				r := w.run(t, e.Killer, e.Mutant)
+				r := w.run(t, m)
 				if r.killer == "" {
-					t.Errorf("%-28s SURVIVED %s (%.1f s): %s\n%s", e.Mutant, nameOf(e.Killer), r.took.Seconds(), e.Killer.Command(e.Mutant), r.output)
+					t.Errorf("%-28s SURVIVED %s (%.1f s); repeat with -mutant=%s -keep=DIR\n%s",
+						m.name, m.killer(), r.took.Seconds(), m.name, r.output)
 					return
 				}
-				t.Logf("%-28s killed by %s in %.1f s", e.Mutant, r.killer, r.took.Seconds())
+				t.Logf("%-28s killed by %s in %.1f s", m.name, r.killer, r.took.Seconds())
 			})
 		}
 	})
 }
 
-// chosen returns the mutants of this run.
-func chosen(t *testing.T) (entries []mutant.Entry) {
-	table := mutant.Table()
-	n := int64(len(table))
+// choose returns the mutants of this run.
+func choose(t *testing.T) (chosen []mutant) {
+	every := mutants(t)
+	n := int64(len(every))
 	switch {
 	case *all:
-		return table
+		return every
 	case *single != "":
-		for _, e := range table {
-			if string(e.Mutant) == *single {
-				return []mutant.Entry{e}
+		for _, m := range every {
+			if m.name == *single {
+				return []mutant{m}
 			}
 		}
 		t.Fatalf("-mutant=%s: there is no such mutant", *single)
 	}
 	for i := range int64(share) {
-		entries = append(entries, table[((*rotation*share+i)%n+n)%n])
+		chosen = append(chosen, every[((*rotation*share+i)%n+n)%n])
 	}
 	t.Logf("%d of %d mutants; repeat with -rotation=%d, or try -all", share, n, *rotation)
-	return entries
+	return chosen
 }
 
-// nameOf is a killer's name in the output.
-func nameOf(k mutant.Killer) string {
-	return path.Base(k.Package) + " " + strings.NewReplacer("^", "", "$", "").Replace(k.Test)
+// killer names the test that must fail, with its settings.
+func (m mutant) killer() string {
+	return path.Base(m.pkg) + " " + strings.Join(append([]string{strings.NewReplacer("^", "", "$", "").Replace(m.test)}, m.with...), " ")
 }
 
-// A workshop is a folder of programs that can be mutants: tests, and tenaq if one of them needs it.
-type workshop struct{ dir string }
-
-// build builds what the killers of some mutants need, as the product is built and not for the race detector.
-func build(t *testing.T, entries []mutant.Entry) workshop {
-	w := workshop{t.TempDir()}
-	program := false
-	built := make(map[string]bool)
-	for _, e := range entries {
-		program = program || e.Killer.Program
-		if p := e.Killer.Package; !built[p] {
-			built[p] = true
-			w.build(t, "test", "-c", "-tags", "mutant", "-o", w.test(e.Killer), "../../"+p)
-		}
-	}
-	if program {
-		w.build(t, "build", "-tags", "mutant", "-o", w.program(), "tenaq/cmd/tenaq")
-	}
-	return w
+// A workshop is a folder of programs with and without bugs.
+type workshop struct {
+	dir  string
+	base []hunk
 }
 
-func (w workshop) build(t *testing.T, args ...string) {
+// build builds a test binary or, with program, that, as the product is built and not for the race detector.
+func (w workshop) build(t *testing.T, m mutant, program string) string {
 	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(w.dir, cmp.Or(m.name, "none"), path.Base(cmp.Or(program, m.pkg))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, name := []string{"test", "-c"}, filepath.Join(dir, "run.test")
+	if program != "" {
+		args, name = []string{"build"}, filepath.Join(dir, "run")
+	}
+	args = append(args, "-overlay", overlay(t, dir, append(slices.Clone(w.base), m.hunks...)), "-o", name, "./"+cmp.Or(program, m.pkg))
 	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return name
 }
-
-func (w workshop) test(k mutant.Killer) string {
-	return filepath.Join(w.dir, strings.ReplaceAll(k.Package, "/", "-")+".test")
-}
-
-func (w workshop) program() string { return filepath.Join(w.dir, "tenaq") }
 
 // A result is what became of a test.
 type result struct {
@@ -162,20 +144,27 @@ var (
 	endless = "panic: test timed out after"
 )
 
-// run runs a test against a mutant, or against the program as it is when m is empty.
-func (w workshop) run(t *testing.T, k mutant.Killer, m mutant.Mutant) (r result) {
+// run builds and runs the test of a mutant, or, if it has no name, the same test without a bug.
+func (w workshop) run(t *testing.T, m mutant) (r result) {
+	env := withoutSettings(os.Environ())
+	built := m
+	if m.program != "" {
+		env = append(env, "TENAQ_BINARY="+w.build(t, m, m.program))
+		built.name, built.hunks = "", nil
+	}
+	args := []string{"-test.run", m.test, "-test.timeout", limit.String()}
+	for _, word := range m.with {
+		if strings.HasPrefix(word, "-") {
+			args = append(args, word)
+		} else {
+			env = append(env, word)
+		}
+	}
+	binary := w.build(t, built, "")
 	ctx, cancel := context.WithTimeout(t.Context(), limit+10*time.Second)
 	defer cancel()
-	args := append([]string{"-test.run", k.Test, "-test.timeout", limit.String()}, k.Args...)
-	cmd := exec.CommandContext(ctx, w.test(k), args...)
-	cmd.Dir = filepath.Join(root, k.Package)
-	cmd.Env = append(withoutSettings(os.Environ()), k.Env...)
-	switch {
-	case k.Program:
-		cmd.Env = append(cmd.Env, "TENAQ_BINARY="+w.disguise(t, m))
-	case m != "":
-		cmd.Env = append(cmd.Env, "TENAQ_MUTANT="+string(m))
-	}
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir, cmd.Env = filepath.Join(root, m.pkg), env
 	// What the test starts is in its group and ends with it, also when the time is over.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	end := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -190,9 +179,9 @@ func (w workshop) run(t *testing.T, k mutant.Killer, m mutant.Mutant) (r result)
 	var exit *exec.ExitError
 	switch {
 	case strings.Contains(r.output, nothing):
-		t.Fatalf("%s: there is no such test", k.Command(m))
+		t.Fatalf("%s: there is no such test", m.killer())
 	case err != nil && !errors.As(err, &exit):
-		t.Fatalf("%s: %v", k.Command(m), err)
+		t.Fatalf("%s: %v", m.killer(), err)
 	case strings.Contains(r.output, endless) || ctx.Err() != nil:
 		r.output = fmt.Sprintf("it was still running after %v\n%s", limit, r.output)
 	default:
@@ -203,23 +192,9 @@ func (w workshop) run(t *testing.T, k mutant.Killer, m mutant.Mutant) (r result)
 	return r
 }
 
-// withoutSettings leaves out what would make the tests run otherwise than Table says.
+// withoutSettings leaves out what would make the tests run otherwise than their patches say.
 func withoutSettings(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		return strings.HasPrefix(v, "TENAQ_") || strings.HasPrefix(v, "BROKER_") || strings.HasPrefix(v, "KVTEST_")
 	})
-}
-
-// disguise returns a program that is the mutant m. Tests start programs without the settings of their own
-// surroundings, so the mutant is named by a script that becomes the program.
-func (w workshop) disguise(t *testing.T, m mutant.Mutant) string {
-	if m == "" {
-		return w.program()
-	}
-	name := filepath.Join(w.dir, string(m))
-	script := fmt.Sprintf("#!/bin/sh\nTENAQ_MUTANT=%s exec '%s' \"$@\"\n", m, w.program())
-	if err := os.WriteFile(name, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }

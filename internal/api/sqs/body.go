@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"tenaq/internal/mutant"
 )
 
 const (
@@ -100,12 +98,6 @@ type arrival struct {
 // read reads to the end.
 func (a *arrival) read() ([]byte, error) {
 	defer a.slow()
-	if mutant.Is(mutant.DeclaredLengthCharged) && a.declared > small {
-		if err := a.charge(a.declared * bodyCost); err != nil {
-			return nil, err
-		}
-		a.timer = time.AfterFunc(transferMax, a.slow)
-	}
 	a.buf = make([]byte, 0, tiny)
 	for {
 		if len(a.buf) == cap(a.buf) {
@@ -180,9 +172,6 @@ func (a *arrival) grow() error {
 // charge has the body hold n bytes, and waits for them, but not for long: who comes when all are in use would otherwise stand
 // in a line that has no end. [WIRE-27]
 func (a *arrival) charge(n int64) error {
-	if mutant.Is(mutant.SmallBodiesUncharged) && 0 < a.declared && a.declared <= small {
-		return nil
-	}
 	return a.held.wait(a.r.Context(), n, readWait)
 }
 

@@ -6,7 +6,6 @@ import (
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/engine"
-	"tenaq/internal/mutant"
 )
 
 func messageOperations() []*operation {
@@ -37,9 +36,6 @@ func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft,
 		MD5OfMessageBody:             hexOf(sum),
 		MD5OfMessageAttributes:       sqswire.MD5OfAttributes(m.MessageAttributes),
 		MD5OfMessageSystemAttributes: sqswire.MD5OfAttributes(m.MessageSystemAttributes),
-	}
-	if mutant.Is(mutant.AttributesMD5Wrong) {
-		sent.MD5OfMessageAttributes = sent.MD5OfMessageSystemAttributes
 	}
 	return engine.NewDraft(engine.Entry{
 		ID:         engine.Text(id),

@@ -8,7 +8,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 
 	"tenaq/internal/kv"
-	"tenaq/internal/mutant"
 )
 
 // A batch is a plain batch of Pebble's, never an indexed one: indexing every write costs more than the
@@ -62,9 +61,6 @@ func (b *batch) Apply() {
 
 func (b *batch) Force() (wait func()) {
 	m := b.commit(func(p *pebble.Batch) error { return b.store.db.ApplyNoSyncWait(p, pebble.Sync) })
-	if mutant.Is(mutant.WitnessBeforeCommit) {
-		b.store.witness.confirm(m)
-	}
 	return func() {
 		if err := b.b.SyncWait(); err != nil {
 			b.store.fail("force a commit to disk", err)

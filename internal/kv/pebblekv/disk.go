@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"tenaq/internal/mutant"
 )
 
 // A disk is the file system as Pebble gets it, with four corrections.
@@ -144,9 +142,6 @@ type file struct {
 
 func (f file) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
-	if mutant.Is(mutant.FailedWriteIgnored) {
-		n, err = len(p), nil
-	}
 	return n, f.disk.check("write", f.name, err)
 }
 
@@ -160,13 +155,7 @@ func (f file) Close() error { return f.disk.check("close", f.name, f.File.Close(
 
 // SyncData is what forces the log, and so every commit.
 func (f file) SyncData() error {
-	if mutant.Is(mutant.NoSync) {
-		return nil
-	}
 	err := f.File.SyncData()
-	if mutant.Is(mutant.FailedSyncIgnored) {
-		err = nil
-	}
 	return f.disk.check("sync", f.name, err)
 }
 

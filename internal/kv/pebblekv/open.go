@@ -11,8 +11,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"tenaq/internal/mutant"
 )
 
 // Open opens the store in o.Dir, or creates one if the directory holds nothing of a store. An error is
@@ -246,9 +244,6 @@ func (o *opening) readChain() error {
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if mutant.Is(mutant.ChainNotChecked) {
-		marks = marks[max(len(marks)-1, 0):]
-	}
 	switch len(marks) {
 	case 0:
 		return damaged(s.dir, "its commit chain is missing")
@@ -283,7 +278,7 @@ func (o *opening) compare() (rebuild bool, err error) {
 		return false, &openError{kind: ErrDamaged, dir: s.dir,
 			cause:  fmt.Errorf("it is store %v and the witness is of store %v", s.id, o.witnessed.id),
 			advice: fmt.Sprintf("put back the file %s that belongs to it, remove that file and start once with --accept-loss=1 to trust the store as it is, or copy what is intact into a new directory with: %s", o.witnessPath, salvageCommand)}
-	case have.number < want.number && want.number-have.number > o.AcceptLoss && !mutant.Is(mutant.LossNotNoticed):
+	case have.number < want.number && want.number-have.number > o.AcceptLoss:
 		return false, &LostError{Dir: s.dir, Have: have.number, Want: want.number}
 	case have.number == want.number && have.hash != want.hash:
 		return false, damaged(s.dir, "its commit %d is not the commit %d that was confirmed", have.number, want.number)
