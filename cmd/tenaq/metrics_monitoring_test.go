@@ -188,12 +188,12 @@ func TestMonitoringNames(t *testing.T) {
 
 // What is written for people names nothing else either, and what an alarm is tried with is what there is.
 func TestMonitoringTexts(t *testing.T) {
-	operations, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	operations, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for where, text := range map[string][]byte{
-		"docs/operations.md": operations, "README.md": monitoringFile(t, "README.md"),
+		"docs/operations/metrics.md": operations, "README.md": monitoringFile(t, "README.md"),
 		"tenaq.rules.yml": monitoringFile(t, "tenaq.rules.yml"), "tenaq.rules.test.yml": monitoringFile(t, "tenaq.rules.test.yml"),
 		"tenaq.dashboard.json": monitoringFile(t, "tenaq.dashboard.json"),
 	} {
@@ -210,7 +210,7 @@ func TestMonitoringTexts(t *testing.T) {
 	tried := string(monitoringFile(t, "tenaq.rules.test.yml"))
 	for _, e := range ruleExpressions(t) {
 		if !strings.Contains(string(operations), "`"+e.where+"`") {
-			t.Errorf("%s is not in docs/operations.md", e.where)
+			t.Errorf("%s is not in docs/operations/metrics.md", e.where)
 		}
 		if !strings.Contains(tried, "alertname: "+e.where+"\n") {
 			t.Errorf("%s is not tried", e.where)

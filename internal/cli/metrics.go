@@ -32,7 +32,7 @@ const MetricsVariable = "TENAQ_METRICS_LISTEN"
 const MetricsHelp = `With --metrics-listen or TENAQ_METRICS_LISTEN there is an address with /metrics, for Prometheus, and /livez,
 which answers 200 as long as the process does. A port alone, such as :9326, is on 127.0.0.1; other machines
 reach an address that names what to listen on, such as 0.0.0.0:9326. Several programs on one machine need
-several ports. docs/operations.md says what the metrics mean.`
+several ports. docs/operations/metrics.md says what the metrics mean.`
 
 // MetricsFlags say where a command tells its metrics.
 type MetricsFlags struct{ metricsListen string }

@@ -1,4 +1,4 @@
-// Package interop runs other people's clients of SQS, unmodified and in the versions that README's table names, against a
+// Package interop runs other people's clients of SQS, unmodified and in the versions that the table of docs/clients.md names, against a
 // whole server that verifies their signatures.
 //
 // What counts here is what a client makes of an answer: the type of the error that it raises, the checksum that it
@@ -11,7 +11,7 @@
 //	{"operation": "fifo", "ok": false, "detail": "order: got b a, want a b"}
 //
 // The operations are those of the variable operations. Whatever a client cannot do is declared with the reason; every
-// other operation has to be there and to hold. The table in README.md is written from such runs, by
+// other operation has to be there and to hold. The table in docs/clients.md is written from such runs, by
 // go test ./test/interop -update, and without -update a run that differs from its row fails. The protocol in it is the one
 // that was seen on the wire.
 //

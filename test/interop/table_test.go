@@ -50,10 +50,10 @@ func cells(s string) []string {
 	return all
 }
 
-// The table stands between these lines of README.md.
+// The table stands between these lines of docs/clients.md.
 const begin, end = "<!-- clients -->\n", "<!-- /clients -->\n"
 
-// A table is what README.md says about clients.
+// A table is what docs/clients.md says about clients.
 type table struct {
 	before, text, after string
 	rows                map[string]string // by the name of the client
@@ -63,7 +63,7 @@ func parseTable(text string) (*table, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	text, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		return nil, fmt.Errorf("README.md: no lines %q and %q, between which the table of clients stands", strings.TrimSpace(begin), strings.TrimSpace(end))
+		return nil, fmt.Errorf("docs/clients.md: no lines %q and %q, between which the table of clients stands", strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
 	r := &table{before: before, text: text, after: after, rows: map[string]string{}}
 	for i, l := range slices.Collect(strings.Lines(text)) {
@@ -131,23 +131,23 @@ func (r *table) differs(clients []client, results []result) (problems []string) 
 			continue
 		}
 		if got != want {
-			problems = append(problems, fmt.Sprintf("README.md says\n%s\nand the client did\n%s", cmp.Or(got, "nothing"), want))
+			problems = append(problems, fmt.Sprintf("docs/clients.md says\n%s\nand the client did\n%s", cmp.Or(got, "nothing"), want))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.rows)) {
 		if !slices.ContainsFunc(clients, func(c client) bool { return c.name == name }) {
-			problems = append(problems, "README.md has a row of "+name+", which is no client")
+			problems = append(problems, "docs/clients.md has a row of "+name+", which is no client")
 		}
 	}
 	if len(problems) == 0 && r.write(clients) != r.before+begin+r.text+end+r.after {
-		problems = append(problems, "README.md has another head, order or notes than the clients")
+		problems = append(problems, "docs/clients.md has another head, order or notes than the clients")
 	}
 	return problems
 }
 
-var readmeFile = filepath.Join("..", "..", "README.md")
+var readmeFile = filepath.Join("..", "..", "docs", "clients.md")
 
-// settle holds README.md to what the clients did, or writes it.
+// settle holds docs/clients.md to what the clients did, or writes it.
 func settle(t *testing.T, results []result) {
 	t.Helper()
 	text, err := os.ReadFile(readmeFile)

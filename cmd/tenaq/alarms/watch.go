@@ -53,7 +53,7 @@ endpoint; a tenaq server also has alarms of its own, see "tenaq alarms".
   in-flight-limit  more than --in-flight-max messages are in flight for 5 minutes
   backlog-grows    at least --backlog-min messages wait, and become more for 15 minutes
   double-deletes   within 15 minutes there were 1.05 times as many deletes as sends, by CloudWatch. A backlog
-                   that is worked off looks the same; docs/operations.md says what this number is worth
+                   that is worked off looks the same; docs/operations/watch.md says what this number is worth
   unreachable      three readings in a row did not succeed; this one there always is
 
 A queue counts as one of dead letters when a redrive policy names it as its target, when its name ends like
