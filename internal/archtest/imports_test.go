@@ -29,7 +29,8 @@ var may = map[string][]string{
 	"internal/kv":              {},
 	"internal/observe/metric":  {},
 	"internal/door/sigv4":      {},
-	"internal/api/sqs/sqswire": {},
+	"internal/api/sqs/sqswire": {"internal/work/sqslimits"},
+	"internal/work/sqslimits":  {},
 
 	"internal/api/sqs/sqswire/wiretest": {},
 
@@ -53,7 +54,7 @@ var may = map[string][]string{
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
 	},
 
-	"internal/engine": {"internal/engine/kept", "internal/kv", "internal/key", "internal/invariant", "internal/door/policy", "internal/observe/tally"},
+	"internal/engine": {"internal/engine/kept", "internal/kv", "internal/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/sqslimits"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
@@ -65,14 +66,14 @@ var may = map[string][]string{
 		"internal/door/policy", "internal/door/sigv4", "internal/api/sqs/sqswire",
 	},
 	"internal/observe/monitor": {
-		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally",
+		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
 	},
 	"internal/api/cloudwatch": {"internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "github.com/aws/smithy-go/encoding/cbor"},
 	"internal/api/sts":        {},
 	"internal/api/v1":         {},
 	"internal/server": {
 		"internal/api/v1", "internal/observe/alarm", "internal/server/backup", "internal/broker", "internal/api/cloudwatch", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/observe/metric", "internal/observe/monitor", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/sts", "internal/observe/tally",
+		"internal/kv/pebblekv", "internal/observe/metric", "internal/observe/monitor", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/sts", "internal/observe/tally", "internal/work/sqslimits",
 		"golang.org/x/sys/unix",
 	},
 
@@ -143,7 +144,7 @@ var may = map[string][]string{
 
 	// What commands share, and what a server and the commands share.
 	"internal/cli": {
-		"internal/observe/metric", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
+		"internal/observe/metric", "internal/work/sqslimits", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/term",
 	},

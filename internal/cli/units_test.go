@@ -3,6 +3,8 @@ package cli
 import (
 	"testing"
 	"time"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 func TestParseDuration(t *testing.T) {
@@ -48,7 +50,7 @@ func TestParseSeconds(t *testing.T) {
 		{in: "100000h", err: `"100000h" is more than SQS allows, 15 min`},
 		{in: "1500ms", err: `"1500ms" is not a whole number of seconds`},
 	} {
-		got, err := ParseSeconds(tt.in, DelayMax)
+		got, err := ParseSeconds(tt.in, sqslimits.DelayMax)
 		if got != tt.want || errorText(err) != tt.err {
 			t.Errorf("parseSeconds(%q): got %v, %q, want %v, %q", tt.in, got, errorText(err), tt.want, tt.err)
 		}

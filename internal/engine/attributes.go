@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // Attributes are the settings of a queue, in the units SQS has for them.
@@ -33,9 +35,9 @@ type Attributes struct {
 
 func defaultAttributes() Attributes {
 	return Attributes{
-		MaximumMessageSize:           1 << 20,
-		MessageRetentionPeriod:       345600,
-		VisibilityTimeout:            30,
+		MaximumMessageSize:           sqslimits.MessageBytesMax,
+		MessageRetentionPeriod:       int64(sqslimits.RetentionDefault / second),
+		VisibilityTimeout:            int64(sqslimits.VisibilityDefault / second),
 		KmsDataKeyReusePeriodSeconds: 300,
 		SqsManagedSseEnabled:         true,
 	}
@@ -102,11 +104,11 @@ type attribute struct {
 
 // attributes is in the order in which they are set, compared and reported.
 var attributes = []attribute{
-	number("DelaySeconds", 0, 900, func(a *Attributes) *int64 { return &a.DelaySeconds }),                                  // [ATTR-1]
-	number("MaximumMessageSize", 1024, 1<<20, func(a *Attributes) *int64 { return &a.MaximumMessageSize }),                 // [ATTR-2]
-	number("MessageRetentionPeriod", 60, 1209600, func(a *Attributes) *int64 { return &a.MessageRetentionPeriod }),         // [ATTR-3]
-	number("ReceiveMessageWaitTimeSeconds", 0, 20, func(a *Attributes) *int64 { return &a.ReceiveMessageWaitTimeSeconds }), // [ATTR-4]
-	number("VisibilityTimeout", 0, 43200, func(a *Attributes) *int64 { return &a.VisibilityTimeout }),                      // [ATTR-5]
+	number("DelaySeconds", 0, delayMax, func(a *Attributes) *int64 { return &a.DelaySeconds }),                                                     // [ATTR-1]
+	number("MaximumMessageSize", sqslimits.MessageSizeMin, sqslimits.MessageBytesMax, func(a *Attributes) *int64 { return &a.MaximumMessageSize }), // [ATTR-2]
+	number("MessageRetentionPeriod", retentionMin, retentionMax, func(a *Attributes) *int64 { return &a.MessageRetentionPeriod }),                  // [ATTR-3]
+	number("ReceiveMessageWaitTimeSeconds", 0, waitMax, func(a *Attributes) *int64 { return &a.ReceiveMessageWaitTimeSeconds }),                    // [ATTR-4]
+	number("VisibilityTimeout", 0, visibilityMax, func(a *Attributes) *int64 { return &a.VisibilityTimeout }),                                      // [ATTR-5]
 	{name: "KmsMasterKeyId", set: setKey, get: getKey},
 	{name: "KmsDataKeyReusePeriodSeconds", set: reusePeriod.set, get: getReusePeriod},
 	{name: "SqsManagedSseEnabled", set: setManaged, get: getManaged},

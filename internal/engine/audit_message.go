@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/md5"
 	"math"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // messages goes through the messages of a queue, and beside them through the rows that go by their numbers: contents,
@@ -123,7 +125,7 @@ func (s *spaceAudit) delivery(m *message) {
 		s.say(k, "it was received %d times, %d of them here, first at %d and last at %d", d.receives, d.generation, d.firstReceive, d.lastReceive)
 	case received && d.firstReceive < m.sent:
 		s.say(k, "it was sent at %d and received at %d", m.sent, d.firstReceive)
-	case d.kind == dueDelayed && (fifo || received || d.at <= m.arrived || d.at > m.arrived+900_000):
+	case d.kind == dueDelayed && (fifo || received || d.at <= m.arrived || d.at > m.arrived+sqslimits.DelayMax.Milliseconds()):
 		s.say(k, "it arrived at %d and is delayed until %d, after %d receives", m.arrived, d.at, d.receives)
 	case d.kind == dueInFlight && (d.generation == 0 || d.at <= d.lastReceive || d.at > s.sys.hidden):
 		s.say(k, "it is in flight until %d, was last received at %d, and nothing was hidden until later than %d", d.at, d.lastReceive, s.sys.hidden)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tenaq/internal/key"
+	"tenaq/internal/work/sqslimits"
 )
 
 // What an audit says about the rows that are in no space.
@@ -171,8 +172,8 @@ func (a *audit) tasks() {
 		if t.source != last {
 			last, kept, active = t.source, 0, 0
 		}
-		if kept++; kept > tasksKept {
-			a.report(t.source, k, "this is task %d of the queue, which keeps %d", kept, tasksKept)
+		if kept++; kept > sqslimits.TasksKept {
+			a.report(t.source, k, "this is task %d of the queue, which keeps %d", kept, sqslimits.TasksKept)
 		}
 		if t.status.active() {
 			if active++; active > 1 {
@@ -201,7 +202,7 @@ func (a *audit) task(k []byte, t *task) {
 	switch {
 	case t.number == 0 || t.number >= a.sys.nextTask:
 		a.report(t.source, k, "it is task %d, and the next one to be made is %d", t.number, a.sys.nextTask)
-	case t.moved < 0 || t.toMove < 0 || t.rate < 0 || t.rate > taskRateMax || t.stepped < t.started || t.id == [16]byte{}:
+	case t.moved < 0 || t.toMove < 0 || t.rate < 0 || t.rate > sqslimits.TaskRateMax || t.stepped < t.started || t.id == [16]byte{}:
 		a.report(t.source, k, "it has moved %d of %d at the rate %d, and stepped at %d after a start at %d",
 			t.moved, t.toMove, t.rate, t.stepped, t.started)
 	case (t.failure != "") != (t.status == taskFailed):

@@ -1,9 +1,10 @@
 package engine
 
-import "strconv"
+import (
+	"strconv"
 
-// batchMax is how many entries one batch may have. [BATCH-1]
-const batchMax = 10
+	"tenaq/internal/work/sqslimits"
+)
 
 // openBatch returns the queue of a batch, when it exists and the batch has the form it must have. [ERR-11]
 func openBatch[T any](e *Engine, name QueueName, action string, given bool, entries []T, id func(*T) Text) (*queue, *Error) {
@@ -27,7 +28,7 @@ func checkBatch(action string, ids []Text, given bool) *Error {
 		return errMissing("Entries")
 	case n == 0:
 		return refuse(CodeEmptyBatch, "There should be at least one "+entry+" in the request.")
-	case n > batchMax:
+	case n > sqslimits.BatchMax:
 		return refuse(CodeTooManyEntries, "Maximum number of entries per request are 10. You have sent "+strconv.Itoa(n)+".")
 	}
 	for i, id := range ids {

@@ -8,6 +8,7 @@ import (
 
 	"tenaq/internal/door/policy"
 	"tenaq/internal/key"
+	"tenaq/internal/work/sqslimits"
 )
 
 // CreateQueue creates a queue, or finds the one that is already there when nothing in the request
@@ -189,8 +190,6 @@ type ListQueues struct {
 	NextToken  string
 }
 
-const listMax = 1000
-
 func (op ListQueues) apply(e *Engine, _ *Command) (Result, error) {
 	after, err := checkPage(op.MaxResults, op.NextToken)
 	if err != nil {
@@ -201,7 +200,7 @@ func (op ListQueues) apply(e *Engine, _ *Command) (Result, error) {
 
 // checkPage refuses the parameters of a listing, and otherwise returns the name behind which it begins.
 func checkPage(size Int, token string) (after string, err *Error) {
-	if n := size.or(listMax); n < 1 || n > listMax {
+	if n := size.or(sqslimits.ListMax); n < 1 || n > sqslimits.ListMax {
 		return "", refuse(CodeInvalidParameter, "Value for parameter MaxResults is invalid. "+
 			"Reason: MaxResults must be an integer between 1 and 1000.")
 	}
@@ -214,7 +213,7 @@ func checkPage(size Int, token string) (after string, err *Error) {
 
 // page cuts a listing to its size.
 func page(names iter.Seq[QueueName], size Int) (res Result) {
-	limit := size.or(listMax)
+	limit := size.or(sqslimits.ListMax)
 	for name := range names {
 		if int64(len(res.Queues)) == limit {
 			if size.Set {

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // Deduplication of sends and of receive attempts on FIFO queues. Both remember for five minutes what was
@@ -16,7 +18,7 @@ import (
 // that knows which keys it has not. The minutes of before a restart are looked up until they are over.
 
 const (
-	dedupWindow = 5 * 60_000 // milliseconds [DEDUP-7, DEDUP-19]
+	dedupWindow = int64(sqslimits.DedupWindow / millisecond)
 	dedupBucket = 60_000
 )
 
@@ -31,7 +33,7 @@ const (
 )
 
 func hashOf(what byte, group, id string) (h dedupHash) {
-	b := make([]byte, 0, 2+2*idMax)
+	b := make([]byte, 0, 2+2*sqslimits.IDMax)
 	b = append(b, what, byte(len(group)))
 	b = append(b, group...)
 	b = append(b, id...)

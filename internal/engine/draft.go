@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // An Entry is a message somebody wants to send, as it was asked for.
@@ -125,7 +127,7 @@ func illegalCharacter(s string) string {
 
 // take checks the attributes of an entry and takes them over.
 func (c *Content) take(entry *Entry) *Error {
-	if n := len(entry.Attributes); n > 10 { // [MA-1]
+	if n := len(entry.Attributes); n > sqslimits.AttributesMax { // [MA-1]
 		return refuse(CodeInvalidParameter,
 			"Number of message attributes ["+strconv.Itoa(n)+"] exceeds the allowed maximum [10].")
 	}

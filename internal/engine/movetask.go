@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // Message move tasks: they empty a dead-letter queue in the background. A task is a row, and each step of
@@ -35,11 +37,9 @@ const (
 )
 
 const (
-	taskTimeMax   = 36 * 3600_000 // milliseconds [MOVE-22]
-	tasksKept     = 10            // of one queue [MOVE-15]
-	tasksActive   = 100           // of one account [MOVE-23]
-	taskRateMax   = 500           // messages a second [MOVE-6]
-	taskArrearMax = 100_000       // microseconds that a step makes up for [MOVE-26]
+	taskTimeMax   = int64(sqslimits.TaskTimeMax / millisecond)
+	tasksActive   = 100     // of one account [MOVE-23]
+	taskArrearMax = 100_000 // microseconds that a step makes up for [MOVE-26]
 )
 
 // A task is a move task, as its row has it.
@@ -288,8 +288,8 @@ func (op StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 		return Result{Again: true}, nil
 	}
 	t.toMove = source.visible()
-	if old := e.tasksOf(source.name); len(old) >= tasksKept {
-		for _, old := range old[tasksKept-1:] {
+	if old := e.tasksOf(source.name); len(old) >= sqslimits.TasksKept {
+		for _, old := range old[sqslimits.TasksKept-1:] {
 			e.rows.delete(taskKey(old.source, old.number))
 		}
 	}
@@ -314,7 +314,7 @@ func (op *StartMessageMoveTask) check() *Error {
 			return err
 		}
 	}
-	if op.Rate.Set && (op.Rate.Value < 1 || op.Rate.Value > taskRateMax) { // [MOVE-6]
+	if op.Rate.Set && (op.Rate.Value < 1 || op.Rate.Value > sqslimits.TaskRateMax) { // [MOVE-6]
 		return errNumber(op.Rate.Value, "MaxNumberOfMessagesPerSecond", "Must be between 1 and 500, if provided.")
 	}
 	return nil
@@ -335,7 +335,7 @@ func (op ListMessageMoveTasks) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{}, err
 	}
 	limit := op.MaxResults.or(1)
-	if limit < 1 || limit > tasksKept {
+	if limit < 1 || limit > sqslimits.TasksKept {
 		return Result{}, errNumber(limit, "MaxResults", "Must be between 1 and 10, if provided.")
 	}
 	q, err := e.queueByARN(op.Account, op.Source.Value, "SourceArn")

@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/base64"
 	"encoding/binary"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // Peek reads the messages of a queue without receiving them: nothing is counted as a receive, hidden or
@@ -285,7 +287,7 @@ func (p *peek) findGate(group string) uint64 {
 		return noGate // behind the first are only messages that were never handed out
 	}
 	second, delayed := row.first.seq+1, p.q.st.counted.lo
-	gate := p.firstHidden(group, &row, second, maxMessages-1)
+	gate := p.firstHidden(group, &row, second, sqslimits.ReceiveMax-1)
 	if gate == noGate && delay > 0 && row.placed > delayed {
 		gate = p.firstHidden(group, &row, max(second, delayed), gateLooks)
 	}

@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"tenaq/internal/work/sqslimits"
+)
 
 // A Delivery is one message as a receive hands it out. Its content is read with ReadContent after the
 // turn is committed.
@@ -53,16 +57,11 @@ var systemAttributes = []string{
 	"MessageDeduplicationId", "MessageGroupId", "SenderId", "SentTimestamp", "SequenceNumber",
 }
 
-// maxMessages is how many messages one receive may ask for. [RCV-1]
-const maxMessages = 10
-
-const visibilityMax = 43200 // seconds, for one call and for one delivery [VIS-10, VIS-11]
-
 func (op *ReceiveMessage) check(q *queue) *Error {
 	switch {
-	case op.Max.Set && (op.Max.Value < 1 || op.Max.Value > maxMessages): // [RCV-1]
+	case op.Max.Set && (op.Max.Value < 1 || op.Max.Value > sqslimits.ReceiveMax): // [RCV-1]
 		return errNumber(op.Max.Value, "MaxNumberOfMessages", "Must be between 1 and 10, if provided.")
-	case op.Wait.Set && (op.Wait.Value < 0 || op.Wait.Value > 20): // [RCV-3]
+	case op.Wait.Set && (op.Wait.Value < 0 || op.Wait.Value > waitMax): // [RCV-3]
 		return errNumber(op.Wait.Value, "WaitTimeSeconds", "Must be >= 0 and <= 20, if provided.")
 	case op.Visibility.Set && (op.Visibility.Value < 0 || op.Visibility.Value > visibilityMax): // [RCV-2]
 		return errNumber(op.Visibility.Value, "VisibilityTimeout", "Must be >= 0 and <= 43200, if provided.")
@@ -94,7 +93,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	}
 	visibility := op.Visibility.or(q.row.attributes.VisibilityTimeout) * 1000 // [VIS-4]
 	room := e.cfg.InFlightMax - q.st.inFlight
-	if room < maxMessages { // [LIM-1]
+	if room < sqslimits.ReceiveMax { // [LIM-1]
 		// Some of those in flight may only count because the counters have not followed yet. [LIM-6]
 		if !e.settle(q, settleStep) {
 			return Result{Again: true}, nil

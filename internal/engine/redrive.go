@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // A Redrive is the redrive policy of a queue: where messages go that were received too often. The zero
@@ -12,12 +14,6 @@ type Redrive struct {
 	Target      QueueName
 	MaxReceives int64
 }
-
-// The least and the greatest maxReceiveCount. [DLQ-7]
-const (
-	maxReceivesLow  = 1
-	maxReceivesHigh = 1000
-)
 
 // errRedrive refuses a policy in the form most of its refusals have. [DLQ-5]
 func errRedrive(value, reason string) *Error { return errValue(value, "RedrivePolicy", reason) }
@@ -42,7 +38,7 @@ func setRedrive(e *Engine, a *Attributes, value string) *Error {
 		return errRedrive(value, "Only following attributes are supported: [maxReceiveCount, deadLetterTargetArn].")
 	}
 	count := text(policy["maxReceiveCount"])
-	n, ok := parseNumber(count, maxReceivesLow, maxReceivesHigh)
+	n, ok := parseNumber(count, sqslimits.ReceivesMin, sqslimits.ReceivesMax)
 	if !ok {
 		return errRedrive(value, "Invalid value for maxReceiveCount: "+count+", valid values are from 1 to 1000 both inclusive.")
 	}
@@ -117,9 +113,6 @@ type redriveAllow struct {
 	Sources    []string `json:"sourceQueueArns,omitempty"`
 }
 
-// sourcesMax is how many queues a RedriveAllowPolicy can name. [DLQ-18]
-const sourcesMax = 10
-
 func setRedriveAllow(_ *Engine, a *Attributes, value string) *Error { // [DLQ-15 to DLQ-19]
 	if value == "" { // [ATTR-22]
 		a.RedriveAllow = ""
@@ -136,7 +129,7 @@ func setRedriveAllow(_ *Engine, a *Attributes, value string) *Error { // [DLQ-15
 	switch byQueue := p.Permission == "byQueue"; {
 	case byQueue && len(p.Sources) == 0:
 		return refused("When you specify the byQueue permission type, you must also specify one or more sourceQueueArns values.")
-	case len(p.Sources) > sourcesMax:
+	case len(p.Sources) > sqslimits.SourcesMax:
 		return refused("The maximum number of source queue ARNs you can specify is 10.")
 	case !byQueue && len(p.Sources) > 0:
 		return refused("To specify one or more source queue ARNs, you must set redrivePermission to byQueue.")

@@ -12,6 +12,7 @@ import (
 
 	"tenaq/internal/key"
 	"tenaq/internal/kv"
+	"tenaq/internal/work/sqslimits"
 )
 
 // This file makes a consistent store of the rows that were read from a damaged one. Only rows that nothing
@@ -357,7 +358,7 @@ func (w *spaceSalvage) keep(m *meta) {
 	case m.scheduled():
 		placed.delivery, placed.hasDelivery = delivery{kind: dueReturned, at: m.arrived}, true
 		if m.source == "" { // it was sent with a delay that is lost: it must not come too early
-			placed.kind, placed.at = dueDelayed, m.arrived+delayMost
+			placed.kind, placed.at = dueDelayed, m.arrived+sqslimits.DelayMax.Milliseconds()
 		}
 		w.out.Forgotten++
 	default:
@@ -393,9 +394,6 @@ func (w *spaceSalvage) keep(m *meta) {
 		w.rememberSend(m)
 	}
 }
-
-// delayMost is the longest delay of a message.
-const delayMost = 900_000
 
 // count counts what waits beyond the present.
 func (w *spaceSalvage) count(m *message) {
@@ -540,7 +538,7 @@ func (d *delivery) fits(m *meta, fifo bool) bool {
 	}
 	switch d.kind {
 	case dueDelayed:
-		return !fifo && !received && d.at > m.arrived && d.at <= m.arrived+delayMost
+		return !fifo && !received && d.at > m.arrived && d.at <= m.arrived+sqslimits.DelayMax.Milliseconds()
 	case dueInFlight:
 		return d.generation > 0 && d.at > d.lastReceive
 	}

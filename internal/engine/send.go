@@ -1,10 +1,10 @@
 package engine
 
-import "strings"
+import (
+	"strings"
 
-// batchBytesMax is how large the messages of one batch may be together, whatever the queue allows for a
-// single one. [BATCH-8]
-const batchBytesMax = 1 << 20
+	"tenaq/internal/work/sqslimits"
+)
 
 // Sent is what became of one message that was to be sent.
 type Sent struct {
@@ -62,7 +62,7 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 	for i := range op.Drafts {
 		size += op.Drafts[i].size
 	}
-	if size > batchBytesMax {
+	if size > sqslimits.MessageBytesMax {
 		return Result{}, refuse(CodeBatchTooLong,
 			"Batch requests cannot be longer than 1048576 bytes. You have sent "+decimal(size)+" bytes.")
 	}
@@ -162,7 +162,7 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		return errIDText(d.dedup.Value, "MessageDeduplicationId")
 	case q.fifo() && d.delay.Value > 0: // [FIFO-10]
 		return errNumber(d.delay.Value, "DelaySeconds", "The request include parameter that is not valid for this queue type.")
-	case d.delay.Set && (d.delay.Value < 0 || d.delay.Value > 900): // [SEND-4]
+	case d.delay.Set && (d.delay.Value < 0 || d.delay.Value > delayMax): // [SEND-4]
 		return errNumber(d.delay.Value, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900.")
 	case d.attributes != nil:
 		return d.attributes
@@ -177,9 +177,6 @@ func (d *Draft) check(q *queue, entry int) *Error {
 	return d.letters
 }
 
-// idMax is how long a group id, a deduplication id or an attempt id may be.
-const idMax = 128
-
 // isIDText reports whether s is 1 to 128 printable ASCII characters without blanks.
 func isIDText(s string) bool {
 	for i := range len(s) {
@@ -187,7 +184,7 @@ func isIDText(s string) bool {
 			return false
 		}
 	}
-	return len(s) >= 1 && len(s) <= idMax
+	return len(s) >= 1 && len(s) <= sqslimits.IDMax
 }
 
 func errIDText(value, parameter string) *Error {

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // A Tag is a label of a queue. Tags mean nothing to the engine; those that begin with "tenaq:" are
 // kept for switching on extensions.
 type Tag struct{ Key, Value string }
-
-const tagsMax = 50
 
 // withTags returns the tags of a queue after more have been set, in order of key. [TAG-2, TAG-14]
 func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
@@ -29,7 +29,7 @@ func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
 			tags = slices.Insert(tags, i, t)
 		}
 	}
-	if len(tags) > tagsMax { // [TAG-11]
+	if len(tags) > sqslimits.TagsMax { // [TAG-11]
 		return nil, refuse(CodeInvalidParameter, "Too many tags added for queue "+queue+".")
 	}
 	return tags, nil

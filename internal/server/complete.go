@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tenaq/internal/observe/monitor"
+	"tenaq/internal/work/sqslimits"
 )
 
 // complete fills in the defaults and refuses what is contradictory or unsafe.
@@ -23,7 +24,7 @@ func (c *Config) complete() error {
 	c.VisibilityGrace = orDefault(c.VisibilityGrace, time.Minute)
 	c.PurgeInterval = orDefault(c.PurgeInterval, time.Minute)
 	c.RecreateDelay = orDefault(c.RecreateDelay, time.Minute)
-	c.InFlightMax = cmp.Or(c.InFlightMax, 120_000)
+	c.InFlightMax = cmp.Or(c.InFlightMax, sqslimits.InFlightMax)
 	c.AlarmMinute = cmp.Or(c.AlarmMinute, time.Minute)
 	c.DiskReserve = orDefault(c.DiskReserve, 512<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())

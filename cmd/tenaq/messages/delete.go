@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqslimits"
 )
 
 func NewDeleteCmd(a *cli.App) *cobra.Command {
@@ -68,7 +69,7 @@ func resultDeleted(a *cli.App, n int) error {
 // it was interrupted: every message that is not deleted comes back.
 func deleteMany(a *cli.App, ctx context.Context, c *cli.Client, url string, handles []string) error {
 	deleted := 0
-	for batch := range slices.Chunk(handles, cli.BatchMax) {
+	for batch := range slices.Chunk(handles, sqslimits.BatchMax) {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
 		for i, handle := range batch {
 			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &handle})

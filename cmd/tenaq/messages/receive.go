@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqslimits"
 	"tenaq/offload"
 )
 
@@ -112,23 +113,23 @@ func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, erro
 	}
 	var err error
 	if f.follow {
-		r.in.WaitTimeSeconds = int32(cli.WaitMax / time.Second)
+		r.in.WaitTimeSeconds = int32(sqslimits.WaitMax / time.Second)
 	}
 	if f.wait != "" {
-		if r.in.WaitTimeSeconds, err = cli.ParseSeconds(f.wait, cli.WaitMax); err != nil {
+		if r.in.WaitTimeSeconds, err = cli.ParseSeconds(f.wait, sqslimits.WaitMax); err != nil {
 			return nil, cli.Usagef("--wait: %v", err)
 		}
 		r.zeros.Add("WaitTimeSeconds", r.in.WaitTimeSeconds)
 	}
 	if f.visibility != "" {
-		if r.in.VisibilityTimeout, err = cli.ParseSeconds(f.visibility, cli.VisibilityMax); err != nil {
+		if r.in.VisibilityTimeout, err = cli.ParseSeconds(f.visibility, sqslimits.VisibilityMax); err != nil {
 			return nil, cli.Usagef("--visibility: %v", err)
 		}
 		r.zeros.Add("VisibilityTimeout", r.in.VisibilityTimeout)
 		// A second request would receive the same messages, and count that.
 		r.once = r.in.VisibilityTimeout == 0
 	}
-	if r.once && (f.follow || f.max > cli.BatchMax) {
+	if r.once && (f.follow || f.max > sqslimits.ReceiveMax) {
 		return nil, cli.Usagef("--visibility 0 hides nothing, so every request would receive the same messages; " +
 			"leave it out, receive at most 10 without --follow, or look at them with: tenaq peek QUEUE")
 	}
@@ -191,13 +192,13 @@ const retryPause = time.Second
 // receive makes one request. The queue's own waiting time counts when --wait was not given, so the bound
 // allows for the longest.
 func (r *receiver) receive(ctx context.Context) ([]types.Message, error) {
-	ctx, cancel := r.c.Bound(ctx, cli.WaitMax)
+	ctx, cancel := r.c.Bound(ctx, sqslimits.WaitMax)
 	defer cancel()
 	in := r.in
 	in.QueueUrl = &r.url
-	in.MaxNumberOfMessages = cli.BatchMax
+	in.MaxNumberOfMessages = sqslimits.ReceiveMax
 	if r.left > 0 {
-		in.MaxNumberOfMessages = int32(min(cli.BatchMax, r.left))
+		in.MaxNumberOfMessages = int32(min(sqslimits.ReceiveMax, r.left))
 	}
 	out, err := r.c.ReceiveMessage(ctx, &in, r.zeros.Option())
 	if err != nil {

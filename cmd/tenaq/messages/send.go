@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqslimits"
 )
 
 // A letter is everything about a message but its body.
@@ -161,7 +162,7 @@ func (f *sendFlags) letter(cmd *cobra.Command) (letter, error) {
 		return l, err
 	}
 	if f.delay != "" {
-		if l.delay, err = cli.ParseSeconds(f.delay, cli.DelayMax); err != nil {
+		if l.delay, err = cli.ParseSeconds(f.delay, sqslimits.DelayMax); err != nil {
 			return l, cli.Usagef("--delay: %v", err)
 		}
 		l.zeros.Add("DelaySeconds", l.delay)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqslimits"
 	"tenaq/offload"
 )
 
@@ -174,7 +175,7 @@ func (s *lineSender) add(ctx context.Context, l line) {
 	}
 	s.batch = append(s.batch, l)
 	s.bytes += size
-	if len(s.batch) == cli.BatchMax {
+	if len(s.batch) == sqslimits.BatchMax {
 		s.flush(ctx)
 	}
 }

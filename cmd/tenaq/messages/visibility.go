@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqslimits"
 )
 
 func NewVisibilityCmd(a *cli.App) *cobra.Command {
@@ -25,7 +26,7 @@ received. A message that is deleted or no longer in flight is refused with exit 
 		Args: cli.Wants(3, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, queue, handle := cmd.Context(), args[0], args[1]
-			seconds, err := cli.ParseSeconds(args[2], cli.VisibilityMax)
+			seconds, err := cli.ParseSeconds(args[2], sqslimits.VisibilityMax)
 			if err != nil {
 				return cli.Usagef("%v", err)
 			}

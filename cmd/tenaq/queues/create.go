@@ -12,16 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqslimits"
 )
 
-const (
-	// maxReceivesDefault is what the console of Amazon offers too. It is well above the three attempts of
-	// "tenaq pipe" and the worker, which dead-letter a message themselves and give a reason.
-	maxReceivesDefault = 10
-	maxReceivesMost    = 1000 // what SQS allows
-
-	retentionMax = 14 * 24 * time.Hour // what SQS allows
-)
+// maxReceivesDefault is what the console of Amazon offers too. It is well above the three attempts of
+// "tenaq pipe" and the worker, which dead-letter a message themselves and give a reason.
+const maxReceivesDefault = 10
 
 type createFlags struct {
 	attributes, tags      []string
@@ -104,8 +100,8 @@ func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[stri
 		flag, value, attribute string
 		limit                  time.Duration
 	}{
-		{"--visibility", f.visibility, "VisibilityTimeout", cli.VisibilityMax},
-		{"--retention", f.retention, "MessageRetentionPeriod", retentionMax},
+		{"--visibility", f.visibility, "VisibilityTimeout", sqslimits.VisibilityMax},
+		{"--retention", f.retention, "MessageRetentionPeriod", sqslimits.RetentionMax},
 	} {
 		if short.value == "" {
 			continue
@@ -125,8 +121,8 @@ func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[stri
 		return nil, cli.Usagef("--max-receives says when messages move; add --dead-letter QUEUE, to which they move")
 	case f.deadLetter != "" && policy:
 		return nil, cli.Usagef("--dead-letter and --attribute RedrivePolicy set the same; leave out one of them")
-	case f.deadLetter != "" && (f.maxReceives < 1 || f.maxReceives > maxReceivesMost):
-		return nil, cli.Usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives, maxReceivesMost)
+	case f.deadLetter != "" && (f.maxReceives < 1 || f.maxReceives > sqslimits.ReceivesMax):
+		return nil, cli.Usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives, sqslimits.ReceivesMax)
 	case f.deadLetter != "" && cli.IsQueueURL(name):
 		return nil, cli.Usagef("a new queue is given by its name and not by a URL: %s", name)
 	}
@@ -156,13 +152,13 @@ func deadLetterQueue(a *cli.App, ctx context.Context, c *cli.Client, name, deadL
 			"tenaq queue set %s --attribute RedrivePolicy=...", name, deadLetter, name)
 	}
 	in := &sqs.CreateQueueInput{QueueName: &deadLetter, Attributes: cli.ImpliedAttributes(deadLetter, map[string]string{
-		"MessageRetentionPeriod": strconv.Itoa(int(retentionMax / time.Second)),
+		"MessageRetentionPeriod": strconv.Itoa(int(sqslimits.RetentionMax / time.Second)),
 	})}
 	out, err := cli.Call(ctx, c, c.CreateQueue, in)
 	if err != nil {
 		return "", c.Explain("create queue", deadLetter, err)
 	}
-	a.Note("created the dead-letter queue %s, which keeps messages for %s", cli.OneLine(deadLetter), cli.HumanDuration(retentionMax))
+	a.Note("created the dead-letter queue %s, which keeps messages for %s", cli.OneLine(deadLetter), cli.HumanDuration(sqslimits.RetentionMax))
 	return c.QueueARN(ctx, aws.ToString(out.QueueUrl))
 }
 

@@ -30,6 +30,7 @@ import (
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/series"
 	"tenaq/internal/observe/tally"
+	"tenaq/internal/work/sqslimits"
 )
 
 // A Queues is what the monitor needs of a broker.
@@ -111,7 +112,7 @@ const (
 // New returns a monitor that knows the alarms of its directory.
 func New(cfg Config) (*Monitor, error) {
 	cfg.Minute = cmp.Or(cfg.Minute, time.Minute)
-	cfg.InFlightMax = cmp.Or(cfg.InFlightMax, 120_000)
+	cfg.InFlightMax = cmp.Or(cfg.InFlightMax, sqslimits.InFlightMax)
 	cfg.Repeat = cmp.Or(cfg.Repeat, 4*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.ShippedActions == nil {

@@ -3,6 +3,8 @@ package sqswire
 import (
 	"slices"
 	"strings"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // A Shape is a struct with wire members: a request, a response, or a part of one. All shapes are pointers
@@ -129,9 +131,6 @@ type list interface {
 	add() Shape // appends a zero element
 }
 
-// batchMax is how many entries a legal batch has at most, so a slice of that capacity rarely grows.
-const batchMax = 10
-
 type sliceOf[E any, P interface {
 	*E
 	Shape
@@ -150,7 +149,7 @@ func (l sliceOf[E, P]) clear()         { *l.s = []E{} }
 
 func (l sliceOf[E, P]) add() Shape {
 	if len(*l.s) == 0 {
-		*l.s = make([]E, 0, batchMax)
+		*l.s = make([]E, 0, sqslimits.BatchMax) // a legal list never grows
 	}
 	var zero E
 	*l.s = append(*l.s, zero)
