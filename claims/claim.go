@@ -5,11 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"tenaq/internal/work/clip"
 	"tenaq/records"
 )
 
@@ -152,7 +151,7 @@ func (c *Claim) end(ctx context.Context, state State, result []byte, reason stri
 func (s *stored) end(state State, result []byte, reason string) {
 	s.State, s.Result, s.LeaseMS = state, result, 0
 	if state != Released { // otherwise what is known about the holder before, and what is not, stays so
-		s.Reason, s.Unknown = cut(reason, reasonMax), false
+		s.Reason, s.Unknown = clip.To(reason, reasonMax), false
 	}
 }
 
@@ -242,20 +241,4 @@ func ours(r records.Record, fence uint64) (stored, bool) {
 	}
 	s, err := decode(r)
 	return s, err == nil && s.Fence == fence
-}
-
-// cut shortens s to at most n bytes, at the end of a character, and replaces what is not UTF-8.
-func cut(s string, n int) string {
-	if len(s) > n {
-		s = s[:n]
-		for i := n - 1; i >= max(0, n-utf8.UTFMax); i-- {
-			if utf8.RuneStart(s[i]) {
-				if !utf8.FullRuneInString(s[i:]) {
-					s = s[:i]
-				}
-				break
-			}
-		}
-	}
-	return strings.ToValidUTF8(s, "?")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/records"
 )
 
@@ -122,7 +123,7 @@ func (l *Ledger) ask(ctx context.Context, key string) (records.Record, error) {
 		select {
 		case <-ctx.Done():
 			return records.Record{}, err
-		case <-time.After(jitter(putPause)):
+		case <-time.After(backoff.Jitter(putPause)):
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"tenaq/internal/work/backoff"
 )
 
 // Hold renews the claim in the background, three to six times per lease, until stop is called, ctx ends, or
@@ -56,7 +58,7 @@ func (c *Claim) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 // beat renews the claim until ctx ends or the claim is over.
 func (c *Claim) beat(ctx context.Context) {
 	lease := c.ledger.cfg.Lease
-	pause := jitter(lease / 3)
+	pause := backoff.Jitter(lease / 3)
 	for {
 		timer := time.NewTimer(pause)
 		select {
@@ -73,9 +75,9 @@ func (c *Claim) beat(ctx context.Context) {
 		renewCtx, giveUp := context.WithTimeout(context.WithoutCancel(ctx), lease/3)
 		err := c.Renew(renewCtx)
 		giveUp()
-		pause = jitter(lease / 3)
+		pause = backoff.Jitter(lease / 3)
 		if err != nil {
-			pause = jitter(lease / 12) // the store is ill: try until the deadline
+			pause = backoff.Jitter(lease / 12) // the store is ill: try until the deadline
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"tenaq/internal/work/clip"
 	"tenaq/records"
 )
 
@@ -20,14 +21,14 @@ const reasonLabelMax = 1 << 10
 // the writer.
 func (s *stored) labels(now time.Time) map[string]string {
 	labels := map[string]string{
-		"State": string(s.State), "Owner": cut(s.Owner, MessageMax), "Attempts": strconv.Itoa(s.Attempts),
-		"Message": cut(s.Message, MessageMax), "Reason": cut(s.Reason, reasonLabelMax), "Written": timeLabel(now),
+		"State": string(s.State), "Owner": clip.To(s.Owner, MessageMax), "Attempts": strconv.Itoa(s.Attempts),
+		"Message": clip.To(s.Message, MessageMax), "Reason": clip.To(s.Reason, reasonLabelMax), "Written": timeLabel(now),
 	}
 	if s.State == Held {
 		labels["LeaseEnd"] = timeLabel(now.Add(s.lease()))
 	}
 	if utf8.Valid(s.Result) {
-		labels["Result"] = cut(string(s.Result), resultLabelMax)
+		labels["Result"] = clip.To(string(s.Result), resultLabelMax)
 	}
 	return labels
 }

@@ -6,12 +6,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"os"
 	"reflect"
 	"sync"
 	"time"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/records"
 )
 
@@ -350,11 +350,8 @@ func (l *Ledger) put(ctx context.Context, w records.Write, nonce string) (r reco
 		select {
 		case <-ctx.Done():
 			return r, err
-		case <-time.After(jitter(putPause)):
+		case <-time.After(backoff.Jitter(putPause)):
 		}
 	}
 	return r, err
 }
-
-// jitter returns a time between half of d and d.
-func jitter(d time.Duration) time.Duration { return d/2 + mathrand.N(d/2+1) }

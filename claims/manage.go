@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"tenaq/internal/work/clip"
 	"tenaq/records"
 )
 
@@ -61,7 +62,7 @@ func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]E
 // that is alive after all loses its claim. Attempts begin again.
 func (l *Ledger) Reopen(ctx context.Context, key, reason string) error {
 	return l.override(ctx, key, func(s *stored) {
-		s.State, s.Reason, s.Attempts, s.Result = Released, cut(reason, reasonMax), 0, nil
+		s.State, s.Reason, s.Attempts, s.Result = Released, clip.To(reason, reasonMax), 0, nil
 	})
 }
 
@@ -72,7 +73,7 @@ func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason s
 		return fmt.Errorf("settle %q: %w", key, err)
 	}
 	return l.override(ctx, key, func(s *stored) {
-		s.State, s.Reason, s.Result = Completed, cut(reason, reasonMax), result
+		s.State, s.Reason, s.Result = Completed, clip.To(reason, reasonMax), result
 	})
 }
 
@@ -95,7 +96,7 @@ func (l *Ledger) GiveUp(ctx context.Context, key, message, reason string) (bool,
 		return false, nil
 	}
 	s.Unknown = s.Unknown || s.State == Held
-	s.State, s.Reason, s.Result, s.LeaseMS = Exhausted, cut(reason, reasonMax), nil, 0
+	s.State, s.Reason, s.Result, s.LeaseMS = Exhausted, clip.To(reason, reasonMax), nil, 0
 	// It takes a fence of its own: a holder must not believe that it ended the claim itself.
 	s.Owner, s.Nonce, s.Fence = l.cfg.Owner, rand.Text(), 0
 	_, err = l.put(ctx, l.writeOf(key, e.Version, &s), s.Nonce)

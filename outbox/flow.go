@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/clip"
+	"tenaq/internal/work/queuename"
 )
 
 // A flow is one run of a relay: rows are claimed, sent and settled. One goroutine owns its fields; those that
@@ -179,7 +181,7 @@ func (f *flow) trouble(what string, err error) time.Duration {
 	}
 	f.failures[what]++
 	n := f.failures[what]
-	pause := jitter(backoff.Ceiling(n, troubleMin, troubleMax))
+	pause := backoff.Jitter(backoff.Ceiling(n, troubleMin, troubleMax))
 	if n&(n-1) == 0 {
 		f.cfg.Logger.Warn("the relay cannot "+what+" now and tries again", "attempt", n, "error", err)
 	}
@@ -416,7 +418,7 @@ func (f *flow) heed(a answer) {
 		switch {
 		case a.errs[i] == nil:
 			f.cfg.Events.Sent(it.row, a.ids[i])
-			f.over(it, Outcome{Fate: Sent, SentTo: queueName(a.url), MessageID: a.ids[i]})
+			f.over(it, Outcome{Fate: Sent, SentTo: queuename.Of(a.url), MessageID: a.ids[i]})
 		case !held: // its lease was lost meanwhile
 		case own && len(a.items) > 1 && f.sameReason(a):
 			it.alone = true
@@ -433,10 +435,10 @@ func (f *flow) heed(a answer) {
 	case trouble == nil:
 		q.failures, q.pause = 0, time.Time{}
 	case len(again) < len(a.items): // it takes others
-		q.failures, q.pause = 0, now.Add(jitter(troubleMin))
+		q.failures, q.pause = 0, now.Add(backoff.Jitter(troubleMin))
 	default:
 		q.failures++
-		q.pause = now.Add(jitter(backoff.Ceiling(q.failures, troubleMin, troubleMax)))
+		q.pause = now.Add(backoff.Jitter(backoff.Ceiling(q.failures, troubleMin, troubleMax)))
 		if n := q.failures; n&(n-1) == 0 {
 			f.cfg.Logger.Warn("a queue takes no messages now; they wait", "queue", q.name, "attempt", n, "error", trouble)
 		}
@@ -472,7 +474,7 @@ func (f *flow) refused(it *item, reason string) {
 func (f *flow) giveBack(q *queue, why error) {
 	for _, it := range slices.Clone(q.ready) {
 		if f.hand[it.row.ID] == it {
-			f.over(it, Outcome{Fate: Back, Reason: cut(why.Error(), 1024)})
+			f.over(it, Outcome{Fate: Back, Reason: clip.To(why.Error(), 1024)})
 		}
 	}
 }
@@ -580,4 +582,4 @@ func (f *flow) lose(it *item) {
 func (f *flow) safe() time.Duration { return f.cfg.Lease - f.cfg.Lease/10 }
 
 // renewPause is the time between two renewals, about a third of a lease.
-func (f *flow) renewPause() time.Duration { return jitter(f.cfg.Lease / 3) }
+func (f *flow) renewPause() time.Duration { return backoff.Jitter(f.cfg.Lease / 3) }

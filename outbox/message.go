@@ -131,6 +131,3 @@ func (m *Message) stream() string {
 //		return c
 //	}
 type Trace func(context.Context) map[string]string
-
-// cut shortens s to at most n bytes of whole characters.
-func cut(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }

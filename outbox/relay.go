@@ -7,9 +7,10 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
-	"strings"
 	"sync"
 	"time"
+
+	"tenaq/internal/work/backoff"
 )
 
 // A Relay sends the rows of a box. Any number of them may run, in any number of processes.
@@ -61,7 +62,7 @@ func (r *Relay) sweep(ctx context.Context) {
 		return
 	}
 	for {
-		pause := jitter(sweepEvery)
+		pause := backoff.Jitter(sweepEvery)
 		n, err := r.cfg.Box.Sweep(ctx, r.cfg.Keep, sweepRows)
 		switch {
 		case ctx.Err() != nil:
@@ -79,11 +80,5 @@ func (r *Relay) sweep(ctx context.Context) {
 	}
 }
 
-// jitter returns a time between half of d and d.
-func jitter(d time.Duration) time.Duration { return d/2 + mathrand.N(d/2+1) }
-
 // chance is a number in [0, 1).
 func chance() float64 { return mathrand.Float64() }
-
-// queueName is the last part of the URL of a queue.
-func queueName(url string) string { return url[strings.LastIndexByte(url, '/')+1:] }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"tenaq/internal/work/backoff"
 )
 
 // A Plan is what a replay would do.
@@ -109,7 +111,7 @@ func (r *Replayer) askAll(ctx context.Context, plan *Plan, works []planned) erro
 		if len(works) == 0 {
 			break
 		}
-		if err := sleep(ctx, time.Until(next)); err != nil {
+		if err := backoff.Sleep(ctx, time.Until(next)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/clip"
 )
 
 // This file takes a replay from step to step. Replayer says what it promises.
@@ -22,7 +23,7 @@ import (
 func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) {
 	record, err := r.prepare(ctx, record)
 	if errors.Is(err, ErrSource) && record.Read == 0 {
-		if cancelled, failed := CancelReplay(ctx, r.cfg.Box, record.Number, cut(err.Error(), endedMax)); failed == nil {
+		if cancelled, failed := CancelReplay(ctx, r.cfg.Box, record.Number, clip.To(err.Error(), endedMax)); failed == nil {
 			record = cancelled
 		}
 	}
@@ -158,7 +159,7 @@ func (r *Replayer) step(ctx context.Context, record Replay) (Replay, error) {
 		if moved, err := r.wait(ctx, record); err != nil || moved.Number != 0 {
 			return moved, err
 		}
-	} else if err := sleep(ctx, time.Until(r.next)); err != nil {
+	} else if err := backoff.Sleep(ctx, time.Until(r.next)); err != nil {
 		return Replay{}, err
 	}
 	seconds := float64(len(rows)) / record.Rate
@@ -258,7 +259,7 @@ func (r *Replay) again(m Message) Message {
 // wait returns when rows may be written: at the rate of the replay, and while not too many are due. The replay that
 // it returns, if its number is not zero, is one that has been cancelled or taken over in the meantime.
 func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
-	if err := sleep(ctx, time.Until(r.next)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(r.next)); err != nil {
 		return Replay{}, err
 	}
 	for r.since < 0 || r.since > record.Ahead/2 { // not every time: it may be a long look
@@ -275,7 +276,7 @@ func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 			r.cfg.Logger.Warn("the replay waits: too many rows of the outbox are due; see that relays run and that all queues take messages, or let more be due",
 				"replay", record.Number, "due", stats.Due, "ahead", record.Ahead, "oldest", stats.Oldest)
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := backoff.Sleep(ctx, time.Second); err != nil {
 			return Replay{}, err
 		}
 		found, err := patiently(ctx, r, func() (Replay, error) { return r.cfg.Box.Replay(ctx, record.Number) })
@@ -305,23 +306,8 @@ func patiently[T any](ctx context.Context, r *Replayer, call func() (T, error)) 
 		if n == 1 {
 			r.cfg.Logger.Warn("the replay cannot go on for now, and tries again", "error", err, "for", retriedFor)
 		}
-		if failed := sleep(ctx, backoff.Full(n, 250*time.Millisecond, 10*time.Second, rand.Float64())); failed != nil {
+		if failed := backoff.Sleep(ctx, backoff.Full(n, 250*time.Millisecond, 10*time.Second, rand.Float64())); failed != nil {
 			return answer, failed
 		}
-	}
-}
-
-// sleep lets d pass, or returns why the context ended before.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
+	"tenaq/internal/work/queuename"
 	"tenaq/records"
 )
 
@@ -65,7 +66,7 @@ type Producer struct {
 // New returns a producer for one queue. It asks neither the queue nor the store, and fails when the
 // configuration contradicts itself.
 func New(client SQS, store records.Store, cfg Config) (*Producer, error) {
-	name := cfg.QueueURL[strings.LastIndexByte(cfg.QueueURL, '/')+1:]
+	name := queuename.Of(cfg.QueueURL)
 	switch {
 	case name == "":
 		return nil, fmt.Errorf("producer: %q is no URL of a queue: set Config.QueueURL", cfg.QueueURL)

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/internal/work/queuename"
 	"tenaq/internal/work/trail"
 	"tenaq/records"
 )
@@ -37,7 +38,7 @@ func NewParkingLot(client SQS, store records.Store, url string) *ParkingLot {
 	if store == nil {
 		store = noStore{}
 	}
-	return &ParkingLot{&Redriver{cfg: Config{Client: client, Store: store, DeadLetterURL: url}, name: queueName(url)}}
+	return &ParkingLot{&Redriver{cfg: Config{Client: client, Store: store, DeadLetterURL: url}, name: queuename.Of(url)}}
 }
 
 // A Parked is a message in a parking lot.
@@ -177,7 +178,7 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 	case to == p.r.cfg.DeadLetterURL:
 		return fmt.Errorf("release %s: %s is where it is parked: name another queue", one.ID, p.r.name)
 	case isFIFO(to) && l.group() == "":
-		return fmt.Errorf("release %s: it has no message group, which %s wants: name a standard queue", one.ID, queueName(to))
+		return fmt.Errorf("release %s: it has no message group, which %s wants: name a standard queue", one.ID, queuename.Of(to))
 	}
 	l.trail.Reason = one.Reason // why it was parked is over
 	if err := p.r.move(ctx, &l, to, Decision{Action: Redrive}); err != nil {

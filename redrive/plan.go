@@ -3,10 +3,10 @@ package redrive
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"tenaq/internal/work/breaker"
+	"tenaq/internal/work/clip"
 )
 
 // This file decides, and does nothing else: no clock, no queue, no store. A step goes
@@ -195,7 +195,7 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused 
 	s.Failures++
 	k := s.kind(FingerprintOf(reason), now)
 	fresh := len(k.Lineages) == 0
-	k.Last, k.Reason = now, cutReason(reason)
+	k.Last, k.Reason = now, clip.To(reason, reasonKept)
 	if len(k.Lineages) < broad && !slices.Contains(k.Lineages, f.Lineage) {
 		k.Lineages = append(slices.Clone(k.Lineages), f.Lineage)
 	}
@@ -466,10 +466,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-const behindHead = "an earlier message of its group failed and goes first"
+// reasonKept is how much of a reason is kept, in bytes: enough to recognise it.
+const reasonKept = 200
 
-// cutReason keeps of a reason what a person needs to know it again.
-func cutReason(reason string) string {
-	const most = 200
-	return strings.ToValidUTF8(reason[:min(len(reason), most)], "")
-}
+const behindHead = "an earlier message of its group failed and goes first"

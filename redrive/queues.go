@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
+	"tenaq/internal/work/queuename"
 	"tenaq/internal/work/trail"
 )
 
@@ -188,14 +189,14 @@ func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) 
 		in.DelaySeconds = int32(d.Delay / time.Second)
 	}
 	if err := r.send(ctx, in, l, d); err != nil {
-		return fmt.Errorf("send it to %s: %w", queueName(url), err)
+		return fmt.Errorf("send it to %s: %w", queuename.Of(url), err)
 	}
 	if r.cfg.Mover != nil {
 		return nil
 	}
 	_, err := r.cfg.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle})
 	if err != nil {
-		return fmt.Errorf("delete it from %s, after it was sent to %s: %w", r.name, queueName(url), err)
+		return fmt.Errorf("delete it from %s, after it was sent to %s: %w", r.name, queuename.Of(url), err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
+	"tenaq/internal/work/queuename"
 	"tenaq/records"
 )
 
@@ -115,7 +116,7 @@ func New(cfg Config) (*Redriver, error) {
 		return nil, fmt.Errorf("redrive: %w", err)
 	}
 	cfg.Policy.apart = cfg.Interval + cfg.Interval/10 + cfg.Look
-	name := queueName(cfg.DeadLetterURL)
+	name := queuename.Of(cfg.DeadLetterURL)
 	cfg.Logger = cfg.Logger.With("queue", name)
 	r := &Redriver{cfg: cfg, name: name, key: "redrive/" + name}
 	if cfg.Claims == nil && cfg.Outcomes == nil {
@@ -123,9 +124,7 @@ func New(cfg Config) (*Redriver, error) {
 	}
 	return r, nil
 }
-
-func queueName(url string) string { return url[strings.LastIndexByte(url, '/')+1:] }
-func isFIFO(url string) bool      { return strings.HasSuffix(url, ".fifo") }
+func isFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
 // Run takes a step every Config.Interval until ctx ends; sooner when a breaker may close sooner. It returns
 // nil then. A step that fails is logged, and the next one is taken in its time.

@@ -13,6 +13,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/work/pulse"
+	"tenaq/internal/work/queuename"
 	"tenaq/internal/work/trail"
 	"tenaq/records"
 )
@@ -381,7 +382,7 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	if l.target, err = w.targetOf(w.ctx, l); err != nil {
 		return hold(err.Error())
 	}
-	s.Target = queueName(l.target.url)
+	s.Target = queuename.Of(l.target.url)
 	next, d := s.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
 	if d.Behind && w.turned[l.Lineage] && !w.heads[l.Group] {
 		// The group went round, and the message that it waits for is not there. Its worker may be about to send
@@ -439,7 +440,7 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 	}
 	err := w.move(w.ctx, l, l.target.url, d)
 	if i := slices.IndexFunc(w.state.Flights, func(f Flight) bool { return f.Letter == l.ID }); i >= 0 && l.mark != "" {
-		w.state.Flights[i].Queue, w.state.Flights[i].Mark = queueName(l.target.url), l.mark
+		w.state.Flights[i].Queue, w.state.Flights[i].Mark = queuename.Of(l.target.url), l.mark
 		w.marked = true
 	}
 	return err

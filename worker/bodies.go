@@ -117,7 +117,7 @@ func (w *Worker) unfetched(d *delivery, err error) fate {
 	if failures := w.bodies.note(false); failures&(failures-1) == 0 {
 		w.cfg.Logger.Warn("the store of bodies cannot be used, their messages are given back", "attempt", failures, "error", err)
 	}
-	return w.letGo(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), err.Error())
+	return w.letGo(d, backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), err.Error())
 }
 
 // deleteDone removes a message whose work is recorded as completed, and then its body if that is wanted: in

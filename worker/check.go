@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/work/queuename"
 )
 
 // deadLetters are where messages go that have used their attempts up. The url is empty when there is no
@@ -50,7 +52,7 @@ func (w *Worker) check(ctx context.Context) error {
 			return fmt.Errorf("the dead-letter queue %s: %w: allow sqs:GetQueueUrl there, or set DeadLetterURL", policy.target, err)
 		}
 	}
-	if w.cfg.Claims != nil && policy.receives > 0 && policy.receives < w.cfg.Attempts+headroom && queueName(w.dead.url) == queueName(policy.target) {
+	if w.cfg.Claims != nil && policy.receives > 0 && policy.receives < w.cfg.Attempts+headroom && queuename.Of(w.dead.url) == queuename.Of(policy.target) {
 		w.moved = w.dead.url
 	}
 	switch {
@@ -62,7 +64,7 @@ func (w *Worker) check(ctx context.Context) error {
 			"after receives that were none; raise it", "maxReceiveCount", policy.receives, "attempts", w.cfg.Attempts, "enough", w.cfg.Attempts+headroom)
 		if w.moved != "" {
 			w.cfg.Logger.Warn("messages that the queue moves by itself leave their claims open; this worker looks for them in the dead-letter queue "+
-				"and settles their claims, and each look counts as a receive there", "dead_letter", queueName(w.moved), "every", settlePause)
+				"and settles their claims, and each look counts as a receive there", "dead_letter", queuename.Of(w.moved), "every", settlePause)
 		}
 	}
 	if w.dead.url != "" {

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
+	"tenaq/internal/work/queuename"
 	"tenaq/offload"
 )
 
@@ -144,7 +144,7 @@ func (c *Config) setDefaults() error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	c.Logger = c.Logger.With("queue", queueName(c.QueueURL))
+	c.Logger = c.Logger.With("queue", queuename.Of(c.QueueURL))
 	c.Events.setDefaults()
 
 	var bad []error
@@ -175,6 +175,3 @@ func (c *Config) setDefaults() error {
 	}
 	return nil
 }
-
-// queueName is the name of a queue that is given by its URL, its ARN or its name.
-func queueName(queue string) string { return queue[strings.LastIndexAny(queue, "/:")+1:] }

@@ -263,7 +263,7 @@ func (w *Worker) awaitHandler(ctx context.Context, unit []*delivery, errs []erro
 	if try&(try-1) == 0 { // 1, 2, 4, 8, ...
 		w.cfg.Logger.Warn("the handler cannot do any work, trying again", "try", try, "key", unit[0].Key, "message", unit[0].ID, "error", errs[0])
 	}
-	pause := jitter(backoff.Ceiling(try, troublePauseMin, troublePauseMax))
+	pause := backoff.Jitter(backoff.Ceiling(try, troublePauseMin, troublePauseMax))
 	if w.cfg.Stall > 0 { // a pause is no stall
 		unit[0].Progress()
 		pause = min(pause, w.cfg.Stall/2)

@@ -9,6 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/queuename"
 )
 
 // A queue with a RedrivePolicy moves a message to its dead-letter queue by itself when the message has been received
@@ -46,7 +49,7 @@ func MovedLetters(ctx context.Context, client SQS, deadLetterURL string, visit f
 	}
 	if out.Attributes[string(types.QueueAttributeNameRedrivePolicy)] != "" {
 		return fmt.Errorf("the dead-letter queue %s has a redrive policy of its own, and a look at its messages counts as a receive: "+
-			"remove the policy, or use \"tenaq claims sweep --settle\" with a tenaq server, which looks without receiving", queueName(deadLetterURL))
+			"remove the policy, or use \"tenaq claims sweep --settle\" with a tenaq server, which looks without receiving", queuename.Of(deadLetterURL))
 	}
 	if out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)] == "0" {
 		return nil
@@ -120,7 +123,7 @@ const lastLookMax = 5 * time.Second
 // ctx ends, and once more then, for workers that run for a moment only.
 func (w *Worker) settleMoved(ctx context.Context) {
 	for wait, pause := w.cfg.Lease, settlePause; ; wait = pause {
-		timer := time.NewTimer(jitter(wait))
+		timer := time.NewTimer(backoff.Jitter(wait))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -144,7 +147,7 @@ func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.cfg.Logger.Warn("the claims of messages that the queue moved by itself cannot be settled", "dead_letter", queueName(w.moved), "error", err)
+		w.cfg.Logger.Warn("the claims of messages that the queue moved by itself cannot be settled", "dead_letter", queuename.Of(w.moved), "error", err)
 	}
 	return settled
 }
@@ -162,7 +165,7 @@ func (w *Worker) giveUp(ctx context.Context, raw types.Message) (settled bool, e
 			return false, err
 		}
 	}
-	settled, err = w.cfg.Claims.GiveUp(ctx, m.EffectKey(), m.ID, MovedReason(queueName(w.moved)))
+	settled, err = w.cfg.Claims.GiveUp(ctx, m.EffectKey(), m.ID, MovedReason(queuename.Of(w.moved)))
 	if settled {
 		w.cfg.Logger.Warn("the queue moved a message to the dead-letter queue by itself; its claim is settled as exhausted", "key", m.Key, "message", m.ID)
 	}

@@ -180,7 +180,7 @@ func (r *reception) take(ctx context.Context, p polled) {
 		r.want = 1
 		r.attempt = p.attempt
 		ceiling := backoff.Ceiling(r.failures, pollPauseMin, pollPauseMax)
-		r.pause = time.Now().Add(jitter(ceiling))
+		r.pause = time.Now().Add(backoff.Jitter(ceiling))
 		r.worker.queueError("receive", r.failures, p.err)
 	default:
 		r.failures, r.pause = 0, time.Time{}

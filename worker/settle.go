@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -15,6 +14,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/clip"
 )
 
 // What becomes of messages at the queue is decided here and nowhere else, by three means that every SQS
@@ -107,7 +107,7 @@ func (w *Worker) unclaimed(d *delivery, err error) fate {
 	if failures > 0 && failures&(failures-1) == 0 {
 		w.cfg.Logger.Warn("the ledger cannot be used, its messages are given back", "attempt", failures, "error", err)
 	}
-	return w.deferFor(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), "the ledger cannot be used: "+err.Error())
+	return w.deferFor(d, backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), "the ledger cannot be used: "+err.Error())
 }
 
 // lastReason is what is known about the attempt before.
@@ -131,7 +131,7 @@ func (w *Worker) finish(d *delivery, cause error, took time.Duration) fate {
 	case err == nil:
 		return w.complete(d, took)
 	case errors.As(err, &unavailable):
-		return w.letGo(d, jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), err.Error())
+		return w.letGo(d, backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), err.Error())
 	case cause == ErrLost && d.whyEnded() != ErrLost:
 		return w.letGo(d, 0, "another message of its batch was lost")
 	case cause == ErrLost:
@@ -221,7 +221,7 @@ func (w *Worker) endWith(d *delivery, end func(context.Context) error) error {
 		case errors.Is(err, claims.ErrLost):
 			return ErrLost
 		}
-		pause := jitter(backoff.Ceiling(try, 100*time.Millisecond, 5*time.Second))
+		pause := backoff.Jitter(backoff.Ceiling(try, 100*time.Millisecond, 5*time.Second))
 		if !time.Now().Add(pause).Before(d.claim.Deadline()) {
 			w.cfg.Logger.Error("what became of the work could not be recorded: the next one will find out that this handler was lost",
 				"key", d.Key, "message", d.ID, "error", err)
@@ -298,7 +298,7 @@ func (w *Worker) settle(operation string, do func() error) (err error) {
 			return err
 		}
 		if try < settleTries {
-			time.Sleep(jitter(backoff.Ceiling(try, 100*time.Millisecond, time.Second)))
+			time.Sleep(backoff.Jitter(backoff.Ceiling(try, 100*time.Millisecond, time.Second)))
 		}
 	}
 	return err
@@ -311,7 +311,7 @@ func (w *Worker) settle(operation string, do func() error) (err error) {
 // handled again: the queue itself moves it then, and keeps the message id. Without a dead-letter queue it is
 // as if more attempts were left.
 func (w *Worker) bury(d *delivery, reason string) fate {
-	reason = cut(reason)
+	reason = clip.To(reason, reasonMax)
 	if w.dead.url == "" {
 		return w.fail(d, reason)
 	}
@@ -327,7 +327,7 @@ func (w *Worker) bury(d *delivery, reason string) fate {
 	if d.hold.ctx.Err() != nil {
 		return w.lost(d, context.Cause(d.hold.ctx))
 	}
-	retry := jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax))
+	retry := backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax))
 	attributes, ok := w.deadAttributes(d, reason)
 	if !ok {
 		w.cfg.Logger.Warn("a message with ten attributes is not to be handled again; it is left to the queue's redrive policy to move it",
@@ -393,9 +393,4 @@ func (w *Worker) sendDead(d *delivery, attributes map[string]types.MessageAttrib
 		return "", err
 	}
 	return aws.ToString(out.MessageId), nil
-}
-
-// cut keeps of a reason what fits.
-func cut(reason string) string {
-	return strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], "")
 }

@@ -3,13 +3,13 @@ package worker
 import (
 	"context"
 	crand "crypto/rand"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/pulse"
+	"tenaq/internal/work/queuename"
 )
 
 // A Worker receives messages of one queue and handles them.
@@ -43,7 +43,7 @@ func New(cfg Config) (*Worker, error) {
 	w.deletes = &batcher[string]{send: bounded(w.deleteMessages)}
 	w.shows = &batcher[show]{send: bounded(w.changeVisibility)}
 	if cfg.Claims != nil {
-		w.pulse = pulse.NewWriter(cfg.Claims.Store(), queueName(cfg.QueueURL), crand.Text())
+		w.pulse = pulse.NewWriter(cfg.Claims.Store(), queuename.Of(cfg.QueueURL), crand.Text())
 	}
 	w.custody = newCustody(cfg.Lease, w.changeVisibility, cfg.Events.Beat)
 	return w, nil
@@ -108,7 +108,7 @@ func (t *trouble) note(ok bool) (failures int) {
 		t.failures, t.until = 0, time.Time{}
 	case now.After(t.until): // those that failed together count once
 		t.failures++
-		t.until = now.Add(jitter(backoff.Ceiling(t.failures, troublePauseMin, troublePauseMax)))
+		t.until = now.Add(backoff.Jitter(backoff.Ceiling(t.failures, troublePauseMin, troublePauseMax)))
 	}
 	return t.failures
 }
@@ -141,6 +141,3 @@ func (w *Worker) queueError(operation string, attempt int, err error) {
 		w.cfg.Logger.Warn("the queue cannot be used, trying again", "operation", operation, "attempt", attempt, "error", err)
 	}
 }
-
-// jitter returns a time between half of d and d.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // the driver of Open
+
+	"tenaq/internal/work/backoff"
 )
 
 // connections is how many a Box of Open has at most.
@@ -74,6 +76,6 @@ func (b *Box) useWAL(ctx context.Context) error {
 		case code(err) != busy || ctx.Err() != nil:
 			return b.explain(ctx, "open the outbox", err)
 		}
-		_ = sleep(ctx, 5*time.Millisecond) // the context is looked at above
+		_ = backoff.Sleep(ctx, 5*time.Millisecond) // the context is looked at above
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/outbox"
 )
 
@@ -141,7 +142,7 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 		if newest != b.seen.Load() || left <= 0 {
 			return nil
 		}
-		if err := sleep(ctx, min(pause, left)); err != nil {
+		if err := backoff.Sleep(ctx, min(pause, left)); err != nil {
 			return err
 		}
 	}

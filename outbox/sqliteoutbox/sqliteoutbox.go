@@ -43,6 +43,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/outbox"
 )
 
@@ -182,21 +183,9 @@ func (b *Box) patiently(ctx context.Context, c *sql.Conn, statement string) erro
 		if code(err) != busy || time.Now().After(until) {
 			return err
 		}
-		if err := sleep(ctx, step); err != nil {
+		if err := backoff.Sleep(ctx, step); err != nil {
 			return err
 		}
-	}
-}
-
-// sleep lets d pass, or returns why the context ended before.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/outbox"
 )
 
@@ -109,7 +110,7 @@ const stillStaging = `SELECT count(*) FROM {{replays}} WHERE number = ? AND vers
 // stageWrite is a transaction of a staging, unless another one has begun. It comes after a pause as long as the one
 // before took, because others who wait for their turn look only now and then.
 func (b *Box) stageWrite(ctx context.Context, s *staging, change func(c *sql.Conn, now int64) error) error {
-	if err := sleep(ctx, s.took); err != nil {
+	if err := backoff.Sleep(ctx, s.took); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -156,7 +157,7 @@ func (b *Box) overtaken(ctx context.Context, before outbox.Replay) (outbox.Repla
 		case r.Version != before.Version || time.Now().After(until):
 			return outbox.Replay{}, outbox.ErrMoved
 		}
-		if err := sleep(ctx, lookMax); err != nil {
+		if err := backoff.Sleep(ctx, lookMax); err != nil {
 			return outbox.Replay{}, err
 		}
 	}
@@ -202,7 +203,7 @@ func (b *Box) tidy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Since(began)); err != nil {
+		if err := backoff.Sleep(ctx, time.Since(began)); err != nil {
 			return err
 		}
 	}

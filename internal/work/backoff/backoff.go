@@ -1,17 +1,21 @@
-// Package backoff says how long to wait before the next try. It is pure: the history comes in, and chance
-// as a number.
+// Package backoff computes how long to wait before the next try, and waits.
+//
+// Full and Ceiling are pure: the history and the random number are arguments.
 package backoff
 
-import "time"
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
 
-// Full is full jitter: anything between zero and base doubled with every attempt before, at most most. The
-// first attempt is 1, chance is in [0, 1). Waits that are all over the range keep those who failed together
-// from coming back together.
+// Full returns the pause after a number of attempts with full jitter: chance, in [0, 1), times Ceiling. Pauses
+// that are spread over the whole range keep callers that failed together from coming back together.
 func Full(attempt int, base, most time.Duration, chance float64) time.Duration {
 	return time.Duration(chance * float64(Ceiling(attempt, base, most)))
 }
 
-// Ceiling is base doubled with every attempt before, at most most.
+// Ceiling returns base, doubled with every attempt after the first, and at most most. The first attempt is 1.
 func Ceiling(attempt int, base, most time.Duration) time.Duration {
 	d := base
 	for ; attempt > 1 && d < most; attempt-- {
@@ -21,4 +25,22 @@ func Ceiling(attempt int, base, most time.Duration) time.Duration {
 		d *= 2
 	}
 	return min(d, most)
+}
+
+// Jitter returns a random duration between half of d and d.
+func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// Sleep waits for d. It returns the error of ctx if that ends first, or has ended.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

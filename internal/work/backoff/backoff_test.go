@@ -1,8 +1,10 @@
 package backoff
 
 import (
+	"context"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -35,4 +37,31 @@ func TestFull(t *testing.T) {
 			t.Errorf("chance %v: got %v, want %v", chance, got, want)
 		}
 	}
+}
+
+func TestJitter(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, time.Second} {
+		for range 100 {
+			if got := Jitter(d); got < d/2 || got > d {
+				t.Fatalf("Jitter(%v) = %v, want at least half of it and at most all", d, got)
+			}
+		}
+	}
+}
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := Sleep(ctx, 7*time.Second); err != nil || time.Since(began) != 7*time.Second {
+			t.Errorf("it returned %v after %v, want nil after 7s", err, time.Since(began))
+		}
+		if err := Sleep(ctx, 7*time.Second); err != context.DeadlineExceeded || time.Since(began) != 10*time.Second {
+			t.Errorf("it returned %v after %v, want %v after 10s", err, time.Since(began), context.DeadlineExceeded)
+		}
+		if err := Sleep(ctx, 0); err != context.DeadlineExceeded {
+			t.Errorf("it returned %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
 }

@@ -25,6 +25,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/work/clip"
 )
 
 // Attribute is the name of the user attribute.
@@ -130,7 +132,7 @@ func (t Trail) String() string {
 	if !t.Died.IsZero() {
 		set(fieldDied, strconv.FormatInt(t.Died.UnixMilli(), 10))
 	}
-	set(fieldReason, cut(t.Reason))
+	set(fieldReason, clip.To(t.Reason, ReasonMax))
 	set(fieldAttempts, strconv.Itoa(t.Attempts))
 	set(fieldSource, t.Source)
 	if t.Poison {
@@ -178,10 +180,4 @@ func parse(s string) (t Trail, err error) {
 		t.unknown = v
 	}
 	return t, err
-}
-
-// cut keeps the first ReasonMax bytes of a reason. SQS refuses control characters, which percent encoding
-// hides from it, and what is not UTF-8.
-func cut(reason string) string {
-	return strings.ToValidUTF8(reason[:min(len(reason), ReasonMax)], "")
 }
