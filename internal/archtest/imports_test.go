@@ -122,7 +122,18 @@ var may = map[string][]string{
 
 	// What measures servers through the front door, and the engine beside them.
 	"internal/bench": {
-		"internal/engine", "internal/kv/pebblekv", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
+		"internal/child", "internal/engine", "internal/kv/pebblekv", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
+	},
+	"internal/bench/budget": {"internal/bench", "internal/cli", "internal/ops/doctor"}, // doctor has the same measure of a forced write
+
+	// What examines and watches endpoints for operators.
+	"internal/ops/doctor": {
+		"internal/cli", "internal/door/policy", "internal/settings",
+		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "golang.org/x/sync/...",
+	},
+	"internal/ops/watch": {
+		"internal/cli", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "internal/ops/doctor",
+		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	},
 
 	// What tests and demos use to disturb a server and to judge it, through the front door.
@@ -159,12 +170,10 @@ var may = map[string][]string{
 		"github.com/spf13/pflag", "go.yaml.in/yaml/v3",
 	},
 
-	// A command knows no other command, but for three.
-	"cmd/tenaq":        append(slices.Clone(commandsMay), "cmd/tenaq/...", "go.yaml.in/yaml/v3"),
-	"cmd/tenaq/...":    commandsMay,
-	"cmd/tenaq/alarms": append(slices.Clone(commandsMay), "cmd/tenaq/doctor"), // watch judges what doctor examines
-	"cmd/tenaq/bench":  append(slices.Clone(commandsMay), "cmd/tenaq/doctor"), // the same measure of a forced write
-	"cmd/tenaq/demo":   append(slices.Clone(commandsMay), "cmd/tenaq/outbox"), // the same addresses of databases
+	// A command knows no other command, but for one.
+	"cmd/tenaq":      append(slices.Clone(commandsMay), "cmd/tenaq/...", "go.yaml.in/yaml/v3"),
+	"cmd/tenaq/...":  commandsMay,
+	"cmd/tenaq/demo": append(slices.Clone(commandsMay), "cmd/tenaq/outbox"), // the same addresses of databases
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {

@@ -11,7 +11,7 @@
 // moment on, whether or not a connection was free then: a server that stands still for a second has made everybody wait
 // who came in that second.
 //
-// It leaves to others: starting servers (internal/child), and what the figures should be (cmd/tenaq).
+// It leaves to others: child processes (internal/child), and what the figures should be (internal/bench/budget).
 package bench
 
 import (

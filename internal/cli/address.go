@@ -22,6 +22,15 @@ func CheckAddress(v string) error {
 	return fmt.Errorf("%q is not an address with a port, such as 127.0.0.1:9324", v)
 }
 
+// ReachableAddress returns where a server that listens at an address is reached from the same machine.
+func ReachableAddress(listen string) string {
+	host, port, _ := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
 // DefaultDataDir says where data lies when nobody says it, and by which rule: where systemd wants the
 // state of a service, else where the XDG rules put the state of a user's program.
 func DefaultDataDir(getenv func(string) string) (dir, origin string, err error) {

@@ -126,3 +126,22 @@ func (a *App) Bold() (on, off string) {
 	}
 	return "\x1b[1m", "\x1b[0m"
 }
+
+// A Colour is one that Painted shows.
+type Colour string
+
+// The colours in use.
+const (
+	Green  Colour = "\x1b[32m"
+	Yellow Colour = "\x1b[33m"
+	Red    Colour = "\x1b[1;31m"
+	Dim    Colour = "\x1b[2m"
+)
+
+// Painted returns text in a colour, where standard output may be coloured.
+func (a *App) Painted(c Colour, text string) string {
+	if on, off := a.Bold(); on != "" {
+		return string(c) + text + off
+	}
+	return text
+}

@@ -146,6 +146,19 @@ func HumanDuration(d time.Duration) string {
 	return strings.Join(parts, " ")
 }
 
+// ShortDuration says a duration with two or three figures, such as 1.25 ms.
+func ShortDuration(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "us"}} {
+		if n := float64(d) / float64(u.unit); n >= 1 {
+			return fmt.Sprintf("%.3g %s", n, u.name)
+		}
+	}
+	return fmt.Sprintf("%d ns", d)
+}
+
 // HumanTime says a moment and how long ago it was, to the largest unit.
 func HumanTime(t, now time.Time) string {
 	s := t.UTC().Format(time.RFC3339)

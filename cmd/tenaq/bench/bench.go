@@ -79,7 +79,7 @@ The queues are called tenaq-bench-..., and are deleted in the end. At Amazon eac
 	p.IntVar(&f.work.Groups, "groups", 0, "use a FIFO queue with this `number` of message groups")
 	p.Int64Var(&f.work.Depth, "depth", 0, "let this `number` of messages wait in the queue beforehand")
 	p.IntVar(&f.work.Polls, "polls", 0, "let this `number` of long polls wait on another queue meanwhile")
-	cmd.AddCommand(newBenchBaselineCmd(a), newBenchBudgetCmd(a))
+	cmd.AddCommand(newBaselineCmd(a), newBudgetCmd(a))
 	return cmd
 }
 
@@ -105,7 +105,7 @@ func (f *benchFlags) check() (err error) {
 	if _, err := bench.New(f.work); err != nil {
 		return cli.Usagef("%v", err)
 	}
-	return nil
+	return checkDir(f.dir)
 }
 
 // runBench carries out one comparison and prints it.
@@ -113,7 +113,7 @@ func runBench(a *cli.App, ctx context.Context, f *benchFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	own := &benchServers{dir: f.dir, signed: f.signed}
+	own := &bench.Servers{Dir: f.dir, Signed: f.signed}
 	defer func() { err = errors.Join(err, own.Close()) }()
 	line := cli.NewProgress(a.Stderr)
 	defer line.Done()
@@ -131,9 +131,9 @@ func runBench(a *cli.App, ctx context.Context, f *benchFlags) (err error) {
 }
 
 // endpoint finds what is measured, or starts it.
-func (f *benchFlags) endpoint(ctx context.Context, own *benchServers) (e bench.Endpoint, err error) {
+func (f *benchFlags) endpoint(ctx context.Context, own *bench.Servers) (e bench.Endpoint, err error) {
 	if f.endpointURL == "" {
-		return own.start(ctx)
+		return own.Start(ctx)
 	}
 	at, err := cli.ResolveEndpoint(f.endpointURL, os.Getenv)
 	if err != nil {
@@ -197,7 +197,7 @@ func newBenchContender(name string, r *bench.Result) benchContender {
 	}
 }
 
-func (f *benchFlags) compare(ctx context.Context, own *benchServers, line *cli.Progress) (*benchReport, error) {
+func (f *benchFlags) compare(ctx context.Context, own *bench.Servers, line *cli.Progress) (*benchReport, error) {
 	report := &benchReport{
 		Workload: string(f.work.Kind), Endpoint: f.work.Endpoint.URL.String(), Batch: f.work.Batch, Size: f.work.Size,
 		Groups: f.work.Groups, Depth: f.work.Depth, Polls: f.work.Polls, Clients: f.load.Clients, Rate: f.load.Rate,
@@ -209,7 +209,7 @@ func (f *benchFlags) compare(ctx context.Context, own *benchServers, line *cli.P
 	}
 	contenders := []bench.Named{{Name: "endpoint", Contender: contender}}
 	if f.baseline {
-		base, err := own.baseline(ctx, f.work)
+		base, err := own.Baseline(ctx, f.work)
 		if err != nil {
 			return nil, err
 		}

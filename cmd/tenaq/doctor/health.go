@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -45,7 +44,7 @@ not ready: it is stopping, the disk is full, or a forced write does not end.`,
 			if c.AdminListen == "off" {
 				return cli.Usagef("admin-listen is off, so the server answers no health checks; give it an address")
 			}
-			address := "http://" + reachable(c.AdminListen)
+			address := "http://" + cli.ReachableAddress(c.AdminListen)
 			if err := checkReady(cmd.Context(), address, limit); err != nil {
 				return err
 			}
@@ -57,15 +56,6 @@ not ready: it is stopping, the disk is full, or a forced write does not end.`,
 	cmd.Flags().Lookup("config").Usage = "read settings from this YAML `file`"
 	cmd.Flags().StringVar(&timeout, "timeout", "3s", "give up after this `duration`")
 	return cmd
-}
-
-// reachable returns where a server that listens at an address is reached from the same machine.
-func reachable(listen string) string {
-	host, port, _ := net.SplitHostPort(listen)
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
 }
 
 // checkReady asks the server at an admin address whether it is ready.

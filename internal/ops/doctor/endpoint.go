@@ -56,7 +56,7 @@ func (d *Doctor) examineEndpoint(ctx context.Context) {
 	d.find(subject, "variables", checkVariables(d.Endpoint, d.getenv))
 	d.find(subject, "AWS CLI", checkCLI(d.Endpoint, d.getenv, func() string { return cliVersion(ctx) }))
 	d.find(subject, "proxy", checkProxy(d.Endpoint, d.getenv))
-	client, err := d.flags.Connect(ctx)
+	client, err := d.connect.Connect(ctx)
 	if err != nil {
 		d.find(subject, "credentials", problem("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", "%v", err))
 		return
@@ -151,7 +151,7 @@ func (d *Doctor) get(ctx context.Context, address string) (http.Header, []byte, 
 }
 
 // checkKind says what answers.
-func checkKind(p probe, e cli.Endpoint) finding {
+func checkKind(p probe, e cli.Endpoint) Finding {
 	if p.Err != nil {
 		return problem("start it, or name another with --endpoint-url", "%v", p.Err)
 	}
@@ -159,7 +159,7 @@ func checkKind(p probe, e cli.Endpoint) finding {
 	if p.version != "" {
 		says += " " + p.version
 	}
-	says += fmt.Sprintf(", answers in %s; the address comes from %s", ShortDuration(p.took), e.Origin)
+	says += fmt.Sprintf(", answers in %s; the address comes from %s", cli.ShortDuration(p.took), e.Origin)
 	if p.Kind == kindLocalStack {
 		return warning("keep nothing in it that must not be lost", "%s; it is made for tests", says)
 	}
@@ -167,9 +167,9 @@ func checkKind(p probe, e cli.Endpoint) finding {
 }
 
 // checkScheme looks for what travels in the open.
-func checkScheme(e cli.Endpoint) finding {
+func checkScheme(e cli.Endpoint) Finding {
 	if e.IsAmazon() || e.IsLoopback() || !strings.HasPrefix(e.URL, "http://") {
-		return finding{}
+		return Finding{}
 	}
 	return warning("put something in front of it that speaks https, and use that address", "http to another machine: everybody on the way can read and change messages")
 }
@@ -178,7 +178,7 @@ func checkScheme(e cli.Endpoint) finding {
 var endpointVariables = []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"}
 
 // checkVariables looks for programs of this environment that will go somewhere else than where it is looked now.
-func checkVariables(e cli.Endpoint, getenv func(string) string) finding {
+func checkVariables(e cli.Endpoint, getenv func(string) string) Finding {
 	var set []string
 	for _, name := range endpointVariables {
 		if getenv(name) != "" {
@@ -211,16 +211,16 @@ func checkVariables(e cli.Endpoint, getenv func(string) string) finding {
 
 // checkCLI looks for an AWS CLI that goes to Amazon although the environment names another address. Its
 // version is asked for only where that matters, for it takes a second.
-func checkCLI(e cli.Endpoint, getenv func(string) string, version func() string) finding {
+func checkCLI(e cli.Endpoint, getenv func(string) string, version func() string) Finding {
 	if e.IsAmazon() || cli.IsAmazonURL(e.URL) || getenv("AWS_ENDPOINT_URL_SQS") == "" && getenv("AWS_ENDPOINT_URL") == "" {
-		return finding{}
+		return Finding{}
 	}
 	v := version()
 	do := fmt.Sprintf(`add --endpoint-url %s to "aws sqs"; in a shell, eval "$(tenaq env)" does that`, e)
 	var major, minor int
 	switch n, _ := fmt.Sscanf(v, "%d.%d", &major, &minor); {
 	case n < 2:
-		return finding{} // there is none, or none that is known
+		return Finding{} // there is none, or none that is known
 	case major < 2:
 		return warning(do, "aws is version %s, which sends requests for SQS to Amazon whatever AWS_ENDPOINT_URL_SQS says", v)
 	case major == 2 && minor < 13:
@@ -242,13 +242,13 @@ func cliVersion(ctx context.Context) string {
 }
 
 // checkProxy looks for a proxy that requests to this machine would go through. Go never does that, other clients do.
-func checkProxy(e cli.Endpoint, getenv func(string) string) finding {
+func checkProxy(e cli.Endpoint, getenv func(string) string) Finding {
 	if !e.IsLoopback() {
-		return finding{}
+		return Finding{}
 	}
 	u, err := url.Parse(e.URL)
 	if err != nil {
-		return finding{}
+		return Finding{}
 	}
 	names := []string{"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}
 	if u.Scheme == "https" {
@@ -256,7 +256,7 @@ func checkProxy(e cli.Endpoint, getenv func(string) string) finding {
 	}
 	i := slices.IndexFunc(names, func(name string) bool { return getenv(name) != "" })
 	if i < 0 {
-		return finding{}
+		return Finding{}
 	}
 	exempt := cmp.Or(getenv("no_proxy"), getenv("NO_PROXY"))
 	if isExempt(u.Hostname(), exempt) {
@@ -287,10 +287,10 @@ func isExempt(host, list string) bool {
 var dummyKeys = []string{"tenaq", "test", "dummy", "local", "localstack", "fake", "foo", "x", "mock", "anything", "akiaiosfodnn7example"}
 
 // checkCredentials looks for keys that cannot be meant for Amazon.
-func checkCredentials(e cli.Endpoint, key string) finding {
+func checkCredentials(e cli.Endpoint, key string) Finding {
 	switch {
 	case !e.IsAmazon() && !cli.IsAmazonURL(e.URL):
-		return finding{}
+		return Finding{}
 	case slices.Contains(dummyKeys, strings.ToLower(key)) || len(key) < 16:
 		return problem("unset AWS_ACCESS_KEY_ID, or set one of Amazon's; AWS_PROFILE names others", "the access key %q is one for tests, and requests go to Amazon", key)
 	}
@@ -298,7 +298,7 @@ func checkCredentials(e cli.Endpoint, key string) finding {
 }
 
 // checkQueueURL follows a queue URL: many clients send their requests to it, and not to the endpoint.
-func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string) finding {
+func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string) Finding {
 	u, err := url.Parse(queueURL)
 	if err != nil || u.Host == "" {
 		return problem("set --public-url of the server", "%q is not a URL", queueURL)
@@ -371,10 +371,10 @@ func regionOfARN(arn string) string {
 }
 
 // checkRegionOf compares the region of queues with the one that requests are signed for.
-func checkRegionOf(of, region, where string) finding {
+func checkRegionOf(of, region, where string) Finding {
 	switch {
 	case of == "":
-		return finding{}
+		return Finding{}
 	case of != region:
 		return warning("set AWS_REGION="+of+", or --region of the server to "+region, "%s have the region %s, and requests are signed for %s: ARNs that programs make up name queues that are not there", where, of, region)
 	}

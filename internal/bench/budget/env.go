@@ -1,4 +1,4 @@
-package bench
+package budget
 
 import (
 	"context"
@@ -11,35 +11,35 @@ import (
 	"syscall"
 	"time"
 
-	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/bench"
 	"tenaq/internal/cli"
+	"tenaq/internal/ops/doctor"
 )
 
-// A budgetEnv is what a line has: servers that end with it, and somebody to tell how far it is.
-type budgetEnv struct {
+// An env is what a line has: servers that end with it, and somebody to tell how far it is.
+type env struct {
 	short bool
 	scale float64
 
-	own      *benchServers
+	own      *bench.Servers
 	endpoint bench.Endpoint // of the server that start has started
 	line     *cli.Progress
 	said     time.Time
 	queues   int
 }
 
-func newBudgetEnv(f *budgetFlags, line *cli.Progress) *budgetEnv {
-	return &budgetEnv{short: f.short, scale: f.scale, own: &benchServers{dir: f.dir}, line: line}
+func newEnv(c *Config, line *cli.Progress) *env {
+	return &env{short: c.Short, scale: c.Scale, own: &bench.Servers{Dir: c.Dir}, line: line}
 }
 
 // room refuses a full form for which the disk is too small: a disk that fills up is of no use to anybody on it.
-func (e *budgetEnv) room(need int64) error {
+func (e *env) room(need int64) error {
 	const least = 512 << 20
 	need = max(int64(float64(need)*e.scale), least)
 	if e.short {
 		need = least
 	}
-	dir := e.own.dir
+	dir := e.own.Dir
 	if dir == "" {
 		dir = os.TempDir()
 	}
@@ -54,13 +54,13 @@ func (e *budgetEnv) room(need int64) error {
 }
 
 // start starts the server.
-func (e *budgetEnv) start(ctx context.Context) (err error) {
-	e.endpoint, err = e.own.start(ctx)
+func (e *env) start(ctx context.Context) (err error) {
+	e.endpoint, err = e.own.Start(ctx)
 	return err
 }
 
 // count is how many there are of something, in the form that is run.
-func (e *budgetEnv) count(full, short int64) int64 {
+func (e *env) count(full, short int64) int64 {
 	if e.short {
 		return short
 	}
@@ -68,10 +68,10 @@ func (e *budgetEnv) count(full, short int64) int64 {
 }
 
 // rounds is how many rounds a comparison has.
-func (e *budgetEnv) rounds() int { return int(e.choose(9, 3)) }
+func (e *env) rounds() int { return int(e.choose(9, 3)) }
 
 // choose is count for what --scale leaves alone.
-func (e *budgetEnv) choose(full, short float64) float64 {
+func (e *env) choose(full, short float64) float64 {
 	if e.short {
 		return short
 	}
@@ -79,30 +79,30 @@ func (e *budgetEnv) choose(full, short float64) float64 {
 }
 
 // seconds is how long something takes.
-func (e *budgetEnv) seconds(full, short float64) time.Duration {
+func (e *env) seconds(full, short float64) time.Duration {
 	return time.Duration(e.choose(full, short) * float64(time.Second))
 }
 
 // load is that of most comparisons.
-func (e *budgetEnv) load() bench.Load {
+func (e *env) load() bench.Load {
 	return bench.Load{Clients: 64, Round: e.seconds(1, 0.5)}
 }
 
 // work completes a workload, on a queue of its own unless it names one.
-func (e *budgetEnv) work(w bench.Work) bench.Work {
+func (e *env) work(w bench.Work) bench.Work {
 	e.queues++
 	w.Endpoint, w.Queue = e.endpoint, "budget-"+strconv.Itoa(e.queues)
 	return w
 }
 
 // contender makes the contender of a workload.
-func (e *budgetEnv) contender(name string, w bench.Work) (bench.Named, error) {
+func (e *env) contender(name string, w bench.Work) (bench.Named, error) {
 	c, err := bench.New(e.work(w))
 	return bench.Named{Name: name, Contender: c}, err
 }
 
 // compare returns the ratio of the second contender to the first. What the others do is for the note.
-func (e *budgetEnv) compare(ctx context.Context, first, second bench.Named, others ...bench.Named) (ratio float64, note string, err error) {
+func (e *env) compare(ctx context.Context, first, second bench.Named, others ...bench.Named) (ratio float64, note string, err error) {
 	all := append([]bench.Named{first, second}, others...)
 	results, err := bench.Compare(ctx, e.load(), e.rounds(), e.tell, all...)
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *budgetEnv) compare(ctx context.Context, first, second bench.Named, othe
 }
 
 // versus compares two workloads.
-func (e *budgetEnv) versus(ctx context.Context, firstName string, first bench.Work, secondName string, second bench.Work) (ratio float64, note string, err error) {
+func (e *env) versus(ctx context.Context, firstName string, first bench.Work, secondName string, second bench.Work) (ratio float64, note string, err error) {
 	a, err := e.contender(firstName, first)
 	if err != nil {
 		return 0, "", err
@@ -133,7 +133,7 @@ func (e *budgetEnv) versus(ctx context.Context, firstName string, first bench.Wo
 const tellEvery = 10 * time.Second
 
 // tell says how far something is.
-func (e *budgetEnv) tell(what string, share float64) {
+func (e *env) tell(what string, share float64) {
 	e.line.Line("%s %s", cli.Bar(int(1000*share), 1000), what)
 	if time.Since(e.said) >= tellEvery {
 		e.said = time.Now()
@@ -142,22 +142,22 @@ func (e *budgetEnv) tell(what string, share float64) {
 }
 
 // telling is tell for one thing.
-func (e *budgetEnv) telling(what string) func(float64) {
+func (e *env) telling(what string) func(float64) {
 	return func(share float64) { e.tell(what, share) }
 }
 
 // readyAgain kills the server, starts it again and measures until it is ready.
-func (e *budgetEnv) readyAgain(ctx context.Context) (measure, error) {
+func (e *env) readyAgain(ctx context.Context) (measure, error) {
 	e.tell("start again after kill -9", 0)
-	if err := e.own.server.Kill(); err != nil {
+	if err := e.own.Server.Kill(); err != nil {
 		return measure{}, err
 	}
-	took, err := e.own.server.Start(ctx)
+	took, err := e.own.Server.Start(ctx)
 	return measure{what: "ready after kill -9", value: took.Seconds()}, err
 }
 
 // memory is the resident memory of the server in MiB: what it has, or the most it has had.
-func (e *budgetEnv) memory(most bool) (float64, error) {
+func (e *env) memory(most bool) (float64, error) {
 	name := "VmRSS:"
 	if most {
 		name = "VmHWM:"
@@ -170,7 +170,7 @@ func (e *budgetEnv) memory(most bool) (float64, error) {
 }
 
 // memories measures both.
-func (e *budgetEnv) memories() ([]measure, error) {
+func (e *env) memories() ([]measure, error) {
 	now, err := e.memory(false)
 	if err != nil {
 		return nil, err
@@ -179,15 +179,15 @@ func (e *budgetEnv) memories() ([]measure, error) {
 	return []measure{{what: "memory", value: now}, {what: "most memory", value: most}}, err
 }
 
-func (e *budgetEnv) proc(file string) string {
-	return filepath.Join("/proc", strconv.Itoa(e.own.server.PID()), file)
+func (e *env) proc(file string) string {
+	return filepath.Join("/proc", strconv.Itoa(e.own.Server.PID()), file)
 }
 
 // clockTick is the unit of time in /proc, which Linux has the same for programs on all machines.
 const clockTick = 10 * time.Millisecond
 
 // processor is the processor time that the server has used.
-func (e *budgetEnv) processor() (time.Duration, error) {
+func (e *env) processor() (time.Duration, error) {
 	text, err := os.ReadFile(e.proc("stat"))
 	if err != nil {
 		return 0, err

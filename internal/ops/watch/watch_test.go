@@ -1,4 +1,4 @@
-package alarms
+package watch
 
 import (
 	"bytes"
@@ -24,20 +24,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/encoding/cbor"
 
-	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/series"
+	"tenaq/internal/ops/doctor"
 	"tenaq/internal/testing/sqstest"
 )
 
 // heard keeps what an action was told.
 type heard struct {
 	mu  sync.Mutex
-	all []watchNotice
+	all []Notice
 }
 
-func (h *heard) act(_ context.Context, n *watchNotice) error {
+func (h *heard) act(_ context.Context, n *Notice) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, *n)
@@ -63,12 +63,12 @@ func (h *heard) expect(t *testing.T, when string, want ...string) {
 	}
 }
 
-var testLimits = watchLimits{interval: time.Minute, ageMax: time.Hour, flightMax: 5, backlogMin: 10}
+var testLimits = Limits{Interval: time.Minute, AgeMax: time.Hour, InFlightMax: 5, BacklogMin: 10}
 
 // allKinds are the alarms of a watcher that is told nothing else.
 func allKinds(t *testing.T) []*watchKind {
 	t.Helper()
-	kinds, err := (&watchFlags{}).kinds()
+	kinds, err := (&Config{}).kinds()
 	if err != nil || len(kinds) != len(watchKinds) {
 		t.Fatalf("got %d kinds, %v, want all %d", len(kinds), err, len(watchKinds))
 	}
@@ -90,7 +90,7 @@ func watching(t *testing.T, c *sqstest.Client, out io.Writer, names ...string) *
 	h := &heard{}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- newWatcher(a, source, allKinds(t), testLimits, []watchAction{h.act}, false).run(ctx) }()
+	go func() { done <- newWatcher(a, source, allKinds(t), testLimits, []action{h.act}, false).Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -285,13 +285,13 @@ func TestWatchOnce(t *testing.T) {
 		a := &cli.App{Stdout: io.Discard, Stderr: io.Discard}
 		cl := &cli.Client{Client: c.Client, Endpoint: cli.Endpoint{URL: "http://127.0.0.1:9324"}, Timeout: 15 * time.Second}
 		once := func(alarms string) (time.Duration, error) {
-			kinds, err := (&watchFlags{once: true, alarms: alarms}).kinds()
+			kinds, err := (&Config{Once: true, Alarms: cli.SplitList(alarms)}).kinds()
 			if err != nil {
 				t.Fatal(err)
 			}
 			source := &sqsSource{client: cl, limit: 100, said: a.Note, dead: map[string]bool{}, notes: map[string]error{}}
 			start := time.Now()
-			err = newWatcher(a, source, kinds, testLimits, nil, true).run(t.Context())
+			err = newWatcher(a, source, kinds, testLimits, nil, true).Run(t.Context())
 			return time.Since(start), err
 		}
 		if took, err := once(""); took > time.Second || err != nil {
@@ -303,7 +303,7 @@ func TestWatchOnce(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 		}()
-		if took, err := once("backlog-grows"); took != 20*time.Minute || cli.ExitCode(err) != cli.ExitFailed {
+		if took, err := once("backlog-grows"); took != 20*time.Minute || cli.ExitCode(err) != cli.ExitRefused {
 			t.Errorf("got %v after %v, want an alarm after 20 min", err, took)
 		}
 		time.Sleep(time.Hour)
@@ -324,7 +324,7 @@ func minutesOf(end time.Time, values ...float64) []series.Interval {
 	return minutes
 }
 
-func states(changes []watchNotice) []string {
+func states(changes []Notice) []string {
 	var list []string
 	for _, n := range changes {
 		list = append(list, string(n.State)+" "+n.Alarm)
@@ -334,7 +334,7 @@ func states(changes []watchNotice) []string {
 
 // Ages and deletes are judged when somebody tells them, and not before.
 func TestWatchJudge(t *testing.T) {
-	j := newWatchJudge(allKinds(t), testLimits, (&sqsSource{client: &cli.Client{}}).commands)
+	j := newJudge(allKinds(t), testLimits, (&sqsSource{client: &cli.Client{}}).commands)
 	now := time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC)
 	look := func(minutes int, q *watchedQueue) []string {
 		return states(j.reading(now.Add(time.Duration(minutes)*time.Minute), []*watchedQueue{q}))
@@ -367,7 +367,7 @@ func TestWatchJudge(t *testing.T) {
 	for _, interval := range []time.Duration{10 * time.Second, time.Minute, 90 * time.Second, 7 * time.Minute, time.Hour} {
 		for i := range watchKinds {
 			l := testLimits
-			l.interval = interval
+			l.Interval = interval
 			if err := watchKinds[i].rule(l, "q").Check(); err != nil {
 				t.Errorf("%s every %v: got %v", watchKinds[i].name, interval, err)
 			}
@@ -380,18 +380,18 @@ func TestWatchRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		var tries []string
-		fails := func(_ context.Context, n *watchNotice) error {
+		fails := func(_ context.Context, n *Notice) error {
 			tries = append(tries, n.Alarm)
 			if n.Alarm == "a" || len(tries) == 5 {
 				return errors.New("no")
 			}
 			return nil
 		}
-		r := newWatchRunner(&cli.App{Stderr: &said}, []watchAction{fails})
+		r := newRunner(&cli.App{Stderr: &said}, []action{fails})
 		go r.run(t.Context())
 		start := time.Now()
-		r.hand(watchNotice{Alarm: "a"})
-		r.hand(watchNotice{Alarm: "b"})
+		r.hand(Notice{Alarm: "a"})
+		r.hand(Notice{Alarm: "b"})
 		lost := r.finish(time.Hour, func() {})
 		if want := []string{"a", "a", "a", "a", "b", "b"}; !slices.Equal(tries, want) || lost != 1 {
 			t.Errorf("got the attempts %q with %d lost, want %q with 1", tries, lost, want)
@@ -408,17 +408,17 @@ func TestWatchRunner(t *testing.T) {
 // An action that hangs is ended, and does not keep the command from its end.
 func TestWatchRunnerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := func(ctx context.Context, _ *watchNotice) error {
+		hangs := func(ctx context.Context, _ *Notice) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
 		var said bytes.Buffer
 		a := &cli.App{Stderr: &said}
-		r := newWatchRunner(a, []watchAction{hangs})
+		r := newRunner(a, []action{hangs})
 		go r.run(t.Context())
 		start := time.Now()
-		r.hand(watchNotice{Alarm: "a"})
-		if lost := r.finish(time.Hour, func() {}); lost != 1 || time.Since(start) != 4*watchAttemptMax+7*time.Second {
+		r.hand(Notice{Alarm: "a"})
+		if lost := r.finish(time.Hour, func() {}); lost != 1 || time.Since(start) != 4*attemptMax+7*time.Second {
 			t.Errorf("got %d lost after %v, want 1 after four attempts", lost, time.Since(start))
 		}
 		if !strings.Contains(said.String(), "it has not ended within 30 s") {
@@ -426,23 +426,23 @@ func TestWatchRunnerHangs(t *testing.T) {
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
-		r = newWatchRunner(a, []watchAction{hangs})
+		r = newRunner(a, []action{hangs})
 		go r.run(ctx)
 		start = time.Now()
 		for range 3 {
-			r.hand(watchNotice{Alarm: "a"})
+			r.hand(Notice{Alarm: "a"})
 		}
-		if lost := r.finish(watchGoodbye, cancel); lost != 3 || time.Since(start) != watchGoodbye {
-			t.Errorf("at the end: got %d lost after %v, want 3 after %v", lost, time.Since(start), watchGoodbye)
+		if lost := r.finish(farewell, cancel); lost != 3 || time.Since(start) != farewell {
+			t.Errorf("at the end: got %d lost after %v, want 3 after %v", lost, time.Since(start), farewell)
 		}
 	})
 }
 
 // Too many notices that wait are lost, and do not hold up the readings.
 func TestWatchRunnerFull(t *testing.T) {
-	r := newWatchRunner(&cli.App{Stderr: io.Discard}, []watchAction{(&heard{}).act})
-	for range watchWaitingMax + 3 {
-		r.hand(watchNotice{})
+	r := newRunner(&cli.App{Stderr: io.Discard}, []action{(&heard{}).act})
+	for range waitingMax + 3 {
+		r.hand(Notice{})
 	}
 	if r.lost != 3 {
 		t.Errorf("got %d lost, want 3", r.lost)
@@ -451,7 +451,7 @@ func TestWatchRunnerFull(t *testing.T) {
 
 func TestExecAction(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out")
-	n := &watchNotice{Alarm: "orders-dlq/dead-letters", Queue: "orders-dlq", State: alarm.Alarm, Reason: "1 dead letter"}
+	n := &Notice{Alarm: "orders-dlq/dead-letters", Queue: "orders-dlq", State: alarm.Alarm, Reason: "1 dead letter"}
 	if err := execAction("cat > "+file+"; echo $TENAQ_STATE $TENAQ_QUEUE >> "+file)(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestExecAction(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second, _ := strings.Cut(string(text), "\n")
-	var got watchNotice
+	var got Notice
 	if err := json.Unmarshal([]byte(first), &got); err != nil || got.Alarm != n.Alarm || got.Reason != n.Reason || second != "ALARM orders-dlq\n" {
 		t.Errorf("got %q, %v, want the notice and its state", text, err)
 	}
@@ -492,7 +492,7 @@ func TestWebhookAction(t *testing.T) {
 		io.WriteString(w, strings.Repeat("no ", 10_000))
 	}))
 	defer s.Close()
-	n := &watchNotice{Alarm: "q/oldest-age", State: alarm.Alarm, Reason: "the oldest message is 2 h old", Commands: []string{"tenaq peek q"}}
+	n := &Notice{Alarm: "q/oldest-age", State: alarm.Alarm, Reason: "the oldest message is 2 h old", Commands: []string{"tenaq peek q"}}
 	act := webhookAction(s.URL + "/secret")
 	if err := act(t.Context(), n); err != nil {
 		t.Errorf("got %v", err)

@@ -1,4 +1,4 @@
-package bench
+package budget
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/bench"
+	"tenaq/internal/cli"
+	"tenaq/internal/ops/doctor"
 )
 
-// budgetSend compares durable sends with requests of the same bytes that nothing is done for.
-func budgetSend(ctx context.Context, e *budgetEnv) ([]measure, error) {
+// measureSend compares durable sends with requests of the same bytes that nothing is done for.
+func measureSend(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -22,7 +23,7 @@ func budgetSend(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	nothing, err := e.own.baseline(ctx, e.work(w))
+	nothing, err := e.own.Baseline(ctx, e.work(w))
 	if err != nil {
 		return nil, err
 	}
@@ -30,9 +31,9 @@ func budgetSend(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// budgetBatch compares lives over HTTP with those that the engine makes by itself. The note says how many the clients make of
+// measureBatch compares lives over HTTP with those that the engine makes by itself. The note says how many the clients make of
 // requests that nothing is done for: no server on this stack does more.
-func budgetBatch(ctx context.Context, e *budgetEnv) ([]measure, error) {
+func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -41,11 +42,11 @@ func budgetBatch(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(e.own.temporary, "engine-") // it goes with the data of the server
+	dir, err := os.MkdirTemp(e.own.Temporary, "engine-") // it goes with the data of the server
 	if err != nil {
 		return nil, err
 	}
-	nothing, err := e.own.baseline(ctx, e.work(w))
+	nothing, err := e.own.Baseline(ctx, e.work(w))
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +55,10 @@ func budgetBatch(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// budgetLatency sends at half of the rate that the closed loop has just reached, and forces writes of its own to the same disk
+// measureLatency sends at half of the rate that the closed loop has just reached, and forces writes of its own to the same disk
 // meanwhile, so that both see the same machine. A server that does nothing is asked at the same rate, in turns; what it takes is
 // for the note, for nobody's requests are quicker than that here.
-func budgetLatency(ctx context.Context, e *budgetEnv) ([]measure, error) {
+func measureLatency(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func budgetLatency(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	nothing, err := e.own.baseline(ctx, e.work(w))
+	nothing, err := e.own.Baseline(ctx, e.work(w))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func budgetLatency(ctx context.Context, e *budgetEnv) ([]measure, error) {
 		half := e.load()
 		half.Rate, half.Round = max(1, closed.Rate()/2), e.seconds(3, 0.5)
 		var calm bench.Tally
-		took, err := forcedMeanwhile(e.own.temporary, func() (err error) {
+		took, err := forcedMeanwhile(e.own.Temporary, func() (err error) {
 			calm, err = server.Round(ctx, half)
 			return err
 		})
@@ -109,7 +110,7 @@ func budgetLatency(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	slices.Sort(writes)
 	sent, forced := sends.At(99), doctor.QuantileOf(writes, 0.99)
 	note := fmt.Sprintf("%s of %d sends against %s of %d writes; baseline %s",
-		doctor.ShortDuration(sent), sends.Count(), doctor.ShortDuration(forced), len(writes), doctor.ShortDuration(nothings.At(99)))
+		cli.ShortDuration(sent), sends.Count(), cli.ShortDuration(forced), len(writes), cli.ShortDuration(nothings.At(99)))
 	return []measure{{"p99", sent.Seconds() / forced.Seconds(), note}}, nil
 }
 

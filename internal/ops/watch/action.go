@@ -1,4 +1,4 @@
-package alarms
+package watch
 
 import (
 	"bytes"
@@ -20,20 +20,20 @@ import (
 
 // What actions may take. Between two attempts there is a pause that doubles.
 const (
-	watchAttempts   = 4
-	watchAttemptMax = 30 * time.Second
-	watchPause      = time.Second
-	watchGoodbye    = 10 * time.Second // for what is due when the command is told to end
-	watchWaitingMax = 256
-	watchAnswerMax  = 512 // bytes of what an action says that are shown
+	attempts   = 4
+	attemptMax = 30 * time.Second
+	firstPause = time.Second
+	farewell   = 10 * time.Second // for what is due when the command is told to end
+	waitingMax = 256
+	answerMax  = 512 // bytes of what an action says that are shown
 )
 
-// A watchAction tells somebody of a change. It says in its errors what it is, without what may be secret in it.
-type watchAction func(ctx context.Context, n *watchNotice) error
+// A action tells somebody of a change. It says in its errors what it is, without what may be secret in it.
+type action func(ctx context.Context, n *Notice) error
 
 // execAction runs a command of the shell with the notice on its standard input.
-func execAction(command string) watchAction {
-	return func(ctx context.Context, n *watchNotice) error {
+func execAction(command string) action {
+	return func(ctx context.Context, n *Notice) error {
 		text, err := json.Marshal(n)
 		if err != nil {
 			return err
@@ -58,12 +58,12 @@ func execAction(command string) watchAction {
 }
 
 // webhookAction posts the notice as text, in the form that Slack has made common.
-func webhookAction(url string) watchAction {
+func webhookAction(url string) action {
 	client := &http.Client{
 		// A webhook that moves is given anew; notices go nowhere else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return func(ctx context.Context, n *watchNotice) error {
+	return func(ctx context.Context, n *Notice) error {
 		body, err := json.Marshal(map[string]string{"text": n.Text()})
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func webhookAction(url string) watchAction {
 		}
 		defer resp.Body.Close()
 		var said limitedBuffer
-		_, _ = io.Copy(&said, io.LimitReader(resp.Body, watchAnswerMax))
+		_, _ = io.Copy(&said, io.LimitReader(resp.Body, answerMax))
 		if resp.StatusCode/100 != 2 {
 			return fmt.Errorf("--webhook: it answers %s%s", resp.Status, said.text())
 		}
@@ -94,7 +94,7 @@ func webhookAction(url string) watchAction {
 type limitedBuffer struct{ b []byte }
 
 func (l *limitedBuffer) Write(p []byte) (int, error) {
-	l.b = append(l.b, p[:min(len(p), watchAnswerMax-len(l.b))]...)
+	l.b = append(l.b, p[:min(len(p), answerMax-len(l.b))]...)
 	return len(p), nil
 }
 
@@ -105,23 +105,23 @@ func (l *limitedBuffer) text() string {
 	return ""
 }
 
-// A watchRunner runs actions, one after the other.
-type watchRunner struct {
+// A runner runs actions, one after the other.
+type runner struct {
 	*cli.App
-	actions []watchAction
-	notices chan watchNotice
+	actions []action
+	notices chan Notice
 	ended   chan struct{}
 
 	mu   sync.Mutex
 	lost int
 }
 
-func newWatchRunner(a *cli.App, actions []watchAction) *watchRunner {
-	return &watchRunner{App: a, actions: actions, notices: make(chan watchNotice, watchWaitingMax), ended: make(chan struct{})}
+func newRunner(a *cli.App, actions []action) *runner {
+	return &runner{App: a, actions: actions, notices: make(chan Notice, waitingMax), ended: make(chan struct{})}
 }
 
 // hand gives a notice to the actions. It does not wait for them: readings go on.
-func (r *watchRunner) hand(n watchNotice) {
+func (r *runner) hand(n Notice) {
 	if len(r.actions) == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func (r *watchRunner) hand(n watchNotice) {
 	}
 }
 
-func (r *watchRunner) lose(n *watchNotice, err error) {
+func (r *runner) lose(n *Notice, err error) {
 	r.mu.Lock()
 	r.lost++
 	r.mu.Unlock()
@@ -140,7 +140,7 @@ func (r *watchRunner) lose(n *watchNotice, err error) {
 }
 
 // run runs the actions of what is handed over, until finish is called. When ctx ends, what is left is lost.
-func (r *watchRunner) run(ctx context.Context) {
+func (r *runner) run(ctx context.Context) {
 	defer close(r.ended)
 	for n := range r.notices {
 		for _, act := range r.actions {
@@ -152,11 +152,11 @@ func (r *watchRunner) run(ctx context.Context) {
 }
 
 // deliver runs an action until it succeeds, or has had its attempts.
-func (r *watchRunner) deliver(ctx context.Context, act watchAction, n *watchNotice) error {
-	pause := watchPause
+func (r *runner) deliver(ctx context.Context, act action, n *Notice) error {
+	pause := firstPause
 	for i := 1; ; i++ {
 		err := r.attempt(ctx, act, n)
-		if err == nil || i == watchAttempts || ctx.Err() != nil {
+		if err == nil || i == attempts || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -168,17 +168,17 @@ func (r *watchRunner) deliver(ctx context.Context, act watchAction, n *watchNoti
 	}
 }
 
-func (r *watchRunner) attempt(ctx context.Context, act watchAction, n *watchNotice) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, watchAttemptMax, errActionSlow)
+func (r *runner) attempt(ctx context.Context, act action, n *Notice) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, attemptMax, errActionSlow)
 	defer cancel()
 	return act(ctx, n)
 }
 
-var errActionSlow = fmt.Errorf("it has not ended within %s", cli.HumanDuration(watchAttemptMax))
+var errActionSlow = fmt.Errorf("it has not ended within %s", cli.HumanDuration(attemptMax))
 
 // finish waits until all that was handed over has been delivered, but no longer than patience, after which stop has to end
 // the context of run. It returns how many notices were lost. Nothing may be handed over any more.
-func (r *watchRunner) finish(patience time.Duration, stop func()) int {
+func (r *runner) finish(patience time.Duration, stop func()) int {
 	close(r.notices)
 	select {
 	case <-r.ended:

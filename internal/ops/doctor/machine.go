@@ -66,45 +66,45 @@ func (d *Doctor) namesDataDir() bool {
 // A kindOfDisk is what it means to have the data on a file system.
 type kindOfDisk struct {
 	name  string
-	state verdict
+	state Verdict
 	says  string
 }
 
 // fileSystems are those that are told apart, by the number that Linux has for them.
 var fileSystems = map[int64]kindOfDisk{
-	0xef53:     {"ext4", IsOK, ""},
-	0x58465342: {"XFS", IsOK, ""},
-	0x9123683e: {"Btrfs", IsOK, ""},
-	0x2fc12fc1: {"ZFS", IsOK, ""},
-	0xf2f52010: {"F2FS", IsOK, ""},
-	0xca451a4e: {"bcachefs", IsOK, ""},
-	0x01021994: {"tmpfs", IsProblem, "it is memory: what was acknowledged is gone when the machine or the container restarts"},
-	0x858458f6: {"ramfs", IsProblem, "it is memory: what was acknowledged is gone when the machine restarts"},
-	0x794c7630: {"overlayfs", isWarning, "it is the layer of a container, and goes when the container is removed"},
-	0x6969:     {"NFS", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
-	0xff534d42: {"CIFS", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
-	0xfe534d42: {"SMB", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
-	0x517b:     {"SMB", isWarning, "its server and the network decide what a forced write is worth, and how long it takes"},
-	0x00c36400: {"Ceph", isWarning, "the network decides how long a forced write takes"},
-	0x01021997: {"9p", isWarning, "it is shared with a host, which decides what a forced write is worth"},
-	0x65735546: {"FUSE", isWarning, "a program decides what a forced write is worth"},
-	0x786f4256: {"vboxsf", isWarning, "it is shared with a host, which decides what a forced write is worth"},
+	0xef53:     {"ext4", OK, ""},
+	0x58465342: {"XFS", OK, ""},
+	0x9123683e: {"Btrfs", OK, ""},
+	0x2fc12fc1: {"ZFS", OK, ""},
+	0xf2f52010: {"F2FS", OK, ""},
+	0xca451a4e: {"bcachefs", OK, ""},
+	0x01021994: {"tmpfs", Problem, "it is memory: what was acknowledged is gone when the machine or the container restarts"},
+	0x858458f6: {"ramfs", Problem, "it is memory: what was acknowledged is gone when the machine restarts"},
+	0x794c7630: {"overlayfs", Warning, "it is the layer of a container, and goes when the container is removed"},
+	0x6969:     {"NFS", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0xff534d42: {"CIFS", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0xfe534d42: {"SMB", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0x517b:     {"SMB", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0x00c36400: {"Ceph", Warning, "the network decides how long a forced write takes"},
+	0x01021997: {"9p", Warning, "it is shared with a host, which decides what a forced write is worth"},
+	0x65735546: {"FUSE", Warning, "a program decides what a forced write is worth"},
+	0x786f4256: {"vboxsf", Warning, "it is shared with a host, which decides what a forced write is worth"},
 }
 
 // checkFileSystem judges a file system by its number.
-func checkFileSystem(magic int64) finding {
+func checkFileSystem(magic int64) Finding {
 	k, known := fileSystems[magic&0xffffffff]
 	switch {
 	case !known:
 		return unchecked("see that it is on a local disk", "file system 0x%x is not known here", magic)
-	case k.state == IsOK:
+	case k.state == OK:
 		return fine("%s", k.name)
 	}
-	return finding{State: k.state, Says: k.name + ": " + k.says, Do: "keep the data on a local disk or a volume: --data-dir"}
+	return Finding{State: k.state, Says: k.name + ": " + k.says, Do: "keep the data on a local disk or a volume: --data-dir"}
 }
 
 // checkSpace compares what is free with the reserve below which sends are refused.
-func checkSpace(free, all, reserve int64) finding {
+func checkSpace(free, all, reserve int64) Finding {
 	figures := map[string]float64{"freeBytes": float64(free), "reserveBytes": float64(max(0, reserve))}
 	says := fmt.Sprintf("%s free of %s", cli.HumanSize(free), cli.HumanSize(all))
 	switch {
@@ -158,7 +158,7 @@ const (
 )
 
 // checkFsync judges how long forced writes took.
-func checkFsync(took []time.Duration, err error) finding {
+func checkFsync(took []time.Duration, err error) Finding {
 	var denied *fs.PathError
 	switch {
 	case errors.As(err, &denied) && errors.Is(err, fs.ErrPermission):
@@ -171,7 +171,7 @@ func checkFsync(took []time.Duration, err error) finding {
 	took = slices.Sorted(slices.Values(took))
 	p50, p99 := QuantileOf(took, 0.50), QuantileOf(took, 0.99)
 	figures := map[string]float64{"p50Seconds": p50.Seconds(), "p99Seconds": p99.Seconds(), "writes": float64(len(took))}
-	says := fmt.Sprintf("p50 %s, p99 %s of %d forced writes of %s", ShortDuration(p50), ShortDuration(p99), len(took), cli.HumanSize(FsyncBlock))
+	says := fmt.Sprintf("p50 %s, p99 %s of %d forced writes of %s", cli.ShortDuration(p50), cli.ShortDuration(p99), len(took), cli.HumanSize(FsyncBlock))
 	const slow = "use a faster disk, or find what else uses this one; every send waits for such a write, together with others"
 	switch {
 	case p99 >= fsyncHurts:
@@ -187,17 +187,4 @@ func checkFsync(took []time.Duration, err error) finding {
 // QuantileOf returns the value below or at which a share of the sorted values lie.
 func QuantileOf(sorted []time.Duration, share float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
-}
-
-// ShortDuration says a duration with two figures or three.
-func ShortDuration(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "us"}} {
-		if n := float64(d) / float64(u.unit); n >= 1 {
-			return fmt.Sprintf("%.3g %s", n, u.name)
-		}
-	}
-	return fmt.Sprintf("%d ns", d)
 }

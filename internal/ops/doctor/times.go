@@ -111,7 +111,7 @@ func (h *histogram) text(quantile float64) string {
 
 func secondsShort(s float64) string {
 	if d := time.Duration(s * float64(time.Second)); d < time.Second {
-		return ShortDuration(d)
+		return cli.ShortDuration(d)
 	}
 	return cli.SecondsText(s)
 }
@@ -179,7 +179,7 @@ func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examine
 	if len(queues) == 0 {
 		return
 	}
-	addresses := d.flags.metricsURLs
+	addresses := d.metricsURLs
 	if admin := d.adminURL(); len(addresses) == 0 && admin != "" {
 		addresses = []string{admin}
 	}
@@ -210,7 +210,7 @@ func (d *Doctor) adminURL() string {
 	if !sameHost(u, listen) {
 		return ""
 	}
-	return "http://" + reachable(d.settings.AdminListen) + "/metrics"
+	return "http://" + cli.ReachableAddress(d.settings.AdminListen) + "/metrics"
 }
 
 // metrics reads what is told at an address. One without a path is that of a program that tells them at /metrics.

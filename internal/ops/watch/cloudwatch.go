@@ -1,4 +1,4 @@
-package alarms
+package watch
 
 import (
 	"cmp"
@@ -45,8 +45,8 @@ type cloudWatchMetric struct {
 }
 
 // connectCloudWatch makes a client. It asks for ages only if nobody else tells them, and only for what is watched.
-func (f *watchFlags) connectCloudWatch(ctx context.Context, c *cli.Client, ages bool) (*cloudWatch, error) {
-	kinds, err := f.kinds()
+func (cfg *Config) connectCloudWatch(ctx context.Context, c *cli.Client, ages bool) (*cloudWatch, error) {
+	kinds, err := cfg.kinds()
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +65,11 @@ func (f *watchFlags) connectCloudWatch(ctx context.Context, c *cli.Client, ages 
 	if len(w.wanted) == 0 {
 		return nil, nil
 	}
-	cfg, err := cli.AWSConfig(ctx, c.Endpoint, cli.ResolveRegion(f.Region, os.Getenv))
+	settings, err := cli.AWSConfig(ctx, c.Endpoint, cli.ResolveRegion(cfg.Connect.Region, os.Getenv))
 	if err != nil {
 		return nil, err
 	}
-	w.api = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) {
+	w.api = cloudwatch.NewFromConfig(settings, func(o *cloudwatch.Options) {
 		o.BaseEndpoint = nil // as for SQS, it has been decided
 		if !c.Endpoint.IsAmazon() {
 			o.BaseEndpoint = aws.String(c.Endpoint.URL)

@@ -120,7 +120,7 @@ const (
 )
 
 // checkMemory judges the limit of memory.
-func checkMemory(m memoryLook) finding {
+func checkMemory(m memoryLook) Finding {
 	figures := map[string]float64{"limitBytes": float64(m.limit), "usedBytes": float64(m.used)}
 	const more = "raise the limit: MemoryMax= of the unit, --memory of the container, limits of the pod"
 	switch {
@@ -189,7 +189,7 @@ const (
 )
 
 // checkFiles judges the limit of open files.
-func checkFiles(l filesLook) finding {
+func checkFiles(l filesLook) Finding {
 	figures := map[string]float64{"limit": float64(l.most), "open": float64(l.open)}
 	const more = "raise the limit: LimitNOFILE= of the unit, --ulimit nofile= of the container, ulimit -n of the shell"
 	switch {

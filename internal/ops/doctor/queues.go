@@ -71,7 +71,7 @@ const readsAtOnce = 8
 // examineQueues reads the queues and judges each.
 func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	subject := "endpoint " + d.Endpoint.String()
-	refs, more, err := QueueRefs(d.client, ctx, names, "", d.flags.limit)
+	refs, more, err := QueueRefs(d.client, ctx, names, "", d.limit)
 	var refusal smithy.APIError
 	switch {
 	case len(names) == 0 && errors.As(err, &refusal):
@@ -80,7 +80,7 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	case err != nil:
 		return err
 	case more:
-		d.find(subject, "queues", unchecked("raise --limit, or name those that matter", "there are more than the %d that were looked at", d.flags.limit))
+		d.find(subject, "queues", unchecked("raise --limit, or name those that matter", "there are more than the %d that were looked at", d.limit))
 	}
 	queues, err := Examine(d.client, ctx, refs)
 	if err != nil {
@@ -276,7 +276,7 @@ func (d *Doctor) addAges(ctx context.Context, subject string, queues []*Examined
 			err = errors.Join(err, Ages(v, ctx, q.Name, 1, ages))
 		}
 	} else {
-		err = Ages(v, ctx, "", d.flags.limit, ages)
+		err = Ages(v, ctx, "", d.limit, ages)
 	}
 	if err != nil {
 		d.find(subject, "ages", unchecked("", "%v", err))

@@ -21,7 +21,7 @@ const setClock = "let the clock of this machine, or of the other one, be kept by
 
 // checkClock compares the clock of this machine with that of the endpoint, as its answer to a request told it: to the
 // second, and at some moment between asked and answered.
-func checkClock(p probe) finding {
+func checkClock(p probe) Finding {
 	if p.date.IsZero() {
 		return unchecked("", "the endpoint does not tell its time")
 	}
@@ -71,7 +71,7 @@ func (s *clockSteps) lookAt(now, wall time.Time) {
 	}
 }
 
-func (s *clockSteps) check() finding {
+func (s *clockSteps) check() Finding {
 	figures := map[string]float64{"stepSeconds": math.Round(s.largest.Seconds()*1000) / 1000}
 	if s.largest.Abs() >= stepWarns {
 		return warning("find what sets the clock, and let it be slewed instead (chrony, ntpd -x); leases and schedules of other programs jump with it",

@@ -1,16 +1,17 @@
-package bench
+package budget
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/bench"
+	"tenaq/internal/cli"
+	"tenaq/internal/ops/doctor"
 )
 
-// budgetDepth compares a queue in which messages wait with one in which none does.
-func budgetDepth(ctx context.Context, e *budgetEnv) (found []measure, err error) {
+// measureDepth compares a queue in which messages wait with one in which none does.
+func measureDepth(ctx context.Context, e *env) (found []measure, err error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -20,7 +21,7 @@ func budgetDepth(ctx context.Context, e *budgetEnv) (found []measure, err error)
 	if err != nil {
 		return nil, err
 	}
-	filled := fmt.Sprintf("%d waiting, sent in %s", deep.Depth, doctor.ShortDuration(time.Since(began)))
+	filled := fmt.Sprintf("%d waiting, sent in %s", deep.Depth, cli.ShortDuration(time.Since(began)))
 	for _, kind := range []bench.Kind{bench.Send, bench.Life} {
 		ratio, note, err := e.versus(ctx, string(kind)+", empty", bench.Work{Kind: kind}, string(kind)+", deep", bench.Work{Kind: kind, On: url})
 		if err != nil {
@@ -41,8 +42,8 @@ func budgetDepth(ctx context.Context, e *budgetEnv) (found []measure, err error)
 	return append(found, ready), nil
 }
 
-// budgetFIFO compares a queue of many groups with one without groups, with as many messages waiting in both.
-func budgetFIFO(ctx context.Context, e *budgetEnv) ([]measure, error) {
+// measureFIFO compares a queue of many groups with one without groups, with as many messages waiting in both.
+func measureFIFO(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -54,8 +55,8 @@ func budgetFIFO(ctx context.Context, e *budgetEnv) ([]measure, error) {
 // dedupGroups is how many groups the queues have whose deduplication ids are counted.
 const dedupGroups = 1000
 
-// budgetDedup compares a queue that remembers many deduplication ids with one that remembers none.
-func budgetDedup(ctx context.Context, e *budgetEnv) ([]measure, error) {
+// measureDedup compares a queue that remembers many deduplication ids with one that remembers none.
+func measureDedup(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package bench
+package budget
 
 import (
 	"context"
@@ -42,10 +42,10 @@ func TestBoundsAreJudged(t *testing.T) {
 
 // What a line has found is told although it failed later, and what it has not found is a failure even if it says nothing.
 func TestLinesThatFail(t *testing.T) {
-	line := budgetLine{name: "line", bounds: []bound{atLeast("a", 1, 1), atLeast("b", 1, 1)}}
-	f := &budgetFlags{short: true, scale: 1, dir: t.TempDir()}
+	line := Line{Name: "line", bounds: []bound{atLeast("a", 1, 1), atLeast("b", 1, 1)}}
+	f := &Config{Short: true, Scale: 1, Dir: t.TempDir()}
 	for _, failure := range []error{errors.New("the server is gone"), nil} {
-		line.run = func(context.Context, *budgetEnv) ([]measure, error) { return []measure{{"a", 1, ""}}, failure }
+		line.run = func(context.Context, *env) ([]measure, error) { return []measure{{"a", 1, ""}}, failure }
 		rows := line.measure(t.Context(), f, cli.NewProgress(io.Discard))
 		if len(rows) != 2 || rows[0].verdict() != "yes" || rows[0].failed() || !rows[1].failed() || rows[1].Error == "" {
 			t.Errorf("%v: got %+v", failure, rows)
@@ -55,19 +55,19 @@ func TestLinesThatFail(t *testing.T) {
 
 // The short form judges ratios and nothing else, far below the bounds, and every line has something to judge but idle.
 func TestBudgetLines(t *testing.T) {
-	for _, l := range budgetLines {
+	for _, l := range Lines {
 		for _, b := range l.bounds {
 			switch {
 			case b.gross == 0 && b.unit == "":
-				t.Errorf("%s: %s is a ratio that the short form does not judge", l.name, b.what)
+				t.Errorf("%s: %s is a ratio that the short form does not judge", l.Name, b.what)
 			case b.gross != 0 && b.unit != "":
-				t.Errorf("%s: %s is no ratio, and the short form judges it", l.name, b.what)
+				t.Errorf("%s: %s is no ratio, and the short form judges it", l.Name, b.what)
 			case b.gross != 0 && b.most != (b.gross > b.is):
-				t.Errorf("%s: %s: the short form wants %v and the full one %v", l.name, b.what, b.gross, b.is)
+				t.Errorf("%s: %s: the short form wants %v and the full one %v", l.Name, b.what, b.gross, b.is)
 			}
 		}
-		if !slices.ContainsFunc(l.bounds, func(b bound) bool { return b.gross != 0 }) && l.name != "idle" {
-			t.Errorf("%s: the short form judges nothing", l.name)
+		if !slices.ContainsFunc(l.bounds, func(b bound) bool { return b.gross != 0 }) && l.Name != "idle" {
+			t.Errorf("%s: the short form judges nothing", l.Name)
 		}
 	}
 }

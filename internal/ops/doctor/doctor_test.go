@@ -19,47 +19,47 @@ import (
 	"tenaq/internal/cli"
 )
 
-func expect(t *testing.T, what string, got finding, want verdict, says string) {
+func expect(t *testing.T, what string, got Finding, want Verdict, says string) {
 	t.Helper()
 	if got.State != want || !strings.Contains(got.Says, says) {
 		t.Errorf("%s: got %q, %q, want %q with %q", what, got.State, got.Says, want, says)
 	}
-	if (got.State == isWarning || got.State == IsProblem) && got.Do == "" {
+	if (got.State == Warning || got.State == Problem) && got.Do == "" {
 		t.Errorf("%s: got %q without what to do", what, got.Says)
 	}
 }
 
 func TestCheckFileSystem(t *testing.T) {
-	expect(t, "ext4", checkFileSystem(0xef53), IsOK, "ext4")
-	expect(t, "tmpfs", checkFileSystem(0x01021994), IsProblem, "memory")
-	expect(t, "overlay", checkFileSystem(0x794c7630), isWarning, "container")
-	expect(t, "NFS", checkFileSystem(0x6969), isWarning, "network")
-	expect(t, "CIFS as some machines have it", checkFileSystem(0xff534d42-1<<32), isWarning, "CIFS")
-	expect(t, "CIFS", checkFileSystem(0xff534d42), isWarning, "CIFS")
-	expect(t, "unknown", checkFileSystem(0x1), isUnknown, "0x1 ")
+	expect(t, "ext4", checkFileSystem(0xef53), OK, "ext4")
+	expect(t, "tmpfs", checkFileSystem(0x01021994), Problem, "memory")
+	expect(t, "overlay", checkFileSystem(0x794c7630), Warning, "container")
+	expect(t, "NFS", checkFileSystem(0x6969), Warning, "network")
+	expect(t, "CIFS as some machines have it", checkFileSystem(0xff534d42-1<<32), Warning, "CIFS")
+	expect(t, "CIFS", checkFileSystem(0xff534d42), Warning, "CIFS")
+	expect(t, "unknown", checkFileSystem(0x1), NotChecked, "0x1 ")
 }
 
 func TestCheckSpace(t *testing.T) {
 	const reserve = 512 << 20
-	expect(t, "plenty", checkSpace(10<<30, 20<<30, reserve), IsOK, "10 GiB free of 20 GiB")
-	expect(t, "close", checkSpace(1<<30, 20<<30, reserve), isWarning, "below 512 MiB sends are refused")
-	expect(t, "below", checkSpace(reserve-1, 20<<30, reserve), IsProblem, "sends are refused")
-	expect(t, "no reserve", checkSpace(1<<20, 20<<30, -1), isWarning, "")
-	expect(t, "no reserve, plenty", checkSpace(1<<30, 20<<30, -1), IsOK, "")
+	expect(t, "plenty", checkSpace(10<<30, 20<<30, reserve), OK, "10 GiB free of 20 GiB")
+	expect(t, "close", checkSpace(1<<30, 20<<30, reserve), Warning, "below 512 MiB sends are refused")
+	expect(t, "below", checkSpace(reserve-1, 20<<30, reserve), Problem, "sends are refused")
+	expect(t, "no reserve", checkSpace(1<<20, 20<<30, -1), Warning, "")
+	expect(t, "no reserve, plenty", checkSpace(1<<30, 20<<30, -1), OK, "")
 }
 
 func TestCheckFsync(t *testing.T) {
 	times := func(n int, d time.Duration, more ...time.Duration) []time.Duration {
 		return append(slices.Repeat([]time.Duration{d}, n), more...)
 	}
-	expect(t, "well", checkFsync(times(200, 2*time.Millisecond), nil), IsOK, "p50 2 ms, p99 2 ms of 200 forced writes of 4 KiB")
-	expect(t, "slow", checkFsync(times(190, 2*time.Millisecond, times(10, 120*time.Millisecond)...), nil), isWarning, "p99 120 ms")
-	expect(t, "one in two hundred", checkFsync(times(199, 2*time.Millisecond, time.Minute), nil), IsOK, "p99 2 ms")
-	expect(t, "very slow", checkFsync(times(2, 1500*time.Millisecond), nil), IsProblem, "p99 1.5 s")
-	expect(t, "too fast", checkFsync(times(200, 2*time.Microsecond), nil), isWarning, "faster than disks are")
-	expect(t, "fails", checkFsync(times(3, 2*time.Millisecond), errors.New("input/output error")), IsProblem, "input/output error")
-	expect(t, "denied", checkFsync(nil, &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}), isUnknown, "open x")
-	expect(t, "interrupted", checkFsync(nil, nil), isUnknown, "interrupted")
+	expect(t, "well", checkFsync(times(200, 2*time.Millisecond), nil), OK, "p50 2 ms, p99 2 ms of 200 forced writes of 4 KiB")
+	expect(t, "slow", checkFsync(times(190, 2*time.Millisecond, times(10, 120*time.Millisecond)...), nil), Warning, "p99 120 ms")
+	expect(t, "one in two hundred", checkFsync(times(199, 2*time.Millisecond, time.Minute), nil), OK, "p99 2 ms")
+	expect(t, "very slow", checkFsync(times(2, 1500*time.Millisecond), nil), Problem, "p99 1.5 s")
+	expect(t, "too fast", checkFsync(times(200, 2*time.Microsecond), nil), Warning, "faster than disks are")
+	expect(t, "fails", checkFsync(times(3, 2*time.Millisecond), errors.New("input/output error")), Problem, "input/output error")
+	expect(t, "denied", checkFsync(nil, &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}), NotChecked, "open x")
+	expect(t, "interrupted", checkFsync(nil, nil), NotChecked, "interrupted")
 }
 
 // The file that is written to measure the disk is gone afterwards, and so is what an earlier run has left.
@@ -94,12 +94,12 @@ func TestMeasureFsync(t *testing.T) {
 }
 
 func TestCheckMemory(t *testing.T) {
-	expect(t, "none", checkMemory(memoryLook{whose: "it", limit: -1}), IsOK, "no limit")
-	expect(t, "well", checkMemory(memoryLook{whose: "it", limit: 2 << 30}), IsOK, "2 GiB")
-	expect(t, "little", checkMemory(memoryLook{whose: "it", limit: 300 << 20}), isWarning, "300 MiB")
-	expect(t, "too little", checkMemory(memoryLook{whose: "it", limit: 128 << 20}), IsProblem, "128 MiB")
-	expect(t, "used", checkMemory(memoryLook{whose: "it", limit: 1 << 30, used: 1000 << 20}), IsProblem, "is killed")
-	expect(t, "unreadable", checkMemory(memoryLook{whose: "it", err: fs.ErrPermission}), isUnknown, "permission")
+	expect(t, "none", checkMemory(memoryLook{whose: "it", limit: -1}), OK, "no limit")
+	expect(t, "well", checkMemory(memoryLook{whose: "it", limit: 2 << 30}), OK, "2 GiB")
+	expect(t, "little", checkMemory(memoryLook{whose: "it", limit: 300 << 20}), Warning, "300 MiB")
+	expect(t, "too little", checkMemory(memoryLook{whose: "it", limit: 128 << 20}), Problem, "128 MiB")
+	expect(t, "used", checkMemory(memoryLook{whose: "it", limit: 1 << 30, used: 1000 << 20}), Problem, "is killed")
+	expect(t, "unreadable", checkMemory(memoryLook{whose: "it", err: fs.ErrPermission}), NotChecked, "permission")
 }
 
 // The limit of a group is the least of those above it, in both versions of control groups, and in a container that
@@ -141,11 +141,11 @@ func TestGroupMemory(t *testing.T) {
 }
 
 func TestCheckFiles(t *testing.T) {
-	expect(t, "well", checkFiles(filesLook{whose: "it", most: 65536}), IsOK, "65536")
-	expect(t, "few", checkFiles(filesLook{whose: "it", most: 1024}), isWarning, "1024")
-	expect(t, "too few", checkFiles(filesLook{whose: "it", most: 256}), IsProblem, "256")
-	expect(t, "used", checkFiles(filesLook{whose: "it", most: 65536, open: 60000}), IsProblem, "60000 of 65536")
-	expect(t, "unreadable", checkFiles(filesLook{whose: "it", err: fs.ErrPermission}), isUnknown, "permission")
+	expect(t, "well", checkFiles(filesLook{whose: "it", most: 65536}), OK, "65536")
+	expect(t, "few", checkFiles(filesLook{whose: "it", most: 1024}), Warning, "1024")
+	expect(t, "too few", checkFiles(filesLook{whose: "it", most: 256}), Problem, "256")
+	expect(t, "used", checkFiles(filesLook{whose: "it", most: 65536, open: 60000}), Problem, "60000 of 65536")
+	expect(t, "unreadable", checkFiles(filesLook{whose: "it", err: fs.ErrPermission}), NotChecked, "permission")
 
 	const limits = "Limit                     Soft Limit           Hard Limit           Units     \n" +
 		"Max open files            1024                 524288               files     \n"
@@ -160,26 +160,26 @@ func TestCheckFiles(t *testing.T) {
 func TestCheckClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	off := func(d time.Duration) probe { return probe{asked: now, took: 100 * time.Millisecond, date: now.Add(-d)} }
-	expect(t, "none", checkClock(probe{asked: now}), isUnknown, "")
-	expect(t, "well", checkClock(off(0)), IsOK, "")
-	expect(t, "a minute and more", checkClock(off(-90*time.Second)), isWarning, "1 min behind")
-	expect(t, "six minutes", checkClock(off(6*time.Minute)), IsProblem, "SQS at 15")
-	expect(t, "an hour", checkClock(off(-time.Hour)), IsProblem, "SQS refuses signatures")
+	expect(t, "none", checkClock(probe{asked: now}), NotChecked, "")
+	expect(t, "well", checkClock(off(0)), OK, "")
+	expect(t, "a minute and more", checkClock(off(-90*time.Second)), Warning, "1 min behind")
+	expect(t, "six minutes", checkClock(off(6*time.Minute)), Problem, "SQS at 15")
+	expect(t, "an hour", checkClock(off(-time.Hour)), Problem, "SQS refuses signatures")
 	// An answer that was long on its way says little about the clock.
 	slow := off(70 * time.Second)
 	slow.took = 40 * time.Second
-	expect(t, "slow", checkClock(slow), isWarning, "")
+	expect(t, "slow", checkClock(slow), Warning, "")
 	slow = off(70 * time.Second)
 	slow.asked, slow.took = now.Add(-60*time.Second), 60*time.Second
-	expect(t, "slower", checkClock(slow), IsOK, "")
+	expect(t, "slower", checkClock(slow), OK, "")
 }
 
 func TestClockSteps(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct {
 		step time.Duration
-		want verdict
-	}{{0, IsOK}, {50 * time.Millisecond, IsOK}, {-3 * time.Second, isWarning}, {3 * time.Second, isWarning}} {
+		want Verdict
+	}{{0, OK}, {50 * time.Millisecond, OK}, {-3 * time.Second, Warning}, {3 * time.Second, Warning}} {
 		var s clockSteps
 		s.lookAt(now, now)
 		s.lookAt(now.Add(time.Second), now.Add(time.Second+test.step))
@@ -204,43 +204,43 @@ func TestEndpointChecks(t *testing.T) {
 	remote := cli.Endpoint{URL: "http://queue.example.com", Origin: "--endpoint-url"}
 	aws := cli.Endpoint{Origin: "--aws"}
 
-	expect(t, "kind", checkKind(probe{Kind: KindTenaq, version: "1.2"}, local), IsOK, "tenaq 1.2")
-	expect(t, "LocalStack", checkKind(probe{Kind: kindLocalStack}, local), isWarning, "for tests")
-	expect(t, "unreachable", checkKind(probe{Err: errors.New("nothing listens")}, local), IsProblem, "nothing listens")
+	expect(t, "kind", checkKind(probe{Kind: KindTenaq, version: "1.2"}, local), OK, "tenaq 1.2")
+	expect(t, "LocalStack", checkKind(probe{Kind: kindLocalStack}, local), Warning, "for tests")
+	expect(t, "unreachable", checkKind(probe{Err: errors.New("nothing listens")}, local), Problem, "nothing listens")
 
 	expect(t, "http here", checkScheme(local), "", "")
-	expect(t, "http there", checkScheme(remote), isWarning, "another machine")
+	expect(t, "http there", checkScheme(remote), Warning, "another machine")
 	expect(t, "https there", checkScheme(cli.Endpoint{URL: "https://queue.example.com"}), "", "")
 
-	expect(t, "no variables", checkVariables(local, environ()), IsOK, "")
-	expect(t, "the same", checkVariables(local, environ("AWS_ENDPOINT_URL_SQS", local.URL+"/")), IsOK, "")
-	expect(t, "ignored by the SDKs", checkVariables(local, environ("AWS_ENDPOINT_URL", local.URL, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")), IsProblem, "they go to Amazon")
-	expect(t, "ignored here", checkVariables(aws, environ("AWS_ENDPOINT_URL", local.URL)), isWarning, "this look goes to Amazon SQS")
-	expect(t, "two", checkVariables(local, environ("AWS_ENDPOINT_URL_SQS", local.URL, "AWS_ENDPOINT_URL", "http://127.0.0.1:4566")), isWarning, "differ")
-	expect(t, "ours and theirs", checkVariables(local, environ("TENAQ_ENDPOINT_URL", local.URL, "AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")), isWarning, "http://127.0.0.1:1")
+	expect(t, "no variables", checkVariables(local, environ()), OK, "")
+	expect(t, "the same", checkVariables(local, environ("AWS_ENDPOINT_URL_SQS", local.URL+"/")), OK, "")
+	expect(t, "ignored by the SDKs", checkVariables(local, environ("AWS_ENDPOINT_URL", local.URL, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")), Problem, "they go to Amazon")
+	expect(t, "ignored here", checkVariables(aws, environ("AWS_ENDPOINT_URL", local.URL)), Warning, "this look goes to Amazon SQS")
+	expect(t, "two", checkVariables(local, environ("AWS_ENDPOINT_URL_SQS", local.URL, "AWS_ENDPOINT_URL", "http://127.0.0.1:4566")), Warning, "differ")
+	expect(t, "ours and theirs", checkVariables(local, environ("TENAQ_ENDPOINT_URL", local.URL, "AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")), Warning, "http://127.0.0.1:1")
 
 	pointed := environ("AWS_ENDPOINT_URL_SQS", local.URL)
 	version := func(version string) func() string { return func() string { return version } }
-	expect(t, "CLI v1", checkCLI(local, pointed, version("1.46.3")), isWarning, "sends requests for SQS to Amazon")
-	expect(t, "CLI v2 that is old", checkCLI(local, pointed, version("2.9.19")), isWarning, "ignores AWS_ENDPOINT_URL_SQS")
-	expect(t, "CLI v2", checkCLI(local, pointed, version("2.13.0")), IsOK, "2.13.0")
+	expect(t, "CLI v1", checkCLI(local, pointed, version("1.46.3")), Warning, "sends requests for SQS to Amazon")
+	expect(t, "CLI v2 that is old", checkCLI(local, pointed, version("2.9.19")), Warning, "ignores AWS_ENDPOINT_URL_SQS")
+	expect(t, "CLI v2", checkCLI(local, pointed, version("2.13.0")), OK, "2.13.0")
 	expect(t, "no CLI", checkCLI(local, pointed, version("")), "", "")
 	expect(t, "CLI of nobody pointed elsewhere", checkCLI(local, environ(), version("1.46.3")), "", "")
 	expect(t, "CLI for Amazon", checkCLI(aws, pointed, version("1.46.3")), "", "")
 
 	expect(t, "no proxy", checkProxy(local, environ()), "", "")
-	expect(t, "a proxy", checkProxy(local, environ("HTTP_PROXY", "http://proxy:3128")), isWarning, "NO_PROXY does not leave out 127.0.0.1")
+	expect(t, "a proxy", checkProxy(local, environ("HTTP_PROXY", "http://proxy:3128")), Warning, "NO_PROXY does not leave out 127.0.0.1")
 	expect(t, "of others", checkProxy(local, environ("HTTPS_PROXY", "http://proxy:3128")), "", "")
-	expect(t, "left out", checkProxy(local, environ("http_proxy", "http://proxy:3128", "no_proxy", "localhost, 127.0.0.0/8")), IsOK, "")
+	expect(t, "left out", checkProxy(local, environ("http_proxy", "http://proxy:3128", "no_proxy", "localhost, 127.0.0.0/8")), OK, "")
 	expect(t, "far away", checkProxy(remote, environ("http_proxy", "http://proxy:3128")), "", "")
 
-	expect(t, "tests' key", checkCredentials(aws, "test"), IsProblem, "Amazon")
-	expect(t, "example key", checkCredentials(cli.Endpoint{URL: "https://sqs.eu-west-1.amazonaws.com"}, "AKIAIOSFODNN7EXAMPLE"), IsProblem, "Amazon")
-	expect(t, "key", checkCredentials(aws, "AKIAQWERTYUIOPASDFGH"), IsOK, "AKIA...")
+	expect(t, "tests' key", checkCredentials(aws, "test"), Problem, "Amazon")
+	expect(t, "example key", checkCredentials(cli.Endpoint{URL: "https://sqs.eu-west-1.amazonaws.com"}, "AKIAIOSFODNN7EXAMPLE"), Problem, "Amazon")
+	expect(t, "key", checkCredentials(aws, "AKIAQWERTYUIOPASDFGH"), OK, "AKIA...")
 	expect(t, "here", checkCredentials(local, "test"), "", "")
 
-	expect(t, "region", checkRegionOf("eu-west-1", "us-east-1", "queue URLs"), isWarning, "eu-west-1")
-	expect(t, "same region", checkRegionOf("us-east-1", "us-east-1", "queue URLs"), IsOK, "")
+	expect(t, "region", checkRegionOf("eu-west-1", "us-east-1", "queue URLs"), Warning, "eu-west-1")
+	expect(t, "same region", checkRegionOf("us-east-1", "us-east-1", "queue URLs"), OK, "")
 	expect(t, "no region", checkRegionOf("", "us-east-1", "queue URLs"), "", "")
 	for url, want := range map[string]string{
 		"https://sqs.eu-west-1.amazonaws.com/1/q":     "eu-west-1",
@@ -259,16 +259,16 @@ func TestCheckQueueURL(t *testing.T) {
 	there := httptest.NewServer(http.NotFoundHandler())
 	defer there.Close()
 	local := cli.Endpoint{URL: "http://127.0.0.1:1"}
-	check := func(e cli.Endpoint, url string) finding { return checkQueueURL(t.Context(), e, url, "us-east-1") }
-	expect(t, "back", check(local, "http://127.0.0.1:1/000000000000/q"), IsOK, "lead back")
-	expect(t, "another name of it", check(local, "http://localhost:1/000000000000/q"), IsOK, "lead back")
-	expect(t, "another server", check(local, there.URL+"/000000000000/q"), isWarning, "requests go to")
-	expect(t, "nobody there", check(local, "http://127.0.0.1:2/000000000000/q"), IsProblem, "nothing answers")
-	expect(t, "no such host", check(local, "http://queue.invalid/000000000000/q"), IsProblem, "not found")
-	expect(t, "no URL", check(local, "q"), IsProblem, "not a URL")
-	expect(t, "Amazon's", check(local, "https://sqs.us-east-1.amazonaws.com/1/q"), IsProblem, "Amazon's")
-	expect(t, "Amazon", check(cli.Endpoint{}, "https://sqs.us-east-1.amazonaws.com/1/q"), IsOK, "")
-	expect(t, "not Amazon's", check(cli.Endpoint{}, "https://queue.example.com/1/q"), isWarning, "not Amazon's")
+	check := func(e cli.Endpoint, url string) Finding { return checkQueueURL(t.Context(), e, url, "us-east-1") }
+	expect(t, "back", check(local, "http://127.0.0.1:1/000000000000/q"), OK, "lead back")
+	expect(t, "another name of it", check(local, "http://localhost:1/000000000000/q"), OK, "lead back")
+	expect(t, "another server", check(local, there.URL+"/000000000000/q"), Warning, "requests go to")
+	expect(t, "nobody there", check(local, "http://127.0.0.1:2/000000000000/q"), Problem, "nothing answers")
+	expect(t, "no such host", check(local, "http://queue.invalid/000000000000/q"), Problem, "not found")
+	expect(t, "no URL", check(local, "q"), Problem, "not a URL")
+	expect(t, "Amazon's", check(local, "https://sqs.us-east-1.amazonaws.com/1/q"), Problem, "Amazon's")
+	expect(t, "Amazon", check(cli.Endpoint{}, "https://sqs.us-east-1.amazonaws.com/1/q"), OK, "")
+	expect(t, "not Amazon's", check(cli.Endpoint{}, "https://queue.example.com/1/q"), Warning, "not Amazon's")
 }
 
 // What answers is told apart by what it says of itself.
@@ -320,7 +320,7 @@ func TestAddAges(t *testing.T) {
 	fifo := testQueue("old.fifo")
 	fifo.IsDead = true
 	queues := []*Examined{testQueue("back"), testQueue("empty"), testQueue("old"), fifo, testQueue("young")}
-	d := &Doctor{kind: KindTenaq, HTTP: s.Client(), flags: &doctorFlags{limit: 100}, client: &cli.Client{Endpoint: cli.Endpoint{URL: s.URL}, Timeout: time.Minute}}
+	d := &Doctor{kind: KindTenaq, HTTP: s.Client(), limit: 100, client: &cli.Client{Endpoint: cli.Endpoint{URL: s.URL}, Timeout: time.Minute}}
 	d.addAges(t.Context(), "endpoint", queues, false)
 	for i, want := range []string{"2h0m0s", "<nil>", "90h0m0s", "<nil>", "9h0m0s"} {
 		got := "<nil>"
@@ -336,7 +336,7 @@ func TestAddAges(t *testing.T) {
 	}
 	d.kind = kindOther
 	d.addAges(t.Context(), "endpoint", queues, false)
-	if len(d.seen) != 1 || d.seen[0].State != isUnknown {
+	if len(d.seen) != 1 || d.seen[0].State != NotChecked {
 		t.Errorf("of another server: got %v, want that ages are not checked", d.seen)
 	}
 }
@@ -362,22 +362,22 @@ func FuzzParseMetrics(f *testing.F) {
 }
 
 func TestReportTogether(t *testing.T) {
-	var seen []finding
+	var seen []Finding
 	d := &Doctor{}
 	for _, q := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		d.find("queue "+q, "dead letters", warning("do", "none"))
 		d.find("queue "+q, "long polls", fine("on"))
 	}
 	d.find("queue a", "receives", problem("do", "few"))
-	d.find("queue a", "nothing", finding{})
-	seen = together(d.seen)
+	d.find("queue a", "nothing", Finding{})
+	seen = Together(d.seen)
 	var shared []string
 	well := 0
 	for _, f := range seen {
 		switch f.State {
-		case IsOK:
+		case OK:
 			well++
-		case isWarning:
+		case Warning:
 			shared = append(shared, f.Subject+": "+f.Says)
 		}
 	}
@@ -387,29 +387,8 @@ func TestReportTogether(t *testing.T) {
 	if well != 7 {
 		t.Errorf("got %d that are well, want all 7, each at its queue", well)
 	}
-	r := newDoctorReport("here", d.seen)
+	r := newReport("here", d.seen)
 	if r.Warnings != 7 || r.Problems != 1 || r.OK != 7 || len(r.Findings) != 15 || r.Findings[2].Check != "receives" {
 		t.Errorf("got %+v, want all 15, those of queue a first", r)
-	}
-	if err := r.verdict(false); cli.ExitCode(err) != cli.ExitFailed {
-		t.Errorf("with a problem: got %v, want exit code 1", err)
-	}
-	r.Problems = 0
-	if lax, strict := r.verdict(false), r.verdict(true); lax != nil || cli.ExitCode(strict) != cli.ExitFailed {
-		t.Errorf("with warnings: got %v and %v, want nothing and exit code 1", lax, strict)
-	}
-}
-
-func TestWrapped(t *testing.T) {
-	if got := wrapped("one two three four five six seven", "  ", 25); got != "one two three four five\n  six seven" {
-		t.Errorf("got %q", got)
-	}
-	if got := wrapped("one two", "  ", 0); got != "one two" {
-		t.Errorf("without a width: got %q", got)
-	}
-	for line := range strings.SplitSeq(wrapped(strings.Repeat("word ", 100), strings.Repeat(" ", 10), 60), "\n") {
-		if len(line) > 60 {
-			t.Errorf("got a line of %d: %q", len(line), line)
-		}
 	}
 }

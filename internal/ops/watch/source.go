@@ -1,4 +1,4 @@
-package alarms
+package watch
 
 import (
 	"context"
@@ -8,14 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/monitor"
-	"tenaq/internal/settings"
+	"tenaq/internal/ops/doctor"
 )
 
-// A watchSource tells what queues are like.
-type watchSource interface {
+// A source tells what queues are like.
+type source interface {
 	queues(ctx context.Context) ([]*watchedQueue, error)
 	where() string
 
@@ -39,22 +38,21 @@ type sqsSource struct {
 	notes      map[string]error // what has been said, by what it is about
 }
 
-// watchedSource finds out what answers at the endpoint, and which queues are meant.
-func (f *watchFlags) watchedSource(ctx context.Context, c *cli.Client, names []string) (*sqsSource, error) {
-	s := &sqsSource{client: c, prefix: f.prefix, limit: f.limit, dead: map[string]bool{}, notes: map[string]error{}}
+// source finds out what answers at the endpoint, and resolves the names of queues.
+func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error) {
+	s := &sqsSource{
+		client: c, prefix: cfg.Prefix, limit: cfg.Limit, redriven: cfg.Redriven, dead: map[string]bool{}, notes: map[string]error{},
+	}
 	var err error
-	if len(names) > 0 {
-		if s.refs, _, err = doctor.QueueRefs(c, ctx, names, "", f.limit); err != nil {
+	if len(cfg.Queues) > 0 {
+		if s.refs, _, err = doctor.QueueRefs(c, ctx, cfg.Queues, "", cfg.Limit); err != nil {
 			return nil, err
 		}
 	}
-	if len(f.parking) > 0 {
-		if s.lots, _, err = doctor.QueueRefs(c, ctx, f.parking, "", f.limit); err != nil {
+	if len(cfg.Parking) > 0 {
+		if s.lots, _, err = doctor.QueueRefs(c, ctx, cfg.Parking, "", cfg.Limit); err != nil {
 			return nil, err
 		}
-	}
-	if s.redriven, err = f.redriven(); err != nil {
-		return nil, err
 	}
 	d := &doctor.Doctor{Endpoint: c.Endpoint, Region: c.Options().Region, HTTP: &http.Client{Timeout: c.Timeout}}
 	p := d.Probe(ctx)
@@ -64,24 +62,12 @@ func (f *watchFlags) watchedSource(ctx context.Context, c *cli.Client, names []s
 	if p.Kind == doctor.KindTenaq {
 		s.v1 = &cli.V1Client{C: c, HTTP: d.HTTP, Lack: "does not tell how old messages are"}
 	}
-	if f.cloudWatch != "off" {
-		if s.cloudWatch, err = f.connectCloudWatch(ctx, c, s.v1 == nil); err != nil {
+	if !cfg.NoCloudWatch {
+		if s.cloudWatch, err = cfg.connectCloudWatch(ctx, c, s.v1 == nil); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
-}
-
-// redriven lists the dead-letter queues and parking lots that a configuration file names.
-func (f *watchFlags) redriven() ([]string, error) {
-	if f.config == "" {
-		return nil, nil
-	}
-	file, err := settings.ReadConfigFile(f.config)
-	if err != nil || file.Redrive == nil {
-		return nil, err
-	}
-	return file.Redrive.DeadLetterQueues(), nil
 }
 
 func (s *sqsSource) where() string { return s.client.Endpoint.String() }

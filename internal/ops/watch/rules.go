@@ -1,4 +1,4 @@
-package alarms
+package watch
 
 import (
 	"fmt"
@@ -13,22 +13,20 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// A watchNotice is a change as --json prints it and actions get it: the one that a server of ours sends.
-type watchNotice = monitor.Notice
+// A Notice is a change of an alarm, as --json prints it and actions receive it. A tenaq server sends the same.
+type Notice = monitor.Notice
 
-const watchAlarm = alarm.Alarm
-
-// watchLimits are from when on something is wrong.
-type watchLimits struct {
-	interval   time.Duration
-	ageMax     time.Duration
-	flightMax  int64
-	backlogMin int64
+// Limits are the thresholds of the alarms.
+type Limits struct {
+	Interval    time.Duration // between two readings
+	AgeMax      time.Duration // of the oldest message
+	InFlightMax int64         // messages of a queue
+	BacklogMin  int64         // messages below which a backlog may grow
 }
 
 // period is how long a period of one reading is, in seconds: whole minutes, and none without a reading.
-func (l watchLimits) period() int64 {
-	return int64((l.interval + time.Minute - 1) / time.Minute * 60)
+func (l Limits) period() int64 {
+	return int64((l.Interval + time.Minute - 1) / time.Minute * 60)
 }
 
 // A watchedQueue is what a reading tells of a queue.
@@ -45,10 +43,10 @@ type watchedQueue struct {
 type watchKind struct {
 	name    string
 	applies func(q *watchedQueue) bool
-	rule    func(l watchLimits, queue string) alarm.Rule
-	says    func(l watchLimits, q *watchedQueue) string // why it is in alarm
-	well    string                                      // and why it is not any more
-	show    []string                                    // commands that show more; QUEUE is the name of the queue
+	rule    func(l Limits, queue string) alarm.Rule
+	says    func(l Limits, q *watchedQueue) string // why it is in alarm
+	well    string                                 // and why it is not any more
+	show    []string                               // commands that show more; QUEUE is the name of the queue
 
 	// needs is how long the readings have to go on until it is decided; zero when one is enough.
 	needs time.Duration
@@ -99,10 +97,10 @@ var watchKinds = []watchKind{
 	{
 		name:    "dead-letters",
 		applies: func(q *watchedQueue) bool { return q.dead },
-		rule: func(l watchLimits, queue string) alarm.Rule {
+		rule: func(l Limits, queue string) alarm.Rule {
 			return watchRule(0, 1, l.period(), "", watchQuery("m", metricAll, queue, series.Maximum))
 		},
-		says: func(_ watchLimits, q *watchedQueue) string {
+		says: func(_ Limits, q *watchedQueue) string {
 			return cli.Counted(int(q.visible+q.hidden+q.delayed), "dead letter", "dead letters")
 		},
 		well: "no dead letters any more",
@@ -111,11 +109,11 @@ var watchKinds = []watchKind{
 	{
 		name:    "oldest-age",
 		applies: func(q *watchedQueue) bool { return !q.dead && q.age != nil },
-		rule: func(l watchLimits, queue string) alarm.Rule {
-			return watchRule(l.ageMax.Seconds(), 1, l.period(), "", watchQuery("m", metricAge, queue, series.Maximum))
+		rule: func(l Limits, queue string) alarm.Rule {
+			return watchRule(l.AgeMax.Seconds(), 1, l.period(), "", watchQuery("m", metricAge, queue, series.Maximum))
 		},
-		says: func(l watchLimits, q *watchedQueue) string {
-			return fmt.Sprintf("the oldest message is %s old, more than %s", cli.AgeText(*q.age), cli.HumanDuration(l.ageMax))
+		says: func(l Limits, q *watchedQueue) string {
+			return fmt.Sprintf("the oldest message is %s old, more than %s", cli.AgeText(*q.age), cli.HumanDuration(l.AgeMax))
 		},
 		well: "no message is that old any more",
 		show: []string{"tenaq peek QUEUE --limit 10", "tenaq claims stuck"},
@@ -123,11 +121,11 @@ var watchKinds = []watchKind{
 	{
 		name:    "in-flight-limit",
 		applies: func(q *watchedQueue) bool { return true },
-		rule: func(l watchLimits, queue string) alarm.Rule {
-			return watchRule(float64(l.flightMax), flightPeriods, l.period(), "", watchQuery("m", metricHidden, queue, series.Minimum))
+		rule: func(l Limits, queue string) alarm.Rule {
+			return watchRule(float64(l.InFlightMax), flightPeriods, l.period(), "", watchQuery("m", metricHidden, queue, series.Minimum))
 		},
-		says: func(l watchLimits, q *watchedQueue) string {
-			return fmt.Sprintf("%s in flight, for %s more than %d: at the limit of SQS receives are refused", cli.Counted(q.hidden, "message", "messages"), cli.HumanDuration(time.Duration(l.period()*flightPeriods)*time.Second), l.flightMax)
+		says: func(l Limits, q *watchedQueue) string {
+			return fmt.Sprintf("%s in flight, for %s more than %d: at the limit of SQS receives are refused", cli.Counted(q.hidden, "message", "messages"), cli.HumanDuration(time.Duration(l.period()*flightPeriods)*time.Second), l.InFlightMax)
 		},
 		well:  "fewer are in flight again",
 		show:  []string{"tenaq peek QUEUE --state in_flight", "tenaq claims stuck"},
@@ -136,11 +134,11 @@ var watchKinds = []watchKind{
 	{
 		name:    "backlog-grows",
 		applies: func(q *watchedQueue) bool { return !q.dead },
-		rule: func(l watchLimits, queue string) alarm.Rule {
-			return watchRule(0, growthSteps, max(growthPeriod, l.period()), fmt.Sprintf("IF(m >= %d, DIFF(m), 0)", l.backlogMin),
+		rule: func(l Limits, queue string) alarm.Rule {
+			return watchRule(0, growthSteps, max(growthPeriod, l.period()), fmt.Sprintf("IF(m >= %d, DIFF(m), 0)", l.BacklogMin),
 				watchQuery("m", metricVisible, queue, series.Minimum))
 		},
-		says: func(l watchLimits, q *watchedQueue) string {
+		says: func(l Limits, q *watchedQueue) string {
 			return fmt.Sprintf("%s, and the number has grown for %s", cli.Counted(q.visible, "message waits", "messages wait"), cli.HumanDuration(time.Duration(max(growthPeriod, l.period())*growthSteps)*time.Second))
 		},
 		well:  "it does not grow any more",
@@ -150,11 +148,11 @@ var watchKinds = []watchKind{
 	{
 		name:    "double-deletes",
 		applies: func(q *watchedQueue) bool { return !q.dead && q.deleted != nil },
-		rule: func(l watchLimits, queue string) alarm.Rule {
+		rule: func(l Limits, queue string) alarm.Rule {
 			return watchRule(ratioMost, 1, ratioPeriod, "IF(s > 0, d / s, 0)",
 				watchQuery("s", metricSent, queue, series.Sum), watchQuery("d", metricDeleted, queue, series.Sum))
 		},
-		says: func(_ watchLimits, q *watchedQueue) string {
+		says: func(_ Limits, q *watchedQueue) string {
 			return fmt.Sprintf("within 15 min %.0f were deleted and %.0f sent: work is done twice, or a backlog is worked off", total(q.deleted), total(q.sent))
 		},
 		well: "deletes and sends are even again",
@@ -170,10 +168,10 @@ func total(minutes []series.Interval) float64 {
 	return sum
 }
 
-// A watchJudge knows what the alarms are like. It is for one goroutine.
-type watchJudge struct {
+// A judge knows what the alarms are like. It is for one goroutine.
+type judge struct {
 	kinds  []*watchKind
-	limits watchLimits
+	limits Limits
 	data   *series.Store
 	states map[string]alarm.State // by name of the alarm
 	lost   alarm.State            // whether readings succeed
@@ -181,15 +179,15 @@ type watchJudge struct {
 	commands func(templates []string, queue string) []string
 }
 
-func newWatchJudge(kinds []*watchKind, limits watchLimits, commands func(templates []string, queue string) []string) *watchJudge {
-	return &watchJudge{kinds: kinds, limits: limits, commands: commands, data: series.New(series.Config{Keep: 24 * time.Hour}), states: map[string]alarm.State{}, lost: alarm.OK}
+func newJudge(kinds []*watchKind, limits Limits, commands func(templates []string, queue string) []string) *judge {
+	return &judge{kinds: kinds, limits: limits, commands: commands, data: series.New(series.Config{Keep: 24 * time.Hour}), states: map[string]alarm.State{}, lost: alarm.OK}
 }
 
 // reading takes what the queues are like now, and returns what has changed by it.
-func (j *watchJudge) reading(now time.Time, queues []*watchedQueue) []watchNotice {
-	var changes []watchNotice
+func (j *judge) reading(now time.Time, queues []*watchedQueue) []Notice {
+	var changes []Notice
 	if j.lost == alarm.Alarm {
-		changes = append(changes, watchNotice{Alarm: "endpoint/unreachable", State: alarm.OK, Was: j.lost, Reason: "the queues can be read again", At: now})
+		changes = append(changes, Notice{Alarm: "endpoint/unreachable", State: alarm.OK, Was: j.lost, Reason: "the queues can be read again", At: now})
 	}
 	j.lost = alarm.OK
 	at := now.UnixMilli()
@@ -213,11 +211,11 @@ func (j *watchJudge) reading(now time.Time, queues []*watchedQueue) []watchNotic
 			j.states[name] = is
 			switch {
 			case is == alarm.Alarm && was != alarm.Alarm:
-				changes = append(changes, watchNotice{
+				changes = append(changes, Notice{
 					Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.says(j.limits, q), At: now, Commands: j.commands(k.show, q.name),
 				})
 			case is == alarm.OK && was == alarm.Alarm:
-				changes = append(changes, watchNotice{Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.well, At: now})
+				changes = append(changes, Notice{Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.well, At: now})
 			}
 		}
 	}
@@ -225,15 +223,15 @@ func (j *watchJudge) reading(now time.Time, queues []*watchedQueue) []watchNotic
 }
 
 // forget ends the alarms of which nothing is known any more: the queue is gone, or what it depends on.
-func (j *watchJudge) forget(now time.Time, seen map[string]bool) []watchNotice {
-	var changes []watchNotice
+func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
+	var changes []Notice
 	for _, name := range slices.Sorted(maps.Keys(j.states)) {
 		if seen[name] {
 			continue
 		}
 		if j.states[name] == alarm.Alarm {
 			queue, _, _ := strings.Cut(name, "/")
-			changes = append(changes, watchNotice{
+			changes = append(changes, Notice{
 				Alarm: name, Queue: queue, State: alarm.Insufficient, Was: alarm.Alarm, Reason: "nothing is known of it any more: the queue is gone, or is not read any more", At: now,
 			})
 		}
@@ -243,7 +241,7 @@ func (j *watchJudge) forget(now time.Time, seen map[string]bool) []watchNotice {
 }
 
 // put adds a reading. What others count minute by minute comes late and changes, so all of it is put again.
-func (j *watchJudge) put(at int64, q *watchedQueue) {
+func (j *judge) put(at int64, q *watchedQueue) {
 	one := func(name string, v float64) {
 		_ = j.data.Put(watchMetric(name, q.name), at, series.One(v), "") // it is finite and of now, and there is room
 	}
@@ -262,24 +260,24 @@ func (j *watchJudge) put(at int64, q *watchedQueue) {
 	}
 }
 
-// watchTries is how many readings in a row may fail.
-const watchTries = 3
+// triesMax is how many readings in a row may fail.
+const triesMax = 3
 
 // unreachable takes that a reading has failed.
-func (j *watchJudge) unreachable(now time.Time, times int, err error) []watchNotice {
-	if j.lost == alarm.Alarm || times < watchTries {
+func (j *judge) unreachable(now time.Time, times int, err error) []Notice {
+	if j.lost == alarm.Alarm || times < triesMax {
 		return nil
 	}
 	was := j.lost
 	j.lost = alarm.Alarm
-	return []watchNotice{{
+	return []Notice{{
 		Alarm: "endpoint/unreachable", State: alarm.Alarm, Was: was, At: now, Commands: []string{"tenaq doctor"},
 		Reason: fmt.Sprintf("%d readings in a row have failed: %v", times, err),
 	}}
 }
 
 // inAlarm is how many alarms there are.
-func (j *watchJudge) inAlarm() int {
+func (j *judge) inAlarm() int {
 	n := 0
 	for _, s := range j.states {
 		if s == alarm.Alarm {

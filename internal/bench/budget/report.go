@@ -1,24 +1,23 @@
-package bench
+package budget
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 
 	"tenaq/internal/cli"
 )
 
-// A budgetReport is what "bench budget" prints with --json.
-type budgetReport struct {
-	Short      bool        `json:"short"`
-	Scale      float64     `json:"scale"`
-	Processors int         `json:"processors"`
-	Load       string      `json:"loadBefore"` // of the machine, averages of 1, 5 and 15 minutes; empty where it is not known
-	Rows       []budgetRow `json:"rows"`
+// A Report is what "bench budget" prints with --json.
+type Report struct {
+	Short      bool    `json:"short"`
+	Scale      float64 `json:"scale"`
+	Processors int     `json:"processors"`
+	Load       string  `json:"loadBefore"` // of the machine, averages of 1, 5 and 15 minutes; empty where it is not known
+	Rows       []Row   `json:"rows"`
 }
 
-// A budgetRow is one line of the table.
-type budgetRow struct {
+// A Row is one line of the table.
+type Row struct {
 	Line     string   `json:"line"`
 	Measure  string   `json:"measure,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
@@ -34,10 +33,10 @@ type budgetRow struct {
 }
 
 // failed reports whether a row says that something is wrong.
-func (r *budgetRow) failed() bool { return r.Error != "" || r.Holds != nil && !*r.Holds }
+func (r *Row) failed() bool { return r.Error != "" || r.Holds != nil && !*r.Holds }
 
 // verdict is what the table says of a row.
-func (r *budgetRow) verdict() string {
+func (r *Row) verdict() string {
 	switch {
 	case r.Error != "":
 		return "no: " + r.Error
@@ -50,8 +49,8 @@ func (r *budgetRow) verdict() string {
 }
 
 // judge makes the row of a measure.
-func (b bound) judge(line string, short bool, m measure) budgetRow {
-	r := budgetRow{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value, Note: m.note, bound: b}
+func (b bound) judge(line string, short bool, m measure) Row {
+	r := Row{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value, Note: m.note, bound: b}
 	limit := b.is
 	if short {
 		if limit = b.gross; limit == 0 {
@@ -66,10 +65,18 @@ func (b bound) judge(line string, short bool, m measure) budgetRow {
 	return r
 }
 
-func printBudget(a *cli.App, r *budgetReport) error {
-	if a.JSON {
-		return a.PrintJSON(r)
+// Failed counts the bounds that are not met, or could not be measured.
+func (r *Report) Failed() (n int) {
+	for i := range r.Rows {
+		if r.Rows[i].failed() {
+			n++
+		}
 	}
+	return n
+}
+
+// Table is the report as a command prints it.
+func (r *Report) Table() cli.Table {
 	t := cli.Table{Head: []string{"LINE", "BOUND", "MEASURED", "HOLDS"}}
 	for _, row := range r.Rows {
 		if row.Error != "" {
@@ -86,11 +93,7 @@ func printBudget(a *cli.App, r *budgetReport) error {
 		}
 		t.Add(row.Line+": "+row.Measure, limit, measured, row.verdict())
 	}
-	if err := a.PrintTable(t); err != nil {
-		return err
-	}
-	a.Note("%s, load before %s", cli.Counted(r.Processors, "processor", "processors"), cmp.Or(r.Load, "unknown"))
-	return nil
+	return t
 }
 
 // say tells a limit.

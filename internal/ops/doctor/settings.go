@@ -16,7 +16,7 @@ import (
 // endpoint; what only some tell is not checked on others.
 var queueChecks = []struct {
 	name  string
-	check func(*Examined) finding
+	check func(*Examined) Finding
 }{
 	{"visibility", checkVisibility},
 	{"handling time", checkHandling},
@@ -44,7 +44,7 @@ func (q *Examined) setTo(attribute, value string) string {
 const visibilityWarns = time.Hour
 
 // checkVisibility looks at the visibility timeout by itself.
-func checkVisibility(q *Examined) finding {
+func checkVisibility(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	retention, kept := q.seconds("MessageRetentionPeriod")
 	switch {
@@ -64,10 +64,10 @@ func checkVisibility(q *Examined) finding {
 
 // checkHandling compares the visibility timeout with how long the work takes. Twice the median is not enough: what
 // takes longest is what is done twice.
-func checkHandling(q *Examined) finding {
+func checkHandling(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	if !ok || !q.times.asked {
-		return finding{}
+		return Finding{}
 	}
 	h, what := q.times.server, "from receive to delete"
 	if h.count() == 0 {
@@ -103,10 +103,10 @@ func checkHandling(q *Examined) finding {
 }
 
 // checkLateDeletes looks for work that was done after the message had been handed out again.
-func checkLateDeletes(q *Examined) finding {
+func checkLateDeletes(q *Examined) Finding {
 	t := q.times
 	if !t.asked || t.deleted+t.stale == 0 {
-		return finding{}
+		return Finding{}
 	}
 	says := fmt.Sprintf("%.0f of %.0f deletes came after the message had been handed out again", t.stale, t.deleted+t.stale)
 	figures := map[string]float64{"stale": t.stale, "removed": t.deleted}
@@ -121,12 +121,12 @@ func checkLateDeletes(q *Examined) finding {
 }
 
 // checkDelay compares the delay with how long messages are kept.
-func checkDelay(q *Examined) finding {
+func checkDelay(q *Examined) Finding {
 	delay, ok := q.seconds("DelaySeconds")
 	retention, kept := q.seconds("MessageRetentionPeriod")
 	switch {
 	case !ok || !kept || delay == 0:
-		return finding{}
+		return Finding{}
 	case delay >= retention:
 		return problem("make the delay shorter: "+q.setTo("DelaySeconds", "0"), "delay %s, and messages are kept for %s: they expire before anybody can receive them", cli.HumanDuration(delay), cli.HumanDuration(retention))
 	case q.IsDead:
@@ -136,11 +136,11 @@ func checkDelay(q *Examined) finding {
 }
 
 // checkRetention compares how long messages are kept with how long it takes until they have failed for good.
-func checkRetention(q *Examined) finding {
+func checkRetention(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	retention, kept := q.seconds("MessageRetentionPeriod")
 	if !ok || !kept {
-		return finding{}
+		return Finding{}
 	}
 	longer := q.setTo("MessageRetentionPeriod", "1209600")
 	if q.policy != nil {
@@ -162,10 +162,10 @@ const (
 )
 
 // checkAge looks how close the oldest message is to its end, which nobody is told of.
-func checkAge(q *Examined) finding {
+func checkAge(q *Examined) Finding {
 	retention, kept := q.seconds("MessageRetentionPeriod")
 	if !kept || q.age == nil {
-		return finding{}
+		return Finding{}
 	}
 	share := q.age.Seconds() / retention.Seconds()
 	figures := map[string]float64{"ageSeconds": q.age.Seconds(), "retentionSeconds": retention.Seconds()}
@@ -200,7 +200,7 @@ func (q *Examined) isEnd() bool {
 }
 
 // checkDeadLetters looks whether there is a place for what always fails, and whether it can be used.
-func checkDeadLetters(q *Examined) finding {
+func checkDeadLetters(q *Examined) Finding {
 	var refusal smithy.APIError
 	create := "tenaq queue create " + cli.QueueNameOf(q.target())
 	switch {
@@ -247,9 +247,9 @@ func (q *Examined) kindText() string {
 const receivesWell = 5
 
 // checkMaxReceives looks for messages that become dead letters although nothing is wrong with them.
-func checkMaxReceives(q *Examined) finding {
+func checkMaxReceives(q *Examined) Finding {
 	if q.policy == nil {
-		return finding{}
+		return Finding{}
 	}
 	most := q.policy.most()
 	do := fmt.Sprintf("raise maxReceiveCount in RedrivePolicy to %d or more, and let the consumers count their attempts", receivesWell)
@@ -267,14 +267,14 @@ const retentionMostTime = 14 * 24 * time.Hour
 
 // checkDeadRetention compares how long the dead-letter queue keeps messages with how long the queue does. On standard
 // queues the clock goes on from the first send.
-func checkDeadRetention(q *Examined) finding {
+func checkDeadRetention(q *Examined) Finding {
 	if q.Dead == nil || q.Dead == q {
-		return finding{}
+		return Finding{}
 	}
 	own, ok := q.seconds("MessageRetentionPeriod")
 	dead, told := q.Dead.seconds("MessageRetentionPeriod")
 	if !ok || !told {
-		return finding{}
+		return Finding{}
 	}
 	figures := map[string]float64{"retentionSeconds": own.Seconds(), "deadRetentionSeconds": dead.Seconds()}
 	says := fmt.Sprintf("%s keeps messages for %s, this queue for %s", q.Dead.Name, cli.HumanDuration(dead), cli.HumanDuration(own))
@@ -294,9 +294,9 @@ func checkDeadRetention(q *Examined) finding {
 }
 
 // checkChain looks for a dead-letter queue whose messages go on.
-func checkChain(q *Examined) finding {
+func checkChain(q *Examined) Finding {
 	if !q.IsDead || q.policy == nil || q.loop() != nil {
-		return finding{}
+		return Finding{}
 	}
 	return warning("take RedrivePolicy from it: "+q.setTo("RedrivePolicy", ""),
 		"dead letters come here, and it has a redrive policy of its own: their receive counts go on, so whoever looks at them by receiving sends them to %s", cli.QueueNameOf(q.target()))
@@ -307,10 +307,10 @@ const DedupWindow = 5 * time.Minute
 
 // checkDedup compares the deduplication window of a FIFO queue with how long a message can be under way before
 // somebody sends it again.
-func checkDedup(q *Examined) finding {
+func checkDedup(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	if !q.isFIFO() || !ok {
-		return finding{}
+		return Finding{}
 	}
 	if q.policy == nil {
 		return fine("a deduplication id is known for 5 min; a producer that sends again later sends a second message")
@@ -326,10 +326,10 @@ func checkDedup(q *Examined) finding {
 }
 
 // checkThroughput looks for the two settings of FIFO queues that only do something together.
-func checkThroughput(q *Examined) finding {
+func checkThroughput(q *Examined) Finding {
 	scope, limit := q.Attributes["DeduplicationScope"], q.Attributes["FifoThroughputLimit"]
 	if !q.isFIFO() || scope == "" && limit == "" {
-		return finding{}
+		return Finding{}
 	}
 	says := fmt.Sprintf("DeduplicationScope %s with FifoThroughputLimit %s", cli.OrDash(scope), cli.OrDash(limit))
 	switch {
@@ -343,11 +343,11 @@ func checkThroughput(q *Examined) finding {
 }
 
 // checkLongPolls tells what receives do that do not say how long they wait.
-func checkLongPolls(q *Examined) finding {
+func checkLongPolls(q *Examined) Finding {
 	wait, ok := q.seconds("ReceiveMessageWaitTimeSeconds")
 	switch {
 	case !ok:
-		return finding{}
+		return Finding{}
 	case wait == 0:
 		return fine("off: a receive that does not say WaitTimeSeconds answers at once, which costs requests and, on Amazon, does not ask all servers; ReceiveMessageWaitTimeSeconds=20 changes that")
 	}
@@ -355,11 +355,11 @@ func checkLongPolls(q *Examined) finding {
 }
 
 // checkKMS looks for an encryption that is believed in and is not there.
-func checkKMS(q *Examined) finding {
+func checkKMS(q *Examined) Finding {
 	key := q.Attributes["KmsMasterKeyId"]
 	switch {
 	case key == "" || q.kind == kindAmazon:
-		return finding{}
+		return Finding{}
 	case q.kind == KindTenaq:
 		return warning("keep --data-dir on an encrypted disk, and do not rely on the key", "KmsMasterKeyId %s is stored and shown, and nothing is encrypted by it", key)
 	}
@@ -368,10 +368,10 @@ func checkKMS(q *Examined) finding {
 
 // checkPolicy looks for policy statements that have another effect on a tenaq server than on Amazon SQS, because no request there
 // has the condition key or the resource that they name.
-func checkPolicy(q *Examined) finding {
+func checkPolicy(q *Examined) Finding {
 	text := q.Attributes["Policy"]
 	if text == "" || q.kind != KindTenaq {
-		return finding{}
+		return Finding{}
 	}
 	const do = "read the conditions in docs/access.md, and remove or rewrite the statement if you rely on it"
 	p, err := policy.Parse(text)

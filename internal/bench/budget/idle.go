@@ -1,4 +1,4 @@
-package bench
+package budget
 
 import (
 	"bytes"
@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/bench"
+	"tenaq/internal/cli"
 )
 
-// budgetIdle has queues that nobody uses and polls that find nothing, and looks at what the server needs for them.
-func budgetIdle(ctx context.Context, e *budgetEnv) ([]measure, error) {
+// measureIdle has queues that nobody uses and polls that find nothing, and looks at what the server needs for them.
+func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func budgetIdle(ctx context.Context, e *budgetEnv) ([]measure, error) {
 }
 
 // processorShares is what the server uses in each of n seconds, in percent of a core.
-func (e *budgetEnv) processorShares(ctx context.Context, n int) (shares []float64, err error) {
+func (e *env) processorShares(ctx context.Context, n int) (shares []float64, err error) {
 	before, err := e.processor()
 	for began := time.Now(); len(shares) < n && err == nil; {
 		if err = rest(ctx, time.Second); err != nil {
@@ -77,8 +77,8 @@ func (e *budgetEnv) processorShares(ctx context.Context, n int) (shares []float6
 // dueBatch is how many messages a request has that fills a queue.
 const dueBatch = 10
 
-// budgetDue lets delayed messages fall due in the same second, and watches what that does to the lives on another queue.
-func budgetDue(ctx context.Context, e *budgetEnv) ([]measure, error) {
+// measureDue lets delayed messages fall due in the same second, and watches what that does to the lives on another queue.
+func measureDue(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func budgetDue(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	load := bench.Load{Clients: 64, Round: 500 * time.Millisecond}
 	const rounds = 4
 	if left := time.Until(due); left < (rounds+4)*load.Round {
-		return nil, fmt.Errorf("%d messages were sent in %s, and fell due before anything could be measured: use a faster or an idle machine", n, doctor.ShortDuration(filled))
+		return nil, fmt.Errorf("%d messages were sent in %s, and fell due before anything could be measured: use a faster or an idle machine", n, cli.ShortDuration(filled))
 	}
 	// The nearer both are to each other, the less else differs.
 	if err := rest(ctx, time.Until(due)-(rounds+3)*load.Round); err != nil {
@@ -134,7 +134,7 @@ func budgetDue(ctx context.Context, e *budgetEnv) ([]measure, error) {
 }
 
 // delay sends n messages that fall due within the second that begins at due.
-func (e *budgetEnv) delay(ctx context.Context, url string, n int64, due time.Time) error {
+func (e *env) delay(ctx context.Context, url string, n int64, due time.Time) error {
 	return bench.Each(ctx, e.endpoint, "SendMessageBatch", (n+dueBatch-1)/dueBatch, e.telling("send delayed messages"), func(int64) string {
 		seconds := int64((max(0, time.Until(due)) + time.Second - 1) / time.Second)
 		body := fmt.Appendf(nil, `{"QueueUrl":%q,"Entries":[`, url)
@@ -164,7 +164,7 @@ func receiveDue(ctx context.Context, endpoint bench.Endpoint, url string, due ti
 		if bytes.Contains(answer, []byte(`"ReceiptHandle"`)) {
 			after := time.Since(due)
 			if after < 0 {
-				return dueReceive{err: fmt.Errorf("a message was received %s before it was due", doctor.ShortDuration(-after))}
+				return dueReceive{err: fmt.Errorf("a message was received %s before it was due", cli.ShortDuration(-after))}
 			}
 			return dueReceive{after: after}
 		}

@@ -1,4 +1,4 @@
-package bench
+package budget
 
 import (
 	"context"
@@ -8,19 +8,18 @@ import (
 	"net/http"
 	"time"
 
-	"tenaq/cmd/tenaq/doctor"
 	"tenaq/internal/bench"
 	"tenaq/internal/cli"
 )
 
-// budgetOverload asks for twice of what a server can do, and then for half of it. Whoever asks too much is told so by the name
+// measureOverload asks for twice of what a server can do, and then for half of it. Whoever asks too much is told so by the name
 // of SQS, what is done meanwhile is hardly less than without, and when it is over all is as before.
-func budgetOverload(ctx context.Context, e *budgetEnv) ([]measure, error) {
+func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 	admin, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	e.own.args = append(e.own.args, "--admin-listen", admin)
+	e.own.Args = append(e.own.Args, "--admin-listen", admin)
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func budgetOverload(ctx context.Context, e *budgetEnv) ([]measure, error) {
 		return nil, err
 	}
 	found := []measure{
-		{"goodput", good / peak, fmt.Sprintf("%.0f/s against %.0f/s, %d of %d requests refused, p99 %s", good, peak, all.Throttled, all.Requests, doctor.ShortDuration(all.Latency.At(99)))},
+		{"goodput", good / peak, fmt.Sprintf("%.0f/s against %.0f/s, %d of %d requests refused, p99 %s", good, peak, all.Throttled, all.Requests, cli.ShortDuration(all.Latency.At(99)))},
 		{"refused under another name", float64(all.Unnamed), ""},
 		{"most memory", most, ""},
 		{"health answers within", slowest.Seconds(), ""},
@@ -78,7 +77,7 @@ func budgetOverload(ctx context.Context, e *budgetEnv) ([]measure, error) {
 	e.tell("closed loop again", 0.9)
 	again, _, err := medianRate(ctx, c, closed, rounds)
 	return append(found,
-		measure{"half load afterwards", calm / half.Rate, fmt.Sprintf("%.0f/s of %.0f/s, %d refused, p99 %s", calm, half.Rate, after.Throttled, doctor.ShortDuration(after.Latency.At(99)))},
+		measure{"half load afterwards", calm / half.Rate, fmt.Sprintf("%.0f/s of %.0f/s, %d refused, p99 %s", calm, half.Rate, after.Throttled, cli.ShortDuration(after.Latency.At(99)))},
 		measure{"closed loop afterwards", again / peak, fmt.Sprintf("%.0f/s against %.0f/s", again, peak)},
 	), err
 }

@@ -1,0 +1,48 @@
+package bench
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+	"tenaq/internal/server"
+)
+
+// newBaselineCmd makes the hidden command with which bench starts the server that does nothing.
+func newBaselineCmd(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:    "baseline",
+		Hidden: true,
+		Short:  "Run a server that does nothing",
+		Long: `Run a server that does nothing on the HTTP stack of "tenaq serve": read its
+answers from standard input, print the address, and serve until stopped.
+"tenaq bench --baseline" starts it; it has no other use.`,
+		Example: `  tenaq bench baseline < answers.json`,
+		Args:    cli.Wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var answers map[string][]byte
+			text, err := io.ReadAll(a.Stdin)
+			if err == nil {
+				err = json.Unmarshal(text, &answers)
+			}
+			if err != nil {
+				return cli.Usagef("standard input: %v", err)
+			}
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			if err := a.Result(l.Addr().String(), "%s", l.Addr()); err != nil {
+				return err
+			}
+			defer runtime.KeepAlive(cli.PaceGC(os.Getenv)) // as serve does
+			cli.AddThreads(os.Getenv)
+			return server.Baseline(cmd.Context(), l, answers)
+		},
+	}
+}

@@ -1,0 +1,169 @@
+// Package budget measures what tenaq promises about speed and memory.
+//
+// Each Line is a scenario with a server of its own, on an empty directory that is removed afterwards. A rate is
+// measured as the ratio to another rate, in alternating rounds, so it says little about the machine. The bounds are
+// all in Lines; Config.Short measures smaller numbers and judges only gross deviations of ratios.
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"tenaq/internal/cli"
+)
+
+// Config says in which form lines are measured.
+type Config struct {
+	Short bool
+	Scale float64 // share of the full numbers of messages, queues and polls, above 0 and at most 1
+	Dir   string  // for the data; empty for the temporary directory
+}
+
+// A Line is one scenario: a server of its own, what is done to it, and what has to come of that.
+type Line struct {
+	Name   string
+	Text   string
+	bounds []bound
+	disk   int64 // bytes that the full form needs under Config.Dir
+	run    func(context.Context, *env) ([]measure, error)
+}
+
+// A bound is what one measure of a line has to keep.
+type bound struct {
+	what string
+	unit string  // empty for a ratio
+	most bool    // the value is the largest allowed, otherwise the smallest
+	is   float64 // in the full form
+
+	// gross is in its place in the short form, which a busy machine must not fail: far from what is measured when nothing is
+	// wrong. Only ratios have one. What has none is measured and not judged there.
+	gross float64
+}
+
+// A measure is what came out, under the name of its bound.
+type measure struct {
+	what  string
+	value float64
+	note  string // what it was made of
+}
+
+func atLeast(what string, is, gross float64) bound { return bound{what: what, is: is, gross: gross} }
+
+func atMost(what string, is float64, unit string, gross float64) bound {
+	return bound{what: what, unit: unit, most: true, is: is, gross: gross}
+}
+
+// Lines is the budget. All bounds are here, those of the short form in the last place.
+var Lines = []Line{
+	{"send", "one message a request, 64 clients, against a server that does nothing", []bound{
+		atLeast("rate", 0.80, 0.25),
+	}, 512 << 20, measureSend},
+	{"batch", "lives in batches of ten over HTTP, against the engine alone on the same disk", []bound{
+		atLeast("rate", 0.50, 0.07),
+	}, 512 << 20, measureBatch},
+	{"depth", "a backlog of 10 million messages (short: 200,000), against an empty queue of the same server", []bound{
+		atLeast("send", 0.90, 0.40),
+		atLeast("life", 0.90, 0.40),
+		atMost("memory", 512, "MiB", 0),
+		atMost("most memory", 512, "MiB", 0),
+		atMost("ready after kill -9", 2, "s", 0),
+	}, 8 << 30, measureDepth},
+	{"fifo", "lives among a million groups, each with a message (short: 50,000), against a standard queue", []bound{
+		atLeast("life", 0.70, 0.30),
+	}, 2 << 30, measureFIFO},
+	{"idle", "100,000 empty queues and 10,000 long polls (short: 2,000 and 500), against the same server before", []bound{
+		atMost("more memory", 300, "MiB", 0),
+		atMost("processor", 2, "% of a core", 0),
+	}, 512 << 20, measureIdle},
+	{"latency", "p99 of sends at half of the closed loop's rate, against that of writes forced to disk meanwhile", []bound{
+		atMost("p99", 3, "", 200),
+	}, 512 << 20, measureLatency},
+	{"due", "a million delayed messages due in one second (short: 20,000), beside lives on another queue", []bound{
+		atLeast("life", 0.50, 0.15),
+		atMost("first received after", 1, "s", 0),
+	}, 512 << 20, measureDue},
+	{"dedup", "sends to a FIFO queue that remembers 5 million ids (short: 100,000), against one without", []bound{
+		atLeast("send", 0.50, 0.20),
+		atMost("ready after kill -9", 2, "s", 0),
+	}, 4 << 30, measureDedup},
+	{"overload", "twice the sends that 64 clients reach, from 4,096 (short: 512), and half of them afterwards", []bound{
+		atLeast("goodput", 0.90, 0.30),
+		atMost("refused under another name", 0, "requests", 0),
+		atMost("most memory", 512, "MiB", 0),
+		atMost("health answers within", 1, "s", 0),
+		atLeast("half load afterwards", 0.95, 0.50),
+		atLeast("closed loop afterwards", 0.90, 0.40),
+	}, 2 << 30, measureOverload},
+}
+
+// Choose finds the lines with these names, all when there are none.
+func Choose(names []string) (lines []Line, err error) {
+	if len(names) == 0 {
+		return Lines, nil
+	}
+	var all []string
+	for _, l := range Lines {
+		all = append(all, l.Name)
+	}
+	for _, name := range names {
+		i := slices.Index(all, name)
+		if i < 0 {
+			return nil, cli.Usagef("the budget has no line %q: choose from %s", name, strings.Join(all, ", "))
+		}
+		lines = append(lines, Lines[i])
+	}
+	return lines, nil
+}
+
+// Run measures lines one after the other, and stops when ctx ends.
+func Run(ctx context.Context, c *Config, lines []Line, p *cli.Progress) *Report {
+	report := &Report{Short: c.Short, Scale: c.Scale, Processors: runtime.NumCPU(), Rows: []Row{}}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		report.Load = strings.Join(strings.Fields(string(load))[:3], " ")
+	}
+	defer p.Done()
+	for _, l := range lines {
+		p.Begin(l.Name)
+		p.Say("%s", l.Text)
+		report.Rows = append(report.Rows, l.measure(ctx, c, p)...)
+		p.Done()
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return report
+}
+
+// measure runs a line and judges what it found.
+func (l *Line) measure(ctx context.Context, c *Config, p *cli.Progress) (rows []Row) {
+	began := time.Now()
+	e := newEnv(c, p)
+	err := e.room(l.disk)
+	var found []measure
+	if err == nil {
+		found, err = l.run(ctx, e)
+	}
+	err = errors.Join(err, e.own.Close())
+	for _, b := range l.bounds {
+		i := slices.IndexFunc(found, func(m measure) bool { return m.what == b.what })
+		switch {
+		case i >= 0:
+			rows = append(rows, b.judge(l.Name, c.Short, found[i]))
+		case err == nil:
+			err = fmt.Errorf("%s was not measured", b.what)
+		}
+	}
+	if err != nil {
+		rows = append(rows, Row{Line: l.Name, Error: err.Error()})
+	}
+	for i := range rows {
+		rows[i].Seconds = time.Since(began).Seconds()
+	}
+	return rows
+}

@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"tenaq/internal/child"
+)
+
+// Servers are the processes that a measurement starts: a server with empty queues, and one that does nothing.
+type Servers struct {
+	Dir    string // of the data; the temporary directory if empty
+	Signed bool
+	Args   []string // further flags of serve
+
+	Temporary string // directory under Dir that Close removes
+	Server    *child.Server
+	noop      *exec.Cmd
+}
+
+// The key of a server that demands signatures. Nobody else can reach that server.
+const benchKey, benchSecret = "TENAQBENCH", "tenaq-bench-secret-of-a-server-that-lives-for-a-minute"
+
+// Start starts the server, with its data in a directory of its own.
+func (o *Servers) Start(ctx context.Context) (e Endpoint, err error) {
+	if o.Temporary, err = os.MkdirTemp(o.Dir, "tenaq-bench-"); err != nil {
+		return e, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return e, fmt.Errorf("find this program: %w", err)
+	}
+	args := append([]string{"--log-level", "warn"}, o.Args...)
+	if o.Signed {
+		file := o.Temporary + "/keys.json"
+		keys, _ := json.Marshal(map[string]any{"credentials": []map[string]any{{"id": benchKey, "secret": benchSecret, "name": "bench", "allow": []string{"*"}}}}) // it is text
+		if err := os.WriteFile(file, keys, 0o600); err != nil {
+			return e, err
+		}
+		args = append(args, "--credentials", file)
+		e.Credentials = credentials.NewStaticCredentialsProvider(benchKey, benchSecret, "")
+	}
+	if o.Server, err = child.New(child.Config{Program: program, Dir: o.Temporary, Args: args}); err != nil {
+		return e, err
+	}
+	if _, err := o.Server.Start(ctx); err != nil {
+		return e, err
+	}
+	e.Region = "us-east-1"
+	e.URL, err = url.Parse(o.Server.URL())
+	return e, err
+}
+
+// Baseline starts the server that does nothing, and returns a contender that does the same work there.
+func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
+	answers, err := Answers(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	told, err := json.Marshal(answers)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	o.noop = exec.Command(program, "bench", "baseline")
+	o.noop.Stdin = bytes.NewReader(told)
+	var complaint bytes.Buffer
+	o.noop.Stderr = &complaint
+	out, err := o.noop.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.noop.Start(); err != nil {
+		return nil, err
+	}
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("the baseline server did not start: %s", complaint.String())
+	}
+	w.Endpoint = Endpoint{URL: &url.URL{Scheme: "http", Host: strings.TrimSpace(address)}, Region: w.Endpoint.Region, Credentials: w.Endpoint.Credentials}
+	w.Depth, w.Polls = min(w.Depth, 1), 0
+	return New(w)
+}
+
+// Close stops both servers and removes the data.
+func (o *Servers) Close() (err error) {
+	if o.noop != nil {
+		_ = o.noop.Process.Signal(syscall.SIGTERM)
+		_ = o.noop.Wait() // ended by a signal
+	}
+	if o.Server != nil {
+		err = o.Server.Stop()
+		o.Server.Close()
+	}
+	if o.Temporary != "" {
+		err = errors.Join(err, os.RemoveAll(o.Temporary))
+	}
+	return err
+}

@@ -1,0 +1,215 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/cli"
+)
+
+// testQueue returns a queue with which all is well, changed by pairs of attributes.
+func testQueue(name string, pairs ...string) *Examined {
+	attributes := map[string]string{
+		"VisibilityTimeout": "30", "MessageRetentionPeriod": "345600", "DelaySeconds": "0", "ReceiveMessageWaitTimeSeconds": "20",
+		"QueueArn": "arn:aws:sqs:us-east-1:000000000000:" + name,
+	}
+	if strings.HasSuffix(name, ".fifo") {
+		attributes["FifoQueue"], attributes["DeduplicationScope"], attributes["FifoThroughputLimit"] = "true", "queue", "perQueue"
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		attributes[pairs[i]] = pairs[i+1]
+	}
+	return newExamined(cli.QueueRef{Name: name, URL: "http://127.0.0.1:9324/000000000000/" + name}, attributes)
+}
+
+// letters sends the dead letters of q to dead.
+func (q *Examined) letters(dead *Examined, most int) *Examined {
+	q.Attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"%s","maxReceiveCount":"%d"}`, dead.arn(), most)
+	q.policy, q.Dead, dead.IsDead = newExamined(q.QueueRef, q.Attributes).policy, dead, true
+	return q
+}
+
+const twoWeeks = "1209600"
+
+func dlq(pairs ...string) *Examined {
+	return testQueue("orders-dlq", append([]string{"MessageRetentionPeriod", twoWeeks}, pairs...)...)
+}
+
+// measuredAt returns what was measured: so many messages at or below each bound.
+func measuredAt(name string, counts map[string]int, more ...sample) handlingTimes {
+	var t handlingTimes
+	samples := more
+	for le, n := range counts {
+		samples = append(samples, sample{name + "_bucket", map[string]string{"queue": "orders", "le": le}, float64(n)})
+	}
+	t.add(samples, "orders")
+	return t
+}
+
+func counter(name string, n float64, labels ...string) sample {
+	s := sample{name, map[string]string{"queue": "orders"}, n}
+	for i := 0; i < len(labels); i += 2 {
+		s.labels[labels[i]] = labels[i+1]
+	}
+	return s
+}
+
+const (
+	serverTimes = "tenaq_queue_handling_seconds"
+	workerTimes = "tenaq_worker_handling_seconds"
+)
+
+var notFound = error(&types.QueueDoesNotExist{})
+
+// Each check of a queue finds what it is there for, and leaves alone what is well or does not concern it.
+func TestQueueChecks(t *testing.T) {
+	age := func(d time.Duration) *time.Duration { return &d }
+	with := func(q *Examined, change func(q *Examined)) *Examined { change(q); return q }
+	self := testQueue("orders")
+	ours := func(q *Examined) { q.kind = KindTenaq }
+	const vpce = `,"Condition":{"StringEquals":{"aws:SourceVpce":"vpce-1"}}`
+	policyOf := func(more string) string {
+		return `{"Statement":{"Effect":"Allow","Principal":{"AWS":"222222222222"},"Action":"sqs:SendMessage"` + more + `}}`
+	}
+	there, back := testQueue("there"), testQueue("back")
+	back.letters(there, 5)
+	slow := map[string]int{"15": 0, "60": 1000, "+Inf": 1000}
+
+	for _, test := range []struct {
+		check string
+		q     *Examined
+		want  Verdict // empty when the check does not apply
+		says  string
+	}{
+		{"visibility", testQueue("orders"), OK, "visibility timeout 30 s"},
+		{"visibility", testQueue("orders", "VisibilityTimeout", "0"), Problem, "all consumers get it"},
+		{"visibility", testQueue("orders", "VisibilityTimeout", "7200"), Warning, "2 h"},
+		{"visibility", testQueue("orders", "VisibilityTimeout", "60", "MessageRetentionPeriod", "60"), Problem, "kept for 1 min"},
+		{"visibility", testQueue("orders", "VisibilityTimeout", ""), NotChecked, "does not tell"},
+
+		{"handling time", testQueue("orders"), "", ""},
+		{"handling time", with(testQueue("orders"), func(q *Examined) { q.times = measuredAt(serverTimes, nil) }), NotChecked, "no work"},
+		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *Examined) { q.times = measuredAt(serverTimes, slow) }), Problem, "p99 is 15 s to 1 min"},
+		// What is in a bucket is above its lower bound.
+		{"handling time", with(testQueue("orders", "VisibilityTimeout", "15"), func(q *Examined) { q.times = measuredAt(serverTimes, slow) }), Problem, "p99"},
+		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *Examined) {
+			q.times = measuredAt(serverTimes, slow, counter("tenaq_requests_total", 1, "action", "ChangeMessageVisibilityBatch", "code", ""))
+		}), Warning, "renews timeouts"},
+		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *Examined) {
+			q.times = measuredAt(workerTimes, slow, counter("tenaq_worker_lease_renewals_total", 3, "result", "renewed"))
+		}), OK, "the workers renew it"},
+		{"handling time", with(testQueue("orders"), func(q *Examined) { q.times = measuredAt(serverTimes, slow) }), Warning, "p99"},
+		{"handling time", with(testQueue("orders", "VisibilityTimeout", "60"), func(q *Examined) { q.times = measuredAt(serverTimes, slow) }), OK, "of 1000"},
+		// p99 is well below it and p99.9 is not.
+		{"handling time", with(testQueue("orders"), func(q *Examined) {
+			q.times = measuredAt(serverTimes, map[string]int{"1": 995, "60": 995, "300": 1000, "+Inf": 1000})
+		}), Warning, "p99.9 1 min to 5 min"},
+		{"handling time", with(testQueue("orders"), func(q *Examined) {
+			q.times = measuredAt(serverTimes, map[string]int{"345600": 0, "+Inf": 10})
+		}), Problem, "more than 4 days"},
+
+		{"late deletes", testQueue("orders"), "", ""},
+		{"late deletes", with(testQueue("orders"), func(q *Examined) {
+			q.times = measuredAt(serverTimes, nil, counter("tenaq_queue_deleted_total", 9, "handle", "current"))
+		}), OK, "none of 9"},
+		{"late deletes", with(testQueue("orders"), func(q *Examined) {
+			q.times = measuredAt(serverTimes, nil, counter("tenaq_queue_deleted_total", 9, "handle", "current"), counter("tenaq_queue_deleted_total", 1, "handle", "stale"))
+		}), Problem, "1 of 10 deletes"},
+		{"late deletes", with(testQueue("orders"), func(q *Examined) {
+			q.times = measuredAt(serverTimes, nil, counter("tenaq_queue_deleted_total", 999, "handle", "current"), counter("tenaq_queue_deleted_total", 1, "handle", "stale"))
+		}), Warning, "1 of 1000 deletes"},
+
+		{"delay", testQueue("orders"), "", ""},
+		{"delay", testQueue("orders", "DelaySeconds", "60"), OK, "1 min"},
+		{"delay", testQueue("orders", "DelaySeconds", "900", "MessageRetentionPeriod", "600"), Problem, "before anybody can receive"},
+		{"delay", with(dlq("DelaySeconds", "60"), func(q *Examined) { q.IsDead = true }), Warning, "dead-letter queue"},
+
+		{"retention", testQueue("orders"), OK, "4 days"},
+		{"retention", testQueue("orders", "MessageRetentionPeriod", "600"), Warning, "10 min"},
+		{"retention", testQueue("orders", "VisibilityTimeout", "43200").letters(dlq(), 8), Problem, "8 receives of 12 h each take 4 days"},
+
+		{"age", testQueue("orders"), "", ""},
+		{"age", with(testQueue("orders"), func(q *Examined) { q.age = age(time.Hour) }), OK, "1 h old"},
+		{"age", with(testQueue("orders"), func(q *Examined) { q.age = age(74 * time.Hour) }), Warning, "expires in"},
+		{"age", with(testQueue("orders"), func(q *Examined) { q.age = age(90 * time.Hour) }), Problem, "expires in"},
+		{"age", with(testQueue("orders"), func(q *Examined) { q.age = age(100 * time.Hour) }), Problem, "expires in 0 s"},
+
+		{"dead letters", testQueue("orders").letters(dlq(), 5), OK, "orders-dlq after 5 receives"},
+		{"dead letters", testQueue("orders"), Warning, "again and again"},
+		{"dead letters", testQueue("orders.fifo"), Warning, "stops its group"},
+		{"dead letters", testQueue("orders-parking"), OK, "none needed"},
+		{"dead letters", testQueue("orders").letters(testQueue("orders-dlq.fifo"), 5), Problem, "is FIFO and this one is standard"},
+		{"dead letters", self.letters(self, 5), Problem, "orders -> orders"},
+		{"dead letters", there.letters(back, 5), Problem, "there -> back -> there"},
+		{"dead letters", with(testQueue("orders").letters(dlq(), 5), func(q *Examined) { q.Dead, q.denied = nil, notFound }), Problem, "orders-dlq does not exist"},
+		{"dead letters", with(testQueue("orders").letters(dlq(), 5), func(q *Examined) { q.Dead, q.denied = nil, errElsewhere }), Problem, "another region"},
+		{"dead letters", with(testQueue("orders").letters(dlq(), 5), func(q *Examined) { q.Dead, q.denied = nil, cli.ErrNoAnswer }), NotChecked, "no answer"},
+
+		{"receives", testQueue("orders"), "", ""},
+		{"receives", testQueue("orders").letters(dlq(), 1), Problem, "maxReceiveCount 1:"},
+		{"receives", testQueue("orders").letters(dlq(), 3), Warning, "maxReceiveCount 3:"},
+		{"receives", testQueue("orders").letters(dlq(), 5), OK, "maxReceiveCount 5"},
+
+		{"DLQ retention", testQueue("orders"), "", ""},
+		{"DLQ retention", testQueue("orders").letters(dlq(), 5), OK, "14 days"},
+		{"DLQ retention", testQueue("orders").letters(dlq("MessageRetentionPeriod", "345600"), 5), Problem, "from the first send on"},
+		{"DLQ retention", testQueue("orders", "MessageRetentionPeriod", twoWeeks).letters(dlq(), 5), Problem, "from the first send on"},
+		{"DLQ retention", testQueue("orders.fifo").letters(testQueue("dead.fifo"), 5), OK, "from the move on"},
+		{"DLQ retention", testQueue("orders.fifo").letters(testQueue("dead.fifo", "MessageRetentionPeriod", "600"), 5), Warning, "10 min"},
+
+		{"chain", with(dlq().letters(testQueue("last"), 5), func(q *Examined) { q.IsDead = true }), Warning, "to last"},
+		{"chain", testQueue("orders").letters(dlq(), 5), "", ""},
+
+		{"duplicates", testQueue("orders").letters(dlq(), 5), "", ""},
+		{"duplicates", testQueue("orders.fifo"), OK, "5 min"},
+		{"duplicates", testQueue("orders.fifo").letters(testQueue("dead.fifo"), 10), OK, "take 5 min"},
+		{"duplicates", testQueue("orders.fifo").letters(testQueue("dead.fifo"), 11), Warning, "take 5 min 30 s"},
+
+		{"throughput", testQueue("orders"), "", ""},
+		{"throughput", testQueue("orders.fifo"), OK, "perQueue"},
+		{"throughput", testQueue("orders.fifo", "DeduplicationScope", "messageGroup"), Warning, "two groups"},
+		{"throughput", testQueue("orders.fifo", "FifoThroughputLimit", "perMessageGroupId"), Problem, "needs the scope"},
+		{"throughput", testQueue("orders.fifo", "FifoThroughputLimit", "perMessageGroupId", "DeduplicationScope", "messageGroup"), OK, ""},
+
+		{"long polls", testQueue("orders"), OK, "wait for 20 s"},
+		{"long polls", testQueue("orders", "ReceiveMessageWaitTimeSeconds", "0"), OK, "off"},
+
+		{"encryption", testQueue("orders"), "", ""},
+		{"encryption", with(testQueue("orders", "KmsMasterKeyId", "alias/x"), func(q *Examined) { q.kind = KindTenaq }), Warning, "nothing is encrypted"},
+		{"encryption", with(testQueue("orders", "KmsMasterKeyId", "alias/x"), func(q *Examined) { q.kind = kindAmazon }), "", ""},
+		{"encryption", with(testQueue("orders", "KmsMasterKeyId", "alias/x"), func(q *Examined) { q.kind = kindOther }), NotChecked, "another server"},
+
+		{"policy", with(testQueue("orders"), ours), "", ""},
+		{"policy", with(testQueue("orders", "Policy", policyOf("")), ours), OK, "can hold"},
+		{"policy", with(testQueue("orders", "Policy", policyOf(vpce)), ours), Warning, "statement 1: it allows nothing: no request to this server has the condition key aws:SourceVpce"},
+		{"policy", testQueue("orders", "Policy", policyOf(vpce)), "", ""}, // of another server
+		{"policy", with(testQueue("orders", "Policy", "{}"), ours), NotChecked, "cannot be read"},
+	} {
+		for _, c := range queueChecks {
+			if c.name != test.check {
+				continue
+			}
+			got := c.check(test.q)
+			if got.State != test.want || !strings.Contains(got.Says, test.says) {
+				t.Errorf("%s of %s %v: got %q, %q, want %q with %q", c.name, test.q.Name, test.q.Attributes, got.State, got.Says, test.want, test.says)
+			}
+			if (got.State == Warning || got.State == Problem) && got.Do == "" {
+				t.Errorf("%s: got %q without what to do", c.name, got.Says)
+			}
+		}
+	}
+}
+
+// Every check of a queue is in the table above with something that it finds.
+func TestQueueWithoutAttributes(t *testing.T) {
+	q := newExamined(cli.QueueRef{Name: "bare"}, map[string]string{})
+	for _, c := range queueChecks {
+		if got := c.check(q); got.State == Problem {
+			t.Errorf("%s: got a problem, %q, of a queue that tells nothing", c.name, got.Says)
+		}
+	}
+}
