@@ -38,8 +38,10 @@ var may = map[string][]string{
 	"internal/observe/series": {},
 
 	"internal/door/credentials": {},
+	"internal/door/auth":        {"internal/door/credentials", "internal/door/policy", "internal/door/sigv4", "internal/engine"},
 
-	"internal/api/handle": {},
+	"internal/api/framing": {},
+	"internal/api/handle":  {},
 
 	"internal/observe/alarm": {"internal/observe/series"},
 	"internal/engine/kept":   {},
@@ -62,8 +64,8 @@ var may = map[string][]string{
 	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/observe/tally"},
 
 	"internal/api/sqs": {
-		"internal/observe/alarm", "internal/broker", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/observe/metric", "internal/observe/monitor",
-		"internal/door/policy", "internal/door/sigv4", "internal/api/sqs/sqswire",
+		"internal/api/framing", "internal/api/handle", "internal/api/sqs/sqswire", "internal/broker", "internal/door/auth", "internal/engine",
+		"internal/observe/alarm", "internal/observe/metric", "internal/observe/monitor",
 	},
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
@@ -72,8 +74,9 @@ var may = map[string][]string{
 	"internal/api/sts":        {},
 	"internal/api/v1":         {},
 	"internal/server": {
-		"internal/api/v1", "internal/observe/alarm", "internal/server/backup", "internal/broker", "internal/api/cloudwatch", "internal/door/credentials", "internal/engine", "internal/api/handle", "internal/kv",
-		"internal/kv/pebblekv", "internal/observe/metric", "internal/observe/monitor", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/sts", "internal/observe/tally", "internal/work/sqslimits",
+		"internal/api/...", "internal/broker", "internal/door/...", "internal/engine", "internal/kv", "internal/kv/pebblekv",
+		"internal/observe/alarm", "internal/observe/metric", "internal/observe/monitor", "internal/observe/tally",
+		"internal/server/backup", "internal/work/sqslimits",
 		"golang.org/x/sys/unix",
 	},
 
@@ -113,7 +116,7 @@ var may = map[string][]string{
 	// Other people's servers, for tests.
 	"internal/testing/faultproxy": {},
 	"internal/testing/sqstest": {
-		"internal/broker", "internal/engine", "internal/api/handle", "internal/kv", "internal/api/sqs",
+		"internal/broker", "internal/door/auth", "internal/engine", "internal/api/handle", "internal/kv", "internal/api/sqs",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
 	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
@@ -201,7 +204,7 @@ var commandsMay = []string{
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"claims", "worker", "internal/audit", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
+	"claims", "worker", "internal/audit", "internal/door/...", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
 	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",

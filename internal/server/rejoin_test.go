@@ -19,6 +19,7 @@ import (
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/broker"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 )
@@ -43,7 +44,7 @@ func inBubble(t *testing.T, certificate *tls.Certificate, f func(t *testing.T, s
 			pipes:  pipes{make(chan net.Conn), make(chan struct{})},
 		}
 		s.api = sqs.New(sqs.Config{
-			Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: s.cfg.Logger, Account: "000000000000",
+			Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: s.cfg.Logger, Door: auth.New(auth.Config{Account: "000000000000"}),
 			Rejoin: s.rejoin, IdleMax: idleMax,
 		})
 		s.http, s.adminHTTP = s.newHTTP(s.counted(s.api)), s.newHTTP(nil)

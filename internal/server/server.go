@@ -22,11 +22,12 @@ import (
 	"time"
 
 	"tenaq/internal/api/cloudwatch"
+	"tenaq/internal/api/framing"
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/sqs"
-	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/pebblekv"
@@ -42,7 +43,7 @@ type Server struct {
 	broker *broker.Broker
 	alarms *monitor.Monitor
 	disk   *disk
-	door   *sqs.Door
+	door   *auth.Door
 
 	certificate *certificate // nil without TLS
 	api         *sqs.Handler
@@ -140,7 +141,7 @@ func (s *Server) open() (err error) {
 		refuse:  s.broker.RefuseSends,
 		logger:  s.cfg.Logger,
 	}
-	s.door = sqs.NewDoor(sqs.DoorConfig{
+	s.door = auth.New(auth.Config{
 		Credentials: s.cfg.Credentials,
 		Account:     s.cfg.Account,
 		Region:      s.cfg.Region,
@@ -274,10 +275,12 @@ func (s *Server) letToCloudWatch(r *http.Request) (cloudwatch.Finish, error) {
 	}, nil
 }
 
-// cloudWatchRefusal turns a refusal of the door, which is in the words of SQS, into the same of CloudWatch.
+// cloudWatchRefusal turns a refusal of the door into one of CloudWatch.
 func cloudWatchRefusal(err error) error {
-	refusal := sqswire.AsError(err)
-	return &cloudwatch.Error{Code: cloudwatch.Code(refusal.Code), Message: refusal.Message}
+	if refusal, ok := errors.AsType[*auth.Error](err); ok {
+		return &cloudwatch.Error{Code: cloudwatch.Code(refusal.Code), Message: refusal.Message}
+	}
+	return err
 }
 
 // withHealth serves LocalStack's health page and the front page beside the SQS API. They say that there is a server, and
@@ -290,7 +293,8 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 			return
 		}
 		if err := s.door.Public(r); err != nil {
-			http.Error(w, sqswire.AsError(err).Message, http.StatusForbidden)
+			refusal, _ := errors.AsType[*auth.Error](err)
+			http.Error(w, refusal.Message, http.StatusForbidden)
 			return
 		}
 		if front {
@@ -304,7 +308,7 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 // oneLength has the SQS API refuse every request of which nobody can say where it ends, whomever it is for. [WIRE-32]
 func (s *Server) oneLength(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if sqs.TwoLengths(r) {
+		if framing.Ambiguous(r) {
 			s.api.ServeHTTP(w, r)
 			return
 		}
@@ -319,7 +323,7 @@ func (s *Server) noWebPages(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !sqs.IsLoopbackHost(r.Host) {
+		if !auth.IsLoopback(r.Host) {
 			http.Error(w, "The admin address answers to names of this machine, such as localhost.", http.StatusForbidden)
 			return
 		}
@@ -340,7 +344,7 @@ func (s *Server) counted(h http.Handler) http.Handler {
 func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		ConnContext:       sqs.FramedContext,
+		ConnContext:       framing.Context,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer
@@ -404,9 +408,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.certificate != nil {
 		listener = tls.NewListener(listener, s.certificate.config())
 	}
-	go serve(s.http, sqs.FramedListener(listener, s.cfg.Logger))
+	go serve(s.http, framing.Listener(listener, s.cfg.Logger))
 	if s.adminListener != nil {
-		go serve(s.adminHTTP, sqs.FramedListener(s.adminListener, s.cfg.Logger))
+		go serve(s.adminHTTP, framing.Listener(s.adminListener, s.cfg.Logger))
 	}
 	look := time.NewTicker(diskEvery)
 	defer look.Stop()

@@ -1,11 +1,11 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
-	"tenaq/internal/api/sqs"
-	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/api/sts"
+	"tenaq/internal/door/auth"
 )
 
 // withSTS answers who somebody is, behind the same door as everything else. [AUTH-49]
@@ -36,12 +36,14 @@ func (s *Server) letToSTS(r *http.Request) (sts.Finish, error) {
 	}, nil
 }
 
-func identityOf(p sqs.Principal) sts.Identity {
+func identityOf(p auth.Principal) sts.Identity {
 	return sts.Identity{Account: p.Account(), ARN: p.ARN(), UserID: p.UserID()}
 }
 
-// stsRefusal turns a refusal of the door, which is in the words of SQS, into the same of STS.
+// stsRefusal turns a refusal of the door into one of STS.
 func stsRefusal(err error) error {
-	refusal := sqswire.AsError(err)
-	return &sts.Error{Code: string(refusal.Code), Status: refusal.Info().Status, Message: refusal.Message}
+	if refusal, ok := errors.AsType[*auth.Error](err); ok {
+		return &sts.Error{Code: refusal.Code, Status: refusal.Status, Message: refusal.Message}
+	}
+	return err
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"tenaq/internal/door/auth"
 )
 
 const (
@@ -45,7 +47,7 @@ func (b *body) free() {
 }
 
 // read reads the body of a request, whatever the protocol. [WIRE-21]
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, p Pending) (b body, err error) {
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, p auth.Pending) (b body, err error) {
 	conn := http.NewResponseController(w)
 	switch {
 	case r.ContentLength == 0:
@@ -61,7 +63,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, p Pending) (b bod
 		}
 	default:
 		conn.SetWriteDeadline(time.Now().Add(transferMax)) // of 100 Continue
-		b.held = h.bodies.hold(p.sources(r)...)
+		b.held = h.bodies.hold(owners(p.Sources(r))...)
 		a := &arrival{r: r, conn: conn, pace: newPace(), declared: r.ContentLength, held: b.held}
 		b.bytes, err = a.read()
 		conn.SetWriteDeadline(time.Now().Add(answerMax))
@@ -75,6 +77,15 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, p Pending) (b bod
 	conn.SetReadDeadline(time.Now().Add(restMax))
 	w.Header().Set("Connection", "close")
 	return body{}, err
+}
+
+// owners are the parties that a body counts against: an address, the key that it claims if it claims one, and the pair of
+// both.
+func owners(address, key string) []string {
+	if key == "" {
+		return []string{address}
+	}
+	return []string{address, key, address + pairMark + key}
 }
 
 // An arrival is a body on its way in. It is charged for as its bytes arrive: for what its buffer has, never for what its

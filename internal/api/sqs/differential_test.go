@@ -29,7 +29,7 @@ func TestBothProtocols(t *testing.T) {
 	t.Logf("to repeat it: -differential.seed=%d -differential.steps=%d", seed, *differentialSteps)
 	inBubble(t, settings{}, func(t *testing.T, _ *world) {
 		s := new(script)
-		s.begin(settings{sqs: Config{Hosts: []string{}}, engine: engine.Config{InFlightMax: 40, PurgeInterval: 60_000, RecreateDelay: 2_000}})
+		s.begin(settings{hosts: []string{}, engine: engine.Config{InFlightMax: 40, PurgeInterval: 60_000, RecreateDelay: 2_000}})
 		defer func() { s.stop(); time.Sleep(time.Second) }()
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), masks: s.masks}
 		codes := map[string]int{}

@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/api/framing"
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/broker"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 )
@@ -74,13 +76,15 @@ func (l *pipeListener) rejoin(conn net.Conn, ahead []byte) {
 
 // settings are what a test may choose about its server.
 type settings struct {
-	engine engine.Config
-	sqs    Config
-	refuse bool // sends, as a full disk does
-	queue  int  // how many requests may wait for the writer
-	log    io.Writer
-	store  kv.Store // an empty one when nil
-	inHTTP bool     // polls wait in their handlers
+	engine  engine.Config
+	sqs     Config
+	hosts   []string // that requests may name; any when nil
+	account string   // of the server; the usual one when empty
+	refuse  bool     // sends, as a full disk does
+	queue   int      // how many requests may wait for the writer
+	log     io.Writer
+	store   kv.Store // an empty one when nil
+	inHTTP  bool     // polls wait in their handlers
 }
 
 // A world is a handler on a broker on a memory store, served over pipes.
@@ -113,17 +117,19 @@ func newWorld(s settings) *world {
 	s.sqs.Broker = w.broker
 	s.sqs.Sealer = handle.New(make([]byte, handle.KeySize))
 	s.sqs.Logger = slog.New(slog.NewTextHandler(s.log, nil))
-	s.sqs.Account = cmp.Or(s.sqs.Account, account)
+	if s.sqs.Door == nil {
+		s.sqs.Door = auth.New(auth.Config{Account: cmp.Or(s.account, account), Hosts: s.hosts})
+	}
 	if !s.inHTTP {
 		s.sqs.Rejoin = w.listener.rejoin
 	}
 	w.handler = New(s.sqs)
 
 	ctx, cancel := context.WithCancel(context.Background())
-	server := &http.Server{Handler: w.handler, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: FramedContext,
+	server := &http.Server{Handler: w.handler, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: framing.Context,
 		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(s.log, nil), slog.LevelDebug)}
 	var running sync.WaitGroup
-	running.Go(func() { server.Serve(FramedListener(w.listener, s.sqs.Logger)) })
+	running.Go(func() { server.Serve(framing.Listener(w.listener, s.sqs.Logger)) })
 	running.Go(func() { w.broker.Run(ctx) })
 	w.stop = func() {
 		server.Close()

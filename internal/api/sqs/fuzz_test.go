@@ -61,7 +61,7 @@ func FuzzHandler(f *testing.F) {
 		f.Add("GET", "/?"+form, "localhost", "", "", "", "", "")
 	}
 
-	w := newWorld(settings{sqs: Config{Hosts: []string{}}})
+	w := newWorld(settings{hosts: []string{}})
 	f.Cleanup(w.stop)
 	w.broker.Drain() // so that no poll waits
 	f.Fuzz(func(t *testing.T, method, path, host, origin, kind, target, trace, body string) {

@@ -14,9 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tenaq/internal/api/framing"
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/broker"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/monitor"
 )
@@ -56,11 +58,10 @@ type Config struct {
 	Sealer *handle.Sealer
 	Logger *slog.Logger
 
-	// Door decides who a request comes from. When it is nil, everybody is let in who uses one of Hosts, and stands for
-	// Account; a door has its own.
-	Door    *Door
-	Account string
-	Hosts   []string
+	// Door authenticates requests, and Policies decides what their senders may do. When Policies is nil, the policies
+	// are those of the Broker.
+	Door     *auth.Door
+	Policies *auth.Policies
 
 	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
 	PublicURL string
@@ -90,15 +91,14 @@ type Handler struct {
 	answers *budget // with messages
 	counts  counts
 
-	policies policies
-	working  atomic.Int64 // requests, those that wait for messages included
-	parking  parking
+	working atomic.Int64 // requests, those that wait for messages included
+	parking parking
 }
 
 // New returns a handler.
 func New(cfg Config) *Handler {
-	if cfg.Door == nil {
-		cfg.Door = NewDoor(DoorConfig{Account: cfg.Account, Hosts: cfg.Hosts})
+	if cfg.Policies == nil {
+		cfg.Policies = auth.NewPolicies(cfg.Broker, cfg.Logger)
 	}
 	cfg.RequestMax = cmp.Or(cfg.RequestMax, workMax)
 	cfg.IdleMax = cmp.Or(cfg.IdleMax, 2*time.Minute)
@@ -107,8 +107,7 @@ func New(cfg Config) *Handler {
 		bodies:  newBudget(bodyBudget, bodyReserve, small*bodyCost),
 		answers: newBudget(answerBudget, answerReserve, small*answerCost),
 
-		policies: policies{source: cfg.Broker, logger: cfg.Logger},
-		parking:  parking{polls: make(map[*parkedPoll]struct{})},
+		parking: parking{polls: make(map[*parkedPoll]struct{})},
 	}
 }
 
@@ -117,7 +116,7 @@ type call struct {
 	context.Context
 	h         *Handler
 	http      *http.Request
-	principal Principal
+	principal auth.Principal
 
 	// For polls, which may have to go on without their handler.
 	w       http.ResponseWriter
@@ -138,7 +137,7 @@ func (c *call) release() {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := attempt{h: h, from: time.Now(), protocol: protocolOf(r), id: requestID()}
 	w.Header()["x-amzn-RequestId"] = []string{e.id}
-	if TwoLengths(r) {
+	if framing.Ambiguous(r) {
 		w.Header().Set("Connection", "close")
 		e.refuse(w, errTwoLengths)
 		return
@@ -219,7 +218,7 @@ func headerSize(r *http.Request) int {
 }
 
 // request reads a request. The body that it came with is not kept.
-func (c *call) request(w http.ResponseWriter, pending Pending, p protocol) (*operation, sqswire.Shape, error) {
+func (c *call) request(w http.ResponseWriter, pending auth.Pending, p protocol) (*operation, sqswire.Shape, error) {
 	body, err := c.h.read(w, c.http, pending)
 	if err != nil {
 		return nil, nil, err
@@ -247,6 +246,8 @@ var (
 		http.StatusRequestEntityTooLarge}
 	errHeaders = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request line and the headers are larger than 64 KiB."),
 		http.StatusRequestHeaderFieldsTooLarge}
+	errTwoLengths = sqswire.Errorf(sqswire.MalformedInput,
+		"The request has both Content-Length and Transfer-Encoding: send one of them.")
 	errCutOff = sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
 )
 
@@ -291,10 +292,13 @@ func (e *attempt) refuse(w http.ResponseWriter, err error) {
 // wireError turns whatever went wrong into an error of the protocol.
 func wireError(err error) *sqswire.Error {
 	var refusal *engine.Error
+	var denial *auth.Error
 	var special statusError
 	switch {
 	case errors.As(err, &refusal):
 		return &sqswire.Error{Code: sqswire.ErrorCode(refusal.Code), Message: refusal.Message}
+	case errors.As(err, &denial):
+		return &sqswire.Error{Code: sqswire.ErrorCode(denial.Code), Message: denial.Message}
 	case errors.As(err, &special):
 		return sqswire.AsError(special.error)
 	case errors.Is(err, broker.ErrThrottled):

@@ -39,7 +39,7 @@ const (
 // although it was refused.
 func run(t *testing.T, sends int, cases []hostile) {
 	t.Helper()
-	inBubble(t, settings{sqs: Config{Hosts: []string{}}}, func(t *testing.T, w *world) {
+	inBubble(t, settings{hosts: []string{}}, func(t *testing.T, w *world) {
 		var ids sync.Map
 		ask := func(action, body string) string {
 			conn := w.listener.dial()

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"tenaq/internal/door/auth"
 	"tenaq/internal/door/credentials"
 )
 
@@ -35,7 +36,7 @@ func scriptKey(name string) aws.Credentials {
 }
 
 // scriptDoor is a door for the keys of scripts.
-func scriptDoor(t testing.TB) *Door {
+func scriptDoor(t testing.TB) *auth.Door {
 	t.Helper()
 	var entries []string
 	for name, k := range scriptKeys { // order does not matter: each is for itself
@@ -51,7 +52,7 @@ func scriptDoor(t testing.TB) *Door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewDoor(DoorConfig{Credentials: set, Account: account, Region: scriptRegion})
+	return auth.New(auth.Config{Credentials: set, Account: account, Region: scriptRegion})
 }
 
 // sign adds the headers of a signature to a request as it is sent. Without a name it stays as it is.

@@ -46,7 +46,7 @@ func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft,
 		Delay:      engine.Int(m.DelaySeconds),
 		Group:      engine.Text(m.MessageGroupID),
 		Dedup:      engine.Text(m.MessageDeduplicationID),
-		Sender:     c.principal.id,                       // [RCV-13]
+		Sender:     c.principal.UserID(),                 // [RCV-13]
 		Trace:      c.http.Header.Get("X-Amzn-Trace-Id"), // [MA-21]
 	}), sent
 }
@@ -186,7 +186,7 @@ func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry
 
 func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, error) {
 	wanted := wantedAttributes{system: append(req.AttributeNames, req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
-	c.room = c.h.answers.hold(c.principal.account)
+	c.room = c.h.answers.hold(c.principal.Account())
 	res, err := c.poll(&engine.ReceiveMessage{
 		Queue:      c.queue(req.QueueURL),
 		Max:        engine.Int(req.MaxNumberOfMessages),

@@ -99,9 +99,9 @@ func with[R any, P requestOf[R]](op *operation, also func(*call, P) []right) *op
 }
 
 // account stands for every queue of the caller's account.
-func (c *call) account() engine.QueueName { return engine.QueueName{Account: c.principal.account} }
+func (c *call) account() engine.QueueName { return engine.QueueName{Account: c.principal.Account()} }
 
 // ownQueue is a queue of the caller's account.
 func (c *call) ownQueue(name string) engine.QueueName {
-	return engine.QueueName{Account: c.principal.account, Name: name}
+	return engine.QueueName{Account: c.principal.Account(), Name: name}
 }

@@ -2,7 +2,6 @@ package sqs
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 
 	"tenaq/internal/api/sqs/sqswire"
@@ -82,20 +81,6 @@ func queryOf(r *http.Request) protocol {
 		}
 	}
 	return queryXML
-}
-
-// fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for an image or a
-// link, and in some browsers a form, carries no Origin, but could delete a queue all the same. Browsers say where it
-// comes from in one of these headers, which other clients do not send. [XML-37]
-func fromElsewhere(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "same-site", "cross-site":
-		return true
-	case "same-origin", "none": // none is the address line
-		return false
-	}
-	page, err := url.Parse(r.Header.Get("Referer"))
-	return err != nil || page.Host != "" && !sameHost(page.Host, r.Host)
 }
 
 // decode makes a request of what was read. The operation is known before the request is, and also when that is

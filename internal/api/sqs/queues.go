@@ -55,7 +55,7 @@ func rightsToCreate(c *call, req *sqswire.CreateQueueRequest) []right {
 
 // queueAsked is the queue whose URL is asked for.
 func queueAsked(c *call, req *sqswire.GetQueueURLRequest) engine.QueueName {
-	return engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.account), Name: req.QueueName.Value}
+	return engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.Account()), Name: req.QueueName.Value}
 }
 
 // queue reads a queue URL. Only the last two segments of its path count, and one segment is a name in
@@ -74,7 +74,7 @@ func (c *call) queue(u sqswire.Opt[string]) engine.QueueName {
 	segments := strings.Split(path, "/")
 	n := len(segments)
 	if n == 1 {
-		return engine.QueueName{Account: c.principal.account, Name: segments[0]}
+		return engine.QueueName{Account: c.principal.Account(), Name: segments[0]}
 	}
 	return engine.QueueName{Account: segments[n-2], Name: segments[n-1]}
 }
@@ -127,7 +127,7 @@ func (c *call) getQueueURL(req *sqswire.GetQueueURLRequest) (response, error) {
 
 func (c *call) listQueues(req *sqswire.ListQueuesRequest) (response, error) {
 	res, err := c.do(engine.ListQueues{
-		Account:    c.principal.account,
+		Account:    c.principal.Account(),
 		Prefix:     req.QueueNamePrefix.Value,
 		MaxResults: engine.Int(req.MaxResults),
 		NextToken:  req.NextToken.Value,

@@ -67,7 +67,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := new(script)
-				s.begin(settings{sqs: Config{Hosts: []string{}}})
+				s.begin(settings{hosts: []string{}})
 				// The server takes half a second to close a connection whose request it did not read.
 				defer func() { s.stop(); time.Sleep(time.Second) }()
 				datadriven.RunTest(t, path, s.run)
@@ -191,17 +191,17 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 }
 
 func readSettings(t *testing.T, d *datadriven.TestData) settings {
-	c := settings{sqs: Config{Hosts: []string{}}, refuse: d.HasArg("full")}
+	c := settings{hosts: []string{}, refuse: d.HasArg("full")}
 	if d.HasArg("keys") {
 		c.sqs.Door = scriptDoor(t)
 	}
-	d.MaybeScanArgs(t, "account", &c.sqs.Account)
+	d.MaybeScanArgs(t, "account", &c.account)
 	d.MaybeScanArgs(t, "public-url", &c.sqs.PublicURL)
 	for _, arg := range d.CmdArgs {
 		if arg.Key == "hosts" {
-			c.sqs.Hosts = arg.Vals
+			c.hosts = arg.Vals
 			if arg.Vals[0] == "any" {
-				c.sqs.Hosts = nil
+				c.hosts = nil
 			}
 		}
 	}

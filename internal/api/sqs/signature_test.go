@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/door/credentials"
 	"tenaq/internal/door/sigv4"
 	"tenaq/internal/engine"
@@ -43,7 +44,7 @@ func keysFile(t testing.TB, path, allow string) {
 	}
 }
 
-func newDoor(t testing.TB, allow string) (*Door, *credentials.Set, string) {
+func newDoor(t testing.TB, allow string) (*auth.Door, *credentials.Set, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "credentials.json")
 	keysFile(t, path, allow)
@@ -51,7 +52,7 @@ func newDoor(t testing.TB, allow string) (*Door, *credentials.Set, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewDoor(DoorConfig{Credentials: set, Account: account, Region: "eu-central-1"}), set, path
+	return auth.New(auth.Config{Credentials: set, Account: account, Region: "eu-central-1"}), set, path
 }
 
 // signedRequest returns a request of the JSON protocol, signed.
@@ -73,9 +74,9 @@ func signedRequest(t testing.TB, id, secret, service, body string, change func(*
 
 // enter goes through a door. What comes back is the outcome as a client of SQS sees it: code, status and the beginning of
 // the text.
-func enter(d *Door, r *http.Request, service, body string) (Principal, string) {
+func enter(d *auth.Door, r *http.Request, service, body string) (auth.Principal, string) {
 	pending, err := d.Authenticate(r, service)
-	var p Principal
+	var p auth.Principal
 	if err == nil {
 		p, err = pending.Finish([]byte(body))
 	}
@@ -135,7 +136,7 @@ func TestDoorWithCredentials(t *testing.T) {
 		if !strings.HasPrefix(got, test.want) || test.want == "" && got != "" || strings.Contains(got, "canary") {
 			t.Errorf("%s: got  %q\nwant %q", test.name, got, test.want)
 		}
-		if (p == Principal{}) != (test.want != "") {
+		if (p == auth.Principal{}) != (test.want != "") {
 			t.Errorf("%s: got principal %v, want one only without a refusal", test.name, p)
 		}
 	}
@@ -156,7 +157,7 @@ func TestDoorPresigned(t *testing.T) {
 		}
 		return httptest.NewRequest("GET", signed, nil)
 	}
-	if p, got := enter(d, presigned(0), "sqs", ""); got != "" || p.account != "111122223333" {
+	if p, got := enter(d, presigned(0), "sqs", ""); got != "" || p.Account() != "111122223333" {
 		t.Errorf("got %v, %q, want the principal of the key", p, got)
 	}
 	const want = `RequestExpired;Sender 400 {"__type":"com.amazon.coral.service#RequestExpiredException","message":"Request has expired."}`
@@ -169,12 +170,12 @@ func TestDoorPresigned(t *testing.T) {
 func TestPrincipal(t *testing.T) {
 	d, set, _ := newDoor(t, `"*"`)
 	p, got := enter(d, signedRequest(t, keyID, secret, "sqs", "", nil), "sqs", "")
-	want := Principal{account: "111122223333", id: set.Find(keyID).UserID(), region: "eu-central-1", key: set.Find(keyID)}
-	if p != want || got != "" || !strings.HasPrefix(p.id, "AIDA") {
-		t.Errorf("got %v, %q, want %v", p, got, want)
+	key := set.Find(keyID)
+	if got != "" || p.Account() != "111122223333" || p.UserID() != key.UserID() || p.ARN() != key.ARN() || !p.Signed() || !strings.HasPrefix(p.UserID(), "AIDA") {
+		t.Errorf("got %v, %q, want the principal of the key", p, got)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		if text := fmt.Sprintf(verb, p) + fmt.Sprintf(verb, d.cfg); strings.Contains(text, "canary") {
+		if text := fmt.Sprintf(verb, p) + fmt.Sprintf(verb, auth.Config{Credentials: set}); strings.Contains(text, "canary") {
 			t.Errorf("%s shows a secret: %s", verb, text)
 		}
 	}
@@ -182,12 +183,12 @@ func TestPrincipal(t *testing.T) {
 
 // A nobody must not become somebody by a forgotten error.
 func TestZeroPending(t *testing.T) {
-	if p, err := (Pending{}).Finish(nil); err == nil || p != (Principal{}) {
+	if p, err := (auth.Pending{}).Finish(nil); err == nil || p != (auth.Principal{}) {
 		t.Errorf("got %v, %v, want a refusal", p, err)
 	}
 	d, _, _ := newDoor(t, `"*"`)
 	pending, err := d.Authenticate(httptest.NewRequest("POST", "/", nil), "sqs")
-	if p, again := pending.Finish(nil); err == nil || again == nil || p != (Principal{}) {
+	if p, again := pending.Finish(nil); err == nil || again == nil || p != (auth.Principal{}) {
 		t.Errorf("got %v, %v, %v, want two refusals", p, err, again)
 	}
 }
@@ -195,7 +196,7 @@ func TestZeroPending(t *testing.T) {
 // TestDoorWithoutCredentials holds a door without credentials to what Handler does. [AUTH-2, AUTH-3, AUTH-4]
 func TestDoorWithoutCredentials(t *testing.T) {
 	hosts := []string{signHost}
-	d := NewDoor(DoorConfig{Account: account, Region: "eu-central-1", Hosts: hosts})
+	d := auth.New(auth.Config{Account: account, Region: "eu-central-1", Hosts: hosts})
 	for _, test := range []struct {
 		host, origin, authorization string
 		fine                        bool
@@ -218,7 +219,7 @@ func TestDoorWithoutCredentials(t *testing.T) {
 		if (got == "") != test.fine {
 			t.Errorf("%v: got %q, want fine %v", test, got, test.fine)
 		}
-		if test.fine && (p.account != account || p.id != account || p.key != nil || p.Authorize("sqs:PurgeQueue", "") != nil) {
+		if test.fine && (p.Account() != account || p.UserID() != account || p.Signed() || p.Authorize("sqs:PurgeQueue", "") != nil) {
 			t.Errorf("%v: got %v, want the account of the server, which may do everything", test, p)
 		}
 	}
@@ -268,33 +269,33 @@ func TestDoorAfterReload(t *testing.T) {
 func TestEverySignatureErrorIsKnown(t *testing.T) {
 	for _, code := range []sigv4.Code{sigv4.ExpiredToken, sigv4.IncompleteSignature, sigv4.InvalidClientTokenID, sigv4.MissingAuthenticationToken,
 		sigv4.RequestExpired, sigv4.SignatureDoesNotMatch} {
-		if got := wireError(signatureError(&sigv4.Error{Code: code, Status: 403, Message: "x"})); got.Info().Fault != sqswire.Sender || got.Message != "x" {
+		if got := wireError(&auth.Error{Code: string(code), Message: "x"}); got.Info().Fault != sqswire.Sender || got.Message != "x" {
 			t.Errorf("%s: got %v, want a fault of the sender", code, got)
 		}
 	}
 }
 
 // principalWith is one whose key may do what patterns say.
-func principalWith(t testing.TB, allow string) Principal {
+func principalWith(t testing.TB, allow string) auth.Principal {
 	t.Helper()
-	_, set, _ := newDoor(t, allow)
-	return Principal{account: "111122223333", region: "eu-central-1", key: set.Find(keyID)}
+	d, _, _ := newDoor(t, allow)
+	p, refusal := enter(d, signedRequest(t, keyID, secret, "sqs", "{}", nil), "sqs", "{}")
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	return p
 }
 
-// A policyMap is the policies of some queues, at a version.
-type policyMap struct {
-	texts   map[engine.QueueName]string
-	version uint64
-	reads   int
-}
+// A policyMap is the policies of some queues.
+type policyMap struct{ texts map[engine.QueueName]string }
 
-func (m *policyMap) Policy(name engine.QueueName) string { m.reads++; return m.texts[name] }
-func (m *policyMap) PolicyVersion() uint64               { return m.version }
+func (m *policyMap) Policy(name engine.QueueName) string { return m.texts[name] }
+func (m *policyMap) PolicyVersion() uint64               { return 0 }
 
 // callWith is a call of a principal whose key may do what patterns say.
 func callWith(t testing.TB, texts map[engine.QueueName]string, allow string) *call {
 	t.Helper()
-	h := &Handler{policies: policies{source: &policyMap{texts: texts}, logger: slog.New(slog.DiscardHandler)}}
+	h := &Handler{cfg: Config{Policies: auth.NewPolicies(&policyMap{texts: texts}, slog.New(slog.DiscardHandler))}}
 	return &call{Context: t.Context(), h: h, http: httptest.NewRequest("POST", "/", nil), principal: principalWith(t, allow)}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 )
 
@@ -97,7 +98,7 @@ func errV1Value(name, value, want string) error {
 }
 
 // serveV1 answers a request for /v1.
-func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pending Pending) {
+func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pending auth.Pending) {
 	route, ok := h.findV1(r.URL.Path)
 	if !ok {
 		e.refuseV1(w, errV1NotFound)
@@ -132,7 +133,7 @@ func (h *Handler) serveV1(w http.ResponseWriter, r *http.Request, e *attempt, pe
 }
 
 // v1 answers a request whose path is known.
-func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answer, error) {
+func (c *call) v1(w http.ResponseWriter, pending auth.Pending, route v1Route) (v1Answer, error) {
 	body, err := c.h.read(w, c.http, pending)
 	if err != nil {
 		return v1Answer{}, err
@@ -149,7 +150,7 @@ func (c *call) v1(w http.ResponseWriter, pending Pending, route v1Route) (v1Answ
 	defer c.h.end()
 	on := c.ownQueue(route.queue)
 	if strings.HasPrefix(c.http.URL.Path, v1Path+"/alarms") || c.http.URL.Path == v1Path+"/backup" {
-		on = engine.QueueName{Account: c.h.cfg.Door.cfg.Account} // whose alarms they are, and whose server it is
+		on = engine.QueueName{Account: c.h.cfg.Door.Account()} // whose alarms they are, and whose server it is
 	}
 	if err := c.allow(v1Action(route), on); err != nil {
 		return v1Answer{}, err
@@ -213,7 +214,7 @@ type v1Query struct {
 func (c *call) query(known ...string) *v1Query {
 	q := &v1Query{values: c.http.URL.Query()}
 	for name, values := range q.values { // order does not matter: any of them refuses the request
-		if strings.HasPrefix(name, "X-Amz-") && c.principal.key != nil {
+		if strings.HasPrefix(name, "X-Amz-") && c.principal.Signed() {
 			continue // of the signature, which has been verified
 		}
 		if !slices.Contains(known, name) || len(values) > 1 {

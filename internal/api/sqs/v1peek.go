@@ -52,7 +52,7 @@ type v1DeadLetters struct {
 func (c *call) v1Queues(string) (v1Answer, error) {
 	q := c.query("prefix", "after", "limit")
 	op := engine.PeekQueues{
-		Account: c.principal.account,
+		Account: c.principal.Account(),
 		Prefix:  q.text("prefix"),
 		After:   q.text("after"),
 		Max:     q.number("limit", 1, engine.PeekQueuesMax, engine.PeekQueuesMax),
@@ -165,7 +165,7 @@ func (c *call) v1Messages(queue string) (v1Answer, error) {
 				size = max(size, each)
 			}
 		}
-		c.room = c.h.answers.hold(c.principal.account)
+		c.room = c.h.answers.hold(c.principal.Account())
 		if err := c.room.wait(c, min(size*answerCost, answerMost), readWait); err != nil {
 			return v1Answer{}, err
 		}

@@ -25,6 +25,7 @@ import (
 	"tenaq/internal/api/handle"
 	api "tenaq/internal/api/sqs"
 	"tenaq/internal/broker"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 )
@@ -58,7 +59,7 @@ func New(t testing.TB) *Server {
 	})
 	return &Server{api.New(api.Config{
 		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)),
-		Logger: slog.New(slog.DiscardHandler), Account: account,
+		Logger: slog.New(slog.DiscardHandler), Door: auth.New(auth.Config{Account: account}),
 	})}
 }
 

@@ -1,4 +1,14 @@
-package sqs
+// Package framing follows where each request on a connection begins and ends, and refuses connections on which
+// that is ambiguous.
+//
+// A request with both Content-Length and Transfer-Encoding ends in one place for one server and in another place
+// for the next: what a proxy takes for its body could be a request of its own here. Package http follows the
+// chunks and removes the length before a handler sees the request, so connections are inspected as they are
+// read. [WIRE-32]
+//
+// A server listens on a Listener and sets Context as its ConnContext; its handler refuses every request for which
+// Ambiguous reports true. What the refusal says is left to the handler.
+package framing
 
 import (
 	"bytes"
@@ -14,28 +24,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"tenaq/internal/api/sqs/sqswire"
 )
 
-// A request with both Content-Length and Transfer-Encoding ends in one place for one server and in another for the next: what
-// a proxy takes for its body could be a request of its own here. Package http follows the chunks and removes the length before
-// a handler sees the request. So connections are looked at as they are read. [WIRE-32]
+// chunkMax bounds one chunk of a body, in bytes. It is the limit of a whole body, so a request with a larger one
+// is refused in any case and its connection closed.
+const chunkMax = 8 << 20
 
-var errTwoLengths = sqswire.Errorf(sqswire.MalformedInput,
-	"The request has both Content-Length and Transfer-Encoding: send one of them.")
-
-// TwoLengths reports whether a request, or another one on its connection, has both a Content-Length and a Transfer-Encoding.
-// The Handler refuses such a request. It needs a FramedListener and FramedContext.
-func TwoLengths(r *http.Request) bool {
+// Ambiguous reports whether a request, or an earlier one on its connection, has both a Content-Length and a
+// Transfer-Encoding, or a length that cannot be read. The server must listen on a Listener and use Context.
+func Ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(framedKey{}).(*framed)
 	return ok && c.both.Load()
 }
 
 type framedKey struct{}
 
-// FramedContext is the ConnContext of a http.Server on a FramedListener.
-func FramedContext(ctx context.Context, conn net.Conn) context.Context {
+// Context is the ConnContext of an http.Server on a Listener.
+func Context(ctx context.Context, conn net.Conn) context.Context {
 	for {
 		switch c := conn.(type) {
 		case *framed:
@@ -50,17 +55,18 @@ func FramedContext(ctx context.Context, conn net.Conn) context.Context {
 	}
 }
 
-// FramedListener has the requests on the connections of l looked at for TwoLengths. Those of a TLS listener are served as such.
-func FramedListener(l net.Listener, logger *slog.Logger) net.Listener {
-	return framedListener{l, logger}
+// Listener inspects the requests on the connections of l. Connections of a TLS listener are served as TLS; failed
+// handshakes go to the logger.
+func Listener(l net.Listener, logger *slog.Logger) net.Listener {
+	return listener{l, logger}
 }
 
-type framedListener struct {
+type listener struct {
 	net.Listener
 	logger *slog.Logger
 }
 
-func (l framedListener) Accept() (net.Conn, error) {
+func (l listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -71,14 +77,14 @@ func (l framedListener) Accept() (net.Conn, error) {
 	return &framed{Conn: conn}, nil
 }
 
-// A framed connection looks at the heads of the requests that are read from it.
+// A framed connection inspects the heads of the requests that are read from it.
 type framed struct {
 	net.Conn
-	both atomic.Bool // a head had both; the connection is not used on
+	both atomic.Bool // the connection takes no further request
 
 	state   frame
 	lines   int    // of the head, so far
-	line    []byte // the beginning of one that has not come to its end
+	line    []byte // the beginning of one whose end has not arrived
 	left    int64  // bytes of the body, or of the chunk
 	length  bool   // the head has a Content-Length
 	chunked bool   // and a Transfer-Encoding
@@ -92,11 +98,11 @@ const (
 	frameBody
 	frameChunk   // the line with the size of a chunk
 	frameData    // a chunk
-	frameTrailer // the lines behind the last chunk
-	frameLost    // nobody knows
+	frameTrailer // the lines after the last chunk
+	frameLost    // unknown
 )
 
-// lineMax is how much of a line is kept when it comes in two parts: more than a length needs.
+// lineMax is how many bytes of a line are kept when it arrives in parts: more than a length needs.
 const lineMax = 128
 
 func (c *framed) Read(b []byte) (int, error) {
@@ -105,7 +111,7 @@ func (c *framed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite is what lets a client read an answer although it has not been read to the end.
+// CloseWrite lets a client read an answer before its request has been read to the end.
 func (c *framed) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -152,7 +158,7 @@ func (c *framed) take(line []byte) {
 		switch {
 		case err != nil || n < 0:
 			c.lose()
-		case n > bodyMax:
+		case n > chunkMax:
 			c.state = frameLost // the request is refused, and its connection closed
 		case n == 0:
 			c.state = frameTrailer
@@ -163,7 +169,7 @@ func (c *framed) take(line []byte) {
 		if len(line) == 0 {
 			c.state = frameHead
 		}
-	case len(line) == 0 && c.lines == 0: // in front of a request
+	case len(line) == 0 && c.lines == 0: // before a request
 	case len(line) == 0:
 		c.endHead()
 	default:
@@ -187,7 +193,7 @@ func (c *framed) header(line []byte) {
 	}
 }
 
-// lose gives up: where a request ends is not known. The connection takes no further request. [WIRE-32]
+// lose gives up because it is unknown where a request ends. The connection takes no further request. [WIRE-32]
 func (c *framed) lose() {
 	c.both.Store(true)
 	c.state = frameLost
@@ -208,8 +214,8 @@ func (c *framed) endHead() {
 	c.lines, c.length, c.chunked = 0, false, false
 }
 
-// A framedTLS is a framed connection over TLS. The HTTP server cannot tell that it is one and so does not shake hands, but asks
-// for its state before it reads.
+// A framedTLS is a framed connection over TLS. The HTTP server does not recognize it as one and so starts no
+// handshake, but it asks for the state of the connection before it reads.
 type framedTLS struct {
 	framed
 	tls    *tls.Conn
@@ -217,17 +223,17 @@ type framedTLS struct {
 	once   sync.Once
 }
 
-// ConnectionState shakes hands when it is first asked for.
+// ConnectionState completes the handshake when it is first called.
 func (c *framedTLS) ConnectionState() tls.ConnectionState {
 	c.once.Do(c.handshake)
 	return c.tls.ConnectionState()
 }
 
-// handshakeMax is how long a client may take for it.
+// handshakeMax bounds the handshake.
 const handshakeMax = 10 * time.Second
 
-// handshake does what the HTTP server does for connections that it knows to be of TLS. When it fails the connection is closed,
-// which is what the first read from it then finds.
+// handshake does what the HTTP server does for TLS connections that it recognizes. If it fails, it closes the
+// connection, and the first read from it fails.
 func (c *framedTLS) handshake() {
 	c.tls.SetDeadline(time.Now().Add(handshakeMax))
 	err := c.tls.Handshake()
@@ -245,7 +251,7 @@ func (c *framedTLS) handshake() {
 	c.tls.Close()
 }
 
-// isHTTP reports whether what should be the head of a TLS record is the begin of a request.
+// isHTTP reports whether the head of a TLS record is the beginning of an HTTP request.
 func isHTTP(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":

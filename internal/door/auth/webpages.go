@@ -1,0 +1,75 @@
+package auth
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+var errElsewhere = denied("Requests from web pages of other origins are refused.") // [XML-37]
+
+// refuseWebPages refuses requests that only a browser would send. Last remembers one host, because nearly all requests
+// name the same.
+func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string]) error {
+	if known := last.Load(); known == nil || *known != r.Host {
+		if !allowedHost(hosts, r.Host) {
+			return denied(fmt.Sprintf("The Host %q is not one this server answers to: name it with --allowed-hosts.", r.Host))
+		}
+		host := strings.Clone(r.Host)
+		last.Store(&host)
+	}
+	origin := r.Header.Get("Origin")
+	if origin != "" {
+		if u, err := url.Parse(origin); err != nil || !sameHost(u.Host, r.Host) {
+			return errElsewhere
+		}
+	}
+	if (origin == "" || r.Method == http.MethodGet || r.Method == http.MethodHead) && fromElsewhere(r) {
+		return errElsewhere
+	}
+	return nil
+}
+
+// fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for an image or a link, and
+// in some browsers a form, carries no Origin, but could still delete a queue. Browsers name the origin in one of these
+// headers, which other clients do not send. [XML-37]
+func fromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-site", "cross-site":
+		return true
+	case "same-origin", "none": // none is the address line
+		return false
+	}
+	page, err := url.Parse(r.Header.Get("Referer"))
+	return err != nil || page.Host != "" && !sameHost(page.Host, r.Host)
+}
+
+// allowedHost reports whether a Host header is allowed. Loopback names always are.
+func allowedHost(hosts []string, host string) bool {
+	return hosts == nil || IsLoopback(host) || slices.Contains(hosts, hostname(host))
+}
+
+// IsLoopback reports whether a Host header names the machine itself. The page of another site cannot send such a header,
+// whatever address its name resolves to.
+func IsLoopback(host string) bool {
+	name := hostname(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+func sameHost(a, b string) bool { return strings.EqualFold(a, b) || hostname(a) == hostname(b) }
+
+// hostname returns the host of a Host header without port, brackets and case.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
