@@ -45,11 +45,19 @@ func openStore(where string) (records.Store, error) {
 	kind, rest, _ := strings.Cut(where, ":")
 	switch kind {
 	case "sqlite":
-		return sqliterecords.Open(sqliterecords.Config{Path: rest})
+		return sqliterecords.New(sqliterecords.Config{Path: rest})
 	case "postgres":
-		return pgrecords.Open(context.Background(), where)
+		return openPostgres(where)
 	}
 	return dynamo(where)
+}
+
+func openPostgres(url string) (*pgrecords.Store, error) {
+	store, err := pgrecords.New(pgrecords.Config{URL: url})
+	if err != nil {
+		return nil, err
+	}
+	return store, store.Migrate(context.Background())
 }
 
 func dynamo(where string) (*dynamorecords.Store, error) {
@@ -57,7 +65,7 @@ func dynamo(where string) (*dynamorecords.Store, error) {
 	if _, err := fmt.Sscanf(where, "dynamodb:%s %s", &endpoint, &table); err != nil {
 		return nil, err
 	}
-	return dynamorecords.New(dynamodb.New(dynamodb.Options{
+	return dynamorecords.New(dynamorecords.Config{Table: table, Client: dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	}), table), nil
+	})})
 }

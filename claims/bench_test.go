@@ -8,7 +8,6 @@ import (
 	"tenaq/claims"
 	"tenaq/internal/testing/pgtest"
 	"tenaq/records"
-	"tenaq/records/pgrecords"
 	"tenaq/records/recordstest"
 )
 
@@ -57,7 +56,7 @@ func benchStore(b *testing.B, name string) (store records.Store) {
 	case "memory":
 		return recordstest.NewMemory()
 	case "postgres": // not the server of other tests, which spares the disk
-		store, err = pgrecords.Open(b.Context(), pgtest.New(b).URL()+"&pool_max_conns=32")
+		store, err = openPostgres(pgtest.New(b).URL() + "&pool_max_conns=32")
 	default:
 		for _, backend := range backends {
 			if backend.name == name {

@@ -5,7 +5,7 @@
 //		if _, err := tx.Exec(ctx, `INSERT INTO jobs (job_id, video_id, status) VALUES ($1, $2, 'pending')`, id, video); err != nil {
 //			return err
 //		}
-//		return outbox.Enqueue(ctx, tx, outbox.Message{Queue: "transcode", Key: id, Type: "transcode_requested", Body: body})
+//		return pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "transcode", Key: id, Type: "transcode_requested", Body: body})
 //	})
 //
 // Somewhere, in the same program or as "tenaq outbox relay", a Relay runs, or several:

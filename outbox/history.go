@@ -179,59 +179,8 @@ func (t *Tally) Same() int {
 // AtEnd reports whether nothing will happen to a replay any more.
 func (r *Replay) AtEnd() bool { return r.State == Done || r.State == Cancelled }
 
-// ParseRow reads a row of Source.Query, a JSON object of its columns, into the message that it was or would have
-// been. Its errors are an ErrSource.
-func ParseRow(row []byte) (m Message, err error) {
-	if err := m.parse(row); err != nil {
-		return Message{}, fmt.Errorf("%w: %w", ErrSource, err)
-	}
-	return m, nil
-}
-
-func (m *Message) parse(row []byte) (err error) {
-	var columns map[string]json.RawMessage
-	if err := json.Unmarshal(row, &columns); err != nil {
-		return err
-	}
-	known := map[string]any{
-		"id": &m.ID, "aggregatetype": &m.Queue, "aggregateid": &m.Key, "type": &m.Type, "payload": &m.Body,
-		"group_id": &m.Group, "dedup_id": &m.Dedup, "headers": &m.Headers, "generation": &m.Generation,
-	}
-	for name, value := range columns {
-		field, ok := known[name]
-		switch {
-		case !ok:
-			return fmt.Errorf("the query has a column %q, which an outbox has not: name its columns id, aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers or generation", name)
-		case string(value) == "null":
-			continue
-		}
-		var text string
-		_, isText := field.(*string)
-		isString := json.Unmarshal(value, &text) == nil
-		switch {
-		case isText && !isString: // a number as a key, an object as the body
-			*field.(*string) = string(value)
-			continue
-		case !isText && isString: // a database without a type for objects
-			value = []byte(text)
-		}
-		if name == "headers" {
-			m.Headers, err = ParseHeaders(value)
-		} else {
-			err = json.Unmarshal(value, field)
-		}
-		if err != nil {
-			return fmt.Errorf("the column %q of the query: %w", name, err)
-		}
-	}
-	if m.ID == "" && m.Dedup == "" {
-		return errors.New("the query names no work: give it a column dedup_id, or id with that of the row in the outbox, so that nothing is done twice")
-	}
-	return nil
-}
-
-// ParseHeaders reads a JSON object of headers. What other programs write into one need not be strings: a number is
-// what it reads like, and null is none.
+// ParseHeaders reads the column headers of a row, a JSON object. Programs may have written other values than strings:
+// a number becomes its text, and a null is skipped.
 func ParseHeaders(object []byte) (map[string]string, error) {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(object, &values); err != nil {

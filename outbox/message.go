@@ -111,18 +111,6 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// stream names what the message has to keep its order in; empty when there is nothing. The databases do it in
-// the same way.
-func (m *Message) stream() string {
-	switch {
-	case m.Group != "":
-		return m.Queue + "\x1f" + m.Group
-	case strings.HasSuffix(m.Queue, ".fifo"):
-		return m.Queue + "\x1f" + m.Key
-	}
-	return ""
-}
-
 // A Trace returns headers that carry the trace of a context on: with OpenTelemetry,
 //
 //	func(ctx context.Context) map[string]string {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -250,9 +249,8 @@ func (r *Replay) again(m Message) Message {
 		m.Headers[ReplayHeader] = number
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq replay %d\n%q\n%q\n%d", r.Number, queue, m.Dedup, m.Generation))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
-	text := hex.EncodeToString(sum[:16])
-	m.ID = text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+	sum[6] = sum[6]&0x0f | 0x80 // a UUID of version 8
+	m.ID = uuidText([16]byte(sum[:16]))
 	return m
 }
 

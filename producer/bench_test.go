@@ -31,7 +31,7 @@ func BenchmarkSendOnce(b *testing.B) {
 	}{
 		{"memory", func(*testing.B) records.Store { return recordstest.NewMemory() }},
 		{"sqlite", func(b *testing.B) records.Store {
-			s, err := sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(b.TempDir(), "records.db")})
+			s, err := sqliterecords.New(sqliterecords.Config{Path: filepath.Join(b.TempDir(), "records.db")})
 			must(b, err)
 			return s
 		}},
@@ -39,7 +39,7 @@ func BenchmarkSendOnce(b *testing.B) {
 		run := func(b *testing.B, workers int, key func(n int64) string) {
 			s := store.open(b)
 			defer s.Close()
-			p, err := producer.New(sink{}, s, producer.Config{QueueURL: "http://localhost/000000000000/orders.fifo"})
+			p, err := producer.New(producer.Config{Client: sink{}, Store: s, QueueURL: "http://localhost/000000000000/orders.fifo"})
 			must(b, err)
 			send := func(key string) {
 				m := file("accounts-2026-02-28")

@@ -1,7 +1,7 @@
 // Package producer registers a piece of work once and sends its message once, however often it is told to:
 // by a batch that is run again the next day, by two schedulers, by a process that died half-way.
 //
-//	p, err := producer.New(client, store, producer.Config{QueueURL: url})
+//	p, err := producer.New(producer.Config{Client: client, Store: store, QueueURL: url})
 //	receipt, err := p.SendOnce(ctx, producer.Message{
 //		Key:   "accounts-2026-02-28", // what the work is called; without one nothing is sent
 //		Body:  `{"FileID": 7, "Entity": "accounts", "BatchID": 31}`,

@@ -36,7 +36,7 @@ func (q *memoryQueue) SendMessage(context.Context, *sqs.SendMessageInput, ...fun
 // the second call is told that its message is not the registered one.
 func ExampleProducer_SendOnce() {
 	ctx := context.Background()
-	p, err := producer.New(&memoryQueue{}, recordstest.NewMemory(), producer.Config{QueueURL: queueURL})
+	p, err := producer.New(producer.Config{Client: &memoryQueue{}, Store: recordstest.NewMemory(), QueueURL: queueURL})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func ExampleProducer_SendOnce() {
 // What a daily batch expects is counted from receipts, so that nothing is expected for which nothing was
 // sent. The batch is run again until there are no errors.
 func ExampleProducer_SendAll() {
-	p, err := producer.New(&memoryQueue{}, recordstest.NewMemory(), producer.Config{QueueURL: queueURL})
+	p, err := producer.New(producer.Config{Client: &memoryQueue{}, Store: recordstest.NewMemory(), QueueURL: queueURL})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func ExampleProducer_Resend() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	p, err := producer.New(&memoryQueue{}, store, producer.Config{QueueURL: queueURL, Work: work})
+	p, err := producer.New(producer.Config{Client: &memoryQueue{}, Store: store, QueueURL: queueURL, Work: work})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -48,14 +48,14 @@ func at(t *testing.T, queue string) *place {
 // but their own.
 func (p *place) producer(client producer.SQS, store records.Store, cfg producer.Config) *producer.Producer {
 	p.Helper()
-	cfg.QueueURL = p.url
+	cfg.QueueURL, cfg.Client, cfg.Store = p.url, client, store
 	if client == nil {
-		client = p.server.Client()
+		cfg.Client = p.server.Client()
 	}
 	if store == nil {
-		store = p.store
+		cfg.Store = p.store
 	}
-	made, err := producer.New(client, store, cfg)
+	made, err := producer.New(cfg)
 	must(p, err)
 	return made
 }

@@ -21,8 +21,15 @@ type SQS interface {
 	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 }
 
-// Config says where a producer sends, and how it remembers. QueueURL is needed; the rest has defaults.
+// A Config says where a producer sends, and how it remembers. Client, Store and QueueURL are required; the rest has
+// defaults.
 type Config struct {
+	// Client sends the messages.
+	Client SQS
+
+	// Store keeps the registrations. All producers of one queue need the same one.
+	Store records.Store
+
 	// QueueURL is the queue. The name of a FIFO queue ends in .fifo.
 	QueueURL string
 
@@ -56,8 +63,6 @@ type Config struct {
 // in any number of processes may share a store. Keep one for as long as the process lives: in a store
 // without a clock it has to see for itself that a dead sender's lease is over.
 type Producer struct {
-	client SQS
-	store  records.Store
 	ledger *claims.Ledger
 	cfg    Config
 	fifo   bool
@@ -65,9 +70,13 @@ type Producer struct {
 
 // New returns a producer for one queue. It asks neither the queue nor the store, and fails when the
 // configuration contradicts itself.
-func New(client SQS, store records.Store, cfg Config) (*Producer, error) {
+func New(cfg Config) (*Producer, error) {
 	name := queuename.Of(cfg.QueueURL)
 	switch {
+	case cfg.Client == nil:
+		return nil, errors.New("producer: Config.Client is missing: set it to a client of SQS (sqs.NewFromConfig)")
+	case cfg.Store == nil:
+		return nil, errors.New("producer: Config.Store is missing: set it to the store of the registrations (packages sqliterecords, pgrecords, dynamorecords)")
 	case name == "":
 		return nil, fmt.Errorf("producer: %q is no URL of a queue: set Config.QueueURL", cfg.QueueURL)
 	case cfg.Parallel < 0:
@@ -77,9 +86,9 @@ func New(client SQS, store records.Store, cfg Config) (*Producer, error) {
 	cfg.Lease = cmp.Or(cfg.Lease, 30*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, 15*24*time.Hour)
 	cfg.Parallel = cmp.Or(cfg.Parallel, 16)
-	p := &Producer{client: client, store: store, cfg: cfg, fifo: strings.HasSuffix(name, ".fifo")}
+	p := &Producer{cfg: cfg, fifo: strings.HasSuffix(name, ".fifo")}
 	var err error
-	if p.ledger, err = p.newLedger(store); err != nil {
+	if p.ledger, err = p.newLedger(cfg.Store); err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
 	}
 	if cfg.Work != nil && cfg.Work.Retention() < cfg.Retention {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
@@ -377,6 +378,8 @@ func TestNew(t *testing.T) {
 		cfg  producer.Config
 		want string
 	}{
+		"no client":          {producer.Config{QueueURL: "q"}, "set it to a client of SQS"},
+		"no store":           {producer.Config{QueueURL: "q"}, "set it to the store of the registrations"},
 		"no queue":           {producer.Config{}, "set Config.QueueURL"},
 		"no name":            {producer.Config{QueueURL: "http://localhost/1/"}, "set Config.QueueURL"},
 		"negative parallel":  {producer.Config{QueueURL: "q", Parallel: -1}, "at least 1"},
@@ -386,7 +389,13 @@ func TestNew(t *testing.T) {
 		"a name is as good":  {producer.Config{QueueURL: "q"}, ""},
 		"impossible to keep": {producer.Config{QueueURL: "q", Prefix: strings.Repeat("p", records.KeyMax+1)}, "prefix"},
 	} {
-		_, err := producer.New(nil, store, row.cfg)
+		if name != "no client" {
+			row.cfg.Client = &sqs.Client{}
+		}
+		if name != "no store" {
+			row.cfg.Store = store
+		}
+		_, err := producer.New(row.cfg)
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: error %v, want %q", name, err, row.want)
 		}

@@ -59,7 +59,7 @@ func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) 
 // Between this and the claim others may claim the key. They send it, which is what was wanted, and the
 // claim is refused. So each version of a registration is reopened once and sent once.
 func (p *Producer) reopen(ctx context.Context, r Registration) (bool, error) {
-	store := &pinned{Store: p.store, version: r.entry.Version}
+	store := &pinned{Store: p.cfg.Store, version: r.entry.Version}
 	ledger, err := p.newLedger(store)
 	if err != nil {
 		return false, err

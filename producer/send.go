@@ -24,7 +24,7 @@ func (p *Producer) send(ctx context.Context, claim *claims.Claim, m Message, bef
 	}
 
 	var w watch
-	out, err := p.client.SendMessage(sending, m.input(p.cfg.QueueURL, p.fifo, before), w.option)
+	out, err := p.cfg.Client.SendMessage(sending, m.input(p.cfg.QueueURL, p.fifo, before), w.option)
 	if what := w.outcome(err); what != outcomeSent {
 		return receipt, p.failed(ctx, claim, what, err, before)
 	}
@@ -89,7 +89,7 @@ func (p *Producer) undo(ctx context.Context, claim *claims.Claim, before *sent) 
 // corrected one. The record goes only if it is still what this claim wrote.
 func (p *Producer) forget(ctx context.Context, claim *claims.Claim) {
 	p.end(ctx, func(ctx context.Context) error {
-		err := p.store.Delete(ctx, p.cfg.Prefix+claim.Key(), claim.Entry().Version)
+		err := p.cfg.Store.Delete(ctx, p.cfg.Prefix+claim.Key(), claim.Entry().Version)
 		var conflict *records.Conflict
 		if errors.As(err, &conflict) {
 			return nil // gone by an earlier try, or somebody else's by now

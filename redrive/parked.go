@@ -32,13 +32,27 @@ type ParkingLot struct {
 // discard it.
 const ParkedLook = 2 * time.Minute
 
-// NewParkingLot returns the parking lot with that URL. Store is that of the redrivers. Without one, nil, the
-// messages that had no room for what a redriver knows about them can be discarded and not released.
-func NewParkingLot(client SQS, store records.Store, url string) *ParkingLot {
-	if store == nil {
-		store = noStore{}
+// A ParkingLotConfig says which queue is the parking lot. Client and URL are required.
+type ParkingLotConfig struct {
+	Client SQS
+	URL    string
+
+	// Store is that of the redrivers. Without it, messages that had no room for what a redriver knows about them can
+	// be discarded and not released.
+	Store records.Store
+}
+
+// NewParkingLot returns a parking lot. It does not use the queue.
+func NewParkingLot(cfg ParkingLotConfig) (*ParkingLot, error) {
+	switch {
+	case cfg.Client == nil:
+		return nil, errors.New("redrive: ParkingLotConfig.Client is missing: set it to a client of SQS (sqs.NewFromConfig)")
+	case cfg.URL == "":
+		return nil, errors.New("redrive: ParkingLotConfig.URL is missing: set it to the URL of the parking lot")
+	case cfg.Store == nil:
+		cfg.Store = noStore{}
 	}
-	return &ParkingLot{&Redriver{cfg: Config{Client: client, Store: store, DeadLetterURL: url}, name: queuename.Of(url)}}
+	return &ParkingLot{&Redriver{cfg: Config{Client: cfg.Client, Store: cfg.Store, DeadLetterURL: cfg.URL}, name: queuename.Of(cfg.URL)}}, nil
 }
 
 // A Parked is a message in a parking lot.

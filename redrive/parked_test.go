@@ -27,12 +27,17 @@ func ExampleParkingLot() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: "records.db"}) // that of the redrivers
+	store, err := sqliterecords.New(sqliterecords.Config{Path: "records.db"}) // that of the redrivers
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	lot := redrive.NewParkingLot(sqs.NewFromConfig(cfg), store, "http://127.0.0.1:9324/000000000000/orders-parking")
+	lot, err := redrive.NewParkingLot(redrive.ParkingLotConfig{
+		Client: sqs.NewFromConfig(cfg), Store: store, URL: "http://127.0.0.1:9324/000000000000/orders-parking",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	parked, err := lot.List(ctx, 100)
 	if err != nil {
 		log.Fatal(err)
@@ -66,7 +71,12 @@ func TestParkedListFIFO(t *testing.T) {
 }
 
 func (r *rig) lot() *redrive.ParkingLot {
-	return redrive.NewParkingLot(r.client, r.store, r.parked)
+	r.t.Helper()
+	lot, err := redrive.NewParkingLot(redrive.ParkingLotConfig{Client: r.client, Store: r.store, URL: r.parked})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return lot
 }
 
 // park puts a message into the parking lot, as a redriver does.
@@ -232,7 +242,10 @@ func TestParkedAside(t *testing.T) {
 			full[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String("x")}
 		}
 		r.park("a", r.workTrail(), full)
-		blind := redrive.NewParkingLot(r.client, nil, r.parked)
+		blind, err := redrive.NewParkingLot(redrive.ParkingLotConfig{Client: r.client, URL: r.parked})
+		if err != nil {
+			t.Fatal(err)
+		}
 		all, err := blind.List(t.Context(), 10)
 		if err != nil || len(all) != 1 || !strings.Contains(all[0].Why, "stands in the store") {
 			t.Fatalf("got %+v, error %v", all, err)

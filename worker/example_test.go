@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: "records.db"})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: "records.db"})
 	if err != nil {
 		log.Fatal(err)
 	}

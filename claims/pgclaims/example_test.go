@@ -12,6 +12,7 @@ import (
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
 	"tenaq/outbox"
+	"tenaq/outbox/pgoutbox"
 	"tenaq/records/pgrecords"
 )
 
@@ -42,7 +43,7 @@ func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger
 			order, receipt, int64(claim.Fence())); err != nil {
 			return nil, err
 		}
-		return []byte(receipt), outbox.Enqueue(ctx, tx, outbox.Message{Queue: "mails", Key: order, Body: "order " + order + " is paid"})
+		return []byte(receipt), pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "mails", Key: order, Body: "order " + order + " is paid"})
 	})
 	if err != nil && !errors.Is(err, claims.ErrLost) {
 		err = errors.Join(err, claim.Fail(context.WithoutCancel(ctx), err.Error()))
@@ -63,7 +64,7 @@ func ExampleInTx() {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	store, err := pgrecords.New(pool, pgrecords.Options{})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	if err != nil {
 		log.Fatal(err)
 	}

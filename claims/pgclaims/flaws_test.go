@@ -111,7 +111,7 @@ func TestMailIsInTheCommit_FC14(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, r := t.Context(), newRig(t)
-			box, err := pgoutbox.New(r.pool, pgoutbox.Options{})
+			box, err := pgoutbox.New(pgoutbox.Config{Pool: r.pool})
 			must(t, err)
 			defer box.Close()
 			must(t, box.Migrate(ctx))

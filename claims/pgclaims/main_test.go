@@ -221,7 +221,7 @@ func wantText(t testing.TB, what string, err error, want string) {
 // over returns a store over a pool.
 func over(t testing.TB, pool *pgxpool.Pool) *pgrecords.Store {
 	t.Helper()
-	store, err := pgrecords.New(pool, pgrecords.Options{})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	must(t, err)
 	return store
 }

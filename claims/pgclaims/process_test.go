@@ -49,7 +49,7 @@ func work(role, url string) error {
 	if err != nil {
 		return err
 	}
-	store, err := pgrecords.New(pool, pgrecords.Options{})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	if err != nil {
 		return err
 	}

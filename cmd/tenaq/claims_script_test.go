@@ -46,7 +46,8 @@ func register(ts *testscript.TestScript, neg bool, args []string) {
 		BaseEndpoint: &url, Region: cli.DefaultRegion, RetryMaxAttempts: 1,
 		Credentials: credentials.NewStaticCredentialsProvider(cli.OpenID, cli.OpenSecret, ""),
 	})
-	p, err := producer.New(client, store, producer.Config{
+	p, err := producer.New(producer.Config{
+		Client: client, Store: store,
 		QueueURL: url + "/000000000000/" + args[0], Owner: "batch/1", Retention: 15 * 24 * time.Hour,
 	})
 	ts.Check(err)
@@ -57,7 +58,7 @@ func register(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func openRecords(ts *testscript.TestScript) records.Store {
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: ts.MkAbs("records.db")})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: ts.MkAbs("records.db")})
 	ts.Check(err)
 	return store
 }

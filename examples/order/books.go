@@ -40,7 +40,7 @@ func open(ctx context.Context, address string) (store records.Store, b *books, e
 			return nil, nil, err
 		}
 		b = &books{db: db, close: func() { _ = db.Close() }}
-		store, err = sqliterecords.Open(sqliterecords.Config{Path: path})
+		store, err = sqliterecords.New(sqliterecords.Config{Path: path})
 		return b.prepare(ctx, store, err)
 	}
 	pool, err := pgxpool.New(ctx, address)
@@ -49,7 +49,7 @@ func open(ctx context.Context, address string) (store records.Store, b *books, e
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	b = &books{db: db, close: func() { _ = db.Close(); pool.Close() }, shared: true}
-	r, err := pgrecords.New(pool, pgrecords.Options{})
+	r, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	if err == nil {
 		err = r.Migrate(ctx)
 	}

@@ -77,7 +77,7 @@ type order struct {
 
 // send sends each order once: who sends it again, the next day too, sends nothing.
 func send(ctx context.Context, client producer.SQS, queueURL string, store records.Store, ids []string) error {
-	p, err := producer.New(client, store, producer.Config{QueueURL: queueURL})
+	p, err := producer.New(producer.Config{Client: client, Store: store, QueueURL: queueURL})
 	if err != nil {
 		return err
 	}

@@ -74,12 +74,12 @@ func (s *studio) openFiles(path string) (b box, err error) {
 		return nil, err
 	}
 	s.enqueue, s.ends = sqliteoutbox.Enqueue, append(s.ends, s.db.Close)
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(filepath.Dir(path), "records.db")})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: filepath.Join(filepath.Dir(path), "records.db")})
 	if err != nil {
 		return nil, err
 	}
 	s.records, s.ends = store, append(s.ends, store.Close)
-	return sqliteoutbox.New(s.db, sqliteoutbox.Options{})
+	return sqliteoutbox.New(sqliteoutbox.Config{DB: s.db})
 }
 
 func (s *studio) openServer(ctx context.Context, address string) (b box, err error) {
@@ -87,9 +87,9 @@ func (s *studio) openServer(ctx context.Context, address string) (b box, err err
 	if err != nil {
 		return nil, err
 	}
-	s.db, s.shared, s.enqueue = stdlib.OpenDBFromPool(pool), true, outbox.EnqueueSQL
+	s.db, s.shared, s.enqueue = stdlib.OpenDBFromPool(pool), true, pgoutbox.EnqueueSQL
 	s.ends = append(s.ends, func() error { pool.Close(); return nil }, s.db.Close)
-	store, err := pgrecords.New(pool, pgrecords.Options{})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	if err == nil {
 		err = store.Migrate(ctx)
 	}
@@ -97,7 +97,7 @@ func (s *studio) openServer(ctx context.Context, address string) (b box, err err
 		return nil, err
 	}
 	s.records = store
-	pg, err := pgoutbox.New(pool, pgoutbox.Options{})
+	pg, err := pgoutbox.New(pgoutbox.Config{Pool: pool})
 	if err == nil {
 		s.ends = append(s.ends, pg.Close)
 	}

@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("find the queue: %w", err)
 	}
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: cmp.Or(os.Getenv("PIPELINE_RECORDS"), "records.db")})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: cmp.Or(os.Getenv("PIPELINE_RECORDS"), "records.db")})
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ type file struct{ FileID, BatchID, SHA256 string }
 
 // send registers each file once, under its name: who runs the batch again, the next day too, sends nothing.
 func send(ctx context.Context, client producer.SQS, queueURL string, store records.Store, batch string, paths []string) error {
-	p, err := producer.New(client, store, producer.Config{QueueURL: queueURL})
+	p, err := producer.New(producer.Config{Client: client, Store: store, QueueURL: queueURL})
 	if err != nil {
 		return err
 	}

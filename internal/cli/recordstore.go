@@ -208,7 +208,7 @@ func (p *SQLitePlace) Make(ctx context.Context) error {
 }
 
 func (p *SQLitePlace) Open(context.Context) (records.Store, error) {
-	return sqliterecords.Open(sqliterecords.Config{Path: p.Path})
+	return sqliterecords.New(sqliterecords.Config{Path: p.Path})
 }
 
 func (p *SQLitePlace) Schema() string { return sqliterecords.Schema() }

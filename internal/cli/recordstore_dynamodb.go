@@ -56,8 +56,8 @@ func (p *DynamoPlace) connect(ctx context.Context) error {
 			o.BaseEndpoint = aws.String(p.endpoint.URL)
 		}
 	})
-	p.store = dynamorecords.New(p.client, p.table)
-	return nil
+	p.store, err = dynamorecords.New(dynamorecords.Config{Client: p.client, Table: p.table})
+	return err
 }
 
 // server says who answers.
@@ -103,11 +103,10 @@ func (p *DynamoPlace) Open(ctx context.Context) (records.Store, error) {
 }
 
 func (p *DynamoPlace) Schema() string {
-	store := dynamorecords.New(nil, p.table)
 	if p.Index {
-		return store.SchemaWithIndex()
+		return dynamorecords.SchemaWithIndex(p.table)
 	}
-	return store.Schema()
+	return dynamorecords.Schema(p.table)
 }
 
 func (p *DynamoPlace) Close() {}

@@ -18,7 +18,7 @@ func newPostgresPlace(address string) (*postgresPlace, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := pgrecords.New(table.Pool, pgrecords.Options{Table: table.Table})
+	store, err := pgrecords.New(pgrecords.Config{Pool: table.Pool, Table: table.Table})
 	if err != nil {
 		table.Pool.Close()
 		return nil, err
@@ -37,6 +37,9 @@ func (p *postgresPlace) Make(ctx context.Context) error {
 
 func (p *postgresPlace) Open(context.Context) (records.Store, error) { return p.store, nil }
 
-func (p *postgresPlace) Schema() string { return p.store.Schema() }
+func (p *postgresPlace) Schema() string {
+	schema, _ := pgrecords.Schema(p.Table) // whose name was checked by New
+	return schema
+}
 
 func (p *postgresPlace) Close() { p.Pool.Close() }

@@ -18,10 +18,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	o, err := offload.New(offload.Config{
-		Store:  s3offload.New(s3.NewFromConfig(cfg), "orders-bodies"),
-		Prefix: "work/",
-	})
+	store, err := s3offload.New(s3offload.Config{Client: s3.NewFromConfig(cfg), Bucket: "orders-bodies"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	o, err := offload.New(offload.Config{Store: store, Prefix: "work/"})
 	if err != nil {
 		log.Fatal(err)
 	}

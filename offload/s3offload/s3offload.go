@@ -1,6 +1,7 @@
 // Package s3offload keeps bodies in a bucket of S3, or of a store that speaks its API, one object each.
 //
-//	store := s3offload.New(s3.NewFromConfig(cfg), "orders-bodies")
+//	store, err := s3offload.New(s3offload.Config{Client: s3.NewFromConfig(cfg), Bucket: "orders-bodies"})
+//	...
 //	o, err := offload.New(offload.Config{Store: store})
 //
 // The name of the bucket is what pointers hold, as the Amazon SQS Extended Client Libraries have it, so the
@@ -38,36 +39,47 @@ type S3 interface {
 	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 }
 
+// A Config says where bodies are kept. Client and Bucket are required.
+type Config struct {
+	Client S3
+	Bucket string // its name; the bucket exists
+
+	// Owner, if set, is the account that the bucket must belong to: after a bucket is deleted, another account may
+	// create one of the same name.
+	Owner string
+}
+
 // A Store keeps bodies in one bucket.
 type Store struct {
-	// Owner is the account that the bucket must belong to, if it is given. A bucket that was deleted may be
-	// made again by somebody else. Set it before the store is used.
-	Owner string
-
 	client S3
 	bucket string
+	owner  *string // nil if any
 }
 
 var _ offload.Store = (*Store)(nil)
 
-// New returns a store over a bucket, by its name, which exists.
-func New(client S3, bucket string) *Store { return &Store{client: client, bucket: bucket} }
+// New returns a store over a bucket. It does not use the bucket.
+func New(cfg Config) (*Store, error) {
+	switch {
+	case cfg.Client == nil:
+		return nil, errors.New("s3offload: Config.Client is missing: set it to a client of S3 (s3.NewFromConfig)")
+	case cfg.Bucket == "":
+		return nil, errors.New("s3offload: Config.Bucket is missing: set it to the name of the bucket of the bodies")
+	}
+	s := &Store{client: cfg.Client, bucket: cfg.Bucket}
+	if cfg.Owner != "" {
+		s.owner = &cfg.Owner
+	}
+	return s, nil
+}
 
 // Bucket is the name of the bucket.
 func (s *Store) Bucket() string { return s.bucket }
 
-// owner is nil when it does not matter.
-func (s *Store) owner() *string {
-	if s.Owner == "" {
-		return nil
-	}
-	return &s.Owner
-}
-
 // Put stores a body as an object.
 func (s *Store) Put(ctx context.Context, key string, body []byte) error {
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner(),
+		Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner,
 		Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))),
 	})
 	return err
@@ -75,7 +87,7 @@ func (s *Store) Put(ctx context.Context, key string, body []byte) error {
 
 // Get returns the body that an object holds.
 func (s *Store) Get(ctx context.Context, key string, most int) ([]byte, error) {
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner()})
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner})
 	var missing *types.NoSuchKey
 	if errors.As(err, &missing) {
 		return nil, offload.ErrNotFound // what S3 adds is the id of the request
@@ -100,6 +112,6 @@ func (s *Store) Get(ctx context.Context, key string, most int) ([]byte, error) {
 
 // Delete removes an object.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner()})
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner})
 	return err
 }

@@ -41,17 +41,35 @@ func newBucket(t testing.TB) string {
 	return name
 }
 
+func open(t testing.TB, c s3offload.S3, bucket string) *s3offload.Store {
+	t.Helper()
+	s, err := s3offload.New(s3offload.Config{Client: c, Bucket: bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What is missing is named.
+func TestConfig(t *testing.T) {
+	for want, cfg := range map[string]s3offload.Config{"Config.Client": {Bucket: "b"}, "Config.Bucket": {Client: new(asking)}} {
+		if _, err := s3offload.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one with %q", err, want)
+		}
+	}
+}
+
 func TestContract(t *testing.T) {
 	offloadtest.Run(t, func(t *testing.T) func() offload.Store {
 		bucket := newBucket(t)
-		return func() offload.Store { return s3offload.New(client(t), bucket) }
+		return func() offload.Store { return open(t, client(t), bucket) }
 	})
 }
 
 // A bucket that is not there is no body that is not there: it is a mistake in the configuration, which
 // somebody will mend.
 func TestNoBucket(t *testing.T) {
-	s := s3offload.New(client(t), "nobodys-bucket")
+	s := open(t, client(t), "nobodys-bucket")
 	_, err := s.Get(t.Context(), "a", 1)
 	if err == nil || errors.Is(err, offload.ErrNotFound) {
 		t.Errorf("got error %v, want one that says nothing about the body", err)
@@ -61,8 +79,10 @@ func TestNoBucket(t *testing.T) {
 // The owner goes with every request.
 func TestOwner(t *testing.T) {
 	var asked asking
-	s := s3offload.New(&asked, "b")
-	s.Owner = "123456789012"
+	s, err := s3offload.New(s3offload.Config{Client: &asked, Bucket: "b", Owner: "123456789012"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	_ = s.Put(t.Context(), "a", nil)
 	_, _ = s.Get(t.Context(), "a", 1)
 	_ = s.Delete(t.Context(), "a")
@@ -95,7 +115,7 @@ func (a *asking) DeleteObject(_ context.Context, in *s3.DeleteObjectInput, _ ...
 // pointer, and what is stored here lies where the pointer says.
 func TestSharedBucket(t *testing.T) {
 	bucket := newBucket(t)
-	o, err := offload.New(offload.Config{Store: s3offload.New(client(t), bucket), Threshold: 10})
+	o, err := offload.New(offload.Config{Store: open(t, client(t), bucket), Threshold: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 func BenchmarkEnqueue(b *testing.B) {
 	server := pgtest.New(b)
 	exec(b, server.URL(), `CREATE TABLE jobs (id bigserial PRIMARY KEY, body text)`)
-	over(b, server.URL(), Options{})
+	over(b, server.URL(), Config{})
 	for _, tt := range []struct {
 		name     string
 		messages []outbox.Message
@@ -32,7 +32,7 @@ func BenchmarkEnqueue(b *testing.B) {
 					if _, err := tx.Exec(b.Context(), `INSERT INTO jobs (body) VALUES ('body')`); err != nil {
 						return err
 					}
-					return outbox.Enqueue(b.Context(), tx, tt.messages...)
+					return Enqueue(b.Context(), tx, tt.messages...)
 				})
 				if err != nil {
 					b.Fatal(err)
@@ -48,7 +48,7 @@ func BenchmarkClaimSettle(b *testing.B) {
 		for _, kind := range []string{"q", "q.fifo"} {
 			b.Run(fmt.Sprint(pending, " ", kind), func(b *testing.B) {
 				url := pgtest.URL(b)
-				box := over(b, url, Options{})
+				box := over(b, url, Config{})
 				fill := func(n int) {
 					exec(b, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload)
 						SELECT $1, 'key ' || n % 10000, repeat('b', 200) FROM generate_series(1, $2::int) n`, kind, n)
@@ -86,7 +86,7 @@ func BenchmarkClaimSettle(b *testing.B) {
 func BenchmarkReplay(b *testing.B) {
 	const n = 1_000_000
 	url := pgtest.New(b).URL()
-	box := over(b, url, Options{})
+	box := over(b, url, Config{})
 	exec(b, url, `SET session_replication_role = replica;
 		INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'key ' || n % 10000, repeat('b', 200) FROM generate_series(1, `+fmt.Sprint(n)+`) n`)
 	exec(b, url, `INSERT INTO outbox_sent SELECT id, clock_timestamp(), 'q.fifo', 'm', 0, nextval('outbox_seq') FROM outbox ORDER BY random()`)

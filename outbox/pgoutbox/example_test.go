@@ -20,7 +20,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	box, err := pgoutbox.New(pool, pgoutbox.Options{Table: "jobs.outbox"})
+	box, err := pgoutbox.New(pgoutbox.Config{Pool: pool, Table: "jobs.outbox"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func ExampleNew() {
 		if _, err := tx.Exec(ctx, `INSERT INTO jobs.jobs (id, status) VALUES ($1, 'pending')`, "job 1"); err != nil {
 			return err
 		}
-		return outbox.Writer{Table: "jobs.outbox"}.Enqueue(ctx, tx, outbox.Message{Queue: "transcode", Key: "job 1", Body: `{"job": "job 1"}`})
+		return pgoutbox.Writer{Table: "jobs.outbox"}.Enqueue(ctx, tx, outbox.Message{Queue: "transcode", Key: "job 1", Body: `{"job": "job 1"}`})
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -50,7 +50,7 @@ func ExampleNew() {
 
 func ExampleBox_Look() {
 	ctx := context.Background()
-	box, err := pgoutbox.Open(ctx, "postgres://app@db.example.com/app")
+	box, err := pgoutbox.New(pgoutbox.Config{URL: "postgres://app@db.example.com/app"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestMigrateForeign(t *testing.T) {
 	} {
 		u := pgtest.URL(t)
 		exec(t, u, tt.sql)
-		b, err := New(connect(t, u), Options{Table: tt.table})
+		b, err := New(Config{Pool: connect(t, u), Table: tt.table})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestMigrateForeign(t *testing.T) {
 		}
 		tx := begin(t, u)
 		m := outbox.Message{ID: outbox.NewID(), Queue: "q.fifo", Key: "k", Body: "b", Group: "g"}
-		if err := (outbox.Writer{Table: tt.table}).Enqueue(t.Context(), tx, m); err != nil {
+		if err := (Writer{Table: tt.table}).Enqueue(t.Context(), tx, m); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(t.Context()); err != nil {

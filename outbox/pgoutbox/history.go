@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // Look implements outbox.History. SQL of the user runs in a transaction that cannot write. It begins as one that
@@ -125,7 +126,7 @@ func (b *Box) Staged(ctx context.Context, number, place int64, limit int) (stage
 		var err error
 		switch {
 		case fromQuery != nil:
-			s.Message, err = outbox.ParseRow([]byte(*fromQuery))
+			s.Message, err = layout.Decode([]byte(*fromQuery))
 		case r.queue == nil:
 			s.ID, s.Gone = *r.id, true
 		default:

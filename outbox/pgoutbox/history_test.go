@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
 
@@ -57,7 +58,7 @@ func stageHeld(t *testing.T, b *Box, url string) (r outbox.Replay, release func(
 // A replay can be cancelled while it is looked for what it has to send, which is for nothing then.
 func TestCancelWhileStaging(t *testing.T) {
 	url := pgtest.URL(t)
-	b, other := over(t, url, Options{}), over(t, url, Options{})
+	b, other := over(t, url, Config{}), over(t, url, Config{})
 	r, release := stageHeld(t, b, url)
 	cancelled, err := outbox.CancelReplay(t.Context(), other, r.Number, "no")
 	if err != nil {
@@ -74,7 +75,7 @@ func TestCancelWhileStaging(t *testing.T) {
 // Who is overtaken while he prepares a replay has prepared nothing.
 func TestTakenOverWhileStaging(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	r, release := stageHeld(t, b, url)
 	theirs := r
 	theirs.Runner = "they"
@@ -96,7 +97,7 @@ func TestTakenOverWhileStaging(t *testing.T) {
 // Several may stage the same replay, while rows go on to be sent: it is staged once.
 func TestStageAtOnce(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -146,7 +147,7 @@ func TestStageAtOnce(t *testing.T) {
 // in the order of the replay.
 func TestStepsBesidePrograms(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	const replays, steps, perStep, keys = 3, 30, 10, 4
 	pool := connect(t, url)
 	stop := make(chan struct{})
@@ -160,10 +161,10 @@ func TestStepsBesidePrograms(t *testing.T) {
 				default:
 				}
 				err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: isolation}, func(tx pgx.Tx) error {
-					return outbox.Enqueue(t.Context(), tx, outbox.Message{Queue: "q.fifo", Key: fmt.Sprint("k", (n+i)%keys), Body: "program"},
+					return Enqueue(t.Context(), tx, outbox.Message{Queue: "q.fifo", Key: fmt.Sprint("k", (n+i)%keys), Body: "program"},
 						outbox.Message{Queue: "q.fifo", Key: fmt.Sprint("k", (n+i+1)%keys), Body: "program"})
 				})
-				if err != nil && !hasCode(err, "40001", deadlockDetected) {
+				if err != nil && !pgdb.HasCode(err, "40001", pgdb.DeadlockDetected) {
 					t.Errorf("write: %v", err)
 					return
 				}
@@ -217,7 +218,7 @@ func TestStepsBesidePrograms(t *testing.T) {
 // step is made when the program has ended.
 func TestStepGivesWay(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	pool := connect(t, url)
 	const groups = 24
 	message := func(n int, body string) outbox.Message {
@@ -232,7 +233,7 @@ func TestStepGivesWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = held.Rollback(context.Background()) }()
-	if err := outbox.Enqueue(t.Context(), held, message(0, "held")); err != nil {
+	if err := Enqueue(t.Context(), held, message(0, "held")); err != nil {
 		t.Fatal(err)
 	}
 	var rows []outbox.Message
@@ -247,7 +248,7 @@ func TestStepGivesWay(t *testing.T) {
 	written := 0
 	for n := 1; n < groups; n++ {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a step waits for 200 ms
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return outbox.Enqueue(ctx, tx, message(n, "program")) })
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return Enqueue(ctx, tx, message(n, "program")) })
 		cancel()
 		if err == nil {
 			written++
@@ -271,14 +272,14 @@ func TestStepGivesWay(t *testing.T) {
 // Of two who take the same step one waits until the other has done it, and has nothing to do then.
 func TestStepsInTurn(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	r, err := b.BeginReplay(t.Context(), outbox.Replay{State: outbox.Running})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A program that writes to the stream keeps the first one from its end.
 	tx := begin(t, url)
-	if err := outbox.Enqueue(t.Context(), tx, outbox.Message{Queue: "q.fifo", Key: "k", Body: "program"}); err != nil {
+	if err := Enqueue(t.Context(), tx, outbox.Message{Queue: "q.fifo", Key: "k", Body: "program"}); err != nil {
 		t.Fatal(err)
 	}
 	errs := make(chan error, 2)
@@ -312,7 +313,7 @@ func TestStepsInTurn(t *testing.T) {
 // Relays that wait are woken by what a replay writes, and numbers are not given again.
 func TestReplayWakes(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	r, err := b.BeginReplay(t.Context(), outbox.Replay{State: outbox.Running})
 	if err != nil {
 		t.Fatal(err)
@@ -328,7 +329,7 @@ func TestReplayWakes(t *testing.T) {
 	}
 	waits(t, b, 300*time.Millisecond, 300*time.Millisecond, 30*time.Second)
 	exec(t, url, `DELETE FROM outbox_replays`)
-	exec(t, url, b.Schema())
+	exec(t, url, b.names.sql())
 	again, err := b.BeginReplay(t.Context(), outbox.Replay{State: outbox.Preparing})
 	if err != nil || again.Number <= r.Number {
 		t.Errorf("replay %d comes after replay %d, %v", again.Number, r.Number, err)

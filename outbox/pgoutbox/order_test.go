@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
 
@@ -28,7 +29,7 @@ func TestOrder(t *testing.T) {
 	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(isolation), func(t *testing.T) {
 			url := pgtest.URL(t)
-			over(t, url, Options{})
+			over(t, url, Config{})
 			for key := range keys {
 				exec(t, url, fmt.Sprintf(`CREATE SEQUENCE "key %d"`, key))
 			}
@@ -42,7 +43,7 @@ func TestOrder(t *testing.T) {
 			}
 			var done atomic.Bool
 			for i := range 4 {
-				relays.Go(func() { o.relay(rand.New(rand.NewPCG(seed, uint64(100+i))), over(t, url, Options{}), i, done.Load) })
+				relays.Go(func() { o.relay(rand.New(rand.NewPCG(seed, uint64(100+i))), over(t, url, Config{}), i, done.Load) })
 			}
 			writers.Wait()
 			done.Store(true)
@@ -125,7 +126,7 @@ func (o *order) write(rng *rand.Rand) {
 					if err != nil {
 						return err
 					}
-					if err := outbox.Enqueue(o.t.Context(), savepoint, outbox.Message{Queue: "q.fifo", Key: key, Body: "never"}); err != nil {
+					if err := Enqueue(o.t.Context(), savepoint, outbox.Message{Queue: "q.fifo", Key: key, Body: "never"}); err != nil {
 						return err
 					}
 					if err := savepoint.Rollback(o.t.Context()); err != nil {
@@ -134,7 +135,7 @@ func (o *order) write(rng *rand.Rand) {
 				}
 				m := outbox.Message{ID: outbox.NewID(), Queue: "q.fifo", Key: key, Body: "ordered"}
 				free := outbox.Message{ID: outbox.NewID(), Queue: "q", Key: key, Body: "free"}
-				if err := outbox.Enqueue(o.t.Context(), tx, m, free); err != nil {
+				if err := Enqueue(o.t.Context(), tx, m, free); err != nil {
 					return err
 				}
 				ordered[key], rows[free.ID] = m.ID, numbered{}
@@ -162,7 +163,7 @@ func (o *order) write(rng *rand.Rand) {
 			}
 			maps.Copy(o.written, rows)
 		case errors.Is(err, errNever):
-		case hasCode(err, "40001", deadlockDetected):
+		case pgdb.HasCode(err, "40001", pgdb.DeadlockDetected):
 			o.refused++
 		default:
 			o.t.Errorf("write: %v", err)
@@ -241,14 +242,14 @@ func (o *order) send(r outbox.Row, until time.Time) bool {
 // A transaction that is open for long loses nothing, and delays nobody but those of its stream.
 func TestLongTransaction_FD4(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	conn := dial(t, url)
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.Serializable})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.Background())
-	if err := outbox.Enqueue(t.Context(), tx, outbox.Message{Queue: "q", Key: "k", Body: "late"}, outbox.Message{Queue: "q.fifo", Key: "k", Body: "late"}); err != nil {
+	if err := Enqueue(t.Context(), tx, outbox.Message{Queue: "q", Key: "k", Body: "late"}, outbox.Message{Queue: "q.fifo", Key: "k", Body: "late"}); err != nil {
 		t.Fatal(err)
 	}
 	claim := func() (bodies string) {

@@ -35,22 +35,21 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
 
 // A Box is an outbox in one table.
 type Box struct {
-	pool    *pgxpool.Pool
-	owned   bool // the pool is closed with the box
-	names   names
-	checked atomic.Bool // the schema was found to be right
+	pool   *pgxpool.Pool
+	owned  bool // Close closes the pool
+	names  names
+	schema pgdb.Schema
 
 	mu     sync.Mutex
 	behind string    // the stream behind which the next claim begins to look, so that each has its turn
@@ -60,51 +59,46 @@ type Box struct {
 
 var _ outbox.History = (*Box)(nil)
 
-// Options say where the outbox is. The zero value is good.
-type Options struct {
-	// Table is the name of the table, or its schema and name with a dot in between; outbox when empty. The
-	// schema must exist. Without one the search_path decides, and has to be the same for all relays.
-	// Everything else that the box makes has a name that begins with the table's.
+// A Config says where the outbox is. Either Pool or URL is required.
+type Config struct {
+	// Pool is a pool of connections to the database. It remains the caller's to close.
+	Pool *pgxpool.Pool
+
+	// URL is the address of the database, or the words and environment variables that psql knows. New makes a pool
+	// of it, which Close closes. Of several hosts it uses the one that takes writes.
+	URL string
+
+	// Table is the name of the table, or its schema and name with a dot in between: "outbox" when empty. Each part
+	// has at most 40 letters, digits and underscores. The schema must exist. Without a schema the search_path of
+	// the connection decides, and has to be the same for all relays. The names of all other objects of the outbox
+	// begin with that of the table.
 	Table string
 }
 
-// New returns a box over a pool, which remains the caller's to close. The tables are there, or Migrate makes
-// them. Close the box when it is of no more use: it keeps a connection of its own, once Wait was called.
-func New(pool *pgxpool.Pool, o Options) (*Box, error) {
-	n, err := namesOf(o.Table)
-	if err != nil {
-		return nil, err
+// New returns the outbox in one table. It does not use the database: call Migrate to create the tables. Close the box
+// when it is no longer needed, because Wait keeps a connection of its own.
+func New(cfg Config) (*Box, error) {
+	n, err := namesOf(cfg.Table)
+	switch {
+	case cfg.Pool == nil && cfg.URL == "":
+		return nil, errors.New("pgoutbox: Config has neither Pool nor URL: set one of them to the database to which the program writes")
+	case cfg.Pool != nil && cfg.URL != "":
+		return nil, errors.New("pgoutbox: Config has both Pool and URL: leave one of them out")
+	case err != nil:
+		return nil, fmt.Errorf("pgoutbox: Config.Table: %w", err)
 	}
-	return &Box{pool: pool, names: n}, nil
-}
-
-// Open connects to a database by its URL, or by the words and environment variables that psql knows, and
-// migrates the table outbox. Of several hosts it uses the one that takes writes.
-func Open(ctx context.Context, url string) (*Box, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("open an outbox in PostgreSQL: %w", err)
+	b := &Box{pool: cfg.Pool, names: n}
+	if cfg.URL != "" {
+		b.owned = true
+		if b.pool, err = pgdb.Connect(cfg.URL); err != nil {
+			return nil, fmt.Errorf("pgoutbox: Config.URL: %w", err)
+		}
 	}
-	if cfg.ConnConfig.ValidateConnect == nil && len(cfg.ConnConfig.Fallbacks) > 0 {
-		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open an outbox in PostgreSQL: %w", err)
-	}
-	b, err := New(pool, Options{})
-	if err == nil {
-		err = b.Migrate(ctx)
-	}
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	b.owned = true
+	b.schema = pgdb.Schema{Pool: b.pool, Table: n.of("meta"), Version: schemaVersion, Unfit: outbox.ErrSchema}
 	return b, nil
 }
 
-// Close closes the box's own connection, and the pool if Open made it.
+// Close closes the connection that Wait keeps, and the pool of Config.URL.
 func (b *Box) Close() error {
 	b.mu.Lock()
 	ear := b.ear
@@ -205,35 +199,16 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 	return nil
 }
 
-var (
-	errStandby = errors.New("the server is a standby and may be behind; connect to the primary, for one with target_session_attrs=read-write")
-	errClosed  = errors.New("the outbox is closed")
-)
-
-// readCommitted is how the functions of the schema are called.
-var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
-
-// deadlocksMax is how often a call is tried again that PostgreSQL ended because it and somebody else waited
-// for each other. Of relays none does; of people who delete rows by hand one might.
-const deadlocksMax = 10
-
-// retried calls something until it is not that which fails it.
-func retried(call func() error) error {
-	for n := 1; ; n++ {
-		if err := call(); n == deadlocksMax || !hasCode(err, deadlockDetected) {
-			return err
-		}
-	}
-}
+var errClosed = errors.New("the outbox is closed")
 
 // transact does something in a transaction, from its beginning if it has to be done again.
 func (b *Box) transact(ctx context.Context, do func(pgx.Tx) error) error {
-	if err := b.check(ctx); err != nil {
+	if err := b.schema.Check(ctx); err != nil {
 		return err
 	}
-	err := retried(func() error { return pgx.BeginTxFunc(ctx, b.pool, readCommitted, do) })
-	if hasCode(err, featureNotSupported, readOnlyTransaction) && !errors.Is(err, outbox.ErrSource) {
-		return fmt.Errorf("%w (%w)", errStandby, err)
+	err := pgdb.Retried(func() error { return pgx.BeginTxFunc(ctx, b.pool, pgdb.ReadCommitted, do) })
+	if pgdb.HasCode(err, pgdb.FeatureNotSupported, pgdb.ReadOnlyTransaction) && !errors.Is(err, outbox.ErrSource) {
+		return fmt.Errorf("%w (%w)", pgdb.ErrStandby, err)
 	}
 	return err
 }

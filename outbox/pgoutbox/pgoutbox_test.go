@@ -50,17 +50,17 @@ func harness(t testing.TB, url string) outboxtest.Harness {
 		}
 		return tx.Rollback(ctx)
 	}
-	over(t, url, Options{})
+	over(t, url, Config{})
 	return outboxtest.Harness{
 		Table: "outbox",
-		Open:  func(t testing.TB) outbox.Box { return over(t, url, Options{}) },
+		Open:  func(t testing.TB) outbox.Box { return over(t, url, Config{}) },
 		Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
 			tx, err := begin(ctx)
 			if err != nil {
 				return err
 			}
 			defer tx.Rollback(ctx)
-			if err := outbox.Enqueue(ctx, tx, messages...); err != nil {
+			if err := Enqueue(ctx, tx, messages...); err != nil {
 				return err
 			}
 			return end(ctx, tx, commit)
@@ -71,7 +71,7 @@ func harness(t testing.TB, url string) outboxtest.Harness {
 				return nil, nil, err
 			}
 			t.Cleanup(func() { tx.Rollback(context.Background()) }) // or the pool never closes
-			return func(messages ...outbox.Message) error { return outbox.Enqueue(ctx, tx, messages...) },
+			return func(messages ...outbox.Message) error { return Enqueue(ctx, tx, messages...) },
 				func(commit bool) error { return end(ctx, tx, commit) }, nil
 		},
 	}
@@ -89,9 +89,10 @@ func connect(t testing.TB, url string) *pgxpool.Pool {
 }
 
 // over returns a box whose tables are there, until the test ends.
-func over(t testing.TB, url string, o Options) *Box {
+func over(t testing.TB, url string, cfg Config) *Box {
 	t.Helper()
-	b, err := New(connect(t, url), o)
+	cfg.Pool = connect(t, url)
+	b, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

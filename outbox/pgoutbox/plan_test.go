@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
 
@@ -26,7 +27,7 @@ func cost(t testing.TB, conn *pgx.Conn, keep bool, call string) effort {
 // costOf is cost for any statement.
 func costOf(t testing.TB, conn *pgx.Conn, keep bool, what, sql string, args ...any) effort {
 	t.Helper()
-	tx, err := conn.BeginTx(t.Context(), readCommitted)
+	tx, err := conn.BeginTx(t.Context(), pgdb.ReadCommitted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestClaimCost_FD3(t *testing.T) {
 		n /= 10
 	}
 	url := pgtest.URL(t)
-	over(t, url, Options{})
+	over(t, url, Config{})
 	conn := dial(t, url)
 	const claim = `outbox_claim('r', 60000000, 10, 1000000, 10, '{paused,paused.fifo}', '')`
 	// The plans are made while the tables are small.
@@ -144,7 +145,7 @@ func TestPlansOfEmptyTables(t *testing.T) {
 		n /= 5
 	}
 	url := pgtest.URL(t)
-	over(t, url, Options{})
+	over(t, url, Config{})
 	conn := dial(t, url)
 	other := dial(t, url) // what it does is not counted
 	calls := []func() string{
@@ -188,7 +189,7 @@ func TestHistoryCost(t *testing.T) {
 		n /= 10
 	}
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	conn := dial(t, url)
 	exec(t, url, `INSERT INTO outbox_replay_rows (number, place) VALUES (1, 1)`)
 	exec(t, url, `DELETE FROM outbox_replay_rows`)

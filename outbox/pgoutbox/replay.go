@@ -10,7 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // clock is the time as a record has it, as a table of one row.
@@ -39,8 +41,8 @@ func (b *Box) BeginReplay(ctx context.Context, r outbox.Replay) (begun outbox.Re
 }
 
 // StepReplay implements outbox.History. The rows are written as programs write theirs, and take the same turns.
-func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Message) (stepped outbox.Replay, err error) {
-	list, err := outbox.Rows(ctx, nil, rows)
+func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, messages []outbox.Message) (stepped outbox.Replay, err error) {
+	list, err := layout.Encode(ctx, nil, messages)
 	if err != nil {
 		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
 	}
@@ -61,13 +63,13 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Mes
 			}
 		}
 		next := r
-		if len(rows) > 0 {
+		if len(messages) > 0 {
 			// Rows of several groups wait for their programs one after the other, and who waits keeps others
 			// waiting. So it gives up soon, before anybody is ended for a deadlock, and is called again.
 			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`, pgx.QueryExecModeExec); err != nil {
 				return err
 			}
-			written, err := tx.Exec(ctx, b.insert(), pgx.QueryExecModeExec, list)
+			written, err := tx.Exec(ctx, b.names.insert()+` ON CONFLICT (id) DO NOTHING`, pgx.QueryExecModeExec, list)
 			if err != nil {
 				return err
 			}
@@ -92,7 +94,7 @@ const (
 func (b *Box) givingWay(ctx context.Context, do func(pgx.Tx) error) error {
 	for n := 1; ; n++ {
 		err := b.transact(ctx, do)
-		if !hasCode(err, lockNotAvailable) {
+		if !pgdb.HasCode(err, pgdb.LockNotAvailable) {
 			return err
 		}
 		if n == waysMax {
@@ -104,15 +106,6 @@ func (b *Box) givingWay(ctx context.Context, do func(pgx.Tx) error) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// insert is the statement of outbox.Enqueue, but for rows that may be there.
-func (b *Box) insert() string {
-	const columns = `id, aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers, deliver_after, generation`
-	return `INSERT INTO ` + b.names.in(b.names.table) + ` (` + columns + `)
-		SELECT ` + columns + ` FROM json_to_recordset($1::text::json) AS m (id uuid, aggregatetype text, aggregateid text, type text,
-			payload text, group_id text, dedup_id text, headers jsonb, deliver_after timestamptz, generation int)
-		ON CONFLICT (id) DO NOTHING`
 }
 
 // Replay implements outbox.History.

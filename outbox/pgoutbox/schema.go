@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // schemaVersion is the schema that this code works with. A later one that this code could not work with has a
@@ -37,14 +38,15 @@ const planned = `SET search_path FROM CURRENT SET plan_cache_mode = force_generi
 type names struct{ schema, table string } // no schema: the search_path decides
 
 func namesOf(table string) (names, error) {
-	quoted, err := outbox.TableName(table)
+	schema, table, err := layout.Table(table)
 	if err != nil {
 		return names{}, err
 	}
-	if schema, table, ok := strings.Cut(quoted, "."); ok {
-		return names{schema: schema, table: table}, nil
+	n := names{table: pgx.Identifier{table}.Sanitize()}
+	if schema != "" {
+		n.schema = pgx.Identifier{schema}.Sanitize()
 	}
-	return names{table: quoted}, nil
+	return n, nil
 }
 
 // in is a name within the schema of the box.
@@ -85,23 +87,22 @@ func (n names) fill(sql string) string {
 	})
 }
 
-// Schema returns the SQL that makes the tables, triggers and functions of this box, or brings older ones up to
-// date, for those who apply such things themselves: in one transaction (psql -1 -v ON_ERROR_STOP=1), as often
-// as they like. Programs that write need not be stopped for it, and relays of the version before go on until
-// they are started anew. Who replays needs rights that a relay does not; the package comment lists them.
-func (b *Box) Schema() string { return b.names.sql() }
-
-// Migrate applies Schema if it has to. Any number of processes may call it at once.
-func (b *Box) Migrate(ctx context.Context) error {
-	found, err := b.schema(ctx)
-	if err == nil && found < schemaVersion {
-		err = retried(func() error {
-			return pgx.BeginTxFunc(ctx, b.pool, readCommitted, func(tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, b.Schema(), pgx.QueryExecModeSimpleProtocol)
-				return err
-			})
-		})
+// Schema returns the SQL that creates the tables, triggers and functions of an outbox in table, or brings older ones
+// up to date. It is for operators who apply schemas themselves, in one transaction (psql -1 -v ON_ERROR_STOP=1), any
+// number of times. Programs that write can go on meanwhile, and so can relays of the previous version. The role that
+// replays needs rights that a relay does not need; the package comment lists them.
+func Schema(table string) (string, error) {
+	n, err := namesOf(table)
+	if err != nil {
+		return "", err
 	}
+	return n.sql(), nil
+}
+
+// Migrate applies Schema if the tables are missing or older. Any number of processes may call it at once. It returns an
+// *outbox.ForeignTable, and changes nothing, when a table of that name was made for something else.
+func (b *Box) Migrate(ctx context.Context) error {
+	err := b.schema.Migrate(ctx, b.names.sql())
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) && refusal.Code == foreignTable {
 		err = &outbox.ForeignTable{Table: b.names.in(b.names.table), Why: refusal.Detail}
@@ -112,54 +113,5 @@ func (b *Box) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// schema returns the schema that is there, zero for none. One that is too new is an error.
-func (b *Box) schema(ctx context.Context) (found int, err error) {
-	err = b.pool.QueryRow(ctx, "SELECT schema FROM "+b.names.of("meta"), pgx.QueryExecModeExec).Scan(&found)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows) || hasCode(err, undefinedTable, undefinedColumn):
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case found > schemaVersion:
-		return found, fmt.Errorf("%w: they have schema %d, which is newer than %d, the newest that this program knows; run a newer version of the program",
-			outbox.ErrSchema, found, schemaVersion)
-	}
-	return found, nil
-}
-
-// check makes sure, once, that the schema is the one that the rest works with.
-func (b *Box) check(ctx context.Context) error {
-	if b.checked.Load() {
-		return nil
-	}
-	found, err := b.schema(ctx)
-	if err == nil && found < schemaVersion {
-		err = fmt.Errorf("%w (the tables have schema %d and this program needs %d)", outbox.ErrSchema, found, schemaVersion)
-	}
-	b.checked.Store(err == nil)
-	return err
-}
-
-// Error codes of PostgreSQL.
-const (
-	deadlockDetected    = "40P01"
-	featureNotSupported = "0A000"
-	foreignTable        = "TNQ01" // of schema.sql
-	lockNotAvailable    = "55P03"
-	readOnlyTransaction = "25006"
-	undefinedColumn     = "42703"
-	undefinedTable      = "42P01"
-)
-
-func hasCode(err error, codes ...string) bool {
-	var e *pgconn.PgError
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, code := range codes {
-		if e.Code == code {
-			return true
-		}
-	}
-	return false
-}
+// foreignTable is the error code that schema.sql raises.
+const foreignTable = "TNQ01"

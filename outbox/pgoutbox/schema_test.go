@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
 
@@ -50,26 +51,30 @@ func TestMigrate(t *testing.T) {
 	tables := []string{"", "one.events", "Two.Events", "one." + strings.Repeat("x", 40)}
 	var group sync.WaitGroup
 	for i := range 12 {
-		group.Go(func() { over(t, u, Options{Table: tables[i%len(tables)]}) })
+		group.Go(func() { over(t, u, Config{Table: tables[i%len(tables)]}) })
 	}
 	group.Wait()
 	for _, table := range tables {
-		b := over(t, u, Options{Table: table})
+		b := over(t, u, Config{Table: table})
 		tx := begin(t, u)
-		if err := (outbox.Writer{Table: table}).Enqueue(t.Context(), tx, outbox.Message{Queue: "q", Body: "b", Group: "g"}); err != nil {
+		if err := (Writer{Table: table}).Enqueue(t.Context(), tx, outbox.Message{Queue: "q", Body: "b", Group: "g"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, u, b.Schema())
+		exec(t, u, b.names.sql())
 		if got := bodies(t, b); got != "b" {
 			t.Errorf("%s has %q, want b", table, got)
 		}
 	}
-	_, err := New(nil, Options{Table: "no such name"})
-	fails(t, err, "give a name")
-	b, err := New(connect(t, u), Options{Table: "nowhere.events"})
+	_, err := New(Config{Pool: connect(t, u), Table: "no such name"})
+	fails(t, err, "pass a name")
+	_, err = New(Config{})
+	fails(t, err, "neither Pool nor URL")
+	_, err = New(Config{Pool: connect(t, u), URL: u})
+	fails(t, err, "both Pool and URL")
+	b, err := New(Config{Pool: connect(t, u), Table: "nowhere.events"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +93,7 @@ func begin(t testing.TB, u string) pgx.Tx {
 
 func TestOtherSchema(t *testing.T) {
 	u := pgtest.URL(t)
-	b, err := New(connect(t, u), Options{})
+	b, err := New(Config{Pool: connect(t, u)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,21 +105,25 @@ func TestOtherSchema(t *testing.T) {
 	if err := claim(b); !errors.Is(err, outbox.ErrSchema) {
 		t.Errorf("claim without tables: %v", err)
 	}
-	over(t, u, Options{})
+	over(t, u, Config{})
 	if err := claim(b); err != nil {
 		t.Error(err)
 	}
 	exec(t, u, "UPDATE outbox_meta SET schema = 1000")
-	_, err = Open(t.Context(), u)
-	fails(t, err, "run a newer version of the program")
-	newer, err := New(connect(t, u), Options{})
+	byURL, err := New(Config{URL: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer byURL.Close()
+	fails(t, byURL.Migrate(t.Context()), "run a newer version of the program")
+	newer, err := New(Config{Pool: connect(t, u)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := claim(newer); !errors.Is(err, outbox.ErrSchema) {
 		t.Errorf("claim with newer tables: %v", err)
 	}
-	_, err = b.pool.Exec(t.Context(), b.Schema())
+	_, err = b.pool.Exec(t.Context(), b.names.sql())
 	fails(t, err, "run a newer version of the program")
 }
 
@@ -122,7 +131,7 @@ func TestOtherSchema(t *testing.T) {
 // to his own ends. A relay works with the rights that the documentation lists.
 func TestRights(t *testing.T) {
 	u := pgtest.URL(t)
-	over(t, u, Options{})
+	over(t, u, Config{})
 	exec(t, u, `
 		CREATE ROLE writer LOGIN; CREATE ROLE relay LOGIN;
 		REVOKE CREATE ON SCHEMA public FROM PUBLIC;
@@ -141,7 +150,7 @@ func TestRights(t *testing.T) {
 		parsed.User = url.User(role)
 		return parsed.String()
 	}
-	b, err := New(connect(t, as("relay")), Options{})
+	b, err := New(Config{Pool: connect(t, as("relay"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +192,7 @@ func TestRights(t *testing.T) {
 		`SELECT * FROM public.outbox`, `DELETE FROM public.outbox`, `SELECT * FROM public.outbox_pending`, `UPDATE public.outbox_turns SET n = n`,
 		`SELECT * FROM public.outbox_claim('mine', 1, 1, 1, 1, '{}', '')`, `SELECT setval('public.outbox_waiting', 1)`,
 	} {
-		if err := run(sql); !hasCode(err, "42501") {
+		if err := run(sql); !pgdb.HasCode(err, "42501") {
 			t.Errorf("%s: %v, want that it is not permitted", sql, err)
 		}
 	}
@@ -226,7 +235,7 @@ func TestRights(t *testing.T) {
 // A role that replays needs what the documentation lists, and SQL of the user can no more than it.
 func TestRightsOfReplays(t *testing.T) {
 	u := pgtest.URL(t)
-	over(t, u, Options{})
+	over(t, u, Config{})
 	exec(t, u, `
 		CREATE ROLE replays LOGIN; CREATE TABLE secret (dedup_id text);
 		REVOKE CREATE ON SCHEMA public FROM PUBLIC;
@@ -243,7 +252,7 @@ func TestRightsOfReplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	parsed.User = url.User("replays")
-	b, err := New(connect(t, parsed.String()), Options{})
+	b, err := New(Config{Pool: connect(t, parsed.String())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +300,7 @@ func TestMigrateFrom1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(connect(t, u), Options{})
+	b, err := New(Config{Pool: connect(t, u)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,12 +318,12 @@ func TestMigrateFrom1(t *testing.T) {
 	}
 
 	// What relays of that version call.
-	old, err := New(connect(t, u), Options{})
+	old, err := New(Config{Pool: connect(t, u)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	old.checked.Store(true)
+	old.schema.Version = 1
 	claim := outbox.Claim{Relay: "old", Lease: time.Minute, Rows: 10, Bytes: 1 << 20, Stream: 10}
 	var sent []string
 	for migrated := make(chan error, 1); len(sent) < n; {
@@ -357,7 +366,7 @@ func TestMigrateFrom1(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), `SELECT count(seq) FROM outbox_sent`).Scan(&noted); err != nil || noted < n/3 || noted > 2*n/3 {
 		t.Errorf("the place of %d rows was noted, %v", noted, err)
 	}
-	exec(t, u, b.Schema())
+	exec(t, u, b.names.sql())
 	if err := b.Migrate(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -370,7 +379,7 @@ func TestMigrateFrom1(t *testing.T) {
 // A standby may not know what was sent.
 func TestStandby(t *testing.T) {
 	server := pgtest.New(t)
-	b := over(t, server.URL(), Options{})
+	b := over(t, server.URL(), Config{})
 	exec(t, server.URL(), "CHECKPOINT")
 	server.Kill(t)
 	if err := os.WriteFile(filepath.Join(server.Data(), "standby.signal"), nil, 0o644); err != nil {
@@ -396,10 +405,10 @@ func TestStandby(t *testing.T) {
 		"list":   func() error { _, err := b.Replays(t.Context(), 1); return err },
 	} {
 		err := call()
-		for n := 0; err != nil && !errors.Is(err, errStandby) && n < 10; n++ { // connections of before
+		for n := 0; err != nil && !errors.Is(err, pgdb.ErrStandby) && n < 10; n++ { // connections of before
 			err = call()
 		}
-		if !errors.Is(err, errStandby) {
+		if !errors.Is(err, pgdb.ErrStandby) {
 			t.Errorf("%s on a standby: %v", what, err)
 		}
 	}

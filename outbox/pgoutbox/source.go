@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // A selection is the SQL of a source. What comes from the user stands in parentheses that it cannot leave: it is
@@ -57,7 +58,7 @@ func (b *Box) made(sql string) selection {
 			if err := row.Scan(count, &object); err != nil || object == nil {
 				return p, false, err
 			}
-			p.Message, err = outbox.ParseRow([]byte(*object))
+			p.Message, err = layout.Decode([]byte(*object))
 			return p, true, err
 		},
 		sql:   sql,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
 
@@ -36,7 +37,7 @@ func found(t testing.TB, b *Box, s outbox.Source) string {
 // only asked about rows that the rest of the source lets through.
 func TestWhere(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	exec(t, url, `ALTER TABLE outbox ADD tenant text, ADD sent_at int, ADD seq int`)
 	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload, headers, tenant) VALUES
 		('json', 'k', '{"n":1}', '{"h": "a"}', 't1'), ('json', 'k', '{"n":2}', NULL, 't2'), ('text', 'k', 'plain', NULL, NULL)`)
@@ -67,14 +68,14 @@ func TestWhere(t *testing.T) {
 // A condition that fails for other rows is not asked about them, whatever plan the server makes.
 func TestWhereOfTheRest(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('q', 'k', 'plain'), ('q', 'k', '{"n":1}')`)
 	bodies(t, b)
 	exec(t, url, `UPDATE outbox_sent SET sent_at = '1969-01-01' WHERE id = (SELECT id FROM outbox WHERE payload = 'plain')`)
 	s := always
 	s.Where = `payload::jsonb @> '{"n":1}'`
 	for _, plans := range []string{"", "&enable_nestloop=off", "&enable_nestloop=off&enable_hashjoin=off", "&enable_hashjoin=off&enable_mergejoin=off"} {
-		if got := found(t, over(t, url+plans, Options{}), s); got != `{"n":1}` {
+		if got := found(t, over(t, url+plans, Config{}), s); got != `{"n":1}` {
 			t.Errorf("with plans %q there is %q", plans, got)
 		}
 	}
@@ -83,7 +84,7 @@ func TestWhereOfTheRest(t *testing.T) {
 // The end of the time is not within it, to the microsecond.
 func TestTimes(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('q', 'k', 'b')`)
 	bodies(t, b)
 	at := time.Date(2026, 5, 1, 12, 0, 0, 123_456_000, time.FixedZone("", 7200))
@@ -104,7 +105,7 @@ func TestTimes(t *testing.T) {
 // What a query returns keeps its order, and a document in it its letters.
 func TestQueryRows(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	exec(t, url, `CREATE TABLE orders (id int, event json)`)
 	exec(t, url, `INSERT INTO orders VALUES (1, '{"z": 1,  "a": 1.50}'), (2, '{"z":2}'), (3, '[3]')`)
 	s := outbox.Source{Query: `
@@ -143,7 +144,7 @@ func TestQueryRows(t *testing.T) {
 // SQL that would write does not, whatever it tries, and says why.
 func TestSourceWritesNothing(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	exec(t, url, `CREATE TABLE t (n int); CREATE SEQUENCE s; INSERT INTO t VALUES (1);
 		CREATE FUNCTION writes() RETURNS bool LANGUAGE sql VOLATILE AS 'INSERT INTO t VALUES (2); SELECT true';
 		CREATE FUNCTION dares() RETURNS bool LANGUAGE plpgsql VOLATILE AS $$
@@ -185,7 +186,7 @@ func TestSourceWritesNothing(t *testing.T) {
 			s = outbox.Source{Query: tt.query}
 		}
 		_, _, err := b.Look(t.Context(), s, 10)
-		if !errors.Is(err, outbox.ErrSource) || errors.Is(err, errStandby) {
+		if !errors.Is(err, outbox.ErrSource) || errors.Is(err, pgdb.ErrStandby) {
 			t.Errorf("look for %q%q: %v, want ErrSource", tt.where, tt.query, err)
 		}
 		fails(t, err, tt.want)
@@ -213,18 +214,18 @@ func TestSourceWritesNothing(t *testing.T) {
 // without any.
 func TestSourceNotToBlame(t *testing.T) {
 	url := pgtest.URL(t)
-	over(t, url, Options{})
+	over(t, url, Config{})
 	exec(t, url, `CREATE TABLE t (dedup_id text)`)
-	hurried := over(t, url+"&statement_timeout=200&lock_timeout=100", Options{})
+	hurried := over(t, url+"&statement_timeout=200&lock_timeout=100", Config{})
 	slow := outbox.Source{Query: `SELECT 'd' AS dedup_id FROM pg_sleep(60)`}
-	if _, _, err := hurried.Look(t.Context(), slow, 1); !hasCode(err, "57014") || errors.Is(err, outbox.ErrSource) {
+	if _, _, err := hurried.Look(t.Context(), slow, 1); !pgdb.HasCode(err, "57014") || errors.Is(err, outbox.ErrSource) {
 		t.Errorf("a query that takes long: %v", err)
 	}
 	tx := begin(t, url)
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE t`); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := hurried.Look(t.Context(), outbox.Source{Query: `SELECT * FROM t`}, 1); !hasCode(err, "55P03") || errors.Is(err, outbox.ErrSource) {
+	if _, _, err := hurried.Look(t.Context(), outbox.Source{Query: `SELECT * FROM t`}, 1); !pgdb.HasCode(err, "55P03") || errors.Is(err, outbox.ErrSource) {
 		t.Errorf("a query of a table that somebody has locked: %v", err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -232,7 +233,7 @@ func TestSourceNotToBlame(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		_, _, err := over(t, url, Options{}).Look(t.Context(), slow, 1)
+		_, _, err := over(t, url, Config{}).Look(t.Context(), slow, 1)
 		done <- err
 	}()
 	for ended := 0; ended == 0; {
@@ -246,7 +247,7 @@ func TestSourceNotToBlame(t *testing.T) {
 		t.Errorf("a query on a connection that ended: %v", err)
 	}
 	exec(t, url, `ALTER TABLE outbox_sent RENAME TO gone`)
-	if _, _, err := hurried.Look(t.Context(), always, 1); !hasCode(err, undefinedTable) || errors.Is(err, outbox.ErrSource) {
+	if _, _, err := hurried.Look(t.Context(), always, 1); !pgdb.HasCode(err, pgdb.UndefinedTable) || errors.Is(err, outbox.ErrSource) {
 		t.Errorf("a look without SQL at an outbox that is broken: %v", err)
 	}
 }
@@ -254,7 +255,7 @@ func TestSourceNotToBlame(t *testing.T) {
 // Thousands of values in a filter, and a lot of SQL, are no matter.
 func TestLargeSource(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q', 'k' || n, 'b' || n FROM generate_series(1, 3) n`)
 	bodies(t, b)
 	s := always

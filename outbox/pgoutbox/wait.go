@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"tenaq/internal/work/pgdb"
 )
 
 const (
@@ -38,7 +40,7 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	defer cancel()
 	setup, cancel := context.WithTimeout(ctx, max(most, setupMax))
 	defer cancel()
-	if err := b.check(setup); err != nil {
+	if err := b.schema.Check(setup); err != nil {
 		return b.broken(ctx, until, err)
 	}
 	ear, err := b.listen(setup)
@@ -125,7 +127,7 @@ func (b *Box) listen(ctx context.Context) (*listener, error) {
 // on this connection.
 func (l *listener) say(ctx context.Context, function string, most time.Duration) (fresh bool, err error) {
 	var before bool
-	err = pgx.BeginTxFunc(ctx, l.conn, readCommitted, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, l.conn, pgdb.ReadCommitted, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT `+function+`($1)`, pgx.QueryExecModeExec, micros(most)).Scan(&before)
 	})
 	fresh = !before || !l.heard

@@ -16,7 +16,7 @@ import (
 // Transactions notify while somebody waits, and not otherwise: NOTIFY takes turns over all commits.
 func TestNotify_FD14(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	ear := dial(t, url)
 	var oid string
 	if err := ear.QueryRow(t.Context(), `SELECT 'outbox'::regclass::oid::text`).Scan(&oid); err != nil {
@@ -72,7 +72,7 @@ func waits(t testing.TB, b *Box, most time.Duration, least, less time.Duration) 
 // A notification that gets lost costs one wait, and one that comes while nobody waits is kept for the next one.
 func TestWaitKeepsNotifications(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	insert := `INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('q', 'k', 'b')`
 	waits(t, b, time.Minute, 0, 30*time.Second) // for nothing: it has just begun to listen
 	exec(t, url, insert)
@@ -126,7 +126,7 @@ func TestWaitKeepsNotifications(t *testing.T) {
 // replaced.
 func TestWaitWithoutConnection(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	insert := `INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('q', 'k', 'b')`
 	for range 3 {
 		waits(t, b, 10*time.Millisecond, 0, 30*time.Second)
@@ -164,7 +164,7 @@ func TestWaitWithoutConnection(t *testing.T) {
 func TestKill(t *testing.T) {
 	server := pgtest.New(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0", "max_connections=50")
 	pool := connect(t, server.URL())
-	over(t, server.URL(), Options{})
+	over(t, server.URL(), Config{})
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rounds := 4
@@ -185,7 +185,7 @@ func TestKill(t *testing.T) {
 				tx, err := pool.Begin(ctx)
 				if err == nil {
 					_, _ = tx.Exec(ctx, `SET LOCAL synchronous_commit = on`)
-					err = outbox.Enqueue(ctx, tx, m)
+					err = Enqueue(ctx, tx, m)
 				}
 				if err == nil {
 					err = tx.Commit(ctx)
@@ -202,7 +202,7 @@ func TestKill(t *testing.T) {
 				mu.Unlock()
 			}
 		})
-		b := over(t, server.URL(), Options{})
+		b := over(t, server.URL(), Config{})
 		group.Go(func() {
 			name := fmt.Sprint("relay ", i)
 			for ctx.Err() == nil {
@@ -259,7 +259,7 @@ func TestKill(t *testing.T) {
 		t.Error("nothing was sent any more after the server had come back")
 	}
 
-	b := over(t, server.URL(), Options{})
+	b := over(t, server.URL(), Config{})
 	for range 100 { // leases have to end
 		rows, _, err := b.Claim(t.Context(), outbox.Claim{Relay: "last", Lease: time.Minute, Rows: 10_000, Bytes: 1 << 30, Stream: 10_000})
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 // has no memory for so many advisory locks.
 func TestEnqueueSQL(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestEnqueueSQL(t *testing.T) {
 	}
 	defer tx.Rollback()
 	for range 10 { // 20,000 streams and rows in one transaction
-		if err := outbox.EnqueueSQL(t.Context(), tx, messages...); err != nil {
+		if err := EnqueueSQL(t.Context(), tx, messages...); err != nil {
 			t.Fatal(err)
 		}
 		for i := range messages {
@@ -66,7 +66,7 @@ func TestEnqueueSQL(t *testing.T) {
 // What other programs write may be odder than what Enqueue does.
 func TestOddRows(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	long := strings.Repeat("gé", 3000)
 	exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload, group_id, headers, deliver_after, created_at) VALUES
 		('q', 'k', 'headers', '', '{"n": 1.50, "s": "é\u0001", "b": true, "o": {"a": [1]}, "z": null}', '-infinity', 'infinity'),
@@ -97,7 +97,7 @@ func TestOddRows(t *testing.T) {
 // Who deletes a row takes it back, also where triggers are off.
 func TestDeletedRows(t *testing.T) {
 	url := pgtest.URL(t)
-	b := over(t, url, Options{})
+	b := over(t, url, Config{})
 	fill := func() {
 		t.Helper()
 		exec(t, url, `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'k', 'row ' || n FROM generate_series(1, 5) n`)

@@ -16,7 +16,7 @@ func newFile(t testing.TB) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "business.db")
 	db := connect(t, path)
-	b, err := New(db, Options{})
+	b, err := New(Config{DB: db})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func connect(t testing.TB, path string) *sql.DB {
 
 func open(t testing.TB, path string) *Box {
 	t.Helper()
-	b, err := Open(path, Options{})
+	b, err := New(Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestHistoryContract(t *testing.T) {
 					db.SetMaxOpenConns(1)
 				}
 				box := func(t testing.TB) outbox.Box {
-					b, err := New(db, Options{})
+					b, err := New(Config{DB: db})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // Enqueue writes messages into the table "outbox", as part of a transaction: they are sent when that is committed,
@@ -28,10 +29,13 @@ type Writer struct {
 }
 
 // insert takes all rows in one parameter, so that it is prepared once whatever their number.
-const insert = `INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers, deliver_after, generation)
+const insert = insertRows + ` ORDER BY key`
+
+// insertRows reads the rows of the parameter.
+const insertRows = `INSERT INTO {{table}} (` + layout.Columns + `)
 SELECT value ->> 'id', value ->> 'aggregatetype', value ->> 'aggregateid', value ->> 'type', value ->> 'payload', value ->> 'group_id',
 	value ->> 'dedup_id', value ->> 'headers', value ->> 'deliver_after', value ->> 'generation'
-FROM json_each(?) ORDER BY key`
+FROM json_each(?)`
 
 // Enqueue is the function of that name.
 func (w Writer) Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Message) error {
@@ -42,7 +46,7 @@ func (w Writer) Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Mess
 	if err != nil {
 		return err
 	}
-	rows, err := outbox.Rows(ctx, w.Trace, messages)
+	rows, err := layout.Encode(ctx, w.Trace, messages)
 	if err != nil {
 		return err
 	}

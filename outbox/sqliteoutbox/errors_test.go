@@ -105,11 +105,11 @@ func TestMigrateTogether(t *testing.T) {
 	}
 	group.Wait()
 	two := connect(t, filepath.Join(dir, "two.db"))
-	b, err := New(two, Options{})
+	b, err := New(Config{DB: two})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, two, "CREATE TABLE customers (name TEXT)", b.Schema(), b.Schema())
+	run(t, two, "CREATE TABLE customers (name TEXT)", b.names.Replace(schemaSQL), b.names.Replace(schemaSQL))
 	if got, want := all(two), all(one); got != want {
 		t.Errorf("Schema makes\n%s\nand Migrate\n%s", got, want)
 	}
@@ -119,7 +119,7 @@ func TestMigrateTogether(t *testing.T) {
 func TestTable(t *testing.T) {
 	path := newFile(t)
 	db, first := connect(t, path), open(t, path)
-	second, err := New(db, Options{Table: "Other_2"})
+	second, err := New(Config{DB: db, Table: "Other_2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestTable(t *testing.T) {
 		"out box":      "cannot be the table of an outbox",
 		`o"; DROP`:     "cannot be the table of an outbox",
 	} {
-		_, err := New(db, Options{Table: table})
+		_, err := New(Config{DB: db, Table: table})
 		says(t, table, err, want)
 		says(t, table, Writer{Table: table}.Enqueue(t.Context(), nil, outbox.Message{Queue: "q", Body: "b"}), want)
 	}
@@ -161,14 +161,19 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte(strings.Repeat("this is no database\n", 500)), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	both, err := New(Config{Path: garbage, DB: connect(t, garbage)})
+	says(t, "both", err, "both DB and Path")
+	if err == nil {
+		both.Close()
+	}
 	for path, want := range map[string]string{
-		"":                              "no path",
+		"":                              "neither DB nor Path",
 		filepath.Join(dir, "missing"):   "there is no such file; name the database to which the program writes",
 		filepath.Join(dir, "a", "b.db"): "there is no such file",
 		dir:                             "see that the file and its directory exist",
 		garbage:                         "this is no SQLite database, or a damaged one",
 	} {
-		b, err := Open(path, Options{})
+		b, err := New(Config{Path: path})
 		says(t, path, err, want)
 		if err == nil {
 			b.Close()
@@ -208,7 +213,7 @@ func TestFull(t *testing.T) {
 	}
 	rows, _ = claimed(t, b, "r")
 	err = b.Settle(t.Context(), "r", []outbox.Outcome{{ID: rows[0].ID, Fate: outbox.Parked, Reason: reason}})
-	says(t, "settle on a full disk", err, "the disk is full; make room, nothing has to be restarted")
+	says(t, "settle on a full disk", err, "the disk is full; make room, no restart is needed")
 	limit("10000")
 	if err := b.Settle(t.Context(), "r", []outbox.Outcome{{ID: rows[0].ID, Fate: outbox.Parked, Reason: reason}}); err != nil {
 		t.Error(err)
@@ -232,7 +237,7 @@ func TestReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	b, err := New(db, Options{Wait: time.Second})
+	b, err := New(Config{DB: db, Wait: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +267,7 @@ func TestBusy(t *testing.T) {
 	defer db.Close()
 	claim := outbox.Claim{Relay: "r", Rows: 1, Bytes: 1, Stream: 1, Lease: time.Minute}
 	for _, pool := range []*sql.DB{db, connect(t, path)} {
-		b, err := New(pool, Options{Wait: 50 * time.Millisecond})
+		b, err := New(Config{DB: pool, Wait: 50 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,13 +280,13 @@ func TestBusy(t *testing.T) {
 			t.Errorf("stats while somebody writes are %+v, %v", s, err)
 		}
 	}
-	b, err := New(db, Options{Wait: 50 * time.Millisecond})
+	b, err := New(Config{DB: db, Wait: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = b.Claim(t.Context(), claim)
 	says(t, "claim", err, "another process has been writing for too long")
-	patient, err := New(db, Options{})
+	patient, err := New(Config{DB: db})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +304,7 @@ func TestOneConnection(t *testing.T) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	b, err := New(db, Options{})
+	b, err := New(Config{DB: db})
 	if err != nil {
 		t.Fatal(err)
 	}

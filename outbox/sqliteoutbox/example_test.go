@@ -29,7 +29,7 @@ func Example() {
 	}
 	defer db.Close()
 	ctx := context.Background()
-	box, err := sqliteoutbox.New(db, sqliteoutbox.Options{})
+	box, err := sqliteoutbox.New(sqliteoutbox.Config{DB: db})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func ExampleOpen() {
 	if err := os.WriteFile(path, nil, 0o666); err != nil { // an empty file is an empty database
 		log.Fatal(err)
 	}
-	box, err := sqliteoutbox.Open(path, sqliteoutbox.Options{})
+	box, err := sqliteoutbox.New(sqliteoutbox.Config{Path: path})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func ExampleWriter() {
 	defer db.Close()
 	db.SetMaxOpenConns(1) // each connection to :memory: has a database of its own
 	ctx := context.Background()
-	box, err := sqliteoutbox.New(db, sqliteoutbox.Options{Table: "mail_outbox"})
+	box, err := sqliteoutbox.New(sqliteoutbox.Config{DB: db, Table: "mail_outbox"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func ExampleBox_replay() {
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
 		log.Fatal(err)
 	}
-	box, err := sqliteoutbox.Open(path, sqliteoutbox.Options{})
+	box, err := sqliteoutbox.New(sqliteoutbox.Config{Path: path})
 	if err != nil {
 		log.Fatal(err)
 	}

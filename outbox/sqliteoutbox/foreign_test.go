@@ -33,7 +33,7 @@ func TestMigrateForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := schemaOf(t, path)
-		b, err := New(db, Options{Table: tt.table})
+		b, err := New(Config{DB: db, Table: tt.table})
 		if err != nil {
 			t.Fatal(err)
 		}

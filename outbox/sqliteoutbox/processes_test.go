@@ -74,7 +74,7 @@ func beWriter(path string) error {
 
 // beRelay sends messages to a file, a line for each, until it is killed.
 func beRelay(path string) error {
-	b, err := Open(path, Options{})
+	b, err := New(Config{Path: path})
 	if err != nil {
 		return err
 	}

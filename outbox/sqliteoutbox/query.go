@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // walkQuery counts the rows of a query, and gives the first of them to each, as messages.
@@ -18,7 +19,7 @@ func walkQuery(ctx context.Context, c *sql.Conn, text string, limit int, each fu
 		if count++; limit != noLimit && count > limit {
 			return nil
 		}
-		m, err := outbox.ParseRow(row)
+		m, err := layout.Decode(row)
 		if err != nil {
 			return fmt.Errorf("row %d: %w", count, err)
 		}
@@ -80,7 +81,7 @@ func columnsOf(ctx context.Context, c *sql.Conn, from string) ([]string, error) 
 	return names, blame(rows.Err())
 }
 
-// object is a row as outbox.ParseRow reads it.
+// object is a row as layout.Decode reads it.
 func object(names []string, values []any) ([]byte, error) {
 	columns := make(map[string]any, len(names))
 	for i, name := range names {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // BeginReplay implements outbox.History.
@@ -85,17 +86,14 @@ func (b *Box) listReplays(ctx context.Context, limit int) (newest []outbox.Repla
 }
 
 // insertNew is insert for rows that may be there, or have been: there the trigger would complain.
-const insertNew = `INSERT INTO {{table}} (id, aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers, deliver_after, generation)
-SELECT value ->> 'id', value ->> 'aggregatetype', value ->> 'aggregateid', value ->> 'type', value ->> 'payload', value ->> 'group_id',
-	value ->> 'dedup_id', value ->> 'headers', value ->> 'deliver_after', value ->> 'generation'
-FROM json_each(?)
+const insertNew = insertRows + `
 WHERE NOT EXISTS (SELECT 1 FROM {{pending}} AS p WHERE p.id = value ->> 'id') AND NOT EXISTS (SELECT 1 FROM {{sent}} AS s WHERE s.id = value ->> 'id')
 ORDER BY key ON CONFLICT (id) DO NOTHING`
 
 // StepReplay implements outbox.History. Of many rows that were staged it removes the rest after its transaction; what
 // is still there when the process ends then is removed by Sweep.
 func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, messages []outbox.Message) (outbox.Replay, error) {
-	rows, err := outbox.Rows(ctx, nil, messages)
+	rows, err := layout.Encode(ctx, nil, messages)
 	if err != nil {
 		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
 	}
@@ -175,7 +173,7 @@ func (b *Box) listStaged(ctx context.Context, number, place int64, limit int) (s
 			return nil, err
 		}
 		if row.Valid {
-			if s.Message, err = outbox.ParseRow([]byte(row.String)); err != nil {
+			if s.Message, err = layout.Decode([]byte(row.String)); err != nil {
 				return nil, fmt.Errorf("row %d: %w", s.Place, err)
 			}
 		} else {

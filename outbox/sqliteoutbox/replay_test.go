@@ -25,7 +25,7 @@ var everything = outbox.Source{From: time.Unix(0, 0), To: time.Unix(1<<33, 0)}
 // fillSent writes n rows that were sent, a second after another from the beginning of 2026.
 func fillSent(t testing.TB, db *sql.DB, n int) {
 	t.Helper()
-	b, err := New(db, Options{})
+	b, err := New(Config{DB: db})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func fillSent(t testing.TB, db *sql.DB, n int) {
 		`INSERT INTO outbox_sent (id, sent_at, queue, message_id, attempts, seq)
 			SELECT id, 1767225600000 + rowid * 1000, aggregatetype, 'm-' || rowid, 0, rowid FROM outbox`,
 		`INSERT INTO sqlite_sequence (name, seq) SELECT 'outbox_pending', max(rowid) FROM outbox`,
-		b.Schema(),
+		b.names.Replace(schemaSQL),
 	} {
 		s = strings.Replace(s, "generate", fmt.Sprintf("(WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < %d) SELECT value FROM n)", n), 1)
 		if _, err := db.Exec(s); err != nil {
@@ -462,7 +462,7 @@ func TestStagersKilled(t *testing.T) {
 
 // beStager stages the first replay.
 func beStager(path string) error {
-	b, err := Open(path, Options{})
+	b, err := New(Config{Path: path})
 	if err != nil {
 		return err
 	}
@@ -514,12 +514,12 @@ func TestMigrateVersion1(t *testing.T) {
 				}
 				group.Wait()
 			} else {
-				_, err := db.Exec(b.Schema())
+				_, err := db.Exec(b.names.Replace(schemaSQL))
 				says(t, "Schema over tables of version 1", err, "no such column: seq")
 				if v, err := b.version(t.Context(), db); err != nil || v != 1 {
 					t.Fatalf("after that the version is %d, %v", v, err)
 				}
-				run(t, db, "BEGIN; ALTER TABLE outbox_sent ADD COLUMN seq INTEGER; "+b.Schema()+"COMMIT", b.Schema())
+				run(t, db, "BEGIN; ALTER TABLE outbox_sent ADD COLUMN seq INTEGER; "+b.names.Replace(schemaSQL)+"COMMIT", b.names.Replace(schemaSQL))
 			}
 			// A relay of version 1 that still runs sends the next row.
 			run(t, db, `INSERT OR REPLACE INTO outbox_sent (id, sent_at, queue, message_id, attempts)

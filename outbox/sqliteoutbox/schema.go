@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // schemaVersion is the schema that this code works with. The SQL brings any older one up to it.
@@ -21,16 +22,14 @@ var schemaSQL string
 type names struct{ table string }
 
 func namesOf(table string) (names, error) {
-	if table == "" {
-		table = "outbox"
-	}
-	if strings.Contains(table, ".") {
+	schema, name, err := layout.Table(table)
+	switch {
+	case err != nil:
+		return names{}, err
+	case schema != "":
 		return names{}, fmt.Errorf("the table %q is in another database: the outbox has to be in the main one, where its transactions are", table)
 	}
-	if _, err := outbox.TableName(table); err != nil {
-		return names{}, err
-	}
-	return names{table}, nil
+	return names{name}, nil
 }
 
 // replacer puts the names into SQL. They are letters, digits and underscores; the quotes make words of SQL names.
@@ -49,18 +48,25 @@ func (n names) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// Schema returns the SQL that makes the tables and triggers of this outbox, or brings older ones up to date, for
-// those who apply such things themselves: in one transaction, as often as they like. It refuses tables of version 1
-// (SELECT schema FROM outbox_meta) until they have one more column, which SQLite cannot add where it is missing
-// only. Before it, in the same transaction, they are given it with
+// Schema returns the SQL that creates the tables and triggers of an outbox in table, or brings older ones up to date. It
+// is for operators who apply schemas themselves, in one transaction, any number of times.
+//
+// Tables of version 1 (SELECT schema FROM outbox_meta) need one more column first, because SQLite cannot add a column
+// only where it is missing. In the same transaction, run before the schema:
 //
 //	ALTER TABLE outbox_sent ADD COLUMN seq INTEGER
 //
-// That takes a moment, whatever the number of rows. Relays of version 1 may still run. What these send has no
-// number of its own: a replay sends it before the rest, by the time when it was sent.
+// That is fast, whatever the number of rows. Relays of version 1 may still run. What they send has no number, so a
+// replay sends it before the rest, by the time when it was sent.
 //
-// SQLite has no roles: a program that replays needs the same as a relay, which is to read and write the file.
-func (b *Box) Schema() string { return b.schema }
+// SQLite has no roles. Relays and programs that replay have to read and write the file.
+func Schema(table string) (string, error) {
+	n, err := namesOf(table)
+	if err != nil {
+		return "", err
+	}
+	return n.replacer().Replace(schemaSQL), nil
+}
 
 // seqOfSent is what Schema cannot do.
 const seqOfSent = `ALTER TABLE {{sent}} ADD COLUMN seq INTEGER`
@@ -84,7 +90,7 @@ func (b *Box) Migrate(ctx context.Context) error {
 					return err
 				}
 			}
-			_, err = c.ExecContext(ctx, b.schema)
+			_, err = c.ExecContext(ctx, b.names.Replace(schemaSQL))
 			return err
 		})
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/outbox"
 )
 
@@ -160,14 +160,9 @@ func (b *Box) reading(ctx context.Context, do func(c *sql.Conn) error) error {
 	return do(c)
 }
 
-// environment are the result codes that have nothing to do with the SQL, beside those that there is advice for.
-var environment = map[int]bool{6: true /* locked */, 7: true /* out of memory */, 9: true /* interrupted */, 15: true /* locking protocol */}
-
 // blame makes an error of a statement one of the SQL in the source, unless it is of another kind.
 func blame(err error) error {
-	_, known := advice[code(err)]
-	if err == nil || known || environment[code(err)] || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if !sqlitedb.IsStatement(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", outbox.ErrSource, err)

@@ -157,7 +157,7 @@ func TestLookRestores(t *testing.T) {
 		}
 		defer db.Close()
 		db.SetMaxOpenConns(1)
-		b, err := New(db, Options{})
+		b, err := New(Config{DB: db})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestNotTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	b, err := New(db, Options{})
+	b, err := New(Config{DB: db})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,9 @@
 //   - The SQL of a source, as SQLite knows it, cannot write. Its sent_at is text, 2006-01-02T15:04:05.000Z.
 //   - The clock is that of the machine. When it is set back, leases end and delayed rows are due as much later.
 //
-// The database may be written to through any driver of database/sql, and should be in the mode WAL, so that relays
+// The database may be written to through any driver of database/sql, and should be in WAL mode, so that relays
 // and readers do not wait for each other. It must be on a local disk. How much survives a loss of power is decided
-// by the pragma synchronous of the programs that write; Open uses FULL.
+// by the pragma synchronous of the programs that write; with Config.Path it is FULL.
 //
 // It leaves to others when to Sweep. SQLite uses given-back room again, and does not shrink the file.
 package sqliteoutbox
@@ -37,26 +37,29 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/outbox"
 )
 
 // A Box is an outbox in a database. It may be used by any number of goroutines.
 type Box struct {
 	db      *sql.DB
-	own     bool // it was opened by Open
+	owned   bool // Close closes it
 	where   string
 	wait    time.Duration
 	table   string
 	names   *strings.Replacer
 	texts   sync.Map // of statements, with the names in them
-	schema  string
 	checked atomic.Bool
 
 	// turn is full while somebody of this Box writes: its calls wait here, rather than in SQLite, which knows no
@@ -69,30 +72,78 @@ type Box struct {
 
 var _ outbox.History = (*Box)(nil)
 
-// Options are of New and Open. The zero value works.
-type Options struct {
-	// Table is the name of the table: "outbox" when empty. It is in the main database: a transaction over attached
-	// files is not one when the power fails.
+// A Config says where the outbox is. Either DB or Path is required.
+type Config struct {
+	// DB is the database, opened with any driver of SQLite. It remains the caller's to close.
+	DB *sql.DB
+
+	// Path is the file of the database, which must exist. New opens it with a driver without cgo and switches it to
+	// WAL mode, which is permanent. Close closes it.
+	Path string
+
+	// Table is the name of the table, at most 40 letters, digits and underscores: "outbox" when empty. It is in the
+	// main database, because a transaction over attached files is not atomic when the power fails.
 	Table string
 
-	// Wait is how long a call waits for others who write; 10 s when zero. The context of the call may end it
-	// before, and the busy timeout of the connection comes on top.
+	// Wait is how long a call waits for other writers: 10 s when zero. The context of the call may end it earlier.
+	// The busy timeout of a DB comes on top.
 	Wait time.Duration
 }
 
 const waitDefault = 10 * time.Second
 
-// New returns the outbox in a database that is open already. It does nothing to it: see Migrate.
-func New(db *sql.DB, o Options) (*Box, error) {
-	n, err := namesOf(o.Table)
-	if err != nil {
-		return nil, fmt.Errorf("outbox in SQLite: %w", err)
+// New returns the outbox in one table. Call Migrate to create the tables.
+func New(cfg Config) (*Box, error) {
+	n, err := namesOf(cfg.Table)
+	switch {
+	case cfg.DB == nil && cfg.Path == "":
+		return nil, errors.New("sqliteoutbox: Config has neither DB nor Path: set one of them to the database to which the program writes")
+	case cfg.DB != nil && cfg.Path != "":
+		return nil, errors.New("sqliteoutbox: Config has both DB and Path: leave one of them out")
+	case err != nil:
+		return nil, fmt.Errorf("sqliteoutbox: Config.Table: %w", err)
 	}
-	names := n.replacer()
-	return &Box{
-		db: db, where: "the outbox " + n.table, wait: cmp.Or(o.Wait, waitDefault),
-		table: n.table, names: names, schema: names.Replace(schemaSQL), turn: make(chan struct{}, 1),
-	}, nil
+	b := &Box{
+		db: cfg.DB, where: "the outbox " + n.table, wait: cmp.Or(cfg.Wait, waitDefault),
+		table: n.table, names: n.replacer(), turn: make(chan struct{}, 1),
+	}
+	if cfg.Path == "" {
+		return b, nil
+	}
+	if err := b.open(cfg.Path); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// connections is how many connections a Box has to the file of Config.Path at most.
+const connections = 4
+
+// open opens the file of a database, which exists, and switches it to WAL mode.
+func (b *Box) open(path string) (err error) {
+	b.owned = true
+	if b.where, err = filepath.Abs(path); err != nil {
+		return fmt.Errorf("open the outbox in %s: %w", path, err)
+	}
+	if _, err := os.Stat(b.where); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("open the outbox in %s: there is no such file; name the database to which the program writes", b.where)
+	}
+	b.db, err = sqlitedb.Open(b.where, sqlitedb.Options{Wait: b.wait, Connections: connections, Lock: "immediate", Existing: true})
+	if err != nil {
+		return b.explain(context.Background(), "open the outbox", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.wait+time.Second)
+	defer cancel()
+	if err := sqlitedb.UseWAL(ctx, b.db); err != nil {
+		_ = b.db.Close()
+		return b.explain(ctx, "open the outbox", err)
+	}
+	return nil
+}
+
+// explain adds to an error what was being done, where, and what an operator can do about it.
+func (b *Box) explain(ctx context.Context, doing string, err error) error {
+	return sqlitedb.Explain(ctx, doing, b.where, err)
 }
 
 // sql is a statement with the names of this outbox in it.
@@ -105,9 +156,9 @@ func (b *Box) sql(statement string) string {
 	return s
 }
 
-// Close ends the use of a database that Open opened. One that New was given stays open.
+// Close closes the database of Config.Path. One that Config.DB named stays open.
 func (b *Box) Close() error {
-	if !b.own {
+	if !b.owned {
 		return nil
 	}
 	if err := b.db.Close(); err != nil {
@@ -180,7 +231,7 @@ func (b *Box) patiently(ctx context.Context, c *sql.Conn, statement string) erro
 	const step = 5 * time.Millisecond
 	for until := time.Now().Add(b.wait); ; {
 		_, err := c.ExecContext(ctx, statement)
-		if code(err) != busy || time.Now().After(until) {
+		if !sqlitedb.IsBusy(err) || time.Now().After(until) {
 			return err
 		}
 		if err := backoff.Sleep(ctx, step); err != nil {

@@ -47,8 +47,7 @@ func TestCreateIndex(t *testing.T) {
 
 // The template with the index is the one without, with the comment signs taken away.
 func TestSchema(t *testing.T) {
-	s := New(nil, "records")
-	plain, indexed := s.Schema(), s.SchemaWithIndex()
+	plain, indexed := Schema("records"), SchemaWithIndex("records")
 	var lines []string
 	for line := range strings.Lines(plain) {
 		switch rest, comment := strings.CutPrefix(line, "# "); {

@@ -48,9 +48,21 @@ type Store struct {
 
 var _ records.Store = (*Store)(nil)
 
-// New returns a store over a table, by its name or ARN, which exists or is made with CreateTable.
-func New(client *dynamodb.Client, table string) *Store {
-	return &Store{client: client, table: table, now: time.Now}
+// A Config says where the records are. Both fields are required.
+type Config struct {
+	Client *dynamodb.Client
+	Table  string // name or ARN
+}
+
+// New returns a store over a table, which exists or is created with CreateTable. It does not use the table.
+func New(cfg Config) (*Store, error) {
+	switch {
+	case cfg.Client == nil:
+		return nil, errors.New("dynamorecords: Config.Client is missing: set it to a client of DynamoDB (dynamodb.NewFromConfig)")
+	case cfg.Table == "":
+		return nil, errors.New("dynamorecords: Config.Table is missing: set it to the name or ARN of the table of the records")
+	}
+	return &Store{client: cfg.Client, table: cfg.Table, now: time.Now}, nil
 }
 
 // Close does nothing: the client remains the caller's.

@@ -65,5 +65,9 @@ func labelsOf(t testing.TB, s *Store, key string) map[string]string {
 
 func open(t testing.TB, table string, options ...func(*dynamodb.Options)) *Store {
 	t.Helper()
-	return New(dynamotest.Client(t, options...), table)
+	s, err := New(Config{Client: dynamotest.Client(t, options...), Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

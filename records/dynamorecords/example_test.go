@@ -20,7 +20,10 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store := dynamorecords.New(dynamodb.NewFromConfig(cfg), "records")
+	store, err := dynamorecords.New(dynamorecords.Config{Client: dynamodb.NewFromConfig(cfg), Table: "records"})
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := store.CreateTable(ctx); err != nil {
 		log.Fatal(err)
 	}

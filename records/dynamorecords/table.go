@@ -14,19 +14,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Schema returns the table as a CloudFormation template, for those who make it otherwise than by
-// CreateTable. The billing mode is theirs to choose. The index, which is optional, is in it as a comment.
-func (s *Store) Schema() string {
+// Schema returns a table of records as a CloudFormation template, for operators who do not use CreateTable. The billing
+// mode is theirs to choose. The index, which is optional, is in it as a comment.
+func Schema(table string) string {
 	return "# The lines that begin with # are optional: the index by which \"tenaq claims stuck\" finds claims\n" +
-		"# without reading the whole table.\n" + s.template("# ")
+		"# without reading the whole table.\n" + template(table, "# ")
 }
 
 // SchemaWithIndex is Schema with the index of CreateIndex.
-func (s *Store) SchemaWithIndex() string { return s.template("") }
+func SchemaWithIndex(table string) string { return template(table, "") }
 
 // template has what the index needs on lines that begin with prefix.
-func (s *Store) template(prefix string) string {
-	return strings.NewReplacer("{{table}}", strconv.Quote(s.table), "{{index}}", prefix).Replace(cloudFormation)
+func template(table, prefix string) string {
+	return strings.NewReplacer("{{table}}", strconv.Quote(table), "{{index}}", prefix).Replace(cloudFormation)
 }
 
 const cloudFormation = `Resources:

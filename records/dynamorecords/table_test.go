@@ -30,8 +30,8 @@ func TestCreateTable(t *testing.T) {
 	if err != nil || aws.ToString(out.TimeToLiveDescription.AttributeName) != "TTL" {
 		t.Errorf("time to live %+v, %v", out, err)
 	}
-	if !strings.Contains(s.Schema(), `TableName: "created"`) {
-		t.Errorf("schema %s", s.Schema())
+	if schema := Schema(s.table); !strings.Contains(schema, `TableName: "created"`) {
+		t.Errorf("schema %s", schema)
 	}
 
 	other := open(t, fmt.Sprintf("others%d", tables.Add(1)))

@@ -20,7 +20,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	store, err := pgrecords.New(pool, pgrecords.Options{Table: "jobs.records"})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool, Table: "jobs.records"})
 	if err != nil {
 		log.Fatal(err)
 	}

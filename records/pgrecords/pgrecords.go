@@ -27,72 +27,65 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"tenaq/internal/work/pgdb"
 	"tenaq/records"
 )
 
 // A Store keeps records in one table.
 type Store struct {
-	pool    *pgxpool.Pool
-	owned   bool // the pool is closed with the store
-	names   names
-	checked atomic.Bool // the schema was found to be right
+	pool   *pgxpool.Pool
+	owned  bool // Close closes the pool
+	names  names
+	schema pgdb.Schema
 }
 
 var _ records.Store = (*Store)(nil)
 
-// Options say where the records are. The zero value is good.
-type Options struct {
-	// Table is the name of the table, or its schema and name with a dot in between; tenaq_records when
-	// empty. The schema must exist. Without one the search_path decides, and has to be the same for
-	// all processes. Everything else that the store makes has a name that begins with the table's.
+// A Config says where the records are. Either Pool or URL is required.
+type Config struct {
+	// Pool is a pool of connections to the database. It remains the caller's to close.
+	Pool *pgxpool.Pool
+
+	// URL is the address of the database, or the words and environment variables that psql knows. New makes a pool
+	// of it, which Close closes. Of several hosts it uses the one that takes writes.
+	URL string
+
+	// Table is the name of the table, or its schema and name with a dot in between: "tenaq_records" when empty. Each
+	// part has at most 50 letters, digits and underscores. The schema must exist. Without a schema the search_path
+	// of the connection decides, and has to be the same for all processes. The names of all other objects of the
+	// store begin with that of the table.
 	Table string
 }
 
-// New returns a store over a pool, which remains the caller's to close. The tables are there, or Migrate
-// makes them.
-func New(pool *pgxpool.Pool, o Options) (*Store, error) {
-	n, err := namesOf(cmp.Or(o.Table, "tenaq_records"))
-	if err != nil {
-		return nil, err
+// New returns a store over one table. It does not use the database: call Migrate to create the tables.
+func New(cfg Config) (*Store, error) {
+	n, err := namesOf(cfg.Table)
+	switch {
+	case cfg.Pool == nil && cfg.URL == "":
+		return nil, errors.New("pgrecords: Config has neither Pool nor URL: set one of them to the database of the records")
+	case cfg.Pool != nil && cfg.URL != "":
+		return nil, errors.New("pgrecords: Config has both Pool and URL: leave one of them out")
+	case err != nil:
+		return nil, fmt.Errorf("pgrecords: Config.Table: %w", err)
 	}
-	return &Store{pool: pool, names: n}, nil
-}
-
-// Open connects to a database by its URL, or by the words and environment variables that psql knows, and
-// migrates the table tenaq_records. Of several hosts it uses the one that takes writes.
-func Open(ctx context.Context, url string) (*Store, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("open records in PostgreSQL: %w", err)
+	s := &Store{pool: cfg.Pool, names: n}
+	if cfg.URL != "" {
+		s.owned = true
+		if s.pool, err = pgdb.Connect(cfg.URL); err != nil {
+			return nil, fmt.Errorf("pgrecords: Config.URL: %w", err)
+		}
 	}
-	if cfg.ConnConfig.ValidateConnect == nil && len(cfg.ConnConfig.Fallbacks) > 0 {
-		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open records in PostgreSQL: %w", err)
-	}
-	s, err := New(pool, Options{})
-	if err == nil {
-		err = s.Migrate(ctx)
-	}
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	s.owned = true
+	s.schema = pgdb.Schema{Pool: s.pool, Table: n.meta, Version: schemaVersion, Unfit: errSchema}
 	return s, nil
 }
 
-// Close closes the pool if Open made it.
+// Close closes the pool of Config.URL. One that Config.Pool named stays open.
 func (s *Store) Close() error {
 	if s.owned {
 		s.pool.Close()
@@ -116,7 +109,7 @@ func (s *Store) Get(ctx context.Context, key string) (records.Record, error) {
 	case err != nil:
 		return records.Record{}, fmt.Errorf("get record %q: %w", key, err)
 	case standby:
-		return records.Record{}, fmt.Errorf("get record %q: %w", key, errStandby)
+		return records.Record{}, fmt.Errorf("get record %q: %w", key, pgdb.ErrStandby)
 	case r.version == nil:
 		return records.Record{}, records.ErrNotFound
 	}
@@ -189,7 +182,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]re
 		WHERE r.key >= $1 AND ($2::text IS NULL OR r.key < $2) AND r.key > $3
 		ORDER BY r.key LIMIT $4`, prefix, behind(prefix), after, int64(limit))
 	if err == nil && standby {
-		err = errStandby
+		err = pgdb.ErrStandby
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list records %q: %w", prefix, err)
@@ -207,8 +200,6 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	return n, nil
 }
-
-var errStandby = errors.New("the server is a standby and may be behind; connect to the primary, for one with target_session_attrs=read-write")
 
 // times are the columns age and ttl of a record r at the time c.at, in microseconds.
 func (s *Store) times() string {
@@ -288,7 +279,7 @@ const refusedMax = 100
 // query runs one statement and hands its rows to each. It calls begin first, again when PostgreSQL refused:
 // rows of a statement that could not be committed mean nothing.
 func (s *Store) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
-	if err := s.check(ctx); err != nil {
+	if err := s.schema.Check(ctx); err != nil {
 		return err
 	}
 	args = append([]any{pgx.QueryExecModeExec}, args...)
@@ -302,7 +293,7 @@ func (s *Store) query(ctx context.Context, begin func(), each func(pgx.Rows) err
 			rows.Close()
 			err = cmp.Or(rows.Err(), err)
 		}
-		if n == refusedMax || !hasCode(err, serializationFailure, deadlockDetected) {
+		if n == refusedMax || !pgdb.HasCode(err, pgdb.SerializationFailure, pgdb.DeadlockDetected) {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/work/pgdb"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 )
@@ -45,8 +46,11 @@ func TestContractSerializable(t *testing.T) {
 // open opens the store of a database. Who asked closes it.
 func open(t testing.TB, url string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), url)
+	s, err := New(Config{URL: url})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -292,7 +296,7 @@ func TestStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	s, err := New(pool, Options{})
+	s, err := New(Config{Pool: pool})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +347,7 @@ func TestFrozenView(t *testing.T) {
 	}
 	setClock(t, url, -time.Hour)
 	_, err = tx.Exec(t.Context(), "SELECT tenaq_records_put('a', '', 0, NULL)")
-	if !hasCode(err, serializationFailure) {
+	if !pgdb.HasCode(err, pgdb.SerializationFailure) {
 		t.Errorf("create: %v, want a serialization failure", err)
 	}
 }

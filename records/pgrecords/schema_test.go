@@ -16,14 +16,15 @@ import (
 )
 
 // over returns a store over a pool that ends with the test.
-func over(t testing.TB, url string, o Options) *Store {
+func over(t testing.TB, url string, cfg Config) *Store {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	s, err := New(pool, o)
+	cfg.Pool = pool
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestMigrate(t *testing.T) {
 	tables := []string{"", "one.jobs", "Two.Jobs", "one." + strings.Repeat("x", 50)}
 	var group sync.WaitGroup
 	for i := range 12 {
-		s := over(t, url, Options{Table: tables[i%len(tables)]})
+		s := over(t, url, Config{Table: tables[i%len(tables)]})
 		group.Go(func() {
 			if err := s.Migrate(t.Context()); err != nil {
 				t.Error(err)
@@ -55,7 +56,7 @@ func TestMigrate(t *testing.T) {
 	}
 	group.Wait()
 	for _, table := range tables {
-		s := over(t, url, Options{Table: table})
+		s := over(t, url, Config{Table: table})
 		put(t, s, records.Write{Key: "a"})
 		remove(t, s, "b", put(t, s, records.Write{Key: "b"}))
 	}
@@ -64,12 +65,12 @@ func TestMigrate(t *testing.T) {
 // What Schema returns can be applied by hand, again too, and Migrate finds nothing left to do.
 func TestSchemaByHand(t *testing.T) {
 	u := pgtest.URL(t)
-	s := over(t, u, Options{})
+	s := over(t, u, Config{})
 	_, err := s.Get(t.Context(), "a")
 	fails(t, err, "call Migrate, or apply what Schema returns")
-	exec(t, u, s.Schema())
+	exec(t, u, s.names.sql())
 	v := put(t, s, records.Write{Key: "a"})
-	exec(t, u, s.Schema())
+	exec(t, u, s.names.sql())
 
 	exec(t, u, `CREATE ROLE app LOGIN;
 		GRANT SELECT, INSERT, UPDATE, DELETE ON tenaq_records TO app;
@@ -94,13 +95,17 @@ func TestNewerSchema(t *testing.T) {
 	old := open(t, url)
 	defer old.Close()
 	exec(t, url, "UPDATE tenaq_records_meta SET schema = 1000")
-	_, err := Open(t.Context(), url)
-	fails(t, err, "run a newer version of the program")
-	s := over(t, url, Options{})
+	newer, err := New(Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer newer.Close()
+	fails(t, newer.Migrate(t.Context()), "run a newer version of the program")
+	s := over(t, url, Config{})
 	fails(t, s.Migrate(t.Context()), "run a newer version of the program")
 	_, err = s.Put(t.Context(), records.Write{Key: "a"})
 	fails(t, err, "run a newer version of the program")
-	_, err = s.pool.Exec(t.Context(), s.Schema())
+	_, err = s.pool.Exec(t.Context(), s.names.sql())
 	fails(t, err, "run a newer version of the program")
 }
 
@@ -110,8 +115,12 @@ func TestOtherEncoding(t *testing.T) {
 	exec(t, u, "CREATE DATABASE "+name+" ENCODING LATIN1 TEMPLATE template0")
 	latin := mustParse(t, u)
 	latin.Path = "/" + name
-	_, err := Open(t.Context(), latin.String())
-	fails(t, err, "ENCODING UTF8")
+	s, err := New(Config{URL: latin.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fails(t, s.Migrate(t.Context()), "ENCODING UTF8")
 }
 
 func mustParse(t testing.TB, s string) *url.URL {
@@ -125,9 +134,16 @@ func mustParse(t testing.TB, s string) *url.URL {
 
 func TestTableNames(t *testing.T) {
 	for _, name := range []string{".", "a.", ".a", "a.b.c", "a b", `a"b`, "a'b", "1a", "a;b", strings.Repeat("a", 51)} {
-		if _, err := New(nil, Options{Table: name}); err == nil {
+		if _, err := Schema(name); err == nil {
 			t.Errorf("the table may be called %q", name)
 		}
+	}
+	for want, cfg := range map[string]Config{
+		"neither Pool nor URL": {}, "both Pool and URL": {Pool: new(pgxpool.Pool), URL: "postgres:///"}, "Config.Table": {URL: "postgres:///", Table: "a b"},
+		"Config.URL": {URL: "postgres://%"},
+	} {
+		_, err := New(cfg)
+		fails(t, err, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"tenaq/internal/work/pgdb"
 	"tenaq/records"
 )
 
@@ -40,14 +41,14 @@ func (s *Store) putIn(ctx context.Context, w records.Write, query func(sql strin
 	if err := w.Check(); err != nil {
 		return records.Record{}, err
 	}
-	if err := s.check(ctx); err != nil {
+	if err := s.schema.Check(ctx); err != nil {
 		return records.Record{}, err
 	}
 	var done bool
 	var r row
 	statement, args := s.put(w)
 	err := query(statement, args...).Scan(&done, &r.value, &r.version, &r.age, &r.ttl)
-	if hasCode(err, undefinedFunction) {
+	if pgdb.HasCode(err, pgdb.UndefinedFunction) {
 		err = fmt.Errorf("%w: the transaction has to be in the database of the records, and to find their tables", err)
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) { // no row: there is no such record

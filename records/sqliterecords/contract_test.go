@@ -52,7 +52,7 @@ func TestContractInTime(t *testing.T) {
 	recordstest.Run(t, func(t testing.TB) recordstest.Backend {
 		path := newMachine(t).path
 		return recordstest.Backend{Open: func(t testing.TB) records.Store {
-			s, err := Open(Config{Path: path})
+			s, err := New(Config{Path: path})
 			if err != nil {
 				t.Fatal(err)
 			}

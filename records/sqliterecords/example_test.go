@@ -19,7 +19,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(dir, "records.db")})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: filepath.Join(dir, "records.db")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,10 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
-	"strconv"
 	"time"
+
+	"tenaq/internal/work/sqlitedb"
 )
 
 // A Config says which file, and how.
@@ -27,12 +27,12 @@ const (
 	readersMax  = 4
 )
 
-// Open opens the file, and creates it where there is none.
-func Open(cfg Config) (*Store, error) { return open(cfg, time.Now) }
+// New opens the file, creates it if there is none, and brings an older one up to date.
+func New(cfg Config) (*Store, error) { return open(cfg, time.Now) }
 
 func open(cfg Config, clock func() time.Time) (*Store, error) {
 	if cfg.Path == "" {
-		return nil, errors.New("open records: no path; name the file that is to hold them")
+		return nil, errors.New("sqliterecords: Config.Path is missing: set it to the file of the records")
 	}
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {
@@ -40,10 +40,12 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	}
 	wait := cmp.Or(cfg.Wait, waitDefault)
 	s := &Store{path: path, clock: clock}
-	if s.writer, err = connect(path, wait, 1, "immediate"); err != nil {
+	s.writer, err = sqlitedb.Open(path, sqlitedb.Options{Wait: wait, Connections: 1, Lock: "immediate"})
+	if err != nil {
 		return nil, s.explain(context.Background(), "open records", err)
 	}
-	if s.reader, err = connect(path, wait, readersMax, "deferred"); err != nil {
+	s.reader, err = sqlitedb.Open(path, sqlitedb.Options{Wait: wait, Connections: readersMax, Lock: "deferred"})
+	if err != nil {
 		_ = s.writer.Close()
 		return nil, s.explain(context.Background(), "open records", err)
 	}
@@ -55,25 +57,6 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	return s, nil
 }
 
-// connect makes a pool of connections, which live as long as it. An answer is durable, on systems too
-// where an fsync is not enough for that.
-func connect(path string, wait time.Duration, most int, lock string) (*sql.DB, error) {
-	location := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: url.Values{
-		"_pragma": {
-			"busy_timeout(" + strconv.FormatInt(max(1, wait.Milliseconds()), 10) + ")",
-			"synchronous(FULL)", "fullfsync(ON)", "checkpoint_fullfsync(ON)",
-		},
-		"_txlock": {lock},
-	}.Encode()}
-	db, err := sql.Open("sqlite", location.String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
-	return db, nil
-}
-
 // prepare brings the file to where it can be used: ours, in the mode in which reads wait for nobody, and
 // with the schema of this version. It changes nothing in a file that is not ours.
 func (s *Store) prepare(wait time.Duration) error {
@@ -83,8 +66,8 @@ func (s *Store) prepare(wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := s.useWAL(ctx); err != nil {
-		return err
+	if err := sqlitedb.UseWAL(ctx, s.writer); err != nil {
+		return s.explain(ctx, "open records", err)
 	}
 	if version == len(migrations) {
 		return nil
@@ -118,27 +101,6 @@ func (s *Store) inspect(ctx context.Context) (version int, err error) {
 			s.path, version, len(migrations))
 	}
 	return version, nil
-}
-
-// useWAL makes the file one with a write-ahead log, which it then remains. SQLite does not wait for
-// others who are about to do the same.
-func (s *Store) useWAL(ctx context.Context) error {
-	for {
-		var mode string
-		err := s.writer.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
-		switch {
-		case err == nil && mode == "wal":
-			return nil
-		case err == nil:
-			return fmt.Errorf("open records in %s: SQLite cannot share a file there (journal mode %s); put it on a local disk", s.path, mode)
-		case code(err) != busy || ctx.Err() != nil:
-			return s.explain(ctx, "open records", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 // migrate takes the schema to the newest version. Of several processes that try one does.

@@ -54,7 +54,7 @@ func schemaOf(t *testing.T, path string) string {
 func TestSchema(t *testing.T) {
 	dir := t.TempDir()
 	opened, made := filepath.Join(dir, "opened.db"), filepath.Join(dir, "made.db")
-	s, err := Open(Config{Path: opened})
+	s, err := New(Config{Path: opened})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestSchema(t *testing.T) {
 	if got := schemaOf(t, opened); got != before {
 		t.Errorf("Open creates\n%s\nand Schema\n%s", got, before)
 	}
-	s, err = Open(Config{Path: made})
+	s, err = New(Config{Path: made})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestOpenTogether(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
-			s, err := Open(Config{Path: path})
+			s, err := New(Config{Path: path})
 			if err != nil {
 				t.Errorf("%d: %v", i, err)
 				return
@@ -102,7 +102,7 @@ func TestOpenTogether(t *testing.T) {
 		})
 	}
 	group.Wait()
-	s, err := Open(Config{Path: path})
+	s, err := New(Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,17 +128,17 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ path, want string }{
-		{"", "no path; name the file that is to hold them"},
+		{"", "set it to the file of the records"},
 		{file("newer.db"), "newer.db: the file has schema 99 and this program knows schemas up to 1; use a newer version of the program"},
 		{file("other.db"), "other.db: this is the SQLite database of another program; name another file"},
 		{file("marked.db"), "marked.db: this is the SQLite database of another program; name another file"},
 		{file("garbage.db"), "no SQLite database, or a damaged one; restore it from a backup, or name another file"},
-		{file("cut.db"), "the file is damaged; stop all who use it, and restore it"},
-		{file("missing/records.db"), "see that the directory exists and that this user may write in it"},
-		{dir, "see that the directory exists and that this user may write in it"},
+		{file("cut.db"), "the file is damaged; stop all programs that use it, and restore it"},
+		{file("missing/records.db"), "see that the file and its directory exist and that this user may write in it"},
+		{dir, "see that the file and its directory exist and that this user may write in it"},
 	} {
 		before, _ := os.ReadFile(tt.path)
-		s, err := Open(Config{Path: tt.path})
+		s, err := New(Config{Path: tt.path})
 		if err == nil {
 			_, err = s.Put(t.Context(), records.Write{Key: "a"}) // some damage is found no earlier
 			s.Close()
@@ -155,7 +155,7 @@ func TestOpenRefuses(t *testing.T) {
 // Damage in the midst of the file is found when somebody comes by, and is not taken for an answer.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
-	s, err := Open(Config{Path: path})
+	s, err := New(Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestDamage(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(Config{Path: path}); err != nil {
+	if s, err = New(Config{Path: path}); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
@@ -208,7 +208,7 @@ func TestFull(t *testing.T) {
 	}
 	limit(20)
 	err := put("large", 200_000)
-	if err == nil || !strings.HasSuffix(err.Error(), "the disk is full; make room, nothing has to be restarted") || !strings.Contains(err.Error(), m.path) {
+	if err == nil || !strings.HasSuffix(err.Error(), "the disk is full; make room, no restart is needed") || !strings.Contains(err.Error(), m.path) {
 		t.Errorf("put on a full disk: %v", err)
 	}
 	if all, err := s.List(t.Context(), "", "", 0); len(all) != 1 || err != nil {
@@ -234,7 +234,7 @@ func TestWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(Config{Path: m.path, Wait: 100 * time.Millisecond})
+	s, err := New(Config{Path: m.path, Wait: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // count adds one to a record for each line that it reads, and answers each with a line.
 func count(path string) error {
-	s, err := Open(Config{Path: path})
+	s, err := New(Config{Path: path})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package sqliterecords keeps records in one SQLite file, for any number of processes on one machine. It
 // needs no server and no C compiler.
 //
-//	store, err := sqliterecords.Open(sqliterecords.Config{Path: "records.db"})
+//	store, err := sqliterecords.New(sqliterecords.Config{Path: "records.db"})
 //
 // Open creates the file where there is none, and brings an older one up to date. What the methods of a
 // Store promise is in package records; beyond that:
@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/records"
 )
 
@@ -267,6 +268,11 @@ func (s *Store) write(ctx context.Context, doing string, change func(tx *sql.Tx,
 		return s.explain(ctx, doing, err)
 	}
 	return nil
+}
+
+// explain adds to an error what was being done, where, and what an operator can do about it.
+func (s *Store) explain(ctx context.Context, doing string, err error) error {
+	return sqlitedb.Explain(ctx, doing, s.path, err)
 }
 
 // Close ends the use of the file. The last process to do so removes what lies beside it.

@@ -43,7 +43,7 @@ type ours struct {
 }
 
 func (o *ours) prepare(ctx context.Context) error {
-	box, err := pgoutbox.New(o.pool, pgoutbox.Options{})
+	box, err := pgoutbox.New(pgoutbox.Config{Pool: o.pool})
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (o *ours) write(ctx context.Context, body string) error {
 }
 
 func (o *ours) carry(ctx context.Context) error {
-	box, err := pgoutbox.New(o.pool, pgoutbox.Options{})
+	box, err := pgoutbox.New(pgoutbox.Config{Pool: o.pool})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 func allConsumers(b *testing.B, a *arena) []consumer {
 	memory := func() (records.Store, error) { return recordstest.NewMemory(), nil }
 	sqlite := func() (records.Store, error) {
-		return sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(b.TempDir(), "records.db")})
+		return sqliterecords.New(sqliterecords.Config{Path: filepath.Join(b.TempDir(), "records.db")})
 	}
 	all := []consumer{
 		loop(1, deleteBatch), loop(1, deleteEach),

@@ -24,12 +24,12 @@ func TestInbox_FD13(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), pgtest.URL(t))
 	must(t, err)
 	t.Cleanup(pool.Close)
-	store, err := pgrecords.New(pool, pgrecords.Options{})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	must(t, err)
 	must(t, store.Migrate(t.Context()))
 	ledger, err := claims.New(store, claims.Config{})
 	must(t, err)
-	box, err := pgoutbox.New(pool, pgoutbox.Options{})
+	box, err := pgoutbox.New(pgoutbox.Config{Pool: pool})
 	must(t, err)
 	must(t, box.Migrate(t.Context()))
 	_, err = pool.Exec(t.Context(), "CREATE TABLE jobs (id text PRIMARY KEY)")
@@ -49,7 +49,7 @@ func TestInbox_FD13(t *testing.T) {
 				{"before", func() error { return nil }},
 				{"after the job", func() error { _, err := tx.Exec(ctx, "INSERT INTO jobs VALUES ('job-17')"); return err }},
 				{"after the message", func() error {
-					return outbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: "job-17", Body: "done"})
+					return pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: "job-17", Body: "done"})
 				}},
 			} {
 				if err := step.do(); err != nil {

@@ -29,7 +29,7 @@ func TestExpiredIsInTheTables_FD11_FD16(t *testing.T) {
 		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "shop.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(20000)&_txlock=immediate")
 		must(t, err)
 		t.Cleanup(func() { db.Close() })
-		box, err := sqliteoutbox.New(db, sqliteoutbox.Options{})
+		box, err := sqliteoutbox.New(sqliteoutbox.Config{DB: db})
 		must(t, err)
 		must(t, box.Migrate(t.Context()))
 		_, err = db.ExecContext(t.Context(), "INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('jobs', '17', 'unread')")

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "modernc.org/sqlite"
 
-	"tenaq/outbox"
 	"tenaq/outbox/pgoutbox"
 	"tenaq/outbox/sqliteoutbox"
 )
@@ -30,7 +29,7 @@ func openPostgres(t *testing.T, url string) ledger {
 	pool, err := pgxpool.New(t.Context(), url)
 	must(t, err)
 	t.Cleanup(pool.Close)
-	box, err := pgoutbox.New(pool, pgoutbox.Options{})
+	box, err := pgoutbox.New(pgoutbox.Config{Pool: pool})
 	must(t, err)
 	must(t, box.Migrate(t.Context()))
 	_, err = pool.Exec(t.Context(), shop, pgx.QueryExecModeSimpleProtocol)
@@ -44,7 +43,7 @@ func (l *postgres) write(ctx context.Context, o order, to string, commit bool, p
 		return err
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	if err := outbox.Enqueue(ctx, tx, message(o, to)); err != nil {
+	if err := pgoutbox.Enqueue(ctx, tx, message(o, to)); err != nil {
 		return err
 	}
 	if err := tx.QueryRow(ctx, number, o.Group+to).Scan(&o.N); err != nil {
@@ -79,7 +78,7 @@ func openSQLite(t *testing.T, file string) ledger {
 	t.Cleanup(func() { db.Close() })
 	_, err = db.ExecContext(t.Context(), shop)
 	must(t, err)
-	box, err := sqliteoutbox.New(db, sqliteoutbox.Options{})
+	box, err := sqliteoutbox.New(sqliteoutbox.Config{DB: db})
 	must(t, err)
 	must(t, box.Migrate(t.Context()))
 	return &sqlite{db}

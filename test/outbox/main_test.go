@@ -76,9 +76,13 @@ func relay(text string) error {
 
 func (s *setting) open(ctx context.Context) (outbox.Box, error) {
 	if s.SQLite != "" {
-		return sqliteoutbox.Open(s.SQLite, sqliteoutbox.Options{})
+		return sqliteoutbox.New(sqliteoutbox.Config{Path: s.SQLite})
 	}
-	return pgoutbox.Open(ctx, s.Postgres)
+	box, err := pgoutbox.New(pgoutbox.Config{URL: s.Postgres})
+	if err != nil {
+		return nil, err
+	}
+	return box, box.Migrate(ctx)
 }
 
 // connect returns a client of a queue, which does not take long to try again.

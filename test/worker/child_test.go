@@ -77,7 +77,7 @@ func childMain(settings string) error {
 	if err := json.Unmarshal([]byte(settings), &c.childConfig); err != nil {
 		return err
 	}
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: c.Store})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: c.Store})
 	if err != nil {
 		return err
 	}

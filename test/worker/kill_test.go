@@ -97,7 +97,7 @@ func TestKill(t *testing.T) {
 	for _, h := range hands {
 		h.dismiss()
 	}
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: file})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: file})
 	must(t, err)
 	defer store.Close()
 	w.ledger, err = claims.New(store, claims.Config{})

@@ -212,7 +212,7 @@ func (w *world) store() records.Store {
 	if !w.sqlite {
 		return w.memory
 	}
-	s, err := sqliterecords.Open(sqliterecords.Config{Path: w.file})
+	s, err := sqliterecords.New(sqliterecords.Config{Path: w.file})
 	must(w.T, err)
 	w.Cleanup(func() { _ = s.Close() })
 	return s

@@ -27,7 +27,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	store, err := pgrecords.New(pool, pgrecords.Options{}) // in the database that the work changes
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool}) // in the database that the work changes
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	box, err := pgoutbox.New(pool, pgoutbox.Options{}) // for "tenaq outbox relay", or an outbox.Relay
+	box, err := pgoutbox.New(pgoutbox.Config{Pool: pool}) // for "tenaq outbox relay", or an outbox.Relay
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func Example() {
 			if _, err := tx.Exec(ctx, "UPDATE videos SET status = 'transcoded' WHERE id = $1", m.Body); err != nil {
 				return nil, err
 			}
-			return nil, outbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: m.Body, Type: "video_transcoded", Body: m.Body})
+			return nil, pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: m.Body, Type: "video_transcoded", Body: m.Body})
 		}),
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func ExampleInTx() {
 			if _, err := tx.Exec(ctx, "INSERT INTO payments (order_id, receipt) VALUES ($1, $2)", p.Order, receipt); err != nil {
 				return nil, err
 			}
-			return []byte(receipt), outbox.Enqueue(ctx, tx, outbox.Message{Queue: "mails", Key: p.Order, Body: "paid: " + receipt})
+			return []byte(receipt), pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "mails", Key: p.Order, Body: "paid: " + receipt})
 		})
 	})
 	// Without a worker that has a ledger nothing is written.
@@ -118,7 +118,7 @@ func ExampleInTx_longWork() {
 			if _, err := tx.Exec(ctx, "UPDATE videos SET transcript = $2 WHERE id = $1", m.Body, text); err != nil {
 				return nil, err
 			}
-			return nil, outbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: m.Body, Body: m.Body})
+			return nil, pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: m.Body, Body: m.Body})
 		})
 	})
 	// Without a worker that has a ledger nothing is written.

@@ -9,7 +9,7 @@
 //			if _, err := tx.Exec(ctx, "UPDATE jobs SET status = 'done' WHERE job_id = $1", m.Body); err != nil {
 //				return nil, err
 //			}
-//			return nil, outbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: m.Body, Body: m.Body})
+//			return nil, pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "publish", Key: m.Body, Body: m.Body})
 //		}),
 //	})
 //

@@ -52,7 +52,7 @@ func rigOn(t testing.TB, url string) *rig {
 	r := &rig{TB: t, url: url, server: sqstest.New(t), events: make(chan string, 1000)}
 	r.pool, r.ledger = open(t, r.url)
 	var err error
-	r.box, err = pgoutbox.New(r.pool, pgoutbox.Options{})
+	r.box, err = pgoutbox.New(pgoutbox.Config{Pool: r.pool})
 	must(t, err)
 	must(t, r.box.Migrate(t.Context()))
 	_, err = r.pool.Exec(t.Context(), "CREATE TABLE orders (id text NOT NULL, fence bigint NOT NULL)")
@@ -69,7 +69,7 @@ func open(t testing.TB, url string) (*pgxpool.Pool, *claims.Ledger) {
 	pool, err := pgxpool.New(t.Context(), url)
 	must(t, err)
 	t.Cleanup(pool.Close)
-	store, err := pgrecords.New(pool, pgrecords.Options{})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	must(t, err)
 	must(t, store.Migrate(t.Context()))
 	ledger, err := claims.New(store, claims.Config{Lease: lease})
@@ -82,7 +82,7 @@ func order(ctx context.Context, tx pgx.Tx, m *worker.Message) ([]byte, error) {
 	if _, err := tx.Exec(ctx, "INSERT INTO orders (id, fence) VALUES ($1, $2)", m.Body, int64(m.Fence())); err != nil {
 		return nil, err
 	}
-	err := outbox.Enqueue(ctx, tx, outbox.Message{Queue: "mails", Key: m.Body, Body: "order " + m.Body + " is placed"})
+	err := pgoutbox.Enqueue(ctx, tx, outbox.Message{Queue: "mails", Key: m.Body, Body: "order " + m.Body + " is placed"})
 	return []byte("placed " + m.Body), err
 }
 
@@ -197,7 +197,7 @@ func TestSentTwice(t *testing.T) {
 	})
 	r.relay(client)
 	must(t, pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {
-		return outbox.Enqueue(t.Context(), tx, outbox.Message{Queue: "orders", Key: "customer-1", Body: "17"})
+		return pgoutbox.Enqueue(t.Context(), tx, outbox.Message{Queue: "orders", Key: "customer-1", Body: "17"})
 	}))
 	cfg := r.config(pginbox.Handler(r.pool, order))
 	cfg.Key = nil // the relay names the work

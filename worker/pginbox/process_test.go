@@ -50,7 +50,7 @@ func work(url, queue string) error {
 	if err != nil {
 		return err
 	}
-	store, err := pgrecords.New(pool, pgrecords.Options{})
+	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	if err != nil {
 		return err
 	}

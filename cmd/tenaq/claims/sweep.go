@@ -2,9 +2,11 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
 
 	"tenaq/claims"
@@ -138,16 +140,24 @@ func (s *sweeper) openQueues(ctx context.Context) error {
 	slices.Sort(wanted)
 	s.queues = slices.Compact(wanted)
 	for _, name := range s.queues {
-		if s.producers[name], err = s.producer(nil, name, name); err != nil {
+		if s.producers[name], err = s.producer(unconnected{}, name, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// unconnected is the client of a producer that only looks up what is registered.
+type unconnected struct{}
+
+func (unconnected) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
+	return nil, errors.New("this producer sends nothing")
+}
+
 // producer makes a producer that sends to url what is registered for the queue of that name.
 func (s *sweeper) producer(client producer.SQS, name, url string) (*producer.Producer, error) {
-	return producer.New(client, s.work.Store, producer.Config{
+	return producer.New(producer.Config{
+		Client: client, Store: s.work.Store,
 		QueueURL: url, Prefix: cli.RegistrationsPrefix + name + "/", Owner: cli.Operator(),
 		Retention: s.work.Retention(), Work: s.work.Ledger,
 	})

@@ -135,7 +135,7 @@ func (rig *sweepRig) send(key string, fault sqstest.Fault) {
 	rig.Helper()
 	client := rig.server.Client()
 	client.SetFault(func(string) sqstest.Fault { return fault })
-	p, err := producer.New(client, rig.store, producer.Config{QueueURL: rig.url, Owner: "producer"})
+	p, err := producer.New(producer.Config{Client: client, Store: rig.store, QueueURL: rig.url, Owner: "producer"})
 	if err != nil {
 		rig.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func TestSweepFindsTheQueue(t *testing.T) {
 		time.Sleep(time.Hour)
 		rig.want("of an unknown message", rig.find(), "order-1: failed, none")
 
-		p, err := producer.New(nil, rig.store, producer.Config{QueueURL: rig.url})
+		p, err := producer.New(producer.Config{Client: unconnected{}, Store: rig.store, QueueURL: rig.url})
 		if err != nil {
 			rig.Fatal(err)
 		}

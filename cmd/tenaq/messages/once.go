@@ -110,7 +110,8 @@ func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *o
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}
-	p, err := producer.New(c.Client, store, producer.Config{
+	p, err := producer.New(producer.Config{
+		Client: c.Client, Store: store,
 		QueueURL: url, Prefix: cli.RegistrationsPrefix + cli.QueueNameOf(url) + "/", Owner: cli.Person() + " (tenaq send)", Retention: retention, Work: work,
 	})
 	if err != nil {

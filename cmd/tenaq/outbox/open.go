@@ -120,7 +120,7 @@ func (f *flags) withTable(address string) (string, error) {
 	if f.table == "" {
 		return address, nil
 	}
-	if _, err := outbox.TableName(f.table); err != nil {
+	if _, err := pgoutbox.Schema(f.table); err != nil {
 		return "", err
 	}
 	if strings.Contains(address, cli.TableParameter+"=") {
@@ -158,7 +158,7 @@ func newPostgresOutbox(address string) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := pgoutbox.New(table.Pool, pgoutbox.Options{Table: table.Table})
+	box, err := pgoutbox.New(pgoutbox.Config{Pool: table.Pool, Table: table.Table})
 	if err != nil {
 		table.Pool.Close()
 		return nil, err
@@ -166,7 +166,10 @@ func newPostgresOutbox(address string) (*Postgres, error) {
 	return &Postgres{table, box}, nil
 }
 
-func (p *Postgres) Schema() string { return p.box.Schema() }
+func (p *Postgres) Schema() string {
+	schema, _ := pgoutbox.Schema(p.Table) // whose name was checked by New
+	return schema
+}
 
 func (p *Postgres) Exists(ctx context.Context) (bool, error) {
 	// A table of that name may be somebody else's. This one is made together with the rest.
@@ -186,16 +189,14 @@ func (p *Postgres) enqueue(ctx context.Context, messages []outbox.Message) error
 
 func (p *Postgres) write(ctx context.Context, messages ...outbox.Message) error {
 	return pgx.BeginFunc(ctx, p.Pool, func(tx pgx.Tx) error {
-		return outbox.Writer{Table: p.Table}.Enqueue(ctx, tx, messages...)
+		return pgoutbox.Writer{Table: p.Table}.Enqueue(ctx, tx, messages...)
 	})
 }
 
 // enqueueOnce needs no right but INSERT while there is no such row.
 func (p *Postgres) enqueueOnce(ctx context.Context, m outbox.Message) (*outbox.Message, error) {
-	table, err := outbox.TableName(p.Table)
-	if err != nil {
-		return nil, err
-	}
+	table := pgx.Identifier(strings.Split(p.Table, ".")).Sanitize()
+	var err error
 	for range 3 { // the row may be removed between the two statements
 		err = p.write(ctx, m)
 		var refusal *pgconn.PgError
@@ -272,11 +273,11 @@ func NewSQLite(address string) (*sqliteOutbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := sqliteoutbox.New(nil, sqliteoutbox.Options{Table: table})
+	schema, err := sqliteoutbox.Schema(table)
 	if err != nil {
 		return nil, err
 	}
-	return &sqliteOutbox{path: place.Path, table: table, sql: box.Schema()}, nil
+	return &sqliteOutbox{path: place.Path, table: table, sql: schema}, nil
 }
 
 func (p *sqliteOutbox) String() string { return "table " + p.name() + " of sqlite:" + p.path }
@@ -324,7 +325,7 @@ func (p *sqliteOutbox) Make(ctx context.Context, create bool) error {
 
 func (p *sqliteOutbox) Open(context.Context) (outbox.Box, error) {
 	if p.box == nil {
-		box, err := sqliteoutbox.Open(p.path, sqliteoutbox.Options{Table: p.table})
+		box, err := sqliteoutbox.New(sqliteoutbox.Config{Path: p.path, Table: p.table})
 		if err != nil {
 			return nil, p.Explain(err)
 		}

@@ -83,10 +83,12 @@ func (f *parkedFlags) look(ctx context.Context, a *cli.App, queue string) (_ *pa
 	if l.store, err = f.openOptional(ctx); err != nil {
 		return nil, err
 	}
+	lot := redrive.ParkingLotConfig{Client: l.Client, URL: url}
 	if l.store != nil {
-		l.lot = redrive.NewParkingLot(l.Client, l.store, url)
-	} else {
-		l.lot = redrive.NewParkingLot(l.Client, nil, url)
+		lot.Store = l.store
+	}
+	if l.lot, err = redrive.NewParkingLot(lot); err != nil {
+		return nil, err
 	}
 	l.all, err = l.lot.List(ctx, f.limit)
 	l.unseen = max(0, count-len(l.all))

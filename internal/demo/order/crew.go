@@ -55,7 +55,7 @@ func newCrew(d *demo) (*crew, error) {
 	if c.table, err = openTable(filepath.Join(d.Dir, tableFile), probeMax); err != nil {
 		return nil, err
 	}
-	c.store, err = sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(d.Dir, recordsFile), Wait: probeMax})
+	c.store, err = sqliterecords.New(sqliterecords.Config{Path: filepath.Join(d.Dir, recordsFile), Wait: probeMax})
 	if err != nil {
 		c.table.close()
 		return nil, err

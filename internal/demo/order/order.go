@@ -138,7 +138,7 @@ func (d *demo) openStores() (err error) {
 	if d.table, err = openTable(filepath.Join(d.Dir, tableFile), 10*time.Second); err != nil {
 		return err
 	}
-	if d.store, err = sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(d.Dir, recordsFile)}); err != nil {
+	if d.store, err = sqliterecords.New(sqliterecords.Config{Path: filepath.Join(d.Dir, recordsFile)}); err != nil {
 		return err
 	}
 	d.ledger, err = claims.New(d.store, claims.Config{Lease: claimLease})
@@ -180,7 +180,7 @@ func (d *demo) runOurs(ctx context.Context, out *Outcome) error {
 	}
 	defer stop()
 
-	send, err := producer.New(d.API, d.store, producer.Config{QueueURL: d.QueueURL, Work: d.ledger})
+	send, err := producer.New(producer.Config{Client: d.API, Store: d.store, QueueURL: d.QueueURL, Work: d.ledger})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func Work(ctx context.Context, in io.Reader, api *sqs.Client) error {
 	}()
 
 	var store records.Store
-	store, err = sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(t.Dir, recordsFile)})
+	store, err = sqliterecords.New(sqliterecords.Config{Path: filepath.Join(t.Dir, recordsFile)})
 	if err != nil {
 		return err
 	}

@@ -174,10 +174,10 @@ func (db *database) openFiles(dir string) (err error) {
 	}
 	db.ends = append(db.ends, func() { _ = db.DB.Close() })
 	db.SetMaxOpenConns(8)
-	if db.box, err = sqliteoutbox.New(db.DB, sqliteoutbox.Options{Wait: 30 * time.Second}); err != nil {
+	if db.box, err = sqliteoutbox.New(sqliteoutbox.Config{DB: db.DB, Wait: 30 * time.Second}); err != nil {
 		return err
 	}
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(dir, recordsFile)})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: filepath.Join(dir, recordsFile)})
 	if err == nil {
 		db.records = store
 		db.ends = append(db.ends, func() { _ = store.Close() })
@@ -192,13 +192,13 @@ func (db *database) openServer(ctx context.Context, address string) (err error) 
 	}
 	db.DB = stdlib.OpenDBFromPool(pool)
 	db.ends = append(db.ends, pool.Close, func() { _ = db.DB.Close() })
-	b, err := pgoutbox.New(pool, pgoutbox.Options{})
+	b, err := pgoutbox.New(pgoutbox.Config{Pool: pool})
 	if err != nil {
 		return err
 	}
 	db.box = b
 	db.ends = append(db.ends, func() { _ = b.Close() })
-	db.records, err = pgrecords.New(pool, pgrecords.Options{})
+	db.records, err = pgrecords.New(pgrecords.Config{Pool: pool})
 	return err
 }
 
@@ -212,7 +212,7 @@ func (db *database) close() {
 // enqueue writes into the outbox, within a transaction.
 func (db *database) enqueue(ctx context.Context, tx *sql.Tx, m box.Message) error {
 	if db.server {
-		return box.EnqueueSQL(ctx, tx, m)
+		return pgoutbox.EnqueueSQL(ctx, tx, m)
 	}
 	return sqliteoutbox.Enqueue(ctx, tx, m)
 }

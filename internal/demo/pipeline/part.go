@@ -74,7 +74,7 @@ func (s *Settings) openLedger(store records.Store) (*claims.Ledger, error) {
 
 // newProducer returns a producer for the queue.
 func (s *Settings) newProducer(client producer.SQS, store records.Store, work *claims.Ledger) (*producer.Producer, error) {
-	return producer.New(client, store, producer.Config{QueueURL: s.QueueURL, Work: work})
+	return producer.New(producer.Config{Client: client, Store: store, QueueURL: s.QueueURL, Work: work})
 }
 
 // message is how a file is registered.
@@ -92,11 +92,11 @@ func (s *Settings) Produce(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: s.recordsFile()})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: s.recordsFile()})
 	if err != nil {
 		return err
 	}
-	p, err := producer.New(&doomed{s, h, id}, store, producer.Config{QueueURL: s.QueueURL, Lease: leaseDoomed})
+	p, err := producer.New(producer.Config{Client: &doomed{s, h, id}, Store: store, QueueURL: s.QueueURL, Lease: leaseDoomed})
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	d.settings.QueueURL = d.queues.url
-	if d.store, err = sqliterecords.Open(sqliterecords.Config{Path: d.settings.recordsFile()}); err != nil {
+	if d.store, err = sqliterecords.New(sqliterecords.Config{Path: d.settings.recordsFile()}); err != nil {
 		return err
 	}
 	if d.ledger, err = d.settings.openLedger(d.store); err != nil {

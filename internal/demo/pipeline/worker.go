@@ -24,7 +24,7 @@ func (s *Settings) Work(ctx context.Context, client worker.SQS, args []string, s
 		return err
 	}
 	defer h.close()
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: s.recordsFile()})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: s.recordsFile()})
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,10 @@ func (o *ours) collect(ctx context.Context, out *Outcome) (err error) {
 
 // collectParked looks at what was parked, and at what it says about itself.
 func (o *ours) collectParked(ctx context.Context, out *Outcome) error {
-	lot := redriver.NewParkingLot(o.API, o.store, o.Ours.Parking)
+	lot, err := redriver.NewParkingLot(redriver.ParkingLotConfig{Client: o.API, Store: o.store, URL: o.Ours.Parking})
+	if err != nil {
+		return err
+	}
 	parked, err := lot.List(ctx, 100)
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func Run(ctx context.Context, cfg Config) (out *Outcome, err error) {
 	}
 	defer log.Close()
 	d.log = slog.New(slog.NewTextHandler(log, nil))
-	if d.store, err = sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(d.Dir, recordsFile)}); err != nil {
+	if d.store, err = sqliterecords.New(sqliterecords.Config{Path: filepath.Join(d.Dir, recordsFile)}); err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()

@@ -52,7 +52,7 @@ func Work(ctx context.Context, in io.Reader, api *sqs.Client) error {
 		_, _ = io.Copy(io.Discard, lines)
 		cancel()
 	}()
-	store, err := sqliterecords.Open(sqliterecords.Config{Path: filepath.Join(t.Dir, recordsFile)})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: filepath.Join(t.Dir, recordsFile)})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,124 @@
+// Package pgdb holds what every store in PostgreSQL needs: connecting, checking the version of its tables, and
+// telling errors apart.
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Error codes of PostgreSQL. Source: https://www.postgresql.org/docs/current/errcodes-appendix.html
+const (
+	DeadlockDetected     = "40P01"
+	FeatureNotSupported  = "0A000"
+	LockNotAvailable     = "55P03"
+	ReadOnlyTransaction  = "25006"
+	SerializationFailure = "40001"
+	UndefinedColumn      = "42703"
+	UndefinedFunction    = "42883"
+	UndefinedTable       = "42P01"
+)
+
+// HasCode reports whether PostgreSQL answered with one of the codes.
+func HasCode(err error, codes ...string) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, code := range codes {
+		if e.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrStandby is the error of a call that reached a server in recovery.
+var ErrStandby = errors.New("the server is a standby and may be behind; connect to the primary, for one with target_session_attrs=read-write")
+
+// Connect returns a pool of connections to a database, by its URL, or by the words and environment variables that psql
+// knows. Of several hosts it uses the one that takes writes. It does not wait for a connection.
+func Connect(url string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ConnConfig.ValidateConnect == nil && len(cfg.ConnConfig.Fallbacks) > 0 {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	return pgxpool.NewWithConfig(context.Background(), cfg)
+}
+
+// A Schema knows which version the tables of a store have. The version stands in a table of one row.
+type Schema struct {
+	Pool    *pgxpool.Pool
+	Table   string // that has the version, as SQL names it
+	Version int    // that this program works with
+	Unfit   error  // that the tables are missing, or of another version, for an operator
+
+	checked atomic.Bool
+}
+
+// Find returns the version of the tables, zero when there are none. A version that is too new is an error.
+func (s *Schema) Find(ctx context.Context) (version int, err error) {
+	err = s.Pool.QueryRow(ctx, "SELECT schema FROM "+s.Table, pgx.QueryExecModeExec).Scan(&version)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) || HasCode(err, UndefinedTable, UndefinedColumn):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case version > s.Version:
+		return version, fmt.Errorf("%w: they have schema %d, which is newer than %d, the newest that this program knows; run a newer version of the program",
+			s.Unfit, version, s.Version)
+	}
+	return version, nil
+}
+
+// Check returns an error unless the tables have the version that this program works with. It asks until they do.
+func (s *Schema) Check(ctx context.Context) error {
+	if s.checked.Load() {
+		return nil
+	}
+	found, err := s.Find(ctx)
+	if err == nil && found < s.Version {
+		err = fmt.Errorf("%w (the tables have schema %d and this program needs %d)", s.Unfit, found, s.Version)
+	}
+	s.checked.Store(err == nil)
+	return err
+}
+
+// Migrate applies sql in one transaction if the tables are older than this program. Any number of processes may call
+// it at once; a deadlock between them is tried again.
+func (s *Schema) Migrate(ctx context.Context, sql string) error {
+	found, err := s.Find(ctx)
+	if err != nil || found == s.Version {
+		return err
+	}
+	return Retried(func() error {
+		return pgx.BeginTxFunc(ctx, s.Pool, ReadCommitted, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+			return err
+		})
+	})
+}
+
+// ReadCommitted is a transaction that writes, whatever the defaults of the database.
+var ReadCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+
+// deadlocksMax is how often a call is made that PostgreSQL ends because of a deadlock.
+const deadlocksMax = 10
+
+// Retried makes a call again when PostgreSQL ended it because it and another transaction waited for each other.
+func Retried(call func() error) error {
+	for n := 1; ; n++ {
+		if err := call(); n == deadlocksMax || !HasCode(err, DeadlockDetected) {
+			return err
+		}
+	}
+}
