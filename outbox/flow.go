@@ -49,6 +49,7 @@ type flow struct {
 	renewAt     time.Time
 	failures    map[string]int // in a row, by what failed
 	stopping    bool
+	drain       *drain // nil for a relay that runs until it is stopped
 }
 
 // An item is a row in hand.
@@ -72,10 +73,12 @@ type queue struct {
 }
 
 type claimed struct {
-	rows  []Row
-	began time.Time
-	next  time.Duration
-	err   error
+	rows    []Row
+	began   time.Time
+	next    time.Duration
+	drained bool // nothing was left when the claim was made
+	except  []string
+	err     error
 }
 
 type settled struct {
@@ -135,14 +138,20 @@ func (f *flow) run(ctx context.Context) {
 			f.renewed(n)
 		case <-timer.C:
 		case <-ending:
-			ending, f.stopping = nil, true
-			f.settleAt = time.Time{}
-			delete(f.failures, settling)
-			for _, it := range f.hand {
-				if !it.away {
-					f.over(it, Outcome{Fate: Back, Reason: "the relay stops"})
-				}
-			}
+			ending = nil
+			f.stop()
+		}
+	}
+}
+
+// stop gives back what is not under way. Nothing is claimed from then on.
+func (f *flow) stop() {
+	f.stopping = true
+	f.settleAt = time.Time{}
+	delete(f.failures, settling)
+	for _, it := range f.hand {
+		if !it.away {
+			f.over(it, Outcome{Fate: Back, Reason: "the relay stops"})
 		}
 	}
 }
@@ -205,12 +214,15 @@ func (f *flow) startClaim(ctx context.Context) {
 	}
 	f.claiming = true
 	f.asked++
+	idle := len(f.hand)+len(f.unsettled)+f.writing == 0
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, callMax)
 		defer cancel()
-		var got claimed
-		got.began = time.Now()
+		got := claimed{began: time.Now(), except: c.Except}
 		got.rows, got.next, got.err = f.cfg.Box.Claim(ctx, c)
+		if f.drain != nil && idle && got.err == nil && len(got.rows) == 0 {
+			got.drained, got.err = f.drain.isOver(ctx, f.cfg.Box)
+		}
 		f.claims <- got
 	}()
 }
@@ -221,7 +233,10 @@ func (f *flow) take(ctx context.Context, c claimed) {
 	if c.err != nil && f.stopping {
 		return
 	}
-	f.lookAfter = time.Now().Add(f.trouble("claim rows", c.err))
+	f.lookAfter = time.Now().Add(f.trouble(claimingRows, c.err))
+	if f.drain != nil && f.drain.ends(&c, f.failures[claimingRows]) {
+		f.stop()
+	}
 	if c.err != nil {
 		return
 	}
@@ -479,7 +494,10 @@ func (f *flow) giveBack(q *queue, why error) {
 	}
 }
 
-const settling = "write down what was sent"
+const (
+	claimingRows = "claim rows"
+	settling     = "write down what was sent"
+)
 
 // startSettle writes down what is known, all of it at once.
 func (f *flow) startSettle() {

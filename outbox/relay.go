@@ -30,7 +30,10 @@ func NewRelay(cfg Config) (*Relay, error) {
 // Run sends rows until ctx ends, and returns nil then: what is under way is finished first, and the rest given
 // back for others. Databases and queues that cannot be used are tried again and again. It returns an error at
 // once when the tables are not there or are of another version (ErrSchema).
-func (r *Relay) Run(ctx context.Context) error {
+func (r *Relay) Run(ctx context.Context) error { return r.run(ctx, nil) }
+
+// run relays until ctx ends, or d says so.
+func (r *Relay) run(ctx context.Context, d *drain) error {
 	if _, err := r.cfg.Box.Stats(ctx); errors.Is(err, ErrSchema) {
 		return fmt.Errorf("outbox: %w", err)
 	}
@@ -39,7 +42,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	beside.Go(func() { r.sweep(sweeping) })
 	defer beside.Wait()
 	defer stop()
-	newFlow(r).run(ctx)
+	f := newFlow(r)
+	f.drain = d
+	f.run(ctx)
 	return nil
 }
 

@@ -17,18 +17,20 @@ type Plan struct {
 	// Tally has the numbers that a run over the same rows and the same ledger ends with.
 	Tally
 
-	First []Past // a few of the rows
+	First []Past // a few of the rows whose messages a run would send
 }
 
 // A planned is a message that a replay would send.
 type planned struct {
 	name             string
 	generation, rows int // of the rows about it
+	id               string
+	left             bool // the ledger has a reason to leave it out
 }
 
 // Plan looks what there is to replay, and changes nothing. It reads all rows that Run would read and, with
-// MissingOnly, asks the ledger about each piece of work, at the pace of Run. The samples are as many as are
-// asked for at most. A row that cannot be sent is an ErrSource, as it is of Run.
+// MissingOnly, asks the ledger about each piece of work, at the pace of Run. It returns up to so many samples, all of
+// them of messages that Run would send. A row that cannot be sent is an ErrSource, as it is of Run.
 func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 	if err := r.cfg.Source.Check(); err != nil {
 		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
@@ -40,6 +42,9 @@ func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 	}
 	if err == nil && r.cfg.MissingOnly {
 		err = r.askAll(ctx, &plan, works)
+		if err == nil {
+			plan.First, err = r.sample(ctx, works, samples)
+		}
 	}
 	switch {
 	case errors.Is(err, ErrSource):
@@ -57,16 +62,9 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 	placeOf := make(map[string]int) // in works, by the id that a run would give to the row
 	err = r.cfg.Box.Walk(ctx, r.cfg.Source, func(past Past) error {
 		plan.Count++
-		if len(plan.First) < samples {
-			plan.First = append(plan.First, past)
-		}
 		// Rows that get the same ID are sent once. The number of the replay and its generation do not change
 		// which ones these are: they are the same for all rows.
-		record := Replay{Number: 1, Generation: max(1, r.cfg.Generation), MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
-		again := record.again(past.Message)
-		if !r.cfg.MissingOnly {
-			again.Generation = max(again.Generation, past.Generation+1) // which Run gives to all, if not a larger one
-		}
+		again := r.preview(past)
 		if err := again.Check(); err != nil {
 			return fmt.Errorf("%w: message %d cannot be sent: %w", ErrSource, plan.Count, err)
 		}
@@ -75,13 +73,56 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 		if !known {
 			place = len(works)
 			placeOf[again.ID] = place
-			works = append(works, planned{name: again.Dedup, generation: past.Generation})
+			works = append(works, planned{name: again.Dedup, generation: past.Generation, id: again.ID})
+			if !r.cfg.MissingOnly && len(plan.First) < samples {
+				plan.First = append(plan.First, past)
+			}
 		}
 		works[place].rows++
 		return nil
 	})
 	plan.Works = len(named)
 	return plan, works, err
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough rows were read")
+
+// sample reads the first rows of a few messages that are missing. It reads no further than to the last of them.
+func (r *Replayer) sample(ctx context.Context, works []planned, most int) (first []Past, err error) {
+	wanted := make(map[string]bool)
+	for _, w := range works {
+		if !w.left && len(wanted) < most {
+			wanted[w.id] = true
+		}
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	err = r.cfg.Box.Walk(ctx, r.cfg.Source, func(past Past) error {
+		if id := r.preview(past).ID; wanted[id] {
+			delete(wanted, id)
+			first = append(first, past)
+		}
+		if len(wanted) == 0 {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return first, err
+}
+
+// preview is the message that a run would make of a row, but for the number of the replay.
+func (r *Replayer) preview(past Past) Message {
+	record := Replay{Number: 1, Generation: max(1, r.cfg.Generation), MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
+	again := record.again(past.Message)
+	if !r.cfg.MissingOnly {
+		again.Generation = max(again.Generation, past.Generation+1) // which Run gives to all, if not a larger one
+	}
+	return again
 }
 
 // askAll asks the ledger what is missing.
@@ -100,7 +141,7 @@ func (r *Replayer) askAll(ctx context.Context, plan *Plan, works []planned) erro
 		}
 		for i, w := range part {
 			plan.Read += w.rows
-			if fates[i] == missing {
+			if part[i].left = fates[i] != missing; !part[i].left {
 				plan.Written++
 			}
 			for range w.rows {

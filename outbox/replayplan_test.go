@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,14 +25,58 @@ func TestPlanCountsWorks(t *testing.T) {
 			}
 		}
 		r.sleep(time.Minute)
-		plan, err := r.replayer(nil).Plan(t.Context(), 2)
-		if err != nil || plan.Count != 12 || plan.Works != 6 || plan.Written != 6 || plan.Same() != 6 || len(plan.First) != 2 {
+		plan, err := r.replayer(nil).Plan(t.Context(), 9)
+		if err != nil || plan.Count != 12 || plan.Works != 6 || plan.Written != 6 || plan.Same() != 6 {
 			t.Errorf("the plan is %+v, %v; want 6 messages from 12 rows", plan, err)
 		}
+		wantSamples(t, plan, "0", "1", "2", "3", "4", "5")
 		if done := r.replay(nil); done.Written != 6 {
 			t.Errorf("the run has written %d messages", done.Written)
 		}
 	})
+}
+
+// The samples of a plan are messages that a run would send: none that is completed, and none twice.
+func TestPlanSamplesWhatIsSent(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.server.Queue(t, "jobs")
+		r.start(nil)
+		for range 2 {
+			for i := range 6 {
+				r.enqueue(outbox.Message{Queue: "jobs", Body: fmt.Sprint(i), Dedup: fmt.Sprint("job-", i)})
+			}
+		}
+		r.sleep(time.Minute)
+		store := recordstest.NewMemory()
+		ledger := r.ledger(store)
+		for _, key := range []string{"job-0", "job-2", "job-3"} {
+			claim, err := ledger.Acquire(t.Context(), key)
+			if err == nil {
+				err = claim.Complete(t.Context(), nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for most, want := range map[int][]string{0: nil, 2: {"1", "4"}, 9: {"1", "4", "5"}} {
+			plan, err := r.replayer(func(c *outbox.ReplayConfig) { c.MissingOnly, c.Ledger = true, ledger }).Plan(t.Context(), most)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantSamples(t, plan, want...)
+		}
+	})
+}
+
+func wantSamples(t *testing.T, plan outbox.Plan, want ...string) {
+	t.Helper()
+	var got []string
+	for _, past := range plan.First {
+		got = append(got, past.Body)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the samples are %q, want %q", got, want)
+	}
 }
 
 // Whatever was sent, and whatever the ledger knows, a run does what the plan said.
