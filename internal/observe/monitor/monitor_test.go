@@ -245,6 +245,15 @@ func TestParkingLots(t *testing.T) {
 		if want := []string{"ParkingLotQueue/dead-letters=ALARM", "aside/dead-letters=ALARM", "undecided/dead-letters=ALARM"}; !slices.Equal(got, want) {
 			t.Errorf("got changes %q, want %q", got, want)
 		}
+		// A redriver has no plan for what it parked, so the notice names the list.
+		for queue, want := range map[string]string{
+			"undecided": "tenaq redrive parked list undecided", "ParkingLotQueue": "tenaq redrive parked list ParkingLotQueue",
+			"orders-dlq": "tenaq redrive plan orders-dlq",
+		} {
+			if got := w.commands(queue+"/dead-letters", queue, alarm.OK); !slices.Contains(got, want) || len(got) != 2 {
+				t.Errorf("%s: got commands %q, want %q among two", queue, got, want)
+			}
+		}
 	})
 }
 

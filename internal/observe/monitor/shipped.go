@@ -100,6 +100,13 @@ type view struct {
 var deadName = regexp.MustCompile(`(^|[-_])(?i:dlq|dead([-_]?letters?)?|parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$` +
 	`|[a-z0-9](DLQ|Dlq|Dead(Letters?)?|Parked|Parking(Lots?)?)(Queue)?([.]fifo)?$`)
 
+// parkingName is a name that ends like that of a parking lot.
+var parkingName = regexp.MustCompile(`(?i:parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$`)
+
+// ParkingName reports whether a queue of that name is taken for a parking lot: one of dead letters that no redriver
+// brings back.
+func ParkingName(queue string) bool { return DeadName(queue) && parkingName.MatchString(queue) }
+
 // DeadName reports whether a queue of that name is taken for one of dead letters, whatever its policies say.
 func DeadName(queue string) bool { return deadName.MatchString(queue) }
 
@@ -151,7 +158,7 @@ var templates = []template{
 				named("visible", v.metric(awsSQS, nameVisible, series.Average)), named("hidden", v.metric(awsSQS, nameInFlight, series.Average)),
 				named("delayed", v.metric(awsSQS, nameDelayed, series.Average)))
 		},
-		commands: []string{"tenaq peek QUEUE --body", "tenaq redrive plan QUEUE"},
+		commands: []string{"tenaq peek QUEUE --body", redrivePlan},
 	},
 	{
 		kind: KindDeadLetterAge, says: "the work of dead letters was first sent more than an hour ago",
@@ -161,7 +168,7 @@ var templates = []template{
 		rule: func(v *view) alarm.Rule {
 			return above(v.metric(tenaqSQS, nameAge, series.Maximum), 3600, 1, 1)
 		},
-		commands: []string{"tenaq peek QUEUE --body", "tenaq redrive plan QUEUE"},
+		commands: []string{"tenaq peek QUEUE --body", redrivePlan},
 	},
 	{
 		kind: KindOldestAge, says: "the oldest message was sent more than an hour ago",

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"tenaq/internal/observe/alarm"
+	"tenaq/internal/observe/series"
 )
 
 // What people read. Names, descriptions and reasons come from whoever may call or send, so they are one line each, of
@@ -125,6 +126,9 @@ func (m *Monitor) commands(name, queue string, state alarm.State) (list []string
 	switch isQueue := queuePattern.MatchString(queue); {
 	case t != nil:
 		for _, c := range t.commands {
+			if c == redrivePlan && m.isParkingLot(queue) {
+				c = parkedList
+			}
 			if isQueue || !strings.Contains(c, "QUEUE") {
 				add(strings.ReplaceAll(c, "QUEUE", queue), !strings.HasPrefix(c, "tenaq outbox ")) // that is about a database
 			}
@@ -139,6 +143,21 @@ func (m *Monitor) commands(name, queue string, state alarm.State) (list []string
 	return list
 }
 
+// Commands about dead letters. A redriver plans for a dead-letter queue; what it parked is listed.
+const (
+	redrivePlan = "tenaq redrive plan QUEUE"
+	parkedList  = "tenaq redrive parked list QUEUE"
+)
+
+// isParkingLot reports whether a queue is a parking lot: its name says so, or a redriver does.
+func (m *Monitor) isParkingLot(queue string) bool {
+	if ParkingName(queue) {
+		return true
+	}
+	lot := series.Filter{Namespace: string(Redrivers), Name: ParkingLot, Dimensions: Redrivers.Metric(ParkingLot, queue).Dimensions}
+	return m.series != nil && len(m.series.List(lot)) > 0
+}
+
 // ShippedCommands returns all commands that notices of the alarms may have that every queue has, with the name of a queue
 // and an endpoint.
 func ShippedCommands(queue, endpoint string) (all []string) {
@@ -146,6 +165,7 @@ func ShippedCommands(queue, endpoint string) (all []string) {
 	for i := range templates {
 		all = append(all, m.commands(shippedName(queue, templates[i].kind), queue, alarm.Alarm)...)
 	}
+	all = append(all, strings.ReplaceAll(parkedList, "QUEUE", queue))
 	return append(all, m.commands("another-alarm", queue, alarm.Alarm)...)
 }
 

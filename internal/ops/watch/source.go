@@ -72,13 +72,20 @@ func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error
 
 func (s *sqsSource) where() string { return s.client.Endpoint.String() }
 
+func (s *sqsSource) isParkingLot(queue string) bool {
+	return monitor.ParkingName(queue) || slices.ContainsFunc(s.lots, func(l cli.QueueRef) bool { return l.Name == queue })
+}
+
 // commands puts the name of the queue into them, and where it is. Only a server of ours shows messages without delivering
 // them, so elsewhere there is no peek.
 func (s *sqsSource) commands(templates []string, queue string) []string {
 	var list []string
 	for _, c := range templates {
-		if strings.HasPrefix(c, "tenaq peek ") && s.v1 == nil {
+		switch {
+		case strings.HasPrefix(c, "tenaq peek ") && s.v1 == nil:
 			c = "tenaq queue show QUEUE"
+		case strings.HasPrefix(c, "tenaq redrive plan ") && s.isParkingLot(queue): // no redriver plans for it
+			c = "tenaq redrive parked list QUEUE"
 		}
 		if text := strings.ReplaceAll(c, "QUEUE", queue) + s.flags(c); !slices.Contains(list, text) {
 			list = append(list, text)
