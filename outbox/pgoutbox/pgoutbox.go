@@ -47,7 +47,8 @@ import (
 // A Box is an outbox in one table.
 type Box struct {
 	pool   *pgxpool.Pool
-	owned  bool // Close closes the pool
+	owned  bool   // Close closes the pool
+	table  string // as Config has it
 	names  names
 	schema pgdb.Schema
 
@@ -87,7 +88,7 @@ func New(cfg Config) (*Box, error) {
 	case err != nil:
 		return nil, fmt.Errorf("pgoutbox: Config.Table: %w", err)
 	}
-	b := &Box{pool: cfg.Pool, names: n}
+	b := &Box{pool: cfg.Pool, table: cfg.Table, names: n}
 	if cfg.URL != "" {
 		b.owned = true
 		if b.pool, err = pgdb.Connect(cfg.URL); err != nil {

@@ -1,13 +1,9 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"strings"
 	"time"
@@ -19,43 +15,41 @@ import (
 	"tenaq/outbox"
 )
 
-type outboxEnqueueFlags struct {
+type enqueueFlags struct {
 	*flags
-	to, key, kind, group, dedup, after, file string
-	headers                                  []string
-	lines                                    bool
+	m           outbox.Message // what the flags say of it
+	after, file string
+	headers     []string
+	lines       bool
 }
 
-func newOutboxEnqueueCmd(a *cli.App, o *flags) *cobra.Command {
-	f := &outboxEnqueueFlags{flags: o}
+func newEnqueueCmd(a *cli.App, o *flags) *cobra.Command {
+	f := &enqueueFlags{flags: o}
 	cmd := &cobra.Command{
 		Use:   "enqueue [BODY|-] --to QUEUE",
 		Short: "Write a row into an outbox",
-		Long: `Write a row into an outbox and print its id, for scripts, tries and repairs. A program writes its rows itself,
-in the transaction that they belong to.
+		Long: `Write a row into an outbox and print its id, for scripts, tests and repairs. A
+program writes its rows itself, in the transaction to which they belong.
 
-The body is the argument, standard input when the argument is -, or a file.
+The body is the argument, standard input if the argument is -, or a file.
 
-With --key the row is registered once: the same command again adds nothing, prints the id of the row that is
-there, and says so on standard error. The key names the row together with --to and --type. Another body, group
-or header under the same key is refused with exit code 4. The registration lasts as long as the row stays in
-the outbox: for --keep of the relay after it was sent. The same command after that writes a row with the same
-id, and workers with a ledger know its work again. To write several rows about one thing, name the work of
-each with --dedup: then --key is only what they are about.
+With --key the row is registered once. The same command again adds nothing,
+prints the id of that row and notes so on standard error. Another body, group or
+header under the same --key, --to and --type is refused with exit code 4. The
+registration lasts as long as the row: for --keep of the relay after it was sent.
+To write several rows about one key, name the work of each row with --dedup.
 
-With --lines each line of standard input is a row, as a JSON object; empty lines are skipped. All rows are
-written in one transaction: all or none. Lines with the same key are rows of their own. The members of a line
-are called as in "tenaq outbox parked show --json":
+With --lines each line of standard input is a row, as a JSON object. All rows are
+written in one transaction. Lines with the same key are separate rows. The
+members are called as in "tenaq outbox parked show --json":
 
-  queue and body   needed
-  key              what the message is about; on a FIFO queue also its group, unless there is another
-  id               a UUID; a new one when missing. One that is in the outbox already is refused
-  type, headers    the attribute "type", and an object of strings that become attributes
-  group, dedup     the message group, and the name of the work for deduplication
-  after            when it is to be sent, not before, such as 2026-01-31T12:00:00Z
-  generation       of a replay
-
-` + outboxHelp,
+  queue, body      required
+  key              what the message is about; on a FIFO queue also its group
+  id               a UUID that the outbox does not have (default: a new one)
+  type, headers    the attribute "type", and an object of strings: attributes
+  group, dedup     the message group, and the name of the work
+  after            do not send before this moment, such as 2026-01-31T12:00:00Z
+  generation       of a replay`,
 		Example: `  tenaq outbox enqueue '{"id": 17}' --to orders --key 17 --type order_placed --db sqlite:app.db
   tenaq outbox enqueue --file order.json --to orders.fifo --key 17 --header tenant=a --after 10m
   echo '{"queue": "orders", "key": "17", "body": "hello"}' | tenaq outbox enqueue --lines`,
@@ -65,57 +59,49 @@ are called as in "tenaq outbox parked show --json":
 			if err != nil {
 				return err
 			}
-			ids := []string{}
-			for i := range messages {
-				m := &messages[i]
-				switch {
-				case f.once():
-					m.ID = registeredID(m)
-				case m.ID == "":
-					m.ID = outbox.NewID()
-				}
-				ids = append(ids, m.ID)
-			}
-			o, err := f.Open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer o.Close()
-			added := len(messages)
-			if f.once() {
-				added, err = enqueueOnce(a, cmd.Context(), o.place, messages[0])
-			} else {
-				err = o.place.enqueue(cmd.Context(), messages)
-			}
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(map[string]any{"outbox": o.place.String(), "ids": ids, "added": added})
-			}
-			for _, id := range ids {
-				if err := a.PrintText(id + "\n"); err != nil {
-					return err
-				}
-			}
-			return nil
+			return f.with(func(ctx context.Context, o *openOutbox, _ []string) error { return f.write(ctx, a, o, messages) })(cmd, nil)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.to, "to", "", "the `queue`, as relays know it")
-	flags.StringVar(&f.key, "key", "", "what the message is about, as a `text`; without --dedup the row is written once for it")
-	flags.StringVar(&f.kind, "type", "", "the kind of event, as a `text`; an attribute of the message")
-	flags.StringVar(&f.group, "group", "", "the message group `id`; rows of one queue and group are sent in order")
-	flags.StringVar(&f.dedup, "dedup", "", "the `name` of the work, for deduplication (default: the id of the row)")
-	flags.StringArrayVar(&f.headers, "header", nil, "an attribute of the message, as `NAME=VALUE`; may be repeated")
-	flags.StringVar(&f.after, "after", "", "send it after this `time`: a duration from now, such as 10m, or a moment, such as 2026-01-31T12:00:00Z")
+	flags.StringVar(&f.m.Queue, "to", "", "`queue` of the message, as relays know it")
+	flags.StringVar(&f.m.Key, "key", "", "what the message is about, as `text`")
+	flags.StringVar(&f.m.Type, "type", "", "kind of event, an attribute, as `text`")
+	flags.StringVar(&f.m.Group, "group", "", "message group `id`; keeps the order of its rows")
+	flags.StringVar(&f.m.Dedup, "dedup", "", "`name` of the work (default: the id of the row)")
+	flags.StringArrayVar(&f.headers, "header", nil, "attribute as `NAME=VALUE`; may be repeated")
+	flags.StringVar(&f.after, "after", "", "send after this `time`: 10m, or 2026-01-31T12:00:00Z")
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
-	flags.BoolVar(&f.lines, "lines", false, "each line of standard input is a row, as a JSON object")
+	flags.BoolVar(&f.lines, "lines", false, "read rows from standard input, a JSON object a line")
 	return cmd
 }
 
-// once reports whether the row is to be there once, however often the command is run.
-func (f *outboxEnqueueFlags) once() bool { return f.key != "" && f.dedup == "" && !f.lines }
+// write writes the rows and prints their ids.
+func (f *enqueueFlags) write(ctx context.Context, a *cli.App, o *openOutbox, messages []outbox.Message) (err error) {
+	once := f.m.Key != "" && f.m.Dedup == "" && !f.lines
+	ids, added := []string{}, len(messages)
+	for i := range messages {
+		m := &messages[i]
+		switch {
+		case once:
+			m.ID = registeredID(m)
+		case m.ID == "":
+			m.ID = outbox.NewID()
+		}
+		ids = append(ids, m.ID)
+	}
+	if once {
+		added, err = o.register(ctx, a, messages[0])
+	} else {
+		err = explain(o.place, o.Enqueue(ctx, messages...))
+	}
+	switch {
+	case err != nil:
+		return err
+	case a.JSON:
+		return a.PrintJSON(map[string]any{"outbox": o.place.String(), "ids": ids, "added": added})
+	}
+	return a.PrintText(strings.Join(ids, "\n") + "\n")
+}
 
 // registeredID is the ID of the row that is written once for a queue, a key and a type.
 func registeredID(m *outbox.Message) string {
@@ -124,11 +110,11 @@ func registeredID(m *outbox.Message) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// enqueueOnce writes a row unless it is there, and returns how many it has written.
-func enqueueOnce(a *cli.App, ctx context.Context, place place, m outbox.Message) (added int, err error) {
-	there, err := place.enqueueOnce(ctx, m)
+// register writes a row unless the outbox has it, and returns how many it has written.
+func (o *openOutbox) register(ctx context.Context, a *cli.App, m outbox.Message) (added int, err error) {
+	there, err := o.EnqueueOnce(ctx, m)
 	if err != nil || there == nil {
-		return 1, err
+		return 1, explain(o.place, err)
 	}
 	var differs []string
 	if there.Body != m.Body {
@@ -149,7 +135,7 @@ func enqueueOnce(a *cli.App, ctx context.Context, place place, m outbox.Message)
 }
 
 // messages reads what is to be written.
-func (f *outboxEnqueueFlags) messages(ctx context.Context, a *cli.App, flags *pflag.FlagSet, args []string) ([]outbox.Message, error) {
+func (f *enqueueFlags) messages(ctx context.Context, a *cli.App, flags *pflag.FlagSet, args []string) (_ []outbox.Message, err error) {
 	if f.lines {
 		for _, name := range []string{"to", "key", "type", "group", "dedup", "header", "after", "file"} {
 			if flags.Changed(name) {
@@ -159,10 +145,16 @@ func (f *outboxEnqueueFlags) messages(ctx context.Context, a *cli.App, flags *pf
 		if len(args) > 0 && args[0] != "-" {
 			return nil, cli.Usagef("--lines reads everything from standard input; leave out the body")
 		}
-		return cli.UnlessInterrupted(ctx, func() ([]outbox.Message, error) { return readOutboxLines(a.Stdin) })
+		return cli.UnlessInterrupted(ctx, func() ([]outbox.Message, error) { return readLines(a.Stdin) })
 	}
-	m, err := f.message(time.Now())
-	if err != nil {
+	m := f.m
+	if m.Queue == "" {
+		return nil, cli.Usagef("which queue? Add --to QUEUE")
+	}
+	if m.Headers, err = cli.ParsePairs("--header", f.headers); err != nil {
+		return nil, err
+	}
+	if m.After, err = parseMoment("after", f.after, time.Now(), 1); err != nil {
 		return nil, err
 	}
 	if m.Body, err = a.ReadBody(ctx, args, f.file); err != nil {
@@ -174,98 +166,20 @@ func (f *outboxEnqueueFlags) messages(ctx context.Context, a *cli.App, flags *pf
 	return []outbox.Message{m}, nil
 }
 
-// message reads the flags. What is missing is the body.
-func (f *outboxEnqueueFlags) message(now time.Time) (m outbox.Message, err error) {
-	if f.to == "" {
-		return m, cli.Usagef("where does it go? Add --to QUEUE")
+// parseMoment reads the value of a flag that is a moment, a day, or a duration from now on or, with a sign of -1,
+// before now. Empty is the zero time.
+func parseMoment(flag, text string, now time.Time, sign time.Duration) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	m = outbox.Message{Queue: f.to, Key: f.key, Type: f.kind, Group: f.group, Dedup: f.dedup}
-	for _, text := range f.headers {
-		name, value, ok := strings.Cut(text, "=")
-		_, twice := m.Headers[name]
-		switch {
-		case !ok || name == "":
-			return m, cli.Usagef("--header: %q is not NAME=VALUE", text)
-		case twice:
-			return m, cli.Usagef("--header: %s is given twice", name)
-		case m.Headers == nil:
-			m.Headers = map[string]string{}
-		}
-		m.Headers[name] = value
-	}
-	if f.after != "" {
-		if m.After, err = parseAfter(f.after, now); err != nil {
-			return m, cli.Usagef("--after: %v", err)
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t, nil
 		}
 	}
-	return m, nil
-}
-
-// parseAfter reads a moment, or a duration from now on.
-func parseAfter(s string, now time.Time) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t, nil
-	}
-	d, err := cli.ParseDuration(s)
+	d, err := cli.ParseDuration(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w, nor a moment such as 2026-01-31T12:00:00Z", err)
+		return time.Time{}, cli.Usagef("--%s: %v, a day or a moment such as 2026-01-31T12:00:00Z", flag, err)
 	}
-	return now.Add(d), nil
+	return now.Add(sign * d), nil
 }
-
-// outboxLinesMax bounds what one transaction writes.
-const outboxLinesMax = 64 << 20
-
-// An outboxLine is a row in a line of JSON.
-type outboxLine struct {
-	ID, Queue, Key, Type, Body, Group, Dedup string
-	Headers                                  map[string]string
-	After                                    time.Time
-	Generation                               int
-}
-
-func readOutboxLines(r io.Reader) (messages []outbox.Message, err error) {
-	text, err := io.ReadAll(io.LimitReader(r, outboxLinesMax+1))
-	switch {
-	case err != nil:
-		return nil, cli.Codedf(cli.ExitFailed, "read standard input: %v", err)
-	case len(text) > outboxLinesMax:
-		return nil, cli.Usagef("standard input is longer than %s, which is too much for one transaction; write it in parts", cli.HumanSize(outboxLinesMax))
-	}
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		m, err := readOutboxLine(line)
-		if err != nil {
-			return nil, cli.Usagef("line %d: %v; nothing was written", number, err)
-		}
-		messages = append(messages, m)
-	}
-	if len(messages) == 0 {
-		return nil, cli.Usagef("there is no line on standard input; write one JSON object per row, such as %s", `{"queue": "orders", "body": "hello"}`)
-	}
-	return messages, nil
-}
-
-func readOutboxLine(line []byte) (outbox.Message, error) {
-	var l outboxLine
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
-		return outbox.Message{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if d.More() {
-		return outbox.Message{}, errors.New("more than one value")
-	}
-	m := outbox.Message{
-		ID: l.ID, Queue: l.Queue, Key: l.Key, Type: l.Type, Body: l.Body, Group: l.Group, Dedup: l.Dedup,
-		Headers: l.Headers, After: l.After, Generation: l.Generation,
-	}
-	return m, m.Check()
-}
-
-// rowsText says a number of rows.
-func rowsText(n int) string { return cli.Counted(n, "row", "rows") }

@@ -1,16 +1,16 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"slices"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
-
+	"tenaq/internal/cli"
 	"tenaq/internal/observe/metric/metrictest"
 	"tenaq/outbox"
 )
@@ -28,38 +28,24 @@ func (b *statsBox) Stats(context.Context) (outbox.Stats, error) {
 	return b.stats, b.err
 }
 
-// A batchClient is a queue that answers with an error, if it has one.
-type batchClient struct {
-	outbox.SQS
-	err error
-}
-
-func (c *batchClient) SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
-	return &sqs.SendMessageBatchOutput{}, c.err
-}
-
 func TestOutboxMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := &statsBox{stats: outbox.Stats{Pending: 5, Due: 3, Oldest: 90 * time.Second, Parked: 2}}
 		m := NewMetrics(box)
-		var log []string
-		e := m.events(outbox.Events{
-			Sent:   func(outbox.Row, string) { log = append(log, "sent") },
-			Failed: func(outbox.Row, string, time.Duration) { log = append(log, "failed") },
-			Parked: func(outbox.Row, string) { log = append(log, "parked") },
-			Lost:   func(outbox.Row) { log = append(log, "lost") },
-		})
-		e.Sent(outbox.Row{CreatedAt: time.Now().Add(-4 * time.Second)}, "m1")
+		var log bytes.Buffer
+		e := m.events(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		e.Sent(outbox.Row{Message: outbox.Message{ID: "1", Queue: "q"}, CreatedAt: time.Now().Add(-4 * time.Second)}, "m1")
 		e.Sent(outbox.Row{CreatedAt: time.Now().Add(time.Second)}, "m2") // by another clock
 		e.Failed(outbox.Row{}, "no", time.Second)
 		e.Parked(outbox.Row{}, "no")
 		e.Lost(outbox.Row{})
-		if want := []string{"sent", "sent", "failed", "parked", "lost"}; !slices.Equal(log, want) {
-			t.Errorf("the log was told %q, want %q", log, want)
+		for _, want := range []string{"msg=sent id=1 queue=q ", " again_in=1s reason=no\n", `msg="set aside" `, `msg="lost: `} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("got the log %q, want %q in it", &log, want)
+			}
 		}
-		queue := &batchClient{}
-		for _, queue.err = range []error{nil, nil, errors.New("down")} {
-			_, _ = m.client(queue).SendMessageBatch(t.Context(), &sqs.SendMessageBatchInput{Entries: make([]types.SendMessageBatchRequestEntry, 3)})
+		for _, err := range []error{nil, nil, errors.New("down")} {
+			m.count(3, err)
 		}
 		rows := map[string]string{
 			"tenaq_outbox_up": "1", "tenaq_outbox_pending_rows": "5", "tenaq_outbox_due_rows": "3",
@@ -90,4 +76,50 @@ func TestOutboxMetrics(t *testing.T) {
 			t.Errorf("asked %d times, want twice", box.asked)
 		}
 	})
+}
+
+// Once a minute there is a line, if there is anything to say.
+func TestSummaries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&text, nil))
+		m := NewMetrics(&statsBox{})
+		ticks := make(chan time.Time)
+		go m.summaries(t.Context(), log, ticks)
+		want := func(count int, last string) {
+			t.Helper()
+			ticks <- time.Time{}
+			synctest.Wait()
+			if got := text.String(); strings.Count(got, "msg=relayed") != count || !strings.HasSuffix(got, last) {
+				t.Errorf("got %q, want %d summaries and %q at the end", got, count, last)
+			}
+		}
+		e := m.events(log)
+		want(0, "")
+		e.Sent(outbox.Row{}, "m1")
+		e.Sent(outbox.Row{}, "m2")
+		e.Failed(outbox.Row{}, "no", time.Second)
+		e.Parked(outbox.Row{}, "no")
+		want(1, "sent=2 refused=1 parked=1 lost=0\n")
+		want(1, "sent=2 refused=1 parked=1 lost=0\n")
+		e.Lost(outbox.Row{})
+		want(2, "sent=0 refused=0 parked=0 lost=1\n")
+		if got, want := m.relayed(), (relayed{2, 1, 1, 1}); got != want {
+			t.Errorf("got %+v in all, want %+v", got, want)
+		}
+	})
+}
+
+// A relay run from cron reports a database that does not answer.
+func TestVerdictWithoutDatabase(t *testing.T) {
+	var out bytes.Buffer
+	place, err := newSQLite("app.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &openOutbox{place: place}
+	err = o.verdict(t.Context(), &cli.App{Stdout: &out, JSON: true}, NewMetrics(&statsBox{}), nil, errors.New("no table"))
+	if cli.ExitCode(err) != cli.ExitFailed || !strings.Contains(err.Error(), "the outbox does not say what is left: no table") || !strings.Contains(out.String(), `"left": null`) {
+		t.Errorf("got %v with exit code %d, and %s; want %d, with nothing known of what is left", err, cli.ExitCode(err), &out, cli.ExitFailed)
+	}
 }

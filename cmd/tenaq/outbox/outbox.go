@@ -1,8 +1,12 @@
-// Package outbox has the commands of the transactional outbox: its tables, rows, relay and replays. Package
-// outbox at the root of the module does the work.
+// Package outbox has the commands of the transactional outbox: its tables, rows, relay and replays. They read
+// flags and print; package outbox at the root of the module does the work.
 package outbox
 
 import (
+	"context"
+	"io"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
@@ -12,37 +16,149 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outbox",
 		Short: "Send what programs have written into the outbox of their database",
-		Long: `Send what programs have written into the outbox of their database, and look after it.
+		Long: `Send what programs have written into the outbox of their database, and look
+after it.
 
-A program writes a row of its business and a row about the message into one database, in one transaction: so
-there are both or none. A relay sends the message afterwards, at least once, whatever dies in between. Any
-language writes to an outbox with an INSERT; its columns are those of Debezium's outbox event router:
+A program writes a row of its business and a row about the message into one
+database, in one transaction: the database has both or neither. A relay sends
+the message afterwards, at least once, even if programs or relays die. Any
+language writes to an outbox with an INSERT. The columns are those of Debezium's
+outbox event router, and more:
 
   INSERT INTO outbox (aggregatetype, aggregateid, type, payload)
   VALUES ('orders', '17', 'order_placed', '{"id": 17}')
 
-aggregatetype is the queue, aggregateid what the message is about, payload its body. More may be said in
-group_id, dedup_id, headers, deliver_after and generation.
+A row that its queue refuses is tried again. When its attempts are used up it is
+set aside with the reason, until somebody releases or discards it: see
+"tenaq outbox parked". docs/outbox.md explains all of it.
 
-A row that a queue refuses is tried again, and parked with the reason when its attempts are used up: then it
-waits for a person.
+--db or TENAQ_OUTBOX names the database to which the programs write:
 
-` + outboxHelp,
+  postgres://USER@HOST/DATABASE    PostgreSQL; also the other forms that psql takes
+  sqlite:PATH                      a file of SQLite, which is switched to WAL mode
+
+The table is called outbox. --table, or ?tenaq_table=NAME at the end of the
+address, names another one: NAME, or SCHEMA.NAME in PostgreSQL. All commands and
+programs need the same name. Other users of the machine can see a command line:
+put a password into PGPASSWORD, ~/.pgpass or TENAQ_OUTBOX.`,
 		Example: `  tenaq outbox init --db postgres://app@db.example.com/app
   tenaq outbox relay --db postgres://app@db.example.com/app
   TENAQ_OUTBOX=sqlite:app.db tenaq outbox status
   tenaq outbox parked list --db sqlite:app.db`,
 	}
 	f := &flags{}
-	f.register(cmd)
-	cmd.AddCommand(
-		newOutboxInitCmd(a, f),
-		newOutboxRelayCmd(a, f),
-		newOutboxStatusCmd(a, f),
-		newOutboxParkedCmd(a, f),
-		newOutboxEnqueueCmd(a, f),
-		newOutboxReplayCmd(a, f),
-	)
+	cmd.PersistentFlags().StringVar(&f.address, "db", "", "`address` of the database (default $TENAQ_OUTBOX)")
+	cmd.PersistentFlags().StringVar(&f.table, "table", "", "`name` of the table (default outbox)")
+	cmd.AddCommand(newInitCmd(a, f), newRelayCmd(a, f), newStatusCmd(a, f), newParkedCmd(a, f), newEnqueueCmd(a, f), newReplayCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
+
+// flags say where the outbox is.
+type flags struct{ address, table string }
+
+// An openOutbox is an outbox that is there.
+type openOutbox struct {
+	box
+	place place
+}
+
+// open opens the outbox. It makes nothing: the database is that of a program, and a relay in another one would
+// wait for ever.
+func (f *flags) open(ctx context.Context) (*openOutbox, error) {
+	place, err := f.place()
+	if err != nil {
+		return nil, err
+	}
+	there, err := place.Exists(ctx)
+	if err == nil && !there {
+		err = cli.Codedf(cli.ExitNotFound, "there is no outbox in %s; check --db, TENAQ_OUTBOX and --table, or make it with: tenaq outbox init", place)
+	}
+	var box box
+	if err == nil {
+		box, err = place.Open(ctx)
+	}
+	if err != nil {
+		place.Close()
+		return nil, err
+	}
+	return &openOutbox{box, place}, nil
+}
+
+func (o *openOutbox) Close() { o.place.Close() }
+
+// name is a short name of the database for operators who know theirs: the end of its address.
+func (o *openOutbox) name() string {
+	address := o.place.String()
+	return strings.ReplaceAll(address[strings.LastIndexByte(address, '/')+1:], " ", "-")
+}
+
+// with opens the outbox for a command.
+func (f *flags) with(do func(context.Context, *openOutbox, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		o, err := f.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return do(cmd.Context(), o, args)
+	}
+}
+
+func newInitCmd(a *cli.App, f *flags) *cobra.Command {
+	var show, create bool
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make the tables of an outbox",
+		Long: `Make the tables and triggers of an outbox in the database of a program, or bring
+older ones up to date. The command may be repeated at any time, also while
+programs write and relays run. No other command makes tables.
+
+If a table of that name was made for something else, init does not change it. It
+lists what the table lacks and exits with code 4. Use --table then.
+
+--print prints the SQL and changes nothing. In PostgreSQL the tables belong to
+the role that applies it. Other roles need:
+
+  a program   USAGE on the schema, INSERT on the table
+  a relay     USAGE on the schema; SELECT and DELETE on the table; SELECT, INSERT,
+              UPDATE and DELETE on _pending and _sent; SELECT and UPDATE on _turns
+              and _waiting; USAGE on _seq; SELECT on _rows and _meta`,
+		Example: `  tenaq outbox init --db sqlite:app.db
+  tenaq outbox init --db postgres://app@db.example.com/app --table jobs.outbox
+  tenaq outbox init --db postgres:///app --print | psql -1 -v ON_ERROR_STOP=1 app`,
+		Args: cli.Wants(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			place, err := f.place()
+			if err != nil {
+				return err
+			}
+			defer place.Close()
+			switch {
+			case show && a.JSON:
+				return a.PrintJSON(map[string]string{"outbox": place.String(), "schema": place.Schema()})
+			case show:
+				_, err := io.WriteString(a.Stdout, place.Schema())
+				return err
+			}
+			there, err := place.Exists(cmd.Context())
+			if err == nil {
+				err = place.Make(cmd.Context(), create)
+			}
+			if err != nil {
+				return err
+			}
+			text := "made an outbox in %s"
+			if there {
+				text = "the outbox in %s is up to date"
+			}
+			return a.Result(map[string]any{"outbox": place.String(), "made": !there}, text, place)
+		},
+	}
+	cmd.Flags().BoolVar(&show, "print", false, "print the SQL and change nothing")
+	cmd.Flags().BoolVar(&create, "create", false, "make a missing file of SQLite, too")
+	return cmd
+}
+
+// rowsText formats a number of rows.
+func rowsText(n int) string { return cli.Counted(n, "row", "rows") }

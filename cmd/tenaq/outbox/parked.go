@@ -2,12 +2,9 @@ package outbox
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,110 +13,114 @@ import (
 	"tenaq/outbox"
 )
 
-func newOutboxParkedCmd(a *cli.App, o *flags) *cobra.Command {
+func newParkedCmd(a *cli.App, f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parked",
-		Short: "Look at rows that relays have given up, and release or discard them",
-		Long: `Look at rows of an outbox that relays have given up, and send them after all or delete them.
+		Short: "Look at rows that relays have set aside, and release or discard them",
+		Long: `Look at the rows of an outbox that relays have set aside, and send them after all
+or delete them.
 
-A row is parked when its queue has refused it as often as a relay tries, or when no queue would ever take it.
-The reason is kept with it. A parked row holds up nothing: rows of its group that came after it are sent.
+A relay sets a row aside with the reason when its queue has refused it as often
+as the relay tries, or when no queue would ever take it. Such a row holds up
+nothing: later rows of its group are sent.
 
-` + outboxHelp,
+ROW is the id of a row, or the beginning of one.`,
 		Example: `  tenaq outbox parked list --db sqlite:app.db
   tenaq outbox parked show 018f3a5e
   tenaq outbox parked release --queue orders --run`,
 	}
-	cmd.AddCommand(newOutboxParkedListCmd(a, o), newOutboxParkedShowCmd(a, o), newOutboxParkedReleaseCmd(a, o), newOutboxParkedDiscardCmd(a, o))
+	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f),
+		newActCmd(a, f, &act{
+			Pick: cli.Pick{Verb: "release"}, done: "released", do: outbox.Box.Release,
+			short: "Send rows after all that were set aside",
+			long: `Send rows after all that were set aside. They get all their attempts again, and go
+to the ends of their groups, because later rows were sent already. A row that no
+queue takes is set aside again: discard it, and write a correct one.
+
+One row is released at once. Several are only listed unless you add --run.`,
+		}),
+		newActCmd(a, f, &act{
+			Pick: cli.Pick{Verb: "discard", Always: true}, done: "discarded", do: outbox.Box.Discard,
+			short: "Delete rows that were set aside",
+			long: `Delete rows that were set aside. Their messages are never sent.
+
+The rows are only listed unless you add --run.`,
+		}))
 	cli.AsGroup(cmd)
 	return cmd
 }
 
-// parkedPage is how many parked rows are read, released or discarded at a time.
+// parkedPage is how many rows are read, released or discarded at a time.
 const parkedPage = 200
 
-// eachParked calls visit with all parked rows, the oldest first, until it says stop.
-func (o *openOutbox) eachParked(ctx context.Context, visit func(*outbox.ParkedRow) (stop bool)) error {
-	seen := map[string]bool{} // a row that others release meanwhile is no place to go on from
+// parkedList is the command that lists rows.
+const parkedList = "tenaq outbox parked list"
+
+// parked returns the rows that were set aside and that wanted accepts, the oldest first, and with a limit
+// whether there are more.
+func (o *openOutbox) parked(ctx context.Context, limit int, wanted func(*outbox.ParkedRow) bool) (found []outbox.ParkedRow, more bool, err error) {
+	seen := map[string]bool{} // if another command releases the row of a page's end, the pages begin anew
 	for after := ""; ; {
 		rows, err := o.Parked(ctx, after, parkedPage)
 		if err != nil {
-			return o.place.Explain(err)
+			return nil, false, explain(o.place, err)
 		}
 		fresh := false
-		for i := range rows {
-			if seen[rows[i].ID] {
+		for _, r := range rows {
+			if seen[r.ID] {
 				continue
 			}
-			seen[rows[i].ID], fresh = true, true
-			if visit(&rows[i]) {
-				return nil
+			seen[r.ID], fresh = true, true
+			if wanted(&r) {
+				if limit > 0 && len(found) == limit {
+					return found, true, nil
+				}
+				found = append(found, r)
 			}
 		}
 		if !fresh || len(rows) < parkedPage {
-			return nil
+			return found, false, nil
 		}
 		after = rows[len(rows)-1].ID
 	}
 }
 
-func newOutboxParkedListCmd(a *cli.App, f *flags) *cobra.Command {
+func newParkedListCmd(a *cli.App, f *flags) *cobra.Command {
 	var queue string
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the parked rows of an outbox",
-		Long: `List the parked rows of an outbox, the one first that was parked first, each with its reason. None is not an
-error. "tenaq outbox parked show" has all about one.
-
-` + outboxHelp,
+		Short:   "List the rows that were set aside",
+		Long: `List the rows that were set aside, with the reasons, in the order in which that
+happened. If there are none the exit code is 0.`,
 		Example: `  tenaq outbox parked list --db sqlite:app.db
   tenaq outbox parked list --queue orders --json | jq -r '.rows[].reason' | sort | uniq -c`,
 		Args: cli.Wants(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
 			if limit < 0 {
-				return cli.Usagef("--limit: %d is negative; 0 is for no limit", limit)
+				return cli.Usagef("--limit: %d is negative; 0 means no limit", limit)
 			}
-			o, err := f.Open(cmd.Context())
-			if err != nil {
+			found, more, err := o.parked(ctx, limit, func(r *outbox.ParkedRow) bool { return queue == "" || r.Queue == queue })
+			switch {
+			case err != nil:
 				return err
-			}
-			defer o.Close()
-			found, more := []outboxRow{}, false
-			err = o.eachParked(cmd.Context(), func(p *outbox.ParkedRow) bool {
-				if queue != "" && p.Queue != queue {
-					return false
-				}
-				if more = limit > 0 && len(found) == limit; !more {
-					found = append(found, newOutboxRow(p))
-				}
-				return more
-			})
-			if err != nil {
-				return err
-			}
-			if more {
+			case more:
 				defer a.Note("there are more; see --limit")
-			}
-			if len(found) == 0 && !a.JSON {
-				of := ""
-				if queue != "" {
-					of = " for " + queue
-				}
-				a.Note("no parked rows%s in %s", of, o.place)
+			case len(found) == 0 && !a.JSON:
+				a.Note("no rows%s are set aside in %s", cli.OrEmpty(queue != "", " for "+queue), o.place)
 				return nil
 			}
-			return printOutboxRows(a, found)
-		},
+			return printRows(a, documents(found))
+		}),
 	}
 	cmd.Flags().StringVar(&queue, "queue", "", "list only rows for this `queue`, as the rows name it")
 	cmd.Flags().IntVar(&limit, "limit", 1000, "list at most this `number` of rows; 0 for all")
 	return cmd
 }
 
-// An outboxRow is a parked row as --json prints it.
-type outboxRow struct {
+// A row is one that was set aside, as --json prints it.
+type row struct {
 	ID         string            `json:"id"`
 	Queue      string            `json:"queue"`
 	Key        string            `json:"key,omitempty"`
@@ -131,110 +132,144 @@ type outboxRow struct {
 	Attempts   int               `json:"attempts"`
 	Reason     string            `json:"reason"`
 	ParkedAt   *time.Time        `json:"parkedAt"`
-	Headers    map[string]string `json:"headers,omitempty"` // where one row is shown, as the body
+	Headers    map[string]string `json:"headers,omitempty"` // only where a single row is shown, like the body
 	Body       *string           `json:"body,omitempty"`
 }
 
-// newOutboxRow leaves out what may be large.
-func newOutboxRow(p *outbox.ParkedRow) outboxRow {
-	return outboxRow{
-		ID: p.ID, Queue: p.Queue, Key: p.Key, Type: p.Type, Group: p.Group, Dedup: p.Dedup, Generation: p.Generation,
-		CreatedAt: cli.TimeOrNull(p.CreatedAt), Attempts: p.Attempts, Reason: p.Reason, ParkedAt: cli.TimeOrNull(p.At),
+// documents leave out what may be large.
+func documents(rows []outbox.ParkedRow) []row {
+	all := []row{}
+	for _, p := range rows {
+		all = append(all, row{
+			ID: p.ID, Queue: p.Queue, Key: p.Key, Type: p.Type, Group: p.Group, Dedup: p.Dedup, Generation: p.Generation,
+			CreatedAt: cli.TimeOrNull(p.CreatedAt), Attempts: p.Attempts, Reason: p.Reason, ParkedAt: cli.TimeOrNull(p.At),
+		})
 	}
+	return all
 }
 
-func printOutboxRows(a *cli.App, rows []outboxRow) error {
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"rows": rows})
-	}
+func printRows(a *cli.App, rows []row) error {
 	now := time.Now()
-	t := cli.Table{Head: []string{"ROW", "QUEUE", "KEY", "TYPE", "ATTEMPTS", "PARKED", "REASON"}}
-	for _, r := range rows {
-		parked := "-"
+	return cli.PrintList(a, "rows", rows, []string{"ROW", "QUEUE", "KEY", "TYPE", "ATTEMPTS", "SET ASIDE", "REASON"}, func(r *row) []string {
+		aside := "-"
 		if r.ParkedAt != nil {
-			parked = cli.AgeText(now.Sub(*r.ParkedAt)) + " ago"
+			aside = cli.AgeText(now.Sub(*r.ParkedAt)) + " ago"
 		}
-		t.Add(r.ID, r.Queue, cli.OrDash(r.Key), cli.OrDash(r.Type), strconv.Itoa(r.Attempts), parked, cli.OrDash(cli.FirstWords(r.Reason, 120)))
-	}
-	return a.PrintTable(t)
+		return []string{r.ID, r.Queue, cli.OrDash(r.Key), cli.OrDash(r.Type), strconv.Itoa(r.Attempts), aside, cli.OrDash(cli.FirstWords(r.Reason, 120))}
+	})
 }
 
-func newOutboxParkedShowCmd(a *cli.App, f *flags) *cobra.Command {
+func newParkedShowCmd(a *cli.App, f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ROW",
-		Short: "Show all about a parked row",
-		Long: `Show all about a parked row: why it was parked, its columns and its body. ROW is its id, or the beginning of
-it. One that is not found is an error with exit code 3.
-
-` + outboxHelp,
+		Short: "Show a row that was set aside",
+		Long: `Show a row that was set aside: the reason, its columns and its body. If there is
+no such row the exit code is 3.`,
 		Example: `  tenaq outbox parked show 018f3a5e --db sqlite:app.db
   tenaq outbox parked show 018f3a5e --json | jq -r .body`,
 		Args: cli.Wants(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := f.Open(cmd.Context())
+		RunE: f.with(func(ctx context.Context, o *openOutbox, args []string) error {
+			pick := (&act{}).pick()
+			found, err := o.pick(ctx, &pick, args)
 			if err != nil {
 				return err
 			}
-			defer o.Close()
-			var found []outboxRow
-			err = o.eachParked(cmd.Context(), func(p *outbox.ParkedRow) bool {
-				if strings.HasPrefix(p.ID, args[0]) {
-					r := newOutboxRow(p)
-					r.Headers, r.Body = p.Headers, &p.Body
-					found = append(found, r)
-				}
-				return len(found) > 1
-			})
-			if err == nil {
-				err = oneRow(o.place, args[0], len(found))
+			r, now := documents(found)[0], time.Now()
+			r.Headers, r.Body = found[0].Headers, &found[0].Body
+			generation := ""
+			if r.Generation > 0 {
+				generation = strconv.Itoa(r.Generation)
 			}
-			if err != nil {
+			fields := [][2]string{
+				{"row", r.ID}, {"set aside", cli.TimeText(r.ParkedAt, now)}, {"reason", r.Reason}, {"queue", r.Queue}, {"key", r.Key}, {"type", r.Type},
+				{"group", r.Group}, {"dedup", r.Dedup}, {"generation", generation}, {"written", cli.TimeText(r.CreatedAt, now)},
+				{"attempts", strconv.Itoa(r.Attempts)},
+			}
+			for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+				fields = append(fields, [2]string{"header", name + "=" + r.Headers[name]})
+			}
+			return a.PrintCard(r, *r.Body, fields...)
+		}),
+	}
+}
+
+// pick returns the rows that a command line means.
+func (o *openOutbox) pick(ctx context.Context, p *cli.Pick, ids []string) ([]outbox.ParkedRow, error) {
+	if err := p.Choose(ids); err != nil {
+		return nil, err
+	}
+	found, _, err := o.parked(ctx, 0, func(r *outbox.ParkedRow) bool { return p.Wants(r.ID, r.Queue) })
+	if err == nil {
+		err = p.Check(o.place.String(), len(found), "")
+	}
+	return found, err
+}
+
+// An act is what a command does with rows that were set aside.
+type act struct {
+	cli.Pick
+	done        string
+	do          func(outbox.Box, context.Context, ...string) (int, error)
+	short, long string
+}
+
+// pick is the picker with the words for rows.
+func (c *act) pick() cli.Pick {
+	p := c.Pick
+	p.One, p.Many, p.By, p.List = "row", "rows", "queue", parkedList
+	return p
+}
+
+func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
+	c.Pick = c.pick()
+	cmd := &cobra.Command{
+		Use:   c.Verb + " [ROW...]",
+		Short: c.short,
+		Long:  c.long,
+		Example: "  tenaq outbox parked " + c.Verb + " 018f3a5e --run\n  tenaq outbox parked " + c.Verb +
+			" --queue orders           # lists the rows\n  tenaq outbox parked " + c.Verb + " --queue orders --run",
+		Args: cli.Wants(0, -1),
+		RunE: f.with(func(ctx context.Context, o *openOutbox, args []string) error {
+			found, err := o.pick(ctx, &c.Pick, args)
+			switch rows := documents(found); {
+			case err != nil:
 				return err
+			case len(found) == 0:
+				return a.Result(map[string]any{"rows": []any{}}, "no rows are set aside in %s", o.place)
+			case !c.Previews(len(found)):
+				return c.carryOut(ctx, a, o, rows)
+			case a.JSON:
+				err = a.PrintJSON(map[string]any{"rows": rows, "run": false})
+			default:
+				err = printRows(a, rows)
 			}
-			return printOutboxRow(a, &found[0], time.Now())
-		},
+			c.NotePreview(a, len(found))
+			return err
+		}),
 	}
+	c.Register(cmd.Flags(), c.Verb)
+	return cmd
 }
 
-// oneRow wants exactly one row to be meant by the beginning of an id.
-func oneRow(place place, id string, found int) error {
-	switch {
-	case found == 0 || id == "":
-		return cli.Codedf(cli.ExitNotFound, "no row %q is parked in %s; see: tenaq outbox parked list", id, place)
-	case found > 1:
-		return cli.Usagef("the ids of several rows begin with %q; write more of it", id)
-	}
-	return nil
-}
-
-func printOutboxRow(a *cli.App, r *outboxRow, now time.Time) error {
-	if a.JSON {
-		return a.PrintJSON(r)
-	}
-	var b strings.Builder
-	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%-10s %s\n", name, cli.OneLine(value))
+// carryOut changes some rows at a time.
+func (c *act) carryOut(ctx context.Context, a *cli.App, o *openOutbox, found []row) error {
+	done := 0
+	for rows := range slices.Chunk(found, parkedPage) {
+		ids := make([]string, len(rows))
+		for i := range rows {
+			ids[i] = rows[i].ID
+		}
+		n, err := c.do(o, ctx, ids...)
+		done += n
+		switch {
+		case err != nil && done > 0:
+			return cli.Codedf(cli.ExitPartly, "%w; %d of %s were %s before", explain(o.place, err), done, rowsText(len(found)), c.done)
+		case err != nil:
+			return explain(o.place, err)
 		}
 	}
-	on, off := a.Bold()
-	fmt.Fprintf(&b, "%s%-10s %s%s\n", on, "row", cli.OneLine(r.ID), off)
-	field("parked", cli.TimeText(r.ParkedAt, now))
-	field("reason", r.Reason)
-	field("queue", r.Queue)
-	field("key", r.Key)
-	field("type", r.Type)
-	field("group", r.Group)
-	field("dedup", r.Dedup)
-	if r.Generation > 0 {
-		field("generation", strconv.Itoa(r.Generation))
+	if gone := len(found) - done; gone > 0 {
+		a.Note("left out %s that another command had released or discarded", rowsText(gone))
 	}
-	field("written", cli.TimeText(r.CreatedAt, now))
-	field("attempts", strconv.Itoa(r.Attempts))
-	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-		field("header", name+"="+r.Headers[name])
-	}
-	b.WriteString(cli.Shown(a.Stdout, *r.Body) + "\n")
-	_, err := io.WriteString(a.Stdout, b.String())
-	return err
+	return a.Result(map[string]any{"rows": found, "run": true, c.done: done}, "%s %s", c.done, rowsText(done))
 }

@@ -15,50 +15,46 @@ import (
 	"tenaq/outbox"
 )
 
-type outboxReplayFlags struct {
+type replayFlags struct {
 	*flags
 	cli.ClaimsFlags
+	cfg    outbox.ReplayConfig // what the flags say of it
+	source outbox.Source
 
-	from, to, where, query, queryFile string
-	queues, types, keys               []string
-	missing, run, beside              bool
-	lane, note                        string
-	rate                              float64
-	ahead, generation, samples        int
+	from, to, queryFile string
+	run, beside         bool
+	samples             int
 }
 
-func newOutboxReplayCmd(a *cli.App, o *flags) *cobra.Command {
-	f := &outboxReplayFlags{flags: o}
+func newReplayCmd(a *cli.App, o *flags) *cobra.Command {
+	f := &replayFlags{flags: o}
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Send again what was sent once, so that consumers really work on it again",
-		Long: `Send again what was sent between two moments, from the rows that are still in the outbox: after a mistake in
-a consumer, for example, that is mended now.
+		Short: "Send past messages again, so that consumers work on them again",
+		Long: `Send past messages again, from the rows that are still in the outbox: for example
+after a fix in a consumer.
 
-Without --run it is a plan: how many messages a run would send, from how many rows, which rows it would leave
-out and why, and a few of them. Rows about the same work are sent once. With --run it writes the messages into
-the outbox as new rows, at --rate, and relays send them; while more than --ahead rows are due it waits, so
-live messages do not queue behind it. It can be interrupted at any moment, or killed, and continued: what it
-has written is known to the database in the same transactions. A record of it stays, with who and why.
+Without --run the command prints a plan: how many messages a run would send, from
+how many rows, which rows it would leave out and why, and a few of the messages.
+With --run it writes the messages into the outbox as new rows, at --rate, and
+relays send them. It waits while more than --ahead rows are due, so that live
+messages do not queue behind it. A run that was interrupted or killed can be
+continued. A record of it stays.
 
-Consumers that do a work once skip messages about work that they have completed. So there are two kinds:
+Consumers that do each piece of work once skip what they have completed. So a
+replay is one of two kinds:
 
-  to do it again, which is the default: messages get a new generation, so workers really run, and give their
-  payment providers a new key. Whatever they do happens again: cards are charged again, mails sent again.
+  all (default)    Messages get a new generation: workers run again, and give
+                   payment providers a new key. Cards are charged again.
+  --missing-only   Only work that the ledger of the workers does not have as
+                   completed is sent, with its old identity. The ledger knows as
+                   much as its retention covers.
 
-  --missing-only, to fill gaps: only what the ledger of the workers does not know as completed is sent, with
-  the identity that it had. It knows back to its retention only.
-
-Which messages is said by when they were sent, and by --queue, --type, --key and --where; or by --query, a
-SELECT whose columns have the names of those of an outbox (aggregatetype, aggregateid, type, payload,
-group_id, headers, generation, and dedup_id or id to name the work), which makes rows out of tables of the
-business when those of the outbox are gone. Both run as they are, as the user of --db.
-
-` + outboxHelp + `
-
-With --missing-only the ledger is asked.
-` + cli.RecordsHelp,
-		Example: `  tenaq outbox replay --from 168h --queue transcode                    # says what it would send
+--from, --to, --queue, --type, --key and --where choose the messages. --query
+makes them of other tables instead: it is a SELECT whose columns are called as
+those of an outbox, and dedup_id or id names the work. --where and --query run as
+the user of --db, unchanged. docs/outbox.md has more.`,
+		Example: `  tenaq outbox replay --from 168h --queue transcode                    # prints the plan
   tenaq outbox replay --from 2026-01-24 --to 2026-01-31T12:00:00Z --where "headers->>'tenant' = 't1'" --run --note 'wrong volume'
   tenaq outbox replay --from 24h --missing-only --run
   tenaq outbox replay --query "SELECT 'transcode' AS aggregatetype, job_id AS aggregateid, 'job-' || job_id AS dedup_id, spec AS payload FROM jobs WHERE status <> 'done'" --run
@@ -70,160 +66,126 @@ With --missing-only the ledger is asked.
 	f.ClaimsFlags.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "replay what was sent from this `moment` on: 2026-01-31 (in UTC), 2026-01-31T12:00:00Z, or 168h for so long ago")
+	flags.StringVar(&f.from, "from", "", "send what was sent since this `moment`: 168h or 2026-01-31")
 	flags.StringVar(&f.to, "to", "", "and before this `moment` (default: now)")
-	flags.StringArrayVar(&f.queues, "queue", nil, "only what rows sent to this `queue`, as they name it; may be repeated")
-	flags.StringArrayVar(&f.types, "type", nil, "only messages of this `type`; may be repeated")
-	flags.StringArrayVar(&f.keys, "key", nil, "only messages about this `key`; may be repeated")
-	flags.StringVar(&f.where, "where", "", "only rows for which this `condition` in SQL is true, about the columns of the outbox, sent_at, sent_to and message_id")
-	flags.StringVar(&f.query, "query", "", "replay what this `SELECT` returns instead")
+	flags.StringArrayVar(&f.source.Queues, "queue", nil, "only rows for this `queue`; may be repeated")
+	flags.StringArrayVar(&f.source.Types, "type", nil, "only messages of this `type`; may be repeated")
+	flags.StringArrayVar(&f.source.Keys, "key", nil, "only messages about this `key`; may be repeated")
+	flags.StringVar(&f.source.Where, "where", "", "only rows for which this SQL `condition` is true")
+	flags.StringVar(&f.source.Query, "query", "", "send what this `SELECT` returns instead")
 	flags.StringVar(&f.queryFile, "query-file", "", "read --query from this `file`")
-	flags.BoolVar(&f.missing, "missing-only", false, "send only what the ledger does not know as completed, as what it was")
-	flags.StringVar(&f.lane, "lane", "", "send all of it to this `queue`, for consumers of its own")
-	flags.Float64Var(&f.rate, "rate", 50, "send this `number` of messages per second at most")
-	flags.IntVar(&f.ahead, "ahead", 1000, "wait while more than this `number` of rows are due in the outbox")
-	flags.IntVar(&f.generation, "generation", 0, "give this `number` as the generation, or a later one (default: that of the replay)")
-	flags.IntVar(&f.samples, "samples", 5, "show this `number` of messages without --run")
-	flags.StringVar(&f.note, "note", "", "write down `why`")
-	flags.BoolVar(&f.beside, "beside", false, "begin although another replay is not at its end")
-	flags.BoolVar(&f.run, "run", false, "do it, and do not only say what would be done")
-	cmd.AddCommand(newOutboxReplayListCmd(a, o), newOutboxReplayShowCmd(a, o), newOutboxReplayContinueCmd(a, f), newOutboxReplayCancelCmd(a, o))
+	flags.BoolVar(&f.cfg.MissingOnly, "missing-only", false, "send only what the ledger does not have as completed")
+	flags.StringVar(&f.cfg.Lane, "lane", "", "send everything to this `queue`")
+	flags.Float64Var(&f.cfg.Rate, "rate", 50, "maximum `number` of messages per second")
+	flags.IntVar(&f.cfg.Ahead, "ahead", 1000, "wait while more than this `number` of rows are due")
+	flags.IntVar(&f.cfg.Generation, "generation", 0, "`number` of the generation (default: a new one)")
+	flags.IntVar(&f.samples, "samples", 5, "`number` of messages that the plan shows")
+	flags.StringVar(&f.cfg.Note, "note", "", "reason, for the record, as `text`")
+	flags.BoolVar(&f.beside, "beside", false, "run although another replay has not ended")
+	flags.BoolVar(&f.run, "run", false, "do it; without this flag only the plan is printed")
+	cmd.AddCommand(newReplayListCmd(a, o), newReplayShowCmd(a, o), newReplayContinueCmd(a, f), newReplayCancelCmd(a, o))
 	return cmd
 }
 
-// openHistory opens an outbox to replay from.
-func (f *flags) openHistory(ctx context.Context) (*openOutbox, outbox.History, error) {
-	o, err := f.Open(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return o, o.Box.(outbox.History), nil // which both are
-}
-
-// source reads the flags that say which messages are meant.
-func (f *outboxReplayFlags) source(now time.Time) (s outbox.Source, err error) {
-	s = outbox.Source{Queues: f.queues, Types: f.types, Keys: f.keys, Where: f.where, Query: f.query}
+// readSource reads the flags that choose the messages.
+func (f *replayFlags) readSource(now time.Time) (err error) {
+	s := &f.source
 	if f.queryFile != "" {
-		if f.query != "" {
-			return s, cli.Usagef("--query and --query-file exclude each other")
+		if s.Query != "" {
+			return cli.Usagef("--query and --query-file exclude each other")
 		}
 		text, err := os.ReadFile(f.queryFile)
 		if err != nil {
-			return s, cli.Usagef("--query-file: %v", err)
+			return cli.Usagef("--query-file: %v", err)
 		}
 		if s.Query = string(text); strings.TrimSpace(s.Query) == "" {
-			return s, cli.Usagef("--query-file: %s is empty", f.queryFile)
+			return cli.Usagef("--query-file: %s is empty", f.queryFile)
 		}
 	}
 	if s.Query == "" && f.from == "" {
-		return s, cli.Usagef("which messages? Say from when on they were sent with --from, for example --from 168h, or give a --query")
+		return cli.Usagef("which messages? Give the time since which they were sent, for example --from 168h, or a --query")
 	}
-	for _, m := range []struct {
-		name, text string
-		to         *time.Time
-	}{{"from", f.from, &s.From}, {"to", f.to, &s.To}} {
-		if m.text != "" {
-			if *m.to, err = parseBefore(m.text, now); err != nil {
-				return s, cli.Usagef("--%s: %v", m.name, err)
-			}
-		}
+	if s.From, err = parseMoment("from", f.from, now, -1); err != nil {
+		return err
+	}
+	if s.To, err = parseMoment("to", f.to, now, -1); err != nil {
+		return err
 	}
 	if s.Query == "" && s.To.IsZero() {
 		s.To = now
 	}
 	if err := s.Check(); err != nil {
-		return s, cli.Usagef("%v", err)
+		return cli.Usagef("%v", err)
 	}
-	return s, nil
+	return nil
 }
 
-// parseBefore reads a moment, a day, or a duration before now.
-func parseBefore(s string, now time.Time) (time.Time, error) {
-	for _, form := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(form, s); err == nil {
-			return t, nil
-		}
-	}
-	d, err := cli.ParseDuration(s)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%w, nor a moment such as 2026-01-31T12:00:00Z or a day", err)
-	}
-	return now.Add(-d), nil
-}
-
-func (f *outboxReplayFlags) replay(ctx context.Context, a *cli.App) error {
-	now := time.Now()
-	source, err := f.source(now)
-	if err != nil {
+func (f *replayFlags) replay(ctx context.Context, a *cli.App) error {
+	if err := f.readSource(time.Now()); err != nil {
 		return err
 	}
-	o, history, err := f.openHistory(ctx)
+	o, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	p := newReplayProgress(a)
-	cfg := outbox.ReplayConfig{
-		Box: history, Source: source, MissingOnly: f.missing, Lane: f.lane, Rate: f.rate, Ahead: f.ahead, Generation: f.generation,
-		By: cli.Person(), Note: f.note, Progress: p.show, Logger: p.logger(),
-	}
 	switch {
-	case f.rate == 0 || f.ahead == 0: // which would be the default
+	case f.cfg.Rate == 0 || f.cfg.Ahead == 0: // which would be the default
 		return cli.Usagef("--rate and --ahead are more than 0")
 	case f.samples < 0:
 		return cli.Usagef("--samples: %d is negative", f.samples)
-	}
-	if f.run && !f.beside {
-		if err := refuseSecond(ctx, o.place, history); err != nil {
+	case f.run && !f.beside:
+		if err := o.refuseSecond(ctx); err != nil {
 			return err
 		}
 	}
-	if f.missing {
+	p := newProgress(a)
+	cfg := f.cfg
+	cfg.Box, cfg.Source, cfg.By, cfg.Progress, cfg.Logger = o, f.source, cli.Person(), p.show, p.logger()
+	if cfg.MissingOnly {
 		l, err := f.ClaimsFlags.Open(ctx)
 		if err != nil {
 			return err
 		}
 		defer l.Close()
 		cfg.Ledger = l.Ledger
-		if source.Query == "" && now.Sub(source.From) > l.Retention() {
-			a.Note("workers keep entries of the ledger for %s as a rule: what was completed before that may be sent again", cli.HumanDuration(l.Retention()))
+		if cfg.Source.Query == "" && time.Since(cfg.Source.From) > l.Retention() {
+			a.Note("workers usually keep ledger entries for %s; work that was completed earlier may be sent again", cli.HumanDuration(l.Retention()))
 		}
 	}
 	r, err := outbox.NewReplayer(cfg)
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}
-	if !f.run {
-		plan, err := r.Plan(ctx, f.samples)
-		p.Done()
-		if err != nil {
-			return explainReplay(o.place, err)
-		}
-		return printReplayPlan(a, &plan, f)
+	if f.run {
+		done, err := r.Run(ctx)
+		return o.replayed(ctx, a, p, &done, err)
 	}
-	done, err := r.Run(ctx)
-	return replayed(a, ctx, o.place, p, &done, err)
+	plan, err := r.Plan(ctx, f.samples)
+	p.Done()
+	if err != nil {
+		return o.explainReplay(err)
+	}
+	return f.printPlan(a, &plan)
 }
 
-// refuseSecond wants no other replay to be under way: the same one twice would have everything done twice.
-func refuseSecond(ctx context.Context, place place, history outbox.History) error {
-	all, err := history.Replays(ctx, 100)
+// refuseSecond rejects a replay beside another one: the same replay twice would repeat everything twice.
+func (o *openOutbox) refuseSecond(ctx context.Context) error {
+	all, err := o.Replays(ctx, 100)
 	if err != nil {
-		return place.Explain(err)
+		return explain(o.place, err)
 	}
 	for i := range all {
 		if r := &all[i]; !r.AtEnd() {
-			return cli.Codedf(cli.ExitRefused, "replay %d is %s, at %d of %d; go on with it: tenaq outbox replay continue %[1]d, or end it: tenaq outbox replay cancel %[1]d, or add --beside", r.Number, r.State, r.Read, r.Found)
+			return cli.Codedf(cli.ExitRefused, "replay %d is %s, at %d of %d; continue it: tenaq outbox replay continue %[1]d, end it: tenaq outbox replay cancel %[1]d, or add --beside", r.Number, r.State, r.Read, r.Found)
 		}
 	}
 	return nil
 }
 
 // explainReplay adds the exit code.
-func explainReplay(place place, err error) error {
+func (o *openOutbox) explainReplay(err error) error {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, outbox.ErrSource):
 		return cli.Usagef("%s", cli.InOneLine(err))
 	case errors.Is(err, outbox.ErrNoReplay):
@@ -231,21 +193,21 @@ func explainReplay(place place, err error) error {
 	case errors.Is(err, outbox.ErrMoved):
 		return cli.Codedf(cli.ExitRefused, "%v", err)
 	}
-	return place.Explain(err)
+	return explain(o.place, err)
 }
 
-// A replayPlan is what a replay would do, as --json prints it.
-type replayPlan struct {
-	Run      bool           `json:"run"`
-	Rows     int            `json:"rows"`     // that were sent
-	Works    int            `json:"works"`    // pieces of work that these are about
-	Messages int            `json:"messages"` // that a run would send
-	LeftOut  replayLeftOut  `json:"leftOut"`
-	Samples  []replaySample `json:"samples"`
+// A planDocument is what a replay would do, as --json prints it.
+type planDocument struct {
+	Run      bool    `json:"run"`
+	Rows     int     `json:"rows"`     // that were sent
+	Works    int     `json:"works"`    // pieces of work that these are about
+	Messages int     `json:"messages"` // that a run would send
+	LeftOut  leftOut `json:"leftOut"`
+	Samples  []past  `json:"samples"` // of the messages
 }
 
-// A replayLeftOut says which rows a replay does not send.
-type replayLeftOut struct {
+// A leftOut says which rows a replay does not send.
+type leftOut struct {
 	SameWork  int `json:"sameWork"` // as another row
 	Completed int `json:"completed"`
 	Later     int `json:"laterGeneration"` // of the work has begun
@@ -253,30 +215,31 @@ type replayLeftOut struct {
 	Gone      int `json:"gone"`
 }
 
-func newReplayLeftOut(t *outbox.Tally) replayLeftOut {
-	return replayLeftOut{SameWork: t.Same(), Completed: t.Completed, Later: t.Later, Parked: t.Parked, Gone: t.Gone}
+func newLeftOut(t *outbox.Tally) leftOut {
+	return leftOut{SameWork: t.Same(), Completed: t.Completed, Later: t.Later, Parked: t.Parked, Gone: t.Gone}
 }
 
-// String lists the reasons; it is empty when nothing was left out.
-func (l replayLeftOut) String() string {
+// String lists the reasons; it is empty if nothing was left out.
+func (l leftOut) String() string {
 	var parts []string
-	say := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{l.Completed, "completed"}, {l.Later, "begun in a later generation"}, {l.Parked, "awaiting a decision"}, {l.Gone, "gone"},
+		{l.SameWork, "about the same work as others"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	say(l.Completed, "completed")
-	say(l.Later, "begun in a later generation")
-	say(l.Parked, "parked")
-	say(l.Gone, "gone")
-	say(l.SameWork, "about the same work as others")
 	if len(parts) == 0 {
 		return ""
 	}
 	return "; left out: " + strings.Join(parts, ", ")
 }
 
-type replaySample struct {
+type past struct {
 	ID        string     `json:"id,omitempty"`
 	Queue     string     `json:"queue"`
 	Key       string     `json:"key"`
@@ -287,46 +250,39 @@ type replaySample struct {
 	Body      string     `json:"body"`
 }
 
-func printReplayPlan(a *cli.App, p *outbox.Plan, f *outboxReplayFlags) error {
-	d := replayPlan{Rows: p.Count, Works: p.Works, Messages: p.Written, LeftOut: newReplayLeftOut(&p.Tally), Samples: []replaySample{}}
+func (f *replayFlags) printPlan(a *cli.App, p *outbox.Plan) error {
+	d := planDocument{Rows: p.Count, Works: p.Works, Messages: p.Written, LeftOut: newLeftOut(&p.Tally), Samples: []past{}}
+	t := cli.Table{Head: []string{"QUEUE", "KEY", "TYPE", "SENT", "BODY"}}
 	for _, s := range p.First {
-		d.Samples = append(d.Samples, replaySample{
+		d.Samples = append(d.Samples, past{
 			ID: s.ID, Queue: s.Queue, Key: s.Key, Type: s.Type, Dedup: s.Dedup, SentAt: cli.TimeOrNull(s.SentAt), MessageID: s.MessageID, Body: s.Body,
 		})
+		sent := "-"
+		if !s.SentAt.IsZero() {
+			sent = s.SentAt.UTC().Format(time.RFC3339)
+		}
+		t.Add(s.Queue, cli.OrDash(s.Key), cli.OrDash(s.Type), sent, cli.FirstWords(s.Body, 80))
 	}
+	var err error
 	if a.JSON {
-		if err := a.PrintJSON(d); err != nil {
-			return err
-		}
-	} else {
-		t := cli.Table{Head: []string{"QUEUE", "KEY", "TYPE", "SENT", "BODY"}}
-		for _, s := range d.Samples {
-			sent := "-"
-			if s.SentAt != nil {
-				sent = s.SentAt.UTC().Format(time.RFC3339)
-			}
-			t.Add(s.Queue, cli.OrDash(s.Key), cli.OrDash(s.Type), sent, cli.FirstWords(s.Body, 80))
-		}
-		if len(d.Samples) > 0 {
-			if err := a.PrintTable(t); err != nil {
-				return err
-			}
-		}
+		err = a.PrintJSON(d)
+	} else if len(t.Rows) > 0 {
+		err = a.PrintTable(t)
+	}
+	if err != nil {
+		return err
 	}
 	if p.Count == 0 {
-		a.Note("nothing was sent then; there is nothing to replay")
+		a.Note("no messages were sent in that time; there is nothing to replay")
 		return nil
 	}
-	what := "consumers do the work again"
-	if f.missing {
-		what = "consumers do what they never completed"
+	effect := "consumers do the work again"
+	if f.cfg.MissingOnly {
+		effect = "consumers do what they never completed"
 	}
+	seconds := time.Duration(float64(p.Written) / f.cfg.Rate * float64(time.Second)).Round(time.Second)
 	a.Note("%s to send, in %s at %v per second, from %s about %s%s; %s. Nothing was sent; add --run to send",
-		messagesText(p.Written), cmp.Or(cli.HumanDuration(time.Duration(float64(p.Written)/f.rate*float64(time.Second)).Round(time.Second)), "no time"), f.rate,
-		rowsText(p.Count), worksText(p.Works), d.LeftOut, what)
+		cli.Counted(p.Written, "message", "messages"), cmp.Or(cli.HumanDuration(seconds), "no time"), f.cfg.Rate,
+		rowsText(p.Count), cli.Counted(p.Works, "piece of work", "pieces of work"), d.LeftOut, effect)
 	return nil
 }
-
-func worksText(n int) string { return cli.Counted(n, "piece of work", "pieces of work") }
-
-func messagesText(n int) string { return cli.Counted(n, "message", "messages") }

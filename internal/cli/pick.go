@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A Pick chooses among things that wait for a person's decision: by the beginnings of their ids, by a property
+// that they share, or all of them. It also keeps a command from changing more than its user has seen.
+type Pick struct {
+	Verb      string // what the command does: release
+	One, Many string // what the things are called: row, rows; Many is also their member of a JSON document
+	List      string // the command that lists them
+	By        string // the flag with the property: queue
+	Always    bool   // --run is needed for one thing, too
+
+	value    string // of the property
+	all, run bool
+	ids      []string
+	matches  []int // of each id
+}
+
+// Register adds the flags. what begins their help: "release".
+func (p *Pick) Register(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&p.value, p.By, "", what+" all "+p.Many+" of this `"+p.By+"`")
+	flags.BoolVar(&p.all, "all", false, what+" all "+p.Many)
+	flags.BoolVar(&p.run, "run", false, "do it; without this flag the "+p.Many+" are only listed")
+}
+
+// Choose takes the ids of a command line. There has to be one way of choosing.
+func (p *Pick) Choose(ids []string) error {
+	p.ids, p.matches = ids, make([]int, len(ids))
+	ways := 0
+	for _, given := range []bool{len(ids) > 0, p.value != "", p.all} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return Usagef("which %s? Give an id, --%s or --all to %s, and only one of the three", p.Many, p.By, p.Verb)
+	}
+	return nil
+}
+
+// Wants reports whether a thing is chosen. It is asked once about each.
+func (p *Pick) Wants(id, value string) bool {
+	wanted := p.all || p.value != "" && value == p.value
+	for i, beginning := range p.ids {
+		if beginning != "" && strings.HasPrefix(id, beginning) {
+			p.matches[i]++
+			wanted = true
+		}
+	}
+	return wanted
+}
+
+// Check reports what was not found, or not told apart, after Wants was asked about all things in a place and
+// found so many. hint ends the sentence about an id; empty names the command that lists the things.
+func (p *Pick) Check(place string, found int, hint string) error {
+	if hint == "" {
+		hint = "; see: " + p.List
+	}
+	for i, id := range p.ids {
+		switch {
+		case p.matches[i] == 0:
+			return Codedf(ExitNotFound, "no %s in %s has an id that begins with %q%s", p.One, place, id, hint)
+		case p.matches[i] > 1:
+			return Usagef("the ids of %d %s begin with %q; write more of it", p.matches[i], p.Many, id)
+		}
+	}
+	if found == 0 && p.value != "" {
+		return Codedf(ExitNotFound, "no %s in %s has the %s %q; see: %s", p.One, place, p.By, p.value, p.List)
+	}
+	return nil
+}
+
+// Previews reports whether the things are only to be listed.
+func (p *Pick) Previews(found int) bool { return !p.run && (p.Always || found > 1) }
+
+// NotePreview says what was not done.
+func (p *Pick) NotePreview(a *App, found int) {
+	a.Note("nothing was done; add --run to %s %s", p.Verb, Counted(found, p.One, p.Many))
+}
