@@ -47,26 +47,28 @@ func NewMetrics(box outbox.Box) *Metrics {
 
 // events count, and write a line for each row to a log of level debug.
 func (m *Metrics) events(log *slog.Logger) outbox.Events {
-	event := func(r outbox.Row, n *metric.Counter, refused bool, text string, attributes ...any) {
+	count := func(r outbox.Row, n *metric.Counter, refused bool) *slog.Logger {
 		n.Add(1)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if delete(m.pending, r.ID); refused {
 			m.pending[r.ID] = true
 		}
-		log.With("id", r.ID, "queue", r.Queue, "key", r.Key).Debug(text, attributes...)
+		return log.With("id", r.ID, "queue", r.Queue, "key", r.Key)
 	}
 	return outbox.Events{
 		Sent: func(r outbox.Row, messageID string) {
 			waited := max(0, time.Since(r.CreatedAt))
 			m.waited.Observe(waited.Seconds())
-			event(r, &m.sent, false, "sent", "message", messageID, "after", waited.Round(time.Millisecond))
+			count(r, &m.sent, false).Debug("sent", "message", messageID, "after", waited.Round(time.Millisecond))
 		},
 		Failed: func(r outbox.Row, reason string, after time.Duration) {
-			event(r, &m.refused, true, "refused", "attempt", r.Attempts+1, "again_in", after.Round(time.Millisecond), "reason", reason)
+			count(r, &m.refused, true).Debug("refused", "attempt", r.Attempts+1, "again_in", after.Round(time.Millisecond), "reason", reason)
 		},
-		Parked: func(r outbox.Row, reason string) { event(r, &m.parked, false, "set aside", "reason", reason) },
-		Lost:   func(r outbox.Row) { event(r, &m.lost, false, "lost: its lease expired, and another relay sends it") },
+		Parked: func(r outbox.Row, reason string) { count(r, &m.parked, false).Debug("set aside", "reason", reason) },
+		Lost: func(r outbox.Row) {
+			count(r, &m.lost, false).Debug("lost: its lease expired, and another relay sends it")
+		},
 	}
 }
 
