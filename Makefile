@@ -113,20 +113,23 @@ race:
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
 PROVE := $(PURE_GO) test -count=1 -v
 
+proofs: export TENAQ_EFFORT = hard
 proofs: ## try to break the promises, with the counts that a change has to survive, in at most 8 minutes
-	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere|Audit)' -model.steps=1000000 -metamorphic.scripts=8 -cuts=2000
-	BROKER_CRASHES=1500 $(PROVE) ./internal/broker -run '^Test(Crashes|Clock|Held|Hold|WallClock|Steps|Restart)'
+	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere|Audit)'
+	$(PROVE) ./internal/broker -run '^Test(Crashes|Clock|Held|Hold|WallClock|Steps|Restart)'
 	$(PROVE) ./internal/kv/pebblekv ./internal/server/backup -run '^Test(Faults|Damage|ReaderFindsDamage|Changed|CutOff|EntriesMoved)$$'
 	$(PROVE) ./internal/server -run '^Test(Fault|DiskReallyFull|OneSentence)'
-	TENAQ_CRASH_KILLS=60 $(PROVE) ./test/crash
+	$(PROVE) ./test/crash
 	$(PROVE) ./test/mutants
 
+proofs-long: export TENAQ_EFFORT = long
 proofs-long: ## the longest of them for an hour or two
-	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere)$$' -model.steps=10000000 -metamorphic.scripts=500 -cuts=all -timeout 120m
-	BROKER_CRASHES=30000 $(PROVE) ./internal/broker -run '^TestCrashes' -timeout 120m
-	$(PROVE) ./internal/kv/pebblekv -run '^Test(Faults|Damage)' -timeout 120m -args -long
-	TENAQ_FAULTS=all $(PROVE) ./internal/server -run '^TestFault' -timeout 120m
-	TENAQ_CRASH_KILLS=1000 $(PROVE) ./test/crash -timeout 120m
+	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere)$$' -timeout 120m
+	$(PROVE) ./internal/broker -run '^TestCrashes' -timeout 120m
+	$(PROVE) ./internal/kv/pebblekv -run '^Test(Faults|Damage)' -timeout 120m
+	$(PROVE) ./internal/server -run '^TestFault' -timeout 120m
+	$(PROVE) ./test/crash -timeout 120m
+	$(PROVE) ./test/worker -timeout 60m
 	$(PROVE) ./test/mutants -all -timeout 30m
 
 binary: build

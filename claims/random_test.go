@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tenaq/claims"
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 )
@@ -256,11 +257,11 @@ func TestRandom(t *testing.T) {
 			if testing.Short() {
 				rounds = 8
 			}
-			seed := recordstest.Seed(t)
+			seed := proof.Seed(t)
 			for round := range rounds {
 				bubble(t, func(t *testing.T) { fight(t, seed+uint64(round), noClock) })
 				if t.Failed() {
-					t.Fatalf("RECORDSTEST_SEED=%d", seed+uint64(round))
+					t.Fatalf("%s", proof.Command(t, seed+uint64(round)))
 				}
 			}
 		})

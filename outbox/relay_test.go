@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/offload"
 	"tenaq/offload/offloadtest"
@@ -189,8 +190,7 @@ func TestMessageOfRow_FD12_FD15(t *testing.T) {
 // Two relays, calls of the database and of the queue that fail, are carried out twice or lose their answers:
 // everything arrives, what shares a group in its order, and the queue sees no row as two messages.
 func TestStorm_FD1_FD2(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	for i := range uint64(3) {
 		inBubble(t, func(t *testing.T, r *rig) {
 			url := r.server.Queue(t, "orders.fifo")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tenaq/claims"
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 	"tenaq/outbox/outboxtest"
 	"tenaq/records/recordstest"
@@ -353,8 +354,7 @@ func TestReplayBesideLive_FD9(t *testing.T) {
 // A replay that is killed again and again, on a database with faults, and continued by others, sometimes by two at
 // once, sends everything, and every work once.
 func TestReplayStorm(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	for i := range uint64(5) {
 		inBubble(t, func(t *testing.T, r *rig) {
 			dice := &dice{random: rand.New(rand.NewPCG(seed, i))}

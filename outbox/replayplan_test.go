@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tenaq/claims"
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 	"tenaq/records/recordstest"
 )
@@ -81,8 +82,7 @@ func wantSamples(t *testing.T, plan outbox.Plan, want ...string) {
 
 // Whatever was sent, and whatever the ledger knows, a run does what the plan said.
 func TestPlanIsWhatRunDoes(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	for i := range uint64(20) {
 		inBubble(t, func(t *testing.T, r *rig) {
 			dice := rand.New(rand.NewPCG(seed, i))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/producer"
 	"tenaq/records/recordstest"
@@ -118,7 +119,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // sometimes is trouble with a queue at random.
 func sometimes(t *testing.T, unknown bool) func(string) sqstest.Fault {
-	rng := rand.New(rand.NewPCG(recordstest.Seed(t), 2))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 2))
 	return func(string) sqstest.Fault {
 		switch n := rng.IntN(10); {
 		case n < 3:

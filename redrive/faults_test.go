@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/records/recordstest"
 	"tenaq/redrive"
@@ -22,8 +23,7 @@ import (
 // Whatever goes wrong between redrivers, queues and store, and however often the consumer falls sick: in the
 // end each message is done once, or parked, and none is lost.
 func TestFaults(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	for i := range uint64(2) {
 		suffix := []string{"", ".fifo"}[i%2]
 		inBubble(t, suffix, func(t *testing.T, r *rig) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/work/breaker"
 )
 
@@ -181,15 +182,9 @@ func (w *world) check(total int) {
 	}
 }
 
-func seed(t *testing.T) uint64 {
-	s := rand.Uint64()
-	t.Logf("seed %d", s)
-	return s
-}
-
 // A healthy consumer gets its dead letters back, all of them, ever faster.
 func TestDrain_FB11(t *testing.T) {
-	w := newWorld(t, seed(t))
+	w := newWorld(t, proof.Seed(t))
 	w.add(2000, "", "timeout")
 	took := w.run(48 * time.Hour)
 	w.check(2000)
@@ -207,7 +202,7 @@ func TestDrain_FB11(t *testing.T) {
 // An outage of twelve hours parks nothing that is healthy, however often each message has to try, and is not made
 // worse.
 func TestOutage_FB12(t *testing.T) {
-	first := seed(t)
+	first := proof.Seed(t)
 	for _, n := range []int{3, 500} {
 		w := newWorld(t, first+uint64(n))
 		until := simStart.Add(12 * time.Hour)
@@ -237,7 +232,7 @@ func TestOutage_FB12(t *testing.T) {
 // Poison of two kinds among healthy messages is parked, and nothing else is: that they fail as often, in an outage,
 // makes no poison.
 func TestPoison_FB13(t *testing.T) {
-	first := seed(t)
+	first := proof.Seed(t)
 	for i, live := range []int{0, 3} {
 		w := newWorld(t, first+uint64(i))
 		w.live = func(time.Time) int { return live }
@@ -265,7 +260,7 @@ func TestPoison_FB13(t *testing.T) {
 // Something that only some messages need is down for twelve hours: they are held, and few of them try; the
 // others go on as if nothing were.
 func TestDependencyDown_FB7(t *testing.T) {
-	w := newWorld(t, seed(t))
+	w := newWorld(t, proof.Seed(t))
 	until := simStart.Add(12 * time.Hour)
 	w.down = func(now time.Time) bool { return now.Before(until) }
 	w.live = func(time.Time) int { return 2 }
@@ -298,7 +293,7 @@ func TestDependencyDown_FB7(t *testing.T) {
 // Few messages that need something which is down are held as well as many are, also when the breaker of all is
 // half open meanwhile; it is no fault of theirs, and they are done when it is up again.
 func TestFewNeedWhatIsDown(t *testing.T) {
-	first := seed(t)
+	first := proof.Seed(t)
 	for _, others := range []int{0, 100} {
 		for _, n := range []int{broad, 5, 10, 50} {
 			for _, state := range []breaker.State{breaker.Closed, breaker.HalfOpen} {
@@ -324,7 +319,7 @@ func TestFewNeedWhatIsDown(t *testing.T) {
 
 // Poison of which there is more than a little looks as if something were down, and is parked after a day.
 func TestMuchPoison(t *testing.T) {
-	w := newWorld(t, seed(t))
+	w := newWorld(t, proof.Seed(t))
 	w.live = func(time.Time) int { return 2 }
 	w.add(2*broad, "cannot parse body: invalid character 'x' at 17", "cannot parse body: invalid character 'x' at 4")
 	for w.now.Before(simStart.Add(w.p.HoldMax + 6*time.Hour)) {
@@ -337,7 +332,7 @@ func TestMuchPoison(t *testing.T) {
 
 // Redrivers whose clocks are minutes apart take turns. Nothing is lost or parked, and an outage is respected.
 func TestClocksApart(t *testing.T) {
-	w := newWorld(t, seed(t))
+	w := newWorld(t, proof.Seed(t))
 	w.skew = 2 * time.Minute
 	until := simStart.Add(6 * time.Hour)
 	w.healthy = func(now time.Time) bool { return now.After(until) }
@@ -357,7 +352,7 @@ func TestClocksApart(t *testing.T) {
 
 // A consumer that is sick again and again loses nothing, and is let rest in between.
 func TestFlapping(t *testing.T) {
-	w := newWorld(t, seed(t))
+	w := newWorld(t, proof.Seed(t))
 	w.healthy = func(now time.Time) bool { return int(now.Sub(simStart).Minutes())/37%2 == 1 }
 	w.add(400, "", "timeout")
 	took := w.run(10 * 24 * time.Hour)
@@ -377,7 +372,7 @@ func TestFlapping(t *testing.T) {
 // Whatever the consumer does, nothing is lost, what is on its way stays within the rate, and the breaker
 // changes its time only with its state.
 func TestAnything(t *testing.T) {
-	first := seed(t)
+	first := proof.Seed(t)
 	for i := range uint64(30) {
 		w := newWorld(t, first+i)
 		period := time.Duration(1+w.rand.IntN(300)) * time.Minute

@@ -20,8 +20,8 @@ import (
 
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
+	"tenaq/internal/testing/proof"
 	"tenaq/records/pgrecords"
-	"tenaq/records/recordstest"
 )
 
 // What makes the test binary a worker instead of running tests: what it is to do, and in which database.
@@ -214,7 +214,7 @@ func TestKilledProcesses(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	rng := rand.New(rand.NewPCG(recordstest.Seed(t), 0))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 0))
 	r := newRig(t)
 	for round := range rounds {
 		p, _ := start(t, fmt.Sprint("diligent ", round, "/"), r.url)

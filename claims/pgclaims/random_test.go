@@ -15,6 +15,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/claims/pgclaims"
+	"tenaq/internal/testing/proof"
 	"tenaq/records/recordstest"
 )
 
@@ -178,7 +179,7 @@ func TestRandom(t *testing.T) {
 	if testing.Short() {
 		turns = 30
 	}
-	seed := recordstest.Seed(t)
+	seed := proof.Seed(t)
 	r := newRig(t)
 	db, err := sql.Open("pgx", r.url)
 	must(t, err)

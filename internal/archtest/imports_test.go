@@ -24,6 +24,7 @@ var may = map[string][]string{
 	"internal/server/backup":   {},
 	"internal/work/breaker":    {},
 	"internal/child":           {},
+	"internal/testing/proof":   {},
 	"internal/invariant":       {},
 	"internal/key":             {},
 	"internal/kv":              {},
@@ -49,7 +50,7 @@ var may = map[string][]string{
 
 	"internal/observe/metric/metrictest": {"internal/observe/metric"},
 
-	"internal/kv/kvtest":           {"internal/kv", "pgregory.net/rapid"},
+	"internal/kv/kvtest":           {"internal/kv", "internal/testing/proof", "pgregory.net/rapid"},
 	"internal/kv/kvtest/crashdisk": {"github.com/cockroachdb/pebble/v2/vfs"},
 	"internal/kv/pebblekv": {
 		"internal/kv", "internal/invariant",
@@ -84,17 +85,17 @@ var may = map[string][]string{
 	"claims":                 {"internal/work/backoff", "internal/work/clip", "records"},
 	"claims/pgclaims":        {"claims", "records", "records/pgrecords", "github.com/jackc/pgx/v5/..."},
 	"offload":                {"github.com/aws/aws-sdk-go-v2/..."},
-	"offload/offloadtest":    {"offload"},
+	"offload/offloadtest":    {"offload", "internal/testing/proof"},
 	"offload/s3offload":      {"offload", "github.com/aws/aws-sdk-go-v2/..."},
 	"producer":               {"claims", "internal/work/dedupid", "internal/work/queuename", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records":                {},
 	"outbox":                 {"claims", "internal/work/backoff", "internal/work/clip", "internal/work/queuename", "internal/work/dedupid", "internal/work/trail", "offload", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
-	"outbox/outboxtest":      {"outbox"},
+	"outbox/outboxtest":      {"outbox", "internal/testing/proof"},
 	"outbox/internal/layout": {"outbox"},
 	"outbox/pgoutbox":        {"internal/work/backoff", "internal/work/pgdb", "outbox", "outbox/internal/layout", "github.com/jackc/pgx/v5/..."},
 	"outbox/sqliteoutbox":    {"internal/work/backoff", "internal/work/sqlitedb", "outbox", "outbox/internal/layout"},
 	"redrive":                {"claims", "internal/work/backoff", "internal/work/breaker", "internal/work/clip", "internal/work/queuename", "internal/work/pulse", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
-	"records/recordstest":    {"records"},
+	"records/recordstest":    {"records", "internal/testing/proof"},
 	"records/sqliterecords":  {"internal/work/sqlitedb", "records"},
 	"records/pgrecords":      {"internal/work/pgdb", "records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords":  {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
@@ -208,7 +209,7 @@ var commandsMay = []string{
 // door they came through.
 var testsMay = []string{
 	"claims", "worker", "internal/audit", "internal/door/...", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
-	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "internal/api/sqs/sqswire/wiretest",
+	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",

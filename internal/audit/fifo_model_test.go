@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 )
@@ -354,8 +355,7 @@ func TestCheckAcceptsCorrectFIFOQueues(t *testing.T) {
 	if testing.Short() {
 		seeds = 20
 	}
-	first := rand.Uint64()
-	t.Logf("seeds from %d", first)
+	first := proof.Seed(t)
 	var sum Report
 	for i := range seeds {
 		r := simulateFIFO(first+i, "")

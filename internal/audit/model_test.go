@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 )
@@ -208,8 +209,7 @@ func TestCheckAcceptsCorrectQueues(t *testing.T) {
 	if testing.Short() {
 		seeds = 20
 	}
-	first := rand.Uint64()
-	t.Logf("seeds from %d", first)
+	first := proof.Seed(t)
 	repeated, delayed := 0, 0
 	for i := range seeds {
 		r := simulate(first+i, "", time.Duration(i%3)*modelRetention)

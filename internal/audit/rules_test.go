@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 )
@@ -144,8 +145,7 @@ func TestEveryRuleAmongMany(t *testing.T) {
 	if testing.Short() {
 		operations = 10_000
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var innocent History
 	innocent.add(standardHistory(seed, operations/2), "standard ", 0)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // A wall is the clock of a machine that somebody sets. It runs with the bubble's.
@@ -74,7 +75,7 @@ func TestClockFollowsSlowly(t *testing.T) {
 // However the wall clock is set, again and again, and however irregularly it is looked at, broker time
 // never decreases. [CLOCK-1]
 func TestClockNeverDecreases(t *testing.T) {
-	rng := random(t)
+	rng := proof.Random(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWall()
 		c := newClock(w.now, 1, 0, 0)

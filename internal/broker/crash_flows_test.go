@@ -9,14 +9,15 @@ import (
 
 	"tenaq/internal/audit"
 	"tenaq/internal/engine"
+	"tenaq/internal/testing/proof"
 )
 
 // Messages flow from queue to queue, in groups and under deduplication IDs, to dead-letter queues and with
 // move tasks back again, and the power is cut as in TestCrashes. In the end every message is in one place,
 // in its order. [FIFO-12, FIFO-16, FIFO-17, DEDUP-12, DEDUP-13, DLQ-23, DLQ-34, MOVE-14]
 func TestCrashesOfFlows(t *testing.T) {
-	rng := random(t)
-	left := crashes(t) / 2
+	rng := proof.Random(t)
+	left := crashes() / 2
 	quota := left / 4 // of each thing that should happen
 	var total totals
 	var sum audit.Report

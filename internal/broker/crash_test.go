@@ -3,12 +3,12 @@ package broker
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // Clients do what they like on several queues of a broker on disk, the power is cut at a random moment,
@@ -16,11 +16,10 @@ import (
 // sets the clock. At the end everything that was ever answered is held against what is there.
 // [DUR-1, DUR-2, DUR-6, DUR-7, DUR-8, DUR-9, DUR-10, DUR-11, CLOCK-1, CLOCK-4, CLOCK-6, CLOCK-7, CLOCK-9, CLOCK-10]
 //
-// BROKER_CRASHES says how many crashes; the default is what fits into a few seconds. Each simulation is a subtest that is
-// named for its seed; BROKER_SIMULATION=seed repeats it alone.
+// Each simulation is a subtest: with the same TENAQ_SEED, -run repeats one of them alone.
 func TestCrashes(t *testing.T) {
 	var total totals
-	simulate(t, random(t), crashes(t), newSimulation, total.add)
+	simulate(t, proof.Random(t), crashes(), newSimulation, total.add)
 	t.Logf("%v; %d messages, %d deliveries", &total, total.messages, total.deliveries)
 	total.checkVariety(t)
 	if total.deliveries == 0 || total.cuts() > 300 && total.holds*total.returned == 0 {
@@ -29,22 +28,7 @@ func TestCrashes(t *testing.T) {
 }
 
 // crashes is how many crashes to simulate.
-func crashes(t *testing.T) int {
-	if os.Getenv("BROKER_SIMULATION") != "" {
-		return 1 // too few to expect anything of their variety
-	}
-	if v := os.Getenv("BROKER_CRASHES"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil {
-			t.Fatalf("BROKER_CRASHES: %v", err)
-		}
-		return n
-	}
-	if raceEnabled || testing.Short() {
-		return 60
-	}
-	return 400
-}
+func crashes() int { return proof.Count(60, 400, 1_500, 30_000) }
 
 // crashesEach is how many times the power of one machine is cut.
 const crashesEach = 12
@@ -54,13 +38,6 @@ func simulate(t *testing.T, rng *rand.Rand, crashes int, begin func() *simulatio
 	var seeds []uint64
 	for range (crashes + crashesEach - 1) / crashesEach {
 		seeds = append(seeds, rng.Uint64())
-	}
-	if v := os.Getenv("BROKER_SIMULATION"); v != "" {
-		seed, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			t.Fatalf("BROKER_SIMULATION: %v", err)
-		}
-		seeds = []uint64{seed}
 	}
 	var mu sync.Mutex
 	t.Run("simulation", func(all *testing.T) {
@@ -77,7 +54,7 @@ func simulate(t *testing.T, rng *rand.Rand, crashes int, begin func() *simulatio
 						t.Errorf("and more")
 						break
 					}
-					t.Errorf("BROKER_SIMULATION=%d: %s", seed, problem)
+					t.Error(problem)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -94,7 +71,7 @@ func TestCrashesFindLosses(t *testing.T) {
 }
 
 func findLosses(t *testing.T, begin func() *simulation) {
-	rng := random(t)
+	rng := proof.Random(t)
 	for range 10 {
 		sim := begin()
 		sim.writes, sim.wrap = 40, func(s kv.Store) kv.Store { return lyingStore{s} }

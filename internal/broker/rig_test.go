@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -261,17 +258,4 @@ func (c *call) wantRefused(code engine.Code) {
 	if !errors.As(c.err, &refusal) || refusal.Code != code {
 		c.r.t.Errorf("answered with error %v, want %s", c.err, code)
 	}
-}
-
-// random returns a source of randomness and says how to have the same again.
-func random(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if s := os.Getenv("BROKER_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("BROKER_SEED: %v", err)
-		}
-	}
-	t.Logf("BROKER_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }

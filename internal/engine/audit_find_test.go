@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // rowMap is a store that can be written to in every wrong way.
@@ -352,8 +353,7 @@ func TestAuditFinds(t *testing.T) {
 // A single row is damaged at random, thousands of times. What is not found must be one of the few things that no
 // other row knows. [DUR-29]
 func TestAuditFindsRandomDamage(t *testing.T) {
-	seed := rand.Uint64() >> 32
-	t.Logf("the seed is %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	clean := everyKind(t)
 	keys := slices.Sorted(maps.Keys(clean))

@@ -2,12 +2,12 @@ package engine_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // A crashDisk is a memory store whose crashes can be looked at.
@@ -25,11 +25,7 @@ func (d *crashDisk) Stop(clean bool) {
 // rest not, but never part of a command: whatever is found, its rows agree with each other, no message is there
 // twice, and none comes back that was gone, as one that moves in two steps would. [DLQ-34]
 func TestCrashAnywhere(t *testing.T) {
-	seed, scripts := rand.Uint64()>>32, 20
-	if short() {
-		scripts = 4
-	}
-	t.Logf("the first seed is %d", seed)
+	seed, scripts := proof.Seed(t), proof.Count(4, 20, 20, 1_000)
 	found := 0
 	for s := range uint64(scripts) {
 		disk := &crashDisk{store: kv.NewMemory()}

@@ -2,13 +2,11 @@ package engine_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,9 +16,8 @@ import (
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
 	"tenaq/internal/kv/kvtest/crashdisk"
+	"tenaq/internal/testing/proof"
 )
-
-var cutsWanted = flag.String("cuts", "", "how many power cuts TestCuts makes, spread evenly; all is one before every write to a file")
 
 // TestCuts cuts the power before every operation on a file that writes, in scripts that make each kind of change to
 // several rows. What is found afterwards has to answer like a model that was told all requests that were answered and,
@@ -30,7 +27,7 @@ var cutsWanted = flag.String("cuts", "", "how many power cuts TestCuts makes, sp
 // Pebble writes in the background too, so that the same seed and number of cuts repeat a failure nearly and not always.
 // [DUR-1, DUR-2, DUR-6, DUR-8, DUR-9, DUR-10, DLQ-34, MOVE-14, FIFO-38, DEDUP-12]
 func TestCuts(t *testing.T) {
-	seed, began := firstSeed(t), time.Now()
+	seed, began := proof.Seed(t), time.Now()
 	runs := cutRuns(t, seed)
 	writes, requests := 0, 0
 	for i, r := range runs {
@@ -43,7 +40,7 @@ func TestCuts(t *testing.T) {
 		writes += r.writes
 		requests += r.story.Requests()
 	}
-	wanted := cutsOf(t, writes)
+	wanted := min(proof.Count(60, 300, 2_000, writes), writes)
 	cuts, chained := 0, 0
 	for _, r := range runs {
 		r.chosen = evenly(wanted, writes, seed)
@@ -53,7 +50,7 @@ func TestCuts(t *testing.T) {
 			err = wrong
 		}
 		if err != nil {
-			t.Fatalf("-model.seed=%d -cuts=%d: %s: %v", seed, wanted, r, err)
+			t.Fatalf("%d cuts: %s: %v", wanted, r, err)
 		}
 		cuts, chained = j.cuts, chained+int(j.chained.Load())
 	}
@@ -62,23 +59,6 @@ func TestCuts(t *testing.T) {
 	if cuts < wanted/2 { // Pebble and the witness write more when they have more time
 		t.Errorf("%d cuts, want about %d", cuts, wanted)
 	}
-}
-
-// cutsOf is how many cuts there are to be, of so many possible ones.
-func cutsOf(t *testing.T, possible int) int {
-	switch {
-	case *cutsWanted == "all", *cutsWanted == "0":
-		return possible
-	case *cutsWanted == "" && short():
-		return min(60, possible)
-	case *cutsWanted == "":
-		return min(300, possible)
-	}
-	n, err := strconv.Atoi(*cutsWanted)
-	if err != nil || n < 0 {
-		t.Fatalf("-cuts=%s is neither a number nor all", *cutsWanted)
-	}
-	return min(n, possible)
 }
 
 // evenly returns what chooses n out of so many, spread evenly.
@@ -106,7 +86,7 @@ func (r *cutRun) String() string { return fmt.Sprintf("%s-turn-%d-keep-%d", r.na
 type wayToCut struct{ turn, keep int }
 
 func waysToCut() []wayToCut {
-	if short() {
+	if proof.Short() {
 		return []wayToCut{{7, 50}} // playing the stories takes longer there than looking at a few cuts
 	}
 	return []wayToCut{{1, 0}, {1, 50}, {1, 100}, {7, 0}, {7, 50}, {7, 100}}

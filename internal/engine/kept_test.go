@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // The message that expires next expires when it has been kept for the retention, and none before: also after deletes,
 // and of dead letters, whose retention began in another queue. [RET-1, DLQ-25]
 func TestKept(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 20 {
 		a := newAger(t, kv.NewMemory())

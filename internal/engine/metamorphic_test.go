@@ -1,15 +1,13 @@
 package engine_test
 
 import (
-	"flag"
 	"fmt"
 	"testing"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/testing/proof"
 )
-
-var metamorphicScripts = flag.Int("metamorphic.scripts", 0, "how many generated scripts TestMetamorphic plays; 0 is a few")
 
 // metamorphicSteps is how long a script of TestMetamorphic is: 24 ways to run the engine play it.
 const metamorphicSteps = 200
@@ -18,14 +16,7 @@ const metamorphicSteps = 200
 // the server. All have to answer as the first one does, to the byte, and to leave the same rows, which agree with each
 // other. There is no model in this: nobody has to know what the right answer is.
 func TestMetamorphic(t *testing.T) {
-	scripts := *metamorphicScripts
-	if scripts == 0 {
-		scripts = 4
-		if short() {
-			scripts = 1
-		}
-	}
-	playScripts(t, firstSeed(t), scripts, func(seed uint64) (enginetest.Played, *enginetest.Difference) {
+	playScripts(t, proof.Seed(t), proof.Count(1, 4, 8, 500), func(seed uint64) (enginetest.Played, *enginetest.Difference) {
 		return enginetest.Alike(seed, metamorphicSteps, everyVariant(seed), engine.Rows)
 	})
 }

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"flag"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -11,14 +10,8 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/testing/proof"
 )
-
-var (
-	modelSteps = flag.Int("model.steps", modelStepsDefault, "how many generated steps TestModel plays in all")
-	modelSeed  = flag.Uint64("model.seed", 0, "seed of the first generated script, and of the cuts of TestCuts; 0 is a new one each time")
-)
-
-const modelStepsDefault = 20_000
 
 // scriptSteps is how long one generated script is.
 const scriptSteps = 400
@@ -27,25 +20,11 @@ const scriptSteps = 400
 // at once. A script that is answered differently is made as short as possible and printed in a form
 // that can be added to testdata.
 func TestModel(t *testing.T) {
-	seed := firstSeed(t)
-	if short() && *modelSteps == modelStepsDefault {
-		*modelSteps = modelStepsDefault / 10
-	}
-	scripts := (*modelSteps + scriptSteps - 1) / scriptSteps
-	playScripts(t, seed, scripts, func(seed uint64) (enginetest.Played, *enginetest.Difference) {
+	scripts := proof.Count(5, 50, 2_500, 25_000)
+	playScripts(t, proof.Seed(t), scripts, func(seed uint64) (enginetest.Played, *enginetest.Difference) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		return enginetest.Compare(seed, scriptSteps, []enginetest.Variant{randomVariant(r), randomVariant(r), randomVariant(r)})
 	})
-}
-
-// firstSeed is -model.seed, or one that nobody has used yet.
-func firstSeed(t *testing.T) uint64 {
-	seed := *modelSeed
-	if seed == 0 {
-		seed = rand.Uint64() >> 32
-	}
-	t.Logf("the first seed is %d", seed)
-	return seed
 }
 
 // playScripts plays scripts with the seeds from the first on, on all processors at once. After a difference no more
@@ -99,7 +78,7 @@ func playScripts(t *testing.T, first uint64, scripts int, play func(seed uint64)
 		next-first, total.Steps, total.Operations, float64(total.Steps)/took)
 	if worst != nil {
 		worst.Shrink()
-		t.Fatalf("-model.seed=%d: %s", worstAt, worst)
+		t.Fatalf("%s: %s", proof.Command(t, worstAt), worst)
 	}
 }
 

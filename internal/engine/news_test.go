@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"tenaq/internal/testing/proof"
 	"testing"
 )
 
 // Who has made a survey and follows the news knows of every queue what another survey would tell, whatever has left memory
 // in between; and is told of no queue that nobody uses.
 func TestNews(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, windowBytes := range []int{1, 20_000, 0} {
 		r := newRig(t, Config{WindowBytes: windowBytes})

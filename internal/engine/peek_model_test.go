@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/testing/proof"
 )
 
 // Somebody who looks at all queues after every command is noticed by nobody: the answers are those of the model,
@@ -18,15 +19,7 @@ import (
 // server stops uncleanly. [CLOCK-7, CLOCK-10] So are surveys, which tell whether a message that was purged had been
 // found expired before.
 func TestPeekIsNoDelivery(t *testing.T) {
-	seed := *modelSeed
-	if seed == 0 {
-		seed = rand.Uint64() >> 32
-	}
-	t.Logf("the first seed is %d", seed)
-	scripts := 20
-	if short() {
-		scripts = 4
-	}
+	seed, scripts := proof.Seed(t), proof.Count(4, 20, 20, 1_000)
 	for range scripts {
 		r := rand.New(rand.NewPCG(seed, 1))
 		v := randomVariant(r)

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,9 +8,8 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
-
-var peekDepth = flag.Int("peek.depth", 0, "how deep a queue TestPeekCostsTheSameAtAnyDepth fills in addition")
 
 // pages reads a queue to its end, in pages of max.
 func (r *runner) pages(op engine.Peek) (all []engine.Peeked) {
@@ -198,14 +196,7 @@ func TestPeekPlaces(t *testing.T) {
 // What a page reads depends neither on how much waits nor on how much was deleted before it or in its
 // middle. [PEEK-5]
 func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
-	depths := []int{1_000, 20_000}
-	if !short() {
-		depths = append(depths, 100_000)
-	}
-	if *peekDepth > 0 {
-		depths = append(depths, *peekDepth)
-	}
-	for _, depth := range depths {
+	for _, depth := range []int{1_000, 20_000, proof.Count(20_000, 100_000, 100_000, 1_000_000)} {
 		store := &counting{Store: kv.NewMemory()}
 		r := newRunner(t, engine.Open(store, peekConfig()))
 		r.do(engine.Start{})

@@ -12,6 +12,7 @@ import (
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // A rowSet is the rows of a store.
@@ -116,11 +117,7 @@ var losses = []loss{
 // Whatever rows are lost, or have become older, the rest makes a store without a finding, and each message of
 // which all was saved is in it. Of a store that lost nothing, nothing is lost. [DUR-36]
 func TestSalvage(t *testing.T) {
-	seed, scripts := rand.Uint64()>>32, 20
-	if short() {
-		scripts = 5
-	}
-	t.Logf("the first seed is %d", seed)
+	seed, scripts := proof.Seed(t), proof.Count(5, 20, 20, 200)
 	messages := 0
 	for n := range uint64(scripts) {
 		disk := &crashDisk{store: kv.NewMemory()}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/testing/proof"
 )
 
 // TestScripts plays every script of testdata in many variants. The scripts are the proof of the rules
@@ -19,16 +20,14 @@ func TestScripts(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".txt")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			list := variants(short())
+			list := variants(proof.Short())
 			if strings.HasSuffix(name, "-large") {
-				list = largeVariants(short())
+				list = largeVariants(proof.Short())
 			}
 			enginetest.RunScript(t, path, list)
 		})
 	}
 }
-
-func short() bool { return testing.Short() || raceEnabled }
 
 // variants are the ways to run the engine that no answer may depend on. The first is the plain one.
 func variants(short bool) []enginetest.Variant {

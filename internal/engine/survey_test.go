@@ -9,12 +9,12 @@ import (
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 	"tenaq/internal/observe/tally"
+	"tenaq/internal/testing/proof"
 )
 
 // Whatever happens, a survey says of all queues what their attributes say, and the counts add up to it. [METRIC-3]
 func TestSurvey(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	counts := new(tally.Queues)
 	e := engine.Open(kv.NewMemory(), engine.Config{Region: "us-east-1", InFlightMax: 20, Window: 8, Tally: counts, Fault: func(s string) { t.Fatal(s) }})

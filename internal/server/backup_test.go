@@ -24,6 +24,7 @@ import (
 
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/server/backup"
+	"tenaq/internal/testing/proof"
 )
 
 // askBackup asks a server for a backup.
@@ -291,8 +292,7 @@ func smallBackup(t *testing.T) []byte {
 // A backup that was cut off or changed is refused, and leaves nothing. [DUR-31]
 func TestRestoreRefuses(t *testing.T) {
 	b := smallBackup(t)
-	seed := rand.Uint64() >> 32
-	t.Logf("the seed is %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dir := filepath.Join(t.TempDir(), "new")
 	refused := func(what string, bad []byte) {

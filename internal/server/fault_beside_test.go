@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"tenaq/internal/testing/proof"
 	"testing"
 )
 
@@ -57,12 +59,9 @@ func TestFaultsBesideTheStore(t *testing.T) {
 // A disk that is full, and no simulation of one: a file system of so few bytes that the script does not get to its end.
 // Everything is on it, the alarms and the store alike. What was acknowledged is there when there is room again. [DUR-12]
 func TestDiskReallyFull(t *testing.T) {
-	rng := faultSeed(t)
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 31))
 	r := theReference(t)
-	trials := 16
-	if testing.Short() || raceEnabled {
-		trials = 3
-	}
+	trials := proof.Count(3, 16, 16, 160)
 	const little = 512 << 10 // not enough for the script, and mostly for a start and some of its steps
 	full := 0                // of those with little room, how many ended in the middle of the script because of it
 	ends := make(map[string]int)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -14,10 +15,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 )
@@ -284,10 +285,10 @@ func faultsAt(place string, nth int) []fault {
 // at all, and nothing else is. [DUR-6, DUR-12, DUR-13]
 //
 // Every operation on the store, the witness, the lock and the directories is in it, reads too. It runs a part of all
-// faults, other ones each time. TENAQ_FAULTS=N tries N of them, TENAQ_FAULTS=all each at every operation, and the name of
-// a place, such as TENAQ_FAULTS='sync log', each at all operations there; TENAQ_FAULT_SEED repeats.
+// faults, other ones each time; with TENAQ_EFFORT=long each at every operation. The flag -place='sync log' tries
+// each at all operations of one place.
 func TestFaultSweep(t *testing.T) {
-	rng := faultSeed(t)
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 31))
 	r := theReference(t)
 	dir := t.TempDir()
 	healthy := r.mustBeHealthy(t, filepath.Join(dir, "healthy"))
@@ -295,7 +296,7 @@ func TestFaultSweep(t *testing.T) {
 	operations := 0
 	for _, place := range slices.Sorted(maps.Keys(healthy.counts)) {
 		operations += healthy.counts[place]
-		if healthy.counts[os.Getenv("TENAQ_FAULTS")] > 0 && place != os.Getenv("TENAQ_FAULTS") {
+		if *faultPlace != "" && place != *faultPlace {
 			continue
 		}
 		for nth := range healthy.counts[place] {
@@ -305,7 +306,7 @@ func TestFaultSweep(t *testing.T) {
 	for i := range all {
 		all[i].Power, all[i].Kept, all[i].Seed = rng.IntN(4) > 0, []int{0, 0, 50, 100}[rng.IntN(4)], rng.Uint64()>>32
 	}
-	faults := spread(rng, all, faultTrials(t, len(all)))
+	faults := spread(rng, all, faultTrials(len(all)))
 
 	results := newFaultResults()
 	began := time.Now()
@@ -331,41 +332,14 @@ func TestFaultSweep(t *testing.T) {
 	}
 }
 
-// faultSeed logs the seed, and returns what it makes.
-func faultSeed(t *testing.T) *rand.Rand {
-	seed := rand.Uint64() >> 32
-	if v := os.Getenv("TENAQ_FAULT_SEED"); v != "" {
-		var err error
-		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatalf("TENAQ_FAULT_SEED: %v", err)
-		}
-	}
-	t.Logf("TENAQ_FAULT_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 31))
-}
+var faultPlace = flag.String("place", "", "try faults at this place only, and all of them")
 
-// faultTrials is how many faults are tried.
-func faultTrials(t *testing.T, all int) int {
-	switch v := os.Getenv("TENAQ_FAULTS"); v {
-	case "all":
-		return all
-	case "":
-		switch {
-		case raceEnabled:
-			return 8
-		case testing.Short():
-			return 24
-		}
-		return 150
-	default:
-		if n, err := strconv.Atoi(v); err == nil {
-			return n
-		}
-		if _, _, ok := (fault{Place: v}).parts(); !ok {
-			t.Fatalf("TENAQ_FAULTS is %q: it is a number, all, or a place", v)
-		}
+// faultTrials is how many faults of all are tried.
+func faultTrials(all int) int {
+	if *faultPlace != "" {
 		return all
 	}
+	return proof.Count(map[bool]int{false: 24, true: 8}[proof.Race], 150, 150, all)
 }
 
 // spread takes n of all, evenly, beginning anywhere.

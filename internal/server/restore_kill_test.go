@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 )
@@ -56,8 +57,7 @@ func TestRestoreChild(t *testing.T) {
 // A restore that is killed leaves a directory that holds nothing, or all, or one that no server takes. [DUR-33]
 func TestRestoreKilled(t *testing.T) {
 	b := smallBackup(t)
-	seed := rand.Uint64() >> 32
-	t.Logf("the seed is %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	path := filepath.Join(t.TempDir(), "backup.tar")
 	if err := os.WriteFile(path, b, 0o600); err != nil {

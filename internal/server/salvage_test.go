@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"tenaq/internal/kv/pebblekv"
+	"tenaq/internal/testing/proof"
 )
 
 // A salvageSite is the data directory of a stopped server, and what was in its queues.
@@ -157,9 +158,8 @@ func contents(t *testing.T, dir string) map[string]string {
 // was said to be kept, nothing is there that never was, the source is as before, and no more is lost than the
 // damage explains. [DUR-36, DUR-37]
 func TestSalvageDamaged(t *testing.T) {
-	seed := rand.Uint64()
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	t.Logf("seed %d", seed)
 	damaged := 0
 	for _, flushed := range []bool{false, true} {
 		site := newSalvageSite(t, flushed)

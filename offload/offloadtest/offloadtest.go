@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/offload"
 )
 
@@ -61,8 +62,7 @@ func wantError(t *testing.T, err, want error) {
 // Bodies come back as they were, to the byte, after they were stored again, and in another process.
 func roundTrip(t *testing.T, open func() offload.Store) {
 	s := open()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	noise := make([]byte, 1<<20+1)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range noise {

@@ -3,19 +3,18 @@
 // A box is done when Run passes; a mistake found in one becomes a case here for all of them, so that a relay
 // sees no difference between databases.
 //
-// Random cases log the seed that they ran with; the environment variable OUTBOXTEST_SEED repeats one.
+// Random cases log the seed that they ran with; the environment variable TENAQ_SEED repeats one.
 package outboxtest
 
 import (
 	"context"
 	"hash/fnv"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -154,23 +153,10 @@ func newEnv(t testing.TB, name string, fresh func(t testing.TB) Harness) *env {
 	h.Write([]byte(name))
 	return &env{
 		TB: t, Harness: fresh(t), ctx: t.Context(),
-		rng:   rand.New(rand.NewPCG(seed(t), h.Sum64())),
+		rng:   rand.New(rand.NewPCG(proof.Seed(t), h.Sum64())),
 		start: time.Now(),
 		ids:   make(map[string]string), words: make(map[string]string),
 	}
-}
-
-// seed returns the seed of a random test, and logs it.
-func seed(t testing.TB) uint64 {
-	n := rand.Uint64()
-	if v := os.Getenv("OUTBOXTEST_SEED"); v != "" {
-		var err error
-		if n, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatalf("OUTBOXTEST_SEED: %v", err)
-		}
-	}
-	t.Logf("OUTBOXTEST_SEED=%d", n)
-	return n
 }
 
 // few is how often a case does something: n times, less with -short.

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
@@ -98,8 +99,7 @@ func TestTakenOverWhileStaging(t *testing.T) {
 func TestStageAtOnce(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	fill := `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q.fifo', 'k' || n % 7, 'b' FROM generate_series(1, 200) n`
 	exec(t, url, fill)

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
@@ -33,8 +34,7 @@ func TestOrder(t *testing.T) {
 			for key := range keys {
 				exec(t, url, fmt.Sprintf(`CREATE SEQUENCE "key %d"`, key))
 			}
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := proof.Seed(t)
 			o := order{t: t, pool: connect(t, url), isolation: isolation, deadline: time.Now().Add(map[bool]time.Duration{false: 4 * time.Second, true: time.Second}[testing.Short()])}
 
 			var writers, relays sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -165,8 +166,7 @@ func TestKill(t *testing.T) {
 	server := pgtest.New(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0", "max_connections=50")
 	pool := connect(t, server.URL())
 	over(t, server.URL(), Config{})
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rounds := 4
 	if testing.Short() {
 		rounds = 1

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -168,10 +169,7 @@ func TestOrderWithoutNumbers(t *testing.T) {
 func TestReplayPlans(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
-	rows := 200_000
-	if testing.Short() || raceEnabled {
-		rows = 2000
-	}
+	rows := proof.Count(2_000, 200_000, 200_000, 200_000)
 	fillSent(t, db, rows)
 	for range 2 {
 		for name, statement := range map[string]string{"windowCount": windowCount, "windowIDs": windowIDs, "windowFirst": windowFirst} {
@@ -439,10 +437,7 @@ func TestStagersKilled(t *testing.T) {
 	if r.Number != 1 {
 		t.Fatalf("the first replay is %d", r.Number)
 	}
-	kills := 5
-	if testing.Short() || raceEnabled {
-		kills = 2
-	}
+	kills := proof.Count(2, 5, 5, 50)
 	for range kills {
 		c := start(t, "stager", path)
 		time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond)

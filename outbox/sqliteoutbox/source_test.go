@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -41,8 +42,7 @@ func TestOneExpression(t *testing.T) {
 
 // Whatever is allowed is one SELECT for SQLite too: nothing random deletes a row, on a connection that may write.
 func TestOneExpressionRandom(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	db := connect(t, filepath.Join(t.TempDir(), "x.db"))
 	db.SetMaxOpenConns(1)
@@ -51,10 +51,7 @@ func TestOneExpressionRandom(t *testing.T) {
 		"SELECT 1", "a", " ", "\n", "'", `"`, "`", "[", "]", "(", ")", "--", "/*", "*/", "/", "*", "-", "'it''s'", `"a"`, "FROM kept", "1", "e", "$", "é",
 		"; DELETE FROM kept; ", ") q; DELETE FROM kept; --", "); DELETE FROM kept; SELECT (1", "'); DELETE FROM kept; --", "\n); DELETE FROM kept;--", "*/); DELETE FROM kept; /*",
 	}
-	rounds, allowed := 40_000, 0
-	if testing.Short() || raceEnabled {
-		rounds = 4000
-	}
+	rounds, allowed := proof.Count(4_000, 40_000, 40_000, 400_000), 0
 	for range rounds {
 		var b strings.Builder
 		for range 1 + rng.IntN(7) {

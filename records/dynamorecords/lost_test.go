@@ -17,8 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
-	"tenaq/records/recordstest"
 )
 
 var errLost = errors.New("the connection broke")
@@ -218,7 +218,7 @@ func TestLostAnswers(t *testing.T) {
 // up. A call that succeeded was carried out once, and one that was told of a conflict was not, for ever.
 func TestRandomFaults(t *testing.T) {
 	table := newTable(t)
-	rng := rand.New(rand.NewPCG(recordstest.Seed(t), 0))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 0))
 	var mu sync.Mutex
 	pick := func(n int) int {
 		mu.Lock()

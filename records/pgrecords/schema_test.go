@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
-	"tenaq/records/recordstest"
 )
 
 // over returns a store over a pool that ends with the test.
@@ -185,7 +185,7 @@ func TestBehind(t *testing.T) {
 			t.Errorf("behind %+q = %+q, want none", prefix, *got)
 		}
 	}
-	rng := rand.New(rand.NewPCG(recordstest.Seed(t), 0))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 0))
 	word := func(n int) string {
 		runes := make([]rune, rng.IntN(n))
 		for i := range runes {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -105,7 +106,7 @@ type Chances struct {
 
 // Sometimes returns a function for Faulty.Fault that decides at random, by the seed that it logs.
 func Sometimes(t testing.TB, chances Chances) func(Call) Fault {
-	rng := rand.New(rand.NewPCG(Seed(t), 1))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 1))
 	return func(Call) (f Fault) {
 		switch p := rng.Float64(); {
 		case p < chances.Before:

@@ -235,7 +235,7 @@ func TestSkew(t *testing.T) {
 
 // Each trouble comes about as often as it was asked for, and the same again with the same seed.
 func TestSometimes(t *testing.T) {
-	t.Setenv("RECORDSTEST_SEED", "7")
+	t.Setenv("TENAQ_SEED", "7")
 	chances := recordstest.Chances{Before: 0.1, After: 0.2, Late: 0.3, Slow: 0.5, DelayMax: time.Second}
 	first, second := recordstest.Sometimes(t, chances), recordstest.Sometimes(t, chances)
 	const n = 10_000

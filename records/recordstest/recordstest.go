@@ -4,7 +4,7 @@
 // A backend is done when Run passes; a mistake found in one becomes a case here for all of them, so that
 // a program sees no difference but the one that package records names: whether there is a clock.
 //
-// Random cases log the seed that they ran with; the environment variable RECORDSTEST_SEED repeats one.
+// Random cases log the seed that they ran with; the environment variable TENAQ_SEED repeats one.
 package recordstest
 
 import (
@@ -13,14 +13,13 @@ import (
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
-	"os"
 	"reflect"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -117,24 +116,11 @@ func newEnv(t *testing.T, name string, fresh func(t testing.TB) Backend, virtual
 	return &env{
 		T:       t,
 		Backend: fresh(t),
-		rng:     rand.New(rand.NewPCG(Seed(t), h.Sum64())),
+		rng:     rand.New(rand.NewPCG(proof.Seed(t), h.Sum64())),
 		virtual: virtual,
 		ctx:     t.Context(),
 		start:   time.Now(),
 	}
-}
-
-// Seed returns the seed of a random test, and logs it.
-func Seed(t testing.TB) uint64 {
-	n := rand.Uint64()
-	if v := os.Getenv("RECORDSTEST_SEED"); v != "" {
-		var err error
-		if n, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatalf("RECORDSTEST_SEED: %v", err)
-		}
-	}
-	t.Logf("RECORDSTEST_SEED=%d", n)
-	return n
 }
 
 // few is how often a case does something: n times, less with -short.

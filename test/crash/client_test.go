@@ -17,6 +17,7 @@ import (
 
 	"tenaq/internal/audit"
 	"tenaq/internal/audit/load"
+	"tenaq/internal/testing/proof"
 )
 
 // clientEnv names the variable that makes the test binary a client process.
@@ -181,7 +182,7 @@ func reports(clients []*client) (all []audit.Report, errs []error) {
 // are by the clock of one process. Now and then one of them is killed, and another takes a new queue: what the dead one
 // had asked for must not disturb the others.
 func testProcesses(t *testing.T, grace time.Duration) {
-	seed := newSeed(t)
+	seed := proof.Seed(t)
 	r := newRig(t, grace)
 	kinds := []string{"standard", "FIFO", "dead letters"}
 	var clients []*client
@@ -190,7 +191,7 @@ func testProcesses(t *testing.T, grace time.Duration) {
 		c.early = true
 		clients = append(clients, c)
 	}
-	n, dead := (kills(t)+3)/4, 0
+	n, dead := (kills()+3)/4, 0
 	r.must(r.disturb(t.Context(), seed, n, func(rng *rand.Rand, kills int) {
 		due := dead == 0 && 2*kills >= n // one at least
 		if !due && rng.IntN(8) > 0 {
@@ -231,7 +232,7 @@ func testProcesses(t *testing.T, grace time.Duration) {
 // The test of several processes can fail: each of them finds out that the disk went back to an earlier state.
 func TestRollbackIsNoticedByProcesses(t *testing.T) {
 	t.Parallel()
-	seed := newSeed(t)
+	seed := proof.Seed(t)
 	r := newRig(t, time.Second)
 	clients := []*client{
 		r.startClient("standard", "left", seed, time.Second),

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"tenaq/internal/audit"
 	"tenaq/internal/audit/load"
+	"tenaq/internal/testing/proof"
 )
 
 // program builds the program once. TENAQ_BINARY names one that is there already.
@@ -63,59 +63,29 @@ func TestMain(m *testing.M) {
 var all struct{ kills, stopping, stops atomic.Int64 }
 
 // kills is how many times TestKill kills the server with a standard queue, and the others half or a quarter as often.
-// TENAQ_CRASH_KILLS makes it run for longer, which may be more than go test allows without a limit of one's own:
-//
-//	TENAQ_CRASH_KILLS=1000 go test ./test/crash -timeout 60m
-func kills(t *testing.T) int {
-	v := os.Getenv("TENAQ_CRASH_KILLS")
-	if v == "" {
-		if testing.Short() {
-			return 3
-		}
-		return 20
-	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 {
-		t.Fatalf("TENAQ_CRASH_KILLS is %q, want a number above zero", v)
-	}
-	return n
-}
-
-// newSeed prints the seed of a run before anything else. TENAQ_CRASH_SEED repeats one, as far as processes
-// can be made to repeat themselves.
-func newSeed(t *testing.T) uint64 {
-	seed := rand.Uint64N(1_000_000)
-	if v := os.Getenv("TENAQ_CRASH_SEED"); v != "" {
-		var err error
-		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatalf("TENAQ_CRASH_SEED is %q, want a number", v)
-		}
-	}
-	t.Logf("seed %d; repeat with TENAQ_CRASH_SEED=%d", seed, seed)
-	return seed
-}
+func kills() int { return proof.Count(3, 20, 60, 1_000) }
 
 // What was answered stays so, whenever the server is killed. [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10]
 func TestKill(t *testing.T) {
 	const grace = 10 * time.Second
 	t.Run("standard", func(t *testing.T) {
 		t.Parallel()
-		seed := newSeed(t)
+		seed := proof.Seed(t)
 		r := newRig(t, grace)
 		url, _ := r.queue("orders", nil)
 		r.with(seed, url, grace, nil)
-		r.killAndAudit(seed, kills(t))
+		r.killAndAudit(seed, kills())
 	})
 	// So do delays, and the time for which messages are kept. [DELAY-1, RET-1]
 	t.Run("delays", func(t *testing.T) {
 		t.Parallel()
-		seed := newSeed(t)
+		seed := proof.Seed(t)
 		r := newRig(t, grace)
 		url, _ := r.queue("orders", map[string]string{"MessageRetentionPeriod": "60"})
 		r.with(seed, url, grace, func(cfg *load.Config) {
 			cfg.Producers, cfg.Workers, cfg.Delays, cfg.Retention = 4, 16, 400, time.Minute
 		})
-		n := (kills(t) + 3) / 4
+		n := (kills() + 3) / 4
 		if report := r.killAndAudit(seed, n); report.Delayed < 3*n {
 			t.Errorf("got %d delayed messages in %d kills, too few to mean anything", report.Delayed, n)
 		}
@@ -123,13 +93,13 @@ func TestKill(t *testing.T) {
 	// So do moves to a dead-letter queue and back. [DLQ-34, MOVE-14]
 	t.Run("dead letters", func(t *testing.T) {
 		t.Parallel()
-		seed := newSeed(t)
+		seed := proof.Seed(t)
 		r := newRig(t, grace)
 		url, dead := r.pair("orders", "", 2)
 		r.with(seed, url, grace, func(cfg *load.Config) {
 			cfg.Producers, cfg.Workers, cfg.Canaries, cfg.DeadLetter = 4, 16, 250, dead
 		})
-		n := (kills(t) + 1) / 2
+		n := (kills() + 1) / 2
 		report := r.killAndAudit(seed, n)
 		if min(report.DeadLettered, report.Moved) < n/2 {
 			t.Errorf("got too little in %d kills to mean anything", n)
@@ -138,14 +108,14 @@ func TestKill(t *testing.T) {
 	// So do the order of message groups and what is known of deduplication IDs. [FIFO-16, FIFO-17, DEDUP-12]
 	t.Run("FIFO", func(t *testing.T) {
 		t.Parallel()
-		seed := newSeed(t)
+		seed := proof.Seed(t)
 		r := newRig(t, grace)
 		url, dead := r.pair("orders", ".fifo", 2)
 		r.with(seed, url, grace, func(cfg *load.Config) {
 			cfg.Producers, cfg.Workers, cfg.Canaries, cfg.DeadLetter = 4, 16, 250, dead
 			cfg.Groups = 60
 		})
-		n := (kills(t) + 1) / 2
+		n := (kills() + 1) / 2
 		report := r.killAndAudit(seed, n)
 		if min(report.Duplicates, report.Ordered, report.DeadLettered, report.Moved) < n/2 {
 			t.Errorf("got too little in %d kills to mean anything", n)
@@ -251,7 +221,7 @@ func (r *rig) end(rng *rand.Rand) (stopped bool, err error) {
 // The test above can fail: a server whose disk goes back to an earlier state is found out.
 func TestRollbackIsNoticed(t *testing.T) {
 	t.Parallel()
-	seed := newSeed(t)
+	seed := proof.Seed(t)
 	r := newRig(t, time.Second)
 	url, _ := r.queue("orders", nil)
 	r.with(seed, url, time.Second, nil)

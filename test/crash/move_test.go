@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 
@@ -27,9 +28,9 @@ func TestKillDuringMove(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			m.seed = newSeed(t)
+			m.seed = proof.Seed(t)
 			m.rig = newRig(t, time.Second)
-			m.run((kills(t) + 1) / 2)
+			m.run((kills() + 1) / 2)
 		})
 	}
 }

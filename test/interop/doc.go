@@ -12,7 +12,7 @@
 //
 // The operations are those of the variable operations. Whatever a client cannot do is declared with the reason; every
 // other operation has to be there and to hold. The table in docs/clients.md is written from such runs, by
-// go test ./test/interop -update, and without -update a run that differs from its row fails. The protocol in it is the one
+// go test ./test/interop -rewrite, and without -rewrite a run that differs from its row fails. The protocol in it is the one
 // that was seen on the wire.
 //
 // Clients get the address twice: as TENAQ_ENDPOINT, which their programs hand to them in code, and as AWS_ENDPOINT_URL_SQS,
@@ -26,7 +26,7 @@
 //     AWS and its region, TENAQ_PREFIX for the names of its queues, and TENAQ_WRONG_KEY_ID with TENAQ_WRONG_SECRET, which do
 //     not fit one another. It ends within a minute on an idle machine, and takes its version from the client and not from the list.
 //  3. Add it to the clients of its language, as pythonClients has them, and run
-//     go test ./test/interop -run 'TestClients/its-name' -update -v.
+//     go test ./test/interop -run 'TestClients/its-name' -rewrite -v.
 //
 // It leaves to test/sdk what only one client is needed for: every error, limit and attribute of the server.
 package interop

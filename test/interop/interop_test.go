@@ -22,7 +22,7 @@ import (
 	"tenaq/internal/server"
 )
 
-var update = flag.Bool("update", false, "write the table in docs/clients.md from what the clients do")
+var rewrite = flag.Bool("rewrite", false, "write the table in docs/clients.md from what the clients do")
 
 // operations are the columns of the table. Environment is to reach the server with the variables that "tenaq env" prints and
 // without an address in code. Extra is what a client is known for, where that is more than a call of SQS.

@@ -158,7 +158,7 @@ func settle(t *testing.T, results []result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if *rewrite {
 		r.put(results)
 		if written := r.write(clients); written != string(text) {
 			if err := os.WriteFile(readmeFile, []byte(written), 0o644); err != nil {
@@ -168,7 +168,7 @@ func settle(t *testing.T, results []result) {
 		return
 	}
 	for _, problem := range r.differs(clients, results) {
-		t.Errorf("%s; if that is right, go test ./test/interop -update writes it", problem)
+		t.Errorf("%s; if that is right, go test ./test/interop -rewrite writes it", problem)
 	}
 }
 

@@ -5,7 +5,7 @@
 //	Wrong: The log is never forced to disk: the control that the power cuts are real.
 //	Breaks: DUR-1
 //	Test: internal/engine ^TestCuts$
-//	With: -model.seed=1 -cuts=100
+//	With: TENAQ_SEED=1 TENAQ_EFFORT=0.34
 //	In: internal/kv/pebblekv
 //	 func (f file) SyncData() error {
 //	+	return nil

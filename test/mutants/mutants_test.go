@@ -195,6 +195,6 @@ func (w workshop) run(t *testing.T, m mutant) (r result) {
 // withoutSettings leaves out what would make the tests run otherwise than their patches say.
 func withoutSettings(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
-		return strings.HasPrefix(v, "TENAQ_") || strings.HasPrefix(v, "BROKER_") || strings.HasPrefix(v, "KVTEST_")
+		return strings.HasPrefix(v, "TENAQ_")
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"tenaq/internal/server"
 	"tenaq/internal/testing/faultproxy"
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -83,8 +84,7 @@ func TestStorm(t *testing.T) {
 }
 
 func newStorm(t *testing.T, s setting, l ledger) *storm {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	target := startServer(t)
 	faults := faultproxy.Chances{Drop: .02, Lose: .06, Late: .02, Twice: .03, Partly: .05, Fail: .02, Unavailable: .02, Throttle: .03, Slow: .2, DelayMax: 300 * time.Millisecond}
 	proxy, err := faultproxy.Start(faultproxy.Config{Target: target, Plan: faultproxy.Sometimes(seed, map[string]faultproxy.Chances{"": faults})})

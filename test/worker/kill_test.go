@@ -18,6 +18,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/child"
+	"tenaq/internal/testing/proof"
 	"tenaq/records/sqliterecords"
 )
 
@@ -40,7 +41,7 @@ func program(t *testing.T) string {
 // nor do they when the server is killed.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
+	seed := proof.Seed(t)
 	server, err := child.New(child.Config{
 		Program: program(t), Dir: t.TempDir(), Args: []string{"--log-level", "warn", "--visibility-grace", "1s"},
 	})
@@ -58,7 +59,7 @@ func TestKill(t *testing.T) {
 		Endpoint: server.URL(), Queue: url, Store: file, Seed: seed, Attempts: 5, Concurrency: 6, LedgerLease: ledgerLease,
 	})
 
-	d := troubleTime(t)
+	d := troubleTime()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var (

@@ -123,7 +123,7 @@ func TestStormInBubbles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg.virtual, cfg.sqlite = true, false
 				w := newWorld(t, cfg, 3)
-				mustObey(t, w.storm(2*troubleTime(t), cfg.rate()))
+				mustObey(t, w.storm(2*troubleTime(), cfg.rate()))
 				if w.oracle.excused > 0 {
 					t.Errorf("%d overlaps were excused where no machine can stand still", w.oracle.excused)
 				}
@@ -142,7 +142,7 @@ func TestStorm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, cfg, 3)
-			mustObey(t, w.storm(troubleTime(t), cfg.rate()))
+			mustObey(t, w.storm(troubleTime(), cfg.rate()))
 		})
 	}
 }
@@ -160,7 +160,7 @@ func TestPeace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg.virtual, cfg.peace = true, true
 				w := newWorld(t, cfg, 2)
-				mustObey(t, w.storm(troubleTime(t), 8))
+				mustObey(t, w.storm(troubleTime(), 8))
 			})
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -23,6 +22,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/server"
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/records"
 	"tenaq/records/recordstest"
@@ -72,43 +72,16 @@ type world struct {
 	ledger *claims.Ledger // without trouble, for the judge
 }
 
-// seedOf is the seed of a random test, which it logs. TENAQ_WORKER_SEED repeats one, as far as programs
-// with a real clock can be made to repeat themselves.
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64N(1_000_000)
-	if v := os.Getenv("TENAQ_WORKER_SEED"); v != "" {
-		var err error
-		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatalf("TENAQ_WORKER_SEED is %q, want a number", v)
-		}
-	}
-	t.Logf("seed %d; repeat with TENAQ_WORKER_SEED=%d", seed, seed)
-	return seed
-}
-
 // soak says whether there is time.
-func soak() bool { return os.Getenv("TENAQ_WORKER_SECONDS") != "" }
+func soak() bool { return proof.Count(0, 0, 0, 1) == 1 }
 
-// troubleTime is how long the trouble of one world lasts. TENAQ_WORKER_SECONDS makes it last longer.
-func troubleTime(t *testing.T) time.Duration {
-	v := os.Getenv("TENAQ_WORKER_SECONDS")
-	if v == "" {
-		if testing.Short() {
-			return 4 * time.Second
-		}
-		return 15 * time.Second
-	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 {
-		t.Fatalf("TENAQ_WORKER_SECONDS is %q, want a number above zero", v)
-	}
-	return time.Duration(n) * time.Second
-}
+// troubleTime is how long the trouble of one world lasts.
+func troubleTime() time.Duration { return time.Duration(proof.Count(4, 15, 15, 600)) * time.Second }
 
 // newWorld makes a world with so many workers, none of which runs yet.
 func newWorld(t *testing.T, cfg worldConfig, workers int) *world {
 	t.Helper()
-	seed := seedOf(t)
+	seed := proof.Seed(t)
 	w := &world{T: t, worldConfig: cfg, seed: seed, oracle: newOracle(attempts)}
 	w.oracle.shares, w.oracle.native, w.oracle.exact = cfg.batches > 1, cfg.receives < 100, cfg.peace
 	w.calm.Store(cfg.peace)
@@ -273,7 +246,7 @@ func (w *world) sendFor(d time.Duration, rate int) {
 func (w *world) settle() {
 	w.Helper()
 	began := time.Now()
-	for last, seen := began, 0; time.Since(last) < 30*time.Second && time.Since(began) < 5*time.Minute+troubleTime(w.T); time.Sleep(200 * time.Millisecond) {
+	for last, seen := began, 0; time.Since(last) < 30*time.Second && time.Since(began) < 5*time.Minute+troubleTime(); time.Sleep(200 * time.Millisecond) {
 		happened, handlers := w.oracle.progress()
 		if handlers == 0 && count(w.T, w.api, w.url) == 0 {
 			return

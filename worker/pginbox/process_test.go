@@ -20,8 +20,8 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/server"
+	"tenaq/internal/testing/proof"
 	"tenaq/records/pgrecords"
-	"tenaq/records/recordstest"
 	"tenaq/worker"
 	"tenaq/worker/pginbox"
 )
@@ -105,7 +105,7 @@ func TestKilledProcesses(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	rng := rand.New(rand.NewPCG(recordstest.Seed(t), 0))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 0))
 	r := newRig(t)
 	queue := serve(t)
 	client := connect(queue)

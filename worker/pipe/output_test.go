@@ -5,14 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"unicode/utf8"
 )
 
 // Whatever is written in whatever pieces, what is kept is the beginning and the end of it.
 func TestOutputKeeps(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 2000 {
 		size := 1 + random.IntN(40)

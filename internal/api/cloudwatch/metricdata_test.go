@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tenaq/internal/observe/series"
+	"tenaq/internal/testing/proof"
 )
 
 // Without somebody who computes there are no expressions, and nobody computes without end.
@@ -38,8 +39,7 @@ func TestExpressions(t *testing.T) {
 
 // The pages of an answer are together what the answer is without pages.
 func TestPages(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	w := newWorld(t)
 	now := w.Now()

@@ -2,7 +2,6 @@ package sqs
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,29 +10,21 @@ import (
 	"time"
 
 	"tenaq/internal/engine"
-)
-
-var (
-	differentialSeed  = flag.Uint64("differential.seed", 0, "seed of TestBothProtocols; drawn when 0")
-	differentialSteps = flag.Int("differential.steps", 600, "requests of TestBothProtocols")
+	"tenaq/internal/testing/proof"
 )
 
 // Two servers are asked the same things, one in JSON and one in the Query protocol, and answer the same: the same
 // members with the same values, or the same error. What is asked is random, legal or not, of every action.
 // [XML-3 to XML-10, XML-15, XML-17, XML-18, XML-22, XML-23]
 func TestBothProtocols(t *testing.T) {
-	seed := *differentialSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to repeat it: -differential.seed=%d -differential.steps=%d", seed, *differentialSteps)
+	seed, steps := proof.Seed(t), proof.Count(150, 600, 600, 20_000)
 	inBubble(t, settings{}, func(t *testing.T, _ *world) {
 		s := new(script)
 		s.begin(settings{hosts: []string{}, engine: engine.Config{InFlightMax: 40, PurgeInterval: 60_000, RecreateDelay: 2_000}})
 		defer func() { s.stop(); time.Sleep(time.Second) }()
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), masks: s.masks}
 		codes := map[string]int{}
-		for step := range *differentialSteps {
+		for step := range steps {
 			action, body := g.request()
 			conns := [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}
 			p := s.settle(t, s.askOn(t, conns, action, "", body))
@@ -44,13 +35,13 @@ func TestBothProtocols(t *testing.T) {
 			}
 			codes[p.json.query]++
 			if t.Failed() {
-				t.Fatalf("step %d of seed %d: %s %s", step, seed, action, body)
+				t.Fatalf("step %d: %s %s", step, action, body)
 			}
 			time.Sleep(time.Duration(g.IntN(4)) * time.Second)
 		}
 		// A test in which everything is refused, or nothing, finds little.
-		if n := codes[""]; *differentialSteps >= 300 && (n < *differentialSteps/5 || n > *differentialSteps*9/10 || len(codes) < 8) {
-			t.Errorf("%d of %d succeeded, with the codes %v", n, *differentialSteps, codes)
+		if n := codes[""]; steps >= 300 && (n < steps/5 || n > steps*9/10 || len(codes) < 8) {
+			t.Errorf("%d of %d succeeded, with the codes %v", n, steps, codes)
 		}
 	})
 }

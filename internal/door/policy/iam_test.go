@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"tenaq/internal/testing/proof"
 	"testing"
 )
 
@@ -68,8 +69,7 @@ func iam(statements []iamStatement, context map[string]string) Effect {
 // Whatever a policy asks of keys that no request here has: when it allows a request here, IAM would allow it too, for each value
 // that the keys may have there, and without them. [AUTH-51]
 func TestNeverMoreThanIAM(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	one := func(list ...string) string { return list[r.IntN(len(list))] }
 	absent := map[string][]string{ // with the values that they may have on Amazon SQS

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // A Machine is where a durable store lives: it can be switched off.
@@ -61,7 +62,7 @@ func closeStore(t *testing.T, s kv.Store) {
 
 // Machines lose power again and again, while wait functions are out.
 func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
-	rng := rand.New(rand.NewPCG(Seed(t), 2))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 2))
 	for range size(t, 20) {
 		machine, h := newMachine(t), NewHistory()
 		for range 4 {
@@ -106,7 +107,7 @@ func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
 
 // A store that was created and never used opens after a crash, and is empty.
 func testCrashWhileOpening(t *testing.T, m Machine) {
-	rng := rand.New(rand.NewPCG(Seed(t), 3))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 3))
 	for range 10 {
 		s := m.Open(t)
 		expect(t, s, "")
@@ -117,7 +118,7 @@ func testCrashWhileOpening(t *testing.T, m Machine) {
 
 // A force that fails, having persisted its batch or not, leaves everything before it there.
 func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted bool) {
-	rng := rand.New(rand.NewPCG(Seed(t), 4))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 4))
 	for range size(t, 10) {
 		machine := newMachine(t)
 		s := machine.Open(t)

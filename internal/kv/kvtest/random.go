@@ -4,30 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
-// Seed returns the seed of a random test, and logs it.
-func Seed(t testing.TB) uint64 {
-	n := rand.Uint64()
-	if v := os.Getenv("KVTEST_SEED"); v != "" {
-		var err error
-		if n, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatalf("KVTEST_SEED: %v", err)
-		}
-	}
-	t.Logf("KVTEST_SEED=%d", n)
-	return n
-}
-
 func testRandom(t *testing.T, s kv.Store) {
-	rng := rand.New(rand.NewPCG(Seed(t), 1))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 1))
 	m := newModel()
 	for range size(t, 800) {
 		b := s.NewBatch()

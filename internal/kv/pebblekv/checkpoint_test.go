@@ -12,6 +12,7 @@ import (
 
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/kvtest"
+	"tenaq/internal/testing/proof"
 )
 
 // copied puts a checkpoint into a directory of its own, as a backup that is restored does.
@@ -46,7 +47,7 @@ func copied(t *testing.T, c *Checkpoint) *vfs.MemFS {
 
 // A checkpoint has everything that was confirmed before, while the store goes on, and becomes a store of its own. [DUR-30, DUR-32]
 func TestCheckpoint(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 32))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 32))
 	disk := vfs.NewMem()
 	s := mustOpen(t, small(disk, "data", mustNotFail(t)))
 	h := kvtest.NewHistory()

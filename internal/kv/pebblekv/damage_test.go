@@ -2,7 +2,6 @@ package pebblekv
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,20 +18,11 @@ import (
 
 	"tenaq/internal/kv/kvtest"
 	"tenaq/internal/kv/kvtest/crashdisk"
+	"tenaq/internal/testing/proof"
 )
 
-var long = flag.Bool("long", false, "try forty times as many faults")
-
-// trials is how many faults to try: n, fewer with -short or the race detector, more with -long.
-func trials(n int) int {
-	switch {
-	case *long:
-		return 40 * n
-	case testing.Short(), raceEnabled:
-		return n / 4
-	}
-	return n
-}
+// trials is how many faults to try: n, a quarter with little effort, forty times as many with much.
+func trials(n int) int { return proof.Count(n/4, n, n, 40*n) }
 
 // Every file of a store is damaged in many ways: in its bytes, and as a whole. Each time the store must be refused, when it
 // is opened or when it is read, with one sentence that says what to do, or hold exactly what it held. What it must never do
@@ -41,7 +31,7 @@ func trials(n int) int {
 // One damage is done at a time. Two can agree with each other: nothing in a store that was put back to an earlier moment
 // together with its witness tells it from one that never went on.
 func TestDamage(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 10))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 10))
 	other := otherStore(t, rng)
 	for _, f := range []fixture{
 		{name: "clean", clean: true, memTable: 64 << 10},

@@ -18,6 +18,7 @@ import (
 
 	"tenaq/internal/kv/kvtest"
 	"tenaq/internal/kv/kvtest/crashdisk"
+	"tenaq/internal/testing/proof"
 )
 
 // A fault is one failing operation of the file system.
@@ -87,7 +88,7 @@ func (d *faultyDisk) script(h *kvtest.History, seed uint64) error {
 // Whatever fails, and whatever of it reached the disk: after the power is cut as well, everything
 // confirmed is there. [DUR-13]
 func TestFaults(t *testing.T) {
-	seed := kvtest.Seed(t)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 12))
 	healthy := &faultyDisk{disk: crashdisk.New()}
 	if err := healthy.script(kvtest.NewHistory(), seed); err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-var write = flag.Bool("write", false, "write the testdata of a new format version; never over an old one")
+var rewrite = flag.Bool("rewrite", false, "write the testdata of a new format version; never over an old one")
 
 // golden returns the bytes of a file in testdata, which is hex with spaces and with comments after #.
 // Files of old versions stay for ever, and stay readable.
 func golden(t *testing.T, name string, now []byte) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if _, err := os.Stat(path); *write && errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(path); *rewrite && errors.Is(err, os.ErrNotExist) {
 		text := hex.Dump(now)
 		var b strings.Builder
 		for line := range strings.Lines(text) {
@@ -107,7 +107,7 @@ func TestChainOfVersion1(t *testing.T) {
 	s := mustOpen(t, o)
 	m, row := s.chain.mark, bytes.Clone(s.chain.row)
 	mustClose(t, s)
-	rewrite(t, o, func(b *pebble.Batch) {
+	alter(t, o, func(b *pebble.Batch) {
 		_ = b.SingleDelete(row, nil)
 		_ = b.Set(appendChainKey1(nil, m), binary.BigEndian.AppendUint64([]byte{1}, m.hash), nil)
 	})

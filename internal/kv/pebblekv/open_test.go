@@ -92,8 +92,8 @@ func writeFile(t testing.TB, fs vfs.FS, path string, b []byte) {
 	}
 }
 
-// rewrite changes the store of o with plain Pebble, as some other program would.
-func rewrite(t *testing.T, o Options, change func(b *pebble.Batch)) {
+// alter changes the store of o with plain Pebble, as some other program would.
+func alter(t *testing.T, o Options, change func(b *pebble.Batch)) {
 	t.Helper()
 	db, err := pebble.Open("data/store", &pebble.Options{FS: o.FS, FormatMajorVersion: formatVersion, Logger: logger{log: discard(nil)}})
 	if err != nil {
@@ -140,12 +140,12 @@ func TestRefuseNewer(t *testing.T) {
 	t.Run("Rows", func(t *testing.T) {
 		o := withCommits(t, "a")
 		genesis := append([]byte{rowFormat + 1}, genesisMagic+"whatever comes then"...)
-		rewrite(t, o, func(b *pebble.Batch) { _ = b.Set(genesisKey, seal(genesis), nil) })
+		alter(t, o, func(b *pebble.Batch) { _ = b.Set(genesisKey, seal(genesis), nil) })
 		refuse(t, o, ErrNewer, "genesis", "run the version that wrote it")
 	})
 	t.Run("Chain", func(t *testing.T) {
 		o := withCommits(t, "a")
-		rewrite(t, o, func(b *pebble.Batch) { _ = b.Set(appendChainKey(nil, mark{number: 1}), []byte{chainFormat + 1}, nil) })
+		alter(t, o, func(b *pebble.Batch) { _ = b.Set(appendChainKey(nil, mark{number: 1}), []byte{chainFormat + 1}, nil) })
 		refuse(t, o, ErrNewer, "commit chain", "run the version that wrote it")
 	})
 	t.Run("Witness", func(t *testing.T) {

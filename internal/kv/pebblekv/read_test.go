@@ -6,11 +6,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"tenaq/internal/testing/proof"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"tenaq/internal/kv/kvtest"
 )
 
 // readerFixture writes files to a disk and opens a Reader of them.
@@ -45,7 +44,7 @@ func readAllRows(r *Reader) (rows int, faults []error) {
 
 // A Reader reads what the store held, after a crash too, and changes nothing. [DUR-29]
 func TestReaderChangesNothing(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 30))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 30))
 	for _, clean := range []bool{true, false} {
 		files, h := damageFixture(t, rng, clean, 64<<10)
 		for _, lack := range []string{"", "data/store/LOCK"} {
@@ -95,7 +94,7 @@ func TestReaderOfStoreInUse(t *testing.T) {
 
 // Every file is damaged in many ways, and no damage may make rows vanish, or bring others, without a word. [DUR-29]
 func TestReaderFindsDamage(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 31))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 31))
 	other := otherStore(t, rng)
 	for _, f := range []fixture{{name: "clean", clean: true, memTable: 64 << 10}, {name: "logs", memTable: 64 << 10, unflushed: true}} {
 		t.Run(f.name, func(t *testing.T) {
@@ -135,7 +134,7 @@ func TestReaderFindsDamage(t *testing.T) {
 
 // Whatever byte of a table is changed, its checksums tell, also where no row is read. [DUR-29]
 func TestReaderChecksTables(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 32))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 32))
 	files, _ := damageFixture(t, rng, true, 64<<10)
 	for range trials(80) {
 		name, ok := pick(rng, files, ".sst")

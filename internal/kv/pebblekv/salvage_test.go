@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tenaq/internal/kv"
-	"tenaq/internal/kv/kvtest"
+	"tenaq/internal/testing/proof"
 )
 
 // readDamaged reads what it can of a store whose files these are.
@@ -63,7 +63,7 @@ func rowsOf(t *testing.T, files map[string][]byte) map[string]string {
 
 // Of a sound store, stopped or crashed, every row is read, and nothing else. [DUR-36]
 func TestReadDamagedSound(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 40))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 40))
 	for _, f := range []fixture{
 		{name: "clean", clean: true, memTable: 64 << 10},
 		{name: "crash", memTable: 64 << 10},
@@ -93,7 +93,7 @@ func TestReadDamagedSound(t *testing.T) {
 // what is said to be damaged is there, and a store that Open refuses for lack of rows is said to lack some.
 // [DUR-36]
 func TestReadDamaged(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 41))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 41))
 	for _, f := range []fixture{
 		{name: "clean", clean: true, memTable: 64 << 10},
 		{name: "crash", memTable: 64 << 10},
@@ -146,7 +146,7 @@ func TestReadDamaged(t *testing.T) {
 // A flipped bit in a block of a table costs the rows of that block, and in a log the commits of that block
 // of the log. What comes before and behind is read. [DUR-36]
 func TestReadDamagedLosesOneBlock(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 42))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 42))
 	disk := vfs.NewMem()
 	o := small(disk, "data", mustNotFail(t))
 	o.MemTableBytes = 4 << 20
@@ -196,7 +196,7 @@ func TestReadDamagedLosesOneBlock(t *testing.T) {
 // A disk that does not give parts of files costs the rows in these parts, and a file system that cannot be
 // written to does not keep a store from being read. [DUR-36]
 func TestReadDamagedDisk(t *testing.T) {
-	rng := rand.New(rand.NewPCG(kvtest.Seed(t), 43))
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 43))
 	for _, f := range []fixture{{name: "clean", clean: true, memTable: 64 << 10}, {name: "log", memTable: 4 << 20}} {
 		s := f.build(t, rng)
 		want := rowsOf(t, s.files)

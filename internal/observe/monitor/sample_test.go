@@ -8,6 +8,7 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/series"
+	"tenaq/internal/testing/proof"
 )
 
 // sum is a statistic of a metric of a queue over the last minutes; -1 when there is no data.
@@ -22,8 +23,7 @@ func (w *world) stat(namespace, name, queue string, stat series.Stat, minutes in
 
 // What random clients do in each minute is what the metrics of that minute say. [METRIC-1]
 func TestCountsAreExact(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	bubble(t, Config{NoShipped: true}, func(w *world) {
 		w.create("orders")

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 )
@@ -70,8 +71,7 @@ func TestCutOff(t *testing.T) {
 
 // Whatever byte is changed, it is noticed. [DUR-31]
 func TestChanged(t *testing.T) {
-	seed := rand.Uint64() >> 32
-	t.Logf("the seed is %d", seed)
+	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	b := write(t, fileOf("witness", "w"), fileOf("store/000001.sst", strings.Repeat("x", 3000)))
 	for at := range b {

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"math/rand/v2"
+	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 )
@@ -52,8 +53,7 @@ func TestStory(t *testing.T) {
 // The time of the last change changes with the state and with nothing else, counts never pass their limits,
 // and no cool-down is longer than the longest.
 func TestRandom(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := proof.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Policy{Failures: 1 + r.IntN(4), Successes: 1 + r.IntN(3), CoolDown: time.Minute, CoolDownMax: 10 * time.Minute}
 	b, now := Breaker{}.Tick(p, start), start

@@ -1,6 +1,0 @@
-//go:build !race
-
-package broker
-
-// raceEnabled says that everything takes ten times as long.
-const raceEnabled = false

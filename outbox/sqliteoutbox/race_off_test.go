@@ -1,5 +1,0 @@
-//go:build !race
-
-package sqliteoutbox
-
-const raceEnabled = false
