@@ -117,12 +117,15 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 	},
 
-	// Other people's servers, for tests.
-	"internal/testing/faultproxy": {},
-	"internal/testing/sqstest": {
-		"internal/broker", "internal/door/auth", "internal/engine", "internal/api/handle", "internal/kv", "internal/api/sqs",
+	// The kit for the tests of users is the one public package that has the server in it.
+	"queuetest": {
+		"internal/api/handle", "internal/api/sqs", "internal/broker", "internal/door/auth", "internal/engine", "internal/kv", "internal/work/sqslimits",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
+
+	// Other people's servers, for tests.
+	"internal/testing/faultproxy": {},
+	"internal/testing/sqstest":    {"queuetest", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/testing/mototest":   {},
 	"internal/testing/pgtest":     {"github.com/jackc/pgx/v5"},
@@ -209,7 +212,7 @@ var commandsMay = []string{
 // door they came through.
 var testsMay = []string{
 	"claims", "worker", "internal/audit", "internal/door/...", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
-	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "internal/api/sqs/sqswire/wiretest",
+	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
@@ -278,7 +281,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "records", "redrive", "test", "worker"}
+var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "test", "worker"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in their
 // first element, and the module's own packages live in a few folders.

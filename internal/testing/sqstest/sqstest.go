@@ -1,18 +1,14 @@
-// Package sqstest is a server in a test and clients of it, without a network and without a real clock: it
-// fits into a synctest bubble, where an hour of long polls, leases and pauses passes at once.
-//
-// The server is the real one, on a memory store. What goes wrong between a client and a server goes wrong
-// where Client.Fault says so.
+// Package sqstest adds faults to the server of package queuetest: clients whose requests are lost, refused or carried
+// out twice, where Client.SetFault says so. It fits into a synctest bubble.
 package sqstest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,47 +16,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/api/handle"
-	api "tenaq/internal/api/sqs"
-	"tenaq/internal/broker"
-	"tenaq/internal/door/auth"
-	"tenaq/internal/engine"
-	"tenaq/internal/kv"
-)
-
-const (
-	account  = "000000000000"
-	region   = "us-east-1"
-	endpoint = "http://127.0.0.1:9324" // nobody listens there
+	"tenaq/queuetest"
 )
 
 // A Server is a queue server that lives as long as its test.
-type Server struct {
-	handler http.Handler
-}
+type Server struct{ *queuetest.Server }
 
 // New starts a server, and stops it at the end of the test. In a bubble, call it in the bubble.
 func New(t testing.TB) *Server {
-	b := broker.New(broker.Config{
-		Store: kv.NewMemory(),
-		Engine: engine.Config{
-			Region: region, InFlightMax: 120_000,
-			Fault: func(sentence string) { panic(sentence) },
-		},
-	})
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { b.Run(ctx) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
-	return &Server{api.New(api.Config{
-		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)),
-		Logger: slog.New(slog.DiscardHandler), Door: auth.New(auth.Config{Account: account}),
-	})}
+	t.Helper()
+	return &Server{queuetest.New(t)}
 }
 
 // A Fault is what goes wrong with a request.
@@ -89,8 +55,8 @@ type Client struct {
 func (s *Server) Client() *Client {
 	c := &Client{server: s, calls: make(map[string]int)}
 	c.Client = sqs.New(sqs.Options{
-		Region:       region,
-		BaseEndpoint: aws.String(endpoint),
+		Region:       queuetest.Region,
+		BaseEndpoint: &s.Endpoint,
 		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
 		HTTPClient:   c,
 		Retryer:      aws.NopRetryer{},
@@ -155,25 +121,11 @@ func (c *Client) decide(operation string) Fault {
 	return c.fault(operation)
 }
 
-// carry has the server answer a request. A client that goes away, as a connection that is closed, ends the
-// context of the request.
+// carry has the server answer a request.
 func (c *Client) carry(r *http.Request, body []byte) (*http.Response, error) {
-	in := httptest.NewRequest(r.Method, r.URL.String(), bytes.NewReader(body)).WithContext(r.Context())
-	in.Header = r.Header.Clone()
-	in.Host = r.URL.Host
-	out := httptest.NewRecorder()
-	func() {
-		defer func() {
-			if why := recover(); why != nil && why != http.ErrAbortHandler {
-				panic(why)
-			}
-		}()
-		c.server.handler.ServeHTTP(out, in)
-	}()
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	return out.Result(), nil
+	again := r.Clone(r.Context())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	return c.server.HTTP.Do(again)
 }
 
 func answer(status int, kind string) *http.Response {
@@ -191,20 +143,14 @@ func (s *Server) Queue(t testing.TB, name string, attributes ...string) (url str
 	for i := 0; i < len(attributes); i += 2 {
 		set[attributes[i]] = attributes[i+1]
 	}
-	if strings.HasSuffix(name, ".fifo") {
-		set[string(types.QueueAttributeNameFifoQueue)] = "true"
-	}
-	out, err := s.Client().CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return aws.ToString(out.QueueUrl)
+	return s.Server.Queue(name, set)
 }
 
 // ARN is the ARN of a queue of this server.
-func ARN(name string) string { return "arn:aws:sqs:" + region + ":" + account + ":" + name }
+func ARN(name string) string { return queuetest.ARN(name) }
 
 // RedrivePolicy is the value of that attribute.
 func RedrivePolicy(deadLetters string, maxReceiveCount string) string {
-	return `{"deadLetterTargetArn":"` + ARN(deadLetters) + `","maxReceiveCount":` + maxReceiveCount + `}`
+	n, _ := strconv.Atoi(maxReceiveCount)
+	return queuetest.RedrivePolicy(deadLetters, n)
 }
