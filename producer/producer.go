@@ -21,6 +21,10 @@ type SQS interface {
 	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 }
 
+// Prefix begins the keys of all registrations, unless Config.Prefix says otherwise. The name of the queue and a slash
+// follow.
+const Prefix = "send/"
+
 // A Config says where a producer sends, and how it remembers. Client, Store and QueueURL are required; the rest has
 // defaults.
 type Config struct {
@@ -82,7 +86,7 @@ func New(cfg Config) (*Producer, error) {
 	case cfg.Parallel < 0:
 		return nil, fmt.Errorf("producer: Parallel is %d: it is at least 1", cfg.Parallel)
 	}
-	cfg.Prefix = cmp.Or(cfg.Prefix, "send/"+name+"/")
+	cfg.Prefix = cmp.Or(cfg.Prefix, Prefix+name+"/")
 	cfg.Lease = cmp.Or(cfg.Lease, 30*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, 15*24*time.Hour)
 	cfg.Parallel = cmp.Or(cfg.Parallel, 16)

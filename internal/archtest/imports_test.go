@@ -141,6 +141,7 @@ var may = map[string][]string{
 		"internal/cli", "internal/door/policy", "internal/settings",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "golang.org/x/sync/...",
 	},
+	"internal/ops/sweep": {"claims", "internal/cli", "producer", "records", "worker", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/ops/watch": {
 		"internal/cli", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "internal/ops/doctor",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",

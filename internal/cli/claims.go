@@ -102,7 +102,3 @@ func Person() string {
 	host, _ := os.Hostname()
 	return name + "@" + cmp.Or(host, "unknown")
 }
-
-// RegistrationsPrefix begins the keys of what producers have registered; the name of the queue follows, and
-// a slash.
-const RegistrationsPrefix = "send/"

@@ -1,6 +1,9 @@
 package claims
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,132 +16,193 @@ import (
 	"tenaq/records"
 )
 
-// claimStates are all states, in the order of the help.
-var claimStates = []claims.State{
+// states are all states, in the order of the help.
+var states = []claims.State{
 	claims.Held, claims.Completed, claims.Failed, claims.Exhausted, claims.Released, claims.Parked, claims.Unreadable,
 }
 
-func newClaimsListCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
-	var states []string
+func newListCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
+	var wanted []string
 	var olderThan string
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "list [PREFIX]",
 		Aliases: []string{"ls"},
 		Short:   "List the entries of a ledger",
-		Long: `List the entries of a ledger in the order of their keys: all of them, or those whose keys begin with
-PREFIX. None is not an error.
+		Long: `List the entries of a ledger in the order of their keys: all of them, or those
+whose keys begin with PREFIX. If there are none the exit code is 0.
 
-AGE is how long ago the entry was written last. A holder writes it several times per lease, so an age that
-grows beyond the lease means that nobody works on it any more: the state says "lease over". DynamoDB has no
-clock, so there ages are not known and --older-than is refused; a listing reads the whole table.
+AGE is the time since the last write of the entry. A holder writes it several
+times per lease, so if the age exceeds the lease no worker is at it: the state
+says "lease over". DynamoDB has no clock: ages are unknown there, --older-than is
+rejected, and a listing reads the whole table.
 
-Results and memos are left out; "tenaq claims show" has them.`,
+"tenaq claims show" also has results and memos.`,
 		Example: `  tenaq claims list
   tenaq claims list order- --state held --state failed --older-than 30m
   tenaq claims list --ledger send/orders/
   tenaq claims list --state parked --limit 0 --json | jq -r '.claims[].key'`,
 		Args: cli.Wants(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := newClaimFilter(states, olderThan)
-			if err != nil {
-				return err
+			var least time.Duration
+			for _, s := range wanted {
+				if err := checkState(s); err != nil {
+					return err
+				}
+			}
+			if olderThan != "" {
+				var err error
+				if least, err = cli.ParseDuration(olderThan); err != nil {
+					return cli.Usagef("--older-than: %v", err)
+				}
 			}
 			if limit < 0 {
-				return cli.Usagef("--limit: %d is negative; 0 is for no limit", limit)
+				return cli.Usagef("--limit: %d is negative; 0 means no limit", limit)
 			}
-			l, err := f.Open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			prefix := strings.Join(args, "") // there is one at most
-			found, more, unknown := []claims.Entry{}, false, false
-			err = l.Each(cmd.Context(), prefix, func(e claims.Entry) (stop bool) {
-				unknown = e.Age == records.AgeUnknown && filter.olderThan > 0
+			return with(f, func(ctx context.Context, l *cli.Ledger, args []string) error {
+				prefix := strings.Join(args, "") // there is one at most
+				var found []document
+				more, unknown := false, false
+				err := l.Each(ctx, prefix, func(e claims.Entry) (stop bool) {
+					if unknown = e.Age == records.AgeUnknown && least > 0; unknown {
+						return true
+					}
+					if len(wanted) > 0 && !slices.Contains(wanted, string(e.State)) || least > 0 && e.Age < least {
+						return false
+					}
+					if more = limit > 0 && len(found) == limit; !more {
+						found = append(found, newDocument(&e))
+					}
+					return more
+				})
 				switch {
+				case err != nil:
+					return err
 				case unknown:
-					return true
-				case !filter.matches(&e):
-					return false
-				case limit > 0 && len(found) == limit:
-					more = true
-					return true
+					return cli.Usagef("--older-than: %s has no clock, so ages are not known; see: tenaq claims sweep --help", l.Store.Place)
 				}
-				found = append(found, e)
-				return false
-			})
-			switch {
-			case err != nil:
-				return err
-			case unknown:
-				return cli.Usagef("--older-than: %s has no clock, so ages are not known; see: tenaq claims sweep --help", l.Store.Place)
-			case more:
-				defer a.Note("there are more; see --limit")
-			}
-			if len(found) == 0 && !a.JSON {
-				match := " that match"
-				if prefix == "" && filter.isEmpty() {
-					match = ""
-				}
-				a.Note("no claims%s in %s", match, l.Store.Place)
-				return nil
-			}
-			return printClaims(a, found)
+				filtered := prefix != "" || len(wanted) > 0 || olderThan != ""
+				return printClaims(a, l, found, more, "no claims"+cli.OrEmpty(filtered, " that match"), "AGE", func(d *document) time.Duration { return d.age })
+			})(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&states, "state", nil, "list only entries in this `state`; may be repeated")
-	flags.StringVar(&olderThan, "older-than", "", "list only entries that were written last longer ago than this `duration`, such as 30m")
+	flags.StringSliceVar(&wanted, "state", nil, "list only entries in this `state`; may be repeated")
+	flags.StringVar(&olderThan, "older-than", "", "list only entries of at least this age, a `duration`")
 	flags.IntVar(&limit, "limit", 1000, "list at most this `number` of entries; 0 for all")
 	return cmd
 }
 
-// A claimFilter says which entries are wanted.
-type claimFilter struct {
-	states    []claims.State // all when empty
-	olderThan time.Duration
+func checkState(s string) error {
+	var names []string
+	for _, state := range states {
+		names = append(names, string(state))
+	}
+	if slices.Contains(names, s) {
+		return nil
+	}
+	if near := cli.Nearest(s, names); near != "" {
+		return cli.Usagef("--state: there is no state %q; did you mean %s?", s, near)
+	}
+	return cli.Usagef("--state: there is no state %q; there are: %s", s, strings.Join(names, ", "))
 }
 
-func newClaimFilter(states []string, olderThan string) (f claimFilter, err error) {
-	for _, s := range states {
-		if !slices.Contains(claimStates, claims.State(s)) {
-			var names []string
-			for _, state := range claimStates {
-				names = append(names, string(state))
+// printClaims prints entries, with one of their times in a column. none says that there are none.
+func printClaims(a *cli.App, l *cli.Ledger, found []document, more bool, none, column string, of func(*document) time.Duration) error {
+	if more {
+		defer a.Note("there are more; see --limit")
+	}
+	if len(found) == 0 && !a.JSON {
+		a.Note("%s in %s", none, l.Store.Place)
+		return nil
+	}
+	return cli.PrintList(a, "claims", found, []string{"KEY", "STATE", column, "ATTEMPTS", "OWNER", "MESSAGE", "REASON"}, func(d *document) []string {
+		return []string{d.Key, d.state(), cli.AgeText(of(d)), strconv.Itoa(d.Attempts), cli.OrDash(d.Owner), cli.OrDash(d.Message), d.Reason}
+	})
+}
+
+func newStuckCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
+	var olderThan string
+	var limit int
+	var scan bool
+	cmd := &cobra.Command{
+		Use:   "stuck",
+		Short: "List claims on unfinished work that no worker is doing",
+		Long: `List claims on unfinished work that no worker is doing, the longest idle first:
+held claims whose lease is over, failed and released ones, and parked ones, which
+await a decision. IDLE is for how long that has been so. Nothing is changed:
+"tenaq claims sweep" says what can be done, and does it.
+
+DynamoDB has no clock, so there IDLE goes by the clock of the worker that wrote
+the claim. If the table has the index of "tenaq records init --index", only stuck
+claims are read; otherwise the whole table is. Claims that an earlier version of
+tenaq wrote enter the index with their next write; --scan finds them, too.`,
+		Example: `  tenaq claims stuck
+  tenaq claims stuck --older-than 1h --json | jq -r '.claims[].key'
+  tenaq claims stuck --records dynamodb:tenaq-records --scan`,
+		Args: cli.Wants(0, 0),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			least, err := cli.ParseDuration(olderThan)
+			if err != nil {
+				return cli.Usagef("--older-than: %v", err)
 			}
-			if near := cli.Nearest(s, names); near != "" {
-				return f, cli.Usagef("--state: there is no state %q; did you mean %s?", s, near)
+			if limit < 1 || limit > records.ListMax {
+				return cli.Usagef("--limit: %d is not a number from 1 to %d", limit, records.ListMax)
 			}
-			return f, cli.Usagef("--state: there is no state %q; there are: %s", s, strings.Join(names, ", "))
-		}
-		f.states = append(f.states, claims.State(s))
+			return with(f, func(ctx context.Context, l *cli.Ledger, _ []string) error {
+				found, more, err := findStuck(ctx, a, l, time.Now(), least, limit, scan)
+				if err != nil {
+					return err
+				}
+				return printClaims(a, l, found, more, "no stuck claims", "IDLE", func(d *document) time.Duration { return d.idle })
+			})(cmd, args)
+		},
 	}
-	if olderThan != "" {
-		if f.olderThan, err = cli.ParseDuration(olderThan); err != nil {
-			return f, cli.Usagef("--older-than: %v", err)
-		}
-	}
-	return f, nil
+	flags := cmd.Flags()
+	flags.StringVar(&olderThan, "older-than", "15m", "leave out claims that were idle for less than this `duration`")
+	flags.IntVar(&limit, "limit", records.ListMax, "list at most this `number` of claims")
+	flags.BoolVar(&scan, "scan", false, "read all claims, although there is an index")
+	return cmd
 }
 
-func (f *claimFilter) isEmpty() bool { return len(f.states) == 0 && f.olderThan == 0 }
-
-func (f *claimFilter) matches(e *claims.Entry) bool {
-	return (len(f.states) == 0 || slices.Contains(f.states, e.State)) && (f.olderThan == 0 || e.Age >= f.olderThan)
-}
-
-func printClaims(a *cli.App, entries []claims.Entry) error {
-	if a.JSON {
-		documents := []claimDocument{}
-		for _, e := range entries {
-			documents = append(documents, newClaimDocument(&e))
+// findStuck returns up to limit stuck claims, the longest idle first, and whether there are more.
+func findStuck(ctx context.Context, a *cli.App, l *cli.Ledger, now time.Time, least time.Duration, limit int, scan bool) (found []document, more bool, err error) {
+	keep := func(e claims.Entry) (stop bool) {
+		switch e.State {
+		case claims.Held, claims.Failed, claims.Released, claims.Parked:
+			if idle := e.Idle(now); idle >= least {
+				d, seconds, over := newDocument(&e), idle.Seconds(), true
+				if d.Idle, d.idle = &seconds, idle; e.State == claims.Held {
+					d.LeaseOver = &over // else it would not be idle
+				}
+				found = append(found, d)
+			}
 		}
-		return a.PrintJSON(map[string]any{"claims": documents})
+		return false
 	}
-	t := cli.Table{Head: []string{"KEY", "STATE", "AGE", "ATTEMPTS", "OWNER", "MESSAGE", "REASON"}}
-	for _, e := range entries {
-		t.Add(e.Key, stateText(&e), cli.AgeText(e.Age), strconv.Itoa(e.Attempts), cli.OrDash(e.Owner), cli.OrDash(e.Message), e.Reason)
+	due, err := []claims.Entry(nil), records.ErrNoIndex
+	if !scan {
+		due, err = l.Due(ctx, now.Add(-least), limit)
 	}
-	return a.PrintTable(t)
+	switch {
+	case err == nil:
+		for _, e := range due {
+			keep(e)
+		}
+		more = len(due) == limit
+	case errors.Is(err, records.ErrNoIndex):
+		if _, dynamo := l.Store.Place.(*cli.DynamoPlace); dynamo && !scan {
+			a.Note("%s has no index of stuck claims that this role can use; reading the whole table. Make one with: tenaq records init --index", l.Store.Place)
+		}
+		if err := l.Each(ctx, "", keep); err != nil {
+			return nil, false, err
+		}
+	default:
+		return nil, false, explain(l, err)
+	}
+	slices.SortStableFunc(found, func(x, y document) int { return cmp.Compare(y.idle, x.idle) })
+	if len(found) > limit {
+		found, more = found[:limit], true
+	}
+	return found, more, nil
 }

@@ -13,9 +13,9 @@ import (
 func NewRecordsCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "records",
-		Short: "Prepare and tidy the place where claims and other records are kept",
-		Long: `Prepare and tidy the place where claims and other records are kept: what workers and producers have to
-know of each other.
+		Short: "Prepare and tidy the store of claims and other records",
+		Long: `Prepare and tidy the store of claims and other records: what workers, producers and
+redrivers have to know of each other.
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq records init --records postgres://app@db.example.com/app
@@ -34,23 +34,19 @@ func newRecordsInitCmd(a *cli.App, f *cli.RecordsFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the file or the tables for records",
-		Long: `Make the file or the tables for records, where they are missing, and bring those of an older version up to
-date. What is there already stays as it is, so this may be done as often as you like.
+		Long: `Make the file or the tables for records, or bring older ones up to date. The
+command may be repeated at any time. Commands that write records make a missing
+SQLite file and missing tables of PostgreSQL by themselves.
 
-With --print it prints what it would apply and touches nothing: SQL for SQLite and PostgreSQL, a template
-of CloudFormation for DynamoDB. That is for databases that are changed by others. In PostgreSQL the tables
-belong to whoever applies it. Another role needs USAGE on their schema, SELECT, INSERT, UPDATE and DELETE
-on the table, and SELECT and UPDATE on the one that ends in _meta. In DynamoDB the table
-is billed per request and removes what has expired by itself; a role needs GetItem, PutItem and Scan on it.
+--print prints SQL, or a CloudFormation template for DynamoDB, and changes nothing.
+In PostgreSQL the tables belong to the role that applies it. Other roles need
+USAGE on the schema; SELECT, INSERT, UPDATE and DELETE on the table; SELECT and
+UPDATE on _meta. In DynamoDB the table is billed per request and removes expired
+records itself; a role needs GetItem, PutItem and Scan.
 
-With --index a DynamoDB table gets an index of claims that wait: "tenaq claims stuck" then finds them without
-reading the whole table. A table that exists can get it at any time. Claims that an earlier version of tenaq
-wrote are in it from their next write on. The index makes writes of claims about twice as expensive; a role
-that reads it needs Query on it.
-
-Commands that work make a missing SQLite file and missing tables of PostgreSQL by themselves.
-
-` + cli.RecordsHelp,
+--index adds an index of waiting claims to a DynamoDB table, also to an existing
+one, so that "tenaq claims stuck" does not read the whole table. It makes writes
+of claims about twice as expensive. A role that reads it needs Query.`,
 		Example: `  tenaq records init
   tenaq records init --records dynamodb:tenaq-records --index
   tenaq records init --records 'postgres://app@db.example.com/app?tenaq_table=jobs.records'
@@ -67,26 +63,22 @@ Commands that work make a missing SQLite file and missing tables of PostgreSQL b
 			} else if index {
 				return cli.Usagef("--index is for DynamoDB; %s finds claims without one", place)
 			}
-			if show {
-				return printSchema(a, place)
-			}
-			return initRecords(a, cmd.Context(), place)
+			return initRecords(cmd.Context(), a, place, show)
 		},
 	}
-	cmd.Flags().BoolVar(&show, "print", false, "print what would be applied, and apply nothing")
-	cmd.Flags().BoolVar(&index, "index", false, "in DynamoDB, add the index by which stuck claims are found")
+	cmd.Flags().BoolVar(&show, "print", false, "print what would be applied, and change nothing")
+	cmd.Flags().BoolVar(&index, "index", false, "in DynamoDB, add the index of waiting claims")
 	return cmd
 }
 
-func printSchema(a *cli.App, place cli.RecordsPlace) error {
-	if a.JSON {
+func initRecords(ctx context.Context, a *cli.App, place cli.RecordsPlace, show bool) error {
+	switch {
+	case show && a.JSON:
 		return a.PrintJSON(map[string]string{"records": place.String(), "schema": place.Schema()})
+	case show:
+		_, err := io.WriteString(a.Stdout, place.Schema())
+		return err
 	}
-	_, err := io.WriteString(a.Stdout, place.Schema())
-	return err
-}
-
-func initRecords(a *cli.App, ctx context.Context, place cli.RecordsPlace) error {
 	there, err := place.Exists(ctx)
 	if err == nil {
 		err = place.Make(ctx)
@@ -96,7 +88,7 @@ func initRecords(a *cli.App, ctx context.Context, place cli.RecordsPlace) error 
 	}
 	text := "made %s for records"
 	if there {
-		text = "%s is ready for records, as it was or brought up to date"
+		text = "the records in %s are up to date"
 	}
 	return a.Result(map[string]any{"records": place.String(), "made": !there}, text, place)
 }
@@ -107,13 +99,10 @@ const sweepBatch = 1000
 func newRecordsSweepCmd(a *cli.App, f *cli.RecordsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
-		Short: "Give back the room of records that have expired",
-		Long: `Give back the room of records that have expired, and of deleted ones.
-
-Nobody sees an expired record, so when this is done matters for nothing but room: once a day is fine. SQLite
-and PostgreSQL use the room again for other records. DynamoDB removes what has expired by itself.
-
-` + cli.RecordsHelp,
+		Short: "Free the space of expired records",
+		Long: `Free the space of expired and deleted records. They are not visible, so this
+matters only for space: once a day is enough. SQLite and PostgreSQL use the space
+for other records. DynamoDB removes expired records itself.`,
 		Example: `  tenaq records sweep
   tenaq records sweep --records postgres://app@db.example.com/app --json`,
 		Args: cli.Wants(0, 0),
@@ -123,13 +112,12 @@ and PostgreSQL use the room again for other records. DynamoDB removes what has e
 				return err
 			}
 			defer store.Close()
-			removed := 0
-			for {
+			for removed := 0; ; {
 				n, err := store.Sweep(cmd.Context(), sweepBatch)
 				removed += n
 				switch {
 				case err != nil && removed > 0:
-					return cli.Codedf(cli.ExitPartly, "%w; %d were removed before, and the rest is for another time", err, removed)
+					return cli.Codedf(cli.ExitPartly, "%w; %s were removed before; run the command again", err, cli.Counted(removed, "record", "records"))
 				case err != nil:
 					return fmt.Errorf("%w; nothing was removed", err)
 				case n < sweepBatch:

@@ -3,267 +3,265 @@ package claims
 import (
 	"context"
 	"errors"
-	"slices"
+	"net/url"
 	"strconv"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/spf13/cobra"
 
-	"tenaq/claims"
 	"tenaq/internal/cli"
+	"tenaq/internal/ops/sweep"
 	"tenaq/producer"
+	"tenaq/worker"
 )
 
 type sweepFlags struct {
 	*cli.ClaimsFlags
-	client       cli.ClientFlags
-	stuck, watch string
-	queues       []string
-	settle       []string
-	run          bool
+	client         cli.ClientFlags
+	stuck, watch   string
+	queues, settle []string
+	run            bool
 }
 
-func newClaimsSweepCmd(a *cli.App, c *cli.ClaimsFlags) *cobra.Command {
+func newSweepCmd(a *cli.App, c *cli.ClaimsFlags) *cobra.Command {
 	f := &sweepFlags{ClaimsFlags: c}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Find work that is stuck, and send its messages again",
-		Long: `Find work that nobody is at any more, say what can be done about it, and with --run do it. Stuck is:
+		Long: `Find work that is stuck, say what can be done about it, and with --run do it. Work
+is stuck if it has been in one of these states for --stuck:
 
-  held, lease over   its holder is gone, and no other delivery of the message has taken over
+  held, lease over   its holder is gone, and no other delivery has taken over
   failed, released   no other delivery has taken it up
-  not sent           a producer registered the message and died, or got no answer, before it was sent
-  not begun          the message was sent, and the ledger has never heard of the work
+  not sent           a producer registered the message, and died or got no answer
+                     before it was sent
+  not begun          the message was sent, and the ledger has no entry of the work
 
-and has been so for --stuck. Then the message is not in the queue any more, or nobody receives it, or it
-waits for longer than that: for its next attempt, behind others, or with the dead letters. Look there first.
+Its message is lost, or waits for longer than --stuck: for its next attempt,
+behind others, or as a dead letter. Look there first.
 
-What can be done is to send the message again, if package producer has registered it: then it is kept under
-send/QUEUE/, unless its producer was given another prefix. It is sent as another message under the same key,
-at most once per --stuck. If the first is there after all, the claim on the key keeps the work from being
-done twice; a FIFO queue drops what was sent within the last five minutes. Messages that are not registered
-are not known here, and are yours to send. Parked work waits for a person, and exhausted work is with the
-dead letters: both are left alone.
+Messages that producers registered, under send/QUEUE/, are sent again under the
+same key, at most once per --stuck. The claim on the key keeps the work from being
+done twice if the first message is still there. Other messages are yours to send.
+Work that awaits a decision and exhausted work are left alone.
 
-A queue moves a message to its dead-letter queue by itself after more receives than its maxReceiveCount. No
-worker sees that, so the claim stays released, failed or held for ever, and counts of completed and failed
-work never add up. --settle QUEUE looks through that dead-letter queue. With --run it records the claims of
-the messages that were moved there as exhausted, as a worker does with its own dead letters. A claim that
-changes meanwhile is left alone. A message that is brought back is done again.
+If a queue moves a message to its dead-letter queue by itself, no worker sees that
+and the claim stays as it is. --settle looks through such a dead-letter queue and,
+with --run, records these claims as exhausted. A tenaq server shows the letters
+without a receive. Elsewhere a look counts as a receive, hides the letters for up
+to a minute, and ends after 1,000 letters.
 
-A tenaq server shows the letters without a receive. Elsewhere they are received: each look counts one
-receive, hides the letters for up to a minute, and ends after 1,000 letters; of a FIFO queue it sees the first
-ten of each group. "tenaq pipe" does this by itself when maxReceiveCount leaves no room above --attempts.
+Without --run nothing is changed. With --run the exit code is 5 if some work could
+not be sent or settled, and 1 if none could. If workers or producers keep entries
+for another time than 15 days, give that time as --retention: an entry that has
+expired looks like work that was not begun.
 
-An entry that is missing may have expired. So when workers or producers are told to keep entries for another
-time than 15 days, --retention has to be the same, or work that was done long ago looks as if it had not
-begun.
-
-Without --run nothing is changed. With it the exit code is 5 when some could not be sent or settled, 1 when
-none could.
-
-DynamoDB has no clock, so one look cannot tell how long an entry has been there. With --watch the entries
-are looked at twice, that far apart. Stuck is then what has not changed, and of held work only what has a
-lease shorter than that. Registrations have ages there too, by the clocks of the producers.`,
+DynamoDB has no clock: --watch looks twice, that far apart. Then work is stuck if
+its entry has not changed and its lease is shorter than --watch.`,
 		Example: `  tenaq claims sweep
   tenaq claims sweep --stuck 1h --queue orders --run
   tenaq claims sweep --settle orders-dlq --run
   tenaq claims sweep --records dynamodb:tenaq-records --watch 15m --json | jq -r '.stuck[].key'`,
 		Args: cli.Wants(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := f.sweeper(cmd.Context(), a)
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			cfg := sweep.Config{}
+			if cfg.Stuck, err = cli.ParseDuration(f.stuck); err != nil {
+				return cli.Usagef("--stuck: %v", err)
 			}
-			defer s.work.Close()
-			return s.sweep(cmd.Context())
+			if f.watch != "" {
+				if cfg.Watch, err = cli.ParseDuration(f.watch); err != nil {
+					return cli.Usagef("--watch: %v", err)
+				}
+			}
+			for _, queue := range f.queues {
+				cfg.Queues = append(cfg.Queues, cli.QueueNameOf(queue))
+			}
+			return with(f.ClaimsFlags, func(ctx context.Context, l *cli.Ledger, _ []string) error {
+				cfg.Ledger = l
+				return f.sweep(ctx, a, cfg)
+			})(cmd, args)
 		},
 	}
 	f.client.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.stuck, "stuck", "15m", "for how long nobody has to have been at the work, as a `duration`: longer than the longest pause between two attempts")
-	flags.StringVar(&f.watch, "watch", "", "look twice, this `duration` apart, where the store has no clock")
-	flags.StringSliceVar(&f.queues, "queue", nil, "look at what is registered for this `queue` only; may be repeated (default: all queues)")
-	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims whose messages their queue moved to this dead-letter `queue`; may be repeated")
-	flags.BoolVar(&f.run, "run", false, "send again what can be sent, and settle what can be settled")
+	flags.StringVar(&f.stuck, "stuck", "15m", "work is stuck after this `duration`; longer than any pause")
+	flags.StringVar(&f.watch, "watch", "", "look twice, this `duration` apart")
+	flags.StringSliceVar(&f.queues, "queue", nil, "only what is registered for this `queue`; may be repeated")
+	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims of this dead-letter `queue`; may be repeated")
+	flags.BoolVar(&f.run, "run", false, "do it; without this flag nothing is changed")
 	return cmd
 }
 
-// A sweeper finds stuck work and sends its messages again.
-type sweeper struct {
-	*cli.App
-	finder
-	flags *sweepFlags
-}
-
-// sweeper reads the flags, and opens the ledger of the work and what producers have registered.
-func (f *sweepFlags) sweeper(ctx context.Context, a *cli.App) (*sweeper, error) {
-	s := &sweeper{App: a, flags: f, finder: finder{producers: make(map[string]*producer.Producer)}}
-	var err error
-	if s.stuck, err = cli.ParseDuration(f.stuck); err != nil {
-		return nil, cli.Usagef("--stuck: %v", err)
+// sweep looks, acts with --run, and reports.
+func (f *sweepFlags) sweep(ctx context.Context, a *cli.App, cfg sweep.Config) error {
+	s, err := sweep.New(ctx, cfg)
+	var none *sweep.NotRegistered
+	if errors.As(err, &none) {
+		return cli.Codedf(cli.ExitNotFound, "%w in %s%s", err, cfg.Ledger.Store.Place, cli.DidYouMean(none.Queue, none.Queues))
 	}
-	if f.watch != "" {
-		if s.watch, err = cli.ParseDuration(f.watch); err != nil {
-			return nil, cli.Usagef("--watch: %v", err)
-		}
-	}
-	if s.work, err = f.Open(ctx); err != nil {
-		return nil, err
-	}
-	if err = s.openQueues(ctx); err != nil {
-		_ = s.work.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// openQueues makes a producer for every queue that is wanted. They are for looking and know no client.
-func (s *sweeper) openQueues(ctx context.Context) error {
-	registered, err := registeredQueues(ctx, s.work.Store)
 	if err != nil {
+		return explain(cfg.Ledger, err)
+	}
+	if err := f.findLetters(ctx, s.SetLetter); err != nil {
 		return err
 	}
-	var wanted []string
-	for _, queue := range s.flags.queues {
-		name := cli.QueueNameOf(queue)
-		if !slices.Contains(registered, name) {
-			return cli.Codedf(cli.ExitNotFound, "nothing is registered for the queue %s in %s%s", name, s.work.Store.Place, cli.DidYouMean(name, registered))
-		}
-		wanted = append(wanted, name)
+	found, err := s.Find(ctx)
+	switch {
+	case errors.Is(err, sweep.ErrNoClock):
+		return cli.Usagef("%s: %v; add --watch 15m to look twice, that far apart", cfg.Ledger.Store.Place, err)
+	case err != nil:
+		return explain(cfg.Ledger, err)
 	}
-	s.some = len(wanted) > 0
-	if !s.some {
-		wanted = registered
-	}
-	slices.Sort(wanted)
-	s.queues = slices.Compact(wanted)
-	for _, name := range s.queues {
-		if s.producers[name], err = s.producer(unconnected{}, name, name); err != nil {
+	if f.run {
+		var c *cli.Client
+		err := s.Act(ctx, found, func(ctx context.Context, queue string) (_ producer.SQS, url string, err error) {
+			if c == nil {
+				if c, err = f.client.Connect(ctx); err != nil {
+					return nil, "", err
+				}
+			}
+			url, err = c.QueueURL(ctx, queue)
+			return c.Client, url, err
+		})
+		if err != nil {
 			return err
+		}
+	}
+	if err := report(a, s, found, cfg.Ledger); err != nil {
+		return err
+	}
+	return verdict(a, found, f.run)
+}
+
+// findLetters finds the messages that queues have moved to dead-letter queues by themselves.
+func (f *sweepFlags) findLetters(ctx context.Context, found func(message, deadLetter string)) error {
+	for _, queue := range f.settle {
+		if !cli.IsAmazonURL(queue) {
+			if peeked, err := f.peekLetters(ctx, queue, found); peeked || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		c, err := f.client.Connect(ctx)
+		if err != nil {
+			return err
+		}
+		url, err := c.QueueURL(ctx, queue)
+		if err != nil {
+			return err
+		}
+		err = worker.MovedLetters(ctx, c.Client, url, func(m types.Message) error {
+			found(aws.ToString(m.MessageId), cli.QueueNameOf(queue))
+			return nil
+		})
+		if err != nil {
+			return c.Explain("look at", queue, err)
 		}
 	}
 	return nil
 }
 
-// unconnected is the client of a producer that only looks up what is registered.
-type unconnected struct{}
-
-func (unconnected) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
-	return nil, errors.New("this producer sends nothing")
-}
-
-// producer makes a producer that sends to url what is registered for the queue of that name.
-func (s *sweeper) producer(client producer.SQS, name, url string) (*producer.Producer, error) {
-	return producer.New(producer.Config{
-		Client: client, Store: s.work.Store,
-		QueueURL: url, Prefix: cli.RegistrationsPrefix + name + "/", Owner: cli.Operator(),
-		Retention: s.work.Retention(), Work: s.work.Ledger,
-	})
-}
-
-// sweep looks, acts if it is to, and reports.
-func (s *sweeper) sweep(ctx context.Context) error {
-	var err error
-	if s.letters, err = movedLetters(&s.flags.client, ctx, s.flags.settle); err != nil {
-		return err
-	}
-	found, err := s.find(ctx)
+// peekLetters finds them without a receive. It reports false if the server is not a tenaq server.
+func (f *sweepFlags) peekLetters(ctx context.Context, queue string, found func(message, deadLetter string)) (ok bool, err error) {
+	v, err := f.client.ConnectV1(ctx, cli.PeekLack)
 	if err != nil {
-		return err
+		return false, nil // it is Amazon, or the next request reports why
 	}
-	if s.flags.run {
-		s.settleAll(ctx, found)
-		senders, err := s.senders(ctx, found)
-		if err != nil {
-			return err
+	name := cli.QueueNameOf(queue)
+	query := url.Values{"limit": {strconv.Itoa(cli.PeekPage)}}
+	for {
+		var page cli.PeekedList
+		err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(name)+"/messages", query, &page)
+		switch {
+		case cli.ExitCode(err) == cli.ExitUsage: // the server has no such request
+			return false, nil
+		case err != nil:
+			return false, err
 		}
-		s.resendAll(ctx, senders, found)
+		for _, m := range page.Messages {
+			if m.Source != "" {
+				found(m.ID, name)
+			}
+		}
+		if page.Next == "" {
+			return true, nil
+		}
+		query.Set("after", page.Next)
 	}
-	if err := s.report(found); err != nil {
-		return err
-	}
-	return s.verdict(found)
 }
 
-// report prints what was found and what has become of it.
-func (s *sweeper) report(found []*stuckWork) error {
-	if s.JSON {
-		if found == nil {
-			found = []*stuckWork{}
-		}
-		return s.PrintJSON(map[string]any{"stuck": found, "parked": s.parked, "unreadable": s.unreadable})
-	}
-	if len(found) == 0 {
-		s.Note("nothing is stuck in %s", s.work.Store.Place)
-		return nil
-	}
+// report prints what was found and the results of the actions.
+func report(a *cli.App, s *sweep.Sweeper, found []*sweep.Work, l *cli.Ledger) (err error) {
 	t := cli.Table{Head: []string{"KEY", "STATE", "AGE", "ATTEMPTS", "OWNER", "MESSAGE", "ACTION", "WHY"}}
 	for _, w := range found {
-		state := w.State
-		if state == string(claims.Held) {
-			state += ", lease over"
-		}
-		t.Add(w.Key, state, cli.AgeText(w.age), strconv.Itoa(w.Attempts), cli.OrDash(w.Owner), cli.OrDash(w.Message), w.actionText(), w.Why)
+		t.Add(w.Key, stateText(w.State, true), cli.AgeText(w.Waited), strconv.Itoa(w.Attempts), cli.OrDash(w.Owner), cli.OrDash(w.Message), actionText(w), w.Why)
 	}
-	return s.PrintTable(t)
+	switch {
+	case a.JSON:
+		err = a.PrintJSON(map[string]any{"stuck": append([]*sweep.Work{}, found...), "parked": s.Parked, "unreadable": s.Unreadable})
+	case len(found) == 0:
+		a.Note("nothing is stuck in %s", l.Store.Place)
+	default:
+		err = a.PrintTable(t)
+	}
+	if s.Parked > 0 {
+		a.Note("%s a decision; see: tenaq claims list --state parked", cli.Counted(s.Parked, "claim awaits", "claims await"))
+	}
+	if s.Unreadable > 0 {
+		a.Note("%s cannot be read; see: tenaq claims list --state unreadable", cli.Counted(s.Unreadable, "claim", "claims"))
+	}
+	return err
 }
 
-// actionText says what is to be done, or was.
-func (w *stuckWork) actionText() string {
+// actionText says what is to be done, or was done.
+func actionText(w *sweep.Work) string {
 	switch {
-	case w.Action == actionSettle && w.Error != "":
+	case w.Action == sweep.Settle && w.Error != "":
 		return "not settled"
 	case w.Settled:
 		return "settled as exhausted"
-	case w.Action == actionSettle:
+	case w.Action == sweep.Settle:
 		return "settle as exhausted"
 	case w.Error != "":
 		return "not sent to " + w.Queue
 	case w.Sent != "":
 		return "sent to " + w.Queue + " as " + w.Sent
-	case w.Action == actionResend:
+	case w.Action == sweep.Resend:
 		return "send again to " + w.Queue
 	}
 	return "-"
 }
 
 // verdict says what remains to be done, and how the sweep went.
-func (s *sweeper) verdict(found []*stuckWork) error {
-	all, failed := make(map[string]int), make(map[string]int) // by action
+func verdict(a *cli.App, found []*sweep.Work, run bool) error {
+	all, failed := make(map[string]int), 0 // by action
 	for _, w := range found {
 		all[w.Action]++
 		if w.Error != "" {
-			failed[w.Action]++
-			s.Note("%s: %s", cli.OneLine(w.Key), cli.OneLine(w.Error))
+			failed++
+			a.Note("%s: %s", cli.OneLine(w.Key), cli.OneLine(w.Error))
 		}
 	}
-	if s.parked > 0 {
-		s.Note("%d parked, for a person to decide; see: tenaq claims list --state parked", s.parked)
-	}
-	if s.unreadable > 0 {
-		s.Note("%d cannot be read; see: tenaq claims list --state unreadable", s.unreadable)
-	}
-	toDo, bad := all[actionResend]+all[actionSettle], failed[actionResend]+failed[actionSettle]
-	if toDo > 0 && !s.flags.run {
-		if n := all[actionResend]; n > 0 {
-			s.Note("%d of %d can be sent again; do so with --run", n, len(found))
+	toDo := all[sweep.Resend] + all[sweep.Settle]
+	if !run {
+		if n := all[sweep.Resend]; n > 0 {
+			a.Note("%d of %d can be sent again; add --run to send", n, len(found))
 		}
-		if n := all[actionSettle]; n > 0 {
-			s.Note("%d of %d can be settled; do so with --run", n, len(found))
+		if n := all[sweep.Settle]; n > 0 {
+			a.Note("%d of %d can be settled; add --run to settle", n, len(found))
 		}
 		return nil
 	}
+	done := "sent" + cli.OrEmpty(all[sweep.Settle] > 0, " or settled")
 	switch {
-	case bad == 0:
+	case failed == 0:
 		return nil
-	case all[actionSettle] == 0 && bad == toDo:
-		return cli.Codedf(cli.ExitFailed, "none of %d was sent; see above", toDo)
-	case all[actionSettle] == 0:
-		return cli.Codedf(cli.ExitPartly, "%d sent, %d not sent; see above", toDo-bad, bad)
-	case bad == toDo:
-		return cli.Codedf(cli.ExitFailed, "none of %d was sent or settled; see above", toDo)
+	case failed == toDo:
+		return cli.Codedf(cli.ExitFailed, "none of %d was %s; see above", toDo, done)
 	}
-	return cli.Codedf(cli.ExitPartly, "%d sent or settled, %d not; see above", toDo-bad, bad)
+	return cli.Codedf(cli.ExitPartly, "%d %s, %d not; see above", toDo-failed, done, failed)
 }

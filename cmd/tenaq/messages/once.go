@@ -112,7 +112,7 @@ func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *o
 	}
 	p, err := producer.New(producer.Config{
 		Client: c.Client, Store: store,
-		QueueURL: url, Prefix: cli.RegistrationsPrefix + cli.QueueNameOf(url) + "/", Owner: cli.Person() + " (tenaq send)", Retention: retention, Work: work,
+		QueueURL: url, Prefix: producer.Prefix + cli.QueueNameOf(url) + "/", Owner: cli.Person() + " (tenaq send)", Retention: retention, Work: work,
 	})
 	if err != nil {
 		return cli.Usagef("%v", err)
