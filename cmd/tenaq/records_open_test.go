@@ -46,7 +46,7 @@ func TestRecordsInPostgreSQL(t *testing.T) {
 	wantExecute(t, cli.ExitNotFound, "there are no records in table tenaq_records of database", "claims", "list")
 	wantExecute(t, cli.ExitNotFound, "there are no records", "records", "sweep")
 	wantExecute(t, cli.ExitOK, "made table tenaq_records of database", "records", "init")
-	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init")
+	wantExecute(t, cli.ExitOK, "are up to date", "records", "init")
 	wantExecute(t, cli.ExitOK, "no claims in table tenaq_records", "claims", "list")
 	wantExecute(t, cli.ExitOK, "nothing is stuck", "claims", "sweep")
 
@@ -67,7 +67,7 @@ func TestRecordsInPostgreSQL(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "CREATE SCHEMA work;"+sql); err != nil {
 		t.Fatalf("apply what is printed: %v", err)
 	}
-	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init")
+	wantExecute(t, cli.ExitOK, "are up to date", "records", "init")
 	wantExecute(t, cli.ExitOK, "no claims in table work.records", "claims", "list")
 
 	// Who may not make tables hears who can.
@@ -164,7 +164,7 @@ func TestRecordsInDynamoDB(t *testing.T) {
 	}
 	wantExecute(t, cli.ExitNotFound, "there are no records in the DynamoDB table "+table, "claims", "list")
 	wantExecute(t, cli.ExitOK, "made the DynamoDB table "+table, "records", "init")
-	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init")
+	wantExecute(t, cli.ExitOK, "are up to date", "records", "init")
 	wantExecute(t, cli.ExitOK, "removed 0 records", "records", "sweep")
 
 	store, err := f.Open(t.Context())
@@ -249,8 +249,8 @@ func TestStuckClaimsInDynamoDB(t *testing.T) {
 	}
 	stuck(true, "old failed")
 	stuck(false, "old failed", "--scan")
-	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init", "--index")
-	wantExecute(t, cli.ExitOK, "is ready for records", "records", "init", "--index")
+	wantExecute(t, cli.ExitOK, "are up to date", "records", "init", "--index")
+	wantExecute(t, cli.ExitOK, "are up to date", "records", "init", "--index")
 	stuck(false, "failed")
 	stuck(false, "old failed", "--scan")
 	wantExecute(t, cli.ExitOK, "released old", "claims", "release", "old", "--reason", "gone")
