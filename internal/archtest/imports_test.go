@@ -43,6 +43,9 @@ var may = map[string][]string{
 
 	"internal/api/framing": {},
 	"internal/api/handle":  {},
+	"internal/api/intake":  {"internal/door/auth", "internal/observe/metric"},
+	"internal/api/refusal": {"internal/api/intake", "internal/api/sqs/sqswire", "internal/broker", "internal/door/auth", "internal/engine"},
+	"internal/api/wire":    {},
 
 	"internal/observe/alarm": {"internal/observe/series"},
 	"internal/engine/kept":   {},
@@ -65,15 +68,18 @@ var may = map[string][]string{
 	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/observe/tally"},
 
 	"internal/api/sqs": {
-		"internal/api/framing", "internal/api/handle", "internal/api/sqs/sqswire", "internal/broker", "internal/door/auth", "internal/engine",
-		"internal/observe/alarm", "internal/observe/metric", "internal/observe/monitor",
+		"internal/api/framing", "internal/api/handle", "internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire",
+		"internal/api/wire", "internal/broker", "internal/door/auth", "internal/engine",
 	},
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
 	},
 	"internal/api/cloudwatch": {"internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "github.com/aws/smithy-go/encoding/cbor"},
 	"internal/api/sts":        {},
-	"internal/api/v1":         {},
+	"internal/api/v1": {
+		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/door/auth",
+		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",
+	},
 	"internal/server": {
 		"internal/api/...", "internal/broker", "internal/door/...", "internal/engine", "internal/kv", "internal/kv/pebblekv",
 		"internal/observe/alarm", "internal/observe/metric", "internal/observe/monitor", "internal/observe/tally",
@@ -212,7 +218,7 @@ var commandsMay = []string{
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"claims", "worker", "internal/audit", "internal/door/...", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
+	"claims", "internal/api/v1", "worker", "internal/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
 	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/api/sqs"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/server/backup"
 )
@@ -30,9 +30,9 @@ type runningBackup struct {
 }
 
 // backup begins a backup. It holds all that was answered before. [DUR-30]
-func (s *Server) backup(ctx context.Context) (sqs.Backup, error) {
+func (s *Server) backup(ctx context.Context) (v1.Backup, error) {
 	if !s.backingUp.CompareAndSwap(false, true) {
-		return nil, sqs.ErrBackupRunning
+		return nil, v1.ErrBackupRunning
 	}
 	b := &runningBackup{server: s, ctx: ctx}
 	b.close = sync.OnceValue(func() error {

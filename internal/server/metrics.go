@@ -140,13 +140,13 @@ var table = []row{
 
 	{metric.Family{Name: "tenaq_requests_total", Help: "Requests of the main port that were answered, by action and code of the error; empty for those that name no action, and for success", Kind: counter, Labels: []string{"action", "code"}}, false,
 		func(w *metric.Writer, r *reading) {
-			for _, c := range r.s.api.Counts() {
-				w.Value(float64(c.N), c.Action, c.Code)
+			for _, c := range r.s.intake.Ends.All() {
+				w.Value(float64(c.N.Value()), c.Action, c.Code)
 			}
 		}},
 	{metric.Family{Name: "tenaq_request_seconds", Help: "From the headers of a request to its answer, waits of polls included, where it succeeded", Kind: histogram, Labels: []string{"action"}}, false,
 		func(w *metric.Writer, r *reading) {
-			for _, c := range r.s.api.Counts() {
+			for _, c := range r.s.intake.Ends.All() {
 				if c.Code == "" {
 					w.Histogram(c.Times, c.Action)
 				}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/api/sqs"
+	"tenaq/internal/api/intake"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
@@ -222,7 +222,7 @@ func TestMetricsWithoutWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{broker: w, alarms: alarms, api: sqs.New(sqs.Config{Broker: w}), disk: &disk{room: roomOn}}
+	s := &Server{broker: w, alarms: alarms, intake: intake.New(intake.Config{}), disk: &disk{room: roomOn}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // instead of surveyTime
 	defer cancel()
 	time.Sleep(10 * time.Millisecond)
@@ -280,7 +280,7 @@ func BenchmarkScrape(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	s := &Server{cfg: Config{Account: "000000000000"}, broker: w, api: sqs.New(sqs.Config{Broker: w}), disk: &disk{room: roomOn}}
+	s := &Server{cfg: Config{Account: "000000000000"}, broker: w, intake: intake.New(intake.Config{}), disk: &disk{room: roomOn}}
 	b.ReportAllocs()
 	for b.Loop() {
 		r := s.read(ctx)

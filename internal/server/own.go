@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"tenaq/internal/api/cloudwatch"
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/sts"
+	"tenaq/internal/api/v1"
 )
 
 // Actions are all that a key may be allowed to do on a server, such as sqs:SendMessage.
 func Actions() []string {
-	return append(append(sqs.Actions(), cloudwatch.Actions()...), "sts:"+sts.Action)
+	return slices.Concat(sqs.Actions(), v1.Actions(), cloudwatch.Actions(), []string{"sts:" + sts.Action})
 }
 
 // URL is where the process itself reaches the SQS API, whatever address it listens at.

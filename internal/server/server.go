@@ -24,6 +24,7 @@ import (
 	"tenaq/internal/api/cloudwatch"
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/handle"
+	"tenaq/internal/api/intake"
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
@@ -46,7 +47,9 @@ type Server struct {
 	door   *auth.Door
 
 	certificate *certificate // nil without TLS
+	intake      *intake.Intake
 	api         *sqs.Handler
+	v1          *v1.Handler
 
 	started time.Time
 
@@ -148,18 +151,30 @@ func (s *Server) open() (err error) {
 		Hosts:       s.cfg.hosts(),
 		Aliases:     s.cfg.aliases(),
 	})
+	policies := auth.NewPolicies(s.broker, s.cfg.Logger)
+	s.intake = intake.New(intake.Config{Polls: func() int64 { return s.broker.Metrics().Polls }})
 	s.api = sqs.New(sqs.Config{
 		Broker:    s.broker,
 		Sealer:    handle.New(key),
 		Logger:    s.cfg.Logger,
 		Door:      s.door,
+		Policies:  policies,
+		Intake:    s.intake,
 		PublicURL: s.cfg.PublicURL,
 		Rejoin:    s.rejoin,
 		IdleMax:   idleMax,
+	})
+	s.v1 = v1.New(v1.Config{
+		Broker:    s.broker,
+		Door:      s.door,
+		Policies:  policies,
+		Intake:    s.intake,
+		Logger:    s.cfg.Logger,
+		PublicURL: s.cfg.PublicURL,
 		Monitor:   s.alarms,
 		Backup:    s.backup,
 	})
-	health := v1.Config{
+	health := v1.Health{
 		Silence: s.broker.Silence, Trouble: s.trouble, Front: func(w http.ResponseWriter, r *http.Request) { s.frontPage(w, r, true) },
 	}
 	if s.cfg.Credentials == nil {
@@ -167,7 +182,7 @@ func (s *Server) open() (err error) {
 	}
 	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.withSTS(s.withCloudWatch()), v1.LocalStackHealth(health)))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
-	s.adminHTTP = s.newHTTP(s.counted(s.oneLength(s.noWebPages(v1.New(health)))))
+	s.adminHTTP = s.newHTTP(s.counted(s.oneLength(s.noWebPages(v1.Admin(health)))))
 	return nil
 }
 
@@ -232,7 +247,7 @@ func newSecret() []byte {
 	return value
 }
 
-// withCloudWatch serves the calls of CloudWatch beside the SQS API, behind the same door.
+// withCloudWatch serves CloudWatch and /v1 beside the SQS API, behind the same door.
 func (s *Server) withCloudWatch() http.Handler {
 	calls := cloudwatch.New(cloudwatch.Config{
 		Monitor:      s.alarms,
@@ -243,11 +258,14 @@ func (s *Server) withCloudWatch() http.Handler {
 		Logger:       s.cfg.Logger,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cloudwatch.Is(r) {
+		switch {
+		case cloudwatch.Is(r):
 			calls.ServeHTTP(w, r)
-			return
+		case v1.Is(r):
+			s.v1.ServeHTTP(w, r)
+		default:
+			s.api.ServeHTTP(w, r)
 		}
-		s.api.ServeHTTP(w, r)
 	})
 }
 

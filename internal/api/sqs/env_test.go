@@ -18,7 +18,9 @@ import (
 
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/handle"
+	"tenaq/internal/api/intake"
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
@@ -85,11 +87,13 @@ type settings struct {
 	log     io.Writer
 	store   kv.Store // an empty one when nil
 	inHTTP  bool     // polls wait in their handlers
+	most    int      // requests in progress; the default when zero
 }
 
-// A world is a handler on a broker on a memory store, served over pipes.
+// A world is a handler, and that of /v1, on a broker on a memory store, served over pipes.
 type world struct {
 	handler  *Handler
+	intake   *intake.Intake
 	broker   *broker.Broker
 	listener *pipeListener
 	stop     func()
@@ -100,6 +104,21 @@ const (
 	account = "000000000000"
 	host    = "localhost:9324"
 )
+
+// Limits of package intake.
+const (
+	tiny        = 4 << 10
+	rateMin     = 32 << 10
+	fastTime    = 100 * time.Millisecond
+	transferMax = time.Minute
+)
+
+// fillAnswers holds the whole budget for answers.
+func (w *world) fillAnswers() *intake.Holding {
+	h := w.intake.Answers.Hold("another")
+	h.Set(intake.AnswerBudget)
+	return h
+}
 
 func newWorld(s settings) *world {
 	s.engine.Region = cmp.Or(s.engine.Region, "us-east-1")
@@ -123,10 +142,22 @@ func newWorld(s settings) *world {
 	if !s.inHTTP {
 		s.sqs.Rejoin = w.listener.rejoin
 	}
+	w.intake = intake.New(intake.Config{RequestMax: s.most, Polls: func() int64 { return w.broker.Metrics().Polls }})
+	s.sqs.Intake, s.sqs.Policies = w.intake, auth.NewPolicies(w.broker, s.sqs.Logger)
 	w.handler = New(s.sqs)
+	beside := v1.New(v1.Config{
+		Broker: w.broker, Door: s.sqs.Door, Policies: s.sqs.Policies, Intake: w.intake, Logger: s.sqs.Logger, PublicURL: s.sqs.PublicURL,
+	})
+	both := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if v1.Is(r) && !framing.Ambiguous(r) {
+			beside.ServeHTTP(rw, r)
+			return
+		}
+		w.handler.ServeHTTP(rw, r)
+	})
 
 	ctx, cancel := context.WithCancel(context.Background())
-	server := &http.Server{Handler: w.handler, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: framing.Context,
+	server := &http.Server{Handler: both, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: framing.Context,
 		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(s.log, nil), slog.LevelDebug)}
 	var running sync.WaitGroup
 	running.Go(func() { server.Serve(framing.Listener(w.listener, s.sqs.Logger)) })

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/api/intake"
+	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
@@ -46,7 +48,7 @@ func TestConnectionIsKept(t *testing.T) {
 // A poll may take its 20 seconds although what was read before it had to be quick, in both protocols, whether the
 // body is small or has a deadline of its own. [WIRE-22]
 func TestPollAfterSlowBody(t *testing.T) {
-	large := strings.Repeat("x", 2*small)
+	large := strings.Repeat("x", 2*intake.Small)
 	for _, test := range []struct{ name, poll, body, want string }{
 		{"small", "", `{"QueueUrl":"q","WaitTimeSeconds":20}`, "{}"},
 		{"large", "", `{"QueueUrl":"q","WaitTimeSeconds":20,"Unknown":"` + large + `"}`, "{}"},
@@ -66,7 +68,7 @@ func TestPollAfterSlowBody(t *testing.T) {
 					poll = queryRequest("", test.body)
 				}
 				io.WriteString(conn, strings.TrimSuffix(poll, test.body))
-				time.Sleep(stallMax - time.Second)
+				time.Sleep(intake.StallMax - time.Second)
 				start := time.Now()
 				_, resp, answer, err := exchange(conn, "POST", test.body)
 				if err != nil {
@@ -87,8 +89,8 @@ func TestBudgetIsGivenBack(t *testing.T) {
 		conn := w.listener.dial()
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(transferMax)) // or a budget that is used up would be waited for, for ever
-		large := strings.Repeat("x", bodyMax-100)
-		for i := range bodyBudget/bodyMax + 8 {
+		large := strings.Repeat("x", intake.BodyMax-100)
+		for i := range intake.BodyBudget/intake.BodyMax + 8 {
 			req := request("AmazonSQS.ListQueues", `{"Unknown":"`+large+`"}`)
 			if i%2 == 1 {
 				req = queryRequest("", "Action=Teleport&Unknown="+large)
@@ -102,7 +104,7 @@ func TestBudgetIsGivenBack(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := w.handler.bodies.total(); got != 0 {
+		if got := w.intake.Bodies.Total(); got != 0 {
 			t.Errorf("%d bytes are held, want none", got)
 		}
 	})
@@ -139,9 +141,9 @@ func TestWireError(t *testing.T) {
 		{broker.ErrNoSpace, sqswire.ServiceUnavailable, 503, true},
 		{errors.New("secret"), sqswire.InternalFailure, 500, true},
 	} {
-		got := wireError(c.err)
+		got := refusal.Of(c.err)
 		if got.Code != c.code || got.Info().Status != c.status || (got.Message != "") != c.message || strings.Contains(got.Message, "secret") {
-			t.Errorf("wireError(%v): got %+v, status %d, want %s, %d", c.err, got, got.Info().Status, c.code, c.status)
+			t.Errorf("refusal.Of(%v): got %+v, status %d, want %s, %d", c.err, got, got.Info().Status, c.code, c.status)
 		}
 	}
 }
@@ -156,7 +158,7 @@ func TestEngineCodes(t *testing.T) {
 		engine.CodeUnsupported, engine.CodeEmptyBatch, engine.CodeTooManyEntries, engine.CodeInvalidEntryID,
 		engine.CodeEntryIDsNotDistinct, engine.CodeBatchTooLong, engine.CodeNoResource,
 	} {
-		if got := wireError(&engine.Error{Code: code}).Info().Status; got >= http.StatusInternalServerError {
+		if got := refusal.Of(&engine.Error{Code: code}).Info().Status; got >= http.StatusInternalServerError {
 			t.Errorf("%s: status %d, want one below 500", code, got)
 		}
 	}

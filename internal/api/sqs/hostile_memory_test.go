@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/api/intake"
 	"tenaq/internal/engine"
 )
 
@@ -64,19 +65,19 @@ func TestHostileReaders(t *testing.T) {
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"small","MessageBody":"1"}`)
 
 		dialMany(t, w, 40, request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"large","MaxNumberOfMessages":10}`))
-		if got, most := w.handler.answers.total(), int64(answerBudget-answerReserve)/2; got > most {
+		if got, most := w.intake.Answers.Total(), int64(intake.AnswerBudget-intake.AnswerReserve)/2; got > most {
 			t.Errorf("the clients hold %d bytes, want at most %d", got, most)
 		}
 		time.Sleep(time.Second) // in which the clients take what room there is again
 		start := time.Now()
 		timed(t, w, "a small receive", "ReceiveMessage", `{"QueueUrl":"small"}`, `"Body":"1"`, 0)
 		got := told(t, w, "AmazonSQS.ReceiveMessage", `{"QueueUrl":"other","WaitTimeSeconds":20,"AttributeNames":["All"]}`)
-		if took := time.Since(start); !strings.Contains(got, `"ApproximateReceiveCount":"1"`) || took == 0 || took > stallMax+time.Second {
+		if took := time.Since(start); !strings.Contains(got, `"ApproximateReceiveCount":"1"`) || took == 0 || took > intake.StallMax+time.Second {
 			t.Errorf("a large receive: got %.200s after %v, want the message for the first time when the clients have been cut off", got, took)
 		}
-		time.Sleep(3 * stallMax)
+		time.Sleep(3 * intake.StallMax)
 		synctest.Wait()
-		if got := w.handler.answers.total(); got != 0 {
+		if got := w.intake.Answers.Total(); got != 0 {
 			t.Errorf("%d bytes are held when the clients have been cut off, want none", got)
 		}
 	})
@@ -84,16 +85,16 @@ func TestHostileReaders(t *testing.T) {
 
 // One account cannot take the room of another. [WIRE-29]
 func TestHostileReadersOfOneAccount(t *testing.T) {
-	b := newBudget(answerBudget, answerReserve, small*answerCost)
+	b := intake.New(intake.Config{}).Answers
 	var all int64
 	for range 100 {
-		all += b.hold("a").reserve(answerMost)
+		all += b.Hold("a").Reserve(intake.AnswerMost)
 	}
-	if most := int64(answerBudget / 2); all > most {
+	if most := int64(intake.AnswerBudget / 2); all > most {
 		t.Errorf("one account holds %d bytes, want at most %d", all, most)
 	}
-	if got := b.hold("b").reserve(answerMost); got != answerMost {
-		t.Errorf("another account has room for %d bytes, want %d", got, answerMost)
+	if got := b.Hold("b").Reserve(intake.AnswerMost); got != intake.AnswerMost {
+		t.Errorf("another account has room for %d bytes, want %d", got, intake.AnswerMost)
 	}
 }
 
@@ -130,19 +131,19 @@ func TestHostileWriters(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		head := request("AmazonSQS.ListQueues", "", "Content-Length", "8388608")
 		dialMany(t, w, 200, head)
-		half := dialMany(t, w, 200, head+strings.Repeat("x", 2*small))
+		half := dialMany(t, w, 200, head+strings.Repeat("x", 2*intake.Small))
 		time.Sleep(fastTime) // until the room for what does not come has been given back
 		synctest.Wait()
 		start := time.Now()
-		large := `{"Unknown":"` + strings.Repeat("x", 2*small) + `"}`
+		large := `{"Unknown":"` + strings.Repeat("x", 2*intake.Small) + `"}`
 		timed(t, w, "a small body", "ListQueues", "{}", "200 {}", 0)
 		timed(t, w, "a large body", "ListQueues", large, "200 {}", 0)
-		if got, most := w.handler.bodies.total(), int64(len(half)*8*small); got > most {
+		if got, most := w.intake.Bodies.Total(), int64(len(half)*8*intake.Small); got > most {
 			t.Errorf("the clients hold %d bytes, want at most %d", got, most)
 		}
-		time.Sleep(2*stallMax - time.Since(start))
+		time.Sleep(2*intake.StallMax - time.Since(start))
 		synctest.Wait()
-		if got := w.handler.bodies.total(); got != 0 {
+		if got := w.intake.Bodies.Total(); got != 0 {
 			t.Errorf("%d bytes are held when the clients have been cut off, want none", got)
 		}
 		wantClosed(t, half[0])
@@ -153,18 +154,18 @@ func TestHostileWriters(t *testing.T) {
 // the next waits until they are cut off; tiny ones do not wait. [WIRE-30]
 func TestHostileSmallWriters(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		part := request("AmazonSQS.ListQueues", "", "Content-Length", itoa(small)) + strings.Repeat("x", small-1)
+		part := request("AmazonSQS.ListQueues", "", "Content-Length", itoa(intake.Small)) + strings.Repeat("x", intake.Small-1)
 		dialMany(t, w, 2000, part)
 		time.Sleep(fastTime)
 		synctest.Wait()
-		if got := w.handler.bodies.total(); got > bodyBudget/2 || got < bodyBudget/4 {
-			t.Errorf("the clients hold %d bytes, want about %d", got, bodyBudget/2)
+		if got := w.intake.Bodies.Total(); got > intake.BodyBudget/2 || got < intake.BodyBudget/4 {
+			t.Errorf("the clients hold %d bytes, want about %d", got, intake.BodyBudget/2)
 		}
 		timed(t, w, "a tiny body", "ListQueues", "{}", "200 {}", 0)
 		from := time.Now()
 		got := told(t, w, "AmazonSQS.ListQueues", `{"Unknown":"`+strings.Repeat("x", 2*tiny)+`"}`)
-		if took := time.Since(from); took > 2*stallMax {
-			t.Errorf("another body was answered %s after %v, want an answer within %v", got, took, 2*stallMax)
+		if took := time.Since(from); took > 2*intake.StallMax {
+			t.Errorf("another body was answered %s after %v, want an answer within %v", got, took, 2*intake.StallMax)
 		}
 	})
 }
@@ -205,8 +206,8 @@ func TestHostileSends(t *testing.T) {
 		body := `{"QueueUrl":"q","MessageBody":"` + strings.Repeat("x", 1_000_000) + `"}`
 		whole := request("AmazonSQS.SendMessage", body)
 		dialMany(t, w, 200, whole[:len(whole)-1])
-		if got := w.handler.bodies.total(); got > bodyBudget-bodyReserve {
-			t.Errorf("%d bytes are held, want at most %d", got, bodyBudget-bodyReserve)
+		if got := w.intake.Bodies.Total(); got > intake.BodyBudget-intake.BodyReserve {
+			t.Errorf("%d bytes are held, want at most %d", got, intake.BodyBudget-intake.BodyReserve)
 		}
 		timed(t, w, "a small send", "SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`, "200", 0)
 	})
@@ -267,12 +268,12 @@ func TestBodiesOfPolls(t *testing.T) {
 		go io.Copy(io.Discard, conn)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := w.handler.bodies.total(); got < size {
+		if got := w.intake.Bodies.Total(); got < size {
 			t.Errorf("while the poll waits %d bytes are charged, want at least %d", got, size)
 		}
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if got := w.handler.bodies.total(); got != 0 {
+		if got := w.intake.Bodies.Total(); got != 0 {
 			t.Errorf("after its answer %d bytes are charged, want none", got)
 		}
 	})

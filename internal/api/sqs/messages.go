@@ -4,6 +4,8 @@ import (
 	"crypto/md5"
 
 	"tenaq/internal/api/handle"
+	"tenaq/internal/api/intake"
+	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/engine"
 )
@@ -70,6 +72,13 @@ func entryAttributes(attrs sqswire.MessageAttributes) []engine.EntryAttribute {
 	return out
 }
 
+// Headers with which a message can be followed: of a SendMessage request, to ask for it, and of its answer, with the mark
+// to ask /v1 for the message by. [PEEK-9]
+const (
+	followHeader = "Tenaq-Follow"
+	markHeader   = "Tenaq-Mark"
+)
+
 func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing)
 	res, err := c.do(&engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft, Follow: c.http.Header.Get(followHeader) != ""})
@@ -110,7 +119,7 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 	for i, s := range res.Sent {
 		id := req.Entries[i].ID.Value
 		if s.Err != nil {
-			resp.Failed = append(resp.Failed, wireError(s.Err).Entry(id))
+			resp.Failed = append(resp.Failed, refusal.Of(s.Err).Entry(id))
 			continue
 		}
 		stored(&sent[i], &s)
@@ -176,7 +185,7 @@ func (c *call) changeMessageVisibilityBatch(req *sqswire.ChangeMessageVisibility
 func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry, failed []sqswire.BatchResultErrorEntry) {
 	for i, err := range errs {
 		if err != nil {
-			failed = append(failed, wireError(err).Entry(ids[i]))
+			failed = append(failed, refusal.Of(err).Entry(ids[i]))
 		} else {
 			ok = append(ok, sqswire.BatchResultEntry{ID: ids[i]})
 		}
@@ -186,7 +195,7 @@ func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry
 
 func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, error) {
 	wanted := wantedAttributes{system: append(req.AttributeNames, req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
-	c.room = c.h.answers.hold(c.principal.Account())
+	c.room = c.h.cfg.Intake.Answers.Hold(c.principal.Account())
 	res, err := c.poll(&engine.ReceiveMessage{
 		Queue:      c.queue(req.QueueURL),
 		Max:        engine.Int(req.MaxNumberOfMessages),
@@ -212,26 +221,18 @@ func (c *call) deliver(res *engine.Result, wanted *wantedAttributes) response {
 		}
 	}
 	*res = engine.Result{} // or what it keeps would be kept while a client reads
-	if resp.size += resp.size / 8; resp.size <= small {
+	if resp.size += resp.size / 8; resp.size <= intake.Small {
 		resp.size = 0 // there are buffers for that
 	}
 	resp.shape = &sqswire.ReceiveMessageResponse{Messages: messages}
 	return resp
 }
 
-// answerCost is how often the bytes of a message are in memory while it is being answered: as they were stored, and
-// encoded.
-const answerCost = 2
-
-// answerMost is how much the largest answer holds: ten messages of 1 MiB.
-const answerMost = 10 * (1 << 20) * answerCost
-
 // An answerRoom is the room of a receive as the broker sees it, in bytes of messages. [RCV-24]
-type answerRoom struct{ *holding }
+type answerRoom struct{ *intake.Holding }
 
-func (r answerRoom) Reserve() int64  { return r.reserve(answerMost) / answerCost }
-func (r answerRoom) Keep(size int64) { r.set(size * answerCost) }
-func (r answerRoom) Owner() string   { return r.owners[0] }
+func (r answerRoom) Reserve() int64  { return r.Holding.Reserve(intake.AnswerMost) / intake.AnswerCost }
+func (r answerRoom) Keep(size int64) { r.Set(size * intake.AnswerCost) }
 
 // message puts together what a client gets to see of a delivered message. [RCV-4]
 func (c *call) message(d *engine.Delivery, content *engine.Content, incarnation [16]byte, wanted *wantedAttributes) sqswire.Message {

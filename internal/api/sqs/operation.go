@@ -53,6 +53,15 @@ func sortedOperations() []*operation {
 	return slices.SortedFunc(maps.Values(operations), func(a, b *operation) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// Actions are all that a key may be allowed to do here, such as sqs:SendMessage. [AUTH-18, AUTH-38]
+func Actions() []string {
+	var actions []string
+	for _, op := range sortedOperations() {
+		actions = append(actions, "sqs:"+op.action())
+	}
+	return slices.Compact(actions)
+}
+
 // A requestOf is a shape of sqswire that can be made new.
 type requestOf[R any] interface {
 	*R

@@ -29,7 +29,7 @@ func told(t *testing.T, w *world, target, body string) string {
 
 // More requests at work than may be are throttled; those that wait for messages are not at work. [WIRE-27]
 func TestRequestMax(t *testing.T) {
-	inBubble(t, settings{sqs: Config{RequestMax: 2}}, func(t *testing.T, w *world) {
+	inBubble(t, settings{most: 2}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"empty"}`)
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"`+strings.Repeat("a", 2*tiny)+`"}`)
@@ -73,7 +73,7 @@ func TestRequestMax(t *testing.T) {
 			}
 		}
 		v1(200)
-		if got := w.handler.working.Load(); got != 0 {
+		if got := w.intake.Working(); got != 0 {
 			t.Errorf("%d requests are said to be at work, want none", got)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tenaq/internal/api/intake"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 )
@@ -39,8 +40,8 @@ type parkedPoll struct {
 	attempt
 	op      *operation
 	wanted  wantedAttributes
-	room    *holding // for the answer
-	body    *holding // of the request, whose text the poll still refers to
+	room    *intake.Holding // for the answer
+	body    *intake.Holding // of the request, whose text the poll still refers to
 	pending broker.Pending
 	last    bool    // the client wants the connection closed
 	first   [1]byte // is where watch reads
@@ -115,10 +116,10 @@ func (c *call) park(pending broker.Pending, wanted *wantedAttributes) bool {
 func (p *parkedPoll) watch() {
 	n, _ := io.ReadFull(p.conn, p.first[:])
 	if n == 0 && p.pending.Abandon() { // [POLL-10]
-		p.room.release()
-		p.body.release()
+		p.room.Release()
+		p.body.Release()
 		p.ends("ClientGone")
-		p.h.end()
+		p.h.cfg.Intake.End()
 		p.close()
 		return
 	}
@@ -163,9 +164,9 @@ func (p *parkedPoll) answer(res engine.Result, err error) {
 	k.mu.Unlock()
 
 	written := p.write(ctx, last, &res, err)
-	p.room.release()
-	p.body.release()
-	p.h.end()
+	p.room.Release()
+	p.body.Release()
+	p.h.cfg.Intake.End()
 
 	k.mu.Lock()
 	keep := written && !last && !k.draining && !p.gone
@@ -310,8 +311,8 @@ func (w *plainWriter) SetWriteDeadline(t time.Time) error { return w.conn.SetWri
 // Write writes a part of the body, and the header in front of the first.
 func (w *plainWriter) Write(body []byte) (n int, err error) {
 	if n = len(body); w.header != nil {
-		buf := buffers.Get().(*bytes.Buffer)
-		defer recycle(buf)
+		buf := intake.Buffer()
+		defer intake.Recycle(buf)
 		fmt.Fprintf(buf, "HTTP/1.1 %d %s\r\n", w.status, http.StatusText(w.status))
 		w.header.Write(buf)
 		fmt.Fprintf(buf, "Date: %s\r\n", time.Now().UTC().Format(http.TimeFormat))
@@ -320,11 +321,11 @@ func (w *plainWriter) Write(body []byte) (n int, err error) {
 		}
 		buf.WriteString("\r\n")
 		w.header = nil
-		if len(body) <= small {
+		if len(body) <= intake.Small {
 			buf.Write(body)
 			body = nil
 		}
-		w.conn.SetWriteDeadline(time.Now().Add(stallMax))
+		w.conn.SetWriteDeadline(time.Now().Add(intake.StallMax))
 		_, w.err = w.conn.Write(buf.Bytes())
 	}
 	if w.err == nil && len(body) > 0 {

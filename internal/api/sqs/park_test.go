@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/api/intake"
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/metric"
 )
@@ -69,7 +70,7 @@ func TestParkedPollAnswersAsAnyOther(t *testing.T) {
 	const poll = `{"QueueUrl":"q","WaitTimeSeconds":20,"MessageAttributeNames":["All"],"AttributeNames":["All"]}`
 	const form = "Action=ReceiveMessage&QueueUrl=q&WaitTimeSeconds=20&AttributeName.1=All"
 	http10 := strings.Replace(request("AmazonSQS.ReceiveMessage", poll), "HTTP/1.1", "HTTP/1.0", 1)
-	large := fmt.Sprintf(`{"QueueUrl":"q","Entries":[{"Id":"a","MessageBody":%q}]}`, strings.Repeat("x", 2*small))
+	large := fmt.Sprintf(`{"QueueUrl":"q","Entries":[{"Id":"a","MessageBody":%q}]}`, strings.Repeat("x", 2*intake.Small))
 	for _, test := range []struct {
 		name, request, send string
 		parked, last        bool
@@ -253,17 +254,20 @@ func TestParkedClientGone(t *testing.T) {
 }
 
 // wantCount checks how many receives ended with a code, and that no request is at work.
-func (w *world) wantCount(t *testing.T, code string, want int64) (found Count) {
+func (w *world) wantCount(t *testing.T, code string, want int64) (found *intake.End) {
 	t.Helper()
-	for _, c := range w.handler.Counts() {
+	for _, c := range w.intake.Ends.All() {
 		if c.Action == "ReceiveMessage" && c.Code == code {
 			found = c
 		}
 	}
-	if found.N != want {
-		t.Errorf("%d receives ended with the code %q, want %d", found.N, code, want)
+	if found == nil {
+		found = new(intake.End)
 	}
-	if got := w.handler.working.Load(); got != 0 {
+	if n := found.N.Value(); n != want {
+		t.Errorf("%d receives ended with the code %q, want %d", n, code, want)
+	}
+	if got := w.intake.Working(); got != 0 {
 		t.Errorf("%d requests are said to be at work, want none", got)
 	}
 	return found
@@ -274,14 +278,14 @@ func TestParkedClientGoneBeforeBudget(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
-		full := w.handler.answers.fill()
+		full := w.fillAnswers()
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
 		conn.Close()
 		if got := w.parked(); got != 0 {
 			t.Errorf("%d polls are parked, want none", got)
 		}
 		w.wantCount(t, "ClientGone", 1)
-		full.release()
+		full.Release()
 		if got := told(t, w, "AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","AttributeNames":["All"]}`); !strings.Contains(got, `"ApproximateReceiveCount":"1"`) {
 			t.Errorf("the next receive was told %s, want the message, received once", got)
 		}
@@ -310,12 +314,12 @@ func TestParkedClientDoesNotRead(t *testing.T) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
-		time.Sleep(stallMax - time.Second)
-		if w.parked() != 1 || w.handler.answers.total() == 0 {
+		time.Sleep(intake.StallMax - time.Second)
+		if w.parked() != 1 || w.intake.Answers.Total() == 0 {
 			t.Errorf("the client was cut off early, or holds nothing")
 		}
 		time.Sleep(2 * time.Second)
-		if w.parked() != 0 || w.handler.answers.total() != 0 {
+		if w.parked() != 0 || w.intake.Answers.Total() != 0 {
 			t.Errorf("the client was not cut off, or still holds its part of the budget")
 		}
 		wantClosed(t, conn)
@@ -381,7 +385,7 @@ func TestCutWhileParking(t *testing.T) {
 // A client that was found to have gone when its answer is begun is not waited for anywhere.
 func TestParkedClientGoneBeforeAnswer(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		if err := w.handler.begin(); err != nil {
+		if err := w.intake.Begin(); err != nil {
 			t.Fatal(err)
 		}
 		_, server := net.Pipe()
@@ -489,7 +493,7 @@ func TestStopBeforeRoom(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
-		w.handler.answers.fill()
+		w.fillAnswers()
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
 		w.handler.Drain()
 		w.broker.Drain()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/door/policy"
 	"tenaq/internal/engine"
@@ -77,7 +78,7 @@ func TestAllow(t *testing.T) {
 			switch {
 			case (err == nil) != (want == fine), err != nil && !strings.Contains(err.Error(), want):
 				t.Errorf("%s with %s on %v with the policy %s: got %v, want %q", test.action, test.allow, queue, test.policy, err, want)
-			case err != nil && wireError(err).Code != sqswire.AccessDenied:
+			case err != nil && refusal.Of(err).Code != sqswire.AccessDenied:
 				t.Errorf("%v: want AccessDenied", err)
 			}
 		}

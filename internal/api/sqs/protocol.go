@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/api/wire"
 )
 
 // A protocol is how a request and its answer are written.
@@ -43,7 +44,7 @@ func protocolOf(r *http.Request) protocol {
 		if target {
 			return noProtocol
 		}
-		if hasAction(r.URL.RawQuery) || isQueuePath(r.URL.Path) {
+		if wire.HasAction(r.URL.RawQuery) || isQueuePath(r.URL.Path) {
 			return queryOf(r)
 		}
 	}
@@ -52,16 +53,6 @@ func protocolOf(r *http.Request) protocol {
 
 // isQueuePath reports whether a path is one of the form /<account>/<name>.
 func isQueuePath(path string) bool { return strings.Count(strings.Trim(path, "/"), "/") == 1 }
-
-// hasAction reports whether a query string has the parameter Action.
-func hasAction(query string) bool {
-	for parameter := range strings.SplitSeq(query, "&") {
-		if name, _, _ := strings.Cut(parameter, "="); name == "Action" {
-			return true
-		}
-	}
-	return false
-}
 
 // queryOf decides whether the answer to a request in the Query protocol is XML or JSON: whichever the client
 // names first. [XML-26]
@@ -121,7 +112,7 @@ func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (*operation, sq
 	op := operations[action]
 	queue := strings.Trim(r.URL.Path, "/")
 	if op == nil || queue != "" && (op.Name == "CreateQueue" || op.Name == "ListQueues") {
-		return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action %s is not valid for this endpoint.", cut(action))
+		return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action %s is not valid for this endpoint.", wire.Cut(action))
 	}
 	if queue != "" {
 		form.SetDefault("QueueUrl", queue)
@@ -138,16 +129,7 @@ func (h *Handler) errNoQueueURL(r *http.Request) error {
 	if strings.Trim(r.URL.Path, "/") != "" {
 		return sqswire.Errorf(sqswire.MissingParameter, "The request must contain the parameter QueueUrl.")
 	}
-	return sqswire.Errorf(sqswire.InvalidAddress, "The address %s/ is not valid for this endpoint.", h.base(r))
-}
-
-// cut returns what an error may repeat of a text.
-func cut(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
+	return sqswire.Errorf(sqswire.InvalidAddress, "The address %s/ is not valid for this endpoint.", wire.BaseURL(h.cfg.PublicURL, r))
 }
 
 func (p protocol) appendAnswer(dst []byte, op sqswire.Operation, shape sqswire.Shape, id string) []byte {

@@ -1,11 +1,10 @@
 package sqs
 
 import (
-	"net/http"
-	"net/url"
 	"strings"
 
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/api/wire"
 	"tenaq/internal/engine"
 )
 
@@ -81,19 +80,7 @@ func (c *call) queue(u sqswire.Opt[string]) engine.QueueName {
 
 // url returns the URL of a queue. [QUEUE-36]
 func (c *call) url(n engine.QueueName) string {
-	return c.h.base(c.http) + "/" + n.Account + "/" + n.Name
-}
-
-// base returns what queue URLs begin with, without a slash at the end.
-func (h *Handler) base(r *http.Request) string {
-	if h.cfg.PublicURL != "" {
-		return strings.TrimSuffix(h.cfg.PublicURL, "/")
-	}
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	return (&url.URL{Scheme: scheme, Host: r.Host}).String()
+	return wire.BaseURL(c.h.cfg.PublicURL, c.http) + "/" + n.Account + "/" + n.Name
 }
 
 func (c *call) urls(names []engine.QueueName) (urls []string) {

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/door/credentials"
@@ -269,7 +270,7 @@ func TestDoorAfterReload(t *testing.T) {
 func TestEverySignatureErrorIsKnown(t *testing.T) {
 	for _, code := range []sigv4.Code{sigv4.ExpiredToken, sigv4.IncompleteSignature, sigv4.InvalidClientTokenID, sigv4.MissingAuthenticationToken,
 		sigv4.RequestExpired, sigv4.SignatureDoesNotMatch} {
-		if got := wireError(&auth.Error{Code: string(code), Message: "x"}); got.Info().Fault != sqswire.Sender || got.Message != "x" {
+		if got := refusal.Of(&auth.Error{Code: string(code), Message: "x"}); got.Info().Fault != sqswire.Sender || got.Message != "x" {
 			t.Errorf("%s: got %v, want a fault of the sender", code, got)
 		}
 	}

@@ -1,7 +1,6 @@
 package sqs
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
-
-	"tenaq/internal/engine"
 )
 
 var (
@@ -39,7 +36,7 @@ func (s *script) get(t *testing.T, d *datadriven.TestData) string {
 		return err.Error() + "\n"
 	}
 	for name, want := range map[string]string{
-		"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", v1Header: "1",
+		"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Tenaq-Api": "1",
 	} {
 		if got := resp.Header.Get(name); got != want {
 			t.Errorf("%s: %s is %q, want %q [PEEK-7]", path, name, got, want)
@@ -80,8 +77,8 @@ func TestV1IsCounted(t *testing.T) {
 		get("/v1/else")
 		time.Sleep(time.Second)
 		got := make(map[string]int64)
-		for _, c := range w.handler.Counts() {
-			got[c.Action+" "+c.Code] = c.N
+		for _, c := range w.intake.Ends.All() {
+			got[c.Action+" "+c.Code] = c.N.Value()
 		}
 		for name, n := range map[string]int64{
 			"v1.ListQueues ": 1, "v1.PeekMessages ": 2, "v1.PeekMessages NonExistentQueue": 1, "v1.PeekMessages InvalidParameterValue": 1, " NotFound": 1,
@@ -91,66 +88,8 @@ func TestV1IsCounted(t *testing.T) {
 				t.Errorf("%q is counted %d times, want %d", name, got[name], n)
 			}
 		}
-		if w.handler.answers.total() != 0 {
+		if w.intake.Answers.Total() != 0 {
 			t.Error("a part of the budget was not given back")
-		}
-	})
-}
-
-// Who looks for messages in one state may be answered an empty page that is not the last, and gets to the end
-// by going on. [PEEK-5]
-func TestV1PageWithoutMessages(t *testing.T) {
-	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		name := engine.QueueName{Account: account, Name: "q"}
-		do := func(op engine.Op) {
-			t.Helper()
-			if _, err := w.broker.Do(t.Context(), op); err != nil {
-				t.Fatal(err)
-			}
-		}
-		do(engine.CreateQueue{Queue: name, NameSet: true})
-		text := func(s string) engine.Text { return engine.Text{Value: s, Set: true} }
-		send := func(body string, delay int64) engine.Draft {
-			return engine.NewDraft(engine.Entry{ID: text("a"), Body: text(body), Delay: engine.Int{Value: delay, Set: true}})
-		}
-		for range v1Steps*600 + 1 {
-			do(&engine.SendMessage{Queue: name, Draft: send("x", 0)})
-		}
-		do(&engine.SendMessage{Queue: name, Draft: send("late", 900)})
-		conn := w.listener.dial()
-		defer conn.Close()
-		var bodies []string
-		pages, after := 0, ""
-		for {
-			path := "/v1/queues/q/messages?state=delayed&body=10&after=" + after
-			_, _, body, err := exchange(conn, "GET", "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var list v1MessageList
-			if err := json.Unmarshal([]byte(body), &list); err != nil {
-				t.Fatalf("%v in %s", err, body)
-			}
-			pages++
-			for _, m := range list.Messages {
-				bodies = append(bodies, *m.Body)
-			}
-			if after = list.Next; after == "" {
-				break
-			}
-		}
-		if got := strings.Join(bodies, " "); got != "late" || pages != 2 {
-			t.Errorf("the delayed messages are %q, after %d pages, want late after 2", got, pages)
-		}
-	})
-}
-
-// A message that was removed between the look and the reading of its body is left out. [PEEK-6]
-func TestV1BodyIsGone(t *testing.T) {
-	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		c := &call{Context: t.Context(), h: w.handler}
-		if c.addContent(&v1Message{}, &engine.Peeked{Space: 1, Seq: 7}, 10) {
-			t.Error("a message that is not there has a body")
 		}
 	})
 }

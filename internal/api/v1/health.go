@@ -1,9 +1,3 @@
-// Package admin tells machines how the server is: whether it is alive, whether it should be given
-// requests, and, in the words that existing compose files ask with, that its queues are running.
-//
-// Alive means that the writer and the disk have finished a turn lately; a server that is not should be
-// restarted. Ready means alive, not stopping and willing to take sends; one that is not should be left
-// alone for a while. Neither looks at anything outside the process.
 package v1
 
 import (
@@ -12,30 +6,31 @@ import (
 	"time"
 )
 
-// Config says what the answers are made of.
-type Config struct {
-	// Silence is how long ago the last turn reached the disk.
+// Health configures the health pages. Alive means that the writer and the disk have finished a turn lately; a server that
+// is not alive should be restarted. Ready means alive, not stopping and willing to take sends; a server that is not ready
+// should get no requests for a while. Neither depends on anything outside the process.
+type Health struct {
+	// Silence returns how long ago the last turn reached the disk.
 	Silence func() time.Duration
 
-	// Trouble is why the server should not be given requests although it is alive; empty for nothing.
+	// Trouble returns why the server should get no requests although it is alive; empty when it should.
 	Trouble func() string
 
 	Version string
 
-	// Metrics answers /metrics; nothing does when nil.
+	// Metrics answers /metrics; nil disables it.
 	Metrics http.Handler
 
-	// Front answers /; nothing does when nil.
+	// Front answers /; nil disables it.
 	Front http.HandlerFunc
 }
 
-// silenceMax is the silence beyond which the writer counts as stuck. Turns happen every five seconds at
-// least.
+// silenceMax is the silence after which the writer counts as stuck. There is a turn at least every five seconds.
 const silenceMax = 15 * time.Second
 
-// New returns the handler of the admin address: /livez and /readyz, which answer 200 with "ok" or 503
+// Admin returns the handler of the admin address: /livez and /readyz, which answer 200 with "ok" or 503
 // with one sentence, /metrics, and / with a page for people.
-func New(cfg Config) http.Handler {
+func Admin(cfg Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, cfg.stuck()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -54,7 +49,7 @@ func New(cfg Config) http.Handler {
 	return mux
 }
 
-func (c *Config) stuck() string {
+func (c *Health) stuck() string {
 	if s := c.Silence(); s > silenceMax {
 		return "no turn has reached the disk for " + s.Round(time.Second).String() +
 			": look at the disk's latency, then restart the server"
@@ -73,9 +68,9 @@ func say(w http.ResponseWriter, trouble string) {
 	w.Write([]byte("ok\n"))
 }
 
-// LocalStackHealth answers as LocalStack's health page does, for compose files and scripts that wait for
-// it before they use SQS.
-func LocalStackHealth(cfg Config) http.Handler {
+// LocalStackHealth answers like LocalStack's health page, for compose files and scripts that wait for it before they use
+// SQS.
+func LocalStackHealth(cfg Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		state := "running"
 		if cfg.stuck() != "" || cfg.Trouble() != "" {

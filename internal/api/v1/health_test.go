@@ -11,7 +11,7 @@ import (
 func TestHealth(t *testing.T) {
 	var silence time.Duration
 	var trouble string
-	cfg := Config{
+	cfg := Health{
 		Silence: func() time.Duration { return silence },
 		Trouble: func() string { return trouble },
 		Version: "v1.2.3",
@@ -38,7 +38,7 @@ func TestHealth(t *testing.T) {
 			if want == "ok" {
 				status = http.StatusOK
 			}
-			got := ask(New(cfg), "GET", path)
+			got := ask(Admin(cfg), "GET", path)
 			if got.Code != status || got.Body.String() != want+"\n" {
 				t.Errorf("%s: %s answers %d %q, want %d %q", test.name, path, got.Code, got.Body, status, want+"\n")
 			}
@@ -55,7 +55,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestNothingElse(t *testing.T) {
-	h := New(Config{Silence: func() time.Duration { return 0 }, Trouble: func() string { return "" }})
+	h := Admin(Health{Silence: func() time.Duration { return 0 }, Trouble: func() string { return "" }})
 	for _, test := range []struct {
 		method, path string
 		want         int

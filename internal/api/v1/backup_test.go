@@ -1,4 +1,4 @@
-package sqs
+package v1
 
 import (
 	"errors"
@@ -31,7 +31,9 @@ func TestBackupIsCutOff(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("the disk is broken")} {
 		b := &halfBackup{err: failure}
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			h.streamV1(w, &attempt{h: h, from: time.Now()}, b)
+			if h.stream(w, b) == clientGone {
+				panic(http.ErrAbortHandler)
+			}
 		}))
 		resp, err := s.Client().Get(s.URL)
 		if err != nil {

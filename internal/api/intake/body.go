@@ -1,4 +1,4 @@
-package sqs
+package intake
 
 import (
 	"bytes"
@@ -11,72 +11,88 @@ import (
 )
 
 const (
-	// small is the size up to which a body is not worth room for all that it says it has. It is also the size of answers
-	// and bodies for which buffers are kept.
-	small = 64 << 10
+	// BodyMax is the largest body of a request, in bytes. [WIRE-21]
+	BodyMax = 8 << 20
 
-	// tiny is the size up to which a body is not charged to the budget. It is no more than what its connection has in
-	// buffers anyway, and bounded with the connections.
+	// Small is the size up to which room for a whole body is not set aside in advance. It is also the size of answers and
+	// bodies for which buffers are kept. In bytes.
+	Small = 64 << 10
+
+	// tiny is the size up to which a body is not charged to the budget. The buffers of its connection are as large, and
+	// the number of connections bounds them.
 	tiny = 4 << 10
 
-	// bodyCost is how often the bytes of a body are in memory when it has arrived: as they came, decoded, and encoded for
+	// bodyCost is how often the bytes of a body are in memory when it has arrived: as received, decoded, and encoded for
 	// the store.
 	bodyCost = 3
 
 	// A body that brings fastBytes every fastTime is a fast one.
 	fastBytes = 64 << 10
 	fastTime  = 100 * time.Millisecond
+
+	// answerMax is how long after a large body the answer may take, the wait of a poll included.
+	answerMax = 3 * time.Minute
+
+	// WaitMax is how long a request waits for its part of a budget before it is refused.
+	WaitMax = 10 * time.Second
+
+	// restMax is how long the rest of a refused body is read. A connection that is closed before its client's bytes have
+	// been read loses the answer.
+	restMax = 2 * time.Second
 )
 
-// A body is what a request brought with it, byte for byte, since a signature is made over just that.
-type body struct {
-	bytes []byte
+// A Body is the body of a request, byte for byte, because a signature covers exactly that.
+type Body struct {
+	Bytes []byte
 	tiny  *[tiny]byte // that the bytes are in; nil for a larger body
-	held  *holding    // what the request holds of the budget until it is answered; nil for a tiny body
+
+	// Held is what the request holds of the budget until it is answered; nil for a tiny body.
+	Held *Holding
 }
 
-// free lets the bytes go. What was made of them is still held for.
-func (b *body) free() {
+// Free lets the bytes go. What was made of them still counts until Held is released.
+func (b *Body) Free() {
 	if b.tiny != nil {
 		tinies.Put(b.tiny)
 	}
-	if b.held != nil {
-		b.held.set(int64(len(b.bytes)) * (bodyCost - 1))
+	if b.Held != nil {
+		b.Held.Set(int64(len(b.Bytes)) * (bodyCost - 1))
 	}
-	b.bytes, b.tiny = nil, nil
+	b.Bytes, b.tiny = nil, nil
 }
 
-// read reads the body of a request, whatever the protocol. [WIRE-21]
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, p auth.Pending) (b body, err error) {
+// Read reads the body of a request, whatever the protocol. Its errors are ErrTooLarge, ErrCutOff, ErrBusy and that of the
+// request's context; the connection is then closed after the answer. [WIRE-21]
+func (in *Intake) Read(w http.ResponseWriter, r *http.Request, p auth.Pending) (b Body, err error) {
 	conn := http.NewResponseController(w)
 	switch {
 	case r.ContentLength == 0:
-		return body{}, nil
-	case r.ContentLength > bodyMax:
-		return body{}, errTooLarge
+		return Body{}, nil
+	case r.ContentLength > BodyMax:
+		return Body{}, ErrTooLarge
 	case 0 < r.ContentLength && r.ContentLength <= tiny:
-		conn.SetReadDeadline(time.Now().Add(stallMax))
+		conn.SetReadDeadline(time.Now().Add(StallMax))
 		b.tiny = tinies.Get().(*[tiny]byte)
-		b.bytes = b.tiny[:r.ContentLength]
-		if _, err = io.ReadFull(r.Body, b.bytes); err != nil {
-			err = errCutOff
+		b.Bytes = b.tiny[:r.ContentLength]
+		if _, err = io.ReadFull(r.Body, b.Bytes); err != nil {
+			err = ErrCutOff
 		}
 	default:
 		conn.SetWriteDeadline(time.Now().Add(transferMax)) // of 100 Continue
-		b.held = h.bodies.hold(owners(p.Sources(r))...)
-		a := &arrival{r: r, conn: conn, pace: newPace(), declared: r.ContentLength, held: b.held}
-		b.bytes, err = a.read()
+		b.Held = in.Bodies.Hold(owners(p.Sources(r))...)
+		a := &arrival{r: r, conn: conn, pace: newPace(), declared: r.ContentLength, held: b.Held}
+		b.Bytes, err = a.read()
 		conn.SetWriteDeadline(time.Now().Add(answerMax))
 	}
 	if err == nil {
 		conn.SetReadDeadline(time.Time{})
 		return b, nil
 	}
-	b.free()
-	b.held.release()
+	b.Free()
+	b.Held.Release()
 	conn.SetReadDeadline(time.Now().Add(restMax))
 	w.Header().Set("Connection", "close")
-	return body{}, err
+	return Body{}, err
 }
 
 // owners are the parties that a body counts against: an address, the key that it claims if it claims one, and the pair of
@@ -88,18 +104,18 @@ func owners(address, key string) []string {
 	return []string{address, key, address + pairMark + key}
 }
 
-// An arrival is a body on its way in. It is charged for as its bytes arrive: for what its buffer has, never for what its
-// headers promise. Only while bytes come quickly there is also room set aside for the rest and for what is made of it, so that
-// bodies which arrive at the same time do not wait for each other, each with half of its bytes in memory. [WIRE-30]
+// An arrival is a body on its way in. It is charged as its bytes arrive, for the size of its buffer and never for what its
+// headers promise. Only while bytes arrive quickly, room is also set aside for the rest and for what is made of it.
+// Otherwise bodies that arrive at the same time would wait for each other, each with half of its bytes in memory. [WIRE-30]
 type arrival struct {
 	r        *http.Request
 	conn     *http.ResponseController
 	pace     pace
 	declared int64 // -1 when the client does not say
 	buf      []byte
-	held     *holding
+	held     *Holding
 	timer    *time.Timer // ends fast
-	counted  int         // how many bytes had come when the timer was set
+	counted  int         // bytes that had arrived when the timer was set
 
 	mu   sync.Mutex
 	fast bool  // room for all of it is set aside
@@ -118,13 +134,13 @@ func (a *arrival) read() ([]byte, error) {
 		}
 		err := a.step()
 		switch n := int64(len(a.buf)); {
-		case n > bodyMax:
-			return nil, errTooLarge
+		case n > BodyMax:
+			return nil, ErrTooLarge
 		case n == a.declared, err == io.EOF && a.declared < 0:
 			a.settle()
 			return a.buf, a.charge(n * bodyCost)
 		case err != nil:
-			return nil, errCutOff
+			return nil, ErrCutOff
 		}
 	}
 }
@@ -147,13 +163,13 @@ func (a *arrival) step() error {
 	return err
 }
 
-// grow makes the buffer larger, when there is room for it.
+// grow enlarges the buffer once there is room for it.
 func (a *arrival) grow() error {
 	size := 4 * int64(cap(a.buf))
 	switch {
 	case a.declared < 0:
-		size = min(size, bodyMax+1)
-	case a.declared <= small:
+		size = min(size, BodyMax+1)
+	case a.declared <= Small:
 		size = a.declared
 	default:
 		size = min(size, a.declared)
@@ -180,13 +196,13 @@ func (a *arrival) grow() error {
 	return nil
 }
 
-// charge has the body hold n bytes, and waits for them, but not for long: who comes when all are in use would otherwise stand
-// in a line that has no end. [WIRE-27]
+// charge makes the body hold n bytes, and waits for them up to WaitMax: under overload the line would otherwise have no
+// end. [WIRE-27]
 func (a *arrival) charge(n int64) error {
-	return a.held.wait(a.r.Context(), n, readWait)
+	return a.held.Wait(a.r.Context(), n, WaitMax)
 }
 
-// settle keeps what is set aside: all of the body is here.
+// settle keeps what is set aside, because the whole body has arrived.
 func (a *arrival) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -205,7 +221,7 @@ func (a *arrival) slow() {
 	}
 	if a.fast {
 		a.fast = false
-		a.held.set(a.size)
+		a.held.Set(a.size)
 	}
 }
 
@@ -215,8 +231,12 @@ var (
 	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 )
 
-func recycle(buf *bytes.Buffer) {
-	if buf.Cap() <= 2*small {
+// Buffer returns an empty buffer for a small answer. Recycle takes it back.
+func Buffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+// Recycle keeps a buffer for the next answer unless it has become large.
+func Recycle(buf *bytes.Buffer) {
+	if buf.Cap() <= 2*Small {
 		buf.Reset()
 		buffers.Put(buf)
 	}

@@ -1,38 +1,25 @@
-package sqs
+package v1
 
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"tenaq/internal/api/intake"
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/observe/series"
 )
 
-// askAlarms sends a request for /v1/alarms to a handler that has a monitor.
-func askAlarms(t *testing.T, h *Handler, method, path, kind, body string) (int, string) {
-	t.Helper()
-	r := httptest.NewRequest(method, "http://"+host+path, strings.NewReader(body))
-	if kind != "" {
-		r.Header.Set("Content-Type", kind)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w.Code, w.Body.String()
-}
-
 // Alarms are shown, silenced, acknowledged and tried out under /v1/alarms. [ALARM-50]
-func TestV1Alarms(t *testing.T) {
-	w := newWorld(settings{})
-	defer w.stop()
+func TestAlarms(t *testing.T) {
+	w := newWorld(t)
 	m, err := monitor.New(monitor.Config{Queues: w.broker, Account: account, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.handler.cfg.Monitor = m
+	w.cfg.Monitor = m
 	if err := m.Put(monitor.Definition{Name: "waiting", ActionsEnabled: true, OnAlarm: []string{"log"}, Rule: alarm.Rule{
 		Queries: []alarm.Query{{ID: "m", Metric: series.Metric{Namespace: "AWS/SQS", Name: "NumberOfMessagesSent"}, Stat: series.Sum, Period: 60, Return: true}},
 		Periods: 1, Operator: alarm.Above,
@@ -60,13 +47,13 @@ func TestV1Alarms(t *testing.T) {
 		{"POST", "/v1/alarms/silence", asJSON, `{"match":"x","for":"9000h"}`, 400, `"message":"a silence lasts at most 30 days"`},
 		{"POST", "/v1/alarms/silence", "text/plain", `{"match":"x","for":"1h"}`, 400, "Content-Type"}, // as a web page could send it
 		{"POST", "/v1/alarms/silence", asJSON, `{`, 400, "not the JSON"},
-		{"POST", "/v1/alarms/silence", asJSON, strings.Repeat(" ", small+1), 413, "64 KiB"},
+		{"POST", "/v1/alarms/silence", asJSON, strings.Repeat(" ", intake.Small+1), 413, "64 KiB"},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`, 400, `"message":"waiting is`},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"other"}`, 404, "no such alarm"},
 		{"POST", "/v1/alarms/test", asJSON, `{"action":"log"}`, 200, "{}"},
 		{"POST", "/v1/alarms/test", asJSON, `{"action":"http://127.0.0.1/"}`, 404, `"message":"there is no action \"http://127.0.0.1/\": declare it in the configuration of the server, under actions; it declares none"`},
 	} {
-		status, body := askAlarms(t, w.handler, tt.method, tt.path, tt.kind, tt.body)
+		status, body := w.ask(tt.method, tt.path, tt.kind, tt.body)
 		if status != tt.status || !strings.Contains(body, tt.part) || !json.Valid([]byte(body)) {
 			t.Errorf("%s %s %.60s: got %d %s, want %d and %s", tt.method, tt.path, tt.body, status, body, tt.status, tt.part)
 		}
@@ -74,17 +61,17 @@ func TestV1Alarms(t *testing.T) {
 	if err := m.SetState("waiting", alarm.Alarm, "because", ""); err != nil {
 		t.Fatal(err)
 	}
-	if status, body := askAlarms(t, w.handler, "POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`); status != http.StatusOK {
+	if status, body := w.ask("POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`); status != http.StatusOK {
 		t.Errorf("acknowledge an alarm: got %d %s", status, body)
 	}
-	if _, body := askAlarms(t, w.handler, "GET", "/v1/alarms", "", ""); !strings.Contains(body, `"acknowledged":true`) || !strings.Contains(body, `"tenaq alarms ack waiting"`) {
+	if _, body := w.ask("GET", "/v1/alarms", "", ""); !strings.Contains(body, `"acknowledged":true`) || !strings.Contains(body, `"tenaq alarms ack waiting"`) {
 		t.Errorf("got %s, want the alarm acknowledged", body)
 	}
-	if status, body := askAlarms(t, w.handler, "GET", "/v1/alarms/history", "", ""); status != 200 || !strings.Contains(body, `"state":"ALARM","reason":"because"`) {
+	if status, body := w.ask("GET", "/v1/alarms/history", "", ""); status != 200 || !strings.Contains(body, `"state":"ALARM","reason":"because"`) {
 		t.Errorf("got %s, want the change", body)
 	}
-	w.handler.cfg.Monitor = nil
-	if status, _ := askAlarms(t, w.handler, "GET", "/v1/alarms", "", ""); status != http.StatusNotFound {
+	w.cfg.Monitor = nil
+	if status, _ := w.ask("GET", "/v1/alarms", "", ""); status != http.StatusNotFound {
 		t.Errorf("without a monitor: got %d, want 404", status)
 	}
 }

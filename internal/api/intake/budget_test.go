@@ -1,38 +1,22 @@
-package sqs
+package intake
 
 import (
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"tenaq/internal/broker"
 )
-
-// total is how many bytes are held.
-func (b *budget) total() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.held
-}
-
-// fill holds all of a budget.
-func (b *budget) fill() *holding {
-	h := b.hold("nobody")
-	h.set(b.max)
-	return h
-}
 
 // Who waits in line is served in order as far as there is room, and refused when there is none in time, or when the line is
 // full. One whose owner has its share, and one that is too large, hold up no small ones. [WIRE-27, WIRE-29, WIRE-30]
 func TestBudgetLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100, 20, 5) // an owner has 40 for large ones, and 50 in all
-		first := b.hold("a")
-		first.set(40)
+		first := b.Hold("a")
+		first.Set(40)
 		wait := func(owner string, n int64) chan error {
 			done := make(chan error, 1)
-			go func() { done <- b.hold(owner).wait(t.Context(), n, time.Second) }()
+			go func() { done <- b.Hold(owner).Wait(t.Context(), n, time.Second) }()
 			synctest.Wait()
 			return done
 		}
@@ -54,20 +38,20 @@ func TestBudgetLine(t *testing.T) {
 		d := wait("d", 10) // would fit, but c is before it
 		ended("a small one", wait("d", 5), nil)
 		ended("a small one of an owner that has its share", wait("a", 5), nil)
-		first.release()
+		first.Release()
 		for name, done := range map[string]chan error{"a": a, "c": c, "d": d} {
 			ended(name, done, nil)
 		}
-		if got := b.total(); got != 80 {
+		if got := b.Total(); got != 80 {
 			t.Errorf("%d are held, want 80", got)
 		}
 		late := wait("e", 10)
 		time.Sleep(time.Second)
-		ended("too late", late, broker.ErrThrottled)
+		ended("too late", late, ErrBusy)
 		for range lineLimit {
 			wait("e", 10)
 		}
-		ended("behind a full line", wait("f", 10), broker.ErrThrottled)
+		ended("behind a full line", wait("f", 10), ErrBusy)
 		ended("small, beside a full line", wait("f", 5), nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -80,12 +64,12 @@ func TestBudgetLine(t *testing.T) {
 // What has been released holds nothing any more, whoever sets it later.
 func TestHoldingReleased(t *testing.T) {
 	b := newBudget(100, 20, 5)
-	h := b.hold("a")
-	h.set(10)
-	h.release()
-	h.set(10)
-	if got := h.reserve(10); got != 0 || b.total() != 0 || len(b.owners) != 0 {
-		t.Errorf("it holds %d, all hold %d, want none", got, b.total())
+	h := b.Hold("a")
+	h.Set(10)
+	h.Release()
+	h.Set(10)
+	if got := h.Reserve(10); got != 0 || b.Total() != 0 || len(b.owners) != 0 {
+		t.Errorf("it holds %d, all hold %d, want none", got, b.Total())
 	}
 }
 
@@ -93,9 +77,9 @@ func TestHoldingReleased(t *testing.T) {
 func TestBudgetOfPairs(t *testing.T) {
 	b := newBudget(96, 24, 1)
 	for range 100 {
-		b.hold("attacker", "key", "attacker"+pairMark+"key").reserve(3)
+		b.Hold("attacker", "key", "attacker"+pairMark+"key").Reserve(3)
 	}
-	if got := b.hold("owner", "key", "owner"+pairMark+"key").reserve(3); got != 3 {
-		t.Errorf("beside an address that holds %d for the key, its owner got %d, want 3", b.total(), got)
+	if got := b.Hold("owner", "key", "owner"+pairMark+"key").Reserve(3); got != 3 {
+		t.Errorf("beside an address that holds %d for the key, its owner got %d, want 3", b.Total(), got)
 	}
 }

@@ -1,0 +1,159 @@
+package v1
+
+import (
+	"cmp"
+	"unicode/utf8"
+
+	"tenaq/internal/api/intake"
+	"tenaq/internal/engine"
+	"tenaq/internal/observe/monitor"
+)
+
+// Limits of a page. [PEEK-5]
+const (
+	pageUsual = 20
+
+	// bodyMax is the most of a body that an answer shows, and pageBytes the contents that are read for one beside the
+	// first message, in bytes.
+	bodyMax   = 1 << 20
+	pageBytes = 4 << 20
+
+	// stepsMax is how often one request looks on when it has found nothing. Each step is a turn of the writer, in which
+	// other requests are served as well.
+	stepsMax = 16
+)
+
+// A messageList is a page of GET /v1/queues/NAME/messages.
+type messageList struct {
+	Messages []message `json:"messages"`
+	Next     string    `json:"next,omitempty"`
+}
+
+// A message is a message that was peeked at. Times are those of the server's clock, so its age is there too.
+type message struct {
+	ID           string              `json:"messageId"`
+	State        engine.MessageState `json:"state"`
+	Sent         *string             `json:"sent"`
+	AgeMS        int64               `json:"ageMs"`
+	FirstSent    *string             `json:"firstSent"`
+	VisibleAt    *string             `json:"visibleAt"`
+	Receives     uint32              `json:"receiveCount"`
+	FirstReceive *string             `json:"firstReceive,omitempty"`
+	LastReceive  *string             `json:"lastReceive,omitempty"`
+	Group        string              `json:"groupId,omitempty"`
+	Dedup        string              `json:"deduplicationId,omitempty"`
+	Sequence     string              `json:"sequenceNumber,omitempty"`
+	Source       string              `json:"deadLetterSource,omitempty"` // ARN; as its worker wrote it, where SQS does not know it
+	Lineage      string              `json:"lineageId"`
+	Size         int64               `json:"size"`
+
+	// What workers and redrivers wrote about it, when that or the body was asked for.
+	Key      string `json:"key,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	Redrives int    `json:"redrives,omitempty"`
+
+	Body    *string `json:"body,omitempty"` // when it was asked for
+	BodyCut bool    `json:"bodyCut,omitempty"`
+}
+
+// messages answers GET /v1/queues/NAME/messages?state=&after=&limit=&body=&trail=. Body is how many bytes of
+// each body to show; trail=1 shows what workers wrote. [PEEK-5, PEEK-6, PEEK-10]
+func (c *call) messages() (answer, error) {
+	q := c.query("state", "after", "limit", "body", "trail")
+	op := engine.Peek{
+		Queue: c.onQueue(),
+		State: engine.MessageState(q.text("state")),
+		After: q.text("after"),
+		Max:   q.number("limit", 1, engine.PeekMax, pageUsual),
+	}
+	body := q.number("body", 0, bodyMax, 0)
+	contents := body > 0 || q.number("trail", 0, 1, 0) == 1
+	if contents {
+		op.Bytes = pageBytes
+	}
+	if q.err != nil {
+		return answer{}, q.err
+	}
+	var res engine.Result
+	for range stepsMax {
+		var err error
+		if res, err = c.do(op); err != nil {
+			return answer{}, err
+		}
+		if len(res.Peeked) > 0 || res.NextToken == "" {
+			break
+		}
+		op.After = res.NextToken
+	}
+	list := messageList{Messages: []message{}, Next: res.NextToken}
+	if contents {
+		size := int64(0)
+		for i := range res.Peeked {
+			if each := res.Peeked[i].Size; body > 0 {
+				size += each
+			} else { // of each content only the trail is kept
+				size = max(size, each)
+			}
+		}
+		c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
+		if err := c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost), intake.WaitMax); err != nil {
+			return answer{}, err
+		}
+	}
+	for i := range res.Peeked {
+		m := shown(&res.Peeked[i])
+		if contents && !c.addContent(&m, &res.Peeked[i], body) {
+			continue // it was removed since
+		}
+		list.Messages = append(list.Messages, m)
+	}
+	return answer{body: list}, nil
+}
+
+func shown(p *engine.Peeked) message {
+	m := message{
+		ID:           p.ID.String(),
+		State:        p.State,
+		Sent:         timeText(p.Sent),
+		AgeMS:        p.Age,
+		FirstSent:    timeText(p.FirstSent),
+		VisibleAt:    timeText(p.VisibleAt),
+		Receives:     p.Receives,
+		FirstReceive: timeText(p.FirstReceive),
+		LastReceive:  timeText(p.LastReceive),
+		Group:        p.Group,
+		Dedup:        p.Dedup,
+		Source:       p.Source,
+		Lineage:      p.Lineage.String(),
+		Size:         p.Size,
+	}
+	if p.Sequence != 0 {
+		m.Sequence = p.Sequence.String()
+	}
+	return m
+}
+
+// addContent reads the content of a message, off the writer. It adds what workers wrote about it, and at most so many
+// bytes of the body. It reports false when the message has been removed.
+func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
+	content, ok := c.cfg.Broker.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq})
+	if !ok {
+		return false
+	}
+	t := monitor.TrailOf(content.Attributes)
+	m.Key, m.Reason, m.Attempts, m.Redrives = t.Key, t.Reason, t.Attempts, t.Redrives
+	m.Source = cmp.Or(m.Source, t.Source)
+	if most == 0 {
+		return true
+	}
+	body := content.Body
+	if len(body) > most {
+		for most > 0 && !utf8.RuneStart(body[most]) {
+			most--
+		}
+		body, m.BodyCut = body[:most], true
+	}
+	m.Body = &body
+	return true
+}

@@ -1,0 +1,53 @@
+package v1
+
+import (
+	"encoding/json"
+	"testing"
+
+	"tenaq/internal/engine"
+)
+
+// A client that asks for messages in one state may get an empty page that is not the last, and reaches the end by going
+// on. [PEEK-5]
+func TestPageWithoutMessages(t *testing.T) {
+	w := newWorld(t)
+	name := engine.QueueName{Account: account, Name: "q"}
+	text := func(s string) engine.Text { return engine.Text{Value: s, Set: true} }
+	send := func(body string, delay int64) {
+		t.Helper()
+		w.do(t, &engine.SendMessage{Queue: name, Draft: engine.NewDraft(
+			engine.Entry{ID: text("a"), Body: text(body), Delay: engine.Int{Value: delay, Set: true}})})
+	}
+	w.do(t, engine.CreateQueue{Queue: name, NameSet: true})
+	for range stepsMax*600 + 1 {
+		send("x", 0)
+	}
+	send("late", 900)
+	var bodies []string
+	pages, after := 0, ""
+	for {
+		_, body := w.ask("GET", "/v1/queues/q/messages?state=delayed&body=10&after="+after, "", "")
+		var list messageList
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatalf("%v in %s", err, body)
+		}
+		pages++
+		for _, m := range list.Messages {
+			bodies = append(bodies, *m.Body)
+		}
+		if after = list.Next; after == "" {
+			break
+		}
+	}
+	if len(bodies) != 1 || bodies[0] != "late" || pages != 2 {
+		t.Errorf("the delayed messages are %q, after %d pages, want late after 2", bodies, pages)
+	}
+}
+
+// A message that was removed after the look and before its body was read is left out. [PEEK-6]
+func TestBodyIsGone(t *testing.T) {
+	c := &call{Context: t.Context(), Handler: newWorld(t).Handler}
+	if c.addContent(&message{}, &engine.Peeked{Space: 1, Seq: 7}, 10) {
+		t.Error("a message that does not exist has a body")
+	}
+}

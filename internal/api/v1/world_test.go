@@ -1,0 +1,58 @@
+package v1
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"tenaq/internal/api/intake"
+	"tenaq/internal/broker"
+	"tenaq/internal/door/auth"
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+)
+
+const account = "000000000000"
+
+// A world is a handler on a broker on a memory store.
+type world struct {
+	*Handler
+	broker *broker.Broker
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	b := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
+		Region: "us-east-1", InFlightMax: 1000, Fault: func(sentence string) { panic(sentence) },
+	}})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { b.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	logger := slog.New(slog.DiscardHandler)
+	return &world{New(Config{
+		Broker: b, Door: auth.New(auth.Config{Account: account}), Policies: auth.NewPolicies(b, logger),
+		Intake: intake.New(intake.Config{Polls: func() int64 { return 0 }}), Logger: logger,
+	}), b}
+}
+
+func (w *world) do(t *testing.T, op engine.Op) {
+	t.Helper()
+	if _, err := w.broker.Do(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask sends a request, with a body of a kind if that is not empty.
+func (w *world) ask(method, path, kind, body string) (status int, answer string) {
+	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	recorder := httptest.NewRecorder()
+	w.ServeHTTP(recorder, r)
+	return recorder.Code, recorder.Body.String()
+}
