@@ -8,12 +8,14 @@ import (
 	"testing"
 )
 
-// binaryMax bounds the program in bytes: it is copied to edge machines and into every container. Without the
-// stores of records it has about 22 MB; SQLite takes 4.1 MB, PostgreSQL 3.7 and DynamoDB 1.0.
+// binaryMax bounds the program in bytes: it is copied to edge machines and into every container.
+// Without the stores of records it has about 22 MB; SQLite takes 4.1 MB, PostgreSQL 3.7 and
+// DynamoDB 1.0.
 const binaryMax = 38_000_000
 
-// bloat is a function that calls methods by names which nobody knows before the program runs. When it is
-// linked, so are all exported methods of all types, used or not: some 7 MB, mostly of the AWS clients.
+// bloat is a function that calls methods by names which nobody knows before the program runs. When
+// it is linked, so are all exported methods of all types, used or not: some 7 MB, mostly of the AWS
+// clients.
 const bloat = "text/template.(*state).evalField"
 
 // TestBinary looks at the program that make has built: one file that needs no other, not even a C
@@ -36,7 +38,8 @@ func TestBinary(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(program, []byte(bloat)) {
-		t.Errorf("%s holds %s, so the linker keeps all exported methods; who calls it is in the output of: go build -ldflags=-dumpdep", name, bloat)
+		t.Errorf("%s holds %s, so the linker keeps all exported methods; who calls it is in the "+
+			"output of: go build -ldflags=-dumpdep", name, bloat)
 	}
 
 	f, err := elf.Open(name)

@@ -34,14 +34,16 @@ func formatRule(t *tree) (problems []string) {
 func lengthRule(t *tree) (problems []string) {
 	for _, f := range t.files {
 		if n := bytes.Count(f.text, []byte("\n")); f.isGo() && !f.isTest() && n > linesMax {
-			problems = append(problems, fmt.Sprintf("%s: %d lines, at most %d; which ideas are in it?", f.path, n, linesMax))
+			problems = append(problems,
+				fmt.Sprintf("%s: %d lines, at most %d; which ideas are in it?", f.path, n,
+					linesMax))
 		}
 	}
 	return problems
 }
 
-// packageCommentRule: every package says what it is, what it guarantees and what it leaves to others,
-// which takes two lines at least, in exactly one place.
+// packageCommentRule: every package says what it is, what it guarantees and what it leaves to
+// others, which takes two lines at least, in exactly one place.
 func packageCommentRule(t *tree) (problems []string) {
 	for _, dir := range t.packages() {
 		files := t.sources(dir)
@@ -60,7 +62,8 @@ func packageCommentRule(t *tree) (problems []string) {
 		case len(commented) == 0:
 			problems = append(problems, dir+": no package comment")
 		case len(commented) > 1:
-			problems = append(problems, dir+": package comments in "+strings.Join(commented, " and "))
+			problems = append(problems,
+				dir+": package comments in "+strings.Join(commented, " and "))
 		case short:
 			problems = append(problems, dir+": the package comment needs two lines at least")
 		}
@@ -68,8 +71,8 @@ func packageCommentRule(t *tree) (problems []string) {
 	return problems
 }
 
-// exportedRule: in packages that are an API, everything exported has a comment; those under internal and
-// cmd are none. A comment on a group of constants or variables covers the group.
+// exportedRule: in packages that are an API, everything exported has a comment; those under
+// internal and cmd are none. A comment on a group of constants or variables covers the group.
 func exportedRule(t *tree) (problems []string) {
 	for _, f := range t.files {
 		parts := strings.Split(f.dir(), "/")
@@ -79,7 +82,8 @@ func exportedRule(t *tree) (problems []string) {
 		}
 		for _, decl := range f.syntax.Decls {
 			for _, name := range uncommented(decl) {
-				problems = append(problems, fmt.Sprintf("%s: exported %s has no comment", t.at(name.Pos()), name.Name))
+				problems = append(problems,
+					fmt.Sprintf("%s: exported %s has no comment", t.at(name.Pos()), name.Name))
 			}
 		}
 	}
@@ -98,7 +102,8 @@ func uncommented(decl ast.Decl) (names []*ast.Ident) {
 			switch s := spec.(type) {
 			case *ast.TypeSpec:
 				// A comment on a group of types says nothing about each.
-				if s.Doc == nil && (d.Doc == nil || d.Lparen != token.NoPos) && s.Name.IsExported() {
+				if s.Doc == nil && (d.Doc == nil || d.Lparen != token.NoPos) &&
+					s.Name.IsExported() {
 					names = append(names, s.Name)
 				}
 			case *ast.ValueSpec:

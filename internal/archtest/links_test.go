@@ -53,7 +53,8 @@ func linkRule(t *tree) (problems []string) {
 	return problems
 }
 
-// anchors returns the names by which the usual hosts of repositories link to the headings of a page.
+// anchors returns the names by which the usual hosts of repositories link to the headings of a
+// page.
 func anchors(text string) (all []string) {
 	for _, m := range headingForm.FindAllStringSubmatch(fenceForm.ReplaceAllString(text, ""), -1) {
 		name := strings.ReplaceAll(dropForm.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")
@@ -66,8 +67,10 @@ func TestLinks(t *testing.T) { holds(t, linkRule) }
 
 func TestLinksFinds(t *testing.T) {
 	finds(t, linkRule, map[string]string{
-		"docs/a.md": "# One: the `first` idea\n\n[here](#one-the-first-idea) [there](b/c.md#two) [folder](b)\n" +
-			"[gone](gone.md) [no heading](b/c.md#one) [else](https://example.com/x) [outside](../LICENSE)\n",
+		"docs/a.md": "# One: the `first` idea\n\n[here](#one-the-first-idea) [there](b/c.md#two) " +
+			"[folder](b)\n" +
+			"[gone](gone.md) [no heading](b/c.md#one) [else](https://example.com/x) " +
+			"[outside](../LICENSE)\n",
 		"docs/b/c.md": "## Two\n\n```sh\n# Three ](x)\n```\n",
 		"LICENSE":     "free\n",
 	},

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// People search logs for messages and collect their attributes: both are an interface, and docs/log.md is where they are
-// said. A message that is changed, or new, is a line there.
+// People search logs for messages and collect their attributes: both are an interface, and
+// docs/log.md is where they are said. A message that is changed, or new, is a line there.
 
 const logPage = "docs/log.md"
 
@@ -23,11 +23,12 @@ type logLine struct {
 	at             string
 }
 
-// logLines finds what programs for users write: calls of methods with the names of those of slog.Logger, whose first
-// argument is a string. Tests, demos and examples are not looked at.
+// logLines finds what programs for users write: calls of methods with the names of those of
+// slog.Logger, whose first argument is a string. Tests, demos and examples are not looked at.
 func logLines(t *tree) (lines []logLine) {
 	for _, f := range t.files {
-		if !f.isGo() || f.isTest() || strings.HasSuffix(f.dir(), "test") || strings.Contains(f.dir(), "demo") || strings.HasPrefix(f.path, "examples/") ||
+		if !f.isGo() || f.isTest() || strings.HasSuffix(f.dir(), "test") ||
+			strings.Contains(f.dir(), "demo") || strings.HasPrefix(f.path, "examples/") ||
 			strings.HasPrefix(f.path, "test/") || strings.HasPrefix(f.path, "internal/audit/") {
 			continue
 		}
@@ -37,14 +38,16 @@ func logLines(t *tree) (lines []logLine) {
 				return true
 			}
 			method, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, method.Sel.Name) {
+			if !ok || !slices.Contains([]string{"Debug", "Info", "Warn", "Error"},
+				method.Sel.Name) {
 				return true
 			}
 			message, ok := text(call.Args[0])
 			if !ok {
 				return true
 			}
-			l := logLine{level: strings.ToLower(method.Sel.Name), message: message, at: t.at(call.Pos())}
+			l := logLine{level: strings.ToLower(method.Sel.Name), message: message,
+				at: t.at(call.Pos())}
 			for _, arg := range call.Args[1:] {
 				if key, ok := text(arg); ok {
 					l.attributes = append(l.attributes, key)
@@ -74,7 +77,8 @@ func text(e ast.Expr) (string, bool) {
 
 var logRow = regexp.MustCompile("(?m)^\\| (debug|info|warn|error) \\| `([^`]+)` \\| ([^|]*) \\|")
 
-// logRule: every message of the log stands on the page, with its level and its attributes, and no other does.
+// logRule: every message of the log stands on the page, with its level and its attributes, and no
+// other does.
 func logRule(t *tree) (problems []string) {
 	page := ""
 	for _, f := range t.files {
@@ -95,12 +99,15 @@ func logRule(t *tree) (problems []string) {
 			}
 		}
 		if !found {
-			problems = append(problems, fmt.Sprintf("%s: %s %q is not in %s", l.at, l.level, l.message, logPage))
+			problems = append(problems,
+				fmt.Sprintf("%s: %s %q is not in %s", l.at, l.level, l.message, logPage))
 			continue
 		}
 		for _, key := range l.attributes {
 			if !strings.Contains(attributes, "`"+key+"`") {
-				problems = append(problems, fmt.Sprintf("%s: the attribute %q of %q is not in %s", l.at, key, l.message, logPage))
+				problems = append(problems,
+					fmt.Sprintf("%s: the attribute %q of %q is not in %s", l.at, key, l.message,
+						logPage))
 			}
 		}
 	}
@@ -118,6 +125,7 @@ func TestLog(t *testing.T) { holds(t, logRule) }
 func TestLogFinds(t *testing.T) {
 	finds(t, logRule, map[string]string{
 		"docs/log.md": "| warn | `a queue hangs` | `queue` |\n| info | `never written` |  |\n",
-		"low/low.go":  "package low\nfunc f(l logger) {\nl.Warn(\"a queue \" + \"hangs\", \"queue\", 1, \"why\", 2)\nl.Info(\"new\")\n}\n",
+		"low/low.go": "package low\nfunc f(l logger) {\nl.Warn(\"a queue \" + \"hangs\", " +
+			"\"queue\", 1, \"why\", 2)\nl.Info(\"new\")\n}\n",
 	}, "docs/log.md: nobody writes", `low/low.go:3: "why"`, `low/low.go:4: "new" is not in`)
 }

@@ -46,13 +46,15 @@ func mentionRule(exceptions []exception) rule {
 					if found == "" || excepted(exceptions, used, f.path, m) {
 						continue
 					}
-					problems = append(problems, fmt.Sprintf("%s:%d: mentions %q, %s", f.path, n, found, m.why))
+					problems = append(problems,
+						fmt.Sprintf("%s:%d: mentions %q, %s", f.path, n, found, m.why))
 				}
 			}
 		}
 		for i, e := range exceptions {
 			if !used[i] {
-				problems = append(problems, fmt.Sprintf("%s: nothing needs the exception for %s", e.path, e.pattern))
+				problems = append(problems,
+					fmt.Sprintf("%s: nothing needs the exception for %s", e.path, e.pattern))
 			}
 		}
 		return problems

@@ -17,16 +17,21 @@ import (
 	"testing"
 )
 
-// pure are the packages whose results depend on their arguments only. Replay, the metamorphic tests and
-// replicas all rest on it: the same commands over the same rows give the same rows on every machine.
-var pure = []string{"internal/engine", "internal/invariant", "internal/key", "internal/door/policy", "internal/api/sqs/sqswire"}
+// pure are the packages whose results depend on their arguments only. Replay, the metamorphic tests
+// and replicas all rest on it: the same commands over the same rows give the same rows on every
+// machine.
+var pure = []string{"internal/engine", "internal/invariant", "internal/key", "internal/door/policy",
+	"internal/api/sqs/sqswire"}
 
 // pureImports are the standard packages that a pure package may use: none of them reads a clock, a
 // source of randomness, the environment or the address of anything, and none starts a goroutine.
 var pureImports = []string{
-	"bytes", "cmp", "container/...", "crypto/hmac", "crypto/md5", "crypto/sha1", "crypto/sha256", "encoding/...",
-	"errors", "fmt", "hash", "hash/adler32", "hash/crc32", "hash/crc64", "hash/fnv", "html", "io", "iter", "maps",
-	"math", "math/bits", "mime", "net/netip", "net/url", "reflect", "regexp/...", "slices", "sort", "strconv", "strings",
+	"bytes", "cmp", "container/...", "crypto/hmac", "crypto/md5", "crypto/sha1", "crypto/sha256",
+	"encoding/...",
+	"errors", "fmt", "hash", "hash/adler32", "hash/crc32", "hash/crc64", "hash/fnv", "html", "io",
+	"iter", "maps",
+	"math", "math/bits", "mime", "net/netip", "net/url", "reflect", "regexp/...", "slices", "sort",
+	"strconv", "strings",
 	"text/...", "unicode/...",
 }
 
@@ -41,7 +46,8 @@ func pureRule(dirs []string) rule {
 				}
 				for _, spec := range f.syntax.Imports {
 					if p := t.local(spec.Path.Value); isStandard(p) && !matchesAny(pureImports, p) {
-						problem(spec, "imports %s; time, randomness and the world outside come in as arguments", p)
+						problem(spec, "imports %s; time, randomness and the world outside come "+
+							"in as arguments", p)
 					}
 				}
 				ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -67,8 +73,8 @@ func pureRule(dirs []string) rule {
 	}
 }
 
-// mapOrderRule finds loops over maps, whose order is random, unless the line or the one above says in
-// a comment that the result is sorted, or that the order does not matter, and why.
+// mapOrderRule finds loops over maps, whose order is random, unless the line or the one above says
+// in a comment that the result is sorted, or that the order does not matter, and why.
 func mapOrderRule(dirs []string) rule {
 	return func(t *tree) (problems []string) {
 		for _, dir := range dirs {
@@ -84,8 +90,9 @@ func mapOrderRule(dirs []string) rule {
 			for _, f := range files {
 				for _, pos := range unordered(f.syntax, info) {
 					if !t.explained(f, pos) {
-						problems = append(problems, t.at(pos)+": goes through a map in random order; "+
-							`sort, and say "sorted" in a comment here, or "order does not matter:" and why`)
+						problems = append(problems,
+							t.at(pos)+": goes through a map in random order; "+
+								`sort, and say "sorted" in a comment here, or "order does not matter:" and why`)
 					}
 				}
 			}
@@ -94,8 +101,9 @@ func mapOrderRule(dirs []string) rule {
 	}
 }
 
-// unordered returns the places in a file where the elements of a map come out in random order: loops
-// over maps, and the iterators of package maps unless they go straight into a sorting function.
+// unordered returns the places in a file where the elements of a map come out in random order:
+// loops over maps, and the iterators of package maps unless they go straight into a sorting
+// function.
 func unordered(f *ast.File, info *types.Info) (found []token.Pos) {
 	sorted := make(map[ast.Expr]bool)
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -109,7 +117,8 @@ func unordered(f *ast.File, info *types.Info) (found []token.Pos) {
 			if pkg == "slices" && strings.HasPrefix(name, "Sorted") && len(n.Args) > 0 {
 				sorted[n.Args[0]] = true
 			}
-			if pkg == "maps" && slices.Contains([]string{"All", "Keys", "Values"}, name) && !sorted[n] {
+			if pkg == "maps" && slices.Contains([]string{"All", "Keys", "Values"}, name) &&
+				!sorted[n] {
 				found = append(found, n.Pos())
 			}
 		}
@@ -151,8 +160,8 @@ func isMap(typ types.Type) bool {
 	return ok
 }
 
-// explained says whether a comment on the line of pos, or ending on the one above, speaks about order.
-// "Order does not matter" needs a reason: something has to follow it.
+// explained says whether a comment on the line of pos, or ending on the one above, speaks about
+// order. "Order does not matter" needs a reason: something has to follow it.
 func (t *tree) explained(f *file, pos token.Pos) bool {
 	line := t.fset.Position(pos).Line
 	for _, group := range f.syntax.Comments {
@@ -164,15 +173,16 @@ func (t *tree) explained(f *file, pos token.Pos) bool {
 		if strings.Contains(text, "sorted") {
 			return true
 		}
-		if _, why, ok := strings.Cut(text, "order does not matter"); ok && strings.Trim(why, " .:,;\n") != "" {
+		if _, why, ok := strings.Cut(text, "order does not matter"); ok &&
+			strings.Trim(why, " .:,;\n") != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// check computes the types of a package. Those of its imports come from the compiler's export data, which
-// is in the build cache whenever the package was built.
+// check computes the types of a package. Those of its imports come from the compiler's export data,
+// which is in the build cache whenever the package was built.
 func (t *tree) check(dir string, files []*file) (*types.Info, error) {
 	var imports []string
 	var syntax []*ast.File
@@ -190,14 +200,16 @@ func (t *tree) check(dir string, files []*file) (*types.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := types.Config{Importer: importer.ForCompiler(t.fset, "gc", func(p string) (io.ReadCloser, error) {
-		name, ok := exports[p]
-		if !ok {
-			return nil, fmt.Errorf("go list gave no export data of %s", p)
-		}
-		return os.Open(name)
-	})}
-	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Uses: make(map[*ast.Ident]types.Object)}
+	conf := types.Config{Importer: importer.ForCompiler(t.fset, "gc",
+		func(p string) (io.ReadCloser, error) {
+			name, ok := exports[p]
+			if !ok {
+				return nil, fmt.Errorf("go list gave no export data of %s", p)
+			}
+			return os.Open(name)
+		})}
+	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue),
+		Uses: make(map[*ast.Ident]types.Object)}
 	_, err = conf.Check(path.Join(t.module, dir), t.fset, syntax, info)
 	return info, err
 }
@@ -209,7 +221,8 @@ func exportData(packages []string) (map[string]string, error) {
 		return exports, nil
 	}
 	slices.Sort(packages)
-	args := []string{"list", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}}\t{{.Export}}{{end}}", "--"}
+	args := []string{"list", "-export", "-deps", "-f",
+		"{{if .Export}}{{.ImportPath}}\t{{.Export}}{{end}}", "--"}
 	cmd := exec.Command("go", append(args, slices.Compact(packages)...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

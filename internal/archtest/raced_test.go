@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRaced runs test/raced around programs that end as test binaries do. Only one that the race detector itself
-// ended is started again, and not forever.
+// TestRaced runs test/raced around programs that end as test binaries do. Only one that the race
+// detector itself ended is started again, and not forever.
 func TestRaced(t *testing.T) {
 	const broke = `ThreadSanitizer: CHECK failed: tsan_rtl.cpp:282 "((!thr->slot_locked)) != (0)" (0x0, 0x0) (tid=1)`
 	for _, test := range []struct {
@@ -23,12 +23,15 @@ func TestRaced(t *testing.T) {
 	}{
 		{"passes", "PASS", 0, false, 1, 0},
 		{"broke once", broke, 66, true, 2, 0},
-		{"fault once", "SIGSEGV: segmentation violation\nPC=0x41bce9 m=8 sigcode=1 addr=0x0", 2, true, 2, 0},
+		{"fault once", "SIGSEGV: segmentation violation\nPC=0x41bce9 m=8 sigcode=1 addr=0x0", 2,
+			true, 2, 0},
 		{"broke always", broke, 66, false, 3, 66},
 		{"a failed test", "--- FAIL: TestX (0.00s)\nFAIL", 1, false, 1, 1},
 		{"a failed test, then broke", "--- FAIL: TestX (0.00s)\n" + broke, 66, false, 1, 66},
 		{"a race, then broke", "WARNING: DATA RACE\n" + broke, 66, false, 1, 66},
-		{"a panic", "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]", 2, false, 1, 2},
+		{"a panic", "panic: runtime error: invalid memory address or nil pointer " +
+			"dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]", 2,
+			false, 1, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

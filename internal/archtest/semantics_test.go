@@ -41,15 +41,16 @@ var (
 	headingPattern = regexp.MustCompile(`^### ([A-Z][A-Z0-9]*)-([1-9][0-9]*) — \S`)
 	statusPattern  = regexp.MustCompile(`^Status: (yes|partial|no)( \(.+\))? · Source: (.+) · (20[0-9][0-9]-(?:0[1-9]|1[0-2]))$`)
 
-	// citedPattern finds what is meant as a citation: brackets that begin with the number of a rule. The
-	// families have at least two letters, so that the index a[N-1] is no citation.
+	// citedPattern finds what is meant as a citation: brackets that begin with the number of a
+	// rule. The families have at least two letters, so that the index a[N-1] is no citation.
 	citedPattern = regexp.MustCompile(`\[([A-Z][A-Z0-9]+-[0-9][^\[\]]*)\]`)
 	itemPattern  = regexp.MustCompile(`^([A-Z][A-Z0-9]+)-([1-9][0-9]*)(?: to ([A-Z][A-Z0-9]+)-([1-9][0-9]*))?$`)
 )
 
 // sources are the words that may stand behind "Source:", one or several joined by "and".
 var sources = []string{
-	"AWS documentation", "common knowledge", "imitators", "inferred", "our decision", "recorded AWS answer",
+	"AWS documentation", "common knowledge", "imitators", "inferred", "our decision",
+	"recorded AWS answer",
 }
 
 // statements reads the rules, and says which of them are not as they should be.
@@ -95,7 +96,8 @@ func (t *tree) statements() (all []statement, problems []string) {
 			}
 		}
 		if open {
-			problems = append(problems, fmt.Sprintf("%s: %v ends without a status line", f.path, all[len(all)-1].id))
+			problems = append(problems,
+				fmt.Sprintf("%s: %v ends without a status line", f.path, all[len(all)-1].id))
 		}
 	}
 	return all, problems
@@ -112,7 +114,8 @@ func parseStatus(line string) (status, wrong string) {
 	}
 	for source := range strings.SplitSeq(m[3], " and ") {
 		if !slices.Contains(sources, source) {
-			return m[1], fmt.Sprintf("unknown source %q; use one of: %s", source, strings.Join(sources, ", "))
+			return m[1], fmt.Sprintf("unknown source %q; use one of: %s", source,
+				strings.Join(sources, ", "))
 		}
 	}
 	return m[1], ""
@@ -129,8 +132,8 @@ func lines(text []byte) func(yield func(int, string) bool) {
 	}
 }
 
-// citations returns all citations of a tree: in comments and strings of Go files, in scripts and in the
-// documentation. It says which do not read [VIS-3], [VIS-3, DEL-2] or [VIS-3 to VIS-6, DEL-2].
+// citations returns all citations of a tree: in comments and strings of Go files, in scripts and in
+// the documentation. It says which do not read [VIS-3], [VIS-3, DEL-2] or [VIS-3 to VIS-6, DEL-2].
 func (t *tree) citations() (all []citation, problems []string) {
 	for _, f := range t.files {
 		cite := func(firstLine int, text string) {
@@ -156,8 +159,8 @@ func (t *tree) citations() (all []citation, problems []string) {
 	return all, problems
 }
 
-// texts calls found for each group of comments and each string of a Go file. In code, brackets that look
-// like a citation are something else.
+// texts calls found for each group of comments and each string of a Go file. In code, brackets that
+// look like a citation are something else.
 func (t *tree) texts(f *file, found func(line int, text string)) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
@@ -202,7 +205,8 @@ func statementRule(t *tree) []string {
 			families[s.id.family] = make(map[int]string)
 		}
 		if earlier, ok := families[s.id.family][s.id.number]; ok {
-			problems = append(problems, fmt.Sprintf("%s: %v was stated before, at %s", s.place, s.id, earlier))
+			problems = append(problems,
+				fmt.Sprintf("%s: %v was stated before, at %s", s.place, s.id, earlier))
 		}
 		families[s.id.family][s.id.number] = s.place
 	}
@@ -210,7 +214,8 @@ func statementRule(t *tree) []string {
 		numbers := slices.Sorted(maps.Keys(families[family]))
 		for n := 1; n < numbers[len(numbers)-1]; n++ {
 			if _, ok := families[family][n]; !ok {
-				problems = append(problems, fmt.Sprintf("docs/semantics: %v is missing", ruleID{family, n}))
+				problems = append(problems,
+					fmt.Sprintf("docs/semantics: %v is missing", ruleID{family, n}))
 			}
 		}
 	}
@@ -229,9 +234,11 @@ func citationRule(t *tree) []string {
 		s, ok := status[c.id]
 		switch {
 		case !ok:
-			problems = append(problems, fmt.Sprintf("%s: [%v] is no rule of docs/semantics", c.place, c.id))
+			problems = append(problems,
+				fmt.Sprintf("%s: [%v] is no rule of docs/semantics", c.place, c.id))
 		case s == "no" && c.file.isScript():
-			problems = append(problems, fmt.Sprintf("%s: [%v] has status no, yet a script shows it", c.place, c.id))
+			problems = append(problems,
+				fmt.Sprintf("%s: [%v] has status no, yet a script shows it", c.place, c.id))
 		}
 	}
 	return problems
@@ -264,7 +271,9 @@ func proofRule(t *tree) []string {
 	var problems []string
 	for _, family := range slices.Sorted(maps.Keys(families)) {
 		numbers := slices.Sorted(slices.Values(families[family]))
-		problems = append(problems, fmt.Sprintf("%s: status yes, but no script or test cites %d of them: %v", family, len(numbers), numbers))
+		problems = append(problems,
+			fmt.Sprintf("%s: status yes, but no script or test cites %d of them: %v", family,
+				len(numbers), numbers))
 	}
 	return problems
 }
@@ -333,11 +342,13 @@ Status: yes · Source: our decision · 2026-13
 
 func TestCitationsFinds(t *testing.T) {
 	finds(t, citationRule, map[string]string{
-		"docs/semantics/a.md":                fixtureRules,
-		"docs/other.md":                      "as [AA-1](semantics/a.md) and [AA-5] say\n",
-		"internal/e/e.go":                    "package e\n\n// Later. [AA-3]\nvar s = []int{}[AA-9]\n\n/* One.\n[AA-1 to AA-5] [AA-1; AA-2] */\n",
-		"internal/e/e_test.go":               "package e\n\nvar names = \"[AA-3, BB-1]\"\n",
-		"internal/e/testdata/script.txt":     "# In part, later. [AA-4, AA-3]\n# Nothing. [AA-2 to AA-1]\n",
+		"docs/semantics/a.md": fixtureRules,
+		"docs/other.md":       "as [AA-1](semantics/a.md) and [AA-5] say\n",
+		"internal/e/e.go": "package e\n\n// Later. [AA-3]\nvar s = " +
+			"[]int{}[AA-9]\n\n/* One.\n[AA-1 to AA-5] [AA-1; AA-2] */\n",
+		"internal/e/e_test.go": "package e\n\nvar names = \"[AA-3, BB-1]\"\n",
+		"internal/e/testdata/script.txt": "# In part, later. [AA-4, AA-3]\n# Nothing. [AA-2 " +
+			"to AA-1]\n",
 		"internal/e/testdata/deep/it.txtar":  "# None. [AA-0]\n",
 		"internal/e/testdata/answer.golden":  "[AA-9]",
 		"internal/e/testdata/fuzz/corpus.go": "[AA-9]",

@@ -39,14 +39,15 @@ func (f *file) dir() string { return path.Dir(f.path) }
 
 // isScript says whether f is a test script: text below a testdata directory.
 func (f *file) isScript() bool {
-	return strings.Contains("/"+f.path, "/testdata/") && (path.Ext(f.path) == ".txt" || path.Ext(f.path) == ".txtar")
+	return strings.Contains("/"+f.path, "/testdata/") &&
+		(path.Ext(f.path) == ".txt" || path.Ext(f.path) == ".txtar")
 }
 
 // repository is the tree this package is part of.
 var repository = sync.OnceValues(func() (*tree, error) { return load(os.DirFS("../..")) })
 
-// load reads a tree. Directories that are no part of the repository are skipped: what begins with a dot
-// is a tool's unless it is .ci or .github, and /bin is what make builds.
+// load reads a tree. Directories that are no part of the repository are skipped: what begins with a
+// dot is a tool's unless it is .ci or .github, and /bin is what make builds.
 func load(fsys fs.FS) (*tree, error) {
 	t := &tree{fset: token.NewFileSet()}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
@@ -55,7 +56,8 @@ func load(fsys fs.FS) (*tree, error) {
 		}
 		base := path.Base(name)
 		if d.IsDir() {
-			if name == "bin" || base != "." && base[0] == '.' && base != ".ci" && base != ".github" {
+			if name == "bin" || base != "." && base[0] == '.' && base != ".ci" &&
+				base != ".github" {
 				return fs.SkipDir
 			}
 			return nil
@@ -69,7 +71,8 @@ func load(fsys fs.FS) (*tree, error) {
 		}
 		f := &file{path: name, text: text}
 		if path.Ext(name) == ".go" && !strings.Contains("/"+name, "/testdata/") {
-			f.syntax, err = parser.ParseFile(t.fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+			f.syntax, err = parser.ParseFile(t.fset, name, text,
+				parser.ParseComments|parser.SkipObjectResolution)
 			if err != nil {
 				return err
 			}
@@ -122,8 +125,8 @@ func (t *tree) at(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// A rule finds what is wrong with a tree. Each problem begins with the place and ends with what to do
-// where that is not plain.
+// A rule finds what is wrong with a tree. Each problem begins with the place and ends with what to
+// do where that is not plain.
 type rule func(*tree) []string
 
 // holds runs a rule over the repository.
@@ -138,8 +141,8 @@ func holds(t *testing.T, r rule) {
 	}
 }
 
-// finds runs a rule over a fixture and compares the places it complains about, and a few words of each
-// complaint, with want. The fixture maps paths to texts; it need not have a go.mod.
+// finds runs a rule over a fixture and compares the places it complains about, and a few words of
+// each complaint, with want. The fixture maps paths to texts; it need not have a go.mod.
 func finds(t *testing.T, r rule, fixture map[string]string, want ...string) {
 	t.Helper()
 	fsys := fstest.MapFS{"go.mod": {Data: []byte("module fixture\n")}}

@@ -21,14 +21,17 @@ import (
 var (
 	all      = flag.Bool("all", false, "try every mutant")
 	single   = flag.String("mutant", "", "try the mutant of this name alone")
-	rotation = flag.Int64("rotation", time.Now().Unix()/86400, "which mutants to try; the number of the day unless told")
-	keep     = flag.String("keep", "", "keep changed sources and programs in this folder, for go test -overlay")
+	rotation = flag.Int64("rotation", time.Now().Unix()/86400,
+		"which mutants to try; the number of the day unless told")
+	keep = flag.String("keep", "",
+		"keep changed sources and programs in this folder, for go test -overlay")
 )
 
 // share is how many mutants a run tries.
 const share = 8
 
-// limit is how long a test may take. One that is still running is no verdict, and so the mutant survives.
+// limit is how long a test may take. One that is still running is no verdict, and so the mutant
+// survives.
 const limit = 2 * time.Minute
 
 func TestMutants(t *testing.T) {
@@ -100,7 +103,9 @@ func choose(t *testing.T) (chosen []mutant) {
 
 // killer names the test that must fail, with its settings.
 func (m mutant) killer() string {
-	return path.Base(m.pkg) + " " + strings.Join(append([]string{strings.NewReplacer("^", "", "$", "").Replace(m.test)}, m.with...), " ")
+	return path.Base(m.pkg) + " " +
+		strings.Join(append([]string{strings.NewReplacer("^", "", "$", "").Replace(m.test)},
+			m.with...), " ")
 }
 
 // A workshop is a folder of programs with and without bugs.
@@ -109,10 +114,12 @@ type workshop struct {
 	base []hunk
 }
 
-// build builds a test binary or, with program, that, as the product is built and not for the race detector.
+// build builds a test binary or, with program, that, as the product is built and not for the race
+// detector.
 func (w workshop) build(t *testing.T, m mutant, program string) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join(w.dir, cmp.Or(m.name, "none"), path.Base(cmp.Or(program, m.pkg))))
+	dir, err := filepath.Abs(filepath.Join(w.dir, cmp.Or(m.name, "none"),
+		path.Base(cmp.Or(program, m.pkg))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +127,8 @@ func (w workshop) build(t *testing.T, m mutant, program string) string {
 	if program != "" {
 		args, name = []string{"build"}, filepath.Join(dir, "run")
 	}
-	args = append(args, "-overlay", overlay(t, dir, append(slices.Clone(w.base), m.hunks...)), "-o", name, "./"+cmp.Or(program, m.pkg))
+	args = append(args, "-overlay", overlay(t, dir, append(slices.Clone(w.base), m.hunks...)), "-o",
+		name, "./"+cmp.Or(program, m.pkg))
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

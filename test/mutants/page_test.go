@@ -33,7 +33,8 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("the table of mutants in docs/proofs.md differs from test/mutants/patches; write it with -rewrite")
+		t.Errorf("the table of mutants in docs/proofs.md differs from test/mutants/patches; " +
+			"write it with -rewrite")
 	}
 }
 

@@ -120,12 +120,14 @@ func apply(hunks []hunk) (map[string]string, error) {
 			for i := range lines {
 				if matches(lines[i:], h.old) {
 					places++
-					changed[name] = strings.Join(slices.Concat(lines[:i], h.new, lines[i+len(h.old):]), "\n")
+					changed[name] = strings.Join(slices.Concat(lines[:i], h.new,
+						lines[i+len(h.old):]), "\n")
 				}
 			}
 		}
 		if places != 1 {
-			return nil, fmt.Errorf("these lines are in %d places of %s, want 1:\n%s", places, h.folder, strings.Join(h.old, "\n"))
+			return nil, fmt.Errorf("these lines are in %d places of %s, want 1:\n%s", places,
+				h.folder, strings.Join(h.old, "\n"))
 		}
 	}
 	return changed, nil
@@ -133,9 +135,10 @@ func apply(hunks []hunk) (map[string]string, error) {
 
 // matches reports whether lines begin with some others; indentation does not count.
 func matches(lines, with []string) bool {
-	return len(with) > 0 && len(lines) >= len(with) && slices.EqualFunc(lines[:len(with)], with, func(a, b string) bool {
-		return strings.TrimSpace(a) == strings.TrimSpace(b)
-	})
+	return len(with) > 0 && len(lines) >= len(with) &&
+		slices.EqualFunc(lines[:len(with)], with, func(a, b string) bool {
+			return strings.TrimSpace(a) == strings.TrimSpace(b)
+		})
 }
 
 // overlay writes the files that hunks change into dir and returns a file for go build -overlay.
@@ -151,7 +154,8 @@ func overlay(t *testing.T, dir string, hunks []hunk) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		to := filepath.Join(dir, strings.ReplaceAll(filepath.Clean(strings.TrimPrefix(name, root+"/")), "/", "-"))
+		to := filepath.Join(dir, strings.ReplaceAll(filepath.Clean(strings.TrimPrefix(name,
+			root+"/")), "/", "-"))
 		write(t, to, []byte(text))
 		replace[from] = to
 	}
@@ -177,8 +181,8 @@ func write(t *testing.T, name string, text []byte) {
 // unguarded are the hunks that every mutant has.
 func unguarded(t *testing.T) []hunk { return read(t, "unguarded.patch").hunks }
 
-// Every patch is complete and applies, and what it breaks is a rule. If this fails after a change of
-// the sources, write the lines of the patch anew, so that it seeds the same bug.
+// Every patch is complete and applies, and what it breaks is a rule. If this fails after a change
+// of the sources, write the lines of the patch anew, so that it seeds the same bug.
 func TestPatches(t *testing.T) {
 	rules := rules(t)
 	number := regexp.MustCompile(`^[A-Z0-9]+-\d+$`)
@@ -226,10 +230,12 @@ func rules(t *testing.T) string {
 
 // A hunk that fits nowhere, or in two places, is refused; indentation does not count.
 func TestApply(t *testing.T) {
-	h := hunk{folder: "internal/invariant", old: []string{"\tpackage invariant"}, new: []string{"package changed"}}
+	h := hunk{folder: "internal/invariant", old: []string{"\tpackage invariant"},
+		new: []string{"package changed"}}
 	changed, err := apply([]hunk{h})
 	for name, text := range changed {
-		if !strings.Contains(text, "\npackage changed\n") && !strings.HasPrefix(text, "package changed\n") {
+		if !strings.Contains(text, "\npackage changed\n") &&
+			!strings.HasPrefix(text, "package changed\n") {
 			t.Errorf("%s is not changed:\n%s", name, text)
 		}
 	}

@@ -105,7 +105,8 @@ func Count(short, normal, hard, long int) int {
 	default:
 		factor, err := strconv.ParseFloat(e, 64)
 		if err != nil || factor <= 0 {
-			panic(fmt.Sprintf("TENAQ_EFFORT is %q, want short, normal, hard, long or a number above 0", e))
+			panic(fmt.Sprintf("TENAQ_EFFORT is %q, want short, normal, hard, long or a number "+
+				"above 0", e))
 		}
 		return max(int(factor*float64(normal)), 1)
 	}
@@ -157,13 +158,16 @@ func (l *list) report() string {
 // time is another one. Flags are not parsed yet.
 func init() {
 	if after := watch(os.Args); after > 0 {
-		time.AfterFunc(after, func() {
-			stacks := make([]byte, 16<<20)
-			stacks = stacks[:runtime.Stack(stacks, true)]
-			fmt.Fprintf(os.Stderr, "%s\n%s", running.report(), stacks)
-			os.Exit(2)
-		})
+		time.AfterFunc(after, end)
 	}
+}
+
+// end ends the test binary and says which tests were running.
+func end() {
+	stacks := make([]byte, 16<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	fmt.Fprintf(os.Stderr, "%s\n%s", running.report(), stacks)
+	os.Exit(2)
 }
 
 // watch returns when the watchdog ends a test binary that was started with these arguments: a tenth
