@@ -158,8 +158,8 @@ func (noStore) Get(context.Context, string) (records.Record, error) {
 
 // parkedWhy finds, in the reason of a parked message, why it was parked; what follows is why it failed.
 var parkedWhy = regexp.MustCompile(`(?s)^(poison, its worker says` +
-	`|failed \d+ times while others succeeded` +
-	`|poison: failed \d+ times while others succeeded, and nearly nothing else fails like this` +
+	`|failed (?:once|\d+ times) while others succeeded` +
+	`|poison: failed (?:once|\d+ times) while others succeeded, and nearly nothing else fails like this` +
 	`|poison: nothing that fails like this has succeeded for \S+): (.*)$`)
 
 // cause takes the reason of a parked message apart.

@@ -119,7 +119,7 @@ var may = map[string][]string{
 
 	// Programs to start from. They use what a stranger can use.
 	"examples/...": {
-		"claims", "claims/pgclaims", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
+		"examples/...", "claims", "claims/pgclaims", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 	},
 
@@ -155,22 +155,6 @@ var may = map[string][]string{
 
 	// What tests and demos use to disturb a server and to judge it, through the front door.
 	"internal/audit/load": {"internal/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
-	"internal/demo/order": {
-		"claims", "producer", "records", "records/sqliterecords", "worker",
-		"github.com/aws/aws-sdk-go-v2/...", "modernc.org/sqlite",
-	},
-	"internal/demo/outbox": {
-		"claims", "claims/pgclaims", "outbox", "outbox/pgoutbox", "outbox/sqliteoutbox", "records", "records/pgrecords", "records/sqliterecords",
-		"worker", "github.com/aws/aws-sdk-go-v2/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
-	},
-	"internal/demo/pipeline": {
-		"claims", "internal/work/trail", "producer", "records", "records/sqliterecords", "worker", "worker/pipe",
-		"github.com/aws/aws-sdk-go-v2/...",
-	},
-	"internal/demo/redrive": {
-		"claims", "internal/work/trail", "records", "records/sqliterecords", "redrive", "worker",
-		"github.com/aws/aws-sdk-go-v2/...",
-	},
 
 	// What commands share, and what a server and the commands share.
 	"internal/cli": {

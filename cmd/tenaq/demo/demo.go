@@ -1,5 +1,5 @@
-// Package demo has the demonstrations: each plays one of the four scenarios with processes that are killed,
-// beside what is usually done, and judges what came of it.
+// Package demo is the command "tenaq demo". It plays the scenarios with processes that are killed, beside the
+// usual way to write the same program, and checks the outcome.
 package demo
 
 import (
@@ -15,200 +15,193 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tenaq/cmd/tenaq/outbox"
+	"tenaq/cmd/tenaq/demo/crash"
+	"tenaq/cmd/tenaq/demo/order"
+	"tenaq/cmd/tenaq/demo/outbox"
+	"tenaq/cmd/tenaq/demo/pipeline"
+	"tenaq/cmd/tenaq/demo/redrive"
+	"tenaq/cmd/tenaq/demo/stage"
+	outboxcmd "tenaq/cmd/tenaq/outbox"
 	"tenaq/internal/cli"
 )
 
-// A scenario is one story of the demo: it makes things happen and returns what came of them, row by row.
-type scenario struct {
-	name   string
-	text   string // what happens, in a line
-	run    func(ctx context.Context, env *demoEnv) ([]demoRow, error)
-	breaks []breakage
+// scenarios are what "tenaq demo" plays, in this order.
+var scenarios = []stage.Scenario{crash.Scenario, pipeline.Scenario, order.Scenario, redrive.Scenario, outbox.Scenario}
 
-	// child is what a process does that the scenario starts beside this one, see demochild.go; nil when it
-	// starts none.
-	child func(ctx context.Context, a *cli.App, args []string) error
-}
-
-// A breakage is something that a scenario can leave out on purpose, so that one sees its checks fail.
-type breakage struct {
-	name string
-	text string // what is left out
-	ours bool   // it needs a server of our own
-}
-
-// scenarios are what "tenaq demo" shows, in this order.
-var scenarios = []scenario{
-	crashScenario,
-	pipelineScenario,
-	orderScenario,
-	redriveScenario,
-	outboxScenario,
-}
-
-// scenarioMax bounds a scenario. It is for machines that are in trouble: a demo takes less than a minute.
+// scenarioMax bounds a scenario on a machine in trouble. Without --long each takes about ten seconds.
 const scenarioMax = 3 * time.Minute
 
-type demoFlags struct {
+type flags struct {
 	seed        uint64
 	keep        bool
+	long        bool
+	verbose     bool
 	breakage    string
 	endpointURL string
 	database    string
 }
 
+// NewCmd returns the command.
 func NewCmd(a *cli.App) *cobra.Command {
-	f := &demoFlags{}
+	f := &flags{}
 	var list, breaks strings.Builder
 	for _, s := range scenarios {
-		fmt.Fprintf(&list, "  %-10s %s\n", s.name, s.text)
-		for _, b := range s.breaks {
-			fmt.Fprintf(&breaks, "  %-10s %-10s %s\n", s.name, b.name, b.text)
+		fmt.Fprintf(&list, "  %-10s %s\n", s.Name, s.Text)
+		for _, b := range s.Breaks {
+			fmt.Fprintf(&breaks, "  %-9s %-11s %s\n", s.Name, b.Name, b.Text)
 		}
 	}
 	cmd := &cobra.Command{
 		Use:   "demo [SCENARIO]...",
-		Short: "Show what is promised, under kill -9",
-		Long: `Show what the queue and the libraries promise, under kill -9: each scenario starts a server of its own on
-a free loopback port, with its data in a temporary directory, uses it through the AWS SDK, does to it what
-a bad day does, and accounts for everything at the end. Without a name all of them run.
+		Short: "Show the promises under kill -9, in a minute",
+		Long: `Show the promises under kill -9, in a minute. Each scenario starts a server of
+its own on a free loopback port, with its data in a temporary directory, and
+other processes that are killed at the worst moments. Then it checks the
+outcome. Without a name all scenarios run.
 
 Scenarios:
 ` + list.String() + `
-Each check is a row: what must be, what is, and whether that is fine. Rows that wait for nothing only tell.
-The exit code is 0 when all checks are fine and 1 otherwise; then the data is kept.
+A scenario prints one line, and a line for each check that failed. With
+--verbose it prints every step and every check. The exit code is 0 if all
+checks pass and 1 otherwise; then the data is kept.
 
-For those who do not believe the checks --break leaves out what one of them is about, and they fail:
+--long plays a scenario in full size. --break leaves a part out, so that
+checks fail:
 ` + breaks.String() + `
-With --endpoint-url the same happens on another SQS, in queues that are made for it and deleted in the
-end. No server is killed then, and what depends on that is skipped. The seed decides what clients do and
-who is killed when; processes being what they are, no two runs are quite the same all the same.
+With --endpoint-url the scenarios use another SQS, in queues that are made for
+them and deleted at the end. That server is not killed, and checks that depend
+on it are skipped.
 
-The scenario outbox keeps its database in a file of SQLite; with --db in a schema of PostgreSQL that it makes
-and drops.`,
+The seed decides what clients do and which process is killed. Processes do not
+repeat themselves exactly, so two runs with one seed are similar and not equal.
+
+The scenario outbox keeps its database in an SQLite file. With --db it makes a
+schema in a PostgreSQL and drops it at the end.`,
 		Example: `  tenaq demo
   tenaq demo crash --seed 7 --keep
-  tenaq demo order --break heartbeat
-  tenaq demo --json | jq '.scenarios[].rows[] | select(.ok == "no")'
+  tenaq demo redrive --long --verbose
+  tenaq demo order --break key
   tenaq demo crash --endpoint-url http://127.0.0.1:9324`,
-		ValidArgs: scenarioNames(),
+		ValidArgs: names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen, err := chooseScenarios(args)
+			chosen, err := choose(args)
 			if err != nil {
 				return err
 			}
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)
 			}
-			return f.run(cmd.Context(), a, chosen)
+			return f.run(cmd.Context(), a, chosen, args)
 		},
 	}
-	flags := cmd.Flags()
-	flags.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default: a new one each time)")
-	flags.BoolVar(&f.keep, "keep", false, "keep the data, and say where it is")
-	flags.StringVar(&f.endpointURL, "endpoint-url", "", "use the SQS at this `URL`, or the word aws, instead of a server of its own")
-	flags.StringVar(&f.database, "db", "", "have the database of the scenario outbox in the PostgreSQL at this `URL`, in a schema of its own")
-	flags.StringVar(&f.breakage, "break", "", "leave out `what` a scenario shows, to see its checks fail")
+	fs := cmd.Flags()
+	fs.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default random)")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print every step and every check")
+	fs.BoolVar(&f.long, "long", false, "play the scenarios in full size")
+	fs.BoolVar(&f.keep, "keep", false, "keep the data and print its place")
+	fs.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of another SQS to use, or the word aws")
+	fs.StringVar(&f.database, "db", "", "`URL` of a PostgreSQL for the scenario outbox")
+	fs.StringVar(&f.breakage, "break", "", "`part` to leave out, so that checks fail")
 	_ = cmd.RegisterFlagCompletionFunc("break", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return breakNames(args), cobra.ShellCompDirectiveNoFileComp
 	})
-	cmd.AddCommand(newDemoChildCmd(a))
+	cmd.AddCommand(&cobra.Command{
+		Use:     "child [JSON]",
+		Hidden:  true,
+		Short:   "Be one of the other processes of a scenario",
+		Long:    `Be one of the other processes of a scenario. Only the demo starts this command.`,
+		Example: `  tenaq demo child`,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return stage.RunChild(cmd.Context(), scenarios, args, a.Stdin)
+		},
+	})
 	return cmd
 }
 
-// breakNames lists what the named scenarios can leave out, all of them without a name, with what it is.
-func breakNames(scenario []string) []string {
-	var names []string
-	seen := map[string]bool{}
+// breakNames lists what the named scenarios can leave out, or all scenarios without a name.
+func breakNames(scenario []string) (list []string) {
 	for _, s := range scenarios {
-		if len(scenario) > 0 && !slices.Contains(scenario, s.name) {
-			continue
-		}
-		for _, b := range s.breaks {
-			if !seen[b.name] {
-				seen[b.name] = true
-				names = append(names, cobra.CompletionWithDesc(b.name, b.text))
+		for _, b := range s.Breaks {
+			name := cobra.CompletionWithDesc(b.Name, b.Text)
+			if (len(scenario) == 0 || slices.Contains(scenario, s.Name)) && !slices.Contains(list, name) {
+				list = append(list, name)
 			}
 		}
 	}
-	return names
+	return list
 }
 
-func scenarioNames() []string {
-	var names []string
+func names() (all []string) {
 	for _, s := range scenarios {
-		names = append(names, s.name)
+		all = append(all, s.Name)
 	}
-	return names
+	return all
 }
 
-// chooseScenarios returns the named scenarios in the order of the table, all of them without a name.
-func chooseScenarios(names []string) ([]scenario, error) {
-	for _, name := range names {
-		if slices.Contains(scenarioNames(), name) {
+// choose returns the named scenarios in the order of the table, all of them without a name.
+func choose(args []string) (chosen []stage.Scenario, err error) {
+	for _, name := range args {
+		if slices.Contains(names(), name) {
 			continue
 		}
-		if near := cli.Nearest(name, scenarioNames()); near != "" {
+		if near := cli.Nearest(name, names()); near != "" {
 			return nil, cli.Usagef("there is no scenario %q; did you mean %s?", name, near)
 		}
-		return nil, cli.Usagef("there is no scenario %q; there are: %s", name, strings.Join(scenarioNames(), ", "))
+		return nil, cli.Usagef("there is no scenario %q; there are: %s", name, strings.Join(names(), ", "))
 	}
-	var chosen []scenario
 	for _, s := range scenarios {
-		if len(names) == 0 || slices.Contains(names, s.name) {
+		if len(args) == 0 || slices.Contains(args, s.Name) {
 			chosen = append(chosen, s)
 		}
 	}
 	return chosen, nil
 }
 
-// checkBreak refuses what the one chosen scenario cannot leave out.
-func (f *demoFlags) checkBreak(chosen []scenario) error {
+// checkBreak refuses a part that the one chosen scenario cannot leave out.
+func (f *flags) checkBreak(chosen []stage.Scenario) error {
 	if f.breakage == "" {
 		return nil
 	}
 	if len(chosen) != 1 {
 		return cli.Usagef("--break is for one scenario: tenaq demo SCENARIO --break %s", f.breakage)
 	}
-	var names []string
-	for _, b := range chosen[0].breaks {
-		if b.name != f.breakage {
-			names = append(names, b.name)
-			continue
+	var parts []string
+	for _, b := range chosen[0].Breaks {
+		switch {
+		case b.Name != f.breakage:
+			parts = append(parts, b.Name)
+		case b.Ours && f.endpointURL != "":
+			return cli.Usagef("--break %s needs a server of the demo's own; leave --endpoint-url out", b.Name)
+		default:
+			return nil
 		}
-		if b.ours && f.endpointURL != "" {
-			return cli.Usagef("--break %s needs a server of the demo's own; leave --endpoint-url out", b.name)
-		}
-		return nil
 	}
-	if len(names) == 0 {
-		return cli.Usagef("the scenario %s has nothing that can be left out with --break", chosen[0].name)
-	}
-	return cli.Usagef("the scenario %s cannot do without %q; --break takes: %s", chosen[0].name, f.breakage, strings.Join(names, ", "))
+	return cli.Usagef("the scenario %s cannot leave out %q; --break takes: %s",
+		chosen[0].Name, f.breakage, strings.Join(parts, ", "))
 }
 
-// checkDatabase refuses a database that no scenario would use.
-func (f *demoFlags) checkDatabase(chosen []scenario) error {
+// checkDatabase refuses a database that no chosen scenario uses.
+func (f *flags) checkDatabase(chosen []stage.Scenario) error {
 	if f.database == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(chosen, func(s scenario) bool { return s.name == outboxScenario.name }) {
-		return cli.Usagef("--db is for the scenario %s", outboxScenario.name)
+	if !slices.ContainsFunc(chosen, func(s stage.Scenario) bool { return s.Name == outbox.Scenario.Name }) {
+		return cli.Usagef("--db is for the scenario %s", outbox.Scenario.Name)
 	}
-	place, err := outbox.ParsePlace(f.database, "postgres://USER@HOST/DATABASE")
+	place, err := outboxcmd.ParsePlace(f.database, "postgres://USER@HOST/DATABASE")
 	if err != nil {
 		return cli.Usagef("--db: %v", err)
 	}
 	defer place.Close()
-	if _, ok := place.(*outbox.Postgres); !ok {
+	if _, ok := place.(*outboxcmd.Postgres); !ok {
 		return cli.Usagef("--db is for a PostgreSQL, as postgres://USER@HOST/DATABASE; without it the demo uses a file of SQLite")
 	}
 	return nil
 }
 
-// run runs the chosen scenarios one after the other and prints what came of them.
-func (f *demoFlags) run(ctx context.Context, a *cli.App, chosen []scenario) error {
+// run plays the chosen scenarios one after the other.
+func (f *flags) run(ctx context.Context, a *cli.App, chosen []stage.Scenario, args []string) error {
 	if err := errors.Join(f.checkBreak(chosen), f.checkDatabase(chosen)); err != nil {
 		return err
 	}
@@ -224,51 +217,74 @@ func (f *demoFlags) run(ctx context.Context, a *cli.App, chosen []scenario) erro
 	if err != nil {
 		return err
 	}
-	report := demoReport{Seed: f.seed, OK: true}
+	r := report{Seed: f.seed, OK: true, Repeat: f.repeat(args)}
 	progress := cli.NewProgress(a.Stderr)
 	for _, s := range chosen {
-		env := &demoEnv{
-			seed: f.seed, dir: filepath.Join(dir, s.name), other: other,
-			keep: f.keep, broken: f.breakage, database: f.database, progress: progress,
+		env := &stage.Env{
+			Name: s.Name,
+			Seed: f.seed, Dir: filepath.Join(dir, s.Name), Other: other, Long: f.long, Keep: f.keep,
+			Broken: f.breakage, Database: f.database, Verbose: f.verbose, Progress: progress,
 		}
-		report.add(runScenario(ctx, s, env))
+		played := play(ctx, s, env)
+		r.add(played)
+		progress.Done()
 		if ctx.Err() != nil {
 			break
 		}
+		if !a.JSON {
+			played.print(a.Stdout, f.verbose)
+		}
 	}
-	progress.Done()
-	interrupted := ctx.Err() != nil
+	if ctx.Err() != nil {
+		return errors.Join(cli.Codedf(cli.ExitFailed, "interrupted; run it again with: %s", r.Repeat), os.RemoveAll(dir))
+	}
 	// What a failure left behind is evidence, unless there is nothing.
-	if f.keep || !report.OK && !interrupted {
+	if f.keep || !r.OK {
 		for _, s := range chosen {
-			_ = os.Remove(filepath.Join(dir, s.name)) // which works if it is empty
+			_ = os.Remove(filepath.Join(dir, s.Name)) // works only if it is empty
 		}
 		if os.Remove(dir) != nil {
-			report.DataDir = dir
+			r.DataDir = dir
 			defer a.Note("the data is in %s", dir)
 		}
 	} else {
 		err = os.RemoveAll(dir)
 	}
-	if interrupted {
-		return errors.Join(cli.Codedf(cli.ExitFailed, "interrupted; the seed was %d", f.seed), err)
-	}
-	return errors.Join(printDemo(a, &report), err, report.verdict())
+	return errors.Join(r.finish(a), err, r.verdict())
 }
 
-// runScenario runs one scenario. That it did not come to its end is a finding like any other.
-func runScenario(ctx context.Context, s scenario, env *demoEnv) scenarioReport {
+// repeat is the command that does the same again.
+func (f *flags) repeat(args []string) string {
+	command := append([]string{os.Args[0], "demo"}, args...)
+	for _, flag := range []struct {
+		name, value string
+	}{{"break", f.breakage}, {"endpoint-url", f.endpointURL}} {
+		if flag.value != "" {
+			command = append(command, "--"+flag.name, flag.value)
+		}
+	}
+	if f.long {
+		command = append(command, "--long")
+	}
+	if f.database != "" {
+		command = append(command, "--db URL") // it may have a password in it
+	}
+	return strings.Join(append(command, "--seed", fmt.Sprint(f.seed)), " ")
+}
+
+// play plays one scenario. Not to come to its end is a finding like any other.
+func play(ctx context.Context, s stage.Scenario, env *stage.Env) scenarioReport {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, scenarioMax, fmt.Errorf("not done after %v", scenarioMax))
 	defer cancel()
-	env.progress.Begin(s.name)
-	err := os.Mkdir(env.dir, 0o700)
-	var rows []demoRow
+	env.Progress.Begin(s.Name)
+	err := os.Mkdir(env.Dir, 0o700)
+	var rows []stage.Row
 	if err == nil {
-		rows, err = s.run(ctx, env)
+		rows, err = s.Run(ctx, env)
 	}
 	if err != nil {
-		rows = append(rows, wantRow("ran to its end", "yes", cli.WithCause(ctx, err).Error()))
+		rows = append(rows, stage.Want("ran to its end", "yes", cli.WithCause(ctx, err).Error()))
 	}
-	return scenarioReport{Name: s.name, Text: s.text, Seconds: time.Since(began).Seconds(), Rows: rows}
+	return scenarioReport{Name: s.Name, Text: s.Text, Seconds: time.Since(began).Seconds(), Rows: rows}
 }

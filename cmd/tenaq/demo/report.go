@@ -2,121 +2,132 @@ package demo
 
 import (
 	"fmt"
+	"io"
 	"math"
+	"strings"
+	"unicode/utf8"
 
+	"tenaq/cmd/tenaq/demo/stage"
 	"tenaq/internal/cli"
 )
 
-// A demoRow is one check of a scenario: what must be, what is, and whether that is fine.
-type demoRow struct {
-	Check string `json:"check"`
-	Want  string `json:"want"`
-	Got   string `json:"got"`
-	OK    string `json:"ok"`
-}
-
-// What the last column of a row says.
-const (
-	rowOK      = "yes"
-	rowFailed  = "no"
-	rowShown   = "-" // the row only tells
-	rowSkipped = "skipped"
-)
-
-// wantRow is a check for a value.
-func wantRow(check string, want, got any) demoRow {
-	r := demoRow{Check: check, Want: fmt.Sprint(want), Got: fmt.Sprint(got), OK: rowFailed}
-	if r.Want == r.Got {
-		r.OK = rowOK
-	}
-	return r
-}
-
-// atLeastRow is a check for a lower bound.
-func atLeastRow(check string, want, got int) demoRow {
-	r := demoRow{Check: check, Want: fmt.Sprintf(">= %d", want), Got: fmt.Sprint(got), OK: rowFailed}
-	if got >= want {
-		r.OK = rowOK
-	}
-	return r
-}
-
-// shownRow tells something for which there is no bound.
-func shownRow(check string, got any) demoRow {
-	return demoRow{Check: check, Want: "-", Got: fmt.Sprint(got), OK: rowShown}
-}
-
-// skippedRow says that a check was not made, and why.
-func skippedRow(check, why string) demoRow {
-	return demoRow{Check: check, Want: "-", Got: why, OK: rowSkipped}
-}
-
 type scenarioReport struct {
-	Name    string    `json:"name"`
-	Text    string    `json:"text"`
-	Seconds float64   `json:"seconds"`
-	Rows    []demoRow `json:"rows"`
+	Name    string      `json:"name"`
+	Text    string      `json:"text"`
+	Seconds float64     `json:"seconds"`
+	Rows    []stage.Row `json:"rows"`
 }
 
-type demoReport struct {
+type report struct {
 	Seed      uint64           `json:"seed"`
 	OK        bool             `json:"ok"`
+	Repeat    string           `json:"repeat"`
 	DataDir   string           `json:"dataDir,omitempty"`
 	Scenarios []scenarioReport `json:"scenarios"`
 }
 
-func (r *demoReport) add(s scenarioReport) {
+func (r *report) add(s scenarioReport) {
 	s.Seconds = math.Round(s.Seconds*10) / 10
 	r.Scenarios = append(r.Scenarios, s)
 	_, failed := r.count()
 	r.OK = failed == 0
 }
 
-// count returns how many checks were fine and how many were not.
-func (r *demoReport) count() (ok, failed int) {
+// count returns how many checks passed and how many failed.
+func (r *report) count() (passed, failed int) {
 	for _, s := range r.Scenarios {
-		for _, row := range s.Rows {
-			switch row.OK {
-			case rowOK:
-				ok++
-			case rowFailed:
-				failed++
-			}
-		}
+		ok, no := s.count()
+		passed, failed = passed+ok, failed+no
 	}
-	return ok, failed
+	return passed, failed
 }
 
-// verdict is nil when all checks are fine.
-func (r *demoReport) verdict() error {
-	if ok, failed := r.count(); failed > 0 {
-		return cli.Codedf(cli.ExitFailed, "%d of %s failed; run it again with --seed %d", failed, cli.Counted(ok+failed, "check", "checks"), r.Seed)
+func (s *scenarioReport) count() (passed, failed int) {
+	for _, row := range s.Rows {
+		switch row.OK {
+		case stage.OK:
+			passed++
+		case stage.Failed:
+			failed++
+		}
+	}
+	return passed, failed
+}
+
+// verdict is nil if all checks passed.
+func (r *report) verdict() error {
+	if passed, failed := r.count(); failed > 0 {
+		return cli.Codedf(cli.ExitFailed, "%d of %s failed", failed, cli.Counted(passed+failed, "check", "checks"))
 	}
 	return nil
 }
 
-// printDemo prints one table for all scenarios.
-func printDemo(a *cli.App, r *demoReport) error {
+// marks are what a line begins with.
+var marks = map[string]string{stage.OK: "✓", stage.Failed: "✗", stage.Shown: "·", stage.Skipped: "-"}
+
+// print prints the scenario on one line, then the checks that failed, or all of them.
+func (s *scenarioReport) print(w io.Writer, verbose bool) {
+	ok := stage.OK
+	if _, failed := s.count(); failed > 0 {
+		ok = stage.Failed
+	}
+	fmt.Fprintf(w, "%s %-9s %-61s %3.0f s\n", marks[ok], s.Name, s.Text, s.Seconds)
+	for _, row := range s.Rows {
+		if verbose || row.OK == stage.Failed {
+			fmt.Fprint(w, rowText(row))
+		}
+	}
+}
+
+// rowText is a row, check mark first, wrapped at 80 columns.
+func rowText(r stage.Row) string {
+	text := r.Check + ": " + r.Got
+	switch r.OK {
+	case stage.Failed:
+		text += ", want " + r.Want
+	case stage.Skipped:
+		text = r.Check + ": skipped, " + r.Got
+	}
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))] // of a check that belongs to the one before
+	return "  " + marks[r.OK] + " " + indent + wrap(text, 76-len(indent), "\n      ") + "\n"
+}
+
+// wrap breaks text between words, or within a word that is too long.
+func wrap(text string, width int, newline string) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case column > 0 && column+1+length > width:
+			b.WriteString(newline)
+			column = 2 // the indentation of the lines that follow
+		case column > 0:
+			b.WriteByte(' ')
+			column++
+		}
+		for ; column+length > width; length = utf8.RuneCountInString(word) {
+			cut := []rune(word)
+			b.WriteString(string(cut[:width-column]) + newline)
+			word, column = string(cut[width-column:]), 2
+		}
+		b.WriteString(word)
+		column += length
+	}
+	return b.String()
+}
+
+// finish prints the sum of all scenarios and how to repeat it.
+func (r *report) finish(a *cli.App) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}
-	t := cli.Table{Head: []string{"CHECK", "WANT", "GOT", "OK"}}
+	passed, failed := r.count()
 	seconds := 0.0
 	for _, s := range r.Scenarios {
-		t.Add(s.Name + ": " + s.Text)
-		for _, row := range s.Rows {
-			ok := row.OK
-			if ok == rowFailed {
-				ok = "NO" // it should be seen
-			}
-			t.Add("  "+row.Check, row.Want, row.Got, ok)
-		}
 		seconds += s.Seconds
 	}
-	if err := a.PrintTable(t); err != nil {
-		return err
-	}
-	ok, failed := r.count()
-	_, err := fmt.Fprintf(a.Stdout, "\n%d of %s ok in %.0f s, seed %d\n", ok, cli.Counted(ok+failed, "check", "checks"), seconds, r.Seed)
+	_, err := fmt.Fprintf(a.Stdout, "\n%d of %s passed in %.0f s. Run it again:\n  %s\n",
+		passed, cli.Counted(passed+failed, "check", "checks"), seconds, r.Repeat)
 	return err
 }

@@ -1,0 +1,71 @@
+// Package stage is what the scenarios of "tenaq demo" share: a server and queues, a crew of processes that can be
+// killed at chosen points, and rows that compare what must be with what is.
+//
+// A scenario is a plan. It says which processes run, at which points one of them dies, and how the outcome is
+// judged. Every process reports each point that it reaches and waits for the answer, so a death happens exactly
+// where the plan puts it.
+//
+// The package does not judge anything itself, and it knows no scenario.
+package stage
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"tenaq/internal/cli"
+)
+
+// A Scenario is one story of the demo.
+type Scenario struct {
+	Name   string
+	Text   string // what happens, on one line
+	Run    func(ctx context.Context, env *Env) ([]Row, error)
+	Breaks []Break
+
+	// Child is the main function of the scenario's other processes; nil if it has none.
+	Child func(ctx context.Context, c *Child) error
+}
+
+// A Break is a part that a scenario can leave out on purpose, to show that its checks fail then.
+type Break struct {
+	Name string
+	Text string // what is left out
+	Ours bool   // it needs a server of the demo's own
+}
+
+// An Env is what a scenario is given.
+type Env struct {
+	Name     string // of the scenario
+	Seed     uint64
+	Dir      string        // for this scenario alone; it exists
+	Other    *cli.Endpoint // an SQS that the demo must not kill; nil for a server of its own
+	Long     bool          // the full size, not the short one
+	Keep     bool          // leave queues and schemas behind
+	Broken   string        // name of the Break; empty for none
+	Database string        // URL of a PostgreSQL; empty for SQLite
+	Verbose  bool
+	Progress *cli.Progress
+}
+
+// RNG returns a source of randomness that depends on the seed and on its purpose, so that a change in one place
+// leaves the decisions elsewhere as they are.
+func (e *Env) RNG(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(e.Seed, purpose)) }
+
+// Scale returns the size to use: small or, with --long, large.
+func (e *Env) Scale(small, large int) int {
+	if e.Long {
+		return large
+	}
+	return small
+}
+
+// Say reports a step. On a terminal the progress line is enough, unless the details are wanted.
+func (e *Env) Say(format string, args ...any) {
+	if e.Verbose {
+		e.Progress.Note(format, args...)
+	}
+}
+
+// Pause waits, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) { cli.Pause(ctx, d) }
