@@ -172,9 +172,13 @@ var may = map[string][]string{
 	},
 
 	// A command knows no other command, but for one.
-	"cmd/tenaq":      append(slices.Clone(commandsMay), "cmd/tenaq/...", "go.yaml.in/yaml/v3"),
-	"cmd/tenaq/...":  commandsMay,
-	"cmd/tenaq/demo": append(slices.Clone(commandsMay), "cmd/tenaq/outbox"), // the same addresses of databases
+	"cmd/tenaq":     append(slices.Clone(commandsMay), "cmd/tenaq/...", "go.yaml.in/yaml/v3"),
+	"cmd/tenaq/...": commandsMay,
+
+	// The demo runs the examples. Its command takes the same addresses of databases as the command outbox.
+	"cmd/tenaq/demo":       append(slices.Clone(commandsMay), "cmd/tenaq/demo/...", "cmd/tenaq/outbox"),
+	"cmd/tenaq/demo/stage": append(slices.Clone(commandsMay), "modernc.org/sqlite"),
+	"cmd/tenaq/demo/...":   append(slices.Clone(commandsMay), "cmd/tenaq/demo/stage", "examples/..."),
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {

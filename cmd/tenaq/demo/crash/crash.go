@@ -1,4 +1,5 @@
-// Package crash sends messages through a server that is killed again and again, and accounts for each of them.
+// Package crash sends messages through a server that is killed again and again. In the end package audit accounts
+// for each of them, from what the clients saw.
 package crash
 
 import (
