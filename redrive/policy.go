@@ -54,6 +54,12 @@ type Policy struct {
 	apart time.Duration
 }
 
+// DefaultPolicy is the zero Policy with all defaults filled in.
+func DefaultPolicy() (p Policy) {
+	_ = p.setDefaults() // the defaults are consistent
+	return p
+}
+
 // near is how close to each other successes are that are taken for one time in which all was well.
 func (p *Policy) near() time.Duration { return max(p.Near, p.apart) }
 

@@ -159,6 +159,9 @@ func (r *Redriver) pause(report Report) time.Duration {
 	return d + rand.N(d/20+1)
 }
 
+// Look is how long a step hides messages, which is also how long it may take.
+func (r *Redriver) Look() time.Duration { return r.cfg.Look }
+
 // State is what the redrivers of this queue know. It is that of one that has never run when there is no
 // record.
 func (r *Redriver) State(ctx context.Context) (State, error) {

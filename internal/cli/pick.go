@@ -21,6 +21,9 @@ type Pick struct {
 	matches  []int // of each id
 }
 
+// PickAll picks everything, for a command that lists.
+func PickAll() *Pick { return &Pick{all: true} }
+
 // Register adds the flags. what begins their help: "release".
 func (p *Pick) Register(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&p.value, p.By, "", what+" all "+p.Many+" of this `"+p.By+"`")

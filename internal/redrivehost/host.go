@@ -1,8 +1,7 @@
 // Package redrivehost runs redrivers in a process: as the command `tenaq redrive run`, or inside a server.
 //
-// It reads their policies and schedules, opens the store of their records, keeps the pace of their steps, and
-// counts for Prometheus. Each redriver runs in a loop of its own, so a queue that cannot be reached holds up no
-// other. What a redriver decides is left to package redrive.
+// It reads their policies and schedules, keeps the pace of their steps, and counts for Prometheus. Each redriver runs in
+// a loop of its own, so a queue that cannot be reached does not hold up the others. Package redrive decides.
 package redrivehost
 
 import (
@@ -22,17 +21,17 @@ import (
 	"tenaq/redrive"
 )
 
-// A Spec says what is to be redriven, as a command line or a configuration file has it.
+// A Spec is what is redriven, as a command line or a configuration file has it.
 type Spec struct {
 	DeadLetter, Parking string // name, URL or ARN
 	Target              string // "" is the queue that each message came from
 	Schedule            Schedule
-	Look                time.Duration // 0 leaves it to package redrive
+	Look                time.Duration // 0 is the default of package redrive
 	Policy              redrive.Policy
 	CreateParking       bool
 }
 
-// Check finds contradictions. It asks nothing of queues and records.
+// Check finds contradictions. It uses neither queues nor records.
 func (s *Spec) Check() error {
 	cfg := s.config(&Host{Client: &cli.Client{Client: sqs.New(sqs.Options{})}, store: &cli.RecordStore{}})
 	cfg.DeadLetterURL, cfg.ParkingURL, cfg.TargetURL = cli.QueueNameOf(s.DeadLetter), cli.QueueNameOf(s.Parking), cli.QueueNameOf(s.Target)
@@ -40,7 +39,7 @@ func (s *Spec) Check() error {
 	return err
 }
 
-// config is the configuration of a redriver but for the URLs of its queues.
+// config is the configuration of a redriver without the URLs of its queues.
 func (s *Spec) config(h *Host) redrive.Config {
 	return redrive.Config{
 		Client: h.Client.Client, Store: h.store, Claims: h.claims, Policy: s.Policy,
@@ -72,12 +71,12 @@ func NewHost(c *cli.Client, store *cli.RecordStore, ledger string, noClaims bool
 
 func (h *Host) Close() { _ = h.store.Close() }
 
-// InRecords adds to an error of the records where they are.
+// InRecords adds the place of the records to an error.
 func (h *Host) InRecords(err error) error {
 	return fmt.Errorf("%w (in %s)", err, h.place)
 }
 
-// redriver finds the queues of a redriver that is to work.
+// redriver finds the queues and makes a redriver.
 func (h *Host) redriver(ctx context.Context, s *Spec) (*redrive.Redriver, error) {
 	cfg := s.config(h)
 	var err error
@@ -106,8 +105,8 @@ func (h *Host) parking(ctx context.Context, s *Spec) (string, error) {
 	case cli.ExitCode(err) != cli.ExitNotFound:
 		return url, err
 	case !s.CreateParking:
-		return "", cli.Codedf(cli.ExitNotFound, "%s has no queue %q to park in; create it with --create-parking, which has it keep messages for 14 days, "+
-			"or declare it", h.Client.Endpoint, cli.QueueNameOf(s.Parking))
+		return "", cli.Codedf(cli.ExitNotFound, "%s has no queue %q to park in; create it with --create-parking, "+
+			"which makes it keep messages for 14 days, or declare it", h.Client.Endpoint, cli.QueueNameOf(s.Parking))
 	case cli.IsQueueURL(s.Parking) || cli.IsQueueARN(s.Parking):
 		return "", cli.Usagef("--create-parking: give the parking lot by its name, not as %q", s.Parking)
 	}
@@ -120,7 +119,7 @@ func (h *Host) parking(ctx context.Context, s *Spec) (string, error) {
 	return *out.QueueUrl, nil
 }
 
-// RetentionMost is the longest that SQS keeps a message, in seconds: 14 days.
+// RetentionMost is the longest time for which SQS keeps a message, in seconds: 14 days.
 const RetentionMost = "1209600"
 
 // A View is a redriver of one dead-letter queue that only looks, pauses and resumes.
@@ -131,7 +130,7 @@ type View struct {
 	url      string
 }
 
-// View needs no parking lot. Package redrive wants one all the same, and nothing is sent there.
+// View needs no parking lot. Package redrive requires one, but nothing is sent there.
 func (h *Host) View(ctx context.Context, s *Spec) (v *View, err error) {
 	cfg := s.config(h)
 	if cfg.DeadLetterURL, err = h.Client.QueueURL(ctx, s.DeadLetter); err != nil {
@@ -153,8 +152,7 @@ func (h *Host) View(ctx context.Context, s *Spec) (v *View, err error) {
 	return v, nil
 }
 
-// ExplainStep makes one sentence of what went wrong in a step: what the library says, without the wrappers of
-// the SDK.
+// ExplainStep makes one sentence of the error of a step: the words of the library, without the wrappers of the SDK.
 func ExplainStep(c *cli.Client, queue string, err error) error {
 	var (
 		operation *smithy.OperationError

@@ -17,17 +17,17 @@ type Step struct {
 	began  time.Time
 	Ended  time.Time
 	Report redrive.Report
-	Drain  time.Duration // how long the dead letters will take; 0 when nobody knows
+	Drain  time.Duration // how long the dead letters will take; 0 if unknown
 	Err    error
 	Next   time.Time // zero when there is none
 }
 
-// Open tells whether the breaker let nothing through at the end.
+// Open reports whether the breaker was open at the end.
 func (s *Step) Open() bool {
 	return s.Err == nil && s.Report.State.Breaker.State == breaker.Open
 }
 
-// eventful tells whether something happened that somebody may want to read.
+// eventful reports whether something happened that is worth a line.
 func (s *Step) eventful() bool {
 	r := &s.Report
 	return s.Err != nil || r.Changed || len(r.Outcomes) > 0 || r.Count(redrive.Redrive)+r.Count(redrive.Park) > 0
@@ -48,7 +48,7 @@ func NewLoop(h *Host, s Spec, tell func(Step)) *Loop {
 	return &Loop{host: h, Spec: s, Tell: tell, pace: newPaceKeeper(h.store, name)}
 }
 
-// Find finds the queues.
+// Find finds the queues, once.
 func (l *Loop) Find(ctx context.Context) (err error) {
 	if l.redriver == nil {
 		l.redriver, err = l.host.redriver(ctx, &l.Spec)
@@ -56,7 +56,7 @@ func (l *Loop) Find(ctx context.Context) (err error) {
 	return err
 }
 
-// run takes steps until ctx ends. One that fails is told like any other, and the next one is taken in its time.
+// run takes steps until ctx ends. After a failure the next step is taken in its time.
 func (l *Loop) run(ctx context.Context) {
 	cli.Pause(ctx, time.Until(l.Spec.Schedule.begin(time.Now())))
 	for ctx.Err() == nil {
@@ -74,8 +74,8 @@ func (l *Loop) run(ctx context.Context) {
 func (l *Loop) Step(ctx context.Context) Step {
 	s := Step{Queue: cli.QueueNameOf(l.Spec.DeadLetter), began: time.Now()}
 	if s.Err = l.Find(ctx); s.Err == nil {
-		// A server that hangs must not hang the redriver: what a step looked at comes back by then.
-		bounded, cancel := context.WithTimeoutCause(ctx, max(l.Spec.lookTime(), l.host.Client.Timeout), cli.ErrNoAnswer)
+		// A server that hangs must not hang the redriver. The messages of a step come back after its look.
+		bounded, cancel := context.WithTimeoutCause(ctx, max(l.redriver.Look(), l.host.Client.Timeout), cli.ErrNoAnswer)
 		s.Report, s.Err = l.redriver.Step(bounded)
 		s.Err = ExplainStep(l.host.Client, s.Queue, cli.WithCause(bounded, s.Err))
 		cancel()
@@ -87,15 +87,7 @@ func (l *Loop) Step(ctx context.Context) Step {
 	return s
 }
 
-// lookTime is for how long a step hides what it looks at.
-func (s *Spec) lookTime() time.Duration {
-	if s.Look > 0 {
-		return s.Look
-	}
-	return min(2*time.Minute, s.Schedule.Interval()/2) // as package redrive does
-}
-
-// Run runs all loops until ctx ends. What fails in one does not touch the others.
+// Run runs all loops until ctx ends. A failure in one does not affect the others.
 func Run(ctx context.Context, loops []*Loop) {
 	var running sync.WaitGroup
 	for _, l := range loops {
@@ -104,5 +96,5 @@ func Run(ctx context.Context, loops []*Loop) {
 	running.Wait()
 }
 
-// IsOverlap tells an ordinary meeting of two redrivers from a failure.
+// IsOverlap reports whether a step ended because another redriver took one at the same time, which is no failure.
 func IsOverlap(err error) bool { return errors.Is(err, redrive.ErrOverlap) }

@@ -15,7 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/spf13/pflag"
 	"tenaq/claims"
+
 	"tenaq/internal/cli"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/records/recordstest"
@@ -292,10 +294,15 @@ func TestLoopWakesForBreaker(t *testing.T) {
 
 // The defaults that the flags show are those of package redrive, which refuses a text that it cannot read.
 func TestPolicyFields(t *testing.T) {
-	for _, field := range PolicyFields {
+	var flags PolicyFlags
+	flags.Register(pflag.NewFlagSet("test", pflag.ContinueOnError))
+	if p, err := flags.Policy(); err != nil || p != DefaultPolicy() {
+		t.Errorf("without flags: got %+v, error %v, want the default", p, err)
+	}
+	for _, field := range flags {
 		var p redrive.Policy
-		if field.def != "" && field.Apply(&p, field.def) != nil {
-			t.Errorf("%s: the default %q cannot be read", field.Name, field.def)
+		if def := field.String(); def != "" && field.Apply(&p, def) != nil {
+			t.Errorf("%s: the default %q cannot be read", field.Name, def)
 		}
 		for _, bad := range []string{"", "-1", "x", "0", "0s"} {
 			if field.Apply(&p, bad) == nil {

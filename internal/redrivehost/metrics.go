@@ -20,13 +20,13 @@ import (
 	"tenaq/redrive"
 )
 
-// Metrics know the latest step of each redriver of a process, and count what all of its steps did. What they
-// tell of a queue is as of its latest step. That of the parking lots is asked for, because people empty them.
+// Metrics report the latest step of each redriver of a process, and count what its steps did. The depth of a parking lot
+// is asked for, because people empty it between two steps.
 type Metrics struct {
 	parked cli.Asked[[]parkingDepth]
 
 	mu     sync.Mutex
-	host   *Host // nil as long as there is none
+	host   *Host // nil while there is none
 	queues []*queueMetrics
 }
 
@@ -37,7 +37,7 @@ type queueMetrics struct {
 
 	steps, decisions, outcomes *cli.WordCount
 
-	last    time.Time // the latest step without an error; of this start, when there was none
+	last    time.Time // of the latest step without an error; of the start if there was none
 	failing bool      // the latest step has failed
 	known   bool      // state is
 	state   redrive.State
@@ -47,7 +47,7 @@ type queueMetrics struct {
 	held    map[string]int // by reason
 }
 
-// parkingKeep is how long what a parking lot answered is told again. On Amazon each question costs a request.
+// parkingKeep is how long the answer of a parking lot is used. On Amazon each question costs a request.
 const parkingKeep = 30 * time.Second
 
 func NewMetrics(specs []Spec) *Metrics {
@@ -64,7 +64,7 @@ func NewMetrics(specs []Spec) *Metrics {
 	return m
 }
 
-// Reach says how the parking lots can be asked.
+// Reach sets the host through which parking lots are asked; nil for none.
 func (m *Metrics) Reach(h *Host) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,8 +112,8 @@ func (q *queueMetrics) note(s Step) {
 	}
 }
 
-// holdReasons are words for why dead letters are left where they are, by what the redriver says. The rest is other:
-// above all that nobody knows where a message came from.
+// holdReasons are words for why dead letters are held, by what the redriver says. The rest is other: above all, messages
+// of unknown origin.
 var holdReasons = []struct {
 	says *regexp.Regexp
 	word string
@@ -139,7 +139,7 @@ func holdReason(why string) string {
 	return holdOther
 }
 
-// A redriveReading is what is told in one answer.
+// A redriveReading is what one answer reports.
 type redriveReading struct {
 	queues  []queueMetrics
 	parking []parkingDepth
@@ -153,24 +153,24 @@ func (r redriveReading) each(f func(*queueMetrics)) {
 	}
 }
 
-// MetricTable is all that redrivers tell: those of "tenaq redrive run" and those in a server.
+// MetricTable has all metrics of redrivers: those of "tenaq redrive run" and those in a server.
 var MetricTable = []cli.MetricRow[redriveReading]{
 	ofSteps("tenaq_redrive_steps_total", "Steps of a redriver, by result: done, overlap with that of another redriver, or failed", "result",
 		func(q *queueMetrics) *cli.WordCount { return q.steps }),
-	ofSteps("tenaq_redrive_decisions_total", "Decisions about dead letters, by action: redrive, park or hold; one that is held is decided about again", "action",
+	ofSteps("tenaq_redrive_decisions_total", "Decisions about dead letters, by action: redrive, park or hold; a held one is decided about again", "action",
 		func(q *queueMetrics) *cli.WordCount { return q.decisions }),
-	ofSteps("tenaq_redrive_outcomes_total", "What became of redriven messages: succeeded or failed again", "result",
+	ofSteps("tenaq_redrive_outcomes_total", "Outcomes of redriven messages: succeeded or failed again", "result",
 		func(q *queueMetrics) *cli.WordCount { return q.outcomes }),
-	{Family: metric.Family{Name: "tenaq_redrive_last_step_age_seconds", Help: "How long ago the latest step was taken without an error; since the start when none was", Kind: metric.KindGauge, Labels: deadLabel},
+	{Family: metric.Family{Name: "tenaq_redrive_last_step_age_seconds", Help: "Time since the latest step without an error; since the start if there was none", Kind: metric.KindGauge, Labels: deadLabel},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) { w.Value(max(0, r.now.Sub(q.last)).Seconds(), q.name) })
 		}},
 
 	ofState("tenaq_redrive_breaker_state", "The circuit breaker: 0 closed, 1 open, 2 half open", func(s *redrive.State) float64 { return float64(s.Breaker.State.Gauge()) }),
-	ofState("tenaq_redrive_on_their_way", "Messages that were redriven and of which it is not known yet what became of them", func(s *redrive.State) float64 { return float64(len(s.Flights)) }),
+	ofState("tenaq_redrive_on_their_way", "Redriven messages whose outcome is not known yet", func(s *redrive.State) float64 { return float64(len(s.Flights)) }),
 	ofState("tenaq_redrive_rate", "Messages that may be on their way at once", func(s *redrive.State) float64 { return float64(s.Rate) }),
-	ofState("tenaq_redrive_paused", "1 while a person has paused the redriver", func(s *redrive.State) float64 { return cli.OneIf(s.Paused != "") }),
-	{Family: metric.Family{Name: "tenaq_redrive_kinds", Help: "Kinds of failures that were seen, by the breaker of each kind: closed, open or half_open", Kind: metric.KindGauge, Labels: []string{"queue", "breaker"}},
+	ofState("tenaq_redrive_paused", "1 while the redriver is paused by a person", func(s *redrive.State) float64 { return cli.OneIf(s.Paused != "") }),
+	{Family: metric.Family{Name: "tenaq_redrive_kinds", Help: "Kinds of failures, by the breaker of each kind: closed, open or half_open", Kind: metric.KindGauge, Labels: []string{"queue", "breaker"}},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
 				for _, state := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen} {
@@ -189,7 +189,7 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 				}
 			})
 		}},
-	{Family: metric.Family{Name: "tenaq_redrive_held", Help: "Dead letters that the latest step looked at and left where they are, by why: paused, breaker, unsure whether others succeed, rate, group, kind of failure, delay, ledger or other",
+	{Family: metric.Family{Name: "tenaq_redrive_held", Help: "Dead letters that the latest step held, by why: paused, breaker, unsure (whether others succeed), rate, group, kind (of failure), delay, ledger or other",
 		Kind: metric.KindGauge, Labels: []string{"queue", "why"}},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
@@ -203,7 +203,7 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 				}
 			})
 		}},
-	{Family: metric.Family{Name: "tenaq_redrive_drain_seconds", Help: "How long the dead letters will take at the pace of the last hour; nothing when nobody knows, and while the breaker is open or the redriver paused", Kind: metric.KindGauge, Labels: deadLabel},
+	{Family: metric.Family{Name: "tenaq_redrive_drain_seconds", Help: "How long the dead letters will take at the pace of the last hour; absent if unknown, and while the breaker is open or the redriver paused", Kind: metric.KindGauge, Labels: deadLabel},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
 				stands := q.state.Breaker.State == breaker.Open || q.state.Paused != ""
@@ -212,7 +212,7 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 				}
 			})
 		}},
-	{Family: metric.Family{Name: "tenaq_redrive_parked_messages", Help: "Messages in a parking lot, which wait for a person", Kind: metric.KindGauge, Labels: []string{"parking"}},
+	{Family: metric.Family{Name: "tenaq_redrive_parked_messages", Help: "Messages in a parking lot, which await a person's decision", Kind: metric.KindGauge, Labels: []string{"parking"}},
 		Write: func(w *metric.Writer, r redriveReading) {
 			for _, p := range r.parking {
 				w.Value(float64(p.depth), p.name)
@@ -263,7 +263,7 @@ func (m *Metrics) Write(w *metric.Writer) {
 	cli.WriteMetrics(w, MetricTable, r)
 }
 
-// Pushed is what the server is told for its alarms. A step that has not been taken yet has not failed.
+// Pushed is what the server gets for its alarms. A step that has not been taken yet has not failed.
 func (m *Metrics) Pushed() (numbers []cli.Pushed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -275,7 +275,7 @@ func (m *Metrics) Pushed() (numbers []cli.Pushed) {
 	return append(numbers, m.Lots()...)
 }
 
-// Lots says which queues are parking lots. It needs no lock: none is added.
+// Lots tells the server which queues are parking lots. It needs no lock, because none is added.
 func (m *Metrics) Lots() (numbers []cli.Pushed) {
 	for _, q := range m.queues {
 		numbers = append(numbers, cli.Pushed{Name: monitor.ParkingLot, About: cli.QueueNameOf(q.parking), Value: 1})
@@ -302,31 +302,31 @@ func (m *Metrics) askParking(ctx context.Context) (found []parkingDepth, _ error
 		if slices.ContainsFunc(found, func(p parkingDepth) bool { return p.name == name }) {
 			continue
 		}
-		if depth, err := depth(h.Client, ctx, q.parking); err == nil {
+		if depth, _, err := Depth(ctx, h.Client, q.parking); err == nil {
 			found = append(found, parkingDepth{name, depth})
 		}
 	}
 	return found, nil
 }
 
-// depth is how many messages a queue has, hidden and delayed ones included.
-func depth(c *cli.Client, ctx context.Context, queue string) (n int, err error) {
+// Depth counts the messages of a queue, hidden and delayed ones included. It also returns the attributes of the queue.
+func Depth(ctx context.Context, c *cli.Client, queue string) (n int, attributes map[string]string, err error) {
 	url, err := c.QueueURL(ctx, queue)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	counts := []types.QueueAttributeName{
+	all := []types.QueueAttributeName{types.QueueAttributeNameAll}
+	out, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: all})
+	if err != nil {
+		return 0, nil, c.Explain("read the attributes of", queue, err)
+	}
+	for _, name := range []types.QueueAttributeName{
 		types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
-	}
-	out, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: counts})
-	if err != nil {
-		return 0, c.Explain("read the attributes of", queue, err)
-	}
-	for _, name := range counts {
+	} {
 		one, _ := strconv.Atoi(out.Attributes[string(name)])
 		n += one
 	}
-	return n, nil
+	return n, out.Attributes, nil
 }

@@ -11,8 +11,8 @@ import (
 	"tenaq/redrive"
 )
 
-// A pace tells how fast dead letters have come to an end lately: as work that was done, or in the parking lot.
-// Redrivers write it down as they go, so that who asks for the status need not watch for an hour.
+// A pace is how fast dead letters have come to an end lately: as completed work or in the parking lot. Redrivers record
+// it, so that the status of a queue does not take an hour of watching.
 type pace struct {
 	Samples []paceSample `json:"samples"` // the oldest first
 }
@@ -23,18 +23,17 @@ type paceSample struct {
 	Ended int       `json:"ended"`
 }
 
-// What a pace remembers, and how little of it means something.
+// Limits of a pace.
 const (
-	paceWindow = time.Hour
-	paceEvery  = 30 * time.Second // samples are at least so far apart
-	paceLeast  = time.Minute
+	paceWindow = time.Hour        // older samples are forgotten
+	paceEvery  = 30 * time.Second // between two samples, at least
+	paceLeast  = time.Minute      // a shorter time says nothing
 )
 
 // ended is how many dead letters have come to an end.
 func ended(s *redrive.State) int { return s.Successes + s.Parked }
 
-// add notes how many had come to an end at a time. It reports whether that is worth writing down: when nothing
-// has ended it says nothing new.
+// add notes how many had come to an end at a time. It reports whether that is new.
 func (p pace) add(now time.Time, n int) (_ pace, changed bool) {
 	kept := slices.Clone(p.Samples)
 	if len(kept) > 0 && kept[len(kept)-1].Ended > n { // the redriver has begun anew
@@ -47,13 +46,13 @@ func (p pace) add(now time.Time, n int) (_ pace, changed bool) {
 	return pace{kept}, changed
 }
 
-// A drainRate is a number of dead letters that came to an end in a time. The zero value is that nobody knows.
+// A drainRate is how many dead letters came to an end in a time. The zero value means unknown.
 type drainRate struct {
 	count int
 	in    time.Duration
 }
 
-// rate is the rate until now, when n have come to an end.
+// rate is the rate until now, at which n have come to an end.
 func (p pace) rate(now time.Time, n int) drainRate {
 	i := slices.IndexFunc(p.Samples, func(s paceSample) bool { return now.Sub(s.At) <= paceWindow })
 	if i < 0 {
@@ -66,7 +65,7 @@ func (p pace) rate(now time.Time, n int) drainRate {
 	return r
 }
 
-// drainTime is how long so many dead letters take at a rate, if none are added; 0 when nobody knows.
+// drainTime is how long so many dead letters take at a rate, if none are added; 0 if unknown.
 func drainTime(depth int, r drainRate) time.Duration {
 	if r.count <= 0 {
 		return 0
@@ -75,8 +74,8 @@ func drainTime(depth int, r drainRate) time.Duration {
 	return time.Duration(min(float64(depth)/float64(r.count)*float64(r.in), float64(most)))
 }
 
-// A paceKeeper keeps the pace of one dead-letter queue in a record of its own. Several redrivers may write it:
-// they count the same thing, so it does not matter whose samples are kept.
+// A paceKeeper keeps the pace of one dead-letter queue in a record. Several redrivers may write it: they count the same
+// things, so it does not matter whose samples are kept.
 type paceKeeper struct {
 	store   records.Store
 	key     string
@@ -89,7 +88,7 @@ func newPaceKeeper(store records.Store, queue string) *paceKeeper {
 	return &paceKeeper{store: store, key: "redrive-pace/" + queue}
 }
 
-// rate is the rate until now, as far as it was written down.
+// rate is the rate until now, as far as it was recorded.
 func (k *paceKeeper) rate(ctx context.Context, now time.Time, s *redrive.State) (drainRate, error) {
 	if err := k.load(ctx); err != nil {
 		return drainRate{}, err
@@ -97,15 +96,15 @@ func (k *paceKeeper) rate(ctx context.Context, now time.Time, s *redrive.State) 
 	return k.known.rate(now, ended(s)), nil
 }
 
-// note writes down where a redriver is and returns the rate. What the store does not take is written another
-// time: an estimate is not worth a failure.
+// note records where a redriver is and returns the rate. If the store fails, a later step records it: an estimate is not
+// worth a failure.
 func (k *paceKeeper) note(ctx context.Context, now time.Time, s *redrive.State) drainRate {
 	if !k.loaded {
 		_ = k.load(ctx)
 	}
 	if next, changed := k.known.add(now, ended(s)); changed {
 		k.known = next
-		value, _ := json.Marshal(next) // which cannot fail
+		value, _ := json.Marshal(next) // it cannot fail
 		found, err := k.store.Put(ctx, records.Write{Key: k.key, Value: value, If: k.version, TTL: 2 * paceWindow})
 		var conflict *records.Conflict
 		switch {
@@ -125,7 +124,7 @@ func (k *paceKeeper) load(ctx context.Context) error {
 	}
 	k.loaded, k.known, k.version = true, pace{}, found.Version
 	if err == nil && json.Unmarshal(found.Value, &k.known) != nil {
-		k.known = pace{} // a later program writes it otherwise
+		k.known = pace{} // a later version wrote it in another form
 	}
 	return nil
 }

@@ -1,71 +1,89 @@
 package redrivehost
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"tenaq/internal/cli"
 	"tenaq/redrive"
 )
 
-// A PolicyField is one number or duration of a redriver's policy: --name on the command line, name under
-// policy: in the configuration file.
+// A PolicyField is one number or duration of a redriver's policy: --name on the command line, name under policy: in the
+// configuration file.
 type PolicyField struct {
-	Name, arg, usage string
-	def              string // the default, which is applied like any other value; "" leaves it to package redrive
-	Apply            func(*redrive.Policy, string) error
+	Name, usage string
+	of          func(*redrive.Policy) any // its *int or *time.Duration
 }
 
-// PolicyFields is the one list of them.
+// PolicyFields is the one list of them. docs/redrive.md explains each.
 var PolicyFields = []PolicyField{
-	{"rate-first", "number", "how many messages may be on their way at first; it grows while they succeed and halves when they do not", "5",
-		func(p *redrive.Policy, v string) (err error) { p.RateFirst, err = cli.ParseCount(v); return err }},
-	{"rate-max", "number", "how many may be on their way at most, up to 200", "200",
-		func(p *redrive.Policy, v string) (err error) { p.RateMax, err = cli.ParseCount(v); return err }},
-	{"redrives", "number", "park a message that has failed so often again while others succeeded", "5",
-		func(p *redrive.Policy, v string) (err error) { p.Redrives, err = cli.ParseCount(v); return err }},
-	{"strikes", "number", "the same for a message that hardly any other fails like (default 3, or what redrives is if that is less)", "",
-		func(p *redrive.Policy, v string) (err error) { p.Strikes, err = cli.ParseCount(v); return err }},
-	{"failures", "number", "so many failures in a row open the breaker", "3",
-		func(p *redrive.Policy, v string) (err error) { p.Failures, err = cli.ParseCount(v); return err }},
-	{"successes", "number", "so many successes close it when it is half open", "2",
-		func(p *redrive.Policy, v string) (err error) { p.Successes, err = cli.ParseCount(v); return err }},
-	{"cool-down", "duration", "how long an open breaker lets nothing through at first, doubled each further time", "60s",
-		func(p *redrive.Policy, v string) (err error) { p.CoolDown, err = cli.SomeDuration(v); return err }},
-	{"cool-down-max", "duration", "how long it does so at most", "1h",
-		func(p *redrive.Policy, v string) (err error) { p.CoolDownMax, err = cli.SomeDuration(v); return err }},
-	{"delay-base", "duration", "delay a message so long at its first redrive, doubled with each further one", "60s",
-		func(p *redrive.Policy, v string) (err error) { p.DelayBase, err = cli.SomeDuration(v); return err }},
-	{"delay-max", "duration", "delay it so long at most, up to 15m", "15m",
-		func(p *redrive.Policy, v string) (err error) { p.DelayMax, err = cli.SomeDuration(v); return err }},
-	{"near", "duration", "the consumer was well when something failed if others succeeded so shortly before and after", "5m",
-		func(p *redrive.Policy, v string) (err error) { p.Near, err = cli.SomeDuration(v); return err }},
-	{"hold-max", "duration", "for so long messages that all fail in one way are held, as if what they need were down", "24h",
-		func(p *redrive.Policy, v string) (err error) { p.HoldMax, err = cli.SomeDuration(v); return err }},
-	{"settle", "duration", "wait so long for what becomes of a message of which nothing is heard", "1h",
-		func(p *redrive.Policy, v string) (err error) { p.Settle, err = cli.SomeDuration(v); return err }},
-	{"receives", "number", "receives until a failing message is a dead letter again, with --no-claims (default: maxReceiveCount of the queue)", "",
-		func(p *redrive.Policy, v string) (err error) { p.Receives, err = cli.ParseCount(v); return err }},
+	{"rate-first", "messages on their way at first", func(p *redrive.Policy) any { return &p.RateFirst }},
+	{"rate-max", "maximum on their way, up to 200", func(p *redrive.Policy) any { return &p.RateMax }},
+	{"redrives", "park after this many failures", func(p *redrive.Policy) any { return &p.Redrives }},
+	{"strikes", "park poison after (default 3 or --redrives)", func(p *redrive.Policy) any { return &p.Strikes }},
+	{"failures", "failures that open the breaker", func(p *redrive.Policy) any { return &p.Failures }},
+	{"successes", "successes that close it again", func(p *redrive.Policy) any { return &p.Successes }},
+	{"cool-down", "time the breaker is open first", func(p *redrive.Policy) any { return &p.CoolDown }},
+	{"cool-down-max", "maximum of that time", func(p *redrive.Policy) any { return &p.CoolDownMax }},
+	{"delay-base", "delay of the first redrive", func(p *redrive.Policy) any { return &p.DelayBase }},
+	{"delay-max", "maximum delay, up to 15m", func(p *redrive.Policy) any { return &p.DelayMax }},
+	{"near", "time between related outcomes", func(p *redrive.Policy) any { return &p.Near }},
+	{"hold-max", "maximum time to hold a kind", func(p *redrive.Policy) any { return &p.HoldMax }},
+	{"settle", "maximum wait for an outcome", func(p *redrive.Policy) any { return &p.Settle }},
+	{"receives", "receives per redrive, with --no-claims", func(p *redrive.Policy) any { return &p.Receives }},
 }
 
-// DefaultPolicy is what the defaults make.
-func DefaultPolicy() (p redrive.Policy) {
-	for _, field := range PolicyFields {
-		if field.def != "" {
-			_ = field.Apply(&p, field.def) // which a test holds to be right
-		}
+// Apply reads the value of a field.
+func (f PolicyField) Apply(p *redrive.Policy, text string) (err error) {
+	switch to := f.of(p).(type) {
+	case *int:
+		*to, err = cli.ParseCount(text)
+	case *time.Duration:
+		*to, err = cli.SomeDuration(text)
 	}
+	return err
+}
+
+// DefaultPolicy is that of package redrive. What depends on other fields or on the queue is left out.
+func DefaultPolicy() redrive.Policy {
+	p := redrive.DefaultPolicy()
+	p.Strikes, p.Receives = 0, 0
 	return p
 }
 
-// A policyFlag is the flag of a field. It keeps the text; reading it is the field's business.
+// A policyFlag is the flag of a field.
 type policyFlag struct {
 	PolicyField
-	text string
+	text string // as it was given
 }
 
-func (f *policyFlag) String() string { return f.text }
+func (f *policyFlag) Type() string {
+	if _, count := f.of(&redrive.Policy{}).(*int); count {
+		return "number"
+	}
+	return "duration"
+}
 
-func (f *policyFlag) Type() string { return f.arg }
+// String is the default until the flag is set; "" for none.
+func (f *policyFlag) String() string {
+	if f.text != "" || f.of == nil { // pflag asks the zero value, too
+		return f.text
+	}
+	p := DefaultPolicy()
+	switch v := f.of(&p).(type) {
+	case *time.Duration:
+		return strings.Replace(strings.Replace(fmt.Sprint(*v), "m0s", "m", 1), "h0m", "h", 1)
+	case *int:
+		if *v > 0 {
+			return strconv.Itoa(*v)
+		}
+	}
+	return ""
+}
 
 func (f *policyFlag) Set(text string) error {
 	f.text = text
@@ -77,14 +95,15 @@ type PolicyFlags []*policyFlag
 
 func (f *PolicyFlags) Register(flags *pflag.FlagSet) {
 	for _, field := range PolicyFields {
-		flag := &policyFlag{field, field.def}
+		flag := &policyFlag{PolicyField: field}
 		*f = append(*f, flag)
 		flags.Var(flag, field.Name, field.usage)
 	}
 }
 
 // Policy reads the flags.
-func (f PolicyFlags) Policy() (p redrive.Policy, err error) {
+func (f PolicyFlags) Policy() (redrive.Policy, error) {
+	p := DefaultPolicy()
 	for _, flag := range f {
 		if flag.text == "" {
 			continue

@@ -7,6 +7,7 @@ import (
 	"tenaq/redrive"
 )
 
+// OutcomeCounts counts what became of redriven messages. One that is gone has succeeded.
 func OutcomeCounts(r *redrive.Report) (succeeded, failed int) {
 	for _, o := range r.Outcomes {
 		switch o.Result {
@@ -19,8 +20,8 @@ func OutcomeCounts(r *redrive.Report) (succeeded, failed int) {
 	return succeeded, failed
 }
 
-// LogStep writes down what somebody may look for later: each message that was sent on, what the breaker does,
-// what failed. A step in which nothing happened leaves no trace.
+// LogStep logs each message that was sent on, changes of the breaker, and errors. A step in which nothing happened leaves
+// no line.
 func LogStep(l *slog.Logger, s *Step) {
 	l = l.With("queue", s.Queue)
 	r := &s.Report

@@ -17,10 +17,10 @@ import (
 // ScheduleHelp says what --schedule takes; the configuration file takes the same.
 const ScheduleHelp = `A schedule is one of these:
 
-  rate(5 minutes)   so often, as Amazon EventBridge writes it: minutes, hours or days. The next step comes
-                    sooner when the cool-down of an open breaker ends, or the outcome of a canary is due
-  */10 6-22 * * *   at these times, as cron writes it: minute, hour, day, month and day of the week, in UTC
-  continuous        as soon as there is something to do, with at least 10 seconds between two steps`
+  rate(5 minutes)   every so many minutes, hours or days, as in Amazon EventBridge;
+                    earlier when an open breaker may close or a canary is due
+  */10 6-22 * * *   as in cron: minute, hour, day, month, day of the week; in UTC
+  continuous        when there is something to do, at most every 10 seconds`
 
 // A Schedule says when a redriver takes its steps. One of its last three fields is set.
 type Schedule struct {
@@ -32,21 +32,20 @@ type Schedule struct {
 
 const ScheduleDefault = "rate(5 minutes)"
 
-// Between two steps of a continuous redriver is as long as the first at least, and as the second when there is
-// nothing to do.
+// The time between two steps of a continuous redriver: at least, and if there is nothing to do.
 const (
 	continuousLeast = 10 * time.Second
 	continuousIdle  = time.Minute
 )
 
-// RateMost bounds a rate: what a redriver knows is forgotten two weeks after its last step.
+// RateMost bounds a rate: the state of a redriver is forgotten two weeks after its last step.
 const RateMost = 7 * 24 * time.Hour
 
 var ratePattern = regexp.MustCompile(`^rate\(\s*(\d+)\s+(minute|hour|day)s?\s*\)$`)
 
 var rateUnits = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// cronParser knows the five fields, and neither seconds nor names for whole expressions.
+// cronParser takes the five fields, and neither seconds nor names for whole expressions.
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 func ParseSchedule(text string) (Schedule, error) {
@@ -87,7 +86,7 @@ func (s Schedule) String() string { return s.Text }
 func (s Schedule) Interval() time.Duration {
 	switch {
 	case s.continuous:
-		return 3 * continuousLeast // so that what was looked at is hidden for longer than until the next step
+		return 3 * continuousLeast // so that messages stay hidden beyond the next step
 	case s.cron == nil:
 		return s.Every
 	}
@@ -108,8 +107,8 @@ func (s Schedule) begin(now time.Time) time.Time {
 	return now
 }
 
-// next is when the step after one that ended now is due, also when that failed: then it reports what it knew. Steps
-// of redrivers that were started together are spread a little.
+// next is when the step after one that ended now is due, also if that one failed. Steps of redrivers that started together
+// are spread a little.
 func (s Schedule) next(now time.Time, report *redrive.Report, p *redrive.Policy) time.Time {
 	switch {
 	case s.cron != nil:

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/cli"
@@ -20,7 +19,7 @@ type BreakerDocument struct {
 	Gauge        int           `json:"gauge"` // 0 closed, 1 open, 2 half open
 	FailureCount int           `json:"failureCount"`
 	SuccessCount int           `json:"successCount"`
-	LastChange   *time.Time    `json:"lastStateChange"` // null as long as there was none
+	LastChange   *time.Time    `json:"lastStateChange"` // null if there was none
 	LastAttempt  *time.Time    `json:"lastAttempt"`
 	Trips        int           `json:"trips"` // since it was closed last
 	HalfOpenAt   *time.Time    `json:"halfOpenAt,omitempty"`
@@ -37,7 +36,7 @@ func NewBreakerDocument(b breaker.Breaker, p *redrive.Policy) BreakerDocument {
 	return d
 }
 
-// SecondsOrNull is a duration as --json prints it; zero is that nobody knows.
+// SecondsOrNull is a duration as --json prints it; zero means unknown.
 func SecondsOrNull(d time.Duration) *float64 {
 	if d == 0 {
 		return nil
@@ -46,7 +45,7 @@ func SecondsOrNull(d time.Duration) *float64 {
 	return &s
 }
 
-// A Status is what is known of the redriving of a queue, as --json prints it.
+// A Status is the state of the redriving of a queue, as --json prints it.
 type Status struct {
 	Queue    string          `json:"queue"`
 	Breaker  BreakerDocument `json:"breaker"`
@@ -64,11 +63,11 @@ type Status struct {
 	Well  []wellStatus `json:"well"` // when things succeeded, the newest last
 
 	Depth     int      `json:"depth"`
-	Oldest    *float64 `json:"oldestSeconds"` // null when the queue does not tell
+	Oldest    *float64 `json:"oldestSeconds"` // null if the queue does not report it
 	Retention float64  `json:"retentionSeconds"`
 	Ended     int      `json:"endedLately"`
 	EndedIn   float64  `json:"latelySeconds"`
-	Drain     *float64 `json:"drainSeconds"` // null when nobody knows
+	Drain     *float64 `json:"drainSeconds"` // null if unknown
 	Warnings  []string `json:"warnings"`
 
 	policy redrive.Policy
@@ -85,7 +84,7 @@ type flightStatus struct {
 type kindStatus struct {
 	Kind     redrive.Fingerprint `json:"kind"`
 	Reason   string              `json:"reason"`
-	Messages int                 `json:"messages"` // as many as matter: 3 is 3 or more
+	Messages int                 `json:"messages"` // 3 means 3 or more
 	Since    time.Time           `json:"since"`
 	Last     time.Time           `json:"last"`
 	Breaker  BreakerDocument     `json:"breaker"`
@@ -109,13 +108,11 @@ func (v *View) Status(ctx context.Context, p *redrive.Policy) (*Status, error) {
 	if err != nil {
 		return nil, v.InRecords(err)
 	}
-	out, err := cli.Call(ctx, v.Client, v.Client.GetQueueAttributes, &sqs.GetQueueAttributesInput{
-		QueueUrl: &v.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
-	})
+	_, attributes, err := Depth(ctx, v.Client, v.url)
 	if err != nil {
-		return nil, v.Client.Explain("read the attributes of", v.Queue, err)
+		return nil, err
 	}
-	return newStatus(v.Queue, &state, rate, out.Attributes, p), nil
+	return newStatus(v.Queue, &state, rate, attributes, p), nil
 }
 
 func newStatus(queue string, state *redrive.State, rate drainRate, attributes map[string]string, p *redrive.Policy) *Status {
@@ -132,7 +129,7 @@ func newStatus(queue string, state *redrive.State, rate drainRate, attributes ma
 		Ended:     rate.count, EndedIn: rate.in.Seconds(),
 		policy: *p,
 	}
-	// SQS tells the age by CloudWatch only. Servers that tell it here give it the name that it has there.
+	// SQS reports the age only through CloudWatch. Servers that report it here use the name that it has there.
 	if age, err := strconv.ParseFloat(attributes["ApproximateAgeOfOldestMessage"], 64); err == nil {
 		s.Oldest = &age
 	}
@@ -145,26 +142,26 @@ func newStatus(queue string, state *redrive.State, rate drainRate, attributes ma
 	for _, w := range state.Well {
 		s.Well = append(s.Well, wellStatus{w.From.UTC(), w.To.UTC()})
 	}
-	if state.Breaker.State != breaker.Open && state.Paused == "" { // else nothing drains, whatever did before
+	if state.Breaker.State != breaker.Open && state.Paused == "" { // otherwise nothing drains
 		s.Drain = SecondsOrNull(drainTime(s.Depth, rate))
 	}
 	s.warn()
 	return s
 }
 
-// warn says where messages will be lost if nobody does anything.
+// warn warns of messages that will expire.
 func (s *Status) warn() {
-	left, bound := s.Retention, " at most"
+	left, bound := s.Retention, "at most "
 	if s.Oldest != nil {
 		left, bound = max(0, s.Retention-*s.Oldest), ""
 	}
 	raise := fmt.Sprintf("keep messages for longer with: tenaq queue set %s --attribute MessageRetentionPeriod=%s", s.Queue, RetentionMost)
 	if s.Retention >= 14*24*3600 {
-		raise = "let more be on their way, or move them to another queue with: tenaq move start " + s.Queue + " --to QUEUE"
+		raise = "raise --rate-max, or move them to another queue with: tenaq move start " + s.Queue + " --to QUEUE"
 	}
 	if s.Drain != nil && *s.Drain > left {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("dead letters will expire before they are redriven: that takes about %s, and the oldest has %s%s; %s",
-			cli.SecondsText(*s.Drain), cli.SecondsText(left), bound, raise))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("dead letters will expire before they are redriven: that takes about %s, and the oldest has %s%s left; %s",
+			cli.SecondsText(*s.Drain), bound, cli.SecondsText(left), raise))
 	}
 }
 
@@ -172,8 +169,8 @@ func (s *Status) warn() {
 func (s *Status) Fields(now time.Time) [][2]string {
 	fields := [][2]string{
 		{"breaker", s.Breaker.text(now)},
-		{"failures", fmt.Sprintf("%d in a row, of %d that open it; opened %s since it was closed", s.Breaker.FailureCount, s.policy.Failures, cli.Counted(s.Breaker.Trips, "time", "times"))},
-		{"successes", fmt.Sprintf("%d of %d that close it when it is half open", s.Breaker.SuccessCount, s.policy.Successes)},
+		{"failures", fmt.Sprintf("%d in a row, of %d that open the breaker; opened %s since it was closed", s.Breaker.FailureCount, s.policy.Failures, cli.Counted(s.Breaker.Trips, "time", "times"))},
+		{"successes", fmt.Sprintf("%d of %d that close the breaker when it is half open", s.Breaker.SuccessCount, s.policy.Successes)},
 		{"changed", cli.TimeText(s.Breaker.LastChange, now)},
 		{"attempted", cli.TimeText(s.Breaker.LastAttempt, now)},
 		{"paused", cli.OrDash(s.Paused)},
@@ -188,7 +185,7 @@ func (s *Status) Fields(now time.Time) [][2]string {
 	for _, w := range s.Well[max(0, len(s.Well)-newest):] {
 		fields = append(fields, [2]string{"well", w.From.Format(time.RFC3339) + " to " + cli.HumanTime(w.To, now)})
 	}
-	oldest := "unknown: this queue does not tell; on AWS see ApproximateAgeOfOldestMessage in CloudWatch"
+	oldest := "unknown: the queue does not report it; on AWS see ApproximateAgeOfOldestMessage in CloudWatch"
 	if s.Oldest != nil {
 		oldest = cli.SecondsText(*s.Oldest)
 	}
@@ -199,7 +196,7 @@ func (s *Status) Fields(now time.Time) [][2]string {
 	)
 }
 
-// text says in what state a breaker is, and for how long.
+// text is the state of a breaker, and until when an open one stays open.
 func (b *BreakerDocument) text(now time.Time) string {
 	text := string(b.State)
 	if b.HalfOpenAt != nil {
@@ -241,13 +238,13 @@ func (s *Status) flightsText(now time.Time) string {
 func (s *Status) drainText() string {
 	switch {
 	case s.Depth == 0:
-		return "nothing is there"
+		return "there are no dead letters"
 	case s.Paused != "":
 		return "unknown: it is paused"
 	case s.Breaker.State == breaker.Open:
 		return "unknown: the breaker is open"
 	case s.Drain == nil:
-		return "unknown: nothing came to an end in the last hour"
+		return "unknown: no dead letter came to an end in the last hour"
 	}
 	return fmt.Sprintf("in about %s, at the rate of the last %s (%d came to an end) and if none are added", cli.SecondsText(*s.Drain), cli.SecondsText(s.EndedIn), s.Ended)
 }

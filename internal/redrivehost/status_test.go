@@ -27,9 +27,9 @@ func TestRetentionWarning_FB11(t *testing.T) {
 		warn  string // "" for no warning
 	}{
 		{"in time", closed, drainRate{60, time.Hour}, "", "1209600", 1000 * time.Hour / 60, ""},
-		{"too slow", closed, drainRate{2, time.Hour}, "", "345600", 500 * time.Hour, "that takes about 20 days, and the oldest has 4 days at most; keep messages for longer"},
-		{"too slow for any retention", closed, drainRate{1, time.Hour}, "", "1209600", 1000 * time.Hour, "that takes about 41 days, and the oldest has 14 days at most; let more be on their way"},
-		{"too old", closed, drainRate{60, time.Hour}, "1206000", "1209600", 1000 * time.Hour / 60, "that takes about 16 h, and the oldest has 1 h; let more"},
+		{"too slow", closed, drainRate{2, time.Hour}, "", "345600", 500 * time.Hour, "that takes about 20 days, and the oldest has at most 4 days left; keep messages for longer"},
+		{"too slow for any retention", closed, drainRate{1, time.Hour}, "", "1209600", 1000 * time.Hour, "that takes about 41 days, and the oldest has at most 14 days left; raise --rate-max"},
+		{"too old", closed, drainRate{60, time.Hour}, "1206000", "1209600", 1000 * time.Hour / 60, "that takes about 16 h, and the oldest has 1 h left; raise --rate-max"},
 		{"nobody knows", closed, drainRate{}, "", "345600", 0, ""},
 		{"open", open, drainRate{2, time.Hour}, "", "345600", 0, ""},
 		{"paused", paused, drainRate{2, time.Hour}, "", "345600", 0, ""},

@@ -1,19 +1,16 @@
 package redrive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
@@ -21,39 +18,41 @@ import (
 	"tenaq/redrive"
 )
 
-func newRedriveParkedCmd(a *cli.App, r *redriveFlags) *cobra.Command {
+func newParkedCmd(a *cli.App, r *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parked",
-		Short: "Look at what was parked, and release or discard it",
-		Long: `Look at what redrivers put into a parking lot, and send it back to work or delete it.
+		Short: "Look at parked messages, and release or discard them",
+		Long: `Look at the messages that redrivers put into a parking lot, and send them back to
+work or delete them.
 
-A parked message says why it was parked, why it failed last, and where it came from. Messages that fail in one
-way, but for numbers and names, are of one kind, so they can be released together when their cause is mended.
+A parked message says why it was parked, why it failed last, and where it came
+from. Messages that fail in one way, except for numbers and names, are of one
+kind: release them together once you have fixed the cause. MESSAGE is the id of a
+message, or the beginning of one.
 
-` + parkedLookHelp,
+SQS cannot show a message without delivering it: messages that are looked at are
+hidden until the command ends, two minutes at most, and were received once more.
+A parking lot should have neither a consumer nor a redrive policy, which would
+move on what is looked at.`,
 		Example: `  tenaq redrive parked list orders-parking
   tenaq redrive parked show orders-parking 1b4d8a2e-8f0e-4f43-9d8e-0d3f0c4f2d11
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run`,
 	}
-	f := &parkedFlags{redriveFlags: r}
-	cmd.PersistentFlags().IntVar(&f.limit, "limit", 1000, "look at this `number` of messages at most")
-	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f), newParkedReleaseCmd(a, f), newParkedDiscardCmd(a, f))
+	f := &parkedFlags{flags: r}
+	cmd.PersistentFlags().IntVar(&f.limit, "limit", 1000, "look at at most this `number` of messages")
+	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f), newReleaseCmd(a, f), newDiscardCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
 
-const parkedLookHelp = `SQS cannot show a message without handing it out. So what is looked at is hidden from others for a moment and
-given back at the end, or comes back by itself after two minutes, and was received once more. A parking lot
-should have no consumer, and no redrive policy, which would move on what is looked at.`
-
 // parkedFlags say how a parking lot is looked at.
 type parkedFlags struct {
-	*redriveFlags
+	*flags
 	limit int
 }
 
-// A parkedLook is a parking lot that was looked at, with what it holds in hand.
-type parkedLook struct {
+// A look is a parking lot with the messages that were received from it.
+type look struct {
 	*cli.Client
 	lot    *redrive.ParkingLot
 	name   string
@@ -62,46 +61,61 @@ type parkedLook struct {
 	store  *cli.RecordStore
 }
 
-// look takes the messages of a parking lot in hand, the oldest first.
-func (f *parkedFlags) look(ctx context.Context, a *cli.App, queue string) (_ *parkedLook, err error) {
-	if f.limit < 1 {
-		return nil, cli.Usagef("--limit: %d is not a number of at least 1", f.limit)
+// withLook receives the messages of the parking lot that is the first argument, the oldest first, and picks those that the
+// command line means. At the end it gives back what is still there, also after an interrupt.
+func (f *parkedFlags) withLook(a *cli.App, p *cli.Pick, do func(context.Context, *look, []*redrive.Parked) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := p.Choose(args[1:]); err != nil {
+			return err
+		}
+		if f.limit < 1 {
+			return cli.Usagef("--limit: %d is not a number of at least 1", f.limit)
+		}
+		ctx, l := cmd.Context(), &look{}
+		var err error
+		if l.Client, err = f.Connect(ctx); err != nil {
+			return err
+		}
+		url, err := l.QueueURL(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		l.name = cli.QueueNameOf(url)
+		count, attributes, err := redrivehost.Depth(ctx, l.Client, url)
+		if err != nil {
+			return err
+		}
+		if attributes["RedrivePolicy"] != "" {
+			a.Note("warning: %s has a redrive policy, which moves on messages that are looked at; remove it with: tenaq queue set %[1]s --attribute RedrivePolicy=", l.name)
+		}
+		cfg := redrive.ParkingLotConfig{Client: l.Client, URL: url}
+		if l.store, err = f.openOptional(ctx); err != nil {
+			return err
+		}
+		if l.store != nil {
+			defer l.store.Close()
+			cfg.Store = l.store
+		}
+		if l.lot, err = redrive.NewParkingLot(cfg); err != nil {
+			return err
+		}
+		l.all, err = l.lot.List(ctx, f.limit)
+		defer l.giveBack()
+		if err != nil {
+			return redrivehost.ExplainStep(l.Client, l.name, err)
+		}
+		l.unseen = max(0, count-len(l.all))
+		slices.SortStableFunc(l.all, func(a, b *redrive.Parked) int { return a.Since.Compare(b.Since) })
+		found, err := l.pick(p)
+		if err != nil {
+			return err
+		}
+		return do(ctx, l, found)
 	}
-	l := &parkedLook{}
-	if l.Client, err = f.Connect(ctx); err != nil {
-		return nil, err
-	}
-	url, err := l.QueueURL(ctx, queue)
-	if err != nil {
-		return nil, err
-	}
-	l.name = cli.QueueNameOf(url)
-	count, err := l.count(ctx, a, url)
-	if err != nil {
-		return nil, err
-	}
-	if l.store, err = f.openOptional(ctx); err != nil {
-		return nil, err
-	}
-	lot := redrive.ParkingLotConfig{Client: l.Client, URL: url}
-	if l.store != nil {
-		lot.Store = l.store
-	}
-	if l.lot, err = redrive.NewParkingLot(lot); err != nil {
-		return nil, err
-	}
-	l.all, err = l.lot.List(ctx, f.limit)
-	l.unseen = max(0, count-len(l.all))
-	if err != nil {
-		l.Close()
-		return nil, redrivehost.ExplainStep(l.Client, l.name, err)
-	}
-	slices.SortStableFunc(l.all, func(a, b *redrive.Parked) int { return a.Since.Compare(b.Since) })
-	return l, nil
 }
 
-// openOptional opens the records where they are; nil when nobody named any and none are in their usual place.
-// Few parked messages need them.
+// openOptional opens the records. It returns nil if no address was given and the usual place has none: few parked
+// messages need them.
 func (f *parkedFlags) openOptional(ctx context.Context) (*cli.RecordStore, error) {
 	store, err := f.OpenExisting(ctx)
 	if f.Address == "" && os.Getenv("TENAQ_RECORDS") == "" && cli.ExitCode(err) == cli.ExitNotFound {
@@ -110,39 +124,38 @@ func (f *parkedFlags) openOptional(ctx context.Context) (*cli.RecordStore, error
 	return store, err
 }
 
-// count asks how many messages a parking lot holds, and warns when looking at them has consequences.
-func (l *parkedLook) count(ctx context.Context, a *cli.App, url string) (n int, err error) {
-	out, err := cli.Call(ctx, l.Client, l.GetQueueAttributes, &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
-	})
-	if err != nil {
-		return 0, l.Explain("read the attributes of", l.name, err)
-	}
-	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"} {
-		one, _ := strconv.Atoi(out.Attributes[name])
-		n += one
-	}
-	if out.Attributes["RedrivePolicy"] != "" {
-		a.Note("warning: %s has a redrive policy, by which messages that are looked at move on; remove it with: tenaq queue set %[1]s --attribute RedrivePolicy=", l.name)
-	}
-	return n, nil
-}
-
-// Close gives back what is still there, also after an interrupt.
-func (l *parkedLook) Close() {
+func (l *look) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
 	defer cancel()
-	_ = l.lot.GiveBack(ctx, l.all) // else it comes back by itself
-	if l.store != nil {
-		_ = l.store.Close()
+	_ = l.lot.GiveBack(ctx, l.all) // after an error the messages come back by themselves
+}
+
+// noteUnseen says that the queue has more messages than were received.
+func (l *look) noteUnseen(a *cli.App) {
+	if l.unseen > 0 {
+		a.Note("%s counts about %s: they are hidden, behind others of their group, or beyond --limit", l.name, cli.Counted(l.unseen, "more message", "more messages"))
 	}
 }
 
-// noteUnseen says that there is more than was seen.
-func (l *parkedLook) noteUnseen(a *cli.App) {
-	if l.unseen > 0 {
-		a.Note("%s counts about %s: they are in other hands, behind others of their group, or beyond --limit", l.name, cli.Counted(l.unseen, "more message", "more messages"))
+// words of the picker of messages.
+func words(p cli.Pick) cli.Pick {
+	p.One, p.Many, p.By = "message", "messages", "kind"
+	return p
+}
+
+// pick returns the messages that a command line means.
+func (l *look) pick(p *cli.Pick) (found []*redrive.Parked, err error) {
+	p.List = "tenaq redrive parked list " + l.name
+	for _, one := range l.all {
+		if p.Wants(one.ID, string(one.Kind)) {
+			found = append(found, one)
+		}
 	}
+	hint := ""
+	if l.unseen > 0 {
+		hint = fmt.Sprintf(" among the %s received; the queue counts %d more: try again later, or with a larger --limit", cli.Counted(len(l.all), "message", "messages"), l.unseen)
+	}
+	return found, p.Check(l.name, len(found), hint)
 }
 
 func newParkedListCmd(a *cli.App, f *parkedFlags) *cobra.Command {
@@ -151,48 +164,27 @@ func newParkedListCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 		Use:     "list QUEUE",
 		Aliases: []string{"ls"},
 		Short:   "List the messages of a parking lot",
-		Long: `List the messages of a parking lot, the oldest first, each with why it failed last. "tenaq redrive parked
-show" has all about one.
-
-` + parkedLookHelp,
+		Long:    `List the messages of a parking lot, the oldest first, with why they failed last.`,
 		Example: `  tenaq redrive parked list orders-parking
   tenaq redrive parked list orders-parking --kind 2p7d1xk
   tenaq redrive parked list orders-parking --json | jq -r '.messages[].kind' | sort | uniq -c`,
 		Args: cli.Wants(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := f.look(cmd.Context(), a, args[0])
-			if err != nil {
-				return err
-			}
-			defer l.Close()
+		RunE: f.withLook(a, cli.PickAll(), func(_ context.Context, l *look, found []*redrive.Parked) error {
 			defer l.noteUnseen(a)
-			switch found := ofKind(l.all, kind); {
-			case len(found) > 0 || a.JSON:
-				return printParked(a, found)
-			case kind != "":
-				a.Note("no parked messages of the kind %s in %s", kind, l.name)
-			default:
-				a.Note("no parked messages in %s", l.name)
+			found = slices.DeleteFunc(found, func(p *redrive.Parked) bool { return kind != "" && string(p.Kind) != kind })
+			if len(found) == 0 && !a.JSON {
+				a.Note("no parked messages%s in %s", cli.OrEmpty(kind != "", " of the kind "+kind), l.name)
+				return nil
 			}
-			return nil
-		},
+			return printParked(a, documents(found))
+		}),
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "list only messages of this `kind`")
 	return cmd
 }
 
-// ofKind picks the messages of a kind; all when it is empty.
-func ofKind(all []*redrive.Parked, kind string) (found []*redrive.Parked) {
-	for _, p := range all {
-		if kind == "" || string(p.Kind) == kind {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
-// A parkedDocument is a parked message as --json prints it.
-type parkedDocument struct {
+// A document is a parked message as --json prints it.
+type document struct {
 	Message    string                          `json:"messageId"`
 	Kind       redrive.Fingerprint             `json:"kind"`
 	Why        string                          `json:"why"` // it was parked
@@ -206,114 +198,189 @@ type parkedDocument struct {
 	Strikes    int                             `json:"strikes"`
 	FirstSent  *time.Time                      `json:"firstSent"`
 	Since      *time.Time                      `json:"parkedSince"`
-	Body       *string                         `json:"body,omitempty"`
+	Body       *string                         `json:"body,omitempty"` // only where a single message is shown, like the attributes
 	Attributes map[string]cli.MessageAttribute `json:"messageAttributes,omitempty"`
 }
 
-func newParkedDocument(p *redrive.Parked) parkedDocument {
-	return parkedDocument{
-		Message: p.ID, Kind: p.Kind, Why: p.Why, Reason: p.Reason, Key: p.Key, Lineage: p.Lineage, Group: p.Group, Source: p.Source,
-		Attempts: p.Attempts, Redrives: p.Redrives, Strikes: p.Strikes,
-		FirstSent: cli.TimeOrNull(p.FirstSent), Since: cli.TimeOrNull(p.Since),
+func documents(all []*redrive.Parked) (documents []document) {
+	for _, p := range all {
+		documents = append(documents, document{
+			Message: p.ID, Kind: p.Kind, Why: p.Why, Reason: p.Reason, Key: p.Key, Lineage: p.Lineage, Group: p.Group, Source: p.Source,
+			Attempts: p.Attempts, Redrives: p.Redrives, Strikes: p.Strikes,
+			FirstSent: cli.TimeOrNull(p.FirstSent), Since: cli.TimeOrNull(p.Since),
+		})
 	}
+	return documents
 }
 
-func printParked(a *cli.App, all []*redrive.Parked) error {
-	if a.JSON {
-		documents := []parkedDocument{}
-		for _, p := range all {
-			documents = append(documents, newParkedDocument(p))
-		}
-		return a.PrintJSON(map[string]any{"messages": documents})
-	}
+func printParked(a *cli.App, all []document) error {
 	now := time.Now()
-	t := cli.Table{Head: []string{"MESSAGE", "KIND", "KEY", "FROM", "ATTEMPTS", "REDRIVES", "STRIKES", "PARKED", "REASON"}}
-	for _, p := range all {
-		t.Add(p.ID, string(p.Kind), cli.OrDash(p.Key), cli.OrDash(cli.QueueNameOf(p.Source)), strconv.Itoa(p.Attempts), strconv.Itoa(p.Redrives),
-			strconv.Itoa(p.Strikes), cli.AgeText(now.Sub(p.Since))+" ago", cli.OrDash(cli.FirstWords(p.Reason, 120)))
-	}
-	return a.PrintTable(t)
+	return cli.PrintList(a, "messages", all, []string{"MESSAGE", "KIND", "KEY", "FROM", "ATTEMPTS", "REDRIVES", "STRIKES", "PARKED", "REASON"}, func(p *document) []string {
+		parked := "-"
+		if p.Since != nil {
+			parked = cli.AgeText(now.Sub(*p.Since)) + " ago"
+		}
+		return []string{p.Message, string(p.Kind), cli.OrDash(p.Key), cli.OrDash(cli.QueueNameOf(p.Source)), strconv.Itoa(p.Attempts), strconv.Itoa(p.Redrives),
+			strconv.Itoa(p.Strikes), parked, cli.OrDash(cli.FirstWords(p.Reason, 120))}
+	})
 }
 
 func newParkedShowCmd(a *cli.App, f *parkedFlags) *cobra.Command {
+	shown := words(cli.Pick{})
 	return &cobra.Command{
 		Use:   "show QUEUE MESSAGE",
-		Short: "Show all about a parked message",
-		Long: `Show all about a parked message: why it was parked and why it failed, what work it is, its attributes and its
-body. MESSAGE is its id, or the beginning of it. One that is not found is an error with exit code 3.
-
-` + parkedLookHelp,
+		Short: "Show a parked message",
+		Long: `Show a parked message: why it was parked, why it failed, its work, its attributes
+and its body. If there is no such message the exit code is 3.`,
 		Example: `  tenaq redrive parked show orders-parking 1b4d8a2e
   tenaq redrive parked show orders-parking 1b4d8a2e --json | jq -r .body`,
 		Args: cli.Wants(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := f.look(cmd.Context(), a, args[0])
-			if err != nil {
-				return err
+		RunE: f.withLook(a, &shown, func(_ context.Context, _ *look, found []*redrive.Parked) error {
+			p, d, now := found[0], documents(found)[0], time.Now()
+			d.Body, d.Attributes = &p.Body, map[string]cli.MessageAttribute{}
+			fields := [][2]string{
+				{"message", p.ID}, {"parked", cli.TimeText(d.Since, now)}, {"because", p.Why}, {"reason", p.Reason}, {"kind", string(p.Kind)}, {"from", p.Source},
+				{"key", p.Key}, {"lineage", p.Lineage}, {"group", p.Group}, {"first sent", cli.TimeText(d.FirstSent, now)},
+				{"attempts", strconv.Itoa(p.Attempts)}, {"redrives", strconv.Itoa(p.Redrives)}, {"strikes", strconv.Itoa(p.Strikes)},
 			}
-			defer l.Close()
-			p, err := l.one(args[1])
-			if err != nil {
-				return err
+			for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
+				v := p.Attributes[name]
+				d.Attributes[name] = cli.MessageAttribute{Type: aws.ToString(v.DataType), String: v.StringValue, Binary: v.BinaryValue}
+				fields = append(fields, [2]string{"attribute", name + ":" + cli.AttributeValueText(v)})
 			}
-			return printOneParked(a, p, time.Now())
-		},
+			return a.PrintCard(d, p.Body, fields...)
+		}),
 	}
 }
 
-// one finds a message by the beginning of its id.
-func (l *parkedLook) one(id string) (*redrive.Parked, error) {
-	var found []*redrive.Parked
-	for _, p := range l.all {
-		if strings.HasPrefix(p.ID, id) && id != "" {
-			found = append(found, p)
+func newReleaseCmd(a *cli.App, f *parkedFlags) *cobra.Command {
+	c, to := &act{Pick: words(cli.Pick{Verb: "release"}), done: "released"}, ""
+	cmd := &cobra.Command{
+		Use:   "release QUEUE [MESSAGE | --kind KIND | --all]",
+		Short: "Send parked messages back to work",
+		Long: `Send parked messages back to the queue they came from, or to another one, and take
+them out of the parking lot.
+
+A released message starts again, with all attempts and no strikes. It is the same
+work as before: it keeps its key and its generation, so completed work is not done
+again. If the command ends between the send and the delete, the message is in both
+queues, and can be released again.
+
+One message is released at once. Several are only listed unless you add --run. The
+exit code is 5 if some could not be released, and 1 if none could.`,
+		Example: `  tenaq redrive parked release orders-parking 1b4d8a2e
+  tenaq redrive parked release orders-parking --kind 2p7d1xk           # lists them
+  tenaq redrive parked release orders-parking --kind 2p7d1xk --run
+  tenaq redrive parked release orders-parking --all --to orders-by-hand --run`,
+		Args: cli.Wants(1, 2),
+		RunE: f.withLook(a, &c.Pick, func(ctx context.Context, l *look, found []*redrive.Parked) (err error) {
+			url := ""
+			if to != "" {
+				if url, err = l.QueueURL(ctx, to); err != nil {
+					return err
+				}
+			}
+			return c.run(ctx, a, l, found, func(one *redrive.Parked) (string, error) {
+				if url == "" && one.Source == "" {
+					return "", cli.Usagef("%s does not say which queue it came from; name one with --to", one.ID)
+				}
+				return " to " + cli.QueueNameOf(cmp.Or(url, one.Source)), l.lot.Release(ctx, one, url)
+			})
+		}),
+	}
+	c.Register(cmd.Flags(), "release")
+	cmd.Flags().StringVar(&to, "to", "", "send to this `queue` (default: where each came from)")
+	return cmd
+}
+
+func newDiscardCmd(a *cli.App, f *parkedFlags) *cobra.Command {
+	c := &act{Pick: words(cli.Pick{Verb: "discard", Always: true}), done: "discarded"}
+	cmd := &cobra.Command{
+		Use:   "discard QUEUE [MESSAGE | --kind KIND | --all] --run",
+		Short: "Delete parked messages",
+		Long: `Delete parked messages. Their work is not done, and no trace of them remains.
+
+The messages are only listed unless you add --run. The exit code is 5 if some
+could not be deleted, and 1 if none could.`,
+		Example: `  tenaq redrive parked discard orders-parking 1b4d8a2e --run
+  tenaq redrive parked discard orders-parking --kind 2p7d1xk           # lists them
+  tenaq redrive parked discard orders-parking --kind 2p7d1xk --run`,
+		Args: cli.Wants(1, 2),
+		RunE: f.withLook(a, &c.Pick, func(ctx context.Context, l *look, found []*redrive.Parked) error {
+			return c.run(ctx, a, l, found, func(one *redrive.Parked) (string, error) { return "", l.lot.Discard(ctx, one) })
+		}),
+	}
+	c.Register(cmd.Flags(), "delete")
+	return cmd
+}
+
+// An act is what a command does with parked messages.
+type act struct {
+	cli.Pick
+	done string
+}
+
+// An actDocument is the outcome for a message, as --json prints it.
+type actDocument struct {
+	document
+	Action string `json:"action"` // to be done, or done; "" after an error
+	Error  string `json:"error,omitempty"`
+}
+
+// run does something with one message after the other, or lists them. do returns where a message went.
+func (c *act) run(ctx context.Context, a *cli.App, l *look, found []*redrive.Parked, do func(*redrive.Parked) (where string, err error)) error {
+	if len(found) == 0 {
+		return a.Result(map[string]any{"messages": []any{}}, "no messages are parked in %s", l.name)
+	}
+	preview := c.Previews(len(found))
+	var outcomes []actDocument
+	for _, d := range documents(found) {
+		outcomes = append(outcomes, actDocument{document: d, Action: c.Verb})
+	}
+	tried, failed := 0, 0
+	var last, err error
+	for i, one := range found {
+		if preview || ctx.Err() != nil {
+			break
+		}
+		tried++
+		outcomes[i].Action = c.done
+		where, err := do(one)
+		if err != nil {
+			last = redrivehost.ExplainStep(l.Client, l.name, err)
+			failed++
+			outcomes[i].Action, outcomes[i].Error = "", last.Error()
+			if len(found) > 1 {
+				a.Complain(last)
+			}
+		} else if !a.JSON {
+			_ = a.PrintText(fmt.Sprintf("%s %s%s\n", c.done, one.ID, where))
 		}
 	}
 	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return nil, cli.Usagef("the ids of %d messages begin with %q; write more of it", len(found), id)
-	case l.unseen > 0:
-		return nil, cli.Codedf(cli.ExitNotFound, "%s is not among the %s seen in %s, which counts %d more; try again later, or with a larger --limit",
-			id, cli.Counted(len(l.all), "message", "messages"), l.name, l.unseen)
+	case a.JSON && preview:
+		err = a.PrintJSON(map[string]any{"messages": outcomes, "run": false})
+	case a.JSON:
+		err = a.PrintJSON(map[string]any{"messages": outcomes[:tried], "run": true})
+	case preview:
+		err = printParked(a, documents(found))
 	}
-	return nil, cli.Codedf(cli.ExitNotFound, "%s has no message %s; see: tenaq redrive parked list %[1]s", l.name, id)
-}
-
-func printOneParked(a *cli.App, p *redrive.Parked, now time.Time) error {
-	d := newParkedDocument(p)
-	if a.JSON {
-		d.Body, d.Attributes = &p.Body, map[string]cli.MessageAttribute{}
-		for name, v := range p.Attributes {
-			d.Attributes[name] = cli.MessageAttribute{Type: aws.ToString(v.DataType), String: v.StringValue, Binary: v.BinaryValue}
-		}
-		return a.PrintJSON(d)
+	if err != nil {
+		return err
 	}
-	var b strings.Builder
-	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%-10s %s\n", name, cli.OneLine(value))
-		}
+	if preview {
+		c.NotePreview(a, len(found))
 	}
-	on, off := a.Bold()
-	fmt.Fprintf(&b, "%s%-10s %s%s\n", on, "message", cli.OneLine(p.ID), off)
-	field("parked", cli.TimeText(d.Since, now))
-	field("because", p.Why)
-	field("reason", p.Reason)
-	field("kind", string(p.Kind))
-	field("from", p.Source)
-	field("key", p.Key)
-	field("lineage", p.Lineage)
-	field("group", p.Group)
-	field("first sent", cli.TimeText(d.FirstSent, now))
-	field("attempts", strconv.Itoa(p.Attempts))
-	field("redrives", strconv.Itoa(p.Redrives))
-	field("strikes", strconv.Itoa(p.Strikes))
-	for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
-		field("attribute", name+":"+cli.AttributeValueText(p.Attributes[name]))
+	l.noteUnseen(a)
+	switch {
+	case ctx.Err() != nil:
+		return cli.Codedf(cli.ExitPartly, "interrupted after %d of %d", tried-failed, len(found))
+	case failed > 0 && len(found) == 1:
+		return last
+	case failed == len(found):
+		return cli.Codedf(cli.ExitFailed, "none of %d was %s; see above", failed, c.done)
+	case failed > 0:
+		return cli.Codedf(cli.ExitPartly, "%d %s, %d not; see above", len(found)-failed, c.done, failed)
 	}
-	b.WriteString(cli.Shown(a.Stdout, p.Body) + "\n")
-	_, err := io.WriteString(a.Stdout, b.String())
-	return err
+	return nil
 }

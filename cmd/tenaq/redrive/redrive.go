@@ -1,30 +1,35 @@
-// Package redrive has the commands of the redriver: run, plan, status, pause, parked messages and their release.
-// Package redrivehost runs it; package redrive at the root of the module decides.
+// Package redrive has the commands of the redriver: run, plan, status, pause, and those about parking lots. They read
+// flags and print; package redrivehost runs redrivers, and package redrive at the root of the module decides.
 package redrive
 
 import (
 	"context"
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
 	"tenaq/internal/redrivehost"
+	"tenaq/redrive"
 )
 
 func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive",
 		Short: "Bring dead letters back at the pace their consumer can bear",
-		Long: `Bring dead letters back to the queue they came from, at the pace that their consumer can bear, and put aside
-what would only come back again.
+		Long: `Bring dead letters back to the queue they came from, at the pace that their consumer
+can bear, and park what would only fail again.
 
-Three queues belong together: the one that is worked on, its dead-letter queue, and a parking lot, which no
-program reads. A redriver sends a few dead letters back, finds out whether they succeed, and then sends more
-of them, or less, or none while the consumer is sick. What fails again and again although others succeed is
-parked with its reason, for a person to look at.
+Three queues belong together: the queue of the work, its dead-letter queue, and a
+parking lot, which has no consumer. A redriver sends a few dead letters back,
+finds out whether they succeeded, and then sends more, fewer, or none while the
+consumer is sick. A message that fails again and again while others succeed is
+parked with the reason, until you release or discard it. docs/redrive.md says how
+it decides.
 
-"tenaq move" moves everything at once and asks nobody; it is for a consumer that is known to be well.
+"tenaq move" moves everything at once, for a consumer that is known to be well.
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq redrive plan orders-dlq
@@ -32,23 +37,16 @@ parked with its reason, for a person to look at.
   tenaq redrive status orders-dlq
   tenaq redrive parked list orders-parking`,
 	}
-	f := &redriveFlags{}
+	f := &flags{}
 	f.ClientFlags.Register(cmd)
 	f.RecordsFlags.Register(cmd)
-	cmd.AddCommand(
-		newRedriveRunCmd(a, f),
-		newRedrivePlanCmd(a, f),
-		newRedriveStatusCmd(a, f),
-		newRedrivePauseCmd(a, f),
-		newRedriveResumeCmd(a, f),
-		newRedriveParkedCmd(a, f),
-	)
+	cmd.AddCommand(newRunCmd(a, f), newPlanCmd(a, f), newStatusCmd(a, f), newPauseCmd(a, f), newResumeCmd(a, f), newParkedCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
 
-// redriveFlags say where the queues and the records of a redriver are.
-type redriveFlags struct {
+// flags say where the queues and the records of a redriver are.
+type flags struct {
 	cli.ClientFlags
 	cli.RecordsFlags
 
@@ -56,15 +54,14 @@ type redriveFlags struct {
 	noClaims bool
 }
 
-// registerClaims adds the flags of commands that ask what has become of messages.
-func (f *redriveFlags) registerClaims(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.ledger, "ledger", "claim/", "`prefix` of the keys of the ledger in which the workers claim their work")
-	flags.BoolVar(&f.noClaims, "no-claims", false, "the workers keep no ledger: learn outcomes from the server, or from what does not come back")
+// registerClaims adds the flags of commands that ask for the outcomes of messages.
+func (f *flags) registerClaims(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.ledger, "ledger", "claim/", "`prefix` of the keys of the workers' ledger")
+	cmd.Flags().BoolVar(&f.noClaims, "no-claims", false, "the workers keep no ledger")
 }
 
-// host makes a host, with the store that open opens: who only looks wants one that is there.
-func (f *redriveFlags) host(ctx context.Context, logger *slog.Logger, open func(context.Context) (*cli.RecordStore, error)) (*redrivehost.Host, error) {
+// host makes a host with the store that open opens. A command that only looks wants one that exists.
+func (f *flags) host(ctx context.Context, logger *slog.Logger, open func(context.Context) (*cli.RecordStore, error)) (*redrivehost.Host, error) {
 	c, err := f.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -81,15 +78,127 @@ func (f *redriveFlags) host(ctx context.Context, logger *slog.Logger, open func(
 	return h, nil
 }
 
-// view opens what is there. The queue has to exist: by a slip in its name somebody would pause nothing.
-func (f *redriveFlags) view(ctx context.Context, a *cli.App, s *redrivehost.Spec) (*redrivehost.View, error) {
-	h, err := f.host(ctx, newRedriveTeller(a).logger, f.OpenExisting)
-	if err != nil {
-		return nil, err
+// withView opens the redriver of the dead-letter queue that is the argument. The queue has to exist: a misspelled name
+// would pause nothing.
+func (f *flags) withView(a *cli.App, p *redrive.Policy, do func(context.Context, *redrivehost.View) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		h, err := f.host(cmd.Context(), newReporter(a).logger, f.OpenExisting)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		v, err := h.View(cmd.Context(), &redrivehost.Spec{DeadLetter: args[0], Policy: *p, Schedule: redrivehost.Schedule{Every: redrivehost.RateMost}})
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), v)
 	}
-	v, err := h.View(ctx, s)
-	if err != nil {
-		h.Close()
+}
+
+func newPauseCmd(a *cli.App, f *flags) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "pause QUEUE --reason TEXT",
+		Short: "Pause all redrivers of a dead-letter queue",
+		Long: `Pause all redrivers of a dead-letter queue, on all machines: they redrive and park
+nothing until "tenaq redrive resume". Messages that are on their way are still
+followed.
+
+The pause is in the records that the redrivers share. It is forgotten two weeks
+after the last step of a redriver.`,
+		Example: `  tenaq redrive pause orders-dlq --reason 'the bank is down until noon'
+  tenaq redrive resume orders-dlq`,
+		Args: cli.Wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(reason) == "" {
+				return cli.Usagef("the reason is missing; add --reason TEXT, for people who look at the status later")
+			}
+			return f.withView(a, &redrive.Policy{}, func(ctx context.Context, v *redrivehost.View) error {
+				why := reason + " (" + cli.Person() + ")"
+				if err := v.Redriver.Pause(ctx, why); err != nil {
+					return v.InRecords(err)
+				}
+				return a.Result(map[string]any{"queue": v.Queue, "paused": why}, "paused the redrivers of %s; end the pause with: tenaq redrive resume %[1]s", v.Queue)
+			})(cmd, args)
+		},
 	}
-	return v, err
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown in the status, as `text`")
+	return cmd
+}
+
+func newResumeCmd(a *cli.App, f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume QUEUE",
+		Short: "End a pause",
+		Long: `End a pause: the redrivers of a dead-letter queue go on with their next step. If
+they are not paused, nothing changes.`,
+		Example: `  tenaq redrive resume orders-dlq`,
+		Args:    cli.Wants(1, 1),
+		RunE: f.withView(a, &redrive.Policy{}, func(ctx context.Context, v *redrivehost.View) error {
+			state, err := v.Redriver.State(ctx)
+			if err == nil && state.Paused != "" {
+				err = v.Redriver.Resume(ctx)
+			}
+			document := map[string]any{"queue": v.Queue, "wasPaused": state.Paused}
+			switch {
+			case err != nil:
+				return v.InRecords(err)
+			case state.Paused == "":
+				return a.Result(document, "%s was not paused", v.Queue)
+			}
+			return a.Result(document, "the redrivers of %s go on; they were paused: %s", v.Queue, cli.OneLine(state.Paused))
+		}),
+	}
+}
+
+func newStatusCmd(a *cli.App, f *flags) *cobra.Command {
+	var policy redrivehost.PolicyFlags
+	cmd := &cobra.Command{
+		Use:   "status QUEUE",
+		Short: "Show the state of the redrivers of a dead-letter queue",
+		Long: `Show the state of the redrivers of a dead-letter queue. No message is received. Add
+the policy flags of "tenaq redrive run": the records do not have them.
+
+  breaker   CLOSED: messages are sent. OPEN: the consumer is sick, and nothing is
+            sent until the time shown. HALF_OPEN: single messages find out
+            whether it is well again
+  drains    how long the dead letters will take, at the rate at which they came to
+            an end in the last hour at most: as completed work or in the parking
+            lot. New dead letters are not included
+  kinds     failures that differ only in numbers and names, and how many messages
+            fail like this, up to 3`,
+		Example: `  tenaq redrive status orders-dlq
+  tenaq redrive status orders-dlq --json | jq .breaker.gauge     # 0 closed, 1 open, 2 half open`,
+		Args: cli.Wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := policy.Policy()
+			if err != nil {
+				return err
+			}
+			return f.withView(a, &p, func(ctx context.Context, v *redrivehost.View) error {
+				s, err := v.Status(ctx, &p)
+				if err != nil {
+					return err
+				}
+				now := time.Now()
+				if err := a.PrintCard(s, "", s.Fields(now)...); err != nil || a.JSON {
+					return err
+				}
+				if len(s.Kinds) > 0 {
+					if err := a.PrintText("\n"); err != nil {
+						return err
+					}
+					if err := a.PrintTable(s.KindTable(now)); err != nil {
+						return err
+					}
+				}
+				for _, w := range s.Warnings {
+					a.Note("warning: %s", cli.OneLine(w))
+				}
+				return nil
+			})(cmd, args)
+		},
+	}
+	policy.Register(cmd.Flags())
+	return cmd
 }

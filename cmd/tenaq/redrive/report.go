@@ -1,8 +1,9 @@
 package redrive
 
 import (
+	"context"
 	"fmt"
-	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ type decisionDocument struct {
 	Since    *time.Time          `json:"deadSince"`
 	Action   redrive.Action      `json:"action"`
 	Delay    float64             `json:"delaySeconds,omitempty"`
-	Until    *time.Time          `json:"until,omitempty"` // a held one is not looked at before
+	Until    *time.Time          `json:"until,omitempty"` // a held one is not looked at earlier
 	Why      string              `json:"why"`
 }
 
@@ -43,7 +44,7 @@ type stepDocument struct {
 	Time      time.Time                    `json:"time"`
 	Queue     string                       `json:"queue"`
 	Error     string                       `json:"error,omitempty"`
-	Breaker   *redrivehost.BreakerDocument `json:"breaker"` // null when it is not known
+	Breaker   *redrivehost.BreakerDocument `json:"breaker"` // null if unknown
 	Changed   bool                         `json:"changed"` // the state of the breaker
 	Paused    string                       `json:"paused,omitempty"`
 	Rate      int                          `json:"rate"`
@@ -54,9 +55,9 @@ type stepDocument struct {
 	Held      int                          `json:"held"`
 	Succeeded int                          `json:"succeeded"`
 	Failed    int                          `json:"failed"`
-	Drain     *float64                     `json:"drainSeconds"` // null when nobody knows
+	Drain     *float64                     `json:"drainSeconds"` // null if unknown
 	Decisions []decisionDocument           `json:"decisions"`    // of redriven and parked ones
-	Next      *time.Time                   `json:"next"`         // null when there is none
+	Next      *time.Time                   `json:"next"`         // null if there is none
 }
 
 func newStepDocument(s *redrivehost.Step, p *redrive.Policy) stepDocument {
@@ -83,54 +84,88 @@ func newStepDocument(s *redrivehost.Step, p *redrive.Policy) stepDocument {
 	return d
 }
 
-// A redriveBoard shows on a terminal, in one line that is written over and over, how far the redrivers are.
-// What is written to it stands above that line.
-type redriveBoard struct {
+// A reporter reports steps: as JSON, in one line of a terminal that is written over, or in a log. What is written to it
+// stands above that line.
+type reporter struct {
+	*cli.App
+	logger *slog.Logger
+	shows  bool // the line
+
 	mu    sync.Mutex
 	p     *cli.Progress
-	w     io.Writer
 	steps map[string]redrivehost.Step // the latest of each queue
 }
 
-func newRedriveBoard(a *cli.App) *redriveBoard {
-	b := &redriveBoard{p: cli.NewProgress(a.Stderr), w: a.Stderr, steps: make(map[string]redrivehost.Step)}
-	b.p.Begin("redriving")
-	return b
+// newReporter makes one for a command without flags for its log.
+func newReporter(a *cli.App) *reporter {
+	r, _ := reporterWith(&cli.LogFlags{}, a) // only flags can be wrong
+	return r
+}
+
+func reporterWith(f *cli.LogFlags, a *cli.App) (*reporter, error) {
+	r := &reporter{App: a, p: cli.NewProgress(a.Stderr), steps: make(map[string]redrivehost.Step)}
+	r.p.Begin("redriving")
+	usual := slog.LevelInfo
+	if a.JSON || r.p.Terminal { // steps are shown in another way
+		usual = slog.LevelWarn
+	}
+	style, err := f.Style(a, usual)
+	if err != nil {
+		return nil, err
+	}
+	if r.shows = r.p.Terminal && !a.JSON; r.shows {
+		r.logger = style.Logger(r)
+	} else {
+		r.logger = style.Logger(a.Stderr)
+	}
+	return r, nil
 }
 
 // Write lets a log through.
-func (b *redriveBoard) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.p.Done()
-	return b.w.Write(text)
+func (r *reporter) Write(text []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.p.Done()
+	return r.Stderr.Write(text)
 }
 
-// note takes over a step.
-func (b *redriveBoard) note(s redrivehost.Step) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.steps[s.Queue] = s
+// report takes over a step.
+func (r *reporter) report(s redrivehost.Step, p *redrive.Policy) {
+	if !r.JSON && (s.Err == nil || !s.Next.IsZero()) { // otherwise the command ends with the error
+		redrivehost.LogStep(r.logger, &s)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.JSON {
+		_ = r.PrintJSONLine(newStepDocument(&s, p)) // if the reader has gone the work goes on
+		return
+	}
+	r.steps[s.Queue] = s
+	r.draw()
 }
 
-// draw writes the line.
-func (b *redriveBoard) draw(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if text := boardText(b.steps, now); text != "" {
-		b.p.Line("%s", text)
+// draw writes the line, if there is one. The caller has the lock.
+func (r *reporter) draw() {
+	if text := stepsText(r.steps, time.Now()); r.shows && text != "" {
+		r.p.Line("%s", text)
 	}
 }
 
-// done takes the line away.
-func (b *redriveBoard) done() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.p.Done()
+// watch keeps the line up to date until ctx ends.
+func (r *reporter) watch(ctx context.Context) {
+	for r.shows && ctx.Err() == nil {
+		r.mu.Lock()
+		r.draw()
+		r.mu.Unlock()
+		cli.Pause(ctx, time.Second)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.p.Done()
 }
 
-// boardText says in a few words how it stands with each queue.
-func boardText(steps map[string]redrivehost.Step, now time.Time) string {
+// stepsText is the state of each queue in a few words.
+func stepsText(steps map[string]redrivehost.Step, now time.Time) string {
 	var parts []string
 	for name, s := range steps {
 		state := &s.Report.State

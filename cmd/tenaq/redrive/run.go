@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,46 +14,47 @@ import (
 	"tenaq/internal/redrivehost"
 )
 
-type redriveRunFlags struct {
-	*redriveFlags
+type runFlags struct {
+	*flags
 	redrivehost.PolicyFlags
 	cli.MetricsFlags
 	cli.PushFlags
 
-	parking, target, schedule, look string
-	createParking, once             bool
-	log                             cli.LogFlags
+	spec           redrivehost.Spec // what the flags say of it
+	schedule, look string
+	once           bool
+	log            cli.LogFlags
 }
 
-func newRedriveRunCmd(a *cli.App, r *redriveFlags) *cobra.Command {
-	f := &redriveRunFlags{redriveFlags: r}
+func newRunCmd(a *cli.App, r *flags) *cobra.Command {
+	f := &runFlags{flags: r}
 	cmd := &cobra.Command{
 		Use:   "run QUEUE... --parking QUEUE",
 		Short: "Redrive the messages of dead-letter queues",
-		Long: `Redrive the messages of dead-letter queues, until a signal ends it or, with --once, for one step.
+		Long: `Redrive the messages of dead-letter queues until a signal ends it, or with --once
+for one step.
 
-A step asks what has become of the messages that were sent earlier, and then decides about the dead letters:
-to send them back with a delay, to hold them for now, or to park them. Each message goes to the queue it came
-from, or to --target. Several queues are redriven side by side with one parking lot; one that fails is tried
-again and does not stop the others. Any number of these programs may run: they share what they know in the
-records.
+A step finds out the outcomes of the messages that were sent earlier. Then it
+decides about each dead letter: send it back with a delay, hold it for now, or
+park it. A message goes to the queue it came from, or to --target. Several queues
+are redriven side by side with one parking lot; if one fails it is tried again and
+the others go on. Any number of redrivers may run: they share their records.
 
-By default the ledger says what has become of a message, where workers of package worker or "tenaq pipe"
-leave their claims. For other workers add --no-claims: a message that is a dead letter again has failed. A
-tenaq server says which messages were deleted, and those count as done. On any other server a message that
-has not come back after its visibility timeout and one step counts as half a success.
+The ledger has the outcomes, if the workers use package worker or "tenaq pipe". For
+other workers add --no-claims: a message that is a dead letter again has failed. A
+tenaq server reports which messages were deleted, which count as done. On any
+other server a message that has not come back after its visibility timeout and one
+step counts as half a success.
 
 ` + redrivehost.ScheduleHelp + `
 
-On standard error there is a line for each message that is sent on and for each step in which something
-happened; on a terminal one line that moves, and what needs attention. With --json there is one object per
-step on standard output.
+Standard error has a line for each message that is sent on and each eventful step;
+a terminal has one line that is updated, and what needs attention. --json prints
+one object per step on standard output.
 
-With --once nothing else knows how often that is: say so with --schedule, by which steps are known to be near
-each other. The exit code is 4 when the breaker is open after the step, or when another redriver was at work
-at the same time. With several queues it is 5 when some of them failed.
-
-` + cli.RecordsHelp + `
+With --once, --schedule says how often the command runs. The exit code is 4 if the
+breaker is open after the step or another redriver took a step at the same time,
+and 5 if only some of several queues failed.
 
 ` + cli.MetricsHelp,
 		Example: `  tenaq redrive run orders-dlq --parking orders-parking
@@ -73,12 +73,12 @@ at the same time. With several queues it is 5 when some of them failed.
 	}
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.parking, "parking", "", "the parking lot: a `queue` for what is not to be redriven, of the same kind as the dead-letter queue")
-	flags.BoolVar(&f.createParking, "create-parking", false, "create the parking lot if it does not exist; it keeps messages for 14 days")
-	flags.StringVar(&f.target, "target", "", "redrive everything to this `queue` (default: where each message came from)")
-	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "when to take steps: rate(N minutes), five fields of cron, or continuous, as a `schedule`")
-	flags.StringVar(&f.look, "look", "", "hide messages that were looked at for this `duration` (default 2m, or half the time between two steps if that is less)")
-	flags.BoolVar(&f.once, "once", false, "take one step and end")
+	flags.StringVar(&f.spec.Parking, "parking", "", "`queue` that is the parking lot")
+	flags.BoolVar(&f.spec.CreateParking, "create-parking", false, "create a missing parking lot; keeps for 14 days")
+	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: where each came from)")
+	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of the steps")
+	flags.StringVar(&f.look, "look", "", "`duration` to hide messages (default 2m, or half a step)")
+	flags.BoolVar(&f.once, "once", false, "take one step, then end")
 	f.log.Register(flags, "info; warn on a terminal or with --json")
 	f.PolicyFlags.Register(flags)
 	f.MetricsFlags.Register(cmd)
@@ -87,15 +87,22 @@ at the same time. With several queues it is 5 when some of them failed.
 }
 
 // specs reads the flags.
-func (f *redriveRunFlags) specs(queues []string) ([]redrivehost.Spec, error) {
-	if f.parking == "" {
-		return nil, cli.Usagef("there is no parking lot for what is not to be redriven; add --parking QUEUE")
+func (f *runFlags) specs(queues []string) (specs []redrivehost.Spec, err error) {
+	s := f.spec
+	if s.Parking == "" {
+		return nil, cli.Usagef("the parking lot is missing; add --parking QUEUE")
 	}
-	s, err := f.spec()
-	if err != nil {
+	if s.Schedule, err = redrivehost.ParseSchedule(f.schedule); err != nil {
+		return nil, cli.Usagef("--schedule: %v", err)
+	}
+	if f.look != "" {
+		if s.Look, err = cli.SomeDuration(f.look); err != nil {
+			return nil, cli.Usagef("--look: %v", err)
+		}
+	}
+	if s.Policy, err = f.Policy(); err != nil {
 		return nil, err
 	}
-	var specs []redrivehost.Spec
 	for _, queue := range queues {
 		name := cli.QueueNameOf(queue)
 		if slices.ContainsFunc(specs, func(o redrivehost.Spec) bool { return cli.QueueNameOf(o.DeadLetter) == name }) {
@@ -110,24 +117,9 @@ func (f *redriveRunFlags) specs(queues []string) ([]redrivehost.Spec, error) {
 	return specs, nil
 }
 
-// spec reads what is the same for all queues.
-func (f *redriveRunFlags) spec() (s redrivehost.Spec, err error) {
-	s = redrivehost.Spec{Parking: f.parking, Target: f.target, CreateParking: f.createParking}
-	if s.Schedule, err = redrivehost.ParseSchedule(f.schedule); err != nil {
-		return s, cli.Usagef("--schedule: %v", err)
-	}
-	if f.look != "" {
-		if s.Look, err = cli.SomeDuration(f.look); err != nil {
-			return s, cli.Usagef("--look: %v", err)
-		}
-	}
-	s.Policy, err = f.Policy()
-	return s, err
-}
-
 // run takes steps for all queues.
-func (f *redriveRunFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec) error {
-	teller, err := teller(&f.log, a)
+func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec) error {
+	r, err := reporterWith(&f.log, a)
 	if err != nil {
 		return err
 	}
@@ -136,51 +128,52 @@ func (f *redriveRunFlags) run(ctx context.Context, a *cli.App, specs []redriveho
 		return err
 	}
 	defer metrics.Close()
-	h, err := f.host(ctx, teller.logger, f.Open)
+	h, err := f.host(ctx, r.logger, f.Open)
 	if err != nil {
 		return err
 	}
 	defer h.Close()
 	counts := redrivehost.NewMetrics(specs)
 	counts.Reach(h)
-	metrics.Serve(teller.logger, counts.Write)
+	metrics.Serve(r.logger, counts.Write)
 	defer metrics.Close() // before the records are
 	if push, err := f.Enabled(h.Client.Endpoint); err != nil {
 		return err
 	} else if push && f.once {
-		// Only the parking lots are told: a single step says nothing about the silence that follows. The step reports an
+		// Only the parking lots are pushed: the silence after a single step means nothing. The step itself reports an
 		// endpoint that does not answer.
-		var telling sync.WaitGroup
-		telling.Go(func() { _ = cli.NewPusher(h.Client, monitor.Redrivers, teller.logger, counts.Lots).Once(ctx) })
-		defer telling.Wait()
+		var pushing sync.WaitGroup
+		pushing.Go(func() { _ = cli.NewPusher(h.Client, monitor.Redrivers, r.logger, counts.Lots).Once(ctx) })
+		defer pushing.Wait()
 	} else if push {
-		defer cli.NewPusher(h.Client, monitor.Redrivers, teller.logger, counts.Pushed).Start(ctx)()
+		defer cli.NewPusher(h.Client, monitor.Redrivers, r.logger, counts.Pushed).Start(ctx)()
 	}
 	var loops []*redrivehost.Loop
 	for _, s := range specs {
 		loops = append(loops, redrivehost.NewLoop(h, s, func(step redrivehost.Step) {
 			counts.Note(step)
-			teller.tell(step, &s)
+			r.report(step, &s.Policy)
 		}))
 	}
 	if f.once {
 		return redriveOnce(ctx, loops)
 	}
-	if err := findAll(ctx, loops, teller.logger); err != nil {
+	if err := findAll(ctx, loops, r.logger); err != nil {
 		return err
 	}
-	teller.begin(specs)
+	for _, s := range specs {
+		r.logger.Info("redriving", "queue", cli.QueueNameOf(s.DeadLetter), "parking", cli.QueueNameOf(s.Parking), "schedule", s.Schedule.Text)
+	}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { teller.watch(watching) })
+	watch.Go(func() { r.watch(watching) })
 	redrivehost.Run(ctx, loops)
 	stop()
 	watch.Wait()
 	return nil
 }
 
-// findAll finds the queues of all loops. That of one may be missing for now; when none is there it had better
-// be said at once.
+// findAll finds the queues of all loops. One may be missing for now; if all are missing the command ends.
 func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger) error {
 	missing := 0
 	var last error
@@ -201,7 +194,7 @@ func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger
 	return nil
 }
 
-// redriveOnce takes one step for each queue and says how it went.
+// redriveOnce takes one step for each queue and returns how it went.
 func redriveOnce(ctx context.Context, loops []*redrivehost.Loop) error {
 	steps := make([]redrivehost.Step, len(loops))
 	var running sync.WaitGroup
@@ -239,75 +232,7 @@ func onceVerdict(steps []redrivehost.Step) error {
 	case len(open) > 0:
 		return cli.Codedf(cli.ExitRefused, "the breaker of %s is open, because its consumer is sick; see: tenaq redrive status %s", strings.Join(open, ", "), open[0])
 	case len(met) > 0:
-		return cli.Codedf(cli.ExitRefused, "another redriver was at work on %s; nothing is lost", strings.Join(met, ", "))
+		return cli.Codedf(cli.ExitRefused, "another redriver took a step for %s at the same time; nothing is lost", strings.Join(met, ", "))
 	}
 	return nil
-}
-
-// A redriveTeller tells of steps: as JSON, on a terminal, or in a log.
-type redriveTeller struct {
-	*cli.App
-	logger *slog.Logger
-	board  *redriveBoard // nil unless there is a terminal
-
-	mu sync.Mutex // one document after the other
-}
-
-// newRedriveTeller makes one for a command without flags for its log.
-func newRedriveTeller(a *cli.App) *redriveTeller {
-	t, _ := teller((&cli.LogFlags{}), a) // only flags can be wrong
-	return t
-}
-
-func teller(f *cli.LogFlags, a *cli.App) (*redriveTeller, error) {
-	t := &redriveTeller{App: a}
-	board, usual := newRedriveBoard(a), slog.LevelInfo
-	if a.JSON || board.p.Terminal { // steps are shown in another way
-		usual = slog.LevelWarn
-	}
-	style, err := f.Style(a, usual)
-	if err != nil {
-		return nil, err
-	}
-	if board.p.Terminal && !a.JSON {
-		t.board, t.logger = board, style.Logger(board)
-	} else {
-		t.logger = style.Logger(a.Stderr)
-	}
-	return t, nil
-}
-
-// begin says what is going to be done.
-func (t *redriveTeller) begin(specs []redrivehost.Spec) {
-	for _, s := range specs {
-		t.logger.Info("redriving", "queue", cli.QueueNameOf(s.DeadLetter), "parking", cli.QueueNameOf(s.Parking), "schedule", s.Schedule.Text)
-	}
-}
-
-func (t *redriveTeller) tell(s redrivehost.Step, spec *redrivehost.Spec) {
-	if t.JSON {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		_ = t.PrintJSONLine(newStepDocument(&s, &spec.Policy)) // who reads it may have gone; the work goes on
-		return
-	}
-	if s.Err == nil || !s.Next.IsZero() { // else it is what the command ends with
-		redrivehost.LogStep(t.logger, &s)
-	}
-	if t.board != nil {
-		t.board.note(s)
-		t.board.draw(time.Now())
-	}
-}
-
-// watch keeps the line of a terminal moving until ctx ends.
-func (t *redriveTeller) watch(ctx context.Context) {
-	if t.board == nil {
-		return
-	}
-	defer t.board.done()
-	for ctx.Err() == nil {
-		t.board.draw(time.Now())
-		cli.Pause(ctx, time.Second)
-	}
 }

@@ -27,7 +27,7 @@ func TestOnceVerdict(t *testing.T) {
 	}{
 		{[]redrivehost.Step{fine}, cli.ExitOK, ""},
 		{[]redrivehost.Step{fine, open}, cli.ExitRefused, "the breaker of open is open"},
-		{[]redrivehost.Step{fine, met}, cli.ExitRefused, "another redriver was at work on met"},
+		{[]redrivehost.Step{fine, met}, cli.ExitRefused, "another redriver took a step for met"},
 		{[]redrivehost.Step{gone}, cli.ExitNotFound, "no such queue"},
 		{[]redrivehost.Step{gone, gone}, cli.ExitNotFound, "none of 2 steps was taken"},
 		{[]redrivehost.Step{gone, open}, cli.ExitPartly, "the steps of gone failed"},
@@ -51,7 +51,7 @@ func TestStepTexts(t *testing.T) {
 		"c": {Queue: "c", Report: redrive.Report{State: paused}},
 	}
 	want := `a CLOSED: 40 dead, 2 on their way, 7 done, 1 parked, about 3 h to go, next in 1 min 30 s | b: it hangs\n | c is paused`
-	if got := boardText(steps, now); got != want {
+	if got := stepsText(steps, now); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 
