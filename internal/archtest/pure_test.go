@@ -20,8 +20,8 @@ import (
 // pure are the packages whose results depend on their arguments only. Replay, the metamorphic tests
 // and replicas all rest on it: the same commands over the same rows give the same rows on every
 // machine.
-var pure = []string{"internal/engine", "internal/invariant", "internal/key", "internal/door/policy",
-	"internal/api/sqs/sqswire"}
+var pure = []string{"internal/engine", "internal/engine/row", "internal/invariant", "internal/key",
+	"internal/door/policy", "internal/api/sqs/sqswire"}
 
 // pureImports are the standard packages that a pure package may use: none of them reads a clock, a
 // source of randomness, the environment or the address of anything, and none starts a goroutine.

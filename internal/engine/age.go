@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // How old the messages of a queue are, in two ways: in truth, and as SQS shows it.
 
 // A message that was received wornReceives times in its queue is left out of the age that SQS shows for a standard
@@ -19,19 +21,19 @@ const (
 // Messages are numbered in the order in which they came, so the first one that SQS counts is the oldest by its rule.
 // Where that is not among those that are looked at, the last of these answers for it, which is older.
 func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
-	if q.st.live == 0 {
+	if q.st.Live == 0 {
 		return 0, 0, 0, 0
 	}
 	sent, arrived, counts := e.now, e.now, false
 	id, s := e.oldestSegment(q)
 	for segments := 0; s != nil && segments < ageSegmentsMax && looks < ageLooksMax && !counts; segments++ {
-		lo, hi := max(s.first, id<<segmentBits), min((id+1)<<segmentBits, q.st.nextSeq)
-		for k, v := range e.scan(seqSpan(q.row.space, kindMessage, lo, hi)) {
+		lo, hi := max(s.First, id<<row.SegmentBits), min((id+1)<<row.SegmentBits, q.st.NextSeq)
+		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, lo, hi)) {
 			m := e.decodeMeta(k, v)
 			if looks == 0 {
-				sent = m.base
+				sent = m.Base
 			}
-			looks, arrived = looks+1, m.arrived
+			looks, arrived = looks+1, m.Arrived
 			if counts = q.fifo() || !e.worn(q, &m); counts || looks == ageLooksMax {
 				break
 			}
@@ -41,13 +43,13 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 		}
 	}
 	if originIndex.load(e, q, &q.origin, 0) {
-		sent = min(sent, q.origin.at(0).at)
+		sent = min(sent, q.origin.at(0).At)
 	}
 	kept = max(e.now-sent, 0)
 	if elderIndex.load(e, q, &q.elder, 0) {
-		sent = min(sent, q.elder.at(0).at)
+		sent = min(sent, q.elder.at(0).At)
 	}
-	if counts || int64(looks) < q.st.live {
+	if counts || int64(looks) < q.st.Live {
 		aws = e.now - arrived
 	}
 	return max(e.now-sent, 0), kept, max(aws, 0), looks
@@ -55,35 +57,35 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 
 // worn reports whether a message of a standard queue was received so often that SQS does not count it. The receives in
 // the queue it was dead-lettered from are not among these. [METRIC-7]
-func (e *Engine) worn(q *queue, m *meta) bool {
-	if !m.scheduled() && m.seq >= max(q.st.cursor, q.st.mixed) {
+func (e *Engine) worn(q *queue, m *row.Meta) bool {
+	if !m.Scheduled() && m.Seq >= max(q.st.Cursor, q.st.Mixed) {
 		return false // fresh
 	}
-	placed := e.find(q, m.seq)
-	return placed != nil && placed.delivery.generation >= wornReceives
+	placed := e.find(q, m.Seq)
+	return placed != nil && placed.Delivery.Generation >= wornReceives
 }
 
 // addElder gives a message that has just entered the queue its row in elder.
 func (e *Engine) addElder(q *queue, m *message) {
-	p := pos{m.firstSent, m.seq}
-	e.rows.set(elderIndex.key(q.row.space, p), []byte{rowVersion})
-	q.elder.insert(entry[struct{}]{pos: p})
-	if p.less(q.st.elderLow) {
-		q.st.elderLow = p
+	p := row.Pos{At: m.FirstSent, Seq: m.Seq}
+	e.rows.set(elderIndex.Key(q.row.Space, p), []byte{row.Version})
+	q.elder.insert(entry[struct{}]{Pos: p})
+	if p.Less(q.st.ElderLow) {
+		q.st.ElderLow = p
 	}
-	m.elder = true
+	m.Elder = true
 }
 
 // removeElder takes a message out of elder.
 func (e *Engine) removeElder(q *queue, m *message) {
 	e.needMeta(q, m)
-	p := pos{m.firstSent, m.seq}
-	e.rows.delete(elderIndex.key(q.row.space, p))
+	p := row.Pos{At: m.FirstSent, Seq: m.Seq}
+	e.rows.delete(elderIndex.Key(q.row.Space, p))
 	q.elder.remove(p)
-	q.st.elderLow = q.elder.low(p)
+	q.st.ElderLow = q.elder.low(p)
 }
 
 // hasElders reports whether there may be elders among messages whose retention counts from sent at the latest.
 func (e *Engine) hasElders(q *queue, sent int64) bool {
-	return elderIndex.load(e, q, &q.elder, 0) && q.elder.at(0).at < sent
+	return elderIndex.load(e, q, &q.elder, 0) && q.elder.at(0).At < sent
 }

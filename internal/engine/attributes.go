@@ -5,89 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
-
-// Attributes are the settings of a queue, in the units SQS has for them.
-type Attributes struct {
-	DelaySeconds                  int64
-	MaximumMessageSize            int64 // bytes
-	MessageRetentionPeriod        int64 // seconds
-	ReceiveMessageWaitTimeSeconds int64
-	VisibilityTimeout             int64 // seconds
-
-	// The encryption settings are stored and shown. Nothing is encrypted because of them. [ATTR-13]
-	KmsMasterKeyID               string
-	KmsDataKeyReusePeriodSeconds int64
-	SqsManagedSseEnabled         bool
-
-	// Of FIFO queues. [FIFO-3, FIFO-4]
-	FIFO                      bool
-	ContentBasedDeduplication bool
-	GroupScope                bool // DeduplicationScope is messageGroup
-	GroupLimit                bool // FifoThroughputLimit is perMessageGroupId; shown, and no limit here
-
-	Redrive      Redrive
-	RedriveAllow string // RedriveAllowPolicy, normalised
-
-	Policy string // as it was given, or as AddPermission and RemovePermission have left it
-}
-
-func defaultAttributes() Attributes {
-	return Attributes{
-		MaximumMessageSize:           sqslimits.MessageBytesMax,
-		MessageRetentionPeriod:       int64(sqslimits.RetentionDefault / second),
-		VisibilityTimeout:            int64(sqslimits.VisibilityDefault / second),
-		KmsDataKeyReusePeriodSeconds: 300,
-		SqsManagedSseEnabled:         true,
-	}
-}
-
-func (a *Attributes) retention() int64 { return a.MessageRetentionPeriod * 1000 }
-
-func (a *Attributes) delay() int64 { return a.DelaySeconds * 1000 }
-
-func (a *Attributes) encode(b *enc) {
-	b.int(a.DelaySeconds)
-	b.int(a.MaximumMessageSize)
-	b.int(a.MessageRetentionPeriod)
-	b.int(a.ReceiveMessageWaitTimeSeconds)
-	b.int(a.VisibilityTimeout)
-	b.string(a.KmsMasterKeyID)
-	b.int(a.KmsDataKeyReusePeriodSeconds)
-	b.bool(a.SqsManagedSseEnabled)
-	b.bool(a.FIFO)
-	b.bool(a.ContentBasedDeduplication)
-	b.bool(a.GroupScope)
-	b.bool(a.GroupLimit)
-	b.string(a.Redrive.Target.Account)
-	b.string(a.Redrive.Target.Name)
-	b.int(a.Redrive.MaxReceives)
-	b.string(a.RedriveAllow)
-	b.string(a.Policy)
-}
-
-// decode reads the attributes as each version of a queue row has them.
-func (a *Attributes) decode(d *dec, version byte) {
-	a.DelaySeconds = d.int()
-	a.MaximumMessageSize = d.int()
-	a.MessageRetentionPeriod = d.int()
-	a.ReceiveMessageWaitTimeSeconds = d.int()
-	a.VisibilityTimeout = d.int()
-	a.KmsMasterKeyID = d.string()
-	a.KmsDataKeyReusePeriodSeconds = d.int()
-	a.SqsManagedSseEnabled = d.bool()
-	if version == 1 {
-		return
-	}
-	a.FIFO, a.ContentBasedDeduplication, a.GroupScope, a.GroupLimit = d.bool(), d.bool(), d.bool(), d.bool()
-	a.Redrive.Target = QueueName{Account: d.string(), Name: d.string()}
-	a.Redrive.MaxReceives = d.int()
-	a.RedriveAllow = d.string()
-	if version > 2 {
-		a.Policy = d.string()
-	}
-}
 
 // An attribute is one row of the table of everything a queue can be asked for or told.
 type attribute struct {
@@ -96,7 +16,7 @@ type attribute struct {
 
 	// set parses and stores a value; nil for what cannot be set. What depends on other queues is
 	// checked apart.
-	set func(e *Engine, a *Attributes, value string) *Error
+	set func(e *Engine, a *row.Attributes, value string) *Error
 
 	// get returns the value as it is shown, and whether there is one.
 	get func(e *Engine, q *queue) (string, bool)
@@ -104,27 +24,27 @@ type attribute struct {
 
 // attributes is in the order in which they are set, compared and reported.
 var attributes = []attribute{
-	number("DelaySeconds", 0, delayMax, func(a *Attributes) *int64 { return &a.DelaySeconds }),                                                     // [ATTR-1]
-	number("MaximumMessageSize", sqslimits.MessageSizeMin, sqslimits.MessageBytesMax, func(a *Attributes) *int64 { return &a.MaximumMessageSize }), // [ATTR-2]
-	number("MessageRetentionPeriod", retentionMin, retentionMax, func(a *Attributes) *int64 { return &a.MessageRetentionPeriod }),                  // [ATTR-3]
-	number("ReceiveMessageWaitTimeSeconds", 0, waitMax, func(a *Attributes) *int64 { return &a.ReceiveMessageWaitTimeSeconds }),                    // [ATTR-4]
-	number("VisibilityTimeout", 0, visibilityMax, func(a *Attributes) *int64 { return &a.VisibilityTimeout }),                                      // [ATTR-5]
+	number("DelaySeconds", 0, delayMax, func(a *row.Attributes) *int64 { return &a.DelaySeconds }),                                                     // [ATTR-1]
+	number("MaximumMessageSize", sqslimits.MessageSizeMin, sqslimits.MessageBytesMax, func(a *row.Attributes) *int64 { return &a.MaximumMessageSize }), // [ATTR-2]
+	number("MessageRetentionPeriod", retentionMin, retentionMax, func(a *row.Attributes) *int64 { return &a.MessageRetentionPeriod }),                  // [ATTR-3]
+	number("ReceiveMessageWaitTimeSeconds", 0, waitMax, func(a *row.Attributes) *int64 { return &a.ReceiveMessageWaitTimeSeconds }),                    // [ATTR-4]
+	number("VisibilityTimeout", 0, visibilityMax, func(a *row.Attributes) *int64 { return &a.VisibilityTimeout }),                                      // [ATTR-5]
 	{name: "KmsMasterKeyId", set: setKey, get: getKey},
 	{name: "KmsDataKeyReusePeriodSeconds", set: reusePeriod.set, get: getReusePeriod},
 	{name: "SqsManagedSseEnabled", set: setManaged, get: getManaged},
 	{name: "FifoQueue", fifo: true, set: setFIFO, get: getFIFO},
-	boolean("ContentBasedDeduplication", func(a *Attributes) *bool { return &a.ContentBasedDeduplication }),
-	choice("DeduplicationScope", "queue", "messageGroup", func(a *Attributes) *bool { return &a.GroupScope }),
-	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", func(a *Attributes) *bool { return &a.GroupLimit }),
+	boolean("ContentBasedDeduplication", func(a *row.Attributes) *bool { return &a.ContentBasedDeduplication }),
+	choice("DeduplicationScope", "queue", "messageGroup", func(a *row.Attributes) *bool { return &a.GroupScope }),
+	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", func(a *row.Attributes) *bool { return &a.GroupLimit }),
 	{name: "RedrivePolicy", set: setRedrive, get: getRedrive},
 	{name: "RedriveAllowPolicy", set: setRedriveAllow, get: getRedriveAllow},
 	{name: "Policy", set: setPolicy, get: getPolicy},
 	shown("QueueArn", func(e *Engine, q *queue) string { return e.arn(q.name) }),
-	shown("CreatedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.created / 1000) }),
-	shown("LastModifiedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.modified / 1000) }),
+	shown("CreatedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.Created / 1000) }),
+	shown("LastModifiedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.Modified / 1000) }),
 	shown("ApproximateNumberOfMessages", func(_ *Engine, q *queue) string { return decimal(q.visible()) }),
-	shown("ApproximateNumberOfMessagesNotVisible", func(_ *Engine, q *queue) string { return decimal(q.st.inFlight) }),
-	shown("ApproximateNumberOfMessagesDelayed", func(_ *Engine, q *queue) string { return decimal(q.st.delayed) }),
+	shown("ApproximateNumberOfMessagesNotVisible", func(_ *Engine, q *queue) string { return decimal(q.st.InFlight) }),
+	shown("ApproximateNumberOfMessagesDelayed", func(_ *Engine, q *queue) string { return decimal(q.st.Delayed) }),
 }
 
 func findAttribute(name string) *attribute {
@@ -147,10 +67,10 @@ func parseNumber(value string, low, high int64) (int64, bool) {
 	return n, err == nil && low <= n && n <= high
 }
 
-func number(name string, low, high int64, field func(*Attributes) *int64) attribute {
+func number(name string, low, high int64, field func(*row.Attributes) *int64) attribute {
 	return attribute{
 		name: name,
-		set: func(_ *Engine, a *Attributes, value string) *Error {
+		set: func(_ *Engine, a *row.Attributes, value string) *Error {
 			n, ok := parseNumber(value, low, high)
 			if !ok {
 				return errAttribute(name)
@@ -158,7 +78,7 @@ func number(name string, low, high int64, field func(*Attributes) *int64) attrib
 			*field(a) = n
 			return nil
 		},
-		get: func(_ *Engine, q *queue) (string, bool) { return decimal(*field(&q.row.attributes)), true },
+		get: func(_ *Engine, q *queue) (string, bool) { return decimal(*field(&q.row.Attributes)), true },
 	}
 }
 
@@ -168,7 +88,7 @@ func shown(name string, get func(*Engine, *queue) string) attribute {
 }
 
 // The three encryption attributes exclude each other in SQS's own way. [ATTR-9, ATTR-14, ATTR-15]
-func setKey(_ *Engine, a *Attributes, value string) *Error {
+func setKey(_ *Engine, a *row.Attributes, value string) *Error {
 	if a.KmsMasterKeyID = strings.Clone(value); value != "" {
 		a.SqsManagedSseEnabled = false
 	} else {
@@ -178,21 +98,21 @@ func setKey(_ *Engine, a *Attributes, value string) *Error {
 }
 
 func getKey(_ *Engine, q *queue) (string, bool) {
-	key := q.row.attributes.KmsMasterKeyID
+	key := q.row.Attributes.KmsMasterKeyID
 	return key, key != ""
 }
 
 var reusePeriod = number("KmsDataKeyReusePeriodSeconds", 60, 86400, // [ATTR-10]
-	func(a *Attributes) *int64 { return &a.KmsDataKeyReusePeriodSeconds })
+	func(a *row.Attributes) *int64 { return &a.KmsDataKeyReusePeriodSeconds })
 
 // getReusePeriod shows the period only while there is a key whose data keys it could be about. [ATTR-11]
 func getReusePeriod(e *Engine, q *queue) (string, bool) {
 	value, _ := reusePeriod.get(e, q)
-	return value, q.row.attributes.KmsMasterKeyID != ""
+	return value, q.row.Attributes.KmsMasterKeyID != ""
 }
 
 // [ATTR-7, ATTR-8, ATTR-16]
-func setManaged(_ *Engine, a *Attributes, value string) *Error {
+func setManaged(_ *Engine, a *row.Attributes, value string) *Error {
 	managed, ok := parseBool(value)
 	if !ok {
 		return errAttribute("SqsManagedSseEnabled")
@@ -204,7 +124,7 @@ func setManaged(_ *Engine, a *Attributes, value string) *Error {
 }
 
 func getManaged(_ *Engine, q *queue) (string, bool) {
-	return strconv.FormatBool(q.row.attributes.SqsManagedSseEnabled), true
+	return strconv.FormatBool(q.row.Attributes.SqsManagedSseEnabled), true
 }
 
 // checkSettable refuses the names among values that cannot be set on a queue of that type.
@@ -228,7 +148,7 @@ func checkSettable(values map[string]string, fifo bool) *Error {
 
 // with returns the attributes of the queue of that name after values have been set, all of them or none.
 // [ATTR-34]
-func (e *Engine) with(name QueueName, a Attributes, values map[string]string) (Attributes, *Error) {
+func (e *Engine) with(name QueueName, a row.Attributes, values map[string]string) (row.Attributes, *Error) {
 	if err := checkSettable(values, a.FIFO); err != nil {
 		return a, err
 	}
@@ -320,7 +240,7 @@ func (op SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 	if len(op.Values) == 0 { // [ATTR-33]
 		return Result{}, errMissing("Attribute.Name")
 	}
-	changed, err := e.with(op.Queue, q.row.attributes, op.Values)
+	changed, err := e.with(op.Queue, q.row.Attributes, op.Values)
 	if err != nil {
 		return Result{}, err
 	}
@@ -328,16 +248,16 @@ func (op SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 	if !e.ready(q) {
 		return Result{Again: true}, nil
 	}
-	if changed.MessageRetentionPeriod != q.row.attributes.MessageRetentionPeriod {
+	if changed.MessageRetentionPeriod != q.row.Attributes.MessageRetentionPeriod {
 		q.expiry = 0
-		q.fresh = freshWindow{end: q.st.cursor}
+		q.fresh = freshWindow{end: q.st.Cursor}
 	}
-	if q.fifo() && changed.DelaySeconds != q.row.attributes.DelaySeconds {
-		e.recountDelayed(q, changed.delay())
+	if q.fifo() && changed.DelaySeconds != q.row.Attributes.DelaySeconds {
+		e.recountDelayed(q, changed.Delay())
 	}
-	e.writeSource(q, q.row.attributes.Redrive.Target, changed.Redrive.Target)
-	e.notePolicy(q.row.attributes.Policy, changed.Policy)
-	q.row.attributes, q.row.modified = changed, e.now // [ATTR-36]
+	e.writeSource(q, q.row.Attributes.Redrive.Target, changed.Redrive.Target)
+	e.notePolicy(q.row.Attributes.Policy, changed.Policy)
+	q.row.Attributes, q.row.Modified = changed, e.now // [ATTR-36]
 	e.writeRow(q)
 	e.stir(q)
 	return Result{}, nil

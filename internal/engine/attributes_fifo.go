@@ -3,10 +3,12 @@ package engine
 import (
 	"strconv"
 	"strings"
+
+	"tenaq/internal/engine/row"
 )
 
 // setFIFO does nothing: the type of a queue is decided by its creation. [FIFO-2]
-func setFIFO(_ *Engine, a *Attributes, value string) *Error {
+func setFIFO(_ *Engine, a *row.Attributes, value string) *Error {
 	isFIFO, ok := parseBool(value)
 	switch {
 	case !ok:
@@ -32,11 +34,11 @@ func parseBool(value string) (b, ok bool) {
 }
 
 // boolean is an attribute of FIFO queues that is true or false.
-func boolean(name string, field func(*Attributes) *bool) attribute {
+func boolean(name string, field func(*row.Attributes) *bool) attribute {
 	return attribute{
 		name: name,
 		fifo: true,
-		set: func(_ *Engine, a *Attributes, value string) *Error {
+		set: func(_ *Engine, a *row.Attributes, value string) *Error {
 			b, ok := parseBool(value)
 			if !ok {
 				return errAttribute(name)
@@ -44,17 +46,17 @@ func boolean(name string, field func(*Attributes) *bool) attribute {
 			*field(a) = b
 			return nil
 		},
-		get: func(_ *Engine, q *queue) (string, bool) { return strconv.FormatBool(*field(&q.row.attributes)), true },
+		get: func(_ *Engine, q *queue) (string, bool) { return strconv.FormatBool(*field(&q.row.Attributes)), true },
 	}
 }
 
 // choice is an attribute of FIFO queues that has one of two values, the first of which is the default.
 // [FIFO-5]
-func choice(name, first, second string, field func(*Attributes) *bool) attribute {
+func choice(name, first, second string, field func(*row.Attributes) *bool) attribute {
 	return attribute{
 		name: name,
 		fifo: true,
-		set: func(_ *Engine, a *Attributes, value string) *Error {
+		set: func(_ *Engine, a *row.Attributes, value string) *Error {
 			if value != first && value != second {
 				return errAttribute(name)
 			}
@@ -62,7 +64,7 @@ func choice(name, first, second string, field func(*Attributes) *bool) attribute
 			return nil
 		},
 		get: func(_ *Engine, q *queue) (string, bool) {
-			if *field(&q.row.attributes) {
+			if *field(&q.row.Attributes) {
 				return second, true
 			}
 			return first, true

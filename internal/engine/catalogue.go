@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tenaq/internal/door/policy"
+	"tenaq/internal/engine/row"
 	"tenaq/internal/key"
 	"tenaq/internal/work/sqslimits"
 )
@@ -24,7 +25,7 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	if err := op.checkName(); err != nil {
 		return Result{}, err
 	}
-	defaults := defaultAttributes()
+	defaults := row.DefaultAttributes()
 	defaults.FIFO = op.isFIFO()
 	wanted, err := e.with(op.Queue, defaults, op.Attributes) // [QUEUE-13]
 	if err != nil {
@@ -41,15 +42,15 @@ func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	if err := e.checkGrave(op.Queue); err != nil {
 		return Result{}, err
 	}
-	q := &queue{name: op.Queue.clone(), row: queueRow{
-		incarnation: identity(c.Seed, 0),
-		created:     e.now,
-		modified:    e.now,
-		attributes:  wanted,
-		tags:        tags,
+	q := &queue{name: op.Queue.Clone(), row: row.Queue{
+		Incarnation: identity(c.Seed, 0),
+		Created:     e.now,
+		Modified:    e.now,
+		Attributes:  wanted,
+		Tags:        tags,
 	}}
 	q.setSpace(e.sys.takeSpace(), e.now)
-	q.st.boot = e.sys.boot
+	q.st.Boot = e.sys.Boot
 	e.writeRow(q)
 	e.writeSource(q, QueueName{}, wanted.Redrive.Target)
 	e.notePolicy("", wanted.Policy)
@@ -67,9 +68,6 @@ func asError(err *Error) error {
 	return err
 }
 
-// fifoSuffix ends the name of every FIFO queue, and of no other.
-const fifoSuffix = ".fifo"
-
 // isFIFO reports whether the request is for a FIFO queue.
 func (op CreateQueue) isFIFO() bool { return strings.EqualFold(op.Attributes["FifoQueue"], "true") }
 
@@ -80,7 +78,7 @@ func (op CreateQueue) checkName() *Error {
 		return errMissing("QueueName")
 	}
 	name, fifo := op.Queue.Name, op.isFIFO()
-	stem, suffixed := strings.CutSuffix(name, fifoSuffix)
+	stem, suffixed := strings.CutSuffix(name, row.FIFOSuffix)
 	switch {
 	case fifo && (len(stem) < 1 || len(name) > 80 || !suffixed || !isIdentifier(stem)):
 		return refuse(CodeInvalidParameter, "The name of a FIFO queue can only include alphanumeric characters, "+
@@ -114,19 +112,19 @@ func (op CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 		if value == "" {
 			continue
 		}
-		want := q.row.attributes
+		want := q.row.Attributes
 		if err := findAttribute(name).set(e, &want, value); err != nil {
 			return err
 		}
-		if policy.Equal(want.Policy, q.row.attributes.Policy) {
-			want.Policy = q.row.attributes.Policy
+		if policy.Equal(want.Policy, q.row.Attributes.Policy) {
+			want.Policy = q.row.Attributes.Policy
 		}
-		if want != q.row.attributes {
+		if want != q.row.Attributes {
 			return refuse(CodeQueueExists,
 				"A queue already exists with the same name and a different value for attribute "+name)
 		}
 	}
-	if len(tags) > 0 && !slices.Equal(tags, q.row.tags) {
+	if len(tags) > 0 && !slices.Equal(tags, q.row.Tags) {
 		return refuse(CodeQueueExists, "A queue already exists with the same name and different tags")
 	}
 	return nil
@@ -136,9 +134,9 @@ func (op CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 func (e *Engine) checkGrave(name QueueName) *Error {
 	var deleted int64
 	if q := e.queues[name]; q != nil {
-		deleted = q.row.deleted
-	} else if row, ok := e.rows.queue(name); ok {
-		deleted = row.deleted
+		deleted = q.row.Deleted
+	} else if stored, ok := e.rows.queue(name); ok {
+		deleted = stored.Deleted
 	}
 	if deleted != 0 && e.now < deleted+e.cfg.RecreateDelay {
 		return refuse(CodeDeletedRecently,
@@ -155,11 +153,11 @@ func (op DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	e.rows.deleteRange(wholeSpace(q.row.space))
-	e.writeSource(q, q.row.attributes.Redrive.Target, QueueName{})
-	e.notePolicy(q.row.attributes.Policy, "")
+	e.rows.deleteRange(row.WholeSpace(q.row.Space))
+	e.writeSource(q, q.row.Attributes.Redrive.Target, QueueName{})
+	e.notePolicy(q.row.Attributes.Policy, "")
 	e.removeTasks(q.name)
-	q.row = queueRow{deleted: e.now}
+	q.row = row.Queue{Deleted: e.now}
 	q.gone = true
 	e.writeRow(q)
 	e.stir(q)
@@ -228,18 +226,18 @@ func page(names iter.Seq[QueueName], size Int) (res Result) {
 
 // names yields the queues of an account whose names begin with prefix and come behind after.
 func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
-	s := span{lo: queueKey(QueueName{account, prefix})}
+	s := row.Span{Lo: row.QueueKey(QueueName{Account: account, Name: prefix})}
 	// The encoded name ends with a terminator; without it the key is the prefix of all longer names.
-	s.lo = s.lo[:len(s.lo)-len(key.AppendString(nil, ""))]
-	s.hi = key.Next(s.lo)
+	s.Lo = s.Lo[:len(s.Lo)-len(key.AppendString(nil, ""))]
+	s.Hi = key.Next(s.Lo)
 	if after >= prefix && after != "" {
-		s.lo = append(queueKey(QueueName{account, after}), 0)
+		s.Lo = append(row.QueueKey(QueueName{Account: account, Name: after}), 0)
 	}
 	return e.namesIn(s)
 }
 
 // namesIn yields the queues whose rows are in a span.
-func (e *Engine) namesIn(s span) iter.Seq[QueueName] {
+func (e *Engine) namesIn(s row.Span) iter.Seq[QueueName] {
 	return func(yield func(QueueName) bool) {
 		for name := range e.queuesIn(s) {
 			if !yield(name) {
@@ -252,19 +250,19 @@ func (e *Engine) namesIn(s span) iter.Seq[QueueName] {
 // A catalogued queue is one whose row a scan has found.
 type catalogued struct {
 	name QueueName
-	row  queueRow
+	row  row.Queue
 }
 
 // queuesIn yields the queues whose rows are in a span, with these.
-func (e *Engine) queuesIn(s span) iter.Seq2[QueueName, queueRow] {
-	return func(yield func(QueueName, queueRow) bool) {
+func (e *Engine) queuesIn(s row.Span) iter.Seq2[QueueName, row.Queue] {
+	return func(yield func(QueueName, row.Queue) bool) {
 		for k, v := range e.scan(s) {
-			name, ok := queueNameOf(k)
-			row, known := decodeQueueRow(v)
+			name, ok := row.QueueOf(k)
+			stored, known := row.DecodeQueue(v)
 			if !ok || !known {
 				e.rows.damaged("queue", k)
 			}
-			if row.deleted == 0 && !yield(name, row) {
+			if stored.Deleted == 0 && !yield(name, stored) {
 				return
 			}
 		}
@@ -273,10 +271,10 @@ func (e *Engine) queuesIn(s span) iter.Seq2[QueueName, queueRow] {
 
 // queuesBehind covers the rows of the queues behind a name, in the order of accounts and names; those of all when it
 // is the zero one.
-func queuesBehind(name QueueName) span {
-	s := span{lo: []byte{familyQueue}, hi: []byte{familyQueue + 1}}
+func queuesBehind(name QueueName) row.Span {
+	s := row.Span{Lo: []byte{row.FamilyQueue}, Hi: []byte{row.FamilyQueue + 1}}
 	if name != (QueueName{}) {
-		s.lo = append(queueKey(name), 0)
+		s.Lo = append(row.QueueKey(name), 0)
 	}
 	return s
 }
@@ -313,15 +311,15 @@ func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
 	var graves []QueueName
 	var last QueueName
 	for k, v := range e.scan(queuesBehind(op.After)) {
-		name, ok := queueNameOf(k)
-		row, known := decodeQueueRow(v)
+		name, ok := row.QueueOf(k)
+		stored, known := row.DecodeQueue(v)
 		if !ok || !known {
 			e.rows.damaged("queue", k)
 		}
 		last = name
-		if row.deleted == 0 {
-			seen = append(seen, catalogued{name, row})
-		} else if e.now >= row.deleted+e.cfg.RecreateDelay {
+		if stored.Deleted == 0 {
+			seen = append(seen, catalogued{name, stored})
+		} else if e.now >= stored.Deleted+e.cfg.RecreateDelay {
 			graves = append(graves, name)
 		}
 		if len(seen)+len(graves) == op.Max {
@@ -342,7 +340,7 @@ func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
 	}
 	for _, name := range graves {
 		if q := e.queues[name]; q == nil {
-			e.rows.delete(queueKey(name))
+			e.rows.delete(row.QueueKey(name))
 		}
 	}
 	return res, nil

@@ -14,40 +14,40 @@ func broken(format string, args ...any) {
 // checkState asserts what must hold of a queue between any two commands.
 func (e *Engine) checkState(q *queue) {
 	s := &q.st
-	if s.delayed < 0 || s.inFlight < 0 || s.delayed+s.inFlight > s.live {
-		broken("queue %s: %d live messages, %d delayed, %d in flight", q.name.Name, s.live, s.delayed, s.inFlight)
+	if s.Delayed < 0 || s.InFlight < 0 || s.Delayed+s.InFlight > s.Live {
+		broken("queue %s: %d live messages, %d delayed, %d in flight", q.name.Name, s.Live, s.Delayed, s.InFlight)
 	}
-	if s.cursor > s.nextSeq || s.mixed > s.nextSeq || s.lastFresh >= s.nextSeq {
-		broken("queue %s: cursor %d, mixed %d, last fresh %d, next %d", q.name.Name, s.cursor, s.mixed, s.lastFresh, s.nextSeq)
+	if s.Cursor > s.NextSeq || s.Mixed > s.NextSeq || s.LastFresh >= s.NextSeq {
+		broken("queue %s: cursor %d, mixed %d, last fresh %d, next %d", q.name.Name, s.Cursor, s.Mixed, s.LastFresh, s.NextSeq)
 	}
 }
 
 // checkNew asserts that a message enters under a number that no other ever had, and behind all others of its group.
 func (e *Engine) checkNew(q *queue, m *message) {
-	if m.seq == 0 || m.seq != q.st.nextSeq-1 {
-		broken("queue %s: a new message has the number %d, and the next one is %d", q.name.Name, m.seq, q.st.nextSeq)
+	if m.Seq == 0 || m.Seq != q.st.NextSeq-1 {
+		broken("queue %s: a new message has the number %d, and the next one is %d", q.name.Name, m.Seq, q.st.NextSeq)
 	}
 }
 
 // checkPicked asserts, before anything is handed out or moved by a task, that each message is there, may be had now, and
 // has not outlived its retention; and that those of a group are the first ones of it, in their order.
 func (e *Engine) checkPicked(q *queue, picked []*message) {
-	retention, delay := q.row.attributes.retention(), int64(0)
+	retention, delay := q.row.Attributes.Retention(), int64(0)
 	if q.fifo() {
-		delay = q.row.attributes.delay()
+		delay = q.row.Attributes.Delay()
 	}
 	for i, m := range picked {
-		since := m.sent + delay
+		since := m.Sent + delay
 		if m.hasDelivery {
-			since = m.at
+			since = m.At
 		}
 		switch {
-		case m.gone || m.seq == 0 || m.seq >= q.st.nextSeq:
-			broken("queue %s: message %d is handed out, which is not there; the next one is %d", q.name.Name, m.seq, q.st.nextSeq)
+		case m.gone || m.Seq == 0 || m.Seq >= q.st.NextSeq:
+			broken("queue %s: message %d is handed out, which is not there; the next one is %d", q.name.Name, m.Seq, q.st.NextSeq)
 		case since > e.now:
-			broken("queue %s: message %d is handed out at %d, and cannot be received until %d", q.name.Name, m.seq, e.now, since)
-		case m.expired(e.now, retention):
-			broken("queue %s: message %d is handed out at %d, and has expired", q.name.Name, m.seq, e.now)
+			broken("queue %s: message %d is handed out at %d, and cannot be received until %d", q.name.Name, m.Seq, e.now, since)
+		case m.Expired(e.now, retention):
+			broken("queue %s: message %d is handed out at %d, and has expired", q.name.Name, m.Seq, e.now)
 		}
 		if q.fifo() {
 			e.checkPrefix(q, picked[:i], m)
@@ -59,19 +59,19 @@ func (e *Engine) checkPicked(q *queue, picked []*message) {
 func (e *Engine) checkPrefix(q *queue, before []*message, m *message) {
 	place := 0
 	for _, b := range before {
-		if b.group == m.group {
+		if b.Group == m.Group {
 			place++
 		}
 	}
-	if g := e.group(q, m.group); place >= len(g.lines) || g.lines[place].seq != m.seq {
-		broken("queue %s: message %d is handed out as number %d of its group", q.name.Name, m.seq, place)
+	if g := e.group(q, m.Group); place >= len(g.lines) || g.lines[place].Seq != m.Seq {
+		broken("queue %s: message %d is handed out as number %d of its group", q.name.Name, m.Seq, place)
 	}
 }
 
 // checkHidden asserts that no delivery hides a message for longer than one may. [VIS-11]
 func (e *Engine) checkHidden(q *queue, m *message, until int64) {
-	if until > m.lastReceive+visibilityMax*1000 {
-		broken("queue %s: message %d was received at %d and is hidden until %d", q.name.Name, m.seq, m.lastReceive, until)
+	if until > m.LastReceive+visibilityMax*1000 {
+		broken("queue %s: message %d was received at %d and is hidden until %d", q.name.Name, m.Seq, m.LastReceive, until)
 	}
 }
 
@@ -81,10 +81,10 @@ type balance struct {
 	live     int64
 }
 
-func balanceOf(from, to *queue) balance { return balance{from, to, from.st.live + to.st.live} }
+func balanceOf(from, to *queue) balance { return balance{from, to, from.st.Live + to.st.Live} }
 
 func (b balance) check() {
-	if live := b.from.st.live + b.to.st.live; live != b.live {
+	if live := b.from.st.Live + b.to.st.Live; live != b.live {
 		broken("queues %s and %s: %d messages before a move, %d after it", b.from.name.Name, b.to.name.Name, b.live, live)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/invariant"
 )
 
@@ -20,17 +21,17 @@ func TestChecks(t *testing.T) {
 	}{
 		{"a hidden message", false, func(r *rig, q *queue) {
 			r.receive(q.name, 30)
-			q.due.entries[q.due.head].at = r.now
+			q.due.entries[q.due.head].At = r.now
 			receive(r, q)
 		}, "cannot be received until"},
 		{"a delayed message of a group", true, func(r *rig, q *queue) {
 			r.receive(q.name, 0)
-			q.msgs[1].at = r.now + 1
+			q.msgs[1].At = r.now + 1
 			r.checkPicked(q, []*message{q.msgs[1]})
 		}, "cannot be received until"},
 		{"an expired message", false, func(r *rig, q *queue) {
 			m := q.fresh.at(0)
-			m.base = 0
+			m.Base = 0
 			r.checkPicked(q, []*message{m})
 		}, "has expired"},
 		{"a message that is gone", false, func(r *rig, q *queue) {
@@ -38,7 +39,7 @@ func TestChecks(t *testing.T) {
 			receive(r, q)
 		}, "which is not there"},
 		{"a message that was never sent", false, func(r *rig, q *queue) {
-			q.st.nextSeq, q.st.lastFresh = 1, 0
+			q.st.NextSeq, q.st.LastFresh = 1, 0
 			r.checkPicked(q, []*message{q.fresh.at(0)})
 		}, "which is not there"},
 		{"a group out of its order", true, func(r *rig, q *queue) {
@@ -49,27 +50,27 @@ func TestChecks(t *testing.T) {
 			r.checkPicked(q, []*message{r.freshOf(q, 1), r.freshOf(q, 3)})
 		}, "as number 1 of its group"},
 		{"a number that was used", false, func(r *rig, q *queue) {
-			q.st.nextSeq = 2
-			r.enter(q, &message{meta: newMeta(3, MessageID{}, r.now, 1), hasMeta: true}, []byte("x"))
+			q.st.NextSeq = 2
+			r.enter(q, &message{Meta: row.NewMeta(3, MessageID{}, r.now, 1), hasMeta: true}, []byte("x"))
 		}, "has the number 3"},
 		{"hidden for more than twelve hours", false, func(r *rig, q *queue) {
 			r.deliver(q, q.fresh.at(0), r.now+visibilityMax*1000+1)
 		}, "is hidden until"},
 		{"a dead letter too soon", false, func(r *rig, q *queue) {
-			q.row.attributes.Redrive = Redrive{Target: q.name, MaxReceives: 1}
+			q.row.Attributes.Redrive = row.Redrive{Target: q.name, MaxReceives: 1}
 			r.deadLetter(q, q, q.fresh.at(0))
 		}, "after 0 receives"},
 		{"a move that loses a message", false, func(r *rig, q *queue) {
 			b := balanceOf(q, q)
-			q.st.live--
+			q.st.Live--
 			b.check()
 		}, "before a move"},
 		{"counters below zero", false, func(r *rig, q *queue) {
-			q.st.inFlight = -1
+			q.st.InFlight = -1
 			r.send(q.name, "x")
 		}, "-1 in flight"},
 		{"a segment with fewer messages than it has", false, func(r *rig, q *queue) {
-			r.segmentOf(q, 1).live = 0
+			r.segmentOf(q, 1).Live = 0
 			r.remove(q, q.fresh.at(0))
 		}, "leaves a segment"},
 		{"two entries in one place", false, func(r *rig, q *queue) {
@@ -116,7 +117,7 @@ func TestIndexOutOfOrder(t *testing.T) {
 		r.receive(name, 30)
 	}
 	q, _ := r.lookup(name)
-	w := &window[dueKind]{entries: []entry[dueKind]{{pos{r.now + 1e6, 9}, dueInFlight}}}
+	w := &window[row.DueKind]{entries: []entry[row.DueKind]{{row.Pos{At: r.now + 1e6, Seq: 9}, row.DueInFlight}}}
 	v, _ := panicked(func() { dueIndex.load(r.Engine, q, w, 3) }).(*invariant.Violation)
 	if v == nil || !strings.Contains(v.What, "the index due of queue orders goes from") {
 		t.Errorf("got %v, want a report", v)

@@ -6,6 +6,7 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv"
 	"tenaq/internal/testing/proof"
 )
@@ -47,7 +48,7 @@ func TestCrashAnywhere(t *testing.T) {
 			for ; next <= left; next++ {
 				found++
 				crashed := disk.store.Crash(next)
-				err := engine.Audit(crashed)
+				err := verify.Check(crashed)
 				if now := engine.Lineages(crashed); err == nil {
 					err = follow(there, now, gone)
 					there = now

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/testing/proof"
 )
@@ -287,11 +287,11 @@ func (j *judges) check(o outage) error {
 			if err != nil {
 				return err
 			}
-			if err := engine.Audit(store); err != nil {
+			if err := verify.Check(store); err != nil {
 				return fmt.Errorf("audit: %w", err)
 			}
 			err = j.story.Check(store, o.Cut)
-			if wrong := engine.Audit(store); wrong != nil && err == nil {
+			if wrong := verify.Check(store); wrong != nil && err == nil {
 				err = fmt.Errorf("audit after everything was asked: %w", wrong)
 			}
 			return errors.Join(err, disk.store.Close())

@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // Dead-lettering: a message that was received too often moves to another queue when somebody tries to
 // receive it once more. The move is a part of that receive and of one batch of rows, so the message is
 // at no moment in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
@@ -24,16 +26,16 @@ type horizon struct {
 
 // of returns the horizon in q, which is set when it is first asked for.
 func (h *horizon) of(q *queue) horizon {
-	if h.space != q.row.space {
-		*h = horizon{space: q.row.space, next: q.st.nextSeq}
+	if h.space != q.row.Space {
+		*h = horizon{space: q.row.Space, next: q.st.NextSeq}
 	}
 	return *h
 }
 
 // deadTarget returns the dead-letter queue of q, nil when it has none or none that exists. [DLQ-33]
 func (e *Engine) deadTarget(q *queue) *queue {
-	r := q.row.attributes.Redrive
-	if r == (Redrive{}) {
+	r := q.row.Attributes.Redrive
+	if r == (row.Redrive{}) {
 		return nil
 	}
 	target, err := e.lookup(r.Target)
@@ -45,43 +47,43 @@ func (e *Engine) deadTarget(q *queue) *queue {
 
 // exhausted reports whether a message has been received as often as the redrive policy allows.
 func (q *queue) exhausted(m *message) bool {
-	r := q.row.attributes.Redrive
-	return r != (Redrive{}) && int64(m.receives) >= r.MaxReceives
+	r := q.row.Attributes.Redrive
+	return r != (row.Redrive{}) && int64(m.Receives) >= r.MaxReceives
 }
 
 // deadLetter moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
 func (e *Engine) deadLetter(from, to *queue, m *message) {
 	before := balanceOf(from, to)
 	if !from.exhausted(m) {
-		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name, m.seq, m.receives)
+		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name, m.Seq, m.Receives)
 	}
 	content := e.contentOf(from, m)
-	moved := &message{meta: m.meta, hasMeta: true}
+	moved := &message{Meta: m.Meta, hasMeta: true}
 	e.countTimeout(from, m)
 	e.keep(from, m, content)
 	e.remove(from, m)
-	moved.seq = to.st.nextSeq
-	to.st.nextSeq++
-	moved.flags = flagScheduled
-	moved.source = e.arn(from.name)
-	moved.arrived = e.now
+	moved.Seq = to.st.NextSeq
+	to.st.NextSeq++
+	moved.Flags = row.FlagScheduled
+	moved.Source = e.arn(from.name)
+	moved.Arrived = e.now
 	if to.fifo() {
-		moved.base = e.now              // [DLQ-26]
-		moved.dedup = moved.id.String() // [DLQ-27]
+		moved.Base = e.now              // [DLQ-26]
+		moved.Dedup = moved.ID.String() // [DLQ-27]
 	}
-	moved.delivery = delivery{
-		at:           e.now,
-		kind:         dueReturned,
-		receives:     m.receives,
-		firstReceive: m.firstReceive,
-		lastReceive:  m.lastReceive,
-		origin:       !to.fifo(),
+	moved.Delivery = row.Delivery{
+		At:           e.now,
+		Kind:         row.DueReturned,
+		Receives:     m.Receives,
+		FirstReceive: m.FirstReceive,
+		LastReceive:  m.LastReceive,
+		Origin:       !to.fifo(),
 	}
 	e.enter(to, moved, content)
 	before.check()
 	e.tally(from).DeadLetters.Add(1)
 	e.tally(to).Arrived.Add(1)
-	if moved.origin {
+	if moved.Origin {
 		e.addOrigin(to, moved)
 	}
 	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
@@ -91,13 +93,13 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 
 // contentOf reads the content of a message, whose row must be visible.
 func (e *Engine) contentOf(q *queue, m *message) []byte {
-	k := seqKey(q.row.space, kindMessage, m.seq)
+	k := row.SeqKey(q.row.Space, row.KindMessage, m.Seq)
 	value, ok := e.rows.get(k)
 	if ok {
-		_, value, ok = decodeMeta(m.seq, value)
+		_, value, ok = row.DecodeMeta(m.Seq, value)
 	}
-	if ok && m.flags&flagInline == 0 {
-		k = seqKey(q.row.space, kindContent, m.seq)
+	if ok && m.Flags&row.FlagInline == 0 {
+		k = row.SeqKey(q.row.Space, row.KindContent, m.Seq)
 		value, ok = e.rows.get(k)
 	}
 	if !ok {

@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // The delay of a FIFO queue belongs to the queue and not to its messages: a change of it acts on
 // messages that are already there. [FIFO-11] So nothing about it is stored with them. A message that was
 // never handed out can be received DelaySeconds after it was sent, by the value the queue has at that
@@ -10,31 +12,26 @@ package engine
 // fresh messages are in state.delayed. Its end lags behind only after a change of the delay, which makes
 // the range begin anew further back.
 
-// A seqRange is the numbers lo <= seq < hi.
-type seqRange struct{ lo, hi uint64 }
-
-func (r seqRange) has(seq uint64) bool { return r.lo <= seq && seq < r.hi }
-
 // countFresh counts a message that has just been sent to a FIFO queue.
-func (q *queue) countFresh(m *meta) {
-	c := &q.st.counted
-	switch delay := q.row.attributes.delay(); {
-	case c.hi != m.seq: // there are others to be counted first
+func (q *queue) countFresh(m *row.Meta) {
+	c := &q.st.Counted
+	switch delay := q.row.Attributes.Delay(); {
+	case c.Hi != m.Seq: // there are others to be counted first
 	case delay == 0:
-		*c = seqRange{m.seq + 1, m.seq + 1}
+		*c = row.SeqRange{Lo: m.Seq + 1, Hi: m.Seq + 1}
 	default:
-		if c.lo == c.hi {
-			q.delayNext = m.sent + delay
+		if c.Lo == c.Hi {
+			q.delayNext = m.Sent + delay
 		}
-		c.hi++
-		q.st.delayed++
+		c.Hi++
+		q.st.Delayed++
 	}
 }
 
 // uncountFresh forgets a fresh message that has been handed out or removed.
 func (q *queue) uncountFresh(seq uint64) {
-	if q.st.counted.has(seq) {
-		q.st.delayed--
+	if q.st.Counted.Has(seq) {
+		q.st.Delayed--
 		q.stDirty = true
 	}
 }
@@ -45,63 +42,63 @@ func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 	if !q.fifo() {
 		return true
 	}
-	c, delay := &q.st.counted, q.row.attributes.delay()
+	c, delay := &q.st.Counted, q.row.Attributes.Delay()
 	switch {
 	case delay == 0:
-		if end := q.st.nextSeq; c.lo != end {
-			*c = seqRange{end, end}
-			q.st.delayed, q.stDirty = 0, true
+		if end := q.st.NextSeq; c.Lo != end {
+			*c = row.SeqRange{Lo: end, Hi: end}
+			q.st.Delayed, q.stDirty = 0, true
 		}
 		return true
-	case c.hi == q.st.nextSeq && (c.lo == c.hi || e.now < q.delayNext):
+	case c.Hi == q.st.NextSeq && (c.Lo == c.Hi || e.now < q.delayNext):
 		return true
 	}
 	fresh := func(seq uint64) bool { return e.find(q, seq) == nil }
-	for k, v := range e.scan(seqSpan(q.row.space, kindMessage, c.hi, q.st.nextSeq)) {
+	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, c.Hi, q.st.NextSeq)) {
 		if limit--; limit < 0 {
 			return false
 		}
 		m := e.decodeMeta(k, v)
-		if fresh(m.seq) {
-			q.st.delayed++
+		if fresh(m.Seq) {
+			q.st.Delayed++
 		}
-		c.hi, q.stDirty = m.seq+1, true
+		c.Hi, q.stDirty = m.Seq+1, true
 	}
-	c.hi, q.stDirty = q.st.nextSeq, true
-	for k, v := range e.scan(seqSpan(q.row.space, kindMessage, c.lo, c.hi)) {
+	c.Hi, q.stDirty = q.st.NextSeq, true
+	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, c.Lo, c.Hi)) {
 		q.stDirty = true // the scan has saved what was counted before it
 		m := e.decodeMeta(k, v)
-		if q.delayNext = m.sent + delay; e.now < q.delayNext {
-			c.lo = m.seq
+		if q.delayNext = m.Sent + delay; e.now < q.delayNext {
+			c.Lo = m.Seq
 			return true
 		}
 		if limit--; limit < 0 {
 			return false
 		}
-		if fresh(m.seq) {
-			q.st.delayed--
+		if fresh(m.Seq) {
+			q.st.Delayed--
 		}
-		c.lo = m.seq + 1
+		c.Lo = m.Seq + 1
 	}
-	c.lo, q.stDirty = c.hi, true
+	c.Lo, q.stDirty = c.Hi, true
 	return true
 }
 
 // recountDelayed prepares a FIFO queue for another delay, in milliseconds. It is called before the
 // first write of the command.
 func (e *Engine) recountDelayed(q *queue, delay int64) {
-	first := q.st.nextSeq
-	for k, v := range e.scan(seqSpan(q.row.space, kindSegment, q.st.segment, q.st.nextSeq>>segmentBits+1)) {
-		s, ok := decodeSegment(v)
+	first := q.st.NextSeq
+	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment, q.st.NextSeq>>row.SegmentBits+1)) {
+		s, ok := row.DecodeSegment(v)
 		if !ok {
 			e.rows.damaged("segment", k)
 		}
-		if s.live > 0 && e.now < s.sent+delay {
-			first = min(first, max(s.first, seqOf(k)<<segmentBits))
+		if s.Live > 0 && e.now < s.Sent+delay {
+			first = min(first, max(s.First, row.SeqOf(k)<<row.SegmentBits))
 			break
 		}
 	}
-	q.st.counted = seqRange{first, first}
-	q.st.delayed, q.stDirty = 0, true
+	q.st.Counted = row.SeqRange{Lo: first, Hi: first}
+	q.st.Delayed, q.stDirty = 0, true
 	q.delayNext = 0
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -67,7 +68,7 @@ func NewDraft(entry Entry) Draft {
 	d.size = int64(len(entry.Body.Value))
 	for _, a := range entry.Attributes {
 		d.size += int64(len(a.Name) + len(a.Type.Value))
-		if isBinary(a.Type.Value) {
+		if row.IsBinary(a.Type.Value) {
 			d.size += int64(len(a.Binary))
 		} else {
 			d.size += int64(len(a.String.Value))
@@ -78,14 +79,14 @@ func NewDraft(entry Entry) Draft {
 		c.Trace = entry.Trace
 	}
 	d.noBody = entry.Body.Value == ""
-	if d.attributes = c.take(&entry); d.noBody || d.attributes != nil {
+	if d.attributes = takeAttributes(&c, &entry); d.noBody || d.attributes != nil {
 		return d
 	}
 	if bad := illegalCharacter(entry.Body.Value); bad != "" { // [SEND-2]
 		d.letters = errContents(CodeInvalidContents, bad, "message body")
 		return d
 	}
-	d.content, d.claimedSent = c.encode(), firstSentOf(c.Attributes)
+	d.content, d.claimedSent = c.Encode(), firstSentOf(c.Attributes)
 	if d.group.Set && !d.dedup.Set {
 		sum := sha256.Sum256([]byte(entry.Body.Value))
 		d.contentKey = hex.EncodeToString(sum[:])
@@ -126,7 +127,7 @@ func illegalCharacter(s string) string {
 }
 
 // take checks the attributes of an entry and takes them over.
-func (c *Content) take(entry *Entry) *Error {
+func takeAttributes(c *Content, entry *Entry) *Error {
 	if n := len(entry.Attributes); n > sqslimits.AttributesMax { // [MA-1]
 		return refuse(CodeInvalidParameter,
 			"Number of message attributes ["+strconv.Itoa(n)+"] exceeds the allowed maximum [10].")
@@ -154,8 +155,6 @@ func (c *Content) take(entry *Entry) *Error {
 	}
 	return nil
 }
-
-func isBinary(dataType string) bool { return strings.HasPrefix(dataType, "Binary") }
 
 // check refuses an illegal user attribute.
 func (a *EntryAttribute) check() *Error {

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/kv"
 )
 
@@ -11,7 +12,7 @@ import (
 func TestStoreWithoutElders(t *testing.T) {
 	store := kv.NewMemory()
 	cfg := Config{Region: "r", InFlightMax: 100, Window: 4, Fault: func(s string) { t.Fatal(s) }}
-	now, seed := sampleTime, byte(0)
+	now, seed := testTime, byte(0)
 	e := Open(store, cfg)
 	apply := func(op Op) Result {
 		t.Helper()
@@ -27,7 +28,7 @@ func TestStoreWithoutElders(t *testing.T) {
 			e.Commit()
 		}
 	}
-	q, dead := QueueName{"1", "q"}, QueueName{"1", "dead"}
+	q, dead := QueueName{Account: "1", Name: "q"}, QueueName{Account: "1", Name: "dead"}
 	text := func(s string) Text { return Text{Value: s, Set: true} }
 	receive := func(name QueueName, n int64) (handles []Handle) {
 		t.Helper()
@@ -70,21 +71,21 @@ func TestStoreWithoutElders(t *testing.T) {
 
 	// What is new is taken away.
 	b := store.NewBatch()
-	for k, v := range store.Scan([]byte{familySpace}, []byte{familySpace + 1}) {
-		switch rowKind(k[spacePrefixLen-1]) {
-		case kindElder:
+	for k, v := range store.Scan([]byte{row.FamilySpace}, []byte{row.FamilySpace + 1}) {
+		switch row.Kind(k[row.SpacePrefixLen-1]) {
+		case row.KindElder:
 			b.Delete(k)
-		case kindDelivery:
-			d, ok := decodeDelivery(v)
+		case row.KindDelivery:
+			d, ok := row.DecodeDelivery(v)
 			if !ok {
 				t.Fatalf("delivery row %x cannot be read", k)
 			}
-			d.elder = false
-			b.Set(k, d.encode(nil))
-		case kindState:
-			st, _ := decodeState(v)
-			st.elderLow = pos{}
-			b.Set(k, st.encode(nil))
+			d.Elder = false
+			b.Set(k, d.Encode(nil))
+		case row.KindState:
+			st, _ := row.DecodeState(v)
+			st.ElderLow = row.Pos{}
+			b.Set(k, st.Encode(nil))
 		}
 	}
 	b.Force()()
@@ -105,8 +106,8 @@ func TestStoreWithoutElders(t *testing.T) {
 	now += 17
 	want(q, 0, 0)
 	e.Commit()()
-	for k := range store.Scan([]byte{familySpace}, []byte{familySpace + 1}) {
-		if rowKind(k[spacePrefixLen-1]) == kindElder {
+	for k := range store.Scan([]byte{row.FamilySpace}, []byte{row.FamilySpace + 1}) {
+		if row.Kind(k[row.SpacePrefixLen-1]) == row.KindElder {
 			t.Errorf("the row %x is left", k)
 		}
 	}

@@ -1,21 +1,26 @@
-// Package engine holds the rules of the queue. Apply is the only code in the repository that changes
-// one: it takes a command and answers with a result or a refusal.
+// Package engine holds the rules of the queue. Apply is the only code in the repository that changes a
+// queue: it takes a command and answers it or refuses it.
 //
 // What it guarantees:
 //
-//   - The same commands over the same rows give the same rows and the same answers, on every machine
-//     and after every restart. The engine reads no clock, draws no random numbers and starts no
-//     goroutine; time and randomness arrive in the command.
-//   - What it keeps in memory is a window on the rows and never changes an answer: its size, an
-//     eviction or a restart at any moment can be told from outside by speed alone.
-//   - A refusal leaves the rows as they were, apart from settling what time alone has changed: messages
+//   - The same commands over the same rows give the same answers, on every machine and after every
+//     restart. The engine reads no clock, draws no random numbers and starts no goroutine; time and
+//     randomness arrive in the command.
+//   - They also give the same rows, except for bounds and hints that depend on what was in memory, such as
+//     Segment.First and State.DueLow. Package row lists these fields. No answer depends on them.
+//   - Memory holds a window on the rows and never changes an answer. From outside, its size, an eviction
+//     and a restart show in the speed alone.
+//   - A refusal leaves the rows as they were, except that it settles what time alone has changed: messages
 //     past their retention are removed and counters follow deadlines that have passed.
-//   - The work of one Apply is bounded. What needs more says so (Result.Again) and is submitted again.
+//   - The work of one Apply is bounded. An operation that needs more says so and is submitted again.
 //
-// It leaves to others: stamping commands, batching them into turns, deciding when a turn is durable and
-// answering only then (broker); protocol texts and checksums (sqswire); sealing receipt handles
-// (handle). Reading a message's content back is Content, which needs no engine at all and so happens
-// off the single writer.
+// It leaves to others:
+//
+//   - stamping commands, batching them into turns, deciding when a turn is durable and answering only
+//     then (broker);
+//   - protocol texts and checksums (api/sqs/sqswire), and sealing receipt handles (api/handle);
+//   - the bytes of rows (row), and reading content back: ReadContent needs no engine and runs off the
+//     single writer.
 //
 // An Engine belongs to one goroutine. A turn is any number of Apply calls followed by one Commit.
 package engine
@@ -24,6 +29,7 @@ import (
 	"cmp"
 
 	"tenaq/internal/engine/kept"
+	"tenaq/internal/engine/row"
 	"tenaq/internal/invariant"
 	"tenaq/internal/kv"
 	"tenaq/internal/observe/tally"
@@ -148,7 +154,7 @@ func (e *Engine) Apply(c Command) (Result, error) {
 	if c.Now < e.now {
 		invariant.Fail("time went back from %d to %d", e.now, c.Now)
 	}
-	if c.HoldExpiry != (e.sys.heldFrom != 0) {
+	if c.HoldExpiry != (e.sys.HeldFrom != 0) {
 		e.noteHold(c.HoldExpiry)
 	}
 	e.now, e.hold = c.Now, c.HoldExpiry
@@ -176,7 +182,7 @@ func (e *Engine) stir(q *queue) {
 // stirFull stirs a queue from which something may be about to be deleted, if that makes room for a
 // receive. [LIM-4]
 func (e *Engine) stirFull(q *queue) {
-	if q.st.inFlight >= e.cfg.InFlightMax {
+	if q.st.InFlight >= e.cfg.InFlightMax {
 		e.stir(q)
 	}
 }
@@ -206,8 +212,8 @@ func (e *Engine) flush() {
 // saveStamp adds the time to a batch that is not empty, so that no later start can begin before what is on disk.
 // [CLOCK-9]
 func (e *Engine) saveStamp() {
-	e.sys.stamp = e.now
-	e.rows.set(systemKey(), e.sys.encode(nil))
+	e.sys.Stamp = e.now
+	e.rows.set(row.SystemKey(), e.sys.Encode(nil))
 	e.sys.dirty = false
 }
 
@@ -218,7 +224,7 @@ func (e *Engine) saveDirty() {
 		q.save(e)
 	}
 	if e.sys.dirty {
-		e.rows.set(systemKey(), e.sys.encode(nil))
+		e.rows.set(row.SystemKey(), e.sys.Encode(nil))
 		e.sys.dirty = false
 	}
 }

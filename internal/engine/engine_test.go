@@ -6,8 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/invariant"
 	"tenaq/internal/kv"
+)
+
+var (
+	testQueue = QueueName{Account: "000000000000", Name: "orders"}
+	testTime  = int64(1767225600123)
 )
 
 // A rig is an engine over a memory store, for what no script can say.
@@ -23,7 +29,7 @@ type rig struct {
 func newRig(t *testing.T, cfg Config) *rig {
 	cfg.InFlightMax = 120000
 	cfg.Fault = func(sentence string) { panic(fault(sentence)) }
-	r := &rig{t: t, store: kv.NewMemory(), cfg: cfg, now: sampleTime}
+	r := &rig{t: t, store: kv.NewMemory(), cfg: cfg, now: testTime}
 	r.Engine = Open(r.store, cfg)
 	return r
 }
@@ -81,7 +87,7 @@ func panicked(f func()) (v any) {
 // stored with the stamps. [CLOCK-1, CLOCK-9]
 func TestTimeNeverDecreases(t *testing.T) {
 	r := newRig(t, Config{})
-	r.do(CreateQueue{Queue: sampleName, NameSet: true})
+	r.do(CreateQueue{Queue: testQueue, NameSet: true})
 	r.do(Stamp{})
 	r.now-- // equal is fine, earlier is not
 	if _, ok := panicked(func() { r.do(Stamp{}) }).(*invariant.Violation); !ok {
@@ -101,10 +107,10 @@ func TestTimeNeverDecreases(t *testing.T) {
 func TestHiddenUntil(t *testing.T) {
 	r := newRig(t, Config{})
 	r.do(Start{Grace: 60_000})
-	r.do(CreateQueue{Queue: sampleName, NameSet: true})
+	r.do(CreateQueue{Queue: testQueue, NameSet: true})
 	for i := range 3 {
-		r.send(sampleName, "x")
-		r.receive(sampleName, 600)
+		r.send(testQueue, "x")
+		r.receive(testQueue, 600)
 		want := r.now + 600_000
 		r.reopen()
 		if got := r.HiddenUntil(); got < want || got > want+hiddenSlack {
@@ -116,24 +122,24 @@ func TestHiddenUntil(t *testing.T) {
 
 // The content of a message can be read from the commit of its delivery on, until it is removed.
 func TestReadContent(t *testing.T) {
-	small, large := "hello", strings.Repeat("x", inlineMax+1)
+	small, large := "hello", strings.Repeat("x", row.InlineMax+1)
 	for _, body := range []string{small, large} {
 		for _, tt := range []struct {
 			name   string
 			remove func(r *rig, h Handle)
 		}{
-			{"deleted", func(r *rig, h Handle) { r.do(&DeleteMessage{Queue: sampleName, Handle: h}) }},
-			{"purged", func(r *rig, _ Handle) { r.do(PurgeQueue{Queue: sampleName}) }},
-			{"queue deleted", func(r *rig, _ Handle) { r.do(DeleteQueue{Queue: sampleName}) }},
+			{"deleted", func(r *rig, h Handle) { r.do(&DeleteMessage{Queue: testQueue, Handle: h}) }},
+			{"purged", func(r *rig, _ Handle) { r.do(PurgeQueue{Queue: testQueue}) }},
+			{"queue deleted", func(r *rig, _ Handle) { r.do(DeleteQueue{Queue: testQueue}) }},
 			{"expired", func(r *rig, _ Handle) {
 				r.now += 345600_000
 				r.do(Sweep{Max: 10})
 			}},
 		} {
 			r := newRig(t, Config{})
-			r.do(CreateQueue{Queue: sampleName, NameSet: true})
-			r.send(sampleName, body)
-			d, h := r.receive(sampleName, 30)
+			r.do(CreateQueue{Queue: testQueue, NameSet: true})
+			r.send(testQueue, body)
+			d, h := r.receive(testQueue, 30)
 			if c, ok := ReadContent(r.store, d.Space, d.Seq, r.cfg.Fault); !ok || c.Body != body {
 				t.Errorf("%s: read %.20q, %v before, want %.20q", tt.name, c.Body, ok, body)
 			}
@@ -147,41 +153,41 @@ func TestReadContent(t *testing.T) {
 
 // A row that cannot be read is a fault of the disk: nothing is answered, and the sentence says which.
 func TestDamagedRows(t *testing.T) {
-	large := strings.Repeat("x", inlineMax+1)
+	large := strings.Repeat("x", row.InlineMax+1)
 	space := uint64(1)
-	receive := func(r *rig) { r.do(&ReceiveMessage{Queue: sampleName, Max: Int{Value: 10, Set: true}}) }
-	counters := func(r *rig) { r.do(GetQueueAttributes{Queue: sampleName, Names: []string{"All"}}) }
+	receive := func(r *rig) { r.do(&ReceiveMessage{Queue: testQueue, Max: Int{Value: 10, Set: true}}) }
+	counters := func(r *rig) { r.do(GetQueueAttributes{Queue: testQueue, Names: []string{"All"}}) }
 	for _, tt := range []struct {
 		kind string
 		key  []byte
 		use  func(r *rig)
 	}{
-		{"system", systemKey(), func(*rig) {}},
-		{"queue", queueKey(sampleName), receive},
-		{"queue", queueKey(sampleName), func(r *rig) { r.do(ListQueues{Account: sampleName.Account}) }},
-		{"queue", queueKey(sampleName), func(r *rig) { r.do(Sweep{Max: 1}) }},
-		{"state", stateKey(space), receive},
-		{"message", seqKey(space, kindMessage, 2), receive},
-		{"segment", seqKey(space, kindSegment, 0), counters},
-		{"due", dueIndex.key(space, pos{at: sampleTime, seq: 1}), receive},
-		{"due", dueIndex.key(space, pos{at: sampleTime + 60_000, seq: 1}), func(r *rig) {
-			r.do(&ChangeMessageVisibility{Queue: sampleName, Timeout: Int{Value: 60, Set: true}, Handle: Handle{
+		{"system", row.SystemKey(), func(*rig) {}},
+		{"queue", row.QueueKey(testQueue), receive},
+		{"queue", row.QueueKey(testQueue), func(r *rig) { r.do(ListQueues{Account: testQueue.Account}) }},
+		{"queue", row.QueueKey(testQueue), func(r *rig) { r.do(Sweep{Max: 1}) }},
+		{"state", row.StateKey(space), receive},
+		{"message", row.SeqKey(space, row.KindMessage, 2), receive},
+		{"segment", row.SeqKey(space, row.KindSegment, 0), counters},
+		{"due", dueIndex.Key(space, row.Pos{At: testTime, Seq: 1}), receive},
+		{"due", dueIndex.Key(space, row.Pos{At: testTime + 60_000, Seq: 1}), func(r *rig) {
+			r.do(&ChangeMessageVisibility{Queue: testQueue, Timeout: Int{Value: 60, Set: true}, Handle: Handle{
 				Text: "h", Valid: true, Incarnation: identity([16]byte{2}, 0), Space: space, Seq: 1, Generation: 1}})
-			damage(r, dueIndex.key(space, pos{at: sampleTime + 60_000, seq: 1}))
+			damage(r, dueIndex.Key(space, row.Pos{At: testTime + 60_000, Seq: 1}))
 			r.now += 60_000
 			r.Engine = Open(r.store, r.cfg)
 			counters(r)
 		}},
-		{"delivery", seqKey(space, kindDelivery, 1), receive},
-		{"message", seqKey(space, kindMessage, 1), func(r *rig) { ReadContent(r.store, space, 1, r.cfg.Fault) }},
-		{"content", seqKey(space, kindContent, 1), func(r *rig) { ReadContent(r.store, space, 1, r.cfg.Fault) }},
+		{"delivery", row.SeqKey(space, row.KindDelivery, 1), receive},
+		{"message", row.SeqKey(space, row.KindMessage, 1), func(r *rig) { ReadContent(r.store, space, 1, r.cfg.Fault) }},
+		{"content", row.SeqKey(space, row.KindContent, 1), func(r *rig) { ReadContent(r.store, space, 1, r.cfg.Fault) }},
 	} {
 		r := newRig(t, Config{})
 		r.do(Start{})
-		r.do(CreateQueue{Queue: sampleName, NameSet: true})
-		r.send(sampleName, large)
-		r.receive(sampleName, 0)
-		r.send(sampleName, "x")
+		r.do(CreateQueue{Queue: testQueue, NameSet: true})
+		r.send(testQueue, large)
+		r.receive(testQueue, 0)
+		r.send(testQueue, "x")
 		damage(r, tt.key)
 		got, _ := panicked(func() {
 			r.Engine = Open(r.store, r.cfg)
@@ -238,18 +244,18 @@ func TestSameRows(t *testing.T) {
 		r := newRig(t, Config{Window: 4})
 		r.do(Start{})
 		attributes := map[string]string{"VisibilityTimeout": "7", "DelaySeconds": "0", "MaximumMessageSize": "2048", "KmsMasterKeyId": "k"}
-		r.do(CreateQueue{Queue: sampleName, NameSet: true, Attributes: attributes, Tags: []Tag{{"b", "1"}, {"a", "2"}, {"c", "3"}}})
+		r.do(CreateQueue{Queue: testQueue, NameSet: true, Attributes: attributes, Tags: []Tag{{Key: "b", Value: "1"}, {Key: "a", Value: "2"}, {Key: "c", Value: "3"}}})
 		for i := range 5000 {
-			r.send(sampleName, "hello")
+			r.send(testQueue, "hello")
 			if i%3 == 0 {
-				_, h := r.receive(sampleName, int64(i%5))
+				_, h := r.receive(testQueue, int64(i%5))
 				if i%2 == 0 {
-					r.do(&DeleteMessage{Queue: sampleName, Handle: h})
+					r.do(&DeleteMessage{Queue: testQueue, Handle: h})
 				}
 			}
 			r.now += int64(i % 7)
 		}
-		r.do(SetQueueAttributes{Queue: sampleName, Values: attributes})
+		r.do(SetQueueAttributes{Queue: testQueue, Values: attributes})
 		var all []byte
 		for k, v := range r.store.Scan([]byte{1}, nil) {
 			all = append(append(all, k...), v...)

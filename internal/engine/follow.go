@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/base64"
 	"encoding/binary"
+
+	"tenaq/internal/engine/row"
 )
 
 // Follow says what became of a message that was sent with SendMessage.Follow: whether it is still in its
@@ -42,7 +44,7 @@ func (op Follow) apply(e *Engine, _ *Command) (Result, error) {
 
 // fate finds a message by its mark.
 func (e *Engine) fate(q *queue, m *mark) Fate {
-	if m.incarnation != q.row.incarnation || m.space != q.row.space { // deleted or purged since
+	if m.incarnation != q.row.Incarnation || m.space != q.row.Space { // deleted or purged since
 		return Fate{State: StateUnknown}
 	}
 	one := peek{Peek: Peek{Max: 1}, e: e, q: q, place: m.seq - 1, looks: 1, gates: make(map[string]uint64)}
@@ -51,7 +53,7 @@ func (e *Engine) fate(q *queue, m *mark) Fate {
 		return Fate{State: one.found[0].State, Receives: one.found[0].Receives}
 	}
 	switch {
-	case e.now >= m.sent+q.row.attributes.retention():
+	case e.now >= m.sent+q.row.Attributes.Retention():
 		return Fate{State: StateUnknown}
 	case e.isDeadLetter(q, m):
 		return Fate{State: StateDeadLetter}
@@ -67,18 +69,18 @@ func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	if to == nil || to.fifo() {
 		return false
 	}
-	rows := span{originIndex.key(to.row.space, pos{at: m.sent}), originIndex.key(to.row.space, lastAt(m.sent))}
+	rows := row.Span{Lo: originIndex.Key(to.row.Space, row.Pos{At: m.sent}), Hi: originIndex.Key(to.row.Space, row.LastAt(m.sent))}
 	var found []uint64
 	for k := range e.scan(rows) {
-		found = append(found, posOf(k[spacePrefixLen:]).seq)
+		found = append(found, row.PosOf(k[row.SpacePrefixLen:]).Seq)
 	}
 	for _, seq := range found {
-		k := seqKey(to.row.space, kindMessage, seq)
+		k := row.SeqKey(to.row.Space, row.KindMessage, seq)
 		value, ok := e.rows.get(k)
 		if !ok {
 			e.rows.damaged("message", k)
 		}
-		if e.decodeMeta(k, value).id == m.id {
+		if e.decodeMeta(k, value).ID == m.id {
 			return true
 		}
 	}
@@ -109,9 +111,9 @@ func openMark(text string) (m mark, ok bool) {
 	if err != nil {
 		return m, false
 	}
-	d := dec{b: b}
-	d.version(markVersion)
-	m.incarnation, m.space, m.seq, m.sent, m.id = d.id(), d.uint(), d.uint(), d.int(), d.id()
+	d := row.Dec{B: b}
+	d.Version(markVersion)
+	m.incarnation, m.space, m.seq, m.sent, m.id = d.ID(), d.Uint(), d.Uint(), d.Int(), d.ID()
 	const later = 1 << 60 // than any number or time that is used
-	return m, d.done() && m.seq > 0 && m.seq < later && m.sent >= 0 && m.sent < later
+	return m, d.Done() && m.seq > 0 && m.seq < later && m.sent >= 0 && m.sent < later
 }

@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // A freshWindow is the front of a queue's fresh messages in memory: those that were never handed out
 // and entered without a delay. It covers every one with cursor <= seq < end. Fresh messages become
 // receivable in the order they were sent, so the window is a plain list.
@@ -24,7 +26,7 @@ func (w *freshWindow) pop(n int) {
 // push takes up a message that was just sent, if the window reaches to the end of the queue and has
 // room.
 func (w *freshWindow) push(m *message, limit int) {
-	if w.end != m.seq || w.len() >= limit {
+	if w.end != m.Seq || w.len() >= limit {
 		return
 	}
 	if w.head > 64 && w.head > len(w.entries)/2 {
@@ -33,7 +35,7 @@ func (w *freshWindow) push(m *message, limit int) {
 		w.entries, w.head = w.entries[:n], 0
 	}
 	w.entries = append(w.entries, m)
-	w.end = m.seq + 1
+	w.end = m.Seq + 1
 }
 
 // skip notes that the message with this number is not a fresh one.
@@ -46,7 +48,7 @@ func (w *freshWindow) skip(seq uint64) {
 // drop forgets the entries before seq.
 func (w *freshWindow) drop(seq uint64) {
 	n := 0
-	for n < w.len() && w.at(n).seq < seq {
+	for n < w.len() && w.at(n).Seq < seq {
 		n++
 	}
 	w.pop(n)
@@ -56,7 +58,7 @@ func (w *freshWindow) drop(seq uint64) {
 // trim keeps the first limit entries.
 func (w *freshWindow) trim(limit int) {
 	if w.len() > limit {
-		w.end = w.at(limit).seq
+		w.end = w.at(limit).Seq
 		clear(w.entries[w.head+limit:])
 		w.entries = w.entries[:w.head+limit]
 	}
@@ -69,28 +71,28 @@ func (w *freshWindow) trim(limit int) {
 func (e *Engine) loadFresh(q *queue, i int) bool {
 	w := &q.fresh
 	for w.len() <= i {
-		from := max(w.end, q.st.cursor)
+		from := max(w.end, q.st.Cursor)
 		if e.hold {
 			from = max(from, e.firstUnexpired(q))
 		}
-		if from > q.st.lastFresh {
-			w.end = max(w.end, q.st.nextSeq)
+		if from > q.st.LastFresh {
+			w.end = max(w.end, q.st.NextSeq)
 			return false
 		}
 		n := max(e.cfg.Window, 1)
-		for k, v := range e.scan(seqSpan(q.row.space, kindMessage, from, q.st.nextSeq)) {
+		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, from, q.st.NextSeq)) {
 			m := e.decodeMeta(k, v)
-			w.end = m.seq + 1
-			if m.scheduled() || m.seq < q.st.mixed && e.find(q, m.seq) != nil {
+			w.end = m.Seq + 1
+			if m.Scheduled() || m.Seq < q.st.Mixed && e.find(q, m.Seq) != nil {
 				continue
 			}
-			w.entries = append(w.entries, &message{meta: m, hasMeta: true})
+			w.entries = append(w.entries, &message{Meta: m, hasMeta: true})
 			if n--; n == 0 {
 				break
 			}
 		}
 		if n > 0 {
-			w.end = q.st.nextSeq
+			w.end = q.st.NextSeq
 		}
 	}
 	return true

@@ -3,13 +3,15 @@ package engine
 import (
 	"strings"
 	"testing"
+
+	"tenaq/internal/engine/row"
 )
 
 // A FIFO queue hands out of a group what there is room for, in order, and a repeated attempt all of its messages or none.
 // [RCV-24, DEDUP-19]
 func TestRoomOfFIFO(t *testing.T) {
 	r := newRig(t, Config{Region: "elsewhere"})
-	name := QueueName{"000000000000", "q.fifo"}
+	name := QueueName{Account: "000000000000", Name: "q.fifo"}
 	r.do(CreateQueue{Queue: name, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
 	text := func(s string) Text { return Text{Value: s, Set: true} }
 	for _, body := range []string{"aaaa", "bbbb", "c"} {
@@ -38,18 +40,18 @@ func TestRoomOfFIFO(t *testing.T) {
 // The content of a message that was handed out can be read after the message has moved, for as long as the answer to the
 // receive is held and no longer. [RCV-23]
 func TestReadDelivered(t *testing.T) {
-	for _, body := range []string{"hello", strings.Repeat("x", inlineMax+1)} {
+	for _, body := range []string{"hello", strings.Repeat("x", row.InlineMax+1)} {
 		r := newRig(t, Config{Region: "elsewhere"})
-		dead := QueueName{sampleName.Account, "dead"}
+		dead := QueueName{Account: testQueue.Account, Name: "dead"}
 		r.do(CreateQueue{Queue: dead, NameSet: true})
-		r.do(CreateQueue{Queue: sampleName, NameSet: true, Attributes: map[string]string{
+		r.do(CreateQueue{Queue: testQueue, NameSet: true, Attributes: map[string]string{
 			"VisibilityTimeout": "0",
 			"RedrivePolicy":     `{"deadLetterTargetArn":"arn:aws:sqs:elsewhere:` + dead.Account + `:dead","maxReceiveCount":"1"}`}})
-		r.send(sampleName, body)
-		receive := &ReceiveMessage{Queue: sampleName}
+		r.send(testQueue, body)
+		receive := &ReceiveMessage{Queue: testQueue}
 		res := r.do(receive)
 		for range 3 {
-			if empty := r.do(&ReceiveMessage{Queue: sampleName}); len(empty.Messages) != 0 {
+			if empty := r.do(&ReceiveMessage{Queue: testQueue}); len(empty.Messages) != 0 {
 				t.Fatalf("the message was received twice: %v", empty.Messages)
 			}
 		}

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"strings"
-)
+import "strings"
 
 // A receipt handle names one delivery: the message by space and number, the receive by generation. Its
 // seal has been checked before it comes here; whether it still means anything is decided here.
@@ -23,9 +21,9 @@ func (h *Handle) echo() string {
 // resolve finds the message of a handle: nil without an error when it no longer exists.
 func (e *Engine) resolve(q *queue, h *Handle) (*message, *Error) {
 	switch {
-	case !h.Valid || h.Incarnation != q.row.incarnation: // [HND-15, HND-19]
+	case !h.Valid || h.Incarnation != q.row.Incarnation: // [HND-15, HND-19]
 		return nil, errHandle(h)
-	case h.Space != q.row.space: // [PURGE-5]
+	case h.Space != q.row.Space: // [PURGE-5]
 		return nil, nil
 	}
 	return e.find(q, h.Seq), nil
@@ -62,11 +60,11 @@ func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 	if m == nil {
 		return nil
 	}
-	newest := m.delivery.generation == h.Generation
-	if newest && m.at > e.now {
+	newest := m.Delivery.Generation == h.Generation
+	if newest && m.At > e.now {
 		return nil
 	}
-	received := m.lastReceive
+	received := m.LastReceive
 	if !newest && h.Received != 0 {
 		received = h.Received
 	}
@@ -89,10 +87,10 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 	switch t := e.tally(q); {
 	case m == nil:
 		t.DeletedGone.Add(1)
-	case m.delivery.generation != h.Generation:
+	case m.Delivery.Generation != h.Generation:
 		t.DeletedStale.Add(1)
 	default:
-		t.AddDeleted(e.now - m.lastReceive)
+		t.AddDeleted(e.now - m.LastReceive)
 		e.remove(q, m)
 	}
 	return nil
@@ -207,12 +205,12 @@ func (e *Engine) changeVisibility(q *queue, h *Handle, seconds int64) *Error {
 		return err
 	}
 	until := e.now + seconds*1000
-	if until > m.lastReceive+visibilityMax*1000 { // [VIS-11, VIS-12]
+	if until > m.LastReceive+visibilityMax*1000 { // [VIS-11, VIS-12]
 		return errNumber(seconds, "VisibilityTimeout",
 			"Total VisibilityTimeout for the message is beyond the limit [43200 seconds]")
 	}
 	e.unschedule(q, m)
-	m.changed = true
+	m.Changed = true
 	e.hide(q, m, until)
 	return nil
 }

@@ -1,16 +1,19 @@
 package engine
 
-import "tenaq/internal/kv"
+import (
+	"tenaq/internal/engine/row"
+	"tenaq/internal/kv"
+)
 
 // Lineages returns how many messages of a store descend from each first send. A move between queues keeps it.
 func Lineages(store kv.Store) map[MessageID]int {
 	found := make(map[MessageID]int)
-	for k, v := range store.Scan([]byte{familySpace}, []byte{familySpace + 1}) {
-		if rowKind(k[spacePrefixLen-1]) != kindMessage {
+	for k, v := range store.Scan([]byte{row.FamilySpace}, []byte{row.FamilySpace + 1}) {
+		if row.Kind(k[row.SpacePrefixLen-1]) != row.KindMessage {
 			continue
 		}
-		if m, _, ok := decodeMeta(seqOf(k), v); ok {
-			found[m.lineage]++
+		if m, _, ok := row.DecodeMeta(row.SeqOf(k), v); ok {
+			found[m.Lineage]++
 		}
 	}
 	return found

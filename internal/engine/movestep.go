@@ -2,6 +2,8 @@ package engine
 
 import (
 	"cmp"
+
+	"tenaq/internal/engine/row"
 )
 
 // MoveStep lets one active move task go on by a bounded number of messages: of those with something to do
@@ -34,25 +36,25 @@ func (e *Engine) NextMove() (at int64, ok bool) {
 
 // before orders tasks by how long they have waited for a step.
 func (t *task) before(other *task) bool {
-	return cmp.Or(cmp.Compare(t.stepped, other.stepped), cmp.Compare(t.number, other.number)) < 0
+	return cmp.Or(cmp.Compare(t.Stepped, other.Stepped), cmp.Compare(t.Number, other.Number)) < 0
 }
 
 // nextStep is when the task has something to do: when its rate allows the next message, or when it times
 // out.
 func (t *task) nextStep() int64 {
-	if t.rate == 0 || t.status == taskCancelling {
-		return t.stepped
+	if t.Rate == 0 || t.Status == row.TaskCancelling {
+		return t.Stepped
 	}
-	return min((t.due+999)/1000, t.started+taskTimeMax)
+	return min((t.Due+999)/1000, t.Started+taskTimeMax)
 }
 
 // allowance is how many messages may move now, so that they are spread over each second. [MOVE-13]
 func (t *task) allowance(now int64) (n int) {
-	if t.rate == 0 {
+	if t.Rate == 0 {
 		return movesMax
 	}
-	if behind := now*1000 - t.due; behind >= 0 {
-		n = int(min(behind, taskArrearMax)*t.rate/1_000_000) + 1
+	if behind := now*1000 - t.Due; behind >= 0 {
+		n = int(min(behind, taskArrearMax)*t.Rate/1_000_000) + 1
 	}
 	return min(n, movesMax)
 }
@@ -60,31 +62,31 @@ func (t *task) allowance(now int64) (n int) {
 // spend notes that n messages have moved. What could not move in time is made up for only in part: after
 // a stall the rate must not become a flood. [MOVE-26]
 func (t *task) spend(n int, now int64) {
-	t.moved += int64(n)
-	if t.rate > 0 {
-		t.due = max(t.due, now*1000-taskArrearMax) + int64(n)*1_000_000/t.rate
+	t.Moved += int64(n)
+	if t.Rate > 0 {
+		t.Due = max(t.Due, now*1000-taskArrearMax) + int64(n)*1_000_000/t.Rate
 	}
 }
 
 // stepTask carries a task one step further and reports whether it could.
 func (e *Engine) stepTask(t *task, seed [16]byte) bool {
-	end := func(status taskStatus, failure string) bool {
-		t.status, t.failure = status, failure
+	end := func(status row.TaskStatus, failure string) bool {
+		t.Status, t.Failure = status, failure
 		e.saveTask(t)
 		return true
 	}
-	source, err := e.lookup(t.source)
+	source, err := e.lookup(t.Source)
 	switch {
 	case err != nil:
-		return end(taskFailed, failureNoQueue)
-	case t.status == taskCancelling:
-		return end(taskCancelled, "")
-	case e.now >= t.started+taskTimeMax:
-		return end(taskFailed, failureTimeout)
+		return end(row.TaskFailed, failureNoQueue)
+	case t.Status == row.TaskCancelling:
+		return end(row.TaskCancelled, "")
+	case e.now >= t.Started+taskTimeMax:
+		return end(row.TaskFailed, failureTimeout)
 	case !e.ready(source):
 		return false
 	}
-	t.stepped = e.now
+	t.Stepped = e.now
 	moves, fresh, failure := e.pickMoves(source, t)
 	// Everything has been read; from here on the step writes.
 	source.fresh.pop(fresh)
@@ -94,9 +96,9 @@ func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 	t.spend(len(moves), e.now)
 	switch {
 	case failure != "":
-		return end(taskFailed, failure)
+		return end(row.TaskFailed, failure)
 	case len(moves) == 0:
-		return end(taskCompleted, "")
+		return end(row.TaskCompleted, "")
 	}
 	e.saveTask(t)
 	return true
@@ -117,16 +119,16 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 		if looks++; looks > looksMax {
 			return walkEnd
 		}
-		if m.seq >= t.limit {
+		if m.Seq >= t.Limit {
 			return walkPast
 		}
-		if size += m.size; len(moves) == allowed || len(moves) > 0 && size > moveBytesMax {
+		if size += m.Size; len(moves) == allowed || len(moves) > 0 && size > moveBytesMax {
 			return walkEnd
 		}
-		name := t.destination
+		name := t.Destination
 		if name == (QueueName{}) { // [MOVE-9]
 			known := false
-			if name, known = e.queueOfARN(m.source); !known {
+			if name, known = e.queueOfARN(m.Source); !known {
 				failure = failureNoSource
 				return walkEnd
 			}
@@ -155,16 +157,16 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 	before := balanceOf(from, to)
 	content := e.contentOf(from, m)
-	moved := &message{meta: newMeta(to.st.nextSeq, id, e.now, m.size), hasMeta: true}
-	moved.lineage, moved.meta.generation, moved.redrives, moved.firstSent = m.lineage, m.meta.generation, m.redrives+1, m.firstSent
-	moved.group, moved.dedup = m.group, m.dedup
+	moved := &message{Meta: row.NewMeta(to.st.NextSeq, id, e.now, m.Size), hasMeta: true}
+	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage, m.Meta.Generation, m.Redrives+1, m.FirstSent
+	moved.Group, moved.Dedup = m.Group, m.Dedup
 	e.countTimeout(from, m)
 	e.keep(from, m, content)
 	e.remove(from, m)
-	to.st.nextSeq++
-	if delay := to.row.attributes.delay(); delay > 0 && !to.fifo() {
-		moved.flags |= flagScheduled
-		moved.delivery = delivery{at: e.now + delay, kind: dueDelayed}
+	to.st.NextSeq++
+	if delay := to.row.Attributes.Delay(); delay > 0 && !to.fifo() {
+		moved.Flags |= row.FlagScheduled
+		moved.Delivery = row.Delivery{At: e.now + delay, Kind: row.DueDelayed}
 	}
 	e.enter(to, moved, content)
 	before.check()

@@ -6,28 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
 
 // Message move tasks: they empty a dead-letter queue in the background. A task is a row, and each step of
 // it is one command: what a step moves and how far the task has come are written in one batch, so that no
 // stop at any moment loses a message or moves one twice. [MOVE-14]
-
-// taskStatus is what a task shows as its status.
-type taskStatus byte
-
-const (
-	taskRunning taskStatus = iota + 1
-	taskCompleted
-	taskCancelling
-	taskCancelled
-	taskFailed
-)
-
-var taskNames = [...]string{"", "RUNNING", "COMPLETED", "CANCELLING", "CANCELLED", "FAILED"}
-
-func (s taskStatus) known() bool  { return s >= taskRunning && s <= taskFailed }
-func (s taskStatus) active() bool { return s == taskRunning || s == taskCancelling }
 
 // Why tasks fail. [MOVE-10, MOVE-18, MOVE-22]
 const (
@@ -42,87 +27,44 @@ const (
 	taskArrearMax = 100_000 // microseconds that a step makes up for [MOVE-26]
 )
 
-// A task is a move task, as its row has it.
-type task struct {
-	number uint64
-	source QueueName
-
-	id          [16]byte
-	destination QueueName // zero when each message goes back to where it came from
-	rate        int64     // messages a second; zero for as fast as possible
-	started     int64
-	status      taskStatus
-	failure     string
-	moved       int64
-	toMove      int64
-	limit       uint64 // messages with this number or a later one came after the start [MOVE-24]
-	due         int64  // when the next message may move, in microseconds
-	stepped     int64  // when the last step was
-}
-
-func (t *task) encode(b enc) []byte {
-	b.byte(rowVersion)
-	b.raw(t.id[:])
-	b.string(t.destination.Account)
-	b.string(t.destination.Name)
-	b.int(t.rate)
-	b.int(t.started)
-	b.byte(byte(t.status))
-	b.string(t.failure)
-	b.int(t.moved)
-	b.int(t.toMove)
-	b.uint(t.limit)
-	b.int(t.due)
-	b.int(t.stepped)
-	return b
-}
-
-func decodeTask(value []byte) (t task, ok bool) {
-	d := dec{b: value}
-	d.version(rowVersion)
-	t.id = d.id()
-	t.destination = QueueName{Account: d.string(), Name: d.string()}
-	t.rate, t.started, t.status = d.int(), d.int(), taskStatus(d.byte())
-	t.failure = d.string()
-	t.moved, t.toMove, t.limit, t.due, t.stepped = d.int(), d.int(), d.uint(), d.int(), d.int()
-	return t, d.done() && t.status.known()
-}
+// A task is a move task in memory.
+type task struct{ row.Task }
 
 // loadTasks reads the tasks that are not over.
 func (e *Engine) loadTasks() {
-	for k, v := range e.rows.store.Scan([]byte{familyActive}, []byte{familyActive + 1}) {
-		number, source, ok := decodeActive(k, v)
-		var t task
+	for k, v := range e.rows.store.Scan([]byte{row.FamilyActive}, []byte{row.FamilyActive + 1}) {
+		number, source, ok := row.DecodeActive(k, v)
+		var t row.Task
 		if ok {
-			value, found := e.rows.get(taskKey(source, number))
-			t, ok = decodeTask(value)
+			value, found := e.rows.get(row.TaskKey(source, number))
+			t, ok = row.DecodeTask(value)
 			ok = ok && found
 		}
 		if !ok {
 			e.rows.damaged("active task", k)
 		}
-		t.number, t.source = number, source
-		e.tasks = append(e.tasks, &t)
+		t.Number, t.Source = number, source
+		e.tasks = append(e.tasks, &task{t})
 	}
 }
 
 // saveTask writes a task, and takes it off the active ones when it is over.
 func (e *Engine) saveTask(t *task) {
-	e.rows.set(taskKey(t.source, t.number), t.encode(e.rows.scratch()))
-	if !t.status.active() {
+	e.rows.set(row.TaskKey(t.Source, t.Number), t.Encode(e.rows.scratch()))
+	if !t.Status.Active() {
 		e.dropTask(t)
 	}
 }
 
 func (e *Engine) dropTask(t *task) {
-	e.rows.delete(activeKey(t.number))
+	e.rows.delete(row.ActiveKey(t.Number))
 	e.tasks = slices.DeleteFunc(e.tasks, func(other *task) bool { return other == t })
 }
 
 // activeTask returns the task of a queue that is not over, nil when there is none.
 func (e *Engine) activeTask(source QueueName) *task {
 	for _, t := range e.tasks {
-		if t.source == source {
+		if t.Source == source {
 			return t
 		}
 	}
@@ -131,8 +73,7 @@ func (e *Engine) activeTask(source QueueName) *task {
 
 // removeTasks forgets the tasks of a queue that is being deleted.
 func (e *Engine) removeTasks(source QueueName) {
-	prefix := taskPrefix(source)
-	e.rows.deleteRange(span{lo: prefix, hi: nextKey(prefix)})
+	e.rows.deleteRange(row.Below(row.TaskPrefix(source)))
 	if t := e.activeTask(source); t != nil {
 		e.dropTask(t)
 	}
@@ -140,15 +81,14 @@ func (e *Engine) removeTasks(source QueueName) {
 
 // tasksOf returns the tasks of a queue, the newest first.
 func (e *Engine) tasksOf(source QueueName) (tasks []*task) {
-	prefix := taskPrefix(source)
-	for k, v := range e.scan(span{lo: prefix, hi: nextKey(prefix)}) {
-		t, ok := decodeTask(v)
-		number, known := taskNumber(k)
+	for k, v := range e.scan(row.Below(row.TaskPrefix(source))) {
+		t, ok := row.DecodeTask(v)
+		number, known := row.TaskNumber(k)
 		if !ok || !known {
 			e.rows.damaged("task", k)
 		}
-		t.number, t.source = number, source
-		tasks = append(tasks, &t)
+		t.Number, t.Source = number, source
+		tasks = append(tasks, &task{t})
 	}
 	return tasks
 }
@@ -168,19 +108,19 @@ type MoveTask struct {
 
 func (e *Engine) showTask(t *task) MoveTask { // [MOVE-16]
 	shown := MoveTask{
-		Status:  taskNames[t.status],
-		Source:  e.arn(t.source),
-		Rate:    t.rate,
-		Started: t.started,
-		Moved:   t.moved,
-		ToMove:  t.toMove,
-		Failure: t.failure,
+		Status:  row.TaskNames[t.Status],
+		Source:  e.arn(t.Source),
+		Rate:    t.Rate,
+		Started: t.Started,
+		Moved:   t.Moved,
+		ToMove:  t.ToMove,
+		Failure: t.Failure,
 	}
-	if t.destination != (QueueName{}) {
-		shown.Destination = e.arn(t.destination)
+	if t.Destination != (QueueName{}) {
+		shown.Destination = e.arn(t.Destination)
 	}
-	if t.status == taskRunning {
-		shown.Handle = sealTask(t.id, shown.Source)
+	if t.Status == row.TaskRunning {
+		shown.Handle = sealTask(t.ID, shown.Source)
 	}
 	return shown
 }
@@ -248,17 +188,17 @@ func (op StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 	if !e.isDeadLetterQueue(source.name) { // [MOVE-1]
 		return Result{}, refuse(CodeInvalidParameter, "Source queue must be configured as a Dead Letter Queue.")
 	}
-	t := &task{
-		number:  e.sys.nextTask,
-		source:  source.name,
-		id:      identity(c.Seed, 0),
-		rate:    op.Rate.Value,
-		started: e.now,
-		status:  taskRunning,
-		limit:   source.st.nextSeq,
-		due:     e.now * 1000,
-		stepped: e.now,
-	}
+	t := &task{row.Task{
+		Number:  e.sys.NextTask,
+		Source:  source.name,
+		ID:      identity(c.Seed, 0),
+		Rate:    op.Rate.Value,
+		Started: e.now,
+		Status:  row.TaskRunning,
+		Limit:   source.st.NextSeq,
+		Due:     e.now * 1000,
+		Stepped: e.now,
+	}}
 	if op.Destination.Set {
 		destination, err := e.queueByARN(op.Account, op.Destination.Value, "DestinationArn")
 		switch {
@@ -269,7 +209,7 @@ func (op StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 		case destination.fifo() != source.fifo():
 			return Result{}, errValue(op.Destination.Value, "DestinationArn", "Source and destination must be queues of the same type.")
 		}
-		t.destination = destination.name
+		t.Destination = destination.name
 	}
 	if e.activeTask(source.name) != nil { // [MOVE-5]
 		return Result{}, refuse(CodeInvalidParameter, "There is already a task running. "+
@@ -277,7 +217,7 @@ func (op StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 	}
 	active := 0
 	for _, other := range e.tasks {
-		if other.source.Account == op.Account {
+		if other.Source.Account == op.Account {
 			active++
 		}
 	}
@@ -287,16 +227,16 @@ func (op StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 	if !e.ready(source) || !e.settle(source, settleStep) || !e.settleDelayed(source, settleStep) {
 		return Result{Again: true}, nil
 	}
-	t.toMove = source.visible()
+	t.ToMove = source.visible()
 	if old := e.tasksOf(source.name); len(old) >= sqslimits.TasksKept {
 		for _, old := range old[sqslimits.TasksKept-1:] {
-			e.rows.delete(taskKey(old.source, old.number))
+			e.rows.delete(row.TaskKey(old.Source, old.Number))
 		}
 	}
-	e.sys.nextTask++
+	e.sys.NextTask++
 	e.sys.dirty = true
 	e.tasks = append(e.tasks, t)
-	e.rows.set(activeKey(t.number), encodeActive(e.rows.scratch(), t.source))
+	e.rows.set(row.ActiveKey(t.Number), row.EncodeActive(e.rows.scratch(), t.Source))
 	e.saveTask(t)
 	return Result{Tasks: []MoveTask{e.showTask(t)}}, nil
 }
@@ -371,10 +311,10 @@ func (op CancelMessageMoveTask) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{}, err
 	}
 	t := e.activeTask(q.name)
-	if t == nil || MessageID(t.id).String() != h.ID { // [MOVE-21]
+	if t == nil || MessageID(t.ID).String() != h.ID { // [MOVE-21]
 		return Result{}, refuse(CodeNoResource, "Task does not exist.")
 	}
-	t.status = taskCancelling
+	t.Status = row.TaskCancelling
 	e.saveTask(t)
-	return Result{Moved: t.moved}, nil
+	return Result{Moved: t.Moved}, nil
 }

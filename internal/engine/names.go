@@ -1,38 +1,21 @@
 package engine
 
 import (
-	"encoding/hex"
 	"math/bits"
-	"strconv"
-	"strings"
+
+	"tenaq/internal/engine/row"
 )
 
-// A QueueName says which queue is meant: queues are known by name within an account.
-type QueueName struct{ Account, Name string }
-
-// clone returns a copy that shares no memory. The strings of a request may be parts of its whole body,
-// which whatever outlives the request must not keep alive.
-func (n QueueName) clone() QueueName {
-	return QueueName{strings.Clone(n.Account), strings.Clone(n.Name)}
-}
-
-// A MessageID is the identity SQS shows: it stays with a message through every receive.
-type MessageID [16]byte
-
-// String returns the lower-case UUID form.
-func (id MessageID) String() string {
-	var b [36]byte
-	hex.Encode(b[0:8], id[0:4])
-	b[8] = '-'
-	hex.Encode(b[9:13], id[4:6])
-	b[13] = '-'
-	hex.Encode(b[14:18], id[6:8])
-	b[18] = '-'
-	hex.Encode(b[19:23], id[8:10])
-	b[23] = '-'
-	hex.Encode(b[24:36], id[10:16])
-	return string(b[:])
-}
+// Types of rows that commands and answers share with the store.
+type (
+	QueueName = row.QueueName
+	MessageID = row.MessageID
+	Sequence  = row.Sequence
+	Tag       = row.Tag
+	Redrive   = row.Redrive
+	Content   = row.Content
+	Attribute = row.Attribute
+)
 
 // identity derives the i-th random-looking UUID (version 4) of a command from its seed. The first is
 // the seed itself; the others are mixed from it, which keeps them apart without more randomness.
@@ -74,16 +57,6 @@ func (i Int) or(def int64) int64 {
 		return i.Value
 	}
 	return def
-}
-
-// A Sequence is the place of a message of a FIFO queue in the order of all messages of the queue. Zero
-// is no place: messages of standard queues have none.
-type Sequence uint64
-
-// String returns the sequence number as SQS shows it: 20 decimal digits, so that texts compare as
-// numbers do. [FIFO-12, FIFO-13]
-func (s Sequence) String() string {
-	return strconv.FormatUint(10_000_000_000_000_000_000+uint64(s), 10)
 }
 
 // A Text is a string that a request may leave out.

@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // News tells of queues as Survey does, but only of those that may have changed since it told of them last, and of those that
 // have messages: a queue that nobody uses costs nothing. It goes on from a Survey that says Watch and has told of all queues.
 // What it tells is told once, so it is for one caller, who asks until Result.More is not set, and makes a Survey again when
@@ -51,18 +53,18 @@ func (op News) apply(e *Engine, _ *Command) (res Result, _ error) {
 	}
 	for looks := 0; n.left > 0 && len(res.Gauges)+len(res.Queues) < op.Max && looks <= looksMax; {
 		name := n.names[0]
-		row, ok := e.known(name)
+		stored, ok := e.known(name)
 		if !ok {
 			n.told()
 			res.Queues = append(res.Queues, name)
 			continue
 		}
-		q := e.stale(name, row)
+		q := e.stale(name, stored)
 		if q != nil && (!e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep)) {
 			break
 		}
 		n.told()
-		g, looked := emptyGauge(name, &row), 0
+		g, looked := emptyGauge(name, &stored), 0
 		if q != nil {
 			g, looked = e.gauge(q)
 			e.note(q)
@@ -77,10 +79,10 @@ func (op News) apply(e *Engine, _ *Command) (res Result, _ error) {
 }
 
 // known returns the row of a queue that exists.
-func (e *Engine) known(name QueueName) (row queueRow, ok bool) {
+func (e *Engine) known(name QueueName) (stored row.Queue, ok bool) {
 	if q := e.queues[name]; q != nil {
 		return q.row, !q.gone
 	}
-	row, ok = e.rows.queue(name)
-	return row, ok && row.deleted == 0
+	stored, ok = e.rows.queue(name)
+	return stored, ok && stored.Deleted == 0
 }

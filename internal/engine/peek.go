@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -76,7 +77,7 @@ func (op Peek) apply(e *Engine, _ *Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	after, ok := openPlace(q.row.incarnation, op.After)
+	after, ok := openPlace(q.row.Incarnation, op.After)
 	switch {
 	case !ok:
 		return Result{}, errValue(op.After, "after", "It is not a place in this queue.")
@@ -91,7 +92,7 @@ func (op Peek) apply(e *Engine, _ *Command) (Result, error) {
 	p := peek{Peek: op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
 	res := Result{}
 	if p.run() {
-		res.NextToken = sealPlace(q.row.incarnation, p.place)
+		res.NextToken = sealPlace(q.row.Incarnation, p.place)
 	}
 	res.Peeked = p.found
 	return res, nil
@@ -115,13 +116,13 @@ type peek struct {
 func (p *peek) run() (more bool) {
 	pieces, more := p.pieces()
 	for _, r := range pieces {
-		for lo := max(r.lo, p.place+1); lo < r.hi; lo = p.place + 1 {
-			metas, whole := p.metas(lo, r.hi)
+		for lo := max(r.Lo, p.place+1); lo < r.Hi; lo = p.place + 1 {
+			metas, whole := p.metas(lo, r.Hi)
 			if len(metas) > 0 && !p.take(metas) {
 				return true
 			}
 			if whole {
-				p.place = r.hi - 1
+				p.place = r.Hi - 1
 			}
 		}
 	}
@@ -130,31 +131,31 @@ func (p *peek) run() (more bool) {
 
 // pieces returns where the next messages behind the place are, by the segments that have live ones, and
 // whether there are other segments. What lies between is what was deleted, and not looked at.
-func (p *peek) pieces() (pieces []seqRange, more bool) {
+func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 	st := &p.q.st
-	from := max((p.place+1)>>segmentBits, st.segment)
-	for k, v := range p.e.scan(seqSpan(p.q.row.space, kindSegment, from, st.nextSeq>>segmentBits+1)) {
-		s, ok := decodeSegment(v)
+	from := max((p.place+1)>>row.SegmentBits, st.Segment)
+	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindSegment, from, st.NextSeq>>row.SegmentBits+1)) {
+		s, ok := row.DecodeSegment(v)
 		if !ok {
 			p.e.rows.damaged("segment", k)
 		}
-		if s.live == 0 {
+		if s.Live == 0 {
 			continue
 		}
 		if len(pieces) == peekSegments {
 			return pieces, true
 		}
-		id := seqOf(k)
-		pieces = append(pieces, seqRange{max(id<<segmentBits, s.first), min((id+1)<<segmentBits, st.nextSeq)})
+		id := row.SeqOf(k)
+		pieces = append(pieces, row.SeqRange{Lo: max(id<<row.SegmentBits, s.First), Hi: min((id+1)<<row.SegmentBits, st.NextSeq)})
 	}
 	return pieces, false
 }
 
 // metas reads messages with lo <= seq < hi: one more than have room on the page, so that the last page
 // says that it is the last. Whole reports that there are no others.
-func (p *peek) metas(lo, hi uint64) (metas []meta, whole bool) {
+func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
 	room := p.Max - len(p.found) + 1
-	for k, v := range p.e.scan(seqSpan(p.q.row.space, kindMessage, lo, hi)) {
+	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindMessage, lo, hi)) {
 		if len(metas) == room {
 			return metas, false
 		}
@@ -165,25 +166,25 @@ func (p *peek) metas(lo, hi uint64) (metas []meta, whole bool) {
 
 // take puts the messages on the page that belong there. It reports false when the page has to end before
 // one of them.
-func (p *peek) take(metas []meta) bool {
-	deliveries := p.deliveries(metas[0].seq, metas[len(metas)-1].seq)
+func (p *peek) take(metas []row.Meta) bool {
+	deliveries := p.deliveries(metas[0].Seq, metas[len(metas)-1].Seq)
 	for i := range metas {
 		m := &metas[i]
 		if p.looks == 0 || len(p.found) == p.Max {
 			return false
 		}
-		var v *delivery
-		if len(deliveries) > 0 && deliveries[0].seq == m.seq {
-			v, deliveries = &deliveries[0].delivery, deliveries[1:]
+		var v *row.Delivery
+		if len(deliveries) > 0 && deliveries[0].seq == m.Seq {
+			v, deliveries = &deliveries[0].Delivery, deliveries[1:]
 		}
 		if found := p.show(m, v); p.State == "" || p.State == found.State {
-			if p.bytes += m.size; p.Bytes > 0 && p.bytes > p.Bytes && len(p.found) > 0 {
+			if p.bytes += m.Size; p.Bytes > 0 && p.bytes > p.Bytes && len(p.found) > 0 {
 				return false
 			}
 			p.found = append(p.found, found)
 		}
 		p.looks--
-		p.place = m.seq
+		p.place = m.Seq
 	}
 	return true
 }
@@ -191,53 +192,53 @@ func (p *peek) take(metas []meta) bool {
 // A placedRow is a delivery row.
 type placedRow struct {
 	seq uint64
-	delivery
+	row.Delivery
 }
 
 // deliveries reads the delivery rows with first <= seq <= last. A scan of them costs less than asking for
 // each, since most messages of a backlog have none.
 func (p *peek) deliveries(first, last uint64) (found []placedRow) {
-	for k, v := range p.e.scan(seqSpan(p.q.row.space, kindDelivery, first, last+1)) {
-		d, ok := decodeDelivery(v)
+	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindDelivery, first, last+1)) {
+		d, ok := row.DecodeDelivery(v)
 		if !ok {
 			p.e.rows.damaged("delivery", k)
 		}
-		found = append(found, placedRow{seqOf(k), d})
+		found = append(found, placedRow{row.SeqOf(k), d})
 	}
 	return found
 }
 
 // show describes a message; v is nil when it was never handed out.
-func (p *peek) show(m *meta, v *delivery) Peeked {
+func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
 	found := Peeked{
-		Space:     p.q.row.space,
-		Seq:       m.seq,
-		ID:        m.id,
-		Lineage:   m.lineage,
+		Space:     p.q.row.Space,
+		Seq:       m.Seq,
+		ID:        m.ID,
+		Lineage:   m.Lineage,
 		State:     StateVisible,
-		Size:      m.size,
-		Sent:      m.sent,
-		FirstSent: m.firstSent,
-		Age:       max(p.e.now-m.sent, 0),
-		VisibleAt: m.sent,
-		Group:     m.group,
-		Dedup:     m.dedup,
-		Sequence:  p.q.sequence(m.seq),
-		Source:    m.source,
+		Size:      m.Size,
+		Sent:      m.Sent,
+		FirstSent: m.FirstSent,
+		Age:       max(p.e.now-m.Sent, 0),
+		VisibleAt: m.Sent,
+		Group:     m.Group,
+		Dedup:     m.Dedup,
+		Sequence:  p.q.sequence(m.Seq),
+		Source:    m.Source,
 	}
 	switch {
 	case v != nil:
-		found.VisibleAt, found.Receives = v.at, v.receives
-		found.FirstReceive, found.LastReceive = v.firstReceive, v.lastReceive
+		found.VisibleAt, found.Receives = v.At, v.Receives
+		found.FirstReceive, found.LastReceive = v.FirstReceive, v.LastReceive
 	case p.q.fifo():
-		found.VisibleAt += p.q.row.attributes.delay() // [FIFO-11]
+		found.VisibleAt += p.q.row.Attributes.Delay() // [FIFO-11]
 	}
 	switch {
-	case found.VisibleAt > p.e.now && (v == nil || v.kind == dueDelayed):
+	case found.VisibleAt > p.e.now && (v == nil || v.Kind == row.DueDelayed):
 		found.State = StateDelayed
 	case found.VisibleAt > p.e.now:
 		found.State = StateInFlight
-	case p.q.fifo() && m.seq > p.gate(m.group):
+	case p.q.fifo() && m.Seq > p.gate(m.Group):
 		found.State = StateBlocked
 	}
 	return found
@@ -266,45 +267,45 @@ const gateLooks = 100
 // those that were sent last, and blocks only what has come behind it with a place of its own, as dead letters
 // do. Where more of these than gateLooks have come just before it, it is not found.
 func (p *peek) findGate(group string) uint64 {
-	e, delay := p.e, p.q.row.attributes.delay()
-	k := groupKey(p.q.row.space, group)
+	e, delay := p.e, p.q.row.Attributes.Delay()
+	k := row.GroupKey(p.q.row.Space, group)
 	value, ok := e.rows.get(k)
-	row := groupRow{}
+	stored := row.Group{}
 	if ok {
-		row, ok = decodeGroupRow(value)
+		stored, ok = row.DecodeGroup(value)
 	}
 	if !ok {
 		e.rows.damaged("group", k)
 	}
-	at := row.at
-	if row.class == headFresh {
+	at := stored.At
+	if stored.Class == row.HeadFresh {
 		at += delay
 	}
 	switch {
 	case at > e.now:
-		return row.first.seq
-	case row.placed <= row.first.seq:
+		return stored.First.Seq
+	case stored.Placed <= stored.First.Seq:
 		return noGate // behind the first are only messages that were never handed out
 	}
-	second, delayed := row.first.seq+1, p.q.st.counted.lo
-	gate := p.firstHidden(group, &row, second, sqslimits.ReceiveMax-1)
-	if gate == noGate && delay > 0 && row.placed > delayed {
-		gate = p.firstHidden(group, &row, max(second, delayed), gateLooks)
+	second, delayed := stored.First.Seq+1, p.q.st.Counted.Lo
+	gate := p.firstHidden(group, &stored, second, sqslimits.ReceiveMax-1)
+	if gate == noGate && delay > 0 && stored.Placed > delayed {
+		gate = p.firstHidden(group, &stored, max(second, delayed), gateLooks)
 	}
 	return gate
 }
 
 // firstHidden returns the first message of a group, from a number on, that is in flight or delayed, if it
 // is among so many.
-func (p *peek) firstHidden(group string, row *groupRow, from uint64, looks int) uint64 {
-	rows := lineSpan(p.q.row.space, group, from)
+func (p *peek) firstHidden(group string, stored *row.Group, from uint64, looks int) uint64 {
+	rows := row.LineSpan(p.q.row.Space, group, from)
 	for k, v := range p.e.scan(rows) {
-		sent, ok := decodeLine(v)
-		seq := lineSeq(k)
+		sent, ok := row.DecodeLine(v)
+		seq := row.LineSeq(k)
 		if !ok || seq < from {
 			p.e.rows.damaged("line", k)
 		}
-		if p.hidden(seq, sent+p.q.row.attributes.delay(), row.placed) {
+		if p.hidden(seq, sent+p.q.row.Attributes.Delay(), stored.Placed) {
 			return seq
 		}
 		if looks--; looks == 0 {
@@ -318,13 +319,13 @@ func (p *peek) firstHidden(group string, row *groupRow, from uint64, looks int) 
 // it was never handed out, which is sure of those behind placed.
 func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
 	if seq <= placed {
-		k := seqKey(p.q.row.space, kindDelivery, seq)
+		k := row.SeqKey(p.q.row.Space, row.KindDelivery, seq)
 		if value, ok := p.e.rows.get(k); ok {
-			v, ok := decodeDelivery(value)
+			v, ok := row.DecodeDelivery(value)
 			if !ok {
 				p.e.rows.damaged("delivery", k)
 			}
-			return v.at > p.e.now
+			return v.At > p.e.now
 		}
 	}
 	return fresh > p.e.now
@@ -349,9 +350,9 @@ func openPlace(incarnation [16]byte, place string) (seq uint64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	d := dec{b: b}
-	d.version(placeVersion)
-	of := d.id()
-	seq = d.uint()
-	return seq, d.done() && of == incarnation && seq < 1<<63
+	d := row.Dec{B: b}
+	d.Version(placeVersion)
+	of := d.ID()
+	seq = d.Uint()
+	return seq, d.Done() && of == incarnation && seq < 1<<63
 }

@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // PeekQueues shows the queues of an account, by name, with what waits in them. [PEEK-8]
 type PeekQueues struct {
 	Account string
@@ -18,7 +20,7 @@ const viewSources = 10
 // A QueueView is a queue as PeekQueues shows it.
 type QueueView struct {
 	Gauge
-	Redrive Redrive // the zero value when it has no dead-letter queue
+	Redrive row.Redrive // the zero value when it has no dead-letter queue
 
 	// Sources are the first queues, by name, whose dead letters come here; MoreSources says that there are others.
 	Sources     []QueueName
@@ -67,7 +69,7 @@ func (e *Engine) view(q *queue) QueueView {
 	gauge, _ := e.gauge(q)
 	v := QueueView{
 		Gauge:   gauge,
-		Redrive: q.row.attributes.Redrive,
+		Redrive: q.row.Attributes.Redrive,
 	}
 	for name := range e.sources(q.name, "") {
 		if len(v.Sources) == viewSources {

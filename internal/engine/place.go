@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // This file moves messages between the places a message can be in: fresh, in due, or nowhere. Counters
 // follow here and nowhere else.
 //
@@ -9,33 +11,33 @@ package engine
 // followed (state.settled), and settle brings that place up to Now.
 
 // count adds n to the class that the entry belongs to as the counters see it.
-func (q *queue) count(p pos, kind dueKind, n int64) {
+func (q *queue) count(p row.Pos, kind row.DueKind, n int64) {
 	switch {
-	case !q.st.settled.less(p):
+	case !q.st.Settled.Less(p):
 		return // visible: what is neither delayed nor in flight
-	case kind == dueDelayed:
-		q.st.delayed += n
+	case kind == row.DueDelayed:
+		q.st.Delayed += n
 	default:
-		q.st.inFlight += n
+		q.st.InFlight += n
 	}
 }
 
 // settle follows the due index up to Now for at most limit entries and reports whether it got there.
 func (e *Engine) settle(q *queue, limit int) (done bool) {
-	goal := lastAt(e.now)
-	if !q.st.settled.less(goal) {
+	goal := row.LastAt(e.now)
+	if !q.st.Settled.Less(goal) {
 		return true
 	}
-	passed := dueIndex.between(e, q, &q.due, q.st.settled.next(), goal, limit)
+	passed := dueIndex.between(e, q, &q.due, q.st.Settled.Next(), goal, limit)
 	for _, entry := range passed {
-		q.count(entry.pos, entry.value, -1)
-		q.st.settled = entry.pos
+		q.count(entry.Pos, entry.value, -1)
+		q.st.Settled = entry.Pos
 		q.stDirty = true
 	}
 	if len(passed) == limit {
 		return false
 	}
-	q.st.settled = goal
+	q.st.Settled = goal
 	return true
 }
 
@@ -44,49 +46,49 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 func (e *Engine) enter(q *queue, m *message, content []byte) {
 	e.checkNew(q, m)
 	var inline []byte
-	if len(content) <= inlineMax {
+	if len(content) <= row.InlineMax {
 		inline = content
-		m.flags |= flagInline
+		m.Flags |= row.FlagInline
 	} else {
-		e.rows.set(seqKey(q.row.space, kindContent, m.seq), content)
-		m.apart = true
+		e.rows.set(row.SeqKey(q.row.Space, row.KindContent, m.Seq), content)
+		m.Apart = true
 	}
-	e.rows.set(seqKey(q.row.space, kindMessage, m.seq), m.meta.encode(e.rows.scratch(), inline))
-	e.segmentOf(q, m.seq).enter(m.base)
-	q.st.live++
+	e.rows.set(row.SeqKey(q.row.Space, row.KindMessage, m.Seq), m.Meta.Encode(e.rows.scratch(), inline))
+	e.segmentOf(q, m.Seq).enter(m.Base)
+	q.st.Live++
 	q.stDirty = true
-	if m.isElder() {
+	if m.IsElder() {
 		e.addElder(q, m)
 	}
-	if m.scheduled() {
-		q.fresh.skip(m.seq)
+	if m.Scheduled() {
+		q.fresh.skip(m.Seq)
 		e.schedule(q, m)
 	}
 	switch {
 	case q.fifo():
-		if !m.scheduled() {
-			q.countFresh(&m.meta)
+		if !m.Scheduled() {
+			q.countFresh(&m.Meta)
 			q.remember(m)
-		} else if q.st.counted.hi == m.seq {
-			q.st.counted.hi++ // not fresh, so not counted
+		} else if q.st.Counted.Hi == m.Seq {
+			q.st.Counted.Hi++ // not fresh, so not counted
 		}
 		e.join(q, m)
-	case !m.scheduled():
-		q.st.lastFresh = m.seq
+	case !m.Scheduled():
+		q.st.LastFresh = m.Seq
 		q.fresh.push(m, e.cfg.Window)
 	}
 }
 
 // schedule puts a message that has no place in due there, as its delivery says.
 func (e *Engine) schedule(q *queue, m *message) {
-	p := m.pos(m.seq)
-	e.rows.set(dueIndex.key(q.row.space, p), []byte{byte(m.kind)})
-	e.rows.set(seqKey(q.row.space, kindDelivery, m.seq), m.delivery.encode(e.rows.scratch()))
-	q.due.insert(entry[dueKind]{p, m.kind})
-	if p.less(q.st.dueLow) {
-		q.st.dueLow = p
+	p := m.Pos(m.Seq)
+	e.rows.set(dueIndex.Key(q.row.Space, p), []byte{byte(m.Kind)})
+	e.rows.set(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq), m.Delivery.Encode(e.rows.scratch()))
+	q.due.insert(entry[row.DueKind]{p, m.Kind})
+	if p.Less(q.st.DueLow) {
+		q.st.DueLow = p
 	}
-	q.count(p, m.kind, 1)
+	q.count(p, m.Kind, 1)
 	m.hasDelivery = true
 	q.remember(m)
 	q.stDirty = true
@@ -98,25 +100,25 @@ func (e *Engine) schedule(q *queue, m *message) {
 
 // unschedule takes a message out of due. Its delivery row is left for the caller to replace or remove.
 func (e *Engine) unschedule(q *queue, m *message) {
-	p := m.pos(m.seq)
-	e.rows.delete(dueIndex.key(q.row.space, p))
+	p := m.Pos(m.Seq)
+	e.rows.delete(dueIndex.Key(q.row.Space, p))
 	q.due.remove(p)
-	q.st.dueLow = q.due.low(p)
-	q.count(p, m.kind, -1)
+	q.st.DueLow = q.due.low(p)
+	q.count(p, m.Kind, -1)
 	q.stDirty = true
 }
 
 // unfresh takes a message that was never handed out from the fresh ones.
-func (e *Engine) unfresh(q *queue, m *meta) {
+func (e *Engine) unfresh(q *queue, m *row.Meta) {
 	switch {
 	case q.fifo():
-		q.uncountFresh(m.seq)
+		q.uncountFresh(m.Seq)
 	case e.hold:
 		// The messages before it that have expired stay fresh: a longer retention period, set before
 		// expiry goes on, makes them receivable again. [CLOCK-7]
-		q.st.mixed = max(q.st.mixed, m.seq+1)
+		q.st.Mixed = max(q.st.Mixed, m.Seq+1)
 	default:
-		q.st.cursor = max(q.st.cursor, m.seq+1)
+		q.st.Cursor = max(q.st.Cursor, m.Seq+1)
 	}
 	q.stDirty = true
 }
@@ -125,31 +127,31 @@ func (e *Engine) unfresh(q *queue, m *meta) {
 // one from the window of a standard queue, and for a FIFO queue has called prepareLeave.
 func (e *Engine) remove(q *queue, m *message) {
 	if m.gone {
-		broken("queue %s: message %d removed twice", q.name.Name, m.seq)
+		broken("queue %s: message %d removed twice", q.name.Name, m.Seq)
 	}
 	if m.hasDelivery {
 		e.unschedule(q, m)
-		e.rows.delete(seqKey(q.row.space, kindDelivery, m.seq))
-		if m.origin {
+		e.rows.delete(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq))
+		if m.Origin {
 			e.removeOrigin(q, m)
 		}
 	} else {
-		e.unfresh(q, &m.meta)
-		m.apart, m.elder = m.flags&flagInline == 0, m.isElder()
+		e.unfresh(q, &m.Meta)
+		m.Apart, m.Elder = m.Flags&row.FlagInline == 0, m.IsElder()
 	}
-	if m.elder {
+	if m.Elder {
 		e.removeElder(q, m)
 	}
 	if q.fifo() {
 		e.needMeta(q, m)
-		e.leave(q, &m.meta)
+		e.leave(q, &m.Meta)
 	}
-	e.rows.deleteOnce(seqKey(q.row.space, kindMessage, m.seq))
-	if m.apart {
-		e.rows.deleteOnce(seqKey(q.row.space, kindContent, m.seq))
+	e.rows.deleteOnce(row.SeqKey(q.row.Space, row.KindMessage, m.Seq))
+	if m.Apart {
+		e.rows.deleteOnce(row.SeqKey(q.row.Space, row.KindContent, m.Seq))
 	}
-	e.segmentOf(q, m.seq).leave()
-	q.st.live--
+	e.segmentOf(q, m.Seq).leave()
+	q.st.Live--
 	q.stDirty = true
 	q.end(m)
 }

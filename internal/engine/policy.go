@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"tenaq/internal/door/policy"
+	"tenaq/internal/engine/row"
 	"tenaq/internal/kv"
 )
 
@@ -12,7 +13,7 @@ import (
 // by whoever knows who asks. For that ReadPolicy reads it off the writer, and TakePolicyChanges says when to read it again.
 
 // setPolicy stores a policy as it was given. One that could not be evaluated is never stored. [AUTH-22 to AUTH-24, ATTR-22]
-func setPolicy(_ *Engine, a *Attributes, value string) *Error {
+func setPolicy(_ *Engine, a *row.Attributes, value string) *Error {
 	if value == "" {
 		a.Policy = ""
 		return nil
@@ -33,7 +34,7 @@ func setPolicy(_ *Engine, a *Attributes, value string) *Error {
 }
 
 func getPolicy(_ *Engine, q *queue) (string, bool) {
-	text := q.row.attributes.Policy
+	text := q.row.Attributes.Policy
 	return text, text != ""
 }
 
@@ -55,8 +56,8 @@ func (e *Engine) TakePolicyChanges() bool {
 // goroutine, and sees every turn that was committed before. Undecodable rows are told to fault, which must not return.
 func ReadPolicy(store kv.Store, name QueueName, fault func(string)) string {
 	r := rows{store: store, fault: fault}
-	row, _ := r.queue(name)
-	return row.attributes.Policy
+	stored, _ := r.queue(name)
+	return stored.Attributes.Policy
 }
 
 // AddPermission adds a statement to the policy of a queue, which lets accounts do actions. That the policy is read and written
@@ -95,12 +96,12 @@ func (e *Engine) changePolicy(name QueueName, label Text, change func(text, arn 
 	if err != nil {
 		return Result{}, err
 	}
-	before := q.row.attributes.Policy
+	before := q.row.Attributes.Policy
 	after, refusal := change(before, e.arn(q.name))
 	if refusal != nil {
 		return Result{}, permissionError(refusal)
 	}
-	q.row.attributes.Policy, q.row.modified = after, e.now // [ATTR-36]
+	q.row.Attributes.Policy, q.row.Modified = after, e.now // [ATTR-36]
 	e.notePolicy(before, after)
 	e.writeRow(q)
 	return Result{}, nil

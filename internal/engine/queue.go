@@ -3,145 +3,16 @@ package engine
 import (
 	"slices"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/observe/tally"
 )
-
-// queueRow is what stays of a queue when it is purged: identity, settings and tags.
-type queueRow struct {
-	incarnation [16]byte // new with every creation; handles are bound to it
-	space       uint64   // new with every creation and every purge
-	created     int64
-	modified    int64
-	purged      int64 // when it was last purged; zero for never
-	attributes  Attributes
-	tags        []Tag
-
-	// deleted is when the queue was deleted. Such a row is a grave: it only keeps the name blocked for
-	// a while, and is cleared away by a sweep or the next creation. [QUEUE-18]
-	deleted int64
-}
-
-// queueVersion is that of the queue row since queues have policies.
-const queueVersion = 3
-
-func (r *queueRow) encode(b enc) []byte {
-	b.byte(queueVersion)
-	b.int(r.deleted)
-	if r.deleted != 0 {
-		return b
-	}
-	b.raw(r.incarnation[:])
-	b.uint(r.space)
-	b.int(r.created)
-	b.int(r.modified)
-	b.int(r.purged)
-	r.attributes.encode(&b)
-	b.uint(uint64(len(r.tags)))
-	for _, t := range r.tags {
-		b.string(t.Key)
-		b.string(t.Value)
-	}
-	return b
-}
-
-func decodeQueueRow(value []byte) (r queueRow, ok bool) {
-	d := dec{b: value}
-	version := d.version(queueVersion)
-	if r.deleted = d.int(); r.deleted != 0 {
-		return r, d.done()
-	}
-	r.incarnation = d.id()
-	r.space = d.uint()
-	r.created, r.modified, r.purged = d.int(), d.int(), d.int()
-	r.attributes.decode(&d, version)
-	for n := d.uint(); n > 0 && !d.bad; n-- {
-		r.tags = append(r.tags, Tag{Key: d.string(), Value: d.string()})
-	}
-	return r, d.done()
-}
-
-// state is the row of a space that changes with nearly every command. It is written once per turn.
-type state struct {
-	nextSeq   uint64 // of the next message; the first is 1
-	lastFresh uint64 // the newest message that entered without a delay
-	cursor    uint64 // no message before it is fresh
-	mixed     uint64 // from the cursor up to here, what has a delivery row is not fresh
-	segment   uint64 // low-water key of the segments
-	dueLow    pos    // low-water key of due
-	settled   pos    // up to here the counters have followed the due index
-	boot      uint64 // the last start whose grace was given
-
-	live, delayed, inFlight int64
-
-	originLow pos      // low-water key of origin
-	headLow   [2]pos   // low-water keys of the heads, by class
-	counted   seqRange // FIFO: the fresh messages in here are counted as delayed
-	buckets   []int64  // of the dedup rows, in ascending order
-	elderLow  pos      // low-water key of elder
-}
-
-// newState is the state of an empty space. Messages are numbered on from next, so that sequence numbers
-// grow across purges. [FIFO-38]
-func newState(next uint64) state {
-	return state{nextSeq: next, cursor: next, segment: next >> segmentBits, counted: seqRange{next, next}}
-}
-
-// stateVersion is that of the state row since it knows about elders.
-const stateVersion = 3
-
-func (s *state) encode(b enc) []byte {
-	b.byte(stateVersion)
-	b.uint(s.nextSeq)
-	b.uint(s.lastFresh)
-	b.uint(s.cursor)
-	b.uint(s.mixed)
-	b.uint(s.segment)
-	b.pos(s.dueLow)
-	b.pos(s.settled)
-	b.uint(s.boot)
-	b.int(s.live)
-	b.int(s.delayed)
-	b.int(s.inFlight)
-	b.pos(s.originLow)
-	b.pos(s.headLow[headFresh])
-	b.pos(s.headLow[headPlaced])
-	b.uint(s.counted.lo)
-	b.uint(s.counted.hi)
-	b.uint(uint64(len(s.buckets)))
-	for _, bucket := range s.buckets {
-		b.int(bucket)
-	}
-	b.pos(s.elderLow)
-	return b
-}
-
-func decodeState(value []byte) (s state, ok bool) {
-	d := dec{b: value}
-	version := d.version(stateVersion)
-	s.nextSeq, s.lastFresh, s.cursor, s.mixed, s.segment = d.uint(), d.uint(), d.uint(), d.uint(), d.uint()
-	s.dueLow, s.settled = d.pos(), d.pos()
-	s.boot = d.uint()
-	s.live, s.delayed, s.inFlight = d.int(), d.int(), d.int()
-	if version > 1 {
-		s.originLow = d.pos()
-		s.headLow[headFresh], s.headLow[headPlaced] = d.pos(), d.pos()
-		s.counted = seqRange{d.uint(), d.uint()}
-		for n := d.uint(); n > 0 && !d.bad; n-- {
-			s.buckets = append(s.buckets, d.int())
-		}
-	}
-	if version > 2 {
-		s.elderLow = d.pos()
-	}
-	return s, d.done()
-}
 
 // A queue is a queue in memory: its rows, and windows on what lies behind them. Everything but the rows
 // may be dropped between two turns.
 type queue struct {
 	name QueueName
-	row  queueRow
-	st   state
+	row  row.Queue
+	st   row.State
 
 	stDirty bool
 	gone    bool // deleted in this turn
@@ -149,7 +20,7 @@ type queue struct {
 	noted   bool // in Engine.news
 
 	fresh  freshWindow
-	due    window[dueKind]
+	due    window[row.DueKind]
 	origin window[struct{}]
 	elder  window[struct{}]
 	msgs   map[uint64]*message // deliveries, and metadata, that were read or written lately
@@ -182,30 +53,30 @@ type fifoWindows struct {
 	dedup      dedupCache
 }
 
-func (q *queue) fifo() bool { return q.row.attributes.FIFO }
+func (q *queue) fifo() bool { return q.row.Attributes.FIFO }
 
-func (q *queue) visible() int64 { return q.st.live - q.st.delayed - q.st.inFlight }
+func (q *queue) visible() int64 { return q.st.Live - q.st.Delayed - q.st.InFlight }
 
 // setSpace makes q the empty queue of a new space.
 func (q *queue) setSpace(space uint64, now int64) {
-	q.row.space = space
-	q.st = newState(max(q.st.nextSeq, 1))
-	q.st.settled = lastAt(now)
+	q.row.Space = space
+	q.st = row.NewState(max(q.st.NextSeq, 1))
+	q.st.Settled = row.LastAt(now)
 	q.stDirty = true
 	q.forget()
 }
 
 // forget drops every window.
 func (q *queue) forget() {
-	q.fresh = freshWindow{end: q.st.cursor}
-	empty := q.st.live == 0
-	q.due = window[dueKind]{end: q.st.dueLow, whole: empty}
-	q.origin = window[struct{}]{end: q.st.originLow, whole: empty}
-	q.elder = window[struct{}]{end: q.st.elderLow, whole: empty}
+	q.fresh = freshWindow{end: q.st.Cursor}
+	empty := q.st.Live == 0
+	q.due = window[row.DueKind]{end: q.st.DueLow, whole: empty}
+	q.origin = window[struct{}]{end: q.st.OriginLow, whole: empty}
+	q.elder = window[struct{}]{end: q.st.ElderLow, whole: empty}
 	if q.fifo() {
 		q.fifoWindows = &fifoWindows{groups: make(map[string]*group)}
 		for class := range q.heads {
-			q.heads[class] = window[string]{end: q.st.headLow[class], whole: empty}
+			q.heads[class] = window[string]{end: q.st.HeadLow[class], whole: empty}
 		}
 	}
 	q.msgs = make(map[uint64]*message)
@@ -219,11 +90,11 @@ func (q *queue) forget() {
 func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 	q, ok := e.queues[name]
 	if !ok {
-		row, ok := e.rows.queue(name)
-		if !ok || row.deleted != 0 {
+		stored, ok := e.rows.queue(name)
+		if !ok || stored.Deleted != 0 {
 			return nil, errNoQueue()
 		}
-		q = e.load(name, row, e.rows.state(row.space))
+		q = e.load(name, stored, e.rows.state(stored.Space))
 	}
 	if q.gone {
 		return nil, errNoQueue()
@@ -233,27 +104,27 @@ func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 }
 
 // queue reads the row of a queue, which may be a grave.
-func (r *rows) queue(name QueueName) (row queueRow, ok bool) {
-	k := queueKey(name)
+func (r *rows) queue(name QueueName) (stored row.Queue, ok bool) {
+	k := row.QueueKey(name)
 	value, ok := r.get(k)
 	if !ok {
-		return row, false
+		return stored, false
 	}
-	row, ok = decodeQueueRow(value)
+	stored, ok = row.DecodeQueue(value)
 	if !ok {
 		r.damaged("queue", k)
 	}
-	return row, true
+	return stored, true
 }
 
 // state reads the state of a space.
-func (r *rows) state(space uint64) state {
-	k := stateKey(space)
+func (r *rows) state(space uint64) row.State {
+	k := row.StateKey(space)
 	value, ok := r.get(k)
 	if !ok {
-		return newState(1)
+		return row.NewState(1)
 	}
-	st, ok := decodeState(value)
+	st, ok := row.DecodeState(value)
 	if !ok {
 		r.damaged("state", k)
 	}
@@ -263,25 +134,23 @@ func (r *rows) state(space uint64) state {
 // stale returns the queue of a row that a scan has found, in memory, if time changes anything about it, and nil if not:
 // it has no messages and remembers no deduplication. Those who look after all queues ask for it, so that a queue that
 // nobody uses costs them two reads, and does not push one that is used out of memory.
-func (e *Engine) stale(name QueueName, row queueRow) *queue {
+func (e *Engine) stale(name QueueName, stored row.Queue) *queue {
 	q := e.queues[name]
 	if q == nil {
-		st := e.rows.state(row.space)
-		if st.unchanging() {
+		st := e.rows.state(stored.Space)
+		if st.Unchanging() {
 			return nil
 		}
-		q = e.load(name, row, st)
-	} else if q.st.unchanging() {
+		q = e.load(name, stored, st)
+	} else if q.st.Unchanging() {
 		return nil
 	}
 	e.touch(q)
 	return q
 }
 
-func (s *state) unchanging() bool { return s.live == 0 && len(s.buckets) == 0 }
-
-func (e *Engine) load(name QueueName, row queueRow, st state) *queue {
-	q := &queue{name: name.clone(), row: row, st: st}
+func (e *Engine) load(name QueueName, stored row.Queue, st row.State) *queue {
+	q := &queue{name: name.Clone(), row: stored, st: st}
 	q.forget()
 	e.add(q)
 	return q
@@ -315,7 +184,7 @@ func (e *Engine) touch(q *queue) {
 }
 
 // writeRow writes the queue row.
-func (e *Engine) writeRow(q *queue) { e.rows.set(queueKey(q.name), q.row.encode(nil)) }
+func (e *Engine) writeRow(q *queue) { e.rows.set(row.QueueKey(q.name), q.row.Encode(nil)) }
 
 // save writes what has changed of the rows that are kept in memory during a turn.
 func (q *queue) save(e *Engine) {
@@ -325,11 +194,11 @@ func (q *queue) save(e *Engine) {
 	for id, s := range q.segs { // order does not matter: each is a row of its own
 		if s.dirty {
 			s.dirty = false
-			k := seqKey(q.row.space, kindSegment, id)
-			if s.live == 0 && id < q.st.nextSeq>>segmentBits {
+			k := row.SeqKey(q.row.Space, row.KindSegment, id)
+			if s.Live == 0 && id < q.st.NextSeq>>row.SegmentBits {
 				e.rows.delete(k)
 			} else {
-				e.rows.set(k, s.encode(nil))
+				e.rows.set(k, s.Encode(nil))
 			}
 		}
 	}
@@ -339,36 +208,36 @@ func (q *queue) save(e *Engine) {
 	if q.stDirty {
 		q.stDirty = false
 		e.checkState(q)
-		e.rows.set(stateKey(q.row.space), q.st.encode(nil))
+		e.rows.set(row.StateKey(q.row.Space), q.st.Encode(nil))
 	}
 }
 
 // remember keeps a message in memory, at least until the end of the turn.
 func (q *queue) remember(m *message) {
-	if _, ok := q.msgs[m.seq]; !ok {
-		q.order = append(q.order, m.seq)
+	if _, ok := q.msgs[m.Seq]; !ok {
+		q.order = append(q.order, m.Seq)
 	}
-	q.msgs[m.seq] = m
+	q.msgs[m.Seq] = m
 }
 
 // end marks a message as gone for the rest of the turn, while the store still shows its rows.
 func (q *queue) end(m *message) {
 	m.gone = true
-	q.ended = append(q.ended, m.seq)
+	q.ended = append(q.ended, m.Seq)
 }
 
 // find returns the message with its delivery, or nil when it does not exist or was never handed out.
 func (e *Engine) find(q *queue, seq uint64) *message {
 	m := q.msgs[seq]
 	if m == nil {
-		k := seqKey(q.row.space, kindDelivery, seq)
+		k := row.SeqKey(q.row.Space, row.KindDelivery, seq)
 		value, ok := e.rows.get(k)
 		if !ok {
 			return nil
 		}
 		m = &message{}
-		m.seq = seq
-		if m.delivery, ok = decodeDelivery(value); !ok {
+		m.Seq = seq
+		if m.Delivery, ok = row.DecodeDelivery(value); !ok {
 			e.rows.damaged("delivery", k)
 		}
 		m.hasDelivery = true
@@ -385,10 +254,10 @@ func (e *Engine) needMeta(q *queue, m *message) {
 	if m.hasMeta {
 		return
 	}
-	k := seqKey(q.row.space, kindMessage, m.seq)
+	k := row.SeqKey(q.row.Space, row.KindMessage, m.Seq)
 	value, ok := e.rows.get(k)
 	if ok {
-		m.meta, _, ok = decodeMeta(m.seq, value)
+		m.Meta, _, ok = row.DecodeMeta(m.Seq, value)
 	}
 	if !ok {
 		e.rows.damaged("message", k)
@@ -428,7 +297,7 @@ func (q *queue) trim(window int) {
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize, fifoSize = 1152, 512, 24, 96, 56, 512, 16, 320
-	n := queueSize + len(q.row.attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) + segmentSize*len(q.segs) +
+	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) + segmentSize*len(q.segs) +
 		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
 	if q.fifo() {
 		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +

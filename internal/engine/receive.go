@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -46,7 +47,7 @@ func (op *ReceiveMessage) fits(size int64) bool { return !op.Room.Set || size <=
 // sizeOf returns how many bytes some messages have together.
 func sizeOf(messages []*message) (size int64) {
 	for _, m := range messages {
-		size += m.size
+		size += m.Size
 	}
 	return size
 }
@@ -88,17 +89,17 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{Again: true}, nil
 	}
 	res := Result{
-		Incarnation: q.row.incarnation,
-		Wait:        op.Wait.or(q.row.attributes.ReceiveMessageWaitTimeSeconds) * 1000, // [POLL-1]
+		Incarnation: q.row.Incarnation,
+		Wait:        op.Wait.or(q.row.Attributes.ReceiveMessageWaitTimeSeconds) * 1000, // [POLL-1]
 	}
-	visibility := op.Visibility.or(q.row.attributes.VisibilityTimeout) * 1000 // [VIS-4]
-	room := e.cfg.InFlightMax - q.st.inFlight
+	visibility := op.Visibility.or(q.row.Attributes.VisibilityTimeout) * 1000 // [VIS-4]
+	room := e.cfg.InFlightMax - q.st.InFlight
 	if room < sqslimits.ReceiveMax { // [LIM-1]
 		// Some of those in flight may only count because the counters have not followed yet. [LIM-6]
 		if !e.settle(q, settleStep) {
 			return Result{Again: true}, nil
 		}
-		room = max(e.cfg.InFlightMax-q.st.inFlight, 0)
+		room = max(e.cfg.InFlightMax-q.st.InFlight, 0)
 	}
 	if op.isAttempt(q) {
 		if again := e.repeat(q, op.attempt(), room); again != nil {
@@ -157,23 +158,23 @@ func (e *Engine) show(q *queue, m *message) Delivery {
 	e.tally(q).Received.Add(1)
 	var received int64
 	if !q.fifo() {
-		received = m.lastReceive
+		received = m.LastReceive
 	}
 	return Delivery{
-		Space:        q.row.space,
-		Seq:          m.seq,
-		Generation:   m.delivery.generation,
+		Space:        q.row.Space,
+		Seq:          m.Seq,
+		Generation:   m.Delivery.Generation,
 		Received:     received,
-		ID:           m.id,
-		Lineage:      m.lineage,
-		Size:         m.size,
-		Sent:         m.sent,
-		Receives:     m.receives,
-		FirstReceive: m.firstReceive,
-		Group:        m.group,
-		Dedup:        m.dedup,
-		Sequence:     q.sequence(m.seq),
-		Source:       m.source,
+		ID:           m.ID,
+		Lineage:      m.Lineage,
+		Size:         m.Size,
+		Sent:         m.Sent,
+		Receives:     m.Receives,
+		FirstReceive: m.FirstReceive,
+		Group:        m.Group,
+		Dedup:        m.Dedup,
+		Sequence:     q.sequence(m.Seq),
+		Source:       m.Source,
 	}
 }
 
@@ -191,7 +192,7 @@ type found struct {
 // groups are the groups to be visited first when the receive goes on.
 func (f *found) groups() (names []string) {
 	for _, m := range f.picked {
-		names = append(names, m.group)
+		names = append(names, m.Group)
 	}
 	return slices.Compact(append(names, f.stopped))
 }
@@ -207,7 +208,7 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	size, past, picked := int64(0), 0, int64(0)
 	f.fresh = e.walk(q, h.groups, func(m *message) verdict {
 		if f.target == nil || !q.exhausted(m) {
-			if picked += m.size; !op.fits(picked) {
+			if picked += m.Size; !op.fits(picked) {
 				f.noRoom = true
 				return walkEnd
 			}
@@ -216,14 +217,14 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 			}
 			return walkOn
 		}
-		if m.seq >= h.next { // [DLQ-37]
+		if m.Seq >= h.next { // [DLQ-37]
 			if past++; past > looksMax {
 				return walkEnd // of a queue that is its own dead-letter queue, with nothing but such messages
 			}
 			return walkPast
 		}
-		if size += m.size; len(f.dead) == movesMax || len(f.dead) > 0 && size > moveBytesMax {
-			f.more, f.stopped = true, m.group
+		if size += m.Size; len(f.dead) == movesMax || len(f.dead) > 0 && size > moveBytesMax {
+			f.more, f.stopped = true, m.Group
 			return walkEnd
 		}
 		f.dead = append(f.dead, m)
@@ -241,16 +242,16 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 		e.countTimeout(q, m)
 		e.unschedule(q, m)
 	} else {
-		e.unfresh(q, &m.meta)
-		m.elder = m.isElder()
+		e.unfresh(q, &m.Meta)
+		m.Elder = m.IsElder()
 	}
-	m.apart = m.apart || m.flags&flagInline == 0
-	m.receives++
-	m.delivery.generation++
-	m.lastReceive, m.changed = e.now, false
-	if t := e.tally(q); m.firstReceive == 0 {
-		m.firstReceive = e.now
-		t.AddFirst(e.now - m.sent)
+	m.Apart = m.Apart || m.Flags&row.FlagInline == 0
+	m.Receives++
+	m.Delivery.Generation++
+	m.LastReceive, m.Changed = e.now, false
+	if t := e.tally(q); m.FirstReceive == 0 {
+		m.FirstReceive = e.now
+		t.AddFirst(e.now - m.Sent)
 	} else {
 		t.Redelivered.Add(1)
 	}
@@ -260,8 +261,8 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 // countTimeout counts the last delivery of a message that leaves its place, if it ended by its timeout. [METRIC-21]
 func (e *Engine) countTimeout(q *queue, m *message) {
 	switch t := e.tally(q); {
-	case !m.hasDelivery || m.kind != dueInFlight:
-	case m.changed:
+	case !m.hasDelivery || m.Kind != row.DueInFlight:
+	case m.Changed:
 		t.TimedOutChanged.Add(1)
 	default:
 		t.TimedOut.Add(1)
@@ -272,9 +273,9 @@ func (e *Engine) countTimeout(q *queue, m *message) {
 // is returned at once. [VIS-3, VIS-6]
 func (e *Engine) hide(q *queue, m *message, until int64) {
 	e.checkHidden(q, m, until)
-	m.at, m.kind = until, dueInFlight
+	m.At, m.Kind = until, row.DueInFlight
 	if until <= e.now {
-		m.kind = dueReturned
+		m.Kind = row.DueReturned
 	}
 	e.noteHidden(until)
 	e.schedule(q, m)

@@ -5,24 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
-
-// A Redrive is the redrive policy of a queue: where messages go that were received too often. The zero
-// value is no policy.
-type Redrive struct {
-	Target      QueueName
-	MaxReceives int64
-}
 
 // errRedrive refuses a policy in the form most of its refusals have. [DLQ-5]
 func errRedrive(value, reason string) *Error { return errValue(value, "RedrivePolicy", reason) }
 
 // setRedrive parses a redrive policy. That its target may be one is checked by checkRedrive.
 // [DLQ-3 to DLQ-8, DLQ-12]
-func setRedrive(e *Engine, a *Attributes, value string) *Error {
+func setRedrive(e *Engine, a *row.Attributes, value string) *Error {
 	if value == "" { // [ATTR-22]
-		a.Redrive = Redrive{}
+		a.Redrive = row.Redrive{}
 		return nil
 	}
 	var policy map[string]json.RawMessage
@@ -50,7 +44,7 @@ func setRedrive(e *Engine, a *Attributes, value string) *Error {
 		return errRedrive(value, "Only SQS queues are valid resources for deadLetterTargetArn.")
 	}
 	target, _ := e.queueOfARN(strings.Join(arn, ":"))
-	a.Redrive = Redrive{Target: target.clone(), MaxReceives: n}
+	a.Redrive = row.Redrive{Target: target.Clone(), MaxReceives: n}
 	return nil
 }
 
@@ -75,7 +69,7 @@ func (e *Engine) queueOfARN(arn string) (QueueName, bool) {
 // checkRedrive refuses the target of a policy that was just set for the queue of that name. It is
 // checked at no other time: what happens to the target later leaves the policy as it is.
 // [DLQ-9 to DLQ-14]
-func (e *Engine) checkRedrive(name QueueName, a *Attributes, value string) *Error {
+func (e *Engine) checkRedrive(name QueueName, a *row.Attributes, value string) *Error {
 	target := a.Redrive.Target
 	if target.Account != name.Account {
 		return errRedrive(value, "Dead letter target does not exist.")
@@ -89,7 +83,7 @@ func (e *Engine) checkRedrive(name QueueName, a *Attributes, value string) *Erro
 		if q.fifo() != a.FIFO {
 			return errRedrive(value, "Dead-letter queue must be same type of queue as the source..")
 		}
-		allow = q.row.attributes.RedriveAllow
+		allow = q.row.Attributes.RedriveAllow
 	}
 	if !allows(allow, e.arn(name)) {
 		return errRedrive(value, "Queue "+e.arn(target)+" does not allow this queue to use it as a dead-letter queue.")
@@ -98,8 +92,8 @@ func (e *Engine) checkRedrive(name QueueName, a *Attributes, value string) *Erro
 }
 
 func getRedrive(e *Engine, q *queue) (string, bool) { // [DLQ-1]
-	r := q.row.attributes.Redrive
-	if r == (Redrive{}) {
+	r := q.row.Attributes.Redrive
+	if r == (row.Redrive{}) {
 		return "", false
 	}
 	arn, _ := json.Marshal(e.arn(r.Target)) // a string can always be encoded
@@ -113,7 +107,7 @@ type redriveAllow struct {
 	Sources    []string `json:"sourceQueueArns,omitempty"`
 }
 
-func setRedriveAllow(_ *Engine, a *Attributes, value string) *Error { // [DLQ-15 to DLQ-19]
+func setRedriveAllow(_ *Engine, a *row.Attributes, value string) *Error { // [DLQ-15 to DLQ-19]
 	if value == "" { // [ATTR-22]
 		a.RedriveAllow = ""
 		return nil
@@ -156,7 +150,7 @@ func parseRedriveAllow(value string) (p redriveAllow, ok bool) {
 }
 
 func getRedriveAllow(_ *Engine, q *queue) (string, bool) {
-	policy := q.row.attributes.RedriveAllow
+	policy := q.row.Attributes.RedriveAllow
 	return policy, policy != ""
 }
 
@@ -175,23 +169,22 @@ func (e *Engine) writeSource(q *queue, from, to QueueName) {
 		return
 	}
 	if from != (QueueName{}) {
-		e.rows.delete(sourceKey(from, q.name.Name))
+		e.rows.delete(row.SourceKey(from, q.name.Name))
 	}
 	if to != (QueueName{}) {
-		e.rows.set(sourceKey(to, q.name.Name), []byte{rowVersion})
+		e.rows.set(row.SourceKey(to, q.name.Name), []byte{row.Version})
 	}
 }
 
 // sources yields the queues whose policy names target and whose names come behind after.
 func (e *Engine) sources(target QueueName, after string) func(yield func(QueueName) bool) {
-	s := span{lo: sourcePrefix(target)}
-	s.hi = nextKey(s.lo)
+	s := row.Below(row.SourcePrefix(target))
 	if after != "" {
-		s.lo = append(sourceKey(target, after), 0)
+		s.Lo = append(row.SourceKey(target, after), 0)
 	}
 	return func(yield func(QueueName) bool) {
 		for k := range e.scan(s) {
-			name, ok := sourceOf(k)
+			name, ok := row.SourceOf(k)
 			if !ok {
 				e.rows.damaged("source", k)
 			}

@@ -3,6 +3,8 @@ package engine
 import (
 	"strconv"
 	"strings"
+
+	"tenaq/internal/engine/row"
 )
 
 // Workers and redrivers send a message again as a new one: into a dead-letter queue, out of it, into a parking lot. What
@@ -23,7 +25,7 @@ const firstSentMost = 365 * 24 * 3600 * 1000
 func firstSentOf(attributes []Attribute) int64 {
 	for i := range attributes {
 		a := &attributes[i]
-		if a.Name != trailAttribute || isBinary(a.Type) {
+		if a.Name != trailAttribute || row.IsBinary(a.Type) {
 			continue
 		}
 		fields, ok := strings.CutPrefix(a.String, trailVersion+"&")

@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"testing"
+
+	"tenaq/internal/engine/row"
 )
 
 // Queues that nobody uses leave memory after a while, and those who look after all queues do not bring them back; what they
@@ -56,13 +58,13 @@ func TestRest(t *testing.T) {
 	want(queues+1, 1)
 	r.now++
 	want(2, 1) // one with a message, and one that remembers a deduplication
-	r.now += dedupWindow + dedupBucket
+	r.now += dedupWindow + row.DedupBucket
 	look()
 	r.now += restAfter
 	want(1, 1)
-	row, _ := r.rows.queue(fifo)
-	prefix := spaceKey(row.space, kindDedup)
-	for k := range r.store.Scan(prefix, nextKey(prefix)) {
+	stored, _ := r.rows.queue(fifo)
+	prefix := row.SpaceKey(stored.Space, row.KindDedup)
+	for k := range r.store.Scan(prefix, row.Below(prefix).Hi) {
 		t.Errorf("the row %x of a deduplication is left", k)
 	}
 	r.now += 5 * 24 * 3600_000

@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // graceStep bounds how many deliveries of a queue one Apply moves.
 const graceStep = 512
 
@@ -7,18 +9,18 @@ const graceStep = 512
 // start: deliveries that were hidden when the server stopped answering, and would end before the grace
 // does, are held until then. It reports whether the queue is done with it. [CLOCK-10]
 func (e *Engine) grace(q *queue) (done bool) {
-	if q.st.boot == e.sys.boot || e.now >= e.sys.graceUntil {
+	if q.st.Boot == e.sys.Boot || e.now >= e.sys.GraceUntil {
 		return true
 	}
-	var held []pos
-	from, until := lastAt(e.sys.graceFrom), pos{at: e.sys.graceUntil}
-	for k, v := range e.scan(dueIndex.from(q.row.space, from)) {
-		hidden := dueIndex.decode(e, k, v)
-		if !hidden.less(until) {
+	var held []row.Pos
+	from, until := row.LastAt(e.sys.GraceFrom), row.Pos{At: e.sys.GraceUntil}
+	for k, v := range e.scan(dueIndex.From(q.row.Space, from)) {
+		hidden := dueIndex.entry(e, k, v)
+		if !hidden.Less(until) {
 			break
 		}
-		if hidden.value == dueInFlight {
-			held = append(held, hidden.pos)
+		if hidden.value == row.DueInFlight {
+			held = append(held, hidden.Pos)
 		}
 		if len(held) == graceStep {
 			break
@@ -27,13 +29,13 @@ func (e *Engine) grace(q *queue) (done bool) {
 	for _, p := range held {
 		m := e.mustFind(q, p)
 		e.unschedule(q, m)
-		m.at = e.sys.graceUntil
+		m.At = e.sys.GraceUntil
 		e.schedule(q, m)
 	}
 	if len(held) == graceStep {
 		return false
 	}
-	q.st.boot, q.stDirty = e.sys.boot, true
+	q.st.Boot, q.stDirty = e.sys.Boot, true
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/invariant"
 	"tenaq/internal/kv"
 )
@@ -28,7 +29,7 @@ type rows struct {
 }
 
 // scratch returns an empty buffer for encoding one value; the batch copies what it is given.
-func (r *rows) scratch() enc {
+func (r *rows) scratch() row.Enc {
 	if r.value == nil {
 		r.value = make([]byte, 0, 4<<10)
 	}
@@ -40,11 +41,11 @@ func (r *rows) boundary() { r.wrote = false }
 
 func (r *rows) get(key []byte) ([]byte, bool) { return r.store.Get(nil, key) }
 
-func (r *rows) set(key, value []byte) { r.wrote = true; r.batch.Set(key, value) }
-func (r *rows) delete(key []byte)     { r.wrote = true; r.batch.Delete(key) }
-func (r *rows) deleteOnce(key []byte) { r.wrote = true; r.batch.DeleteOnce(key) }
-func (r *rows) deleteRange(s span)    { r.wrote = true; r.batch.DeleteRange(s.lo, s.hi) }
-func (r *rows) dirty() bool           { return r.applied || r.batch.Len() > 0 }
+func (r *rows) set(key, value []byte)  { r.wrote = true; r.batch.Set(key, value) }
+func (r *rows) delete(key []byte)      { r.wrote = true; r.batch.Delete(key) }
+func (r *rows) deleteOnce(key []byte)  { r.wrote = true; r.batch.DeleteOnce(key) }
+func (r *rows) deleteRange(s row.Span) { r.wrote = true; r.batch.DeleteRange(s.Lo, s.Hi) }
+func (r *rows) dirty() bool            { return r.applied || r.batch.Len() > 0 }
 
 func (r *rows) apply() {
 	if r.batch.Len() > 0 {
@@ -71,10 +72,10 @@ func (r *rows) damaged(kind string, key []byte) {
 }
 
 // scan yields the rows of a span, those written earlier in this turn included.
-func (e *Engine) scan(s span) iter.Seq2[[]byte, []byte] {
+func (e *Engine) scan(s row.Span) iter.Seq2[[]byte, []byte] {
 	if e.rows.wrote {
-		invariant.Fail("a scan of %x after the first write of its command", s.lo)
+		invariant.Fail("a scan of %x after the first write of its command", s.Lo)
 	}
 	e.flush()
-	return e.rows.store.Scan(s.lo, s.hi)
+	return e.rows.store.Scan(s.Lo, s.Hi)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/kv"
 )
 
@@ -25,31 +26,31 @@ func Rows(store kv.Store) (rows []string) {
 
 // essence is the value of a row without what may depend on how the engine was run.
 func essence(k, v []byte) []byte {
-	if k[0] == familySystem {
-		if s, ok := decodeSystem(v); ok {
-			s.boot, s.graceFrom, s.graceUntil = 0, 0, 0
-			return s.encode(nil)
+	if k[0] == row.FamilySystem {
+		if s, ok := row.DecodeSystem(v); ok {
+			s.Boot, s.GraceFrom, s.GraceUntil = 0, 0, 0
+			return s.Encode(nil)
 		}
 	}
-	if k[0] != familySpace {
+	if k[0] != row.FamilySpace {
 		return v
 	}
-	switch rowKind(k[spacePrefixLen-1]) {
-	case kindState:
-		if s, ok := decodeState(v); ok {
-			s.segment, s.dueLow, s.originLow, s.headLow, s.elderLow = 0, pos{}, pos{}, [2]pos{}, pos{}
-			s.settled, s.boot = pos{}, 0
-			return s.encode(nil)
+	switch row.Kind(k[row.SpacePrefixLen-1]) {
+	case row.KindState:
+		if s, ok := row.DecodeState(v); ok {
+			s.Segment, s.DueLow, s.OriginLow, s.HeadLow, s.ElderLow = 0, row.Pos{}, row.Pos{}, [2]row.Pos{}, row.Pos{}
+			s.Settled, s.Boot = row.Pos{}, 0
+			return s.Encode(nil)
 		}
-	case kindSegment:
-		if s, ok := decodeSegment(v); ok {
-			s.first = 0
-			return s.encode(nil)
+	case row.KindSegment:
+		if s, ok := row.DecodeSegment(v); ok {
+			s.First = 0
+			return s.Encode(nil)
 		}
-	case kindGroup:
-		if g, ok := decodeGroupRow(v); ok {
-			g.last, g.placed = line{}, 0
-			return g.encode(nil)
+	case row.KindGroup:
+		if g, ok := row.DecodeGroup(v); ok {
+			g.Last, g.Placed = row.Line{}, 0
+			return g.Encode(nil)
 		}
 	}
 	return v

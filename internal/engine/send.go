@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -37,10 +38,10 @@ func (op *SendMessage) apply(e *Engine, c *Command) (Result, error) {
 		return Result{Again: true}, nil
 	}
 	e.stir(q)
-	seq := q.st.nextSeq
+	seq := q.st.NextSeq
 	sent := e.send(q, &op.Draft, identity(c.Seed, 0))
 	if op.Follow && !sent.Duplicate {
-		sent.Mark = (&mark{q.row.incarnation, q.row.space, seq, e.now, sent.ID}).seal()
+		sent.Mark = (&mark{q.row.Incarnation, q.row.Space, seq, e.now, sent.ID}).seal()
 	}
 	return Result{Sent: []Sent{sent}}, nil
 }
@@ -90,33 +91,33 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 
 // send stores a message that has been checked, unless it is a duplicate. [FIFO-15, DEDUP-17]
 func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
-	m := &message{meta: newMeta(q.st.nextSeq, id, e.now, d.size), hasMeta: true}
-	m.firstSent = d.firstSent(e.now)
-	m.group = strings.Clone(d.group.Value)
+	m := &message{Meta: row.NewMeta(q.st.NextSeq, id, e.now, d.size), hasMeta: true}
+	m.FirstSent = d.firstSent(e.now)
+	m.Group = strings.Clone(d.group.Value)
 	if q.fifo() {
-		m.dedup = d.dedup.Value
+		m.Dedup = d.dedup.Value
 		if !d.dedup.Set { // [DEDUP-2, DEDUP-3, DEDUP-18]
-			m.dedup = d.contentKey
+			m.Dedup = d.contentKey
 		}
-		m.dedup = strings.Clone(m.dedup)
-		hash := hashOf(hashQueue, "", m.dedup)
-		if q.row.attributes.GroupScope { // [DEDUP-5, DEDUP-6]
-			hash = hashOf(hashGroup, m.group, m.dedup)
+		m.Dedup = strings.Clone(m.Dedup)
+		hash := row.HashOf(row.HashQueue, "", m.Dedup)
+		if q.row.Attributes.GroupScope { // [DEDUP-5, DEDUP-6]
+			hash = row.HashOf(row.HashGroup, m.Group, m.Dedup)
 		}
 		if first, ok := e.recall(q, hash); ok { // [DEDUP-13, DEDUP-15]
 			e.tally(q).Deduplicated.Add(1)
-			return Sent{ID: first.id, Sequence: first.sequence, Duplicate: true}
+			return Sent{ID: first.ID, Sequence: first.Sequence, Duplicate: true}
 		}
-		e.memorise(q, hash, dedupEntry{at: e.now, id: id, sequence: Sequence(m.seq)})
-	} else if delay := d.delay.or(q.row.attributes.DelaySeconds); delay > 0 {
+		e.memorise(q, hash, row.Dedup{At: e.now, ID: id, Sequence: Sequence(m.Seq)})
+	} else if delay := d.delay.or(q.row.Attributes.DelaySeconds); delay > 0 {
 		// The delay becomes part of the message: a later change of the queue's does not reach it. [DELAY-3]
-		m.flags |= flagScheduled
-		m.delivery = delivery{at: e.now + delay*1000, kind: dueDelayed}
+		m.Flags |= row.FlagScheduled
+		m.Delivery = row.Delivery{At: e.now + delay*1000, Kind: row.DueDelayed}
 	}
-	q.st.nextSeq++
+	q.st.NextSeq++
 	e.enter(q, m, d.content)
 	e.tally(q).AddSent(d.size)
-	return Sent{ID: id, Sequence: q.sequence(m.seq)}
+	return Sent{ID: id, Sequence: q.sequence(m.Seq)}
 }
 
 // sequence is the sequence number of a message.
@@ -132,7 +133,7 @@ func (d *Draft) checkIDs(q *queue) *Error {
 	switch {
 	case !d.group.Set: // [FIFO-8, FIFO-9]
 		return errMissing("MessageGroupId")
-	case !d.dedup.Set && !q.row.attributes.ContentBasedDeduplication: // [DEDUP-4]
+	case !d.dedup.Set && !q.row.Attributes.ContentBasedDeduplication: // [DEDUP-4]
 		return refuse(CodeInvalidParameter,
 			"The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
 	}
@@ -167,7 +168,7 @@ func (d *Draft) check(q *queue, entry int) *Error {
 	case d.attributes != nil:
 		return d.attributes
 	}
-	if limit := q.row.attributes.MaximumMessageSize; d.size > limit { // [SIZE-3, SIZE-4]
+	if limit := q.row.Attributes.MaximumMessageSize; d.size > limit { // [SIZE-3, SIZE-4]
 		text := "One or more parameters are invalid."
 		if entry > 0 { // [BATCH-14]
 			text = "One or more parameters cannot be validated."

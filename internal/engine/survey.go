@@ -1,5 +1,7 @@
 package engine
 
+import "tenaq/internal/engine/row"
+
 // Survey reads where the messages of a few queues are, those behind After in the order of their names: all queues
 // have to be told about, also those that nobody asks for. Result.Queues holds the last queue it is done with, and
 // nothing after the last queue. With Watch, News goes on where the last of them ends.
@@ -37,12 +39,12 @@ func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
 	}
 	var rows []catalogued
 	more := false
-	for name, row := range e.queuesIn(queuesBehind(op.After)) {
+	for name, stored := range e.queuesIn(queuesBehind(op.After)) {
 		if len(rows) == op.Max {
 			more = true
 			break
 		}
-		rows = append(rows, catalogued{name, row})
+		rows = append(rows, catalogued{name, stored})
 	}
 	res := Result{Gauges: make([]Gauge, 0, len(rows))}
 	done, looks := op.After, 0
@@ -72,16 +74,16 @@ func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
 // gauge reads a queue that is ready. Looks is how many messages it has looked at.
 func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 	g = emptyGauge(q.name, &q.row)
-	g.Visible, g.InFlight, g.Delayed = q.visible(), q.st.inFlight, q.st.delayed
+	g.Visible, g.InFlight, g.Delayed = q.visible(), q.st.InFlight, q.st.Delayed
 	g.Age, g.Kept, g.AWSAge, looks = e.ages(q)
 	return g, looks
 }
 
 // emptyGauge is that of a queue without messages.
-func emptyGauge(name QueueName, row *queueRow) Gauge {
-	a := &row.attributes
+func emptyGauge(name QueueName, stored *row.Queue) Gauge {
+	a := &stored.Attributes
 	return Gauge{
-		Queue: name, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.retention(),
+		Queue: name, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.Retention(),
 		DeadLetterTarget: a.Redrive.Target.Name,
 	}
 }
@@ -92,7 +94,7 @@ type SurveyTasks struct{ Account string }
 
 func (op SurveyTasks) apply(e *Engine, _ *Command) (res Result, _ error) {
 	for _, t := range e.tasks {
-		if t.source.Account == op.Account {
+		if t.Source.Account == op.Account {
 			res.Tasks = append(res.Tasks, e.showTask(t))
 		}
 	}

@@ -10,10 +10,6 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// A Tag is a label of a queue. Tags mean nothing to the engine; those that begin with "tenaq:" are
-// kept for switching on extensions.
-type Tag struct{ Key, Value string }
-
 // withTags returns the tags of a queue after more have been set, in order of key. [TAG-2, TAG-14]
 func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
 	tags = slices.Clone(tags)
@@ -21,7 +17,7 @@ func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
 		if err := checkTag(t); err != nil {
 			return nil, err
 		}
-		t = Tag{strings.Clone(t.Key), strings.Clone(t.Value)}
+		t = Tag{Key: strings.Clone(t.Key), Value: strings.Clone(t.Value)}
 		i, found := searchTag(tags, t.Key)
 		if found {
 			tags[i] = t
@@ -78,11 +74,11 @@ func (op TagQueue) apply(e *Engine, _ *Command) (Result, error) {
 	if len(op.Tags) == 0 { // [TAG-12]
 		return Result{}, errMissing("Tags")
 	}
-	tags, err := withTags(op.Queue.Name, q.row.tags, op.Tags)
+	tags, err := withTags(op.Queue.Name, q.row.Tags, op.Tags)
 	if err != nil {
 		return Result{}, err
 	}
-	q.row.tags = tags
+	q.row.Tags = tags
 	e.writeRow(q)
 	return Result{}, nil
 }
@@ -101,7 +97,7 @@ func (op UntagQueue) apply(e *Engine, _ *Command) (Result, error) {
 	if len(op.Keys) == 0 { // [TAG-13]
 		return Result{}, errMissing("TagKeys")
 	}
-	q.row.tags = slices.DeleteFunc(slices.Clone(q.row.tags), func(t Tag) bool { return slices.Contains(op.Keys, t.Key) })
+	q.row.Tags = slices.DeleteFunc(slices.Clone(q.row.Tags), func(t Tag) bool { return slices.Contains(op.Keys, t.Key) })
 	e.writeRow(q)
 	return Result{}, nil
 }
@@ -114,5 +110,5 @@ func (op ListQueueTags) apply(e *Engine, _ *Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Tags: q.row.tags}, nil
+	return Result{Tags: q.row.Tags}, nil
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"slices"
+
+	"tenaq/internal/engine/row"
 )
 
 // A verdict is what a walk is to do after a message.
@@ -28,18 +30,18 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 		e.walkGroups(q, ahead, visit)
 		return 0
 	}
-	retention := q.row.attributes.retention()
+	retention := q.row.Attributes.Retention()
 	i, j, past := 0, 0, 0
 	for {
-		for e.loadFresh(q, i) && q.fresh.at(i).expired(e.now, retention) {
+		for e.loadFresh(q, i) && q.fresh.at(i).Expired(e.now, retention) {
 			i++
 		}
 		hasFresh := e.loadFresh(q, i)
-		if dueIndex.load(e, q, &q.due, j) && q.due.at(j).at <= e.now {
-			if next := q.due.at(j); !hasFresh || next.less(q.fresh.at(i).freshPos()) { // [ORD-1, ORD-2]
+		if dueIndex.load(e, q, &q.due, j) && q.due.at(j).At <= e.now {
+			if next := q.due.at(j); !hasFresh || next.Less(q.fresh.at(i).FreshPos()) { // [ORD-1, ORD-2]
 				j++
-				m := e.mustFind(q, next.pos)
-				if m.expired(e.now, retention) { // only while expiry is held
+				m := e.mustFind(q, next.Pos)
+				if m.Expired(e.now, retention) { // only while expiry is held
 					if past++; past > looksMax {
 						return fresh
 					}
@@ -66,14 +68,11 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 	}
 }
 
-// freshPos is the place of a fresh message among those in due.
-func (m *meta) freshPos() pos { return pos{m.sent, m.seq} }
-
 // mustFind returns the message of a due row, with its metadata.
-func (e *Engine) mustFind(q *queue, p pos) *message {
-	m := e.find(q, p.seq)
+func (e *Engine) mustFind(q *queue, p row.Pos) *message {
+	m := e.find(q, p.Seq)
 	if m == nil {
-		e.rows.damaged("due", dueIndex.key(q.row.space, p))
+		e.rows.damaged("due", dueIndex.Key(q.row.Space, p))
 	}
 	e.needMeta(q, m)
 	return m
@@ -83,22 +82,22 @@ func (e *Engine) mustFind(q *queue, p pos) *message {
 // which the first message of each became available [FIFO-24], and of each group the messages up to the
 // first that is hidden or delayed [FIFO-17]. The groups in ahead come before all others.
 func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdict) {
-	delay := q.row.attributes.delay()
+	delay := q.row.Attributes.Delay()
 	for _, name := range ahead {
 		if v := e.walkGroup(q, e.group(q, name), delay, visit); v == walkLast || v == walkEnd {
 			return
 		}
 	}
-	fresh, placed := e.freshHeads(q, delay), &q.heads[headPlaced]
+	fresh, placed := e.freshHeads(q, delay), &q.heads[row.HeadPlaced]
 	i, j, past := 0, 0, 0
 	for {
 		freshHead, hasFresh := fresh(i)
-		hasPlaced := headIndexes[headPlaced].load(e, q, placed, j) && placed.at(j).at <= e.now
+		hasPlaced := headIndexes[row.HeadPlaced].load(e, q, placed, j) && placed.at(j).At <= e.now
 		var next string
 		switch {
 		case !hasFresh && !hasPlaced:
 			return
-		case hasFresh && (!hasPlaced || pos{freshHead.at + delay, freshHead.seq}.less(placed.at(j).pos)):
+		case hasFresh && (!hasPlaced || row.Pos{At: freshHead.At + delay, Seq: freshHead.Seq}.Less(placed.at(j).Pos)):
 			next = freshHead.value
 			i++
 		default:
@@ -125,17 +124,17 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 // if there are so many. While expiry is held it leaves out those that have expired, which are the first
 // ones, without looking at each. [FIFO-30]
 func (e *Engine) freshHeads(q *queue, delay int64) func(i int) (entry[string], bool) {
-	x, w := &headIndexes[headFresh], &q.heads[headFresh]
+	x, w := &headIndexes[row.HeadFresh], &q.heads[row.HeadFresh]
 	if !e.hold {
 		return func(i int) (found entry[string], ok bool) {
-			if x.load(e, q, w, i) && w.at(i).at+delay <= e.now {
+			if x.load(e, q, w, i) && w.at(i).At+delay <= e.now {
 				return w.at(i), true
 			}
 			return found, false
 		}
 	}
-	lo := lastAt(e.now - q.row.attributes.retention()).next()
-	heads := x.between(e, q, w, lo, lastAt(e.now-delay), looksMax)
+	lo := row.LastAt(e.now - q.row.Attributes.Retention()).Next()
+	heads := x.between(e, q, w, lo, row.LastAt(e.now-delay), looksMax)
 	return func(i int) (found entry[string], ok bool) {
 		if i < len(heads) {
 			return heads[i], true
@@ -146,30 +145,30 @@ func (e *Engine) freshHeads(q *queue, delay int64) func(i int) (entry[string], b
 
 // headExpired reports whether the first message of a group has outlived its retention.
 func (e *Engine) headExpired(q *queue, g *group) bool {
-	m := e.lineOf(q, g, g.row.first)
+	m := e.lineOf(q, g, g.row.First)
 	if m == nil {
-		m = e.freshOf(q, g.row.first.seq)
+		m = e.freshOf(q, g.row.First.Seq)
 	}
 	e.needMeta(q, m)
-	return m.expired(e.now, q.row.attributes.retention())
+	return m.Expired(e.now, q.row.Attributes.Retention())
 }
 
 // walkGroup visits the messages of one group.
 func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message) verdict) verdict {
-	retention := q.row.attributes.retention()
-	for k := 0; uint64(k) < g.row.count; k++ {
+	retention := q.row.Attributes.Retention()
+	for k := 0; uint64(k) < g.row.Count; k++ {
 		e.loadLines(q, g, k+1)
 		l := g.lines[k]
 		m := e.lineOf(q, g, l)
 		switch {
-		case m == nil && l.sent+delay > e.now, m != nil && m.at > e.now:
+		case m == nil && l.Sent+delay > e.now, m != nil && m.At > e.now:
 			return walkPast
 		case m == nil:
-			m = e.freshOf(q, l.seq)
+			m = e.freshOf(q, l.Seq)
 		default:
 			e.needMeta(q, m)
 		}
-		if m.expired(e.now, retention) { // only while expiry is held [FIFO-37]
+		if m.Expired(e.now, retention) { // only while expiry is held [FIFO-37]
 			return walkPast
 		}
 		if v := visit(m); v != walkOn {
@@ -184,7 +183,7 @@ func (e *Engine) freshOf(q *queue, seq uint64) *message {
 	m := q.msgs[seq]
 	if m == nil {
 		m = &message{}
-		m.seq = seq
+		m.Seq = seq
 		q.remember(m)
 	}
 	e.needMeta(q, m)
@@ -194,25 +193,25 @@ func (e *Engine) freshOf(q *queue, seq uint64) *message {
 // nextReady returns when time alone will let a receive find a message, zero for never: when one becomes
 // receivable, or when one that is in flight ends to be and makes room, if the queue is full. [POLL-4, LIM-4]
 func (e *Engine) nextReady(q *queue, full bool) (at int64) {
-	last := pos{at: maxTime}
+	last := row.Pos{At: row.MaxTime}
 	earlier := func(t int64) {
 		if at == 0 || t < at {
 			at = t
 		}
 	}
 	if !q.fifo() || full {
-		for _, next := range dueIndex.between(e, q, &q.due, lastAt(e.now).next(), last, 1) {
-			earlier(next.at)
+		for _, next := range dueIndex.between(e, q, &q.due, row.LastAt(e.now).Next(), last, 1) {
+			earlier(next.At)
 		}
 	}
 	if !q.fifo() {
 		return at
 	}
-	delay := q.row.attributes.delay()
-	for class, later := range []int64{headFresh: delay, headPlaced: 0} {
+	delay := q.row.Attributes.Delay()
+	for class, later := range []int64{row.HeadFresh: delay, row.HeadPlaced: 0} {
 		x, w := &headIndexes[class], &q.heads[class]
-		for _, next := range x.between(e, q, w, lastAt(e.now-later).next(), last, 1) {
-			earlier(next.at + later)
+		for _, next := range x.between(e, q, w, row.LastAt(e.now-later).Next(), last, 1) {
+			earlier(next.At + later)
 		}
 	}
 	return at

@@ -1,41 +1,14 @@
 package engine
 
 import (
-	"cmp"
-	"math"
 	"slices"
+
+	"tenaq/internal/engine/row"
 )
-
-// A pos is a place in an index that is ordered by time: messages that belong to the same millisecond
-// follow each other as they were sent. [ORD-1]
-type pos struct {
-	at  int64
-	seq uint64
-}
-
-func (p pos) compare(q pos) int {
-	return cmp.Or(cmp.Compare(p.at, q.at), cmp.Compare(p.seq, q.seq))
-}
-
-func (p pos) less(q pos) bool { return p.compare(q) < 0 }
-
-// next is the first place after p.
-func (p pos) next() pos {
-	if p.seq == lastAt(p.at).seq {
-		return pos{p.at + 1, 0}
-	}
-	return pos{p.at, p.seq + 1}
-}
-
-// maxTime is later than any time.
-const maxTime = math.MaxInt64
-
-// lastAt is the last place of a millisecond.
-func lastAt(at int64) pos { return pos{at, math.MaxUint64} }
 
 // An entry is a row of an index that is ordered by pos.
 type entry[T any] struct {
-	pos
+	row.Pos
 	value T
 }
 
@@ -44,32 +17,32 @@ type entry[T any] struct {
 type window[T any] struct {
 	entries []entry[T]
 	head    int // entries before it have been removed
-	end     pos
+	end     row.Pos
 	whole   bool
 }
 
-func (w *window[T]) len() int          { return len(w.entries) - w.head }
-func (w *window[T]) at(i int) entry[T] { return w.entries[w.head+i] }
-func (w *window[T]) covers(p pos) bool { return w.whole || p.less(w.end) }
+func (w *window[T]) len() int              { return len(w.entries) - w.head }
+func (w *window[T]) at(i int) entry[T]     { return w.entries[w.head+i] }
+func (w *window[T]) covers(p row.Pos) bool { return w.whole || p.Less(w.end) }
 
 // search returns the index of the first entry at or after p.
-func (w *window[T]) search(p pos) (i int, found bool) {
+func (w *window[T]) search(p row.Pos) (i int, found bool) {
 	live := w.entries[w.head:]
-	return slices.BinarySearchFunc(live, p, func(e entry[T], p pos) int { return e.compare(p) })
+	return slices.BinarySearchFunc(live, p, func(e entry[T], p row.Pos) int { return e.Compare(p) })
 }
 
 // insert takes up an entry that was written to the index, if the window covers its place.
 func (w *window[T]) insert(e entry[T]) {
-	if !w.covers(e.pos) {
+	if !w.covers(e.Pos) {
 		return
 	}
-	if n := len(w.entries); w.len() == 0 || w.entries[n-1].less(e.pos) {
+	if n := len(w.entries); w.len() == 0 || w.entries[n-1].Less(e.Pos) {
 		w.entries = append(w.entries, e)
 		return
 	}
-	i, found := w.search(e.pos)
+	i, found := w.search(e.Pos)
 	if found {
-		broken("an index gets a second entry at %d, message %d", e.at, e.seq)
+		broken("an index gets a second entry at %d, message %d", e.At, e.Seq)
 	}
 	if i == 0 && w.head > 0 {
 		w.head--
@@ -80,7 +53,7 @@ func (w *window[T]) insert(e entry[T]) {
 }
 
 // remove drops the entry at p, if the window covers it.
-func (w *window[T]) remove(p pos) {
+func (w *window[T]) remove(p row.Pos) {
 	i, found := w.search(p)
 	switch {
 	case !found:
@@ -97,10 +70,10 @@ func (w *window[T]) remove(p pos) {
 
 // low returns the low-water key of the index, before which it has no rows, after the first one has been
 // removed from where it says.
-func (w *window[T]) low(removed pos) pos {
+func (w *window[T]) low(removed row.Pos) row.Pos {
 	switch {
 	case w.len() > 0:
-		return w.at(0).pos
+		return w.at(0).Pos
 	case w.whole:
 		return removed
 	default:
@@ -111,7 +84,7 @@ func (w *window[T]) low(removed pos) pos {
 // trim keeps the first limit entries.
 func (w *window[T]) trim(limit int) {
 	if w.len() > limit {
-		w.end, w.whole = w.at(limit).pos, false
+		w.end, w.whole = w.at(limit).Pos, false
 		clear(w.entries[w.head+limit:])
 		w.entries = w.entries[:w.head+limit]
 	}
@@ -121,31 +94,21 @@ func (w *window[T]) trim(limit int) {
 	}
 }
 
-// An index is a kind of rows that is ordered by pos within a space.
-type index[T any] struct {
-	name string
-	kind rowKind
-	sub  []byte // follows the kind in the key, when several indexes share it
+// An index is read through a window.
+type index[T any] struct{ row.Index[T] }
 
-	// read returns what the value of a row holds; false when it cannot be read.
-	read func(value []byte) (T, bool)
-}
+var (
+	dueIndex    = index[row.DueKind]{row.DueRows}
+	originIndex = index[struct{}]{row.OriginRows}
+	elderIndex  = index[struct{}]{row.ElderRows}
+	headIndexes = [...]index[string]{{row.HeadRows[row.HeadFresh]}, {row.HeadRows[row.HeadPlaced]}}
+)
 
-func (x *index[T]) prefix(space uint64) []byte { return append(spaceKey(space, x.kind), x.sub...) }
-
-func (x *index[T]) key(space uint64, p pos) []byte { return appendPos(x.prefix(space), p) }
-
-// from covers the rows from p to the end of the index.
-func (x *index[T]) from(space uint64, p pos) span {
-	return span{lo: x.key(space, p), hi: nextKey(x.prefix(space))}
-}
-
-// decode reads a row.
-func (x *index[T]) decode(e *Engine, k, v []byte) entry[T] {
-	p := posOf(k[min(len(k), spacePrefixLen+len(x.sub)):])
-	value, ok := x.read(v)
-	if !ok || p.seq == 0 {
-		e.rows.damaged(x.name, k)
+// entry returns a row of the index as a window has it.
+func (x *index[T]) entry(e *Engine, k, v []byte) entry[T] {
+	p, value, ok := x.Decode(k, v)
+	if !ok {
+		e.rows.damaged(x.Name, k)
 	}
 	return entry[T]{p, value}
 }
@@ -157,11 +120,11 @@ func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
 			return false
 		}
 		n := max(e.cfg.Window, 1)
-		for k, v := range e.scan(x.from(q.row.space, w.end)) {
-			next := x.decode(e, k, v)
-			if last := len(w.entries) - 1; last >= w.head && !w.entries[last].less(next.pos) {
-				broken("the index %s of queue %s goes from %d, message %d, to %d, message %d", x.name, q.name.Name,
-					w.entries[last].at, w.entries[last].seq, next.at, next.seq)
+		for k, v := range e.scan(x.From(q.row.Space, w.end)) {
+			next := x.entry(e, k, v)
+			if last := len(w.entries) - 1; last >= w.head && !w.entries[last].Less(next.Pos) {
+				broken("the index %s of queue %s goes from %d, message %d, to %d, message %d", x.Name, q.name.Name,
+					w.entries[last].At, w.entries[last].Seq, next.At, next.Seq)
 			}
 			w.entries = append(w.entries, next)
 			if n--; n == 0 {
@@ -171,7 +134,7 @@ func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
 		if n > 0 {
 			w.whole = true
 		} else {
-			w.end = w.entries[len(w.entries)-1].next()
+			w.end = w.entries[len(w.entries)-1].Next()
 		}
 	}
 	return true
@@ -179,21 +142,21 @@ func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
 
 // between returns the first entries from lo to hi, at most limit of them. Where the window does not
 // reach, it reads the rows without moving the window: what is receivable now stays in memory.
-func (x *index[T]) between(e *Engine, q *queue, w *window[T], lo, hi pos, limit int) (entries []entry[T]) {
+func (x *index[T]) between(e *Engine, q *queue, w *window[T], lo, hi row.Pos, limit int) (entries []entry[T]) {
 	for w.covers(lo) && len(entries) < limit {
 		i, _ := w.search(lo)
-		if !x.load(e, q, w, i) || hi.less(w.at(i).pos) {
+		if !x.load(e, q, w, i) || hi.Less(w.at(i).Pos) {
 			return entries
 		}
 		entries = append(entries, w.at(i))
-		lo = w.at(i).next()
+		lo = w.at(i).Next()
 	}
 	if len(entries) == limit {
 		return entries
 	}
-	for k, v := range e.scan(x.from(q.row.space, lo)) {
-		found := x.decode(e, k, v)
-		if hi.less(found.pos) {
+	for k, v := range e.scan(x.From(q.row.Space, lo)) {
+		found := x.entry(e, k, v)
+		if hi.Less(found.Pos) {
 			break
 		}
 		if entries = append(entries, found); len(entries) == limit {

@@ -46,7 +46,7 @@ func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes i
 		return restored, restoreError(dir, err)
 	}
 	var first *Finding
-	if restored.Verified, err = verify(dir, func(f Finding) {
+	if restored.Verified, err = verifyStore(dir, func(f Finding) {
 		if first == nil {
 			first = &f
 		}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"tenaq/internal/engine"
+	"tenaq/internal/engine/salvage"
 	"tenaq/internal/kv/pebblekv"
 )
 
@@ -65,7 +65,7 @@ func Salvage(ctx context.Context, source, dir string, progress func(rows int64))
 		return s, restoreError(dir, err)
 	}
 	var first *Finding
-	if s.Verified, err = verify(dir, func(f Finding) {
+	if s.Verified, err = verifyStore(dir, func(f Finding) {
 		if first == nil {
 			first = &f
 		}
@@ -98,7 +98,7 @@ func (s *Salvaged) read(ctx context.Context, source, dir string, progress func(r
 				progress(rows)
 			}
 		}
-		if !engine.IsSalvaged(k) {
+		if !salvage.Takes(k) {
 			return nil
 		}
 		if batch.Set(k, v); batch.Len() > 1<<20 {
@@ -128,7 +128,7 @@ const progressRows = 10_000
 
 // complete makes the rows a consistent store with a key of its own for receipt handles.
 func (s *Salvaged) complete(store *pebblekv.Store, read *pebblekv.Salvage) {
-	out := engine.Salvage(store)
+	out := salvage.Complete(store)
 	b := store.NewBatch()
 	b.Set(secretKey, newSecret())
 	b.Force()()

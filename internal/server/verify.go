@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"tenaq/internal/engine"
+	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv/pebblekv"
 )
 
@@ -49,10 +49,10 @@ func Verify(dir string, found func(Finding), progress func(Verified)) (Verified,
 	if err := checkDataDir(dir); err != nil {
 		return Verified{}, err
 	}
-	return verify(dir, found, progress)
+	return verifyStore(dir, found, progress)
 }
 
-func verify(dir string, found func(Finding), progress func(Verified)) (v Verified, err error) {
+func verifyStore(dir string, found func(Finding), progress func(Verified)) (v Verified, err error) {
 	r, err := pebblekv.OpenRead(pebblekv.Options{Dir: dir})
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pebblekv.ErrDamaged):
@@ -78,19 +78,19 @@ func verify(dir string, found func(Finding), progress func(Verified)) (v Verifie
 	}); err != nil {
 		return v, storeError(dir, err)
 	}
-	add := func(read engine.Audited) Verified {
+	add := func(read verify.Read) Verified {
 		v.Queues, v.Messages, v.Rows, v.Bytes = read.Queues, read.Messages, read.Rows, read.Bytes
 		return v
 	}
-	a := engine.Auditor{
+	a := verify.Verifier{
 		Store: r,
 		Try:   r.Try,
-		Found: func(f engine.Finding) {
+		Found: func(f verify.Finding) {
 			tell(Finding{Account: f.Queue.Account, Queue: f.Queue.Name, Row: hex.EncodeToString(f.Key), Text: f.Text})
 		},
 	}
 	if progress != nil {
-		a.Progress = func(read engine.Audited) { progress(add(read)) }
+		a.Progress = func(read verify.Read) { progress(add(read)) }
 	}
 	add(a.Run())
 	return v, nil

@@ -1,9 +1,11 @@
-package engine
+package verify
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+
+	"tenaq/internal/engine/row"
 )
 
 // A rowSum stands for a set of rows, whatever their order: two sets with the same sum are taken for the same.
@@ -24,11 +26,11 @@ func (s *rowSum) add(k, v []byte) {
 
 // A relation is that between rows of one kind, the owners, and the rows of an index, of which each stands for an owner.
 type relation struct {
-	audit *audit
-	queue QueueName
+	audit *run
+	queue row.QueueName
 	name  string // of the rows of the index
 
-	owners, rows span
+	owners, rows row.Span
 	wants        func(k, v []byte) (wantKey, wantValue []byte, ok bool) // the row in the index that an owner must have, if it can be read and must
 	owner        func(k, v []byte) (ownerKey []byte, ok bool)           // whose a row of the index is
 	excused      func(k, v []byte) bool                                 // an owner may be without its row; nil for none
@@ -51,7 +53,7 @@ func (r *relation) settle() {
 		return
 	}
 	before, excused := r.audit.found, false
-	for k, v := range r.audit.Store.Scan(r.owners.lo, r.owners.hi) {
+	for k, v := range r.audit.Store.Scan(r.owners.Lo, r.owners.Hi) {
 		wantKey, wantValue, ok := r.wants(k, v)
 		if !ok {
 			continue
@@ -65,7 +67,7 @@ func (r *relation) settle() {
 			r.audit.report(r.queue, wantKey, "this %s row says %x and, by the row %x, should say %x", r.name, have, k, wantValue)
 		}
 	}
-	for k, v := range r.audit.Store.Scan(r.rows.lo, r.rows.hi) {
+	for k, v := range r.audit.Store.Scan(r.rows.Lo, r.rows.Hi) {
 		if ownerKey, ok := r.owner(k, v); ok {
 			if value, ok := r.audit.get(ownerKey); ok {
 				if wantKey, _, ok := r.wants(ownerKey, value); ok && bytes.Equal(wantKey, k) {

@@ -1,4 +1,4 @@
-package engine_test
+package salvage_test
 
 import (
 	"bytes"
@@ -9,11 +9,26 @@ import (
 	"strings"
 	"testing"
 
-	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/engine/salvage"
+	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv"
 	"tenaq/internal/testing/proof"
 )
+
+// scriptSteps is the length of one random script.
+const scriptSteps = 400
+
+// A memoryDisk loses what was not forced when it stops.
+type memoryDisk struct{ store *kv.Memory }
+
+func (d *memoryDisk) Open() kv.Store { return d.store }
+
+func (d *memoryDisk) Stop(clean bool) {
+	if !clean {
+		d.store = d.store.Crash(0)
+	}
+}
 
 // A rowSet is the rows of a store.
 type rowSet map[string]string
@@ -27,16 +42,16 @@ func rowsIn(store kv.Store) rowSet {
 }
 
 // salvage makes a store of those rows that Salvage wants, and completes it.
-func (r rowSet) salvage() (kv.Store, engine.Salvaged) {
+func (r rowSet) salvage() (kv.Store, salvage.Result) {
 	store := kv.NewMemory()
 	b := store.NewBatch()
 	for k, v := range r {
-		if engine.IsSalvaged([]byte(k)) {
+		if salvage.Takes([]byte(k)) {
 			b.Set([]byte(k), []byte(v))
 		}
 	}
 	b.Force()()
-	return store, engine.Salvage(store)
+	return store, salvage.Complete(store)
 }
 
 // A loss is a way in which rows may be missing, or be older than they were.
@@ -120,7 +135,7 @@ func TestSalvage(t *testing.T) {
 	seed, scripts := proof.Seed(t), proof.Count(5, 20, 20, 200)
 	messages := 0
 	for n := range uint64(scripts) {
-		disk := &crashDisk{store: kv.NewMemory()}
+		disk := &memoryDisk{store: kv.NewMemory()}
 		g := enginetest.NewGenerator(seed + n)
 		w := enginetest.NewWorld(enginetest.Variant{Turn: 1 + int(n%7), Disk: func() enginetest.Disk { return disk }})
 		p := enginetest.NewPlayer(w)
@@ -143,7 +158,7 @@ func TestSalvage(t *testing.T) {
 			store, out := rows.salvage()
 			where := fmt.Sprintf("seed %d, lost %s", seed+n, l.name)
 			found := 0
-			audited := engine.Auditor{Store: store, Found: func(f engine.Finding) {
+			audited := verify.Verifier{Store: store, Found: func(f verify.Finding) {
 				if found++; found <= 3 {
 					t.Errorf("%s: queue %v, row %x: %s", where, f.Queue, f.Key, f.Text)
 				}

@@ -1,4 +1,4 @@
-package engine
+package verify
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"tenaq/internal/kv"
 )
 
-// Audit returns what an Auditor finds first.
-func Audit(store kv.Store) error {
+// Check returns the first finding as an error, with the number of further ones.
+func Check(store kv.Store) error {
 	var first error
 	n := 0
-	Auditor{Store: store, Found: func(f Finding) {
+	Verifier{Store: store, Found: func(f Finding) {
 		if n++; first == nil {
 			first = fmt.Errorf("queue %s, row %x: %s", f.Queue.Name, f.Key, f.Text)
 		}

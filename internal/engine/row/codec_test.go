@@ -1,0 +1,415 @@
+package row
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// A sample is a row whose bytes are kept in testdata/formats. What is in that file was written by some
+// version of this program and has to be readable for ever: lines are added to it, never changed.
+type sample struct {
+	Name  string
+	Key   []byte
+	Value []byte // nil for an encoding that is read and no longer written
+	Read  func(k, v []byte) (any, bool)
+	Want  any
+}
+
+var (
+	sampleID       = [16]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x46, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
+	sampleIncarned = [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	sampleName     = QueueName{Account: "000000000000", Name: "orders"}
+	sampleSpace    = uint64(0x0102030405060708)
+	sampleTime     = int64(1767225600123)
+)
+
+type namedQueue struct {
+	Name QueueName
+	Row  Queue
+}
+
+type readMeta struct {
+	Meta   Meta
+	Inline string
+}
+
+func samples() []sample {
+	queue := Queue{
+		Incarnation: sampleIncarned,
+		Space:       sampleSpace,
+		Created:     sampleTime,
+		Modified:    sampleTime + 1,
+		Purged:      sampleTime + 2,
+		Attributes: Attributes{
+			DelaySeconds:                  5,
+			MaximumMessageSize:            1 << 20,
+			MessageRetentionPeriod:        345600,
+			ReceiveMessageWaitTimeSeconds: 20,
+			VisibilityTimeout:             30,
+			KmsMasterKeyID:                "alias/a",
+			KmsDataKeyReusePeriodSeconds:  300,
+			SqsManagedSseEnabled:          true,
+		},
+		Tags: []Tag{{Key: "cost", Value: ""}, {Key: "team", Value: "größer"}},
+	}
+	grave := Queue{Deleted: sampleTime}
+	fifo := queue
+	fifo.Attributes.FIFO, fifo.Attributes.ContentBasedDeduplication = true, true
+	fifo.Attributes.GroupScope, fifo.Attributes.GroupLimit = true, true
+	fifo.Attributes.Redrive = Redrive{Target: QueueName{Account: "000000000000", Name: "dead.fifo"}, MaxReceives: 1000}
+	fifo.Attributes.RedriveAllow = `{"redrivePermission":"denyAll"}`
+	guarded := fifo
+	guarded.Attributes.Policy = `{"Statement":{"Effect":"Allow","Principal":"*","Action":"sqs:SendMessage"}}`
+	st := State{
+		NextSeq:   300,
+		LastFresh: 298,
+		Cursor:    200,
+		Mixed:     210,
+		Segment:   1,
+		DueLow:    Pos{At: sampleTime, Seq: 17},
+		Settled:   LastAt(sampleTime),
+		Boot:      3,
+		Live:      100,
+		Delayed:   7,
+		InFlight:  -1, // never, but the sign has its bit
+	}
+	fifoState := st
+	fifoState.OriginLow = Pos{At: sampleTime, Seq: 18}
+	fifoState.HeadLow = [2]Pos{{At: sampleTime, Seq: 19}, {At: sampleTime + 1, Seq: 20}}
+	fifoState.Counted = SeqRange{290, 300}
+	fifoState.Buckets = []int64{sampleTime/DedupBucket - 1, sampleTime / DedupBucket}
+	elders := fifoState
+	elders.ElderLow = Pos{At: sampleTime - 7, Seq: 21}
+	sys := System{NextSpace: 9, Boot: 3, Clean: true, Stamp: sampleTime, Hidden: sampleTime + 43200000, GraceFrom: 1, GraceUntil: 2}
+	held := sys
+	sys.NextTask = 1 // what a row of version 1 does not have
+	held.HeldFrom, held.NextTask, held.HeldUntil = sampleTime-3, 17, MaxTime
+	noted := held
+	noted.HeldUntil = sampleTime + 600000
+	content := Content{
+		Body:    "hello\x00\nwörld",
+		BodyMD5: sampleID,
+		Attributes: []Attribute{
+			{Name: "Farbe", Type: "String.x", String: "rot"},
+			{Name: "n", Type: "Number", String: "017.50"},
+			{Name: "b", Type: "Binary.png", Binary: []byte{0, 0xff}},
+		},
+		Trace:  "Root=1",
+		Sender: "AIDAEXAMPLE",
+	}
+	plain := NewMeta(17, sampleID, sampleTime, 11)
+	plain.Flags = FlagInline
+	moved := Meta{
+		Seq:        18,
+		Flags:      FlagScheduled | flagBase | flagLineage | flagHistory | flagGroup | flagDedup | flagSource,
+		ID:         sampleID,
+		Sent:       sampleTime,
+		Size:       1 << 20,
+		Base:       sampleTime - 1000,
+		Arrived:    sampleTime - 1000,
+		Lineage:    sampleIncarned,
+		Generation: 2,
+		Redrives:   3,
+		FirstSent:  sampleTime - 2000,
+		Group:      "customer-7",
+		Dedup:      "d1",
+		Source:     "arn:aws:sqs:us-east-1:000000000000:orders",
+	}
+	arrived := moved
+	arrived.Arrived = sampleTime + 3000
+	flight := Delivery{At: sampleTime, Kind: DueInFlight, Receives: 300, Generation: 301,
+		FirstReceive: sampleTime - 2, LastReceive: sampleTime - 1, Apart: true}
+	dead := Delivery{At: sampleTime, Kind: DueReturned, Receives: 3, FirstReceive: sampleTime - 2,
+		LastReceive: sampleTime - 1, Origin: true, Changed: true}
+	elder := flight
+	elder.Elder = true
+	line1 := Group{Count: 3, First: Line{Seq: 17, Sent: sampleTime}, Class: HeadPlaced, At: sampleTime + 1, Last: Line{Seq: 19, Sent: sampleTime + 2}, Founder: 16, Placed: 18}
+	sent := Dedup{At: sampleTime, ID: sampleID, Sequence: 17}
+	received := Dedup{At: sampleTime, Deliveries: []Attempted{{Seq: 17, Generation: 1}, {Seq: 18, Generation: 300}}}
+	moves := Task{Number: 5, Source: sampleName, ID: sampleID, Destination: QueueName{Account: "000000000000", Name: "jobs"}, Rate: 10,
+		Started: sampleTime, Status: TaskFailed, Failure: "TaskTimedOut", Moved: 7, ToMove: 9, Limit: 12, Due: sampleTime * 1000, Stepped: sampleTime + 1}
+	seg := Segment{First: 4097, Sent: sampleTime, Live: 4095}
+	p := Pos{At: sampleTime, Seq: 17}
+
+	message := func(k, v []byte) (any, bool) {
+		m, inline, ok := DecodeMeta(SeqOf(k), v)
+		return readMeta{m, string(inline)}, ok
+	}
+	queueOf := func(k, v []byte) (any, bool) {
+		name, ok := QueueOf(k)
+		stored, known := DecodeQueue(v)
+		return namedQueue{name, stored}, ok && known
+	}
+	return []sample{
+		{"system", SystemKey(), nil, readSystem, sys},
+		{"system-2", SystemKey(), nil, readSystem, held},
+		{"system-3", SystemKey(), nil, readSystem, held},
+		{"system-4", SystemKey(), nil, readSystem, held},
+		{"system-5", SystemKey(), noted.Encode(nil), readSystem, noted},
+		{"queue", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, queue}},
+		{"queue-2", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, fifo}},
+		{"queue-3", QueueKey(sampleName), guarded.Encode(nil), queueOf, namedQueue{sampleName, guarded}},
+		{"grave", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, grave}},
+		{"grave-2", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, grave}},
+		{"grave-3", QueueKey(sampleName), grave.Encode(nil), queueOf, namedQueue{sampleName, grave}},
+		{"state", StateKey(sampleSpace), nil, readState, st},
+		{"state-2", StateKey(sampleSpace), nil, readState, fifoState},
+		{"state-3", StateKey(sampleSpace), elders.Encode(nil), readState, elders},
+		{"message", SeqKey(sampleSpace, KindMessage, 17), plain.Encode(nil, []byte("content")), message, readMeta{plain, "content"}},
+		{"message-moved", SeqKey(sampleSpace, KindMessage, 18), moved.Encode(nil, nil), message, readMeta{moved, ""}},
+		{"message-arrived", SeqKey(sampleSpace, KindMessage, 18), arrived.Encode(nil, nil), message, readMeta{arrived, ""}},
+		{"content", SeqKey(sampleSpace, KindContent, 18), content.Encode(),
+			func(_, v []byte) (any, bool) { return any2(DecodeContent(v)) }, content},
+		{"delivery", SeqKey(sampleSpace, KindDelivery, 17), flight.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, flight},
+		{"due", DueRows.Key(sampleSpace, p), []byte{byte(DueReturned)}, func(k, v []byte) (any, bool) {
+			return indexRow[DueKind]{PosOf(k[SpacePrefixLen:]), DueKind(v[0])}, DueKind(v[0]).known()
+		}, indexRow[DueKind]{p, DueReturned}},
+		{"segment", SeqKey(sampleSpace, KindSegment, 1), seg.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeSegment(v)) }, seg},
+		{"delivery-dead", SeqKey(sampleSpace, KindDelivery, 18), dead.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, dead},
+		{"delivery-elder", SeqKey(sampleSpace, KindDelivery, 17), elder.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, elder},
+		{"group", GroupKey(sampleSpace, "customer-7"), line1.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeGroup(v)) }, line1},
+		{"line", LineKey(sampleSpace, "customer-7", 18), EncodeLine(nil, sampleTime), func(k, v []byte) (any, bool) {
+			sent, ok := DecodeLine(v)
+			return Line{LineSeq(k), sent}, ok
+		}, Line{18, sampleTime}},
+		{"head", HeadRows[HeadPlaced].Key(sampleSpace, p), EncodeHead(nil, "customer-7"), func(k, v []byte) (any, bool) {
+			group, ok := DecodeHead(v)
+			return indexRow[string]{PosOf(k[SpacePrefixLen+1:]), group}, ok
+		}, indexRow[string]{p, "customer-7"}},
+		{"dedup-send", DedupKey(sampleSpace, sampleTime/DedupBucket, DedupHash(sampleID)), sent.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDedup(v)) }, sent},
+		{"dedup-receive", DedupKey(sampleSpace, sampleTime/DedupBucket, DedupHash(sampleID)), received.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDedup(v)) }, received},
+		{"origin", OriginRows.Key(sampleSpace, p), []byte{Version}, func(k, v []byte) (any, bool) {
+			_, ok := OriginRows.Read(v)
+			return PosOf(k[SpacePrefixLen:]), ok
+		}, p},
+		{"elder", ElderRows.Key(sampleSpace, p), []byte{Version}, func(k, v []byte) (any, bool) {
+			_, ok := ElderRows.Read(v)
+			return PosOf(k[SpacePrefixLen:]), ok
+		}, p},
+		{"source", SourceKey(sampleName, "jobs"), []byte{Version}, func(k, _ []byte) (any, bool) {
+			return any2(SourceOf(k))
+		}, QueueName{Account: "000000000000", Name: "jobs"}},
+		{"task", TaskKey(sampleName, 5), moves.Encode(nil), func(k, v []byte) (any, bool) {
+			t, ok := DecodeTask(v)
+			number, known := TaskNumber(k)
+			t.Number, t.Source = number, sampleName
+			return t, ok && known
+		}, moves},
+		{"active", ActiveKey(5), EncodeActive(nil, sampleName), func(k, v []byte) (any, bool) {
+			_, source, ok := DecodeActive(k, v)
+			return source, ok
+		}, sampleName},
+	}
+}
+
+func readSystem(_, v []byte) (any, bool) { return any2(DecodeSystem(v)) }
+
+func readState(_, v []byte) (any, bool) { return any2(DecodeState(v)) }
+
+func any2[T any](v T, ok bool) (any, bool) { return v, ok }
+
+// TestFormats reads every row of testdata/formats/rows.txt as it was meant, and writes it as it was written
+// if that encoding is still written.
+func TestFormats(t *testing.T) {
+	kept := readFormats(t, "testdata/formats/rows.txt")
+	for _, s := range samples() {
+		line := s.Name + " " + hex.EncodeToString(s.Key) + " " + hex.EncodeToString(s.Value)
+		stored, ok := kept[s.Name]
+		if !ok {
+			t.Errorf("%s is not among the kept rows; it would be\n%s", s.Name, line)
+			continue
+		}
+		delete(kept, s.Name)
+		if !bytes.Equal(s.Key, stored[0]) || s.Value != nil && !bytes.Equal(s.Value, stored[1]) {
+			t.Errorf("got  %s\nwant %s %x %x", line, s.Name, stored[0], stored[1])
+		}
+		got, ok := s.Read(stored[0], stored[1])
+		if !ok || !reflect.DeepEqual(got, s.Want) {
+			t.Errorf("%s reads as %+v, %v, want %+v", s.Name, got, ok, s.Want)
+		}
+		for n := range stored[1] {
+			if s.Name == "source" {
+				break // everything is in its key
+			}
+			if s.Name == "message" && n >= len(stored[1])-len("content") {
+				break // a message row ends with its content, whatever that is
+			}
+			if short, ok := tryRead(s, stored[0], stored[1][:n]); ok {
+				t.Errorf("%s cut to %d bytes reads as %+v, want a refusal", s.Name, n, short)
+			}
+		}
+	}
+	for name := range kept { // order does not matter: there should be none
+		t.Errorf("nobody reads the kept row %s", name)
+	}
+}
+
+// tryRead reads a value that may be too short for what has a fixed length.
+func tryRead(s sample, k, v []byte) (any, bool) {
+	if s.Name == "due" {
+		return nil, len(v) == 1
+	}
+	return s.Read(k, v)
+}
+
+func readFormats(t *testing.T, path string) map[string][2][]byte {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows := make(map[string][2][]byte)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := lines.Text()
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		parts := strings.Fields(line)
+		if len(parts) != 3 {
+			t.Fatalf("%s: bad line %q", path, line)
+		}
+		k, errK := hex.DecodeString(parts[1])
+		v, errV := hex.DecodeString(parts[2])
+		if errK != nil || errV != nil {
+			t.Fatalf("%s: bad line %q", path, line)
+		}
+		rows[parts[0]] = [2][]byte{k, v}
+	}
+	return rows
+}
+
+// seed gives a fuzz test the kept rows with the given names.
+func seed(f *testing.F, names ...string) {
+	for _, s := range samples() {
+		for _, name := range names {
+			if s.Name == name {
+				f.Add(s.Value)
+			}
+		}
+	}
+	f.Add([]byte{})
+	f.Add([]byte{Version})
+	f.Add(bytes.Repeat([]byte{0xff}, 64))
+	f.Add(append([]byte{Version}, bytes.Repeat([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, 4)...))
+}
+
+// again fails when what was decoded from bytes does not decode to the same from its own encoding.
+func again[T any](t *testing.T, v T, encode func(T) []byte, decode func([]byte) (T, bool)) {
+	t.Helper()
+	if w, ok := decode(encode(v)); !ok || !reflect.DeepEqual(v, w) {
+		t.Errorf("%+v encodes to what reads as %+v, %v", v, w, ok)
+	}
+}
+
+func FuzzSystem(f *testing.F) {
+	seed(f, "system", "system-2", "system-3", "system-4", "system-5")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, ok := DecodeSystem(b); ok {
+			again(t, s, func(s System) []byte { return s.Encode(nil) }, DecodeSystem)
+		}
+	})
+}
+
+func FuzzQueueRow(f *testing.F) {
+	seed(f, "queue", "queue-2", "queue-3", "grave-2", "grave-3")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, ok := DecodeQueue(b)
+		if len(r.Tags) > len(b)+1 {
+			t.Errorf("%d tags from %d bytes", len(r.Tags), len(b))
+		}
+		if ok {
+			again(t, r, func(r Queue) []byte { return r.Encode(nil) }, DecodeQueue)
+		}
+	})
+}
+
+func FuzzState(f *testing.F) {
+	seed(f, "state", "state-2", "state-3")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, ok := DecodeState(b); ok {
+			again(t, s, func(s State) []byte { return s.Encode(nil) }, DecodeState)
+		}
+	})
+}
+
+func FuzzMessage(f *testing.F) {
+	seed(f, "message", "message-moved", "message-arrived")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, inline, ok := DecodeMeta(17, b)
+		if len(m.Group)+len(m.Dedup)+len(m.Source)+len(inline) > len(b) {
+			t.Errorf("%d bytes decode to more", len(b))
+		}
+		if !ok {
+			return
+		}
+		// Flags of parts that have their default values are not written again.
+		flags := m.Flags
+		again(t, m, func(m Meta) []byte { return m.Encode(nil, inline) }, func(b []byte) (Meta, bool) {
+			m, rest, ok := DecodeMeta(17, b)
+			m.Flags = flags
+			return m, ok && bytes.Equal(rest, inline)
+		})
+	})
+}
+
+func FuzzContent(f *testing.F) {
+	seed(f, "content")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, ok := DecodeContent(b)
+		if len(c.Attributes) > len(b)+1 || len(c.Body) > len(b) {
+			t.Errorf("%d attributes and a body of %d bytes from %d bytes", len(c.Attributes), len(c.Body), len(b))
+		}
+		if ok {
+			again(t, c, func(c Content) []byte { return c.Encode() }, DecodeContent)
+		}
+	})
+}
+
+func FuzzDelivery(f *testing.F) {
+	seed(f, "delivery", "delivery-dead", "delivery-elder")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, ok := DecodeDelivery(b); ok {
+			again(t, v, func(v Delivery) []byte { return v.Encode(nil) }, DecodeDelivery)
+		}
+	})
+}
+
+func FuzzSegment(f *testing.F) {
+	seed(f, "segment")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, ok := DecodeSegment(b); ok {
+			again(t, s, func(s Segment) []byte { return s.Encode(nil) }, DecodeSegment)
+		}
+	})
+}
+
+func FuzzKeys(f *testing.F) {
+	for _, s := range samples() {
+		f.Add(s.Key)
+	}
+	f.Fuzz(func(t *testing.T, k []byte) {
+		if name, ok := QueueOf(k); ok && !bytes.Equal(QueueKey(name), k) {
+			t.Errorf("%x is the key of %+v, whose key is %x", k, name, QueueKey(name))
+		}
+		SeqOf(k)
+		PosOf(k)
+	})
+}
+
+// An indexRow is a row of an index.
+type indexRow[T any] struct {
+	Pos
+	Value T
+}

@@ -1,0 +1,141 @@
+package row
+
+// InlineMax is the size up to which a message's content lies in its message row. One row instead of two
+// spares a write and a removal per message life; larger contents would make every scan over metadata
+// drag bodies along.
+const InlineMax = 1024
+
+// Flags of a message row.
+const (
+	FlagScheduled = 1 << iota // entered through due; the fresh cursor skips it
+	FlagInline                // the content follows the metadata
+	flagBase                  // the retention base is not the time it was sent
+	flagLineage               // the lineage is not the message's own id
+	flagHistory               // generation, redrive count, first-sent time differ from a new message's
+	flagGroup
+	flagDedup
+	flagSource // where it was moved from
+)
+
+// Meta is a message row without its inline content. It is written once and never changed.
+type Meta struct {
+	Seq   uint64
+	Flags byte
+	ID    MessageID
+	Sent  int64 // when it was accepted
+	Size  int64 // as SQS counts it
+
+	Base       int64    // retention counts from here
+	Arrived    int64    // when it came into this queue
+	Lineage    [16]byte // survives moves, redrives and replays
+	Generation uint64   // raised only by an intended replay of completed work
+	Redrives   uint64
+	FirstSent  int64 // of the lineage
+
+	Group, Dedup, Source string
+}
+
+// Encode returns the message row. Inline is the content when flagInline is set, else nil.
+func (m *Meta) Encode(b Enc, inline []byte) []byte {
+	flags := m.Flags &^ (flagBase | flagLineage | flagHistory | flagGroup | flagDedup | flagSource)
+	mark := func(flag byte, on bool) {
+		if on {
+			flags |= flag
+		}
+	}
+	mark(flagBase, m.Base != m.Sent)
+	mark(flagLineage, m.Lineage != m.ID)
+	mark(flagHistory, m.Generation != 0 || m.Redrives != 0 || m.FirstSent != m.Sent)
+	mark(flagGroup, m.Group != "")
+	mark(flagDedup, m.Dedup != "")
+	mark(flagSource, m.Source != "")
+
+	version := byte(Version)
+	if m.Arrived != m.Base {
+		version = messageVersion
+	}
+	b.byte(version)
+	b.byte(flags)
+	b.raw(m.ID[:])
+	b.int(m.Sent)
+	b.int(m.Size)
+	if flags&flagBase != 0 {
+		b.int(m.Base)
+	}
+	if flags&flagLineage != 0 {
+		b.raw(m.Lineage[:])
+	}
+	if flags&flagHistory != 0 {
+		b.uint(m.Generation)
+		b.uint(m.Redrives)
+		b.int(m.FirstSent)
+	}
+	if flags&flagGroup != 0 {
+		b.string(m.Group)
+	}
+	if flags&flagDedup != 0 {
+		b.string(m.Dedup)
+	}
+	if flags&flagSource != 0 {
+		b.string(m.Source)
+	}
+	if version > 1 {
+		b.int(m.Arrived)
+	}
+	b.raw(inline)
+	return b
+}
+
+// FreshPos is the place of a fresh message among those in due.
+func (m *Meta) FreshPos() Pos { return Pos{m.Sent, m.Seq} }
+
+func (m *Meta) Scheduled() bool { return m.Flags&FlagScheduled != 0 }
+
+// IsElder reports whether the message is older than the queue finds it to be.
+func (m *Meta) IsElder() bool { return m.FirstSent < m.Base }
+
+// Expired reports whether the message has outlived the retention of its queue. [RET-1]
+func (m *Meta) Expired(now, retention int64) bool { return now >= m.Base+retention }
+
+// NewMeta returns the metadata of a message that begins a lineage of its own.
+func NewMeta(seq uint64, id MessageID, now, size int64) Meta {
+	return Meta{Seq: seq, ID: id, Sent: now, Size: size, Base: now, Arrived: now, Lineage: id, FirstSent: now}
+}
+
+// messageVersion is that of a message row that says when the message came into its queue, as it does when that is
+// neither when it was sent nor when its retention began. Every other one is of version 1.
+const messageVersion = 2
+
+// DecodeMeta reads a message row. The inline content, if there is any, is a part of value.
+func DecodeMeta(seq uint64, value []byte) (m Meta, inline []byte, ok bool) {
+	d := Dec{B: value}
+	version := d.Version(messageVersion)
+	m.Seq, m.Flags, m.ID = seq, d.byte(), d.ID()
+	m.Sent, m.Size = d.Int(), d.Int()
+	m.Base, m.Lineage, m.FirstSent = m.Sent, m.ID, m.Sent
+	if m.Flags&flagBase != 0 {
+		m.Base = d.Int()
+	}
+	if m.Flags&flagLineage != 0 {
+		m.Lineage = d.ID()
+	}
+	if m.Flags&flagHistory != 0 {
+		m.Generation, m.Redrives, m.FirstSent = d.Uint(), d.Uint(), d.Int()
+	}
+	if m.Flags&flagGroup != 0 {
+		m.Group = d.string()
+	}
+	if m.Flags&flagDedup != 0 {
+		m.Dedup = d.string()
+	}
+	if m.Flags&flagSource != 0 {
+		m.Source = d.string()
+	}
+	if m.Arrived = m.Base; version > 1 {
+		m.Arrived = d.Int()
+	}
+	if m.Flags&FlagInline != 0 {
+		return m, d.B, !d.Bad
+	}
+	return m, nil, d.Done()
+}

@@ -1,0 +1,60 @@
+package row
+
+// A System is the one row about the store as a whole.
+//
+// Boots and stamps exist for the visibility grace. While anything may be in flight the broker stamps
+// the time every few seconds. A start that does not find a clean stop therefore knows, to within one
+// stamp, when the server stopped answering: consumers could not delete what they had in the meantime,
+// so their deliveries stay hidden for a while instead of all being delivered again at once. [CLOCK-10, CLOCK-11]
+type System struct {
+	NextSpace uint64
+	Boot      uint64 // counts starts after stops that were not clean
+	Clean     bool   // the last stop was a clean one; false while running
+	Stamp     int64  // when the last stamp was written
+	Hidden    int64  // no delivery was ever hidden until later than this
+
+	GraceFrom, GraceUntil int64 // deliveries ending in between are held until graceUntil
+
+	HeldFrom  int64  // the last time before expiry was held; zero while it is not
+	HeldUntil int64  // when expiry goes on if nothing happens; zero while it is not held
+	NextTask  uint64 // number of the next move task
+}
+
+func (s *System) Encode(b Enc) []byte {
+	b.byte(systemVersion)
+	b.uint(s.NextSpace)
+	b.uint(s.Boot)
+	b.bool(s.Clean)
+	b.int(s.Stamp)
+	b.int(s.Hidden)
+	b.int(s.GraceFrom)
+	b.int(s.GraceUntil)
+	b.int(s.HeldFrom)
+	b.uint(s.NextTask)
+	b.int(s.HeldUntil)
+	return b
+}
+
+// systemVersion is that of the system row. Versions 2 to 4 hold the same: version 3 keeps programs away that cannot read state
+// rows of version 3, and version 4 those that cannot read queue rows of version 3.
+const systemVersion = 5
+
+// StampedVersion is the first in which no row is later than the stamp, whatever a power cut has left.
+const StampedVersion = 5
+
+func DecodeSystem(value []byte) (s System, ok bool) {
+	d := Dec{B: value}
+	version := d.Version(systemVersion)
+	s.NextTask = 1
+	s.NextSpace, s.Boot, s.Clean, s.Stamp, s.Hidden = d.Uint(), d.Uint(), d.bool(), d.Int(), d.Int()
+	s.GraceFrom, s.GraceUntil = d.Int(), d.Int()
+	if version > 1 {
+		s.HeldFrom, s.NextTask = d.Int(), d.Uint()
+	}
+	if version > 4 {
+		s.HeldUntil = d.Int()
+	} else if s.HeldFrom != 0 {
+		s.HeldUntil = MaxTime // a version that did not note it
+	}
+	return s, d.Done()
+}

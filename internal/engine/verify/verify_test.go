@@ -1,0 +1,458 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/md5"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/engine/row"
+	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
+)
+
+// rowMap is a store that can be written to in every wrong way.
+type rowMap map[string]string
+
+func rowsOf(store kv.Store) rowMap {
+	rows := make(rowMap)
+	for k, v := range store.Scan([]byte{1}, nil) {
+		rows[string(k)] = string(v)
+	}
+	return rows
+}
+
+// A frozenMap is a rowMap with its keys in order.
+type frozenMap struct {
+	rowMap
+	keys []string
+}
+
+func (m frozenMap) Get(dst, key []byte) ([]byte, bool) {
+	v, ok := m.rowMap[string(key)]
+	return append(dst, v...), ok
+}
+
+func (m frozenMap) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
+	from, _ := slices.BinarySearch(m.keys, string(lo))
+	return func(yield func(k, v []byte) bool) {
+		for _, k := range m.keys[from:] {
+			if hi != nil && k >= string(hi) || !yield([]byte(k), []byte(m.rowMap[k])) {
+				return
+			}
+		}
+	}
+}
+
+func (m rowMap) audit() (findings []Finding, read Read) {
+	store := frozenMap{m, slices.Sorted(maps.Keys(m))}
+	read = Verifier{Store: store, Found: func(f Finding) { findings = append(findings, f) }}.Run()
+	return findings, read
+}
+
+var (
+	auditPlain = row.QueueName{Account: "000000000000", Name: "plain"}
+	auditDead  = row.QueueName{Account: "000000000000", Name: "dead"}
+	auditFIFO  = row.QueueName{Account: "000000000000", Name: "line.fifo"}
+	auditDeadF = row.QueueName{Account: "000000000000", Name: "dead.fifo"}
+)
+
+// A rig is an engine over a store in memory.
+type rig struct {
+	*engine.Engine
+	t     *testing.T
+	store *kv.Memory
+	now   int64
+	seed  byte
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, store: kv.NewMemory(), now: 1767225600123}
+	r.Engine = engine.Open(r.store, engine.Config{
+		Region: "r", InFlightMax: 120000, Fault: func(sentence string) { t.Fatal(sentence) },
+	})
+	return r
+}
+
+// do applies an operation in a turn of its own.
+func (r *rig) do(op engine.Op) engine.Result {
+	r.t.Helper()
+	r.seed++
+	res, err := r.Apply(engine.Command{Now: r.now, Seed: [16]byte{r.seed}, Op: op})
+	if err != nil {
+		r.t.Fatalf("%T: %v", op, err)
+	}
+	if wait := r.Commit(); wait != nil {
+		wait()
+	}
+	return res
+}
+
+// everyKind returns a store that has every kind of row, and in most kinds several.
+func everyKind(t *testing.T) rowMap {
+	t.Helper()
+	r := newRig(t)
+	r.do(engine.Start{})
+	arn := func(q row.QueueName) string { return "arn:aws:sqs:r:" + q.Account + ":" + q.Name }
+	some := func(s string) engine.Text { return engine.Text{Value: s, Set: true} }
+	count := func(n int64) engine.Int { return engine.Int{Value: n, Set: true} }
+	create := func(q, dead row.QueueName) {
+		attributes := map[string]string{}
+		if strings.HasSuffix(q.Name, ".fifo") {
+			attributes["FifoQueue"] = "true"
+		}
+		if dead != (row.QueueName{}) {
+			attributes["RedrivePolicy"] = `{"deadLetterTargetArn":"` + arn(dead) + `","maxReceiveCount":"1"}`
+		}
+		r.do(engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}}})
+	}
+	send := func(q row.QueueName, n int, e engine.Entry) {
+		for i := range n {
+			r.now++
+			body := fmt.Sprintf("%s %d %s", q.Name, r.seed, e.Body.Value)
+			one := e
+			one.Body, one.BodyMD5 = some(body), md5.Sum([]byte(body))
+			if e.Group.Set {
+				one.Group = some(fmt.Sprintf("%s%d", e.Group.Value, i%3))
+				one.Dedup = some(fmt.Sprintf("d%d", r.seed))
+			}
+			r.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(one)})
+		}
+	}
+	receive := func(q row.QueueName, n, seconds int64, attempt string) {
+		r.now++
+		for {
+			op := &engine.ReceiveMessage{Queue: q, Max: count(n), Visibility: count(seconds)}
+			if attempt != "" {
+				op.AttemptID = some(attempt)
+			}
+			if !r.do(op).Again {
+				return
+			}
+		}
+	}
+	large := strings.Repeat("x", row.InlineMax)
+	create(auditDead, row.QueueName{})
+	create(auditPlain, auditDead)
+	create(auditDeadF, row.QueueName{})
+	create(auditFIFO, auditDeadF)
+	create(row.QueueName{Account: "000000000000", Name: "gone"}, row.QueueName{})
+	r.do(engine.DeleteQueue{Queue: row.QueueName{Account: "000000000000", Name: "gone"}})
+
+	send(auditPlain, 6, engine.Entry{})
+	send(auditPlain, 2, engine.Entry{Body: some(large)})
+	receive(auditPlain, 8, 0, "")
+	receive(auditPlain, 8, 0, "") // which dead-letters them
+	send(auditPlain, 3, engine.Entry{Body: some(large), Attributes: []engine.EntryAttribute{{Name: "n", Type: some("String"), String: some("v")}}})
+	send(auditPlain, 2, engine.Entry{Delay: count(900)})
+	receive(auditPlain, 1, 30, "")
+	r.do(engine.StartMessageMoveTask{Account: "000000000000", Source: some(arn(auditDead)), Destination: some(arn(auditPlain)), Rate: count(1)})
+	r.do(engine.MoveStep{})
+
+	send(auditFIFO, 6, engine.Entry{Group: some("g")})
+	receive(auditFIFO, 10, 0, "")
+	receive(auditFIFO, 10, 0, "") // which dead-letters them
+	send(auditFIFO, 9, engine.Entry{Group: some("g")})
+	receive(auditFIFO, 2, 30, "attempt")
+	send(auditFIFO, 2, engine.Entry{Group: some("h"), Body: some(large)})
+	batch := r.store.NewBatch()
+	batch.Set([]byte{row.FamilySecret}, append([]byte{row.Version}, make([]byte, 32)...))
+	batch.Force()()
+	r.do(engine.Stamp{Clean: true})
+	return rowsOf(r.store)
+}
+
+// kindOf names the kind of a row.
+func kindOf(k string) string {
+	if k[0] != row.FamilySpace {
+		return map[byte]string{row.FamilySystem: "system", row.FamilyQueue: "queue", row.FamilySecret: "secret", row.FamilySource: "source",
+			row.FamilyTask: "task", row.FamilyActive: "active"}[k[0]]
+	}
+	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder"}[k[row.SpacePrefixLen-1]]
+}
+
+// ofKind returns the rows of a kind, in order.
+func (m rowMap) ofKind(kind string) (keys []string) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if kindOf(k) == kind {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "state", "message", "content", "delivery", "due",
+	"segment", "group", "line", "head", "dedup", "origin", "elder"}
+
+// A store that has everything is found to be well, and every row of it is read.
+func TestAuditClean(t *testing.T) {
+	rows := everyKind(t)
+	findings, read := rows.audit()
+	for _, f := range findings {
+		t.Errorf("queue %s, row %x: %s", f.Queue.Name, f.Key, f.Text)
+	}
+	for _, kind := range auditKinds {
+		if len(rows.ofKind(kind)) == 0 {
+			t.Errorf("there is no %s row, so the other tests prove nothing about it", kind)
+		}
+	}
+	if read.Rows != int64(len(rows)) || read.Queues != 4 || read.Messages == 0 {
+		t.Errorf("read %+v, want %d rows and 4 queues", read, len(rows))
+	}
+}
+
+// Every kind of row is damaged in ways that matter, and each time the audit names it.
+func TestAuditFinds(t *testing.T) {
+	clean := everyKind(t)
+	first := func(kind string) func(rowMap) string { return func(m rowMap) string { return m.ofKind(kind)[0] } }
+	in := func(q row.QueueName, kind row.Kind) func(rowMap) string {
+		return func(m rowMap) string {
+			stored, _ := row.DecodeQueue([]byte(m[string(row.QueueKey(q))]))
+			prefix := string(row.SpaceKey(stored.Space, kind))
+			for _, k := range slices.Sorted(maps.Keys(m)) {
+				if strings.HasPrefix(k, prefix) {
+					return k
+				}
+			}
+			t.Fatalf("queue %s has no row of kind %d", q.Name, kind)
+			return ""
+		}
+	}
+	remove := func(m rowMap, k string) { delete(m, k) }
+	version := func(m rowMap, k string) { m[k] = "\x63" + m[k][1:] }
+	cut := func(m rowMap, k string) { m[k] = m[k][:len(m[k])-1] }
+	longer := func(m rowMap, k string) { m[k] += "\x00" }
+	last := func(m rowMap, k string) { // of the key: the same row stands for another message
+		m[k[:len(k)-1]+"\xee"] = m[k]
+	}
+	inState := func(f func(*row.State)) func(rowMap, string) {
+		return func(m rowMap, k string) {
+			st, _ := row.DecodeState([]byte(m[k]))
+			f(&st)
+			m[k] = string(st.Encode(nil))
+		}
+	}
+	inDelivery := func(f func(*row.Delivery)) func(rowMap, string) {
+		return func(m rowMap, k string) {
+			d, _ := row.DecodeDelivery([]byte(m[k]))
+			f(&d)
+			m[k] = string(d.Encode(nil))
+		}
+	}
+	inMeta := func(f func(*row.Meta)) func(rowMap, string) {
+		return func(m rowMap, k string) {
+			v, inline, _ := row.DecodeMeta(row.SeqOf([]byte(k)), []byte(m[k]))
+			f(&v)
+			m[k] = string(v.Encode(nil, inline))
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		row   func(rowMap) string
+		harm  func(rowMap, string)
+		finds string // a part of a finding
+	}{
+		{"system of another version", first("system"), version, "this system row cannot be read"},
+		{"system that will take a space twice", first("system"), func(m rowMap, k string) {
+			s, _ := row.DecodeSystem([]byte(m[k]))
+			s.NextSpace = 2
+			m[k] = string(s.Encode(nil))
+		}, "the next one to be taken is 2"},
+		{"system before the messages", first("system"), func(m rowMap, k string) {
+			s, _ := row.DecodeSystem([]byte(m[k]))
+			s.Stamp -= 1000
+			m[k] = string(s.Encode(nil))
+		}, "the latest time there can be"},
+		{"queue removed", first("queue"), remove, "which no queue has"},
+		{"queue cut", first("queue"), cut, "this queue row cannot be read"},
+		{"queue in the space of another", first("queue"), func(m rowMap, k string) { m["\x02a\x00\x01b\x00\x01"] = m[k] }, "and so is queue"},
+		{"secret cut", first("secret"), cut, "this secret row cannot be read"},
+		{"secret twice", first("secret"), func(m rowMap, k string) { m[k+"\x00"] = m[k] }, "of no kind that there is"},
+		{"source removed", first("source"), remove, "it has no source row"},
+		{"source of nobody", first("source"), func(m rowMap, k string) { m[string(row.SourceKey(auditDead, "dead"))] = m[k] }, "this source row stands for nothing"},
+		{"source of another version", first("source"), version, "this source row says 63"},
+		{"task removed", first("task"), remove, "this active row stands for nothing"},
+		{"task of no queue", first("task"), func(m rowMap, k string) { m[string(row.TaskKey(row.QueueName{Account: "a", Name: "b"}, 9))] = m[k] }, "a queue that does not exist"},
+		{"task cut", first("task"), cut, "this task row cannot be read"},
+		{"active removed", first("active"), remove, "it has no active row"},
+		{"active with another number", first("active"), last, "this active row stands for nothing"},
+		{"state removed", first("state"), remove, "without the state row"},
+		{"state with a message too many", first("state"), inState(func(s *row.State) { s.Live++ }), "the state counts"},
+		{"state with one too few in flight", in(auditPlain, row.KindState), inState(func(s *row.State) { s.InFlight-- }), "in flight"},
+		{"state with a number that was given", in(auditPlain, row.KindState), inState(func(s *row.State) { s.NextSeq -= 2 }), "the next one is to be"},
+		{"state that reads due from too late", in(auditPlain, row.KindState), inState(func(s *row.State) { s.DueLow.At += 1 << 40 }), "where reading begins"},
+		{"state that reads heads from too late", in(auditFIFO, row.KindState), inState(func(s *row.State) { s.HeadLow[1].At += 1 << 40 }), "where reading begins"},
+		{"state that has forgotten a minute", in(auditFIFO, row.KindState), inState(func(s *row.State) { s.Buckets = nil }), "and the state knows of"},
+		{"state with the cursor behind fresh messages", in(auditPlain, row.KindState), inState(func(s *row.State) { s.Cursor = s.NextSeq }), "it was never handed out, and"},
+		{"message removed", in(auditPlain, row.KindMessage), remove, "of message 9, which is not there"},
+		{"message twice", in(auditFIFO, row.KindMessage), last, "the next one is to be"},
+		{"message of another version", in(auditPlain, row.KindMessage), version, "this message row cannot be read"},
+		{"message longer", in(auditPlain, row.KindMessage), longer, "this message row cannot be read"},
+		{"message of another group", in(auditFIFO, row.KindMessage), inMeta(func(m *row.Meta) { m.Group = "other" }), "it has no line row"},
+		{"message of another size", in(auditPlain, row.KindMessage), inMeta(func(m *row.Meta) { m.Size++ }), "bytes, and it is of"},
+		{"message sent after the stop", in(auditPlain, row.KindMessage), inMeta(func(m *row.Meta) { m.Sent += 1e9; m.Base, m.Arrived = m.Sent, m.Sent }), "the latest time"},
+		{"message with another deduplication id", func(m rowMap) string { return string(slices.Max([]string{in(auditFIFO, row.KindMessage)(m)})) },
+			inMeta(func(m *row.Meta) { m.Dedup += "x" }), "is not remembered"},
+		{"body with a letter changed", in(auditFIFO, row.KindMessage), func(m rowMap, k string) { m[k] = m[k][:len(m[k])-1] + "?" }, "whose MD5 was noted"},
+		{"content removed", first("content"), remove, "and that is not there"},
+		{"content of nobody", first("content"), last, "which is not there"},
+		{"content with a letter changed", first("content"), func(m rowMap, k string) { m[k] = m[k][:len(m[k])-1] + "?" }, "whose MD5 was noted"},
+		{"content cut", first("content"), cut, "this content row cannot be read"},
+		{"delivery removed", in(auditPlain, row.KindDelivery), remove, "this due row stands for nothing"},
+		{"delivery of nobody", in(auditPlain, row.KindDelivery), last, "which is not there"},
+		{"delivery at another time", in(auditPlain, row.KindDelivery), inDelivery(func(d *row.Delivery) { d.At++ }), "it has no due row"},
+		{"delivery of another kind", in(auditPlain, row.KindDelivery), inDelivery(func(d *row.Delivery) { d.Kind = row.DueReturned }), "this due row says"},
+		{"delivery that was never received", in(auditFIFO, row.KindDelivery), inDelivery(func(d *row.Delivery) { d.Receives = 0 }), "it was received 0 times"},
+		{"delivery without its origin", in(auditDead, row.KindDelivery), inDelivery(func(d *row.Delivery) { d.Origin = false }), "it has an origin row: false"},
+		{"due removed", in(auditPlain, row.KindDue), remove, "it has no due row"},
+		{"due of nobody", in(auditPlain, row.KindDue), last, "this due row stands for nothing"},
+		{"due of an unknown kind", in(auditPlain, row.KindDue), func(m rowMap, k string) { m[k] = "\x09" }, "this due row cannot be read"},
+		{"segment removed", in(auditPlain, row.KindSegment), remove, "have no segment row"},
+		{"segment with another count", in(auditPlain, row.KindSegment), func(m rowMap, k string) {
+			s, _ := row.DecodeSegment([]byte(m[k]))
+			s.Live++
+			m[k] = string(s.Encode(nil))
+		}, "this segment says"},
+		{"segment that begins too late", in(auditPlain, row.KindSegment), func(m rowMap, k string) {
+			s, _ := row.DecodeSegment([]byte(m[k]))
+			s.First = 4000
+			m[k] = string(s.Encode(nil))
+		}, "this segment begins at"},
+		{"group removed", in(auditFIFO, row.KindGroup), remove, "in a group that is not there"},
+		{"group cut", in(auditFIFO, row.KindGroup), cut, "this group row cannot be read"},
+		{"group with another count", in(auditFIFO, row.KindGroup), func(m rowMap, k string) {
+			g, _ := row.DecodeGroup([]byte(m[k]))
+			g.Count++
+			m[k] = string(g.Encode(nil))
+		}, "messages, and it has"},
+		{"group in a standard queue", in(auditFIFO, row.KindGroup), func(m rowMap, k string) {
+			stored, _ := row.DecodeQueue([]byte(m[string(row.QueueKey(auditPlain))]))
+			m[string(row.GroupKey(stored.Space, "g"))] = m[k]
+		}, "no FIFO queue"},
+		{"line removed", in(auditFIFO, row.KindLine), remove, "it has no line row"},
+		{"line of nobody", in(auditFIFO, row.KindLine), last, "this line row stands for nothing"},
+		{"line of another time", in(auditFIFO, row.KindLine), func(m rowMap, k string) { m[k] = string(row.EncodeLine(nil, 7)) }, "this line row says"},
+		{"line of the founder", in(auditDeadF, row.KindGroup), func(m rowMap, k string) {
+			g, _ := row.DecodeGroup([]byte(m[k]))
+			stored, _ := row.DecodeQueue([]byte(m[string(row.QueueKey(auditDeadF))]))
+			name, _ := row.GroupOf([]byte(k))
+			m[string(row.LineKey(stored.Space, name, g.Founder))] = string(row.EncodeLine(nil, g.First.Sent))
+		}, "with which its group began"},
+		{"head removed", in(auditFIFO, row.KindHead), remove, "it has no head row"},
+		{"head of nobody", in(auditFIFO, row.KindHead), last, "this head row stands for nothing"},
+		{"head of another group", in(auditFIFO, row.KindHead), func(m rowMap, k string) { m[k] = string(row.EncodeHead(nil, "nobody")) }, "this head row says"},
+		{"dedup removed", in(auditFIFO, row.KindDedup), remove, "is not remembered"},
+		{"dedup of another minute", in(auditFIFO, row.KindDedup), func(m rowMap, k string) {
+			d, _ := row.DecodeDedup([]byte(m[k]))
+			d.At -= row.DedupBucket
+			m[k] = string(d.Encode(nil))
+		}, "and of the time"},
+		{"dedup longer", in(auditFIFO, row.KindDedup), longer, "this dedup row cannot be read"},
+		{"origin removed", first("origin"), remove, "it has no origin row"},
+		{"origin of nobody", first("origin"), last, "this origin row stands for nothing"},
+		{"origin of another version", first("origin"), version, "this origin row cannot be read"},
+		{"elder removed before another", first("elder"), func(m rowMap, k string) {
+			all := m.ofKind("elder")
+			delete(m, all[len(all)-1])
+		}, "it has no elder row"},
+		{"elder of nobody", first("elder"), last, "this elder row stands for nothing"},
+		{"elder cut", first("elder"), cut, "this elder row cannot be read"},
+		{"row of an unknown family", first("system"), func(m rowMap, _ string) { m["\x08x"] = "" }, "of no kind that there is"},
+		{"row of an unknown family behind all", first("system"), func(m rowMap, _ string) { m["\xffx"] = "" }, "of no kind that there is"},
+		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x0d"] = "" }, "of no kind that there is"},
+		{"space of nobody", first("state"), func(m rowMap, k string) { m[string(row.StateKey(7777))] = m[k] }, "which no queue has"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := maps.Clone(clean)
+			tt.harm(m, tt.row(m))
+			findings, _ := m.audit()
+			var texts []string
+			for _, f := range findings {
+				texts = append(texts, f.Text)
+			}
+			if !slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, tt.finds) }) {
+				t.Errorf("found %q, want one with %q", texts, tt.finds)
+			}
+		})
+	}
+}
+
+// A single row is damaged at random, thousands of times. What is not found must be one of the few things that no
+// other row knows. [DUR-29]
+func TestAuditFindsRandomDamage(t *testing.T) {
+	seed := proof.Seed(t)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	clean := everyKind(t)
+	keys := slices.Sorted(maps.Keys(clean))
+	trials := 6000
+	if testing.Short() {
+		trials = 600
+	}
+	tried, found, missed := map[string]int{}, map[string]int{}, map[string]int{}
+	for range trials {
+		m := maps.Clone(clean)
+		k := keys[rng.IntN(len(keys))]
+		var what string
+		switch v := []byte(m[k]); rng.IntN(3) {
+		case 0:
+			what = "row deleted"
+			delete(m, k)
+		case 1:
+			what = "byte changed"
+			v[rng.IntN(len(v))] ^= byte(1 + rng.IntN(255))
+			m[k] = string(v)
+		case 2:
+			what = "row under another key"
+			at := rng.IntN(len(k))
+			other := []byte(k)
+			other[at] ^= byte(1 + rng.IntN(255))
+			if other[0] == 0 || m[string(other)] != "" {
+				continue
+			}
+			m[string(other)] = m[k]
+		}
+		tried[what]++
+		if findings, _ := m.audit(); len(findings) > 0 {
+			found[what]++
+			continue
+		}
+		missed[what+", "+kindOf(k)]++
+		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system"}, kindOf(k)) {
+			t.Errorf("a %s row was deleted and nobody misses it: %x", kindOf(k), k)
+		}
+		if what == "row under another key" && !slices.Contains([]string{"dedup", "task", "queue"}, kindOf(k)) {
+			t.Errorf("a second %s row of the same contents as %x is nothing to anybody", kindOf(k), k)
+		}
+	}
+	t.Logf("tried %v, found %v, missed %v", tried, found, missed)
+	for what, n := range tried {
+		if found[what]*10 < n*7 {
+			t.Errorf("%s: found %d of %d", what, found[what], n)
+		}
+	}
+}
+
+// Findings show keys and what is wrong with a row, and never what somebody sent.
+func TestAuditShowsNoBodies(t *testing.T) {
+	clean := everyKind(t)
+	for _, k := range slices.Sorted(maps.Keys(clean)) {
+		for at := range min(len(clean[k]), 200) {
+			m := maps.Clone(clean)
+			v := bytes.Clone([]byte(m[k]))
+			v[at] ^= 0x11
+			m[k] = string(v)
+			findings, _ := m.audit()
+			for _, f := range findings {
+				if strings.Contains(f.Text, "xxxx") || strings.Contains(f.Text, fmt.Sprintf("%x", "xxxx")) {
+					t.Fatalf("byte %d of a %s row: %s", at, kindOf(k), f.Text)
+				}
+			}
+		}
+	}
+}
