@@ -45,6 +45,7 @@ var may = map[string][]string{
 	"internal/api/handle":  {},
 	"internal/api/intake":  {"internal/door/auth", "internal/observe/metric"},
 	"internal/api/refusal": {"internal/api/intake", "internal/api/sqs/sqswire", "internal/broker", "internal/door/auth", "internal/engine"},
+	"internal/api/suspend": {"internal/api/intake"},
 	"internal/api/wire":    {},
 
 	"internal/observe/alarm": {"internal/observe/series"},
@@ -72,7 +73,7 @@ var may = map[string][]string{
 
 	"internal/api/sqs": {
 		"internal/api/framing", "internal/api/handle", "internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire",
-		"internal/api/wire", "internal/broker", "internal/door/auth", "internal/engine",
+		"internal/api/suspend", "internal/api/wire", "internal/broker", "internal/door/auth", "internal/engine",
 	},
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// rejoin serves a connection of the SQS API again that a parked poll has had; ahead is what was read from it already.
+// rejoin serves a connection of the SQS API again that a suspended poll has had; ahead is what was read from it already.
 func (s *Server) rejoin(conn net.Conn, ahead []byte) {
 	l := &single{conn: rejoined(conn, ahead)}
 	s.http.Serve(l) // the error is that there is no second connection, or that the server is stopping

@@ -99,7 +99,7 @@ func answer(t *testing.T, r *bufio.Reader) (*http.Response, string) {
 
 const longPoll = `{"QueueUrl":"q","WaitTimeSeconds":20}`
 
-// A connection whose poll was parked is served again, again and again, with what the client has sent ahead, and is still known to
+// A connection whose poll was suspended is served again, again and again, with what the client has sent ahead, and is still known to
 // be one over TLS or not. [WIRE-23]
 func TestRejoin(t *testing.T) {
 	dir := t.TempDir()
@@ -120,7 +120,7 @@ func TestRejoin(t *testing.T) {
 					io.WriteString(conn, rawRequest("ReceiveMessage", longPoll))
 					time.Sleep(5 * time.Second)
 					if got := int(s.taken.Load()); got != i+1 {
-						t.Fatalf("%d polls were parked, want %d", got, i+1)
+						t.Fatalf("%d polls were suspended, want %d", got, i+1)
 					}
 					go func() {
 						io.WriteString(conn, next[:ahead])
@@ -168,7 +168,7 @@ func TestRejoinedConnectionIsClosedInPart(t *testing.T) {
 	}
 }
 
-// The server that is shipped parks its polls. [POLL-11]
+// The server that is shipped suspends its polls. [POLL-11]
 func TestServerParks(t *testing.T) {
 	s, err := New(config(t))
 	if err != nil {
@@ -193,7 +193,7 @@ func TestServerParks(t *testing.T) {
 	select {
 	case <-taken:
 	case <-time.After(15 * time.Second):
-		t.Error("the poll is not parked")
+		t.Error("the poll is not suspended")
 	}
 	stop()
 	if resp, body := answer(t, bufio.NewReader(conn)); body != "{}" || !resp.Close {
@@ -216,9 +216,9 @@ func TestRejoinAfterStop(t *testing.T) {
 	})
 }
 
-// A stop while thousands of polls are parked takes no time, and each client has an answer and the end of its connection; one that
+// A stop while thousands of polls are suspended takes no time, and each client has an answer and the end of its connection; one that
 // does not read its answer is cut off when the time is over. [POLL-11, DUR-24]
-func TestStopWithParkedPolls(t *testing.T) {
+func TestStopWithSuspendedPolls(t *testing.T) {
 	const many = 3000
 	inBubble(t, nil, func(t *testing.T, s *bubbled) {
 		first := s.dial(t)
@@ -244,7 +244,7 @@ func TestStopWithParkedPolls(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if got := s.taken.Load(); got != many {
-			t.Errorf("%d polls were parked, want %d", got, many)
+			t.Errorf("%d polls were suspended, want %d", got, many)
 		}
 		deaf := s.dial(t)
 		io.WriteString(deaf, rawRequest("ReceiveMessage", longPoll))

@@ -458,7 +458,7 @@ func (s *Server) drain() {
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
-		s.http.Close() // parked polls may be waiting for what those hold that are cut off here
+		s.http.Close() // suspended polls may be waiting for what those hold that are cut off here
 	}
 	if err = cmp.Or(err, s.api.Shutdown(ctx)); err != nil {
 		s.cfg.Logger.Warn("some clients were cut off", "error", err)

@@ -1,7 +1,6 @@
 package sqs
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"tenaq/internal/api/framing"
@@ -16,6 +16,7 @@ import (
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/api/suspend"
 	"tenaq/internal/api/wire"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
@@ -49,8 +50,9 @@ type Config struct {
 
 // A Handler serves the SQS API.
 type Handler struct {
-	cfg     Config
-	parking parking
+	cfg       Config
+	suspended *suspend.Set
+	waiting   atomic.Int64 // polls in handlers
 }
 
 // New returns a handler.
@@ -61,8 +63,7 @@ func New(cfg Config) *Handler {
 	if cfg.Intake == nil {
 		cfg.Intake = intake.New(intake.Config{Polls: func() int64 { return cfg.Broker.Metrics().Polls }})
 	}
-	cfg.IdleMax = cmp.Or(cfg.IdleMax, 2*time.Minute)
-	return &Handler{cfg: cfg, parking: parking{polls: make(map[*parkedPoll]struct{})}}
+	return &Handler{cfg: cfg, suspended: suspend.New(suspend.Config{Rejoin: cfg.Rejoin, IdleMax: cfg.IdleMax})}
 }
 
 // An attempt is a request on its way to an answer.
@@ -132,7 +133,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var resp response
 	if err == nil {
 		defer func() {
-			if err != errParked {
+			if err != errSuspended {
 				h.cfg.Intake.End()
 			}
 		}()
@@ -141,7 +142,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
-	case err == errParked:
+	case err == errSuspended:
 	case err != nil && r.Context().Err() != nil:
 		e.ends("ClientGone")
 		panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]

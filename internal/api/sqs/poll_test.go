@@ -21,23 +21,21 @@ import (
 	"tenaq/internal/observe/metric"
 )
 
-// parked is how many polls are parked, and connections that wait for the next request after one.
-func (w *world) parked() int {
+// suspended is how many polls are suspended, and connections that wait for the next request after one.
+func (w *world) suspended() int {
 	synctest.Wait()
-	w.handler.parking.mu.Lock()
-	defer w.handler.parking.mu.Unlock()
-	return len(w.handler.parking.polls)
+	return w.handler.suspended.Len()
 }
 
-// poll begins a poll of 20 seconds on a connection of its own and waits until it is parked.
+// poll begins a poll of 20 seconds on a connection of its own and waits until it is suspended.
 func (w *world) poll(t *testing.T, queue string) net.Conn {
 	t.Helper()
-	conn, before := w.listener.dial(), w.parked()
+	conn, before := w.listener.dial(), w.suspended()
 	t.Cleanup(func() { conn.Close() })
 	io.WriteString(conn, request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"`+queue+`","WaitTimeSeconds":20}`))
-	time.Sleep(parkAfter)
-	if got := w.parked(); got != before+1 {
-		t.Fatalf("%d polls are parked, want %d", got, before+1)
+	time.Sleep(suspendAfter)
+	if got := w.suspended(); got != before+1 {
+		t.Fatalf("%d polls are suspended, want %d", got, before+1)
 	}
 	return conn
 }
@@ -65,15 +63,15 @@ func wantClosed(t *testing.T, conn net.Conn) {
 	}
 }
 
-// A poll that was parked is answered as one that was not, to the byte, whatever the protocol and the answer. [WIRE-18, WIRE-20]
-func TestParkedPollAnswersAsAnyOther(t *testing.T) {
+// A poll that was suspended is answered as one that was not, to the byte, whatever the protocol and the answer. [WIRE-18, WIRE-20]
+func TestSuspendedPollAnswersAsAnyOther(t *testing.T) {
 	const poll = `{"QueueUrl":"q","WaitTimeSeconds":20,"MessageAttributeNames":["All"],"AttributeNames":["All"]}`
 	const form = "Action=ReceiveMessage&QueueUrl=q&WaitTimeSeconds=20&AttributeName.1=All"
 	http10 := strings.Replace(request("AmazonSQS.ReceiveMessage", poll), "HTTP/1.1", "HTTP/1.0", 1)
 	large := fmt.Sprintf(`{"QueueUrl":"q","Entries":[{"Id":"a","MessageBody":%q}]}`, strings.Repeat("x", 2*intake.Small))
 	for _, test := range []struct {
 		name, request, send string
-		parked, last        bool
+		suspended, last     bool
 	}{
 		{"JSON", request("AmazonSQS.ReceiveMessage", poll), "", true, false},
 		{"JSON, a message", request("AmazonSQS.ReceiveMessage", poll), `{"QueueUrl":"q","Entries":[{"Id":"a","MessageBody":"hello"}]}`, true, false},
@@ -104,7 +102,7 @@ func TestParkedPollAnswersAsAnyOther(t *testing.T) {
 						go io.Copy(io.Discard, first)
 						synctest.Wait()
 					}
-					before := w.parked()
+					before := w.suspended()
 					conn := w.listener.dial()
 					defer conn.Close()
 					start, got := time.Now(), make(chan answer)
@@ -116,8 +114,8 @@ func TestParkedPollAnswersAsAnyOther(t *testing.T) {
 						got <- answer{newMasks().hide(raw), time.Since(start)}
 					}()
 					time.Sleep(5 * time.Second)
-					if parked := w.parked() > before; parked != (test.parked && !inHTTP) {
-						t.Errorf("parked: %v, in the HTTP server: %v", parked, inHTTP)
+					if suspended := w.suspended() > before; suspended != (test.suspended && !inHTTP) {
+						t.Errorf("suspended: %v, in the HTTP server: %v", suspended, inHTTP)
 					}
 					if test.send != "" {
 						told(t, w, "AmazonSQS.SendMessageBatch", test.send)
@@ -135,7 +133,7 @@ func TestParkedPollAnswersAsAnyOther(t *testing.T) {
 				got := ask(false)
 				want.raw = undated(want.raw)
 				if got.raw = undated(got.raw); got != want {
-					t.Errorf("parked:\n%.2000s\nafter %v; not parked:\n%.2000s\nafter %v", got.raw, got.after, want.raw, want.after)
+					t.Errorf("suspended:\n%.2000s\nafter %v; not suspended:\n%.2000s\nafter %v", got.raw, got.after, want.raw, want.after)
 				}
 			})
 		})
@@ -152,9 +150,9 @@ func undated(raw string) string {
 	return timestampPattern.ReplaceAllString(raw, "timestamp")
 }
 
-// A connection whose poll was parked serves the next request, and the next poll, and is closed only when nothing comes for long.
+// A connection whose poll was suspended serves the next request, and the next poll, and is closed only when nothing comes for long.
 // [WIRE-23]
-func TestParkedConnectionGoesOn(t *testing.T) {
+func TestSuspendedConnectionGoesOn(t *testing.T) {
 	inBubble(t, settings{sqs: Config{IdleMax: time.Minute}}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q","Attributes":{"VisibilityTimeout":"0"}}`)
 		conn := w.poll(t, "q")
@@ -173,29 +171,29 @@ func TestParkedConnectionGoesOn(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute) // no limit of an answered poll is left
 			io.WriteString(conn, request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","WaitTimeSeconds":20}`))
-			if time.Sleep(parkAfter); w.parked() != 1 {
-				t.Fatalf("round %d: the next poll is not parked", i)
+			if time.Sleep(suspendAfter); w.suspended() != 1 {
+				t.Fatalf("round %d: the next poll is not suspended", i)
 			}
 		}
 		answered(t, conn)
 		time.Sleep(61 * time.Second)
 		wantClosed(t, conn)
-		if got := w.parked(); got != 0 {
+		if got := w.suspended(); got != 0 {
 			t.Errorf("%d connections are kept, want none", got)
 		}
 	})
 }
 
 // What a client sends before it has the answer to a poll is served after it, however much of it comes when. [WIRE-23]
-func TestRequestBehindParkedPoll(t *testing.T) {
+func TestRequestBehindSuspendedPoll(t *testing.T) {
 	poll := request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","WaitTimeSeconds":20}`)
 	next := request("AmazonSQS.ListQueueTags", `{"QueueUrl":"q"}`)
-	for _, test := range []struct{ name, first, parked, answered string }{
+	for _, test := range []struct{ name, first, suspended, answered string }{
 		{"all with the poll", poll + next, "", ""},
 		{"a byte with the poll", poll + next[:1], "", next[1:]},
-		{"all while it is parked", poll, next, ""},
-		{"a byte while it is parked", poll, next[:1], next[1:]},
-		{"a part with the poll, more while it is parked", poll + next[:20], next[20:30], next[30:]},
+		{"all while it is suspended", poll, next, ""},
+		{"a byte while it is suspended", poll, next[:1], next[1:]},
+		{"a part with the poll, more while it is suspended", poll + next[:20], next[20:30], next[30:]},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, settings{}, func(t *testing.T, w *world) {
@@ -205,11 +203,11 @@ func TestRequestBehindParkedPoll(t *testing.T) {
 				go func() {
 					io.WriteString(conn, test.first)
 					time.Sleep(2 * time.Second)
-					io.WriteString(conn, test.parked)
+					io.WriteString(conn, test.suspended)
 				}()
 				time.Sleep(3 * time.Second)
-				if got := w.parked(); got != 1 {
-					t.Fatalf("%d polls are parked, want 1", got)
+				if got := w.suspended(); got != 1 {
+					t.Fatalf("%d polls are suspended, want 1", got)
 				}
 				r := bufio.NewReader(conn)
 				for _, when := range []string{"the poll", "the next request"} {
@@ -224,7 +222,7 @@ func TestRequestBehindParkedPoll(t *testing.T) {
 						go io.WriteString(conn, test.answered)
 					}
 				}
-				if got := w.parked(); got != 0 {
+				if got := w.suspended(); got != 0 {
 					t.Errorf("%d connections are kept, want none", got)
 				}
 			})
@@ -232,14 +230,14 @@ func TestRequestBehindParkedPoll(t *testing.T) {
 	}
 }
 
-// A client that goes away while its poll is parked is given no message: the next receive has it at once and for the first
+// A client that goes away while its poll is suspended is given no message: the next receive has it at once and for the first
 // time. [POLL-10]
-func TestParkedClientGone(t *testing.T) {
+func TestSuspendedClientGone(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		w.poll(t, "q").Close()
-		if got := w.parked(); got != 0 {
-			t.Errorf("%d polls are parked, want none", got)
+		if got := w.suspended(); got != 0 {
+			t.Errorf("%d polls are suspended, want none", got)
 		}
 		if got := w.broker.Metrics().Polls; got != 0 {
 			t.Errorf("%d polls wait, want none", got)
@@ -274,15 +272,15 @@ func (w *world) wantCount(t *testing.T, code string, want int64) (found *intake.
 }
 
 // A client that goes away while its answer waits for room leaves the message as it was. [RCV-24]
-func TestParkedClientGoneBeforeBudget(t *testing.T) {
+func TestSuspendedClientGoneBeforeBudget(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
 		full := w.fillAnswers()
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
 		conn.Close()
-		if got := w.parked(); got != 0 {
-			t.Errorf("%d polls are parked, want none", got)
+		if got := w.suspended(); got != 0 {
+			t.Errorf("%d polls are suspended, want none", got)
 		}
 		w.wantCount(t, "ClientGone", 1)
 		full.Release()
@@ -293,7 +291,7 @@ func TestParkedClientGoneBeforeBudget(t *testing.T) {
 }
 
 // A poll counts once, with all the time that it took, and while it waits it is not at work.
-func TestParkedPollIsCounted(t *testing.T) {
+func TestSuspendedPollIsCounted(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		answered(t, w.poll(t, "q"))
@@ -309,26 +307,26 @@ func TestParkedPollIsCounted(t *testing.T) {
 }
 
 // A client that does not read its answer is cut off after ten seconds, and its part of the budget is free again. [WIRE-31]
-func TestParkedClientDoesNotRead(t *testing.T) {
+func TestSuspendedClientDoesNotRead(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		conn := w.poll(t, "q")
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"hello"}`)
 		time.Sleep(intake.StallMax - time.Second)
-		if w.parked() != 1 || w.intake.Answers.Total() == 0 {
+		if w.suspended() != 1 || w.intake.Answers.Total() == 0 {
 			t.Errorf("the client was cut off early, or holds nothing")
 		}
 		time.Sleep(2 * time.Second)
-		if w.parked() != 0 || w.intake.Answers.Total() != 0 {
+		if w.suspended() != 0 || w.intake.Answers.Total() != 0 {
 			t.Errorf("the client was not cut off, or still holds its part of the budget")
 		}
 		wantClosed(t, conn)
 	})
 }
 
-// A stop answers all that is parked, says that there will be no more, and closes. Whoever does not read is cut off when the
+// A stop answers all that is suspended, says that there will be no more, and closes. Whoever does not read is cut off when the
 // time is over. [POLL-11, DUR-24]
-func TestParkedPollsAtStop(t *testing.T) {
+func TestSuspendedPollsAtStop(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		idle := w.poll(t, "q")
@@ -349,9 +347,9 @@ func TestParkedPollsAtStop(t *testing.T) {
 		late := w.listener.dial()
 		defer late.Close()
 		io.WriteString(late, request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","WaitTimeSeconds":20}`))
-		time.Sleep(2 * parkAfter)
-		if got := w.parked(); got != 12 {
-			t.Errorf("%d polls are parked, want 12: none after the begin of the stop", got)
+		time.Sleep(2 * suspendAfter)
+		if got := w.suspended(); got != 12 {
+			t.Errorf("%d polls are suspended, want 12: none after the begin of the stop", got)
 		}
 		w.broker.Drain()
 		for i, conn := range append(conns, pipelined) {
@@ -374,63 +372,23 @@ func TestParkedPollsAtStop(t *testing.T) {
 	})
 }
 
-// A stop that has to cut clients off does not miss one whose poll is being parked.
-func TestCutWhileParking(t *testing.T) {
-	k := parking{polls: make(map[*parkedPoll]struct{}), cut: true}
-	client, server := net.Pipe()
-	k.took(new(parkedPoll), server, nil)
-	wantClosed(t, client)
-}
-
-// A client that was found to have gone when its answer is begun is not waited for anywhere.
-func TestParkedClientGoneBeforeAnswer(t *testing.T) {
+// An answer whose client left before it began waits for nothing.
+func TestSuspendedClientGoneBeforeAnswer(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		if err := w.intake.Begin(); err != nil {
-			t.Fatal(err)
-		}
-		_, server := net.Pipe()
-		p := &parkedPoll{attempt: attempt{h: w.handler, action: "ReceiveMessage"}, conn: server, gone: true}
-		w.handler.parking.enter(p)
+		p := &suspendedPoll{attempt: attempt{h: w.handler, action: "ReceiveMessage"}}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
 		start := time.Now()
-		p.answer(engine.Result{Messages: []engine.Delivery{{Size: 1}}}, nil)
-		if took := time.Since(start); took != 0 || w.parked() != 0 {
-			t.Errorf("the answer took %v and left %d polls, want neither", took, w.parked())
+		written := p.write(ctx, httptest.NewRecorder(), &engine.Result{Messages: []engine.Delivery{{Size: 1}}}, nil)
+		if took := time.Since(start); took != 0 || written {
+			t.Errorf("the answer took %v and was written: %v, want neither", took, written)
 		}
 		w.wantCount(t, "ClientGone", 1)
 	})
 }
 
-// A lateConn has written everything a second before it says so.
-type lateConn struct{ net.Conn }
-
-func (c lateConn) Write(b []byte) (int, error) {
-	defer time.Sleep(time.Second)
-	return c.Conn.Write(b)
-}
-
-// A client that goes away with the end of its answer leaves nothing behind.
-func TestParkedClientGoneWithAnswer(t *testing.T) {
-	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		pending, err := w.broker.Submit(engine.GetQueueURL{Queue: engine.QueueName{Account: account, Name: "q"}, NameSet: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, server := net.Pipe()
-		p := &parkedPoll{attempt: attempt{h: w.handler, protocol: awsJSON}, conn: lateConn{server}, pending: pending}
-		w.handler.parking.enter(p)
-		pending.Then(p.answer)
-		go p.watch()
-		answered(t, client)
-		client.Close()
-		time.Sleep(2 * time.Second)
-		if got := w.parked(); got != 0 {
-			t.Errorf("%d polls are parked, want none", got)
-		}
-	})
-}
-
 // Where there is no connection to take over, a poll waits in its handler.
-func TestPollThatCannotBeParked(t *testing.T) {
+func TestPollThatCannotBeSuspended(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		r := httptest.NewRequest("POST", "http://"+host, strings.NewReader(`{"QueueUrl":"q","WaitTimeSeconds":20}`))
@@ -441,15 +399,15 @@ func TestPollThatCannotBeParked(t *testing.T) {
 		if took := time.Since(start).Round(time.Second); answer.Code != 200 || answer.Body.String() != "{}" || took != 20*time.Second {
 			t.Errorf("got %d, %s after %v, want 200, {} after 20s", answer.Code, answer.Body, took)
 		}
-		if got := w.parked(); got != 0 {
-			t.Errorf("%d polls are parked, want none", got)
+		if got := w.suspended(); got != 0 {
+			t.Errorf("%d polls are suspended, want none", got)
 		}
 		w.wantCount(t, "", 1)
 	})
 }
 
 // Thousands that wait do not wait in the HTTP server even for a second, beyond the first thousand.
-func TestCrowdIsParkedSoon(t *testing.T) {
+func TestCrowdIsSuspendedSoon(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
 		for range crowd + 100 {
@@ -461,19 +419,19 @@ func TestCrowdIsParkedSoon(t *testing.T) {
 		for _, at := range []struct {
 			after time.Duration
 			want  int
-		}{{0, 0}, {parkSoon, 100}, {parkAfter - parkSoon, crowd + 100}} {
-			if time.Sleep(at.after); w.parked() != at.want {
-				t.Errorf("%d polls are parked, want %d", w.parked(), at.want)
+		}{{0, 0}, {suspendSoon, 100}, {suspendAfter - suspendSoon, crowd + 100}} {
+			if time.Sleep(at.after); w.suspended() != at.want {
+				t.Errorf("%d polls are suspended, want %d", w.suspended(), at.want)
 			}
 		}
-		if got := w.handler.parking.waiting.Load(); got != 0 {
+		if got := w.handler.waiting.Load(); got != 0 {
 			t.Errorf("%d polls are said to wait in handlers, want none", got)
 		}
 	})
 }
 
 // What goes wrong inside an answer is the end of its connection and not of the server.
-func TestParkedPollFails(t *testing.T) {
+func TestSuspendedPollFails(t *testing.T) {
 	var log bytes.Buffer
 	inBubble(t, settings{log: &log}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
