@@ -121,7 +121,7 @@ var holdReasons = []struct {
 	{regexp.MustCompile(`^paused: `), "paused"},
 	{regexp.MustCompile(`^the breaker is open `), "breaker"},
 	{regexp.MustCompile(`^whether others succeed is not known|^others are tried first`), "unsure"},
-	{regexp.MustCompile(`^\d+ messages are on their way$`), "rate"},
+	{regexp.MustCompile(`^1 message is on its way$|^\d+ messages are on their way$`), "rate"},
 	{regexp.MustCompile(`^an? (earlier )?message of its group `), "group"},
 	{regexp.MustCompile(`^what it needs seems to be down |^another one finds out whether what it needs `), "kind"},
 	{regexp.MustCompile(`^it waits for its time$`), "delay"},

@@ -130,6 +130,7 @@ func TestHoldReasons(t *testing.T) {
 		{"breaker", closed(func(s *redrive.State) { s.Breaker = breaker.Breaker{State: breaker.Open, LastChange: now} }), redrive.Letter{}},
 		{"unsure", closed(func(s *redrive.State) {}), redrive.Letter{Sends: 1, Died: now}},
 		{"rate", closed(func(s *redrive.State) { s.Rate = 0 }), redrive.Letter{}},
+		{"rate", closed(func(s *redrive.State) { s.Rate, s.Flights = 1, []redrive.Flight{flight} }), redrive.Letter{}},
 		{"group", closed(func(s *redrive.State) { s.Flights = []redrive.Flight{flight} }), redrive.Letter{Group: "g"}},
 		{"kind", closed(func(s *redrive.State) { s.Kinds = kind(breaker.Breaker{State: breaker.Open, LastChange: now}) }), redrive.Letter{Reason: "timeout"}},
 		{"kind", closed(func(s *redrive.State) {

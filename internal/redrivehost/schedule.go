@@ -17,9 +17,9 @@ import (
 // ScheduleHelp says what --schedule takes; the configuration file takes the same.
 const ScheduleHelp = `A schedule is one of these:
 
-  rate(5 minutes)   every so many minutes, hours or days, as in Amazon EventBridge;
+  rate(5 minutes)   every so many minutes, hours or days, as in EventBridge;
                     earlier when an open breaker may close or a canary is due
-  */10 6-22 * * *   as in cron: minute, hour, day, month, day of the week; in UTC
+  */10 6-22 * * *   as in cron: minute, hour, day, month, weekday; in UTC
   continuous        when there is something to do, at most every 10 seconds`
 
 // A Schedule says when a redriver takes its steps. One of its last three fields is set.

@@ -23,15 +23,15 @@ func newReleaseCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 		Use:   "release KEY --reason TEXT",
 		Short: "Let a key be claimed again",
 		Long: `Let a key be claimed again at once, whatever state it is in: work that awaits a
-decision and can be done again, or work whose holder is known to be dead although
-its lease still runs. The attempts start again.
+decision and can be done again, or work whose holder is known to be dead
+although its lease still runs. The attempts start again.
 
-Nothing is sent: the next delivery of the message does the work. If there is none,
-send the message again; "tenaq claims sweep" says whether it is known.
+Nothing is sent: the next delivery of the message does the work. If there is
+none, send the message again; "tenaq claims sweep" says whether it is known.
 
-Two cases are refused with exit code 4 unless you add --force. If the lease still
-runs, a holder that is alive loses its claim while another one begins. If the work
-is completed, it is done again.`,
+Two cases are refused with exit code 4 unless you add --force. If the lease
+still runs, a holder that is alive loses its claim while another one begins. If
+the work is completed, it is done again.`,
 		Example: `  tenaq claims release order-17 --reason 'the bank knows nothing of it'
   tenaq claims release order-17 --reason 'host w3 is switched off' --force`,
 		Args: cli.Wants(1, 1),
@@ -52,12 +52,12 @@ func newSettleCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "settle KEY --reason TEXT",
 		Short: "Record that the work of a key is done",
-		Long: `Record that the work of a key is done: work that awaits a decision and turned out
-to be done, or work that was done by hand. It is not done again, and the result
-given here is its result.
+		Long: `Record that the work of a key is done: work that awaits a decision and turned
+out to be done, or work that was done by hand. It is not done again, and the
+result given here is its result.
 
-A key whose lease still runs, or whose work is completed already, is refused with
-exit code 4 unless you add --force.`,
+A key whose lease still runs, or whose work is completed already, is refused
+with exit code 4 unless you add --force.`,
 		Example: `  tenaq claims settle order-17 --reason 'the bank has it' --result '{"charge": "ch_1"}'
   tenaq claims settle order-17 --reason 'done by hand' --result-file charge.json`,
 		Args: cli.Wants(1, 1),
@@ -90,7 +90,7 @@ exit code 4 unless you add --force.`,
 func (c *change) register(f *cli.ClaimsFlags, cmd *cobra.Command) {
 	f.RegisterRetention(cmd)
 	cmd.Flags().StringVar(&c.reason, "reason", "", "reason, recorded in the entry, as `text`")
-	cmd.Flags().BoolVar(&c.force, "force", false, "do it although the lease runs or the work is completed")
+	cmd.Flags().BoolVar(&c.force, "force", false, "although the lease runs or the work is done")
 }
 
 // run changes the entry whose key is the argument.

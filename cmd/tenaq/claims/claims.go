@@ -22,7 +22,8 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claims",
 		Short: "Look into the ledger of claims, decide what it cannot decide, and find stuck work",
-		Long: `Look into the ledger of claims, decide what it cannot decide, and find stuck work.
+		Long: `Look into the ledger of claims, decide what it cannot decide, and find stuck
+work.
 
 Workers claim the key of a message before they work on it, so the ledger knows
 what is in progress, by whom, and what was done. The states of an entry:
@@ -34,8 +35,8 @@ what is in progress, by whom, and what was done. The states of an entry:
   exhausted   its message has had all attempts and is a dead letter; another
               message may try
   released    given back before the work began; the next worker may try
-  parked      its holder died, and it awaits your decision, because only a person
-              can find out how far the work came: settle it or release it
+  parked      its holder died, and it awaits your decision: find out how far the
+              work came, then settle or release it
   unreadable  no entry, or one of a later version of this program
 
 ` + cli.RecordsHelp,
@@ -120,8 +121,8 @@ func newShowCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 would take to do the work again. If the key is unknown the exit code is 3.
 
 Control characters in the result and the memo are escaped, and binary ones are
-shown in base64. --json has the exact bytes: as result and memo if they are text,
-otherwise in base64 as resultBase64 and memoBase64.`,
+shown in base64. --json has the exact bytes: as result and memo if they are
+text, otherwise in base64 as resultBase64 and memoBase64.`,
 		Example: `  tenaq claims show order-17
   tenaq claims show order-17 --ledger send/orders/
   tenaq claims show order-17 --json | jq -r .result`,

@@ -34,8 +34,8 @@ whose keys begin with PREFIX. If there are none the exit code is 0.
 
 AGE is the time since the last write of the entry. A holder writes it several
 times per lease, so if the age exceeds the lease no worker is at it: the state
-says "lease over". DynamoDB has no clock: ages are unknown there, --older-than is
-rejected, and a listing reads the whole table.
+says "lease over". DynamoDB has no clock: ages are unknown there, --older-than
+is rejected, and a listing reads the whole table.
 
 "tenaq claims show" also has results and memos.`,
 		Example: `  tenaq claims list
@@ -89,7 +89,7 @@ rejected, and a listing reads the whole table.
 	flags := cmd.Flags()
 	flags.StringSliceVar(&wanted, "state", nil, "list only entries in this `state`; may be repeated")
 	flags.StringVar(&olderThan, "older-than", "", "list only entries of at least this age, a `duration`")
-	flags.IntVar(&limit, "limit", 1000, "list at most this `number` of entries; 0 for all")
+	flags.IntVar(&limit, "limit", 1000, "list at most this `number`; 0 for all")
 	return cmd
 }
 
@@ -129,14 +129,15 @@ func newStuckCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 		Use:   "stuck",
 		Short: "List claims on unfinished work that no worker is doing",
 		Long: `List claims on unfinished work that no worker is doing, the longest idle first:
-held claims whose lease is over, failed and released ones, and parked ones, which
-await a decision. IDLE is for how long that has been so. Nothing is changed:
-"tenaq claims sweep" says what can be done, and does it.
+held claims whose lease is over, failed and released ones, and parked ones,
+which await a decision. IDLE is for how long that has been so. Nothing is
+changed: "tenaq claims sweep" says what can be done, and does it.
 
 DynamoDB has no clock, so there IDLE goes by the clock of the worker that wrote
-the claim. If the table has the index of "tenaq records init --index", only stuck
-claims are read; otherwise the whole table is. Claims that an earlier version of
-tenaq wrote enter the index with their next write; --scan finds them, too.`,
+the claim. If the table has the index of "tenaq records init --index", only
+stuck claims are read; otherwise the whole table is. Claims that an earlier
+version of tenaq wrote enter the index with their next write; --scan finds them,
+too.`,
 		Example: `  tenaq claims stuck
   tenaq claims stuck --older-than 1h --json | jq -r '.claims[].key'
   tenaq claims stuck --records dynamodb:tenaq-records --scan`,
@@ -159,7 +160,7 @@ tenaq wrote enter the index with their next write; --scan finds them, too.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&olderThan, "older-than", "15m", "leave out claims that were idle for less than this `duration`")
+	flags.StringVar(&olderThan, "older-than", "15m", "minimum idle time, a `duration`")
 	flags.IntVar(&limit, "limit", records.ListMax, "list at most this `number` of claims")
 	flags.BoolVar(&scan, "scan", false, "read all claims, although there is an index")
 	return cmd

@@ -14,8 +14,8 @@ func NewRecordsCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "records",
 		Short: "Prepare and tidy the store of claims and other records",
-		Long: `Prepare and tidy the store of claims and other records: what workers, producers and
-redrivers have to know of each other.
+		Long: `Prepare and tidy the store of claims and other records: what workers, producers
+and redrivers have to know of each other.
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq records init --records postgres://app@db.example.com/app
@@ -38,11 +38,11 @@ func newRecordsInitCmd(a *cli.App, f *cli.RecordsFlags) *cobra.Command {
 command may be repeated at any time. Commands that write records make a missing
 SQLite file and missing tables of PostgreSQL by themselves.
 
---print prints SQL, or a CloudFormation template for DynamoDB, and changes nothing.
-In PostgreSQL the tables belong to the role that applies it. Other roles need
-USAGE on the schema; SELECT, INSERT, UPDATE and DELETE on the table; SELECT and
-UPDATE on _meta. In DynamoDB the table is billed per request and removes expired
-records itself; a role needs GetItem, PutItem and Scan.
+--print prints SQL, or a CloudFormation template for DynamoDB, and changes
+nothing. In PostgreSQL the tables belong to the role that applies it. Other
+roles need USAGE on the schema; SELECT, INSERT, UPDATE and DELETE on the table;
+SELECT and UPDATE on _meta. In DynamoDB the table is billed per request and
+removes expired records itself; a role needs GetItem, PutItem and Scan.
 
 --index adds an index of waiting claims to a DynamoDB table, also to an existing
 one, so that "tenaq claims stuck" does not read the whole table. It makes writes
@@ -101,8 +101,8 @@ func newRecordsSweepCmd(a *cli.App, f *cli.RecordsFlags) *cobra.Command {
 		Use:   "sweep",
 		Short: "Free the space of expired records",
 		Long: `Free the space of expired and deleted records. They are not visible, so this
-matters only for space: once a day is enough. SQLite and PostgreSQL use the space
-for other records. DynamoDB removes expired records itself.`,
+matters only for space: once a day is enough. SQLite and PostgreSQL use the
+space for other records. DynamoDB removes expired records itself.`,
 		Example: `  tenaq records sweep
   tenaq records sweep --records postgres://app@db.example.com/app --json`,
 		Args: cli.Wants(0, 0),

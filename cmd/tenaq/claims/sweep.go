@@ -29,36 +29,37 @@ func newSweepCmd(a *cli.App, c *cli.ClaimsFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Find work that is stuck, and send its messages again",
-		Long: `Find work that is stuck, say what can be done about it, and with --run do it. Work
-is stuck if it has been in one of these states for --stuck:
+		Long: `Find work that is stuck, say what can be done about it, and with --run do it.
+Work is stuck if it has been in one of these states for --stuck, which should be
+longer than any pause between two attempts:
 
   held, lease over   its holder is gone, and no other delivery has taken over
   failed, released   no other delivery has taken it up
-  not sent           a producer registered the message, and died or got no answer
-                     before it was sent
-  not begun          the message was sent, and the ledger has no entry of the work
+  not sent           a producer registered the message, and died or got no
+                     answer before it was sent
+  not begun          the message was sent, and the ledger has no entry of it
 
 Its message is lost, or waits for longer than --stuck: for its next attempt,
 behind others, or as a dead letter. Look there first.
 
 Messages that producers registered, under send/QUEUE/, are sent again under the
-same key, at most once per --stuck. The claim on the key keeps the work from being
-done twice if the first message is still there. Other messages are yours to send.
-Work that awaits a decision and exhausted work are left alone.
+same key, at most once per --stuck. The claim on the key keeps the work from
+being done twice if the first message is still there. Other messages are yours
+to send. Work that awaits a decision and exhausted work are left alone.
 
-If a queue moves a message to its dead-letter queue by itself, no worker sees that
-and the claim stays as it is. --settle looks through such a dead-letter queue and,
-with --run, records these claims as exhausted. A tenaq server shows the letters
-without a receive. Elsewhere a look counts as a receive, hides the letters for up
-to a minute, and ends after 1,000 letters.
+If a queue moves a message to its dead-letter queue by itself, no worker sees
+that and the claim stays as it is. --settle looks through such a dead-letter
+queue and, with --run, records these claims as exhausted. A tenaq server shows
+the letters without a receive. Elsewhere a look counts as a receive, hides the
+letters for up to a minute, and ends after 1,000 letters.
 
-Without --run nothing is changed. With --run the exit code is 5 if some work could
-not be sent or settled, and 1 if none could. If workers or producers keep entries
-for another time than 15 days, give that time as --retention: an entry that has
-expired looks like work that was not begun.
+Without --run nothing is changed. With --run the exit code is 5 if some work
+could not be sent or settled, and 1 if none could. If workers or producers keep
+entries for another time than 15 days, give that time as --retention: an entry
+that has expired looks like work that was not begun.
 
-DynamoDB has no clock: --watch looks twice, that far apart. Then work is stuck if
-its entry has not changed and its lease is shorter than --watch.`,
+DynamoDB has no clock: --watch looks twice, that far apart. Then work is stuck
+if its entry has not changed and its lease is shorter than --watch.`,
 		Example: `  tenaq claims sweep
   tenaq claims sweep --stuck 1h --queue orders --run
   tenaq claims sweep --settle orders-dlq --run
@@ -86,10 +87,10 @@ its entry has not changed and its lease is shorter than --watch.`,
 	f.client.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.stuck, "stuck", "15m", "work is stuck after this `duration`; longer than any pause")
+	flags.StringVar(&f.stuck, "stuck", "15m", "minimum age of stuck work, `duration`")
 	flags.StringVar(&f.watch, "watch", "", "look twice, this `duration` apart")
-	flags.StringSliceVar(&f.queues, "queue", nil, "only what is registered for this `queue`; may be repeated")
-	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims of this dead-letter `queue`; may be repeated")
+	flags.StringSliceVar(&f.queues, "queue", nil, "only what is registered for this `queue`; repeatable")
+	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims of this dead-letter `queue`")
 	flags.BoolVar(&f.run, "run", false, "do it; without this flag nothing is changed")
 	return cmd
 }

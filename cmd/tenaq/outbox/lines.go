@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"time"
 
 	"tenaq/internal/cli"
 	"tenaq/outbox"
@@ -14,14 +13,6 @@ import (
 
 // linesMax bounds the bytes that one transaction writes.
 const linesMax = 64 << 20
-
-// A line is a row as a line of JSON.
-type line struct {
-	ID, Queue, Key, Type, Body, Group, Dedup string
-	Headers                                  map[string]string
-	After                                    time.Time
-	Generation                               int
-}
 
 func readLines(r io.Reader) (messages []outbox.Message, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, linesMax+1))
@@ -49,19 +40,15 @@ func readLines(r io.Reader) (messages []outbox.Message, err error) {
 	return messages, nil
 }
 
-func readLine(text []byte) (outbox.Message, error) {
-	var l line
+// readLine reads a row, whose members are called as the fields of a message.
+func readLine(text []byte) (m outbox.Message, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
-		return outbox.Message{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	if err := d.Decode(&m); err != nil {
+		return m, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if d.More() {
-		return outbox.Message{}, errors.New("it has more than one value")
-	}
-	m := outbox.Message{
-		ID: l.ID, Queue: l.Queue, Key: l.Key, Type: l.Type, Body: l.Body, Group: l.Group, Dedup: l.Dedup,
-		Headers: l.Headers, After: l.After, Generation: l.Generation,
+		return m, errors.New("it has more than one value")
 	}
 	return m, m.Check()
 }

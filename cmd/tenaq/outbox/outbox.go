@@ -34,8 +34,8 @@ set aside with the reason, until somebody releases or discards it: see
 
 --db or TENAQ_OUTBOX names the database to which the programs write:
 
-  postgres://USER@HOST/DATABASE    PostgreSQL; also the other forms that psql takes
-  sqlite:PATH                      a file of SQLite, which is switched to WAL mode
+  postgres://USER@HOST/DATABASE    PostgreSQL; psql takes the same
+  sqlite:PATH                      a file of SQLite; it gets WAL mode
 
 The table is called outbox. --table, or ?tenaq_table=NAME at the end of the
 address, names another one: NAME, or SCHEMA.NAME in PostgreSQL. All commands and
@@ -121,9 +121,9 @@ lists what the table lacks and exits with code 4. Use --table then.
 the role that applies it. Other roles need:
 
   a program   USAGE on the schema, INSERT on the table
-  a relay     USAGE on the schema; SELECT and DELETE on the table; SELECT, INSERT,
-              UPDATE and DELETE on _pending and _sent; SELECT and UPDATE on _turns
-              and _waiting; USAGE on _seq; SELECT on _rows and _meta`,
+  a relay     USAGE on the schema; SELECT and DELETE on the table; SELECT,
+              INSERT, UPDATE and DELETE on _pending and _sent; SELECT and UPDATE
+              on _turns and _waiting; USAGE on _seq; SELECT on _rows and _meta`,
 		Example: `  tenaq outbox init --db sqlite:app.db
   tenaq outbox init --db postgres://app@db.example.com/app --table jobs.outbox
   tenaq outbox init --db postgres:///app --print | psql -1 -v ON_ERROR_STOP=1 app`,

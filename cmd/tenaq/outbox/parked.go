@@ -16,9 +16,9 @@ import (
 func newParkedCmd(a *cli.App, f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parked",
-		Short: "Look at rows that relays have set aside, and release or discard them",
-		Long: `Look at the rows of an outbox that relays have set aside, and send them after all
-or delete them.
+		Short: "Look at rows that relays set aside, and release or discard them",
+		Long: `Look at the rows of an outbox that relays have set aside, and send them after
+all or delete them.
 
 A relay sets a row aside with the reason when its queue has refused it as often
 as the relay tries, or when no queue would ever take it. Such a row holds up
@@ -33,9 +33,9 @@ ROW is the id of a row, or the beginning of one.`,
 		newActCmd(a, f, &act{
 			Pick: cli.Pick{Verb: "release"}, done: "released", do: outbox.Box.Release,
 			short: "Send rows after all that were set aside",
-			long: `Send rows after all that were set aside. They get all their attempts again, and go
-to the ends of their groups, because later rows were sent already. A row that no
-queue takes is set aside again: discard it, and write a correct one.
+			long: `Send rows after all that were set aside. They get all their attempts again, and
+go to the ends of their groups, because later rows were sent already. A row that
+no queue takes is set aside again: discard it, and write a correct one.
 
 One row is released at once. Several are only listed unless you add --run.`,
 		}),
@@ -115,7 +115,7 @@ happened. If there are none the exit code is 0.`,
 		}),
 	}
 	cmd.Flags().StringVar(&queue, "queue", "", "list only rows for this `queue`, as the rows name it")
-	cmd.Flags().IntVar(&limit, "limit", 1000, "list at most this `number` of rows; 0 for all")
+	cmd.Flags().IntVar(&limit, "limit", 1000, "list at most this `number`; 0 for all")
 	return cmd
 }
 

@@ -35,26 +35,30 @@ func newRelayCmd(a *cli.App, o *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relay",
 		Short: "Send the rows of an outbox to their queues",
-		Long: `Send the rows of an outbox to their queues until a signal ends the relay, or with
---once or --until-empty until nothing is left to send. Any number of relays may
-run on one outbox, on any number of machines.
+		Long: `Send the rows of an outbox to their queues until a signal ends the relay, or
+with --once or --until-empty until nothing is left to send. Any number of relays
+may run on one outbox, on any number of machines.
 
 Every committed row is sent at least once, each time with the same deduplication
-id and the same key for workers. Rows of one group are sent in the order of their
-commits. If a queue refuses a row, the relay tries again with growing pauses and
-sets the row aside after --attempts. If a queue is missing, cannot be reached or
-refuses the credentials, its rows wait; rows for other queues are sent.
+id and the same key for workers. Rows of one group are sent in the order of
+their commits. If a queue refuses a row, the relay tries again with growing
+pauses and sets the row aside after --attempts. If a queue is missing, cannot be
+reached or refuses the credentials, its rows wait; rows for other queues are
+sent.
 
 At the first SIGTERM or interrupt the relay claims nothing more, finishes its
 requests and gives the rest back; the second ends it at once. Other relays send
 the rows of a relay that died after its --lease. The log goes to standard error
 and never has bodies.
 
---once sends what is due and ends. It leaves a queue that takes no messages after
-five attempts. --until-empty ends when no row is pending: it waits for queues,
-for rows whose time has not come, for next attempts and for other relays. Both
-print how many rows were sent. The exit code is 5 if others were refused, set
-aside or left, and 1 if none was sent.
+--once sends what is due and ends. It leaves a queue that takes no messages
+after five attempts. --until-empty ends when no row is pending: it waits for
+queues, for rows whose time has not come, for next attempts and for other
+relays. Both print how many rows were sent. The exit code is 5 if others were
+refused, set aside or left, and 1 if none was sent.
+
+--queue NAME=QUEUE sends rows for NAME to QUEUE, a name or a URL. --keep may be
+forever. The pauses between attempts double, from --retry-base to --retry-max.
 
 ` + cli.BodiesHelp + `
 
@@ -72,15 +76,15 @@ aside or left, and 1 if none was sent.
 	f.MetricsFlags.Register(cmd)
 	f.PushFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.queues, "queue", nil, "send rows for NAME to QUEUE, as `NAME=QUEUE`; repeatable")
-	flags.IntVar(&f.parallel, "parallel", 8, "maximum `number` of requests in progress")
-	flags.IntVar(&f.rows, "rows", 400, "maximum `number` of rows in progress")
-	flags.StringVar(&f.lease, "lease", "30s", "`duration` of leases on rows; at least 3s")
-	flags.IntVar(&f.attempts, "attempts", 10, "set a row aside after this `number` of refusals")
-	flags.StringVar(&f.retryBase, "retry-base", "1s", "maximum `duration` of the first pause; doubled each time")
-	flags.StringVar(&f.retryMax, "retry-max", "5m", "maximum `duration` of any pause")
-	flags.StringVar(&f.keep, "keep", "720h", "`duration` to keep sent rows; or forever")
-	flags.StringVar(&f.poll, "poll", "5s", "maximum `duration` between two looks for rows")
+	flags.StringArrayVar(&f.queues, "queue", nil, "other queue of rows, as `NAME=QUEUE`; repeatable")
+	flags.IntVar(&f.parallel, "parallel", 8, "`number` of requests in progress")
+	flags.IntVar(&f.rows, "rows", 400, "`number` of rows in progress")
+	flags.StringVar(&f.lease, "lease", "30s", "lease `duration`, at least 3s")
+	flags.IntVar(&f.attempts, "attempts", 10, "`number` of refusals until set aside")
+	flags.StringVar(&f.retryBase, "retry-base", "1s", "first retry pause, a `duration`")
+	flags.StringVar(&f.retryMax, "retry-max", "5m", "longest retry pause, a `duration`")
+	flags.StringVar(&f.keep, "keep", "720h", "keep sent rows this `duration`")
+	flags.StringVar(&f.poll, "poll", "5s", "`duration` between two looks")
 	flags.BoolVar(&f.once, "once", false, "send what is due, then end")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no row is pending")
 	f.log.Register(flags, "info")

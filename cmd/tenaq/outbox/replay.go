@@ -31,15 +31,15 @@ func newReplayCmd(a *cli.App, o *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Send past messages again, so that consumers work on them again",
-		Long: `Send past messages again, from the rows that are still in the outbox: for example
-after a fix in a consumer.
+		Long: `Send past messages again, from the rows that are still in the outbox: for
+example after a fix in a consumer.
 
-Without --run the command prints a plan: how many messages a run would send, from
-how many rows, which rows it would leave out and why, and a few of the messages.
-With --run it writes the messages into the outbox as new rows, at --rate, and
-relays send them. It waits while more than --ahead rows are due, so that live
-messages do not queue behind it. A run that was interrupted or killed can be
-continued. A record of it stays.
+Without --run the command prints a plan: how many messages a run would send,
+from how many rows, which rows it would leave out and why, and a few of the
+messages. With --run it writes the messages into the outbox as new rows, at
+--rate, and relays send them. It waits while more than --ahead rows are due, so
+that live messages do not queue behind it. A run that was interrupted or killed
+can be continued. A record of it stays.
 
 Consumers that do each piece of work once skip what they have completed. So a
 replay is one of two kinds:
@@ -50,10 +50,11 @@ replay is one of two kinds:
                    completed is sent, with its old identity. The ledger knows as
                    much as its retention covers.
 
---from, --to, --queue, --type, --key and --where choose the messages. --query
-makes them of other tables instead: it is a SELECT whose columns are called as
-those of an outbox, and dedup_id or id names the work. --where and --query run as
-the user of --db, unchanged. docs/outbox.md has more.`,
+--from, --to, --queue, --type, --key and --where choose the messages. A moment
+is 2026-01-31T12:00:00Z, a day in UTC such as 2026-01-31, or a time before now
+such as 168h. --query makes them of other tables instead: it is a SELECT whose
+columns are called as those of an outbox, and dedup_id or id names the work.
+--where and --query run as the user of --db, unchanged. docs/outbox.md has more.`,
 		Example: `  tenaq outbox replay --from 168h --queue transcode                    # prints the plan
   tenaq outbox replay --from 2026-01-24 --to 2026-01-31T12:00:00Z --where "headers->>'tenant' = 't1'" --run --note 'wrong volume'
   tenaq outbox replay --from 24h --missing-only --run
@@ -66,7 +67,7 @@ the user of --db, unchanged. docs/outbox.md has more.`,
 	f.ClaimsFlags.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "send what was sent since this `moment`: 168h or 2026-01-31")
+	flags.StringVar(&f.from, "from", "", "send what was sent since this `moment`")
 	flags.StringVar(&f.to, "to", "", "and before this `moment` (default: now)")
 	flags.StringArrayVar(&f.source.Queues, "queue", nil, "only rows for this `queue`; may be repeated")
 	flags.StringArrayVar(&f.source.Types, "type", nil, "only messages of this `type`; may be repeated")
@@ -74,10 +75,10 @@ the user of --db, unchanged. docs/outbox.md has more.`,
 	flags.StringVar(&f.source.Where, "where", "", "only rows for which this SQL `condition` is true")
 	flags.StringVar(&f.source.Query, "query", "", "send what this `SELECT` returns instead")
 	flags.StringVar(&f.queryFile, "query-file", "", "read --query from this `file`")
-	flags.BoolVar(&f.cfg.MissingOnly, "missing-only", false, "send only what the ledger does not have as completed")
+	flags.BoolVar(&f.cfg.MissingOnly, "missing-only", false, "send only work that is not completed")
 	flags.StringVar(&f.cfg.Lane, "lane", "", "send everything to this `queue`")
 	flags.Float64Var(&f.cfg.Rate, "rate", 50, "maximum `number` of messages per second")
-	flags.IntVar(&f.cfg.Ahead, "ahead", 1000, "wait while more than this `number` of rows are due")
+	flags.IntVar(&f.cfg.Ahead, "ahead", 1000, "maximum `number` of due rows")
 	flags.IntVar(&f.cfg.Generation, "generation", 0, "`number` of the generation (default: a new one)")
 	flags.IntVar(&f.samples, "samples", 5, "`number` of messages that the plan shows")
 	flags.StringVar(&f.cfg.Note, "note", "", "reason, for the record, as `text`")

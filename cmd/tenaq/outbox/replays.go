@@ -21,8 +21,8 @@ func newReplayListCmd(a *cli.App, f *flags) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the replays of an outbox",
-		Long: `List the replays of an outbox, the newest first, also those that ended long ago. A
-running replay that is no longer updated has lost its process: continue it.`,
+		Long: `List the replays of an outbox, the newest first, also those that ended long ago.
+A running replay that is no longer updated has lost its process: continue it.`,
 		Example: `  tenaq outbox replay list --db sqlite:app.db`,
 		Args:    cli.Wants(0, 0),
 		RunE: f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
@@ -77,9 +77,10 @@ func (f *flags) withReplay(do func(context.Context, *openOutbox, *outbox.Replay)
 
 func newReplayShowCmd(a *cli.App, f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "show NUMBER",
-		Short:   "Show a replay",
-		Long:    `Show a replay: what it sends, its progress, who began it and why, and how it ended.`,
+		Use:   "show NUMBER",
+		Short: "Show a replay",
+		Long: `Show a replay: what it sends, its progress, who began it and why, and how it
+ended.`,
 		Example: `  tenaq outbox replay show 3 --db sqlite:app.db`,
 		Args:    cli.Wants(1, 1),
 		RunE: f.withReplay(func(_ context.Context, _ *openOutbox, r *outbox.Replay) error {
@@ -111,8 +112,8 @@ func newReplayContinueCmd(a *cli.App, f *replayFlags) *cobra.Command {
 		Use:   "continue NUMBER",
 		Short: "Continue a replay that was interrupted",
 		Long: `Continue a replay that was interrupted, from where it stopped. If its process
-still runs, that process stops: so this also changes the rate of a running replay.
-A replay with --missing-only needs the ledger again.`,
+still runs, that process stops: so this also changes the rate of a running
+replay. A replay with --missing-only needs the ledger again.`,
 		Example: `  tenaq outbox replay continue 3 --db sqlite:app.db
   tenaq outbox replay continue 3 --rate 10`,
 		Args: cli.Wants(1, 1),
@@ -138,8 +139,8 @@ A replay with --missing-only needs the ledger again.`,
 			return o.replayed(ctx, a, p, &done, err)
 		}),
 	}
-	cmd.Flags().Float64Var(&rate, "rate", 0, "maximum `number` of messages per second (default: as before)")
-	cmd.Flags().IntVar(&ahead, "ahead", 0, "wait while more than this `number` of rows are due")
+	cmd.Flags().Float64Var(&rate, "rate", 0, "`number` of messages per second (default: as before)")
+	cmd.Flags().IntVar(&ahead, "ahead", 0, "maximum `number` of due rows (default: as before)")
 	return cmd
 }
 

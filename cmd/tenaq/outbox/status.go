@@ -67,7 +67,7 @@ another exit code than 4: 1 or 3.`,
 			})(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&older, "fail-if-older", "", "exit with code 4 if a row was due for longer than this `duration`")
+	cmd.Flags().StringVar(&older, "fail-if-older", "", "exit code 4 if a row is due longer, a `duration`")
 	return cmd
 }
 

@@ -22,13 +22,13 @@ func newParkedCmd(a *cli.App, r *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parked",
 		Short: "Look at parked messages, and release or discard them",
-		Long: `Look at the messages that redrivers put into a parking lot, and send them back to
-work or delete them.
+		Long: `Look at the messages that redrivers put into a parking lot, and send them back
+to work or delete them.
 
 A parked message says why it was parked, why it failed last, and where it came
 from. Messages that fail in one way, except for numbers and names, are of one
-kind: release them together once you have fixed the cause. MESSAGE is the id of a
-message, or the beginning of one.
+kind: release them together once you have fixed the cause. MESSAGE is the id of
+a message, or the beginning of one.
 
 SQS cannot show a message without delivering it: messages that are looked at are
 hidden until the command ends, two minutes at most, and were received once more.
@@ -39,7 +39,7 @@ move on what is looked at.`,
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run`,
 	}
 	f := &parkedFlags{flags: r}
-	cmd.PersistentFlags().IntVar(&f.limit, "limit", 1000, "look at at most this `number` of messages")
+	cmd.PersistentFlags().IntVar(&f.limit, "limit", 1000, "receive at most this `number`")
 	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f), newReleaseCmd(a, f), newDiscardCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
@@ -230,8 +230,8 @@ func newParkedShowCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show QUEUE MESSAGE",
 		Short: "Show a parked message",
-		Long: `Show a parked message: why it was parked, why it failed, its work, its attributes
-and its body. If there is no such message the exit code is 3.`,
+		Long: `Show a parked message: why it was parked, why it failed, its work, its
+attributes and its body. If there is no such message the exit code is 3.`,
 		Example: `  tenaq redrive parked show orders-parking 1b4d8a2e
   tenaq redrive parked show orders-parking 1b4d8a2e --json | jq -r .body`,
 		Args: cli.Wants(2, 2),
@@ -258,16 +258,16 @@ func newReleaseCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release QUEUE [MESSAGE | --kind KIND | --all]",
 		Short: "Send parked messages back to work",
-		Long: `Send parked messages back to the queue they came from, or to another one, and take
-them out of the parking lot.
+		Long: `Send parked messages back to the queue they came from, or to another one, and
+take them out of the parking lot.
 
-A released message starts again, with all attempts and no strikes. It is the same
-work as before: it keeps its key and its generation, so completed work is not done
-again. If the command ends between the send and the delete, the message is in both
-queues, and can be released again.
+A released message starts again, with all attempts and no strikes. It is the
+same work as before: it keeps its key and its generation, so completed work is
+not done again. If the command ends between the send and the delete, the message
+is in both queues, and can be released again.
 
-One message is released at once. Several are only listed unless you add --run. The
-exit code is 5 if some could not be released, and 1 if none could.`,
+One message is released at once. Several are only listed unless you add --run.
+The exit code is 5 if some could not be released, and 1 if none could.`,
 		Example: `  tenaq redrive parked release orders-parking 1b4d8a2e
   tenaq redrive parked release orders-parking --kind 2p7d1xk           # lists them
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run

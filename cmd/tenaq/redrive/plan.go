@@ -30,9 +30,9 @@ queues, and why. Nothing is sent, deleted or recorded. Add the flags of "tenaq
 redrive run". With --no-claims the plan also shows how messages that do not come
 back are judged.
 
-SQS cannot show a message without delivering it: messages that were looked at are
-hidden for --look, and were received once more. A redriver takes them in a later
-step. The plan looks at few more messages than the rate has room for.`,
+SQS cannot show a message without delivering it: messages that were looked at
+are hidden for --look, and were received once more. A redriver takes them in a
+later step. The plan looks at few more messages than the rate has room for.`,
 		Example: `  tenaq redrive plan orders-dlq
   tenaq redrive plan orders-dlq mail-dlq --redrives 3
   tenaq redrive plan orders-dlq --json | jq '.queues[].decisions[] | select(.action == "park")'`,
@@ -41,9 +41,9 @@ step. The plan looks at few more messages than the rate has room for.`,
 	}
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.target, "target", "", "plan for this `queue` (default: where each came from)")
-	flags.StringVar(&f.look, "look", "30s", "`duration` to hide messages; looking takes up to half")
-	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of the redriver")
+	flags.StringVar(&f.target, "target", "", "redrive to this `queue` (default: the origin)")
+	flags.StringVar(&f.look, "look", "30s", "`duration` to hide messages")
+	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of steps")
 	f.PolicyFlags.Register(flags)
 	return cmd
 }

@@ -19,15 +19,15 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive",
 		Short: "Bring dead letters back at the pace their consumer can bear",
-		Long: `Bring dead letters back to the queue they came from, at the pace that their consumer
-can bear, and park what would only fail again.
+		Long: `Bring dead letters back to the queue they came from, at the pace that their
+consumer can bear, and park what would only fail again.
 
-Three queues belong together: the queue of the work, its dead-letter queue, and a
-parking lot, which has no consumer. A redriver sends a few dead letters back,
+Three queues belong together: the queue of the work, its dead-letter queue, and
+a parking lot, which has no consumer. A redriver sends a few dead letters back,
 finds out whether they succeeded, and then sends more, fewer, or none while the
 consumer is sick. A message that fails again and again while others succeed is
-parked with the reason, until you release or discard it. docs/redrive.md says how
-it decides.
+parked with the reason, until you release or discard it. docs/redrive.md says
+how it decides.
 
 "tenaq move" moves everything at once, for a consumer that is known to be well.
 
@@ -56,7 +56,7 @@ type flags struct {
 
 // registerClaims adds the flags of commands that ask for the outcomes of messages.
 func (f *flags) registerClaims(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.ledger, "ledger", "claim/", "`prefix` of the keys of the workers' ledger")
+	cmd.Flags().StringVar(&f.ledger, "ledger", "claim/", "`prefix` of the ledger")
 	cmd.Flags().BoolVar(&f.noClaims, "no-claims", false, "the workers keep no ledger")
 }
 
@@ -100,9 +100,9 @@ func newPauseCmd(a *cli.App, f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause QUEUE --reason TEXT",
 		Short: "Pause all redrivers of a dead-letter queue",
-		Long: `Pause all redrivers of a dead-letter queue, on all machines: they redrive and park
-nothing until "tenaq redrive resume". Messages that are on their way are still
-followed.
+		Long: `Pause all redrivers of a dead-letter queue, on all machines: they redrive and
+park nothing until "tenaq redrive resume". Messages that are on their way are
+still followed.
 
 The pause is in the records that the redrivers share. It is forgotten two weeks
 after the last step of a redriver.`,
@@ -156,17 +156,17 @@ func newStatusCmd(a *cli.App, f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status QUEUE",
 		Short: "Show the state of the redrivers of a dead-letter queue",
-		Long: `Show the state of the redrivers of a dead-letter queue. No message is received. Add
-the policy flags of "tenaq redrive run": the records do not have them.
+		Long: `Show the state of the redrivers of a dead-letter queue. No message is received.
+Add the policy flags of "tenaq redrive run": the records do not have them.
 
-  breaker   CLOSED: messages are sent. OPEN: the consumer is sick, and nothing is
-            sent until the time shown. HALF_OPEN: single messages find out
+  breaker   CLOSED: messages are sent. OPEN: the consumer is sick, and nothing
+            is sent until the time shown. HALF_OPEN: single messages find out
             whether it is well again
-  drains    how long the dead letters will take, at the rate at which they came to
-            an end in the last hour at most: as completed work or in the parking
-            lot. New dead letters are not included
-  kinds     failures that differ only in numbers and names, and how many messages
-            fail like this, up to 3`,
+  drains    how long the dead letters will take, at the rate at which they came
+            to an end in the last hour at most: as completed work or in the
+            parking lot. New dead letters are not included
+  kinds     failures that differ only in numbers and names, and how many
+            messages fail like this, up to 3`,
 		Example: `  tenaq redrive status orders-dlq
   tenaq redrive status orders-dlq --json | jq .breaker.gauge     # 0 closed, 1 open, 2 half open`,
 		Args: cli.Wants(1, 1),

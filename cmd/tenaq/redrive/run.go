@@ -31,30 +31,31 @@ func newRunCmd(a *cli.App, r *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run QUEUE... --parking QUEUE",
 		Short: "Redrive the messages of dead-letter queues",
-		Long: `Redrive the messages of dead-letter queues until a signal ends it, or with --once
-for one step.
+		Long: `Redrive the messages of dead-letter queues until a signal ends it, or with
+--once for one step.
 
 A step finds out the outcomes of the messages that were sent earlier. Then it
 decides about each dead letter: send it back with a delay, hold it for now, or
-park it. A message goes to the queue it came from, or to --target. Several queues
-are redriven side by side with one parking lot; if one fails it is tried again and
-the others go on. Any number of redrivers may run: they share their records.
+park it. A message goes to the queue it came from, or to --target. Several
+queues are redriven side by side with one parking lot; if one fails it is tried
+again and the others go on. Any number of redrivers may run: they share their
+records.
 
-The ledger has the outcomes, if the workers use package worker or "tenaq pipe". For
-other workers add --no-claims: a message that is a dead letter again has failed. A
-tenaq server reports which messages were deleted, which count as done. On any
-other server a message that has not come back after its visibility timeout and one
-step counts as half a success.
+The ledger has the outcomes, if the workers use package worker or "tenaq pipe".
+For other workers add --no-claims: a message that is a dead letter again has
+failed. A tenaq server reports which messages were deleted, which count as done.
+On any other server a message that has not come back after its visibility
+timeout and one step counts as half a success.
 
 ` + redrivehost.ScheduleHelp + `
 
-Standard error has a line for each message that is sent on and each eventful step;
-a terminal has one line that is updated, and what needs attention. --json prints
-one object per step on standard output.
+Standard error has a line for each message that is sent on and each eventful
+step; a terminal has one line that is updated, and what needs attention. --json
+prints one object per step on standard output.
 
-With --once, --schedule says how often the command runs. The exit code is 4 if the
-breaker is open after the step or another redriver took a step at the same time,
-and 5 if only some of several queues failed.
+With --once, --schedule says how often the command runs. The exit code is 4 if
+the breaker is open after the step or another redriver took a step at the same
+time, and 5 if only some of several queues failed.
 
 ` + cli.MetricsHelp,
 		Example: `  tenaq redrive run orders-dlq --parking orders-parking
@@ -75,9 +76,9 @@ and 5 if only some of several queues failed.
 	flags := cmd.Flags()
 	flags.StringVar(&f.spec.Parking, "parking", "", "`queue` that is the parking lot")
 	flags.BoolVar(&f.spec.CreateParking, "create-parking", false, "create a missing parking lot; keeps for 14 days")
-	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: where each came from)")
-	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of the steps")
-	flags.StringVar(&f.look, "look", "", "`duration` to hide messages (default 2m, or half a step)")
+	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: the origin)")
+	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of steps")
+	flags.StringVar(&f.look, "look", "", "`duration` to hide messages (default up to 2m)")
 	flags.BoolVar(&f.once, "once", false, "take one step, then end")
 	f.log.Register(flags, "info; warn on a terminal or with --json")
 	f.PolicyFlags.Register(flags)
