@@ -17,14 +17,11 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 
-# Tests that start and kill processes measure time with them. They run one package after the other.
-PROCESSES   := ./cmd/... ./examples/... ./test/...
-
-# These read the sources, or drive programs that are built without the race detector.
-UNRACED     := ./internal/archtest ./test/crash ./test/mutants
+# These read the sources, drive programs that are built without the race detector, or measure time.
+UNRACED     := ./internal/archtest ./cmd/tenaq/demo/... ./test/crash ./test/home ./test/interop ./test/mutants
 
 .DEFAULT_GOAL := build
-.PHONY: build home demo test-short test check fuzz mutants bench bench-short bench-worker emulators help format vet staticcheck race proofs proofs-long binary clean
+.PHONY: build home demo test-short test check fuzz mutants bench bench-short bench-worker emulators help format vet staticcheck race whole proofs proofs-long binary clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -46,7 +43,7 @@ demo: build ## build, then run the demo
 test-short: vet ## what to run before each commit, at most 3 minutes
 	$(PURE_GO) test -short ./...
 
-test: format vet staticcheck emulators race proofs binary bench-short ## everything, as CI runs it
+test: format vet staticcheck emulators race whole binary bench-short ## everything, as CI runs it
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
 	$(PURE_GO) test -shuffle=on ./...
@@ -90,8 +87,9 @@ vet:
 staticcheck:
 	$(PURE_GO) run $(STATICCHECK) ./...
 
-# GO must find a C compiler that works, which is more than one that is there. Where this may install one,
-# it does.
+# Every package with the race detector in the short form of its tests: the long form of a random test finds no
+# more races, and takes ten times as long. GO must find a C compiler that works, which is more than one that is
+# there. Where this may install one, it does.
 race:
 	@cc=$$($(GO) env CC); \
 	works() { echo 'int main(void) { return 0; }' | $$cc -x c -o /dev/null - 2>/dev/null; }; \
@@ -100,15 +98,18 @@ race:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev || true; \
 	fi; \
 	if works; then \
-		set -x; CGO_ENABLED=1 $(GO) test $(RACE) -shuffle=on $$($(GO) list ./... | grep -vxFf <($(GO) list $(PROCESSES) $(UNRACED))); \
-		CGO_ENABLED=1 $(GO) test $(RACE) -shuffle=on -p 1 -timeout 20m $$($(GO) list $(PROCESSES) | grep -vxFf <($(GO) list $(UNRACED))); \
-		$(PURE_GO) test ./internal/archtest; \
+		set -x; CGO_ENABLED=1 $(GO) test $(RACE) -short -shuffle=on -skip '^TestDemo' \
+			$$($(GO) list ./... | grep -vxFf <($(GO) list $(UNRACED))); \
 	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
 		echo "no C compiler ($$cc), which the race detector needs: install gcc and libc6-dev" >&2; exit 1; \
 	else \
-		echo "SKIPPED: no C compiler ($$cc), so the tests run without the race detector" >&2; \
-		set -x; $(PURE_GO) test -shuffle=on ./...; \
+		echo "SKIPPED: no C compiler ($$cc), so no race detector" >&2; \
 	fi
+
+# Every test without the race detector, as hard as in proofs.
+whole: export TENAQ_EFFORT = hard
+whole:
+	$(PURE_GO) test -count=1 -shuffle=on -timeout 20m ./...
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
 PROVE := $(PURE_GO) test -count=1 -v

@@ -355,7 +355,7 @@ func TestQueueMissing(t *testing.T) {
 		if got := len(r.received(url)); got != 20 {
 			t.Errorf("%d of the others were sent, want 20", got)
 		}
-		r.sleep(3 * time.Hour)
+		r.sleep(time.Duration(proof.Count(20, 180, 180, 180)) * time.Minute)
 		r.wantStats(500, 0)
 		nowhere := r.server.Queue(t, "nowhere")
 		r.sleep(2 * time.Minute)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 )
@@ -74,10 +75,7 @@ func dial(t testing.TB, url string) *pgx.Conn {
 // What nobody can have now costs a claim nothing, however much it is: rows behind one that waits or is leased,
 // rows of queues that are not wanted, and rows whose time has not come.
 func TestClaimCost_FD3(t *testing.T) {
-	n := 200_000
-	if testing.Short() {
-		n /= 10
-	}
+	n := proof.Count(20_000, 50_000, 50_000, 200_000)
 	url := pgtest.URL(t)
 	over(t, url, Config{})
 	conn := dial(t, url)
