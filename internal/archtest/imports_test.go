@@ -46,7 +46,7 @@ var may = map[string][]string{
 	"internal/api/intake":  {"internal/door/auth", "internal/observe/metric"},
 	"internal/api/refusal": {"internal/api/intake", "internal/api/sqs/sqswire", "internal/broker", "internal/door/auth", "internal/engine"},
 	"internal/api/suspend": {"internal/api/intake"},
-	"internal/api/wire":    {},
+	"internal/api/wire":    {"internal/api/intake", "github.com/aws/smithy-go/encoding/cbor"},
 
 	"internal/observe/alarm": {"internal/observe/series"},
 	"internal/engine/kept":   {},
@@ -78,8 +78,8 @@ var may = map[string][]string{
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
 	},
-	"internal/api/cloudwatch": {"internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "github.com/aws/smithy-go/encoding/cbor"},
-	"internal/api/sts":        {},
+	"internal/api/cloudwatch": {"internal/api/wire", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
+	"internal/api/sts":        {"internal/api/wire"},
 	"internal/api/v1": {
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",

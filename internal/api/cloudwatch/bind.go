@@ -9,21 +9,9 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
-)
 
-// A value is what a request holds in some place, in one of the protocols. Which of the methods may be called is known
-// by the field that the value is for; one that does not fit is an error.
-type value interface {
-	// member returns a member of a structure, nil if it is absent or null.
-	member(name string) (value, error)
-	// list returns at most limit+1 elements.
-	list(limit int) ([]value, error)
-	text() (string, error)
-	integer() (int64, error)
-	number() (float64, error)
-	boolean() (bool, error)
-	time() (time.Time, error)
-}
+	"tenaq/internal/api/wire"
+)
 
 // A given is a member of which only its presence matters: it is refused, or has no meaning here.
 type given bool
@@ -90,13 +78,13 @@ func readLimits(tag string) limits {
 type binder struct{ fit fit }
 
 // structure fills a struct. Path names it for errors, as in "MetricData.1".
-func (b binder) structure(v reflect.Value, from value, path string) error {
+func (b binder) structure(v reflect.Value, from wire.Value, path string) error {
 	for _, f := range fields(v.Type()) {
 		at := f.name
 		if path != "" {
 			at = path + "." + f.name
 		}
-		m, err := from.member(f.name)
+		m, err := from.Member(f.name)
 		switch {
 		case err != nil:
 			return err
@@ -117,12 +105,12 @@ func (b binder) structure(v reflect.Value, from value, path string) error {
 var timeType = reflect.TypeFor[time.Time]()
 
 // value fills whatever a field may be.
-func (b binder) value(v reflect.Value, from value, path string, rule, each limits) error {
+func (b binder) value(v reflect.Value, from wire.Value, path string, rule, each limits) error {
 	var err error
 	switch {
 	case v.Type() == timeType:
 		var t time.Time
-		t, err = from.time()
+		t, err = from.Time()
 		v.Set(reflect.ValueOf(t))
 	case v.Type() == reflect.TypeFor[given]():
 		v.SetBool(true)
@@ -135,35 +123,35 @@ func (b binder) value(v reflect.Value, from value, path string, rule, each limit
 		return b.slice(v, from, path, rule, each)
 	case v.Kind() == reflect.String:
 		var s string
-		s, err = from.text()
+		s, err = from.Text()
 		v.SetString(s)
 	case v.Kind() == reflect.Int64:
 		var n int64
-		n, err = from.integer()
+		n, err = from.Integer()
 		v.SetInt(n)
 	case v.Kind() == reflect.Float64:
 		var n float64
-		n, err = from.number()
+		n, err = from.Number()
 		v.SetFloat(n)
 	case v.Kind() == reflect.Bool:
 		var yes bool
-		yes, err = from.boolean()
+		yes, err = from.Boolean()
 		v.SetBool(yes)
 	default:
 		panic("a field of type " + v.Type().String())
 	}
 	if err != nil {
-		return malformed("The parameter %s cannot be read: %v.", path, err)
+		return wire.Malformed("The parameter %s cannot be read: %v.", path, err)
 	}
 	return b.check(v, path, rule)
 }
 
-func (b binder) slice(v reflect.Value, from value, path string, rule, each limits) error {
+func (b binder) slice(v reflect.Value, from wire.Value, path string, rule, each limits) error {
 	limit := min(rule.max, listMax)
-	elements, err := from.list(int(limit))
+	elements, err := from.List(int(limit))
 	switch {
 	case err != nil:
-		return malformed("The parameter %s cannot be read: %v.", path, err)
+		return wire.Malformed("The parameter %s cannot be read: %v.", path, err)
 	case int64(len(elements)) > limit:
 		return b.fit.invalid("The collection %s must not have a size greater than %d.", path, limit)
 	case int64(len(elements)) < rule.min:
@@ -197,7 +185,7 @@ func (b binder) check(v reflect.Value, path string, rule limits) error {
 		case n < rule.min || n > rule.max:
 			return b.fit.invalid("The value for parameter %s is invalid: it must have %s.", path, rule.between(" character", " characters"))
 		case rule.enum != nil && !slices.Contains(rule.enum, s):
-			return b.fit.invalid("The value %s for parameter %s is invalid: it must be one of %s.", quote(s), path, strings.Join(rule.enum, ", "))
+			return b.fit.invalid("The value %s for parameter %s is invalid: it must be one of %s.", wire.Quote(s), path, strings.Join(rule.enum, ", "))
 		}
 	}
 	return nil
@@ -212,13 +200,4 @@ func (l limits) between(one, many string) string {
 		return "at least " + strconv.FormatInt(l.min, 10) + many
 	}
 	return "between " + strconv.FormatInt(l.min, 10) + " and " + strconv.FormatInt(l.max, 10) + many
-}
-
-// quote returns what a caller wrote, for a sentence.
-func quote(s string) string {
-	const shown = 100
-	if len(s) > shown {
-		s = strings.ToValidUTF8(s[:shown], "") + "..."
-	}
-	return strconv.Quote(s)
 }

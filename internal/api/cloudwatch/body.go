@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"tenaq/internal/api/wire"
 )
 
 const (
@@ -112,7 +114,7 @@ func zipped(r *http.Request) (bool, error) {
 	case "gzip":
 		return true, nil
 	default:
-		return false, malformed("The Content-Encoding %q is not one this server reads: send gzip or none.", encoding)
+		return false, wire.Malformed("The Content-Encoding %q is not one this server reads: send gzip or none.", encoding)
 	}
 }
 
@@ -123,7 +125,7 @@ func readAll(r io.Reader) ([]byte, error) {
 		return nil, errTooLarge
 	}
 	if err != nil {
-		return nil, malformed("The body ended early.")
+		return nil, wire.Malformed("The body ended early.")
 	}
 	return body, nil
 }
@@ -131,11 +133,11 @@ func readAll(r io.Reader) ([]byte, error) {
 func inflate(zipped []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(zipped))
 	if err != nil {
-		return nil, malformed("The body is not gzip, as its Content-Encoding says.")
+		return nil, wire.Malformed("The body is not gzip, as its Content-Encoding says.")
 	}
 	body, err := io.ReadAll(io.LimitReader(z, bodyMax+1))
 	if err != nil {
-		return nil, malformed("The body cannot be inflated: %v.", err)
+		return nil, wire.Malformed("The body cannot be inflated: %v.", err)
 	}
 	if len(body) > bodyMax {
 		return nil, errTooLarge

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tenaq/internal/api/wire"
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/observe/series"
@@ -23,7 +24,7 @@ func single(r *alarm.Rule) (alarm.Query, bool) {
 // definition returns the alarm that a request describes. What a rule may be is left to the monitor.
 func (c *call) definition(in *putMetricAlarmInput) (d monitor.Definition, err error) {
 	if strings.ContainsFunc(in.AlarmName, unicode.IsControl) {
-		return d, c.op.fit.invalid("The value %s for parameter AlarmName is invalid: it has control characters.", quote(in.AlarmName))
+		return d, c.op.fit.invalid("The value %s for parameter AlarmName is invalid: it has control characters.", wire.Quote(in.AlarmName))
 	}
 	for _, m := range []struct {
 		name  string
@@ -125,7 +126,7 @@ var elsewhere = []string{"SEARCH(", "ANOMALY_DETECTION_BAND(", "INSIGHT_RULE_MET
 func (c *call) query(in metricDataQuery, path string) (q alarm.Query, err error) {
 	q = alarm.Query{ID: in.Id, Expression: in.Expression, Label: in.Label, Return: in.ReturnData == nil || *in.ReturnData}
 	if in.AccountId != "" && in.AccountId != c.cfg.Account {
-		return q, c.op.fit.invalid("The value %s for parameter %s.AccountId is invalid: there is no account but %s.", quote(in.AccountId), path, c.cfg.Account)
+		return q, c.op.fit.invalid("The value %s for parameter %s.AccountId is invalid: there is no account but %s.", wire.Quote(in.AccountId), path, c.cfg.Account)
 	}
 	if (in.MetricStat == nil) == (in.Expression == "") {
 		return q, c.op.fit.combination("%s needs either MetricStat or Expression.", path)
@@ -148,7 +149,7 @@ func (c *call) query(in metricDataQuery, path string) (q alarm.Query, err error)
 		return q, c.op.fit.invalid("%s has one Period in its MetricStat and another beside it.", path)
 	}
 	if q.Stat = series.Stat(s.Stat); !q.Stat.Known() {
-		return q, c.op.fit.invalid("The value %s for parameter %s.MetricStat.Stat is invalid: no percentiles are kept; use Average, Minimum, Maximum, Sum or SampleCount.", quote(s.Stat), path)
+		return q, c.op.fit.invalid("The value %s for parameter %s.MetricStat.Stat is invalid: no percentiles are kept; use Average, Minimum, Maximum, Sum or SampleCount.", wire.Quote(s.Stat), path)
 	}
 	q.Period, q.Unit = s.Period, s.Unit
 	q.Metric, err = c.metric(s.Metric, path+".MetricStat.Metric.")
@@ -178,7 +179,7 @@ func (c *call) metric(in metric, path string) (m series.Metric, err error) {
 	case in.MetricName == "":
 		return m, c.op.fit.missing(path + "MetricName")
 	case strings.HasPrefix(in.Namespace, ":"):
-		return m, c.op.fit.invalid("The value %s for parameter %sNamespace is invalid: it begins with a colon.", quote(in.Namespace), path)
+		return m, c.op.fit.invalid("The value %s for parameter %sNamespace is invalid: it begins with a colon.", wire.Quote(in.Namespace), path)
 	}
 	m = series.Metric{Namespace: in.Namespace, Name: in.MetricName}
 	for _, d := range in.Dimensions {
@@ -187,7 +188,7 @@ func (c *call) metric(in metric, path string) (m series.Metric, err error) {
 	m = m.Sorted()
 	for i, d := range m.Dimensions {
 		if i > 0 && d.Name == m.Dimensions[i-1].Name {
-			return m, c.op.fit.invalid("The parameter %sDimensions has two dimensions %s.", path, quote(d.Name))
+			return m, c.op.fit.invalid("The parameter %sDimensions has two dimensions %s.", path, wire.Quote(d.Name))
 		}
 	}
 	return m, nil

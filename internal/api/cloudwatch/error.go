@@ -81,10 +81,6 @@ var catalogue = map[Code]errorInfo{
 
 var errTooLarge = &Error{MalformedInput, "The body of the request is larger than 1 MiB: send less at a time."}
 
-func malformed(format string, args ...any) *Error {
-	return &Error{MalformedInput, fmt.Sprintf(format, args...)}
-}
-
 // notOffered refuses an action that is not in the table of operations, whether or not CloudWatch has it.
 func notOffered(name string) *Error {
 	var names []string

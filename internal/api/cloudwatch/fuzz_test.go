@@ -13,17 +13,18 @@ import (
 	"testing"
 
 	"github.com/aws/smithy-go/encoding/cbor"
+
+	"tenaq/internal/api/wire"
 )
 
 // decodeAll reads a request as each operation would, and returns what is made of it.
-func decodeAll(t *testing.T, v value) (all []any) {
+func decodeAll(t *testing.T, v wire.Value) (all []any) {
 	for _, op := range operations { // the order does not matter
 		in := reflect.New(op.in)
 		err := binder{op.fit}.structure(in.Elem(), v, "")
-		var refusal *Error
 		if err != nil {
-			refusal, _ = err.(*Error)
-			if refusal == nil || catalogue[refusal.Code].status == 0 || refusal.Message == "" {
+			refusal := New(Config{}).refusal(err)
+			if refusal.Code == InternalServiceError || catalogue[refusal.Code].status == 0 || refusal.Message == "" {
 				t.Errorf("%s: %v, want an error for the caller", op.name, err)
 			}
 			continue
@@ -40,7 +41,7 @@ func FuzzQuery(f *testing.F) {
 	f.Add("StartTime=2026-01-31T12:00:00Z&EndTime=1e9&MetricDataQueries.member.1.Id=m&MetricDataQueries.member.1.MetricStat.Period=60")
 	f.Add("AlarmNames=&Tags.member.18446744073709551615.Key=&&=&a=%")
 	f.Fuzz(func(t *testing.T, form string) {
-		if n, err := readQuery(form); err == nil {
+		if n, err := wire.ReadQuery(form); err == nil {
 			decodeAll(t, n)
 		}
 	})
@@ -51,7 +52,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add([]byte(`{"Namespace":"N","MetricData":[{"MetricName":"M","Value":"NaN","Timestamp":1.5e9,"Values":[1,2]}]}`))
 	f.Add([]byte(`[[[[{}]]]]`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if v, err := readJSON(body); err == nil {
+		if v, err := wire.ReadJSON(body); err == nil {
 			decodeAll(t, v)
 		}
 	})
@@ -64,7 +65,7 @@ func FuzzCBOR(f *testing.F) {
 	f.Add([]byte{0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0})
 	f.Add(bytes.Repeat([]byte{0x81}, 200))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v, err := readCBOR(body)
+		v, err := wire.ReadCBOR(body)
 		if err != nil {
 			return
 		}
@@ -73,11 +74,15 @@ func FuzzCBOR(f *testing.F) {
 			return
 		}
 		// What is written can be read, and is the same.
-		again, err := cbor.Decode(cbor.Encode(v.(cborValue).v))
+		first, err := cbor.Decode(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := cbor.Decode(cbor.Encode(first))
 		if err != nil {
 			t.Fatalf("%v after it was written again", err)
 		}
-		if got, want := cbor.Encode(again), cbor.Encode(v.(cborValue).v); len(got) != len(want) {
+		if got, want := cbor.Encode(again), cbor.Encode(first); len(got) != len(want) {
 			t.Errorf("%d bytes, want %d", len(got), len(want))
 		}
 	})
@@ -111,11 +116,11 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("status %d: %s", rec.Code, rec.Body)
 		}
 		switch rec.Header().Get("Content-Type") {
-		case jsonType:
+		case wire.JSONType[0]:
 			if !json.Valid(rec.Body.Bytes()) {
 				t.Errorf("not JSON: %s", rec.Body)
 			}
-		case cborType:
+		case wire.CBORType[0]:
 			if _, err := cbor.Decode(rec.Body.Bytes()); err != nil {
 				t.Errorf("%v in %x", err, rec.Body)
 			}
@@ -142,24 +147,24 @@ func TestMemory(t *testing.T) {
 	z := gzip.NewWriter(&zipped)
 	z.Write(make([]byte, 20<<20))
 	z.Close()
-	readForm := func(b []byte) (value, error) { return readQuery(string(b)) }
+	readForm := func(b []byte) (wire.Value, error) { return wire.ReadQuery(string(b)) }
 	for name, test := range map[string]struct {
 		body []byte
-		read func([]byte) (value, error)
+		read func([]byte) (wire.Value, error)
 		most uint64 // MiB
 	}{
-		"maps":           {fill("\x9f", "\xa0", "\xff"), readCBOR, 1},
-		"lists":          {fill("\x9f", "\x80", "\xff"), readCBOR, 1},
-		"keys":           {fill("\xbf", "\x61a\xa0", "\xff"), readCBOR, 1},
-		"allowed":        {append(bytes.Repeat([]byte("\xa0"), items-2), 0xff), func(b []byte) (value, error) { return readCBOR(append([]byte{0x9f}, b...)) }, 64},
-		"claims":         {[]byte{0x9b, 0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0}, readCBOR, 1},
-		"claims of keys": {[]byte{0xbb, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x60}, readCBOR, 1},
-		"objects":        {fill(`{"MetricData":[{}`, ",{}", "]}"), readJSON, 64},
-		"arrays":         {fill(`{"MetricData":[[]`, ",[]", "]}"), readJSON, 64},
-		"deep":           {fill("", "[", ""), readJSON, 1},
+		"maps":           {fill("\x9f", "\xa0", "\xff"), wire.ReadCBOR, 1},
+		"lists":          {fill("\x9f", "\x80", "\xff"), wire.ReadCBOR, 1},
+		"keys":           {fill("\xbf", "\x61a\xa0", "\xff"), wire.ReadCBOR, 1},
+		"allowed":        {append(bytes.Repeat([]byte("\xa0"), 150_000-2), 0xff), func(b []byte) (wire.Value, error) { return wire.ReadCBOR(append([]byte{0x9f}, b...)) }, 64},
+		"claims":         {[]byte{0x9b, 0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0}, wire.ReadCBOR, 1},
+		"claims of keys": {[]byte{0xbb, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x60}, wire.ReadCBOR, 1},
+		"objects":        {fill(`{"MetricData":[{}`, ",{}", "]}"), wire.ReadJSON, 64},
+		"arrays":         {fill(`{"MetricData":[[]`, ",[]", "]}"), wire.ReadJSON, 64},
+		"deep":           {fill("", "[", ""), wire.ReadJSON, 1},
 		"parameters":     {numbered(), readForm, 16},
 		"parts":          {fill("", "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a&", ""), readForm, 16},
-		"bomb":           {zipped.Bytes(), func(b []byte) (value, error) { _, err := inflate(b); return nil, err }, 7},
+		"bomb":           {zipped.Bytes(), func(b []byte) (wire.Value, error) { _, err := inflate(b); return nil, err }, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -182,19 +187,19 @@ func TestMemory(t *testing.T) {
 // A number in an answer is the number that was meant, in all that a client may read.
 func TestNumbers(t *testing.T) {
 	for _, v := range []float64{0, 1, -2.5, 1e15, 1e16, 1e-9, 123456789012345, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.Inf(-1)} {
-		got, err := parseNumber(formatNumber(v))
+		got, err := wire.ParseNumber(wire.FormatNumber(v))
 		if err != nil || got != v {
-			t.Errorf("%v: got %v, %v from %s", v, got, err, formatNumber(v))
+			t.Errorf("%v: got %v, %v from %s", v, got, err, wire.FormatNumber(v))
 		}
-		if b := appendJSON(nil, v); !json.Valid(b) {
+		if b := wire.AppendJSON(nil, v); !json.Valid(b) {
 			t.Errorf("%v: %s is not JSON", v, b)
 		}
 	}
-	if v, err := parseNumber(formatNumber(math.NaN())); err != nil || !math.IsNaN(v) {
+	if v, err := wire.ParseNumber(wire.FormatNumber(math.NaN())); err != nil || !math.IsNaN(v) {
 		t.Errorf("NaN: got %v, %v", v, err)
 	}
 	for _, s := range []string{"", "0x1p3", "1_000", "inf", "nan", "infinity", "1e999", "١"} {
-		if v, err := parseNumber(s); err == nil {
+		if v, err := wire.ParseNumber(s); err == nil {
 			t.Errorf("%q: got %v, want an error", s, v)
 		}
 	}

@@ -23,15 +23,13 @@ package cloudwatch
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
+	"tenaq/internal/api/wire"
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/observe/series"
@@ -102,15 +100,7 @@ func Is(r *http.Request) bool {
 	if strings.HasPrefix(r.URL.Path, pathPrefix) {
 		return true
 	}
-	_, scope, signed := strings.Cut(r.Header.Get("Authorization"), "Credential=")
-	if signed {
-		scope, _, _ = strings.Cut(scope, ",")
-	} else if strings.Contains(r.URL.RawQuery, "X-Amz-Credential=") {
-		scope = r.URL.Query().Get("X-Amz-Credential")
-	}
-	// A scope is key/date/region/service/aws4_request, with another algorithm it is without a region.
-	parts := strings.Split(strings.TrimSpace(scope), "/")
-	return len(parts) >= 4 && parts[len(parts)-2] == "monitoring"
+	return wire.SignedService(r) == "monitoring"
 }
 
 // A call is one request on its way through the handler.
@@ -122,13 +112,13 @@ type call struct {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := answer{w: w, protocol: protocolOf(r), id: requestID()}
+	a := answer{w: w, protocol: protocolOf(r), id: wire.RequestID()}
 	op, out, err := h.serve(w, r, a.protocol)
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
 	}
 	if err != nil {
-		a.refuse(h.refusal(r, err))
+		a.refuse(h.refusal(err))
 		return
 	}
 	a.result(op, out)
@@ -179,11 +169,14 @@ func denied(err error) error {
 }
 
 // refusal turns whatever went wrong into an error of the protocol.
-func (h *Handler) refusal(r *http.Request, err error) *Error {
+func (h *Handler) refusal(err error) *Error {
 	var refusal *Error
+	var malformed *wire.Error
 	switch {
 	case errors.As(err, &refusal):
 		return refusal
+	case errors.As(err, &malformed):
+		return &Error{Code(malformed.Code), malformed.Message}
 	case errors.Is(err, monitor.ErrInvalid):
 		return &Error{ValidationError, strings.TrimPrefix(err.Error(), monitor.ErrInvalid.Error()+": ")}
 	case errors.Is(err, monitor.ErrNotFound):
@@ -222,27 +215,10 @@ func (a answer) refuse(e *Error) {
 	a.write(status, kind, body)
 }
 
-func (a answer) write(status int, kind string, body []byte) {
-	header := a.w.Header()
-	header["x-amzn-RequestId"] = []string{a.id}
+func (a answer) write(status int, kind []string, body []byte) {
 	if a.protocol == rpcCBOR {
-		header["smithy-protocol"] = []string{"rpc-v2-cbor"}
+		a.w.Header()["smithy-protocol"] = []string{"rpc-v2-cbor"}
 	}
-	if kind != "" {
-		header["Content-Type"] = []string{kind}
-	}
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if len(body) > small {
-		http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(transferMax))
-	}
-	a.w.WriteHeader(status)
-	a.w.Write(body)
-}
-
-// requestID returns a random UUID.
-func requestID() string {
-	var id [16]byte
-	rand.Read(id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	wire.SetRequestID(a.w, a.id)
+	wire.Respond(a.w, status, kind, body)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"tenaq/internal/api/wire"
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/series"
 )
@@ -114,7 +115,7 @@ func (c *call) lines(in *getMetricDataInput) ([]line, error) {
 	known := make(map[string]bool)
 	for i, q := range queries {
 		if !idPattern.MatchString(q.ID) || known[q.ID] {
-			return nil, c.op.fit.invalid("The value %s for parameter MetricDataQueries.%d.Id is invalid: it begins with a letter in lower case, has letters, digits and underscores, and is unique.", quote(q.ID), i+1)
+			return nil, c.op.fit.invalid("The value %s for parameter MetricDataQueries.%d.Id is invalid: it begins with a letter in lower case, has letters, digits and underscores, and is unique.", wire.Quote(q.ID), i+1)
 		}
 		known[q.ID] = true
 		period = max(period, q.Period)

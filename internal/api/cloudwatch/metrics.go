@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/api/wire"
 	"tenaq/internal/observe/series"
 )
 
@@ -36,7 +37,7 @@ type point struct {
 func (c *call) putMetricData(in *putMetricDataInput) error {
 	for _, reserved := range []string{"AWS/", "Tenaq/SQS"} {
 		if strings.HasPrefix(in.Namespace, reserved) {
-			return c.op.fit.invalid("The value %s for parameter Namespace is invalid: what begins with %s is recorded by the server itself.", quote(in.Namespace), reserved)
+			return c.op.fit.invalid("The value %s for parameter Namespace is invalid: what begins with %s is recorded by the server itself.", wire.Quote(in.Namespace), reserved)
 		}
 	}
 	if in.MetricData == nil {
@@ -152,7 +153,7 @@ func (c *call) statisticSet(s statisticSet, path string) (set series.Set, err er
 
 func (c *call) checkValue(v float64, path string) error {
 	if !(math.Abs(v) <= valueMax) { // NaN neither
-		return c.op.fit.invalid("The value %s for parameter %s is invalid: it must be between -2^360 and 2^360.", formatNumber(v), path)
+		return c.op.fit.invalid("The value %s for parameter %s is invalid: it must be between -2^360 and 2^360.", wire.FormatNumber(v), path)
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func (c *call) listMetrics(in *listMetricsInput) (*listMetricsOutput, error) {
 		return nil, errToken
 	}
 	if in.OwningAccount != "" && in.OwningAccount != c.cfg.Account {
-		return nil, c.op.fit.invalid("The value %s for parameter OwningAccount is invalid: there is no account but %s.", quote(in.OwningAccount), c.cfg.Account)
+		return nil, c.op.fit.invalid("The value %s for parameter OwningAccount is invalid: there is no account but %s.", wire.Quote(in.OwningAccount), c.cfg.Account)
 	}
 	f := series.Filter{Namespace: in.Namespace, Name: in.MetricName}
 	for _, d := range in.Dimensions {

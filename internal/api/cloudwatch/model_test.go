@@ -100,7 +100,7 @@ func TestModel(t *testing.T) {
 	if got, want := targetPrefix, m.Metadata.TargetPrefix+"."; got != want {
 		t.Errorf("target prefix %q, want %q", got, want)
 	}
-	if got, want := xmlNamespace, m.Metadata.XMLNamespace; got != want {
+	if got, want := namespace, m.Metadata.XMLNamespace; got != want {
 		t.Errorf("namespace %q, want %q", got, want)
 	}
 	for _, name := range slices.Sorted(maps.Keys(operations)) {

@@ -3,6 +3,8 @@ package cloudwatch
 import (
 	"reflect"
 	"slices"
+
+	"tenaq/internal/api/wire"
 )
 
 // An operation is an action of CloudWatch that is offered.
@@ -15,7 +17,7 @@ type operation struct {
 }
 
 // serve carries out the operation for a request.
-func (op *operation) serve(c *call, from value) (any, error) {
+func (op *operation) serve(c *call, from wire.Value) (any, error) {
 	in := reflect.New(op.in)
 	if err := (binder{op.fit}).structure(in.Elem(), from, ""); err != nil {
 		return nil, err

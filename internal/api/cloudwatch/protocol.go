@@ -2,9 +2,10 @@ package cloudwatch
 
 import (
 	"net/http"
-	"net/url"
 	"reflect"
 	"strings"
+
+	"tenaq/internal/api/wire"
 )
 
 // A protocol is one of the ways in which requests and answers are written. What is common to all is the model: names of
@@ -19,6 +20,7 @@ const (
 
 const (
 	apiVersion   = "2010-08-01"
+	namespace    = "http://monitoring.amazonaws.com/doc/" + apiVersion + "/"
 	serviceName  = "GraniteServiceVersion20100801"
 	targetPrefix = serviceName + "."
 	pathPrefix   = "/service/" + serviceName + "/operation/"
@@ -36,19 +38,19 @@ func protocolOf(r *http.Request) protocol {
 }
 
 // request returns the action that is asked for, and the value that holds its parameters.
-func (p protocol) request(r *http.Request, body []byte) (action string, in value, err error) {
+func (p protocol) request(r *http.Request, body []byte) (action string, in wire.Value, err error) {
 	switch p {
 	case awsJSON:
 		if r.Method != http.MethodPost {
-			return "", nil, malformed("Requests of AWS JSON are POSTs.")
+			return "", nil, wire.Malformed("Requests of AWS JSON are POSTs.")
 		}
-		in, err = readJSON(body)
+		in, err = wire.ReadJSON(body)
 		return strings.TrimPrefix(r.Header.Get("X-Amz-Target"), targetPrefix), in, err
 	case rpcCBOR:
 		if r.Method != http.MethodPost || r.Header.Get("smithy-protocol") != "rpc-v2-cbor" {
-			return "", nil, malformed("Requests of RPC v2 are POSTs with the header smithy-protocol: rpc-v2-cbor.")
+			return "", nil, wire.Malformed("Requests of RPC v2 are POSTs with the header smithy-protocol: rpc-v2-cbor.")
 		}
-		in, err = readCBOR(body)
+		in, err = wire.ReadCBOR(body)
 		return strings.TrimPrefix(r.URL.Path, pathPrefix), in, err
 	}
 	form := string(body)
@@ -57,65 +59,55 @@ func (p protocol) request(r *http.Request, body []byte) (action string, in value
 	case http.MethodGet:
 		form = r.URL.RawQuery
 	default:
-		return "", nil, malformed("Requests of AWS Query are POSTs or GETs.")
+		return "", nil, wire.Malformed("Requests of AWS Query are POSTs or GETs.")
 	}
-	n, err := readQuery(form)
+	n, err := wire.ReadQuery(form)
 	if err != nil {
 		return "", nil, err
 	}
-	action, version := n.childText("Action"), n.childText("Version")
+	action, version := n.ChildText("Action"), n.ChildText("Version")
 	if action == "" {
 		return "", nil, &Error{InvalidAction, "The request names no Action."}
 	}
 	if version != apiVersion {
-		return "", nil, &Error{InvalidAction, "Could not find operation " + action + " for version " + quote(version) + ": CloudWatch has the version " + apiVersion + "."}
+		return "", nil, &Error{InvalidAction, "Could not find operation " + action + " for version " + wire.Quote(version) + ": CloudWatch has the version " + apiVersion + "."}
 	}
 	return action, n, nil
 }
 
 // result writes the answer of an operation, with its content type.
-func (p protocol) result(op *operation, out any, id string) (kind string, body []byte) {
-	var t tree
+func (p protocol) result(op *operation, out any, id string) (kind []string, body []byte) {
+	var t wire.Tree
 	if out != nil {
 		t = treeOf(reflect.ValueOf(out))
 	}
 	switch p {
 	case awsJSON:
 		if t == nil {
-			t = object{}
+			t = wire.Object{}
 		}
-		return jsonType, appendJSON(nil, t)
+		return wire.JSONType, wire.AppendJSON(nil, t)
 	case rpcCBOR:
 		if t == nil {
-			return "", nil // what has no output has no body
+			return nil, nil // what has no output has no body
 		}
-		return cborType, encodeCBOR(t)
+		return wire.CBORType, wire.EncodeCBOR(t)
 	}
-	return xmlType, resultXML(op.name, t, id)
+	return wire.XMLType, wire.ResultXML(namespace, op.name, t, id)
 }
 
 // failure writes an error, with its content type.
-func (p protocol) failure(e *Error, fault, id string) (kind string, body []byte) {
+func (p protocol) failure(e *Error, fault, id string) (kind []string, body []byte) {
 	if p == query {
-		return xmlType, failureXML(e, fault, id)
+		return wire.XMLType, wire.FailureXML(namespace, string(e.Code), e.Message, fault, id)
 	}
-	t := object{{"__type", catalogue[e.Code].shape}}
 	message := "message"
 	if e.Code == InternalServiceError {
 		message = "Message" // so it is in the model
 	}
-	t = append(t, member{message, e.Message})
+	t := wire.Object{{Name: "__type", Tree: catalogue[e.Code].shape}, {Name: message, Tree: e.Message}}
 	if p == awsJSON {
-		return jsonType, appendJSON(nil, t)
+		return wire.JSONType, wire.AppendJSON(nil, t)
 	}
-	return cborType, encodeCBOR(t)
-}
-
-// unescape returns a part of a form as it was before it was written into one.
-func unescape(s string) (string, error) {
-	plain, err := url.QueryUnescape(s)
-	if err != nil {
-		return "", malformed("The form cannot be read: %s is not escaped as forms are.", quote(s))
-	}
-	return plain, nil
+	return wire.CBORType, wire.EncodeCBOR(t)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/aws/smithy-go/encoding/cbor"
 	"github.com/cockroachdb/datadriven"
 
+	"tenaq/internal/api/wire"
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/observe/series"
@@ -145,8 +146,8 @@ func callAll(t *testing.T, d *datadriven.TestData, worlds []*world, input string
 	addForm(&form, "", members)
 	headers := []http.Header{
 		{"Content-Type": {"application/x-www-form-urlencoded"}},
-		{"Content-Type": {jsonType}, "X-Amz-Target": {targetPrefix + action}},
-		{"Content-Type": {cborType}, "Smithy-Protocol": {"rpc-v2-cbor"}},
+		{"Content-Type": {wire.JSONType[0]}, "X-Amz-Target": {targetPrefix + action}},
+		{"Content-Type": {wire.CBORType[0]}, "Smithy-Protocol": {"rpc-v2-cbor"}},
 	}
 	paths := []string{"/", "/", pathPrefix + action}
 	bodies := [][]byte{[]byte(strings.Join(form, "&")), []byte(input), cbor.Encode(asCBOR("", members))}
@@ -174,7 +175,7 @@ func callAll(t *testing.T, d *datadriven.TestData, worlds []*world, input string
 	b.WriteString(answers[1])
 	same := func(s string) string {
 		s = timePattern.ReplaceAllString(s, "$1")
-		return strings.ReplaceAll(strings.ReplaceAll(s, " "+cborType, ""), " "+jsonType, "")
+		return strings.ReplaceAll(strings.ReplaceAll(s, " "+wire.CBORType[0], ""), " "+wire.JSONType[0], "")
 	}
 	switch {
 	case same(answers[2]) != same(answers[1]):
@@ -211,18 +212,18 @@ func show(t *testing.T, rec *httptest.ResponseRecorder) string {
 		t.Errorf("Content-Length %s for %d bytes", h.Get("Content-Length"), len(body))
 	}
 	kind := h.Get("Content-Type")
-	if kind == cborType || kind == "" {
+	if kind == wire.CBORType[0] || kind == "" {
 		if got := exact(h, "smithy-protocol"); len(got) != 1 || got[0] != "rpc-v2-cbor" {
 			t.Errorf("smithy-protocol %q", got)
 		}
 	}
-	if kind == cborType {
+	if kind == wire.CBORType[0] {
 		v, err := cbor.Decode([]byte(body))
 		if err != nil {
 			t.Errorf("%v in %x", err, body)
 		}
 		body = diagnose(v)
-	} else if kind == jsonType {
+	} else if kind == wire.JSONType[0] {
 		// In order, so that it can be compared.
 		var v any
 		d := json.NewDecoder(strings.NewReader(body))
@@ -327,7 +328,7 @@ func asCBOR(path string, v any) cbor.Value {
 		i, err := v.Int64()
 		switch {
 		case isTime(path):
-			return &cbor.Tag{ID: epochTag, Value: cbor.Float64(f)}
+			return &cbor.Tag{ID: 1, Value: cbor.Float64(f)}
 		case err == nil && i < 0:
 			return cbor.NegInt(-i)
 		case err == nil:
@@ -371,7 +372,7 @@ func diagnose(v any) string {
 	case cbor.NegInt:
 		return "-" + strconv.FormatUint(uint64(v), 10)
 	case cbor.Float64:
-		return formatNumber(float64(v))
+		return wire.FormatNumber(float64(v))
 	case *cbor.Tag:
 		seconds := float64(v.Value.(cbor.Float64))
 		return fmt.Sprintf("%d(%s)", v.ID, strconv.FormatFloat(seconds, 'f', -1, 64))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tenaq/internal/api/wire"
 	"tenaq/internal/observe/monitor"
 )
 
@@ -58,10 +59,10 @@ func (c *call) tags(in []tag) (map[string]string, error) {
 	set := make(map[string]string, len(in))
 	for _, t := range in {
 		if _, twice := set[t.Key]; twice {
-			return nil, c.op.fit.invalid("The tag %s is given twice.", quote(t.Key))
+			return nil, c.op.fit.invalid("The tag %s is given twice.", wire.Quote(t.Key))
 		}
 		if len(t.Key) >= 4 && strings.EqualFold(t.Key[:4], "aws:") {
-			return nil, c.op.fit.invalid("The tag %s is invalid: tags that begin with aws: are those of AWS.", quote(t.Key))
+			return nil, c.op.fit.invalid("The tag %s is invalid: tags that begin with aws: are those of AWS.", wire.Quote(t.Key))
 		}
 		set[t.Key] = t.Value
 	}
@@ -76,7 +77,7 @@ func (c *call) alarmARN(name string) string {
 func (c *call) resource(arn string) (*monitor.Status, error) {
 	parts := strings.SplitN(arn, ":", 7)
 	if len(parts) < 7 || parts[0] != "arn" || parts[2] != "cloudwatch" || parts[5] != "alarm" {
-		return nil, c.op.fit.invalid("The value %s for parameter ResourceARN is invalid: only alarms have tags, such as %s.", quote(arn), c.alarmARN("NAME"))
+		return nil, c.op.fit.invalid("The value %s for parameter ResourceARN is invalid: only alarms have tags, such as %s.", wire.Quote(arn), c.alarmARN("NAME"))
 	}
 	if parts[3] == c.cfg.Region && parts[4] == c.cfg.Account {
 		for _, s := range c.cfg.Monitor.Alarms() {
@@ -97,5 +98,5 @@ func (c *call) missing(name string, err error) error {
 }
 
 func noResource(arn string) *Error {
-	return &Error{ResourceNotFoundException, fmt.Sprintf("There is no alarm %s.", quote(arn))}
+	return &Error{ResourceNotFoundException, fmt.Sprintf("There is no alarm %s.", wire.Quote(arn))}
 }

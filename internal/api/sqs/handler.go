@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -103,7 +102,7 @@ func (c *call) release() {
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := attempt{h: h, from: time.Now(), protocol: protocolOf(r), id: wire.RequestID()}
-	w.Header()["x-amzn-RequestId"] = []string{e.id}
+	wire.SetRequestID(w, e.id)
 	if framing.Ambiguous(r) {
 		w.Header().Set("Connection", "close")
 		e.refuse(w, errTwoLengths)
@@ -200,38 +199,30 @@ func (e *attempt) succeed(w http.ResponseWriter, op *operation, resp response) {
 	if resp.room != nil {
 		resp.room.Set(int64(len(answer))) // the messages themselves are not needed any more
 	}
-	e.h.write(w, http.StatusOK, e.protocol, answer)
+	wire.Respond(w, http.StatusOK, contentTypes[e.protocol], answer)
 	e.ends("")
 }
 
 // refuse answers an error.
 func (e *attempt) refuse(w http.ResponseWriter, err error) {
-	h, wire := e.h, refusal.Of(err)
-	status := wire.Info().Status
+	refused := refusal.Of(err)
+	status := refused.Info().Status
 	var special statusError
 	if errors.As(err, &special) {
 		status = special.status
 	} else if errors.Is(err, intake.ErrTooLarge) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	if wire.Code == sqswire.InternalFailure {
-		h.cfg.Logger.Error("request failed", "error", err)
+	if refused.Code == sqswire.InternalFailure {
+		e.h.cfg.Logger.Error("request failed", "error", err)
 	}
-	w.Header()["x-amzn-query-error"] = []string{wire.QueryError()}
+	w.Header()["x-amzn-query-error"] = []string{refused.QueryError()}
 	if special == errNoAction {
-		h.write(w, status, queryXML, []byte(sqswire.UnknownOperationXML))
+		wire.Respond(w, status, wire.XMLType, []byte(sqswire.UnknownOperationXML))
 	} else {
-		h.write(w, status, e.protocol, e.protocol.appendError(nil, wire, e.id))
+		wire.Respond(w, status, contentTypes[e.protocol], e.protocol.appendError(nil, refused, e.id))
 	}
-	e.ends(string(wire.Code))
-}
-
-func (h *Handler) write(w http.ResponseWriter, status int, p protocol, body []byte) {
-	header := w.Header()
-	header["Content-Type"] = contentTypes[p]
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	intake.Write(w, body)
+	e.ends(string(refused.Code))
 }
 
 // A response is a shape to encode, how large it will be about if that is known, and the room that an answer with messages holds.

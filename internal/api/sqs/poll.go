@@ -10,6 +10,7 @@ import (
 
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/suspend"
+	"tenaq/internal/api/wire"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 )
@@ -110,7 +111,7 @@ func (p *suspendedPoll) write(ctx context.Context, w http.ResponseWriter, res *e
 		c := &call{Context: ctx, h: p.h, room: p.room}
 		resp = c.deliver(res, &p.wanted)
 	}
-	w.Header()["x-amzn-RequestId"] = []string{p.id}
+	wire.SetRequestID(w, p.id)
 	switch {
 	case ctx.Err() != nil:
 		p.ends("ClientGone")

@@ -152,10 +152,10 @@ func (p protocol) appendError(dst []byte, err *sqswire.Error, id string) []byte 
 	return sqswire.AppendErrorJSON(dst, err)
 }
 
-// contentTypes are those of answers. [WIRE-19, XML-19, XML-26]
+// contentTypes are those of answers.
 var contentTypes = [...][]string{
-	noProtocol: {"application/x-amz-json-1.0"},
-	awsJSON:    {"application/x-amz-json-1.0"},
-	queryXML:   {"text/xml"},
-	queryJSON:  {"application/json"},
+	noProtocol: wire.JSONType,
+	awsJSON:    wire.JSONType,
+	queryXML:   wire.XMLType,
+	queryJSON:  wire.PlainJSONType,
 }

@@ -9,16 +9,14 @@ package sts
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+
+	"tenaq/internal/api/wire"
 )
 
 const (
@@ -67,17 +65,10 @@ func New(cfg Config) *Handler { return &Handler{cfg} }
 // action in its address.
 func Is(r *http.Request) bool {
 	if r.Header.Get("X-Amz-Target") != "" {
-		return false // STS has no protocol with one
+		return false // no protocol of STS has one
 	}
-	_, scope, signed := strings.Cut(r.Header.Get("Authorization"), "Credential=")
-	if signed {
-		scope, _, _ = strings.Cut(scope, ",")
-	} else if strings.Contains(r.URL.RawQuery, "X-Amz-Credential=") {
-		scope = r.URL.Query().Get("X-Amz-Credential")
-	}
-	// A scope is key/date/region/service/aws4_request.
-	if parts := strings.Split(strings.TrimSpace(scope), "/"); len(parts) >= 5 {
-		return parts[len(parts)-2] == "sts"
+	if service := wire.SignedService(r); service != "" {
+		return service == "sts"
 	}
 	return r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "Action="+Action) && r.URL.Query().Get("Action") == Action
 }
@@ -85,9 +76,8 @@ func Is(r *http.Request) bool {
 // IsUnsigned reports whether a request that is not signed is for STS. It looks into the body of a small form, which can be
 // read again afterwards.
 func IsUnsigned(r *http.Request) bool {
-	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if r.Method != http.MethodPost || r.Header.Get("Authorization") != "" || r.Header.Get("X-Amz-Target") != "" ||
-		!strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") || r.ContentLength <= 0 || r.ContentLength > peekMax {
+		!wire.IsForm(r.Header.Get("Content-Type")) || r.ContentLength <= 0 || r.ContentLength > peekMax {
 		return false
 	}
 	var b strings.Builder
@@ -113,7 +103,7 @@ type readCloser struct {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := answer{w: w, id: requestID(), json: strings.Contains(r.Header.Get("Accept"), "application/json")}
+	a := answer{w: w, id: wire.RequestID(), json: strings.Contains(r.Header.Get("Accept"), "application/json")}
 	identity, err := h.serve(w, r)
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
@@ -164,18 +154,9 @@ func checkAction(r *http.Request, body string) error {
 		return &Error{"MissingAction", http.StatusBadRequest, "The request is not a form with the parameter Action."}
 	case action != Action || version != apiVersion:
 		return &Error{"InvalidAction", http.StatusBadRequest, fmt.Sprintf(
-			"Could not find operation %s for version %s: this server has %s of version %s only.", cut(action), cut(version), Action, apiVersion)}
+			"Could not find operation %s for version %s: this server has %s of version %s only.", wire.Cut(action), wire.Cut(version), Action, apiVersion)}
 	}
 	return nil
-}
-
-// cut returns what an error may repeat of a text.
-func cut(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // An answer is on its way to a client.
@@ -187,24 +168,22 @@ type answer struct {
 
 func (a answer) identity(i Identity) {
 	if a.json {
-		type result struct {
-			Account string
-			Arn     string
-			UserID  string `json:"UserId"`
-		}
-		a.writeJSON(http.StatusOK, map[string]any{Action + "Response": map[string]any{
-			Action + "Result":  result{i.Account, i.ARN, i.UserID},
-			"ResponseMetadata": map[string]string{"RequestId": a.id},
-		}})
+		a.write(http.StatusOK, wire.PlainJSONType, wire.AppendJSON(nil, wire.Object{{Name: Action + "Response", Tree: wire.Object{
+			{Name: Action + "Result", Tree: wire.Object{
+				{Name: "Account", Tree: i.Account}, {Name: "Arn", Tree: i.ARN}, {Name: "UserId", Tree: i.UserID},
+			}},
+			{Name: "ResponseMetadata", Tree: wire.Object{{Name: "RequestId", Tree: a.id}}},
+		}}}))
 		return
 	}
-	a.writeXML(http.StatusOK, Action+"Response", element(Action+"Result",
-		text("Arn", i.ARN)+text("UserId", i.UserID)+text("Account", i.Account))+element("ResponseMetadata", text("RequestId", a.id)))
+	a.write(http.StatusOK, wire.XMLType, wire.ResultXML(namespace, Action, wire.Object{
+		{Name: "Arn", Tree: i.ARN}, {Name: "UserId", Tree: i.UserID}, {Name: "Account", Tree: i.Account},
+	}, a.id))
 }
 
 func (a answer) refuse(err error) {
-	var refusal *Error
-	if !errors.As(err, &refusal) {
+	refusal, ok := errors.AsType[*Error](err)
+	if !ok {
 		refusal = &Error{"AccessDenied", http.StatusForbidden, err.Error()}
 	}
 	fault := "Sender"
@@ -212,50 +191,18 @@ func (a answer) refuse(err error) {
 		fault = "Receiver"
 	}
 	if a.json {
-		a.writeJSON(refusal.Status, map[string]any{
-			"Error":     map[string]string{"Type": fault, "Code": refusal.Code, "Message": refusal.Message},
-			"RequestId": a.id,
-		})
+		a.write(refusal.Status, wire.PlainJSONType, wire.AppendJSON(nil, wire.Object{
+			{Name: "Error", Tree: wire.Object{
+				{Name: "Code", Tree: refusal.Code}, {Name: "Message", Tree: refusal.Message}, {Name: "Type", Tree: fault},
+			}},
+			{Name: "RequestId", Tree: a.id},
+		}))
 		return
 	}
-	a.writeXML(refusal.Status, "ErrorResponse", element("Error",
-		text("Type", fault)+text("Code", refusal.Code)+text("Message", refusal.Message))+text("RequestId", a.id))
+	a.write(refusal.Status, wire.XMLType, wire.FailureXML(namespace, refusal.Code, refusal.Message, fault, a.id))
 }
 
-func (a answer) writeXML(status int, name, content string) {
-	a.write(status, "text/xml", []byte(`<`+name+` xmlns="`+namespace+`">`+content+`</`+name+`>`))
-}
-
-func (a answer) writeJSON(status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // strings can always be encoded
-	}
-	a.write(status, "application/json", b)
-}
-
-func (a answer) write(status int, kind string, body []byte) {
-	header := a.w.Header()
-	header["x-amzn-RequestId"] = []string{a.id}
-	header.Set("Content-Type", kind)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	a.w.WriteHeader(status)
-	a.w.Write(body)
-}
-
-// element wraps what is XML already, text what is not.
-func element(name, content string) string { return "<" + name + ">" + content + "</" + name + ">" }
-
-func text(name, content string) string {
-	var b strings.Builder
-	xml.EscapeText(&b, []byte(content))
-	return element(name, b.String())
-}
-
-// requestID returns a random UUID.
-func requestID() string {
-	var id [16]byte
-	rand.Read(id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+func (a answer) write(status int, kind []string, body []byte) {
+	wire.SetRequestID(a.w, a.id)
+	wire.Respond(a.w, status, kind, body)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"tenaq/internal/api/intake"
@@ -67,7 +66,7 @@ const clientGone = "ClientGone"
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := time.Now()
-	w.Header()["x-amzn-RequestId"] = []string{wire.RequestID()}
+	wire.SetRequestID(w, wire.RequestID())
 	action, code := h.serve(w, r)
 	h.cfg.Intake.Ends.Add(action, code, from)
 	if code == clientGone {
@@ -169,9 +168,7 @@ func (h *Handler) write(w http.ResponseWriter, status int, body any) {
 		panic(err) // strings, numbers and times can always be encoded
 	}
 	h.header(w, "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
-	w.WriteHeader(status)
-	intake.Write(w, b.Bytes())
+	wire.Respond(w, status, wire.PlainJSONType, b.Bytes())
 }
 
 // header sets the headers of every answer. Tenaq-Api tells clients that the answer comes from this API and not from another

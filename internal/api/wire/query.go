@@ -1,10 +1,11 @@
-package cloudwatch
+package wire
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,18 +19,18 @@ const (
 	parameters = 40_000
 )
 
-// A node is a place in a form. The parameter Metrics.member.2.Id=m1 is the text of the child Id of the child 2 of the
+// A Node is a place in a form. The parameter Metrics.member.2.Id=m1 is the text of the child Id of the child 2 of the
 // child member of the child Metrics. A structure is a node with members as children; of a list they are numbers, below
 // the child member.
-type node struct {
-	children map[string]*node
+type Node struct {
+	children map[string]*Node
 	own      string
 	set      bool // there is a parameter of just this name
 }
 
-// readQuery reads a form.
-func readQuery(form string) (*node, error) {
-	root := new(node)
+// ReadQuery reads a form of the Query protocol.
+func ReadQuery(form string) (*Node, error) {
+	root := new(Node)
 	n := 0
 	for form != "" {
 		var parameter string
@@ -38,7 +39,7 @@ func readQuery(form string) (*node, error) {
 			continue
 		}
 		if n++; n > parameters {
-			return nil, malformed("The form has more than %d parameters: send less at a time.", parameters)
+			return nil, Malformed("The form has more than %d parameters: send less at a time.", parameters)
 		}
 		name, text, _ := strings.Cut(parameter, "=")
 		name, err := unescape(name)
@@ -49,7 +50,7 @@ func readQuery(form string) (*node, error) {
 			return nil, err
 		}
 		if strings.Count(name, ".") >= formDepth {
-			return nil, malformed("The parameter %s has more parts than any.", quote(name))
+			return nil, Malformed("The parameter %s has more parts than any.", Quote(name))
 		}
 		at := root
 		for part := range strings.SplitSeq(name, ".") {
@@ -61,26 +62,27 @@ func readQuery(form string) (*node, error) {
 }
 
 // child returns a child, which it makes if there is none.
-func (n *node) child(name string) *node {
+func (n *Node) child(name string) *Node {
 	c := n.children[name]
 	if c == nil {
 		if n.children == nil {
-			n.children = make(map[string]*node, 1)
+			n.children = make(map[string]*Node, 1)
 		}
-		c = new(node)
+		c = new(Node)
 		n.children[name] = c
 	}
 	return c
 }
 
-func (n *node) childText(name string) string {
+// ChildText returns the text of a parameter, empty when it is absent.
+func (n *Node) ChildText(name string) string {
 	if c := n.children[name]; c != nil {
 		return c.own
 	}
 	return ""
 }
 
-func (n *node) member(name string) (value, error) {
+func (n *Node) Member(name string) (Value, error) {
 	if c := n.children[name]; c != nil {
 		return c, nil
 	}
@@ -89,7 +91,7 @@ func (n *node) member(name string) (value, error) {
 
 // list returns the elements in the order of their numbers, which need not follow one another. A parameter with the name
 // of the list and no text is how an empty one is written.
-func (n *node) list(limit int) ([]value, error) {
+func (n *Node) List(limit int) ([]Value, error) {
 	members := n.children["member"]
 	if members == nil {
 		if n.set && n.own == "" {
@@ -99,43 +101,43 @@ func (n *node) list(limit int) ([]value, error) {
 	}
 	type element struct {
 		number uint64
-		value
+		value  Value
 	}
 	var elements []element
 	for number, c := range members.children { // sorted below
 		i, err := strconv.ParseUint(number, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no place in a list", quote(number))
+			return nil, fmt.Errorf("%s is no place in a list", Quote(number))
 		}
 		elements = append(elements, element{i, c})
 	}
 	slices.SortFunc(elements, func(x, y element) int { return cmp.Compare(x.number, y.number) })
-	var values []value
+	var values []Value
 	for _, e := range elements[:min(len(elements), limit+1)] {
 		values = append(values, e.value)
 	}
 	return values, nil
 }
 
-func (n *node) text() (string, error) {
+func (n *Node) Text() (string, error) {
 	if n.children != nil && !n.set {
 		return "", errors.New("it has parts, and is a text")
 	}
 	return n.own, nil
 }
 
-func (n *node) integer() (int64, error) {
+func (n *Node) Integer() (int64, error) {
 	i, err := strconv.ParseInt(n.own, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a whole number", quote(n.own))
+		return 0, fmt.Errorf("%s is not a whole number", Quote(n.own))
 	}
 	return i, nil
 }
 
-func (n *node) number() (float64, error) { return parseNumber(n.own) }
+func (n *Node) Number() (float64, error) { return ParseNumber(n.own) }
 
-// parseNumber reads a number that is written in letters: decimal, or one of the words for those that are not finite.
-func parseNumber(s string) (float64, error) {
+// ParseNumber reads a number that is written in letters: decimal, or one of the words for those that are not finite.
+func ParseNumber(s string) (float64, error) {
 	switch s {
 	case "NaN":
 		return math.NaN(), nil
@@ -146,22 +148,22 @@ func parseNumber(s string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || strings.ContainsAny(s, "xX_nN") {
-		return 0, fmt.Errorf("%s is not a number", quote(s))
+		return 0, fmt.Errorf("%s is not a number", Quote(s))
 	}
 	return v, nil
 }
 
-func (n *node) boolean() (bool, error) {
+func (n *Node) Boolean() (bool, error) {
 	switch strings.ToLower(n.own) {
 	case "true":
 		return true, nil
 	case "false":
 		return false, nil
 	}
-	return false, fmt.Errorf("%s is neither true nor false", quote(n.own))
+	return false, fmt.Errorf("%s is neither true nor false", Quote(n.own))
 }
 
-func (n *node) time() (time.Time, error) { return parseTime(n.own) }
+func (n *Node) Time() (time.Time, error) { return parseTime(n.own) }
 
 // timeForms are how times are written in letters. Without a zone they are UTC.
 var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly}
@@ -172,10 +174,10 @@ func parseTime(s string) (time.Time, error) {
 			return t, checkTime(t)
 		}
 	}
-	if seconds, err := parseNumber(s); err == nil {
+	if seconds, err := ParseNumber(s); err == nil {
 		return timeOf(seconds)
 	}
-	return time.Time{}, fmt.Errorf("%s is not a time such as 2026-01-31T12:00:00Z", quote(s))
+	return time.Time{}, fmt.Errorf("%s is not a time such as 2026-01-31T12:00:00Z", Quote(s))
 }
 
 // timeOf returns the time that is so many seconds after the beginning of 1970, to the millisecond.
@@ -196,4 +198,13 @@ func checkTime(t time.Time) error {
 		return errTime
 	}
 	return nil
+}
+
+// unescape undoes the escaping of a part of a form.
+func unescape(s string) (string, error) {
+	plain, err := url.QueryUnescape(s)
+	if err != nil {
+		return "", Malformed("The form cannot be read: %s is not escaped as forms are.", Quote(s))
+	}
+	return plain, nil
 }

@@ -1,4 +1,4 @@
-package cloudwatch
+package wire
 
 import (
 	"encoding/xml"
@@ -8,15 +8,11 @@ import (
 	"time"
 )
 
-const (
-	xmlType      = "text/xml"
-	xmlNamespace = "http://monitoring.amazonaws.com/doc/2010-08-01/"
-)
-
-// resultXML writes an answer of the query protocol. An operation without output has no Result.
-func resultXML(action string, t tree, id string) []byte {
+// ResultXML returns an answer of the Query protocol in a namespace. An operation without output, whose tree is nil, has no
+// Result.
+func ResultXML(namespace, action string, t Tree, id string) []byte {
 	var b strings.Builder
-	b.WriteString(`<` + action + `Response xmlns="` + xmlNamespace + `">`)
+	b.WriteString(`<` + action + `Response xmlns="` + namespace + `">`)
 	if t != nil {
 		writeXML(&b, action+"Result", t)
 	}
@@ -24,23 +20,23 @@ func resultXML(action string, t tree, id string) []byte {
 	return []byte(b.String())
 }
 
-// failureXML writes an error of the query protocol.
-func failureXML(e *Error, fault, id string) []byte {
+// FailureXML returns an error of the Query protocol in a namespace. Fault is Sender or Receiver.
+func FailureXML(namespace, code, message, fault, id string) []byte {
 	var b strings.Builder
-	b.WriteString(`<ErrorResponse xmlns="` + xmlNamespace + `">`)
-	writeXML(&b, "Error", object{{"Type", fault}, {"Code", string(e.Code)}, {"Message", e.Message}})
+	b.WriteString(`<ErrorResponse xmlns="` + namespace + `">`)
+	writeXML(&b, "Error", Object{{"Type", fault}, {"Code", code}, {"Message", message}})
 	b.WriteString(`<RequestId>` + id + `</RequestId></ErrorResponse>`)
 	return []byte(b.String())
 }
 
-func writeXML(b *strings.Builder, name string, t tree) {
+func writeXML(b *strings.Builder, name string, t Tree) {
 	b.WriteString("<" + name + ">")
 	switch t := t.(type) {
-	case object:
+	case Object:
 		for _, m := range t {
-			writeXML(b, m.name, m.tree)
+			writeXML(b, m.Name, m.Tree)
 		}
-	case list:
+	case List:
 		for _, e := range t {
 			writeXML(b, "member", e)
 		}
@@ -49,7 +45,7 @@ func writeXML(b *strings.Builder, name string, t tree) {
 	case int64:
 		b.WriteString(strconv.FormatInt(t, 10))
 	case float64:
-		b.WriteString(formatNumber(t))
+		b.WriteString(FormatNumber(t))
 	case bool:
 		b.WriteString(strconv.FormatBool(t))
 	case time.Time:
@@ -58,8 +54,8 @@ func writeXML(b *strings.Builder, name string, t tree) {
 	b.WriteString("</" + name + ">")
 }
 
-// formatNumber writes a number in letters, as parseNumber reads it.
-func formatNumber(v float64) string {
+// FormatNumber writes a number as text, as ParseNumber reads it.
+func FormatNumber(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "NaN"

@@ -1,4 +1,4 @@
-package cloudwatch
+package wire
 
 import (
 	"bytes"
@@ -11,30 +11,28 @@ import (
 	"time"
 )
 
-const jsonType = "application/x-amz-json-1.0"
-
-// depthMax is how deep the bodies of JSON and CBOR may be. Those of CloudWatch are at most ten deep.
+// depthMax bounds the nesting of JSON and CBOR. Requests of CloudWatch are at most ten deep.
 const depthMax = 32
 
 // A jsonValue is what package json has made of a body: a map, a slice, a string, a json.Number, a bool.
 type jsonValue struct{ v any }
 
-// readJSON reads the body of a request. None means an empty object.
-func readJSON(body []byte) (value, error) {
+// ReadJSON reads the body of a request in AWS JSON. An empty body is an empty object.
+func ReadJSON(body []byte) (Value, error) {
 	if len(body) == 0 {
 		return jsonValue{map[string]any{}}, nil
 	}
 	if jsonDepth(body) > depthMax {
-		return nil, malformed("The body is nested deeper than %d.", depthMax)
+		return nil, Malformed("The body is nested deeper than %d.", depthMax)
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, malformed("The body is not JSON: %v.", err)
+		return nil, Malformed("The body is not JSON: %v.", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, malformed("There is more in the body than one JSON object.")
+		return nil, Malformed("There is more in the body than one JSON object.")
 	}
 	return jsonValue{v}, nil
 }
@@ -59,10 +57,10 @@ func jsonDepth(body []byte) (deepest int) {
 	return deepest
 }
 
-func (j jsonValue) member(name string) (value, error) {
+func (j jsonValue) Member(name string) (Value, error) {
 	m, ok := j.v.(map[string]any)
 	if !ok {
-		return nil, malformed("There is %s where an object should be.", j.kind())
+		return nil, Malformed("There is %s where an object should be.", j.kind())
 	}
 	if v := m[name]; v != nil {
 		return jsonValue{v}, nil
@@ -70,12 +68,12 @@ func (j jsonValue) member(name string) (value, error) {
 	return nil, nil
 }
 
-func (j jsonValue) list(limit int) ([]value, error) {
+func (j jsonValue) List(limit int) ([]Value, error) {
 	l, ok := j.v.([]any)
 	if !ok {
 		return nil, fmt.Errorf("there is %s where a list should be", j.kind())
 	}
-	var values []value
+	var values []Value
 	for _, v := range l[:min(len(l), limit+1)] {
 		if v == nil {
 			values = append(values, nil)
@@ -101,7 +99,7 @@ func (j jsonValue) kind() string {
 	return "true or false"
 }
 
-func (j jsonValue) text() (string, error) {
+func (j jsonValue) Text() (string, error) {
 	s, ok := j.v.(string)
 	if !ok {
 		return "", errors.New("it is not a text")
@@ -109,7 +107,7 @@ func (j jsonValue) text() (string, error) {
 	return s, nil
 }
 
-func (j jsonValue) integer() (int64, error) {
+func (j jsonValue) Integer() (int64, error) {
 	n, _ := j.v.(json.Number)
 	i, err := strconv.ParseInt(string(n), 10, 64)
 	if err != nil {
@@ -119,19 +117,19 @@ func (j jsonValue) integer() (int64, error) {
 }
 
 // number takes the words for numbers that are not finite, which JSON has no numbers for.
-func (j jsonValue) number() (float64, error) {
+func (j jsonValue) Number() (float64, error) {
 	switch v := j.v.(type) {
 	case json.Number:
-		return parseNumber(string(v))
+		return ParseNumber(string(v))
 	case string:
 		if v == "NaN" || v == "Infinity" || v == "-Infinity" {
-			return parseNumber(v)
+			return ParseNumber(v)
 		}
 	}
 	return 0, errors.New("it is not a number")
 }
 
-func (j jsonValue) boolean() (bool, error) {
+func (j jsonValue) Boolean() (bool, error) {
 	yes, ok := j.v.(bool)
 	if !ok {
 		return false, errors.New("it is neither true nor false")
@@ -139,10 +137,10 @@ func (j jsonValue) boolean() (bool, error) {
 	return yes, nil
 }
 
-func (j jsonValue) time() (time.Time, error) {
+func (j jsonValue) Time() (time.Time, error) {
 	switch v := j.v.(type) {
 	case json.Number:
-		seconds, err := parseNumber(string(v))
+		seconds, err := ParseNumber(string(v))
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -153,27 +151,27 @@ func (j jsonValue) time() (time.Time, error) {
 	return time.Time{}, errors.New("it is not a time")
 }
 
-// appendJSON writes a tree. Times are seconds since 1970.
-func appendJSON(b []byte, t tree) []byte {
+// AppendJSON appends a tree as JSON. Times are seconds since 1970.
+func AppendJSON(b []byte, t Tree) []byte {
 	switch t := t.(type) {
-	case object:
+	case Object:
 		b = append(b, '{')
 		for i, m := range t {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendJSON(b, m.name)
+			b = AppendJSON(b, m.Name)
 			b = append(b, ':')
-			b = appendJSON(b, m.tree)
+			b = AppendJSON(b, m.Tree)
 		}
 		return append(b, '}')
-	case list:
+	case List:
 		b = append(b, '[')
 		for i, e := range t {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendJSON(b, e)
+			b = AppendJSON(b, e)
 		}
 		return append(b, ']')
 	case string:
@@ -183,9 +181,9 @@ func appendJSON(b []byte, t tree) []byte {
 		return strconv.AppendInt(b, t, 10)
 	case float64:
 		if math.IsNaN(t) || math.IsInf(t, 0) {
-			return appendJSON(b, formatNumber(t))
+			return AppendJSON(b, FormatNumber(t))
 		}
-		return append(b, formatNumber(t)...)
+		return append(b, FormatNumber(t)...)
 	case bool:
 		return strconv.AppendBool(b, t)
 	case time.Time:

@@ -1,4 +1,4 @@
-package cloudwatch
+package wire
 
 import (
 	"encoding/binary"
@@ -11,38 +11,37 @@ import (
 )
 
 const (
-	cborType = "application/cbor"
 	epochTag = 1 // of a time, in seconds since 1970
 
-	// items bounds the parts of a body: each takes a multiple of its size in memory. A request with all that CloudWatch
-	// allows in a mebibyte, a thousand metrics with a hundred values, has fewer.
+	// items bounds the parts of a body, because each takes a multiple of its size in memory. The largest request that
+	// CloudWatch allows in a mebibyte, a thousand metrics with a hundred values, has fewer.
 	items = 150_000
 )
 
 // A cborValue is a part of a body.
 type cborValue struct{ v cbor.Value }
 
-// readCBOR reads the body of a request. None means an empty map.
-func readCBOR(body []byte) (value, error) {
+// ReadCBOR reads the body of a request in CBOR. An empty body is an empty map.
+func ReadCBOR(body []byte) (Value, error) {
 	if len(body) == 0 {
 		return cborValue{cbor.Map{}}, nil
 	}
 	w := cborWalk{rest: body, left: items}
 	if err := w.item(0); err != nil {
-		return nil, malformed("The body is not CBOR that can be read: %v.", err)
+		return nil, Malformed("The body is not CBOR that can be read: %v.", err)
 	}
 	if len(w.rest) > 0 {
-		return nil, malformed("There is more in the body than one CBOR item.")
+		return nil, Malformed("There is more in the body than one CBOR item.")
 	}
 	v, err := cbor.Decode(body)
 	if err != nil {
-		return nil, malformed("The body is not CBOR that can be read: %v.", err)
+		return nil, Malformed("The body is not CBOR that can be read: %v.", err)
 	}
 	return cborValue{v}, nil
 }
 
-// A cborWalk goes over a body before anything is made of it. The decoder makes room for what it meets, a hundred bytes
-// for one that says "empty map", and takes lengths beyond 2^63 for none.
+// A cborWalk checks a body before it is decoded. The decoder allocates for every item, a hundred bytes for the one byte of
+// an empty map, and ignores lengths beyond 2^63.
 type cborWalk struct {
 	rest []byte
 	left int // items
@@ -151,10 +150,10 @@ func (w *cborWalk) skip(n uint64) error {
 	return nil
 }
 
-func (c cborValue) member(name string) (value, error) {
+func (c cborValue) Member(name string) (Value, error) {
 	m, ok := c.v.(cbor.Map)
 	if !ok {
-		return nil, malformed("There is something else where a map should be.")
+		return nil, Malformed("There is something else where a map should be.")
 	}
 	if v := cborOrNil(m[name]); v != nil {
 		return v, nil
@@ -163,7 +162,7 @@ func (c cborValue) member(name string) (value, error) {
 }
 
 // cborOrNil returns nil for what is absent, null or undefined.
-func cborOrNil(v cbor.Value) value {
+func cborOrNil(v cbor.Value) Value {
 	switch v.(type) {
 	case nil, *cbor.Nil, *cbor.Undefined:
 		return nil
@@ -171,19 +170,19 @@ func cborOrNil(v cbor.Value) value {
 	return cborValue{v}
 }
 
-func (c cborValue) list(limit int) ([]value, error) {
+func (c cborValue) List(limit int) ([]Value, error) {
 	l, ok := c.v.(cbor.List)
 	if !ok {
 		return nil, errors.New("it is not a list")
 	}
-	var values []value
+	var values []Value
 	for _, v := range l[:min(len(l), limit+1)] {
 		values = append(values, cborOrNil(v))
 	}
 	return values, nil
 }
 
-func (c cborValue) text() (string, error) {
+func (c cborValue) Text() (string, error) {
 	s, ok := c.v.(cbor.String)
 	if !ok {
 		return "", errors.New("it is not a text")
@@ -191,7 +190,7 @@ func (c cborValue) text() (string, error) {
 	return string(s), nil
 }
 
-func (c cborValue) integer() (int64, error) {
+func (c cborValue) Integer() (int64, error) {
 	i, err := cbor.AsInt64(c.v)
 	if err != nil {
 		return 0, errors.New("it is not a whole number")
@@ -199,7 +198,7 @@ func (c cborValue) integer() (int64, error) {
 	return i, nil
 }
 
-func (c cborValue) number() (float64, error) {
+func (c cborValue) Number() (float64, error) {
 	v, err := cbor.AsFloat64(c.v)
 	if err != nil {
 		return 0, errors.New("it is not a number")
@@ -207,7 +206,7 @@ func (c cborValue) number() (float64, error) {
 	return v, nil
 }
 
-func (c cborValue) boolean() (bool, error) {
+func (c cborValue) Boolean() (bool, error) {
 	yes, ok := c.v.(cbor.Bool)
 	if !ok {
 		return false, errors.New("it is neither true nor false")
@@ -215,7 +214,7 @@ func (c cborValue) boolean() (bool, error) {
 	return bool(yes), nil
 }
 
-func (c cborValue) time() (time.Time, error) {
+func (c cborValue) Time() (time.Time, error) {
 	tag, ok := c.v.(*cbor.Tag)
 	if !ok || tag.ID != epochTag {
 		return time.Time{}, errors.New("it is not a time")
@@ -227,18 +226,18 @@ func (c cborValue) time() (time.Time, error) {
 	return timeOf(seconds)
 }
 
-// encodeCBOR writes a tree.
-func encodeCBOR(t tree) []byte { return cbor.Encode(cborOf(t)) }
+// EncodeCBOR returns a tree as CBOR.
+func EncodeCBOR(t Tree) []byte { return cbor.Encode(cborOf(t)) }
 
-func cborOf(t tree) cbor.Value {
+func cborOf(t Tree) cbor.Value {
 	switch t := t.(type) {
-	case object:
+	case Object:
 		m := make(cbor.Map, len(t))
 		for _, e := range t {
-			m[e.name] = cborOf(e.tree)
+			m[e.Name] = cborOf(e.Tree)
 		}
 		return m
-	case list:
+	case List:
 		l := make(cbor.List, len(t))
 		for i, e := range t {
 			l[i] = cborOf(e)

@@ -1,0 +1,31 @@
+package wire
+
+import (
+	"net/http"
+	"strconv"
+
+	"tenaq/internal/api/intake"
+)
+
+// The values of Content-Type, as the header holds them. [WIRE-19, XML-19, XML-26]
+var (
+	JSONType      = []string{"application/x-amz-json-1.0"}
+	PlainJSONType = []string{"application/json"} // in the Query protocol, for clients that ask for it
+	XMLType       = []string{"text/xml"}
+	CBORType      = []string{"application/cbor"}
+)
+
+// SetRequestID sets the header that every answer has. [WIRE-18]
+func SetRequestID(w http.ResponseWriter, id string) { w.Header()["x-amzn-RequestId"] = []string{id} }
+
+// Respond writes an answer, as long as its client reads quickly enough. A nil kind leaves out the Content-Type, for answers
+// without a body.
+func Respond(w http.ResponseWriter, status int, kind []string, body []byte) {
+	header := w.Header()
+	if kind != nil {
+		header["Content-Type"] = kind
+	}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	intake.Write(w, body)
+}
