@@ -110,7 +110,7 @@ func (c *Claim) Fail(ctx context.Context, reason string) error {
 }
 
 // Exhaust records that the work did not succeed, and that the message which brought it has had its attempts.
-// The same message is then answered *UsedUp, for as long as it is there; another one, by which somebody
+// The same message is then refused as UsedUp, for as long as it is there; another one, by which somebody
 // brings the work back, can claim the key, and the attempts begin at one.
 func (c *Claim) Exhaust(ctx context.Context, reason string) error {
 	return c.end(ctx, Exhausted, nil, reason, true)

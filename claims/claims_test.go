@@ -58,19 +58,16 @@ func TestAcquireAfter(t *testing.T) {
 					step(t, l)
 				}
 				claim, err := l.Acquire(t.Context(), "k")
-				var busy *claims.Busy
-				var done *claims.Done
 				got, attempts := "error", 0
+				refused, ok := errors.AsType[*claims.Refused](err)
 				switch {
 				case err == nil:
 					got, attempts = "claim", claim.Attempts()
 					if doubt := claim.TakenOver() != nil; doubt != c.doubt {
 						t.Errorf("TakenOver() = %+v, want doubt: %t", claim.TakenOver(), c.doubt)
 					}
-				case errors.As(err, &busy):
-					got, attempts = "busy", busy.Attempts
-				case errors.As(err, &done):
-					got, attempts = "done", done.Attempts
+				case ok:
+					got, attempts = string(refused.Why), refused.Attempts
 				}
 				if got != c.want || attempts != c.attempts {
 					t.Errorf("got %s (%v) with %d attempts, want %s with %d", got, err, attempts, c.want, c.attempts)
@@ -116,7 +113,7 @@ func TestBusySaysWhenToComeBack(t *testing.T) {
 		second := newLedger(t, store, claims.Config{Owner: "worker-2"}) // its own lease says nothing about others
 		acquire(t, first, "k")
 		time.Sleep(10 * time.Second)
-		busy := refused[*claims.Busy](t, second, "k")
+		busy := refused(t, second, "k", claims.Busy)
 		if busy.RetryIn != 35*time.Second || busy.Owner != "worker-1" {
 			t.Errorf("retry in %v, held by %s", busy.RetryIn, busy.Owner)
 		}
@@ -134,7 +131,7 @@ func TestDoneHasTheResult(t *testing.T) {
 		result := bytes.Repeat([]byte{0, 255}, claims.ResultMax/2)
 		must(t, acquire(t, l, "k").Complete(t.Context(), result))
 		for range 2 {
-			done := refused[*claims.Done](t, l, "k")
+			done := refused(t, l, "k", claims.Done)
 			if !bytes.Equal(done.Result, result) || done.Owner != "worker-1" {
 				t.Errorf("result of %d bytes by %s, want %d", len(done.Result), done.Owner, len(result))
 			}
@@ -257,7 +254,7 @@ func TestEndedOnce(t *testing.T) {
 				t.Errorf("%s after complete: error %v, want one that does not say lost", what, err)
 			}
 		}
-		if got := refused[*claims.Done](t, l, "k").Result; string(got) != "one" {
+		if got := refused(t, l, "k", claims.Done).Result; string(got) != "one" {
 			t.Errorf("result %q, want one", got)
 		}
 	})
@@ -289,13 +286,12 @@ func TestOneWinner(t *testing.T) {
 			for range 20 {
 				running.Go(func() {
 					_, err := newLedger(t, store, claims.Config{}).Acquire(t.Context(), "k")
-					var b *claims.Busy
 					mu.Lock()
 					defer mu.Unlock()
 					switch {
 					case err == nil:
 						won++
-					case errors.As(err, &b):
+					case errors.Is(err, claims.Busy):
 						busy++
 					}
 				})
@@ -385,16 +381,16 @@ func TestRetention(t *testing.T) {
 		must(t, c.Renew(ctx))
 		ttl("renewed", 2*time.Hour)
 		time.Sleep(lease)
-		refused[*claims.NeedsPerson](t, l, "k")
+		refused(t, l, "k", claims.NeedsPerson)
 		ttl("parked", 0)
 		time.Sleep(1000 * time.Hour)
-		refused[*claims.NeedsPerson](t, l, "k")
+		refused(t, l, "k", claims.NeedsPerson)
 		must(t, l.Reopen(ctx, "k", "nothing was done"))
 		ttl("reopened", 2*time.Hour)
 		must(t, acquire(t, l, "k").Complete(ctx, nil))
 		ttl("completed", 2*time.Hour)
 		time.Sleep(2*time.Hour - 1)
-		refused[*claims.Done](t, l, "k")
+		refused(t, l, "k", claims.Done)
 		time.Sleep(time.Nanosecond)
 		acquire(t, l, "k")
 	})
@@ -423,7 +419,7 @@ func TestReopenAndSettle(t *testing.T) {
 			t.Errorf("after a reopening: attempt %d, taken over %v", c.Attempts(), c.TakenOver())
 		}
 		must(t, person.Settle(ctx, "k", []byte("by hand"), "paid in cash"))
-		done := refused[*claims.Done](t, l, "k")
+		done := refused(t, l, "k", claims.Done)
 		if string(done.Result) != "by hand" || done.Reason != "paid in cash" || done.Owner != "alice" {
 			t.Errorf("settled: %+v", done.Entry)
 		}
@@ -575,9 +571,9 @@ func TestExhausted(t *testing.T) {
 		}
 		must(t, c.Exhaust(t.Context(), "no key decrypts it"))
 		for range 2 {
-			var used *claims.UsedUp
 			_, err := take("m1")
-			if !errors.As(err, &used) || used.Attempts != 2 || used.Reason != "no key decrypts it" || used.Message != "m1" {
+			used, ok := errors.AsType[*claims.Refused](err)
+			if !ok || used.Why != claims.UsedUp || used.Attempts != 2 || used.Reason != "no key decrypts it" || used.Message != "m1" {
 				t.Errorf("the same message: got %v, want that its attempts are used up", err)
 			}
 		}
@@ -605,7 +601,7 @@ func TestMemoStays(t *testing.T) {
 		c, err = l.AcquireWith(t.Context(), "k", claims.Note{Memo: []byte("second")})
 		must(t, err)
 		must(t, c.Complete(t.Context(), []byte("done")))
-		if e := refused[*claims.Done](t, l, "k"); string(e.Memo) != "first" || string(e.Result) != "done" {
+		if e := refused(t, l, "k", claims.Done); string(e.Memo) != "first" || string(e.Result) != "done" {
 			t.Errorf("memo %q, result %q", e.Memo, e.Result)
 		}
 		if _, err := l.AcquireWith(t.Context(), "other", claims.Note{Memo: make([]byte, claims.MemoMax+1)}); err == nil {

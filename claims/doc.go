@@ -5,12 +5,13 @@
 // A Ledger gives out claims on keys, one record each in a records.Store:
 //
 //	claim, err := ledger.Acquire(ctx, "order-17")
-//	var busy *claims.Busy
-//	var done *claims.Done
-//	switch {
-//	case errors.As(err, &busy): // somebody else is at it: come back in busy.RetryIn
-//	case errors.As(err, &done): // it has been done: done.Result is what came of it
-//	case err != nil:
+//	if refused, ok := errors.AsType[*claims.Refused](err); ok {
+//		switch refused.Why {
+//		case claims.Busy: // another worker holds it: come back in refused.RetryIn
+//		case claims.Done: // the work is completed: refused.Result is its result
+//		}
+//	}
+//	if err != nil {
 //		return err
 //	}
 //	ctx, stop := claim.Hold(ctx) // renews in the background; ctx ends when the claim is lost

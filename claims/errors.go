@@ -14,38 +14,49 @@ var ErrLost = errors.New("the claim was lost: its lease ran out before it was re
 // Claim.Ended has to be asked if CompleteIn said so.
 var ErrEnded = errors.New("the claim has been ended already")
 
-// Busy is what Acquire answers when another holder may be at work.
-type Busy struct {
-	Entry
+// A Refusal is the reason why Acquire gave no claim: errors.Is(err, claims.Done).
+type Refusal string
 
-	// RetryIn is how long to wait before it makes sense to try again: the rest of the holder's lease.
+// Error returns the reason in a word.
+func (r Refusal) Error() string { return string(r) }
+
+const (
+	// Busy: another holder may be working on the key. Try again after Refused.RetryIn.
+	Busy Refusal = "busy"
+
+	// Done: the work is completed. Refused.Result is its result.
+	Done Refusal = "done"
+
+	// UsedUp: the message has had its attempts, and belongs in the dead-letter queue.
+	UsedUp Refusal = "used up"
+
+	// NeedsPerson: the key is parked. A holder was lost, nothing says how far it came, and the policy is
+	// not to guess. Ledger.Reopen or Ledger.Settle end that.
+	NeedsPerson Refusal = "parked"
+)
+
+// Refused is the error of Acquire when the ledger gives no claim. Where the reason alone is enough use
+// errors.Is with a Refusal; errors.AsType[*claims.Refused] gives the rest.
+type Refused struct {
+	Entry // of the key
+	Why   Refusal
+
+	// RetryIn is the rest of the holder's lease when Why is Busy; else zero.
 	RetryIn time.Duration
 }
 
-// Error says when to try again.
-func (b *Busy) Error() string {
-	return fmt.Sprintf("%q is claimed by %s: try again in %v", b.Key, b.Owner, b.RetryIn)
-}
+// Unwrap returns Why, for errors.Is.
+func (r *Refused) Unwrap() error { return r.Why }
 
-// Done is what Acquire answers when the work is completed.
-type Done struct{ Entry }
-
-// Error says who completed the work.
-func (d *Done) Error() string { return fmt.Sprintf("%q was completed by %s", d.Key, d.Owner) }
-
-// NeedsPerson is what Acquire answers when the key is parked: a holder was lost, nobody knows how far it
-// came, and the policy is not to guess. Ledger.Reopen or Ledger.Settle end that.
-type NeedsPerson struct{ Entry }
-
-// Error says what to do.
-func (p *NeedsPerson) Error() string {
-	return fmt.Sprintf("%q is parked (%s): find out how far it came, then reopen it or settle it as done", p.Key, p.Reason)
-}
-
-// UsedUp is what Acquire answers when the message has had its attempts: it belongs with the dead letters.
-type UsedUp struct{ Entry }
-
-// Error says why the last attempt did not succeed.
-func (u *UsedUp) Error() string {
-	return fmt.Sprintf("the attempts of message %s at %q are used up (%d): %s", u.Message, u.Key, u.Attempts, u.Reason)
+// Error says why there is no claim, and what to do.
+func (r *Refused) Error() string {
+	switch r.Why {
+	case Busy:
+		return fmt.Sprintf("%q is claimed by %s: try again in %v", r.Key, r.Owner, r.RetryIn)
+	case Done:
+		return fmt.Sprintf("%q was completed by %s", r.Key, r.Owner)
+	case UsedUp:
+		return fmt.Sprintf("the attempts of message %s at %q are used up (%d): %s", r.Message, r.Key, r.Attempts, r.Reason)
+	}
+	return fmt.Sprintf("%q is parked (%s): find out how far it came, then reopen it or settle it as done", r.Key, r.Reason)
 }

@@ -24,19 +24,18 @@ func ExampleLedger_Acquire() {
 	var first *claims.Claim
 	for range 3 {
 		claim, err := ledger.Acquire(ctx, "order-17")
-		var busy *claims.Busy
-		var done *claims.Done
+		refused, ok := errors.AsType[*claims.Refused](err)
 		switch {
-		case errors.As(err, &busy):
+		case ok && refused.Why == claims.Busy:
 			// Give the message back until then. It is no attempt and no failure.
-			fmt.Println("busy, try again within a minute:", busy.RetryIn > 0 && busy.RetryIn <= time.Minute)
+			fmt.Println("busy, try again within a minute:", refused.RetryIn > 0 && refused.RetryIn <= time.Minute)
 			if err := first.Complete(ctx, []byte("receipt 42")); err != nil {
 				log.Fatal(err)
 			}
-		case errors.As(err, &done):
-			fmt.Printf("done, delete the message: %s\n", done.Result)
+		case ok && refused.Why == claims.Done:
+			fmt.Printf("done, delete the message: %s\n", refused.Result)
 		case err != nil:
-			log.Fatal(err) // nobody knows: the message has to come back
+			log.Fatal(err) // unknown: the message has to come back
 		default:
 			fmt.Println("claimed, attempt", claim.Attempts())
 			first = claim
@@ -111,9 +110,8 @@ func ExampleConfig_lost() {
 	time.Sleep(time.Second)
 
 	_, err = ledger.Acquire(ctx, "order-17")
-	var done *claims.Done
-	if errors.As(err, &done) {
-		fmt.Printf("order-17 is done: %s\n", done.Result)
+	if refused, ok := errors.AsType[*claims.Refused](err); ok && refused.Why == claims.Done {
+		fmt.Printf("order-17 is done: %s\n", refused.Result)
 	}
 	claim, err := ledger.Acquire(ctx, "order-18")
 	if err != nil {

@@ -181,7 +181,7 @@ func TestAcquireUnderFaults(t *testing.T) {
 							t.Fatalf("acquire: error %v, want one: %t", err, f.fails)
 						}
 						if err == nil {
-							refused[*claims.Busy](t, other, "k")
+							refused(t, other, "k", claims.Busy)
 							must(t, c.Complete(ctx, nil))
 							return
 						}

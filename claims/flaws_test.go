@@ -36,7 +36,7 @@ func TestSlowFirstCannotOverwrite_FA5(t *testing.T) {
 		second := acquire(t, l, "k")
 		must(t, second.Complete(t.Context(), []byte("second")))
 		wantLost(t, "the first completes", first.Complete(t.Context(), []byte("first")))
-		if got := refused[*claims.Done](t, l, "k").Result; string(got) != "second" || first.Fence() >= second.Fence() {
+		if got := refused(t, l, "k", claims.Done).Result; string(got) != "second" || first.Fence() >= second.Fence() {
 			t.Errorf("result %q, fences %d and %d", got, first.Fence(), second.Fence())
 		}
 	})
@@ -53,9 +53,9 @@ func TestNoRead_FA6(t *testing.T) {
 		}}
 		l := newLedger(t, store, claims.Config{})
 		c := acquire(t, l, "k")
-		refused[*claims.Busy](t, l, "k")
+		refused(t, l, "k", claims.Busy)
 		must(t, c.Complete(t.Context(), nil))
-		refused[*claims.Done](t, l, "k")
+		refused(t, l, "k", claims.Done)
 	})
 }
 
@@ -68,7 +68,7 @@ func TestOneWriteClaims_FA7(t *testing.T) {
 		if n := store.Calls(); n != 1 {
 			t.Errorf("%d calls to claim a new key, want 1", n)
 		}
-		refused[*claims.Busy](t, l, "k")
+		refused(t, l, "k", claims.Busy)
 		if n := store.Calls(); n != 2 {
 			t.Errorf("%d calls to find it busy, want 1", n-1)
 		}
@@ -80,11 +80,11 @@ func TestBusyIsNotDone_FA8(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
 		c := acquire(t, l, "k")
-		if busy := refused[*claims.Busy](t, l, "k"); errors.As(error(busy), new(*claims.Done)) {
+		if busy := refused(t, l, "k", claims.Busy); errors.Is(busy, claims.Done) {
 			t.Errorf("busy is done: %v", busy)
 		}
 		must(t, c.Complete(t.Context(), nil))
-		if done := refused[*claims.Done](t, l, "k"); errors.As(error(done), new(*claims.Busy)) {
+		if done := refused(t, l, "k", claims.Done); errors.Is(done, claims.Busy) {
 			t.Errorf("done is busy: %v", done)
 		}
 	})
@@ -112,7 +112,7 @@ func TestStoreClockDecides_FA16(t *testing.T) {
 		acquire(t, newLedger(t, memory, claims.Config{}), "k")
 		for skew, want := range map[time.Duration]time.Duration{0: lease, 10 * time.Second: lease - 10*time.Second} {
 			l := newLedger(t, &recordstest.Faulty{Store: memory, Skew: skew}, claims.Config{})
-			if got := refused[*claims.Busy](t, l, "k").RetryIn; got != want {
+			if got := refused(t, l, "k", claims.Busy).RetryIn; got != want {
 				t.Errorf("the store says age %v: retry in %v, want %v", skew, got, want)
 			}
 		}
@@ -128,7 +128,7 @@ func TestNoSweeper_FA17(t *testing.T) {
 		slow, dead := acquire(t, l, "slow"), acquire(t, l, "dead")
 		_, stop := slow.Hold(t.Context())
 		time.Sleep(time.Hour)
-		refused[*claims.Busy](t, l, "slow")
+		refused(t, l, "slow", claims.Busy)
 		acquire(t, l, "dead")
 		wantLost(t, "the dead", dead.Complete(t.Context(), nil))
 		stop()
@@ -143,7 +143,7 @@ func TestClaimOutlivesTheStatement_FC1(t *testing.T) {
 		c := acquire(t, newLedger(t, store, claims.Config{}), "k")
 		for range 3 {
 			time.Sleep(lease / 4)
-			refused[*claims.Busy](t, newLedger(t, store, claims.Config{}), "k")
+			refused(t, newLedger(t, store, claims.Config{}), "k", claims.Busy)
 		}
 		must(t, c.Complete(t.Context(), nil))
 	})
@@ -157,7 +157,7 @@ func TestClaimBelongsToNoConnection_FC2(t *testing.T) {
 		store := faulty(memory, script(2, times(2, recordstest.Fault{How: recordstest.Before, Err: errors.New("connection reset")})...))
 		c := acquire(t, newLedger(t, store, claims.Config{}), "k")
 		must(t, c.Renew(t.Context())) // over the third connection
-		refused[*claims.Busy](t, newLedger(t, memory, claims.Config{}), "k")
+		refused(t, newLedger(t, memory, claims.Config{}), "k", claims.Busy)
 		must(t, c.Complete(t.Context(), nil))
 	})
 }
@@ -214,7 +214,7 @@ func TestDuplicateGetsTheResult_FC6(t *testing.T) {
 		must(t, acquire(t, l, "k").Complete(t.Context(), []byte("receipt 42")))
 		for range 5 {
 			time.Sleep(24 * time.Hour)
-			if got := refused[*claims.Done](t, l, "k").Result; string(got) != "receipt 42" {
+			if got := refused(t, l, "k", claims.Done).Result; string(got) != "receipt 42" {
 				t.Errorf("result %q", got)
 			}
 		}
@@ -228,7 +228,7 @@ func TestBusyIsNoAttempt_FC7(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
 		c := acquire(t, l, "k")
 		for range 10 {
-			if busy := refused[*claims.Busy](t, l, "k"); busy.RetryIn > lease || busy.RetryIn <= 0 || busy.Attempts != 1 {
+			if busy := refused(t, l, "k", claims.Busy); busy.RetryIn > lease || busy.RetryIn <= 0 || busy.Attempts != 1 {
 				t.Errorf("retry in %v, %d attempts", busy.RetryIn, busy.Attempts)
 			}
 		}
@@ -257,7 +257,7 @@ func TestLostHeartbeatStopsTheWork_FC8(t *testing.T) {
 		if context.Cause(held) != claims.ErrLost {
 			t.Errorf("cause %v, want ErrLost", context.Cause(held))
 		}
-		refused[*claims.Busy](t, newLedger(t, memory, claims.Config{}), "k") // so the work had time to stop
+		refused(t, newLedger(t, memory, claims.Config{}), "k", claims.Busy) // so the work had time to stop
 	})
 }
 
@@ -270,7 +270,7 @@ func TestHungHandlerLosesTheClaim_FC9(t *testing.T) {
 		defer cancel()
 		_, _ = acquire(t, l, "k").Hold(ctx) // and the handler never returns to stop it
 		time.Sleep(5*time.Minute - 1)
-		refused[*claims.Busy](t, l, "k")
+		refused(t, l, "k", claims.Busy)
 		time.Sleep(lease + 1)
 		acquire(t, l, "k")
 	})
@@ -395,7 +395,7 @@ func TestRetentionOutlivesTheQueue_FC20(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
 		must(t, acquire(t, l, "k").Complete(t.Context(), nil))
 		time.Sleep(14 * 24 * time.Hour)
-		refused[*claims.Done](t, l, "k")
+		refused(t, l, "k", claims.Done)
 		if l.Retention() <= 14*24*time.Hour {
 			t.Errorf("retention %v", l.Retention())
 		}

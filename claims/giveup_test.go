@@ -48,8 +48,7 @@ func TestGiveUp(t *testing.T) {
 				t.Errorf("%s: the holder could still complete", name)
 			}
 			// As with the dead letters of a worker: the same message is refused, another one begins with attempt one.
-			var used *claims.UsedUp
-			if _, err := l.AcquireWith(t.Context(), "k", claims.Note{Message: "m-1"}); !errors.As(err, &used) {
+			if _, err := l.AcquireWith(t.Context(), "k", claims.Note{Message: "m-1"}); !errors.Is(err, claims.UsedUp) {
 				t.Errorf("%s: the same message again: %v", name, err)
 			}
 			c, err = l.AcquireWith(t.Context(), "k", claims.Note{Message: "m-2"})
@@ -84,8 +83,7 @@ func TestGiveUpLeavesQuestionOpen(t *testing.T) {
 		if done, err := l.GiveUp(t.Context(), "k", "m-1", "moved"); !done || err != nil {
 			t.Fatalf("given up %t, error %v", done, err)
 		}
-		var found *claims.Done
-		if _, err := l.AcquireWith(t.Context(), "k", claims.Note{Message: "m-2"}); !errors.As(err, &found) || asked != 1 {
+		if _, err := l.AcquireWith(t.Context(), "k", claims.Note{Message: "m-2"}); !errors.Is(err, claims.Done) || asked != 1 {
 			t.Errorf("asked %d times, error %v", asked, err)
 		}
 	})

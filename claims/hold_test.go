@@ -35,7 +35,7 @@ func TestHoldRenews(t *testing.T) {
 		held, stop := c.Hold(t.Context())
 		for range 600 {
 			time.Sleep(time.Second)
-			refused[*claims.Busy](t, other, "k")
+			refused(t, other, "k", claims.Busy)
 			if left := time.Until(c.Deadline()); left < safe-lease/3 {
 				t.Fatalf("the claim is good for %v only", left)
 			}
@@ -145,7 +145,7 @@ func TestHoldEndsAtDeadline(t *testing.T) {
 					t.Errorf("ended %v after the deadline by %v, want at it by ErrLost", late, context.Cause(held))
 				}
 				other := newLedger(t, memory, claims.Config{})
-				refused[*claims.Busy](t, other, "k") // the margin
+				refused(t, other, "k", claims.Busy) // the margin
 				time.Sleep(lease - safe)
 				acquire(t, other, "k")
 				wantLost(t, "renew", c.Renew(t.Context()))
@@ -276,7 +276,7 @@ func TestDeadlineCountsFromTheCall(t *testing.T) {
 			if got := time.Until(deadline); got != safe-answerDelay {
 				t.Errorf("call %d: good for %v, want %v", what, got, safe-answerDelay)
 			}
-			if busy := refused[*claims.Busy](t, other, "k"); time.Now().Add(busy.RetryIn).Before(deadline) {
+			if busy := refused(t, other, "k", claims.Busy); time.Now().Add(busy.RetryIn).Before(deadline) {
 				t.Errorf("call %d: others may begin in %v", what, busy.RetryIn)
 			}
 			time.Sleep(time.Second)

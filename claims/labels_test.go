@@ -102,7 +102,7 @@ func TestDue(t *testing.T) {
 		want(time.Now(), "failed failed", "failed and done failed")
 		must(t, acquire(t, l, "failed and done").Complete(ctx, nil))
 		time.Sleep(45 * time.Second)
-		refused[*claims.NeedsPerson](t, parking, "parked")
+		refused(t, parking, "parked", claims.NeedsPerson)
 		must(t, acquire(t, l, "released").Release(ctx))
 		held := acquire(t, l, "held")
 		want(time.Now().Add(-20*time.Second), "failed failed")

@@ -53,10 +53,10 @@ type Decision struct {
 // Retry is the decision to do the work, again if need be.
 func Retry() Decision { return Decision{} }
 
-// Settled is the decision that the work turned out to be done, with that result. Acquire answers *Done.
+// Settled is the decision that the work turned out to be done, with that result. Acquire is refused as Done.
 func Settled(result []byte) Decision { return Decision{state: Completed, result: result} }
 
-// Park is the decision to leave it to a person. Acquire answers *NeedsPerson, now and until somebody calls
+// Park is the decision to leave it to a person. Acquire is refused as NeedsPerson, now and until somebody calls
 // Reopen or Settle.
 func Park(reason string) Decision { return Decision{state: Parked, reason: reason} }
 
@@ -124,8 +124,8 @@ func (l *Ledger) Store() records.Store { return l.store }
 // Lease is how long a claim lasts without being renewed.
 func (l *Ledger) Lease() time.Duration { return l.cfg.Lease }
 
-// Acquire claims key for the caller. Otherwise the error is a *Busy, *Done or *NeedsPerson, which say what
-// to do with the message, or an error of the store: then nobody knows, and the message has to come back.
+// Acquire claims key for the caller. Otherwise the error is a *Refused, which says what to do with the
+// message, or an error of the store: then nobody knows, and the message has to come back.
 func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
 	return l.AcquireWith(ctx, key, Note{})
 }
@@ -158,7 +158,7 @@ func (n *Note) check() error {
 }
 
 // AcquireWith is Acquire, and writes a note down. When the work is exhausted and the note names the message
-// that had the attempts, the error is an *UsedUp.
+// that had the attempts, it is refused as UsedUp.
 func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim, error) {
 	if key == "" {
 		return nil, errors.New("a claim needs a key")
@@ -214,18 +214,18 @@ func (l *Ledger) judge(e Entry, unknown bool, message string) (lost *Entry, err 
 	switch e.State {
 	case Held:
 		if left := l.remaining(&e); left > 0 {
-			return nil, &Busy{Entry: e, RetryIn: left}
+			return nil, &Refused{e, Busy, left}
 		}
 		return &e, nil
 	case Completed:
 		l.forget(e.Key)
-		return nil, &Done{e}
+		return nil, &Refused{Entry: e, Why: Done}
 	case Parked:
 		l.forget(e.Key)
-		return nil, &NeedsPerson{e}
+		return nil, &Refused{Entry: e, Why: NeedsPerson}
 	case Exhausted:
 		if message != "" && message == e.Message {
-			return nil, &UsedUp{e}
+			return nil, &Refused{Entry: e, Why: UsedUp}
 		}
 	}
 	if unknown {
@@ -284,10 +284,11 @@ func (l *Ledger) decide(ctx context.Context, c *Claim, before *Entry) (*Claim, e
 	if err := c.end(ctx, decision.state, decision.result, decision.reason, false); err != nil {
 		return nil, err
 	}
+	refused := &Refused{Entry: c.Entry(), Why: NeedsPerson}
 	if decision.state == Completed {
-		return nil, &Done{c.Entry()}
+		refused.Why = Done
 	}
-	return nil, &NeedsPerson{c.Entry()}
+	return nil, refused
 }
 
 // ask calls Config.Lost while the lease is being renewed.

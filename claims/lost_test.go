@@ -55,7 +55,7 @@ func TestLostSettled(t *testing.T) {
 		var asked []claims.Entry
 		l := newLedger(t, store, claims.Config{Lost: decide(claims.Settled([]byte("charge 42")), &asked)})
 		for range 2 {
-			done := refused[*claims.Done](t, l, "k")
+			done := refused(t, l, "k", claims.Done)
 			if string(done.Result) != "charge 42" || done.Attempts != 1 || done.Fence <= dead.Fence() {
 				t.Errorf("done: %+v", done.Entry)
 			}
@@ -75,13 +75,13 @@ func TestLostPark(t *testing.T) {
 		var asked []claims.Entry
 		l := newLedger(t, store, claims.Config{Lost: decide(claims.Park("the bank does not say"), &asked)})
 		for range 2 {
-			p := refused[*claims.NeedsPerson](t, l, "k")
+			p := refused(t, l, "k", claims.NeedsPerson)
 			if p.State != claims.Parked || p.Reason != "the bank does not say" || p.Attempts != 1 {
 				t.Errorf("parked: %+v", p.Entry)
 			}
 		}
 		want := `"k" is parked (the bank does not say): find out how far it came, then reopen it or settle it as done`
-		if got := refused[*claims.NeedsPerson](t, l, "k").Error(); got != want {
+		if got := refused(t, l, "k", claims.NeedsPerson).Error(); got != want {
 			t.Errorf("error %q, want %q", got, want)
 		}
 		wantLost(t, "the dead completes", dead.Complete(ctx, nil))
@@ -208,7 +208,7 @@ func TestLostIsHeldMeanwhile(t *testing.T) {
 		slow := newLedger(t, store, claims.Config{Lost: func(ctx context.Context, _ claims.Entry) (claims.Decision, error) {
 			for range 10 {
 				time.Sleep(lease)
-				refused[*claims.Busy](t, other, "k")
+				refused(t, other, "k", claims.Busy)
 			}
 			return claims.Retry(), ctx.Err()
 		}})
@@ -265,18 +265,18 @@ func TestNoClock(t *testing.T) {
 			t.Errorf("remaining %v, known: %t", left, known)
 		}
 		time.Sleep(10 * lease)
-		if got := refused[*claims.Busy](t, a, "k").RetryIn; got != lease {
+		if got := refused(t, a, "k", claims.Busy).RetryIn; got != lease {
 			t.Errorf("first look: retry in %v, want %v", got, lease)
 		}
 		time.Sleep(10 * time.Second)
-		if got := refused[*claims.Busy](t, a, "k").RetryIn; got != lease-10*time.Second {
+		if got := refused(t, a, "k", claims.Busy).RetryIn; got != lease-10*time.Second {
 			t.Errorf("second look: retry in %v, want %v", got, lease-10*time.Second)
 		}
-		if got := refused[*claims.Busy](t, b, "k").RetryIn; got != lease {
+		if got := refused(t, b, "k", claims.Busy).RetryIn; got != lease {
 			t.Errorf("another ledger: retry in %v, want %v", got, lease)
 		}
 		time.Sleep(lease - 10*time.Second - 1)
-		refused[*claims.Busy](t, a, "k")
+		refused(t, a, "k", claims.Busy)
 		time.Sleep(time.Nanosecond)
 		d := acquire(t, a, "k")
 		wantLost(t, "complete", c.Complete(ctx, nil))
@@ -285,7 +285,7 @@ func TestNoClock(t *testing.T) {
 		for range 20 {
 			time.Sleep(lease / 3)
 			must(t, d.Renew(ctx))
-			refused[*claims.Busy](t, b, "k")
+			refused(t, b, "k", claims.Busy)
 		}
 		time.Sleep(lease)
 		acquire(t, b, "k")
@@ -299,7 +299,7 @@ func TestNoClockKeepsItsWatch(t *testing.T) {
 		acquire(t, newLedger(t, memory, claims.Config{}), "k")
 		fail := recordstest.Fault{How: recordstest.Before}
 		l := newLedger(t, faulty(memory, map[int]recordstest.Fault{3: fail, 4: fail, 5: fail}), claims.Config{})
-		refused[*claims.Busy](t, l, "k")
+		refused(t, l, "k", claims.Busy)
 		time.Sleep(lease)
 		if _, err := l.Acquire(t.Context(), "k"); !errors.Is(err, recordstest.ErrInjected) {
 			t.Fatalf("error %v, want the injected one", err)

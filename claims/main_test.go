@@ -44,14 +44,15 @@ func acquire(t testing.TB, l *claims.Ledger, key string) *claims.Claim {
 	return c
 }
 
-// refused acquires a key and wants that kind of answer.
-func refused[E error](t testing.TB, l *claims.Ledger, key string) E {
+// refused acquires a key and wants to be refused for that reason.
+func refused(t testing.TB, l *claims.Ledger, key string, why claims.Refusal) *claims.Refused {
 	t.Helper()
-	var want E
-	if c, err := l.Acquire(t.Context(), key); !errors.As(err, &want) {
-		t.Fatalf("acquire %s: claim %v, error %v, want a %T", key, c, err, want)
+	c, err := l.Acquire(t.Context(), key)
+	r, ok := errors.AsType[*claims.Refused](err)
+	if !ok || r.Why != why || !errors.Is(err, why) {
+		t.Fatalf("acquire %s: claim %v, error %v, want it refused as %q", key, c, err, why)
 	}
-	return want
+	return r
 }
 
 func wantState(t testing.TB, l *claims.Ledger, key string, want claims.State) claims.Entry {

@@ -202,8 +202,8 @@ func await(t *testing.T, l *claims.Ledger, key string) *claims.Claim {
 	t.Helper()
 	for {
 		c, err := l.Acquire(t.Context(), key)
-		var busy *claims.Busy
-		if !errors.As(err, &busy) {
+		busy, ok := errors.AsType[*claims.Refused](err)
+		if !ok || busy.Why != claims.Busy {
 			must(t, err)
 			return c
 		}
@@ -225,9 +225,9 @@ func zombieProcess(t *testing.T, where string) {
 	store, l, err := openLedger(where)
 	must(t, err)
 	defer store.Close()
-	refused[*claims.Busy](t, l, "k")
+	refused(t, l, "k", claims.Busy)
 	time.Sleep(2 * processLease)
-	refused[*claims.Busy](t, l, "k") // it lives, and renews
+	refused(t, l, "k", claims.Busy) // it lives, and renews
 
 	zombie.pause(t, store)
 	stopped := time.Now()
@@ -290,7 +290,7 @@ func killedProcess(t *testing.T, where string, after time.Duration) {
 	must(t, err)
 	defer store.Close()
 	time.Sleep(after)
-	refused[*claims.Busy](t, l, "k")
+	refused(t, l, "k", claims.Busy)
 	must(t, p.Process.Kill())
 	killed := time.Now()
 	c := await(t, l, "k")

@@ -145,19 +145,18 @@ func (c *contender) sleep(most time.Duration) { time.Sleep(time.Duration(c.rng.I
 // turn works on one key.
 func (c *contender) turn(key string) {
 	claim, err := c.l.Acquire(context.Background(), key)
-	var busy *claims.Busy
-	var done *claims.Done
+	refused, _ := errors.AsType[*claims.Refused](err)
 	switch {
-	case errors.As(err, &busy):
+	case errors.Is(err, claims.Busy):
 		c.n.busy++
-		if busy.RetryIn <= 0 || busy.RetryIn > lease {
-			c.Errorf("retry in %v", busy.RetryIn)
+		if refused.RetryIn <= 0 || refused.RetryIn > lease {
+			c.Errorf("retry in %v", refused.RetryIn)
 		}
 		return
-	case errors.As(err, &done):
+	case errors.Is(err, claims.Done):
 		c.n.done++
-		if h := c.current(key); h.state != claims.Completed || h.result != string(done.Result) {
-			c.Errorf("%s: told that it is done with %q, but it is %s with %q", key, done.Result, h.state, h.result)
+		if h := c.current(key); h.state != claims.Completed || h.result != string(refused.Result) {
+			c.Errorf("%s: told that it is done with %q, but it is %s with %q", key, refused.Result, h.state, h.result)
 		}
 		return
 	case err != nil:
@@ -302,10 +301,10 @@ func fight(t *testing.T, seed uint64, noClock bool) {
 		if _, err := l.Acquire(t.Context(), key); err != nil && noClock {
 			time.Sleep(lease)
 			_, err = l.Acquire(t.Context(), key)
-			if busy := (*claims.Busy)(nil); errors.As(err, &busy) {
+			if errors.Is(err, claims.Busy) {
 				t.Errorf("%s is busy for ever: %v", key, err)
 			}
-		} else if busy := (*claims.Busy)(nil); errors.As(err, &busy) {
+		} else if errors.Is(err, claims.Busy) {
 			t.Errorf("%s is busy for ever: %v", key, err)
 		}
 		if h := j.current(key); h.done > 1 {

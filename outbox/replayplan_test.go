@@ -159,8 +159,7 @@ func (r *rig) learn(dice *rand.Rand, store *recordstest.Memory) {
 			err = claim.Fail(r.t.Context(), "not this time")
 		case 1:
 			r.sleep(2 * time.Minute) // it is lost
-			var parked *claims.NeedsPerson
-			if _, err = parking.Acquire(r.t.Context(), key); errors.As(err, &parked) {
+			if _, err = parking.Acquire(r.t.Context(), key); errors.Is(err, claims.NeedsPerson) {
 				err = nil
 			}
 		default:

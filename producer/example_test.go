@@ -116,9 +116,8 @@ func ExampleProducer_Resend() {
 	for _, registration := range stuck {
 		fmt.Println(registration.Key, registration.State, registration.MessageID)
 		receipt, err := p.Resend(ctx, registration)
-		var busy *claims.Busy
 		switch {
-		case errors.As(err, &busy):
+		case errors.Is(err, claims.Busy):
 			continue // the next sweep sees to it
 		case err != nil:
 			log.Fatal(err)

@@ -112,7 +112,7 @@ func (p *Producer) newLedger(store records.Store) (*claims.Ledger, error) {
 // SendOnce sends a message, unless its key was sent before: then the receipt is not New and says so.
 //
 // When another SendOnce of the key is under way, or its process died less than a lease ago, it waits until
-// ctx ends; for a lease and a quarter when ctx has no deadline. After that the error is a *claims.Busy. It may
+// ctx ends; for a lease and a quarter when ctx has no deadline. After that the error is a *claims.Refused as Busy. It may
 // outlast ctx by a third of the lease to record what it did.
 //
 // After an error the message may never be sent unless the same call is made again, as it may be after any.
@@ -128,12 +128,11 @@ func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	}
 	key, given := claims.EffectKey(m.Key, m.Generation), register(m, time.Now())
 	claim, err := p.acquire(ctx, key, given.encode())
-	var done *claims.Done
-	switch {
-	case errors.As(err, &done):
-		receipt, err := p.duplicate(ctx, m, done.Entry, given)
+	if refused, ok := errors.AsType[*claims.Refused](err); ok && refused.Why == claims.Done {
+		receipt, err := p.duplicate(ctx, m, refused.Entry, given)
 		return receipt, differing(receipt, err)
-	case err != nil:
+	}
+	if err != nil {
 		return m.receipt(), fmt.Errorf("register %q: %w", key, err)
 	}
 	first, err := decodeRegistered(claim.Entry().Memo)
@@ -185,11 +184,11 @@ func (p *Producer) acquire(ctx context.Context, key string, memo []byte) (*claim
 	}
 	for pause := pauseMin; ; pause = min(2*pause, p.cfg.Lease/8) {
 		claim, err := p.ledger.AcquireWith(ctx, key, claims.Note{Memo: memo})
-		var busy *claims.Busy
-		if !errors.As(err, &busy) {
+		refused, ok := errors.AsType[*claims.Refused](err)
+		if !ok || refused.Why != claims.Busy {
 			return claim, err
 		}
-		timer := time.NewTimer(min(busy.RetryIn, pause/2+rand.N(pause)))
+		timer := time.NewTimer(min(refused.RetryIn, pause/2+rand.N(pause)))
 		select {
 		case <-timer.C:
 		case <-waiting.Done():

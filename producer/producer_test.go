@@ -237,8 +237,7 @@ func TestBusyWaitEnds(t *testing.T) {
 		wait := func(ctx context.Context, want time.Duration, cause string) {
 			began := time.Now()
 			r, err := made.SendOnce(ctx, file("a"))
-			var busy *claims.Busy
-			if !errors.As(err, &busy) || !strings.Contains(err.Error(), cause) || time.Since(began) != want || r.New {
+			if !errors.Is(err, claims.Busy) || !strings.Contains(err.Error(), cause) || time.Since(began) != want || r.New {
 				t.Errorf("after %v: %+v, error %v, want busy and %q after %v", time.Since(began), r, err, cause, want)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 //     sweeps that saw it, one sends. The message carries the id of the first one as its lineage. A FIFO queue that
 //     still knows the deduplication id drops it, and then the receipt is not New.
 //
-// It does not wait: when somebody is sending the key the error is a *claims.Busy, which says when to come
+// It does not wait: when somebody is sending the key the error is a *claims.Refused as Busy, which says when to come
 // back. In a store without a clock the first Resend of what a dead sender left is always answered so; the
 // same Producer sends it when the lease is over. Errors are otherwise those of SendOnce, but a refusal
 // leaves a completed registration as it was.
@@ -43,11 +43,10 @@ func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) 
 		}
 	}
 	claim, err := p.ledger.AcquireWith(ctx, r.entry.Key, claims.Note{Memo: r.entry.Memo})
-	var done *claims.Done
-	switch {
-	case errors.As(err, &done):
-		return p.duplicate(ctx, m, done.Entry, register(m, r.Registered))
-	case err != nil:
+	if refused, ok := errors.AsType[*claims.Refused](err); ok && refused.Why == claims.Done {
+		return p.duplicate(ctx, m, refused.Entry, register(m, r.Registered))
+	}
+	if err != nil {
 		return receipt, fmt.Errorf("resend %q: %w", r.entry.Key, err)
 	}
 	return p.send(ctx, claim, m, before)

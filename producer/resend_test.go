@@ -268,8 +268,8 @@ func TestResendBusy(t *testing.T) {
 		go func() { done <- send(t, slow, file("a")) }()
 		time.Sleep(time.Second)
 		_, err := made.Resend(t.Context(), seen)
-		var busy *claims.Busy
-		if !errors.As(err, &busy) || busy.RetryIn != lease-time.Second {
+		busy, ok := errors.AsType[*claims.Refused](err)
+		if !ok || busy.Why != claims.Busy || busy.RetryIn != lease-time.Second {
 			t.Errorf("error %v", err)
 		}
 		sent := <-done

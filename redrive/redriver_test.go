@@ -427,8 +427,7 @@ func TestClaimWaitsForPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.sleep(time.Hour)
-		var person *claims.NeedsPerson
-		if _, err := ledger.Acquire(t.Context(), "k0"); !errors.As(err, &person) {
+		if _, err := ledger.Acquire(t.Context(), "k0"); !errors.Is(err, claims.NeedsPerson) {
 			t.Fatalf("got %v", err)
 		}
 		r.letters(1, "timeout")

@@ -1,13 +1,13 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
-	"tenaq/internal/work/backoff"
 	"tenaq/offload"
 )
 
@@ -27,8 +27,8 @@ func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 		return err
 	}
 	d.Body, d.Attributes, d.away = body, attributes, false
-	if w.cfg.Key != nil && d.bad == nil {
-		d.bad = w.name(d.Message, d.trail)
+	if w.cfg.Key != nil && d.unnamed == nil {
+		d.unnamed = w.name(d.Message, d.trail)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (w *Worker) fetchEarly(unit []*delivery) {
 		case !noBody(err):
 			d.err = err
 		case w.cfg.Key != nil:
-			d.bad, d.aside = err, false
+			d.unnamed, d.aside = err, false
 		}
 	})
 }
@@ -67,70 +67,58 @@ func away(unit []*delivery) (some []*delivery) {
 	return some
 }
 
-// fetchBodies fetches the bodies of messages that have been claimed. It returns those whose handler may run,
-// and whether the others are gone from the queue. On a FIFO queue no message stays behind one that comes back.
-func (w *Worker) fetchBodies(unit []*delivery) (ready []*delivery, gone bool) {
+// fetchLate fetches the bodies of messages that have been claimed.
+func (w *Worker) fetchLate(unit []*delivery) {
 	missing := away(unit)
 	if len(missing) == 0 {
-		return unit, true
+		return
 	}
 	for _, d := range unit { // those whose bodies are here wait for the others
 		d.keep()
 	}
 	began := time.Now()
 	together(missing, func(d *delivery) { d.err = w.fetch(d.held, d) })
-	gone = true
 	for _, d := range unit {
-		if d.err == nil && d.held.Err() != nil {
-			d.err = context.Cause(d.held)
-		}
-		switch {
-		case !gone && w.fifo():
-			w.letGo(d, 0, reasonBehind)
-			d.endClaim()
-		case d.err == nil:
-			ready = append(ready, d)
-		case w.noHandler(d, time.Since(began)) == comesBack:
-			gone = false
-		}
+		d.took = time.Since(began)
 	}
-	return ready, gone
 }
 
-// noHandler settles a message whose body could not be fetched. An attempt has failed when there is none to
-// be had, so the message ends as a dead letter, which still says where its body should have been.
-func (w *Worker) noHandler(d *delivery, took time.Duration) fate {
+// fetched returns what is known about a message that should have its body. An attempt has failed when there
+// is none to be had, so the message ends as a dead letter, which still says where its body should have been.
+func (w *Worker) fetched(d *delivery) facts {
+	why := d.whyEnded()
 	switch {
-	case d.held.Err() != nil:
-		return w.finish(d, d.whyEnded(), took)
+	case why != nil:
+		d.err = cmp.Or(d.err, why)
+	case d.err == nil:
+		return facts{}
 	case !noBody(d.err):
-		defer d.endClaim()
-		return w.unfetched(d, d.err)
+		w.bodiesFailed(d.err)
+		return facts{unfetched: d.err}
 	case errors.Is(d.err, offload.ErrPointer):
 		d.err = Poison(d.err)
 	}
-	return w.finish(d, nil, took)
+	return facts{handled: true, err: d.err, stopped: why, ended: why}
 }
 
-// unfetched gives a message back whose body cannot be fetched now. No attempt is counted.
-func (w *Worker) unfetched(d *delivery, err error) fate {
+// bodiesFailed notes that a body cannot be fetched now.
+func (w *Worker) bodiesFailed(err error) {
 	if failures := w.bodies.note(false); failures&(failures-1) == 0 {
 		w.cfg.Logger.Warn("the store of bodies cannot be used, their messages are given back", "attempt", failures, "error", err)
 	}
-	return w.letGo(d, backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax)), err.Error())
 }
 
 // deleteDone removes a message whose work is recorded as completed, and then its body if that is wanted: in
 // this order, or the message could come back and find none. What is left behind expires.
-func (w *Worker) deleteDone(d *delivery) fate {
-	f := w.delete(d)
-	if f != gone || !w.cfg.DeleteBodies {
-		return f
+func (w *Worker) deleteDone(d *delivery) (gone bool) {
+	gone = w.delete(d)
+	if !gone || !w.cfg.DeleteBodies {
+		return gone
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestMax)
 	defer cancel()
 	if err := w.cfg.Offload.Delete(ctx, aws.ToString(d.raw.Body), d.raw.MessageAttributes); err != nil {
 		w.cfg.Logger.Warn("the body of a message that is done is left in the store", "key", d.Key, "message", d.ID, "error", err)
 	}
-	return f
+	return gone
 }

@@ -110,6 +110,10 @@ type Config struct {
 	// attempt, at most Max: 2 s and 15 min when zero. Max is at most 12 h.
 	RetryBase, RetryMax time.Duration
 
+	// Middleware runs around each call of the handler, the first outermost: for traces, logs, contexts.
+	Middleware []Middleware
+
+	// Events report what happens to messages: for logs and metrics.
 	Events Events
 
 	// Logger is told what a person may have to act on; slog.Default when nil.

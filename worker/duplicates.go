@@ -80,17 +80,17 @@ func (d *duplicates) remove(key string, gone func(*duplicate) bool) {
 
 // busy gives a message back whose key is claimed, until the lease of the holder is over, or until the holder
 // completes the work if it is in this process.
-func (w *Worker) busy(d *delivery, one *duplicate, retryIn time.Duration) {
+func (w *Worker) busy(d *delivery, retryIn time.Duration) {
 	began := time.Now()
 	if !w.giveBack(d, retryIn) { // in whole seconds, rounded up
-		w.duplicates.forget(d.EffectKey(), one)
+		w.duplicates.forget(d.EffectKey(), d.rival)
 		return
 	}
 	// Behind that the message may be in the hands of another worker, and its old handle could still show it. The
 	// margin is for a request that is under way.
 	until := began.Add(retryIn - retryIn/10)
-	if w.duplicates.hidden(d.EffectKey(), one, until) {
-		w.show(one.handle)
+	if w.duplicates.hidden(d.EffectKey(), d.rival, until) {
+		w.show(d.handle)
 	}
 }
 

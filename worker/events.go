@@ -1,84 +1,111 @@
 package worker
 
 import (
-	"reflect"
+	"fmt"
 	"time"
-
-	"tenaq/claims"
 )
 
 // Events are called for what happens to messages. Any of them may be nil. They are called from many
-// goroutines and must return quickly.
+// goroutines and must return quickly. What surrounds the handler belongs in Config.Middleware.
 type Events struct {
-	// Received: a message is in the worker's hands. Of one whose body is kept beside the queue the body is the
-	// pointer until it is fetched, here and in other events, and there is no key before if Config.Key has to
-	// tell it.
+	// Received: the worker has the message. If the body is kept beside the queue, Body is the pointer until it
+	// is fetched, here and in other events, and there is no key before that if Config.Key reads the body.
 	Received func(m *Message)
 
-	// Claimed: the ledger was asked for the claim of the message. The error is nil when it gave it, a
-	// *claims.Busy, *claims.Done, *claims.UsedUp or *claims.NeedsPerson when it did not, and any other when it
-	// could not say. Without a ledger it is never called.
+	// Claimed: the ledger was asked for the claim of the message. The error is nil when it gave the claim, a
+	// *claims.Refused when it did not, and any other when it could not say. Never called without a ledger.
 	Claimed func(m *Message, err error)
 
-	// Started: a handler begins, with a claim if there is a ledger.
-	Started func(m *Message)
+	// Outcome: something became of the message. Failed is followed by DeadLettered when the message went to
+	// the dead-letter queue; by Deferred or Lost when that was not possible. Otherwise there is one outcome
+	// for each time that the message is received.
+	Outcome func(m *Message, o Outcome)
 
-	// Done: the work is recorded as completed; the message is deleted next.
-	Done func(m *Message, took time.Duration)
+	// Renewed: one request renewed the leases of a number of messages, or err says why it did not.
+	Renewed func(messages int, err error)
 
-	// Failed: an attempt has failed. The message comes back after a while, or is dead-lettered: at once when
-	// IsPoison is true of the error, which it also is where nobody can tell what work the message belongs to.
-	Failed func(m *Message, err error, took time.Duration)
-
-	// Deferred: the message was given back without an attempt being counted, because of the handler
-	// (Later, Unavailable), because nobody could say who has the claim, because its body could not be fetched,
-	// or because the worker stops.
-	Deferred func(m *Message, after time.Duration, reason string)
-
-	// Busy: another handler has the claim. The message was given back until that one's lease is over, or
-	// until that one completes the work if it runs in this Worker.
-	Busy func(m *Message, busy *claims.Busy)
-
-	// Duplicate: the work was completed before. The message is deleted.
-	Duplicate func(m *Message, done *claims.Done)
-
-	// DeadLettered: the message is in the dead-letter queue, where its id is now deadID.
-	DeadLettered func(m *Message, reason, deadID string)
-
-	// Lost: the lease or the claim was lost. Nothing more is done to the message.
-	Lost func(m *Message, err error)
-
-	// Abandoned: the context of a handler ended, and it has not returned. Its lease and its claim are not
-	// renewed any more, and its place is not free until it returns.
-	Abandoned func(m *Message, cause error)
-
-	// Beat: the leases of so many messages were renewed with one request, or err says why not.
-	Beat func(messages int, err error)
-
-	// QueueError: the queue could not be used, for the attempt-th time in a row. The worker goes on trying.
+	// QueueError: an operation on the queue failed, for the attempt-th time in a row. The worker tries again.
+	// The operation is "receive", "delete", "change the visibility" or "send to the dead-letter queue".
 	QueueError func(operation string, attempt int, err error)
 }
 
-// setDefaults makes every event safe to call.
-func (e *Events) setDefaults() {
-	setDefault(&e.Received, func(*Message) {})
-	setDefault(&e.Claimed, func(*Message, error) {})
-	setDefault(&e.Started, func(*Message) {})
-	setDefault(&e.Done, func(*Message, time.Duration) {})
-	setDefault(&e.Failed, func(*Message, error, time.Duration) {})
-	setDefault(&e.Deferred, func(*Message, time.Duration, string) {})
-	setDefault(&e.Busy, func(*Message, *claims.Busy) {})
-	setDefault(&e.Duplicate, func(*Message, *claims.Done) {})
-	setDefault(&e.DeadLettered, func(*Message, string, string) {})
-	setDefault(&e.Lost, func(*Message, error) {})
-	setDefault(&e.Abandoned, func(*Message, error) {})
-	setDefault(&e.Beat, func(int, error) {})
-	setDefault(&e.QueueError, func(string, int, error) {})
+// A Kind is a kind of Outcome.
+type Kind string
+
+const (
+	// Done: the work is recorded as completed, after Took. The message is deleted next.
+	Done Kind = "done"
+
+	// Duplicate: the work was completed before; Err is the *claims.Refused. The message is deleted.
+	Duplicate Kind = "duplicate"
+
+	// Busy: another handler holds the claim; Err is the *claims.Refused. The message comes back After a
+	// pause, or when that handler completes the work in this Worker.
+	Busy Kind = "busy"
+
+	// Failed: an attempt has failed with Err, after Took. The message comes back, or is dead-lettered: at
+	// once when IsPoison is true of Err, which includes messages that nothing can tell the work of.
+	Failed Kind = "failed"
+
+	// Deferred: the message comes back After a pause, for Reason, and no attempt was counted. The handler
+	// asked for it (Later, Unavailable), the ledger or the store of bodies could not be used, or the worker
+	// stops.
+	Deferred Kind = "deferred"
+
+	// DeadLettered: the message is in the dead-letter queue for Reason, with the id DeadID.
+	DeadLettered Kind = "dead-lettered"
+
+	// Lost: the lease or the claim was lost; Err says how. The worker does nothing more with the message.
+	Lost Kind = "lost"
+
+	// Abandoned: the context of the handler ended with Err, and the handler has not returned. Its lease and
+	// its claim are no longer renewed, and its place is not free until it returns.
+	Abandoned Kind = "abandoned"
+)
+
+// An Outcome is what became of a message.
+type Outcome struct {
+	Kind   Kind
+	Err    error
+	Reason string
+	DeadID string        // message id in the dead-letter queue
+	Took   time.Duration // the time that the handler took
+	After  time.Duration // the pause before the message can be received again
 }
 
-// setDefault sets *f, which is a func, unless it is set.
-func setDefault[F any](f *F, otherwise F) {
-	if reflect.ValueOf(*f).IsNil() {
-		*f = otherwise
+// String returns the outcome in one line.
+func (o Outcome) String() string {
+	switch o.Kind {
+	case Done:
+		return fmt.Sprintf("%s in %v", o.Kind, o.Took)
+	case Duplicate:
+		return string(o.Kind)
+	case Deferred:
+		return fmt.Sprintf("%s for %v: %s", o.Kind, o.After, o.Reason)
+	case DeadLettered:
+		return fmt.Sprintf("%s: %s", o.Kind, o.Reason)
+	}
+	return fmt.Sprintf("%s: %v", o.Kind, o.Err)
+}
+
+// report tells what became of a message.
+func (w *Worker) report(d *delivery, o Outcome) { w.cfg.Events.Outcome(d.Message, o) }
+
+// setDefaults makes every event safe to call.
+func (e *Events) setDefaults() {
+	if e.Received == nil {
+		e.Received = func(*Message) {}
+	}
+	if e.Claimed == nil {
+		e.Claimed = func(*Message, error) {}
+	}
+	if e.Outcome == nil {
+		e.Outcome = func(*Message, Outcome) {}
+	}
+	if e.Renewed == nil {
+		e.Renewed = func(int, error) {}
+	}
+	if e.QueueError == nil {
+		e.QueueError = func(string, int, error) {}
 	}
 }

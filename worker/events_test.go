@@ -38,15 +38,20 @@ func TestClaimed(t *testing.T) {
 		}
 		cfg.Claims, cfg.Attempts = ledger, 1
 		cfg.Events.Claimed = func(m *worker.Message, err error) {
-			switch e := err.(type) {
-			case nil, *claims.Busy, *claims.Done, *claims.UsedUp, *claims.NeedsPerson:
-				r.note("claimed %s %T", m.Body, e)
+			refused, ok := errors.AsType[*claims.Refused](err)
+			switch {
+			case err == nil:
+				r.note("claimed %s", m.Body)
+			case ok:
+				r.note("claimed %s %s", m.Body, refused.Why)
 			default:
 				r.note("claimed %s unknown", m.Body)
 			}
 		}
-		cfg.Events.Failed = func(m *worker.Message, err error, _ time.Duration) {
-			r.note("failed %s poison=%t", m.Body, worker.IsPoison(err))
+		cfg.Events.Outcome = func(m *worker.Message, o worker.Outcome) {
+			if o.Kind == worker.Failed {
+				r.note("failed %s poison=%t", m.Body, worker.IsPoison(o.Err))
+			}
 		}
 		stop := r.start(cfg)
 		step := func(body string) {
@@ -65,11 +70,11 @@ func TestClaimed(t *testing.T) {
 		down.Store(false)
 		r.sleep(5 * time.Minute)
 		r.wantLines([]string{
-			"claimed a <nil>", "claimed a *claims.Busy", "claimed a *claims.Done",
-			"claimed bad <nil>", "failed bad poison=true",
-			"claimed failing <nil>", "failed failing poison=false",
+			"claimed a", "claimed a busy", "claimed a done",
+			"claimed bad", "failed bad poison=true",
+			"claimed failing", "failed failing poison=false",
 			"failed nameless poison=true",
-			"claimed b unknown", "claimed b <nil>",
+			"claimed b unknown", "claimed b",
 		}, "claimed", "failed")
 		r.mustStop(stop)
 	})

@@ -168,8 +168,10 @@ func TestDeadLetterSaysWhy_FA19(t *testing.T) {
 		r.send("a")
 		var said string
 		cfg := r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) })
-		cfg.Events.DeadLettered = func(m *worker.Message, reason, deadID string) {
-			said = fmt.Sprint(m.Body, " ", reason, " ", deadID != "" && deadID != m.ID)
+		cfg.Events.Outcome = func(m *worker.Message, o worker.Outcome) {
+			if o.Kind == worker.DeadLettered {
+				said = fmt.Sprint(m.Body, " ", o.Reason, " ", o.DeadID != "" && o.DeadID != m.ID)
+			}
 		}
 		stop := r.start(cfg)
 		r.sleep(time.Minute)
@@ -280,7 +282,7 @@ func TestBeatsFromReceipt_FC10(t *testing.T) {
 		var beats []time.Duration
 		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, leased/2) })
 		cfg.Concurrency, cfg.Prefetch = 1, 9
-		cfg.Events.Beat = func(n int, err error) {
+		cfg.Events.Renewed = func(n int, err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			beats = append(beats, time.Since(r.at))

@@ -56,13 +56,19 @@ func (f Failures) Error() string {
 	return "no message of the batch failed"
 }
 
+// A Middleware runs around each call of the handler, and calls next for what is inside. The messages are those
+// of the call: one, or those of a batch. What next returns is as with Handler and BatchHandler, and a panic of
+// the handler is an error here. What the Middleware returns counts. After Unavailable the same messages are
+// handled by another call.
+type Middleware func(ctx context.Context, messages []*Message, next func(context.Context) error) error
+
 // JSON returns a handler for bodies that are JSON and fit a T. A body that does not is poison: no further
 // attempt would end otherwise.
 func JSON[T any](handle func(ctx context.Context, v T, m *Message) error) Handler {
 	return HandlerFunc(func(ctx context.Context, m *Message) error {
 		var v T
 		if err := json.Unmarshal([]byte(m.Body), &v); err != nil {
-			return Poison(fmt.Errorf("the body is no %T: %w", v, err))
+			return Poison(fmt.Errorf("the body is not a valid %T: %w", v, err))
 		}
 		return handle(ctx, v, m)
 	})

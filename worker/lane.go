@@ -1,13 +1,9 @@
 package worker
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"runtime/debug"
+	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -20,12 +16,14 @@ import (
 type delivery struct {
 	*Message
 	hold    *hold
-	bad     error // why the message cannot be handled at all
-	unbegun bool  // it was claimed only to be dead-lettered
+	rival   *duplicate // that asks for the claim
+	unnamed error      // nothing says which work the message belongs to
 
 	endClaim func()          // ends the renewals of the claim
 	held     context.Context // since keep: ends when the lease or the claim does
+	handled  bool            // a handler has returned, or there is no body for it
 	err      error           // why there is no body, else what the handler said
+	took     time.Duration   // how long that was
 }
 
 // keep begins the renewals of the claim, unless they have begun.
@@ -39,8 +37,11 @@ func (d *delivery) keep() {
 	}
 }
 
-// whyEnded is why the handler may not go on with the message; nil while it may.
+// whyEnded is why the handler may not go on with the message; nil while it may, or before keep.
 func (d *delivery) whyEnded() error {
+	if d.held == nil {
+		return nil
+	}
 	why := context.Cause(d.held)
 	if why == claims.ErrLost {
 		return ErrLost
@@ -51,7 +52,7 @@ func (d *delivery) whyEnded() error {
 // deliver takes a message that was received into custody.
 func (w *Worker) deliver(work context.Context, raw types.Message, began time.Time) *delivery {
 	m, err := w.newMessage(raw)
-	d := &delivery{Message: m, bad: err, endClaim: func() {}}
+	d := &delivery{Message: m, unnamed: err, endClaim: func() {}}
 	d.hold = w.custody.take(work, m.handle, began)
 	w.cfg.Events.Received(m)
 	return d
@@ -93,7 +94,7 @@ func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(sett
 			}
 		}
 		if ctx.Err() != nil {
-			w.giveAllBack(lane, "the worker stops")
+			w.giveAllBack(lane, reasonStopping)
 			report(settled{messages: len(lane)})
 			return
 		}
@@ -120,12 +121,10 @@ func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(sett
 	}
 }
 
-const reasonBehind = "a message before it in its group is not settled"
-
-// giveAllBack gives messages back that no handler has begun. On a FIFO queue they keep their order whatever
-// the order in which they come back.
+// giveAllBack gives messages back whose work has not been recorded. On a FIFO queue they keep their order
+// whatever the order in which they come back.
 func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
-	together(deliveries, func(d *delivery) { w.deferFor(d, 0, reason) })
+	together(deliveries, func(d *delivery) { w.carryOut(d, letGo(0, reason)) })
 }
 
 // together does something with messages side by side, so that what it asks of the queue goes together.
@@ -146,168 +145,64 @@ func together(deliveries []*delivery, do func(*delivery)) {
 // one need not wait for the queue to be told. When the handler does not return although its context has
 // ended, running is closed when it does.
 func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-chan struct{}) {
-	var ready []*delivery
-	gone = true
 	w.fetchEarly(unit)
-	for i, d := range unit {
-		next := w.prepare(d)
-		if next == handle {
-			ready = append(ready, d)
-		}
-		if next == comesBack {
-			gone = false
-			if w.fifo() {
-				w.giveAllBack(unit[i+1:], reasonBehind)
-				break
-			}
-		}
-	}
-	ready, rest := w.fetchBodies(ready)
-	gone = gone && rest
+	ready, claimed := w.settleEach(unit, w.claim)
+	w.fetchLate(ready)
+	ready, fetched := w.settleEach(ready, w.fetched)
 	if len(ready) == 0 {
-		return gone, nil
+		return claimed && fetched, nil
 	}
-	began := time.Now()
-	running, cause := w.call(ready)
-	took := time.Since(began)
+	running, stopped := w.call(ready)
 	if running != nil {
 		for _, d := range ready {
-			w.abandon(d, cause)
+			w.giveUp(d, stopped)
 		}
 		return false, running
 	}
 	leave()
-	var back atomic.Bool
-	finish := func(d *delivery) {
-		if w.finish(d, cause, took) == comesBack {
-			back.Store(true)
-		}
-	}
-	if w.fifo() { // what is recorded and told of a group is in its order
-		for _, d := range ready {
-			if back.Load() { // it must not be over before the one that comes back
-				w.letGo(d, 0, reasonBehind)
-				d.endClaim()
-			} else {
-				finish(d)
-			}
-		}
-	} else {
-		together(ready, finish)
-	}
-	return gone && !back.Load(), nil
+	_, finished := w.settleEach(ready, func(d *delivery) facts {
+		return facts{handled: true, err: d.err, stopped: stopped, ended: d.whyEnded()}
+	})
+	return claimed && fetched && finished, nil
 }
 
-// call runs the handler over messages that have been claimed, puts what it says about each into its err, and
-// returns why its context ended before it returned, if it did. When it has not returned within Config.Drain
-// after that, running is closed when it does, and err must not be looked at.
-func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
-	ctx, cancel := context.WithCancelCause(unit[0].hold.work)
-	defer cancel(nil)
-	end := func(why error) func() { return func() { cancel(why) } }
-	for _, d := range unit {
-		d.keep()
-		stop := context.AfterFunc(d.held, func() { cancel(d.whyEnded()) })
-		defer stop()
+// settleEach finds the facts about each message, decides, and carries the verdict out. It returns the
+// messages that go on to the handler, and whether the others are gone from the queue. On a FIFO queue it
+// goes in order, and gives back what is behind a message that comes back.
+func (w *Worker) settleEach(unit []*delivery, find func(*delivery) facts) (ready []*delivery, gone bool) {
+	goesOn, back := make(map[*delivery]bool, len(unit)), false
+	var mu sync.Mutex
+	settle := func(d *delivery) {
+		v := decide(w.complete(d, find(d)))
+		on := v.do == handle
+		off := !on && !w.carryOut(d, v)
+		mu.Lock()
+		defer mu.Unlock()
+		goesOn[d], back = on, back || off
 	}
-	defer time.AfterFunc(w.cfg.Timeout, end(ErrTimeout)).Stop()
-	if w.cfg.Stall > 0 {
-		stall := time.AfterFunc(w.cfg.Stall, end(ErrStalled))
-		defer stall.Stop()
-		progress := func() { stall.Reset(w.cfg.Stall) }
-		for _, d := range unit {
-			d.progress.Store(&progress)
-		}
-	}
-
-	returned := make(chan struct{})
-	errs := make([]error, len(unit))
-	go func() {
-		defer close(returned)
-		for try := 1; ; try++ {
-			w.handle(ctx, unit, errs, try)
-			if !w.awaitHandler(ctx, unit, errs, try) {
-				return
-			}
-		}
-	}()
-	select {
-	case <-returned:
-	case <-ctx.Done():
-		select {
-		case <-returned:
-		case <-time.After(w.cfg.Drain):
-			return returned, context.Cause(ctx)
-		}
+	if !w.fifo() {
+		together(unit, settle)
 	}
 	for i, d := range unit {
-		d.err = errs[i]
+		if w.fifo() {
+			settle(d)
+		}
+		if goesOn[d] {
+			ready = append(ready, d)
+		}
+		if w.fifo() && back {
+			w.giveAllBack(unit[i+1:], reasonBehind)
+			break
+		}
 	}
-	if ctx.Err() != nil {
-		cause = context.Cause(ctx)
-	}
-	for _, d := range unit {
-		cause = cmp.Or(cause, d.whyEnded()) // of which ctx is told on a goroutine of its own, perhaps later
-	}
-	return nil, cause
+	return ready, !back
 }
 
-// awaitHandler waits when the handler can do no work at the moment. It reports whether to call it again.
-func (w *Worker) awaitHandler(ctx context.Context, unit []*delivery, errs []error, try int) (again bool) {
-	for _, err := range errs {
-		var unavailable *unavailableError
-		if !errors.As(err, &unavailable) {
-			return false
-		}
-	}
-	if try&(try-1) == 0 { // 1, 2, 4, 8, ...
-		w.cfg.Logger.Warn("the handler cannot do any work, trying again", "try", try, "key", unit[0].Key, "message", unit[0].ID, "error", errs[0])
-	}
-	pause := backoff.Jitter(backoff.Ceiling(try, troublePauseMin, troublePauseMax))
-	if w.cfg.Stall > 0 { // a pause is no stall
-		unit[0].Progress()
-		pause = min(pause, w.cfg.Stall/2)
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-	case <-w.ending:
-	}
-	return false
-}
-
-// handle calls the handler. A panic is an error of all of its messages, with the place where it happened.
-func (w *Worker) handle(ctx context.Context, unit []*delivery, errs []error, try int) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.cfg.Logger.Error("the handler panicked", "key", unit[0].Key, "message", unit[0].ID, "panic", p, "stack", string(debug.Stack()))
-			for i := range errs {
-				errs[i] = fmt.Errorf("the handler panicked: %v", p)
-			}
-		}
-	}()
-	if try == 1 {
-		for _, d := range unit {
-			w.cfg.Events.Started(d.Message)
-		}
-	}
-	if w.batch == nil {
-		errs[0] = w.cfg.Handler.Handle(ctx, unit[0].Message)
-		return
-	}
-	batch := make([]*Message, len(unit))
-	for i, d := range unit {
-		batch[i] = d.Message
-	}
-	err := w.batch.HandleBatch(ctx, batch)
-	var some Failures
-	partial := errors.As(err, &some)
-	for i, d := range unit {
-		if errs[i] = err; partial {
-			errs[i] = some[d.ID]
-		}
-	}
+// complete adds what is known about every message.
+func (w *Worker) complete(d *delivery, f facts) facts {
+	d.handled = f.handled
+	f.attempt, f.attempts, f.dead = max(f.attempt, d.attempt), w.cfg.Attempts, w.dead.url != ""
+	f.retry = backoff.Full(d.attempt, w.cfg.RetryBase, w.cfg.RetryMax, rand.Float64())
+	f.pause = backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax))
+	return f
 }

@@ -192,7 +192,7 @@ func TestRenewalsAreBatched(t *testing.T) {
 		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, minutes*time.Minute) })
 		cfg.Concurrency = messages
 		var all atomic.Int64
-		cfg.Events.Beat = func(n int, err error) {
+		cfg.Events.Renewed = func(n int, err error) {
 			if all.Add(int64(n)); err != nil {
 				t.Error(err)
 			}

@@ -30,6 +30,9 @@ type Message struct {
 	Sent       time.Time                              // by the clock of the queue
 	QueueURL   string
 
+	// TraceHeader is the system attribute AWSTraceHeader: the X-Ray trace of the producer, or empty.
+	TraceHeader string
+
 	// Key names the work: what Config.Key says, else what the producer called it, else what of the queue
 	// names it best (see Config.Key). Generation is 0 unless completed work is replayed on purpose, and
 	// Redrives is how often it was brought back from a dead-letter queue. Lineage is the message id of the
@@ -110,11 +113,14 @@ func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 	t, err := trail.Of(raw.MessageAttributes)
 	system := raw.Attributes
 	m := &Message{
-		ID:         aws.ToString(raw.MessageId),
-		Body:       aws.ToString(raw.Body),
-		Group:      system[string(types.MessageSystemAttributeNameMessageGroupId)],
-		Dedup:      system[string(types.MessageSystemAttributeNameMessageDeduplicationId)],
-		QueueURL:   w.cfg.QueueURL,
+		ID:       aws.ToString(raw.MessageId),
+		Body:     aws.ToString(raw.Body),
+		Group:    system[string(types.MessageSystemAttributeNameMessageGroupId)],
+		Dedup:    system[string(types.MessageSystemAttributeNameMessageDeduplicationId)],
+		QueueURL: w.cfg.QueueURL,
+
+		TraceHeader: system[string(types.MessageSystemAttributeNameAWSTraceHeader)],
+
 		handle:     aws.ToString(raw.ReceiptHandle),
 		received:   time.Now(),
 		raw:        raw,
@@ -148,7 +154,7 @@ func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
 	}
 	t, err := trail.Aside(ctx, w.cfg.Claims.Store(), id)
 	if err == nil && !t.IsZero() {
-		d.bad = w.name(d.Message, t)
+		d.unnamed = w.name(d.Message, t)
 	}
 	return err
 }

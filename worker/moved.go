@@ -142,7 +142,7 @@ func (w *Worker) settleMoved(ctx context.Context) {
 // lookForMoved looks once, and reports whether a claim was settled.
 func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
 	err := MovedLetters(ctx, w.cfg.Client, w.moved, func(m types.Message) error {
-		one, err := w.giveUp(ctx, m)
+		one, err := w.settleLetter(ctx, m)
 		settled = settled || one
 		return err
 	})
@@ -152,16 +152,16 @@ func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
 	return settled
 }
 
-// giveUp gives up the claim of a message that the queue has moved, if it is the one that claimed its key last. A message
+// settleLetter gives up the claim of a message that the queue has moved, if it is the one that claimed its key last. A message
 // whose key cannot be told here is left to "tenaq claims sweep --settle", which finds claims by the message.
-func (w *Worker) giveUp(ctx context.Context, raw types.Message) (settled bool, err error) {
+func (w *Worker) settleLetter(ctx context.Context, raw types.Message) (settled bool, err error) {
 	m, err := w.newMessage(raw)
 	if err != nil || m.Key == "" || raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)] != w.dead.source {
 		return false, nil
 	}
 	if m.aside {
 		d := &delivery{Message: m}
-		if err := w.lookAside(ctx, d); err != nil || d.bad != nil {
+		if err := w.lookAside(ctx, d); err != nil || d.unnamed != nil {
 			return false, err
 		}
 	}

@@ -33,6 +33,8 @@ type rig struct {
 	url    string
 	dead   string
 
+	begun sync.Map // messages whose handler has begun
+
 	mu  sync.Mutex
 	log []string // of events and handlers, with the second since the start
 	at  time.Time
@@ -115,6 +117,25 @@ func (r *rig) ledger() *claims.Ledger {
 	return l
 }
 
+// outcome logs what became of a message.
+func (r *rig) outcome(m *worker.Message, o worker.Outcome) {
+	switch o.Kind {
+	case worker.Done:
+		r.note("done %s %v", m.Body, o.Took)
+	case worker.Failed, worker.Lost, worker.Abandoned:
+		r.note("%s %s %v", o.Kind, m.Body, o.Err)
+	case worker.Deferred:
+		r.note("deferred %s %v %s", m.Body, o.After, o.Reason)
+	case worker.Busy:
+		r.note("busy %s", m.Body)
+	case worker.Duplicate:
+		refused, _ := errors.AsType[*claims.Refused](o.Err)
+		r.note("duplicate %s %s", m.Body, refused.Result)
+	case worker.DeadLettered:
+		r.note("dead %s %s", m.Body, o.Reason)
+	}
+}
+
 // config is that of a worker whose events are logged.
 func (r *rig) config(handle worker.HandlerFunc) worker.Config {
 	return worker.Config{
@@ -123,19 +144,19 @@ func (r *rig) config(handle worker.HandlerFunc) worker.Config {
 		Claims:   r.ledger(),
 		Handler:  handle,
 		Logger:   slog.New(slog.DiscardHandler),
-		Events: worker.Events{
-			Started: func(m *worker.Message) { r.note("started %s", m.Body) },
-			Done:    func(m *worker.Message, took time.Duration) { r.note("done %s %v", m.Body, took) },
-			Failed:  func(m *worker.Message, err error, _ time.Duration) { r.note("failed %s %v", m.Body, err) },
-			Deferred: func(m *worker.Message, after time.Duration, reason string) {
-				r.note("deferred %s %v %s", m.Body, after, reason)
+		Middleware: []worker.Middleware{
+			func(ctx context.Context, messages []*worker.Message, next func(context.Context) error) error {
+				for _, m := range messages {
+					if _, again := r.begun.LoadOrStore(m, true); !again {
+						r.note("started %s", m.Body)
+					}
+				}
+				return next(ctx)
 			},
-			Busy:         func(m *worker.Message, b *claims.Busy) { r.note("busy %s", m.Body) },
-			Duplicate:    func(m *worker.Message, d *claims.Done) { r.note("duplicate %s %s", m.Body, d.Result) },
-			DeadLettered: func(m *worker.Message, reason, _ string) { r.note("dead %s %s", m.Body, reason) },
-			Lost:         func(m *worker.Message, err error) { r.note("lost %s %v", m.Body, err) },
-			Abandoned:    func(m *worker.Message, cause error) { r.note("abandoned %s %v", m.Body, cause) },
-			QueueError:   func(op string, _ int, err error) { r.note("error %s", op) },
+		},
+		Events: worker.Events{
+			Outcome:    r.outcome,
+			QueueError: func(op string, _ int, err error) { r.note("error %s", op) },
 		},
 	}
 }

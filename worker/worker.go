@@ -17,6 +17,8 @@ type Worker struct {
 	cfg   Config
 	batch BatchHandler // nil when messages are handled one by one
 
+	around func(context.Context, []*Message) error // the handler with its middleware
+
 	// While Run runs:
 	custody *custody
 	deletes *batcher[string]
@@ -45,7 +47,8 @@ func New(cfg Config) (*Worker, error) {
 	if cfg.Claims != nil {
 		w.pulse = pulse.NewWriter(cfg.Claims.Store(), queuename.Of(cfg.QueueURL), crand.Text())
 	}
-	w.custody = newCustody(cfg.Lease, w.changeVisibility, cfg.Events.Beat)
+	w.custody = newCustody(cfg.Lease, w.changeVisibility, cfg.Events.Renewed)
+	w.around = w.wrap()
 	return w, nil
 }
 

@@ -53,8 +53,8 @@ func TestCommit(t *testing.T) {
 					t.Errorf("ended: %t, error %v", yes, err)
 				}
 				_, err = r.ledger(claims.Config{}).Acquire(ctx, "k")
-				var done *claims.Done
-				if !errors.As(err, &done) || string(done.Result) != string(result) {
+				done, ok := errors.AsType[*claims.Refused](err)
+				if !ok || done.Why != claims.Done || string(done.Result) != string(result) {
 					t.Errorf("acquire: error %v, want done with %q", err, result)
 				}
 			})
@@ -190,7 +190,7 @@ func TestTakeOverWaits(t *testing.T) {
 			r.blocked()
 			if commit {
 				must(t, tx.Commit(ctx))
-				if err := <-answer; !errors.As(err, new(*claims.Done)) {
+				if err := <-answer; !errors.Is(err, claims.Done) {
 					t.Errorf("acquire: error %v, want done", err)
 				}
 				r.wantDone("k", first.Fence())

@@ -20,8 +20,7 @@ import (
 // worker say what is to be done, package worker/pginbox has all of it but the work.
 func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger, order string) error {
 	claim, err := ledger.Acquire(ctx, order)
-	var done *claims.Done
-	if errors.As(err, &done) {
+	if errors.Is(err, claims.Done) {
 		return nil // the message can go
 	}
 	if err != nil {

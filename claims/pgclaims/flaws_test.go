@@ -29,7 +29,7 @@ func TestClaimOutlivesTheStatement_FC1(t *testing.T) {
 		}
 	}
 	c := acquire(t, r.ledger(claims.Config{}), "order-17")
-	if _, err := r.ledger(claims.Config{}).Acquire(ctx, "order-17"); !errors.As(err, new(*claims.Busy)) {
+	if _, err := r.ledger(claims.Config{}).Acquire(ctx, "order-17"); !errors.Is(err, claims.Busy) {
 		t.Errorf("the second: error %v, want busy", err)
 	}
 	must(t, inTx(ctx, r.pool, c))
@@ -52,7 +52,7 @@ func TestClaimBelongsToNoConnection_FC2(t *testing.T) {
 	_, err := other.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 	must(t, err)
 	r.pool.Reset()
-	if _, err := r.ledger(claims.Config{}).Acquire(ctx, "order-17"); !errors.As(err, new(*claims.Busy)) {
+	if _, err := r.ledger(claims.Config{}).Acquire(ctx, "order-17"); !errors.Is(err, claims.Busy) {
 		t.Errorf("the second: error %v, want busy", err)
 	}
 	must(t, inTx(ctx, other, c))

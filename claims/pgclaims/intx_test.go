@@ -155,8 +155,8 @@ func TestNobodyKnows(t *testing.T) {
 				}
 				r.advance(lease)
 				last, err := l.Acquire(ctx, "k")
-				switch done := (*claims.Done)(nil); {
-				case errors.As(err, &done):
+				switch {
+				case errors.Is(err, claims.Done):
 					r.wantDone("k", c.Fence())
 				case how == recordstest.After:
 					t.Fatalf("acquire: error %v, want done", err)

@@ -163,8 +163,8 @@ func await(t *testing.T, l *claims.Ledger, key string) *claims.Claim {
 	t.Helper()
 	for {
 		c, err := l.Acquire(t.Context(), key)
-		var busy *claims.Busy
-		if !errors.As(err, &busy) {
+		busy, ok := errors.AsType[*claims.Refused](err)
+		if !ok || busy.Why != claims.Busy {
 			must(t, err)
 			return c
 		}

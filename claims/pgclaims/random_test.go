@@ -39,12 +39,12 @@ func (c *contender) turn() {
 	key := keyOf(number)
 	claim, err := c.l.Acquire(ctx, key)
 	if err != nil {
-		if errors.As(err, new(*claims.Done)) {
+		if errors.Is(err, claims.Done) {
 			c.n.done++
 			if number == at {
 				c.at.CompareAndSwap(at, at+1)
 			}
-		} else if !errors.As(err, new(*claims.Busy)) {
+		} else if !errors.Is(err, claims.Busy) {
 			c.Errorf("acquire %s: %v", key, err)
 		} else if c.chance(0.3) {
 			c.advance(lease) // whoever is at work has lost it
@@ -201,7 +201,7 @@ func TestRandom(t *testing.T) {
 	for number := range at.Load() + 3 {
 		key := keyOf(number)
 		c, err := l.Acquire(t.Context(), key)
-		if !errors.As(err, new(*claims.Done)) {
+		if !errors.Is(err, claims.Done) {
 			must(t, err)
 			if got := r.fences(key); len(got) != 0 {
 				t.Errorf("orders of %s under fences %d, and it is not completed", key, got)

@@ -103,13 +103,12 @@ func childMain(settings string) error {
 				return o.Key, err
 			},
 			Logger: slog.New(slog.DiscardHandler),
-			Events: worker.Events{
-				Done:      func(m *worker.Message, _ time.Duration) { c.tell(m, "done") },
-				Failed:    func(m *worker.Message, _ error, _ time.Duration) { c.tell(m, "failed") },
-				Deferred:  func(m *worker.Message, _ time.Duration, _ string) { c.tell(m, "deferred") },
-				Lost:      func(m *worker.Message, _ error) { c.tell(m, "lost") },
-				Abandoned: func(m *worker.Message, _ error) { c.tell(m, "abandoned") },
-			},
+			Events: worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+				switch o.Kind {
+				case worker.Done, worker.Failed, worker.Deferred, worker.Lost, worker.Abandoned:
+					c.tell(m, string(o.Kind))
+				}
+			}},
 		})
 		if err != nil {
 			return err

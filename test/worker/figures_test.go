@@ -150,8 +150,12 @@ func TestHeartbeats(t *testing.T) {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}),
-			Drain:  time.Second,
-			Events: worker.Events{Lost: func(*worker.Message, error) { lost.Add(1) }},
+			Drain: time.Second,
+			Events: worker.Events{Outcome: func(_ *worker.Message, o worker.Outcome) {
+				if o.Kind == worker.Lost {
+					lost.Add(1)
+				}
+			}},
 		})
 		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())

@@ -150,6 +150,25 @@ func (s *seat) stopWorker() {
 	stop()
 }
 
+// outcome tells the oracle what became of a message.
+func (s *seat) outcome(m *worker.Message, o worker.Outcome) {
+	switch o.Kind {
+	case worker.Busy, worker.DeadLettered:
+		s.oracle.event(string(o.Kind))
+	case worker.Duplicate:
+		s.oracle.event("duplicates")
+	case worker.Done:
+		s.oracle.done(s.runOf(m))
+	case worker.Failed, worker.Deferred:
+		s.oracle.tell(s.runOf(m), string(o.Kind))
+	case worker.Lost, worker.Abandoned:
+		if s.runOf(m) == nil && o.Kind == worker.Lost {
+			s.oracle.event("lost before a handler began")
+		}
+		s.oracle.lose(s.runOf(m), s.client.handleOf(m), string(o.Kind), o.Err)
+	}
+}
+
 // config is that of the worker. What it does and says goes to the oracle.
 func (s *seat) config() worker.Config {
 	cfg := worker.Config{
@@ -158,22 +177,8 @@ func (s *seat) config() worker.Config {
 		RetryBase: 100 * time.Millisecond, RetryMax: time.Second,
 		Logger: slog.New(slog.DiscardHandler),
 		Events: worker.Events{
-			Received:  func(*worker.Message) { s.oracle.event("received") },
-			Busy:      func(*worker.Message, *claims.Busy) { s.oracle.event("busy") },
-			Duplicate: func(*worker.Message, *claims.Done) { s.oracle.event("duplicates") },
-			Done:      func(m *worker.Message, _ time.Duration) { s.oracle.done(s.runOf(m)) },
-			Failed:    func(m *worker.Message, _ error, _ time.Duration) { s.oracle.tell(s.runOf(m), "failed") },
-			Deferred:  func(m *worker.Message, _ time.Duration, _ string) { s.oracle.tell(s.runOf(m), "deferred") },
-			Lost: func(m *worker.Message, err error) {
-				if s.runOf(m) == nil {
-					s.oracle.event("lost before a handler began")
-				}
-				s.oracle.lose(s.runOf(m), s.client.handleOf(m), "lost", err)
-			},
-			DeadLettered: func(*worker.Message, string, string) { s.oracle.event("dead-lettered") },
-			Abandoned: func(m *worker.Message, cause error) {
-				s.oracle.lose(s.runOf(m), s.client.handleOf(m), "abandoned", cause)
-			},
+			Received: func(*worker.Message) { s.oracle.event("received") },
+			Outcome:  s.outcome,
 		},
 	}
 	if s.noLedger {

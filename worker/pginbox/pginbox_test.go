@@ -93,17 +93,19 @@ func (r *rig) config(h worker.Handler) worker.Config {
 		Client: r.server.Client(), QueueURL: r.queue, Handler: h, Claims: r.ledger, Lease: lease, RetryBase: time.Millisecond,
 		Key:    func(m *worker.Message) (string, error) { return m.Body, nil },
 		Logger: slog.New(slog.DiscardHandler),
-		Events: worker.Events{
-			Done: func(m *worker.Message, _ time.Duration) { tell("done", m) },
-			Failed: func(m *worker.Message, err error, _ time.Duration) {
-				r.Logf("%s failed: %v", m.Body, err)
-				tell("failed", m)
-			},
-			Deferred:     func(m *worker.Message, _ time.Duration, reason string) { tell("deferred", m) },
-			Duplicate:    func(m *worker.Message, done *claims.Done) { tell("duplicate "+string(done.Result)+",", m) },
-			DeadLettered: func(m *worker.Message, reason, _ string) { tell("dead: "+reason+",", m) },
-			Lost:         func(m *worker.Message, err error) { tell("lost", m) },
-		},
+		Events: worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+			switch o.Kind {
+			case worker.Busy:
+			case worker.Duplicate:
+				done, _ := errors.AsType[*claims.Refused](o.Err)
+				tell("duplicate "+string(done.Result)+",", m)
+			case worker.DeadLettered:
+				tell("dead: "+o.Reason+",", m)
+			default:
+				r.Logf("%s: %v", m.Body, o)
+				tell(string(o.Kind), m)
+			}
+		}},
 	}
 }
 
@@ -201,7 +203,6 @@ func TestSentTwice(t *testing.T) {
 	}))
 	cfg := r.config(pginbox.Handler(r.pool, order))
 	cfg.Key = nil // the relay names the work
-	cfg.Events.Busy = func(*worker.Message, *claims.Busy) {}
 	r.start(cfg)
 	r.want("done 17", "duplicate placed 17, 17")
 	if fences, mails := r.written("17"); len(fences) != 1 || mails != 1 {
@@ -379,8 +380,11 @@ func TestDatabaseKilled(t *testing.T) {
 		r.send(fmt.Sprint(i))
 	}
 	cfg := r.config(pginbox.Handler(r.pool, order))
-	cfg.Attempts, cfg.Events = 20, worker.Events{Done: func(m *worker.Message, _ time.Duration) { r.events <- m.Body }}
-	cfg.Events.Duplicate = func(m *worker.Message, _ *claims.Done) { r.events <- m.Body }
+	cfg.Attempts, cfg.Events = 20, worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+		if o.Kind == worker.Done || o.Kind == worker.Duplicate {
+			r.events <- m.Body
+		}
+	}}
 	r.start(cfg)
 	done := make(map[string]bool)
 	for n := 0; len(done) < orders; {

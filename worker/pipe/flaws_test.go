@@ -68,18 +68,24 @@ func (r *rig) work(h worker.Handler) {
 		Lease:     60 * time.Second,
 		RetryBase: time.Millisecond, RetryMax: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
-		Events: worker.Events{
-			Started: func(m *worker.Message) { r.events <- "started " + m.Body },
-			Done:    func(m *worker.Message, _ time.Duration) { r.events <- "done " + m.Body },
-			Failed: func(m *worker.Message, err error, _ time.Duration) {
-				r.events <- "failed " + m.Body + ": " + err.Error()
-			},
-			Duplicate:    func(m *worker.Message, _ *claims.Done) { r.events <- "duplicate " + m.Body },
-			DeadLettered: func(m *worker.Message, reason, _ string) { r.events <- "dead " + m.Body + ": " + reason },
-			Deferred: func(m *worker.Message, _ time.Duration, reason string) {
-				r.events <- "deferred " + m.Body + ": " + reason
+		Middleware: []worker.Middleware{
+			func(ctx context.Context, messages []*worker.Message, next func(context.Context) error) error {
+				r.events <- "started " + messages[0].Body
+				return next(ctx)
 			},
 		},
+		Events: worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+			switch o.Kind {
+			case worker.Done, worker.Duplicate:
+				r.events <- string(o.Kind) + " " + m.Body
+			case worker.Failed:
+				r.events <- "failed " + m.Body + ": " + o.Err.Error()
+			case worker.DeadLettered:
+				r.events <- "dead " + m.Body + ": " + o.Reason
+			case worker.Deferred:
+				r.events <- "deferred " + m.Body + ": " + o.Reason
+			}
+		}},
 	})
 	must(r.t, err)
 	ctx, stop := context.WithCancel(context.Background())

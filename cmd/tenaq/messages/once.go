@@ -136,7 +136,7 @@ func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *o
 // explainOnce says why a message was not sent once. A receipt that differs is an error, whatever the error says.
 func explainOnce(c *cli.Client, queue string, store *cli.RecordStore, r *producer.Receipt, err error) error {
 	name := claims.EffectKey(r.Key, r.Generation)
-	var busy *claims.Busy
+	refused, _ := errors.AsType[*claims.Refused](err)
 	switch {
 	case r.Differs:
 		what := "nothing was sent"
@@ -150,8 +150,8 @@ func explainOnce(c *cli.Client, queue string, store *cli.RecordStore, r *produce
 		return nil
 	case errors.Is(err, context.Canceled):
 		return cli.Codedf(cli.ExitFailed, "interrupted; run the same command again")
-	case errors.As(err, &busy):
-		return cli.Codedf(cli.ExitRefused, "key %q is being sent by %s; run the same command again in %s", name, cmp.Or(busy.Entry.Owner, "another process"), cli.HumanDuration(busy.RetryIn.Round(time.Second)))
+	case refused != nil && refused.Why == claims.Busy:
+		return cli.Codedf(cli.ExitRefused, "key %q is being sent by %s; run the same command again in %s", name, cmp.Or(refused.Owner, "another process"), cli.HumanDuration(refused.RetryIn.Round(time.Second)))
 	case errors.Is(err, producer.ErrRefused):
 		return explainSend(c, queue, err)
 	}

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -25,41 +26,50 @@ func (l *pipeLog) events(end *pipeEnd) worker.Events {
 			l.received.Add(1)
 			l.about(m).Info("received", "receives", m.Receives)
 		},
-		Done: func(m *worker.Message, took time.Duration) {
-			l.done.Add(1)
-			l.about(m).Info("done", "attempt", m.Attempt(), "took", took.Round(time.Millisecond))
+		Outcome: func(m *worker.Message, o worker.Outcome) {
+			l.outcome(m, o)
+			if !deleted(o.Kind) {
+				end.givenBack(m.ID)
+			}
 		},
-		Failed: func(m *worker.Message, err error, took time.Duration) {
-			end.givenBack(m.ID)
-			l.failed.Add(1)
-			l.about(m).Warn("failed", "attempt", m.Attempt(), "took", took.Round(time.Millisecond), "error", err)
-		},
-		Deferred: func(m *worker.Message, after time.Duration, reason string) {
-			end.givenBack(m.ID)
-			l.deferred.Add(1)
-			l.about(m).Info("given back", "for", after.Round(time.Millisecond), "reason", reason)
-		},
-		Busy: func(m *worker.Message, busy *claims.Busy) {
-			end.givenBack(m.ID)
-			l.busy.Add(1)
-			l.about(m).Info("busy", "owner", busy.Owner, "retry-in", busy.RetryIn.Round(time.Millisecond))
-			l.checkMemo(m, busy.Memo)
-		},
-		Duplicate: func(m *worker.Message, done *claims.Done) {
-			l.duplicate.Add(1)
-			l.about(m).Info("duplicate", "done-by", done.Owner)
-			l.checkMemo(m, done.Memo)
-		},
-		DeadLettered: func(m *worker.Message, reason, deadID string) {
-			l.deadLettered.Add(1)
-			l.about(m).Warn("dead-lettered", "reason", reason, "dead-letter", deadID)
-		},
-		Lost: func(m *worker.Message, err error) {
-			end.givenBack(m.ID)
-			l.lost.Add(1)
-			l.about(m).Warn("lost", "error", err)
-		},
-		Abandoned: func(m *worker.Message, cause error) { end.givenBack(m.ID) }, // the worker itself says so
+	}
+}
+
+// deleted reports whether the worker deletes a message next.
+func deleted(k worker.Kind) bool {
+	return k == worker.Done || k == worker.Duplicate || k == worker.DeadLettered
+}
+
+// outcome writes a line about what became of a message.
+func (l *pipeLog) outcome(m *worker.Message, o worker.Outcome) {
+	log, refused := l.about(m), new(claims.Refused)
+	if r, ok := errors.AsType[*claims.Refused](o.Err); ok {
+		refused = r
+	}
+	switch o.Kind {
+	case worker.Done:
+		l.done.Add(1)
+		log.Info("done", "attempt", m.Attempt(), "took", o.Took.Round(time.Millisecond))
+	case worker.Failed:
+		l.failed.Add(1)
+		log.Warn("failed", "attempt", m.Attempt(), "took", o.Took.Round(time.Millisecond), "error", o.Err)
+	case worker.Deferred:
+		l.deferred.Add(1)
+		log.Info("given back", "for", o.After.Round(time.Millisecond), "reason", o.Reason)
+	case worker.Busy:
+		l.busy.Add(1)
+		log.Info("busy", "owner", refused.Owner, "retry-in", o.After.Round(time.Millisecond))
+		l.checkMemo(m, refused.Memo)
+	case worker.Duplicate:
+		l.duplicate.Add(1)
+		log.Info("duplicate", "done-by", refused.Owner)
+		l.checkMemo(m, refused.Memo)
+	case worker.DeadLettered:
+		l.deadLettered.Add(1)
+		log.Warn("dead-lettered", "reason", o.Reason, "dead-letter", o.DeadID)
+	case worker.Lost:
+		l.lost.Add(1)
+		log.Warn("lost", "error", o.Err)
 	}
 }
 

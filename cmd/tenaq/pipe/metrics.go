@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -88,48 +89,11 @@ func (m *workerMetrics) events(log worker.Events) worker.Events {
 			log.Received(msg)
 		},
 		Claimed: func(_ *worker.Message, err error) { m.claims.Add(claimOutcome(err), 1) },
-		Started: m.started,
-		Done: func(msg *worker.Message, took time.Duration) {
-			m.ended(msg)
-			m.handled.Add("succeeded", 1)
-			log.Done(msg, took)
+		Outcome: func(msg *worker.Message, o worker.Outcome) {
+			m.outcome(msg, o)
+			log.Outcome(msg, o)
 		},
-		Failed: func(msg *worker.Message, err error, took time.Duration) {
-			m.ended(msg)
-			if worker.IsPoison(err) {
-				m.handled.Add("poison", 1)
-			} else {
-				m.handled.Add("failed", 1)
-			}
-			log.Failed(msg, err, took)
-		},
-		Deferred: func(msg *worker.Message, after time.Duration, reason string) {
-			m.givenBack.Add(1)
-			if m.ended(msg) {
-				m.handled.Add("given_back", 1)
-			}
-			log.Deferred(msg, after, reason)
-		},
-		Busy:      log.Busy,
-		Duplicate: log.Duplicate,
-		DeadLettered: func(msg *worker.Message, reason, deadID string) {
-			m.deadLettered.Add(1)
-			log.DeadLettered(msg, reason, deadID)
-		},
-		Lost: func(msg *worker.Message, err error) {
-			m.lost.Add(1)
-			if m.ended(msg) {
-				m.handled.Add("lost", 1)
-			}
-			log.Lost(msg, err)
-		},
-		Abandoned: func(msg *worker.Message, cause error) {
-			if m.ended(msg) {
-				m.handled.Add("abandoned", 1)
-			}
-			log.Abandoned(msg, cause)
-		},
-		Beat: func(messages int, err error) {
+		Renewed: func(messages int, err error) {
 			if err != nil {
 				m.renewals.Add("failed", messages)
 				return
@@ -140,44 +104,80 @@ func (m *workerMetrics) events(log worker.Events) worker.Events {
 	}
 }
 
+// outcome counts what became of a message.
+func (m *workerMetrics) outcome(msg *worker.Message, o worker.Outcome) {
+	switch o.Kind {
+	case worker.Done:
+		m.ended(msg)
+		m.handled.Add("succeeded", 1)
+	case worker.Failed:
+		m.ended(msg)
+		if worker.IsPoison(o.Err) {
+			m.handled.Add("poison", 1)
+		} else {
+			m.handled.Add("failed", 1)
+		}
+	case worker.Deferred:
+		m.givenBack.Add(1)
+		if m.ended(msg) {
+			m.handled.Add("given_back", 1)
+		}
+	case worker.DeadLettered:
+		m.deadLettered.Add(1)
+	case worker.Lost:
+		m.lost.Add(1)
+		if m.ended(msg) {
+			m.handled.Add("lost", 1)
+		}
+	case worker.Abandoned:
+		if m.ended(msg) {
+			m.handled.Add("abandoned", 1)
+		}
+	}
+}
+
 // operationWords are labels for what package worker calls operations.
 var operationWords = map[string]string{
 	"receive": "receive", "delete": "delete", "change the visibility": "visibility", "send to the dead-letter queue": "dead_letter",
 }
 
+// claimOutcomes are the words for why the ledger gave no claim.
+var claimOutcomes = map[claims.Refusal]string{
+	claims.Busy: "busy", claims.Done: "done", claims.UsedUp: "exhausted", claims.NeedsPerson: "parked",
+}
+
 // claimOutcome is the word for what the ledger answered.
 func claimOutcome(err error) string {
-	var (
-		busy   *claims.Busy
-		done   *claims.Done
-		used   *claims.UsedUp
-		person *claims.NeedsPerson
-	)
-	switch {
-	case err == nil:
+	if err == nil {
 		return "won"
-	case errors.As(err, &busy):
-		return "busy"
-	case errors.As(err, &done):
-		return "done"
-	case errors.As(err, &used):
-		return "exhausted"
-	case errors.As(err, &person):
-		return "parked"
+	}
+	if refused, ok := errors.AsType[*claims.Refused](err); ok {
+		return claimOutcomes[refused.Why]
 	}
 	return "unknown"
 }
 
-// started notes that the handler of a message has begun.
+// around is the worker.Middleware that notes which handlers run.
+func (m *workerMetrics) around(ctx context.Context, messages []*worker.Message, next func(context.Context) error) error {
+	for _, msg := range messages {
+		m.started(msg)
+	}
+	return next(ctx)
+}
+
+// started notes that the handler of a message has begun. It may be called again for the same one.
 func (m *workerMetrics) started(msg *worker.Message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.running[msg]; ok {
+		return
+	}
+	m.running[msg] = time.Now()
 	if msg.Attempt() > 1 {
 		m.attempts.Add("repeated", 1)
 	} else {
 		m.attempts.Add("first", 1)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.running[msg] = time.Now()
 }
 
 // ended notes that the handler of a message has ended. It is false when none had begun, or it is known.

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,46 +20,42 @@ func TestWorkerMetrics(t *testing.T) {
 		var log []string
 		note := func(what string) { log = append(log, what) }
 		e := m.events(worker.Events{
-			Received:     func(*worker.Message) { note("received") },
-			Done:         func(*worker.Message, time.Duration) { note("done") },
-			Failed:       func(*worker.Message, error, time.Duration) { note("failed") },
-			Deferred:     func(*worker.Message, time.Duration, string) { note("deferred") },
-			Busy:         func(*worker.Message, *claims.Busy) { note("busy") },
-			Duplicate:    func(*worker.Message, *claims.Done) { note("duplicate") },
-			DeadLettered: func(*worker.Message, string, string) { note("dead") },
-			Lost:         func(*worker.Message, error) { note("lost") },
-			Abandoned:    func(*worker.Message, error) { note("abandoned") },
+			Received: func(*worker.Message) { note("received") },
+			Outcome:  func(_ *worker.Message, o worker.Outcome) { note(string(o.Kind)) },
 		})
 		begin := func() *worker.Message {
 			msg := new(worker.Message)
 			e.Received(msg)
 			e.Claimed(msg, nil)
-			e.Started(msg)
+			_ = m.around(t.Context(), []*worker.Message{msg}, func(context.Context) error { return nil })
 			return msg
 		}
 		bad := errors.New("no")
 		done, failed, poison, given, lost, abandoned := begin(), begin(), begin(), begin(), begin(), begin()
 		begin() // and never heard of again
 		time.Sleep(3 * time.Second)
-		e.Done(done, time.Second)
-		e.Failed(failed, bad, time.Second)
-		e.Failed(poison, worker.Poison(bad), time.Second)
-		e.DeadLettered(poison, "no", "id")
-		e.Deferred(given, time.Second, "later")
-		e.Lost(lost, bad)
-		e.Abandoned(abandoned, bad)
+		e.Outcome(done, worker.Outcome{Kind: worker.Done, Took: time.Second})
+		e.Outcome(failed, worker.Outcome{Kind: worker.Failed, Err: bad, Took: time.Second})
+		e.Outcome(poison, worker.Outcome{Kind: worker.Failed, Err: worker.Poison(bad), Took: time.Second})
+		e.Outcome(poison, worker.Outcome{Kind: worker.DeadLettered, Reason: "no", DeadID: "id"})
+		e.Outcome(given, worker.Outcome{Kind: worker.Deferred, After: time.Second, Reason: "later"})
+		e.Outcome(lost, worker.Outcome{Kind: worker.Lost, Err: bad})
+		e.Outcome(abandoned, worker.Outcome{Kind: worker.Abandoned, Err: bad})
 
 		unbegun := new(worker.Message)
-		for _, err := range []error{&claims.Busy{}, fmt.Errorf("wrapped: %w", &claims.Done{}), &claims.UsedUp{}, &claims.NeedsPerson{}, bad, bad} {
+		for _, err := range []error{
+			&claims.Refused{Why: claims.Busy}, fmt.Errorf("wrapped: %w", &claims.Refused{Why: claims.Done}),
+			&claims.Refused{Why: claims.UsedUp}, &claims.Refused{Why: claims.NeedsPerson}, bad, bad,
+		} {
 			e.Claimed(unbegun, err)
 		}
-		e.Busy(unbegun, &claims.Busy{})
-		e.Duplicate(unbegun, &claims.Done{})
-		e.Deferred(unbegun, time.Second, "the ledger cannot be used")
-		e.Failed(unbegun, worker.Poison(bad), 0)
-		e.Lost(unbegun, bad)
-		e.Beat(3, nil)
-		e.Beat(2, bad)
+		e.Outcome(unbegun, worker.Outcome{Kind: worker.Busy, Err: &claims.Refused{Why: claims.Busy}})
+		e.Outcome(unbegun, worker.Outcome{Kind: worker.Duplicate, Err: &claims.Refused{Why: claims.Done}})
+		e.Outcome(unbegun, worker.Outcome{Kind: worker.Deferred, After: time.Second, Reason: "the ledger cannot be used"})
+		e.Outcome(unbegun, worker.Outcome{Kind: worker.Failed, Err: worker.Poison(bad)})
+		e.Outcome(unbegun, worker.Outcome{Kind: worker.Lost, Err: bad})
+		e.Renewed(3, nil)
+		e.Renewed(2, bad)
 		e.QueueError("receive", 1, bad)
 		e.QueueError("send to the dead-letter queue", 1, bad)
 		e.QueueError("dance", 1, bad)
@@ -92,7 +89,7 @@ func TestWorkerMetrics(t *testing.T) {
 			`tenaq_worker_queue_errors_total{queue="orders",operation="dead_letter"}`: "1",
 			`tenaq_worker_queue_errors_total{queue="orders",operation="other"}`:       "1",
 		})
-		want := "received received received received received received received done failed failed dead deferred lost abandoned busy duplicate deferred failed lost"
+		want := "received received received received received received received done failed failed dead-lettered deferred lost abandoned busy duplicate deferred failed lost"
 		if got := strings.Join(log, " "); got != want {
 			t.Errorf("the log was told %q, want %q", got, want)
 		}

@@ -50,6 +50,7 @@ func (f *pipeFlags) run(ctx context.Context, a *cli.App, queue string, cfg worke
 	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
 	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, log.Logger, stop)
 	counts := NewMetrics(name, cfg.Concurrency)
+	cfg.Middleware = []worker.Middleware{counts.around}
 	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, counts.events(log.events(end))
 	cfg.Memo = func(*worker.Message) []byte { return newPipeMemo(name) }
 	if f.once || f.untilEmpty {

@@ -37,12 +37,10 @@ func (s *Shop) sendWaiting(ctx context.Context, ledger *claims.Ledger, mail func
 	}
 	for key, text := range waiting {
 		claim, err := ledger.Acquire(ctx, key)
-		var busy *claims.Busy
-		var done *claims.Done
 		switch {
-		case errors.As(err, &busy):
+		case errors.Is(err, claims.Busy):
 			continue // another program sends it
-		case errors.As(err, &done):
+		case errors.Is(err, claims.Done):
 		case err != nil:
 			return err
 		default:

@@ -145,16 +145,9 @@ func (s *Shop) work(ctx context.Context, client worker.SQS, queueURL string) err
 	if err != nil {
 		return err
 	}
-	cfg.Events = worker.Events{
-		Done: func(m *worker.Message, took time.Duration) { log.Printf("%s: done in %v", m.Key, took) },
-		Failed: func(m *worker.Message, err error, _ time.Duration) {
-			log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), err)
-		},
-		Busy:         func(m *worker.Message, _ *claims.Busy) { log.Printf("%s: another worker has it", m.Key) },
-		Duplicate:    func(m *worker.Message, _ *claims.Done) { log.Printf("%s: was done before", m.Key) },
-		Lost:         func(m *worker.Message, err error) { log.Printf("%s: lost: %v", m.Key, err) },
-		DeadLettered: func(m *worker.Message, reason, _ string) { log.Printf("%s: dead-lettered: %s", m.Key, reason) },
-	}
+	cfg.Events = worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+		log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), o)
+	}}
 	w, err := worker.New(cfg)
 	if err != nil {
 		return err

@@ -120,15 +120,9 @@ func work(ctx context.Context, s *Studio, client *sqs.Client, directory, quality
 			}
 			return s.Done(ctx, j, m)
 		}),
-		Events: worker.Events{
-			Done: func(m *worker.Message, took time.Duration) {
-				log.Printf("%s: done in %v, generation %d", m.Key, took, m.Generation)
-			},
-			Failed: func(m *worker.Message, err error, _ time.Duration) {
-				log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), err)
-			},
-			Duplicate: func(m *worker.Message, _ *claims.Done) { log.Printf("%s: was done before", m.Key) },
-		},
+		Events: worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+			log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), o)
+		}},
 	})
 	if err != nil {
 		return err

@@ -117,14 +117,9 @@ func work(ctx context.Context, client worker.SQS, queueURL string, store records
 	defer d.Close()
 	w, err := worker.New(worker.Config{
 		Client: client, QueueURL: queueURL, Claims: ledger, Handler: worker.JSON(d.handle), Concurrency: 4,
-		Events: worker.Events{
-			Done: func(m *worker.Message, took time.Duration) { log.Printf("%s: done in %v", m.Key, took) },
-			Failed: func(m *worker.Message, err error, _ time.Duration) {
-				log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), err)
-			},
-			Duplicate:    func(m *worker.Message, _ *claims.Done) { log.Printf("%s: was done before", m.Key) },
-			DeadLettered: func(m *worker.Message, reason, _ string) { log.Printf("%s: dead-lettered: %s", m.Key, reason) },
-		},
+		Events: worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+			log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), o)
+		}},
 	})
 	if err != nil {
 		return err

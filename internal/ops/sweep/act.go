@@ -72,11 +72,11 @@ func (s *Sweeper) resend(ctx context.Context, p *producer.Producer, w *Work) (re
 		}
 	}
 	receipt, err := p.Resend(ctx, *w.registration)
-	var busy *claims.Busy
+	busy, _ := errors.AsType[*claims.Refused](err)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		w.Error = "interrupted"
-	case errors.As(err, &busy):
+	case busy != nil && busy.Why == claims.Busy:
 		return max(busy.RetryIn, time.Millisecond)
 	case err != nil:
 		w.Error = err.Error()

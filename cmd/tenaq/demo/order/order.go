@@ -407,14 +407,14 @@ func work(ctx context.Context, c *stage.Child) error {
 		c.Tell(ctx, r)
 		return err
 	})
-	away := func(m *worker.Message) { c.Tell(ctx, stage.Report{Point: pointAway, Key: m.Key}) }
-	cfg.Events = worker.Events{
-		Busy:      func(m *worker.Message, _ *claims.Busy) { away(m) },
-		Duplicate: func(m *worker.Message, _ *claims.Done) { away(m) },
-		DeadLettered: func(m *worker.Message, reason, _ string) {
-			c.Tell(ctx, stage.Report{Point: pointDead, Key: m.Key, Text: reason})
-		},
-	}
+	cfg.Events = worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
+		switch o.Kind {
+		case worker.Busy, worker.Duplicate:
+			c.Tell(ctx, stage.Report{Point: pointAway, Key: m.Key})
+		case worker.DeadLettered:
+			c.Tell(ctx, stage.Report{Point: pointDead, Key: m.Key, Text: o.Reason})
+		}
+	}}
 	w, err := worker.New(cfg)
 	if err != nil {
 		return err

@@ -109,7 +109,7 @@ func work(ctx context.Context, c *stage.Child, t task) error {
 		Concurrency: 1, // so that a death is that of one task
 		Lease:       t.Lease, Drain: 5 * time.Second, Attempts: attempts,
 		RetryBase: 200 * time.Millisecond, RetryMax: time.Second,
-		Events: events(ctx, c), Logger: slog.Default(),
+		Middleware: []worker.Middleware{begun(c)}, Events: events(ctx, c), Logger: slog.Default(),
 	})
 	if err != nil {
 		return err
@@ -117,24 +117,40 @@ func work(ctx context.Context, c *stage.Child, t task) error {
 	return w.Run(ctx)
 }
 
+// about is a report about a message.
+func about(point string, m *worker.Message, why string) stage.Report {
+	return stage.Report{Point: point, Key: m.Key, Message: m.ID, Number: m.Attempt(), Fence: m.Fence(), Text: why}
+}
+
+// begun reports that a handler begins.
+func begun(c *stage.Child) worker.Middleware {
+	return func(ctx context.Context, messages []*worker.Message, next func(context.Context) error) error {
+		if messages[0].TakenOver() != nil {
+			c.Tell(ctx, about(pointTakenOver, messages[0], ""))
+		}
+		c.Tell(ctx, about(pointStarted, messages[0], ""))
+		return next(ctx)
+	}
+}
+
 // events reports what the worker does.
 func events(ctx context.Context, c *stage.Child) worker.Events {
-	tell := func(point string, m *worker.Message, why string) {
-		c.Tell(ctx, stage.Report{Point: point, Key: m.Key, Message: m.ID, Number: m.Attempt(), Fence: m.Fence(), Text: why})
-	}
 	return worker.Events{
-		Received: func(m *worker.Message) { tell(pointReceived, m, "") },
-		Started: func(m *worker.Message) {
-			if m.TakenOver() != nil {
-				tell(pointTakenOver, m, "")
+		Received: func(m *worker.Message) { c.Tell(ctx, about(pointReceived, m, "")) },
+		Outcome: func(m *worker.Message, o worker.Outcome) {
+			switch o.Kind {
+			case worker.Done:
+				c.Tell(ctx, about(pointCompleted, m, ""))
+			case worker.Deferred:
+				c.Tell(ctx, about(pointLater, m, o.Reason))
+			case worker.Duplicate:
+				c.Tell(ctx, about(pointDuplicate, m, ""))
+			case worker.DeadLettered:
+				c.Tell(ctx, about(pointDead, m, o.Reason))
+			case worker.Lost:
+				c.Tell(ctx, about(pointLost, m, o.Err.Error()))
 			}
-			tell(pointStarted, m, "")
 		},
-		Done:         func(m *worker.Message, _ time.Duration) { tell(pointCompleted, m, "") },
-		Deferred:     func(m *worker.Message, _ time.Duration, why string) { tell(pointLater, m, why) },
-		Duplicate:    func(m *worker.Message, _ *claims.Done) { tell(pointDuplicate, m, "") },
-		DeadLettered: func(m *worker.Message, why, _ string) { tell(pointDead, m, why) },
-		Lost:         func(m *worker.Message, err error) { tell(pointLost, m, err.Error()) },
 	}
 }
 

@@ -167,10 +167,11 @@ func (p *play) play(ctx context.Context, made int) error {
 		defer p.mu.Unlock()
 		p.away++
 	}
-	stop, err := p.startWorker(ctx, p.queues, p.warehouse, ledger, worker.Events{
-		Busy:      func(*worker.Message, *claims.Busy) { away() },
-		Duplicate: func(*worker.Message, *claims.Done) { away() },
-	})
+	stop, err := p.startWorker(ctx, p.queues, p.warehouse, ledger, worker.Events{Outcome: func(_ *worker.Message, o worker.Outcome) {
+		if o.Kind == worker.Busy || o.Kind == worker.Duplicate {
+			away()
+		}
+	}})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/work/backoff"
+)
+
+// bury moves a message to the dead-letter queue. Its claim has been ended.
+//
+// A message that has no room for the attribute which tells what work it is stays where it is, without being
+// handled again: the queue itself moves it then, and keeps the message id.
+func (w *Worker) bury(d *delivery, reason string) (gone bool) {
+	if d.hold.ctx.Err() != nil {
+		return w.lost(d, context.Cause(d.hold.ctx))
+	}
+	later := letGo(backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax)), reason)
+	attributes, ok := w.deadAttributes(d, reason)
+	if !ok {
+		w.cfg.Logger.Warn("a message with ten attributes is not to be handled again; it is left to the queue's redrive policy to move it",
+			"key", d.Key, "message", d.ID, "reason", reason)
+		w.hide(d, later)
+		return false
+	}
+	var deadID string
+	err := w.settle("send to the dead-letter queue", func() (err error) {
+		deadID, err = w.sendDead(d, attributes)
+		return err
+	})
+	if err != nil {
+		later.reason = "the dead-letter queue cannot be used: " + err.Error()
+		w.hide(d, later)
+		return false
+	}
+	w.report(d, Outcome{Kind: DeadLettered, Reason: reason, DeadID: deadID})
+	return w.delete(d)
+}
+
+// deadAttributes are the attributes of a dead letter: those of the message, with what is known about it.
+// What says which work it is, and cannot be read here, stays as it is.
+func (w *Worker) deadAttributes(d *delivery, reason string) (attributes map[string]types.MessageAttributeValue, ok bool) {
+	if d.unreadable {
+		return d.raw.MessageAttributes, true
+	}
+	t := d.trail
+	t.Generation, t.Lineage = d.Generation, d.Lineage
+	t.Reason, t.Attempts, t.Source = reason, d.attempt, w.dead.source
+	t.Poison = IsPoison(d.err)
+	if d.Key != "" {
+		t.Key = d.Key
+	}
+	if t.FirstSent.IsZero() {
+		t.FirstSent = d.Sent
+	}
+	return t.Attach(d.raw.MessageAttributes)
+}
+
+// sendDead puts a message into the dead-letter queue.
+func (w *Worker) sendDead(d *delivery, attributes map[string]types.MessageAttributeValue) (id string, err error) {
+	in := &sqs.SendMessageInput{
+		QueueUrl:          &w.dead.url,
+		MessageBody:       d.raw.Body,
+		MessageAttributes: attributes,
+	}
+	if d.TraceHeader != "" {
+		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
+			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &d.TraceHeader},
+		}
+	}
+	if d.Group != "" {
+		in.MessageGroupId = &d.Group
+	}
+	if w.dead.fifo() {
+		// As SQS does it. Another dead-lettering of the same work has another message id, so it is not
+		// taken for this one.
+		in.MessageDeduplicationId = &d.ID
+	}
+	ctx, cancel := context.WithTimeout(d.hold.ctx, requestMax)
+	defer cancel()
+	out, err := w.cfg.Client.SendMessage(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(out.MessageId), nil
+}
