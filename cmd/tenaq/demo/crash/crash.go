@@ -24,7 +24,7 @@ var Scenario = stage.Scenario{
 	Name:   "crash",
 	Text:   "messages through a server that is killed again and again",
 	Run:    run,
-	Breaks: []stage.Break{{Name: "disk", Text: "the server's disk forgets what was written between two deaths", Ours: true}},
+	Breaks: []stage.Break{{Name: "disk", Text: "the disk forgets what was written between two deaths", Ours: true}},
 }
 
 // A crash is a run of the scenario.

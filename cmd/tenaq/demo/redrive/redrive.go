@@ -40,7 +40,7 @@ var Scenario = stage.Scenario{
 	Text: "dead letters go back at their consumer's pace",
 	Run:  run, Child: redriver,
 	Breaks: []stage.Break{
-		{Name: "breaker", Text: "no failure opens the breaker, and 200 messages go at first"},
+		{Name: "breaker", Text: "no failure opens the breaker; 200 messages go at first"},
 		{Name: "identity", Text: "redriven messages do not say which work they are"},
 		{Name: "delay", Text: "redriven messages come back at once"},
 	},

@@ -58,3 +58,13 @@ func row(check, want, got string, ok bool) Row {
 
 // NotOurs is why checks are skipped with --endpoint-url.
 const NotOurs = "not our server"
+
+// Red returns the names of the checks that failed.
+func Red(rows []Row) (checks []string) {
+	for _, r := range rows {
+		if r.OK == Failed {
+			checks = append(checks, r.Check)
+		}
+	}
+	return checks
+}

@@ -1,0 +1,122 @@
+package pipeline
+
+import (
+	"slices"
+	"testing"
+
+	"tenaq/cmd/tenaq/demo/stage"
+	"tenaq/internal/work/trail"
+	"tenaq/producer"
+)
+
+// perfect is an outcome in which every check passes.
+func perfect() *outcome {
+	o := &outcome{
+		Encrypted: true, Files: plan(&stage.Env{Seed: 7}), Others: 2, Differs: 2, BySendOnce: 1, Swept: 1, LateID: "late",
+		Most: map[string]int{orderedGroup: 1}, Met: true,
+		Letters: map[string]trail.Trail{
+			fileDamaged: {Attempts: attempts, Reason: "exit status 1: its checksum is x"}, fileWithdrawn: {Reason: "it was withdrawn"},
+		},
+	}
+	at := func(f file, points ...string) {
+		for _, point := range points {
+			o.Reports = append(o.Reports, stage.Report{Point: point, Key: f.ID, Message: "message-" + f.ID})
+		}
+	}
+	for _, f := range o.Files {
+		o.receipt(producer.Receipt{Key: f.ID, New: true, MessageID: "message-" + f.ID})
+		if f.Death != none {
+			at(f, stage.Killed)
+		}
+		at(f, pointReceived, pointStarted)
+		switch {
+		case f.Kind == damaged:
+			at(f, pointStarted, pointStarted, pointDead)
+			continue
+		case f.Kind == withdrawn:
+			at(f, pointDead)
+			continue
+		case f.Kind == notYet:
+			at(f, pointLater, pointStarted, pointLater, pointStarted)
+		case f.Death == amidTask, f.Death == amidWorker:
+			at(f, pointTakenOver, pointStarted)
+		case f.Death == afterWrite:
+			at(f, pointStarted, pointWrote, pointFound)
+		}
+		at(f, pointCompleted)
+		if f.Death == afterComplete {
+			at(f, pointDuplicate)
+		}
+	}
+	done, dead := fates(o.Files)
+	o.Identical, o.Entries, o.LateCompleted = done, done+dead, done
+	o.Reports = append(o.Reports,
+		stage.Report{Point: pointReceived, Key: fileLate, Message: "late"}, stage.Report{Point: pointDuplicate, Key: fileLate, Message: "late"})
+	return o
+}
+
+// Each check fails for what it is about, and for nothing else.
+func TestRows(t *testing.T) {
+	if red := stage.Red(perfect().rows()); len(red) > 0 {
+		t.Fatalf("%q fail although all is well", red)
+	}
+	add := func(point, key, message string) func(*outcome) {
+		return func(o *outcome) {
+			o.Reports = append(o.Reports, stage.Report{Point: point, Key: key, Message: message})
+		}
+	}
+	gone := func(point, key string) func(*outcome) {
+		return func(o *outcome) {
+			o.Reports = slices.DeleteFunc(o.Reports, func(r stage.Report) bool { return r.Point == point && r.Key == key })
+		}
+	}
+	for _, tt := range []struct {
+		what string
+		do   func(o *outcome)
+		red  []string
+	}{
+		{"the other batch is sent", func(o *outcome) { o.OtherBatch, o.Differs = 2, 0 },
+			[]string{"same file, other batch: new messages", "same file, other batch: told that it differs"}},
+		{"the batch is sent again", func(o *outcome) { o.Replayed = 1 }, []string{"batch run again at once: new messages"}},
+		{"SQS takes a duplicate", add(pointReceived, fileAmidTask, "another"),
+			[]string{"sent past the register, same deduplication id: delivered"}},
+		{"a registration without a message", func(o *outcome) { o.BySendOnce, o.Swept = 0, 0 },
+			[]string{"producer died before the send: the next run sends", "producer died before the send: a sweep sends"}},
+		{"a file begun twice", add(pointStarted, fileBeforeClaim, ""), []string{"worker dies before its claim"}},
+		{"a claim that nobody takes over", gone(pointTakenOver, fileAmidWorker), []string{"  its claim was taken over"}},
+		{"a task that writes again", func(o *outcome) { gone(pointFound, fileAfterWrite)(o); add(pointWrote, fileAfterWrite, "")(o) },
+			[]string{"  what the second found and did not write", "files written twice"}},
+		{"a completed file done again", func(o *outcome) {
+			gone(pointDuplicate, fileAfterComplete)(o)
+			add(pointStarted, fileAfterComplete, "")(o)
+		}, []string{"worker dies between completion and delete", "  its redelivery was deleted and did nothing"}},
+		{"a process that was to die", gone(stage.Killed, fileUnsent), []string{"deaths in all (kill -9)"}},
+		{"attempts that are not counted", add(pointStarted, fileDamaged, ""), []string{"wrong checksum (exit 1)"}},
+		{"a dead letter without a reason", func(o *outcome) { clear(o.Letters) }, []string{"  attempts that its dead letter reports",
+			"  its reason names the checksum", "  its reason says so", "dead letters"}},
+		{"poison tried again", add(pointStarted, fileWithdrawn, ""), []string{"withdrawn for good (exit 65)"}},
+		{"later counts as an attempt", gone(pointLater, fileNotYet), []string{"  of these tasks, counted as attempts"}},
+		{"a group out of order", add(pointCompleted, "balances-2026-02-01", ""),
+			[]string{"one group: completed as sent, a dead worker included"}},
+		{"a group at once", func(o *outcome) { o.Most[orderedGroup] = 2 }, []string{"one group: downloads at once"}},
+		{"groups one by one", func(o *outcome) { o.Met = false }, []string{"a group for each file: downloads at once"}},
+		{"the register forgets", func(o *outcome) { o.Late, o.LateCompleted = 1, 0 },
+			[]string{"batch run again later: new messages", "batch run again later: told of completed work"}},
+		{"the late one is done again", func(o *outcome) {
+			o.Reports = slices.DeleteFunc(o.Reports, func(r stage.Report) bool { return r.Point == pointDuplicate && r.Message == "late" })
+			add(pointStarted, fileLate, "late")(o)
+		}, []string{"  tasks begun for it", "  deleted because the work was completed"}},
+		{"a receipt is missing", func(o *outcome) { o.New-- }, []string{"expected, from the receipts"}},
+		{"a file is damaged", func(o *outcome) { o.Identical--; o.Strange++ },
+			[]string{"files written, identical to their originals", "files that are anything else"}},
+		{"a claim is held", func(o *outcome) { o.Held = 1 }, []string{"claims that are still held"}},
+		{"a message is left", func(o *outcome) { o.Left = 1 }, []string{"left in the queue"}},
+		{"a process does not end", func(o *outcome) { o.Unclean = 1 }, []string{"processes that did not end when told to"}},
+	} {
+		o := perfect()
+		tt.do(o)
+		if red := stage.Red(o.rows()); !slices.Equal(red, tt.red) {
+			t.Errorf("%s: got %q, want %q", tt.what, red, tt.red)
+		}
+	}
+}
