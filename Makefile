@@ -18,7 +18,7 @@ VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 
 # These read the sources, drive programs that are built without the race detector, or measure time.
-UNRACED     := ./internal/archtest ./cmd/tenaq/demo/... ./test/crash ./test/home ./test/interop ./test/mutants
+UNRACED     := ./internal/archtest ./cmd/tenaq/demo/... ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
 
 .DEFAULT_GOAL := build
 .PHONY: build home demo test-short test check fuzz mutants bench bench-short bench-worker emulators help format vet staticcheck race whole proofs proofs-long binary clean
@@ -57,6 +57,7 @@ fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
 	done <<< "$$targets"
 
 mutants: ## try every seeded bug of docs/proofs.md; the tests that prove the promises must notice each
+	$(PURE_GO) test ./test/demo -count=1 -v -run '^TestBreaks$$'
 	$(PURE_GO) test ./test/mutants -count=1 -v -all -timeout 30m
 
 bench: ## run the Go benchmarks of all packages
@@ -121,16 +122,19 @@ proofs: ## try to break the promises, with the counts that a change has to survi
 	$(PROVE) ./internal/kv/pebblekv ./internal/server/backup -run '^Test(Faults|Damage|ReaderFindsDamage|Changed|CutOff|EntriesMoved)$$'
 	$(PROVE) ./internal/server -run '^Test(Fault|DiskReallyFull|OneSentence)'
 	$(PROVE) ./test/crash
+	$(PROVE) ./test/demo -run '^TestElsewhere$$'
 	$(PROVE) ./test/mutants
 
 proofs-long: export TENAQ_EFFORT = long
-proofs-long: ## the longest of them for an hour or two
+proofs-long: build ## the longest of them for an hour or two
 	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere)$$' -timeout 120m
 	$(PROVE) ./internal/broker -run '^TestCrashes' -timeout 120m
 	$(PROVE) ./internal/kv/pebblekv -run '^Test(Faults|Damage)' -timeout 120m
 	$(PROVE) ./internal/server -run '^TestFault' -timeout 120m
 	$(PROVE) ./test/crash -timeout 120m
 	$(PROVE) ./test/worker -timeout 60m
+	$(PROVE) ./test/demo
+	bin/tenaq demo --long
 	$(PROVE) ./test/mutants -all -timeout 30m
 
 binary: build

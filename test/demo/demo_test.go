@@ -1,0 +1,201 @@
+// Package demo runs "tenaq demo" in the ways in which "make demo" does not: with parts left out, on other servers, and
+// with a bug in the program.
+//
+// The program is the one at TENAQ_BINARY, or is built as it is shipped.
+package demo
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tenaq/internal/testing/pgtest"
+)
+
+// program builds the program once.
+func program(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: it takes half a minute")
+	}
+	if p := os.Getenv("TENAQ_BINARY"); p != "" {
+		return p
+	}
+	p, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var dir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if dir, err = os.MkdirTemp("", "tenaq-test-demo-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var built = sync.OnceValues(func() (string, error) {
+	p := filepath.Join(dir, "tenaq")
+	cmd := exec.Command("go", "build", "-o", p, "tenaq/cmd/tenaq")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", errors.New(string(out))
+	}
+	return p, nil
+})
+
+// demo plays one scenario, with a seed that is always the same.
+func demo(t *testing.T, p string, args ...string) (output string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p, append([]string{"demo", "--seed", "7"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// The scenarios, for programs with a bug; without one make demo plays them.
+func TestScenario(t *testing.T) {
+	if os.Getenv("TENAQ_BINARY") == "" {
+		t.Skip("SKIPPED: make demo plays the scenarios; to play them here, name a program in TENAQ_BINARY")
+	}
+	for _, name := range []string{"crash", "pipeline", "order", "redrive", "outbox"} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := demo(t, program(t), name); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// With a part left out the checks that are about it fail, whatever chance does, and they alone.
+func TestBreaks(t *testing.T) {
+	p := program(t)
+	for _, tt := range []struct {
+		scenario, part string
+		red            []string
+		green          []string // must not fail
+	}{
+		{"crash", "disk", []string{"delivered after an acknowledged delete|lost|receive counts going backwards"}, nil},
+		{"pipeline", "claim",
+			[]string{"worker dies between completion and delete", "its redelivery was deleted", "tasks begun for it"},
+			[]string{"files written, identical", "left in the queue"}},
+		{"order", "claim",
+			[]string{"handlers that went on beside another one", "writes of those that the fence refused"}, []string{"order rows"}},
+		{"order", "key",
+			[]string{"cards charged twice", "killed until dead-lettered, then redriven: charges: [23]"},
+			[]string{"handlers that went on beside", "orders with two mails"}},
+		{"redrive", "breaker",
+			[]string{"redriven in the first step", "calls of the sick warehouse", "times it opened"}, []string{"orders booked twice"}},
+		{"redrive", "identity", []string{"orders booked twice", "parked: there is no such article"}, nil},
+		{"redrive", "delay", []string{"messages redriven sooner than policy allows"}, []string{"orders booked"}},
+		{"outbox", "generation",
+			[]string{"rows that they wrote with a new generation", "files of those days that are wrong now"},
+			[]string{"messages sent again", "and done"}},
+		{"outbox", "rate", []string{"pauses between steps"}, []string{"jobs transcoded once more"}},
+	} {
+		t.Run(tt.scenario+"/"+tt.part, func(t *testing.T) {
+			t.Parallel()
+			out, err := demo(t, p, tt.scenario, "--break", tt.part)
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+				t.Errorf("got error %v, want exit code 1", err)
+			}
+			for _, check := range tt.red {
+				if !regexp.MustCompile(`(?m)^  ✗ +(` + check + `)`).MatchString(out) {
+					t.Errorf("%q has not failed", check)
+				}
+			}
+			for _, check := range tt.green {
+				if strings.Contains(out, "✗ "+check) {
+					t.Errorf("%q has failed", check)
+				}
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
+	}
+}
+
+// The libraries need nothing of the server that another SQS does not have, and PostgreSQL does as well as SQLite. moto
+// stands for the others.
+func TestElsewhere(t *testing.T) {
+	p := program(t)
+	for _, scenario := range []string{"pipeline", "order", "redrive", "outbox"} {
+		t.Run("moto/"+scenario, func(t *testing.T) {
+			t.Parallel()
+			if out, err := demo(t, p, scenario, "--endpoint-url", startMoto(t)); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		if out, err := demo(t, p, "outbox", "--db", pgtest.URL(t)); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// startMoto starts a moto of the test's own, as it comes: the one of package mototest carries out one request at a
+// time, so that a long poll of one worker would keep the others from renewing their leases.
+func startMoto(t *testing.T) (endpoint string) {
+	t.Helper()
+	dir := os.Getenv("TENAQ_EMULATOR_DIR")
+	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
+		dir = filepath.Join(cache, "tenaq", "emulators")
+	}
+	server := filepath.Join(dir, "moto", "bin", "moto_server")
+	if _, err := os.Stat(server); err != nil {
+		const missing = "no moto here: apt-get install python3-venv, and make emulators"
+		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
+			t.Fatal(missing)
+		}
+		t.Skip("SKIPPED: " + missing)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	l.Close()
+	cmd := exec.Command(server, "-H", "127.0.0.1", "-p", port)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	for {
+		if resp, err := http.Get("http://" + address); err == nil {
+			resp.Body.Close()
+			return "http://" + address
+		}
+		select {
+		case <-ended:
+			t.Fatal("moto has ended")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
