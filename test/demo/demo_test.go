@@ -83,6 +83,9 @@ func TestScenario(t *testing.T) {
 
 // With a part left out the checks that are about it fail, whatever chance does, and they alone.
 func TestBreaks(t *testing.T) {
+	if os.Getenv("TENAQ_EFFORT") != "long" {
+		t.Skip("SKIPPED: make mutants runs it, with TENAQ_EFFORT=long")
+	}
 	p := program(t)
 	for _, tt := range []struct {
 		scenario, part string
