@@ -61,7 +61,7 @@ func (s *Server) backup(ctx context.Context) (v1.Backup, error) {
 	return b, nil
 }
 
-// WriteTo writes the backup, until whoever reads it goes away or the server stops.
+// WriteTo writes the backup until the reader leaves or the server stops.
 func (b *runningBackup) WriteTo(w io.Writer) (n int64, err error) {
 	files, err := b.files()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Baseline serves a listener until ctx is done with the HTTP stack of a Server, its limits and the header of its answers,
-// and nothing behind: it reads each request and answers 200 with the body that answers has for its action, such as
-// SendMessage. It is what a Server is measured against.
+// Baseline serves a listener until ctx is done, with the HTTP stack, the limits and the response
+// headers of a Server but without anything behind them. It reads each request and answers 200 with
+// the body that answers has for its action, such as SendMessage. A Server is measured against it.
 func Baseline(ctx context.Context, l net.Listener, answers map[string][]byte) error {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, action, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")

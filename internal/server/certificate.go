@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// A certificate is what the server shows of itself over TLS. It is read again when its files change, so that whoever
-// renews it need not tell anybody: by writing them, by renaming others over them, or by moving a link on their way.
+// A certificate is what the server presents over TLS. It is read again when its files change, so a
+// renewal needs no signal: files may be rewritten or replaced, or a link to them moved.
 type certificate struct {
 	certFile, keyFile string
 	logger            *slog.Logger
@@ -70,8 +70,9 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// look reads the files again if they are others than those last read, or if those could not be used: a renewal may have
-// written one of the two, or have yet to let this user read them. What is wrong is logged once for as long as it stays so.
+// look reads the files again if they are others than those last read, or if those could not be
+// used: a renewal may have written one of the two, or have yet to let this user read them. A
+// lasting problem is logged once.
 func (c *certificate) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +81,7 @@ func (c *certificate) look() {
 		return
 	}
 	if err := c.read(); err != nil && c.failed != before {
-		c.logger.Error("certificate not reloaded; the one of before stays in use", "error", err)
+		c.logger.Error("certificate not reloaded, the earlier one stays in use", "error", err)
 	}
 }
 
@@ -118,7 +119,8 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// trust is for a client that knows the server by its certificate, whatever names that is for.
+// trust is for a client that knows the server by its certificate, whatever names the certificate
+// has.
 func (c *certificate) trust() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -50,7 +50,7 @@ func (c *Config) complete() error {
 	case err != nil:
 		return configError("address %q is not like 127.0.0.1:9324: correct --listen", c.Listen)
 	case !loopback && !c.AllowUnauthenticated && c.Credentials == nil: // [AUTH-1]
-		return configError("without credentials everybody who reaches %s may read and delete every message: "+
+		return configError("without credentials anyone who reaches %s can read and delete every message: "+
 			"listen on 127.0.0.1, or accept that with --allow-unauthenticated", c.Listen)
 	case !loopback && c.TimeScale != 1: // [CLOCK-15]
 		return configError("time scale %v on %s: scaled time is for tests on 127.0.0.1 only; leave --time-scale out", c.TimeScale, c.Listen)
@@ -58,8 +58,9 @@ func (c *Config) complete() error {
 	return c.completeAlarms(loopback)
 }
 
-// oneSentence lets one fault speak at a time, through exitOnFault when fatal is nil. A disk that fails is noticed on
-// several goroutines, and since whoever speaks ends the process, the others are not heard.
+// oneSentence lets one fault speak at a time, through exitOnFault when fatal is nil. A disk that
+// fails is noticed on several goroutines, and since whoever speaks ends the process, the others are
+// not heard.
 func oneSentence(fatal func(error)) func(error) {
 	if fatal == nil {
 		fatal = exitOnFault
@@ -72,7 +73,7 @@ func oneSentence(fatal func(error)) func(error) {
 	}
 }
 
-// completeAlarms refuses what cannot be told to anybody.
+// completeAlarms refuses alarm settings that could notify no one.
 func (c *Config) completeAlarms(loopback bool) error {
 	switch {
 	case c.AlarmMinute < 100*time.Millisecond || c.AlarmMinute > time.Minute:
@@ -118,7 +119,8 @@ func (c *Config) hosts() []string {
 	return hosts
 }
 
-// aliases are the names that clients may have signed a request for although a proxy wrote another. [AUTH-36]
+// aliases are the names that clients may have signed a request for although a proxy wrote another.
+// [AUTH-36]
 func (c *Config) aliases() []string {
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		return []string{u.Host}

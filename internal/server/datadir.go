@@ -16,8 +16,8 @@ import (
 // passAnother ends a sentence about a data directory that cannot be used.
 const passAnother = "pass another directory to --data-dir."
 
-// checkDataDir refuses a path that cannot be a data directory, before anything is read there or made. A
-// directory that does not exist is fine. [DUR-35]
+// checkDataDir refuses a path that cannot be a data directory, before anything is read there or
+// made. A directory that does not exist is fine. [DUR-35]
 func checkDataDir(dir string) error {
 	if file := fileOnPath(dir); file == filepath.Clean(dir) {
 		return configError("cannot open the data directory %s: it is a file. Pass a directory to --data-dir.", dir)
@@ -49,8 +49,8 @@ func fileOnPath(path string) string {
 	}
 }
 
-// dataNames are the files and folders of a data directory, and what file systems and tools put into an
-// empty one.
+// dataNames are the files and folders of a data directory, and what file systems and tools put into
+// an empty one.
 var dataNames = []string{
 	"store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
 	alarmsName, alarmsName + ".new", alarmsName + ".unreadable",
@@ -58,8 +58,8 @@ var dataNames = []string{
 	"lost+found", ".keep", ".gitkeep", ".gitignore", ".DS_Store",
 }
 
-// checkOwner refuses to create a store in a directory with files of something else: a mistyped path would
-// mix the two. beside are files that the configuration names, which may lie there. [DUR-35]
+// checkOwner refuses to create a store in a directory with files of something else: a mistyped path
+// would mix the two. beside are files that the configuration names, which may lie there. [DUR-35]
 func checkOwner(dir string, beside []string) error {
 	if _, err := os.Lstat(filepath.Join(dir, "store")); err == nil {
 		return nil
@@ -88,7 +88,8 @@ func within(dir, path string) bool {
 	return errDir == nil && errPath == nil && (path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)))
 }
 
-// permissionError says who may not do what. The cause is left out: the sentence says all of it.
+// permissionError names the user and the path. Its text leaves the cause out, because the sentence
+// says it.
 func permissionError(dir string, err error) error {
 	at := dir
 	var path *fs.PathError

@@ -20,9 +20,9 @@ type CreationStep struct {
 	Redrive string
 }
 
-// CreationOrder orders queues so that each is created after its dead-letter queue, which must exist when
-// it is named. Where that is impossible, because a queue is its own dead-letter queue or some form a
-// ring, one is created without its policy and gets it once all are there.
+// CreationOrder orders queues so that each is created after its dead-letter queue, which must exist
+// when it is named. Where that is impossible, because a queue is its own dead-letter queue or some
+// form a ring, one is created without its policy and gets it once all are there.
 func CreationOrder(queues []Queue) []CreationStep {
 	waiting := map[string]bool{}
 	for _, q := range queues {
@@ -50,8 +50,8 @@ func CreationOrder(queues []Queue) []CreationStep {
 	return append(steps, later...)
 }
 
-// onRing returns the index of the first queue that is on a certain ring, among queues that all have their
-// dead-letter queue among them: whoever follows the policies long enough gets into one.
+// onRing returns the index of the first queue that is on a certain ring, among queues that all have
+// their dead-letter queue among them: following the policies long enough leads into a ring.
 func onRing(queues []Queue) int {
 	follow := func(i int) int {
 		target := DeadLetterTarget(queues[i].Attributes["RedrivePolicy"])
@@ -68,8 +68,8 @@ func onRing(queues []Queue) int {
 	return first
 }
 
-// DeadLetterTarget returns the name of the queue that a redrive policy sends messages to; empty when the
-// policy names none.
+// DeadLetterTarget returns the name of the queue that a redrive policy sends messages to; empty
+// when the policy names none.
 func DeadLetterTarget(policy string) string {
 	var p struct {
 		Target string `json:"deadLetterTargetArn"`
@@ -80,8 +80,8 @@ func DeadLetterTarget(policy string) string {
 	return p.Target[strings.LastIndexByte(p.Target, ':')+1:]
 }
 
-// declare creates the queues of the configuration. One that exists with other attributes stays as it
-// is, and is reported: a restart must not change what a person has set since.
+// declare creates the queues of the configuration. One that exists with other attributes stays as
+// it is, and is reported: a restart must not change what a person has set since.
 func (s *Server) declare(ctx context.Context) error {
 	err := s.createDeclared(ctx)
 	if ctx.Err() != nil {
@@ -114,7 +114,8 @@ func (s *Server) createDeclared(ctx context.Context) error {
 		}
 	}
 	for _, q := range present {
-		// The queue may have tags of its own beside the declared ones, which CreateQueue would refuse. [QUEUE-12]
+		// The queue may have tags of its own beside the declared ones, which CreateQueue would
+		// refuse. [QUEUE-12]
 		q.Tags = nil
 		_, err := s.broker.Do(ctx, s.creation(q))
 		var refusal *engine.Error

@@ -9,8 +9,8 @@ import (
 	"tenaq/internal/kv/pebblekv"
 )
 
-// Why a server could not start. Errors of New match exactly one of them with errors.Is, and their text is
-// one sentence that ends with what to do.
+// Why a server could not start. Errors of New match exactly one of them with errors.Is, and their
+// text is one sentence that ends with what to do.
 var (
 	// ErrConfig: the Config contradicts itself or asks for something unsafe.
 	ErrConfig = errors.New("configuration refused")
@@ -21,7 +21,7 @@ var (
 	// ErrDamaged: the store is damaged, lacks acknowledged commits or is of a newer format.
 	ErrDamaged = errors.New("storage damaged")
 
-	// ErrStorage: the disk refused to do its work.
+	// ErrStorage: the disk failed.
 	ErrStorage = errors.New("storage failed")
 )
 
@@ -38,7 +38,7 @@ func configError(format string, args ...any) error {
 	return &Error{ErrConfig, fmt.Errorf(format, args...)}
 }
 
-// storeError sorts what opening the store in a data directory said.
+// storeError classifies the error of opening the store in a data directory.
 func storeError(dir string, err error) error {
 	switch {
 	case errors.Is(err, pebblekv.ErrLocked):
@@ -51,7 +51,7 @@ func storeError(dir string, err error) error {
 	return &Error{ErrStorage, err}
 }
 
-// listenError sorts what listening said.
+// listenError classifies the error of listening.
 func listenError(flag, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return &Error{ErrInUse, fmt.Errorf("address %s is in use: stop the other server or choose another address with --%s", address, flag)}

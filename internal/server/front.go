@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// frontPage answers / on both addresses with a short text for a person: what runs here, and where to look. On the address
-// of the SQS API anyone may read it, so where requests must be signed it has neither the version nor the admin address.
+// frontPage answers / on both addresses with a short text for a person: what runs here, and where
+// to look. On the address of the SQS API anyone may read it, so where requests must be signed it
+// has neither the version nor the admin address.
 func (s *Server) frontPage(w http.ResponseWriter, r *http.Request, admin bool) {
 	var b strings.Builder
 	open := admin || s.cfg.Credentials == nil
@@ -34,8 +35,8 @@ func (s *Server) frontPage(w http.ResponseWriter, r *http.Request, admin bool) {
 	_, _ = w.Write([]byte(b.String()))
 }
 
-// reached is an address that the server listens at as a client can use it: where that is every address of the machine, by
-// the name that the client has for the machine.
+// reached is an address that the server listens at as a client can use it: where that is every
+// address of the machine, by the name that the client has for the machine.
 func reached(listens, asked string) string {
 	host, port, err := net.SplitHostPort(listens)
 	if err != nil || !net.ParseIP(host).IsUnspecified() {
@@ -48,8 +49,8 @@ func reached(listens, asked string) string {
 	return net.JoinHostPort(name, port)
 }
 
-// isFront reports whether a request is for the page and for nothing else: a GET of / without a query, which the Query
-// protocol would need, without a target and without a signature. [WIRE-33]
+// isFront reports whether a request is for the page and for nothing else: a GET of / without a
+// query, which the Query protocol would need, without a target and without a signature. [WIRE-33]
 func isFront(r *http.Request) bool {
 	_, target := r.Header["X-Amz-Target"]
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/" && r.URL.RawQuery == "" && !target &&

@@ -20,11 +20,12 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// What the server tells about itself in numbers, in the text format of Prometheus. The names are an interface:
-// dashboards and alarms of others depend on them.
+// What the server tells about itself in numbers, in the text format of Prometheus. The names are an
+// interface: dashboards and alarms of others depend on them.
 //
-// Numbers per queue are exact, and of the account of the configuration. Where the messages are is asked from the writer, a few queues at a time, so that
-// requests go on in between; what has happened is counted as it happens, and begins at zero with the process.
+// Numbers per queue are exact, and of the account of the configuration. Where the messages are is
+// asked from the writer, a few queues at a time, so that requests go on in between; what has
+// happened is counted as it happens, and begins at zero with the process.
 
 // surveyPage is how many queues the writer looks at in one go.
 const surveyPage = 50
@@ -41,8 +42,8 @@ type reading struct {
 	alarms  []monitor.Status
 }
 
-// surveyTime is how long the writer has to tell where the messages are. What else there is to tell is told then
-// without: it is for who asks what the writer is doing.
+// surveyTime is how long the writer has to tell where the messages are. What else there is to tell
+// is told then without: it is for who asks what the writer is doing.
 const surveyTime = 3 * time.Second
 
 // A row of the table is a family, and how to write it.
@@ -243,7 +244,8 @@ func distribution(name, help string, of func(*tally.Queue) *metric.Histogram) ro
 	}}
 }
 
-// ofTasks is a row of a gauge that running move tasks have. No two of them empty the same queue. [MOVE-5]
+// ofTasks is a row of a gauge that running move tasks have. No two of them empty the same queue.
+// [MOVE-5]
 func ofTasks(name, help string, of func(*engine.MoveTask) int64) row {
 	return row{metric.Family{Name: name, Help: help, Kind: gauge, Labels: []string{"source", "destination"}}, false, func(w *metric.Writer, r *reading) {
 		for _, t := range r.running() {
@@ -288,10 +290,11 @@ func (s *Server) serveMetrics(w http.ResponseWriter, req *http.Request) {
 	r := s.read(req.Context())
 	w.Header().Set("Content-Type", metric.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
-	_ = r.writeTo(w) // nobody is there to read it
+	_ = r.writeTo(w) // the client has left
 }
 
-// read asks for everything that is not counted. The state of the writer is looked at first: to be asked is work for it.
+// read asks for everything that is not counted. The state of the writer is looked at first: to be
+// asked is work for it.
 func (s *Server) read(ctx context.Context) *reading {
 	r := &reading{s: s, writer: s.broker.Metrics(), silence: s.broker.Silence(), alarms: s.alarms.Status()}
 	ctx, cancel := context.WithTimeout(ctx, surveyTime)

@@ -19,7 +19,7 @@ func Actions() []string {
 	return slices.Concat(sqs.Actions(), v1.Actions(), cloudwatch.Actions(), []string{"sts:" + sts.Action})
 }
 
-// URL is where the process itself reaches the SQS API, whatever address it listens at.
+// URL is where the process itself reaches the SQS API, also when that listens on every address.
 func (s *Server) URL() string {
 	addr := s.Addr()
 	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
@@ -31,8 +31,8 @@ func (s *Server) URL() string {
 	return "http://" + addr
 }
 
-// HTTPClient returns a client for URL. Over TLS it knows the server by its certificate, which need not be for that
-// address.
+// HTTPClient returns a client for URL. Over TLS it knows the server by its certificate, which need
+// not be for that address.
 func (s *Server) HTTPClient() *http.Client {
 	t := &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
 	if s.certificate != nil {
@@ -41,8 +41,8 @@ func (s *Server) HTTPClient() *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// Reload reads the credentials and the certificate again, those that there are. What cannot be read stays as it was, and
-// the error says so. It may be called at any time. [AUTH-39]
+// Reload reads the credentials and the certificate again, those that there are. What cannot be read
+// stays as it was, and the error says so. It may be called at any time. [AUTH-39]
 func (s *Server) Reload() error {
 	var failed []error
 	if keys := s.cfg.Credentials; keys != nil {
@@ -54,7 +54,7 @@ func (s *Server) Reload() error {
 	}
 	if s.certificate != nil {
 		if err := s.certificate.reload(); err != nil {
-			failed = append(failed, fmt.Errorf("%w; the one of before stays in use", err))
+			failed = append(failed, fmt.Errorf("%w; the earlier one stays in use", err))
 		}
 	}
 	return errors.Join(failed...)

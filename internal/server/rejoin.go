@@ -5,7 +5,8 @@ import (
 	"net"
 )
 
-// rejoin serves a connection of the SQS API again that a suspended poll has had; ahead is what was read from it already.
+// rejoin serves a connection of the SQS API again that a suspended poll has had; ahead is what was
+// read from it already.
 func (s *Server) rejoin(conn net.Conn, ahead []byte) {
 	l := &single{conn: rejoined(conn, ahead)}
 	s.http.Serve(l) // the error is that there is no second connection, or that the server is stopping
@@ -29,8 +30,8 @@ func (l *single) Accept() (net.Conn, error) {
 func (l *single) Close() error   { return nil }
 func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// A plainAgain is a connection of which something was read ahead, and a tlsAgain one over TLS, which the http.Server must be able
-// to tell from the other but not take for one that is new.
+// A plainAgain is a connection of which something was read ahead, and a tlsAgain one over TLS,
+// which the http.Server must be able to tell from the other but not take for one that is new.
 type (
 	plainAgain struct {
 		net.Conn

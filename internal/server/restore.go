@@ -24,10 +24,11 @@ type Restored struct {
 	Verified Verified        `json:"verified"`
 }
 
-// Restore makes a data directory of the backup in r. The directory must be empty, or not be there. It has an identity of its own
-// afterwards, and receipt handles of the server that the backup is of are not valid in it. Errors are of type *Error: ErrInUse
-// for a directory that is not empty, ErrDamaged for what is no whole backup, ErrStorage. Unless it is interrupted, a restore
-// that fails leaves nothing; one that is leaves a directory that no server takes. [DUR-31 to DUR-33]
+// Restore makes a data directory of the backup in r. The directory must be empty, or not be there.
+// It has an identity of its own afterwards, and receipt handles of the server that the backup is of
+// are not valid in it. Errors are of type *Error: ErrInUse for a directory that is not empty,
+// ErrDamaged for what is no whole backup, ErrStorage. Unless it is interrupted, a restore that
+// fails leaves nothing; one that is leaves a directory that no server takes. [DUR-31 to DUR-33]
 func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes int64)) (restored Restored, err error) {
 	t, err := newTarget(dir)
 	if err != nil {
@@ -132,7 +133,8 @@ type target struct {
 	made bool // by this restore
 }
 
-// newTarget takes a directory that is empty or not there, and first of all notes in it that it is not finished.
+// newTarget takes a directory that is empty or not there, and first of all notes in it that it is
+// not finished.
 func newTarget(dir string) (*target, error) {
 	t := &target{dir: filepath.Clean(dir)}
 	if err := checkDataDir(dir); err != nil && !errors.Is(err, ErrDamaged) {

@@ -36,10 +36,11 @@ type SalvagedQueue struct {
 	Forgotten int64  `json:"deliveriesLost"` // messages that are kept without their delay, visibility and receive count
 }
 
-// Salvage reads what is intact of the store in source, which may be damaged, and makes a new store of it in
-// dir, which must be empty or not exist. It writes nothing into source. The new store has an identity of its
-// own, and receipt handles from before are not valid in it. Errors are of type *Error, or fs.ErrNotExist when
-// there is no store in source. Unless it is interrupted, a salvage that fails leaves nothing. [DUR-36, DUR-37]
+// Salvage reads what is intact of the store in source, which may be damaged, and makes a new store
+// of it in dir, which must be empty or not exist. It writes nothing into source. The new store has
+// an identity of its own, and receipt handles from before are not valid in it. Errors are of type
+// *Error, or fs.ErrNotExist when there is no store in source. Unless it is interrupted, a salvage
+// that fails leaves nothing. [DUR-36, DUR-37]
 func Salvage(ctx context.Context, source, dir string, progress func(rows int64)) (s Salvaged, err error) {
 	if err := checkDataDir(source); err != nil {
 		return s, err

@@ -1,9 +1,11 @@
-// Package server puts a whole tenaq server together from one Config: the store, the broker on it, the
-// SQS API and the admin address in front.
+// Package server assembles a tenaq server from one Config: the store, the broker, the APIs and the
+// admin address.
 //
-// New opens everything and takes the addresses, so that whatever can be wrong with a configuration, a
-// directory or a port is an error before anything is served. Run serves until its context is done and
-// then drains: waiting polls answer empty, what was taken up is answered, everything is on disk.
+// New opens everything and takes the addresses, so a mistake in the configuration, the directory or
+// a port is an error before anything is served. Run serves until its context is done and then
+// drains: waiting polls answer empty, requests in progress are answered, and everything is on disk.
+//
+// It leaves what the APIs do to the packages under api, and flags and files to settings.
 package server
 
 import (
@@ -178,7 +180,7 @@ func (s *Server) open() (err error) {
 		Silence: s.broker.Silence, Trouble: s.trouble, Front: func(w http.ResponseWriter, r *http.Request) { s.frontPage(w, r, true) },
 	}
 	if s.cfg.Credentials == nil {
-		health.Version = s.cfg.Version // the page is for everybody
+		health.Version = s.cfg.Version // anyone may read the page
 	}
 	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.withSTS(s.withCloudWatch()), v1.LocalStackHealth(health)))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
@@ -186,7 +188,7 @@ func (s *Server) open() (err error) {
 	return nil
 }
 
-// newMonitor makes what watches the queues.
+// newMonitor makes the monitor of the queues.
 func (s *Server) newMonitor() (*monitor.Monitor, error) {
 	m, err := monitor.New(monitor.Config{
 		Queues:            s.broker,
@@ -209,7 +211,7 @@ func (s *Server) newMonitor() (*monitor.Monitor, error) {
 	return m, nil
 }
 
-// endpoint is what commands have to be told to find this server, empty when they find it without.
+// endpoint is what commands must be given to find this server, empty when they need nothing.
 func (s *Server) endpoint() string {
 	if url := s.URL(); url != "http://127.0.0.1:9324" {
 		return cmp.Or(s.cfg.PublicURL, url)
@@ -269,8 +271,8 @@ func (s *Server) withCloudWatch() http.Handler {
 	})
 }
 
-// letToCloudWatch decides who may use CloudWatch. Alarms are those of the server's own account, and are for nobody
-// else. [AUTH-14, AUTH-38]
+// letToCloudWatch authenticates requests for CloudWatch. Alarms belong to the server's own account,
+// and only its keys may use them. [AUTH-14, AUTH-38]
 func (s *Server) letToCloudWatch(r *http.Request) (cloudwatch.Finish, error) {
 	pending, err := s.door.Authenticate(r, "monitoring")
 	if err != nil {
@@ -301,8 +303,8 @@ func cloudWatchRefusal(err error) error {
 	return err
 }
 
-// withHealth serves LocalStack's health page and the front page beside the SQS API. They say that there is a server, and
-// anyone may read them.
+// withHealth serves LocalStack's health page and the front page beside the SQS API. Anyone may read
+// them.
 func (s *Server) withHealth(api, health http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		front := isFront(r)
@@ -323,7 +325,8 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 	})
 }
 
-// oneLength has the SQS API refuse every request of which nobody can say where it ends, whomever it is for. [WIRE-32]
+// oneLength lets the SQS API refuse every request whose end is ambiguous, whatever API it is for.
+// [WIRE-32]
 func (s *Server) oneLength(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if framing.Ambiguous(r) {
@@ -334,8 +337,9 @@ func (s *Server) oneLength(h http.Handler) http.Handler {
 	})
 }
 
-// noWebPages keeps web pages from what is meant for this machine alone: a name that a stranger lets lead to a loopback
-// address is none of its own. Where others may ask, they do so by whatever name they have for it.
+// noWebPages protects an admin address on loopback from web pages: a foreign name that resolves to
+// a loopback address is not a name of this machine. Any name is accepted when the admin address is
+// open to other machines.
 func (s *Server) noWebPages(h http.Handler) http.Handler {
 	if loopback, err := isLoopback(s.cfg.AdminListen); err != nil || !loopback {
 		return h
@@ -349,7 +353,7 @@ func (s *Server) noWebPages(h http.Handler) http.Handler {
 	})
 }
 
-// counted keeps count of the requests that h is answering: the store must outlive them, also those whose
+// counted counts the requests in progress: the store must outlive them, including those whose
 // connections a stop has cut.
 func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -367,14 +371,15 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer
 		IdleTimeout:       idleMax,
-		// Handlers refuse headers that are too large; beyond this package http does so, without a request id. [WIRE-26]
+		// Handlers refuse headers that are too large; beyond this package http does so, without a
+		// request id. [WIRE-26]
 		MaxHeaderBytes:               256 << 10,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 }
 
-// trouble says why the server should not be given requests.
+// trouble returns why the server should get no requests; empty when it should.
 func (s *Server) trouble() string {
 	switch {
 	case s.stopping.Load():
@@ -396,8 +401,8 @@ func (s *Server) AdminAddr() string {
 	return s.adminListener.Addr().String()
 }
 
-// Run serves until ctx is done, and then stops: it lets waiting polls answer, finishes what was taken
-// up, and returns when all of it is on disk.
+// Run serves until ctx is done, and then stops: it lets waiting polls answer, finishes what was
+// taken up, and returns when all of it is on disk.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
 	writing, stopWriting := context.WithCancel(context.Background())
@@ -458,7 +463,7 @@ func (s *Server) drain() {
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
-		s.http.Close() // suspended polls may be waiting for what those hold that are cut off here
+		s.http.Close() // suspended polls may be waiting for budget that these requests hold
 	}
 	if err = cmp.Or(err, s.api.Shutdown(ctx)); err != nil {
 		s.cfg.Logger.Warn("some clients were cut off", "error", err)

@@ -8,11 +8,11 @@ import (
 	"tenaq/internal/door/auth"
 )
 
-// withSTS answers who somebody is, behind the same door as everything else. [AUTH-49]
+// withSTS serves STS, behind the same door as everything else. [AUTH-49]
 func (s *Server) withSTS(next http.Handler) http.Handler {
 	identity := sts.New(sts.Config{Authenticate: s.letToSTS})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What is not signed is refused when there are credentials, wherever it goes.
+		// With credentials, an unsigned request is refused by every API.
 		if sts.Is(r) || s.cfg.Credentials == nil && sts.IsUnsigned(r) {
 			identity.ServeHTTP(w, r)
 			return
@@ -21,7 +21,7 @@ func (s *Server) withSTS(next http.Handler) http.Handler {
 	})
 }
 
-// letToSTS lets in every key: nobody needs a right to be told who they are.
+// letToSTS accepts every key: a caller needs no right to ask for its own identity.
 func (s *Server) letToSTS(r *http.Request) (sts.Finish, error) {
 	pending, err := s.door.Authenticate(r, "sts")
 	if err != nil {

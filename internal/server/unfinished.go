@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 )
 
-// unfinishedName is the file that is in a data directory for as long as a restore is at work there.
+// unfinishedName is the file that marks a data directory while a restore is in progress.
 const unfinishedName = "restoring"
 
-// refuseUnfinished refuses a directory in which a restore was interrupted: it holds a part of something. [DUR-33]
+// refuseUnfinished refuses a directory in which a restore was interrupted: it holds a part of
+// something. [DUR-33]
 func refuseUnfinished(dir string) error {
 	switch _, err := os.Lstat(filepath.Join(dir, unfinishedName)); {
 	case err == nil:

@@ -42,9 +42,10 @@ type Verified struct {
 	Findings   int64  `json:"findings"`
 }
 
-// Verify reads everything in a data directory that no server has open, and tells found what is wrong. It writes nothing. Progress
-// is told now and then how far it is; it may be nil. An error says that the store could not be read at all: it is of type *Error,
-// or fs.ErrNotExist when there is none. [DUR-29]
+// Verify reads everything in a data directory that no server has open, and tells found what is
+// wrong. It writes nothing. Progress is told now and then how far it is; it may be nil. An error
+// says that the store could not be read at all: it is of type *Error, or fs.ErrNotExist when there
+// is none. [DUR-29]
 func Verify(dir string, found func(Finding), progress func(Verified)) (Verified, error) {
 	if err := checkDataDir(dir); err != nil {
 		return Verified{}, err

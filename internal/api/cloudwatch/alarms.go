@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// recordsMax is how many alarms are described at once, unless fewer are asked for.
+// recordsMax is how many alarms one answer describes at most.
 const recordsMax = 100
 
 func (c *call) putMetricAlarm(in *putMetricAlarmInput) error {
@@ -46,7 +46,7 @@ func (c *call) describeAlarms(in *describeAlarmsInput) (*describeAlarmsOutput, e
 	return out, nil
 }
 
-// means reports whether an alarm is one of those that are asked for.
+// means reports whether a request asks for an alarm.
 func (in *describeAlarmsInput) means(s *monitor.Status) bool {
 	return (len(in.AlarmNames) == 0 || slices.Contains(in.AlarmNames, s.Name)) &&
 		strings.HasPrefix(s.Name, in.AlarmNamePrefix) &&
@@ -56,7 +56,8 @@ func (in *describeAlarmsInput) means(s *monitor.Status) bool {
 		}))
 }
 
-// describeAlarmsForMetric returns the alarms on one metric. Those on expressions are not among them, as in CloudWatch.
+// describeAlarmsForMetric returns the alarms on one metric. Those on expressions are not among
+// them, as in CloudWatch.
 func (c *call) describeAlarmsForMetric(in *describeAlarmsForMetricInput) (*describeAlarmsForMetricOutput, error) {
 	m, err := c.metric(metric{in.Namespace, in.MetricName, in.Dimensions}, "")
 	if err != nil {
@@ -76,7 +77,7 @@ func (c *call) describeAlarmsForMetric(in *describeAlarmsForMetricInput) (*descr
 	return out, nil
 }
 
-// deleteAlarms deletes those that exist, also when others do not, which is what CloudWatch does.
+// deleteAlarms deletes the alarms that exist, even if others do not, as CloudWatch does.
 func (c *call) deleteAlarms(in *alarmNamesInput) error {
 	names := slices.Compact(slices.Sorted(slices.Values(in.AlarmNames)))
 	err := c.cfg.Monitor.Delete(names...)

@@ -20,8 +20,8 @@ type given bool
 //
 //	cw:"required,min=1,max=255,enum=StateValue" each:"min=1,max=255" refuse:"what to use instead"
 //
-// Min and max are the length of a text in characters, the size of a list, or the value of a number; each is for the
-// elements of a list.
+// Min and max are the length of a text in characters, the size of a list, or the value of a number;
+// each is for the elements of a list.
 type field struct {
 	name       string
 	index      int
@@ -36,7 +36,7 @@ type limits struct {
 	enum     []string
 }
 
-// listMax is for lists of which the model has no limit. All that are in requests have one.
+// listMax bounds lists for which the model has no limit. All lists of requests have one.
 const listMax = 1000
 
 // fields returns the members of a type of structure.

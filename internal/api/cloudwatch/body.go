@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	// bodyMax bounds the body of a request, as it comes and inflated. CloudWatch has the same limit.
+	// bodyMax bounds the body of a request, as it comes and inflated. CloudWatch has the same
+	// limit.
 	bodyMax = 1 << 20
 
-	// small is the size up to which a body is not worth waiting for a place among those that are decoded.
+	// small is the size up to which a body is not worth waiting for a place among those that are
+	// decoded.
 	small = 64 << 10
 
-	// readings and decodings are how many larger bodies may be on their way in at the same time, and how many may be
-	// decoded, which takes many times the memory.
+	// readings and decodings are how many larger bodies may be on their way in at the same time,
+	// and how many may be decoded, which takes many times the memory.
 	readings  = 64
 	decodings = 4
 
@@ -35,17 +37,17 @@ const (
 	transferMax = time.Minute
 )
 
-// Places are taken by sending and given back by receiving.
+// Places is a semaphore: sending takes a place, receiving gives one back.
 type places chan struct{}
 
-// A body is that of a request, and what it takes up until it is released.
+// A body is the body of a request, and the places that it holds until it is released.
 type body struct {
 	h     *Handler
 	bytes []byte // as it came, until it is decoded
 	held  []places
 }
 
-// read reads the body of a request as it came. Its compression is looked at and nothing else.
+// read reads the body of a request as received. It checks the compression and nothing else.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*body, error) {
 	if r.ContentLength > bodyMax {
 		return nil, errTooLarge
@@ -74,7 +76,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*body, error) {
 	return b, nil
 }
 
-// decode makes of a body what the client meant by it. A client that is slow takes none of the places for that.
+// decode inflates a body if it is compressed. A slow client holds none of the places for that.
 func (b *body) decode(r *http.Request) error {
 	z, err := zipped(r)
 	if err == nil && (z || len(b.bytes) > small) {
@@ -86,7 +88,7 @@ func (b *body) decode(r *http.Request) error {
 	return err
 }
 
-// take waits for a place, but not for long: the line would have no end.
+// take waits for a place up to placeWait: under overload the line would otherwise have no end.
 func (b *body) take(ctx context.Context, p places) error {
 	limit := time.NewTimer(placeWait)
 	defer limit.Stop()

@@ -12,8 +12,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// single returns the query of an alarm that was put with MetricName. It has no id; an alarm that was put with Metrics has
-// the ids of its caller, and is shown with them.
+// single returns the query of an alarm that was put with MetricName. It has no id. An alarm that
+// was put with Metrics keeps the ids of its caller and is shown with them.
 func single(r *alarm.Rule) (alarm.Query, bool) {
 	if len(r.Queries) == 1 && r.Queries[0].Expression == "" && r.Queries[0].ID == "" {
 		return r.Queries[0], true
@@ -120,7 +120,7 @@ func (c *call) queries(in []metricDataQuery, path string) ([]alarm.Query, error)
 	return queries, nil
 }
 
-// elsewhere are functions that make series of something else than series.
+// elsewhere are the functions of metric math that do not take series.
 var elsewhere = []string{"SEARCH(", "ANOMALY_DETECTION_BAND(", "INSIGHT_RULE_METRIC(", "METRICS("}
 
 func (c *call) query(in metricDataQuery, path string) (q alarm.Query, err error) {

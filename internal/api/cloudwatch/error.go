@@ -14,11 +14,12 @@ type Error struct {
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// A Code names a kind of refusal, as the query protocol does, and the header x-amzn-query-error of the others.
+// A Code names a kind of refusal, as the query protocol does, and the header x-amzn-query-error of
+// the others.
 type Code string
 
-// The kinds of refusal that the model of CloudWatch names, as far as they happen here, and behind them those that every
-// service has.
+// The codes that the model of CloudWatch names, as far as they occur here, followed by those that
+// every service has.
 const (
 	InternalServiceError        Code = "InternalServiceError"
 	InvalidFormat               Code = "InvalidFormat"
@@ -43,7 +44,7 @@ const (
 	Throttling            Code = "Throttling"
 )
 
-// errorInfo is what is known of a code.
+// errorInfo describes a code.
 type errorInfo struct {
 	shape  string // its name in JSON and CBOR, for the member __type
 	status int
@@ -81,7 +82,8 @@ var catalogue = map[Code]errorInfo{
 
 var errTooLarge = &Error{MalformedInput, "The body of the request is larger than 1 MiB: send less at a time."}
 
-// notOffered refuses an action that is not in the table of operations, whether or not CloudWatch has it.
+// notOffered refuses an action that is not in the table of operations, whether or not CloudWatch
+// has it.
 func notOffered(name string) *Error {
 	var names []string
 	for n := range operations {

@@ -1,23 +1,25 @@
-// Package cloudwatch is CloudWatch over HTTP, as far as alarms need it: alarms are put, looked at and deleted, metrics
-// are put and read. It speaks the three protocols that clients of CloudWatch do, whichever a request is in: AWS Query,
-// AWS JSON 1.0, and Smithy RPC v2 with CBOR.
+// Package cloudwatch serves the part of CloudWatch that alarms need, over HTTP: alarms are put,
+// described and deleted, metrics are put and read. It speaks the three protocols that clients of
+// CloudWatch use: AWS Query, AWS JSON 1.0, and Smithy RPC v2 with CBOR.
 //
 // What it guarantees:
 //
-//   - No body is read before Config.Authenticate has let the request pass, and none is inflated or understood, let alone
-//     a call run, before what it returned has let the body pass and the action. Without that function every request is
-//     refused.
-//   - What is asked for and not offered is refused with a sentence that says what to use instead; nothing that a caller
-//     gave a meaning to is dropped. Members that CloudWatch itself does not know are ignored, as it ignores them.
-//   - A request is bounded before it is understood: bytes (compressed or not), parts, depth, the length of each list.
-//   - A call that is refused has changed nothing, with two exceptions: DeleteAlarms deletes the alarms that it finds, as
-//     in CloudWatch, and a PutMetricData for which there are too many metrics keeps those that had room.
-//   - Errors have the code, the status and the header that SDKs make their typed errors of.
+//   - No body is read before Config.Authenticate has accepted the request. None is inflated or
+//     decoded, and no call runs, before the function that it returns has accepted the body and the
+//     action. Without Authenticate every request is refused.
+//   - A request for something that is not offered is refused with a sentence that says what to use
+//     instead. Members that CloudWatch itself does not know are ignored, as CloudWatch ignores
+//     them.
+//   - A request is bounded before it is decoded: bytes (compressed or not), parts, depth, and the
+//     length of each list.
+//   - A refused call has changed nothing, with two exceptions. DeleteAlarms deletes the alarms that
+//     exist, as in CloudWatch. A PutMetricData with too many metrics keeps those that had room.
+//   - Errors have the code, the status and the header that SDKs build their typed errors from.
 //
-// It leaves to monitor what alarms do and which actions there are, to alarm what a rule may be and metric math, to
-// series what is kept and for how long. Names, limits and errors are those of the service's model, and a test holds them
-// to it. The members of requests and answers are the fields of the structs in shapes_alarm.go and shapes_metric.go;
-// operation.go has the list of calls.
+// It leaves what alarms do, and which actions exist, to monitor; rules and metric math to alarm;
+// and retention to series. Names, limits and errors are those of the service's model, and a test
+// compares them. The members of requests and answers are the fields of the structs in
+// shapes_alarm.go and shapes_metric.go; operation.go has the table of calls.
 package cloudwatch
 
 import (
@@ -50,28 +52,31 @@ type Monitor interface {
 	Now() time.Time
 }
 
-// Config holds what a Handler is told once.
+// Config configures a Handler.
 type Config struct {
 	Monitor Monitor
 
-	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and those of the functions
-	// that come of it, are for the caller: an *Error is answered as it is, another as AccessDenied with its text.
+	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and
+	// those of the functions that come of it, are for the caller: an *Error is answered as it is,
+	// another as AccessDenied with its text.
 	Authenticate func(*http.Request) (Finish, error)
 
-	// Compute evaluates the expressions of GetMetricData, as alarm.Compute does. Without it they are refused.
+	// Compute evaluates the expressions of GetMetricData, as alarm.Compute does. Without it they
+	// are refused.
 	Compute Compute
 
 	// Account and Region are what ARNs show; 000000000000 and us-east-1 when empty.
 	Account, Region string
 
-	// Logger is told of requests that failed for a reason inside the server; slog.Default() when nil.
+	// Logger reports requests that failed for a reason inside the server; slog.Default() when nil.
 	Logger *slog.Logger
 }
 
 // A Finish completes the check of a request with its body as it came.
 type Finish func(body []byte) (Authorize, error)
 
-// An Authorize says whether who sent a request may do an action, such as cloudwatch:PutMetricAlarm, to a resource.
+// An Authorize says whether who sent a request may do an action, such as cloudwatch:PutMetricAlarm,
+// to a resource.
 type Authorize func(action, resource string) error
 
 // A Handler serves CloudWatch.
@@ -91,8 +96,9 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, reading: make(places, readings), decoding: make(places, decodings), computing: make(places, computations)}
 }
 
-// Is reports whether a request that came to an address of several services is for CloudWatch. The target of AWS JSON
-// and the path of RPC v2 name the service; of the others the signature does, which names it too.
+// Is reports whether a request that came to an address of several services is for CloudWatch. The
+// target of AWS JSON and the path of RPC v2 name the service; of the others the signature does,
+// which names it too.
 func Is(r *http.Request) bool {
 	if target := r.Header.Get("X-Amz-Target"); target != "" {
 		return strings.HasPrefix(target, targetPrefix)
@@ -115,7 +121,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := answer{w: w, protocol: protocolOf(r), id: wire.RequestID()}
 	op, out, err := h.serve(w, r, a.protocol)
 	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
+		panic(http.ErrAbortHandler) // the client has left, and to return would be to answer 200
 	}
 	if err != nil {
 		a.refuse(h.refusal(err))
@@ -126,7 +132,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, p protocol) (*operation, any, error) {
 	if h.cfg.Authenticate == nil {
-		return nil, nil, &Error{AccessDenied, "Nothing here decides who may ask."}
+		return nil, nil, &Error{AccessDenied, "The server has no authentication for this API."}
 	}
 	finish, err := h.cfg.Authenticate(r)
 	if err != nil {
@@ -159,7 +165,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, p protocol) (*op
 	return op, out, err
 }
 
-// denied is the refusal of somebody who may not ask.
+// denied refuses a request that was not authenticated or not authorized.
 func denied(err error) error {
 	var refusal *Error
 	if errors.As(err, &refusal) {
@@ -168,7 +174,7 @@ func denied(err error) error {
 	return &Error{AccessDenied, err.Error()}
 }
 
-// refusal turns whatever went wrong into an error of the protocol.
+// refusal turns any error into one of the protocol.
 func (h *Handler) refusal(err error) *Error {
 	var refusal *Error
 	var malformed *wire.Error

@@ -10,10 +10,10 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// History is what a Monitor may also have: the changes of states that it knows of, the oldest first.
+// A History is a Monitor that also knows the changes of states, the oldest first.
 type History interface{ History() []monitor.Change }
 
-// describeAlarmHistory tells of changes of states. Of other things that happened to an alarm nothing is known.
+// describeAlarmHistory returns changes of states. Other events of an alarm are not recorded.
 func (c *call) describeAlarmHistory(in *describeAlarmHistoryInput) (*describeAlarmHistoryOutput, error) {
 	m, ok := c.cfg.Monitor.(History)
 	if !ok {
@@ -49,7 +49,7 @@ func (c *call) describeAlarmHistory(in *describeAlarmHistoryInput) (*describeAla
 	return out, nil
 }
 
-// means reports whether a change is one of those that are asked for. The alarms that every queue has are not shown.
+// means reports whether a request asks for a change. The built-in alarms are not shown.
 func (in *describeAlarmHistoryInput) means(change monitor.Change) bool {
 	return !strings.Contains(change.Alarm, "/") &&
 		(in.AlarmName == "" || in.AlarmName == change.Alarm) &&

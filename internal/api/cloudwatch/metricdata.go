@@ -14,25 +14,26 @@ import (
 )
 
 const (
-	// pointsMax is how many datapoints are in one answer of GetMetricData, unless fewer are asked for.
+	// pointsMax is how many datapoints are in one answer of GetMetricData, unless fewer are asked
+	// for.
 	pointsMax = 100_800
 
-	// periodsMax is how many periods a GetMetricData may be about: two weeks of minutes. Only a day is kept, but
-	// dashboards ask for what they show.
+	// periodsMax is how many periods a GetMetricData may be about: two weeks of minutes. Only a day
+	// is kept, but dashboards ask for what they show.
 	periodsMax = 20_160
 
-	// workMax bounds what expressions may cost: for each period, a step for each query and each letter of an expression.
-	// It is two weeks of minutes with expressions of 500 letters together. Of those who compute at the same time there
-	// are at most computations.
+	// workMax bounds what expressions may cost: for each period, a step for each query and each
+	// letter of an expression. It is two weeks of minutes with expressions of 500 letters together.
+	// Of those who compute at the same time there are at most computations.
 	workMax      = 10_000_000
 	computations = 4
 )
 
-// Compute evaluates expressions: it returns what the queries come to in the periods (seconds) between from and to, by
-// their ids. Its errors are for who wrote the expressions.
+// Compute evaluates expressions: it returns what the queries come to in the periods (seconds)
+// between from and to, by their ids. Its errors are for the author of the expressions.
 type Compute func(queries []alarm.Query, d alarm.Data, period, from, to int64) (map[string][]series.Point, error)
 
-// A line is what one query of a GetMetricData comes to.
+// A line is the result of one query of a GetMetricData.
 type line struct {
 	id, label string
 	points    []series.Point
@@ -87,7 +88,8 @@ func (c *call) getMetricData(in *getMetricDataInput) (*getMetricDataOutput, erro
 	return out, nil
 }
 
-// readPlace returns where a page begins: with which line, and there behind which time, if not at its beginning.
+// readPlace returns where a page begins: with which line, and there behind which time, if not at
+// its beginning.
 func (c *call) readPlace(token string) (first int, after *int64, err error) {
 	place, err := c.readToken(token)
 	if err != nil || place == "" {
@@ -105,7 +107,7 @@ func (c *call) readPlace(token string) (first int, after *int64, err error) {
 
 var idPattern = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]*$`)
 
-// lines returns what the queries come to that return data, in their order.
+// lines returns the results of the queries that return data, in their order.
 func (c *call) lines(in *getMetricDataInput) ([]line, error) {
 	queries, err := c.queries(in.MetricDataQueries, "MetricDataQueries")
 	if err != nil {
@@ -142,7 +144,7 @@ func (c *call) lines(in *getMetricDataInput) ([]line, error) {
 	return lines, nil
 }
 
-// points returns what a metric was.
+// points returns the values of a metric.
 func (c *call) points(q alarm.Query, s span) []series.Point {
 	store := c.cfg.Monitor.Series()
 	if q.Unit != "" && q.Unit != cmp.Or(store.Unit(q.Metric), "None") {
@@ -151,7 +153,7 @@ func (c *call) points(q alarm.Query, s span) []series.Point {
 	return store.Points(q.Metric, q.Stat, q.Period, s.from, s.to)
 }
 
-// computed returns what the expressions come to, if there are any.
+// computed returns the results of the expressions, if there are any.
 func (c *call) computed(in *getMetricDataInput, queries []alarm.Query, period int64) (map[string][]series.Point, error) {
 	if !slices.ContainsFunc(queries, func(q alarm.Query) bool { return q.Expression != "" }) {
 		return nil, nil

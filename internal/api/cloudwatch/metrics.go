@@ -33,7 +33,7 @@ type point struct {
 	unit   string
 }
 
-// putMetricData looks at all of a request before it keeps any of it.
+// putMetricData checks the whole request before it keeps a part of it.
 func (c *call) putMetricData(in *putMetricDataInput) error {
 	for _, reserved := range []string{"AWS/", "Tenaq/SQS"} {
 		if strings.HasPrefix(in.Namespace, reserved) {

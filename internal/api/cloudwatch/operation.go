@@ -7,7 +7,7 @@ import (
 	"tenaq/internal/api/wire"
 )
 
-// An operation is an action of CloudWatch that is offered.
+// An operation is an action of CloudWatch that this server offers.
 type operation struct {
 	name string
 	fit  fit
@@ -25,7 +25,7 @@ func (op *operation) serve(c *call, from wire.Value) (any, error) {
 	return op.call(c, in.Interface())
 }
 
-// operations are all that are offered, by name.
+// operations are the actions that this server offers, by name.
 var operations map[string]*operation
 
 func init() {

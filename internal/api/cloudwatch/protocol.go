@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/api/wire"
 )
 
-// A protocol is one of the ways in which requests and answers are written. What is common to all is the model: names of
-// actions, of members, of errors.
+// A protocol is one of the ways in which requests and answers are written. What is common to all is
+// the model: names of actions, of members, of errors.
 type protocol int
 
 const (

@@ -2,8 +2,8 @@ package cloudwatch
 
 import "time"
 
-// The structures of requests and answers about alarms. The names of fields are those of members in the model of
-// CloudWatch, and so are the limits in the tags: see field.
+// The structures of requests and answers about alarms. The names of fields are those of members in
+// the model of CloudWatch, and so are the limits in the tags: see field.
 
 type putMetricAlarmInput struct {
 	AlarmName               string   `cw:"required,min=1,max=255"`

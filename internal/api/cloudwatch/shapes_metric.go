@@ -2,8 +2,8 @@ package cloudwatch
 
 import "time"
 
-// The structures of requests and answers about metrics, like those about alarms. Lists that the model does not limit
-// have the limits that CloudWatch documents.
+// The structures of requests and answers about metrics, like those about alarms. Lists that the
+// model does not limit have the limits that CloudWatch documents.
 
 type dimension struct {
 	Name  string `cw:"required,min=1,max=255"`

@@ -8,11 +8,11 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// datapointsMax is how many periods a GetMetricStatistics may be about, as in CloudWatch.
+// datapointsMax is how many periods a GetMetricStatistics may cover, as in CloudWatch.
 const datapointsMax = 1440
 
-// A span is the time that a request is about, in whole periods. It begins with the minute of its start; the last period is
-// looked at as a whole, when its beginning lies before the end.
+// A span is the time that a request covers, in whole periods. It begins with the minute of its
+// start. The last period counts as a whole if it begins before the end.
 type span struct{ from, to int64 } // milliseconds
 
 // span returns the time between start and end, of at most so many periods.

@@ -89,7 +89,7 @@ func (c *call) resource(arn string) (*monitor.Status, error) {
 	return nil, noResource(arn)
 }
 
-// missing says of an alarm that went in between what resource says of one that is not there.
+// missing refuses an alarm that was deleted meanwhile, as resource refuses one that does not exist.
 func (c *call) missing(name string, err error) error {
 	if errors.Is(err, monitor.ErrNotFound) {
 		return noResource(c.alarmARN(name))

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A token says where the next page begins: behind a place, which may have gone since. It is good for the operation that
-// gave it, for as long as the server runs and after.
+// A token says where the next page begins: behind a place, which may have gone since. It is good
+// for the operation that gave it, and outlives a restart of the server.
 
 // token returns the token for what follows a place.
 func (c *call) token(place string) string {

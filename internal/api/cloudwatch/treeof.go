@@ -7,8 +7,9 @@ import (
 	"tenaq/internal/api/wire"
 )
 
-// treeOf turns the struct of an answer into a tree. Members without a value are left out: nil pointers, nil slices, and
-// empty strings but those that are required. A slice that is empty and not nil is an empty list.
+// treeOf turns the struct of an answer into a tree. Members without a value are left out: nil
+// pointers, nil slices, and empty strings but those that are required. A slice that is empty and
+// not nil is an empty list.
 func treeOf(v reflect.Value) wire.Tree {
 	switch {
 	case v.Type() == timeType:

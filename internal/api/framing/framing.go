@@ -1,13 +1,13 @@
-// Package framing follows where each request on a connection begins and ends, and refuses connections on which
-// that is ambiguous.
+// Package framing follows where each request on a connection begins and ends, and refuses
+// connections on which that is ambiguous.
 //
-// A request with both Content-Length and Transfer-Encoding ends in one place for one server and in another place
-// for the next: what a proxy takes for its body could be a request of its own here. Package http follows the
-// chunks and removes the length before a handler sees the request, so connections are inspected as they are
-// read. [WIRE-32]
+// A request with both Content-Length and Transfer-Encoding ends in one place for one server and in
+// another place for the next: what a proxy takes for its body could be a request of its own here.
+// Package http follows the chunks and removes the length before a handler sees the request, so
+// connections are inspected as they are read. [WIRE-32]
 //
-// A server listens on a Listener and sets Context as its ConnContext; its handler refuses every request for which
-// Ambiguous reports true. What the refusal says is left to the handler.
+// A server listens on a Listener and sets Context as its ConnContext; its handler refuses every
+// request for which Ambiguous reports true. What the refusal says is left to the handler.
 package framing
 
 import (
@@ -26,12 +26,13 @@ import (
 	"time"
 )
 
-// chunkMax bounds one chunk of a body, in bytes. It is the limit of a whole body, so a request with a larger one
-// is refused in any case and its connection closed.
+// chunkMax bounds one chunk of a body, in bytes. It is the limit of a whole body, so a request with
+// a larger one is refused in any case and its connection closed.
 const chunkMax = 8 << 20
 
-// Ambiguous reports whether a request, or an earlier one on its connection, has both a Content-Length and a
-// Transfer-Encoding, or a length that cannot be read. The server must listen on a Listener and use Context.
+// Ambiguous reports whether a request, or an earlier one on its connection, has both a
+// Content-Length and a Transfer-Encoding, or a length that cannot be read. The server must listen
+// on a Listener and use Context.
 func Ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(framedKey{}).(*framed)
 	return ok && c.both.Load()
@@ -55,8 +56,8 @@ func Context(ctx context.Context, conn net.Conn) context.Context {
 	}
 }
 
-// Listener inspects the requests on the connections of l. Connections of a TLS listener are served as TLS; failed
-// handshakes go to the logger.
+// Listener inspects the requests on the connections of l. Connections of a TLS listener are served
+// as TLS; failed handshakes go to the logger.
 func Listener(l net.Listener, logger *slog.Logger) net.Listener {
 	return listener{l, logger}
 }
@@ -193,7 +194,8 @@ func (c *framed) header(line []byte) {
 	}
 }
 
-// lose gives up because it is unknown where a request ends. The connection takes no further request. [WIRE-32]
+// lose gives up because it is unknown where a request ends. The connection takes no further
+// request. [WIRE-32]
 func (c *framed) lose() {
 	c.both.Store(true)
 	c.state = frameLost
@@ -214,8 +216,8 @@ func (c *framed) endHead() {
 	c.lines, c.length, c.chunked = 0, false, false
 }
 
-// A framedTLS is a framed connection over TLS. The HTTP server does not recognize it as one and so starts no
-// handshake, but it asks for the state of the connection before it reads.
+// A framedTLS is a framed connection over TLS. The HTTP server does not recognize it as one and so
+// starts no handshake, but it asks for the state of the connection before it reads.
 type framedTLS struct {
 	framed
 	tls    *tls.Conn
@@ -232,8 +234,8 @@ func (c *framedTLS) ConnectionState() tls.ConnectionState {
 // handshakeMax bounds the handshake.
 const handshakeMax = 10 * time.Second
 
-// handshake does what the HTTP server does for TLS connections that it recognizes. If it fails, it closes the
-// connection, and the first read from it fails.
+// handshake does what the HTTP server does for TLS connections that it recognizes. If it fails, it
+// closes the connection, and the first read from it fails.
 func (c *framedTLS) handshake() {
 	c.tls.SetDeadline(time.Now().Add(handshakeMax))
 	err := c.tls.Handshake()

@@ -1,5 +1,5 @@
-// Package handle seals receipt handles. A receipt handle names one delivery of one message; clients hold
-// it, send it back, and must not be able to make one up.
+// Package handle seals receipt handles. A receipt handle names one delivery of one message. Clients
+// hold it, send it back, and must not be able to forge one.
 //
 // A sealed handle is the standard base64 text of these bytes, integers big endian:
 //
@@ -11,14 +11,15 @@
 //	bytes 39 - 46  when the delivery was received, in Unix milliseconds; only if that is known
 //	then 16 bytes  HMAC-SHA256 of all bytes before, cut to 16 bytes
 //
-// Handles without a time are those of FIFO queues, and all that were given out before there were times. The length tells the two
-// apart, and is under the seal as every byte is.
+// Handles of FIFO queues have no time, and neither have those that were issued before handles had
+// times. The length tells the two forms apart, and the seal covers every byte of both.
 //
-// There is exactly one text for each delivery and key, so a retried receive can be answered with the
-// very handle it was answered with before, and a store of handles may compare them as strings.
+// There is exactly one text for each delivery and key. So a retried receive is answered with the
+// same handle, and a store of handles may compare them as strings.
 //
-// The seal proves that this server handed the handle out. Whether the delivery is still current, and of
-// which queue, is for the engine to say; it sees opened handles only. The fields are not encrypted.
+// The seal proves that this server issued the handle. Whether the delivery is still current, and of
+// which queue, is decided by the engine, which sees opened handles only. The fields are not
+// encrypted.
 package handle
 
 import (
@@ -44,7 +45,8 @@ type Handle struct {
 // KeySize is the length of a sealing key in bytes.
 const KeySize = 32
 
-// Size and TimedSize are the lengths of sealed handles in characters, without and with a time. SQS allows 1024.
+// Size and TimedSize are the lengths of sealed handles in characters, without and with a time. SQS
+// allows 1024.
 const (
 	Size      = (fieldsLen + macLen + 2) / 3 * 4
 	TimedSize = (fieldsLen + timeLen + macLen + 2) / 3 * 4
@@ -59,7 +61,8 @@ const (
 )
 
 // encoding is strict: the four bits that the last character has to spare must be zero, or sixteen
-// texts would name each delivery. The decoder skips line breaks even so; Open rules them out by length.
+// texts would name each delivery. The decoder skips line breaks even so; Open rules them out by
+// length.
 var encoding = base64.StdEncoding.Strict()
 
 // A Sealer seals and opens handles under one key. It may be used from any goroutine.
@@ -76,8 +79,8 @@ type state struct {
 	text   [TimedSize]byte
 }
 
-// New returns a Sealer for a key of KeySize bytes, of which it keeps a copy. A key of another length is
-// a mistake in the program, and panics.
+// New returns a Sealer for a key of KeySize bytes, of which it keeps a copy. A key of another
+// length is a mistake in the program, and panics.
 func New(key []byte) *Sealer {
 	if len(key) != KeySize {
 		panic("handle: the key must have 32 bytes")
@@ -105,9 +108,9 @@ func (s *Sealer) AppendSeal(dst []byte, h Handle) []byte {
 	return encoding.AppendEncode(slices.Grow(dst, TimedSize), b)
 }
 
-// Open returns the handle whose sealed text this is. Any text that AppendSeal did not produce under the
-// same key gives false. Nothing in the text is looked at before the seal is found to be right, and
-// the comparison takes the same time wherever the seal is wrong.
+// Open returns the handle whose sealed text this is. Any text that AppendSeal did not produce under
+// the same key gives false. Nothing in the text is looked at before the seal is found to be right,
+// and the comparison takes the same time wherever the seal is wrong.
 func (s *Sealer) Open(text string) (Handle, bool) {
 	end := fieldsLen
 	switch len(text) {

@@ -14,16 +14,16 @@ const (
 	// BodyMax is the largest body of a request, in bytes. [WIRE-21]
 	BodyMax = 8 << 20
 
-	// Small is the size up to which room for a whole body is not set aside in advance. It is also the size of answers and
-	// bodies for which buffers are kept. In bytes.
+	// Small is the size up to which room for a whole body is not set aside in advance. It is also
+	// the size of answers and bodies for which buffers are kept. In bytes.
 	Small = 64 << 10
 
-	// tiny is the size up to which a body is not charged to the budget. The buffers of its connection are as large, and
-	// the number of connections bounds them.
+	// tiny is the size up to which a body is not charged to the budget. The buffers of its
+	// connection are as large, and the number of connections bounds them.
 	tiny = 4 << 10
 
-	// bodyCost is how often the bytes of a body are in memory when it has arrived: as received, decoded, and encoded for
-	// the store.
+	// bodyCost is how often the bytes of a body are in memory when it has arrived: as received,
+	// decoded, and encoded for the store.
 	bodyCost = 3
 
 	// A body that brings fastBytes every fastTime is a fast one.
@@ -36,8 +36,8 @@ const (
 	// WaitMax is how long a request waits for its part of a budget before it is refused.
 	WaitMax = 10 * time.Second
 
-	// restMax is how long the rest of a refused body is read. A connection that is closed before its client's bytes have
-	// been read loses the answer.
+	// restMax is how long the rest of a refused body is read. A connection that is closed before
+	// its client's bytes have been read loses the answer.
 	restMax = 2 * time.Second
 )
 
@@ -61,8 +61,9 @@ func (b *Body) Free() {
 	b.Bytes, b.tiny = nil, nil
 }
 
-// Read reads the body of a request, whatever the protocol. Its errors are ErrTooLarge, ErrCutOff, ErrBusy and that of the
-// request's context; the connection is then closed after the answer. [WIRE-21]
+// Read reads the body of a request, whatever the protocol. Its errors are ErrTooLarge, ErrCutOff,
+// ErrBusy and that of the request's context; the connection is then closed after the answer.
+// [WIRE-21]
 func (in *Intake) Read(w http.ResponseWriter, r *http.Request, p auth.Pending) (b Body, err error) {
 	conn := http.NewResponseController(w)
 	switch {
@@ -95,8 +96,8 @@ func (in *Intake) Read(w http.ResponseWriter, r *http.Request, p auth.Pending) (
 	return Body{}, err
 }
 
-// owners are the parties that a body counts against: an address, the key that it claims if it claims one, and the pair of
-// both.
+// owners are the parties that a body counts against: an address, the key that it claims if it
+// claims one, and the pair of both.
 func owners(address, key string) []string {
 	if key == "" {
 		return []string{address}
@@ -104,9 +105,10 @@ func owners(address, key string) []string {
 	return []string{address, key, address + pairMark + key}
 }
 
-// An arrival is a body on its way in. It is charged as its bytes arrive, for the size of its buffer and never for what its
-// headers promise. Only while bytes arrive quickly, room is also set aside for the rest and for what is made of it.
-// Otherwise bodies that arrive at the same time would wait for each other, each with half of its bytes in memory. [WIRE-30]
+// An arrival is a body on its way in. It is charged as its bytes arrive, for the size of its buffer
+// and never for what its headers promise. Only while bytes arrive quickly, room is also set aside
+// for the rest and for what is made of it. Otherwise bodies that arrive at the same time would wait
+// for each other, each with half of its bytes in memory. [WIRE-30]
 type arrival struct {
 	r        *http.Request
 	conn     *http.ResponseController
@@ -196,8 +198,8 @@ func (a *arrival) grow() error {
 	return nil
 }
 
-// charge makes the body hold n bytes, and waits for them up to WaitMax: under overload the line would otherwise have no
-// end. [WIRE-27]
+// charge makes the body hold n bytes, and waits for them up to WaitMax: under overload the line
+// would otherwise have no end. [WIRE-27]
 func (a *arrival) charge(n int64) error {
 	return a.held.Wait(a.r.Context(), n, WaitMax)
 }

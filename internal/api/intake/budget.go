@@ -8,15 +8,17 @@ import (
 	"time"
 )
 
-// A Budget bounds the bytes that requests, or answers, hold in memory at the same time. Its rules: [WIRE-29, WIRE-30]
+// A Budget bounds the bytes that requests, or answers, hold in memory at the same time. Its rules:
+// [WIRE-29, WIRE-30]
 //
-//   - All holdings together have at most max bytes. Of these, some are reserved for small holdings, so that small
-//     requests and answers never wait behind large ones.
-//   - An owner, such as an account, has at most half of the bytes for large holdings, and half of all. A pair of owners
-//     (pairMark) has at most a third.
-//   - A holding that does not fit waits in line, or is refused. While it waits it keeps only what it had before. The
-//     line has lineLimit places.
-//   - Bytes that are in memory already can be counted beyond the bounds (Set): the next holding then waits longer.
+//   - All holdings together have at most max bytes. Of these, some are reserved for small holdings,
+//     so that small requests and answers never wait behind large ones.
+//   - An owner, such as an account, has at most half of the bytes for large holdings, and half of
+//     all. A pair of owners (pairMark) has at most a third.
+//   - A holding that does not fit waits in line, or is refused. While it waits it keeps only what
+//     it had before. The line has lineLimit places.
+//   - Bytes that are in memory already can be counted beyond the bounds (Set): the next holding
+//     then waits longer.
 type Budget struct {
 	max, reserved int64
 	little        int64 // the most that a small holding has
@@ -27,8 +29,8 @@ type Budget struct {
 	line   list.List // of *inLine, those that came first in front
 }
 
-// A Holding is what one request or one answer holds of a budget. Release may be called at any time and from any
-// goroutine; the holding then stays empty.
+// A Holding is what one request or one answer holds of a budget. Release may be called at any time
+// and from any goroutine; the holding then stays empty.
 type Holding struct {
 	b      *Budget
 	owners []string
@@ -104,9 +106,9 @@ func (b *Budget) change(h *Holding, n int64) {
 	}
 }
 
-// serve lets the holdings in line continue that have room now. A holding without room because all of it is in use blocks
-// the large ones behind it, or it would never get its turn. A holding whose owner has its share blocks no other.
-// b.mu is held.
+// serve lets the holdings in line continue that have room now. A holding without room because all
+// of it is in use blocks the large ones behind it, or it would never get its turn. A holding whose
+// owner has its share blocks no other. b.mu is held.
 func (b *Budget) serve() {
 	blocked := false
 	for e := b.line.Front(); e != nil; {
@@ -141,8 +143,8 @@ func (h *Holding) Reserve(most int64) int64 {
 	return h.n
 }
 
-// Wait makes h hold n bytes as soon as there is room, in order of arrival. It returns ErrBusy when the line is full or
-// there is no room for that long, and the error of ctx when that ends first.
+// Wait makes h hold n bytes as soon as there is room, in order of arrival. It returns ErrBusy when
+// the line is full or there is no room for that long, and the error of ctx when that ends first.
 func (h *Holding) Wait(ctx context.Context, n int64, long time.Duration) error {
 	b := h.b
 	b.mu.Lock()

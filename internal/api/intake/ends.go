@@ -20,8 +20,8 @@ type End struct {
 	Code   string // of the error; empty for success, ClientGone when the client left before the answer
 	N      metric.Counter
 
-	// Times are the seconds from the headers of the request to its answer, waits of polls included. They are of
-	// requests that succeeded.
+	// Times are the seconds from the headers of the request to its answer, waits of polls included.
+	// They are of requests that succeeded.
 	Times *metric.Histogram
 }
 

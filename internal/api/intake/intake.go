@@ -3,12 +3,12 @@
 // What it guarantees:
 //
 //   - At most so many requests are in progress; further ones get ErrBusy. [WIRE-27]
-//   - Bodies and answers that are in memory at the same time stay within a budget of bytes, and no client gets more
-//     than its share. [WIRE-29, WIRE-30]
+//   - Bodies and answers that are in memory at the same time stay within a budget of bytes, and no
+//     client gets more than its share. [WIRE-29, WIRE-30]
 //   - A client that sends or reads too slowly is cut off. [WIRE-22, WIRE-31]
 //
-// It also counts how requests end. It leaves authentication to auth, which names the owners of a body, and the form of
-// an error response to its callers.
+// It also counts how requests end. It leaves authentication to auth, which names the owners of a
+// body, and the form of an error response to its callers.
 package intake
 
 import (
@@ -25,16 +25,16 @@ const (
 	AnswerBudget  = 96 << 20 // of answers with messages
 	AnswerReserve = 16 << 20
 
-	// AnswerCost is how often the bytes of a message are in memory while it is being answered: as they were stored, and
-	// encoded.
+	// AnswerCost is how often the bytes of a message are in memory while it is being answered: as
+	// they were stored, and encoded.
 	AnswerCost = 2
 
 	// AnswerMost is what the largest answer holds: ten messages of 1 MiB.
 	AnswerMost = 10 * (1 << 20) * AnswerCost
 )
 
-// requestMax is as large as the line in front of the writer: requests that wait there must not be refused here in
-// another order. [WIRE-27]
+// requestMax is as large as the line in front of the writer: requests that wait there must not be
+// refused here in another order. [WIRE-27]
 const requestMax = 20_000
 
 var (
@@ -50,8 +50,8 @@ var (
 
 // Config configures an Intake.
 type Config struct {
-	// RequestMax is how many requests may be in progress, from when they have been read until they are answered; 20000
-	// when zero.
+	// RequestMax is how many requests may be in progress, from when they have been read until they
+	// are answered; 20000 when zero.
 	RequestMax int
 
 	// Polls counts the requests that only wait for messages. They do not count against RequestMax.

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// How quickly a body must arrive and an answer be read. A slower client is cut off, because it holds memory meanwhile.
-// [WIRE-30, WIRE-31]
+// How quickly a body must arrive and an answer be read. A slower client is cut off, because it
+// holds memory meanwhile. [WIRE-30, WIRE-31]
 const (
 	// StallMax is how long a client may send or read nothing.
 	StallMax = 10 * time.Second
 
-	// rateMin is how many bytes a second a client must send or read on average. It may fall behind by StallMax.
+	// rateMin is how many bytes a second a client must send or read on average. It may fall behind
+	// by StallMax.
 	rateMin = 32 << 10
 
-	// transferMax is how long a body or an answer may take in all. The wait of a poll in between does not count.
-	// [WIRE-22]
+	// transferMax is how long a body or an answer may take in all. The wait of a poll in between
+	// does not count. [WIRE-22]
 	transferMax = time.Minute
 
 	// chunk is how much of an answer is written at a time: less than rateMin in StallMax.
@@ -36,8 +37,8 @@ func (p *pace) moved(n int, took time.Duration) {
 	p.credit = min(StallMax, p.credit-took+time.Duration(n)*time.Second/rateMin)
 }
 
-// Write writes the body of an answer while its client reads quickly enough. A tiny one stays in the buffers of the
-// connection.
+// Write writes the body of an answer while its client reads quickly enough. A tiny one stays in the
+// buffers of the connection.
 func Write(w http.ResponseWriter, body []byte) {
 	conn := http.NewResponseController(w)
 	for p := newPace(); len(body) > 0; {

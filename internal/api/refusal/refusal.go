@@ -1,5 +1,5 @@
-// Package refusal turns an error from anywhere below the API into an error of the SQS catalogue. SQS and /v1 answer with
-// it, each in its own form.
+// Package refusal turns an error from anywhere below the API into an error of the SQS catalogue.
+// SQS and /v1 answer with it, each in its own form.
 //
 // The text of an unexpected error is for the log and never reaches a client. [ERR-1]
 package refusal
@@ -14,7 +14,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// Of returns the error that a client is shown for err. Its code is InternalFailure when err is not a refusal.
+// Of returns the error that a client is shown for err. Its code is InternalFailure when err is not
+// a refusal.
 func Of(err error) *sqswire.Error {
 	var refused *engine.Error
 	var denied *auth.Error

@@ -28,21 +28,23 @@ type Config struct {
 	Sealer *handle.Sealer
 	Logger *slog.Logger
 
-	// Door authenticates requests, and Policies decides what their senders may do. When Policies is nil, the policies
-	// are those of the Broker.
+	// Door authenticates requests, and Policies decides what their senders may do. When Policies is
+	// nil, the policies are those of the Broker.
 	Door     *auth.Door
 	Policies *auth.Policies
 
-	// Intake bounds the requests in progress and their memory. When nil, the handler makes one of its own.
+	// Intake bounds the requests in progress and their memory. When nil, the handler makes one of
+	// its own.
 	Intake *intake.Intake
 
 	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
 	PublicURL string
 
-	// Rejoin lets the HTTP server serve a connection again on which a suspended poll was answered; ahead is what was
-	// already read from it. When nil, polls wait as handlers of the HTTP server, which takes several times the memory. If
-	// Rejoin is set, the caller must call Drain and Shutdown. IdleMax is how long such a connection may wait for its next
-	// request, 2 minutes when zero.
+	// Rejoin lets the HTTP server serve a connection again on which a suspended poll was answered;
+	// ahead is what was already read from it. When nil, polls wait as handlers of the HTTP server,
+	// which takes several times the memory. If Rejoin is set, the caller must call Drain and
+	// Shutdown. IdleMax is how long such a connection may wait for its next request, 2 minutes when
+	// zero.
 	Rejoin  func(conn net.Conn, ahead []byte)
 	IdleMax time.Duration
 }
@@ -225,7 +227,8 @@ func (e *attempt) refuse(w http.ResponseWriter, err error) {
 	e.ends(string(refused.Code))
 }
 
-// A response is a shape to encode, how large it will be about if that is known, and the room that an answer with messages holds.
+// A response is a shape to encode, how large it will be about if that is known, and the room that
+// an answer with messages holds.
 type response struct {
 	shape sqswire.Shape
 	size  int

@@ -30,8 +30,8 @@ func messageOperations() []*operation {
 	}
 }
 
-// draft prepares a message for sending, on the goroutine of its request: checks and encoding that need
-// no queue stay off the single writer. The answer to a successful send comes with it.
+// draft prepares a message for sending, on the goroutine of its request: checks and encoding that
+// need no queue stay off the single writer. The answer to a successful send comes with it.
 func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft, sqswire.Sent) {
 	sum := md5.Sum([]byte(m.MessageBody.Value))
 	sent := sqswire.Sent{ // [SEND-7, MD5-1, MD5-5]
@@ -72,8 +72,8 @@ func entryAttributes(attrs sqswire.MessageAttributes) []engine.EntryAttribute {
 	return out
 }
 
-// Headers with which a message can be followed: of a SendMessage request, to ask for it, and of its answer, with the mark
-// to ask /v1 for the message by. [PEEK-9]
+// Headers with which a message can be followed: of a SendMessage request, to ask for it, and of its
+// answer, with the mark to ask /v1 for the message by. [PEEK-9]
 const (
 	followHeader = "Tenaq-Follow"
 	markHeader   = "Tenaq-Mark"
@@ -92,8 +92,8 @@ func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	return answer(&sqswire.SendMessageResponse{Sent: sent})
 }
 
-// stored adds to the answer of a send what the queue has made of the message. The checksums stay those
-// of the request, also when it was a duplicate of another. [DEDUP-13, DEDUP-14, SEND-9]
+// stored adds to the answer of a send what the queue has made of the message. The checksums stay
+// those of the request, also when it was a duplicate of another. [DEDUP-13, DEDUP-14, SEND-9]
 func stored(answer *sqswire.Sent, s *engine.Sent) {
 	answer.MessageID = s.ID.String()
 	if s.Sequence != 0 {
@@ -128,8 +128,8 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 	return answer(resp)
 }
 
-// handle checks the seal of a receipt handle. A wrong one is passed on as such: that the queue exists
-// comes first. [ERR-11]
+// handle checks the seal of a receipt handle. A wrong one is passed on as such: that the queue
+// exists comes first. [ERR-11]
 func (c *call) handle(text sqswire.Opt[string]) engine.Handle {
 	sealed, ok := c.h.cfg.Sealer.Open(text.Value)
 	return engine.Handle{

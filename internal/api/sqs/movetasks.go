@@ -62,8 +62,8 @@ func (c *call) listMessageMoveTasks(req *sqswire.ListMessageMoveTasksRequest) (r
 	return answer(resp)
 }
 
-// moveTask is the entry of a listing. What was not asked for when the task was started is not in it.
-// [MOVE-16, MOVE-17]
+// moveTask is the entry of a listing. What was not asked for when the task was started is not in
+// it. [MOVE-16, MOVE-17]
 func moveTask(t *engine.MoveTask) sqswire.ListMessageMoveTasksResultEntry {
 	return sqswire.ListMessageMoveTasksResultEntry{
 		ApproximateNumberOfMessagesMoved:  t.Moved,

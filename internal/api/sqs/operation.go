@@ -9,16 +9,18 @@ import (
 	"tenaq/internal/engine"
 )
 
-// An operation is an action of SQS: everything about it but the members of its request and its response.
+// An operation is an action of SQS: everything about it but the members of its request and its
+// response.
 type operation struct {
 	sqswire.Operation
 	newRequest func() sqswire.Shape
 
-	// queueOf returns the queue that the action itself needs a right to. An empty name stands for every queue of the
-	// account.
+	// queueOf returns the queue that the action itself needs a right to. An empty name stands for
+	// every queue of the account.
 	queueOf func(c *call, req sqswire.Shape) engine.QueueName
 
-	// also returns the rights that a request needs besides; nil when it never needs any. [AUTH-18, AUTH-19, AUTH-48]
+	// also returns the rights that a request needs besides; nil when it never needs any.
+	// [AUTH-18, AUTH-19, AUTH-48]
 	also func(c *call, req sqswire.Shape) []right
 
 	// onQueue is true when the request must name its queue as QueueUrl.
@@ -30,7 +32,8 @@ type operation struct {
 // action is what a key or a policy must allow: a batch is its action several times. [AUTH-18]
 func (op *operation) action() string { return strings.TrimSuffix(op.Name, "Batch") }
 
-// rights are those that a request needs: nearly always the one for its action on its queue. [AUTH-18, AUTH-19, AUTH-48]
+// rights are those that a request needs: nearly always the one for its action on its queue.
+// [AUTH-18, AUTH-19, AUTH-48]
 func (op *operation) rights(c *call, req sqswire.Shape) []right {
 	rights := []right{{op.action(), op.queueOf(c, req)}}
 	if op.also != nil {

@@ -15,9 +15,10 @@ import (
 	"tenaq/internal/engine"
 )
 
-// suspendAfter is how long a poll waits in its handler; polls of busy queues are answered before. While more than crowd
-// polls wait in handlers it is suspendSoon. Of thousands that begin at the same moment, few then need the memory of a
-// handler at the same time, which the process would keep for long.
+// suspendAfter is how long a poll waits in its handler; polls of busy queues are answered before.
+// While more than crowd polls wait in handlers it is suspendSoon. Of thousands that begin at the
+// same moment, few then need the memory of a handler at the same time, which the process would keep
+// for long.
 const (
 	suspendAfter = time.Second
 	suspendSoon  = 20 * time.Millisecond
@@ -124,10 +125,10 @@ func (p *suspendedPoll) write(ctx context.Context, w http.ResponseWriter, res *e
 	return true
 }
 
-// Drain suspends no more polls, and closes every connection of a suspended one with its answer, or at once when that was
-// given. It comes before Broker.Drain, which makes the answers.
+// Drain suspends no more polls, and closes every connection of a suspended one with its answer, or
+// at once when that was given. It comes before Broker.Drain, which makes the answers.
 func (h *Handler) Drain() { h.suspended.Drain() }
 
-// Shutdown waits until no poll is suspended. When ctx ends first, it cuts off those that are left and returns the error of
-// ctx. It comes after Drain and does not wait for handlers.
+// Shutdown waits until no poll is suspended. When ctx ends first, it cuts off those that are left
+// and returns the error of ctx. It comes after Drain and does not wait for handlers.
 func (h *Handler) Shutdown(ctx context.Context) error { return h.suspended.Shutdown(ctx) }

@@ -18,8 +18,8 @@ const (
 	queryJSON // a request in the Query protocol whose client accepts JSON
 )
 
-// protocolOf tells from the first line and the headers of a request what it is. One that could be read in two ways is
-// nothing. [WIRE-2, WIRE-3, WIRE-24, WIRE-25, XML-1]
+// protocolOf tells from the first line and the headers of a request what it is. One that could be
+// read in two ways is nothing. [WIRE-2, WIRE-3, WIRE-24, WIRE-25, XML-1]
 func protocolOf(r *http.Request) protocol {
 	if strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 1 || len(r.Header["Content-Type"]) > 1 {
 		return noProtocol
@@ -54,8 +54,8 @@ func protocolOf(r *http.Request) protocol {
 // isQueuePath reports whether a path is one of the form /<account>/<name>.
 func isQueuePath(path string) bool { return strings.Count(strings.Trim(path, "/"), "/") == 1 }
 
-// queryOf decides whether the answer to a request in the Query protocol is XML or JSON: whichever the client
-// names first. [XML-26]
+// queryOf decides whether the answer to a request in the Query protocol is XML or JSON: whichever
+// the client names first. [XML-26]
 func queryOf(r *http.Request) protocol {
 	for _, accept := range r.Header.Values("Accept") {
 		for kind := range strings.SplitSeq(accept, ",") {
@@ -74,8 +74,8 @@ func queryOf(r *http.Request) protocol {
 	return queryXML
 }
 
-// decode makes a request of what was read. The operation is known before the request is, and also when that is
-// refused.
+// decode makes a request of what was read. The operation is known before the request is, and also
+// when that is refused.
 func (p protocol) decode(h *Handler, r *http.Request, body []byte) (*operation, sqswire.Shape, error) {
 	switch p {
 	case awsJSON:
@@ -103,7 +103,8 @@ func (p protocol) decode(h *Handler, r *http.Request, body []byte) (*operation, 
 	return nil, nil, errNotFound
 }
 
-// decodeForm makes a request of parameters, to which the path is one more. [XML-11, XML-12, XML-24, XML-25]
+// decodeForm makes a request of parameters, to which the path is one more.
+// [XML-11, XML-12, XML-24, XML-25]
 func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (*operation, sqswire.Shape, error) {
 	action, ok := form.Get("Action")
 	if !ok {
@@ -123,8 +124,9 @@ func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (*operation, sq
 	return op, req, form.Decode(req)
 }
 
-// errNoQueueURL refuses an action on a queue that names none. The root is the address of no queue [XML-24]; in JSON, which
-// does not read the path of a queue [WIRE-3], the parameter is missing there. [QUEUE-37]
+// errNoQueueURL refuses an action on a queue that names none. The root is the address of no queue
+// [XML-24]; in JSON, which does not read the path of a queue [WIRE-3], the parameter is missing
+// there. [QUEUE-37]
 func (h *Handler) errNoQueueURL(r *http.Request) error {
 	if strings.Trim(r.URL.Path, "/") != "" {
 		return sqswire.Errorf(sqswire.MissingParameter, "The request must contain the parameter QueueUrl.")

@@ -57,8 +57,8 @@ func queueAsked(c *call, req *sqswire.GetQueueURLRequest) engine.QueueName {
 	return engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.Account()), Name: req.QueueName.Value}
 }
 
-// queue reads a queue URL. Only the last two segments of its path count, and one segment is a name in
-// the caller's account. What is not a queue URL at all becomes a name that no queue has.
+// queue reads a queue URL. Only the last two segments of its path count, and one segment is a name
+// in the caller's account. What is not a queue URL at all becomes a name that no queue has.
 // [QUEUE-33, QUEUE-34, QUEUE-35]
 func (c *call) queue(u sqswire.Opt[string]) engine.QueueName {
 	path := strings.TrimSuffix(u.Value, "/")

@@ -1,10 +1,13 @@
-// Package sts answers the one question of AWS STS that programs ask before they use a queue: who they are. It is
-// GetCallerIdentity, in the Query protocol of 2011-06-15, as SDKs and the AWS CLI send it.
+// Package sts answers the one question of AWS STS that programs ask before they use a queue: which
+// identity their credentials have. It serves GetCallerIdentity, in the Query protocol of
+// 2011-06-15, as SDKs and the AWS CLI send it.
 //
-// What it guarantees: no body is read before Config.Authenticate has let the request pass, and nothing is understood
-// before what that returned has let the body pass. Who is let in is told who they are and nothing else.
+// What it guarantees: no body is read before Config.Authenticate has accepted the request, and none
+// is decoded before the function that it returns has accepted the body. The answer holds the
+// identity of the caller and nothing else.
 //
-// It leaves to its caller who that is, and to tell by Is and IsUnsigned which requests are for STS.
+// It leaves authentication to its caller, which also asks Is and IsUnsigned which requests are for
+// STS.
 package sts
 
 import (
@@ -26,24 +29,27 @@ const (
 	apiVersion = "2011-06-15"
 	namespace  = "https://sts.amazonaws.com/doc/" + apiVersion + "/"
 
-	// bodyMax is the size of a request in bytes, of which one that is signed and means something has a hundred.
+	// bodyMax is the size of a request in bytes, of which one that is signed and means something
+	// has a hundred.
 	bodyMax = 16 << 10
 
-	// peekMax is up to which size a body that is not signed is looked at to find out whether it is for STS.
+	// peekMax is up to which size a body that is not signed is looked at to find out whether it is
+	// for STS.
 	peekMax = 1 << 10
 )
 
-// Config holds what a Handler is told once.
+// Config configures a Handler.
 type Config struct {
-	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and that of the function
-	// that comes of it, are for the caller: an *Error is answered as it is, another as AccessDenied with its text.
+	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and
+	// that of the function that comes of it, are for the caller: an *Error is answered as it is,
+	// another as AccessDenied with its text.
 	Authenticate func(*http.Request) (Finish, error)
 }
 
 // A Finish completes the check of a request with its body as it came, and says who sent it.
 type Finish func(body []byte) (Identity, error)
 
-// An Identity is who somebody is.
+// An Identity names the sender of a request.
 type Identity struct{ Account, ARN, UserID string }
 
 // An Error is a refusal. Its message is for the caller.
@@ -61,8 +67,8 @@ type Handler struct{ cfg Config }
 // New returns a handler.
 func New(cfg Config) *Handler { return &Handler{cfg} }
 
-// Is reports whether a request is for STS, by what can be seen before its body: the service that it is signed for, or the
-// action in its address.
+// Is reports whether a request is for STS, by what can be seen before its body: the service that it
+// is signed for, or the action in its address.
 func Is(r *http.Request) bool {
 	if r.Header.Get("X-Amz-Target") != "" {
 		return false // no protocol of STS has one
@@ -73,8 +79,8 @@ func Is(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "Action="+Action) && r.URL.Query().Get("Action") == Action
 }
 
-// IsUnsigned reports whether a request that is not signed is for STS. It looks into the body of a small form, which can be
-// read again afterwards.
+// IsUnsigned reports whether a request that is not signed is for STS. It looks into the body of a
+// small form, which can be read again afterwards.
 func IsUnsigned(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.Header.Get("Authorization") != "" || r.Header.Get("X-Amz-Target") != "" ||
 		!wire.IsForm(r.Header.Get("Content-Type")) || r.ContentLength <= 0 || r.ContentLength > peekMax {
@@ -106,7 +112,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := answer{w: w, id: wire.RequestID(), json: strings.Contains(r.Header.Get("Accept"), "application/json")}
 	identity, err := h.serve(w, r)
 	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // nobody is there to read it, and to return would be to answer 200
+		panic(http.ErrAbortHandler) // the client has left, and to return would be to answer 200
 	}
 	if err != nil {
 		a.refuse(err)
@@ -117,7 +123,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	if h.cfg.Authenticate == nil {
-		return Identity{}, &Error{"AccessDenied", http.StatusForbidden, "Nothing here decides who may ask."}
+		return Identity{}, &Error{"AccessDenied", http.StatusForbidden, "The server has no authentication for this API."}
 	}
 	finish, err := h.cfg.Authenticate(r)
 	if err != nil {

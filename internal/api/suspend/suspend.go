@@ -1,15 +1,16 @@
 // Package suspend keeps connections whose requests wait for an answer without a handler.
 //
-// A request that waits in a handler keeps a goroutine with a deep stack, another one that watches the connection,
-// buffers, headers and contexts: 27 KB for a client that gets no message for 20 seconds. So the connection of a
-// request that has waited for a moment is taken from the HTTP server, and only a small struct and a goroutine that
-// reads remain. The answer is written on a new goroutine when it is there. The HTTP server gets the connection back
-// with the next request.
+// A request that waits in a handler keeps a goroutine with a deep stack, another one that watches
+// the connection, buffers, headers and contexts: 27 KB for a client that gets no message for 20
+// seconds. So the connection of a request that has waited for a moment is taken from the HTTP
+// server, and only a small struct and a goroutine that reads remain. The answer is written on a new
+// goroutine when it is there. The HTTP server gets the connection back with the next request.
 //
 // What the package guarantees:
 //
 //   - A suspended request is answered exactly once, or abandoned because its client left.
-//   - Like the HTTP server, it stops watching a connection when the next request arrives before the answer.
+//   - Like the HTTP server, it stops watching a connection when the next request arrives before the
+//     answer.
 //   - After Shutdown no connection is suspended.
 //
 // It leaves what the answer is to its callers.
@@ -31,11 +32,13 @@ type Config struct {
 	// Rejoin lets the HTTP server serve a connection again; ahead is what was already read from it.
 	Rejoin func(conn net.Conn, ahead []byte)
 
-	// IdleMax is how long an answered connection may wait for its next request, 2 minutes when zero.
+	// IdleMax is how long an answered connection may wait for its next request, 2 minutes when
+	// zero.
 	IdleMax time.Duration
 }
 
-// A Set is the suspended connections of a server, and those that were answered and wait for their next request.
+// A Set is the suspended connections of a server, and those that were answered and wait for their
+// next request.
 type Set struct {
 	cfg Config
 	wg  sync.WaitGroup
@@ -68,13 +71,14 @@ type Conn struct {
 
 // A Waiter is what waits for an answer.
 type Waiter interface {
-	// Abandon is called when the client has left. It reports false when the answer is on its way already.
+	// Abandon is called when the client has left. It reports false when the answer is on its way
+	// already.
 	Abandon() bool
 }
 
-// Take takes the connection of a request from the HTTP server. It reports false when that is not possible, because the
-// server drains or the connection is not one of HTTP/1.1; the handler must then wait itself. After true the handler must
-// return, and call Watch once Answer may be called.
+// Take takes the connection of a request from the HTTP server. It reports false when that is not
+// possible, because the server drains or the connection is not one of HTTP/1.1; the handler must
+// then wait itself. After true the handler must return, and call Watch once Answer may be called.
 func (s *Set) Take(c *Conn, w http.ResponseWriter, r *http.Request) bool {
 	c.set, c.last = s, r.Close
 	if !r.ProtoAtLeast(1, 1) || !s.enter(c) {
@@ -134,8 +138,8 @@ func (c *Conn) clientGone() {
 	}
 }
 
-// Answer has write make the answer. The context ends when the client leaves, or when a stop cuts it off. Write reports
-// false when the connection cannot be used for another request.
+// Answer has write make the answer. The context ends when the client leaves, or when a stop cuts it
+// off. Write reports false when the connection cannot be used for another request.
 func (c *Conn) Answer(write func(ctx context.Context, w http.ResponseWriter) bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -217,7 +221,8 @@ func (s *Set) Len() int {
 	return len(s.conns)
 }
 
-// Drain takes no more connections. Each suspended one is closed with its answer, and each answered one at once.
+// Drain takes no more connections. Each suspended one is closed with its answer, and each answered
+// one at once.
 func (s *Set) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +234,8 @@ func (s *Set) Drain() {
 	}
 }
 
-// Shutdown waits until the set is empty. When ctx ends first, it cuts off the connections that are left and returns the
-// error of ctx. It comes after Drain.
+// Shutdown waits until the set is empty. When ctx ends first, it cuts off the connections that are
+// left and returns the error of ctx. It comes after Drain.
 func (s *Set) Shutdown(ctx context.Context) error {
 	none := make(chan struct{})
 	go func() { s.wg.Wait(); close(none) }()

@@ -9,7 +9,8 @@ import (
 	"tenaq/internal/api/intake"
 )
 
-// A writer is the http.ResponseWriter of a suspended connection. It writes what the HTTP server would write.
+// A writer is the http.ResponseWriter of a suspended connection. It writes what the HTTP server
+// would write.
 type writer struct {
 	conn   net.Conn
 	header http.Header

@@ -19,8 +19,8 @@ type alarmList struct {
 	Actions  []string          `json:"actions"` // those that the configuration declares
 }
 
-// A shownAlarm is an alarm and its state. The built-in alarms are listed when they are not OK, or have become OK only
-// lately.
+// A shownAlarm is an alarm and its state. The built-in alarms are listed when they are not OK, or
+// have become OK only lately.
 type shownAlarm struct {
 	Name          string      `json:"name"`
 	Queue         string      `json:"queue,omitempty"`
@@ -80,8 +80,8 @@ func (c *call) alarmHistory() (answer, error) {
 	}{changes}}, nil
 }
 
-// silence answers POST /v1/alarms/silence: {"match": "orders/*", "for": "2h", "reason": "..."}; for 0s it ends one.
-// [ALARM-49]
+// silence answers POST /v1/alarms/silence: {"match": "orders/*", "for": "2h", "reason": "..."}; for
+// 0s it ends one. [ALARM-49]
 func (c *call) silence() (answer, error) {
 	var in struct {
 		Match  string `json:"match"`
@@ -117,8 +117,8 @@ func (c *call) acknowledge() (answer, error) {
 	return answer{body: struct{}{}}, asAlarmError(c.cfg.Monitor.Acknowledge(in.Alarm))
 }
 
-// testAction answers POST /v1/alarms/test: {"action": "team"}. It runs an action that is declared, and no other.
-// [ALARM-43]
+// testAction answers POST /v1/alarms/test: {"action": "team"}. It runs an action that is declared,
+// and no other. [ALARM-43]
 func (c *call) testAction() (answer, error) {
 	var in struct {
 		Action string `json:"action"`

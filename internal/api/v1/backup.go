@@ -17,7 +17,8 @@ type Backup interface {
 	io.Closer
 }
 
-// backupPause is how long a client may read nothing of a backup. The store cannot remove the files of a running backup.
+// backupPause is how long a client may read nothing of a backup. The store cannot remove the files
+// of a running backup.
 const backupPause = 2 * time.Minute
 
 var errBackupRunning = &Error{http.StatusTooManyRequests, "BackupInProgress",
@@ -35,8 +36,9 @@ func (c *call) backup() (answer, error) {
 	return answer{stream: b}, err
 }
 
-// stream answers with a backup. If the backup cannot be finished, the connection is cut, so that the client cannot take
-// the part for the whole. It returns the code under which the request is counted.
+// stream answers with a backup. If the backup cannot be finished, the connection is cut, so that
+// the client cannot take the part for the whole. It returns the code under which the request is
+// counted.
 func (h *Handler) stream(w http.ResponseWriter, b Backup) (code string) {
 	h.header(w, "application/x-tar")
 	control := http.NewResponseController(w)

@@ -1,14 +1,16 @@
-// Package v1 serves what SQS has no words for, in plain HTTP and JSON: /v1, beside the SQS API, and the health pages of
-// the admin address.
+// Package v1 serves what SQS has no words for, in plain HTTP and JSON: /v1, beside the SQS API, and
+// the health pages of the admin address.
 //
-// Each resource has a file: queues.go, messages.go, fate.go, alarms.go and backup.go for /v1, health.go for the admin
-// address. To add a route, write its handler into the file of its resource and enter it in routes.go.
+// Each resource has a file: queues.go, messages.go, fate.go, alarms.go and backup.go for /v1,
+// health.go for the admin address. To add a route, write its handler into the file of its resource
+// and enter it in routes.go.
 //
 // What the package guarantees:
 //
 //   - No route of /v1 is served without a Principal that may use it.
 //   - Routes under /v1/queues only read. [PEEK-7]
-//   - A web page cannot make a browser change anything: routes that change something take a POST of JSON.
+//   - A web page cannot make a browser change anything: routes that change something take a POST of
+//     JSON.
 //   - An unknown parameter is refused, because a misspelt one would otherwise be ignored silently.
 //
 // It leaves the state of queues to broker and alarms to monitor.

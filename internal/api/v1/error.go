@@ -32,7 +32,8 @@ func errValue(name, value, want string) error {
 	return sqswire.Errorf(sqswire.InvalidParameterValue, "Value %s for parameter %s is invalid. Reason: Must be %s.", value, name, want)
 }
 
-// asError turns any error into one of /v1: the code and the message of SQS, with the status that HTTP has for it.
+// asError turns any error into one of /v1: the code and the message of SQS, with the status that
+// HTTP has for it.
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own

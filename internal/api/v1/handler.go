@@ -31,7 +31,8 @@ type Config struct {
 	// Monitor has the alarms that /v1/alarms shows; nil for none.
 	Monitor *monitor.Monitor
 
-	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with ErrBackupRunning.
+	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with
+	// ErrBackupRunning.
 	Backup func(context.Context) (Backup, error)
 }
 
@@ -171,8 +172,8 @@ func (h *Handler) write(w http.ResponseWriter, status int, body any) {
 	wire.Respond(w, status, wire.PlainJSONType, b.Bytes())
 }
 
-// header sets the headers of every answer. Tenaq-Api tells clients that the answer comes from this API and not from another
-// server that has the same path.
+// header sets the headers of every answer. Tenaq-Api tells clients that the answer comes from this
+// API and not from another server that has the same path.
 func (h *Handler) header(w http.ResponseWriter, kind string) {
 	header := w.Header()
 	header.Set("Tenaq-Api", "1")

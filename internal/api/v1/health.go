@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// Health configures the health pages. Alive means that the writer and the disk have finished a turn lately; a server that
-// is not alive should be restarted. Ready means alive, not stopping and willing to take sends; a server that is not ready
-// should get no requests for a while. Neither depends on anything outside the process.
+// Health configures the health pages. Alive means that the writer and the disk have finished a turn
+// lately; a server that is not alive should be restarted. Ready means alive, not stopping and
+// willing to take sends; a server that is not ready should get no requests for a while. Neither
+// depends on anything outside the process.
 type Health struct {
 	// Silence returns how long ago the last turn reached the disk.
 	Silence func() time.Duration
 
-	// Trouble returns why the server should get no requests although it is alive; empty when it should.
+	// Trouble returns why the server should get no requests although it is alive; empty when it
+	// should.
 	Trouble func() string
 
 	Version string
@@ -25,11 +27,12 @@ type Health struct {
 	Front http.HandlerFunc
 }
 
-// silenceMax is the silence after which the writer counts as stuck. There is a turn at least every five seconds.
+// silenceMax is the silence after which the writer counts as stuck. There is a turn at least every
+// five seconds.
 const silenceMax = 15 * time.Second
 
-// Admin returns the handler of the admin address: /livez and /readyz, which answer 200 with "ok" or 503
-// with one sentence, /metrics, and / with a page for people.
+// Admin returns the handler of the admin address: /livez and /readyz, which answer 200 with "ok" or
+// 503 with one sentence, /metrics, and / with a page for people.
 func Admin(cfg Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, cfg.stuck()) })
@@ -68,8 +71,8 @@ func say(w http.ResponseWriter, trouble string) {
 	w.Write([]byte("ok\n"))
 }
 
-// LocalStackHealth answers like LocalStack's health page, for compose files and scripts that wait for it before they use
-// SQS.
+// LocalStackHealth answers like LocalStack's health page, for compose files and scripts that wait
+// for it before they use SQS.
 func LocalStackHealth(cfg Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		state := "running"

@@ -13,13 +13,13 @@ import (
 const (
 	pageUsual = 20
 
-	// bodyMax is the most of a body that an answer shows, and pageBytes the contents that are read for one beside the
-	// first message, in bytes.
+	// bodyMax is the most of a body that an answer shows, and pageBytes the contents that are read
+	// for one beside the first message, in bytes.
 	bodyMax   = 1 << 20
 	pageBytes = 4 << 20
 
-	// stepsMax is how often one request looks on when it has found nothing. Each step is a turn of the writer, in which
-	// other requests are served as well.
+	// stepsMax is how often one request looks on when it has found nothing. Each step is a turn of
+	// the writer, in which other requests are served as well.
 	stepsMax = 16
 )
 
@@ -29,7 +29,8 @@ type messageList struct {
 	Next     string    `json:"next,omitempty"`
 }
 
-// A message is a message that was peeked at. Times are those of the server's clock, so its age is there too.
+// A message is a message that was peeked at. Times are those of the server's clock, so its age is
+// there too.
 type message struct {
 	ID           string              `json:"messageId"`
 	State        engine.MessageState `json:"state"`
@@ -57,8 +58,8 @@ type message struct {
 	BodyCut bool    `json:"bodyCut,omitempty"`
 }
 
-// messages answers GET /v1/queues/NAME/messages?state=&after=&limit=&body=&trail=. Body is how many bytes of
-// each body to show; trail=1 shows what workers wrote. [PEEK-5, PEEK-6, PEEK-10]
+// messages answers GET /v1/queues/NAME/messages?state=&after=&limit=&body=&trail=. Body is how many
+// bytes of each body to show; trail=1 shows what workers wrote. [PEEK-5, PEEK-6, PEEK-10]
 func (c *call) messages() (answer, error) {
 	q := c.query("state", "after", "limit", "body", "trail")
 	op := engine.Peek{
@@ -134,8 +135,8 @@ func shown(p *engine.Peeked) message {
 	return m
 }
 
-// addContent reads the content of a message, off the writer. It adds what workers wrote about it, and at most so many
-// bytes of the body. It reports false when the message has been removed.
+// addContent reads the content of a message, off the writer. It adds what workers wrote about it,
+// and at most so many bytes of the body. It reports false when the message has been removed.
 func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
 	content, ok := c.cfg.Broker.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq})
 	if !ok {

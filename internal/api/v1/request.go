@@ -56,8 +56,8 @@ func (q *query) number(name string, low, high, otherwise int) int {
 	return n
 }
 
-// read decodes the body of a request that changes something. A browser does not let a web page of another origin send this
-// content type without asking the server first.
+// read decodes the body of a request that changes something. A browser does not let a web page of
+// another origin send this content type without asking the server first.
 func (c *call) read(in any) error {
 	if kind, _, _ := mime.ParseMediaType(c.request.Header.Get("Content-Type")); kind != "application/json" {
 		return sqswire.Errorf(sqswire.InvalidParameterValue, "The body must be JSON, with Content-Type: application/json.")

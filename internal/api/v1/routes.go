@@ -36,8 +36,9 @@ var routes = map[string]*route{
 	"alarms/acknowledge": {action: "AcknowledgeAlarm", changes: true, server: true, serve: (*call).acknowledge},
 }
 
-// Is reports whether a request is for /v1. A request that names an action of SQS before its body is for SQS, whatever its
-// path. A form that names one in its body is for /v1 and refused there, since no queue has such a path.
+// Is reports whether a request is for /v1. A request that names an action of SQS before its body is
+// for SQS, whatever its path. A form that names one in its body is for /v1 and refused there, since
+// no queue has such a path.
 func Is(r *http.Request) bool {
 	return (r.URL.Path == root || strings.HasPrefix(r.URL.Path, root+"/")) &&
 		len(r.Header["X-Amz-Target"]) == 0 && !wire.HasAction(r.URL.RawQuery)

@@ -13,8 +13,9 @@ import (
 const (
 	epochTag = 1 // of a time, in seconds since 1970
 
-	// items bounds the parts of a body, because each takes a multiple of its size in memory. The largest request that
-	// CloudWatch allows in a mebibyte, a thousand metrics with a hundred values, has fewer.
+	// items bounds the parts of a body, because each takes a multiple of its size in memory. The
+	// largest request that CloudWatch allows in a mebibyte, a thousand metrics with a hundred
+	// values, has fewer.
 	items = 150_000
 )
 
@@ -40,8 +41,8 @@ func ReadCBOR(body []byte) (Value, error) {
 	return cborValue{v}, nil
 }
 
-// A cborWalk checks a body before it is decoded. The decoder allocates for every item, a hundred bytes for the one byte of
-// an empty map, and ignores lengths beyond 2^63.
+// A cborWalk checks a body before it is decoded. The decoder allocates for every item, a hundred
+// bytes for the one byte of an empty map, and ignores lengths beyond 2^63.
 type cborWalk struct {
 	rest []byte
 	left int // items
@@ -94,7 +95,7 @@ func (w *cborWalk) item(depth int) error {
 	default:
 		return nil
 	}
-	for range n { // which ends with the body, whatever is claimed
+	for range n { // which ends with the body, whatever the length claims
 		if err := w.item(depth + 1); err != nil {
 			return err
 		}
@@ -102,7 +103,8 @@ func (w *cborWalk) item(depth int) error {
 	return nil
 }
 
-// head reads the beginning of an item: what it is, and its number or length. Open says that the length is not told.
+// head reads the beginning of an item: what it is, and its number or length. Open says that the
+// length is not told.
 func (w *cborWalk) head() (major byte, argument uint64, open bool, err error) {
 	if len(w.rest) == 0 {
 		return 0, 0, false, errCBOREnd

@@ -14,7 +14,8 @@ import (
 // depthMax bounds the nesting of JSON and CBOR. Requests of CloudWatch are at most ten deep.
 const depthMax = 32
 
-// A jsonValue is what package json has made of a body: a map, a slice, a string, a json.Number, a bool.
+// A jsonValue is what package json has made of a body: a map, a slice, a string, a json.Number, a
+// bool.
 type jsonValue struct{ v any }
 
 // ReadJSON reads the body of a request in AWS JSON. An empty body is an empty object.

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Limits of a form. The names of members have at most eight parts; a body of a mebibyte with ordinary names does not
-// have as many parameters.
+// Limits of a form. The names of members have at most eight parts; a body of a mebibyte with
+// ordinary names does not have as many parameters.
 const (
 	formDepth  = 16
 	parameters = 40_000
 )
 
-// A Node is a place in a form. The parameter Metrics.member.2.Id=m1 is the text of the child Id of the child 2 of the
-// child member of the child Metrics. A structure is a node with members as children; of a list they are numbers, below
-// the child member.
+// A Node is a place in a form. The parameter Metrics.member.2.Id=m1 is the text of the child Id of
+// the child 2 of the child member of the child Metrics. A structure is a node with members as
+// children; of a list they are numbers, below the child member.
 type Node struct {
 	children map[string]*Node
 	own      string
@@ -89,8 +89,8 @@ func (n *Node) Member(name string) (Value, error) {
 	return nil, nil
 }
 
-// list returns the elements in the order of their numbers, which need not follow one another. A parameter with the name
-// of the list and no text is how an empty one is written.
+// list returns the elements in the order of their numbers, which need not follow one another. A
+// parameter with the name of the list and no text is how an empty one is written.
 func (n *Node) List(limit int) ([]Value, error) {
 	members := n.children["member"]
 	if members == nil {
@@ -136,7 +136,8 @@ func (n *Node) Integer() (int64, error) {
 
 func (n *Node) Number() (float64, error) { return ParseNumber(n.own) }
 
-// ParseNumber reads a number that is written in letters: decimal, or one of the words for those that are not finite.
+// ParseNumber reads a number that is written in letters: decimal, or one of the words for those
+// that are not finite.
 func ParseNumber(s string) (float64, error) {
 	switch s {
 	case "NaN":

@@ -22,7 +22,8 @@ func HeadersTooLarge(r *http.Request) bool {
 	return n > HeaderMax
 }
 
-// RequestID returns a random UUID. Request ids help to find an exchange again; they protect nothing. [WIRE-18]
+// RequestID returns a random UUID. Request ids help to find an exchange again; they protect
+// nothing. [WIRE-18]
 func RequestID() string {
 	var id [16]byte
 	for i := range 2 {
@@ -42,8 +43,8 @@ func RequestID() string {
 	return string(text[:])
 }
 
-// SignedService returns the service that a request is signed for, such as sqs or monitoring; it is empty when there is no
-// credential scope. The signature is not verified.
+// SignedService returns the service that a request is signed for, such as sqs or monitoring; it is
+// empty when there is no credential scope. The signature is not verified.
 func SignedService(r *http.Request) string {
 	_, scope, signed := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	if signed {
@@ -75,8 +76,8 @@ func HasAction(query string) bool {
 	return false
 }
 
-// BaseURL returns the beginning of the URLs of a server, without a slash at the end: public when that is set, else what
-// the client used. [QUEUE-36]
+// BaseURL returns the beginning of the URLs of a server, without a slash at the end: public when
+// that is set, else what the client used. [QUEUE-36]
 func BaseURL(public string, r *http.Request) string {
 	if public != "" {
 		return strings.TrimSuffix(public, "/")

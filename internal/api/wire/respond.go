@@ -18,8 +18,8 @@ var (
 // SetRequestID sets the header that every answer has. [WIRE-18]
 func SetRequestID(w http.ResponseWriter, id string) { w.Header()["x-amzn-RequestId"] = []string{id} }
 
-// Respond writes an answer, as long as its client reads quickly enough. A nil kind leaves out the Content-Type, for answers
-// without a body.
+// Respond writes an answer while its client reads quickly enough. A nil kind leaves out the
+// Content-Type, for answers without a body.
 func Respond(w http.ResponseWriter, status int, kind []string, body []byte) {
 	header := w.Header()
 	if kind != nil {

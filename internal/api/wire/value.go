@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Value is what a request holds in some place, in one of the protocols. Its methods return an error when the value is of
-// another type.
+// A Value is what a request holds in some place, in one of the protocols. Its methods return an
+// error when the value is of another type.
 type Value interface {
 	// Member returns a member of a structure, nil if it is absent or null.
 	Member(name string) (Value, error)
@@ -20,8 +20,8 @@ type Value interface {
 	Time() (time.Time, error)
 }
 
-// A Tree is what an answer holds, before it is in one of the protocols: a string, an int64, a float64, a bool, a
-// time.Time, a List or an Object.
+// A Tree is what an answer holds, before it is in one of the protocols: a string, an int64, a
+// float64, a bool, a time.Time, a List or an Object.
 type Tree any
 
 // The composite trees.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ResultXML returns an answer of the Query protocol in a namespace. An operation without output, whose tree is nil, has no
-// Result.
+// ResultXML returns an answer of the Query protocol in a namespace. An operation without output,
+// whose tree is nil, has no Result.
 func ResultXML(namespace, action string, t Tree, id string) []byte {
 	var b strings.Builder
 	b.WriteString(`<` + action + `Response xmlns="` + namespace + `">`)

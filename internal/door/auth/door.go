@@ -1,9 +1,10 @@
-// Package auth decides who sends a request and what the sender may do. SQS, /v1, CloudWatch and STS share it.
+// Package auth decides who sends a request and what the sender may do. SQS, /v1, CloudWatch and STS
+// share it.
 //
-// A Door authenticates in two steps, because a signature covers the body: Authenticate refuses what cannot be
-// valid before any of the body is read, and Pending.Finish verifies the signature and makes the Principal. What a
-// principal may do is decided by the patterns of its key (Principal.Authorize) and, on a queue, by the queue's
-// policy as well (Policies.Allow).
+// A Door authenticates in two steps, because a signature covers the body: Authenticate refuses what
+// cannot be valid before any of the body is read, and Pending.Finish verifies the signature and
+// makes the Principal. What a principal may do is decided by the patterns of its key
+// (Principal.Authorize) and, on a queue, by the queue's policy as well (Policies.Allow).
 //
 // What the package guarantees:
 //
@@ -11,8 +12,8 @@
 //   - A refusal does not reveal whether a queue of another account exists. [AUTH-20]
 //   - An unknown key costs the same work as a known one with the wrong signature. [AUTH-9, AUTH-34]
 //
-// It leaves signatures to sigv4, keys to credentials, the language of policies to policy, and the form of an error
-// response to its callers.
+// It leaves signatures to sigv4, keys to credentials, the language of policies to policy, and the
+// form of an error response to its callers.
 package auth
 
 import (
@@ -43,15 +44,16 @@ type Config struct {
 	// Credentials are the keys that requests must be signed with; nil accepts unsigned requests.
 	Credentials *credentials.Set
 
-	// Account owns the queues that an unsigned request means. Region is the one that signatures must be for and that
-	// ARNs show.
+	// Account owns the queues that an unsigned request means. Region is the one that signatures
+	// must be for and that ARNs show.
 	Account, Region string
 
-	// Hosts are the names that the Host header of an unsigned request may carry; nil allows any. [AUTH-2]
+	// Hosts are the names that the Host header of an unsigned request may carry; nil allows any.
+	// [AUTH-2]
 	Hosts []string
 
-	// Aliases are host names, with their ports, that a proxy in front of this server replaces. A signature may be for
-	// any of them. [AUTH-36]
+	// Aliases are host names, with their ports, that a proxy in front of this server replaces. A
+	// signature may be for any of them. [AUTH-36]
 	Aliases []string
 }
 
@@ -70,17 +72,17 @@ func New(cfg Config) *Door {
 // Account is the server's own account, which unsigned requests use.
 func (d *Door) Account() string { return d.cfg.Account }
 
-// Pending is a request that may turn out to be valid: its signature cannot be verified before its body is read. The zero
-// Pending is refused.
+// Pending is a request that may turn out to be valid: its signature cannot be verified before its
+// body is read. The zero Pending is refused.
 type Pending struct {
 	door   *Door
 	signed *sigv4.Request // nil without credentials
 }
 
-// Authenticate refuses requests that cannot be valid, before any of their body is read. A signature must be for the
-// service: "sqs" for SQS and /v1, "monitoring" for CloudWatch, "sts" for STS. Without credentials any signature is
-// accepted, and the check is that the request does not come from a web page. Errors are of type *Error.
-// [AUTH-2 to AUTH-5, AUTH-14]
+// Authenticate refuses requests that cannot be valid, before any of their body is read. A signature
+// must be for the service: "sqs" for SQS and /v1, "monitoring" for CloudWatch, "sts" for STS.
+// Without credentials any signature is accepted, and the check is that the request does not come
+// from a web page. Errors are of type *Error. [AUTH-2 to AUTH-5, AUTH-14]
 func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 	if d.cfg.Credentials == nil {
 		if err := refuseWebPages(r, d.cfg.Hosts, &d.host); err != nil {
@@ -101,7 +103,8 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 	return Pending{d, signed}, nil
 }
 
-// Public refuses a request for something that is open to everyone if it comes from a web page. [AUTH-2]
+// Public refuses a request for something that is open to everyone if it comes from a web page.
+// [AUTH-2]
 func (d *Door) Public(r *http.Request) error {
 	if d.cfg.Credentials != nil {
 		return nil
@@ -109,8 +112,8 @@ func (d *Door) Public(r *http.Request) error {
 	return refuseWebPages(r, d.cfg.Hosts, &d.host)
 }
 
-// Sources are the parties that a body counts against before its signature can be verified: the address that it comes from
-// and the key that it claims, empty without credentials. [WIRE-30]
+// Sources are the parties that a body counts against before its signature can be verified: the
+// address that it comes from and the key that it claims, empty without credentials. [WIRE-30]
 func (p Pending) Sources(r *http.Request) (address, key string) {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -122,8 +125,8 @@ func (p Pending) Sources(r *http.Request) (address, key string) {
 	return address, key
 }
 
-// Finish makes the principal, or refuses the request. Body is the body as it was received, before it is decoded or
-// decompressed; nil when there is none. Errors are of type *Error.
+// Finish makes the principal, or refuses the request. Body is the body as it was received, before
+// it is decoded or decompressed; nil when there is none. Errors are of type *Error.
 func (p Pending) Finish(body []byte) (Principal, error) {
 	switch {
 	case p.door == nil:
@@ -134,8 +137,8 @@ func (p Pending) Finish(body []byte) (Principal, error) {
 	return p.door.verify(p.signed, body)
 }
 
-// verify makes the principal of a signed request. It does the same work for a known key and an unknown one.
-// [AUTH-9, AUTH-10, AUTH-34, AUTH-40]
+// verify makes the principal of a signed request. It does the same work for a known key and an
+// unknown one. [AUTH-9, AUTH-10, AUTH-34, AUTH-40]
 func (d *Door) verify(signed *sigv4.Request, body []byte) (Principal, error) {
 	key := d.cfg.Credentials.Find(signed.KeyID)
 	var secrets *sigv4.Key
@@ -156,9 +159,9 @@ func signatureError(err error) error {
 	return err
 }
 
-// refuseAmbiguous refuses a request of the JSON protocol whose body would be read as a form. Clients need not sign
-// Content-Type, so a proxy that changes it could make parameters of the text of a message. The other way round there
-// is no X-Amz-Target, which is always signed. [AUTH-41]
+// refuseAmbiguous refuses a request of the JSON protocol whose body would be read as a form.
+// Clients need not sign Content-Type, so a proxy that changes it could make parameters of the text
+// of a message. The other way round there is no X-Amz-Target, which is always signed. [AUTH-41]
 func refuseAmbiguous(r *http.Request) error {
 	kinds := r.Header["Content-Type"]
 	if r.Header.Get("X-Amz-Target") != "" && (len(kinds) > 1 || len(kinds) == 1 && isForm(kinds[0])) {

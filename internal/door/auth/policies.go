@@ -12,16 +12,16 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A Source knows the policies of queues, as *broker.Broker does. What Policy returns after a call of PolicyVersion stays
-// right while the version is the same.
+// A Source knows the policies of queues, as *broker.Broker does. What Policy returns after a call
+// of PolicyVersion stays right while the version is the same.
 type Source interface {
 	Policy(engine.QueueName) string
 	PolicyVersion() uint64
 }
 
-// Policies caches the policies of the queues that were used lately, parsed. A request then costs a look into a map, whether
-// its queue has a policy or not. A policy is read again only after the policy of some queue has changed, or when more
-// queues are in use than are cached. [AUTH-45]
+// Policies caches the policies of the queues that were used lately, parsed. A request then costs a
+// look into a map, whether its queue has a policy or not. A policy is read again only after the
+// policy of some queue has changed, or when more queues are in use than are cached. [AUTH-45]
 type Policies struct {
 	source Source
 	logger *slog.Logger
@@ -31,7 +31,8 @@ type Policies struct {
 	bytes int // of the texts of known
 }
 
-// NewPolicies returns an empty cache of the policies of source. The logger reports policies that cannot be parsed.
+// NewPolicies returns an empty cache of the policies of source. The logger reports policies that
+// cannot be parsed.
 func NewPolicies(source Source, logger *slog.Logger) *Policies {
 	return &Policies{source: source, logger: logger}
 }
@@ -70,8 +71,8 @@ func (p *Policies) of(name engine.QueueName) *policy.Policy {
 	return known.parsed
 }
 
-// deniesAll replaces a policy that cannot be parsed. Another version of this program accepted it, and it may deny
-// something.
+// deniesAll replaces a policy that cannot be parsed. Another version of this program accepted it,
+// and it may deny something.
 var deniesAll = func() *policy.Policy {
 	p, err := policy.Parse(`{"Statement":{"Effect":"Deny","Principal":"*","Action":"*"}}`)
 	if err != nil {
@@ -92,7 +93,8 @@ func (p *Policies) parse(name engine.QueueName, text string) *policy.Policy {
 	return parsed
 }
 
-// remember caches a policy. When the cache is full it forgets all others: those still in use are soon back.
+// remember caches a policy. When the cache is full it forgets all others: those still in use are
+// soon back.
 func (p *Policies) remember(name engine.QueueName, known cachedPolicy) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,13 +109,13 @@ func (p *Policies) remember(name engine.QueueName, known cachedPolicy) {
 	p.bytes += len(known.text)
 }
 
-// unlocks are the actions that remove a policy which denies everything. A key with full access may always use them.
-// [AUTH-44]
+// unlocks are the actions that remove a policy which denies everything. A key with full access may
+// always use them. [AUTH-44]
 var unlocks = map[string]bool{"sqs:GetQueueUrl": true, "sqs:GetQueueAttributes": true, "sqs:SetQueueAttributes": true}
 
-// Allow refuses an action on a queue; without a name it is on every queue of the account. It answers alike for a queue of
-// another account that does not allow the action and for one that does not exist. Errors are of type *Error.
-// [AUTH-17, AUTH-20, AUTH-21]
+// Allow refuses an action on a queue; without a name it is on every queue of the account. It
+// answers alike for a queue of another account that does not allow the action and for one that does
+// not exist. Errors are of type *Error. [AUTH-17, AUTH-20, AUTH-21]
 func (p *Policies) Allow(who Principal, r *http.Request, action string, queue engine.QueueName) error {
 	if who.key == nil {
 		return nil // [AUTH-47]
@@ -143,8 +145,8 @@ func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "01234567
 // alike are the actions of /v1 that show what an action of SQS does.
 var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage", "tenaq:FollowMessage": "sqs:SendMessage"}
 
-// decide asks a policy. A policy cannot name an action of /v1, so it does not allow one. It denies one together with the
-// action of SQS that it resembles. [AUTH-50]
+// decide asks a policy. A policy cannot name an action of /v1, so it does not allow one. It denies
+// one together with the action of SQS that it resembles. [AUTH-50]
 func decide(p *policy.Policy, who Principal, r *http.Request, action string, queue engine.QueueName) policy.Effect {
 	effect := p.Decide(question(who, r, action, queue))
 	if strings.HasPrefix(action, "sqs:") {
@@ -173,8 +175,8 @@ func question(who Principal, r *http.Request, action string, queue engine.QueueN
 	}
 }
 
-// peer is the address that a request came from, without port and zone; the zero address when the connection has none.
-// [AUTH-46]
+// peer is the address that a request came from, without port and zone; the zero address when the
+// connection has none. [AUTH-46]
 func peer(r *http.Request) netip.Addr {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"tenaq/internal/door/credentials"
 )
 
-// A Principal is the sender of a request: a key, or the server's own account when requests are not signed.
+// A Principal is the sender of a request: a key, or the server's own account when requests are not
+// signed.
 type Principal struct {
 	account, id string
 	region      string
@@ -17,7 +18,8 @@ type Principal struct {
 // Account is the account of the principal.
 func (p Principal) Account() string { return p.account }
 
-// ARN names the principal in errors, in policies and for STS: a user, or without credentials the root user of the account.
+// ARN names the principal in errors, in policies and for STS: a user, or without credentials the
+// root user of the account.
 func (p Principal) ARN() string {
 	if p.key == nil {
 		return "arn:aws:iam::" + p.account + ":root"
@@ -28,11 +30,12 @@ func (p Principal) ARN() string {
 // UserID is the other name of the principal, which messages show as SenderId. [AUTH-40]
 func (p Principal) UserID() string { return p.id }
 
-// Signed reports whether the request was signed with a key. Without a key everything is allowed. [AUTH-47]
+// Signed reports whether the request was signed with a key. Without a key everything is allowed.
+// [AUTH-47]
 func (p Principal) Signed() bool { return p.key != nil }
 
-// Authorize refuses an action, such as cloudwatch:PutMetricAlarm, that the key of the principal does not allow. Without
-// credentials everything is allowed. [AUTH-21, AUTH-38]
+// Authorize refuses an action, such as cloudwatch:PutMetricAlarm, that the key of the principal
+// does not allow. Without credentials everything is allowed. [AUTH-21, AUTH-38]
 func (p Principal) Authorize(action, resource string) error {
 	if p.key == nil || p.key.Allows(action) {
 		return nil
@@ -51,7 +54,8 @@ func (p Principal) deniedBy(kind, action, resource string) error {
 	return p.denied(action, resource, "because no "+kind+"-based policy allows the "+strings.ToLower(action)+" action")
 }
 
-// arn names a queue. An empty account is the principal's; an empty name stands for every queue of the account.
+// arn names a queue. An empty account is the principal's; an empty name stands for every queue of
+// the account.
 func (p Principal) arn(account, name string) string {
 	return "arn:aws:sqs:" + p.region + ":" + cut(cmp.Or(account, p.account)) + ":" + cut(name)
 }

@@ -12,8 +12,8 @@ import (
 
 var errElsewhere = denied("Requests from web pages of other origins are refused.") // [XML-37]
 
-// refuseWebPages refuses requests that only a browser would send. Last remembers one host, because nearly all requests
-// name the same.
+// refuseWebPages refuses requests that only a browser would send. Last remembers one host, because
+// nearly all requests name the same.
 func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string]) error {
 	if known := last.Load(); known == nil || *known != r.Host {
 		if !allowedHost(hosts, r.Host) {
@@ -34,9 +34,10 @@ func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string
 	return nil
 }
 
-// fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for an image or a link, and
-// in some browsers a form, carries no Origin, but could still delete a queue. Browsers name the origin in one of these
-// headers, which other clients do not send. [XML-37]
+// fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for
+// an image or a link, and in some browsers a form, carries no Origin, but could still delete a
+// queue. Browsers name the origin in one of these headers, which other clients do not send.
+// [XML-37]
 func fromElsewhere(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-site", "cross-site":
@@ -53,8 +54,8 @@ func allowedHost(hosts []string, host string) bool {
 	return hosts == nil || IsLoopback(host) || slices.Contains(hosts, hostname(host))
 }
 
-// IsLoopback reports whether a Host header names the machine itself. The page of another site cannot send such a header,
-// whatever address its name resolves to.
+// IsLoopback reports whether a Host header names the machine itself. The page of another site
+// cannot send such a header, whatever address its name resolves to.
 func IsLoopback(host string) bool {
 	name := hostname(host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {

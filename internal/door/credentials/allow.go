@@ -20,7 +20,7 @@ func checkPattern(pattern string, actions []string) error {
 	case len(actions) == 0 || slices.ContainsFunc(actions, func(a string) bool { return match(pattern, a) }):
 		return nil
 	case strings.HasSuffix(strings.ToLower(action), "batch"):
-		return fmt.Errorf("allow: %q is not an action of its own: whoever may do it to one message may do it to a batch; allow that", pattern)
+		return fmt.Errorf("allow: %q is not an action of its own: the right to do it to one message covers batches; allow that", pattern)
 	}
 	return fmt.Errorf("allow: %q matches no action; correct it, or take it out", pattern)
 }
@@ -29,8 +29,8 @@ func allows(patterns []string, action string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, action) })
 }
 
-// match reports whether an action is one of a pattern's, in which * stands for any text and ? for one character. Case does
-// not matter, as in policies.
+// match reports whether an action is one of a pattern's, in which * stands for any text and ? for
+// one character. Case does not matter, as in policies.
 func match(pattern, action string) bool {
 	pattern, action = strings.ToLower(pattern), strings.ToLower(action)
 	p, a := 0, 0

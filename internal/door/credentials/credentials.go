@@ -1,4 +1,5 @@
-// Package credentials holds the access keys that requests are signed with: whose they are and what they may do.
+// Package credentials holds the access keys that requests are signed with, their accounts and their
+// rights.
 //
 // Keys come from a JSON file, or a single one from the environment:
 //
@@ -8,17 +9,18 @@
 //	  {"id": "TQBILLING2", "secret": "...", "name": "billing", "allow": ["sqs:*"], "expires": "2027-01-31T00:00:00Z"}
 //	]}
 //
-// A user may have several keys, which is how one replaces another: add the new one, move the programs over, take the old
-// one out. The file is JSON and not YAML, because YAML has one home, the program, and because a file that decides who may
-// do what should have as few ways as possible to mean something that it does not say.
+// A user may have several keys. To replace a key, add the new one, move the programs to it, and
+// remove the old one. The file is JSON and not YAML: a file that grants rights should have as few
+// ways as possible to mean something else than it says.
 //
 // What it guarantees:
 //
-//   - A file is taken as a whole or not at all. Whatever it says that is not understood is an error with its line.
-//   - Nobody else can read what is read here, as far as the rights of the files say.
+//   - A file is loaded completely or rejected. Anything in it that is not understood is an error
+//     with its line.
+//   - Files that other users could read are rejected.
 //   - Nothing prints a secret: not fmt, not slog, not encoding/json, not an error.
 //
-// It leaves to sigv4 to verify signatures, and to others to ask whether an action is allowed.
+// It leaves the verification of signatures to sigv4, and the decision about a request to auth.
 package credentials
 
 import (
@@ -45,13 +47,13 @@ type Config struct {
 	// Account is whose keys are those that name none, twelve digits; 000000000000 when empty.
 	Account string
 
-	// Actions are all actions that there are, such as sqs:SendMessage. A pattern that allows none of them is refused as
-	// misspelt; when empty that is not checked.
+	// Actions are all actions that there are, such as sqs:SendMessage. A pattern that allows none
+	// of them is refused as misspelt; when empty that is not checked.
 	Actions []string
 }
 
-// Environment takes from the environment what cfg does not say yet: TENAQ_CREDENTIALS, the path of the file, or
-// TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY.
+// Environment takes from the environment what cfg does not say yet: TENAQ_CREDENTIALS, the path of
+// the file, or TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY.
 func (c *Config) Environment(getenv func(string) string) {
 	if c.File == "" && c.ID == "" {
 		c.File, c.ID, c.Secret = getenv("TENAQ_CREDENTIALS"), getenv("TENAQ_ACCESS_KEY_ID"), NewSecret(getenv("TENAQ_SECRET_ACCESS_KEY"))
@@ -76,7 +78,8 @@ func (k *Key) Allows(action string) bool { return allows(k.allow, action) }
 // ARN names the user, as errors show it.
 func (k *Key) ARN() string { return "arn:aws:iam::" + k.Account + ":user/" + k.Name }
 
-// UserID is the other name of the user, as SQS shows who sent a message. It is the same for all keys of a user.
+// UserID is the other name of the user, as SQS shows who sent a message. It is the same for all
+// keys of a user.
 func (k *Key) UserID() string {
 	sum := sha256.Sum256([]byte(k.ARN()))
 	return "AIDA" + base32.StdEncoding.EncodeToString(sum[:])[:17]
@@ -89,7 +92,8 @@ func (k *Key) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("id", k.ID), slog.String("account", k.Account), slog.String("name", k.Name))
 }
 
-// A Set is the keys there are. It may be used by any number of goroutines, also while it is reloaded.
+// A Set is the keys there are. It may be used by any number of goroutines, also while it is
+// reloaded.
 type Set struct {
 	cfg  Config
 	keys atomic.Pointer[map[string]*Key]
@@ -125,8 +129,8 @@ func (s *Set) Reload() error {
 	return nil
 }
 
-// Own makes a key with which this process asks itself. It may do everything in the account, is nowhere but in memory, and
-// is there until the process ends, or Own is called again.
+// Own makes a key with which this process asks itself. It may do everything in the account, is
+// nowhere but in memory, and is there until the process ends, or Own is called again.
 func (s *Set) Own(name string) *Key {
 	k := &Key{ID: "TQOWN" + rand.Text(), Account: s.cfg.Account, Name: name, Secret: NewSecret(rand.Text() + rand.Text()), allow: []string{"*"}}
 	s.own.Store(k)

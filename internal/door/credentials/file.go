@@ -59,8 +59,9 @@ func checkSecret(what string, s Secret) error {
 	return nil
 }
 
-// A document is a credentials file that is being read. It is read token by token and not into a struct, so that every
-// complaint can name the line, and a key that is unknown or there twice is one.
+// A document is a credentials file that is being read. It is read token by token and not into a
+// struct, so that every complaint can name the line, and a key that is unknown or there twice is
+// one.
 type document struct {
 	cfg  Config
 	text []byte
@@ -166,7 +167,7 @@ func (doc *document) read() error {
 		return doc.at(doc.line(), "something follows the object: remove it")
 	}
 	if len(doc.keys) == 0 {
-		return doc.at(1, "there are no credentials, so nobody could ask for anything: add some, or run without the file")
+		return doc.at(1, "there are no credentials, so every request would be refused: add some, or run without the file")
 	}
 	return nil
 }
@@ -206,7 +207,7 @@ func (doc *document) readKey() error {
 		return doc.at(line, "the id %s is there a second time; the first is in line %d", k.ID, first)
 	}
 	for _, other := range doc.keys {
-		// The key id is not among what is signed, so whoever has the one could pass for the other.
+		// The key id is not signed, so the holder of one key could pass for the other.
 		if other.Secret.Reveal() == k.Secret.Reveal() {
 			return doc.at(line, "%s has the secret of %s: each needs one of its own", k.ID, other.ID)
 		}
@@ -288,8 +289,9 @@ func (doc *document) readAllow() ([]string, error) {
 	return patterns, err
 }
 
-// readPrivate reads a file that only this program's user can read. A group may read it when the file belongs to somebody
-// else: so systems hand out secrets that the user of a service shall not change.
+// readPrivate reads a file that only this program's user can read. A group may read it when the
+// file belongs to somebody else: so systems hand out secrets that the user of a service shall not
+// change.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
 	if err != nil {

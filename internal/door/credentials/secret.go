@@ -2,8 +2,8 @@ package credentials
 
 import "log/slog"
 
-// A Secret is text that is not shown. It is kept in a function, because fmt looks into the fields of a struct without
-// asking their methods, and has nothing to find there.
+// A Secret is text that is not shown. It is kept in a function, because fmt looks into the fields
+// of a struct without asking their methods, and has nothing to find there.
 type Secret struct{ reveal func() string }
 
 // NewSecret hides a text.

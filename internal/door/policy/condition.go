@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A condition is one operator on one key, which holds when one of its values does; a negated one when none does.
+// A condition is one operator on one key, which holds when one of its values does; a negated one
+// when none does.
 type condition struct {
 	operator
 	key    string // in lower case
@@ -19,8 +20,8 @@ type condition struct {
 	values []string
 }
 
-// A set is the prefix of an operator for keys with several values. The keys here have at most one value, so the prefix matters only
-// when a request does not have the key.
+// A set is the prefix of an operator for keys with several values. The keys here have at most one
+// value, so the prefix matters only when a request does not have the key.
 type set int
 
 const (
@@ -34,12 +35,13 @@ type key struct {
 	kind kind
 	get  func(a *Ask) (string, bool) // nil when no request to this server has it
 
-	// service marks the keys that only services of Amazon set. Policies with them were always accepted, and stores may hold any
-	// of them, so judge accepts them too. [AUTH-46]
+	// service marks the keys that only services of Amazon set. Policies with them were always
+	// accepted, and stores may hold any of them, so judge accepts them too. [AUTH-46]
 	service bool
 }
 
-// A kind is what the values of a key are. Each operator compares some kinds: of others it would never hold.
+// A kind is what the values of a key are. Each operator compares some kinds: of others it would
+// never hold.
 type kind int
 
 const (
@@ -53,8 +55,8 @@ const (
 	epochs // numbers that are dates
 )
 
-// keys are the condition keys that a policy may name. Keys without a get are those that no request here has; see judge.
-// [AUTH-24, AUTH-46, AUTH-51]
+// keys are the condition keys that a policy may name. Keys without a get are those that no request
+// here has; see judge. [AUTH-24, AUTH-46, AUTH-51]
 var keys = map[string]key{
 	"aws:securetransport":  {kind: booleans, get: func(a *Ask) (string, bool) { return strconv.FormatBool(a.Secure), true }},
 	"aws:sourceip":         {kind: addresses, get: func(a *Ask) (string, bool) { return a.SourceIP.String(), a.SourceIP.IsValid() }},
@@ -149,7 +151,8 @@ func (o operator) not() operator {
 	return o
 }
 
-// arnParts are arn, partition, service, region, account and resource; the last may have colons in it.
+// arnParts are arn, partition, service, region, account and resource; the last may have colons in
+// it.
 const arnParts = 6
 
 // matchARN compares the parts of two ARNs one by one: a star does not go beyond a colon.
@@ -166,8 +169,8 @@ func matchARN(pattern, arn string) bool {
 	return true
 }
 
-// inNetwork reports whether an address is in a network, which parseCondition has read before. An IPv4 address is the same when
-// it is mapped to IPv6, and a zone does not matter.
+// inNetwork reports whether an address is in a network, which parseCondition has read before. An
+// IPv4 address is the same when it is mapped to IPv6, and a zone does not matter.
 func inNetwork(value, got string) bool {
 	network, err := parseNetwork(value)
 	if err != nil {
@@ -214,7 +217,8 @@ func (c *condition) holds(a *Ask) bool {
 	return any != c.negated
 }
 
-// without reports whether the condition holds for a request that does not have the key, as AWS decides it.
+// without reports whether the condition holds for a request that does not have the key, as AWS
+// decides it.
 func (c *condition) without() bool {
 	switch {
 	case c.null:
@@ -230,13 +234,15 @@ func (c *condition) isNull(absent bool) bool {
 	return slices.ContainsFunc(c.values, func(value string) bool { return strings.EqualFold(value, strconv.FormatBool(absent)) })
 }
 
-// isConstant reports whether the condition has the same result for every request, because none has its key.
+// isConstant reports whether the condition has the same result for every request, because none has
+// its key.
 func (c *condition) isConstant() bool {
 	known, _ := findKey(c.key)
 	return known.get == nil
 }
 
-// isService reports whether the condition is one of those on keys of services that were always accepted.
+// isService reports whether the condition is one of those on keys of services that were always
+// accepted.
 func (c *condition) isService() bool {
 	known, _ := findKey(c.key)
 	return known.service && c.set == noSet && !c.null

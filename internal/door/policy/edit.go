@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A Reason says why a permission was refused, so that a caller can give the error that SQS has for it.
+// A Reason says why a permission was refused, so that a caller can give the error that SQS has for
+// it.
 type Reason int
 
 // The reasons.
@@ -31,7 +32,8 @@ func refuse(reason Reason, format string, args ...any) error {
 	return &Refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// granted are the actions that AddPermission takes; kept are those that only the owner of a queue may do. [AUTH-20, AUTH-27]
+// granted are the actions that AddPermission takes; kept are those that only the owner of a queue
+// may do. [AUTH-20, AUTH-27]
 var (
 	granted = []string{
 		"*", // before the others, and no action itself
@@ -44,10 +46,12 @@ var (
 	}
 )
 
-// Actions are all that a policy can name, such as SendMessage; a batch is its single action. [AUTH-18]
+// Actions are all that a policy can name, such as SendMessage; a batch is its single action.
+// [AUTH-18]
 func Actions() []string { return slices.Concat(granted[1:], kept) }
 
-// OwnerOnly reports whether no policy of a queue can let another account do an action, such as sqs:DeleteQueue. [AUTH-20]
+// OwnerOnly reports whether no policy of a queue can let another account do an action, such as
+// sqs:DeleteQueue. [AUTH-20]
 func OwnerOnly(action string) bool {
 	_, name, _ := strings.Cut(action, ":")
 	return slices.ContainsFunc(kept, func(k string) bool { return strings.EqualFold(k, name) })
@@ -99,7 +103,8 @@ func (d *document) text() (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// Equal reports whether two policies are the same JSON, whatever the order of members and the blanks in them. [QUEUE-11]
+// Equal reports whether two policies are the same JSON, whatever the order of members and the
+// blanks in them. [QUEUE-11]
 func Equal(a, b string) bool {
 	if a == b {
 		return true
@@ -121,8 +126,8 @@ func canonical(text string) (string, bool) {
 	return string(b), err == nil
 }
 
-// Add returns the policy of a queue with a statement more, which lets accounts do actions. Its errors are Refusals, but for
-// a policy that cannot be read. [AUTH-25 to AUTH-29]
+// Add returns the policy of a queue with a statement more, which lets accounts do actions. Its
+// errors are Refusals, but for a policy that cannot be read. [AUTH-25 to AUTH-29]
 func Add(text, queueARN, label string, accounts, actions []string) (string, error) {
 	if err := checkPermission(label, accounts, actions); err != nil {
 		return "", err
@@ -195,8 +200,8 @@ func alone(list []string) any {
 	return list
 }
 
-// Remove returns the policy without the statements of a label, empty when none is left. Its errors are Refusals, but for a
-// policy that cannot be read. [AUTH-30, AUTH-31]
+// Remove returns the policy without the statements of a label, empty when none is left. Its errors
+// are Refusals, but for a policy that cannot be read. [AUTH-30, AUTH-31]
 func Remove(text, queueARN, label string) (string, error) {
 	d, err := read(text, queueARN)
 	if err != nil {

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// judge decides on conditions whose keys no request to this server has. Their results do not depend on the request, so they are
-// known when the policy is set. [AUTH-51]
+// judge decides on conditions whose keys no request to this server has. Their results do not depend
+// on the request, so they are known when the policy is set. [AUTH-51]
 //
 //	         the condition never holds       the condition always holds
 //	Allow    accepted: it allows nothing     refused: it would allow what the condition should keep out
 //	Deny     refused: it would deny nothing  accepted: it denies at least what it denies in AWS
 //
-// An Allow with a condition that never holds is accepted whatever its other conditions are: all of them have to hold.
+// An Allow with a condition that never holds is accepted whatever its other conditions are: all of
+// them have to hold.
 func (s *statement) judge() error {
 	var open *condition
 	for i := range s.conditions {
@@ -47,8 +48,9 @@ func (s *statement) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// Notes describes the statements that have another effect on this server than on Amazon SQS because no request has the condition
-// key or the resource that they name. It returns one text for each such statement. [AUTH-51, AUTH-53]
+// Notes describes the statements that have another effect on this server than on Amazon SQS because
+// no request has the condition key or the resource that they name. It returns one text for each
+// such statement. [AUTH-51, AUTH-53]
 func (p *Policy) Notes() (notes []string) {
 	for i, s := range p.statements {
 		if len(s.notes) > 0 {

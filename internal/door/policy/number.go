@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Numbers and dates of conditions, as decimal texts: this package knows neither floating point nor a clock.
+// Numbers and dates of conditions, as decimal texts: this package knows neither floating point nor
+// a clock.
 
 // numberMax is how many characters a number of a policy may have.
 const numberMax = 40
@@ -19,9 +20,9 @@ var (
 		`(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(?:Z|([+-])([0-9]{2}):([0-9]{2})))?$`)
 )
 
-// number reads a number as a decimal, or a date as the seconds since 1970. A date of digits must have 9 to 11 of them, which
-// covers 1973 to 5138. A shorter one may be a year or 20300131, and a longer one milliseconds: read as seconds, each would be
-// another moment.
+// number reads a number as a decimal, or a date as the seconds since 1970. A date of digits must
+// have 9 to 11 of them, which covers 1973 to 5138. A shorter one may be a year or 20300131, and a
+// longer one milliseconds: read as seconds, each would be another moment.
 func (k kind) number(text string) (decimal string, ok bool) {
 	switch {
 	case k == numbers:
@@ -102,7 +103,8 @@ func compareDecimals(x, y string) int {
 	return c
 }
 
-// splitDecimal returns the parts of a decimal without zeros that do not count. Zero is not negative.
+// splitDecimal returns the parts of a decimal without zeros that do not count. Zero is not
+// negative.
 func splitDecimal(text string) (negative bool, whole, fraction string) {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ = strings.Cut(digits, ".")

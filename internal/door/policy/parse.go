@@ -22,7 +22,8 @@ const (
 	sizeExcess = "Submitted policy is over max allowed size."
 )
 
-// An Unsupported is a policy that another server may take and that is not evaluated here. It says what to change. [AUTH-24]
+// An Unsupported is a policy that another server may take and that is not evaluated here. It says
+// what to change. [AUTH-24]
 type Unsupported struct{ Reason string }
 
 func (e *Unsupported) Error() string { return e.Reason }
@@ -41,7 +42,8 @@ func tooMany(n int, what, where string, most int) error {
 
 const aStatement = "a statement from the submitted policy"
 
-// Parse reads a policy. Its errors say what is wrong: an *Excess, an *Unsupported, or another of a policy that is malformed.
+// Parse reads a policy. Its errors say what is wrong: an *Excess, an *Unsupported, or another of a
+// policy that is malformed.
 func Parse(text string) (*Policy, error) {
 	if len(text) > BytesMax {
 		return nil, &Excess{sizeExcess}
@@ -127,8 +129,9 @@ func parseStatement(raw json.RawMessage) (s statement, err error) {
 	return s, s.judge()
 }
 
-// parsePrincipals reads which principals the statement is about. A Deny may name its exceptions instead, in NotPrincipal. An
-// Allow may not: it would grant access to every principal that its author did not think of. [AUTH-52]
+// parsePrincipals reads which principals the statement is about. A Deny may name its exceptions
+// instead, in NotPrincipal. An Allow may not: it would grant access to every principal that its
+// author did not think of. [AUTH-52]
 func (s *statement) parsePrincipals(principal, notPrincipal json.RawMessage) (err error) {
 	if notPrincipal == nil {
 		s.principals, err = parsePrincipals(principal)
@@ -150,9 +153,10 @@ func (s *statement) parsePrincipals(principal, notPrincipal json.RawMessage) (er
 	return nil
 }
 
-// parseResources reads the resources of the statement. A text that is not an ARN matches no request. That is safe where it narrows
-// an Allow, or where it is an exception from a Deny. It is refused where it narrows a Deny or is an exception from an Allow: the
-// statement would deny less, or allow more, than it says. [AUTH-53]
+// parseResources reads the resources of the statement. A text that is not an ARN matches no
+// request. That is safe where it narrows an Allow, or where it is an exception from a Deny. It is
+// refused where it narrows a Deny or is an exception from an Allow: the statement would deny less,
+// or allow more, than it says. [AUTH-53]
 func (s *statement) parseResources(raw json.RawMessage) error {
 	resources, err := texts(raw)
 	if err != nil || len(resources) == 0 {
@@ -177,7 +181,8 @@ func (s *statement) parseResources(raw json.RawMessage) error {
 	return nil
 }
 
-// parsePrincipals reads who a statement is about. Services are accepted, and match nobody who comes here.
+// parsePrincipals reads the principals of a statement. Services are accepted; no caller of this
+// server is one.
 func parsePrincipals(raw json.RawMessage) (principals []string, err error) {
 	const wrong = `its Principal must be "*" or {"AWS": ...}`
 	if raw == nil {
@@ -229,8 +234,8 @@ func isPrincipal(p string) bool {
 	return rest == ":root" || strings.HasPrefix(rest, ":user/") || strings.HasPrefix(rest, ":role/")
 }
 
-// mayBeQueue reports whether a pattern of resources can match the ARN of a queue. As in AWS a star goes beyond colons, so that
-// one at the end stands for all parts that are missing.
+// mayBeQueue reports whether a pattern of resources can match the ARN of a queue. As in AWS a star
+// goes beyond colons, so that one at the end stands for all parts that are missing.
 func mayBeQueue(pattern string) bool {
 	parts := strings.Split(pattern, ":")
 	if len(parts) > 6 || len(parts) < 6 && !strings.HasSuffix(pattern, "*") {
@@ -252,8 +257,8 @@ func mayBeQueue(pattern string) bool {
 	return true
 }
 
-// parseActions reads the patterns of actions, in lower case. One that matches none is misspelt: stored, it would never be
-// what it says.
+// parseActions reads the patterns of actions, in lower case. One that matches none is misspelt:
+// stored, it would never be what it says.
 func parseActions(raw json.RawMessage) ([]string, error) {
 	actions, err := texts(raw)
 	if err != nil || len(actions) == 0 {
@@ -307,8 +312,9 @@ func parseConditions(raw json.RawMessage) (conditions []condition, err error) {
 	return conditions, nil
 }
 
-// object reads a JSON object whose members are among those that are known, if any are said; case does not matter in these.
-// One that stands there twice, or anything behind the object, is an error: another reader might take the other one.
+// object reads a JSON object whose members must be among the known ones, if there are any; their
+// case does not matter. One that stands there twice, or anything behind the object, is an error:
+// another reader might take the other one.
 func object(raw []byte, what string, known ...string) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -379,7 +385,8 @@ func texts(raw json.RawMessage) (list []string, err error) {
 	return list, nil
 }
 
-// scalars returns the values of a condition, in which booleans and numbers are often written without quotes.
+// scalars returns the values of a condition, in which booleans and numbers are often written
+// without quotes.
 func scalars(raw json.RawMessage) (list []string, err error) {
 	values, err := items(raw)
 	if err != nil {
@@ -399,7 +406,8 @@ func scalars(raw json.RawMessage) (list []string, err error) {
 	return list, nil
 }
 
-// hasVariable reports whether a text has something like ${aws:username} in it, for which AWS puts what it knows of a request.
+// hasVariable reports whether a text has something like ${aws:username} in it, for which AWS puts
+// what it knows of a request.
 func hasVariable(text string) bool { return strings.Contains(text, "${") }
 
 func isText(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }

@@ -1,12 +1,13 @@
-// Package policy reads the access policies of queues and decides by them. It is pure: a policy is a text, a question has
-// all that an answer depends on.
+// Package policy parses the access policies of queues and evaluates them. It is pure: everything
+// that an answer depends on is in the policy and the question.
 //
-// What it guarantees: a policy that Parse takes is evaluated as it is written, every element of it. What this package does
-// not evaluate, such as an element, an operator or a key that it does not know, is refused when the policy is set, and
-// never stored and passed over: a Deny that is not understood must not be a Deny that is not there.
+// What it guarantees: every element of a policy that Parse accepts is evaluated as written. An
+// element, an operator or a key that this package does not know is refused when the policy is set.
+// It is never stored and ignored, because a Deny without effect would be a hole.
 //
-// It leaves to its caller what identity a request has, and the rule of who needs which permission: within an account an
-// allow of either side is enough, across accounts it takes both. [AUTH-17]
+// It leaves to its caller the identity of a request, and the rule which permissions are needed:
+// within an account an allow of the key or of the queue is enough, across accounts it takes both.
+// [AUTH-17]
 package policy
 
 import (
@@ -30,7 +31,8 @@ type Ask struct {
 	Action   string // such as sqs:SendMessage; of a batch that of one message
 	Resource string // ARN of the queue
 
-	// Who asks: the ARN and account of a key, both empty for somebody without.
+	// Principal and Account are the ARN and the account of the key; both are empty for a caller
+	// without one.
 	Principal, Account string
 
 	SourceIP  netip.Addr
@@ -57,7 +59,8 @@ type statement struct {
 	notes []string // how it differs from the same statement on Amazon SQS
 }
 
-// Decide says what the policy says. An explicit denial wins over everything, whatever the order of the statements.
+// Decide returns the effect of the policy. An explicit denial wins, whatever the order of the
+// statements.
 func (p *Policy) Decide(a Ask) Effect {
 	effect := Silent
 	for i := range p.statements {
@@ -83,8 +86,9 @@ func (s *statement) applies(a *Ask) bool {
 	return true
 }
 
-// isFor reports whether the statement is about who asks. An account stands for all that is in it, but to allow something to
-// the queue's own account allows it to nobody yet: that leaves to the account which of its users may do it. [AUTH-42]
+// isFor reports whether the statement is about who asks. An account stands for all that is in it,
+// but to allow something to the queue's own account allows it to nobody yet: that leaves to the
+// account which of its users may do it. [AUTH-42]
 func (s *statement) isFor(a *Ask) bool {
 	if s.otherPrincipals {
 		return !s.exempts(a)
@@ -104,8 +108,8 @@ func (s *statement) isFor(a *Ask) bool {
 	return false
 }
 
-// exempts reports whether NotPrincipal exempts the caller. As in AWS a user is exempt only if both the user and its account are
-// named; an account alone exempts none of its users. [AUTH-52]
+// exempts reports whether NotPrincipal exempts the caller. As in AWS a user is exempt only if both
+// the user and its account are named; an account alone exempts none of its users. [AUTH-52]
 func (s *statement) exempts(a *Ask) bool {
 	root := "arn:aws:iam::" + a.Account + ":root"
 	inAccount := slices.Contains(s.principals, a.Account) || slices.Contains(s.principals, root)
@@ -130,8 +134,8 @@ func matchAny(patterns []string, s string) bool {
 	return false
 }
 
-// match reports whether s is as the pattern says, in which * stands for any text and ? for one byte. It takes no more
-// steps than the product of both lengths.
+// match reports whether s is as the pattern says, in which * stands for any text and ? for one
+// byte. It takes no more steps than the product of both lengths.
 func match(pattern, s string) bool {
 	star, from, i, j := -1, 0, 0, 0
 	for j < len(s) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// appendCanonical appends the canonical request: what client and server must have in common, in the one form that both
-// can find by themselves.
+// appendCanonical appends the canonical request: what client and server must have in common, in the
+// one form that both can find by themselves.
 func (q *Request) appendCanonical(dst []byte, host, bodyHash string) []byte {
 	dst = append(dst, q.http.Method...)
 	dst = append(dst, '\n')
@@ -28,8 +28,8 @@ func (q *Request) appendCanonical(dst []byte, host, bodyHash string) []byte {
 	return append(dst, bodyHash...)
 }
 
-// appendPath appends the path of the request, which is encoded already, encoded again. It is not normalised: ".." and
-// "//" mean to a handler what they say.
+// appendPath appends the path of the request, which is encoded already, encoded again. It is not
+// normalised: ".." and "//" mean to a handler what they say.
 func appendPath(dst []byte, path string) []byte {
 	if path == "" {
 		return append(dst, '/')
@@ -44,8 +44,9 @@ func appendPath(dst []byte, path string) []byte {
 	return dst
 }
 
-// appendHeader appends the values of a header, with runs of spaces made one. net/http has taken Host out of the headers,
-// and a request that came over no connection, as in tests, has its length in a field only.
+// appendHeader appends the values of a header, with runs of spaces made one. net/http has taken
+// Host out of the headers, and a request that came over no connection, as in tests, has its length
+// in a field only.
 func (q *Request) appendHeader(dst []byte, name, host string) []byte {
 	if name == "host" {
 		return appendTrimmed(dst, host)
@@ -73,7 +74,8 @@ func appendTrimmed(dst []byte, v string) []byte {
 	return dst
 }
 
-// canonicalQuery encodes all parameters but the signature in one way, and sorts them afterwards, as encoded.
+// canonicalQuery encodes all parameters but the signature in one way, and sorts them afterwards, as
+// encoded.
 func canonicalQuery(pairs []pair, presigned bool) string {
 	if len(pairs) == 0 {
 		return ""

@@ -14,8 +14,8 @@ type parameters struct {
 	dateHeader                               bool // date is from the header Date
 }
 
-// readParameters finds the parameters. They are in the Authorization header or in the query string, and never in both.
-// [AUTH-12, AUTH-13, AUTH-32]
+// readParameters finds the parameters. They are in the Authorization header or in the query string,
+// and never in both. [AUTH-12, AUTH-13, AUTH-32]
 func readParameters(r *http.Request, query []pair) (parameters, error) {
 	headers := r.Header["Authorization"]
 	presigned := ""
@@ -135,8 +135,8 @@ func queryParameters(query []pair) (p parameters, err error) {
 // A pair is one parameter of the query string, decoded.
 type pair struct{ name, value string }
 
-// parseQuery reads a query string as net/url does, so that a handler sees what was signed. What net/url would leave out
-// is refused.
+// parseQuery reads a query string as net/url does, so that a handler sees what was signed. What
+// net/url would leave out is refused.
 func parseQuery(raw string) ([]pair, error) {
 	if raw == "" {
 		return nil, nil

@@ -1,21 +1,23 @@
-// Package sigv4 verifies requests that are signed with AWS Signature Version 4, in the Authorization header or,
-// presigned, in the query string.
+// Package sigv4 verifies requests that are signed with AWS Signature Version 4, in the
+// Authorization header or, presigned, in the query string.
 //
-// It works in two steps, so that nothing of a body has to be read for a request that cannot be valid. Verifier.Parse
-// checks all that needs no secret: the form, the date, what is signed, for which day, region and service. Request.Verify
-// takes the secret and the hash of the body and compares signatures.
+// It works in two steps, so that the body of a request that cannot be valid is never read.
+// Verifier.Parse checks everything that needs no secret: the form, the date, what is signed, the
+// day, region and service. Request.Verify takes the secret and the hash of the body and compares
+// signatures.
 //
 // What it guarantees:
 //
-//   - What a handler goes by is what was signed: method, path, query, host, every X-Amz-* header, the bytes of the body.
-//     Path and query are taken as they came; nothing is normalised that a handler would not normalise in the same way.
-//   - There is one way to read a signature. What is there twice, or in two places, is refused.
-//   - A key that is not known costs the work of one that is.
-//   - The work before a secret is asked for is bounded by the limits in this file.
+//   - A handler acts only on what was signed: method, path, query, host, every X-Amz-* header, and
+//     the bytes of the body. Path and query are used as received; nothing is normalised that a
+//     handler would not normalise in the same way.
+//   - There is one way to read a signature. A part that occurs twice, or in two places, is refused.
+//   - An unknown key costs the same work as a known one.
+//   - The work before a secret is needed is bounded by the limits in this file.
 //   - Errors have the code, status and text of AWS, and hold no secret and no session token.
 //
-// It leaves to others who owns a key and what they may do, and to keep a signed request from being sent again within the
-// minutes for which it is good: TLS does that.
+// It leaves to others who owns a key and what the key may do. It does not prevent a signed request
+// from being sent again within the minutes of its validity: TLS does that.
 package sigv4
 
 import (
@@ -42,16 +44,18 @@ const (
 	parametersMax    = 10_000   // of the query string
 )
 
-// Config holds what a Verifier is told once.
+// Config configures a Verifier.
 type Config struct {
 	// Region is the one that requests must be signed for; empty for any.
 	Region string
 
-	// Hosts are names, with their port where clients use one, under which clients know this server although requests
-	// arrive with another Host, because a proxy writes its own. A signature may be for any of them.
+	// Hosts are names, with their port where clients use one, under which clients know this server
+	// although requests arrive with another Host, because a proxy writes its own. A signature may
+	// be for any of them.
 	Hosts []string
 
-	// Skew is how far the date of a request may be from Now, in either direction; 15 minutes when zero.
+	// Skew is how far the date of a request may be from Now, in either direction; 15 minutes when
+	// zero.
 	Skew time.Duration
 
 	// Now is the clock; time.Now when nil. Clients have no other clock than that of the wall.
@@ -76,8 +80,8 @@ func New(cfg Config) *Verifier {
 	return &Verifier{cfg: cfg, dummy: Key{Secret: rand.Text() + rand.Text()}, work: func() {}}
 }
 
-// A Request is a signed request whose signature is still to be verified. Its fields say who claims to have sent it: they
-// are worth nothing before Verify has returned nil.
+// A Request is a signed request whose signature is still to be verified. Its fields say who claims
+// to have sent it: they are worth nothing before Verify has returned nil.
 type Request struct {
 	KeyID     string
 	Region    string
@@ -97,8 +101,8 @@ type Request struct {
 	signature   string
 }
 
-// Parse reads the signature of a request and checks all that needs no secret. The signature must be for one of services,
-// such as "sqs". Its errors are of type *Error. [AUTH-5, AUTH-6]
+// Parse reads the signature of a request and checks all that needs no secret. The signature must be
+// for one of services, such as "sqs". Its errors are of type *Error. [AUTH-5, AUTH-6]
 func (v *Verifier) Parse(r *http.Request, services ...string) (*Request, error) {
 	q := &Request{v: v, http: r}
 	pairs, err := parseQuery(r.URL.RawQuery)
@@ -180,9 +184,9 @@ func parseExpires(text string) (time.Duration, error) {
 	return life, nil
 }
 
-// readSigned checks that everything is signed that decides what the request means: the host, the date, and all X-Amz-*
-// headers, of which X-Amz-Target names the action. Content-Type cannot be demanded, since the AWS SDK for PHP leaves it
-// out. [AUTH-6]
+// readSigned checks that everything is signed that decides what the request means: the host, the
+// date, and all X-Amz-* headers, of which X-Amz-Target names the action. Content-Type cannot be
+// demanded, since the AWS SDK for PHP leaves it out. [AUTH-6]
 func (q *Request) readSigned(p parameters) error {
 	if strings.Count(p.signed, ";") >= signedMax {
 		return incomplete("More than %d headers are signed.", signedMax)
@@ -236,7 +240,7 @@ func (q *Request) readAlgorithm(p parameters) error {
 	return nil
 }
 
-// readCredential checks what the signature is for. All that is wrong is said at once. [AUTH-14]
+// readCredential checks what the signature is for. The error names every mistake at once. [AUTH-14]
 func (q *Request) readCredential(credential string, services []string) error {
 	parts := strings.SplitN(credential, "/", 6)
 	if len(parts) != 5 || parts[0] == "" {
@@ -276,8 +280,8 @@ func (q *Request) readToken(p parameters) error {
 	return nil
 }
 
-// readContentHash refuses all hashes but those of bodies. Of the services that this package is for, no client leaves
-// bodies unsigned or signs them in pieces, as those of S3 do. [AUTH-15]
+// readContentHash refuses all hashes but those of bodies. Of the services that this package is for,
+// no client leaves bodies unsigned or signs them in pieces, as those of S3 do. [AUTH-15]
 func (q *Request) readContentHash() error {
 	values := q.http.Header["X-Amz-Content-Sha256"]
 	if len(values) == 0 {

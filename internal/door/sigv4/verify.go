@@ -22,13 +22,13 @@ type Key struct {
 	Expires time.Time
 }
 
-// Verify reports whether the request was signed with key, and its body has this SHA-256. A nil key is one that is not
-// known: the work is the same, so that time does not tell which keys there are. Errors are of type *Error.
-// [AUTH-9, AUTH-10, AUTH-11, AUTH-34]
+// Verify reports whether the request was signed with key, and its body has this SHA-256. A nil key
+// is one that is not known: the work is the same, so that time does not tell which keys there are.
+// Errors are of type *Error. [AUTH-9, AUTH-10, AUTH-11, AUTH-34]
 func (q *Request) Verify(key *Key, body [sha256.Size]byte) error {
 	known, id := key != nil, q.KeyID
 	if !known {
-		// The cache is not for key ids that anybody can make up.
+		// Made-up key ids must not fill the cache.
 		key, id = &q.v.dummy, ""
 	}
 	bodyHash := hex.EncodeToString(body[:])
@@ -72,7 +72,7 @@ func (v *Verifier) hmac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// wrongSignature shows what should have been signed, for whoever looks for the difference.
+// wrongSignature shows what should have been signed, so that the caller can find the difference.
 func (q *Request) wrongSignature(bodyHash string) *Error {
 	canonical := string(q.appendCanonical(nil, q.http.Host, bodyHash))
 	text := q.stringToSign([]byte(canonical))
@@ -82,8 +82,8 @@ func (q *Request) wrongSignature(bodyHash string) *Error {
 		q.withoutSecrets(canonical), text)
 }
 
-// withoutSecrets takes out of a canonical request what a log that keeps answers should not have: the session token, and
-// what headers hold that are secret by their nature.
+// withoutSecrets takes out of a canonical request what a log that keeps answers should not have:
+// the session token, and what headers hold that are secret by their nature.
 func (q *Request) withoutSecrets(canonical string) string {
 	secrets := []string{q.token, encode(q.token)}
 	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization"} {
@@ -99,8 +99,8 @@ func (q *Request) withoutSecrets(canonical string) string {
 	return canonical
 }
 
-// A keyCache remembers signing keys, which four HMACs make of a secret and which are good for a day. The secret is part
-// of what they are found by, so that a changed one takes effect at once.
+// A keyCache remembers signing keys, which four HMACs make of a secret and which are good for a
+// day. The secret is part of what they are found by, so that a changed one takes effect at once.
 type keyCache struct {
 	mu   sync.Mutex
 	keys map[derivation][]byte

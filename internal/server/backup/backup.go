@@ -1,8 +1,10 @@
-// Package backup is the form of a backup: a tar archive that begins with a manifest and ends with the SHA-256 of
-// everything before, so that one which was cut off or changed is known to be no backup.
+// Package backup is the form of a backup: a tar archive that begins with a manifest and ends with
+// the SHA-256 of everything before, so that one which was cut off or changed is known to be no
+// backup.
 //
-// It guarantees that what Read has returned without an error is, byte for byte, what Write was given. It leaves to its
-// callers what the files are and where they go; names are checked, and none leads out of a directory.
+// It guarantees that what Read has returned without an error is, byte for byte, what Write was
+// given. It leaves to its callers what the files are and where they go; names are checked, and none
+// leads out of a directory.
 package backup
 
 import (
@@ -126,8 +128,8 @@ func (a *archive) note(name string, sum hash.Hash) {
 	fmt.Fprintf(&a.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), name)
 }
 
-// Read reads a backup to the end of r and hands each file to each, which reads as much of it as it likes. What each has
-// been given counts only when Read returns no error.
+// Read reads a backup to the end of r and hands each file to each, which reads as much of it as it
+// likes. What each has been given counts only when Read returns no error.
 func Read(r io.Reader, each func(m Manifest, name string, size int64, r io.Reader) error) (m Manifest, err error) {
 	t := &reader{in: r}
 	var sums archive

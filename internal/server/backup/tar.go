@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// The archive is a tar of the oldest common form, ustar, of plain files with short names: what every tar reads. Package
-// archive/tar reads a dozen more, and is large; being as strict as this one has another use, that no byte of a backup can
-// change without notice, those between its files included.
+// The archive is a tar of the oldest common form, ustar, of plain files with short names: what
+// every tar reads. Package archive/tar reads a dozen more, and is large; being as strict as this
+// one has another use, that no byte of a backup can change without notice, those between its files
+// included.
 const (
 	blockSize = 512
 	sizeMax   = 1<<33 - 1 // of a file, in eleven octal digits
@@ -69,7 +70,8 @@ type reader struct {
 	skip int64            // zeros behind it
 }
 
-// next goes on to the next file, past what is left of this one. At the end of the archive ok is false.
+// next goes on to the next file, past what is left of this one. At the end of the archive ok is
+// false.
 func (r *reader) next() (name string, size int64, ok bool, err error) {
 	if _, err := io.Copy(io.Discard, &r.left); err != nil {
 		return "", 0, false, err

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// An ErrorCode names a kind of refusal by its legacy code: what the query protocol sends as <Code>, the
-// header x-amzn-query-error and entries of batches carry, and clients compare. The JSON protocol has another
-// name for the same kind, see ErrorInfo.
+// An ErrorCode names a kind of refusal by its legacy code: what the query protocol sends as <Code>,
+// the header x-amzn-query-error and entries of batches carry, and clients compare. The JSON
+// protocol has another name for the same kind, see ErrorInfo.
 type ErrorCode string
 
 // The errors in the SQS model.
@@ -140,8 +140,8 @@ type Error struct {
 	Code ErrorCode
 
 	// Message is for people. When it is empty the protocol supplies its usual text, which only
-	// NonExistentQueue has. There it differs between the protocols, and the text of the JSON protocol is
-	// replaced by the other one where that is due.
+	// NonExistentQueue has. There it differs between the protocols, and the text of the JSON
+	// protocol is replaced by the other one where that is due.
 	Message string
 }
 
@@ -150,8 +150,8 @@ func Errorf(code ErrorCode, format string, args ...any) *Error {
 	return &Error{code, fmt.Sprintf(format, args...)}
 }
 
-// AsError returns the Error in the chain of err. Every other error becomes an InternalFailure that does not
-// repeat its text, which was written for the operator and not for clients.
+// AsError returns the Error in the chain of err. Every other error becomes an InternalFailure that
+// does not repeat its text, which was written for the operator and not for clients.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -166,8 +166,8 @@ func (e *Error) Error() string {
 	return string(e.Code) + ": " + e.Message
 }
 
-// lookup finds the error in the catalogue. A code that is not there is a mistake of this server, so it
-// answers as InternalFailure.
+// lookup finds the error in the catalogue. A code that is not there is a mistake of this server, so
+// it answers as InternalFailure.
 func (e *Error) lookup() (ErrorCode, ErrorInfo) {
 	if info, ok := catalogue[e.Code]; ok {
 		return e.Code, info
@@ -175,14 +175,15 @@ func (e *Error) lookup() (ErrorCode, ErrorInfo) {
 	return InternalFailure, catalogue[InternalFailure]
 }
 
-// Info returns what the catalogue says about the error, or about InternalFailure when its code is unknown.
+// Info returns what the catalogue says about the error, or about InternalFailure when its code is
+// unknown.
 func (e *Error) Info() ErrorInfo {
 	_, info := e.lookup()
 	return info
 }
 
-// QueryError returns the value of the header x-amzn-query-error, such as "MissingParameter;Sender". Clients
-// take the legacy code from there when they speak JSON.
+// QueryError returns the value of the header x-amzn-query-error, such as "MissingParameter;Sender".
+// Clients take the legacy code from there when they speak JSON.
 func (e *Error) QueryError() string {
 	code, info := e.lookup()
 	return string(code) + ";" + string(info.Fault)
@@ -216,8 +217,8 @@ func (e *Error) queryText() string {
 	return e.Message
 }
 
-// AppendErrorJSON appends the body of an error response in AWS JSON 1.0: type and message, and no other
-// member. [ERR-1]
+// AppendErrorJSON appends the body of an error response in AWS JSON 1.0: type and message, and no
+// other member. [ERR-1]
 func AppendErrorJSON(dst []byte, e *Error) []byte {
 	_, info := e.lookup()
 	dst = append(dst, `{"__type":"`...)

@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a request body. The largest legal request, ten entries with ten attributes each, is far below.
+// Limits of a request body. The largest legal request, ten entries with ten attributes each, is far
+// below.
 const (
 	depthMax = 32   // objects and lists inside each other
 	itemsMax = 4096 // names of members and elements of lists, in the whole body
@@ -26,21 +27,23 @@ const (
 	textNotInteger = " can not be converted to an Integer" // after the kind of the value
 )
 
-// DecodeJSON fills req, which must be empty, from a request body in AWS JSON 1.0. The error is nil or an
-// *Error with the code MalformedInput, in JSON SerializationException; req is then in no particular state.
+// DecodeJSON fills req, which must be empty, from a request body in AWS JSON 1.0. The error is nil
+// or an *Error with the code MalformedInput, in JSON SerializationException; req is then in no
+// particular state.
 //
-// The body must be one object in valid UTF-8 without a byte order mark. Members that req does not have are
-// skipped, but must be well-formed. A member or a name in a map that is given twice is refused: two readers
-// of the same request could otherwise disagree on what it asks. A surrogate without its partner is refused,
-// because no string can hold it. Null is the same as absent everywhere, so a null in a list or a map is
-// dropped. [WIRE-4] [WIRE-5] [WIRE-6] [WIRE-10]
+// The body must be one object in valid UTF-8 without a byte order mark. Members that req does not
+// have are skipped, but must be well-formed. A member or a name in a map that is given twice is
+// refused: two readers of the same request could otherwise disagree on what it asks. A surrogate
+// without its partner is refused, because no string can hold it. Null is the same as absent
+// everywhere, so a null in a list or a map is dropped. [WIRE-4] [WIRE-5] [WIRE-6] [WIRE-10]
 //
-// For a string, a number or a boolean is taken as its text. For an integer, any number is taken whose value
-// is whole and fits int64, such as 1e3; AWS would cut off a fraction. A number as a string is refused. [WIRE-7] [WIRE-8]
+// For a string, a number or a boolean is taken as its text. For an integer, any number is taken
+// whose value is whole and fits int64, such as 1e3; AWS would cut off a fraction. A number as a
+// string is refused. [WIRE-7] [WIRE-8]
 //
-// DecodeJSON copies the body once, and strings in req are parts of that copy: whoever keeps one of them for
-// long keeps the whole body alive, and should clone it unless it is most of the body. The body itself may be
-// reused after the return.
+// DecodeJSON copies the body once, and strings in req are parts of that copy: whoever keeps one of
+// them for long keeps the whole body alive, and should clone it unless it is most of the body. The
+// body itself may be reused after the return.
 func DecodeJSON(body []byte, req Shape) error {
 	d := decoder{scanner: scanner{s: string(body)}}
 	if !utf8.ValidString(d.s) {
@@ -59,8 +62,8 @@ func DecodeJSON(body []byte, req Shape) error {
 	return nil
 }
 
-// A decoder is the visitor that reads JSON. For every name that it meets in an object it visits the members
-// of the shape; the one of that name reads the value.
+// A decoder is the visitor that reads JSON. For every name that it meets in an object it visits the
+// members of the shape; the one of that name reads the value.
 type decoder struct {
 	scanner
 	member member
@@ -174,8 +177,8 @@ func (d *decoder) attributes(name, _ string, m *MessageAttributes) {
 	makeMap(d, *m, nulls, compareAttributes)
 }
 
-// makeMap sorts the entries of a JSON object and refuses a name that is given twice, also when one of its
-// values was null.
+// makeMap sorts the entries of a JSON object and refuses a name that is given twice, also when one
+// of its values was null.
 func makeMap[S ~[]E, E any](d *decoder, s, nulls S, compare func(a, b E) int) {
 	slices.SortFunc(s, compare)
 	all := s
@@ -277,8 +280,8 @@ func (d *decoder) integer() int64 {
 	return 0
 }
 
-// base64 reads bytes in the standard encoding with padding. Line breaks, which package base64 would skip,
-// are refused, and so are stray bits at the end.
+// base64 reads bytes in the standard encoding with padding. Line breaks, which package base64 would
+// skip, are refused, and so are stray bits at the end.
 func (d *decoder) base64() []byte {
 	switch d.peek() {
 	case '"':

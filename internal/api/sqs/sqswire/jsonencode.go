@@ -7,11 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends a response to dst as one JSON object and returns the result; a nil response is an empty
-// object, which is what a void operation answers. Maps are written in the order of their names.
+// AppendJSON appends a response to dst as one JSON object and returns the result; a nil response is
+// an empty object, which is what a void operation answers. Maps are written in the order of their
+// names.
 //
-// Strings should be valid UTF-8, as everything DecodeJSON yields is; bytes that are not become U+FFFD, since
-// JSON cannot carry them.
+// Strings should be valid UTF-8, as everything DecodeJSON yields is; bytes that are not become
+// U+FFFD, since JSON cannot carry them.
 func AppendJSON(dst []byte, resp Shape) []byte {
 	e := encoder{dst}
 	e.shape(resp)
@@ -29,8 +30,8 @@ func (e *encoder) shape(s Shape) {
 	e.dst = append(e.dst, '}')
 }
 
-// name begins a member whose name needs no escaping. The comma depends on the byte before: no value ends
-// with an opening brace.
+// name begins a member whose name needs no escaping. The comma depends on the byte before: no value
+// ends with an opening brace.
 func (e *encoder) name(name string) {
 	e.comma('{')
 	e.dst = append(e.dst, '"')
@@ -146,8 +147,8 @@ func (e *encoder) bool(name string, m *bool) {
 	e.dst = strconv.AppendBool(e.dst, *m)
 }
 
-// appendQuoted appends s as a JSON string. Only what JSON demands is escaped: the quote, the backslash and
-// the control characters below the space.
+// appendQuoted appends s as a JSON string. Only what JSON demands is escaped: the quote, the
+// backslash and the control characters below the space.
 func appendQuoted(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// A scanner reads the tokens of one JSON text. Its first error stays, and from then on every method returns
-// at once and every loop over next ends, so callers check err at the very end only.
+// A scanner reads the tokens of one JSON text. Its first error stays, and from then on every method
+// returns at once and every loop over next ends, so callers check err at the very end only.
 type scanner struct {
 	s     string // the text, valid UTF-8
 	pos   int    // of the next byte
@@ -26,8 +26,8 @@ func (d *scanner) refuse(message string) {
 	}
 }
 
-// syntax records that the text is not acceptable JSON. AWS says nothing in this case; a reason and a place
-// help whoever wrote the request by hand.
+// syntax records that the text is not acceptable JSON. AWS says nothing in this case; a reason and
+// a place help a person who wrote the request by hand.
 func (d *scanner) syntax(reason string) {
 	if d.err == nil {
 		d.err = &Error{MalformedInput, fmt.Sprintf("The request body can not be read: %s, near byte %d.", reason, d.pos)}
@@ -55,8 +55,8 @@ func (d *scanner) peek() byte {
 	return d.s[d.pos]
 }
 
-// open begins an object or a list, whichever bracket says, and reports whether there is one. scalar is the
-// refusal of a value that is neither.
+// open begins an object or a list, whichever bracket says, and reports whether there is one. scalar
+// is the refusal of a value that is neither.
 func (d *scanner) open(bracket byte, scalar string) bool {
 	if d.err != nil {
 		return false
@@ -244,8 +244,8 @@ func (d *scanner) unescape(n int) string {
 	return ""
 }
 
-// rawLen returns the length of a string in the text, escapes and all, of which the next n bytes are plain.
-// Unescaped it is never longer.
+// rawLen returns the length of a string in the text, escapes and all, of which the next n bytes are
+// plain. Unescaped it is never longer.
 func (d *scanner) rawLen(n int) int {
 	for i := d.pos + n; i < len(d.s); i++ {
 		switch d.s[i] {
@@ -324,12 +324,13 @@ func (d *scanner) hex4() rune {
 	return r
 }
 
-// plainPrefix returns how many bytes of s stand for themselves in a JSON string: all up to the first quote,
-// backslash or control character.
+// plainPrefix returns how many bytes of s stand for themselves in a JSON string: all up to the
+// first quote, backslash or control character.
 //
-// It looks at eight bytes at a time, because most of the time of this package is spent here. In x-lo&^x the
-// top bit of a byte is set when the byte was less than the one in lo and below 0x80. A borrow may set the bit
-// of later bytes wrongly, never of an earlier one, and only the first counts.
+// It looks at eight bytes at a time, because most of the time of this package is spent here. In
+// x-lo&^x the top bit of a byte is set when the byte was less than the one in lo and below 0x80. A
+// borrow may set the bit of later bytes wrongly, never of an earlier one, and only the first
+// counts.
 func plainPrefix(s string) int {
 	const (
 		ones = 0x0101010101010101

@@ -13,15 +13,16 @@ func MD5OfBody(body string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// MD5OfAttributes returns the checksum of message attributes, of the user or of the system, or "" when there
-// are none and the response has no such member.
+// MD5OfAttributes returns the checksum of message attributes, of the user or of the system, or ""
+// when there are none and the response has no such member.
 //
 // It is the MD5 over all attributes, sorted by the bytes of their names, of
 //
 //	len(name) name  len(DataType) DataType  kind  len(value) value
 //
-// where a length is four bytes, big-endian, and kind is one byte: 1 for a string value, 2 for a binary one.
-// Lists would have other kinds, but no message has them. The DataType is hashed whole, with its label.
+// where a length is four bytes, big-endian, and kind is one byte: 1 for a string value, 2 for a
+// binary one. Lists would have other kinds, but no message has them. The DataType is hashed whole,
+// with its label.
 func MD5OfAttributes(attrs MessageAttributes) string {
 	if len(attrs) == 0 {
 		return ""

@@ -4,7 +4,7 @@ package sqswire
 type Operation struct {
 	Name string
 
-	// Void is true when the operation has no response members: its answer is an empty object in JSON, and has no
-	// result element in XML.
+	// Void is true when the operation has no response members: its answer is an empty object in
+	// JSON, and has no result element in XML.
 	Void bool
 }

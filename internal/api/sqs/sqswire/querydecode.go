@@ -7,17 +7,19 @@ import (
 	"strings"
 )
 
-// Decode fills req, which must be empty, from the parameters of a request in the Query protocol. The error is
-// nil or an *Error; req is then in no particular state.
+// Decode fills req, which must be empty, from the parameters of a request in the Query protocol.
+// The error is nil or an *Error; req is then in no particular state.
 //
-// Parameters that req does not have are ignored. Elements of lists and maps are taken in the order of their
-// numbers, whichever are missing; they may have the name of the member instead of that of an element, as Tags.1.Key
-// for Tag.1.Key, and a single one needs no number. A list that is given without elements, as AttributeNames=, is
-// empty. A list of structures is also empty when it is not given at all, because the protocol has no other way to
-// say so that all clients know. [XML-3 to XML-10, XML-30]
+// Parameters that req does not have are ignored. Elements of lists and maps are taken in the order
+// of their numbers, whichever are missing; they may have the name of the member instead of that of
+// an element, as Tags.1.Key for Tag.1.Key, and a single one needs no number. A list that is given
+// without elements, as AttributeNames=, is empty. A list of structures is also empty when it is not
+// given at all, because the protocol has no other way to say so that all clients know.
+// [XML-3 to XML-10, XML-30]
 //
-// What the JSON decoder refuses as of the wrong type is refused with the same texts and the code MalformedInput;
-// an element of a map without its key or its value with MissingParameter, naming it. [XML-27 to XML-29]
+// What the JSON decoder refuses as of the wrong type is refused with the same texts and the code
+// MalformedInput; an element of a map without its key or its value with MissingParameter, naming
+// it. [XML-27 to XML-29]
 func (f Form) Decode(req Shape) error {
 	d := queryDecoder{params: f.params}
 	req.members(&d)
@@ -27,9 +29,9 @@ func (f Form) Decode(req Shape) error {
 	return nil
 }
 
-// A queryDecoder is the visitor that reads parameters. For every member that it visits it looks for the
-// parameters of that name. Since they are sorted, those of a structure are next to each other, and a structure
-// inside another is a part of the slice.
+// A queryDecoder is the visitor that reads parameters. For every member that it visits it looks for
+// the parameters of that name. Since they are sorted, those of a structure are next to each other,
+// and a structure inside another is a part of the slice.
 type queryDecoder struct {
 	params []param // of the shape that is visited
 	skip   int     // how many bytes of their names say where that shape is
@@ -49,7 +51,8 @@ func (d *queryDecoder) missing(name string) {
 	}
 }
 
-// search returns the first parameter whose name, without what is skipped, is not before name by compare.
+// search returns the first parameter whose name, without what is skipped, is not before name by
+// compare.
 func (d *queryDecoder) search(name string, compare func(rest, name string) int) int {
 	low, high := 0, len(d.params)
 	for low < high {
@@ -150,9 +153,10 @@ type element struct {
 	parts  queryDecoder // what is below it
 }
 
-// elements returns the elements of a list in order. given tells an empty list from none. What stands below the
-// list and is no number must be one of parts, or it is refused: no list has such elements. no is the refusal of
-// a list that is given as a text; when it is empty, that is an element.
+// elements returns the elements of a list in order. given tells an empty list from none. What
+// stands below the list and is no number must be one of parts, or it is refused: no list has such
+// elements. no is the refusal of a list that is given as a text; when it is empty, that is an
+// element.
 func (d *queryDecoder) elements(name, query, no string, parts ...string) (list []element, given bool) {
 	for i, name := range [...]string{query, capital(name)} {
 		if i > 0 && name == query {
@@ -173,7 +177,8 @@ func (d *queryDecoder) elements(name, query, no string, parts ...string) (list [
 	return list, given || len(list) > 0
 }
 
-// capital returns the name of a member with a capital letter, as all names in the Query protocol have.
+// capital returns the name of a member with a capital letter, as all names in the Query protocol
+// have.
 func capital(name string) string {
 	if 'a' <= name[0] && name[0] <= 'z' {
 		return string(name[0]-'a'+'A') + name[1:]

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// paramsMax is how many parameters a request may have. The largest legal one, ten messages with ten attributes
-// each, has about four hundred.
+// paramsMax is how many parameters a request may have. The largest legal one, ten messages with ten
+// attributes each, has about four hundred.
 const paramsMax = 4096
 
 // textTopList is how AWS refuses a parameter without a name before its number.
@@ -22,15 +22,16 @@ type Form struct {
 
 type param struct{ name, value string }
 
-// ParseForm reads the parameters of a request, which are those of its query string and those of its body
-// together. The body must be empty unless it is a form.
+// ParseForm reads the parameters of a request, which are those of its query string and those of its
+// body together. The body must be empty unless it is a form.
 //
-// It refuses, with the code MalformedInput, what is no legal escape sequence or not UTF-8, more than 4096
-// parameters, and a parameter that is given twice: two readers of the same request could otherwise disagree on
-// what it asks. The number is found by counting separators, before anything is kept. [XML-31] [XML-32]
+// It refuses, with the code MalformedInput, what is no legal escape sequence or not UTF-8, more
+// than 4096 parameters, and a parameter that is given twice: two readers of the same request could
+// otherwise disagree on what it asks. The number is found by counting separators, before anything
+// is kept. [XML-31] [XML-32]
 //
-// It copies the body once, and what is read from the form is a part of that copy, or of query, unless it was
-// escaped.
+// It copies the body once, and what is read from the form is a part of that copy, or of query,
+// unless it was escaped.
 func ParseForm(query string, body []byte) (Form, error) {
 	n := strings.Count(query, "&") + bytes.Count(body, []byte("&")) + 2
 	if n > paramsMax+1 {
@@ -104,8 +105,8 @@ func shown(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// unescapeForm undoes the escaping of forms, where a plus stands for a space. ok is false when an escape
-// sequence is not one.
+// unescapeForm undoes the escaping of forms, where a plus stands for a space. ok is false when an
+// escape sequence is not one.
 func unescapeForm(s string) (text string, ok bool) {
 	percents := strings.Count(s, "%")
 	if percents == 0 && strings.IndexByte(s, '+') < 0 {
@@ -154,8 +155,8 @@ func firstPart(name string) string {
 	return part
 }
 
-// isNumber reports whether a part of a name is the number of an element: decimal digits, as few as there can
-// be.
+// isNumber reports whether a part of a name is the number of an element: decimal digits, as few as
+// there can be.
 func isNumber(part string) bool {
 	if part == "" || len(part) > 9 || part[0] == '0' && len(part) > 1 {
 		return false

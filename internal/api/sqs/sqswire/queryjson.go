@@ -1,8 +1,8 @@
 package sqswire
 
-// AppendQueryJSON appends the response of an operation to a request in the Query protocol that asked for JSON.
-// It is the document of AppendXML as an object: under the names of the operation, with maps as lists of pairs,
-// and with null for what is absent. [XML-26, XML-33]
+// AppendQueryJSON appends the response of an operation to a request in the Query protocol that
+// asked for JSON. It is the document of AppendXML as an object: under the names of the operation,
+// with maps as lists of pairs, and with null for what is absent. [XML-26, XML-33]
 func AppendQueryJSON(dst []byte, op Operation, resp Shape, requestID string) []byte {
 	dst = append(append(append(dst, `{"`...), op.Name...), `Response":{`...)
 	if !op.Void {
@@ -65,8 +65,8 @@ func (e *queryJSONEncoder) blob(name string, m *[]byte) {
 	e.encoder.blob(name, m)
 }
 
-// listName returns the name of a list. One that is named after its elements begins in lower case here, as the
-// messages of a receive and the queueUrls of a listing do.
+// listName returns the name of a list. One that is named after its elements begins in lower case
+// here, as the messages of a receive and the queueUrls of a listing do.
 func listName(name, query string) string {
 	if name == query+"s" {
 		return string(name[0]|0x20) + name[1:]

@@ -54,8 +54,9 @@ func (m *SendMessageBatchRequestEntry) members(v visitor) {
 	m.Outgoing.members(v)
 }
 
-// ReceiveMessageRequest asks for messages. AttributeNames is the old name of MessageSystemAttributeNames;
-// what is wanted is the union of both. Most clients of the Query protocol send either as AttributeName.N.
+// ReceiveMessageRequest asks for messages. AttributeNames is the old name of
+// MessageSystemAttributeNames; what is wanted is the union of both. Most clients of the Query
+// protocol send either as AttributeName.N.
 type ReceiveMessageRequest struct {
 	OnQueue
 	AttributeNames              []string

@@ -1,7 +1,8 @@
 package sqswire
 
-// In a response, a string member that is empty and a list or map without entries is left out: SQS never
-// sends them, and clients test for their presence. Operations without a struct here are void, see Empty.
+// In a response, a string member that is empty and a list or map without entries is left out: SQS
+// never sends them, and clients test for their presence. Operations without a struct here are void,
+// see Empty.
 
 // Empty is the response of the void operations.
 type Empty struct{}
@@ -37,8 +38,8 @@ func (m *ListQueuesResponse) members(v visitor) {
 	v.string("NextToken", &m.NextToken)
 }
 
-// ListDeadLetterSourceQueuesResponse is like ListQueuesResponse, but its list is sent when empty too: the
-// SQS model requires the member, and users of boto3 index it.
+// ListDeadLetterSourceQueuesResponse is like ListQueuesResponse, but its list is sent when empty
+// too: the SQS model requires the member, and users of boto3 index it.
 type ListDeadLetterSourceQueuesResponse struct {
 	QueueURLs []string
 	NextToken string
@@ -67,8 +68,8 @@ func (m *ListQueueTagsResponse) members(v visitor) {
 	v.pairs("Tags", "Tag", "Key", &m.Tags)
 }
 
-// Sent tells what became of a message: what the answers of SendMessage and of an entry of SendMessageBatch
-// have in common. SequenceNumber is for FIFO queues only.
+// Sent tells what became of a message: what the answers of SendMessage and of an entry of
+// SendMessageBatch have in common. SequenceNumber is for FIFO queues only.
 type Sent struct {
 	MD5OfMessageAttributes       string
 	MD5OfMessageBody             string
@@ -138,8 +139,8 @@ func (m *ChangeMessageVisibilityBatchResponse) members(v visitor) {
 	v.structs("Failed", "BatchResultErrorEntry", listOf(&m.Failed))
 }
 
-// A BatchResultEntry is an entry of a delete or visibility batch that succeeded. The SQS model has two
-// names for it.
+// A BatchResultEntry is an entry of a delete or visibility batch that succeeded. The SQS model has
+// two names for it.
 type BatchResultEntry struct {
 	ID string
 }
@@ -172,8 +173,8 @@ func (m *ReceiveMessageResponse) members(v visitor) {
 	v.structs("Messages", "Message", listOf(&m.Messages))
 }
 
-// A Message is a message as it is received. MD5OfMessageAttributes is that of the MessageAttributes here,
-// which are the ones asked for.
+// A Message is a message as it is received. MD5OfMessageAttributes is that of the MessageAttributes
+// here, which are the ones asked for.
 type Message struct {
 	Attributes             Pairs
 	Body                   string

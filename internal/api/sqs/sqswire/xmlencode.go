@@ -13,17 +13,17 @@ const (
 	xmlNamespace = ` xmlns="http://queue.amazonaws.com/doc/2012-11-05/"`
 )
 
-// UnknownOperationXML is the body of the answer to a request in the Query protocol that names no action. Its
-// status is 404, and it stays XML when the client accepts JSON only. [XML-25]
+// UnknownOperationXML is the body of the answer to a request in the Query protocol that names no
+// action. Its status is 404, and it stays XML when the client accepts JSON only. [XML-25]
 const UnknownOperationXML = `<UnknownOperationException/>`
 
-// AppendXML appends the response of an operation in the Query protocol to dst and returns the result. Lists are
-// flat: their elements stand side by side under the name of an element. Maps are written in the order of their
-// names. [XML-13 to XML-16]
+// AppendXML appends the response of an operation in the Query protocol to dst and returns the
+// result. Lists are flat: their elements stand side by side under the name of an element. Maps are
+// written in the order of their names. [XML-13 to XML-16]
 //
-// Text comes back from a parser byte for byte, also with carriage returns, quotes, tabs and what looks like
-// markup. What XML cannot hold at all becomes U+FFFD; of messages that is nothing, as SQS refuses such bodies.
-// [XML-17, XML-18]
+// Text comes back from a parser byte for byte, also with carriage returns, quotes, tabs and what
+// looks like markup. What XML cannot hold at all becomes U+FFFD; of messages that is nothing, as
+// SQS refuses such bodies. [XML-17, XML-18]
 func AppendXML(dst []byte, op Operation, resp Shape, requestID string) []byte {
 	dst = append(append(append(dst, xmlProlog+"<"...), op.Name...), "Response"+xmlNamespace+">"...)
 	if !op.Void {
@@ -188,10 +188,11 @@ func appendXMLText(dst []byte, s string) []byte {
 	}
 }
 
-// plainXML returns how many bytes of s, which is valid UTF-8, are text as they stand: all up to the first of
-// the four characters of markup, a control character, or the first byte of U+F000 to U+FFFF, of which two are
-// forbidden. See plainPrefix for how it looks at eight bytes at a time. Here a quote differs from an ampersand
-// in one bit, and so does a less-than sign from a greater-than.
+// plainXML returns how many bytes of s, which is valid UTF-8, are text as they stand: all up to the
+// first of the four characters of markup, a control character, or the first byte of U+F000 to
+// U+FFFF, of which two are forbidden. See plainPrefix for how it looks at eight bytes at a time.
+// Here a quote differs from an ampersand in one bit, and so does a less-than sign from a
+// greater-than.
 func plainXML(s string) int {
 	const (
 		ones = 0x0101010101010101

@@ -1,6 +1,7 @@
-// Package wiretest says a request of the JSON protocol in the Query protocol, and an answer of the Query protocol
-// as the JSON protocol would, so that tests can ask the same thing twice and compare. Its names are written down
-// from the protocol a second time, and know nothing of package sqswire, which they are there to check.
+// Package wiretest says a request of the JSON protocol in the Query protocol, and an answer of the
+// Query protocol as the JSON protocol would, so that tests can ask the same thing twice and
+// compare. Its names are written down from the protocol a second time, and know nothing of package
+// sqswire, which they are there to check.
 package wiretest
 
 import (
@@ -17,8 +18,8 @@ import (
 	"strings"
 )
 
-// A flat is a list or a map as the Query protocol has it: the name of its elements, and in a map that of their
-// keys.
+// A flat is a list or a map as the Query protocol has it: the name of its elements, and in a map
+// that of their keys.
 type flat struct{ element, key string }
 
 var flats = map[string]flat{
@@ -53,8 +54,8 @@ func flatOf(action, name string) (flat, bool) {
 	return f, ok
 }
 
-// Form returns the parameters that say what the body of a JSON request says, as a form. Empty lists are written
-// like clients do, by the name of the member; empty maps cannot be.
+// Form returns the parameters that say what the body of a JSON request says, as a form. Empty lists
+// are written like clients do, by the name of the member; empty maps cannot be.
 func Form(action string, body []byte) (string, error) {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -150,7 +151,8 @@ type Answer struct {
 	RequestID string // of an XML document
 }
 
-// FromJSON reads the body of an answer of the JSON protocol. Query is the header x-amzn-query-error.
+// FromJSON reads the body of an answer of the JSON protocol. Query is the header
+// x-amzn-query-error.
 func FromJSON(body []byte, query string) (Answer, error) {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -167,7 +169,8 @@ func FromJSON(body []byte, query string) (Answer, error) {
 	return Answer{Members: texts(members).(map[string]any)}, nil
 }
 
-// texts turns scalars into their texts, and drops what is empty: a flat list without elements is not there.
+// texts turns scalars into their texts, and drops what is empty: a flat list without elements is
+// not there.
 func texts(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
