@@ -49,12 +49,12 @@ func (e *engineOnly) Prepare(context.Context, func(float64)) (err error) {
 	})
 	e.engine = engine.Open(e.store, engine.Config{Region: "us-east-1", InFlightMax: 1 << 30, Fault: func(s string) { panic(s) }})
 	e.queue = engine.QueueName{Account: "000000000000", Name: "bench"}
-	create := engine.CreateQueue{Queue: e.queue, NameSet: true, Attributes: map[string]string{}}
+	create := &engine.CreateQueue{Queue: e.queue, NameSet: true, Attributes: map[string]string{}}
 	if e.Groups > 0 {
 		e.queue.Name += ".fifo"
 		create.Queue, create.Attributes = e.queue, map[string]string{"FifoQueue": "true"}
 	}
-	for _, op := range []engine.Op{engine.Start{}, create} {
+	for _, op := range []engine.Op{&engine.Start{}, create} {
 		if _, err := e.apply(op); err != nil {
 			return err
 		}

@@ -11,13 +11,13 @@ import (
 // fill sends n messages to a queue, all with one delay in seconds.
 func (r *rig) fill(queue string, n int, delay int64) {
 	r.t.Helper()
-	batch := engine.SendMessageBatch{Queue: named(queue), Given: true}
+	batch := &engine.SendMessageBatch{Queue: named(queue), Given: true}
 	for i := range 10 {
 		id := fmt.Sprint("m", i)
 		batch.Drafts = append(batch.Drafts, engine.NewDraft(engine.Entry{ID: text(id), Body: text(id), Delay: number(delay)}))
 	}
 	for range n / 10 {
-		r.do(&batch)
+		r.do(batch)
 	}
 }
 

@@ -129,7 +129,7 @@ func New(cfg Config) *Broker {
 	b.polls.init()
 	b.stir = b.polls.stir
 	b.tick()
-	b.inform(engine.Start{Grace: cfg.Grace.Milliseconds()})
+	b.inform(&engine.Start{Grace: cfg.Grace.Milliseconds()})
 	b.noteHold()
 	if wait := b.engine.Commit(); wait != nil {
 		wait()
@@ -236,7 +236,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	}
 	b.launch()
 	b.tick()
-	b.inform(engine.Stamp{Clean: true}) // [CLOCK-12, DUR-24]
+	b.inform(&engine.Stamp{Clean: true}) // [CLOCK-12, DUR-24]
 	b.commits <- &turn{wait: b.engine.Commit()}
 	close(b.commits)
 	committer.Wait()
@@ -350,7 +350,7 @@ func (b *Broker) HeldAtStart() time.Time {
 // noteHold has the store know until when expiry is held, for the next start. [CLOCK-8]
 func (b *Broker) noteHold() {
 	if until := b.clock.heldUntil.Milliseconds(); b.hold && until != b.engine.HeldUntil() {
-		b.inform(engine.Hold{Until: until})
+		b.inform(&engine.Hold{Until: until})
 	}
 }
 
@@ -383,7 +383,7 @@ func (b *Broker) submit(t *turn, r *request) {
 	if isReceive && err == nil && len(res.Messages) == 0 {
 		b.countEmpty(receive.Queue)
 	}
-	if remove, ok := r.op.(engine.DeleteQueue); ok && err == nil {
+	if remove, ok := r.op.(*engine.DeleteQueue); ok && err == nil {
 		// Not later: its name may be given to a new queue in this turn. [QUEUE-17]
 		if q := b.polls.queues[remove.Queue]; q != nil {
 			b.serve(t, q)

@@ -272,7 +272,7 @@ func (c *client) setTag() {
 	h := c.sim.history
 	var value int
 	h.locked(func() { h.tag.attempted++; value = h.tag.attempted })
-	op := engine.TagQueue{Queue: named("orders"), Tags: []engine.Tag{{Key: "value", Value: strconv.Itoa(value)}}}
+	op := &engine.TagQueue{Queue: named("orders"), Tags: []engine.Tag{{Key: "value", Value: strconv.Itoa(value)}}}
 	c.do(h.call(), op, func(engine.Result) { h.tag.answered = max(h.tag.answered, value) })
 }
 
@@ -281,20 +281,20 @@ func (c *client) createQueue() {
 	a := h.call()
 	name := fmt.Sprintf("queue-%d", c.sim.bodies.Add(1))
 	h.locked(func() { h.created[name] = a })
-	c.do(a, engine.CreateQueue{Queue: named(name), NameSet: true}, nil)
+	c.do(a, &engine.CreateQueue{Queue: named(name), NameSet: true}, nil)
 }
 
 func (c *client) purge() {
 	h := c.sim.history
 	a := h.call()
 	h.locked(func() { h.purges = append(h.purges, a) })
-	c.do(a, engine.PurgeQueue{Queue: named("purged")}, nil)
+	c.do(a, &engine.PurgeQueue{Queue: named("purged")}, nil)
 }
 
 // count notes how many messages a queue says it has.
 func (c *client) count(queue string) {
 	a := c.sim.history.call()
-	c.do(a, engine.GetQueueAttributes{Queue: named(queue), Names: counters}, func(res engine.Result) {
+	c.do(a, &engine.GetQueueAttributes{Queue: named(queue), Names: counters}, func(res engine.Result) {
 		n := 0
 		for _, name := range counters {
 			number, _ := strconv.Atoi(res.Attributes[name])

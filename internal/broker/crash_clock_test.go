@@ -310,7 +310,7 @@ func (s *simulation) checkReturned(r *rig, queues []string) {
 	}
 	for _, queue := range queues {
 		const name = "ApproximateNumberOfMessagesNotVisible"
-		op := engine.GetQueueAttributes{Queue: named(queue), Names: []string{name}}
+		op := &engine.GetQueueAttributes{Queue: named(queue), Names: []string{name}}
 		n, _ := strconv.Atoi(r.do(op).Attributes[name])
 		h.locked(func() {
 			if !h.cut && n > 0 {

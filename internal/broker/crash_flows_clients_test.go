@@ -290,7 +290,7 @@ func (c *flowClient) startMove() {
 	case "right":
 		m.Destination = "left"
 	}
-	op := engine.StartMessageMoveTask{Account: named("").Account, Source: text(arn(m.Source))}
+	op := &engine.StartMessageMoveTask{Account: named("").Account, Source: text(arn(m.Source))}
 	if m.Destination != "" {
 		op.Destination = text(arn(m.Destination))
 	}
@@ -306,7 +306,7 @@ func (c *flowClient) startMove() {
 		}
 	})
 	if handle != "" && c.rng.IntN(6) == 0 {
-		cancel := engine.CancelMessageMoveTask{Account: named("").Account, Handle: text(handle)}
+		cancel := &engine.CancelMessageMoveTask{Account: named("").Account, Handle: text(handle)}
 		c.do(cancel, true, func(engine.Result, audit.Span, audit.Outcome) {})
 	}
 }

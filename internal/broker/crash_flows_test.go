@@ -117,7 +117,7 @@ func (f *flows) span(a *attempt) (audit.Span, audit.Outcome) {
 func (f *flows) look(r *rig) {
 	for _, name := range flowingNames {
 		q := flowing[name]
-		op := engine.CreateQueue{Queue: named(name), NameSet: true, Attributes: map[string]string{
+		op := &engine.CreateQueue{Queue: named(name), NameSet: true, Attributes: map[string]string{
 			"MessageRetentionPeriod": strconv.Itoa(int(retentionOfFlows.Seconds())),
 		}}
 		if q.FIFO {
@@ -127,7 +127,7 @@ func (f *flows) look(r *rig) {
 	}
 	for _, name := range flowingNames {
 		if q := flowing[name]; q.DeadLetter != "" {
-			r.do(engine.SetQueueAttributes{Queue: named(name), Values: map[string]string{
+			r.do(&engine.SetQueueAttributes{Queue: named(name), Values: map[string]string{
 				"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, arn(q.DeadLetter), q.MaxReceives),
 			}})
 		}
@@ -138,7 +138,7 @@ func (f *flows) look(r *rig) {
 func (f *flows) drain(r *rig) {
 	for _, name := range flowingNames {
 		for range 1000 {
-			op := engine.ListMessageMoveTasks{Account: named("").Account, Source: text(arn(name))}
+			op := &engine.ListMessageMoveTasks{Account: named("").Account, Source: text(arn(name))}
 			tasks := r.do(op).Tasks
 			if len(tasks) == 0 || tasks[0].Status != "RUNNING" && tasks[0].Status != "CANCELLING" {
 				break

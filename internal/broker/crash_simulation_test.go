@@ -275,7 +275,7 @@ func (s *simulation) countAll(r *rig) {
 
 func (s *simulation) createQueues(r *rig) {
 	for _, queue := range simulated {
-		op := engine.CreateQueue{Queue: named(queue), NameSet: true}
+		op := &engine.CreateQueue{Queue: named(queue), NameSet: true}
 		if queue == "brief" {
 			op.Attributes = map[string]string{"MessageRetentionPeriod": strconv.Itoa(int(retention.Seconds()))}
 		}
@@ -286,12 +286,12 @@ func (s *simulation) createQueues(r *rig) {
 // checkSettings checks that queues and the register that were answered are there. [DUR-2]
 func (s *simulation) checkSettings(r *rig) {
 	h := s.history
-	tags := r.do(engine.ListQueueTags{Queue: named("orders")}).Tags
+	tags := r.do(&engine.ListQueueTags{Queue: named("orders")}).Tags
 	value := 0
 	for _, tag := range tags {
 		value, _ = strconv.Atoi(tag.Value)
 	}
-	listed := r.do(engine.ListQueues{Account: named("").Account}).Queues
+	listed := r.do(&engine.ListQueues{Account: named("").Account}).Queues
 	h.locked(func() {
 		if h.cut {
 			return // this answer does not count

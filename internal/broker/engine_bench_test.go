@@ -51,7 +51,7 @@ func newEngineBench(b *testing.B) *engineBench {
 // restart opens the engine again over the same store, with nothing in memory.
 func (x *engineBench) restart() {
 	x.engine = engine.Open(x.cfg.Store, x.cfg.Engine)
-	x.apply(engine.Start{})
+	x.apply(&engine.Start{})
 	x.commit()
 }
 
@@ -87,7 +87,7 @@ func (x *engineBench) close() {
 }
 
 func (x *engineBench) create(queue string, attributes map[string]string) {
-	x.apply(engine.CreateQueue{Queue: named(queue), NameSet: true, Attributes: attributes})
+	x.apply(&engine.CreateQueue{Queue: named(queue), NameSet: true, Attributes: attributes})
 }
 
 // send sends message number n of so many groups, none for a standard queue, each with an id of its own.

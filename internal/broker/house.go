@@ -35,12 +35,12 @@ func (b *Broker) keepHouse(busy bool) {
 	if mono.Sub(h.stamped) >= stampEvery {
 		h.stamped = mono
 		if b.engine.HiddenUntil() > b.now-stampEvery.Milliseconds() {
-			b.inform(engine.Stamp{})
+			b.inform(&engine.Stamp{})
 		}
 	}
 	if mono.Sub(h.swept) >= h.rest {
 		h.swept, h.rest = mono, sweepEvery
-		res := b.inform(engine.Sweep{After: h.after, Max: sweepMax})
+		res := b.inform(&engine.Sweep{After: h.after, Max: sweepMax})
 		h.after = engine.QueueName{}
 		if len(res.Queues) > 0 {
 			h.after = res.Queues[0]
@@ -51,7 +51,7 @@ func (b *Broker) keepHouse(busy bool) {
 	at, ok := b.engine.NextMove()
 	if ok && at <= b.now && !b.draining && (!busy || !mono.Before(h.moveAfter)) {
 		began := time.Now()
-		b.inform(engine.MoveStep{})
+		b.inform(&engine.MoveStep{})
 		now := time.Now()
 		h.moveAfter = now.Add((moveShare - 1) * now.Sub(began))
 	}

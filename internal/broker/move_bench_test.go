@@ -28,7 +28,7 @@ func BenchmarkMoveTask(b *testing.B) {
 		const watch = 3 * time.Second
 		before := r.livesFor(watch)
 		began := time.Now()
-		r.do(engine.StartMessageMoveTask{
+		r.do(&engine.StartMessageMoveTask{
 			Account:     "000000000000",
 			Source:      text("arn:aws:sqs:elsewhere:000000000000:dead"),
 			Destination: text("arn:aws:sqs:elsewhere:000000000000:jobs"),
@@ -49,7 +49,7 @@ func BenchmarkMoveTask(b *testing.B) {
 
 // load sends n messages in batches.
 func (r *rig) load(queue string, n int) {
-	op := engine.SendMessageBatch{Queue: named(queue), Given: true}
+	op := &engine.SendMessageBatch{Queue: named(queue), Given: true}
 	for i := range 10 {
 		op.Drafts = append(op.Drafts, engine.NewDraft(engine.Entry{ID: text(string(rune('0' + i))), Body: text(aBody)}))
 	}
@@ -59,7 +59,7 @@ func (r *rig) load(queue string, n int) {
 	for range callers {
 		all.Go(func() {
 			for left.Add(-1) >= 0 {
-				one := op
+				one := *op
 				if _, err := r.Do(context.Background(), &one); err != nil {
 					r.t.Errorf("send: %v", err)
 					return
@@ -107,6 +107,6 @@ func (r *rig) live(ctx context.Context) error {
 
 // moved is how many messages the latest task of the queue named dead has moved.
 func (r *rig) moved() int {
-	res := r.do(engine.ListMessageMoveTasks{Account: "000000000000", Source: text("arn:aws:sqs:elsewhere:000000000000:dead")})
+	res := r.do(&engine.ListMessageMoveTasks{Account: "000000000000", Source: text("arn:aws:sqs:elsewhere:000000000000:dead")})
 	return int(res.Tasks[0].Moved)
 }

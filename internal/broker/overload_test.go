@@ -47,16 +47,16 @@ func (r *rig) put(op engine.Op) (*call, bool) {
 // operations has one operation of every kind, by the share of the line that its kind may fill.
 var operations = map[int][]engine.Op{
 	12: {
-		engine.ListQueues{Account: named("").Account},
-		engine.CreateQueue{Queue: named("new"), NameSet: true},
-		engine.DeleteQueue{Queue: named("nowhere")},
-		engine.GetQueueURL{Queue: named("orders"), NameSet: true},
-		engine.GetQueueAttributes{Queue: named("orders")},
-		engine.SetQueueAttributes{Queue: named("orders")},
-		engine.ListQueueTags{Queue: named("orders")},
-		engine.TagQueue{Queue: named("orders")},
-		engine.UntagQueue{Queue: named("orders")},
-		engine.PurgeQueue{Queue: named("nowhere")},
+		&engine.ListQueues{Account: named("").Account},
+		&engine.CreateQueue{Queue: named("new"), NameSet: true},
+		&engine.DeleteQueue{Queue: named("nowhere")},
+		&engine.GetQueueURL{Queue: named("orders"), NameSet: true},
+		&engine.GetQueueAttributes{Queue: named("orders")},
+		&engine.SetQueueAttributes{Queue: named("orders")},
+		&engine.ListQueueTags{Queue: named("orders")},
+		&engine.TagQueue{Queue: named("orders")},
+		&engine.UntagQueue{Queue: named("orders")},
+		&engine.PurgeQueue{Queue: named("nowhere")},
 	},
 	15:  {sendOp("orders", "hello"), &engine.SendMessageBatch{Queue: named("orders")}},
 	70:  {receiveOp("orders", 0)},
@@ -106,7 +106,7 @@ func TestTakenUpMeansCarriedOut(t *testing.T) {
 			}
 		}
 		fill("read", func(int) engine.Op {
-			return engine.GetQueueAttributes{Queue: named("orders"), Names: []string{"All"}}
+			return &engine.GetQueueAttributes{Queue: named("orders"), Names: []string{"All"}}
 		})
 		fill("send", func(i int) engine.Op { return sendOp("orders", fmt.Sprint("new", i)) })
 		fill("receive", func(int) engine.Op { return receiveOp("orders", 20) })
@@ -254,7 +254,7 @@ func TestRefuseSends(t *testing.T) {
 		h := r.take("orders", 30)
 		r.do(changeOp("orders", h, 0))
 		r.do(deleteOp("orders", r.take("orders", 30)))
-		r.do(engine.PurgeQueue{Queue: named("orders")})
+		r.do(&engine.PurgeQueue{Queue: named("orders")})
 		r.RefuseSends(false)
 		r.send("orders", "yes")
 		r.begin(receiveOp("orders", 0)).wantAt(0, "yes")

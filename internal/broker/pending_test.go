@@ -54,7 +54,7 @@ func TestPendingThen(t *testing.T) {
 // Who asks late is told all the same.
 func TestPendingThenAfterAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		p := r.submit(engine.DeleteQueue{Queue: named("nowhere")})
+		p := r.submit(&engine.DeleteQueue{Queue: named("nowhere")})
 		synctest.Wait()
 		var to told
 		p.Then(to.take)

@@ -19,7 +19,7 @@ func TestPermissionsAtTheSameTime(t *testing.T) {
 			label := fmt.Sprint("l", i)
 			all.Go(func() {
 				before := r.PolicyVersion()
-				_, err := r.Do(t.Context(), engine.AddPermission{Queue: named("orders"), Label: text(label),
+				_, err := r.Do(t.Context(), &engine.AddPermission{Queue: named("orders"), Label: text(label),
 					Accounts: []string{"111122223333"}, Actions: []string{"SendMessage"}})
 				if err != nil {
 					t.Error(err)
@@ -45,7 +45,7 @@ func TestPolicyVersion(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const allow = `{"Statement":{"Effect":"Allow","Principal":"*","Action":"sqs:*"}}`
 		set := func(value string) engine.Op {
-			return engine.SetQueueAttributes{Queue: named("orders"), Values: map[string]string{"Policy": value}}
+			return &engine.SetQueueAttributes{Queue: named("orders"), Values: map[string]string{"Policy": value}}
 		}
 		for _, step := range []struct {
 			name string
@@ -57,13 +57,13 @@ func TestPolicyVersion(t *testing.T) {
 			{"none instead of none", set(""), false, ""},
 			{"a policy", set(allow), true, allow},
 			{"the same", set(allow), false, allow},
-			{"another attribute", engine.SetQueueAttributes{Queue: named("orders"), Values: map[string]string{"DelaySeconds": "1"}}, false, allow},
-			{"a queue without one", engine.CreateQueue{Queue: named("plain"), NameSet: true}, false, allow},
-			{"a queue with one", engine.CreateQueue{Queue: named("guarded"), NameSet: true, Attributes: map[string]string{"Policy": allow}}, true, allow},
-			{"the same again", engine.CreateQueue{Queue: named("guarded"), NameSet: true, Attributes: map[string]string{"Policy": allow}}, false, allow},
-			{"a queue without one goes", engine.DeleteQueue{Queue: named("plain")}, false, allow},
-			{"a queue with one goes", engine.DeleteQueue{Queue: named("guarded")}, true, allow},
-			{"its queue goes", engine.DeleteQueue{Queue: named("orders")}, true, ""},
+			{"another attribute", &engine.SetQueueAttributes{Queue: named("orders"), Values: map[string]string{"DelaySeconds": "1"}}, false, allow},
+			{"a queue without one", &engine.CreateQueue{Queue: named("plain"), NameSet: true}, false, allow},
+			{"a queue with one", &engine.CreateQueue{Queue: named("guarded"), NameSet: true, Attributes: map[string]string{"Policy": allow}}, true, allow},
+			{"the same again", &engine.CreateQueue{Queue: named("guarded"), NameSet: true, Attributes: map[string]string{"Policy": allow}}, false, allow},
+			{"a queue without one goes", &engine.DeleteQueue{Queue: named("plain")}, false, allow},
+			{"a queue with one goes", &engine.DeleteQueue{Queue: named("guarded")}, true, allow},
+			{"its queue goes", &engine.DeleteQueue{Queue: named("orders")}, true, ""},
 		} {
 			before := r.PolicyVersion()
 			if _, err := r.Do(t.Context(), step.op); err != nil {

@@ -148,7 +148,7 @@ func TestPollAtLimit(t *testing.T) {
 				Entries: []engine.DeleteEntry{{ID: text("a"), Handle: held}}})
 		},
 		"change": func(r *rig, held engine.Handle) { r.do(changeOp("orders", held, 0)) },
-		"purge":  func(r *rig, _ engine.Handle) { r.do(engine.PurgeQueue{Queue: named("orders")}); r.send("orders", "b") },
+		"purge":  func(r *rig, _ engine.Handle) { r.do(&engine.PurgeQueue{Queue: named("orders")}); r.send("orders", "b") },
 	}
 	for name, make := range room {
 		t.Run(name, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestPollOfClientGoneWhileTried(t *testing.T) {
 		<-gone.done
 		waiting.release()
 		resume()
-		r.do(engine.GetQueueURL{Queue: named("orders"), NameSet: true})
+		r.do(&engine.GetQueueURL{Queue: named("orders"), NameSet: true})
 		if got := r.polls.count; got != 0 {
 			t.Errorf("%d polls wait, want 0", got)
 		}
@@ -384,7 +384,7 @@ func TestEndedPollsLeaveNothing(t *testing.T) {
 		}
 		// What ran last may still be held by a buffer that is reused.
 		for range 10 {
-			r.do(engine.GetQueueURL{Queue: named("orders"), NameSet: true})
+			r.do(&engine.GetQueueURL{Queue: named("orders"), NameSet: true})
 		}
 		for range 100 { // cleanups run some time after the collection that found their object
 			if runtime.GC(); freed.Load() >= 290 {
@@ -403,7 +403,7 @@ func TestPollsEndWithTheirQueue(t *testing.T) {
 		polls := []*call{r.begin(receiveOp("orders", 20)), r.begin(receiveOp("orders", 20))}
 		other := r.begin(receiveOp("other", 20))
 		time.Sleep(2 * time.Second)
-		r.do(engine.DeleteQueue{Queue: named("orders")})
+		r.do(&engine.DeleteQueue{Queue: named("orders")})
 		for _, p := range polls {
 			p.wantAt(2*time.Second, "")
 		}
@@ -419,8 +419,8 @@ func TestPollsDoNotMoveToASuccessor(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		poll := r.begin(receiveOp("orders", 20))
 		resume := r.occupy()
-		r.begin(engine.DeleteQueue{Queue: named("orders")})
-		r.begin(engine.CreateQueue{Queue: named("orders"), NameSet: true})
+		r.begin(&engine.DeleteQueue{Queue: named("orders")})
+		r.begin(&engine.CreateQueue{Queue: named("orders"), NameSet: true})
 		send := r.begin(sendOp("orders", "hello"))
 		resume()
 		<-send.done
@@ -435,7 +435,7 @@ func TestPollsOutliveAPurge(t *testing.T) {
 		r.send("orders", "old")
 		r.take("orders", 5)
 		poll := r.begin(receiveOp("orders", 20))
-		r.do(engine.PurgeQueue{Queue: named("orders")})
+		r.do(&engine.PurgeQueue{Queue: named("orders")})
 		time.Sleep(10 * time.Second)
 		r.send("orders", "new")
 		poll.wantAt(10*time.Second, "new")

@@ -253,13 +253,13 @@ func TestSweep(t *testing.T) {
 			r.send(queue, "hello")
 		}
 		r.create("zzz", "MessageRetentionPeriod", "60")
-		batch := engine.SendMessageBatch{Queue: named("zzz"), Given: true}
+		batch := &engine.SendMessageBatch{Queue: named("zzz"), Given: true}
 		for i := range 10 {
 			id := fmt.Sprint("m", i)
 			batch.Drafts = append(batch.Drafts, engine.NewDraft(engine.Entry{ID: text(id), Body: text(id)}))
 		}
 		for range many / 10 {
-			r.do(&batch)
+			r.do(batch)
 		}
 		if got := countMessages(store); got != queues+many {
 			t.Fatalf("%d messages are stored, want %d", got, queues+many)
@@ -339,15 +339,15 @@ func TestReceiveAttemptsSurviveRestart(t *testing.T) {
 				for _, body := range []string{"a", "b", "c"} {
 					r.do(fifoOp("line.fifo", "g", body))
 				}
-				attempt := engine.ReceiveMessage{
+				attempt := &engine.ReceiveMessage{
 					Queue: named("line.fifo"), Max: number(2), Visibility: number(200), AttemptID: text("attempt"),
 				}
-				first := r.do(&attempt)
+				first := r.do(attempt)
 				time.Sleep(10 * time.Second)
 				store := stop(r)
 				time.Sleep(90 * time.Second)
 				r = start(t, newConfig(t, store))
-				again := r.do(&attempt)
+				again := r.do(attempt)
 				if got := r.bodies(again); got != "a b" {
 					t.Fatalf("a repeated receive returned %q, want %q", got, "a b")
 				}
@@ -377,12 +377,12 @@ func TestMoveTaskSurvivesRestart(t *testing.T) {
 				for i := range count {
 					r.send("dead", fmt.Sprint("m", i))
 				}
-				r.do(engine.StartMessageMoveTask{
+				r.do(&engine.StartMessageMoveTask{
 					Account: named("").Account, Source: text(source), Rate: number(rate),
 					Destination: text("arn:aws:sqs:elsewhere:000000000000:orders"),
 				})
 				moved := func() int64 {
-					return r.do(engine.ListMessageMoveTasks{Account: named("").Account, Source: text(source)}).Tasks[0].Moved
+					return r.do(&engine.ListMessageMoveTasks{Account: named("").Account, Source: text(source)}).Tasks[0].Moved
 				}
 				time.Sleep((before*1000/rate - 250) * time.Millisecond)
 				if got := moved(); got != before {

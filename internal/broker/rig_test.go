@@ -100,7 +100,7 @@ func (r *rig) do(op engine.Op) engine.Result {
 // create creates a queue; attributes are given as name, value, name, value.
 func (r *rig) create(queue string, attributes ...string) {
 	r.t.Helper()
-	op := engine.CreateQueue{Queue: named(queue), NameSet: true, Attributes: make(map[string]string)}
+	op := &engine.CreateQueue{Queue: named(queue), NameSet: true, Attributes: make(map[string]string)}
 	for pair := range slices.Chunk(attributes, 2) {
 		op.Attributes[pair[0]] = pair[1]
 	}
@@ -112,7 +112,7 @@ func (r *rig) send(queue, body string) { r.t.Helper(); r.do(sendOp(queue, body))
 // attribute returns one attribute of a queue.
 func (r *rig) attribute(queue, name string) string {
 	r.t.Helper()
-	return r.do(engine.GetQueueAttributes{Queue: named(queue), Names: []string{name}}).Attributes[name]
+	return r.do(&engine.GetQueueAttributes{Queue: named(queue), Names: []string{name}}).Attributes[name]
 }
 
 // bodies returns the bodies of what a receive delivered, joined by blanks.

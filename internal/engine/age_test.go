@@ -46,7 +46,7 @@ func (a *ager) create(name, dead, count string, attributes ...string) {
 	for i := 0; i < len(attributes); i += 2 {
 		set[attributes[i]] = attributes[i+1]
 	}
-	a.apply(engine.CreateQueue{Queue: ofAger(name), NameSet: true, Attributes: set})
+	a.apply(&engine.CreateQueue{Queue: ofAger(name), NameSet: true, Attributes: set})
 }
 
 func (a *ager) send(name string) { a.sendTo(name, "") }
@@ -78,7 +78,7 @@ func (a *ager) delete(name string, h engine.Handle) {
 func (a *ager) gauge(name string) engine.Gauge {
 	a.t.Helper()
 	for after := (engine.QueueName{}); ; {
-		res := a.apply(engine.Survey{After: after, Max: 10})
+		res := a.apply(&engine.Survey{After: after, Max: 10})
 		for _, g := range res.Gauges {
 			if g.Queue.Name == name {
 				return g

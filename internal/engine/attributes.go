@@ -190,7 +190,7 @@ type GetQueueAttributes struct {
 	Names []string
 }
 
-func (op GetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
+func (op *GetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err
@@ -232,7 +232,7 @@ type SetQueueAttributes struct {
 	Values map[string]string
 }
 
-func (op SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
+func (op *SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err

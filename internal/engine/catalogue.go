@@ -21,7 +21,7 @@ type CreateQueue struct {
 	Tags       []Tag
 }
 
-func (op CreateQueue) apply(e *Engine, c *Command) (Result, error) {
+func (op *CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	if err := op.checkName(); err != nil {
 		return Result{}, err
 	}
@@ -69,11 +69,11 @@ func asError(err *Error) error {
 }
 
 // isFIFO reports whether the request is for a FIFO queue.
-func (op CreateQueue) isFIFO() bool { return strings.EqualFold(op.Attributes["FifoQueue"], "true") }
+func (op *CreateQueue) isFIFO() bool { return strings.EqualFold(op.Attributes["FifoQueue"], "true") }
 
 // checkName refuses what cannot be the name of a queue of its type.
 // [QUEUE-1, QUEUE-2, QUEUE-3, QUEUE-5, FIFO-1]
-func (op CreateQueue) checkName() *Error {
+func (op *CreateQueue) checkName() *Error {
 	if !op.NameSet {
 		return errMissing("QueueName")
 	}
@@ -106,7 +106,7 @@ func isIdentifier(s string) bool {
 // compare refuses a creation that gives an attribute another value than the queue has, or other tags. Only attributes
 // in the request count, each by its meaning and against the queue as it is now. Tags count when the request has any.
 // [QUEUE-6 to QUEUE-12]
-func (op CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
+func (op *CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 	for _, name := range sortedKeys(op.Attributes) {
 		value := op.Attributes[name]
 		if value == "" {
@@ -148,7 +148,7 @@ func (e *Engine) checkGrave(name QueueName) *Error {
 // DeleteQueue removes a queue and everything in it.
 type DeleteQueue struct{ Queue QueueName }
 
-func (op DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err
@@ -171,7 +171,7 @@ type GetQueueURL struct {
 	NameSet bool
 }
 
-func (op GetQueueURL) apply(e *Engine, _ *Command) (Result, error) {
+func (op *GetQueueURL) apply(e *Engine, _ *Command) (Result, error) {
 	if !op.NameSet || op.Queue.Name == "" { // [QUEUE-28]
 		return Result{}, refuse(CodeInvalidParameter,
 			"Value for parameter QueueName is invalid. Reason: Must specify a queue name.")
@@ -188,7 +188,7 @@ type ListQueues struct {
 	NextToken  string
 }
 
-func (op ListQueues) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ListQueues) apply(e *Engine, _ *Command) (Result, error) {
 	after, err := checkPage(op.MaxResults, op.NextToken)
 	if err != nil {
 		return Result{}, err
@@ -306,7 +306,7 @@ type Sweep struct {
 	Max   int
 }
 
-func (op Sweep) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Sweep) apply(e *Engine, _ *Command) (Result, error) {
 	var seen []catalogued
 	var graves []QueueName
 	var last QueueName

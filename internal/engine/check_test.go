@@ -82,10 +82,10 @@ func TestChecks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, Config{})
 			name := QueueName{Account: account, Name: "orders"}
-			create := CreateQueue{Queue: name, NameSet: true}
+			create := &CreateQueue{Queue: name, NameSet: true}
 			if tt.fifo {
 				name.Name = "orders.fifo"
-				create = CreateQueue{Queue: name, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}}
+				create = &CreateQueue{Queue: name, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}}
 			}
 			r.do(create)
 			for _, body := range []string{"a", "b", "c"} {
@@ -111,7 +111,7 @@ func TestChecks(t *testing.T) {
 func TestIndexOutOfOrder(t *testing.T) {
 	r := newRig(t, Config{})
 	name := QueueName{Account: "000000000000", Name: "orders"}
-	r.do(CreateQueue{Queue: name, NameSet: true})
+	r.do(&CreateQueue{Queue: name, NameSet: true})
 	for range 3 {
 		r.send(name, "x")
 		r.receive(name, 30)

@@ -37,8 +37,8 @@ func TestDepthCostsNothing(t *testing.T) {
 	cost := func(depth, deleted int) (start, life int) {
 		store := &counting{Store: kv.NewMemory()}
 		r := newRunner(t, engine.Open(store, cfg))
-		r.do(engine.Start{})
-		r.do(engine.CreateQueue{Queue: orders, NameSet: true})
+		r.do(&engine.Start{})
+		r.do(&engine.CreateQueue{Queue: orders, NameSet: true})
 		for range depth + deleted {
 			r.send("x")
 		}
@@ -47,7 +47,7 @@ func TestDepthCostsNothing(t *testing.T) {
 		}
 		store.rows = 0
 		r = newRunner(t, engine.Open(store, cfg))
-		r.do(engine.Start{})
+		r.do(&engine.Start{})
 		start, store.rows = store.rows, 0
 		for range 10 {
 			r.send("x")

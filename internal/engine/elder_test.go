@@ -40,20 +40,20 @@ func TestStoreWithoutElders(t *testing.T) {
 	}
 	move := func() {
 		t.Helper()
-		apply(StartMessageMoveTask{Account: "1", Source: text("arn:aws:sqs:r:1:dead")})
-		apply(MoveStep{})
-		apply(MoveStep{})
+		apply(&StartMessageMoveTask{Account: "1", Source: text("arn:aws:sqs:r:1:dead")})
+		apply(&MoveStep{})
+		apply(&MoveStep{})
 	}
 	want := func(name QueueName, live, age int64) {
 		t.Helper()
-		for _, g := range apply(Survey{Max: 10}).Gauges {
+		for _, g := range apply(&Survey{Max: 10}).Gauges {
 			if got := g.Visible + g.InFlight + g.Delayed; g.Queue == name && (got != live || g.Age != age) {
 				t.Errorf("%s has %d messages and the age %d ms, want %d and %d", name.Name, got, g.Age, live, age)
 			}
 		}
 	}
-	apply(CreateQueue{Queue: dead, NameSet: true})
-	apply(CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
+	apply(&CreateQueue{Queue: dead, NameSet: true})
+	apply(&CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
 		"MessageRetentionPeriod": "60", "RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:r:1:dead","maxReceiveCount":"1"}`,
 	}})
 	for range 5 {

@@ -77,9 +77,10 @@ type Command struct {
 	Op Op
 }
 
-// An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions, Peek, PeekQueues, Follow, Survey, News and SurveyTasks for who watches, and Start, Stamp, Hold, Sweep and MoveStep, which are the
-// broker's own.
+// An Op is what a command asks for. The list is closed: the types of this package named after SQS actions;
+// Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; and Start, Stamp, Hold, Sweep and
+// MoveStep, which are the broker's own. Every Op is a pointer: apply has a pointer receiver, so a type
+// switch over operations cannot miss one that was passed as a value.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
 	apply(e *Engine, c *Command) (Result, error)

@@ -87,17 +87,17 @@ func panicked(f func()) (v any) {
 // stored with the stamps. [CLOCK-1, CLOCK-9]
 func TestTimeNeverDecreases(t *testing.T) {
 	r := newRig(t, Config{})
-	r.do(CreateQueue{Queue: testQueue, NameSet: true})
-	r.do(Stamp{})
+	r.do(&CreateQueue{Queue: testQueue, NameSet: true})
+	r.do(&Stamp{})
 	r.now-- // equal is fine, earlier is not
-	if _, ok := panicked(func() { r.do(Stamp{}) }).(*invariant.Violation); !ok {
+	if _, ok := panicked(func() { r.do(&Stamp{}) }).(*invariant.Violation); !ok {
 		t.Error("a command of an earlier time was carried out")
 	}
 	r.reopen()
 	if got := r.LastStamp(); got != r.now+1 {
 		t.Errorf("last stamp %d, want %d", got, r.now+1)
 	}
-	if _, ok := panicked(func() { r.do(Stamp{}) }).(*invariant.Violation); !ok {
+	if _, ok := panicked(func() { r.do(&Stamp{}) }).(*invariant.Violation); !ok {
 		t.Error("a command from before the last stamp was carried out after a restart")
 	}
 }
@@ -106,8 +106,8 @@ func TestTimeNeverDecreases(t *testing.T) {
 // it could store a stamp. [CLOCK-11]
 func TestHiddenUntil(t *testing.T) {
 	r := newRig(t, Config{})
-	r.do(Start{Grace: 60_000})
-	r.do(CreateQueue{Queue: testQueue, NameSet: true})
+	r.do(&Start{Grace: 60_000})
+	r.do(&CreateQueue{Queue: testQueue, NameSet: true})
 	for i := range 3 {
 		r.send(testQueue, "x")
 		r.receive(testQueue, 600)
@@ -129,15 +129,15 @@ func TestReadContent(t *testing.T) {
 			remove func(r *rig, h Handle)
 		}{
 			{"deleted", func(r *rig, h Handle) { r.do(&DeleteMessage{Queue: testQueue, Handle: h}) }},
-			{"purged", func(r *rig, _ Handle) { r.do(PurgeQueue{Queue: testQueue}) }},
-			{"queue deleted", func(r *rig, _ Handle) { r.do(DeleteQueue{Queue: testQueue}) }},
+			{"purged", func(r *rig, _ Handle) { r.do(&PurgeQueue{Queue: testQueue}) }},
+			{"queue deleted", func(r *rig, _ Handle) { r.do(&DeleteQueue{Queue: testQueue}) }},
 			{"expired", func(r *rig, _ Handle) {
 				r.now += 345600_000
-				r.do(Sweep{Max: 10})
+				r.do(&Sweep{Max: 10})
 			}},
 		} {
 			r := newRig(t, Config{})
-			r.do(CreateQueue{Queue: testQueue, NameSet: true})
+			r.do(&CreateQueue{Queue: testQueue, NameSet: true})
 			r.send(testQueue, body)
 			d, h := r.receive(testQueue, 30)
 			if c, ok := ReadContent(r.store, d.Space, d.Seq, r.cfg.Fault); !ok || c.Body != body {
@@ -156,7 +156,7 @@ func TestDamagedRows(t *testing.T) {
 	large := strings.Repeat("x", row.InlineMax+1)
 	space := uint64(1)
 	receive := func(r *rig) { r.do(&ReceiveMessage{Queue: testQueue, Max: Int{Value: 10, Set: true}}) }
-	counters := func(r *rig) { r.do(GetQueueAttributes{Queue: testQueue, Names: []string{"All"}}) }
+	counters := func(r *rig) { r.do(&GetQueueAttributes{Queue: testQueue, Names: []string{"All"}}) }
 	for _, tt := range []struct {
 		kind string
 		key  []byte
@@ -164,8 +164,8 @@ func TestDamagedRows(t *testing.T) {
 	}{
 		{"system", row.SystemKey(), func(*rig) {}},
 		{"queue", row.QueueKey(testQueue), receive},
-		{"queue", row.QueueKey(testQueue), func(r *rig) { r.do(ListQueues{Account: testQueue.Account}) }},
-		{"queue", row.QueueKey(testQueue), func(r *rig) { r.do(Sweep{Max: 1}) }},
+		{"queue", row.QueueKey(testQueue), func(r *rig) { r.do(&ListQueues{Account: testQueue.Account}) }},
+		{"queue", row.QueueKey(testQueue), func(r *rig) { r.do(&Sweep{Max: 1}) }},
 		{"state", row.StateKey(space), receive},
 		{"message", row.SeqKey(space, row.KindMessage, 2), receive},
 		{"segment", row.SeqKey(space, row.KindSegment, 0), counters},
@@ -183,8 +183,8 @@ func TestDamagedRows(t *testing.T) {
 		{"content", row.SeqKey(space, row.KindContent, 1), func(r *rig) { ReadContent(r.store, space, 1, r.cfg.Fault) }},
 	} {
 		r := newRig(t, Config{})
-		r.do(Start{})
-		r.do(CreateQueue{Queue: testQueue, NameSet: true})
+		r.do(&Start{})
+		r.do(&CreateQueue{Queue: testQueue, NameSet: true})
 		r.send(testQueue, large)
 		r.receive(testQueue, 0)
 		r.send(testQueue, "x")
@@ -213,7 +213,7 @@ func TestWindowBytes(t *testing.T) {
 	r := newRig(t, Config{WindowBytes: budget})
 	name := func(i int) QueueName { return QueueName{Account: "a", Name: fmt.Sprintf("q%d", i)} }
 	for i := range queues {
-		r.do(CreateQueue{Queue: name(i), NameSet: true})
+		r.do(&CreateQueue{Queue: name(i), NameSet: true})
 		for range 5 {
 			r.send(name(i), "hello")
 		}
@@ -242,9 +242,9 @@ func TestWindowBytes(t *testing.T) {
 func TestSameRows(t *testing.T) {
 	dump := func() []byte {
 		r := newRig(t, Config{Window: 4})
-		r.do(Start{})
+		r.do(&Start{})
 		attributes := map[string]string{"VisibilityTimeout": "7", "DelaySeconds": "0", "MaximumMessageSize": "2048", "KmsMasterKeyId": "k"}
-		r.do(CreateQueue{Queue: testQueue, NameSet: true, Attributes: attributes, Tags: []Tag{{Key: "b", Value: "1"}, {Key: "a", Value: "2"}, {Key: "c", Value: "3"}}})
+		r.do(&CreateQueue{Queue: testQueue, NameSet: true, Attributes: attributes, Tags: []Tag{{Key: "b", Value: "1"}, {Key: "a", Value: "2"}, {Key: "c", Value: "3"}}})
 		for i := range 5000 {
 			r.send(testQueue, "hello")
 			if i%3 == 0 {
@@ -255,7 +255,7 @@ func TestSameRows(t *testing.T) {
 			}
 			r.now += int64(i % 7)
 		}
-		r.do(SetQueueAttributes{Queue: testQueue, Values: attributes})
+		r.do(&SetQueueAttributes{Queue: testQueue, Values: attributes})
 		var all []byte
 		for k, v := range r.store.Scan([]byte{1}, nil) {
 			all = append(append(all, k...), v...)

@@ -27,7 +27,7 @@ type Fate struct {
 	Receives uint32 // while it is in its queue
 }
 
-func (op Follow) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Follow) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err

@@ -10,7 +10,7 @@ import (
 // follow asks what became of a message.
 func (r *runner) follow(q engine.QueueName, mark string) engine.MessageState {
 	r.t.Helper()
-	return r.do(engine.Follow{Queue: q, Mark: mark}).Fate.State
+	return r.do(&engine.Follow{Queue: q, Mark: mark}).Fate.State
 }
 
 // marked sends a message that can be followed.
@@ -24,10 +24,10 @@ func (r *runner) marked(q engine.QueueName, e engine.Entry) string {
 // and is not received by it. [PEEK-9]
 func TestFollow(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
-	r.do(engine.Start{})
+	r.do(&engine.Start{})
 	dead := engine.QueueName{Account: orders.Account, Name: "dead"}
-	r.do(engine.CreateQueue{Queue: dead, NameSet: true})
-	r.do(engine.CreateQueue{Queue: orders, NameSet: true, Attributes: map[string]string{
+	r.do(&engine.CreateQueue{Queue: dead, NameSet: true})
+	r.do(&engine.CreateQueue{Queue: orders, NameSet: true, Attributes: map[string]string{
 		"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:` + orders.Account + `:dead","maxReceiveCount":"1"}`,
 	}})
 	want := func(mark string, want engine.MessageState) {
@@ -60,18 +60,18 @@ func TestFollow(t *testing.T) {
 	want(first, engine.StateDeleted)
 	r.now += 60_000
 	want(late, engine.StateVisible)
-	r.do(engine.PurgeQueue{Queue: orders})
+	r.do(&engine.PurgeQueue{Queue: orders})
 	want(late, engine.StateUnknown)
 	old := r.marked(orders, engine.Entry{})
 	r.now += 4 * 24 * 3600 * 1000
 	want(old, engine.StateUnknown)
-	r.do(engine.DeleteQueue{Queue: orders})
+	r.do(&engine.DeleteQueue{Queue: orders})
 	r.now += 60_000
-	r.do(engine.CreateQueue{Queue: orders, NameSet: true})
+	r.do(&engine.CreateQueue{Queue: orders, NameSet: true})
 	r.marked(orders, engine.Entry{})
 	want(first, engine.StateUnknown)
 	for _, mark := range []string{"", "x", first[:20], first + "AA"} {
-		r.refused(engine.Follow{Queue: orders, Mark: mark})
+		r.refused(&engine.Follow{Queue: orders, Mark: mark})
 	}
 	if r.do(&engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{Body: text("x")})}).Sent[0].Mark != "" {
 		t.Error("there is a mark although none was asked for")
@@ -81,9 +81,9 @@ func TestFollow(t *testing.T) {
 // In a FIFO queue what waits for its group is blocked, and a duplicate has no mark. [PEEK-9]
 func TestFollowFIFO(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
-	r.do(engine.Start{})
+	r.do(&engine.Start{})
 	q := engine.QueueName{Account: "1", Name: "q.fifo"}
-	r.do(engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+	r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
 	first := r.marked(q, engine.Entry{Group: text("g"), Dedup: text("a")})
 	second := r.marked(q, engine.Entry{Group: text("g"), Dedup: text("b")})
 	if again := r.marked(q, engine.Entry{Group: text("g"), Dedup: text("b")}); again != "" {

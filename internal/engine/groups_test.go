@@ -27,8 +27,8 @@ func TestGroupsCostNothing(t *testing.T) {
 				Dedup: engine.Text{Value: fmt.Sprint(sent), Set: true},
 			})})
 		}
-		r.do(engine.Start{})
-		r.do(engine.CreateQueue{Queue: queue, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+		r.do(&engine.Start{})
+		r.do(&engine.CreateQueue{Queue: queue, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
 		for range locked {
 			send("locked")
 		}
@@ -40,7 +40,7 @@ func TestGroupsCostNothing(t *testing.T) {
 		}
 		store.rows = 0
 		r = newRunner(t, engine.Open(store, cfg))
-		r.do(engine.Start{})
+		r.do(&engine.Start{})
 		for i := range 20 {
 			send(fmt.Sprint("new-", i))
 			res := r.do(&engine.ReceiveMessage{Queue: queue, Max: some(1)})
@@ -81,8 +81,8 @@ func TestWalkPastIsBounded(t *testing.T) {
 				Dedup: engine.Text{Value: fmt.Sprint(i), Set: true},
 			})})
 		}
-		r.do(engine.Start{})
-		r.do(engine.CreateQueue{Queue: queue, NameSet: true, Attributes: map[string]string{
+		r.do(&engine.Start{})
+		r.do(&engine.CreateQueue{Queue: queue, NameSet: true, Attributes: map[string]string{
 			"FifoQueue": "true", "MessageRetentionPeriod": "60"}})
 		for i := range groups {
 			send(i)
@@ -102,9 +102,9 @@ func TestWalkPastIsBounded(t *testing.T) {
 	own := engine.QueueName{Account: "000000000000", Name: "own"}
 	store := &counting{Store: kv.NewMemory()}
 	r := newRunner(t, engine.Open(store, cfg))
-	r.do(engine.Start{})
-	r.do(engine.CreateQueue{Queue: own, NameSet: true})
-	r.do(engine.SetQueueAttributes{Queue: own, Values: map[string]string{
+	r.do(&engine.Start{})
+	r.do(&engine.CreateQueue{Queue: own, NameSet: true})
+	r.do(&engine.SetQueueAttributes{Queue: own, Values: map[string]string{
 		"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:own","maxReceiveCount":1}`}})
 	for range 6_000 {
 		r.do(&engine.SendMessage{Queue: own, Draft: engine.NewDraft(engine.Entry{Body: engine.Text{Value: "x", Set: true}})})

@@ -12,7 +12,7 @@ import (
 func TestRoomOfFIFO(t *testing.T) {
 	r := newRig(t, Config{Region: "elsewhere"})
 	name := QueueName{Account: "000000000000", Name: "q.fifo"}
-	r.do(CreateQueue{Queue: name, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+	r.do(&CreateQueue{Queue: name, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
 	text := func(s string) Text { return Text{Value: s, Set: true} }
 	for _, body := range []string{"aaaa", "bbbb", "c"} {
 		r.do(&SendMessage{Queue: name, Draft: NewDraft(Entry{Body: text(body), Group: text("g"), Dedup: text(body)})})
@@ -43,8 +43,8 @@ func TestReadDelivered(t *testing.T) {
 	for _, body := range []string{"hello", strings.Repeat("x", row.InlineMax+1)} {
 		r := newRig(t, Config{Region: "elsewhere"})
 		dead := QueueName{Account: testQueue.Account, Name: "dead"}
-		r.do(CreateQueue{Queue: dead, NameSet: true})
-		r.do(CreateQueue{Queue: testQueue, NameSet: true, Attributes: map[string]string{
+		r.do(&CreateQueue{Queue: dead, NameSet: true})
+		r.do(&CreateQueue{Queue: testQueue, NameSet: true, Attributes: map[string]string{
 			"VisibilityTimeout": "0",
 			"RedrivePolicy":     `{"deadLetterTargetArn":"arn:aws:sqs:elsewhere:` + dead.Account + `:dead","maxReceiveCount":"1"}`}})
 		r.send(testQueue, body)

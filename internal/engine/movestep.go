@@ -10,7 +10,7 @@ import (
 // the one that was idle for longest.
 type MoveStep struct{}
 
-func (op MoveStep) apply(e *Engine, c *Command) (Result, error) {
+func (op *MoveStep) apply(e *Engine, c *Command) (Result, error) {
 	var next *task
 	for _, t := range e.tasks {
 		if t.nextStep() <= e.now && (next == nil || t.before(next)) {

@@ -177,7 +177,7 @@ func (e *Engine) queueByARN(account, arn, parameter string) (*queue, *Error) {
 	return nil, refuse(CodeNoResource, "The resource that you specified for the "+parameter+" parameter doesn't exist.")
 }
 
-func (op StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
+func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 	if err := op.check(); err != nil {
 		return Result{}, err
 	}
@@ -267,7 +267,7 @@ type ListMessageMoveTasks struct {
 	MaxResults Int
 }
 
-func (op ListMessageMoveTasks) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ListMessageMoveTasks) apply(e *Engine, _ *Command) (Result, error) {
 	if !op.Source.Set {
 		return Result{}, errMissing("SourceArn")
 	}
@@ -298,7 +298,7 @@ type CancelMessageMoveTask struct {
 	Handle  Text
 }
 
-func (op CancelMessageMoveTask) apply(e *Engine, _ *Command) (Result, error) {
+func (op *CancelMessageMoveTask) apply(e *Engine, _ *Command) (Result, error) {
 	if !op.Handle.Set {
 		return Result{}, errMissing("TaskHandle")
 	}

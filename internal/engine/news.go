@@ -46,7 +46,7 @@ func (e *Engine) watch() {
 	}
 }
 
-func (op News) apply(e *Engine, _ *Command) (res Result, _ error) {
+func (op *News) apply(e *Engine, _ *Command) (res Result, _ error) {
 	n := &e.news
 	if n.left == 0 {
 		n.left = len(n.names)

@@ -15,12 +15,12 @@ func TestNews(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, windowBytes := range []int{1, 20_000, 0} {
 		r := newRig(t, Config{WindowBytes: windowBytes})
-		r.do(Start{})
+		r.do(&Start{})
 		name := func() QueueName { return QueueName{Account: "a", Name: fmt.Sprintf("q%02d", rng.IntN(40))} }
 		survey := func(watch bool) map[QueueName]Gauge {
 			all := make(map[QueueName]Gauge)
 			for after := (QueueName{}); ; {
-				res := r.do(Survey{After: after, Max: 7, Watch: watch})
+				res := r.do(&Survey{After: after, Max: 7, Watch: watch})
 				for _, g := range res.Gauges {
 					all[g.Queue] = g
 				}
@@ -33,7 +33,7 @@ func TestNews(t *testing.T) {
 		known := survey(true)
 		follow := func() (told int) {
 			for {
-				res := r.do(News{Max: 7})
+				res := r.do(&News{Max: 7})
 				for _, g := range res.Gauges {
 					known[g.Queue] = g
 				}
@@ -52,13 +52,13 @@ func TestNews(t *testing.T) {
 				q := name()
 				switch rng.IntN(8) { // what is refused, because there is no such queue, changes nothing
 				case 0, 1:
-					_, _ = r.apply(CreateQueue{Queue: q, NameSet: true})
+					_, _ = r.apply(&CreateQueue{Queue: q, NameSet: true})
 				case 2:
-					_, _ = r.apply(DeleteQueue{Queue: q})
+					_, _ = r.apply(&DeleteQueue{Queue: q})
 				case 3:
-					_, _ = r.apply(SetQueueAttributes{Queue: q, Values: map[string]string{"VisibilityTimeout": fmt.Sprint(rng.IntN(100))}})
+					_, _ = r.apply(&SetQueueAttributes{Queue: q, Values: map[string]string{"VisibilityTimeout": fmt.Sprint(rng.IntN(100))}})
 				case 4:
-					_, _ = r.apply(PurgeQueue{Queue: q})
+					_, _ = r.apply(&PurgeQueue{Queue: q})
 				case 5, 6:
 					_, _ = r.apply(&SendMessage{Queue: q, Draft: NewDraft(Entry{Body: Text{Value: "x", Set: true}})})
 				case 7:
@@ -75,12 +75,12 @@ func TestNews(t *testing.T) {
 			}
 		}
 		for q := range known {
-			r.do(PurgeQueue{Queue: q})
+			r.do(&PurgeQueue{Queue: q})
 		}
 		follow()
 		follow()
 		survey(false)
-		r.do(Sweep{Max: 100})
+		r.do(&Sweep{Max: 100})
 		if told := follow(); told != 0 || len(r.news.has) != 0 || len(r.news.names) != 0 {
 			t.Errorf("windows of %d bytes: the news tell of %d queues that nobody uses", windowBytes, told)
 		}

@@ -72,7 +72,7 @@ type Peeked struct {
 	Source       string // ARN of the queue it was dead-lettered from, if it was
 }
 
-func (op Peek) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Peek) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err
@@ -89,7 +89,7 @@ func (op Peek) apply(e *Engine, _ *Command) (Result, error) {
 	if !e.ready(q) || !e.settleDelayed(q, settleStep) {
 		return Result{Again: true}, nil
 	}
-	p := peek{Peek: op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
+	p := peek{Peek: *op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
 	res := Result{}
 	if p.run() {
 		res.NextToken = sealPlace(q.row.Incarnation, p.place)

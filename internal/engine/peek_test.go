@@ -12,7 +12,7 @@ import (
 )
 
 // pages reads a queue to its end, in pages of max.
-func (r *runner) pages(op engine.Peek) (all []engine.Peeked) {
+func (r *runner) pages(op *engine.Peek) (all []engine.Peeked) {
 	r.t.Helper()
 	for {
 		res := r.do(op)
@@ -54,10 +54,10 @@ func number(n int64) engine.Int { return engine.Int{Value: n, Set: true} }
 // What is known of a message is shown, and does not change by being looked at. [PEEK-1, PEEK-2]
 func TestPeekShows(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
-	r.do(engine.Start{})
+	r.do(&engine.Start{})
 	q, dead := engine.QueueName{Account: "1", Name: "q.fifo"}, engine.QueueName{Account: "1", Name: "dead.fifo"}
-	r.do(engine.CreateQueue{Queue: dead, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
-	r.do(engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
+	r.do(&engine.CreateQueue{Queue: dead, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+	r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
 		"FifoQueue": "true", "RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:1:dead.fifo","maxReceiveCount":"1"}`,
 	}})
 	sent := r.now
@@ -77,7 +77,7 @@ func TestPeekShows(t *testing.T) {
 		},
 	}
 	for range 3 {
-		got := r.pages(engine.Peek{Queue: q, Max: 10})
+		got := r.pages(&engine.Peek{Queue: q, Max: 10})
 		for i := range got {
 			got[i].Space = 0
 		}
@@ -87,7 +87,7 @@ func TestPeekShows(t *testing.T) {
 	}
 	r.now += 10_000
 	r.do(&engine.ReceiveMessage{Queue: q}) // one time too many for the first
-	got := r.pages(engine.Peek{Queue: dead, Max: 10})
+	got := r.pages(&engine.Peek{Queue: dead, Max: 10})
 	if len(got) != 1 || got[0].ID != id || got[0].Source != "arn:aws:sqs:us-east-1:1:q.fifo" || got[0].Receives != 1 ||
 		got[0].State != engine.StateVisible || got[0].Age != 13_000 || got[0].Sent != sent {
 		t.Errorf("the dead letter is %+v", got)
@@ -97,8 +97,8 @@ func TestPeekShows(t *testing.T) {
 // Only messages in the state that is asked for are shown, and all of them. [PEEK-2, PEEK-4]
 func TestPeekOneState(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
-	r.do(engine.Start{})
-	r.do(engine.CreateQueue{Queue: orders, NameSet: true})
+	r.do(&engine.Start{})
+	r.do(&engine.CreateQueue{Queue: orders, NameSet: true})
 	for i := range 3000 {
 		e := engine.Entry{}
 		if i%1000 == 999 {
@@ -116,7 +116,7 @@ func TestPeekOneState(t *testing.T) {
 			if size == 1 && want > 10 {
 				continue
 			}
-			got := r.pages(engine.Peek{Queue: orders, State: state, Max: size})
+			got := r.pages(&engine.Peek{Queue: orders, State: state, Max: size})
 			if len(got) != want {
 				t.Errorf("%d messages are %q in pages of %d, want %d", len(got), state, size, want)
 			}
@@ -132,16 +132,16 @@ func TestPeekOneState(t *testing.T) {
 // The last page says so, and a page ends before its messages are too large together. [PEEK-5]
 func TestPeekPages(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
-	r.do(engine.Start{})
-	r.do(engine.CreateQueue{Queue: orders, NameSet: true})
+	r.do(&engine.Start{})
+	r.do(&engine.CreateQueue{Queue: orders, NameSet: true})
 	for _, n := range []int{10, 500, 5000, 20, 30} {
 		r.sendTo(orders, engine.Entry{Body: text(strings.Repeat("x", n))})
 	}
-	if res := r.do(engine.Peek{Queue: orders, Max: 5}); len(res.Peeked) != 5 || res.NextToken != "" {
+	if res := r.do(&engine.Peek{Queue: orders, Max: 5}); len(res.Peeked) != 5 || res.NextToken != "" {
 		t.Errorf("%d of 5 messages on a page, and then %q", len(res.Peeked), res.NextToken)
 	}
 	var sizes []string
-	for op := (engine.Peek{Queue: orders, Max: 5, Bytes: 510}); ; {
+	for op := (&engine.Peek{Queue: orders, Max: 5, Bytes: 510}); ; {
 		res := r.do(op)
 		var page []string
 		for _, m := range res.Peeked {
@@ -160,25 +160,25 @@ func TestPeekPages(t *testing.T) {
 // A place is of one queue, not of its name; a purge does not end it. [PEEK-4]
 func TestPeekPlaces(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
-	r.do(engine.Start{})
-	create := engine.CreateQueue{Queue: orders, NameSet: true}
+	r.do(&engine.Start{})
+	create := &engine.CreateQueue{Queue: orders, NameSet: true}
 	r.do(create)
 	r.send("a")
 	r.send("b")
-	place := r.do(engine.Peek{Queue: orders, Max: 1}).NextToken
-	if got := r.pages(engine.Peek{Queue: orders, After: place, Max: 1}); len(got) != 1 || got[0].Seq != 2 {
+	place := r.do(&engine.Peek{Queue: orders, Max: 1}).NextToken
+	if got := r.pages(&engine.Peek{Queue: orders, After: place, Max: 1}); len(got) != 1 || got[0].Seq != 2 {
 		t.Errorf("behind the first message is %+v", got)
 	}
-	r.do(engine.PurgeQueue{Queue: orders})
-	if got := r.pages(engine.Peek{Queue: orders, After: place, Max: 1}); len(got) != 0 {
+	r.do(&engine.PurgeQueue{Queue: orders})
+	if got := r.pages(&engine.Peek{Queue: orders, After: place, Max: 1}); len(got) != 0 {
 		t.Errorf("after a purge there is %+v", got)
 	}
 	r.send("c")
-	if got := r.pages(engine.Peek{Queue: orders, After: place, Max: 1}); len(got) != 1 {
+	if got := r.pages(&engine.Peek{Queue: orders, After: place, Max: 1}); len(got) != 1 {
 		t.Errorf("%d messages behind the place after a purge and a send, want 1", len(got))
 	}
-	r.do(engine.DeleteQueue{Queue: orders})
-	if got := r.refused(engine.Peek{Queue: orders, Max: 1}); !strings.Contains(got, "NonExistentQueue") {
+	r.do(&engine.DeleteQueue{Queue: orders})
+	if got := r.refused(&engine.Peek{Queue: orders, Max: 1}); !strings.Contains(got, "NonExistentQueue") {
 		t.Errorf("of a queue that was deleted: %s", got)
 	}
 	r.do(create)
@@ -187,7 +187,7 @@ func TestPeekPlaces(t *testing.T) {
 		{Max: 0}, {Max: 101}, {State: "gone", Max: 1},
 	} {
 		op.Queue = orders
-		if got := r.refused(op); !strings.HasPrefix(got, "InvalidParameterValue: ") {
+		if got := r.refused(&op); !strings.HasPrefix(got, "InvalidParameterValue: ") {
 			t.Errorf("%+v: %s", op, got)
 		}
 	}
@@ -199,8 +199,8 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 	for _, depth := range []int{1_000, 20_000, proof.Count(20_000, 100_000, 100_000, 1_000_000)} {
 		store := &counting{Store: kv.NewMemory()}
 		r := newRunner(t, engine.Open(store, peekConfig()))
-		r.do(engine.Start{})
-		r.do(engine.CreateQueue{Queue: orders, NameSet: true})
+		r.do(&engine.Start{})
+		r.do(&engine.CreateQueue{Queue: orders, NameSet: true})
 		r.send("stays")
 		first := r.do(&engine.ReceiveMessage{Queue: orders, Visibility: number(43200)})
 		if len(first.Messages) != 1 {
@@ -210,7 +210,7 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 		for range depth / 2 {
 			r.life() // so that the second message stands half the depth behind the first
 		}
-		middle := r.do(engine.Peek{Queue: orders, Max: 1}).NextToken
+		middle := r.do(&engine.Peek{Queue: orders, Max: 1}).NextToken
 		for name, op := range map[string]engine.Peek{
 			"front":          {Max: 100},
 			"middle":         {Max: 100, After: middle},
@@ -218,7 +218,7 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 		} {
 			op.Queue = orders
 			store.rows = 0
-			res := r.do(op)
+			res := r.do(&op)
 			t.Logf("depth %d, %s: %d messages, %d rows", depth, name, len(res.Peeked), store.rows)
 			// A message has two rows at most, and one message more than is shown is read, or while one state is
 			// looked for about 512. The few others are of segments.
@@ -241,8 +241,8 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 func TestPeekBetweenTheDeleted(t *testing.T) {
 	store := &counting{Store: kv.NewMemory()}
 	r := newRunner(t, engine.Open(store, peekConfig()))
-	r.do(engine.Start{})
-	r.do(engine.CreateQueue{Queue: orders, NameSet: true})
+	r.do(&engine.Start{})
+	r.do(&engine.CreateQueue{Queue: orders, NameSet: true})
 	var want []uint64
 	for i := range 4500 {
 		r.fill(orders, 10)
@@ -261,7 +261,7 @@ func TestPeekBetweenTheDeleted(t *testing.T) {
 	}
 	var got []uint64
 	pages := 0
-	for op := (engine.Peek{Queue: orders, Max: 100}); ; {
+	for op := (&engine.Peek{Queue: orders, Max: 100}); ; {
 		store.rows = 0
 		res := r.do(op)
 		for _, m := range res.Peeked {
@@ -285,8 +285,8 @@ func TestPeekCostOfGroups(t *testing.T) {
 	for _, groups := range []int{1, 1000} {
 		store := &counting{Store: kv.NewMemory()}
 		r := newRunner(t, engine.Open(store, peekConfig()))
-		r.do(engine.Start{})
-		r.do(engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+		r.do(&engine.Start{})
+		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
 		for i := range 5000 {
 			r.sendTo(q, engine.Entry{Group: text(fmt.Sprint(i % groups)), Dedup: text(fmt.Sprint(i))})
 		}
@@ -301,7 +301,7 @@ func TestPeekCostOfGroups(t *testing.T) {
 			}
 		}
 		store.rows = 0
-		got := r.do(engine.Peek{Queue: q, Max: 100}).Peeked
+		got := r.do(&engine.Peek{Queue: q, Max: 100}).Peeked
 		t.Logf("%d groups: %d messages, %d rows", groups, len(got), store.rows)
 		if limit := 2*101 + 101*20 + 10; store.rows > limit || len(got) != 100 {
 			t.Errorf("%d groups: %d rows are read for %d messages, want at most %d for 100", groups, store.rows, len(got), limit)

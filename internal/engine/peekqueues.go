@@ -27,7 +27,7 @@ type QueueView struct {
 	MoreSources bool
 }
 
-func (op PeekQueues) apply(e *Engine, _ *Command) (Result, error) {
+func (op *PeekQueues) apply(e *Engine, _ *Command) (Result, error) {
 	after, ok := openToken(op.After)
 	switch {
 	case !ok:

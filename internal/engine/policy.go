@@ -69,7 +69,7 @@ type AddPermission struct {
 	Actions  []string // without the prefix SQS:
 }
 
-func (op AddPermission) apply(e *Engine, _ *Command) (Result, error) {
+func (op *AddPermission) apply(e *Engine, _ *Command) (Result, error) {
 	return e.changePolicy(op.Queue, op.Label, func(text, arn string) (string, error) {
 		return policy.Add(text, arn, op.Label.Value, op.Accounts, op.Actions)
 	})
@@ -81,7 +81,7 @@ type RemovePermission struct {
 	Label Text
 }
 
-func (op RemovePermission) apply(e *Engine, _ *Command) (Result, error) {
+func (op *RemovePermission) apply(e *Engine, _ *Command) (Result, error) {
 	return e.changePolicy(op.Queue, op.Label, func(text, arn string) (string, error) {
 		return policy.Remove(text, arn, op.Label.Value)
 	})

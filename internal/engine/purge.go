@@ -5,7 +5,7 @@ import "tenaq/internal/engine/row"
 // PurgeQueue removes every message that was sent before it, at one point in time. [PURGE-1, PURGE-2]
 type PurgeQueue struct{ Queue QueueName }
 
-func (op PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err

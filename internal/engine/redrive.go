@@ -210,7 +210,7 @@ type ListDeadLetterSourceQueues struct {
 	NextToken  string
 }
 
-func (op ListDeadLetterSourceQueues) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ListDeadLetterSourceQueues) apply(e *Engine, _ *Command) (Result, error) {
 	if _, err := e.lookup(op.Queue); err != nil {
 		return Result{}, err
 	}

@@ -12,13 +12,13 @@ import (
 func TestRest(t *testing.T) {
 	const queues = 700
 	r := newRig(t, Config{})
-	r.do(Start{})
+	r.do(&Start{})
 	name := func(i int) QueueName { return QueueName{Account: "a", Name: fmt.Sprintf("q%03d", i)} }
 	fifo, full := QueueName{Account: "a", Name: "p.fifo"}, name(10)
 	for i := range queues {
-		r.do(CreateQueue{Queue: name(i), NameSet: true})
+		r.do(&CreateQueue{Queue: name(i), NameSet: true})
 	}
-	r.do(CreateQueue{Queue: fifo, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
+	r.do(&CreateQueue{Queue: fifo, NameSet: true, Attributes: map[string]string{"FifoQueue": "true"}})
 	r.do(&SendMessage{Queue: fifo, Draft: NewDraft(Entry{
 		Body: Text{Value: "x", Set: true}, Group: Text{Value: "g", Set: true}, Dedup: Text{Value: "d", Set: true},
 	})})
@@ -29,8 +29,8 @@ func TestRest(t *testing.T) {
 	// look does what a server does now and then, and returns how many queues and messages there are.
 	look := func() (all int, messages int64) {
 		for _, op := range []func(after QueueName) Op{
-			func(after QueueName) Op { return Survey{After: after, Max: 50} },
-			func(after QueueName) Op { return Sweep{After: after, Max: 100} },
+			func(after QueueName) Op { return &Survey{After: after, Max: 50} },
+			func(after QueueName) Op { return &Sweep{After: after, Max: 100} },
 		} {
 			for after := (QueueName{}); ; {
 				res := r.do(op(after))

@@ -33,7 +33,7 @@ type Gauge struct {
 	DeadLetterTarget  string // name of the dead-letter queue, empty for none; it may have been deleted
 }
 
-func (op Survey) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Survey) apply(e *Engine, _ *Command) (Result, error) {
 	if op.Watch {
 		e.watch()
 	}
@@ -92,7 +92,7 @@ func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 // are a hundred of them at most. [MOVE-23, METRIC-22]
 type SurveyTasks struct{ Account string }
 
-func (op SurveyTasks) apply(e *Engine, _ *Command) (res Result, _ error) {
+func (op *SurveyTasks) apply(e *Engine, _ *Command) (res Result, _ error) {
 	for _, t := range e.tasks {
 		if t.Source.Account == op.Account {
 			res.Tasks = append(res.Tasks, e.showTask(t))

@@ -47,7 +47,7 @@ func TestSurvey(t *testing.T) {
 		{"b.fifo", map[string]string{"FifoQueue": "true", "DelaySeconds": "3", "RedrivePolicy": dead("dead.fifo"), "VisibilityTimeout": "5"}},
 		{"c", map[string]string{"DelaySeconds": "7", "MessageRetentionPeriod": "60", "VisibilityTimeout": "4"}},
 	} {
-		if _, err := apply(engine.CreateQueue{Queue: queue(c.name), NameSet: true, Attributes: c.attributes}); err != nil {
+		if _, err := apply(&engine.CreateQueue{Queue: queue(c.name), NameSet: true, Attributes: c.attributes}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestSurvey(t *testing.T) {
 			continue
 		}
 		for more := step > 0; more; {
-			res, err := apply(engine.News{Max: 2})
+			res, err := apply(&engine.News{Max: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func TestSurvey(t *testing.T) {
 		}
 		var gauges []engine.Gauge
 		for after := (engine.QueueName{}); ; {
-			res, err := apply(engine.Survey{After: after, Max: 2, Watch: step == 0})
+			res, err := apply(&engine.Survey{After: after, Max: 2, Watch: step == 0})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestSurvey(t *testing.T) {
 			} else if told[g.Queue] != g {
 				t.Fatalf("step %d: the news say %+v, a survey %+v", step, told[g.Queue], g)
 			}
-			res, err := apply(engine.GetQueueAttributes{Queue: queue(names[i]), Names: []string{"All"}})
+			res, err := apply(&engine.GetQueueAttributes{Queue: queue(names[i]), Names: []string{"All"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestSurveyAge(t *testing.T) {
 	q, d := engine.QueueName{Account: "1", Name: "q"}, engine.QueueName{Account: "1", Name: "dead"}
 	want := func(age, deadAge int64) {
 		t.Helper()
-		res := apply(engine.Survey{Max: 10})
+		res := apply(&engine.Survey{Max: 10})
 		if got := res.Gauges[1].Age; got != age {
 			t.Errorf("the oldest message is %d ms old, want %d", got, age)
 		}
@@ -203,8 +203,8 @@ func TestSurveyAge(t *testing.T) {
 		}
 		return handles
 	}
-	apply(engine.CreateQueue{Queue: d, NameSet: true})
-	apply(engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
+	apply(&engine.CreateQueue{Queue: d, NameSet: true})
+	apply(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: map[string]string{
 		"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:1:dead","maxReceiveCount":"1"}`,
 	}})
 	want(0, 0)

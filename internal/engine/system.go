@@ -73,7 +73,7 @@ func (e *Engine) trusted() int64 {
 // [CLOCK-12]
 type Start struct{ Grace int64 }
 
-func (op Start) apply(e *Engine, c *Command) (Result, error) {
+func (op *Start) apply(e *Engine, c *Command) (Result, error) {
 	s := &e.sys
 	if !s.Clean {
 		s.Boot++
@@ -95,7 +95,7 @@ func (op Start) apply(e *Engine, c *Command) (Result, error) {
 // Stamp records the time. Clean says that the server is about to stop and answers nothing any more.
 type Stamp struct{ Clean bool }
 
-func (op Stamp) apply(e *Engine, c *Command) (Result, error) {
+func (op *Stamp) apply(e *Engine, c *Command) (Result, error) {
 	e.sys.Stamp, e.sys.Clean, e.sys.dirty = c.Now, op.Clean, true
 	return Result{}, nil
 }
@@ -104,7 +104,7 @@ func (op Stamp) apply(e *Engine, c *Command) (Result, error) {
 // it. [CLOCK-8] It comes with HoldExpiry.
 type Hold struct{ Until int64 }
 
-func (op Hold) apply(e *Engine, c *Command) (Result, error) {
+func (op *Hold) apply(e *Engine, c *Command) (Result, error) {
 	if c.HoldExpiry {
 		e.sys.HeldUntil, e.sys.dirty = op.Until, true
 	}

@@ -66,7 +66,7 @@ type TagQueue struct {
 	Tags  []Tag
 }
 
-func (op TagQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *TagQueue) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err
@@ -89,7 +89,7 @@ type UntagQueue struct {
 	Keys  []string
 }
 
-func (op UntagQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *UntagQueue) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err
@@ -105,7 +105,7 @@ func (op UntagQueue) apply(e *Engine, _ *Command) (Result, error) {
 // ListQueueTags reads the tags of a queue, in order of key.
 type ListQueueTags struct{ Queue QueueName }
 
-func (op ListQueueTags) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ListQueueTags) apply(e *Engine, _ *Command) (Result, error) {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
 		return Result{}, err

@@ -93,7 +93,7 @@ func (s *Server) declare(ctx context.Context) error {
 func (s *Server) createDeclared(ctx context.Context) error {
 	var missing, present []Queue
 	for _, q := range s.cfg.Queues {
-		_, err := s.broker.Do(ctx, engine.GetQueueURL{Queue: s.nameOf(q), NameSet: true})
+		_, err := s.broker.Do(ctx, &engine.GetQueueURL{Queue: s.nameOf(q), NameSet: true})
 		var refusal *engine.Error
 		switch {
 		case err == nil:
@@ -107,7 +107,7 @@ func (s *Server) createDeclared(ctx context.Context) error {
 	for _, step := range CreationOrder(missing) {
 		var op engine.Op = s.creation(step.Queue)
 		if step.Redrive != "" {
-			op = engine.SetQueueAttributes{Queue: s.nameOf(step.Queue), Values: map[string]string{"RedrivePolicy": step.Redrive}}
+			op = &engine.SetQueueAttributes{Queue: s.nameOf(step.Queue), Values: map[string]string{"RedrivePolicy": step.Redrive}}
 		}
 		if _, err := s.broker.Do(ctx, op); err != nil {
 			return declaredError(step.Queue, err)
@@ -141,8 +141,8 @@ func (s *Server) nameOf(q Queue) engine.QueueName {
 	return engine.QueueName{Account: s.cfg.Account, Name: q.Name}
 }
 
-func (s *Server) creation(q Queue) engine.CreateQueue {
-	op := engine.CreateQueue{Queue: s.nameOf(q), NameSet: true, Attributes: q.Attributes}
+func (s *Server) creation(q Queue) *engine.CreateQueue {
+	op := &engine.CreateQueue{Queue: s.nameOf(q), NameSet: true, Attributes: q.Attributes}
 	for k, v := range q.Tags {
 		op.Tags = append(op.Tags, engine.Tag{Key: k, Value: v})
 	}

@@ -301,7 +301,7 @@ func (s *Server) read(ctx context.Context) *reading {
 	defer cancel()
 	r.gauges, r.answers = s.survey(ctx)
 	if r.answers {
-		if res, err := s.broker.Do(ctx, engine.SurveyTasks{Account: s.cfg.Account}); err == nil {
+		if res, err := s.broker.Do(ctx, &engine.SurveyTasks{Account: s.cfg.Account}); err == nil {
 			r.tasks = res.Tasks
 		} else {
 			r.gauges, r.answers = nil, false
@@ -319,7 +319,7 @@ func (s *Server) read(ctx context.Context) *reading {
 // survey asks the writer where the messages are, of all queues or of none.
 func (s *Server) survey(ctx context.Context) (gauges []engine.Gauge, ok bool) {
 	for after := (engine.QueueName{}); ; {
-		res, err := s.broker.Do(ctx, engine.Survey{After: after, Max: surveyPage})
+		res, err := s.broker.Do(ctx, &engine.Survey{After: after, Max: surveyPage})
 		if err != nil {
 			return nil, false
 		}

@@ -34,7 +34,7 @@ func rightsToMove(_ *call, req *sqswire.StartMessageMoveTaskRequest) (rights []r
 }
 
 func (c *call) startMessageMoveTask(req *sqswire.StartMessageMoveTaskRequest) (response, error) {
-	res, err := c.do(engine.StartMessageMoveTask{
+	res, err := c.do(&engine.StartMessageMoveTask{
 		Account:     c.principal.Account(),
 		Source:      engine.Text(req.SourceARN),
 		Destination: engine.Text(req.DestinationARN),
@@ -47,7 +47,7 @@ func (c *call) startMessageMoveTask(req *sqswire.StartMessageMoveTaskRequest) (r
 }
 
 func (c *call) listMessageMoveTasks(req *sqswire.ListMessageMoveTasksRequest) (response, error) {
-	res, err := c.do(engine.ListMessageMoveTasks{
+	res, err := c.do(&engine.ListMessageMoveTasks{
 		Account:    c.principal.Account(),
 		Source:     engine.Text(req.SourceARN),
 		MaxResults: engine.Int(req.MaxResults),
@@ -79,7 +79,7 @@ func moveTask(t *engine.MoveTask) sqswire.ListMessageMoveTasksResultEntry {
 }
 
 func (c *call) cancelMessageMoveTask(req *sqswire.CancelMessageMoveTaskRequest) (response, error) {
-	res, err := c.do(engine.CancelMessageMoveTask{Account: c.principal.Account(), Handle: engine.Text(req.TaskHandle)})
+	res, err := c.do(&engine.CancelMessageMoveTask{Account: c.principal.Account(), Handle: engine.Text(req.TaskHandle)})
 	if err != nil {
 		return response{}, err
 	}

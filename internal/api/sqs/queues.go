@@ -19,27 +19,27 @@ func queueOperations() []*operation {
 		onQueue("GetQueueAttributes", (*call).getQueueAttributes),
 		onQueue("ListQueueTags", (*call).listQueueTags),
 		void("DeleteQueue", func(c *call, req *sqswire.DeleteQueueRequest) engine.Op {
-			return engine.DeleteQueue{Queue: c.queue(req.QueueURL)}
+			return &engine.DeleteQueue{Queue: c.queue(req.QueueURL)}
 		}),
 		void("PurgeQueue", func(c *call, req *sqswire.PurgeQueueRequest) engine.Op {
-			return engine.PurgeQueue{Queue: c.queue(req.QueueURL)}
+			return &engine.PurgeQueue{Queue: c.queue(req.QueueURL)}
 		}),
 		void("SetQueueAttributes", func(c *call, req *sqswire.SetQueueAttributesRequest) engine.Op {
-			return engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)}
+			return &engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)}
 		}),
 		void("AddPermission", func(c *call, req *sqswire.AddPermissionRequest) engine.Op {
-			return engine.AddPermission{
+			return &engine.AddPermission{
 				Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label), Accounts: req.AWSAccountIDs, Actions: req.Actions,
 			}
 		}),
 		void("RemovePermission", func(c *call, req *sqswire.RemovePermissionRequest) engine.Op {
-			return engine.RemovePermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label)}
+			return &engine.RemovePermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label)}
 		}),
 		void("TagQueue", func(c *call, req *sqswire.TagQueueRequest) engine.Op {
-			return engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)}
+			return &engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)}
 		}),
 		void("UntagQueue", func(c *call, req *sqswire.UntagQueueRequest) engine.Op {
-			return engine.UntagQueue{Queue: c.queue(req.QueueURL), Keys: req.TagKeys}
+			return &engine.UntagQueue{Queue: c.queue(req.QueueURL), Keys: req.TagKeys}
 		}),
 	}
 }
@@ -92,7 +92,7 @@ func (c *call) urls(names []engine.QueueName) (urls []string) {
 
 func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
 	name := c.ownQueue(req.QueueName.Value)
-	_, err := c.do(engine.CreateQueue{
+	_, err := c.do(&engine.CreateQueue{
 		Queue:      name,
 		NameSet:    req.QueueName.Set,
 		Attributes: valueMap(req.Attributes),
@@ -106,14 +106,14 @@ func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
 
 func (c *call) getQueueURL(req *sqswire.GetQueueURLRequest) (response, error) {
 	name := queueAsked(c, req)
-	if _, err := c.do(engine.GetQueueURL{Queue: name, NameSet: req.QueueName.Set}); err != nil {
+	if _, err := c.do(&engine.GetQueueURL{Queue: name, NameSet: req.QueueName.Set}); err != nil {
 		return response{}, err
 	}
 	return answer(&sqswire.GetQueueURLResponse{QueueURL: c.url(name)})
 }
 
 func (c *call) listQueues(req *sqswire.ListQueuesRequest) (response, error) {
-	res, err := c.do(engine.ListQueues{
+	res, err := c.do(&engine.ListQueues{
 		Account:    c.principal.Account(),
 		Prefix:     req.QueueNamePrefix.Value,
 		MaxResults: engine.Int(req.MaxResults),
@@ -126,7 +126,7 @@ func (c *call) listQueues(req *sqswire.ListQueuesRequest) (response, error) {
 }
 
 func (c *call) listDeadLetterSourceQueues(req *sqswire.ListDeadLetterSourceQueuesRequest) (response, error) {
-	res, err := c.do(engine.ListDeadLetterSourceQueues{
+	res, err := c.do(&engine.ListDeadLetterSourceQueues{
 		Queue:      c.queue(req.QueueURL),
 		MaxResults: engine.Int(req.MaxResults),
 		NextToken:  req.NextToken.Value,
@@ -138,7 +138,7 @@ func (c *call) listDeadLetterSourceQueues(req *sqswire.ListDeadLetterSourceQueue
 }
 
 func (c *call) getQueueAttributes(req *sqswire.GetQueueAttributesRequest) (response, error) {
-	res, err := c.do(engine.GetQueueAttributes{Queue: c.queue(req.QueueURL), Names: req.AttributeNames})
+	res, err := c.do(&engine.GetQueueAttributes{Queue: c.queue(req.QueueURL), Names: req.AttributeNames})
 	if err != nil {
 		return response{}, err
 	}
@@ -150,7 +150,7 @@ func (c *call) getQueueAttributes(req *sqswire.GetQueueAttributesRequest) (respo
 }
 
 func (c *call) listQueueTags(req *sqswire.ListQueueTagsRequest) (response, error) {
-	res, err := c.do(engine.ListQueueTags{Queue: c.queue(req.QueueURL)})
+	res, err := c.do(&engine.ListQueueTags{Queue: c.queue(req.QueueURL)})
 	if err != nil {
 		return response{}, err
 	}

@@ -11,7 +11,7 @@ type messageFate struct {
 // fate answers GET /v1/queues/NAME/fate?mark=. [PEEK-9]
 func (c *call) fate() (answer, error) {
 	q := c.query("mark")
-	op := engine.Follow{Queue: c.onQueue(), Mark: q.text("mark")}
+	op := &engine.Follow{Queue: c.onQueue(), Mark: q.text("mark")}
 	if q.err != nil {
 		return answer{}, q.err
 	}

@@ -62,7 +62,7 @@ type message struct {
 // bytes of each body to show; trail=1 shows what workers wrote. [PEEK-5, PEEK-6, PEEK-10]
 func (c *call) messages() (answer, error) {
 	q := c.query("state", "after", "limit", "body", "trail")
-	op := engine.Peek{
+	op := &engine.Peek{
 		Queue: c.onQueue(),
 		State: engine.MessageState(q.text("state")),
 		After: q.text("after"),

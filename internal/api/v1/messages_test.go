@@ -18,7 +18,7 @@ func TestPageWithoutMessages(t *testing.T) {
 		w.do(t, &engine.SendMessage{Queue: name, Draft: engine.NewDraft(
 			engine.Entry{ID: text("a"), Body: text(body), Delay: engine.Int{Value: delay, Set: true}})})
 	}
-	w.do(t, engine.CreateQueue{Queue: name, NameSet: true})
+	w.do(t, &engine.CreateQueue{Queue: name, NameSet: true})
 	for range stepsMax*600 + 1 {
 		send("x", 0)
 	}

@@ -31,7 +31,7 @@ type deadLetters struct {
 // queues answers GET /v1/queues?prefix=&after=&limit=. [PEEK-8]
 func (c *call) queues() (answer, error) {
 	q := c.query("prefix", "after", "limit")
-	op := engine.PeekQueues{
+	op := &engine.PeekQueues{
 		Account: c.principal.Account(),
 		Prefix:  q.text("prefix"),
 		After:   q.text("after"),

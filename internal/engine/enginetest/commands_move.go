@@ -20,7 +20,7 @@ func (p *Player) queueOrARN(a *args, key string) engine.Text {
 
 // moveStart starts a move task and answers its alias: task1, task2 and so on.
 func (p *Player) moveStart(a *args, _ []string) (string, error) {
-	op := engine.StartMessageMoveTask{
+	op := &engine.StartMessageMoveTask{
 		Account:     a.account(),
 		Source:      p.queueOrARN(a, "source"),
 		Destination: p.queueOrARN(a, "to"),
@@ -42,7 +42,7 @@ func (p *Player) moveStart(a *args, _ []string) (string, error) {
 // moveList has a line for each task, which ends in "handle" when the task shows one. A task that shows
 // none is known by its place: listings begin with the task that was started last.
 func (p *Player) moveList(a *args, _ []string) (string, error) {
-	op := engine.ListMessageMoveTasks{
+	op := &engine.ListMessageMoveTasks{
 		Account:    a.account(),
 		Source:     p.queueOrARN(a, "source"),
 		MaxResults: a.number("max"),
@@ -90,7 +90,7 @@ func showTask(t *engine.MoveTask) string {
 // moveCancel cancels a task, which is named by its alias. Any other text is a handle that nobody was
 // given.
 func (p *Player) moveCancel(a *args, _ []string) (string, error) {
-	op := engine.CancelMessageMoveTask{Account: a.account(), Handle: a.text("task")}
+	op := &engine.CancelMessageMoveTask{Account: a.account(), Handle: a.text("task")}
 	if err := a.done(); err != nil {
 		return "", err
 	}
@@ -110,5 +110,5 @@ func (p *Player) moveCancel(a *args, _ []string) (string, error) {
 
 // moveStep lets the move tasks go on by one step.
 func (p *Player) moveStep(a *args, _ []string) (string, error) {
-	return p.simple(a, engine.MoveStep{})
+	return p.simple(a, &engine.MoveStep{})
 }

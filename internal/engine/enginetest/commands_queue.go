@@ -10,7 +10,7 @@ import (
 )
 
 func (p *Player) create(a *args, lines []string) (string, error) {
-	op := engine.CreateQueue{}
+	op := &engine.CreateQueue{}
 	op.Queue, op.NameSet = a.queue()
 	for _, t := range a.values("tags") {
 		key, value, _ := strings.Cut(t, "=")
@@ -57,11 +57,11 @@ func (p *Player) arn(account, queue string) string {
 
 func (p *Player) deleteQueue(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
-	return p.simple(a, engine.DeleteQueue{Queue: q})
+	return p.simple(a, &engine.DeleteQueue{Queue: q})
 }
 
 func (p *Player) listQueues(a *args, _ []string) (string, error) {
-	op := engine.ListQueues{
+	op := &engine.ListQueues{
 		Account:    a.account(),
 		Prefix:     a.text("prefix").Value,
 		MaxResults: a.number("max"),
@@ -72,7 +72,7 @@ func (p *Player) listQueues(a *args, _ []string) (string, error) {
 
 // sources lists the queues whose dead-letter queue this one is.
 func (p *Player) sources(a *args, _ []string) (string, error) {
-	op := engine.ListDeadLetterSourceQueues{MaxResults: a.number("max"), NextToken: p.token(a.text("token").Value)}
+	op := &engine.ListDeadLetterSourceQueues{MaxResults: a.number("max"), NextToken: p.token(a.text("token").Value)}
 	op.Queue, _ = a.queue()
 	return p.page(a, op)
 }
@@ -114,7 +114,7 @@ func (p *Player) page(a *args, op engine.Op) (string, error) {
 }
 
 func (p *Player) url(a *args, _ []string) (string, error) {
-	op := engine.GetQueueURL{}
+	op := &engine.GetQueueURL{}
 	op.Queue, op.NameSet = a.queue()
 	answer, err := p.simple(a, op)
 	if answer == "" && err == nil {
@@ -125,11 +125,11 @@ func (p *Player) url(a *args, _ []string) (string, error) {
 
 func (p *Player) set(a *args, lines []string) (string, error) {
 	q, _ := a.queue()
-	return p.simple(a, engine.SetQueueAttributes{Queue: q, Values: p.queueAttributes(a, lines)})
+	return p.simple(a, &engine.SetQueueAttributes{Queue: q, Values: p.queueAttributes(a, lines)})
 }
 
 func (p *Player) get(a *args, _ []string) (string, error) {
-	op := engine.GetQueueAttributes{}
+	op := &engine.GetQueueAttributes{}
 	op.Queue, _ = a.queue()
 	op.Names, _ = a.pairs()
 	res, refusal, err := p.do(op)
@@ -145,7 +145,7 @@ func (p *Player) get(a *args, _ []string) (string, error) {
 }
 
 func (p *Player) counters(a *args, _ []string) (string, error) {
-	op := engine.GetQueueAttributes{Names: []string{"All"}}
+	op := &engine.GetQueueAttributes{Names: []string{"All"}}
 	op.Queue, _ = a.queue()
 	if err := a.done(); err != nil {
 		return "", err
@@ -161,7 +161,7 @@ func (p *Player) counters(a *args, _ []string) (string, error) {
 }
 
 func (p *Player) tag(a *args, _ []string) (string, error) {
-	op := engine.TagQueue{}
+	op := &engine.TagQueue{}
 	op.Queue, _ = a.queue()
 	keys, values := a.pairs()
 	for i := range keys {
@@ -177,7 +177,7 @@ func (p *Player) createMany(a *args, _ []string) (string, error) {
 	}
 	for i := range n {
 		name := engine.QueueName{Account: accountDefault, Name: fmt.Sprintf("q%04d", i+1)}
-		_, refusal, err := p.do(engine.CreateQueue{Queue: name, NameSet: true})
+		_, refusal, err := p.do(&engine.CreateQueue{Queue: name, NameSet: true})
 		if refusal != "" || err != nil {
 			return refusal, err
 		}
@@ -192,13 +192,13 @@ func (p *Player) tagMany(a *args, _ []string) (string, error) {
 		tags = append(tags, engine.Tag{Key: fmt.Sprintf("tag%02d", i+1), Value: "x"})
 	}
 	if a.flag("create") {
-		return p.simple(a, engine.CreateQueue{Queue: q, NameSet: true, Tags: tags})
+		return p.simple(a, &engine.CreateQueue{Queue: q, NameSet: true, Tags: tags})
 	}
-	return p.simple(a, engine.TagQueue{Queue: q, Tags: tags})
+	return p.simple(a, &engine.TagQueue{Queue: q, Tags: tags})
 }
 
 func (p *Player) untag(a *args, _ []string) (string, error) {
-	op := engine.UntagQueue{}
+	op := &engine.UntagQueue{}
 	op.Queue, _ = a.queue()
 	op.Keys, _ = a.pairs()
 	return p.simple(a, op)
@@ -209,7 +209,7 @@ func (p *Player) tags(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(engine.ListQueueTags{Queue: q})
+	res, refusal, err := p.do(&engine.ListQueueTags{Queue: q})
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
@@ -222,18 +222,18 @@ func (p *Player) tags(a *args, _ []string) (string, error) {
 
 func (p *Player) purge(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
-	return p.simple(a, engine.PurgeQueue{Queue: q})
+	return p.simple(a, &engine.PurgeQueue{Queue: q})
 }
 
 // permit adds a permission to the policy of a queue, and forbid takes one out.
 func (p *Player) permit(a *args, _ []string) (string, error) {
-	op := engine.AddPermission{Label: a.text("label"), Accounts: a.values("accounts"), Actions: a.values("actions")}
+	op := &engine.AddPermission{Label: a.text("label"), Accounts: a.values("accounts"), Actions: a.values("actions")}
 	op.Queue, _ = a.queue()
 	return p.simple(a, op)
 }
 
 func (p *Player) forbid(a *args, _ []string) (string, error) {
-	op := engine.RemovePermission{Label: a.text("label")}
+	op := &engine.RemovePermission{Label: a.text("label")}
 	op.Queue, _ = a.queue()
 	return p.simple(a, op)
 }

@@ -19,7 +19,7 @@ func (p *Player) survey(a *args, _ []string) (string, error) {
 	}
 	var b strings.Builder
 	for after, round := (engine.QueueName{}), 0; round < againMax; round++ {
-		res, refusal, err := p.do(engine.Survey{After: after, Max: 2})
+		res, refusal, err := p.do(&engine.Survey{After: after, Max: 2})
 		if refusal != "" || err != nil {
 			return refusal, err
 		}

@@ -71,7 +71,7 @@ func (p *Player) restart(a *args, _ []string) (string, error) {
 
 // stamp stores the time, as the server does every few seconds.
 func (p *Player) stamp(a *args, _ []string) (string, error) {
-	return p.simple(a, engine.Stamp{})
+	return p.simple(a, &engine.Stamp{})
 }
 
 // sweep visits every queue, max of them at a time.
@@ -83,7 +83,7 @@ func (p *Player) sweep(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	op := engine.Sweep{Max: int(size.Value)}
+	op := &engine.Sweep{Max: int(size.Value)}
 	// How many pages there are depends on how many graves are still there, and the seeds of what follows must not.
 	defer func(count uint64) { p.count = count + 1 }(p.count)
 	for range 10_000 {

@@ -116,23 +116,23 @@ func (m *Model) Do(r Request) (res engine.Result, err error) {
 	m.now, m.hold = r.Now, r.HoldExpiry
 	var no *engine.Error
 	switch op := r.Op.(type) {
-	case engine.CreateQueue:
+	case *engine.CreateQueue:
 		no = m.create(op)
-	case engine.ListQueues:
+	case *engine.ListQueues:
 		res = m.list(op)
-	case engine.Stamp:
+	case *engine.Stamp:
 		m.stamp = r.Now
-	case engine.Sweep:
+	case *engine.Sweep:
 		m.sweep()
-	case engine.Survey:
+	case *engine.Survey:
 		res = m.survey()
-	case engine.StartMessageMoveTask:
+	case *engine.StartMessageMoveTask:
 		res, no = m.startTask(op)
-	case engine.ListMessageMoveTasks:
+	case *engine.ListMessageMoveTasks:
 		res, no = m.listTasks(op)
-	case engine.CancelMessageMoveTask:
+	case *engine.CancelMessageMoveTask:
 		res, no = m.cancelTask(op)
-	case engine.MoveStep:
+	case *engine.MoveStep:
 		m.step()
 	default:
 		res, no = m.onQueue(r)
@@ -151,12 +151,12 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 		return res, modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
 	}
 	switch op := r.Op.(type) {
-	case engine.DeleteQueue:
+	case *engine.DeleteQueue:
 		delete(m.queues, name)
 		m.tally.Drop(name.Account, name.Name)
 		m.graves[name] = m.now
 		m.tasks = slices.DeleteFunc(m.tasks, func(t *modelTask) bool { return t.source == name })
-	case engine.PurgeQueue:
+	case *engine.PurgeQueue:
 		if q.purged != 0 && m.now-q.purged < m.cfg.PurgeInterval {
 			return res, modelRefusal(engine.CodePurgeInProgress,
 				"Only one PurgeQueue operation on %s is allowed every 60 seconds.", name.Name)
@@ -164,21 +164,21 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 		q.messages, q.sends, q.attempts = nil, nil, nil
 		q.purged, q.boot = m.now, m.boot
 		q.space++
-	case engine.GetQueueAttributes:
+	case *engine.GetQueueAttributes:
 		m.settle(q)
 		res.Attributes = q.show(m.now)
 		if !slices.Contains(op.Names, "All") {
 			maps.DeleteFunc(res.Attributes, func(name, _ string) bool { return !slices.Contains(op.Names, name) })
 		}
-	case engine.SetQueueAttributes:
+	case *engine.SetQueueAttributes:
 		no = m.set(q, op.Values)
-	case engine.TagQueue:
+	case *engine.TagQueue:
 		q.tag(op.Tags)
-	case engine.UntagQueue:
+	case *engine.UntagQueue:
 		q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool { return slices.Contains(op.Keys, t.Key) })
-	case engine.ListQueueTags:
+	case *engine.ListQueueTags:
 		res.Tags = slices.Clone(q.tags)
-	case engine.ListDeadLetterSourceQueues:
+	case *engine.ListDeadLetterSourceQueues:
 		res = m.sources(op)
 	case *engine.SendMessage:
 		sent := m.send(q, r.Entries[0], "are invalid")
@@ -219,21 +219,21 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 
 func queueOf(op engine.Op) engine.QueueName {
 	switch op := op.(type) {
-	case engine.DeleteQueue:
+	case *engine.DeleteQueue:
 		return op.Queue
-	case engine.PurgeQueue:
+	case *engine.PurgeQueue:
 		return op.Queue
-	case engine.GetQueueAttributes:
+	case *engine.GetQueueAttributes:
 		return op.Queue
-	case engine.SetQueueAttributes:
+	case *engine.SetQueueAttributes:
 		return op.Queue
-	case engine.TagQueue:
+	case *engine.TagQueue:
 		return op.Queue
-	case engine.UntagQueue:
+	case *engine.UntagQueue:
 		return op.Queue
-	case engine.ListQueueTags:
+	case *engine.ListQueueTags:
 		return op.Queue
-	case engine.ListDeadLetterSourceQueues:
+	case *engine.ListDeadLetterSourceQueues:
 		return op.Queue
 	case *engine.SendMessage:
 		return op.Queue

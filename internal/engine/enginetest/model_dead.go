@@ -74,7 +74,7 @@ func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 }
 
 // sources lists the queues whose policy names this one. [DLQ-35]
-func (m *Model) sources(op engine.ListDeadLetterSourceQueues) engine.Result {
+func (m *Model) sources(op *engine.ListDeadLetterSourceQueues) engine.Result {
 	return m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool { return m.pointsTo(q, op.Queue) })
 }
 

@@ -42,7 +42,7 @@ func (m *Model) tasksOf(source engine.QueueName) (tasks []*modelTask) {
 	return tasks
 }
 
-func (m *Model) startTask(op engine.StartMessageMoveTask) (res engine.Result, no *engine.Error) {
+func (m *Model) startTask(op *engine.StartMessageMoveTask) (res engine.Result, no *engine.Error) {
 	q, no := m.resource(op.Source.Value, "SourceArn")
 	if no != nil {
 		return res, no
@@ -86,7 +86,7 @@ func (m *Model) startTask(op engine.StartMessageMoveTask) (res engine.Result, no
 	return res, nil
 }
 
-func (m *Model) listTasks(op engine.ListMessageMoveTasks) (res engine.Result, no *engine.Error) {
+func (m *Model) listTasks(op *engine.ListMessageMoveTasks) (res engine.Result, no *engine.Error) {
 	q, no := m.resource(op.Source.Value, "SourceArn")
 	if no != nil {
 		return res, no
@@ -108,7 +108,7 @@ func (m *Model) listTasks(op engine.ListMessageMoveTasks) (res engine.Result, no
 	return res, nil
 }
 
-func (m *Model) cancelTask(op engine.CancelMessageMoveTask) (res engine.Result, no *engine.Error) {
+func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) (res engine.Result, no *engine.Error) {
 	number, source, ok := strings.Cut(op.Handle.Value, " of ")
 	if !ok {
 		return res, modelRefusal(engine.CodeInvalidParameter, "Value for parameter TaskHandle is invalid.")

@@ -35,7 +35,7 @@ func (q *modelQueue) number(name string) int64 {
 
 func (q *modelQueue) fifo() bool { return q.attributes["FifoQueue"] == "true" }
 
-func (m *Model) create(op engine.CreateQueue) *engine.Error {
+func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 	fifo := op.Attributes["FifoQueue"] == "true"
 	if no := m.checkRedrive(op.Queue, fifo, op.Attributes["RedrivePolicy"]); no != nil {
 		return no
@@ -88,7 +88,7 @@ func (q *modelQueue) assign(values map[string]string) {
 	}
 }
 
-func (m *Model) list(op engine.ListQueues) engine.Result {
+func (m *Model) list(op *engine.ListQueues) engine.Result {
 	return m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool {
 		return q.name.Account == op.Account && strings.HasPrefix(q.name.Name, op.Prefix)
 	})

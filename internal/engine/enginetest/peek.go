@@ -10,7 +10,7 @@ import (
 // counters say. That it changes no answer is for the transcript to show.
 func (w *World) peek() error {
 	for after := ""; ; {
-		res, err := w.look(engine.PeekQueues{Account: accountDefault, After: after, Max: 3})
+		res, err := w.look(&engine.PeekQueues{Account: accountDefault, After: after, Max: 3})
 		if err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (w *World) peekAt(g *engine.Gauge) error {
 	counts, last, after := make(map[engine.MessageState]int64), uint64(0), ""
 	closed := make(map[string]bool) // groups in which a message was met that cannot be received
 	for {
-		res, err := w.look(engine.Peek{Queue: g.Queue, After: after, Max: 7})
+		res, err := w.look(&engine.Peek{Queue: g.Queue, After: after, Max: 7})
 		if err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func (w *World) Stop(now int64, clean bool) {
 	w.now, w.clean = now, clean
 	w.mustCommit()
 	if clean {
-		w.inform(engine.Stamp{Clean: true})
+		w.inform(&engine.Stamp{Clean: true})
 		w.mustCommit()
 	}
 	w.disk.Stop(clean)
@@ -139,7 +139,7 @@ func (w *World) Tally() *tally.Queues { return w.tally }
 // open opens the engine over the store as a server would.
 func (w *World) open() {
 	w.engine = engine.Open(w.store, w.cfg)
-	w.inform(engine.Start{Grace: w.grace})
+	w.inform(&engine.Start{Grace: w.grace})
 	w.mustCommit()
 }
 
@@ -153,7 +153,7 @@ func (w *World) inform(op engine.Op) {
 
 // restart is a clean stop and a start that keep the store open, which is much faster.
 func (w *World) restart() {
-	w.inform(engine.Stamp{Clean: true})
+	w.inform(&engine.Stamp{Clean: true})
 	w.mustCommit()
 	w.open()
 }

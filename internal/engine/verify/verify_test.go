@@ -98,7 +98,7 @@ func (r *rig) do(op engine.Op) engine.Result {
 func everyKind(t *testing.T) rowMap {
 	t.Helper()
 	r := newRig(t)
-	r.do(engine.Start{})
+	r.do(&engine.Start{})
 	arn := func(q row.QueueName) string { return "arn:aws:sqs:r:" + q.Account + ":" + q.Name }
 	some := func(s string) engine.Text { return engine.Text{Value: s, Set: true} }
 	count := func(n int64) engine.Int { return engine.Int{Value: n, Set: true} }
@@ -110,7 +110,7 @@ func everyKind(t *testing.T) rowMap {
 		if dead != (row.QueueName{}) {
 			attributes["RedrivePolicy"] = `{"deadLetterTargetArn":"` + arn(dead) + `","maxReceiveCount":"1"}`
 		}
-		r.do(engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}}})
+		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}}})
 	}
 	send := func(q row.QueueName, n int, e engine.Entry) {
 		for i := range n {
@@ -143,7 +143,7 @@ func everyKind(t *testing.T) rowMap {
 	create(auditDeadF, row.QueueName{})
 	create(auditFIFO, auditDeadF)
 	create(row.QueueName{Account: "000000000000", Name: "gone"}, row.QueueName{})
-	r.do(engine.DeleteQueue{Queue: row.QueueName{Account: "000000000000", Name: "gone"}})
+	r.do(&engine.DeleteQueue{Queue: row.QueueName{Account: "000000000000", Name: "gone"}})
 
 	send(auditPlain, 6, engine.Entry{})
 	send(auditPlain, 2, engine.Entry{Body: some(large)})
@@ -152,8 +152,8 @@ func everyKind(t *testing.T) rowMap {
 	send(auditPlain, 3, engine.Entry{Body: some(large), Attributes: []engine.EntryAttribute{{Name: "n", Type: some("String"), String: some("v")}}})
 	send(auditPlain, 2, engine.Entry{Delay: count(900)})
 	receive(auditPlain, 1, 30, "")
-	r.do(engine.StartMessageMoveTask{Account: "000000000000", Source: some(arn(auditDead)), Destination: some(arn(auditPlain)), Rate: count(1)})
-	r.do(engine.MoveStep{})
+	r.do(&engine.StartMessageMoveTask{Account: "000000000000", Source: some(arn(auditDead)), Destination: some(arn(auditPlain)), Rate: count(1)})
+	r.do(&engine.MoveStep{})
 
 	send(auditFIFO, 6, engine.Entry{Group: some("g")})
 	receive(auditFIFO, 10, 0, "")
@@ -164,7 +164,7 @@ func everyKind(t *testing.T) rowMap {
 	batch := r.store.NewBatch()
 	batch.Set([]byte{row.FamilySecret}, append([]byte{row.Version}, make([]byte, 32)...))
 	batch.Force()()
-	r.do(engine.Stamp{Clean: true})
+	r.do(&engine.Stamp{Clean: true})
 	return rowsOf(r.store)
 }
 

@@ -639,7 +639,7 @@ func TestQueueDeleted(t *testing.T) {
 		w.start()
 		w.minutes(2)
 		w.wantChanges("orders-dlq/dead-letters=ALARM")
-		w.do(engine.DeleteQueue{Queue: queueNamed("orders-dlq")})
+		w.do(&engine.DeleteQueue{Queue: queueNamed("orders-dlq")})
 		w.minutes(1)
 		w.wantChanges("orders-dlq/dead-letters=ALARM orders-dlq/dead-letters=OK")
 	})
@@ -650,7 +650,7 @@ type deaf struct{ *broker.Broker }
 
 func (d deaf) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
 	switch op.(type) {
-	case engine.Survey, engine.News:
+	case *engine.Survey, *engine.News:
 		return engine.Result{}, broker.ErrThrottled
 	}
 	return d.Broker.Do(ctx, op)

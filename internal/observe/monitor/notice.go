@@ -189,7 +189,7 @@ func (m *Monitor) sampleOf(ctx context.Context, n *Notice) *Sample {
 		}
 	}
 	for _, state := range states {
-		if p := m.lastOf(ctx, engine.Peek{Queue: engine.QueueName{Account: m.cfg.Account, Name: n.Queue}, State: state, Max: most}, pages); p != nil {
+		if p := m.lastOf(ctx, &engine.Peek{Queue: engine.QueueName{Account: m.cfg.Account, Name: n.Queue}, State: state, Max: most}, pages); p != nil {
 			return m.sampled(p)
 		}
 	}
@@ -197,7 +197,7 @@ func (m *Monitor) sampleOf(ctx context.Context, n *Notice) *Sample {
 }
 
 // lastOf returns the last message of a few pages.
-func (m *Monitor) lastOf(ctx context.Context, op engine.Peek, pages int) (last *engine.Peeked) {
+func (m *Monitor) lastOf(ctx context.Context, op *engine.Peek, pages int) (last *engine.Peeked) {
 	for range pages {
 		res, err := m.cfg.Queues.Do(ctx, op)
 		if err != nil {

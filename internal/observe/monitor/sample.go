@@ -212,7 +212,7 @@ func (m *Monitor) survey(ctx context.Context) {
 // surveyNews asks for what has changed, and reports whether it was told of all of that.
 func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
 	for more := true; more; {
-		res, err := m.cfg.Queues.Do(ctx, engine.News{Max: surveyPage})
+		res, err := m.cfg.Queues.Do(ctx, &engine.News{Max: surveyPage})
 		if err != nil {
 			return false
 		}
@@ -234,7 +234,7 @@ func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
 // surveyAll asks for all queues, and reports whether it was told of them.
 func (m *Monitor) surveyAll(ctx context.Context, now time.Time) bool {
 	for after := (engine.QueueName{}); ; {
-		res, err := m.cfg.Queues.Do(ctx, engine.Survey{After: after, Max: surveyPage, Watch: true})
+		res, err := m.cfg.Queues.Do(ctx, &engine.Survey{After: after, Max: surveyPage, Watch: true})
 		if err != nil {
 			return false
 		}

@@ -54,9 +54,9 @@ func TestCountsAreExact(t *testing.T) {
 					}
 				case 2:
 					if len(held) > 0 {
-						before := w.do(engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
+						before := w.do(&engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
 						w.remove("orders", held[rng.IntN(len(held))])
-						after := w.do(engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
+						after := w.do(&engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
 						want[nameDeleted]++
 						if waits(before) > waits(after) {
 							want[nameRemoved]++
@@ -85,7 +85,7 @@ func TestCountsAreExact(t *testing.T) {
 			}
 			// What is in the queue now was there at the end of the minute.
 			if got, want := w.stat(awsSQS, "ApproximateNumberOfMessagesVisible", "orders", series.Average, 1)+w.stat(awsSQS, nameInFlight, "orders", series.Average, 1),
-				waits(w.do(engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes); got != want {
+				waits(w.do(&engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes); got != want {
 				t.Errorf("minute %d: %v messages at its end, want %v", minute, got, want)
 			}
 		}
@@ -167,7 +167,7 @@ func TestRecreated(t *testing.T) {
 			w.send("orders", "x")
 		}
 		w.minutes(1)
-		w.do(engine.DeleteQueue{Queue: queueNamed("orders")})
+		w.do(&engine.DeleteQueue{Queue: queueNamed("orders")})
 		time.Sleep(61 * time.Second)
 		w.create("orders")
 		w.send("orders", "x")

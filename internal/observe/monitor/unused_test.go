@@ -60,7 +60,7 @@ func TestUnused(t *testing.T) {
 		want(idle, nameSent, series.Sum, -1)
 
 		// A queue that is deleted, and one that is used, make room for new ones.
-		w.do(engine.DeleteQueue{Queue: queueNamed(name(0))})
+		w.do(&engine.DeleteQueue{Queue: queueNamed(name(0))})
 		w.send(name(1), "x")
 		w.minutes(1)
 		for i := range 3 {

@@ -120,7 +120,7 @@ func queueNamed(name string) engine.QueueName { return engine.QueueName{Account:
 
 func (w *world) create(queue string, attributes ...string) {
 	w.t.Helper()
-	op := engine.CreateQueue{Queue: queueNamed(queue), NameSet: true, Attributes: make(map[string]string)}
+	op := &engine.CreateQueue{Queue: queueNamed(queue), NameSet: true, Attributes: make(map[string]string)}
 	for pair := range slices.Chunk(attributes, 2) {
 		op.Attributes[pair[0]] = pair[1]
 	}
