@@ -23,29 +23,22 @@ var narrow = []string{
 
 // wingsMax bounds the folders directly under internal. A newcomer finds a room from their names
 // alone.
-const wingsMax = 20
+const wingsMax = 18
 
 // linesBelow bounds the lines of Go, tests excepted, below each folder that holds packages. A bound
 // is what was reached, rounded up. Something that goes over one should first make room.
 var linesBelow = map[string]int{
-	"": 103_000,
+	"": 101_000,
 
-	"queuetest": 2_000, "workertest": 2_000,
+	"claims": 2_500, "cmd": 17_000, "examples": 1_500, "offload": 1_100,
+	"outbox": 9_500, "producer": 1_500, "queuetest": 400, "records": 4_500,
+	"redrive": 3_000, "test": 200, "worker": 5_000, "workertest": 500,
 
-	"claims": 3_500, "offload": 2_500, "outbox": 11_000, "producer": 3_000, "records": 5_500,
-	"redrive": 4_000, "worker": 6_000,
-
-	"cmd": 17_000, "examples": 5_500, "test": 3_000,
-
-	"internal/api": 12_000, "internal/archtest": 1_600, "internal/audit": 4_000,
-	"internal/bench":  3_000,
-	"internal/broker": 3_000, "internal/child": 2_000, "internal/cli": 5_500,
-	"internal/door": 5_000, "internal/engine": 16_000, "internal/invariant": 1_600,
-	"internal/key": 1_700,
-	"internal/kv":  4_000, "internal/observe": 6_500, "internal/ops": 5_000,
-	"internal/redrivehost": 3_000,
-	"internal/server":      3_000, "internal/settings": 3_000, "internal/testing": 3_500,
-	"internal/work": 3_000,
+	"internal/api": 11_000, "internal/archtest": 100, "internal/bench": 3_000, "internal/broker": 2_000,
+	"internal/child": 400, "internal/cli": 4_000, "internal/door": 3_500, "internal/engine": 15_000,
+	"internal/invariant": 200, "internal/key": 300, "internal/kv": 4_500, "internal/observe": 5_500,
+	"internal/ops": 4_000, "internal/redrivehost": 2_000, "internal/server": 3_500, "internal/settings": 1_500,
+	"internal/testing": 4_000, "internal/work": 1_100,
 }
 
 // wingsRule: internal has few folders.

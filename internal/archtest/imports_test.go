@@ -19,7 +19,7 @@ import (
 var may = map[string][]string{
 	// Leaves: the standard library only.
 	"internal/archtest":        {},
-	"internal/audit":           {},
+	"internal/testing/audit":   {},
 	"internal/work/backoff":    {},
 	"internal/server/backup":   {},
 	"internal/work/breaker":    {},
@@ -158,7 +158,7 @@ var may = map[string][]string{
 	},
 
 	// What tests and demos use to disturb a server and to judge it, through the front door.
-	"internal/audit/load": {"internal/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"internal/testing/audit/load": {"internal/testing/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
 	// What commands share, and what a server and the commands share.
 	"internal/cli": {
@@ -186,7 +186,7 @@ var may = map[string][]string{
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
-		"internal/audit", "internal/audit/load", "internal/bench", "internal/child", "internal/testing/faultproxy", "internal/server",
+		"internal/testing/audit", "internal/testing/audit/load", "internal/bench", "internal/child", "internal/testing/faultproxy", "internal/server",
 		"claims", "claims/pgclaims", "outbox", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",
@@ -210,7 +210,7 @@ var commandsMay = []string{
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"claims", "internal/api/v1", "worker", "internal/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
+	"claims", "internal/api/v1", "worker", "internal/testing/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
 	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox",

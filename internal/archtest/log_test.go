@@ -29,7 +29,7 @@ func logLines(t *tree) (lines []logLine) {
 	for _, f := range t.files {
 		if !f.isGo() || f.isTest() || strings.HasSuffix(f.dir(), "test") ||
 			strings.Contains(f.dir(), "demo") || strings.HasPrefix(f.path, "examples/") ||
-			strings.HasPrefix(f.path, "test/") || strings.HasPrefix(f.path, "internal/audit/") {
+			strings.HasPrefix(f.path, "test/") || strings.HasPrefix(f.path, "internal/testing/audit/") {
 			continue
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {

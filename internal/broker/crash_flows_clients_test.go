@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/audit"
 	"tenaq/internal/engine"
+	"tenaq/internal/testing/audit"
 )
 
 // A flowClient works on the queues of flows.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/audit"
 	"tenaq/internal/engine"
+	"tenaq/internal/testing/audit"
 	"tenaq/internal/testing/proof"
 )
 

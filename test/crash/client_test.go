@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/audit"
-	"tenaq/internal/audit/load"
+	"tenaq/internal/testing/audit"
+	"tenaq/internal/testing/audit/load"
 	"tenaq/internal/testing/proof"
 )
 

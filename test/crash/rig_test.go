@@ -14,9 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/audit"
-	"tenaq/internal/audit/load"
 	"tenaq/internal/child"
+	"tenaq/internal/testing/audit"
+	"tenaq/internal/testing/audit/load"
 )
 
 // A rig is a server with queues, and an account of what its clients saw.

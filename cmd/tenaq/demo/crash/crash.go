@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"tenaq/cmd/tenaq/demo/stage"
-	"tenaq/internal/audit"
-	"tenaq/internal/audit/load"
 	"tenaq/internal/child"
 	"tenaq/internal/cli"
+	"tenaq/internal/testing/audit"
+	"tenaq/internal/testing/audit/load"
 )
 
 // Scenario is this scenario.

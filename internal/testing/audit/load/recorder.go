@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
-	"tenaq/internal/audit"
+	"tenaq/internal/testing/audit"
 )
 
 // A recorder carries out operations and records them. Its methods return an error only when the queue

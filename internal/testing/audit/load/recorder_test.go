@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"tenaq/internal/audit"
+	"tenaq/internal/testing/audit"
 )
 
 // refusing is an emulator that refuses every handle that begins with "old".

@@ -28,7 +28,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
-	"tenaq/internal/audit"
+	"tenaq/internal/testing/audit"
 )
 
 // A Config says what to do to which queue.

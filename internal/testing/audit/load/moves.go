@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/audit"
+	"tenaq/internal/testing/audit"
 )
 
 // startMove starts a task that moves messages of a dead-letter queue back to where they came from, at most
