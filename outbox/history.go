@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -178,27 +177,6 @@ func (t *Tally) Same() int {
 
 // AtEnd reports whether nothing will happen to a replay any more.
 func (r *Replay) AtEnd() bool { return r.State == Done || r.State == Cancelled }
-
-// ParseHeaders reads the column headers of a row, a JSON object. Programs may have written other values than strings:
-// a number becomes its text, and a null is skipped.
-func ParseHeaders(object []byte) (map[string]string, error) {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(object, &values); err != nil {
-		return nil, err
-	}
-	headers := make(map[string]string, len(values))
-	for name, raw := range values {
-		var text string
-		switch {
-		case string(raw) == "null":
-			continue
-		case json.Unmarshal(raw, &text) != nil:
-			text = string(raw)
-		}
-		headers[name] = text
-	}
-	return headers, nil
-}
 
 // Has reports whether a message is one that a source without conditions in SQL names.
 func (s *Source) Has(p *Past) bool {

@@ -79,7 +79,7 @@ func TestRepairWithinTheWindow_FA10(t *testing.T) {
 		wantNew(t, send(t, made, repair), true)
 		wantNew(t, send(t, made, repair), false)
 		got := p.wantMessages(2)
-		if a, b := got[0].Attributes["MessageDeduplicationId"], got[1].Attributes["MessageDeduplicationId"]; a != "a" || b != "a#1" {
+		if a, b := got[0].Attributes["MessageDeduplicationId"], got[1].Attributes["MessageDeduplicationId"]; a != "once/a" || b != "once/a#1" {
 			t.Errorf("deduplication ids %s and %s", a, b)
 		}
 	})

@@ -111,10 +111,14 @@ func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInp
 		in.MessageGroupId = &m.Group
 	}
 	if fifo {
-		in.MessageDeduplicationId = aws.String(dedupid.Of(claims.EffectKey(m.Key, m.Generation)))
+		in.MessageDeduplicationId = aws.String(dedupid.Of(dedupPrefix + claims.EffectKey(m.Key, m.Generation)))
 	}
 	return in
 }
+
+// dedupPrefix begins the deduplication ids of producers. Without it, a FIFO queue would drop a registered message as the
+// duplicate of any message that another program sent with the key as its id, and answer as if it had taken it.
+const dedupPrefix = "once/"
 
 func (m *Message) delaySeconds() int32 { return int32((m.Delay + time.Second - 1) / time.Second) }
 

@@ -53,7 +53,7 @@ func TestSendOnce(t *testing.T) {
 				if a := got.MessageAttributes; len(a) != 3 || *a["entity"].StringValue != "accounts" || string(a["raw"].BinaryValue) != "\x00\xff" {
 					t.Errorf("attributes %v", a)
 				}
-				if fifo := queue == "orders.fifo"; (got.Attributes["MessageDeduplicationId"] == "order-17") != fifo || (sent.SequenceNumber != "") != fifo {
+				if fifo := queue == "orders.fifo"; (got.Attributes["MessageDeduplicationId"] == "once/order-17") != fifo || (sent.SequenceNumber != "") != fifo {
 					t.Errorf("system attributes %v, sequence number %q", got.Attributes, sent.SequenceNumber)
 				}
 				if len(m.Attributes) != 2 {
@@ -166,12 +166,12 @@ func TestUnusualKeys(t *testing.T) {
 		p := at(t, "orders.fifo")
 		made := p.producer(nil, nil, producer.Config{})
 		keys := map[string]bool{} // whether the deduplication id is the key itself
-		for _, key := range []string{"a", "A", "a#", "a/b?c=d&e=%20", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", strings.Repeat("k", 128)} {
+		for _, key := range []string{"a", "A", "a#", "a/b?c=d&e=%20", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", strings.Repeat("k", 123), "sha256-"} {
 			keys[key] = true
 		}
 		for _, key := range []string{
-			" ", "a b", "a\n", "\x7f", "ключ", "鍵", "é", "e\u0301", strings.Repeat("k", 129), strings.Repeat("k", 512),
-			strings.Repeat("鍵", 170), "sha256-", "sha256-ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
+			" ", "a b", "a\n", "\x7f", "ключ", "鍵", "é", "e\u0301", strings.Repeat("k", 124), strings.Repeat("k", 512),
+			strings.Repeat("鍵", 170),
 		} {
 			keys[key] = false
 		}
@@ -194,10 +194,25 @@ func TestUnusualKeys(t *testing.T) {
 				t.Errorf("%q has the id of another: %s", tr.Key, id)
 			}
 			seen[id] = true
-			want := claims.EffectKey(tr.Key, tr.Generation)
+			want := "once/" + claims.EffectKey(tr.Key, tr.Generation)
 			if plain := keys[tr.Key] && len(want) <= 128; (id == want) != plain {
 				t.Errorf("%q, %d has the id %s", tr.Key, tr.Generation, id)
 			}
+		}
+	})
+}
+
+// A message is not dropped because another program has sent one with the key as its deduplication id.
+func TestOthersIDs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders.fifo")
+		_, err := p.server.Client().SendMessage(t.Context(), &sqs.SendMessageInput{
+			QueueUrl: &p.url, MessageBody: aws.String("theirs"), MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String("order-17"),
+		})
+		must(t, err)
+		wantNew(t, send(t, p.producer(nil, nil, producer.Config{}), producer.Message{Key: "order-17", Body: "ours", Group: "g"}), true)
+		if got := p.wantMessages(2); *got[0].Body != "theirs" || *got[1].Body != "ours" {
+			t.Errorf("the queue has %s and %s", *got[0].Body, *got[1].Body)
 		}
 	})
 }

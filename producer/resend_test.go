@@ -140,7 +140,7 @@ func TestResendCompleted(t *testing.T) {
 					if tr.Key != "a" || tr.Generation != 0 || tr.Lineage != sent.MessageID || !tr.FirstSent.Equal(sentAt) {
 						t.Errorf("trail %v, want the lineage of %s", tr, sent.MessageID)
 					}
-					if id := m.Attributes["MessageDeduplicationId"]; id != "" && id != "a" {
+					if id := m.Attributes["MessageDeduplicationId"]; id != "" && id != "once/a" {
 						t.Errorf("deduplication id %s", id)
 					}
 				}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/work/breaker"
+	"tenaq/redrive/breaker"
 )
 
 // Whatever the planner parks a message for, why it failed can be told from why it was parked.

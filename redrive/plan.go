@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"tenaq/internal/work/breaker"
 	"tenaq/internal/work/clip"
+	"tenaq/redrive/breaker"
 )
 
 // This file decides, and does nothing else: no clock, no queue, no store. A step goes
@@ -47,7 +47,8 @@ type Outcome struct {
 // A Health is what the consumer did by itself since it was asked last, with messages that were sent to its
 // queue by others than redrivers: messages done, and attempts that failed.
 type Health struct {
-	Done, Failed int
+	Done   int `json:"done"`
+	Failed int `json:"failed"`
 }
 
 // excuses is how many redriven messages may fail meanwhile without the consumer being to blame.

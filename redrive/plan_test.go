@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tenaq/claims"
-	"tenaq/internal/work/breaker"
+	"tenaq/redrive/breaker"
 )
 
 // sent is a state with so many messages on their way, each a kind of its own.

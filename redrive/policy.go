@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tenaq/internal/work/backoff"
-	"tenaq/internal/work/breaker"
+	"tenaq/redrive/breaker"
 )
 
 // A Policy says how much a redriver dares. The zero value is the one to start with.

@@ -20,10 +20,10 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/testing/sqstest"
-	"tenaq/internal/work/breaker"
 	"tenaq/records"
 	"tenaq/records/recordstest"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 	"tenaq/worker"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tenaq/internal/testing/proof"
-	"tenaq/internal/work/breaker"
+	"tenaq/redrive/breaker"
 )
 
 // A world is a consumer and its queues in virtual time, for the planner alone.

@@ -4,8 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"tenaq/internal/work/breaker"
-	"tenaq/internal/work/pulse"
+	"tenaq/redrive/breaker"
 )
 
 // A State is all that a redriver remembers between two steps, of one dead-letter queue. It is a value: what
@@ -37,10 +36,10 @@ type State struct {
 	// WeakSuccesses are successes of which two are as good as one.
 	WeakSuccesses int `json:"weak_successes,omitempty"`
 
-	// Target is the queue of the message that was redriven last. Live is what its workers had done when
-	// they were asked last, by worker.
-	Target string                  `json:"target,omitempty"`
-	Live   map[string]pulse.Counts `json:"live,omitempty"`
+	// Target is the queue of the message that was redriven last. Live is what each of its workers had done by the
+	// last step, since the worker started.
+	Target string            `json:"target,omitempty"`
+	Live   map[string]Health `json:"live,omitempty"`
 
 	// Totals, for people.
 	Successes int `json:"successes"`

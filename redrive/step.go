@@ -209,12 +209,12 @@ func (w *walk) askWorkers() {
 		w.cfg.Logger.Warn("it is not known now whether the consumer is well", "error", err)
 		return
 	}
-	live := make(map[string]pulse.Counts, len(now))
+	live := make(map[string]Health, len(now))
 	for worker, counts := range now {
 		if len(live) == workersMax {
 			break
 		}
-		live[worker] = counts
+		live[worker] = Health(counts)
 		if before, known := w.state.Live[worker]; known {
 			w.health.Done += max(0, counts.Done-before.Done)
 			w.health.Failed += max(0, counts.Failed-before.Failed)

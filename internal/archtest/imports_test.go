@@ -22,7 +22,7 @@ var may = map[string][]string{
 	"internal/testing/audit":   {},
 	"internal/work/backoff":    {},
 	"internal/server/backup":   {},
-	"internal/work/breaker":    {},
+	"redrive/breaker":          {},
 	"internal/child":           {},
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
@@ -104,7 +104,7 @@ var may = map[string][]string{
 	"outbox/internal/layout": {"outbox"},
 	"outbox/pgoutbox":        {"internal/work/backoff", "internal/work/pgdb", "outbox", "outbox/internal/layout", "github.com/jackc/pgx/v5/..."},
 	"outbox/sqliteoutbox":    {"internal/work/backoff", "internal/work/sqlitedb", "outbox", "outbox/internal/layout"},
-	"redrive":                {"claims", "internal/work/backoff", "internal/work/breaker", "internal/work/clip", "internal/work/queuename", "internal/work/pulse", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"redrive":                {"claims", "internal/work/backoff", "redrive/breaker", "internal/work/clip", "internal/work/queuename", "internal/work/pulse", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":    {"records", "internal/testing/proof"},
 	"records/sqliterecords":  {"internal/work/sqlitedb", "records"},
 	"records/pgrecords":      {"internal/work/pgdb", "records", "github.com/jackc/pgx/v5/..."},
@@ -167,7 +167,7 @@ var may = map[string][]string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/term",
 	},
 	"internal/redrivehost": {
-		"internal/work/breaker", "internal/cli", "internal/observe/metric", "internal/observe/monitor", "claims", "records", "redrive",
+		"redrive/breaker", "internal/cli", "internal/observe/metric", "internal/observe/monitor", "claims", "records", "redrive",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/robfig/cron/v3", "github.com/spf13/pflag",
 	},
 	"internal/settings": {
@@ -199,7 +199,7 @@ var may = map[string][]string{
 
 // commandsMay is what the packages of commands may import.
 var commandsMay = []string{
-	"internal/...", "claims", "claims/pgclaims", "offload", "outbox/...", "producer", "records/...", "redrive", "worker", "worker/pipe",
+	"internal/...", "claims", "claims/pgclaims", "offload", "outbox/...", "producer", "records/...", "redrive/...", "worker", "worker/pipe",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/jackc/pgx/v5/...",
 	"github.com/spf13/cobra", "github.com/spf13/pflag",

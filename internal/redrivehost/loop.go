@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 // A Step is a step that was taken, and when the next one is due.

@@ -16,8 +16,8 @@ import (
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/metric"
 	"tenaq/internal/observe/monitor"
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 // Metrics report the latest step of each redriver of a process, and count what its steps did. The depth of a parking lot

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"tenaq/internal/observe/metric/metrictest"
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 func TestRedriveMetrics(t *testing.T) {

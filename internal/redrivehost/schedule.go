@@ -10,8 +10,8 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 // ScheduleHelp says what --schedule takes; the configuration file takes the same.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 func TestParseSchedule(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 // Usual: a fixed number of messages per run, and whoever does not compute it learns from what expired. Ours:

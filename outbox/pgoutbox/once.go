@@ -8,6 +8,7 @@ import (
 
 	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // Enqueue writes messages in a transaction of its own. A program that writes other rows with them uses the
@@ -32,7 +33,7 @@ func (b *Box) EnqueueOnce(ctx context.Context, m outbox.Message) (there *outbox.
 		err = b.pool.QueryRow(ctx, `SELECT payload, coalesce(group_id, ''), coalesce(headers::text, '{}') FROM `+b.names.in(b.names.table)+
 			` WHERE id = $1::text::uuid`, pgx.QueryExecModeExec, m.ID).Scan(&there.Body, &there.Group, &headers)
 		if err == nil {
-			there.Headers, err = outbox.ParseHeaders([]byte(headers))
+			there.Headers, err = layout.Headers([]byte(headers))
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return there, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // A record is a row as columns. Most of them are nil in the last one of a claim, which is no row.
@@ -41,7 +42,7 @@ func (r *record) row() (outbox.Row, error) {
 	}
 	if r.headers != nil {
 		var err error
-		if row.Headers, err = outbox.ParseHeaders([]byte(*r.headers)); err != nil {
+		if row.Headers, err = layout.Headers([]byte(*r.headers)); err != nil {
 			return row, fmt.Errorf("headers of row %s: %w", *r.id, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // A head is the first row of a stream, or a row without one.
@@ -319,7 +320,7 @@ func scanMessage(rows *sql.Rows, m *outbox.Message, more ...any) error {
 		m.After = time.UnixMilli(afterMS.Int64)
 	}
 	if headers != "" && headers != "{}" {
-		m.Headers, _ = outbox.ParseHeaders([]byte(headers)) // the table takes objects only
+		m.Headers, _ = layout.Headers([]byte(headers)) // the table takes objects only
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"tenaq/outbox"
+	"tenaq/outbox/internal/layout"
 )
 
 // Enqueue writes messages in a transaction of its own. A program that writes other rows with them uses the
@@ -26,7 +27,7 @@ func (b *Box) EnqueueOnce(ctx context.Context, m outbox.Message) (there *outbox.
 			return Writer{Table: b.table}.Enqueue(ctx, tx, m)
 		}
 		if err == nil {
-			row.Headers, err = outbox.ParseHeaders([]byte(headers))
+			row.Headers, err = layout.Headers([]byte(headers))
 		}
 		there = &row
 		return err

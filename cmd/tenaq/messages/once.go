@@ -62,7 +62,7 @@ func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
 	case f.lines:
 		return cli.Usagef("--once and --lines exclude each other: every line would have the same key")
 	case flags.Changed("dedup-id"):
-		return cli.Usagef("--once and --dedup-id exclude each other: the key is the deduplication id")
+		return cli.Usagef("--once and --dedup-id exclude each other: the key makes the deduplication id")
 	}
 	return nil
 }

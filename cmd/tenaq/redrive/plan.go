@@ -10,8 +10,8 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/redrivehost"
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 type planFlags struct {

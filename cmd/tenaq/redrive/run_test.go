@@ -11,8 +11,8 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/redrivehost"
-	"tenaq/internal/work/breaker"
 	"tenaq/redrive"
+	"tenaq/redrive/breaker"
 )
 
 func TestOnceVerdict(t *testing.T) {

@@ -129,7 +129,7 @@ func decode(m *outbox.Message, row []byte) (err error) {
 			value = []byte(text)
 		}
 		if name == "headers" {
-			m.Headers, err = outbox.ParseHeaders(value)
+			m.Headers, err = Headers(value)
 		} else {
 			err = json.Unmarshal(value, field)
 		}
@@ -141,4 +141,25 @@ func decode(m *outbox.Message, row []byte) (err error) {
 		return errors.New("the query does not name the work of its rows: select a column dedup_id, or the id of the row in the outbox, so that no work is done twice")
 	}
 	return nil
+}
+
+// Headers reads the column headers of a row, a JSON object. Programs may have written other values than strings:
+// a number becomes its text, and a null is skipped.
+func Headers(object []byte) (map[string]string, error) {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(object, &values); err != nil {
+		return nil, err
+	}
+	headers := make(map[string]string, len(values))
+	for name, raw := range values {
+		var text string
+		switch {
+		case string(raw) == "null":
+			continue
+		case json.Unmarshal(raw, &text) != nil:
+			text = string(raw)
+		}
+		headers[name] = text
+	}
+	return headers, nil
 }
