@@ -46,7 +46,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/internal/api/handle"
+	"tenaq/internal/api/intake"
 	api "tenaq/internal/api/sqs"
+	v1 "tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
@@ -91,10 +93,7 @@ func New(t testing.TB) *Server {
 		stop()
 		running.Wait()
 	})
-	handler := api.New(api.Config{
-		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)),
-		Logger: slog.New(slog.DiscardHandler), Door: auth.New(auth.Config{Account: Account, Region: Region}),
-	})
+	handler := handlerOf(b)
 	s := &Server{t: t}
 	if inBubble() {
 		s.Endpoint, s.HTTP = "http://127.0.0.1:9324", &http.Client{Transport: inMemory{handler}}
@@ -114,6 +113,24 @@ func New(t testing.TB) *Server {
 		Retryer:      aws.NopRetryer{},
 	})
 	return s
+}
+
+// handlerOf serves the SQS API, and /v1 beside it.
+func handlerOf(b *broker.Broker) http.Handler {
+	logger, door := slog.New(slog.DiscardHandler), auth.New(auth.Config{Account: Account, Region: Region})
+	policies := auth.NewPolicies(b, logger)
+	in := intake.New(intake.Config{Polls: func() int64 { return b.Metrics().Polls }})
+	queues := api.New(api.Config{
+		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: logger, Door: door, Policies: policies, Intake: in,
+	})
+	look := v1.New(v1.Config{Broker: b, Door: door, Policies: policies, Intake: in, Logger: logger})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v1.Is(r) {
+			look.ServeHTTP(w, r)
+			return
+		}
+		queues.ServeHTTP(w, r)
+	})
 }
 
 // inBubble reports whether the caller runs in a bubble of package synctest, which panics when it does not.

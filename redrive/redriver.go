@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -89,6 +90,8 @@ type Redriver struct {
 	key  string // of its record
 
 	follower *follower // nil unless a tenaq server may say what became of messages
+
+	refused atomic.Bool // the queue had messages that were no dead letters
 }
 
 // New returns a redriver, or an error when the configuration contradicts itself. It asks nothing of queues

@@ -79,6 +79,9 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 	if err := w.prepare(); err != nil {
 		return report, err
 	}
+	if w.refused.Load() && !w.isNamed() {
+		return report, ErrNotDeadLetters // without another receive, which counts
+	}
 	w.askWorkers()
 	known, silent := w.ask()
 	if err := w.judge(known); err != nil {
@@ -269,6 +272,11 @@ func (w *walk) look() error {
 		}
 		if len(letters) == 0 {
 			return w.sawAll()
+		}
+		if w.strange(letters) {
+			w.refused.Store(true)
+			w.putBack(w.ctx, letters)
+			return ErrNotDeadLetters
 		}
 		for _, l := range letters {
 			if !w.turned[l.Lineage] { // else it was counted before

@@ -129,7 +129,7 @@ var may = map[string][]string{
 
 	// The kit for the tests of users is the one public package that has the server in it.
 	"queuetest": {
-		"internal/api/handle", "internal/api/sqs", "internal/broker", "internal/door/auth", "internal/engine", "internal/kv", "internal/work/sqslimits",
+		"internal/api/handle", "internal/api/intake", "internal/api/sqs", "internal/api/v1", "internal/broker", "internal/door/auth", "internal/engine", "internal/kv", "internal/work/sqslimits",
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
 

@@ -268,6 +268,14 @@ func TestLoopDrains(t *testing.T) {
 		if err != nil || s.Successes != 120 || s.Depth != 0 {
 			t.Errorf("got %+v, error %v", s, err)
 		}
+
+		// A tenaq server tells how old the oldest dead letter is.
+		r.server.Queue(t, "dead-letters") // has the prefix
+		r.die(dead, 1)
+		time.Sleep(time.Hour)
+		if s, err = v.Status(t.Context(), &p); err != nil || s.Oldest == nil || *s.Oldest != 3600 {
+			t.Errorf("the oldest dead letter has the age %v, error %v, want 3600 s", s.Oldest, err)
+		}
 	})
 }
 

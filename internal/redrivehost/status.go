@@ -3,6 +3,7 @@ package redrivehost
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -112,10 +113,29 @@ func (v *View) Status(ctx context.Context, p *redrive.Policy) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStatus(v.Queue, &state, rate, attributes, p), nil
+	return newStatus(v.Queue, &state, rate, attributes, v.oldest(ctx, attributes), p), nil
 }
 
-func newStatus(queue string, state *redrive.State, rate drainRate, attributes map[string]string, p *redrive.Policy) *Status {
+// oldest returns the age of the oldest dead letter in seconds, or nil where the server does not tell it. A tenaq server
+// tells it beside the SQS API. Other servers may have an attribute of the name that the value has in CloudWatch.
+func (v *View) oldest(ctx context.Context, attributes map[string]string) *float64 {
+	if age, err := strconv.ParseFloat(attributes["ApproximateAgeOfOldestMessage"], 64); err == nil {
+		return &age
+	}
+	if v.Client.Endpoint.IsAmazon() {
+		return nil
+	}
+	var page cli.PeekedQueues
+	v1 := &cli.V1Client{C: v.Client, HTTP: v.Client.Options().HTTPClient}
+	err := v1.Get(ctx, "look at", v.Queue, "/queues", url.Values{"prefix": {v.Queue}, "limit": {"1"}}, &page)
+	if err != nil || len(page.Queues) == 0 || page.Queues[0].Name != v.Queue { // the first of a prefix is the prefix itself
+		return nil
+	}
+	age := (time.Duration(page.Queues[0].OldestAgeMS) * time.Millisecond).Seconds()
+	return &age
+}
+
+func newStatus(queue string, state *redrive.State, rate drainRate, attributes map[string]string, oldest *float64, p *redrive.Policy) *Status {
 	number := func(name types.QueueAttributeName) int {
 		n, _ := strconv.Atoi(attributes[string(name)])
 		return n
@@ -127,11 +147,7 @@ func newStatus(queue string, state *redrive.State, rate drainRate, attributes ma
 		Depth:     number(types.QueueAttributeNameApproximateNumberOfMessages) + number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
 		Retention: float64(number(types.QueueAttributeNameMessageRetentionPeriod)),
 		Ended:     rate.count, EndedIn: rate.in.Seconds(),
-		policy: *p,
-	}
-	// SQS reports the age only through CloudWatch. Servers that report it here use the name that it has there.
-	if age, err := strconv.ParseFloat(attributes["ApproximateAgeOfOldestMessage"], 64); err == nil {
-		s.Oldest = &age
+		Oldest: oldest, policy: *p,
 	}
 	for _, f := range state.Flights {
 		s.OnTheWay = append(s.OnTheWay, flightStatus{f.Letter, f.Key, f.Sent.UTC(), f.Due.UTC(), f.Canary})
@@ -185,8 +201,11 @@ func (s *Status) Fields(now time.Time) [][2]string {
 	for _, w := range s.Well[max(0, len(s.Well)-newest):] {
 		fields = append(fields, [2]string{"well", w.From.Format(time.RFC3339) + " to " + cli.HumanTime(w.To, now)})
 	}
-	oldest := "unknown: the queue does not report it; on AWS see ApproximateAgeOfOldestMessage in CloudWatch"
-	if s.Oldest != nil {
+	oldest := "unknown: the server does not report it; on AWS see ApproximateAgeOfOldestMessage in CloudWatch"
+	switch {
+	case s.Depth == 0:
+		oldest = cli.OrDash("")
+	case s.Oldest != nil:
 		oldest = cli.SecondsText(*s.Oldest)
 	}
 	return append(fields,

@@ -1,6 +1,7 @@
 package redrivehost
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,10 +38,11 @@ func TestRetentionWarning_FB11(t *testing.T) {
 		attributes := map[string]string{
 			"ApproximateNumberOfMessages": "900", "ApproximateNumberOfMessagesNotVisible": "100", "MessageRetentionPeriod": test.kept,
 		}
-		if test.age != "" {
-			attributes["ApproximateAgeOfOldestMessage"] = test.age
+		var oldest *float64
+		if age, err := strconv.ParseFloat(test.age, 64); err == nil {
+			oldest = &age
 		}
-		s := newStatus("dead", &test.state, test.rate, attributes, &p)
+		s := newStatus("dead", &test.state, test.rate, attributes, oldest, &p)
 		var drain time.Duration
 		if s.Drain != nil {
 			drain = time.Duration(*s.Drain * float64(time.Second)).Round(time.Second)

@@ -109,7 +109,7 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, queues []string) error 
 	if spec.Policy, err = f.Policy(); err != nil {
 		return err
 	}
-	h, err := f.host(ctx, newReporter(a).logger, f.OpenExisting)
+	h, err := f.host(ctx, newReporter(a).logger, f.openOrEmpty)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (f *flags) registerClaims(cmd *cobra.Command) {
 }
 
 // host makes a host with the store that open opens. A command that only looks wants one that exists.
-func (f *flags) host(ctx context.Context, logger *slog.Logger, open func(context.Context) (*cli.RecordStore, error)) (*redrivehost.Host, error) {
+func (f *flags) host(ctx context.Context, logger *slog.Logger, open openRecords) (*redrivehost.Host, error) {
 	c, err := f.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -80,9 +80,9 @@ func (f *flags) host(ctx context.Context, logger *slog.Logger, open func(context
 
 // withView opens the redriver of the dead-letter queue that is the argument. The queue has to exist: a misspelled name
 // would pause nothing.
-func (f *flags) withView(a *cli.App, p *redrive.Policy, do func(context.Context, *redrivehost.View) error) func(*cobra.Command, []string) error {
+func (f *flags) withView(a *cli.App, p *redrive.Policy, open openRecords, do func(context.Context, *redrivehost.View) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		h, err := f.host(cmd.Context(), newReporter(a).logger, f.OpenExisting)
+		h, err := f.host(cmd.Context(), newReporter(a).logger, open)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ after the last step of a redriver.`,
 			if strings.TrimSpace(reason) == "" {
 				return cli.Usagef("the reason is missing; add --reason TEXT, for people who look at the status later")
 			}
-			return f.withView(a, &redrive.Policy{}, func(ctx context.Context, v *redrivehost.View) error {
+			return f.withView(a, &redrive.Policy{}, f.OpenExisting, func(ctx context.Context, v *redrivehost.View) error {
 				why := reason + " (" + cli.Person() + ")"
 				if err := v.Redriver.Pause(ctx, why); err != nil {
 					return v.InRecords(err)
@@ -134,7 +134,7 @@ func newResumeCmd(a *cli.App, f *flags) *cobra.Command {
 they are not paused, nothing changes.`,
 		Example: `  tenaq redrive resume orders-dlq`,
 		Args:    cli.Wants(1, 1),
-		RunE: f.withView(a, &redrive.Policy{}, func(ctx context.Context, v *redrivehost.View) error {
+		RunE: f.withView(a, &redrive.Policy{}, f.OpenExisting, func(ctx context.Context, v *redrivehost.View) error {
 			state, err := v.Redriver.State(ctx)
 			if err == nil && state.Paused != "" {
 				err = v.Redriver.Resume(ctx)
@@ -175,7 +175,7 @@ Add the policy flags of "tenaq redrive run": the records do not have them.
 			if err != nil {
 				return err
 			}
-			return f.withView(a, &p, func(ctx context.Context, v *redrivehost.View) error {
+			return f.withView(a, &p, f.openOrEmpty, func(ctx context.Context, v *redrivehost.View) error {
 				s, err := v.Status(ctx, &p)
 				if err != nil {
 					return err
