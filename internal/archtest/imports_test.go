@@ -213,7 +213,7 @@ var testsMay = []string{
 	"claims", "internal/api/v1", "worker", "internal/testing/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
 	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
-	"outbox", "outbox/outboxtest", "outbox/pgoutbox",
+	"outbox", "outbox/outboxtest", "outbox/pgoutbox", "outbox/sqliteoutbox",
 	"internal/engine/verify",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
