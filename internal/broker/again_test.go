@@ -21,8 +21,8 @@ func (r *rig) fill(queue string, n int, delay int64) {
 	}
 }
 
-// Work that is too much for one command is done in several turns, and then the request is answered; the
-// poll that waits is served before the receive that came later. [POLL-9, RET-1]
+// Work that is too much for one command is done in several turns, and then the request is answered;
+// the poll that waits is served before the receive that came later. [POLL-9, RET-1]
 func TestRequestsThatTakeManyTurns(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.create("brief", "MessageRetentionPeriod", "60")

@@ -35,8 +35,8 @@ func openDisk(b *testing.B) *pebblekv.Store {
 // callers is how many clients wait for an answer at any time.
 const callers = 256
 
-// BenchmarkLives measures whole lives of messages, each sent, received and deleted in requests of its own,
-// by callers that wait for each answer, on the real disk.
+// BenchmarkLives measures whole lives of messages, each sent, received and deleted in requests of
+// its own, by callers that wait for each answer, on the real disk.
 func BenchmarkLives(b *testing.B) {
 	b.ReportAllocs()
 	store := openDisk(b)

@@ -1,22 +1,24 @@
-// Package broker is the single writer: it turns requests that arrive on many goroutines into one order
-// of commands, and answers each when the disk has it.
+// Package broker is the single writer: it turns requests that arrive on many goroutines into one
+// order of commands, and answers each when the disk has it.
 //
-// The writer works in turns. A turn takes the requests that are waiting, stamps each with the time and
-// randomness, applies it, lets polls that wait for a queue something happened to try again, and hands
-// the batch to the committer, which waits for the disk and then answers. The writer goes on meanwhile;
-// at most two turns are in flight. The second would stand behind the first on its way to the disk, so it
-// is only begun for many requests: few are better off in one larger turn when the first is on disk.
+// The writer works in turns. A turn takes the requests that are waiting, stamps each with the time
+// and randomness, applies it, lets polls that wait for a queue something happened to try again, and
+// hands the batch to the committer, which waits for the disk and then answers. The writer goes on
+// meanwhile; at most two turns are in flight. The second would stand behind the first on its way to
+// the disk, so it is only begun for many requests: few are better off in one larger turn when the
+// first is on disk.
 //
 // What it guarantees:
 //
-//   - An answer leaves only when every turn it could have seen is on disk, and in the order of turns.
-//     That holds for refusals and for answers that changed nothing as well. [DUR-3, DUR-4, DUR-5]
+//   - An answer leaves only when every turn it could have seen is on disk, and in the order of
+//     turns. That holds for refusals and for answers that changed nothing as well.
+//     [DUR-3, DUR-4, DUR-5]
 //   - Time as the engine sees it never decreases. [CLOCK-1]
 //   - A request is refused for overload only before it is taken up. Once taken up it gets its real
-//     outcome, however late. [DUR-25] A receive that finds no room for its answer is refused as well, and
-//     has changed nothing. [RCV-24]
-//   - Polls that wait are served in the order they arrived, cost memory only, and one whose client has
-//     gone away is given no messages. [POLL-9, POLL-10]
+//     outcome, however late. [DUR-25] A receive that finds no room for its answer is refused as
+//     well, and has changed nothing. [RCV-24]
+//   - Polls that wait are served in the order they arrived, cost memory only, and one whose client
+//     has gone away is given no messages. [POLL-9, POLL-10]
 //
 // It leaves the rules of the queue to engine, and everything about HTTP to sqs.
 package broker
@@ -50,13 +52,13 @@ var (
 	ErrNoSpace = errors.New("the disk reserve is reached: free disk space; receives and deletes go on")
 )
 
-// Config holds what a broker is told once.
+// Config configures a Broker.
 type Config struct {
 	Store  kv.Store
 	Engine engine.Config
 
-	// Wall is the wall clock, time.Now when nil. TimeScale makes broker time pass that many times as
-	// fast; 1 when zero. [CLOCK-14]
+	// Wall is the wall clock, time.Now when nil. TimeScale makes broker time pass that many times
+	// as fast; 1 when zero. [CLOCK-14]
 	Wall      func() time.Time
 	TimeScale float64
 
@@ -64,8 +66,8 @@ type Config struct {
 	Grace time.Duration
 
 	// TurnMax is how many requests one turn takes, 256 when zero. QueueMax is how many may wait for
-	// one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a long
-	// poll beyond it is answered at once.
+	// one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a
+	// long poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
 }
 
@@ -90,8 +92,8 @@ type Broker struct {
 	policies atomic.Uint64 // turns in which the policy of some queue changed
 
 	requests requestPool
-	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find what
-	// the poll in front of it could not find a moment before. [CLOCK-2, POLL-9]
+	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find
+	// what the poll in front of it could not find a moment before. [CLOCK-2, POLL-9]
 	now  int64
 	hold bool // expiry
 
@@ -146,9 +148,9 @@ func orNow(wall func() time.Time) func() time.Time {
 	return wall
 }
 
-// Do submits an operation and waits for its answer, which is an *engine.Error when the engine refuses.
-// When ctx ends first, Do returns its error; the operation may then still be carried out, except that a
-// receive hands out nothing any more.
+// Do submits an operation and waits for its answer, which is an *engine.Error when the engine
+// refuses. When ctx ends first, Do returns its error; the operation may then still be carried out,
+// except that a receive hands out nothing any more.
 func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
 	p, err := b.Submit(op)
 	if err != nil {
@@ -162,14 +164,15 @@ func (b *Broker) ReadContent(d engine.Delivery) (engine.Content, bool) {
 	return engine.ReadContent(b.cfg.Store, d.Space, d.Seq, b.cfg.Engine.Fault)
 }
 
-// Policy reads the policy of a queue, which is empty when there is none, or no such queue. It is at least as new as the last
-// change that was answered. [AUTH-45]
+// Policy reads the policy of a queue, which is empty when there is none, or no such queue. It is at
+// least as new as the last change that was answered. [AUTH-45]
 func (b *Broker) Policy(name engine.QueueName) string {
 	return engine.ReadPolicy(b.cfg.Store, name, b.cfg.Engine.Fault)
 }
 
-// PolicyVersion grows with every change of any policy, before that is answered. What Policy has returned after PolicyVersion
-// was asked need not be asked for again as long as the version stays the same.
+// PolicyVersion grows with every change of any policy, before that is answered. What Policy has
+// returned after PolicyVersion was asked need not be asked for again as long as the version stays
+// the same.
 func (b *Broker) PolicyVersion() uint64 { return b.policies.Load() }
 
 // Drain answers every waiting poll and lets none wait from now on. Everything else goes on.
@@ -181,14 +184,14 @@ func (b *Broker) Drain() {
 // RefuseSends makes sends fail with ErrNoSpace, or lets them through again. [DUR-20, DUR-22]
 func (b *Broker) RefuseSends(refuse bool) { b.intake.setFull(refuse) }
 
-// Silence is how long ago the last turn reached the disk. Turns happen every few seconds even when
-// nobody asks for anything, so a long silence means that the writer or the disk hangs.
+// Silence is how long ago the last turn reached the disk. Turns happen every few seconds even
+// without requests, so a long silence means that the writer or the disk hangs.
 func (b *Broker) Silence() time.Duration { return time.Since(*b.beat.Load()) }
 
 // Tally is what has happened to the queues since the start.
 func (b *Broker) Tally() *tally.Queues { return b.cfg.Engine.Tally }
 
-// Metrics are how the writer works, for whoever watches.
+// Metrics are how the writer works, for monitoring.
 type Metrics struct {
 	Commits *metric.Histogram // seconds that the disk took for turns that wrote
 	Turns   *metric.Histogram // requests that were taken up together
@@ -209,8 +212,8 @@ func (b *Broker) signal() {
 	}
 }
 
-// Run carries out turns until ctx is done. It then takes up nothing more, answers what it has taken up,
-// records that the stop was a clean one and returns when all of that is on disk.
+// Run carries out turns until ctx is done. It then takes up nothing more, answers what it has taken
+// up, records that the stop was a clean one and returns when all of that is on disk.
 func (b *Broker) Run(ctx context.Context) error {
 	var committer sync.WaitGroup
 	committer.Go(b.commit)
@@ -243,8 +246,8 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
-// gathers reports whether the writer leaves what has come until the turn in flight is on disk, since it is too little for
-// another one. The committer then wakes the writer.
+// gathers reports whether the writer leaves what has come until the turn in flight is on disk,
+// since it is too little for another one. The committer then wakes the writer.
 func (b *Broker) gathers() bool {
 	if len(b.again) > 0 || b.isMany(b.intake.len()) {
 		return false
@@ -318,7 +321,7 @@ func (b *Broker) turn() *turn {
 	b.servePolls(t)
 	t.wait = b.engine.Commit()
 	if b.engine.TakePolicyChanges() {
-		b.policies.Add(1) // after readers see the policy, and before anybody is told that it is there [AUTH-45]
+		b.policies.Add(1) // after readers see the policy, and before the change is answered [AUTH-45]
 	}
 	b.waiting.Store(int64(b.polls.count))
 	if n := len(taken); n > 0 {
@@ -339,7 +342,8 @@ func (b *Broker) takeAgain() []*request {
 // tick looks at the clock.
 func (b *Broker) tick() { b.now, b.hold = b.clock.look() }
 
-// HeldAtStart returns until when expiry was held when the broker was opened, zero when it was not. It is asked before Run.
+// HeldAtStart returns until when expiry was held when the broker was opened, zero when it was not.
+// It is asked before Run.
 func (b *Broker) HeldAtStart() time.Time {
 	if !b.hold {
 		return time.Time{}
@@ -354,8 +358,8 @@ func (b *Broker) noteHold() {
 	}
 }
 
-// submit applies a request and answers it with the turn, unless it has to be submitted again or is a
-// poll that waits.
+// submit applies a request and answers it with the turn, unless it has to be submitted again or is
+// a poll that waits.
 func (b *Broker) submit(t *turn, r *request) {
 	receive, isReceive := r.op.(*engine.ReceiveMessage)
 	if isReceive && (!b.letPass(t, r, receive.Queue) || !r.take()) {
@@ -396,9 +400,9 @@ func (b *Broker) countEmpty(q engine.QueueName) {
 	b.cfg.Engine.Tally.Of(q.Account, q.Name).Empty.Add(1)
 }
 
-// letPass serves the polls in front of a receive that has just arrived, if there may be something for
-// them. It reports false when they could not be served to the end, and puts the receive behind them.
-// [POLL-9]
+// letPass serves the polls in front of a receive that has just arrived, if there may be something
+// for them. It reports false when they could not be served to the end, and puts the receive behind
+// them. [POLL-9]
 func (b *Broker) letPass(t *turn, r *request, name engine.QueueName) bool {
 	if r.arrived == 0 {
 		r.arrived = b.now
@@ -430,7 +434,7 @@ func (b *Broker) inform(op engine.Op) engine.Result {
 	return res
 }
 
-// sleep returns how long the writer may sleep when nobody wakes it.
+// sleep returns how long the writer may sleep when no signal wakes it.
 func (b *Broker) sleep() time.Duration {
 	d := b.houseRest()
 	if at, ok := b.polls.next(); ok {

@@ -10,18 +10,18 @@ const (
 	// follows the wall clock: one part in twenty.
 	slewShare = 20
 
-	// jumpMax is the forward jump that makes expiry wait, steadyFor how long time must then run without
-	// another surprise before expiry goes on. [CLOCK-6, CLOCK-8]
+	// jumpMax is the forward jump that makes expiry wait, steadyFor how long time must then run
+	// without another surprise before expiry goes on. [CLOCK-6, CLOCK-8]
 	jumpMax   = time.Hour
 	steadyFor = 10 * time.Minute
 
-	// surprise is the difference between two looks at the wall clock, beyond what the monotonic clock
-	// explains, that counts as a step of the wall clock.
+	// surprise is the difference between two looks at the wall clock, beyond what the monotonic
+	// clock explains, that counts as a step of the wall clock.
 	surprise = time.Second
 )
 
-// A clock is broker time: it starts at the wall clock's, runs with the monotonic clock and follows the
-// wall clock only slowly, so that a step of the wall clock neither stalls nor expires anything.
+// A clock is broker time: it starts at the wall clock's, runs with the monotonic clock and follows
+// the wall clock only slowly, so that a step of the wall clock neither stalls nor expires anything.
 // [CLOCK-3, CLOCK-4, CLOCK-5] It belongs to the writer.
 type clock struct {
 	wall  func() time.Time
@@ -34,8 +34,9 @@ type clock struct {
 }
 
 // newClock starts broker time at the wall clock's, or at the last stamp where the wall clock lies
-// behind it. [CLOCK-9] Where expiry was held until some time, in Unix milliseconds, it still is; a wall clock that was set
-// back since the stamp, or is far ahead of it, begins the hold anew. [CLOCK-6, CLOCK-8]
+// behind it. [CLOCK-9] Where expiry was held until some time, in Unix milliseconds, it still is; a
+// wall clock that was set back since the stamp, or is far ahead of it, begins the hold anew.
+// [CLOCK-6, CLOCK-8]
 func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clock {
 	c := &clock{wall: wall, scale: scale, looked: time.Now()}
 	c.wallThen = time.Duration(wall().UnixNano())
@@ -51,7 +52,7 @@ func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clo
 	case held && heldUntil < anew.Milliseconds():
 		c.heldUntil = time.Duration(heldUntil) * time.Millisecond
 	case held:
-		c.heldUntil = anew // nobody has noted until when
+		c.heldUntil = anew // the store does not say until when
 	}
 	return c
 }
@@ -79,8 +80,9 @@ func (c *clock) look() (now int64, hold bool) {
 	return c.now.Milliseconds(), c.now < c.heldUntil
 }
 
-// until returns how long to sleep until broker time reaches at. Where the wall clock is behind, broker
-// time runs slower than this assumes: the sleep then ends early, which only costs another look.
+// until returns how long to sleep until broker time reaches at. Where the wall clock is behind,
+// broker time runs slower than this assumes: the sleep then ends early, which only costs another
+// look.
 func (c *clock) until(at int64) time.Duration {
 	d := time.Duration(at)*time.Millisecond - c.now
 	if c.scale != 1 {

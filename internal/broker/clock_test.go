@@ -37,9 +37,9 @@ var steps = []time.Duration{
 	-time.Second, -5 * time.Minute, -day, -30 * year,
 }
 
-// While the server runs, broker time never decreases, runs with the monotonic clock but for one part in
-// twenty, closes the distance to the wall clock at that rate and no faster, then stays with it, and
-// stops for nothing. [CLOCK-1, CLOCK-3, CLOCK-4, CLOCK-5]
+// While the server runs, broker time never decreases, runs with the monotonic clock but for one
+// part in twenty, closes the distance to the wall clock at that rate and no faster, then stays with
+// it, and stops for nothing. [CLOCK-1, CLOCK-3, CLOCK-4, CLOCK-5]
 func TestClockFollowsSlowly(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step.String(), func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestClockFollowsSlowly(t *testing.T) {
 	}
 }
 
-// However the wall clock is set, again and again, and however irregularly it is looked at, broker time
-// never decreases. [CLOCK-1]
+// However the wall clock is set, again and again, and however irregularly it is looked at, broker
+// time never decreases. [CLOCK-1]
 func TestClockNeverDecreases(t *testing.T) {
 	rng := proof.Random(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -96,9 +96,9 @@ func TestClockNeverDecreases(t *testing.T) {
 	})
 }
 
-// After a restart broker time begins with the wall clock, or with the last stamp when the wall clock is
-// behind it. Beyond an hour after the last stamp, expiry is held, for ten minutes of broker time.
-// [CLOCK-6, CLOCK-8, CLOCK-9]
+// After a restart broker time begins with the wall clock, or with the last stamp when the wall
+// clock is behind it. Beyond an hour after the last stamp, expiry is held, for ten minutes of
+// broker time. [CLOCK-6, CLOCK-8, CLOCK-9]
 func TestClockAfterRestart(t *testing.T) {
 	const fresh = -1 // no stamp
 	for _, c := range []struct {
@@ -150,8 +150,8 @@ func TestClockAfterRestart(t *testing.T) {
 	}
 }
 
-// A process that was frozen for more than an hour finds its monotonic clock that much later: time has
-// jumped, and expiry is held. [CLOCK-6]
+// A process that was frozen for more than an hour finds its monotonic clock that much later: time
+// has jumped, and expiry is held. [CLOCK-6]
 func TestClockOfAFrozenProcess(t *testing.T) {
 	for frozen, want := range map[time.Duration]bool{
 		time.Minute:             false,
@@ -175,8 +175,8 @@ func TestClockOfAFrozenProcess(t *testing.T) {
 	}
 }
 
-// Another jump while expiry is held begins the ten minutes anew, and so does a step of the wall clock:
-// both say that time is not steady. [CLOCK-8]
+// Another jump while expiry is held begins the ten minutes anew, and so does a step of the wall
+// clock: both say that time is not steady. [CLOCK-8]
 func TestClockHoldBeginsAnew(t *testing.T) {
 	disturb := map[string]func(w *wall){
 		"set forward": func(w *wall) { w.step(5 * time.Minute) },
@@ -205,7 +205,8 @@ func TestClockHoldBeginsAnew(t *testing.T) {
 	}
 }
 
-// A wall clock that is off and set right in small steps, as by a time server, is no surprise. [CLOCK-8]
+// A wall clock that is off and set right in small steps, as by a time server, is no surprise.
+// [CLOCK-8]
 func TestClockSmallSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWall()
@@ -221,8 +222,8 @@ func TestClockSmallSteps(t *testing.T) {
 	})
 }
 
-// Timeouts, delays and polls end when broker time says so, on the millisecond, also while broker time is
-// far from the wall clock and runs faster or slower. [CLOCK-2, CLOCK-5, POLL-6, POLL-8]
+// Timeouts, delays and polls end when broker time says so, on the millisecond, also while broker
+// time is far from the wall clock and runs faster or slower. [CLOCK-2, CLOCK-5, POLL-6, POLL-8]
 func TestTimersWhileSlewing(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step.String(), func(t *testing.T) {
@@ -256,8 +257,8 @@ func TestTimersWhileSlewing(t *testing.T) {
 	}
 }
 
-// With a time scale broker time passes that many times as fast: polls, timeouts, delays and retention
-// end that much earlier. [CLOCK-14]
+// With a time scale broker time passes that many times as fast: polls, timeouts, delays and
+// retention end that much earlier. [CLOCK-14]
 func TestTimeScale(t *testing.T) {
 	for _, scale := range []float64{0.5, 1, 60, 3600} {
 		t.Run(fmt.Sprint(scale), func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// queues of a simulation. In orders and returns nothing ends a message but a delete or its retention.
+// queues of a simulation. In orders and returns nothing ends a message but a delete or its
+// retention.
 var simulated = []string{"orders", "returns", "brief", "purged"}
 
 // visibilityMax bounds the timeouts of clients.
@@ -88,7 +89,8 @@ func (c *client) work(off <-chan struct{}) {
 
 func (c *client) queue() string { return simulated[c.rng.IntN(len(simulated))] }
 
-// do carries out an operation. When it was answered in time, then is called with the history locked.
+// do carries out an operation. When it was answered in time, then is called with the history
+// locked.
 func (c *client) do(a *attempt, op engine.Op, then func(res engine.Result)) {
 	ctx := c.ctx
 	if ctx == nil {

@@ -8,7 +8,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// What the rules say of broker time. The judge has its own words for them, and does not ask the clock that it judges.
+// What the rules say of broker time. The judge has its own words for them, and does not ask the
+// clock that it judges.
 const (
 	slewed      = 20               // broker time gains or loses at most one part in so many [CLOCK-4]
 	holdAfter   = time.Hour        // a start that long after the last stamp holds expiry [CLOCK-6]
@@ -16,31 +17,35 @@ const (
 	dayOfReturn = 4 * day          // retention of queues that were given none
 )
 
-// An era is the time from a start of the broker to the next power cut, with all that is known about broker time in it.
-// Times of the broker are since the Unix epoch.
+// An era is the time from a start of the broker to the next power cut, with all that is known about
+// broker time in it. Times of the broker are since the Unix epoch.
 //
-// Real time is the bubble's. The wall clock is real time and an offset, which changes only when somebody sets it. Broker
-// time is real time and a distance, which the rules leave little choice:
+// Real time is the bubble's. The wall clock is real time and an offset, which changes only when
+// somebody sets it. Broker time is real time and a distance, which the rules leave little choice:
 //
-//   - At the start broker time is the wall clock's, or the last stamp's where that is later. [CLOCK-9]
-//   - Then the distance moves towards the offset, by one part in slewed of the time that passes, and not
-//     beyond it. [CLOCK-1, CLOCK-3, CLOCK-4, CLOCK-5]
+//   - At the start broker time is the wall clock's, or the last stamp's where that is later.
+//     [CLOCK-9]
+//   - Then the distance moves towards the offset, by one part in slewed of the time that passes,
+//     and not beyond it. [CLOCK-1, CLOCK-3, CLOCK-4, CLOCK-5]
 //
-// A step becomes known to the broker when it next looks at the clock. All the time since the look before it then counts
-// as time after the step, which is what a step leaves in doubt; it is doubled because the broker may have moved in the
-// one direction instead of in the other. So whatever happened between two moments of real time, the judge knows the
-// broker time of it to within two bounds, and they are a millisecond apart until somebody sets the clock.
+// A step becomes known to the broker when it next looks at the clock. All the time since the look
+// before it then counts as time after the step, which is what a step leaves in doubt; it is doubled
+// because the broker may have moved in the one direction instead of in the other. So whatever
+// happened between two moments of real time, the judge knows the broker time of it to within two
+// bounds, and they are a millisecond apart until somebody sets the clock.
 //
-// What can be said for certain is then said in broker time, at the earliest and at the latest: no timeout, delay, retention or
-// deduplication window is shorter than it, and none ends because the wall clock was set while the server ran. A step
-// while the machine was off is another matter: forward, it is time that has passed, and ends what it ends; back, it
-// does nothing. That is what CLOCK-9 says, and why the judge has to know broker time at each start. Two rules soften it:
+// What can be said for certain is then said in broker time, at the earliest and at the latest: no
+// timeout, delay, retention or deduplication window is shorter than it, and none ends because the
+// wall clock was set while the server ran. A step while the machine was off is another matter:
+// forward, it is time that has passed, and ends what it ends; back, it does nothing. That is what
+// CLOCK-9 says, and why the judge has to know broker time at each start. Two rules soften it:
 //
-//   - After a stop that was not clean, what was hidden at the last stamp stays so until the start and as long again as
-//     the stamp lies before the start, up to the grace. [CLOCK-10, CLOCK-11]
-//   - After a start more than an hour behind the last stamp, nothing is lost to retention for ten minutes, though
-//     nothing is delivered either of which the retention is over. Starts in between do not end them, and one before
-//     which the wall clock was set back begins them anew. [CLOCK-6, CLOCK-7, CLOCK-8]
+//   - After a stop that was not clean, what was hidden at the last stamp stays so until the start
+//     and as long again as the stamp lies before the start, up to the grace. [CLOCK-10, CLOCK-11]
+//   - After a start more than an hour behind the last stamp, nothing is lost to retention for ten
+//     minutes, though nothing is delivered either of which the retention is over. Starts in between
+//     do not end them, and one before which the wall clock was set back begins them anew.
+//     [CLOCK-6, CLOCK-7, CLOCK-8]
 type era struct {
 	began, ended time.Time     // real; ended is zero before the power is cut
 	offset       time.Duration // of the wall clock, at the start
@@ -98,8 +103,9 @@ func (h *history) latest(a *attempt) time.Duration {
 	return t
 }
 
-// hiddenBy is until when a message was surely hidden that an operation hid, if nothing but starts followed until
-// the next, which found it available. Messages that were hidden at the last stamp have their grace.
+// hiddenBy is until when a message was surely hidden that an operation hid, if nothing but starts
+// followed until the next, which found it available. Messages that were hidden at the last stamp
+// have their grace.
 func (h *history) hiddenBy(a *attempt, timeout time.Duration, next *attempt) time.Duration {
 	until := h.earliest(a) + timeout - 2*time.Millisecond // broker time counts whole ones
 	for _, e := range h.eras[a.era+1 : next.era+1] {
@@ -118,9 +124,9 @@ func retentionOf(queue string) time.Duration {
 	return dayOfReturn
 }
 
-// mayHaveExpired says that a message may have been removed by some time of an era because its retention was over: in that
-// era or one before, broker time may have reached the end of it, and may have left the ten minutes of a hold behind. Within
-// an era both can only become true.
+// mayHaveExpired says that a message may have been removed by some time of an era because its
+// retention was over: in that era or one before, broker time may have reached the end of it, and
+// may have left the ten minutes of a hold behind. Within an era both can only become true.
 func (h *history) mayHaveExpired(m *sentMessage, in int, by time.Time) bool {
 	over := h.earliest(m.send) + retentionOf(m.queue) - 2*time.Millisecond
 	for i := m.send.era; i <= in; i++ {
@@ -136,8 +142,8 @@ func (h *history) mayHaveExpired(m *sentMessage, in int, by time.Time) bool {
 	return false
 }
 
-// checkClock holds the times that the server gives for a message against what they can have been. [CLOCK-1, CLOCK-2, CLOCK-3,
-// CLOCK-4, CLOCK-5]
+// checkClock holds the times that the server gives for a message against what they can have been.
+// [CLOCK-1, CLOCK-2, CLOCK-3, CLOCK-4, CLOCK-5]
 func (h *history) checkClock(m *sentMessage, complain func(string, ...any)) {
 	inTime := func(what string, ms int64, a *attempt) {
 		got, from := time.Duration(ms)*time.Millisecond, h.earliest(a)
@@ -177,9 +183,10 @@ type counted struct {
 	messages int
 }
 
-// A queue counts at least the messages that are surely there: those that were sent, that nobody has tried to delete,
-// and that cannot have expired. So what is removed too early is missed at once, and not only if it would have been
-// there at the end. [ATTR-42, ATTR-43, CLOCK-4, CLOCK-6, CLOCK-7]
+// A queue counts at least the messages that are surely there: those that were sent, that nobody has
+// tried to delete, and that cannot have expired. So what is removed too early is missed at once,
+// and not only if it would have been there at the end.
+// [ATTR-42, ATTR-43, CLOCK-4, CLOCK-6, CLOCK-7]
 func (h *history) checkCount(c *counted) (problems []string) {
 	surely := 0
 	for _, m := range h.messages {
@@ -200,7 +207,8 @@ func (h *history) checkCount(c *counted) (problems []string) {
 	return problems
 }
 
-// trusted is the latest that time can be now as far as it is beyond doubt: while expiry is held, the time before.
+// trusted is the latest that time can be now as far as it is beyond doubt: while expiry is held,
+// the time before.
 func (h *history) trusted() time.Duration {
 	e := h.eras[len(h.eras)-1]
 	_, latest := e.bounds(time.Now())
@@ -216,8 +224,9 @@ type keyedSend struct {
 	called, trusted time.Duration // time that passes only while expiry is not held, at its end at the latest
 }
 
-// checkWindows finds second messages of one deduplication ID within the window that its first send opened. The audit finds
-// those as well, but not the ones that come of a jump: no window ends while expiry is held. [DEDUP-12, DEDUP-23]
+// checkWindows finds second messages of one deduplication ID within the window that its first send
+// opened. The audit finds those as well, but not the ones that come of a jump: no window ends while
+// expiry is held. [DEDUP-12, DEDUP-23]
 func checkWindows(sends []keyedSend) (problems []string) {
 	const window = 5*time.Minute - time.Second
 	opened, first := make(map[string]time.Duration), make(map[string]string)
@@ -264,8 +273,8 @@ func (h *history) begin(e *era) {
 	h.looked = e.began
 }
 
-// step sets the wall clock, and notes it if the broker runs. The broker has looked at the clock since each operation was
-// begun that has been answered.
+// step sets the wall clock, and notes it if the broker runs. The broker has looked at the clock
+// since each operation was begun that has been answered.
 func (h *history) step(w *wall, by time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -279,7 +288,8 @@ func (h *history) step(w *wall, by time.Duration) {
 
 func (w *wall) ahead() time.Duration { return time.Duration(w.offset.Load()) }
 
-// check judges broker time at a start, for which the wall clock showed a time between two. [CLOCK-9]
+// check judges broker time at a start, for which the wall clock showed a time between two.
+// [CLOCK-9]
 func (e *era) check(before, after time.Duration) error {
 	before, after = before.Truncate(time.Millisecond), after.Truncate(time.Millisecond)
 	if e.start < max(before, e.stamp) || e.start > max(after, e.stamp) {
@@ -288,8 +298,8 @@ func (e *era) check(before, after time.Duration) error {
 	return nil
 }
 
-// checkReturned judges right after a start whether what was hidden has come back, once every timeout and grace that
-// there can be is over. [CLOCK-5, CLOCK-11, CLOCK-12, CLOCK-13]
+// checkReturned judges right after a start whether what was hidden has come back, once every
+// timeout and grace that there can be is over. [CLOCK-5, CLOCK-11, CLOCK-12, CLOCK-13]
 func (s *simulation) checkReturned(r *rig, queues []string) {
 	h := s.history
 	var hidden time.Duration

@@ -119,8 +119,8 @@ func (c *flowClient) sendNew(queue string, n int) {
 	c.send(queue, sends)
 }
 
-// sendAgain sends a message, or several of one queue, that were sent lately: most often without an answer
-// the first time, when it was before the last power cut.
+// sendAgain sends a message, or several of one queue, that were sent lately: most often without an
+// answer the first time, when it was before the last power cut.
 func (c *flowClient) sendAgain() {
 	var sends []audit.Send
 	n := 1 + c.rng.IntN(3)
@@ -173,7 +173,8 @@ func (c *flowClient) send(queue string, sends []audit.Send) {
 	})
 }
 
-// receive returns what it got. An answer with a message of which nobody can say what it was counts as none.
+// receive returns what it got. An answer with a message of which nobody can say what it was counts
+// as none.
 func (c *flowClient) receive(queue string, visibility, wait int64) (got []*flowDelivery) {
 	op := &engine.ReceiveMessage{
 		Queue: named(queue), Max: number(1 + c.rng.Int64N(10)), Visibility: number(visibility), Wait: number(wait),

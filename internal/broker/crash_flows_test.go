@@ -12,9 +12,10 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// Messages flow from queue to queue, in groups and under deduplication IDs, to dead-letter queues and with
-// move tasks back again, and the power is cut as in TestCrashes. In the end every message is in one place,
-// in its order. [FIFO-12, FIFO-16, FIFO-17, DEDUP-12, DEDUP-13, DLQ-23, DLQ-34, MOVE-14]
+// Messages flow from queue to queue, in groups and under deduplication IDs, to dead-letter queues
+// and with move tasks back again, and the power is cut as in TestCrashes. In the end every message
+// is in one place, in its order.
+// [FIFO-12, FIFO-16, FIFO-17, DEDUP-12, DEDUP-13, DLQ-23, DLQ-34, MOVE-14]
 func TestCrashesOfFlows(t *testing.T) {
 	rng := proof.Random(t)
 	left := crashes() / 2
@@ -37,7 +38,8 @@ func TestCrashesOfFlows(t *testing.T) {
 		return min(sum.Unanswered, sum.Duplicates, sum.Ordered, sum.DeadLettered, sum.Moved) >= quota
 	}
 	simulate(t, rng, left, newFlowSimulation, add)
-	// Things happen in clusters, so that a few simulations may miss one. More are added then, but not without end.
+	// Things happen in clusters, so that a few simulations may miss one. More are added then, but
+	// not without end.
 	for added := 0; !everything() && added < 10 && !t.Failed(); added++ {
 		simulate(t, rng, crashesEach, newFlowSimulation, add)
 	}
@@ -52,9 +54,9 @@ func TestCrashesOfFlows(t *testing.T) {
 // The simulation finds losses of flows as well.
 func TestCrashesOfFlowsFindLosses(t *testing.T) { findLosses(t, newFlowSimulation) }
 
-// The queues of flows, in an order in which they can be created. What is received twice from line or work
-// is dead; what is received twice more from dead is buried; and left and right are there for move tasks
-// between them.
+// The queues of flows, in an order in which they can be created. What is received twice from line
+// or work is dead; what is received twice more from dead is buried; and left and right are there
+// for move tasks between them.
 var flowing = map[string]audit.Queue{
 	"buried":    {},
 	"dead":      {DeadLetter: "buried", MaxReceives: 4},
@@ -97,13 +99,15 @@ func newFlowSimulation() *simulation {
 // begin is called with the simulation's seed chosen.
 func (f *flows) begin(s *simulation) { f.sim, f.still = s, s.rng.IntN(3) == 0 }
 
-// at puts a moment into the time of the audit, which is broker time: timeouts and windows are measured in it. Much happens
-// at one time in a bubble; the moments order it, and there are too few of them to matter as nanoseconds.
+// at puts a moment into the time of the audit, which is broker time: timeouts and windows are
+// measured in it. Much happens at one time in a bubble; the moments order it, and there are too few
+// of them to matter as nanoseconds.
 func (f *flows) at(t time.Duration, moment int64) time.Duration {
 	return t.Truncate(time.Millisecond) + time.Duration(moment)
 }
 
-// span returns when an attempt was made, at the earliest and at the latest, and what became of it unless it was refused.
+// span returns when an attempt was made, at the earliest and at the latest, and what became of it
+// unless it was refused.
 func (f *flows) span(a *attempt) (audit.Span, audit.Outcome) {
 	h := f.sim.history
 	call := f.at(h.earliest(a), a.called)
@@ -134,7 +138,8 @@ func (f *flows) look(r *rig) {
 	}
 }
 
-// drain waits until no task moves anything and no timeout runs, and then receives and deletes everything.
+// drain waits until no task moves anything and no timeout runs, and then receives and deletes
+// everything.
 func (f *flows) drain(r *rig) {
 	for _, name := range flowingNames {
 		for range 1000 {

@@ -52,7 +52,8 @@ type machine struct {
 	until atomic.Int64 // that many; the power is cut before the last of them
 }
 
-// newMachine returns a machine that loses power before a random write, sync or other change of a file.
+// newMachine returns a machine that loses power before a random write, sync or other change of a
+// file.
 func (s *simulation) newMachine(disk *crashdisk.Disk, f fate) *machine {
 	m := &machine{sim: s, disk: disk, fate: f, off: make(chan struct{})}
 	m.cfg = vfs.CrashCloneCfg{
@@ -81,8 +82,8 @@ func (m *machine) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// cut takes the state of the disk, unless that was done before. Whatever was answered before is in the history by
-// then; what is answered after it does not count.
+// cut takes the state of the disk, unless that was done before. Whatever was answered before is in
+// the history by then; what is answered after it does not count.
 func (m *machine) cut() {
 	if !m.sim.history.powerOff() {
 		return
@@ -92,7 +93,8 @@ func (m *machine) cut() {
 	close(m.off)
 }
 
-// isOff says that the power has been cut. What goes on then is a ghost, on a disk that nobody will look at.
+// isOff says that the power has been cut. What goes on then is a ghost, on a disk that nobody will
+// look at.
 func (m *machine) isOff() bool { return m.sim.history.off() }
 
 // open opens the store on the machine's disk.

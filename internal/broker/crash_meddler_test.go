@@ -50,7 +50,8 @@ func (m *meddler) choose(from []time.Duration) time.Duration {
 	return by
 }
 
-// meddle sets the clock now and then until the machine is off or stops, one step alone or several in a row.
+// meddle sets the clock now and then until the machine is off or stops, one step alone or several
+// in a row.
 func (m *meddler) meddle(h *history, off, stopped <-chan struct{}) {
 	sleep := func(mean time.Duration) bool {
 		timer := time.NewTimer(time.Duration(m.rng.ExpFloat64() * float64(mean)))

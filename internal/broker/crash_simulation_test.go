@@ -42,7 +42,8 @@ type simulation struct {
 	totals
 }
 
-// briefWrites is more than the changes of files that it takes to start a broker; stopping one takes fewer.
+// briefWrites is more than the changes of files that it takes to start a broker; stopping one takes
+// fewer.
 const briefWrites = 6
 
 // A stop is what is known of how the broker ended last.
@@ -114,7 +115,8 @@ func (s *simulation) broken() bool {
 	return len(s.problems) > 0 || s.t.Failed()
 }
 
-// fate chooses when the power is cut next. In one case of four it comes and goes a few times before anybody gets to work.
+// fate chooses when the power is cut next. In one case of four it comes and goes a few times before
+// anybody gets to work.
 func (s *simulation) fate() fate {
 	if s.chain > 0 {
 		s.chain--
@@ -130,8 +132,8 @@ func (s *simulation) fate() fate {
 	return fateWork
 }
 
-// boot switches the machine on and returns the disk as it is when the power is cut. Without a fate the clients drain the
-// queues.
+// boot switches the machine on and returns the disk as it is when the power is cut. Without a fate
+// the clients drain the queues.
 func (s *simulation) boot(disk *crashdisk.Disk, f fate) *crashdisk.Disk {
 	s.history.powerOn()
 	m := s.newMachine(disk, f)

@@ -11,9 +11,10 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// Clients do what they like on several queues of a broker on disk, the power is cut at a random moment,
-// again and again, also while the store is being opened, while the broker starts and while it stops, and somebody
-// sets the clock. At the end everything that was ever answered is held against what is there.
+// Clients do what they like on several queues of a broker on disk, the power is cut at a random
+// moment, again and again, also while the store is being opened, while the broker starts and while
+// it stops, and somebody sets the clock. At the end everything that was ever answered is held
+// against what is there.
 // [DUR-1, DUR-2, DUR-6, DUR-7, DUR-8, DUR-9, DUR-10, DUR-11, CLOCK-1, CLOCK-4, CLOCK-6, CLOCK-7, CLOCK-9, CLOCK-10]
 //
 // Each simulation is a subtest: with the same TENAQ_SEED, -run repeats one of them alone.
@@ -33,7 +34,8 @@ func crashes() int { return proof.Count(60, 400, 1_500, 30_000) }
 // crashesEach is how many times the power of one machine is cut.
 const crashesEach = 12
 
-// simulate runs simulations side by side until there were so many crashes, tells what they found, and hands each to done.
+// simulate runs simulations side by side until there were so many crashes, tells what they found,
+// and hands each to done.
 func simulate(t *testing.T, rng *rand.Rand, crashes int, begin func() *simulation, done func(*simulation)) {
 	var seeds []uint64
 	for range (crashes + crashesEach - 1) / crashesEach {
@@ -64,8 +66,8 @@ func simulate(t *testing.T, rng *rand.Rand, crashes int, begin func() *simulatio
 	})
 }
 
-// The simulation finds losses where there are some: on a store that says it has forced what it has only
-// applied.
+// The simulation finds losses where there are some: on a store that says it has forced what it has
+// only applied.
 func TestCrashesFindLosses(t *testing.T) {
 	findLosses(t, newSimulation)
 }
@@ -139,7 +141,8 @@ func (t *totals) String() string {
 		t.longest, t.steps, t.holds, t.returned, t.answers)
 }
 
-// checkVariety expects, of many power cuts, that they were everywhere, and in one case of four in a start.
+// checkVariety expects, of many power cuts, that they were everywhere, and in one case of four in a
+// start.
 func (t *totals) checkVariety(test *testing.T) {
 	cuts, starts, stops := t.cuts(), t.cutsIn[opening]+t.cutsIn[starting], t.cutsIn[stopping]+t.cutsIn[closing]
 	if cuts > 300 && (4*starts < cuts || t.cutsIn[starting]*stops*t.steps == 0 || t.longest < 3) {

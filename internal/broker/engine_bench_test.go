@@ -21,8 +21,8 @@ func needsLarge(b *testing.B, entries int) {
 	}
 }
 
-// An engineBench drives an engine on the real disk without a broker: one goroutine makes turns of as many
-// commands as there are callers, and does not wait for the disk before it makes the next.
+// An engineBench drives an engine on the real disk without a broker: one goroutine makes turns of
+// as many commands as there are callers, and does not wait for the disk before it makes the next.
 type engineBench struct {
 	b         *testing.B
 	cfg       Config
@@ -90,7 +90,8 @@ func (x *engineBench) create(queue string, attributes map[string]string) {
 	x.apply(&engine.CreateQueue{Queue: named(queue), NameSet: true, Attributes: attributes})
 }
 
-// send sends message number n of so many groups, none for a standard queue, each with an id of its own.
+// send sends message number n of so many groups, none for a standard queue, each with an id of its
+// own.
 func (x *engineBench) send(queue string, n, groups int) {
 	entry := engine.Entry{Body: engine.Text{Value: aBody, Set: true}}
 	if groups > 0 {
@@ -110,8 +111,8 @@ func (x *engineBench) receive(queue string) (handles []engine.Handle) {
 	return handles
 }
 
-// lives makes n messages live: rounds of sends, each one a command, then receives of ten and deletes, each
-// one a command. First numbers the messages.
+// lives makes n messages live: rounds of sends, each one a command, then receives of ten and
+// deletes, each one a command. First numbers the messages.
 func (x *engineBench) lives(queue string, first, n, groups int) {
 	for done := 0; done < n; done += callers {
 		for i := range callers {
@@ -133,9 +134,10 @@ func (x *engineBench) lives(queue string, first, n, groups int) {
 
 var fifoAttributes = map[string]string{"FifoQueue": "true"}
 
-// BenchmarkEngineLives measures whole lives of messages, one command for each send and delete and one for
-// each receive of ten: on a standard queue, and on FIFO queues with few and many groups. The last has a
-// million messages waiting, one in each group; so has the standard queue it is to be compared with.
+// BenchmarkEngineLives measures whole lives of messages, one command for each send and delete and
+// one for each receive of ten: on a standard queue, and on FIFO queues with few and many groups.
+// The last has a million messages waiting, one in each group; so has the standard queue it is to be
+// compared with.
 func BenchmarkEngineLives(b *testing.B) {
 	for _, test := range []struct {
 		name            string
@@ -168,8 +170,9 @@ func BenchmarkEngineLives(b *testing.B) {
 	}
 }
 
-// BenchmarkEngineDedup measures sends to a FIFO queue that remembers no deduplication ids, or five million
-// of the last minutes; and the same after a restart, which has forgotten where not to look for them.
+// BenchmarkEngineDedup measures sends to a FIFO queue that remembers no deduplication ids, or five
+// million of the last minutes; and the same after a restart, which has forgotten where not to look
+// for them.
 func BenchmarkEngineDedup(b *testing.B) {
 	const many = 5_000_000
 	for _, test := range []struct {

@@ -258,8 +258,8 @@ func TestHistoryCheck(t *testing.T) {
 	}
 }
 
-// The bounds of broker time are a millisecond apart until the clock is set, follow it at one part in twenty, and are
-// apart after a step by what the broker can have made of it.
+// The bounds of broker time are a millisecond apart until the clock is set, follow it at one part
+// in twenty, and are apart after a step by what the broker can have made of it.
 func TestEraBounds(t *testing.T) {
 	t0 := time.Unix(1000, 0)
 	for _, c := range []struct {

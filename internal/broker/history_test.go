@@ -11,8 +11,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A history is what clients did and what they were told, across any number of power cuts. It knows what
-// every answer allows a client to conclude, and nothing about the server.
+// A history is what clients did and what they were told, across any number of power cuts. It knows
+// what every answer allows a client to conclude, and nothing about the server.
 type history struct {
 	mu       sync.Mutex
 	moment   int64 // counts what happened, for "surely before"
@@ -38,8 +38,8 @@ func newHistory() *history {
 	}
 }
 
-// An attempt is one operation as its client saw it: it took effect between called and returned, or not
-// at all, or, if it was never answered, perhaps at some moment since called.
+// An attempt is one operation as its client saw it: it took effect between called and returned, or
+// not at all, or, if it was never answered, perhaps at some moment since called.
 type attempt struct {
 	called, returned int64 // moments; never is the last
 	from, until      time.Time
@@ -105,8 +105,8 @@ func (h *history) call() *attempt {
 	return &attempt{called: h.moment, returned: never, from: time.Now(), era: len(h.eras) - 1}
 }
 
-// answer notes that a client got an answer, unless the power was cut before. It reports whether it was
-// in time; the caller may then use the history, which it has locked until it calls done.
+// answer notes that a client got an answer, unless the power was cut before. It reports whether it
+// was in time; the caller may then use the history, which it has locked until it calls done.
 func (h *history) answer(a *attempt) (ok bool, done func()) {
 	h.mu.Lock()
 	if h.cut {
@@ -273,8 +273,8 @@ func (h *history) checkInvisibility(m *sentMessage, complain func(string, ...any
 	}
 }
 
-// hiddenUntil is the earliest time at which a message can have become available after a delivery and
-// before the next.
+// hiddenUntil is the earliest time at which a message can have become available after a delivery
+// and before the next.
 func (h *history) hiddenUntil(m *sentMessage, last, next *delivered) time.Duration {
 	until := h.hiddenBy(last.attempt, last.visibility, next.attempt)
 	var possible []*changed
@@ -296,7 +296,8 @@ func (h *history) hiddenUntil(m *sentMessage, last, next *delivered) time.Durati
 	return until
 }
 
-// A message is not delivered before its delay has ended, nor after its retention, by broker time. [DUR-11, CLOCK-7]
+// A message is not delivered before its delay has ended, nor after its retention, by broker time.
+// [DUR-11, CLOCK-7]
 func (h *history) checkTime(m *sentMessage, complain func(string, ...any)) {
 	for _, d := range m.deliveries {
 		if early := h.earliest(m.send) + m.delay - 2*time.Millisecond - h.latest(d.attempt); early > 0 {

@@ -8,9 +8,9 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A start long after the last stamp holds expiry: messages past their retention are neither delivered nor
-// removed, others are delivered, and after ten minutes those that are over are removed.
-// [CLOCK-6, CLOCK-7, CLOCK-8]
+// A start long after the last stamp holds expiry: messages past their retention are neither
+// delivered nor removed, others are delivered, and after ten minutes those that are over are
+// removed. [CLOCK-6, CLOCK-7, CLOCK-8]
 func TestHeldExpiry(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -68,8 +68,8 @@ func TestShortStopHoldsNothing(t *testing.T) {
 	})
 }
 
-// A wall clock that jumps while the server runs, by any amount, expires nothing and brings no message
-// back early or late by more than one part in twenty. [CLOCK-4, CLOCK-5]
+// A wall clock that jumps while the server runs, by any amount, expires nothing and brings no
+// message back early or late by more than one part in twenty. [CLOCK-4, CLOCK-5]
 func TestStepsExpireNothing(t *testing.T) {
 	for _, step := range steps {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,8 +93,9 @@ func TestStepsExpireNothing(t *testing.T) {
 	}
 }
 
-// After a restart with a wall clock that was set back, broker time goes on from the last stamp: a message
-// in flight comes back, a poll ends, and nothing waits for the wall clock. [CLOCK-5, CLOCK-9]
+// After a restart with a wall clock that was set back, broker time goes on from the last stamp: a
+// message in flight comes back, a poll ends, and nothing waits for the wall clock.
+// [CLOCK-5, CLOCK-9]
 func TestWallClockSetBackAtRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWall()
@@ -114,8 +115,8 @@ func TestWallClockSetBackAtRestart(t *testing.T) {
 	})
 }
 
-// A restart during the ten minutes does not end them: whoever finds the clock wrong, sets it right and starts the
-// server again has lost nothing. [CLOCK-6, CLOCK-8]
+// A restart during the ten minutes does not end them: whoever finds the clock wrong, sets it right
+// and starts the server again has lost nothing. [CLOCK-6, CLOCK-8]
 func TestRestartWhileHeld(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +150,8 @@ func TestRestartWhileHeld(t *testing.T) {
 	}
 }
 
-// The minutes of several lives add up, so that a server which is started again every few minutes does not hold expiry
-// for ever. [CLOCK-8, DEDUP-23]
+// The minutes of several lives add up, so that a server which is started again every few minutes
+// does not hold expiry for ever. [CLOCK-8, DEDUP-23]
 func TestHoldAddsUp(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// How often the writer looks after things that nobody asked for. These are real times; broker time may
-// be scaled.
+// How often the writer looks after things that no request asks for. These are real times; broker
+// time may be scaled.
 const (
 	stampEvery = 5 * time.Second
 	sweepEvery = time.Second
@@ -15,9 +15,9 @@ const (
 	sweepMax   = 100         // queues a step
 )
 
-// housekeeping is what the writer does between requests: it stamps the time while anything is in flight
-// [CLOCK-10], removes expired messages from queues that nobody uses [RET-1], and lets move tasks go on, by
-// one bounded step a turn at most. [MOVE-13]
+// housekeeping is what the writer does between requests: it stamps the time while anything is in
+// flight [CLOCK-10], removes expired messages from unused queues [RET-1], and lets move tasks go
+// on, by one bounded step a turn at most. [MOVE-13]
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
@@ -25,8 +25,8 @@ type housekeeping struct {
 	moveAfter      time.Time        // while there are requests, no step of a move task before this
 }
 
-// moveShare is the part of the writer's time, one in so many, that move tasks may take from requests. When
-// there are none they take all of it.
+// moveShare is the part of the writer's time, one in so many, that move tasks may take from
+// requests. When there are none they take all of it.
 const moveShare = 6
 
 // keepHouse does what is due. Busy says that requests have come in.

@@ -14,9 +14,10 @@ import (
 // aMillion is how many messages the move task of BenchmarkMoveTask has to move.
 const aMillion = 1_000_000
 
-// BenchmarkMoveTask measures how fast a task without a rate moves a million messages to another queue,
-// and what it does to requests at the same time: the rate of whole lives on a third queue before the
-// task is started and while it runs. One iteration is one task: run it with -large -benchtime 1x.
+// BenchmarkMoveTask measures how fast a task without a rate moves a million messages to another
+// queue, and what it does to requests at the same time: the rate of whole lives on a third queue
+// before the task is started and while it runs. One iteration is one task: run it with -large
+// -benchtime 1x.
 func BenchmarkMoveTask(b *testing.B) {
 	needsLarge(b, aMillion)
 	for range b.N {
@@ -70,7 +71,8 @@ func (r *rig) load(queue string, n int) {
 	all.Wait()
 }
 
-// livesFor lets messages live on the queue named live for a while and returns their rate per second.
+// livesFor lets messages live on the queue named live for a while and returns their rate per
+// second.
 func (r *rig) livesFor(d time.Duration) float64 {
 	var lives atomic.Int64
 	ctx, cancel := context.WithTimeout(context.Background(), d)

@@ -11,8 +11,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// gated runs f on a broker over a gated store, with the queues orders, which has the messages m0 to m9,
-// and empty.
+// gated runs f on a broker over a gated store, with the queues orders, which has the messages m0 to
+// m9, and empty.
 func gated(t *testing.T, f func(t *testing.T, r *rig, g *gate)) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{Store: kv.NewMemory()}
@@ -28,8 +28,8 @@ func gated(t *testing.T, f func(t *testing.T, r *rig, g *gate)) {
 	})
 }
 
-// Nothing is answered before every earlier turn is on disk: neither a change, nor an empty receive, nor a
-// read, nor a refusal, whether or not it is about the same queue. [DUR-3, DUR-5]
+// Nothing is answered before every earlier turn is on disk: neither a change, nor an empty receive,
+// nor a read, nor a refusal, whether or not it is about the same queue. [DUR-3, DUR-5]
 func TestNoAnswerBeforeTheDisk(t *testing.T) {
 	ops := map[string]engine.Op{
 		"send":          sendOp("orders", "hello"),
@@ -66,8 +66,8 @@ func TestNoAnswerBeforeTheDisk(t *testing.T) {
 	}
 }
 
-// What another request could have told its client travels no faster either: a poll served by a send, a
-// receive of a message that was just sent, a delete of what was just received. [DUR-3]
+// What another request could have told its client travels no faster either: a poll served by a
+// send, a receive of a message that was just sent, a delete of what was just received. [DUR-3]
 func TestEffectsWaitForTheDisk(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		poll := r.begin(receiveOp("empty", 20))
@@ -93,7 +93,8 @@ func TestEffectsWaitForTheDisk(t *testing.T) {
 	})
 }
 
-// Answers leave turn by turn, in the order in which the turns were made, whatever is in them. [DUR-4]
+// Answers leave turn by turn, in the order in which the turns were made, whatever is in them.
+// [DUR-4]
 func TestAnswersLeaveInOrder(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		g.close()
@@ -128,8 +129,8 @@ func TestAnswersLeaveInOrder(t *testing.T) {
 	})
 }
 
-// While the disk is busy with a turn, what arrives waits for a common turn and a common commit. Only many requests are worth
-// a turn that waits behind it, and there is no third.
+// While the disk is busy with a turn, what arrives waits for a common turn and a common commit.
+// Only many requests are worth a turn that waits behind it, and there is no third.
 func TestGroupCommit(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		before, many := g.forces(), r.cfg.TurnMax/4
@@ -158,7 +159,8 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// What waits for a turn in flight is taken up when that is on disk, without anything else happening.
+// What waits for a turn in flight is taken up when that is on disk, without anything else
+// happening.
 func TestGathered(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		for range 100 {

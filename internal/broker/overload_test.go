@@ -12,8 +12,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// crowded runs f on a broker whose writer is busy and in whose line 100 requests have room. The queue
-// orders has 200 messages, half of which are in flight under the handles.
+// crowded runs f on a broker whose writer is busy and in whose line 100 requests have room. The
+// queue orders has 200 messages, half of which are in flight under the handles.
 func crowded(t *testing.T, f func(t *testing.T, r *rig, handles []engine.Handle, resume func())) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := newConfig(t, kv.NewMemory())
@@ -64,8 +64,8 @@ var operations = map[int][]engine.Op{
 	100: {&engine.DeleteMessage{Queue: named("orders")}, &engine.DeleteMessageBatch{Queue: named("orders")}},
 }
 
-// Every kind of request is refused from a fill level of its own: listings first, then sends, receives and
-// visibility changes, and deletes last. [DUR-25]
+// Every kind of request is refused from a fill level of its own: listings first, then sends,
+// receives and visibility changes, and deletes last. [DUR-25]
 func TestOrderOfSacrifice(t *testing.T) {
 	for share, ops := range operations {
 		for _, op := range ops {
@@ -93,8 +93,9 @@ func TestOrderOfSacrifice(t *testing.T) {
 	}
 }
 
-// The same line, filled by one kind after the other: what was reserved is there for those it is for.
-// Whatever was taken up gets its real outcome, and whatever was refused was not carried out. [DUR-25]
+// The same line, filled by one kind after the other: what was reserved is there for those it is
+// for. Whatever was taken up gets its real outcome, and whatever was refused was not carried out.
+// [DUR-25]
 func TestTakenUpMeansCarriedOut(t *testing.T) {
 	crowded(t, func(t *testing.T, r *rig, handles []engine.Handle, resume func()) {
 		taken := make(map[string][]*call)
@@ -140,8 +141,8 @@ func TestTakenUpMeansCarriedOut(t *testing.T) {
 	})
 }
 
-// Ten thousand clients that begin to poll in the same moment are all let in, and behind them what is more important; sends
-// have no more places than can be done soon. [DUR-25]
+// Ten thousand clients that begin to poll in the same moment are all let in, and behind them what
+// is more important; sends have no more places than can be done soon. [DUR-25]
 func TestHerdOfPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newConfig(t, kv.NewMemory()))
@@ -201,8 +202,8 @@ func TestPollsTakeNoPlace(t *testing.T) {
 	})
 }
 
-// The messages that wait to be sent take a bounded amount of memory. One message always has room, and
-// other requests do not count. [DUR-25, DUR-27]
+// The messages that wait to be sent take a bounded amount of memory. One message always has room,
+// and other requests do not count. [DUR-25, DUR-27]
 func TestBytesInLine(t *testing.T) {
 	const size = 1 << 20
 	crowded(t, func(t *testing.T, r *rig, handles []engine.Handle, resume func()) {
@@ -240,8 +241,8 @@ func TestBytesInLine(t *testing.T) {
 	}
 }
 
-// While the disk reserve is reached, sends are refused and everything else goes on; later sends go on
-// too. [DUR-20, DUR-21, DUR-22]
+// While the disk reserve is reached, sends are refused and everything else goes on; later sends go
+// on too. [DUR-20, DUR-21, DUR-22]
 func TestRefuseSends(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("orders", "hello")

@@ -7,8 +7,9 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A Pending is an operation that was taken up and whose answer somebody has yet to fetch: with Wait, with WaitFor until that
-// says that it has it, or with Then. After that, and after Abandon, a Pending is of no use any more.
+// A Pending is an operation that was taken up and whose answer has not been fetched. Fetch it once:
+// with Wait, with Then, or with WaitFor until that reports true. After that, and after Abandon, a
+// Pending is of no use.
 type Pending struct {
 	b *Broker
 	r *request
@@ -41,7 +42,8 @@ func (p Pending) Wait(ctx context.Context) (engine.Result, error) {
 	}
 }
 
-// WaitFor waits for the answer, as Do does, but no longer than for d. It reports false when the operation is still pending.
+// WaitFor waits for the answer, as Do does, but no longer than for d. It reports false when the
+// operation is still pending.
 func (p Pending) WaitFor(ctx context.Context, d time.Duration) (res engine.Result, answered bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -63,10 +65,11 @@ func (p Pending) fetch() (engine.Result, error) {
 	return res, err
 }
 
-// Then has f called with the answer, on a goroutine that does not exist before, so that to wait costs none. It is called
-// once, unless Abandon comes first.
+// Then calls f with the answer, on a goroutine that starts then, so that waiting costs none. It
+// calls f once, unless Abandon comes first.
 func (p Pending) Then(f func(engine.Result, error)) {
-	// The request is not used again: Abandon may come at any time, and must not meet another in its place.
+	// The request is not used again: Abandon may come at any time, and must not meet another in its
+	// place.
 	call := func() {
 		res, err := p.r.res, p.r.err
 		p.r.res = engine.Result{} // or p would hold what the answer keeps
@@ -77,8 +80,8 @@ func (p Pending) Then(f func(engine.Result, error)) {
 	}
 }
 
-// Abandon gives the operation up, as the end of the context of Do does. It reports false when there is an answer already,
-// which what was passed to Then is told.
+// Abandon gives the operation up, as the end of the context of Do does. It reports false when there
+// is an answer already; the function passed to Then gets that answer.
 func (p Pending) Abandon() bool {
 	if p.r.then.Swap(&settled) == &settled {
 		return false

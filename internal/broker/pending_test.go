@@ -29,7 +29,8 @@ func (r *rig) submit(op engine.Op) Pending {
 	return p
 }
 
-// An operation that is waited for for too short a time goes on, and somebody else is told its answer, once.
+// An operation that is waited for for too short a time goes on, and somebody else is told its
+// answer, once.
 func TestPendingThen(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		p, start := r.submit(receiveOp("orders", 20)), time.Now()
@@ -65,7 +66,8 @@ func TestPendingThenAfterAnswer(t *testing.T) {
 	})
 }
 
-// An answer that is there in time is that of Do, and what is abandoned is told nobody and is given nothing. [POLL-10]
+// An answer that is there in time is that of Do, and what is abandoned is told nobody and is given
+// nothing. [POLL-10]
 func TestPendingWaitForAndAbandon(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		p := r.submit(receiveOp("orders", 20))

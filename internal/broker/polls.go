@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// polls are the receives that wait for messages. They belong to the writer. A waiting poll costs a list
-// element and a place in a heap, no goroutine and no timer of its own.
+// polls are the receives that wait for messages. They belong to the writer. A waiting poll costs a
+// list element and a place in a heap, no goroutine and no timer of its own.
 type polls struct {
 	queues    map[engine.QueueName]*pollQueue
 	count     int
@@ -56,7 +56,8 @@ func (p *polls) add(r *request, name engine.QueueName, deadline, ready int64) {
 	p.count++
 }
 
-// sooner is setReady, unless the queue is to be looked at before that anyway, as for a poll that waits for room.
+// sooner is setReady, unless the queue is to be looked at before that anyway, as for a poll that
+// waits for room.
 func (p *polls) sooner(q *pollQueue, ready int64) {
 	if q.ready == 0 || ready != 0 && ready < q.ready {
 		p.setReady(q, ready)
@@ -123,8 +124,8 @@ func (p *polls) next() (at int64, ok bool) {
 	return at, ok
 }
 
-// servePolls lets the polls of every queue that something happened to try again, and ends those whose
-// time is over. [POLL-3, POLL-4]
+// servePolls lets the polls of every queue that something happened to try again, and ends those
+// whose time is over. [POLL-3, POLL-4]
 func (b *Broker) servePolls(t *turn) {
 	p := &b.polls
 	for _, r := range b.intake.takeAbandoned() {

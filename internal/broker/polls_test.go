@@ -138,8 +138,8 @@ func TestPollWokenByDelay(t *testing.T) {
 	})
 }
 
-// At the in-flight limit a poll waits, is served the moment there is room, and otherwise answers empty.
-// [LIM-3, LIM-4]
+// At the in-flight limit a poll waits, is served the moment there is room, and otherwise answers
+// empty. [LIM-3, LIM-4]
 func TestPollAtLimit(t *testing.T) {
 	room := map[string]func(r *rig, held engine.Handle){
 		"delete": func(r *rig, held engine.Handle) { r.do(deleteOp("orders", held)) },
@@ -197,7 +197,8 @@ func (r *rig) takeOverLimit(queue string) {
 	r.begin(receiveOp(queue, 0)).wantRefused(engine.CodeOverLimit)
 }
 
-// Ten polls and ten sends meet in the order of their arrival, sent one by one or in one turn. [POLL-9]
+// Ten polls and ten sends meet in the order of their arrival, sent one by one or in one turn.
+// [POLL-9]
 func TestPollsServedInOrder(t *testing.T) {
 	for _, apart := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -228,8 +229,8 @@ func TestPollsServedInOrder(t *testing.T) {
 	}
 }
 
-// A receive that arrives in the same turn as the message, or at the moment a timeout or a delay ends,
-// does not overtake the poll that waits, nor does a short poll. [POLL-9]
+// A receive that arrives in the same turn as the message, or at the moment a timeout or a delay
+// ends, does not overtake the poll that waits, nor does a short poll. [POLL-9]
 func TestReceiveDoesNotOvertake(t *testing.T) {
 	begins := map[string]func(r *rig){
 		"timeout": func(r *rig) { r.send("orders", "hello"); r.take("orders", 5) },
@@ -270,8 +271,8 @@ func TestReceiveDoesNotOvertake(t *testing.T) {
 	})
 }
 
-// occupy keeps the writer from beginning another turn until resume is called. The writer then finds in
-// one turn what has arrived meanwhile.
+// occupy keeps the writer from beginning another turn until resume is called. The writer then finds
+// in one turn what has arrived meanwhile.
 func (r *rig) occupy() (resume func()) {
 	for range cap(r.slots) {
 		r.launch()
@@ -323,8 +324,8 @@ func TestReceiveOfGoneClientInLine(t *testing.T) {
 	})
 }
 
-// A client that has gone away gets nothing either when a receive that has just arrived lets the polls in front
-// of it try first: the writer may not know yet who has gone. [POLL-10]
+// A client that has gone away gets nothing either when a receive that has just arrived lets the
+// polls in front of it try first: the writer may not know yet who has gone. [POLL-10]
 func TestPollOfGoneClientBeforeReceive(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		gone := r.begin(receiveOp("orders", 20))
@@ -338,8 +339,8 @@ func TestPollOfGoneClientBeforeReceive(t *testing.T) {
 	})
 }
 
-// A client that goes away at the very moment at which its poll tries again, and finds nothing, is not
-// forgotten. [POLL-10]
+// A client that goes away at the very moment at which its poll tries again, and finds nothing, is
+// not forgotten. [POLL-10]
 func TestPollOfClientGoneWhileTried(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		gone := r.begin(receiveOp("orders", 20))
@@ -395,8 +396,8 @@ func TestEndedPollsLeaveNothing(t *testing.T) {
 	})
 }
 
-// Polls end early, with nothing and no error, when their queue is deleted; later receives are refused.
-// [QUEUE-17, QUEUE-32]
+// Polls end early, with nothing and no error, when their queue is deleted; later receives are
+// refused. [QUEUE-17, QUEUE-32]
 func TestPollsEndWithTheirQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.create("other")
@@ -413,8 +414,8 @@ func TestPollsEndWithTheirQueue(t *testing.T) {
 	})
 }
 
-// Polls of a deleted queue do not move to a queue of the same name that is created in the same turn.
-// [QUEUE-17]
+// Polls of a deleted queue do not move to a queue of the same name that is created in the same
+// turn. [QUEUE-17]
 func TestPollsDoNotMoveToASuccessor(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		poll := r.begin(receiveOp("orders", 20))

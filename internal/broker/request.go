@@ -14,13 +14,13 @@ type request struct {
 	err  error
 	done chan struct{} // receives one element when res and err are set
 
-	// state says who may decide about the request. The writer holds it while it is taken. The caller may
-	// abandon it at any time: a receive that is then not held is never taken again, and what one that is
-	// held at that moment finds is lost.
+	// state says which side may decide about the request. The writer holds it while it is taken.
+	// The caller may abandon it at any time: a receive that is then not held is never taken again,
+	// and what one that is held at that moment finds is lost.
 	state atomic.Int32
 
-	// then is called once the answer is there, instead of somebody waiting for done. It is &settled when there is an answer, or
-	// when none is wanted any more.
+	// then is called once the answer is there, instead of a caller waiting for done. It is &settled
+	// when there is an answer, or when none is wanted any more.
 	then atomic.Pointer[func()]
 
 	arrived int64 // when the writer first saw it, in broker time; zero before
@@ -38,8 +38,8 @@ const (
 
 var settled func()
 
-// requestPool keeps answered requests for reuse. Each broker has its own, because a channel that was made
-// in a synctest bubble cannot be used in another one.
+// requestPool keeps answered requests for reuse. Each broker has its own, because a channel that
+// was made in a synctest bubble cannot be used in another one.
 type requestPool struct{ pool sync.Pool }
 
 func (p *requestPool) get(op engine.Op) *request {
@@ -63,7 +63,8 @@ func (r *request) take() bool { return r.state.CompareAndSwap(waiting, taken) }
 func (r *request) release()   { r.state.CompareAndSwap(taken, waiting) }
 func (r *request) abandon()   { r.state.Store(abandoned) }
 
-// answer tells whoever waits that res and err are set. When done has its element, the request may be another one at once.
+// answer tells the caller that res and err are set. Once done has its element, the request may be
+// reused at any moment.
 func (r *request) answer() {
 	then := r.then.Swap(&settled)
 	r.done <- struct{}{}
@@ -102,10 +103,12 @@ func classOf(op engine.Op) class {
 // share is which part of the places each class may fill, in fortieths. What a class may not fill is
 // reserved for the more important ones.
 //
-// A place that a send may take is time: every request in front of it costs its share of a turn, and to refuse it early is what
-// keeps those that are taken up quick. So listings and sends have few, and wait behind about ten turns. The places of receives are
-// for thousands of clients that begin to poll in the same moment. Nearly all of them find nothing, so that a turn is over within
-// a millisecond, and are out of the line when they wait; to refuse one of them only has it come again.
+// A place that a send may take is time: every request in front of it costs its share of a turn, and
+// to refuse it early is what keeps those that are taken up quick. So listings and sends have few,
+// and wait behind about ten turns. The places of receives are for thousands of clients that begin
+// to poll in the same moment. Nearly all of them find nothing, so that a turn is over within a
+// millisecond, and are out of the line when they wait; to refuse one of them only has it come
+// again.
 var share = [...]int{classListing: 5, classSend: 6, classReceive: 28, classVisibility: 32, classDelete: shares}
 
 const shares = 40

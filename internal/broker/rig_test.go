@@ -52,7 +52,8 @@ func run(t testing.TB, b *Broker) *rig {
 	return r
 }
 
-// bubble runs f on a broker over an empty store in memory, with a queue named orders, inside a bubble.
+// bubble runs f on a broker over an empty store in memory, with a queue named orders, inside a
+// bubble.
 func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newConfig(t, kv.NewMemory()))
@@ -188,8 +189,9 @@ type call struct {
 	after time.Duration // how long it took
 }
 
-// begin submits an operation and lets somebody else wait for its answer. Inside a bubble, the operation
-// has reached the broker and all that could be done at once has been done when begin returns.
+// begin submits an operation and lets somebody else wait for its answer. Inside a bubble, the
+// operation has reached the broker and all that could be done at once has been done when begin
+// returns.
 func (r *rig) begin(op engine.Op) *call {
 	c := r.beginOutside(op)
 	synctest.Wait()
@@ -225,8 +227,8 @@ func (c *call) answered() bool {
 // slack is what the writer may sleep longer than it has to.
 const slack = time.Millisecond
 
-// wantAt checks that the call ends after a time with one message of that body, or with none when body
-// is empty.
+// wantAt checks that the call ends after a time with one message of that body, or with none when
+// body is empty.
 func (c *call) wantAt(after time.Duration, body string) {
 	c.r.t.Helper()
 	<-c.done

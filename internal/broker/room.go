@@ -6,8 +6,9 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A Room is the memory for the answer to one receive. The writer asks for it in the moment in which it picks
-// messages, so that no message is hidden or counted whose answer has no room. Its methods do not block.
+// A Room is the memory for the answer to one receive. The writer asks for it in the moment in which
+// it picks messages, so that no message is hidden or counted whose answer has no room. Its methods
+// do not block.
 type Room interface {
 	// Reserve takes room and returns for how many bytes of messages it is, 0 when there is none.
 	Reserve() int64
@@ -15,13 +16,13 @@ type Room interface {
 	// Keep gives back what is not needed for so many bytes of messages.
 	Keep(size int64)
 
-	// Owner is who shares the room: when there is none for one receive of an owner, there is none for the
-	// others.
+	// Owner names the client that shares the room: when there is none for one receive of an owner,
+	// there is none for the others.
 	Owner() string
 }
 
-// roomWait is how long a short poll waits for room before it is refused; a long poll waits as long as it
-// asked to. Every roomRetry it tries again. Both are milliseconds of broker time. [RCV-24]
+// roomWait is how long a short poll waits for room before it is refused; a long poll waits as long
+// as it asked to. Every roomRetry it tries again. Both are milliseconds of broker time. [RCV-24]
 const (
 	roomWait  = 10_000
 	roomRetry = 50
@@ -34,7 +35,8 @@ func (b *Broker) SubmitReceive(op *engine.ReceiveMessage, room Room) (Pending, e
 	return b.enqueue(r)
 }
 
-// ReadDelivered reads what a message carries that res has handed out; false when it has been removed since.
+// ReadDelivered reads what a message carries that res has handed out; false when it has been
+// removed since.
 func (b *Broker) ReadDelivered(res *engine.Result, d engine.Delivery) (engine.Content, bool) {
 	return engine.ReadDelivered(b.cfg.Store, d, res.Kept, b.cfg.Engine.Fault)
 }

@@ -41,8 +41,9 @@ func (r *rig) beginIn(room Room, op *engine.ReceiveMessage) *call {
 	return c
 }
 
-// A receive hands out the messages that its answer has room for, and takes the room for them. What has none is neither hidden
-// nor counted: the receive waits for room, and is refused in the end. [RCV-24]
+// A receive hands out the messages that its answer has room for, and takes the room for them. What
+// has none is neither hidden nor counted: the receive waits for room, and is refused in the end.
+// [RCV-24]
 func TestReceiveWithinRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for _, body := range []string{"1234", "5678", "9"} {
@@ -118,8 +119,8 @@ func TestRoomOfOthers(t *testing.T) {
 	})
 }
 
-// Each receive that counts can show its message, also when others take the message to the dead-letter queue before the content
-// is read, in the same turn or in a later one. [RCV-23]
+// Each receive that counts can show its message, also when others take the message to the
+// dead-letter queue before the content is read, in the same turn or in a later one. [RCV-23]
 func TestReceiveShowsWhatItCounts(t *testing.T) {
 	for _, turns := range []int{1, 4} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -160,7 +161,8 @@ func TestReceiveShowsWhatItCounts(t *testing.T) {
 	}
 }
 
-// A poll that waits for room gets it soon after there is some, however many receives without room come meanwhile. [RCV-24]
+// A poll that waits for room gets it soon after there is some, however many receives without room
+// come meanwhile. [RCV-24]
 func TestRoomIsNotPutOff(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("orders", "hello")
@@ -181,7 +183,8 @@ func TestRoomIsNotPutOff(t *testing.T) {
 	})
 }
 
-// A short poll that waits for room is answered empty when another receive has taken the message. [RCV-24]
+// A short poll that waits for room is answered empty when another receive has taken the message.
+// [RCV-24]
 func TestRoomForNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("orders", "hello")

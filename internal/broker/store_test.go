@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A gate is a store that counts what is forced and scanned, and whose wait functions return only when the
-// test opens the gate.
+// A gate is a store that counts what is forced and scanned, and whose wait functions return only
+// when the test opens the gate.
 type gate struct {
 	kv.Store
 	scans atomic.Int64

@@ -4,8 +4,9 @@ import "tenaq/internal/engine/row"
 
 // How old the messages of a queue are, in two ways: in truth, and as SQS shows it.
 
-// A message that was received wornReceives times in its queue is left out of the age that SQS shows for a standard
-// queue: one that nobody can process is not to hide how long the others wait. [METRIC-5]
+// A message that was received wornReceives times in its queue is left out of the age that SQS shows
+// for a standard queue: one that no consumer can process must not hide how long the others wait.
+// [METRIC-5]
 const wornReceives = 3
 
 // What ages looks at, at most: messages, and segments they are in. [METRIC-8]
@@ -14,12 +15,13 @@ const (
 	ageSegmentsMax = 16
 )
 
-// ages returns how long ago the oldest work in a queue was first sent, for how long the message has been kept that expires
-// next, and the age that SQS would show, all zero without a message that counts. Looks is how many messages it has
-// looked at. [METRIC-9]
+// ages returns how long ago the oldest work in a queue was first sent, for how long the message has
+// been kept that expires next, and the age that SQS would show, all zero without a message that
+// counts. Looks is how many messages it has looked at. [METRIC-9]
 //
-// Messages are numbered in the order in which they came, so the first one that SQS counts is the oldest by its rule.
-// Where that is not among those that are looked at, the last of these answers for it, which is older.
+// Messages are numbered in the order in which they came, so the first one that SQS counts is the
+// oldest by its rule. Where that is not among those that are looked at, the last of these answers
+// for it, which is older.
 func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	if q.st.Live == 0 {
 		return 0, 0, 0, 0
@@ -55,8 +57,8 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	return max(e.now-sent, 0), kept, max(aws, 0), looks
 }
 
-// worn reports whether a message of a standard queue was received so often that SQS does not count it. The receives in
-// the queue it was dead-lettered from are not among these. [METRIC-7]
+// worn reports whether a message of a standard queue was received so often that SQS does not count
+// it. The receives in the queue it was dead-lettered from are not among these. [METRIC-7]
 func (e *Engine) worn(q *queue, m *row.Meta) bool {
 	if !m.Scheduled() && m.Seq >= max(q.st.Cursor, q.st.Mixed) {
 		return false // fresh
@@ -85,7 +87,8 @@ func (e *Engine) removeElder(q *queue, m *message) {
 	q.st.ElderLow = q.elder.low(p)
 }
 
-// hasElders reports whether there may be elders among messages whose retention counts from sent at the latest.
+// hasElders reports whether there may be elders among messages whose retention counts from sent at
+// the latest.
 func (e *Engine) hasElders(q *queue, sent int64) bool {
 	return elderIndex.load(e, q, &q.elder, 0) && q.elder.at(0).At < sent
 }

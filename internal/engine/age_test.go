@@ -36,7 +36,8 @@ func (a *ager) apply(op engine.Op) engine.Result {
 
 func ofAger(name string) engine.QueueName { return engine.QueueName{Account: "1", Name: name} }
 
-// create creates a queue; one with a name for dead letters sends there what was received count times.
+// create creates a queue; one with a name for dead letters sends there what was received count
+// times.
 func (a *ager) create(name, dead, count string, attributes ...string) {
 	a.t.Helper()
 	set := make(map[string]string)
@@ -99,7 +100,8 @@ func (a *ager) awsAge(name string, want int64) {
 	}
 }
 
-// A message of a standard queue that was received three times is left out, whether it is in flight or visible again. [METRIC-5]
+// A message of a standard queue that was received three times is left out, whether it is in flight
+// or visible again. [METRIC-5]
 func TestAWSAgeOfWornMessages(t *testing.T) {
 	a := newAger(t, kv.NewMemory())
 	a.create("q", "", "")
@@ -127,7 +129,8 @@ func TestAWSAgeOfWornMessages(t *testing.T) {
 	a.awsAge("q", 7)
 }
 
-// Nothing changes its place in a FIFO queue, so the oldest message counts however often it was received. [METRIC-6]
+// Nothing changes its place in a FIFO queue, so the oldest message counts however often it was
+// received. [METRIC-6]
 func TestAWSAgeFIFO(t *testing.T) {
 	a := newAger(t, kv.NewMemory())
 	a.create("q.fifo", "", "", "FifoQueue", "true")
@@ -141,8 +144,8 @@ func TestAWSAgeFIFO(t *testing.T) {
 	a.awsAge("q.fifo", 1050)
 }
 
-// In a dead-letter queue the age counts from the move, whatever else happens to the message there, and so do the
-// receives after which it is left out. [METRIC-7]
+// In a dead-letter queue the age counts from the move, whatever else happens to the message there,
+// and so do the receives after which it is left out. [METRIC-7]
 func TestAWSAgeOfDeadLetters(t *testing.T) {
 	for _, kind := range []string{"", ".fifo"} {
 		a := newAger(t, kv.NewMemory())
@@ -178,7 +181,8 @@ func TestAWSAgeOfDeadLetters(t *testing.T) {
 	}
 }
 
-// Only so many messages are looked at. The last of them answers for those behind, which can only be younger. [METRIC-8]
+// Only so many messages are looked at. The last of them answers for those behind, which can only be
+// younger. [METRIC-8]
 func TestAWSAgeBound(t *testing.T) {
 	a := newAger(t, kv.NewMemory())
 	a.create("q", "", "")

@@ -105,7 +105,8 @@ func getKey(_ *Engine, q *queue) (string, bool) {
 var reusePeriod = number("KmsDataKeyReusePeriodSeconds", 60, 86400, // [ATTR-10]
 	func(a *row.Attributes) *int64 { return &a.KmsDataKeyReusePeriodSeconds })
 
-// getReusePeriod shows the period only while there is a key whose data keys it could be about. [ATTR-11]
+// getReusePeriod shows the period only while there is a key whose data keys it could be about.
+// [ATTR-11]
 func getReusePeriod(e *Engine, q *queue) (string, bool) {
 	value, _ := reusePeriod.get(e, q)
 	return value, q.row.Attributes.KmsMasterKeyID != ""
@@ -146,8 +147,8 @@ func checkSettable(values map[string]string, fifo bool) *Error {
 	return nil
 }
 
-// with returns the attributes of the queue of that name after values have been set, all of them or none.
-// [ATTR-34]
+// with returns the attributes of the queue of that name after values have been set, all of them or
+// none. [ATTR-34]
 func (e *Engine) with(name QueueName, a row.Attributes, values map[string]string) (row.Attributes, *Error) {
 	if err := checkSettable(values, a.FIFO); err != nil {
 		return a, err
@@ -183,8 +184,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// GetQueueAttributes reads the attributes with the given names; the name All means every one that has a
-// value.
+// GetQueueAttributes reads the attributes with the given names; the name All means every one that
+// has a value.
 type GetQueueAttributes struct {
 	Queue QueueName
 	Names []string

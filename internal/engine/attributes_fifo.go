@@ -50,8 +50,8 @@ func boolean(name string, field func(*row.Attributes) *bool) attribute {
 	}
 }
 
-// choice is an attribute of FIFO queues that has one of two values, the first of which is the default.
-// [FIFO-5]
+// choice is an attribute of FIFO queues that has one of two values, the first of which is the
+// default. [FIFO-5]
 func choice(name, first, second string, field func(*row.Attributes) *bool) attribute {
 	return attribute{
 		name: name,

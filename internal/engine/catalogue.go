@@ -103,9 +103,9 @@ func isIdentifier(s string) bool {
 	return true
 }
 
-// compare refuses a creation that gives an attribute another value than the queue has, or other tags. Only attributes
-// in the request count, each by its meaning and against the queue as it is now. Tags count when the request has any.
-// [QUEUE-6 to QUEUE-12]
+// compare refuses a creation that gives an attribute another value than the queue has, or other
+// tags. Only attributes in the request count, each by its meaning and against the queue as it is
+// now. Tags count when the request has any. [QUEUE-6 to QUEUE-12]
 func (op *CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 	for _, name := range sortedKeys(op.Attributes) {
 		value := op.Attributes[name]
@@ -196,7 +196,8 @@ func (op *ListQueues) apply(e *Engine, _ *Command) (Result, error) {
 	return page(e.names(op.Account, op.Prefix, after), op.MaxResults), nil
 }
 
-// checkPage refuses the parameters of a listing, and otherwise returns the name behind which it begins.
+// checkPage refuses the parameters of a listing, and otherwise returns the name behind which it
+// begins.
 func checkPage(size Int, token string) (after string, err *Error) {
 	if n := size.or(sqslimits.ListMax); n < 1 || n > sqslimits.ListMax {
 		return "", refuse(CodeInvalidParameter, "Value for parameter MaxResults is invalid. "+
@@ -227,7 +228,8 @@ func page(names iter.Seq[QueueName], size Int) (res Result) {
 // names yields the queues of an account whose names begin with prefix and come behind after.
 func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 	s := row.Span{Lo: row.QueueKey(QueueName{Account: account, Name: prefix})}
-	// The encoded name ends with a terminator; without it the key is the prefix of all longer names.
+	// The encoded name ends with a terminator; without it the key is the prefix of all longer
+	// names.
 	s.Lo = s.Lo[:len(s.Lo)-len(key.AppendString(nil, ""))]
 	s.Hi = key.Next(s.Lo)
 	if after >= prefix && after != "" {
@@ -269,8 +271,8 @@ func (e *Engine) queuesIn(s row.Span) iter.Seq2[QueueName, row.Queue] {
 	}
 }
 
-// queuesBehind covers the rows of the queues behind a name, in the order of accounts and names; those of all when it
-// is the zero one.
+// queuesBehind covers the rows of the queues behind a name, in the order of accounts and names;
+// those of all when it is the zero one.
 func queuesBehind(name QueueName) row.Span {
 	s := row.Span{Lo: []byte{row.FamilyQueue}, Hi: []byte{row.FamilyQueue + 1}}
 	if name != (QueueName{}) {
@@ -297,8 +299,8 @@ func openToken(token string) (name string, ok bool) {
 	return strings.CutPrefix(string(b), tokenPrefix)
 }
 
-// Sweep does for queues that nobody asks about what every command does for its own: it removes what has
-// expired, for a few queues behind After. Result.Queues holds the last queue it is done with, and nothing
+// Sweep does for unused queues what every command does for its own: it removes what has expired,
+// for a few queues behind After. Result.Queues holds the last queue it is done with, and nothing
 // after the end of the catalogue was reached. It stops at a queue that has more to remove than one
 // command may, so that the next sweep goes on there.
 type Sweep struct {

@@ -2,9 +2,10 @@ package engine
 
 import "tenaq/internal/invariant"
 
-// This file says what no command may do, whatever was asked and whatever the code elsewhere believes: the promises,
-// as far as one command can be seen to break them. The checks cost comparisons of numbers that are at hand, and
-// always run: a broken one stops the program before the turn is committed. [DUR-34]
+// This file says what no command may do, whatever was asked and whatever the code elsewhere
+// believes: the promises, as far as one command can be seen to break them. The checks cost
+// comparisons of numbers that are at hand, and always run: a broken one stops the program before
+// the turn is committed. [DUR-34]
 
 // broken stops the program.
 func broken(format string, args ...any) {
@@ -22,15 +23,17 @@ func (e *Engine) checkState(q *queue) {
 	}
 }
 
-// checkNew asserts that a message enters under a number that no other ever had, and behind all others of its group.
+// checkNew asserts that a message enters under a number that no other ever had, and behind all
+// others of its group.
 func (e *Engine) checkNew(q *queue, m *message) {
 	if m.Seq == 0 || m.Seq != q.st.NextSeq-1 {
 		broken("queue %s: a new message has the number %d, and the next one is %d", q.name.Name, m.Seq, q.st.NextSeq)
 	}
 }
 
-// checkPicked asserts, before anything is handed out or moved by a task, that each message is there, may be had now, and
-// has not outlived its retention; and that those of a group are the first ones of it, in their order.
+// checkPicked asserts, before anything is handed out or moved by a task, that each message is
+// there, may be had now, and has not outlived its retention; and that those of a group are the
+// first ones of it, in their order.
 func (e *Engine) checkPicked(q *queue, picked []*message) {
 	retention, delay := q.row.Attributes.Retention(), int64(0)
 	if q.fifo() {
@@ -55,7 +58,8 @@ func (e *Engine) checkPicked(q *queue, picked []*message) {
 	}
 }
 
-// checkPrefix asserts that the message is the next of its group behind those of it that were picked before.
+// checkPrefix asserts that the message is the next of its group behind those of it that were picked
+// before.
 func (e *Engine) checkPrefix(q *queue, before []*message, m *message) {
 	place := 0
 	for _, b := range before {
@@ -75,7 +79,8 @@ func (e *Engine) checkHidden(q *queue, m *message, until int64) {
 	}
 }
 
-// A balance is how many messages two queues, which may be one, have together: no move changes it. [DLQ-34]
+// A balance is how many messages two queues, which may be one, have together: no move changes it.
+// [DLQ-34]
 type balance struct {
 	from, to *queue
 	live     int64

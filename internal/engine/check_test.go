@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/invariant"
 )
 
-// A command that would break a promise stops the program before its turn is committed. Each case damages what the
-// engine believes, as a bug would, and then asks for something harmless. [DUR-34]
+// A command that would break a promise stops the program before its turn is committed. Each case
+// damages what the engine believes, as a bug would, and then asks for something harmless. [DUR-34]
 func TestChecks(t *testing.T) {
 	const account = "000000000000"
 	receive := func(r *rig, q *queue) { r.do(&ReceiveMessage{Queue: q.name, Max: Int{Value: 10, Set: true}}) }

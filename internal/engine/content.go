@@ -7,9 +7,9 @@ import (
 )
 
 // ReadContent reads the content of a delivered message. It may be called on any goroutine after the
-// turn that delivered it has been committed. It reports false when the message has been removed since,
-// by a delete, a purge or the end of its retention: the answer then leaves it out. Undecodable rows are
-// told to fault, which must not return.
+// turn that delivered it has been committed. It reports false when the message has been removed
+// since, by a delete, a purge or the end of its retention: the answer then leaves it out.
+// Undecodable rows are reported to fault, which must not return.
 func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content, bool) {
 	r := rows{store: store, fault: fault}
 	k := row.SeqKey(space, row.KindMessage, seq)
@@ -41,8 +41,9 @@ func (e *Engine) keep(from *queue, m *message, content []byte) {
 	}
 }
 
-// ReadDelivered reads the content of a message that a receive has handed out; contents are those of its Result.
-// It is ReadContent, but finds the content also when the message has moved to another queue since.
+// ReadDelivered reads the content of a message that a receive has handed out; contents is the Kept
+// of its Result. It is ReadContent, but finds the content also when the message has moved to
+// another queue since.
 func ReadDelivered(store kv.Store, d Delivery, contents *kept.Contents, fault func(string)) (Content, bool) {
 	if c, ok := ReadContent(store, d.Space, d.Seq, fault); ok {
 		return c, true

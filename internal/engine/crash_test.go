@@ -22,9 +22,10 @@ func (d *crashDisk) Stop(clean bool) {
 	}
 }
 
-// TestCrashAnywhere cuts the power in the middle of long turns. Part of a turn may then be there and the
-// rest not, but never part of a command: whatever is found, its rows agree with each other, no message is there
-// twice, and none comes back that was gone, as one that moves in two steps would. [DLQ-34]
+// TestCrashAnywhere cuts the power in the middle of long turns. Part of a turn may then be there
+// and the rest not, but never part of a command: whatever is found, its rows agree with each other,
+// no message is there twice, and none comes back that was gone, as one that moves in two steps
+// would. [DLQ-34]
 func TestCrashAnywhere(t *testing.T) {
 	seed, scripts := proof.Seed(t), proof.Count(4, 20, 20, 1_000)
 	found := 0
@@ -65,8 +66,8 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// follow compares the messages that a crash leaves with those that the crash one batch earlier leaves. It takes
-// those that have ended into gone.
+// follow compares the messages that a crash leaves with those that the crash one batch earlier
+// leaves. It takes those that have ended into gone.
 func follow(earlier, now map[engine.MessageID]int, gone map[engine.MessageID]bool) error {
 	for id, n := range now { // order does not matter: any is told
 		switch {

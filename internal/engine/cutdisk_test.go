@@ -13,14 +13,16 @@ import (
 	"tenaq/internal/kv/pebblekv"
 )
 
-// A cutDisk is a file system in memory with a Pebble store on it, that is watched while it is written to.
+// A cutDisk is a file system in memory with a Pebble store on it, that is watched while it is
+// written to.
 type cutDisk struct {
 	fs     *crashdisk.Disk
 	before func(op string) // each operation on a file that writes, on whichever goroutine that is on
 	fatal  func(err error) // panics when nil
 	store  *pebblekv.Store
 
-	// memTable is the size of a memtable. By default it is so small that scripts fill several, and its tables are compacted.
+	// memTable is the size of a memtable. By default it is so small that scripts fill several, and
+	// its tables are compacted.
 	memTable uint64
 }
 
@@ -84,7 +86,8 @@ func (d *cutDisk) Stop(bool) {
 	}
 }
 
-// clone is the disk after a power cut at this moment, with so many percent of what was not forced to it.
+// clone is the disk after a power cut at this moment, with so many percent of what was not forced
+// to it.
 func (d *cutDisk) clone(keep int, r *rand.Rand) *crashdisk.Disk {
 	return d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: r})
 }

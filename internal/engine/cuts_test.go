@@ -19,12 +19,14 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// TestCuts cuts the power before every operation on a file that writes, in scripts that make each kind of change to
-// several rows. What is found afterwards has to answer like a model that was told all requests that were answered and,
-// of those in the turn under way, the first few; and its rows have to agree with each other. A part of the recoveries
-// is cut as well, before every one of their writes.
+// TestCuts cuts the power before every operation on a file that writes, in scripts that make each
+// kind of change to several rows. What is found afterwards has to answer like a model that was told
+// all requests that were answered and, of those in the turn under way, the first few; and its rows
+// have to agree with each other. A part of the recoveries is cut as well, before every one of their
+// writes.
 //
-// Pebble writes in the background too, so that the same seed and number of cuts repeat a failure nearly and not always.
+// Pebble writes in the background too, so that the same seed and number of cuts repeat a failure
+// nearly and not always.
 // [DUR-1, DUR-2, DUR-6, DUR-8, DUR-9, DUR-10, DLQ-34, MOVE-14, FIFO-38, DEDUP-12]
 func TestCuts(t *testing.T) {
 	seed, began := proof.Seed(t), time.Now()
@@ -218,7 +220,8 @@ func (j *judges) fail(err error) {
 	}
 }
 
-// submit hands over an outage. It may be called from several goroutines, one after the other or at once.
+// submit hands over an outage. It may be called from several goroutines, one after the other or at
+// once.
 func (j *judges) submit(o outage) {
 	o.Outage, o.Second = outages[o.number%len(outages)], outages[(o.number+1)%len(outages)]
 	j.mu.Lock()
@@ -249,8 +252,8 @@ func (j *judges) judge(o outage) error {
 	return j.check(o)
 }
 
-// recoveries starts a server over what a cut has left, and returns what further cuts leave, one before each write of
-// this recovery.
+// recoveries starts a server over what a cut has left, and returns what further cuts leave, one
+// before each write of this recovery.
 func (j *judges) recoveries(o outage) (list []outage) {
 	disk := &cutDisk{fs: exactly(o.fs)}
 	var mu sync.Mutex

@@ -2,9 +2,9 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// Dead-lettering: a message that was received too often moves to another queue when somebody tries to
-// receive it once more. The move is a part of that receive and of one batch of rows, so the message is
-// at no moment in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
+// Dead-lettering: a message that was received too often moves to another queue when a consumer
+// tries to receive it once more. The move is a part of that receive and of one batch of rows, so
+// the message is at no moment in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
 
 // What one Apply moves at most, into a dead-letter queue or for a move task: messages, and bytes of
 // content about.
@@ -18,9 +18,9 @@ const (
 type horizon struct {
 	space, next uint64
 
-	// groups are those of a FIFO queue from which the receive takes messages, and the one in which it had
-	// to stop. Going on it visits them first and in this order, because the moves it has made so far have
-	// given them other places among the groups.
+	// groups are those of a FIFO queue from which the receive takes messages, and the one in which
+	// it had to stop. Going on it visits them first and in this order, because the moves it has
+	// made so far have given them other places among the groups.
 	groups []string
 }
 

@@ -8,14 +8,16 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Deduplication of sends and of receive attempts on FIFO queues. Both remember for five minutes what was
-// answered to a text that the client chose, and answer the same again. What has become of the messages
-// meanwhile does not matter to a send [DEDUP-9, DEDUP-10], so the rows are apart from the messages.
+// Deduplication of sends and of receive attempts on FIFO queues. Both remember for five minutes
+// what was answered to a text that the client chose, and answer the same again. What has become of
+// the messages meanwhile does not matter to a send [DEDUP-9, DEDUP-10], so the rows are apart from
+// the messages.
 //
-// They are filed by the minute of their first use and thrown away a whole minute at a time, by one range
-// delete, when the window of its last millisecond is over. A send would have to look for its key in up to
-// six minutes, nearly always in vain, so each minute that began while the queue was in memory has a filter
-// that knows which keys it has not. The minutes of before a restart are looked up until they are over.
+// They are filed by the minute of their first use and thrown away a whole minute at a time, by one
+// range delete, when the window of its last millisecond is over. A send would have to look for its
+// key in up to six minutes, nearly always in vain, so each minute that began while the queue was in
+// memory has a filter that knows which keys it has not. The minutes of before a restart are looked
+// up until they are over.
 
 const dedupWindow = int64(sqslimits.DedupWindow / millisecond)
 
@@ -75,8 +77,8 @@ func (e *Engine) recall(q *queue, h row.DedupHash) (found row.Dedup, ok bool) {
 	return found, false
 }
 
-// memorise notes what is answered to a key that was not recalled, or to a receive attempt whose messages
-// are no longer as the earlier receive left them.
+// memorise notes what is answered to a key that was not recalled, or to a receive attempt whose
+// messages are no longer as the earlier receive left them.
 func (e *Engine) memorise(q *queue, h row.DedupHash, answer row.Dedup) {
 	bucket := answer.At / row.DedupBucket
 	if n := len(q.st.Buckets); n == 0 || q.st.Buckets[n-1] < bucket {
@@ -109,8 +111,8 @@ func (e *Engine) forgetDedup(q *queue) {
 	})
 }
 
-// A filter tells of a key that was never added to it that it was not, nearly always. It grows by adding
-// layers, each four times the size of the one before.
+// A filter tells of a key that was never added to it that it was not, nearly always. It grows by
+// adding layers, each four times the size of the one before.
 type filter struct {
 	layers [][]uint64
 	room   int // keys that the last layer can still take
@@ -158,8 +160,8 @@ func (f *filter) mayHave(h row.DedupHash) bool {
 	return false
 }
 
-// filterHash yields the bits of a key in a layer of that many words. The key is a hash already; its two
-// halves are combined as Kirsch and Mitzenmacher have shown to be enough.
+// filterHash yields the bits of a key in a layer of that many words. The key is a hash already; its
+// two halves are combined as Kirsch and Mitzenmacher have shown to be enough.
 func filterHash(h row.DedupHash, words int) func(yield func(uint64) bool) {
 	a, b := binary.LittleEndian.Uint64(h[:8]), binary.LittleEndian.Uint64(h[8:])|1
 	mask := uint64(words)*64 - 1

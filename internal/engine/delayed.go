@@ -3,14 +3,14 @@ package engine
 import "tenaq/internal/engine/row"
 
 // The delay of a FIFO queue belongs to the queue and not to its messages: a change of it acts on
-// messages that are already there. [FIFO-11] So nothing about it is stored with them. A message that was
-// never handed out can be received DelaySeconds after it was sent, by the value the queue has at that
-// moment; one that was handed out has a time of its own.
+// messages that are already there. [FIFO-11] So nothing about it is stored with them. A message
+// that was never handed out can be received DelaySeconds after it was sent, by the value the queue
+// has at that moment; one that was handed out has a time of its own.
 //
-// For the counters this means that delayed are those fresh messages that were sent less than the delay
-// ago: a suffix of the queue whose beginning moves with time. state.counted is the range of numbers whose
-// fresh messages are in state.delayed. Its end lags behind only after a change of the delay, which makes
-// the range begin anew further back.
+// For the counters this means that delayed are those fresh messages that were sent less than the
+// delay ago: a suffix of the queue whose beginning moves with time. state.counted is the range of
+// numbers whose fresh messages are in state.delayed. Its end lags behind only after a change of the
+// delay, which makes the range begin anew further back.
 
 // countFresh counts a message that has just been sent to a FIFO queue.
 func (q *queue) countFresh(m *row.Meta) {
@@ -36,8 +36,8 @@ func (q *queue) uncountFresh(seq uint64) {
 	}
 }
 
-// settleDelayed makes the counted range follow time, over at most limit messages, and reports whether it
-// got there.
+// settleDelayed makes the counted range follow time, over at most limit messages, and reports
+// whether it got there.
 func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 	if !q.fifo() {
 		return true

@@ -29,8 +29,8 @@ func (c *counting) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// What a start, a send, a receive and a delete read does not depend on how much is waiting, nor on how
-// much has been deleted in front of it. [DUR-26, DUR-27, DUR-28]
+// What a start, a send, a receive and a delete read does not depend on how much is waiting, nor on
+// how much has been deleted in front of it. [DUR-26, DUR-27, DUR-28]
 func TestDepthCostsNothing(t *testing.T) {
 	const window = 100
 	cfg := engine.Config{InFlightMax: 1 << 40, Window: window, Fault: func(s string) { panic(s) }}
@@ -61,8 +61,8 @@ func TestDepthCostsNothing(t *testing.T) {
 		if gotStart != start {
 			t.Errorf("%d waiting, %d deleted: a start reads %d rows, want %d", test.depth, test.deleted, gotStart, start)
 		}
-		// The segments and the piece of the front that a queue looks at when it is first used are bounded;
-		// where the front lies in them is not the same everywhere.
+		// The segments and the piece of the front that a queue looks at when it is first used are
+		// bounded; where the front lies in them is not the same everywhere.
 		if gotLife > life+2*window {
 			t.Errorf("%d waiting, %d deleted: ten lives read %d rows, want about %d", test.depth, test.deleted, gotLife, life)
 		}

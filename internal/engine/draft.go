@@ -13,7 +13,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// An Entry is a message somebody wants to send, as it was asked for.
+// An Entry is a message as the request to send it has it.
 type Entry struct {
 	ID         Text // of the entry within its batch
 	Body       Text
@@ -37,9 +37,9 @@ type EntryAttribute struct {
 	HasList bool
 }
 
-// A Draft is a message made ready to be sent. Everything about it that does not depend on the queue has
-// been checked and encoded, so that the single writer need not. Drafts are made by NewDraft on any
-// goroutine.
+// A Draft is a message made ready to be sent. Everything about it that does not depend on the queue
+// has been checked and encoded, so that the single writer need not. Drafts are made by NewDraft on
+// any goroutine.
 type Draft struct {
 	id           Text
 	delay        Int
@@ -54,8 +54,8 @@ type Draft struct {
 	attributes, letters *Error
 }
 
-// traceMax is how long a trace header from the transport may be, in bytes. The transport is no part of
-// the request, so one that cannot be a trace header is left out rather than refused.
+// traceMax is how long a trace header from the transport may be, in bytes. The transport is no part
+// of the request, so one that cannot be a trace header is left out rather than refused.
 const traceMax = 1024
 
 // Size is the message's size as SQS counts it, in bytes. [SIZE-1]
@@ -100,8 +100,9 @@ func errContents(code Code, character, place string) *Error {
 		"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF].")
 }
 
-// illegalCharacter returns the first character of s that XML 1.0 does not have, such as #x1, and "" when there is none. Half
-// of a surrogate pair is read as the three bytes that stand for it, and any other byte that is not UTF-8 as itself.
+// illegalCharacter returns the first character of s that XML 1.0 does not have, such as #x1, and ""
+// when there is none. Half of a surrogate pair is read as the three bytes that stand for it, and
+// any other byte that is not UTF-8 as itself.
 func illegalCharacter(s string) string {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -223,8 +224,8 @@ func (a *EntryAttribute) checkValue() *Error {
 	return nil
 }
 
-// isNumber reports whether s is a decimal number of at most 38 significant digits whose magnitude is
-// zero or lies between 1e-128 and 1e126.
+// isNumber reports whether s is a decimal number of at most 38 significant digits whose magnitude
+// is zero or lies between 1e-128 and 1e126.
 func isNumber(s string) bool {
 	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(s), "e")
 	exp := 0

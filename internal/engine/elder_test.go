@@ -7,8 +7,9 @@ import (
 	"tenaq/internal/kv"
 )
 
-// In a store from before there were elder rows, what a move task had brought counts from its move, and nothing else
-// differs: not when it is received, deleted, dead-lettered or moved on, nor when it expires. [METRIC-9]
+// In a store from before there were elder rows, what a move task had brought counts from its move,
+// and nothing else differs: not when it is received, deleted, dead-lettered or moved on, nor when
+// it expires. [METRIC-9]
 func TestStoreWithoutElders(t *testing.T) {
 	store := kv.NewMemory()
 	cfg := Config{Region: "r", InFlightMax: 100, Window: 4, Fault: func(s string) { t.Fatal(s) }}

@@ -1,26 +1,28 @@
-// Package engine holds the rules of the queue. Apply is the only code in the repository that changes a
-// queue: it takes a command and answers it or refuses it.
+// Package engine holds the rules of the queue. Apply is the only code in the repository that
+// changes a queue: it takes a command and answers it or refuses it.
 //
 // What it guarantees:
 //
 //   - The same commands over the same rows give the same answers, on every machine and after every
 //     restart. The engine reads no clock, draws no random numbers and starts no goroutine; time and
 //     randomness arrive in the command.
-//   - They also give the same rows, except for bounds and hints that depend on what was in memory, such as
-//     Segment.First and State.DueLow. Package row lists these fields. No answer depends on them.
-//   - Memory holds a window on the rows and never changes an answer. From outside, its size, an eviction
-//     and a restart show in the speed alone.
-//   - A refusal leaves the rows as they were, except that it settles what time alone has changed: messages
-//     past their retention are removed and counters follow deadlines that have passed.
-//   - The work of one Apply is bounded. An operation that needs more says so and is submitted again.
+//   - They also give the same rows, except for bounds and hints that depend on what was in memory,
+//     such as Segment.First and State.DueLow. Package row lists these fields. No answer depends on
+//     them.
+//   - Memory holds a window on the rows and never changes an answer. From outside, its size, an
+//     eviction and a restart show in the speed alone.
+//   - A refusal leaves the rows as they were, except that it settles what time alone has changed:
+//     messages past their retention are removed and counters follow deadlines that have passed.
+//   - The work of one Apply is bounded. An operation that needs more says so and is submitted
+//     again.
 //
 // It leaves to others:
 //
-//   - stamping commands, batching them into turns, deciding when a turn is durable and answering only
-//     then (broker);
+//   - stamping commands, batching them into turns, deciding when a turn is durable and answering
+//     only then (broker);
 //   - protocol texts and checksums (api/sqs/sqswire), and sealing receipt handles (api/handle);
-//   - the bytes of rows (row), and reading content back: ReadContent needs no engine and runs off the
-//     single writer.
+//   - the bytes of rows (row), and reading content back: ReadContent needs no engine and runs off
+//     the single writer.
 //
 // An Engine belongs to one goroutine. A turn is any number of Apply calls followed by one Commit.
 package engine
@@ -35,7 +37,7 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// Config holds what an engine is told once. Two engines that should agree need equal Configs, apart
+// Config configures an Engine. Two engines that should agree need equal Configs, apart
 // from Window and WindowBytes.
 type Config struct {
 	// Region is part of every queue's ARN.
@@ -44,8 +46,8 @@ type Config struct {
 	// InFlightMax is how many messages of one queue may be in flight. [LIM-1]
 	InFlightMax int64
 
-	// PurgeInterval is the least time between two purges of a queue, RecreateDelay how long the name of
-	// a deleted queue stays blocked; both in milliseconds, zero for none.
+	// PurgeInterval is the least time between two purges of a queue, RecreateDelay how long the
+	// name of a deleted queue stays blocked; both in milliseconds, zero for none.
 	PurgeInterval, RecreateDelay int64
 
 	// Window is how many entries of each index of a queue stay in memory, 4096 when zero.
@@ -54,21 +56,22 @@ type Config struct {
 	// WindowBytes bounds the memory of all windows together, 64 MiB when zero.
 	WindowBytes int
 
-	// Tally counts what happens, for whoever watches; nil is nobody. It changes no answer.
+	// Tally counts what happens, for monitoring; nil counts nothing. It changes no answer.
 	Tally *tally.Queues
 
-	// Fault is told in one sentence that a row cannot be what it is. It must not return.
+	// Fault is called with one sentence about a row that cannot be what it is. It must not return.
 	Fault func(sentence string)
 }
 
-// A Command is one request to change or read a queue, made deterministic: the broker stamps the time
-// and the randomness.
+// A Command is one request to change or read a queue, made deterministic: the broker stamps the
+// time and the randomness.
 type Command struct {
-	// Now is the time in Unix milliseconds. It never decreases from one command to the next. [CLOCK-1]
+	// Now is the time in Unix milliseconds. It never decreases from one command to the next.
+	// [CLOCK-1]
 	Now int64
 
-	// HoldExpiry says that the clock is not to be trusted yet: messages past their retention are then
-	// neither delivered nor removed.
+	// HoldExpiry says that the clock is not to be trusted yet: messages past their retention are
+	// then neither delivered nor removed.
 	HoldExpiry bool
 
 	// Seed is where identities come from: message IDs and queue incarnations.
@@ -77,16 +80,17 @@ type Command struct {
 	Op Op
 }
 
-// An Op is what a command asks for. The list is closed: the types of this package named after SQS actions;
-// Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; and Start, Stamp, Hold, Sweep and
-// MoveStep, which are the broker's own. Every Op is a pointer: apply has a pointer receiver, so a type
-// switch over operations cannot miss one that was passed as a value.
+// An Op is what a command asks for. The list is closed: the types of this package named after SQS
+// actions; Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; and Start, Stamp,
+// Hold, Sweep and MoveStep, which are the broker's own. Every Op is a pointer: apply has a pointer
+// receiver, so a type switch over operations cannot miss one that was passed as a value.
 type Op interface {
 	// apply carries the operation out. It checks everything before it writes anything.
 	apply(e *Engine, c *Command) (Result, error)
 }
 
-// A Result is what a command that was not refused answers. Only the fields of its operation are set.
+// A Result is what a command that was not refused answers. Only the fields of its operation are
+// set.
 type Result struct {
 	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
 	Messages    []Delivery        // ReceiveMessage
@@ -101,7 +105,7 @@ type Result struct {
 	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first; SurveyTasks
 	Moved       int64             // CancelMessageMoveTask: how many messages the task has moved so far
 	Gauges      []Gauge           // Survey and News
-	More        bool              // News: there are more to be told of
+	More        bool              // News: there are more to report
 	Peeked      []Peeked          // Peek
 	QueueViews  []QueueView       // PeekQueues
 	Fate        Fate              // Follow
@@ -110,8 +114,8 @@ type Result struct {
 	// submit the same operation again, in a later turn, to go on. Everything else is then unset.
 	Again bool
 
-	// Wait is how long, in milliseconds, an empty receive is willing to wait, and NextReady when, as
-	// far as is known, time alone will make a message receivable; zero for never.
+	// Wait is how long, in milliseconds, an empty receive is willing to wait, and NextReady when,
+	// as far as is known, time alone will make a message receivable; zero for never.
 	Wait, NextReady int64
 }
 
@@ -149,8 +153,8 @@ func Open(store kv.Store, cfg Config) *Engine {
 	return e
 }
 
-// Apply carries out c and puts its writes into the open batch of the turn. When it refuses it returns
-// an *Error.
+// Apply carries out c and puts its writes into the open batch of the turn. When it refuses it
+// returns an *Error.
 func (e *Engine) Apply(c Command) (Result, error) {
 	if c.Now < e.now {
 		invariant.Fail("time went back from %d to %d", e.now, c.Now)
@@ -163,8 +167,9 @@ func (e *Engine) Apply(c Command) (Result, error) {
 	return c.Op.apply(e, &c)
 }
 
-// TakeStirred calls f for every queue to which something happened, since the last call, that may give a
-// receive which came back empty another answer: more messages, other settings, the end of the queue.
+// TakeStirred calls f for every queue to which something happened, since the last call, that may
+// give a receive which came back empty another answer: more messages, other settings, the end of
+// the queue.
 func (e *Engine) TakeStirred(f func(QueueName)) {
 	for _, q := range e.stirred {
 		q.stirred = false
@@ -188,8 +193,8 @@ func (e *Engine) stirFull(q *queue) {
 	}
 }
 
-// Commit ends the turn. It returns nil when the turn wrote nothing; otherwise the writes are visible to
-// readers of the store, and wait returns when they are durable.
+// Commit ends the turn. It returns nil when the turn wrote nothing; otherwise the writes are
+// visible to readers of the store, and wait returns when they are durable.
 func (e *Engine) Commit() (wait func()) {
 	e.saveDirty()
 	if e.rows.dirty() {
@@ -200,8 +205,8 @@ func (e *Engine) Commit() (wait func()) {
 	return wait
 }
 
-// flush makes the writes of the turn so far visible to scans. They become durable with the turn, or are what a power
-// cut leaves of it.
+// flush makes the writes of the turn so far visible to scans. They become durable with the turn, or
+// are what a power cut leaves of it.
 func (e *Engine) flush() {
 	e.saveDirty()
 	if e.rows.batch.Len() > 0 {
@@ -210,8 +215,8 @@ func (e *Engine) flush() {
 	e.rows.apply()
 }
 
-// saveStamp adds the time to a batch that is not empty, so that no later start can begin before what is on disk.
-// [CLOCK-9]
+// saveStamp adds the time to a batch that is not empty, so that no later start can begin before
+// what is on disk. [CLOCK-9]
 func (e *Engine) saveStamp() {
 	e.sys.Stamp = e.now
 	e.rows.set(row.SystemKey(), e.sys.Encode(nil))
@@ -219,7 +224,7 @@ func (e *Engine) saveStamp() {
 }
 
 // saveDirty writes the rows that change with every command and are therefore kept in memory until
-// somebody needs them on disk: each queue's state and segments, and the system row.
+// they are needed on disk: each queue's state and segments, and the system row.
 func (e *Engine) saveDirty() {
 	for _, q := range e.touched {
 		q.save(e)
@@ -230,14 +235,16 @@ func (e *Engine) saveDirty() {
 	}
 }
 
-// A queue that was not used for restAfter milliseconds is dropped from memory, but no more than restMax of them in a turn.
+// A queue that was not used for restAfter milliseconds is dropped from memory, but no more than
+// restMax of them in a turn.
 const (
 	restAfter = 60_000
 	restMax   = 1024
 )
 
-// endTurn forgets what only had to be remembered until the turn's rows became visible, and drops the
-// queues used longest ago from memory while all windows together exceed their budget, or nobody uses them.
+// endTurn forgets what only had to be remembered until the turn's rows became visible, and drops
+// the queues used longest ago from memory while all windows together exceed their budget, or they
+// are unused.
 func (e *Engine) endTurn() {
 	e.kept = e.kept.Next()
 	for _, q := range e.touched {

@@ -83,8 +83,8 @@ func panicked(f func()) (v any) {
 	return nil
 }
 
-// Time that goes back is a bug of whoever stamps commands, and stops the server; what "back" means is
-// stored with the stamps. [CLOCK-1, CLOCK-9]
+// Time that goes back is a bug of whoever stamps commands, and stops the server; what "back" means
+// is stored with the stamps. [CLOCK-1, CLOCK-9]
 func TestTimeNeverDecreases(t *testing.T) {
 	r := newRig(t, Config{})
 	r.do(&CreateQueue{Queue: testQueue, NameSet: true})
@@ -102,8 +102,8 @@ func TestTimeNeverDecreases(t *testing.T) {
 	}
 }
 
-// Whoever decides about stamps knows until when something is in flight, also when the server died before
-// it could store a stamp. [CLOCK-11]
+// Whoever decides about stamps knows until when something is in flight, also when the server died
+// before it could store a stamp. [CLOCK-11]
 func TestHiddenUntil(t *testing.T) {
 	r := newRig(t, Config{})
 	r.do(&Start{Grace: 60_000})
@@ -151,7 +151,8 @@ func TestReadContent(t *testing.T) {
 	}
 }
 
-// A row that cannot be read is a fault of the disk: nothing is answered, and the sentence says which.
+// A row that cannot be read is a fault of the disk: nothing is answered, and the sentence says
+// which.
 func TestDamagedRows(t *testing.T) {
 	large := strings.Repeat("x", row.InlineMax+1)
 	space := uint64(1)
@@ -206,8 +207,8 @@ func damage(r *rig, key []byte) {
 	b.Apply()
 }
 
-// However many queues are used, their windows stay within their budget, and what was dropped is read
-// again when it is needed.
+// However many queues are used, their windows stay within their budget, and what was dropped is
+// read again when it is needed.
 func TestWindowBytes(t *testing.T) {
 	const queues, budget = 300, 100_000
 	r := newRig(t, Config{WindowBytes: budget})
@@ -267,8 +268,8 @@ func TestSameRows(t *testing.T) {
 	}
 }
 
-// Identities of one command differ from each other and from those of the next command, and are UUIDs of
-// version 4. [SEND-5]
+// Identities of one command differ from each other and from those of the next command, and are
+// UUIDs of version 4. [SEND-5]
 func TestIdentity(t *testing.T) {
 	seen := make(map[MessageID]bool)
 	for s := range 256 {

@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Follow says what became of a message that was sent with SendMessage.Follow: whether it is still in its
-// queue, has become a dead letter, or is gone. It changes nothing. [PEEK-9]
+// Follow says what became of a message that was sent with SendMessage.Follow: whether it is still
+// in its queue, has become a dead letter, or is gone. It changes nothing. [PEEK-9]
 type Follow struct {
 	Queue QueueName
 	Mark  string // Sent.Mark
@@ -61,9 +61,9 @@ func (e *Engine) fate(q *queue, m *mark) Fate {
 	return Fate{State: StateDeleted}
 }
 
-// isDeadLetter reports whether a message that left q is in its dead-letter queue. Dead letters of a standard
-// queue keep the time of their send, by which the queue has an index of them; those of FIFO queues are not
-// found. [DLQ-25, DLQ-26]
+// isDeadLetter reports whether a message that left q is in its dead-letter queue. Dead letters of a
+// standard queue keep the time of their send, by which the queue has an index of them; those of
+// FIFO queues are not found. [DLQ-25, DLQ-26]
 func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	to := e.deadTarget(q)
 	if to == nil || to.fifo() {
@@ -87,7 +87,7 @@ func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	return false
 }
 
-// A mark names a message for as long as anybody wants to follow it, also when it is not there any more.
+// A mark names a message, also after the message has left the queue.
 type mark struct {
 	incarnation [16]byte
 	space, seq  uint64
@@ -105,7 +105,8 @@ func (m *mark) seal() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, m.id[:]...))
 }
 
-// openMark reads a mark. It is not sealed against changes: a wrong one names another message of the queue, or none.
+// openMark reads a mark. It is not sealed against changes: a wrong one names another message of the
+// queue, or none.
 func openMark(text string) (m mark, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

@@ -20,8 +20,8 @@ func (r *runner) marked(q engine.QueueName, e engine.Entry) string {
 	return r.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(e), Follow: true}).Sent[0].Mark
 }
 
-// A message is followed through its states to its end, among others that were sent in the same millisecond,
-// and is not received by it. [PEEK-9]
+// A message is followed through its states to its end, among others that were sent in the same
+// millisecond, and is not received by it. [PEEK-9]
 func TestFollow(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
 	r.do(&engine.Start{})

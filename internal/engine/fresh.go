@@ -2,9 +2,9 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// A freshWindow is the front of a queue's fresh messages in memory: those that were never handed out
-// and entered without a delay. It covers every one with cursor <= seq < end. Fresh messages become
-// receivable in the order they were sent, so the window is a plain list.
+// A freshWindow is the front of a queue's fresh messages in memory: those that were never handed
+// out and entered without a delay. It covers every one with cursor <= seq < end. Fresh messages
+// become receivable in the order they were sent, so the window is a plain list.
 type freshWindow struct {
 	entries []*message
 	head    int
@@ -65,9 +65,9 @@ func (w *freshWindow) trim(limit int) {
 }
 
 // loadFresh makes sure that entry i of the fresh window is there, unless there are no more fresh
-// messages. While expiry is held it begins behind what has expired, so that a backlog which may not be
-// delivered is not walked through by every receive. Receives then also hand out messages behind others
-// that stay fresh, and only the delivery row tells the two apart.
+// messages. While expiry is held it begins behind what has expired, so that a backlog which may not
+// be delivered is not walked through by every receive. Receives then also hand out messages behind
+// others that stay fresh, and only the delivery row tells the two apart.
 func (e *Engine) loadFresh(q *queue, i int) bool {
 	w := &q.fresh
 	for w.len() <= i {

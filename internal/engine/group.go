@@ -8,14 +8,15 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Message groups of FIFO queues. A group is a line of messages in the order of their numbers, and what
-// can be received of it depends on its first message: a group whose first message is hidden is locked,
-// however many wait behind it. [FIFO-17]
+// Message groups of FIFO queues. A group is a line of messages in the order of their numbers, and
+// what can be received of it depends on its first message: a group whose first message is hidden is
+// locked, however many wait behind it. [FIFO-17]
 //
-// The rows follow from that. The group row knows the first message and how many there are; every other
-// message has a line row; and the head index has one entry per group, the place of its first message in
-// time. A receive looks at the head index alone to find groups that it can take from, so a locked group
-// with a million messages costs it nothing, and a million groups cost it no more than one.
+// The rows follow from that. The group row knows the first message and how many there are; every
+// other message has a line row; and the head index has one entry per group, the place of its first
+// message in time. A receive looks at the head index alone to find groups that it can take from, so
+// a locked group with a million messages costs it nothing, and a million groups cost it no more
+// than one.
 
 // A group is a group in memory: its row, and a window on its lines.
 type group struct {
@@ -143,8 +144,8 @@ func (e *Engine) join(q *queue, m *message) {
 	q.change(g)
 }
 
-// lead makes the first line of a group its head. M is the message, nil when it is one that was never
-// handed out.
+// lead makes the first line of a group its head. M is the message, nil when it is one that was
+// never handed out.
 func (e *Engine) lead(q *queue, g *group, m *message) {
 	g.row.First = g.lines[0]
 	g.row.Class, g.row.At = row.HeadFresh, g.row.First.Sent
@@ -188,8 +189,8 @@ func (e *Engine) lineOf(q *queue, g *group, l row.Line) *message {
 	return e.find(q, l.Seq)
 }
 
-// leave takes a message out of its group. The two first lines of the group must be in memory when the
-// message is the first one. When it was, the next one can be received from now on.
+// leave takes a message out of its group. The two first lines of the group must be in memory when
+// the message is the first one. When it was, the next one can be received from now on.
 func (e *Engine) leave(q *queue, m *row.Meta) {
 	g := e.group(q, m.Group)
 	if g.row.Count == 0 {
@@ -224,8 +225,8 @@ func (e *Engine) leave(q *queue, m *row.Meta) {
 	e.lead(q, g, e.lineOf(q, g, g.lines[0]))
 }
 
-// prepareLeave reads what leave needs when up to n messages of m's group leave it. It is called before
-// the first write of a command.
+// prepareLeave reads what leave needs when up to n messages of m's group leave it. It is called
+// before the first write of a command.
 func (e *Engine) prepareLeave(q *queue, m *message, n int) {
 	if q.fifo() {
 		e.needMeta(q, m)
@@ -233,8 +234,8 @@ func (e *Engine) prepareLeave(q *queue, m *message, n int) {
 	}
 }
 
-// trimGroups forgets groups and lines beyond the window after a turn. Groups that are empty are kept as
-// well: to find out again that a group has no row is the most expensive of all lookups.
+// trimGroups forgets groups and lines beyond the window after a turn. Groups that are empty are
+// kept as well: to find out again that a group has no row is the most expensive of all lookups.
 func (q *queue) trimGroups(window int) {
 	for _, g := range q.usedGroups {
 		if len(g.lines) > max(window, 1) {

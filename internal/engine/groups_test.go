@@ -8,8 +8,9 @@ import (
 	"tenaq/internal/kv"
 )
 
-// What a send, a receive and a delete on a FIFO queue read depends neither on how many messages wait
-// behind a locked one nor on how many groups there are, right after a start as well. [FIFO-25, FIFO-30]
+// What a send, a receive and a delete on a FIFO queue read depends neither on how many messages
+// wait behind a locked one nor on how many groups there are, right after a start as well.
+// [FIFO-25, FIFO-30]
 func TestGroupsCostNothing(t *testing.T) {
 	const window = 100
 	cfg := engine.Config{InFlightMax: 1 << 40, Window: window, Fault: func(s string) { panic(s) }}
@@ -56,7 +57,8 @@ func TestGroupsCostNothing(t *testing.T) {
 	}
 	want := cost(1, 500)
 	for _, test := range []struct{ locked, groups int }{{8_000, 500}, {1, 8_000}} {
-		// The windows that are read when a queue is first used are bounded; what they hold is not the same.
+		// The windows that are read when a queue is first used are bounded; what they hold is not
+		// the same.
 		if got := cost(test.locked, test.groups); got > want+3*window {
 			t.Errorf("%d messages in a locked group, %d groups: twenty lives read %d rows, want about %d",
 				test.locked, test.groups, got, want)
@@ -64,8 +66,9 @@ func TestGroupsCostNothing(t *testing.T) {
 	}
 }
 
-// While expiry is held, a receive walks neither through the groups whose first message has expired nor
-// through a queue full of messages that it has just moved into itself. [CLOCK-7, FIFO-37, DLQ-37]
+// While expiry is held, a receive walks neither through the groups whose first message has expired
+// nor through a queue full of messages that it has just moved into itself.
+// [CLOCK-7, FIFO-37, DLQ-37]
 func TestWalkPastIsBounded(t *testing.T) {
 	const window, looks = 100, 1000
 	cfg := engine.Config{Region: "us-east-1", InFlightMax: 1 << 40, Window: window, Fault: func(s string) { panic(s) }}

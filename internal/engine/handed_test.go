@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// A FIFO queue hands out of a group what there is room for, in order, and a repeated attempt all of its messages or none.
-// [RCV-24, DEDUP-19]
+// A FIFO queue hands out of a group what there is room for, in order, and a repeated attempt all of
+// its messages or none. [RCV-24, DEDUP-19]
 func TestRoomOfFIFO(t *testing.T) {
 	r := newRig(t, Config{Region: "elsewhere"})
 	name := QueueName{Account: "000000000000", Name: "q.fifo"}
@@ -37,8 +37,8 @@ func TestRoomOfFIFO(t *testing.T) {
 	}
 }
 
-// The content of a message that was handed out can be read after the message has moved, for as long as the answer to the
-// receive is held and no longer. [RCV-23]
+// The content of a message that was handed out can be read after the message has moved, for as long
+// as the answer to the receive is held and no longer. [RCV-23]
 func TestReadDelivered(t *testing.T) {
 	for _, body := range []string{"hello", strings.Repeat("x", row.InlineMax+1)} {
 		r := newRig(t, Config{Region: "elsewhere"})

@@ -2,15 +2,16 @@ package engine
 
 import "strings"
 
-// A receipt handle names one delivery: the message by space and number, the receive by generation. Its
-// seal has been checked before it comes here; whether it still means anything is decided here.
+// A receipt handle names one delivery: the message by space and number, the receive by generation.
+// Its seal has been checked before it comes here; whether it still means anything is decided here.
 
 // errHandle refuses what is not a receipt handle of this queue. [HND-3, HND-15]
 func errHandle(h *Handle) *Error {
 	return refuse(CodeInvalidHandle, `The input receipt handle "`+h.echo()+`" is not a valid receipt handle.`)
 }
 
-// echo returns the text of the handle for an error, cut to the length that a handle may have. [HND-2]
+// echo returns the text of the handle for an error, cut to the length that a handle may have.
+// [HND-2]
 func (h *Handle) echo() string {
 	if len(h.Text) > 1024 {
 		return strings.ToValidUTF8(h.Text[:1024], "")
@@ -53,9 +54,10 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) (Result, error) {
 	return Result{}, nil
 }
 
-// errExpired refuses the handle of a delivery that is over. On a FIFO queue that is every delivery but the newest while it is in
-// flight: another consumer may already have been given the next messages of the group. On a standard queue it is one that is 12 hours
-// old. [HND-20, FIFO-31, FIFO-33, FIFO-35]
+// errExpired refuses the handle of a delivery that is over. On a FIFO queue that is every delivery
+// but the newest while it is in flight: another consumer may already have been given the next
+// messages of the group. On a standard queue it is one that is 12 hours old.
+// [HND-20, FIFO-31, FIFO-33, FIFO-35]
 func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 	if m == nil {
 		return nil
@@ -75,7 +77,8 @@ func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 }
 
 // delete removes the message of a handle when the handle is of its newest delivery. When there is a
-// newer one or the message no longer exists, it does nothing. [HND-5 to HND-9, HND-16, FIFO-34, FIFO-36]
+// newer one or the message no longer exists, it does nothing.
+// [HND-5 to HND-9, HND-16, FIFO-34, FIFO-36]
 func (e *Engine) delete(q *queue, h *Handle) *Error {
 	m, err := e.resolve(q, h)
 	if err != nil {
@@ -152,7 +155,8 @@ func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
 	return res, nil
 }
 
-// ofHandleEntry gives the refusal of another queue's handle the text that it has in the entry of a batch. [BATCH-19]
+// ofHandleEntry gives the refusal of another queue's handle the text that it has in the entry of a
+// batch. [BATCH-19]
 func (e *Error) ofHandleEntry(h *Handle) *Error {
 	if e != nil && e.Code == CodeInvalidHandle && h.Valid {
 		return refuse(CodeInvalidHandle, `The receipt handle "`+h.echo()+`" is not valid for this queue.`)

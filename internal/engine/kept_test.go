@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// The message that expires next expires when it has been kept for the retention, and none before: also after deletes,
-// and of dead letters, whose retention began in another queue. [RET-1, DLQ-25]
+// The message that expires next expires when it has been kept for the retention, and none before:
+// also after deletes, and of dead letters, whose retention began in another queue. [RET-1, DLQ-25]
 func TestKept(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))

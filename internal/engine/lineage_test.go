@@ -5,7 +5,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// Lineages returns how many messages of a store descend from each first send. A move between queues keeps it.
+// Lineages returns how many messages of a store descend from each first send. A move between queues
+// keeps it.
 func Lineages(store kv.Store) map[MessageID]int {
 	found := make(map[MessageID]int)
 	for k, v := range store.Scan([]byte{row.FamilySpace}, []byte{row.FamilySpace + 1}) {

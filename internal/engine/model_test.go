@@ -16,9 +16,9 @@ import (
 // scriptSteps is how long one generated script is.
 const scriptSteps = 400
 
-// TestModel plays generated scripts against the naive model and against the engine in several variants
-// at once. A script that is answered differently is made as short as possible and printed in a form
-// that can be added to testdata.
+// TestModel plays generated scripts against the naive model and against the engine in several
+// variants at once. A script that is answered differently is made as short as possible and printed
+// in a form that can be added to testdata.
 func TestModel(t *testing.T) {
 	scripts := proof.Count(5, 50, 2_500, 25_000)
 	playScripts(t, proof.Seed(t), scripts, func(seed uint64) (enginetest.Played, *enginetest.Difference) {
@@ -27,9 +27,9 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// playScripts plays scripts with the seeds from the first on, on all processors at once. After a difference no more
-// are begun, and of several it reports the one with the lowest seed, so that what is reported does not depend on
-// which was faster.
+// playScripts plays scripts with the seeds from the first on, on all processors at once. After a
+// difference no more are begun, and of several it reports the one with the lowest seed, so that
+// what is reported does not depend on which was faster.
 func playScripts(t *testing.T, first uint64, scripts int, play func(seed uint64) (enginetest.Played, *enginetest.Difference)) {
 	// Scripts leave much garbage and little else.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

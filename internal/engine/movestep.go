@@ -6,8 +6,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// MoveStep lets one active move task go on by a bounded number of messages: of those with something to do
-// the one that was idle for longest.
+// MoveStep lets one active move task go on by a bounded number of messages: of those with something
+// to do the one that was idle for longest.
 type MoveStep struct{}
 
 func (op *MoveStep) apply(e *Engine, c *Command) (Result, error) {
@@ -23,8 +23,8 @@ func (op *MoveStep) apply(e *Engine, c *Command) (Result, error) {
 	return Result{Again: !e.stepTask(next, c.Seed)}, nil
 }
 
-// NextMove is when, in Unix milliseconds, the next MoveStep has something to do, and whether there is
-// such a time.
+// NextMove is when, in Unix milliseconds, the next MoveStep has something to do, and whether there
+// is such a time.
 func (e *Engine) NextMove() (at int64, ok bool) {
 	for _, t := range e.tasks {
 		if next := t.nextStep(); !ok || next < at {
@@ -39,8 +39,8 @@ func (t *task) before(other *task) bool {
 	return cmp.Or(cmp.Compare(t.Stepped, other.Stepped), cmp.Compare(t.Number, other.Number)) < 0
 }
 
-// nextStep is when the task has something to do: when its rate allows the next message, or when it times
-// out.
+// nextStep is when the task has something to do: when its rate allows the next message, or when it
+// times out.
 func (t *task) nextStep() int64 {
 	if t.Rate == 0 || t.Status == row.TaskCancelling {
 		return t.Stepped
@@ -59,8 +59,8 @@ func (t *task) allowance(now int64) (n int) {
 	return min(n, movesMax)
 }
 
-// spend notes that n messages have moved. What could not move in time is made up for only in part: after
-// a stall the rate must not become a flood. [MOVE-26]
+// spend notes that n messages have moved. What could not move in time is made up for only in part:
+// after a stall the rate must not become a flood. [MOVE-26]
 func (t *task) spend(n int, now int64) {
 	t.Moved += int64(n)
 	if t.Rate > 0 {
@@ -110,9 +110,9 @@ type move struct {
 	to *queue
 }
 
-// pickMoves chooses what a step moves: the messages that a receive would find now, as far as they were
-// there when the task started. [MOVE-12, MOVE-24, MOVE-25] Failure says why the task cannot go on behind
-// them. Fresh is what walk returns.
+// pickMoves chooses what a step moves: the messages that a receive would find now, as far as they
+// were there when the task started. [MOVE-12, MOVE-24, MOVE-25] Failure says why the task cannot go
+// on behind them. Fresh is what walk returns.
 func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure string) {
 	looks, size, allowed := 0, int64(0), t.allowance(e.now)
 	fresh = e.walk(q, nil, func(m *message) verdict {
@@ -152,8 +152,8 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 	return moves, fresh, failure
 }
 
-// redrive moves a message to another queue as a new one. What makes the story of a piece of work stays.
-// [MOVE-11]
+// redrive moves a message to another queue as a new one. What makes the story of a piece of work
+// stays. [MOVE-11]
 func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 	before := balanceOf(from, to)
 	content := e.contentOf(from, m)

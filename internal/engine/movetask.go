@@ -10,9 +10,9 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Message move tasks: they empty a dead-letter queue in the background. A task is a row, and each step of
-// it is one command: what a step moves and how far the task has come are written in one batch, so that no
-// stop at any moment loses a message or moves one twice. [MOVE-14]
+// Message move tasks: they empty a dead-letter queue in the background. A task is a row, and each
+// step of it is one command: what a step moves and how far the task has come are written in one
+// batch, so that no stop at any moment loses a message or moves one twice. [MOVE-14]
 
 // Why tasks fail. [MOVE-10, MOVE-18, MOVE-22]
 const (

@@ -17,8 +17,8 @@ type (
 	Attribute = row.Attribute
 )
 
-// identity derives the i-th random-looking UUID (version 4) of a command from its seed. The first is
-// the seed itself; the others are mixed from it, which keeps them apart without more randomness.
+// identity derives the i-th random-looking UUID (version 4) of a command from its seed. The first
+// is the seed itself; the others are mixed from it, which keeps them apart without more randomness.
 func identity(seed [16]byte, i int) (id MessageID) {
 	id = seed
 	if i > 0 {
@@ -32,8 +32,8 @@ func identity(seed [16]byte, i int) (id MessageID) {
 	return id
 }
 
-// mix is the finaliser of splitmix64 over eight bytes and a salt: it spreads every input bit over the
-// whole output.
+// mix is the finaliser of splitmix64 over eight bytes and a salt: it spreads every input bit over
+// the whole output.
 func mix(b []byte, salt uint64) uint64 {
 	var v uint64
 	for i, c := range b {
@@ -65,8 +65,8 @@ type Text struct {
 	Set   bool
 }
 
-// A Handle is a receipt handle after its seal was checked: it names one delivery of one message. When
-// the seal was wrong, Valid is false and only Text is set.
+// A Handle is a receipt handle after its seal was checked: it names one delivery of one message.
+// When the seal was wrong, Valid is false and only Text is set.
 type Handle struct {
 	Text        string
 	Valid       bool

@@ -2,19 +2,23 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// News tells of queues as Survey does, but only of those that may have changed since it told of them last, and of those that
-// have messages: a queue that nobody uses costs nothing. It goes on from a Survey that says Watch and has told of all queues.
-// What it tells is told once, so it is for one caller, who asks until Result.More is not set, and makes a Survey again when
-// an answer was lost. Result.Queues are queues that are gone. Unlike every other answer it depends on what the engine has
-// in memory: one that was opened since knows of no Survey, and tells nothing.
+// News reports on queues as Survey does, but only on those that may have changed since its last
+// report and on those that have messages. An unused queue therefore costs nothing.
+//
+// It continues a Survey that says Watch and has covered all queues. Each change is reported once,
+// so News is for one caller. The caller asks until Result.More is not set, and makes a Survey again
+// when an answer was lost. Result.Queues are queues that are gone.
+//
+// Unlike every other answer it depends on the memory of the engine: one that was opened later knows
+// of no Survey and reports nothing.
 type News struct {
-	Max int // queues that are told of in one go
+	Max int // queues in one report
 }
 
-// news are the queues that News has to tell of, those that wait longest first. It is kept in memory and by name, since a
-// queue may leave memory before it was told of.
+// news are the queues that News has to tell of, those that wait longest first. It is kept in memory
+// and by name, since a queue may leave memory before it was reported.
 type news struct {
-	watched bool // somebody asks for News
+	watched bool // News is asked for
 	names   []QueueName
 	has     map[QueueName]bool // those in names
 	left    int                // of names, in this round of News
@@ -29,7 +33,7 @@ func (e *Engine) note(q *queue) {
 	}
 }
 
-// told notes that a queue was told of, the next one.
+// told notes that the next queue was reported.
 func (n *news) told() {
 	delete(n.has, n.names[0])
 	n.names = n.names[1:]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Who has made a survey and follows the news knows of every queue what another survey would tell, whatever has left memory
-// in between; and is told of no queue that nobody uses.
+// Who has made a survey and follows the news knows of every queue what another survey would tell,
+// whatever has left memory in between; and is told of no queue that nobody uses.
 func TestNews(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -8,15 +8,15 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Peek reads the messages of a queue without receiving them: nothing is counted as a receive, hidden or
-// moved, and no later answer is another one because of it. [PEEK-1]
+// Peek reads the messages of a queue without receiving them: nothing is counted as a receive,
+// hidden or moved, and no later answer is another one because of it. [PEEK-1]
 //
-// Messages come in the order of their numbers, in which they entered the queue [PEEK-3], and not in that
-// of receives: a place in it stays where it is whatever happens to the messages, so that a reader who goes
-// on from place to place meets each message once. [PEEK-4]
+// Messages come in the order of their numbers, in which they entered the queue [PEEK-3], and not in
+// that of receives: a place in it stays where it is whatever happens to the messages, so that a
+// reader who goes on from place to place meets each message once. [PEEK-4]
 //
-// The work of one Apply is bounded by rows that are looked at, whether they are of the State that is asked
-// for or not. A page may therefore be short, and even empty, with more behind it.
+// The work of one Apply is bounded by rows that are looked at, whether they are of the State that
+// is asked for or not. A page may therefore be short, and even empty, with more behind it.
 type Peek struct {
 	Queue QueueName
 	State MessageState // only messages in this state; empty for all
@@ -28,14 +28,15 @@ type Peek struct {
 // PeekMax is how many messages a page may have.
 const PeekMax = 100
 
-// What one Apply looks at: messages, and segments, of each of which it may walk over what was deleted.
+// What one Apply looks at: messages, and segments, of each of which it may walk over what was
+// deleted.
 const (
 	peekLooks    = 512
 	peekSegments = 8
 )
 
-// A MessageState says what keeps a message from being received now, if anything does. SQS counts those
-// that are visible and those that are blocked together, as visible.
+// A MessageState says what keeps a message from being received now, if anything does. SQS counts
+// those that are visible and those that are blocked together, as visible.
 type MessageState string
 
 // The states of a message. [PEEK-2]
@@ -51,8 +52,8 @@ func (s MessageState) Known() bool {
 	return s == StateVisible || s == StateInFlight || s == StateDelayed || s == StateBlocked
 }
 
-// A Peeked is a message as a peek shows it. Times are in Unix milliseconds. Its content is read with
-// ReadContent after the turn is committed, if it is still there.
+// A Peeked is a message as a peek shows it. Times are in Unix milliseconds. Its content is read
+// with ReadContent after the turn is committed, if it is still there.
 type Peeked struct {
 	Space, Seq   uint64
 	ID           MessageID
@@ -98,8 +99,8 @@ func (op *Peek) apply(e *Engine, _ *Command) (Result, error) {
 	return res, nil
 }
 
-// A peek is a Peek that is being carried out. It reads rows and nothing that is kept in memory, and keeps
-// nothing there: the windows belong to those who receive.
+// A peek is a Peek that is being carried out. It reads rows and nothing that is kept in memory, and
+// keeps nothing there: the windows belong to receives.
 type peek struct {
 	Peek
 	e *Engine
@@ -129,8 +130,8 @@ func (p *peek) run() (more bool) {
 	return more
 }
 
-// pieces returns where the next messages behind the place are, by the segments that have live ones, and
-// whether there are other segments. What lies between is what was deleted, and not looked at.
+// pieces returns where the next messages behind the place are, by the segments that have live ones,
+// and whether there are other segments. What lies between is what was deleted, and not looked at.
 func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 	st := &p.q.st
 	from := max((p.place+1)>>row.SegmentBits, st.Segment)
@@ -151,8 +152,8 @@ func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 	return pieces, false
 }
 
-// metas reads messages with lo <= seq < hi: one more than have room on the page, so that the last page
-// says that it is the last. Whole reports that there are no others.
+// metas reads messages with lo <= seq < hi: one more than have room on the page, so that the last
+// page says that it is the last. Whole reports that there are no others.
 func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
 	room := p.Max - len(p.found) + 1
 	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindMessage, lo, hi)) {
@@ -164,8 +165,8 @@ func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
 	return metas, true
 }
 
-// take puts the messages on the page that belong there. It reports false when the page has to end before
-// one of them.
+// take puts the messages on the page that belong there. It reports false when the page has to end
+// before one of them.
 func (p *peek) take(metas []row.Meta) bool {
 	deliveries := p.deliveries(metas[0].Seq, metas[len(metas)-1].Seq)
 	for i := range metas {
@@ -195,8 +196,8 @@ type placedRow struct {
 	row.Delivery
 }
 
-// deliveries reads the delivery rows with first <= seq <= last. A scan of them costs less than asking for
-// each, since most messages of a backlog have none.
+// deliveries reads the delivery rows with first <= seq <= last. A scan of them costs less than
+// asking for each, since most messages of a backlog have none.
 func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindDelivery, first, last+1)) {
 		d, ok := row.DecodeDelivery(v)
@@ -262,10 +263,11 @@ const gateLooks = 100
 
 // findGate looks at two places of the group, and at few messages in each.
 //
-// What is in flight is among the first messages, as many as one receive can take: a receive takes messages
-// from the front of a group [FIFO-17], and none ever gets others in front of it. What is delayed is among
-// those that were sent last, and blocks only what has come behind it with a place of its own, as dead letters
-// do. Where more of these than gateLooks have come just before it, it is not found.
+// What is in flight is among the first messages, as many as one receive can take: a receive takes
+// messages from the front of a group [FIFO-17], and none ever gets others in front of it. What is
+// delayed is among those that were sent last, and blocks only what has come behind it with a place
+// of its own, as dead letters do. Where more of these than gateLooks have come just before it, it
+// is not found.
 func (p *peek) findGate(group string) uint64 {
 	e, delay := p.e, p.q.row.Attributes.Delay()
 	k := row.GroupKey(p.q.row.Space, group)
@@ -295,8 +297,8 @@ func (p *peek) findGate(group string) uint64 {
 	return gate
 }
 
-// firstHidden returns the first message of a group, from a number on, that is in flight or delayed, if it
-// is among so many.
+// firstHidden returns the first message of a group, from a number on, that is in flight or delayed,
+// if it is among so many.
 func (p *peek) firstHidden(group string, stored *row.Group, from uint64, looks int) uint64 {
 	rows := row.LineSpan(p.q.row.Space, group, from)
 	for k, v := range p.e.scan(rows) {
@@ -315,8 +317,8 @@ func (p *peek) firstHidden(group string, stored *row.Group, from uint64, looks i
 	return noGate
 }
 
-// hidden reports whether a message of a group is in flight or delayed. Fresh is when it can be received if
-// it was never handed out, which is sure of those behind placed.
+// hidden reports whether a message of a group is in flight or delayed. Fresh is when it can be
+// received if it was never handed out, which is sure of those behind placed.
 func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
 	if seq <= placed {
 		k := row.SeqKey(p.q.row.Space, row.KindDelivery, seq)
@@ -334,8 +336,8 @@ func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
 // placeVersion begins every place.
 const placeVersion = 1
 
-// sealPlace returns the place behind a message as clients get to see it. It says which queue it is of:
-// another one of the same name counts its messages from the beginning.
+// sealPlace returns the place behind a message as clients get to see it. It says which queue it is
+// of: another one of the same name counts its messages from the beginning.
 func sealPlace(incarnation [16]byte, seq uint64) string {
 	b := append([]byte{placeVersion}, incarnation[:]...)
 	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(b, seq))

@@ -193,8 +193,8 @@ func TestPeekPlaces(t *testing.T) {
 	}
 }
 
-// What a page reads depends neither on how much waits nor on how much was deleted before it or in its
-// middle. [PEEK-5]
+// What a page reads depends neither on how much waits nor on how much was deleted before it or in
+// its middle. [PEEK-5]
 func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 	for _, depth := range []int{1_000, 20_000, proof.Count(20_000, 100_000, 100_000, 1_000_000)} {
 		store := &counting{Store: kv.NewMemory()}
@@ -220,8 +220,8 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 			store.rows = 0
 			res := r.do(&op)
 			t.Logf("depth %d, %s: %d messages, %d rows", depth, name, len(res.Peeked), store.rows)
-			// A message has two rows at most, and one message more than is shown is read, or while one state is
-			// looked for about 512. The few others are of segments.
+			// A message has two rows at most, and one message more than is shown is read, or while
+			// one state is looked for about 512. The few others are of segments.
 			limit := 2*101 + 20
 			if op.State != "" {
 				limit = 2*(512+101) + 20
@@ -236,8 +236,8 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 	}
 }
 
-// Where nearly all was deleted, a page walks over few of the places where nothing is left, and the pages
-// together show all that is. [PEEK-4, PEEK-5]
+// Where nearly all was deleted, a page walks over few of the places where nothing is left, and the
+// pages together show all that is. [PEEK-4, PEEK-5]
 func TestPeekBetweenTheDeleted(t *testing.T) {
 	store := &counting{Store: kv.NewMemory()}
 	r := newRunner(t, engine.Open(store, peekConfig()))
@@ -279,7 +279,8 @@ func TestPeekBetweenTheDeleted(t *testing.T) {
 	}
 }
 
-// Of a FIFO queue the group of each message is looked at, which costs a bounded number of rows as well. [PEEK-5]
+// Of a FIFO queue the group of each message is looked at, which costs a bounded number of rows as
+// well. [PEEK-5]
 func TestPeekCostOfGroups(t *testing.T) {
 	q := engine.QueueName{Account: "1", Name: "q.fifo"}
 	for _, groups := range []int{1, 1000} {

@@ -10,8 +10,8 @@ type PeekQueues struct {
 	Max     int    // queues of a page, at most PeekQueuesMax
 }
 
-// PeekQueuesMax is how many queues a page may have. Each of them is brought up to the time of the command, so a
-// page costs the writer about what as many requests would.
+// PeekQueuesMax is how many queues a page may have. Each of them is brought up to the time of the
+// command, so a page costs the writer about what as many requests would.
 const PeekQueuesMax = 50
 
 // viewSources is how many of its sources a QueueView names.
@@ -22,7 +22,8 @@ type QueueView struct {
 	Gauge
 	Redrive row.Redrive // the zero value when it has no dead-letter queue
 
-	// Sources are the first queues, by name, whose dead letters come here; MoreSources says that there are others.
+	// Sources are the first queues, by name, whose dead letters come here; MoreSources says that
+	// there are others.
 	Sources     []QueueName
 	MoreSources bool
 }

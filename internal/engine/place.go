@@ -2,13 +2,13 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// This file moves messages between the places a message can be in: fresh, in due, or nowhere. Counters
-// follow here and nowhere else.
+// This file moves messages between the places a message can be in: fresh, in due, or nowhere.
+// Counters follow here and nowhere else.
 //
-// The counters divide the live messages of a queue into visible, delayed and in flight. A message in
-// due belongs to the class of its kind until its time comes and to the visible ones from then on, and
-// nothing is written when it does. So the counters remember up to which place of the index they have
-// followed (state.settled), and settle brings that place up to Now.
+// The counters divide the live messages of a queue into visible, delayed and in flight. A message
+// in due belongs to the class of its kind until its time comes and to the visible ones from then
+// on, and nothing is written when it does. So the counters remember up to which place of the index
+// they have followed (state.settled), and settle brings that place up to Now.
 
 // count adds n to the class that the entry belongs to as the counters see it.
 func (q *queue) count(p row.Pos, kind row.DueKind, n int64) {
@@ -22,7 +22,8 @@ func (q *queue) count(p row.Pos, kind row.DueKind, n int64) {
 	}
 }
 
-// settle follows the due index up to Now for at most limit entries and reports whether it got there.
+// settle follows the due index up to Now for at most limit entries and reports whether it got
+// there.
 func (e *Engine) settle(q *queue, limit int) (done bool) {
 	goal := row.LastAt(e.now)
 	if !q.st.Settled.Less(goal) {
@@ -41,8 +42,8 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	return true
 }
 
-// enter puts a new message into the queue: fresh when it is receivable at once or as soon as its FIFO
-// queue's delay is over, else into due.
+// enter puts a new message into the queue: fresh when it is receivable at once or as soon as its
+// FIFO queue's delay is over, else into due.
 func (e *Engine) enter(q *queue, m *message, content []byte) {
 	e.checkNew(q, m)
 	var inline []byte
@@ -98,7 +99,8 @@ func (e *Engine) schedule(q *queue, m *message) {
 	}
 }
 
-// unschedule takes a message out of due. Its delivery row is left for the caller to replace or remove.
+// unschedule takes a message out of due. Its delivery row is left for the caller to replace or
+// remove.
 func (e *Engine) unschedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
 	e.rows.delete(dueIndex.Key(q.row.Space, p))
@@ -114,8 +116,8 @@ func (e *Engine) unfresh(q *queue, m *row.Meta) {
 	case q.fifo():
 		q.uncountFresh(m.Seq)
 	case e.hold:
-		// The messages before it that have expired stay fresh: a longer retention period, set before
-		// expiry goes on, makes them receivable again. [CLOCK-7]
+		// The messages before it that have expired stay fresh: a longer retention period, set
+		// before expiry goes on, makes them receivable again. [CLOCK-7]
 		q.st.Mixed = max(q.st.Mixed, m.Seq+1)
 	default:
 		q.st.Cursor = max(q.st.Cursor, m.Seq+1)
@@ -123,8 +125,8 @@ func (e *Engine) unfresh(q *queue, m *row.Meta) {
 	q.stDirty = true
 }
 
-// remove ends the life of a message, whether it was ever handed out or not. The caller has taken a fresh
-// one from the window of a standard queue, and for a FIFO queue has called prepareLeave.
+// remove ends the life of a message, whether it was ever handed out or not. The caller has taken a
+// fresh one from the window of a standard queue, and for a FIFO queue has called prepareLeave.
 func (e *Engine) remove(q *queue, m *message) {
 	if m.gone {
 		broken("queue %s: message %d removed twice", q.name.Name, m.Seq)

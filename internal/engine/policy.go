@@ -9,10 +9,12 @@ import (
 	"tenaq/internal/kv"
 )
 
-// The access policy of a queue. The engine keeps it and changes it; who is let in by it is decided before a command is made,
-// by whoever knows who asks. For that ReadPolicy reads it off the writer, and TakePolicyChanges says when to read it again.
+// The access policy of a queue. The engine keeps it and changes it. The API decides whom it lets
+// in, before it makes a command. For that ReadPolicy reads it off the writer, and TakePolicyChanges
+// says when to read it again.
 
-// setPolicy stores a policy as it was given. One that could not be evaluated is never stored. [AUTH-22 to AUTH-24, ATTR-22]
+// setPolicy stores a policy as it was given. One that could not be evaluated is never stored.
+// [AUTH-22 to AUTH-24, ATTR-22]
 func setPolicy(_ *Engine, a *row.Attributes, value string) *Error {
 	if value == "" {
 		a.Policy = ""
@@ -52,16 +54,18 @@ func (e *Engine) TakePolicyChanges() bool {
 	return changed
 }
 
-// ReadPolicy reads the policy of a queue, which is empty when there is none, or no such queue. It may be called on any
-// goroutine, and sees every turn that was committed before. Undecodable rows are told to fault, which must not return.
+// ReadPolicy reads the policy of a queue, which is empty when there is none, or no such queue. It
+// may be called on any goroutine, and sees every turn that was committed before. Undecodable rows
+// are reported to fault, which must not return.
 func ReadPolicy(store kv.Store, name QueueName, fault func(string)) string {
 	r := rows{store: store, fault: fault}
 	stored, _ := r.queue(name)
 	return stored.Attributes.Policy
 }
 
-// AddPermission adds a statement to the policy of a queue, which lets accounts do actions. That the policy is read and written
-// in one command is why no two of them can lose one. [AUTH-25 to AUTH-29, AUTH-43]
+// AddPermission adds a statement to the policy of a queue, which lets accounts do actions. That the
+// policy is read and written in one command is why no two of them can lose one.
+// [AUTH-25 to AUTH-29, AUTH-43]
 type AddPermission struct {
 	Queue    QueueName
 	Label    Text
@@ -75,7 +79,8 @@ func (op *AddPermission) apply(e *Engine, _ *Command) (Result, error) {
 	})
 }
 
-// RemovePermission takes the statements with a label out of the policy of a queue. [AUTH-30, AUTH-31]
+// RemovePermission takes the statements with a label out of the policy of a queue.
+// [AUTH-30, AUTH-31]
 type RemovePermission struct {
 	Queue QueueName
 	Label Text

@@ -2,7 +2,8 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// PurgeQueue removes every message that was sent before it, at one point in time. [PURGE-1, PURGE-2]
+// PurgeQueue removes every message that was sent before it, at one point in time.
+// [PURGE-1, PURGE-2]
 type PurgeQueue struct{ Queue QueueName }
 
 func (op *PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
@@ -14,8 +15,8 @@ func (op *PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
 		return Result{}, refuse(CodePurgeInProgress,
 			"Only one PurgeQueue operation on "+op.Queue.Name+" is allowed every 60 seconds.")
 	}
-	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts as
-	// the handle of a deleted message. [PURGE-5]
+	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts
+	// as the handle of a deleted message. [PURGE-5]
 	e.rows.deleteRange(row.WholeSpace(q.row.Space))
 	q.setSpace(e.sys.takeSpace(), e.now)
 	q.st.Boot = e.sys.Boot

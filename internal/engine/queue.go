@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// A queue is a queue in memory: its rows, and windows on what lies behind them. Everything but the rows
-// may be dropped between two turns.
+// A queue is a queue in memory: its rows, and windows on what lies behind them. Everything but the
+// rows may be dropped between two turns.
 type queue struct {
 	name QueueName
 	row  row.Queue
@@ -41,7 +41,8 @@ type queue struct {
 	tally *tally.Queue // nil until something has to be counted
 }
 
-// fifoWindows are what a FIFO queue has in memory besides: windows on its heads, and groups that were read or written lately.
+// fifoWindows are what a FIFO queue has in memory besides: windows on its heads, and groups that
+// were read or written lately.
 type fifoWindows struct {
 	heads      [2]window[string]
 	groups     map[string]*group
@@ -85,8 +86,8 @@ func (q *queue) forget() {
 	q.expiry = 0
 }
 
-// lookup returns the queue of that name. It is the first thing every action on a queue does, before it
-// looks at any other parameter. [ERR-11, QUEUE-32]
+// lookup returns the queue of that name. It is the first thing every action on a queue does, before
+// it looks at any other parameter. [ERR-11, QUEUE-32]
 func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 	q, ok := e.queues[name]
 	if !ok {
@@ -131,9 +132,10 @@ func (r *rows) state(space uint64) row.State {
 	return st
 }
 
-// stale returns the queue of a row that a scan has found, in memory, if time changes anything about it, and nil if not:
-// it has no messages and remembers no deduplication. Those who look after all queues ask for it, so that a queue that
-// nobody uses costs them two reads, and does not push one that is used out of memory.
+// stale returns the queue of a row that a scan has found, in memory, if time changes anything about
+// it, and nil if not: it has no messages and remembers no deduplication. The sweep and surveys of
+// all queues ask for it, so that an unused queue costs them two reads, and does not push a used one
+// out of memory.
 func (e *Engine) stale(name QueueName, stored row.Queue) *queue {
 	q := e.queues[name]
 	if q == nil {
@@ -226,7 +228,8 @@ func (q *queue) end(m *message) {
 	q.ended = append(q.ended, m.Seq)
 }
 
-// find returns the message with its delivery, or nil when it does not exist or was never handed out.
+// find returns the message with its delivery, or nil when it does not exist or was never handed
+// out.
 func (e *Engine) find(q *queue, seq uint64) *message {
 	m := q.msgs[seq]
 	if m == nil {

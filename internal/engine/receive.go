@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// A Delivery is one message as a receive hands it out. Its content is read with ReadContent after the
-// turn is committed.
+// A Delivery is one message as a receive hands it out. Its content is read with ReadContent after
+// the turn is committed.
 type Delivery struct {
 	Space, Seq   uint64
 	Generation   uint32 // of the handle
@@ -34,8 +34,8 @@ type ReceiveMessage struct {
 	AttemptID  Text     // ReceiveRequestAttemptId
 	System     []string // names of the system attributes that are wanted, here only to be checked
 
-	// Room is how many bytes of messages may be handed out; unset for no bound. A message that does not fit,
-	// and all behind it, are left as they are. [RCV-24]
+	// Room is how many bytes of messages may be handed out; unset for no bound. A message that does
+	// not fit, and all behind it, are left as they are. [RCV-24]
 	Room Int
 
 	horizon horizon // of dead-lettering, kept while the operation has to be submitted again
@@ -95,7 +95,8 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	visibility := op.Visibility.or(q.row.Attributes.VisibilityTimeout) * 1000 // [VIS-4]
 	room := e.cfg.InFlightMax - q.st.InFlight
 	if room < sqslimits.ReceiveMax { // [LIM-1]
-		// Some of those in flight may only count because the counters have not followed yet. [LIM-6]
+		// Some of those in flight may only count because the counters have not followed yet.
+		// [LIM-6]
 		if !e.settle(q, settleStep) {
 			return Result{Again: true}, nil
 		}
@@ -135,8 +136,8 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		op.horizon.groups = found.groups()
 	}
 	if found.more || len(found.picked) == 0 {
-		// With nothing to deliver, it has to be found out what the next moment is at which there will be;
-		// and the indexes cannot be searched any more.
+		// With nothing to deliver, it has to be found out what the next moment is at which there
+		// will be; and the indexes cannot be searched any more.
 		return Result{Again: true}, nil
 	}
 	op.horizon = horizon{}
@@ -197,8 +198,8 @@ func (f *found) groups() (names []string) {
 	return slices.Compact(append(names, f.stopped))
 }
 
-// pick chooses up to want messages, in the order in which they became available, and on the way those
-// that have to move instead of being delivered. [DLQ-2, DLQ-21] It only looks.
+// pick chooses up to want messages, in the order in which they became available, and on the way
+// those that have to move instead of being delivered. [DLQ-2, DLQ-21] It only looks.
 func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	h := op.horizon.of(q)
 	if want == 0 {
@@ -236,7 +237,8 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	return f
 }
 
-// deliver hides a picked message until the given time and counts the receive. [VIS-1, RCV-11, RCV-12]
+// deliver hides a picked message until the given time and counts the receive.
+// [VIS-1, RCV-11, RCV-12]
 func (e *Engine) deliver(q *queue, m *message, until int64) {
 	if m.hasDelivery {
 		e.countTimeout(q, m)
@@ -258,7 +260,8 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 	e.hide(q, m, until)
 }
 
-// countTimeout counts the last delivery of a message that leaves its place, if it ended by its timeout. [METRIC-21]
+// countTimeout counts the last delivery of a message that leaves its place, if it ended by its
+// timeout. [METRIC-21]
 func (e *Engine) countTimeout(q *queue, m *message) {
 	switch t := e.tally(q); {
 	case !m.hasDelivery || m.Kind != row.DueInFlight:
@@ -269,7 +272,7 @@ func (e *Engine) countTimeout(q *queue, m *message) {
 	}
 }
 
-// hide puts a message that is in nobody's place into due, until the given time. Until now means that it
+// hide puts a message that has no place into due, until the given time. Until now means that it
 // is returned at once. [VIS-3, VIS-6]
 func (e *Engine) hide(q *queue, m *message, until int64) {
 	e.checkHidden(q, m, until)

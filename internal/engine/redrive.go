@@ -100,8 +100,8 @@ func getRedrive(e *Engine, q *queue) (string, bool) { // [DLQ-1]
 	return `{"deadLetterTargetArn":` + string(arn) + `,"maxReceiveCount":` + decimal(r.MaxReceives) + `}`, true
 }
 
-// A redriveAllow is a RedriveAllowPolicy: which queues may have this one as their dead-letter queue. Its
-// fields are in the order in which they are shown.
+// A redriveAllow is a RedriveAllowPolicy: which queues may have this one as their dead-letter
+// queue. Its fields are in the order in which they are shown.
 type redriveAllow struct {
 	Permission string   `json:"redrivePermission"`
 	Sources    []string `json:"sourceQueueArns,omitempty"`
@@ -133,8 +133,8 @@ func setRedriveAllow(_ *Engine, a *row.Attributes, value string) *Error { // [DL
 	return nil
 }
 
-// parseRedriveAllow reads a policy. Names of members are exact, which encoding/json does not insist on by
-// itself.
+// parseRedriveAllow reads a policy. Names of members are exact, which encoding/json does not insist
+// on by itself.
 func parseRedriveAllow(value string) (p redriveAllow, ok bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(value), &members) != nil {

@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Queues that nobody uses leave memory after a while, and those who look after all queues do not bring them back; what they
-// have to remove from a queue they still remove.
+// Queues that nobody uses leave memory after a while, and those who look after all queues do not
+// bring them back; what they have to remove from a queue they still remove.
 func TestRest(t *testing.T) {
 	const queues = 700
 	r := newRig(t, Config{})
@@ -26,7 +26,8 @@ func TestRest(t *testing.T) {
 	r.do(&DeleteMessage{Queue: fifo, Handle: h})
 	r.send(full, "x")
 
-	// look does what a server does now and then, and returns how many queues and messages there are.
+	// look does what a server does now and then, and returns how many queues and messages there
+	// are.
 	look := func() (all int, messages int64) {
 		for _, op := range []func(after QueueName) Op{
 			func(after QueueName) Op { return &Survey{After: after, Max: 50} },

@@ -2,8 +2,8 @@ package engine
 
 import "testing"
 
-// A copy of a store whose server had stopped in order starts as after a crash, so that what is in flight in it is given the
-// grace. [DUR-32]
+// A copy of a store whose server had stopped in order starts as after a crash, so that what is in
+// flight in it is given the grace. [DUR-32]
 func TestNoteInterrupted(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		r := newRig(t, Config{})

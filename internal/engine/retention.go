@@ -2,18 +2,19 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// Retention. A message is gone the millisecond its retention period is over, whatever state it is in.
-// [RET-1, RET-2] The period is added when a message is looked at, because a change of the queue's
-// attribute acts on messages that are already there. [RET-5]
+// Retention. A message is gone the millisecond its retention period is over, whatever state it is
+// in. [RET-1, RET-2] The period is added when a message is looked at, because a change of the
+// queue's attribute acts on messages that are already there. [RET-5]
 //
-// Since time never decreases, messages expire in the order they came, from the front. Where the front is
-// say the segments: each counts how many of 4096 neighbours still live, so that finding the oldest message
-// never walks over the tombstones of deleted ones, and a segment that has expired as a whole falls to a
-// few range deletes. Only messages that were dead-lettered into a standard queue are older than their
-// place says; an index of their own finds those. [DLQ-25]
+// Since time never decreases, messages expire in the order they came, from the front. Where the
+// front is say the segments: each counts how many of 4096 neighbours still live, so that finding
+// the oldest message never walks over the tombstones of deleted ones, and a segment that has
+// expired as a whole falls to a few range deletes. Only messages that were dead-lettered into a
+// standard queue are older than their place says; an index of their own finds those. [DLQ-25]
 //
 // Every command on a queue first removes what has expired by its time, a bounded step at a time, so
-// nothing behind this file ever meets an expired message, except while expiry is held. [RET-6, CLOCK-7]
+// nothing behind this file ever meets an expired message, except while expiry is held.
+// [RET-6, CLOCK-7]
 
 // expirySteps bounds the work of one Apply: whole segments, or pieces of one.
 const (
@@ -63,7 +64,8 @@ func (e *Engine) oldestSegment(q *queue) (id uint64, s *segment) {
 	return id, s
 }
 
-// nextSegment returns the first segment from the one of that number on that has live messages, nil when there is none.
+// nextSegment returns the first segment from the one of that number on that has live messages, nil
+// when there is none.
 func (e *Engine) nextSegment(q *queue, from uint64) (id uint64, s *segment) {
 	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, from, q.st.NextSeq>>row.SegmentBits+1)) {
 		id := row.SeqOf(k)
@@ -101,8 +103,8 @@ func (e *Engine) expire(q *queue) (done bool) {
 	return false
 }
 
-// expireOrigins removes dead-lettered messages, which expire in another order than they came, at most
-// expiryPiece of them. It returns when the next one expires; Now when that may be at once.
+// expireOrigins removes dead-lettered messages, which expire in another order than they came, at
+// most expiryPiece of them. It returns when the next one expires; Now when that may be at once.
 func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 	over := originIndex.between(e, q, &q.origin, q.st.OriginLow, row.LastAt(e.now-retention), expiryPiece)
 	var gone []*message
@@ -138,8 +140,8 @@ func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
 	return e.expirePiece(q, id, s, retention)
 }
 
-// expireSegment removes every message of a segment of a standard queue. None of them is an elder: which of those that
-// were never handed out are cannot be told without reading them all.
+// expireSegment removes every message of a segment of a standard queue. None of them is an elder:
+// which of those that were never handed out are cannot be told without reading them all.
 func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<row.SegmentBits, min((id+1)<<row.SegmentBits, q.st.NextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
@@ -205,8 +207,8 @@ func (e *Engine) deliveriesOf(q *queue, lo, hi uint64) (found []*message) {
 	return found
 }
 
-// expirePiece removes up to expiryPiece messages from the front of a segment. What lies behind the first
-// that has not expired has not either, or is one of the origins.
+// expirePiece removes up to expiryPiece messages from the front of a segment. What lies behind the
+// first that has not expired has not either, or is one of the origins.
 func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (next int64) {
 	lo, hi := max(s.First, id<<row.SegmentBits), min((id+1)<<row.SegmentBits, q.st.NextSeq)
 	var over []*message
@@ -244,8 +246,8 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 	return next
 }
 
-// firstUnexpired returns a number before which every message that is not in due has expired. It serves
-// receives while expiry is held.
+// firstUnexpired returns a number before which every message that is not in due has expired. It
+// serves receives while expiry is held.
 func (e *Engine) firstUnexpired(q *queue) uint64 {
 	retention := q.row.Attributes.Retention()
 	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment, q.st.NextSeq>>row.SegmentBits+1)) {

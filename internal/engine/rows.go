@@ -9,14 +9,15 @@ import (
 	"tenaq/internal/kv"
 )
 
-// rows is the engine's view of the store during a turn: the store as readers see it, and the open batch
-// that nobody sees yet.
+// rows is the engine's view of the store during a turn: the store as readers see it, and the open
+// batch that no reader sees yet.
 //
-// A point read goes to the store, past the open batch. It is right because every row that this turn has
-// written is also in memory, where the engine looks first: queues, states, segments, deliveries, groups,
-// dedup rows and active tasks stay there until the turn ends. A scan cannot look there, so Engine.scan first makes the open batch
-// visible. A batch must never become visible in the middle of a command (a crash could then keep half
-// of it), hence the rule that a command makes all its scans before its first write.
+// A point read goes to the store, past the open batch. It is right because every row that this turn
+// has written is also in memory, where the engine looks first: queues, states, segments,
+// deliveries, groups, dedup rows and active tasks stay there until the turn ends. A scan cannot
+// look there, so Engine.scan first makes the open batch visible. A batch must never become visible
+// in the middle of a command (a crash could then keep half of it), hence the rule that a command
+// makes all its scans before its first write.
 type rows struct {
 	store kv.Store
 	batch kv.Batch
@@ -63,8 +64,8 @@ func (r *rows) force() (wait func()) {
 	return wait
 }
 
-// damaged reports a row that does not decode. Storage that returns other bytes than it was given cannot
-// be trusted with anything.
+// damaged reports a row that does not decode. Storage that returns other bytes than it was given
+// cannot be trusted with anything.
 func (r *rows) damaged(kind string, key []byte) {
 	r.fault(fmt.Sprintf("the store holds a %s row that cannot be read (key %x): if a newer version of this program "+
 		"has used the data directory, start that one; else keep the directory, restore a backup or copy what is intact with tenaq salvage, and report this", kind, key))

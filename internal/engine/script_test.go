@@ -9,8 +9,8 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// TestScripts plays every script of testdata in many variants. The scripts are the proof of the rules
-// they cite.
+// TestScripts plays every script of testdata in many variants. The scripts are the proof of the
+// rules they cite.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -55,8 +55,8 @@ func variants(short bool) []enginetest.Variant {
 	}...)
 }
 
-// largeVariants are those that find something in a script of many messages which a small one does not
-// show, and no more, because such scripts take long.
+// largeVariants are those that find something in a script of many messages which a small one does
+// not show, and no more, because such scripts take long.
 func largeVariants(short bool) []enginetest.Variant {
 	list := []enginetest.Variant{{Name: "plain", Window: 4096}}
 	if short {

@@ -110,7 +110,8 @@ func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
 		}
 		e.memorise(q, hash, row.Dedup{At: e.now, ID: id, Sequence: Sequence(m.Seq)})
 	} else if delay := d.delay.or(q.row.Attributes.DelaySeconds); delay > 0 {
-		// The delay becomes part of the message: a later change of the queue's does not reach it. [DELAY-3]
+		// The delay becomes part of the message: a later change of the queue's does not reach it.
+		// [DELAY-3]
 		m.Flags |= row.FlagScheduled
 		m.Delivery = row.Delivery{At: e.now + delay*1000, Kind: row.DueDelayed}
 	}
@@ -140,8 +141,8 @@ func (d *Draft) checkIDs(q *queue) *Error {
 	return nil
 }
 
-// check refuses a draft that the queue does not take. Entry is its number in a batch, 0 for a message
-// sent alone; some texts differ. [SEND-13]
+// check refuses a draft that the queue does not take. Entry is its number in a batch, 0 for a
+// message sent alone; some texts differ. [SEND-13]
 func (d *Draft) check(q *queue, entry int) *Error {
 	if d.noBody { // [BATCH-15]
 		return errMissingPart("SendMessageBatch", entry-1, "MessageBody")

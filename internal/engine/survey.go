@@ -2,29 +2,32 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// Survey reads where the messages of a few queues are, those behind After in the order of their names: all queues
-// have to be told about, also those that nobody asks for. Result.Queues holds the last queue it is done with, and
-// nothing after the last queue. With Watch, News goes on where the last of them ends.
+// Survey reads where the messages of a few queues are, those behind After in the order of their
+// names: all queues have to be told about, also those that nobody asks for. Result.Queues holds the
+// last queue it is done with, and nothing after the last queue. With Watch, News goes on where the
+// last of them ends.
 type Survey struct {
 	After QueueName
 	Max   int
 	Watch bool
 }
 
-// A Gauge is where the messages of a queue are at one moment, and what has to be known of the queue to judge it.
+// A Gauge is where the messages of a queue are at one moment, and what has to be known of the queue
+// to judge it.
 type Gauge struct {
 	Queue                      QueueName
 	Visible, InFlight, Delayed int64
 
-	// Age is how many milliseconds ago the oldest of the work in the queue was first sent, whatever queues it has been in
-	// since; zero when there is none. [METRIC-9]
+	// Age is how many milliseconds ago the oldest of the work in the queue was first sent, whatever
+	// queues it has been in since; zero when there is none. [METRIC-9]
 	Age int64
 
-	// AWSAge is the age that SQS shows as ApproximateAgeOfOldestMessage, in milliseconds, zero when there is no message
-	// that counts. [METRIC-5 to METRIC-8]
+	// AWSAge is the age that SQS shows as ApproximateAgeOfOldestMessage, in milliseconds, zero when
+	// there is no message that counts. [METRIC-5 to METRIC-8]
 	AWSAge int64
 
-	// Kept is for how many milliseconds, of Retention, the message has been kept that expires next. [RET-1, DLQ-25]
+	// Kept is for how many milliseconds, of Retention, the message has been kept that expires next.
+	// [RET-1, DLQ-25]
 	Kept int64
 
 	FIFO              bool
@@ -88,8 +91,8 @@ func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 	}
 }
 
-// SurveyTasks reads the move tasks of an account that are running or being cancelled, in the order of their starts. There
-// are a hundred of them at most. [MOVE-23, METRIC-22]
+// SurveyTasks reads the move tasks of an account that are running or being cancelled, in the order
+// of their starts. There are a hundred of them at most. [MOVE-23, METRIC-22]
 type SurveyTasks struct{ Account string }
 
 func (op *SurveyTasks) apply(e *Engine, _ *Command) (res Result, _ error) {

@@ -12,7 +12,8 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// Whatever happens, a survey says of all queues what their attributes say, and the counts add up to it. [METRIC-3]
+// Whatever happens, a survey says of all queues what their attributes say, and the counts add up to
+// it. [METRIC-3]
 func TestSurvey(t *testing.T) {
 	seed := proof.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -28,19 +28,20 @@ func (s *system) takeSpace() uint64 {
 	return space
 }
 
-// LastStamp is the latest time the store knows of, in Unix milliseconds: the broker's clock must not
-// start before it.
+// LastStamp is the latest time the store knows of, in Unix milliseconds: the broker's clock must
+// not start before it.
 func (e *Engine) LastStamp() int64 { return e.sys.Stamp }
 
 // HiddenUntil is the latest time until which some delivery may be hidden. After it nothing is in
 // flight, and no stamps are needed.
 func (e *Engine) HiddenUntil() int64 { return e.sys.Hidden }
 
-// HeldUntil is until when expiry was to be held when the store was last written; zero when it was not held.
+// HeldUntil is until when expiry was to be held when the store was last written; zero when it was
+// not held.
 func (e *Engine) HeldUntil() int64 { return e.sys.HeldUntil }
 
-// hiddenSlack is how much later than necessary system.hidden is set, so that under steady traffic the row
-// is written once in this many milliseconds and not with every delivery.
+// hiddenSlack is how much later than necessary system.hidden is set, so that under steady traffic
+// the row is written once in this many milliseconds and not with every delivery.
 const hiddenSlack = 60_000
 
 // noteHidden remembers that a delivery is hidden until at.
@@ -100,8 +101,8 @@ func (op *Stamp) apply(e *Engine, c *Command) (Result, error) {
 	return Result{}, nil
 }
 
-// Hold records until when expiry is held if nothing happens that begins the hold anew, so that a restart can go on with
-// it. [CLOCK-8] It comes with HoldExpiry.
+// Hold records until when expiry is held if nothing happens that begins the hold anew, so that a
+// restart can go on with it. [CLOCK-8] It comes with HoldExpiry.
 type Hold struct{ Until int64 }
 
 func (op *Hold) apply(e *Engine, c *Command) (Result, error) {

@@ -16,15 +16,15 @@ const (
 	walkEnd                 // not this one, nor any other
 )
 
-// looksMax is how many messages a walk passes over that it cannot use: those that came after a horizon,
-// and while expiry is held those that have expired after they were handed out. [CLOCK-7] It bounds the work
-// of one Apply; what lies behind so many is found by a later one.
+// looksMax is how many messages a walk passes over that it cannot use: those that came after a
+// horizon, and while expiry is held those that have expired after they were handed out. [CLOCK-7]
+// It bounds the work of one Apply; what lies behind so many is found by a later one.
 const looksMax = 1000
 
-// walk visits the messages that can be received, in the order in which receives hand them out. It only
-// looks, so what one receive gives back with a timeout of zero cannot be met by it again. [ORD-5, ORD-6]
-// Fresh is how many entries of the fresh window of a standard queue the taken messages reach into. Ahead
-// names groups of a FIFO queue that come before all others.
+// walk visits the messages that can be received, in the order in which receives hand them out. It
+// only looks, so what one receive gives back with a timeout of zero cannot be met by it again.
+// [ORD-5, ORD-6] Fresh is how many entries of the fresh window of a standard queue the taken
+// messages reach into. Ahead names groups of a FIFO queue that come before all others.
 func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (fresh int) {
 	if q.fifo() {
 		e.walkGroups(q, ahead, visit)
@@ -78,9 +78,9 @@ func (e *Engine) mustFind(q *queue, p row.Pos) *message {
 	return m
 }
 
-// walkGroups visits the messages of a FIFO queue that can be received: group by group, in the order in
-// which the first message of each became available [FIFO-24], and of each group the messages up to the
-// first that is hidden or delayed [FIFO-17]. The groups in ahead come before all others.
+// walkGroups visits the messages of a FIFO queue that can be received: group by group, in the order
+// in which the first message of each became available [FIFO-24], and of each group the messages up
+// to the first that is hidden or delayed [FIFO-17]. The groups in ahead come before all others.
 func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdict) {
 	delay := q.row.Attributes.Delay()
 	for _, name := range ahead {
@@ -120,9 +120,9 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 	}
 }
 
-// freshHeads returns a function that returns the i-th head that was never handed out and can be received,
-// if there are so many. While expiry is held it leaves out those that have expired, which are the first
-// ones, without looking at each. [FIFO-30]
+// freshHeads returns a function that returns the i-th head that was never handed out and can be
+// received, if there are so many. While expiry is held it leaves out those that have expired, which
+// are the first ones, without looking at each. [FIFO-30]
 func (e *Engine) freshHeads(q *queue, delay int64) func(i int) (entry[string], bool) {
 	x, w := &headIndexes[row.HeadFresh], &q.heads[row.HeadFresh]
 	if !e.hold {
@@ -190,8 +190,9 @@ func (e *Engine) freshOf(q *queue, seq uint64) *message {
 	return m
 }
 
-// nextReady returns when time alone will let a receive find a message, zero for never: when one becomes
-// receivable, or when one that is in flight ends to be and makes room, if the queue is full. [POLL-4, LIM-4]
+// nextReady returns when time alone will let a receive find a message, zero for never: when one
+// becomes receivable, or when one that is in flight ends to be and makes room, if the queue is
+// full. [POLL-4, LIM-4]
 func (e *Engine) nextReady(q *queue, full bool) (at int64) {
 	last := row.Pos{At: row.MaxTime}
 	earlier := func(t int64) {

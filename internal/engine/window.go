@@ -68,8 +68,8 @@ func (w *window[T]) remove(p row.Pos) {
 	}
 }
 
-// low returns the low-water key of the index, before which it has no rows, after the first one has been
-// removed from where it says.
+// low returns the low-water key of the index, before which it has no rows, after the first one has
+// been removed from where it says.
 func (w *window[T]) low(removed row.Pos) row.Pos {
 	switch {
 	case w.len() > 0:

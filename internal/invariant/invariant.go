@@ -1,11 +1,12 @@
 // Package invariant states what must be true, and stops the program where it is not.
 //
 // A broken invariant is a bug, never a refusal and never a fault of the disk: nothing that a client
-// sends and nothing that storage does may reach Fail. After a bug nobody knows what the next write would
-// destroy, so the answer is a panic that no one is meant to recover from.
+// sends and nothing that storage does may reach Fail. After a bug it is unknown what the next write
+// would destroy, so the answer is a panic that no one is meant to recover from.
 //
-// The checks are always on, so a condition costs a comparison at most. What needs a walk through the rows is found out by
-// the audit of package engine, not here. Where the condition holds nothing is allocated.
+// The checks are always on, so a condition costs a comparison at most. What needs a walk through
+// the rows is found out by the audit of package engine, not here. Where the condition holds nothing
+// is allocated.
 package invariant
 
 import (
@@ -20,8 +21,8 @@ type Violation struct {
 	What string // the sentence given to Fail, formatted
 }
 
-// Error is printed by the runtime above the stack when the panic ends the program, so it is the last
-// thing an operator reads and says what to do next.
+// Error is printed by the runtime above the stack when the panic ends the program, so it is the
+// last thing an operator reads and says what to do next.
 func (v *Violation) Error() string {
 	return "invariant broken: " + v.What + "\n" +
 		"This is a bug in tenaq, not in your data or your client. It stopped before writing more.\n" +
@@ -29,15 +30,16 @@ func (v *Violation) Error() string {
 		"with the stack below it."
 }
 
-// Fail panics with a *Violation. It stands behind the comparison that says that something cannot be:
+// Fail panics with a *Violation. It stands behind the comparison that says that something cannot
+// be:
 //
 //	if used > limit {
 //		invariant.Fail("window %s uses %d bytes of %d", name, used, limit)
 //	}
 //
-// The arguments are formatted as by fmt; they are numbers, booleans, strings or byte slices, or have a type made of one
-// of these, because showing any other would move it to the heap also on the path where all is well. Others appear as their
-// type.
+// The arguments are formatted as by fmt; they are numbers, booleans, strings or byte slices, or
+// have a type made of one of these, because showing any other would move it to the heap also on the
+// path where all is well. Others appear as their type.
 func Fail(format string, args ...any) {
 	if false {
 		_ = fmt.Sprintf(format, args...) // makes go vet check the calls of Fail

@@ -66,8 +66,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestPassingAllocatesNothing is what allows checks in hot code. The values are too big for the runtime's
-// table of small integers, and the strings are not constants.
+// TestPassingAllocatesNothing is what allows checks in hot code. The values are too big for the
+// runtime's table of small integers, and the strings are not constants.
 func TestPassingAllocatesNothing(t *testing.T) {
 	n, s, b := int64(1)<<40, strings.Repeat("q", 40), make([]byte, 40)
 	got := testing.AllocsPerRun(1000, func() {

@@ -1,15 +1,15 @@
 // Package key encodes tuples as bytes whose order is the order of the tuples.
 //
 // A key is built by appending its elements and read back by taking them off in the same order; the
-// types are not in the key, so who reads must know what was written. What the package guarantees, for
-// two keys built from the same sequence of types:
+// types are not in the key, so the reader must know what was written. What the package guarantees,
+// for two keys built from the same sequence of types:
 //
 //   - Comparing the bytes compares the tuples, element by element; a tuple that is the beginning of
 //     another comes first.
-//   - No key is the beginning of another unless its tuple is, and then at the end of an element. A scan
-//     over a prefix of whole elements finds exactly the tuples that begin with them.
+//   - No key is the beginning of another unless its tuple is, and then at the end of an element. A
+//     scan over a prefix of whole elements finds exactly the tuples that begin with them.
 //   - What is read is what was written, and every element has one encoding only.
-//   - Reading bytes that nobody wrote reports false, and never panics.
+//   - Reading bytes that this package did not write reports false, and never panics.
 //
 // Elements:
 //
@@ -126,9 +126,9 @@ func Bytes(dst, k []byte) (b, rest []byte, ok bool) {
 	}
 }
 
-// Next returns the smallest key after every key that begins with prefix: the upper bound of a scan over
-// the prefix. It is nil when there is no such key, because prefix is empty or all FF; a nil bound means
-// "to the last row" to a scan, which is then right.
+// Next returns the smallest key after every key that begins with prefix: the upper bound of a scan
+// over the prefix. It is nil when there is no such key, because prefix is empty or all FF; a nil
+// bound means "to the last row" to a scan, which is then right.
 func Next(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xFF {

@@ -1,30 +1,31 @@
-// Package kv is the storage seam: one ordered set of rows, written in batches by a single writer and
-// read by anyone.
+// Package kv is the storage seam: one ordered set of rows, written in batches by a single writer
+// and read by anyone.
 //
 // What a Store guarantees, and kvtest checks for every implementation:
 //
 //   - Rows are ordered by the bytes of their keys.
 //   - A batch takes effect as a whole or not at all, also across a crash.
-//   - Apply makes a batch visible to every reader before it returns. Visible is not durable: durable is
-//     what a wait function returned by Force says, and it says so for that batch and for every batch
-//     applied before it.
-//   - After a crash the store holds a prefix of the applied batches, in the order they were applied,
-//     and that prefix contains everything a wait function has confirmed.
+//   - Apply makes a batch visible to every reader before it returns. Visible is not durable:
+//     durable is what a wait function returned by Force says, and it says so for that batch and for
+//     every batch applied before it.
+//   - After a crash the store holds a prefix of the applied batches, in the order they were
+//     applied, and that prefix contains everything a wait function has confirmed.
 //
-// A Store has no error results. A disk that fails, lies or is full leaves nothing sensible for a caller
-// to do, so an implementation reports such a fault to the Fatal function it was opened with, and Fatal
-// never returns. What can go wrong while opening is returned by the implementation's Open.
+// A Store has no error results. A disk that fails, lies or is full leaves nothing sensible for a
+// caller to do, so an implementation reports such a fault to the Fatal function it was opened with,
+// and Fatal never returns. What can go wrong while opening is returned by the implementation's
+// Open.
 //
-// The package leaves the meaning of keys and values to its callers. A key is not empty. Keys whose first
-// byte is zero belong to the implementation (its genesis record, its commit chain); nobody else may
-// write them, and Scan does not yield them. CheckKey panics on both.
+// The package leaves the meaning of keys and values to its callers. A key is not empty. Keys whose
+// first byte is zero belong to the implementation (its genesis record, its commit chain); no other
+// code may write them, and Scan does not yield them. CheckKey panics on both.
 package kv
 
 import "iter"
 
-// A Store is an ordered set of rows. Get and Scan may be called from any goroutine at any time. Batches
-// are made, filled, applied and forced by one goroutine; only the wait function of Force may run on
-// another.
+// A Store is an ordered set of rows. Get and Scan may be called from any goroutine at any time.
+// Batches are made, filled, applied and forced by one goroutine; only the wait function of Force
+// may run on another.
 type Store interface {
 	// Get appends the value of key to dst and returns the result; ok is false, and dst is returned
 	// unchanged, when there is no such row.
@@ -56,8 +57,8 @@ type Batch interface {
 	// bring the older value back, so the memory store panics on such misuse.
 	DeleteOnce(key []byte)
 
-	// DeleteRange removes all rows with lo <= key < hi, at the price of one write. Both bounds are keys;
-	// a range without keys is no mistake.
+	// DeleteRange removes all rows with lo <= key < hi, at the price of one write. Both bounds are
+	// keys; a range without keys is no mistake.
 	DeleteRange(lo, hi []byte)
 
 	// Len is the size of the batch in bytes, about; zero only when it is empty.

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// Memory is a Store without a disk, for tests and for servers that may forget. It is also the strict
-// one: it panics on every misuse of a batch that another Store would have to trust its caller about,
-// above all of DeleteOnce. Get and Scan take no lock.
+// Memory is a Store without a disk, for tests and for servers that may forget. It is also the
+// strict one: it panics on every misuse of a batch that another Store would have to trust its
+// caller about, above all of DeleteOnce. Get and Scan take no lock.
 //
-// What a disk would have done, Crash tells: Memory remembers the state after each batch until a wait
-// function confirms it.
+// What a disk would have done, Crash tells: Memory remembers the state after each batch until a
+// wait function confirms it.
 type Memory struct {
 	now atomic.Pointer[memoryState]
 
@@ -28,7 +28,7 @@ type Memory struct {
 type memoryState struct {
 	batch uint64 // how many batches led here
 	rows  tree[memoryRow]
-	spent tree[struct{}] // keys that DeleteOnce removed, which nobody may set again
+	spent tree[struct{}] // keys that DeleteOnce removed, which may not be set again
 }
 
 type memoryRow struct {
@@ -48,8 +48,8 @@ func newMemory(s *memoryState) *Memory {
 }
 
 // Crash returns what a machine that lost power now would find: everything that a wait function has
-// confirmed, and keep of the batches applied since, oldest first. A keep beyond Unconfirmed means all of
-// them. The store itself is not changed, so that one history can crash in many ways.
+// confirmed, and keep of the batches applied since, oldest first. A keep beyond Unconfirmed means
+// all of them. The store itself is not changed, so that one history can crash in many ways.
 func (m *Memory) Crash(keep int) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *Memory) Get(dst, key []byte) (value []byte, ok bool) {
 
 func (m *Memory) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		// The slices are copies in buffers that every step overwrites, so that a caller who keeps
+		// The slices are copies in buffers that every step overwrites, so that a caller that keeps
 		// one past its step notices here and not on the first compaction of a real store.
 		var k, v []byte
 		m.now.Load().rows.ascend(lo, func(key []byte, row memoryRow) bool {
@@ -189,7 +189,7 @@ func (b *memoryBatch) apply() *memoryState {
 	return s
 }
 
-// do carries out one write on a state that nobody else sees yet.
+// do carries out one write on a state that no reader sees yet.
 func (s *memoryState) do(op memoryOp) {
 	switch op.kind {
 	case 's':
@@ -207,7 +207,8 @@ func (s *memoryState) do(op memoryOp) {
 		s.rows = s.rows.without(op.key)
 		s.spent = s.spent.with(op.key, struct{}{})
 	case 'r':
-		// A range removal separates what comes after it from everything before, DeleteOnce included.
+		// A range removal separates what comes after it from everything before, DeleteOnce
+		// included.
 		s.rows = s.rows.withoutRange(op.key, op.value)
 		s.spent = s.spent.withoutRange(op.key, op.value)
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // A tree is an immutable ordered map from key to T: a treap whose shape depends on its keys alone.
-// Changing it returns a new tree that shares all untouched nodes with the old one, so holding on to a
-// root is holding a snapshot. The zero tree is empty.
+// Changing it returns a new tree that shares all untouched nodes with the old one, so holding on to
+// a root is holding a snapshot. The zero tree is empty.
 type tree[T any] struct{ root *treeNode[T] }
 
 type treeNode[T any] struct {

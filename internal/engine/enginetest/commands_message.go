@@ -59,8 +59,9 @@ func (p *Player) sendBatch(a *args, lines []string) (string, error) {
 	return b.String(), nil
 }
 
-// fill sends n messages and answers the aliases of the first and the last. They are equal, except that
-// groups=3 spreads them over the groups g1 to g3 and dedups gives each a deduplication id of its own.
+// fill sends n messages and answers the aliases of the first and the last. They are equal, except
+// that groups=3 spreads them over the groups g1 to g3 and dedups gives each a deduplication id of
+// its own.
 func (p *Player) fill(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
 	n, groups, dedups := a.number("n").Value, a.number("groups").Value, a.flag("dedups")
@@ -126,8 +127,8 @@ func (p *Player) receive(a *args, _ []string) (string, error) {
 	return b.String(), nil
 }
 
-// empty describes a receive that found nothing: how long it would wait, and when time alone would give
-// it something.
+// empty describes a receive that found nothing: how long it would wait, and when time alone would
+// give it something.
 func (p *Player) empty(res *engine.Result) string {
 	answer := "nothing"
 	if res.Wait > 0 {
@@ -139,8 +140,8 @@ func (p *Player) empty(res *engine.Result) string {
 	return answer
 }
 
-// receiveMany receives n messages, or as many as there are. It answers how many that were, and the first
-// and the last.
+// receiveMany receives n messages, or as many as there are. It answers how many that were, and the
+// first and the last.
 func (p *Player) receiveMany(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
 	n, vt := int(a.number("n").Value), a.number("vt")

@@ -10,7 +10,8 @@ import (
 // A moveTask is what the player knows about a move task that was started.
 type moveTask struct{ alias, handle string }
 
-// queueOrARN reads the ARN of a queue: key names a queue of the default account, key-arn is any text.
+// queueOrARN reads the ARN of a queue: key names a queue of the default account, key-arn is any
+// text.
 func (p *Player) queueOrARN(a *args, key string) engine.Text {
 	if t := a.text(key); t.Set {
 		return engine.Text{Value: p.arn(accountDefault, t.Value), Set: true}
@@ -39,8 +40,8 @@ func (p *Player) moveStart(a *args, _ []string) (string, error) {
 	return t.alias, nil
 }
 
-// moveList has a line for each task, which ends in "handle" when the task shows one. A task that shows
-// none is known by its place: listings begin with the task that was started last.
+// moveList has a line for each task, which ends in "handle" when the task shows one. A task that
+// shows none is known by its place: listings begin with the task that was started last.
 func (p *Player) moveList(a *args, _ []string) (string, error) {
 	op := &engine.ListMessageMoveTasks{
 		Account:    a.account(),
@@ -87,8 +88,8 @@ func showTask(t *engine.MoveTask) string {
 	return text
 }
 
-// moveCancel cancels a task, which is named by its alias. Any other text is a handle that nobody was
-// given.
+// moveCancel cancels a task, which is named by its alias. Any other text is a handle that nobody
+// was given.
 func (p *Player) moveCancel(a *args, _ []string) (string, error) {
 	op := &engine.CancelMessageMoveTask{Account: a.account(), Handle: a.text("task")}
 	if err := a.done(); err != nil {

@@ -20,9 +20,9 @@ func (p *Player) create(a *args, lines []string) (string, error) {
 	return p.simple(a, op)
 }
 
-// queueAttributes takes all that is left: what begins with a capital letter is an attribute. JSON does not
-// fit into an argument, so Name=line takes the next of the lines that follow the command, and
-// redrive=(b, 3) is the RedrivePolicy that moves messages to b after three receives.
+// queueAttributes takes all that is left: what begins with a capital letter is an attribute. JSON
+// does not fit into an argument, so Name=line takes the next of the lines that follow the command,
+// and redrive=(b, 3) is the RedrivePolicy that moves messages to b after three receives.
 func (p *Player) queueAttributes(a *args, lines []string) map[string]string {
 	attributes := make(map[string]string)
 	if redrive := a.values("redrive"); len(redrive) == 2 {
@@ -77,8 +77,8 @@ func (p *Player) sources(a *args, _ []string) (string, error) {
 	return p.page(a, op)
 }
 
-// token returns the paging token that an alias, t1, t2 and so on, stands for. Any other text is a token
-// that nobody handed out.
+// token returns the paging token that an alias, t1, t2 and so on, stands for. Any other text is a
+// token that nobody handed out.
 func (p *Player) token(alias string) string {
 	if n, err := strconv.Atoi(strings.TrimPrefix(alias, "t")); err == nil && n >= 1 && n <= len(p.tokens) {
 		return p.tokens[n-1]

@@ -9,8 +9,8 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// survey has a line for each queue, or for one, of where its messages are and how old, and one of what was counted if
-// there is anything and it is not to be left out.
+// survey has a line for each queue, or for one, of where its messages are and how old, and one of
+// what was counted if there is anything and it is not to be left out.
 func (p *Player) survey(a *args, _ []string) (string, error) {
 	one, some := a.queue()
 	uncounted := a.flag("uncounted")

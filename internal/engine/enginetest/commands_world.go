@@ -84,7 +84,8 @@ func (p *Player) sweep(a *args, _ []string) (string, error) {
 		return "", err
 	}
 	op := &engine.Sweep{Max: int(size.Value)}
-	// How many pages there are depends on how many graves are still there, and the seeds of what follows must not.
+	// How many pages there are depends on how many graves are still there, and the seeds of what
+	// follows must not.
 	defer func(count uint64) { p.count = count + 1 }(p.count)
 	for range 10_000 {
 		res, refusal, err := p.do(op)

@@ -20,14 +20,14 @@ func (p *Played) Add(more Played) {
 	p.Operations += more.Operations
 }
 
-// Compare plays n generated steps against a model and against the engine in every variant. The difference is nil
-// when all answer alike.
+// Compare plays n generated steps against a model and against the engine in every variant. The
+// difference is nil when all answer alike.
 func Compare(seed uint64, n int, variants []Variant) (Played, *Difference) {
 	return compare(seed, n, judge{}, variants)
 }
 
-// Alike plays n generated steps against the engine in every variant. The difference is nil when all answer as the
-// first one does and leave the same behind. What that is of a store, rows says.
+// Alike plays n generated steps against the engine in every variant. The difference is nil when all
+// answer as the first one does and leave the same behind. What that is of a store, rows says.
 func Alike(seed uint64, n int, variants []Variant, rows func(kv.Store) []string) (Played, *Difference) {
 	return compare(seed, n, judge{first: &variants[0], rows: rows}, variants[1:])
 }
@@ -130,7 +130,8 @@ func (d *Difference) Shrink() {
 	}
 }
 
-// String shows the difference as a script with the right answers, and what the engine said to the last step.
+// String shows the difference as a script with the right answers, and what the engine said to the
+// last step.
 func (d *Difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "in variant %+v\n%s\n\nThe script, with the answers of ", d.Variant, d.Complaint)
@@ -151,7 +152,8 @@ func (d *Difference) String() string {
 	return b.String()
 }
 
-// replay plays steps from the beginning. It returns the first complaint and after how many steps it came.
+// replay plays steps from the beginning. It returns the first complaint and after how many steps it
+// came.
 func (d *Difference) replay(steps []Step) (complaint string, length int) {
 	right, w := d.judge.start(), newTrial(d.Variant)
 	defer right.close()
@@ -201,8 +203,9 @@ func (t *trial) play(s Step, want string) (complaint string) {
 	return ""
 }
 
-// lastSteps end a script. A sweep clears away the graves that it did not find as long as their queues were in memory,
-// counters follow time when they are asked for, and a stamp is the time of the last turn.
+// lastSteps end a script. A sweep clears away the graves that it did not find as long as their
+// queues were in memory, counters follow time when they are asked for, and a stamp is the time of
+// the last turn.
 var lastSteps = func() []Step {
 	steps := []Step{{Text: "sweep"}}
 	for _, q := range slices.Compact(slices.Concat(standardNames, fifoNames)) {
@@ -211,8 +214,8 @@ var lastSteps = func() []Step {
 	return append(steps, Step{Text: "stamp"})
 }()
 
-// end ends the turn and returns what is wrong with the rows that are left, if anything. If there are rows to be compared,
-// it makes them comparable.
+// end ends the turn and returns what is wrong with the rows that are left, if anything. If there
+// are rows to be compared, it makes them comparable.
 func (t *trial) end(rows func(kv.Store) []string) (complaint string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -240,7 +243,8 @@ func (t *trial) end(rows func(kv.Store) []string) (complaint string) {
 	return ""
 }
 
-// endAs ends the turn and returns what is wrong with the rows by themselves, and beside those of a trial that has ended.
+// endAs ends the turn and returns what is wrong with the rows by themselves, and beside those of a
+// trial that has ended.
 func (t *trial) endAs(right *trial, rows func(kv.Store) []string) (complaint string) {
 	if complaint = t.end(rows); complaint != "" || rows == nil {
 		return complaint

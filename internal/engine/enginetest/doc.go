@@ -7,16 +7,16 @@
 //	advance 30s
 //	delete q=orders r=r1
 //
-// A Player turns each step into an operation, stamps it with a time and a seed of its own making, and
-// writes the answer down as text. Message ids and receipt handles appear under aliases, m1, m2 and r1,
-// r2, in the order in which the script meets them, so a transcript depends on what the queue does and
-// on nothing else.
+// A Player turns each step into an operation, stamps it with a time and a seed of its own making,
+// and writes the answer down as text. Message ids and receipt handles appear under aliases, m1, m2
+// and r1, r2, in the order in which the script meets them, so a transcript depends on what the
+// queue does and on nothing else.
 //
-// What a Player plays against is a Machine: the engine, opened as a Variant says, or the Model. A Variant
-// may change how many commands share a turn, how large the windows are, which store lies below, and
-// whether the engine is restarted before every command, or the whole server stopped now and then, by a power
-// cut too. None of that may change a transcript, and the tests that use this package compare them: Compare with
-// those of the model, Alike with each other.
+// What a Player plays against is a Machine: the engine, opened as a Variant says, or the Model. A
+// Variant may change how many commands share a turn, how large the windows are, which store lies
+// below, and whether the engine is restarted before every command, or the whole server stopped now
+// and then, by a power cut too. None of that may change a transcript, and the tests that use this
+// package compare them: Compare with those of the model, Alike with each other.
 //
 // A Story is a script that loses power, at any moment, and what has to be found afterwards.
 //

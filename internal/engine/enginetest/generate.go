@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Generator makes up scripts. Its numbers are few and round, so that deadlines meet each other and the
-// moments at which somebody looks.
+// A Generator makes up scripts. Its numbers are few and round, so that deadlines meet each other
+// and the moments at which somebody looks.
 type Generator struct {
 	r      *rand.Rand
 	names  []string // of queues; those that come twice are used more often
@@ -284,7 +284,8 @@ func (g *Generator) attempt(q string) string {
 	return " attempt=" + g.one("A", "B")
 }
 
-// repeat makes an attempt to receive, repeats it, and tries the limit of the timeout of what it got.
+// repeat makes an attempt to receive, repeats it, and tries the limit of the timeout of what it
+// got.
 func (g *Generator) repeat(q string, receipts int) {
 	if !isFIFO(q) {
 		return

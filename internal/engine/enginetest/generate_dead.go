@@ -2,7 +2,8 @@ package enginetest
 
 import "fmt"
 
-// another returns a queue that may be the dead-letter queue of q: another one of its type, or itself.
+// another returns a queue that may be the dead-letter queue of q: another one of its type, or
+// itself.
 func (g *Generator) another(q string) string {
 	if isFIFO(q) {
 		return g.one(fifoNames...)
@@ -10,8 +11,8 @@ func (g *Generator) another(q string) string {
 	return g.one(standardNames...)
 }
 
-// policy is a redrive policy for a queue, or the end of one. Rings and chains come by themselves, and so
-// do targets that are not there.
+// policy is a redrive policy for a queue, or the end of one. Rings and chains come by themselves,
+// and so do targets that are not there.
 func (g *Generator) policy(q string) string {
 	if g.chance(8) {
 		return ` RedrivePolicy=""`
@@ -61,9 +62,9 @@ func (g *Generator) moveStart(q string) {
 	g.emit("move-start source=%s%s%s", q, to, g.maybe("rate", "1", "2", "3", "7", "10", "100", "500"))
 }
 
-// exhaust makes one queue full of messages that were received too often: a receive of another moves them
-// there, and the next receive moves them all at once. In large scripts they are more than one step can
-// move.
+// exhaust makes one queue full of messages that were received too often: a receive of another moves
+// them there, and the next receive moves them all at once. In large scripts they are more than one
+// step can move.
 func (g *Generator) exhaust(q string) {
 	n := 3 + g.r.IntN(12)
 	if g.large {

@@ -10,10 +10,10 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// A Model is a Machine that follows the rules in the most naive way: it keeps every message in a slice,
-// looks at all of them for every answer, and has no store, no windows, no counters and no turns. It
-// knows the queue attributes that steer messages, and of the checks on a request only those that depend
-// on a queue; the scripts cover the others.
+// A Model is a Machine that follows the rules in the most naive way: it keeps every message in a
+// slice, looks at all of them for every answer, and has no store, no windows, no counters and no
+// turns. It knows the queue attributes that steer messages, and of the checks on a request only
+// those that depend on a queue; the scripts cover the others.
 type Model struct {
 	cfg    engine.Config
 	queues map[engine.QueueName]*modelQueue

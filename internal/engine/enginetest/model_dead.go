@@ -32,8 +32,8 @@ func (m *Model) byARN(arn string) engine.QueueName {
 	return engine.QueueName{Account: accountDefault, Name: queueOfARN(arn)}
 }
 
-// checkRedrive refuses a policy for the queue of that name whose target is not there or of another type.
-// [DLQ-9, DLQ-10, DLQ-14]
+// checkRedrive refuses a policy for the queue of that name whose target is not there or of another
+// type. [DLQ-9, DLQ-10, DLQ-14]
 func (m *Model) checkRedrive(name engine.QueueName, fifo bool, policy string) *engine.Error {
 	to := m.redrive(policy).target
 	target := m.queues[to]
@@ -48,15 +48,15 @@ func (m *Model) checkRedrive(name engine.QueueName, fifo bool, policy string) *e
 	return nil
 }
 
-// exhausted reports whether a message is to move instead of being delivered: it was received as often as
-// the policy allows, and the dead-letter queue exists. [DLQ-2, DLQ-33]
+// exhausted reports whether a message is to move instead of being delivered: it was received as
+// often as the policy allows, and the dead-letter queue exists. [DLQ-2, DLQ-33]
 func (m *Model) exhausted(q *modelQueue, msg *modelMessage) bool {
 	r := m.redrive(q.attributes["RedrivePolicy"])
 	return m.queues[r.target] != nil && msg.receives >= r.count
 }
 
-// deadLetter moves a message to the dead-letter queue, where it is available at once, and after all that
-// was available before. [DLQ-22 to DLQ-31]
+// deadLetter moves a message to the dead-letter queue, where it is available at once, and after all
+// that was available before. [DLQ-22 to DLQ-31]
 func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 	target := m.queues[m.redrive(q.attributes["RedrivePolicy"]).target]
 	q.remove(msg)

@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A modelKey is what makes two sends the same: the deduplication id, and the group when the scope of the
-// queue is the group.
+// A modelKey is what makes two sends the same: the deduplication id, and the group when the scope
+// of the queue is the group.
 type modelKey struct {
 	byGroup   bool
 	group, id string
@@ -68,9 +68,9 @@ func (m *Model) remember(q *modelQueue, e engine.Entry, msg *modelMessage) {
 	q.sends[q.key(e)] = modelSend{at: m.now, id: msg.id, sequence: q.sequence(msg)}
 }
 
-// repeat returns what an earlier receive under the same id has handed out; nothing when there was none
-// less than five minutes ago, one of its messages is not as it left it, or there is no room in flight for those that
-// have become visible since. [DEDUP-19, DEDUP-21, DEDUP-25]
+// repeat returns what an earlier receive under the same id has handed out; nothing when there was
+// none less than five minutes ago, one of its messages is not as it left it, or there is no room in
+// flight for those that have become visible since. [DEDUP-19, DEDUP-21, DEDUP-25]
 func (m *Model) repeat(q *modelQueue, attempt string, room int64) []*modelMessage {
 	earlier, ok := q.attempts[attempt]
 	if !ok || m.over(earlier.at) {

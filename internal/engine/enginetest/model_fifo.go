@@ -21,9 +21,10 @@ func (q *modelQueue) groups() (groups [][]*modelMessage) {
 	return groups
 }
 
-// receivableByGroup is receivable for FIFO queues: of every group the messages before the first that is
-// hidden or delayed [FIFO-17], and the groups in the order in which the first message of each became
-// available [FIFO-24]. A first message whose expiry is held holds its group back. [FIFO-37]
+// receivableByGroup is receivable for FIFO queues: of every group the messages before the first
+// that is hidden or delayed [FIFO-17], and the groups in the order in which the first message of
+// each became available [FIFO-24]. A first message whose expiry is held holds its group back.
+// [FIFO-37]
 func (q *modelQueue) receivableByGroup(now int64) (ready []*modelMessage) {
 	groups := q.groups()
 	slices.SortFunc(groups, func(a, b []*modelMessage) int { return q.earlier(a[0], b[0]) })
@@ -52,9 +53,9 @@ func (q *modelQueue) sequence(msg *modelMessage) engine.Sequence {
 	return 0
 }
 
-// checkHandle refuses a handle of a FIFO queue that is not of the newest receive or whose message is no
-// longer hidden [FIFO-31, FIFO-33, FIFO-35], and one of a standard queue that is 12 hours old, unless it is of the newest
-// receive and the message is still hidden [HND-20].
+// checkHandle refuses a handle of a FIFO queue that is not of the newest receive or whose message
+// is no longer hidden [FIFO-31, FIFO-33, FIFO-35], and one of a standard queue that is 12 hours
+// old, unless it is of the newest receive and the message is still hidden [HND-20].
 func (q *modelQueue) checkHandle(msg *modelMessage, h engine.Handle, now int64) *engine.Error {
 	held := msg.at > now && msg.generation == uint64(h.Generation)
 	if !held && (q.fifo() || now-h.Received >= 43200*1000) {
@@ -63,8 +64,8 @@ func (q *modelQueue) checkHandle(msg *modelMessage, h engine.Handle, now int64) 
 	return nil
 }
 
-// lacksID refuses a message for a FIFO queue that has no group id, or no deduplication id and cannot be
-// given one. [FIFO-8, FIFO-9, DEDUP-4]
+// lacksID refuses a message for a FIFO queue that has no group id, or no deduplication id and
+// cannot be given one. [FIFO-8, FIFO-9, DEDUP-4]
 func (q *modelQueue) lacksID(e engine.Entry) *engine.Error {
 	switch {
 	case !q.fifo():

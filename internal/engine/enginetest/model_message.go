@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// due is when a message is, was or will be available. One of a FIFO queue that was never handed out waits
-// for the delay that the queue has now; any other has a time of its own. [FIFO-11]
+// due is when a message is, was or will be available. One of a FIFO queue that was never handed out
+// waits for the delay that the queue has now; any other has a time of its own. [FIFO-11]
 func (q *modelQueue) due(msg *modelMessage) int64 {
 	if q.fifo() && msg.kind == delayed {
 		return msg.sent + q.number("DelaySeconds")*1000
@@ -164,8 +164,8 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 	return res, nil
 }
 
-// pick chooses up to want messages in the order in which they are handed out. On the way it moves those
-// that were received too often. [DLQ-2, DLQ-21]
+// pick chooses up to want messages in the order in which they are handed out. On the way it moves
+// those that were received too often. [DLQ-2, DLQ-21]
 func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
 	moved := 0
 	for _, msg := range q.receivable(m.now) {
@@ -203,8 +203,8 @@ func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
 	return ready
 }
 
-// modelLooksMax is how many expired messages that were handed out a receive passes over while expiry is
-// held. [CLOCK-7]
+// modelLooksMax is how many expired messages that were handed out a receive passes over while
+// expiry is held. [CLOCK-7]
 const modelLooksMax = 1000
 
 // inOrder returns what would be available if nothing expired, in order.

@@ -127,7 +127,8 @@ func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) (res engine.Result,
 	return res, modelRefusal(engine.CodeNoResource, "Task does not exist.")
 }
 
-// step lets one task go on: of those that have something to do, the one that was stepped longest ago.
+// step lets one task go on: of those that have something to do, the one that was stepped longest
+// ago.
 func (m *Model) step() {
 	var ready []*modelTask
 	for _, t := range m.tasks {
@@ -179,9 +180,9 @@ func (t *modelTask) allowance(now int64) int64 {
 	return min(100, min(now*1000-t.due, 100_000)*t.Rate/1_000_000+1)
 }
 
-// move moves up to allowed of the messages that were there when the task started and that a receive would
-// find among the first thousand. It returns how many, and why the task cannot go on behind them.
-// [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
+// move moves up to allowed of the messages that were there when the task started and that a receive
+// would find among the first thousand. It returns how many, and why the task cannot go on behind
+// them. [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
 func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, failure string) {
 	found := q.receivable(m.now)
 	size := int64(0)

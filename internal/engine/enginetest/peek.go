@@ -6,8 +6,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// peek looks at every queue from front to end, in pages of an odd size, and compares what it sees with what the
-// counters say. That it changes no answer is for the transcript to show.
+// peek looks at every queue from front to end, in pages of an odd size, and compares what it sees
+// with what the counters say. That it changes no answer is for the transcript to show.
 func (w *World) peek() error {
 	for after := ""; ; {
 		res, err := w.look(&engine.PeekQueues{Account: accountDefault, After: after, Max: 3})

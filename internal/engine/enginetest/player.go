@@ -14,8 +14,8 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// A Machine is what a Player plays against. Its answers to the same requests must be the same whatever
-// it is made of.
+// A Machine is what a Player plays against. Its answers to the same requests must be the same
+// whatever it is made of.
 type Machine interface {
 	// Start begins to serve, for the first time or after Stop. Grace is what engine.Start is given.
 	Start(cfg engine.Config, now, grace int64)
@@ -90,9 +90,9 @@ func NewPlayer(m Machine) *Player {
 	return p
 }
 
-// Play carries out one step and returns its answer, lines that each end with a line feed. An error is a
-// mistake of the script or an answer that contradicts an earlier one; what the engine refuses is an
-// answer like others.
+// Play carries out one step and returns its answer, lines that each end with a line feed. An error
+// is a mistake of the script or an answer that contradicts an earlier one; what the engine refuses
+// is an answer like others.
 func (p *Player) Play(s Step) (answer string, err error) {
 	cmd, a, err := s.args()
 	if err != nil {
@@ -186,8 +186,8 @@ func (p *Player) entryOf(d *engine.Delivery) *engine.Entry {
 	return &p.sent[d.Lineage].entry
 }
 
-// handle returns the receipt handle that an alias stands for. Any other text is a handle that nobody
-// has sealed.
+// handle returns the receipt handle that an alias stands for. Any other text is a handle that
+// nobody has sealed.
 func (p *Player) handle(t engine.Text) engine.Handle {
 	if h, ok := p.handles[t.Value]; ok {
 		return h
@@ -195,8 +195,8 @@ func (p *Player) handle(t engine.Text) engine.Handle {
 	return engine.Handle{Text: t.Value}
 }
 
-// receipt returns the alias of the handle of a delivery: a new one, unless it is the handle of an earlier
-// delivery, which the repeat of a receive attempt has returned again.
+// receipt returns the alias of the handle of a delivery: a new one, unless it is the handle of an
+// earlier delivery, which the repeat of a receive attempt has returned again.
 func (p *Player) receipt(d *engine.Delivery, incarnation [16]byte) string {
 	h := engine.Handle{Valid: true, Incarnation: incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation, Received: d.Received}
 	alias, ok := p.aliases[h]
@@ -233,8 +233,8 @@ func (p *Player) deliver(d *engine.Delivery, incarnation [16]byte, show []string
 	return line, nil
 }
 
-// shown is one thing about a received message, with a blank in front. What the message does not have is
-// left out.
+// shown is one thing about a received message, with a blank in front. What the message does not
+// have is left out.
 func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text string, err error) {
 	switch what {
 	case "id":
@@ -273,8 +273,8 @@ func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text st
 	return "", fmt.Errorf("cannot show %s", what)
 }
 
-// dedup shows a deduplication id. That of a dead-lettered message is its message id, of which a script
-// knows the alias alone.
+// dedup shows a deduplication id. That of a dead-lettered message is its message id, of which a
+// script knows the alias alone.
 func (p *Player) dedup(text string) string {
 	if len(text) != messageIDLen {
 		return text
@@ -315,8 +315,8 @@ func printable(s string) string {
 // sinceEpoch shows a time as the time that has passed since the script began.
 func sinceEpoch(ms int64) string { return (time.Duration(ms-epoch) * time.Millisecond).String() }
 
-// traceOf is the trace header that a message ends up with. One from the transport is left out when it
-// cannot be one. [MA-21]
+// traceOf is the trace header that a message ends up with. One from the transport is left out when
+// it cannot be one. [MA-21]
 func traceOf(e *engine.Entry) string {
 	if i := slices.IndexFunc(e.System, func(a engine.EntryAttribute) bool { return a.Name == "AWSTraceHeader" }); i >= 0 {
 		return e.System[i].String.Value

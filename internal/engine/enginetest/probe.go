@@ -118,8 +118,9 @@ func (s *Story) probe(key probeKey) ([]exchange, error) {
 	return list, nil
 }
 
-// questions are the steps of a probe, after receipts handles were given out: everything there is to be seen, every way
-// to use what clients still have in their hands, and then all messages, until there are none.
+// questions are the steps of a probe, after receipts handles were given out: everything there is to
+// be seen, every way to use what clients still have in their hands, and then all messages, until
+// there are none.
 func (s *Story) questions(receipts int) (steps []Step) {
 	say := func(format string, a ...any) {
 		steps = append(steps, Step{Pos: "probe", Text: fmt.Sprintf(format, a...)}.prepared())

@@ -7,8 +7,9 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// RunScript plays the script at path in every variant. The first variant is compared with the answers
-// in the file, or with the flag -rewrite makes them; every other one must answer as the first did.
+// RunScript plays the script at path in every variant. The first variant is compared with the
+// answers in the file, or with the flag -rewrite makes them; every other one must answer as the
+// first did.
 func RunScript(t *testing.T, path string, variants []Variant) {
 	var steps []Step
 	var want []string

@@ -11,7 +11,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A Step is one command of a script, with the lines that follow it; batches have a line for each entry.
+// A Step is one command of a script, with the lines that follow it; batches have a line for each
+// entry.
 type Step struct {
 	Pos   string // where it stands, for complaints
 	Text  string // the command as it was written
@@ -20,15 +21,16 @@ type Step struct {
 	read *reading // what Text and Lines say, if it is known
 }
 
-// A reading is what the text of a step says. Several players that play the same step share it, since taking the text
-// apart takes as long as carrying out what it says.
+// A reading is what the text of a step says. Several players that play the same step share it,
+// since taking the text apart takes as long as carrying out what it says.
 type reading struct {
 	command string
 	list    []datadriven.CmdArg
 	entries [][]datadriven.CmdArg // of the lines that are entries of a batch
 }
 
-// prepared returns the step with its reading. A text that cannot be read is left for Play to complain about.
+// prepared returns the step with its reading. A text that cannot be read is left for Play to
+// complain about.
 func (s Step) prepared() Step {
 	command, a, err := parseArgs(s.Text)
 	if err != nil {
@@ -79,8 +81,8 @@ func stepOf(d *datadriven.TestData) Step {
 	return s
 }
 
-// args are the arguments of a step or of an entry line. Every argument must be asked for: what is left
-// over at the end is a mistake of the script.
+// args are the arguments of a step or of an entry line. Every argument must be asked for: what is
+// left over at the end is a mistake of the script.
 type args struct {
 	list    []datadriven.CmdArg
 	entries [][]datadriven.CmdArg // of the lines that follow, if they were read before
@@ -231,7 +233,8 @@ func (a *args) done() error {
 	return a.bad
 }
 
-// queue reads the name of a queue. The account is always the same one unless the script says another.
+// queue reads the name of a queue. The account is always the same one unless the script says
+// another.
 func (a *args) queue() (name engine.QueueName, set bool) {
 	t := a.text("q")
 	return engine.QueueName{Account: a.account(), Name: t.Value}, t.Set
@@ -246,9 +249,9 @@ func (a *args) account() string {
 	return accountDefault
 }
 
-// attributes reads user or system attributes. Each is name:type=value. The value goes where the type
-// says; name:type:s=value and :b= put it into the text or the bytes, :sb= into both, and :l makes it a
-// list. An attribute without a value or a type is one that lacks it.
+// attributes reads user or system attributes. Each is name:type=value. The value goes where the
+// type says; name:type:s=value and :b= put it into the text or the bytes, :sb= into both, and :l
+// makes it a list. An attribute without a value or a type is one that lacks it.
 func (a *args) attributes(key string) (list []engine.EntryAttribute) {
 	vals, _ := a.take(key)
 	for _, v := range vals {

@@ -13,12 +13,13 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A Story is a fixed script, and what has to be found when the power is cut at any moment of it: the state that a model
-// is in that has been told the same requests up to some point, and then of the cut.
+// A Story is a fixed script, and what has to be found when the power is cut at any moment of it:
+// the state that a model is in that has been told the same requests up to some point, and then of
+// the cut.
 //
-// Which point that is, is not for the server to choose freely. Every request that was answered is in, and of those in the
-// turn under way the first few, one after the other. A receive that has so many dead letters to move that it takes several turns
-// may be found between two of them.
+// Which point that is, is not for the server to choose freely. Every request that was answered is
+// in, and of those in the turn under way the first few, one after the other. A receive that has so
+// many dead letters to move that it takes several turns may be found between two of them.
 type Story struct {
 	steps   []Step
 	setup   int // steps before the first that may be cut
@@ -39,9 +40,9 @@ type moment struct {
 	states []*Player // of models: the state, and those in which the next request has been carried out in part
 }
 
-// ReadStory reads a script with one step to a line. Lines that are indented are entries of the batch before them. What
-// comes before the line "cuts" is there from the start. After every step of time there is a stamp, as a
-// server would make one soon: the visibility grace counts from it.
+// ReadStory reads a script with one step to a line. Lines that are indented are entries of the
+// batch before them. What comes before the line "cuts" is there from the start. After every step of
+// time there is a stamp, as a server would make one soon: the visibility grace counts from it.
 func ReadStory(text string) (*Story, error) {
 	s := &Story{probes: make(map[probeKey][]exchange), right: make(map[string]bool)}
 	for i, line := range strings.Split(text, "\n") {
@@ -85,7 +86,8 @@ func (m recorder) Do(r Request) (engine.Result, error) {
 	return m.Machine.Do(r)
 }
 
-// rehearse plays the story twice, against the engine and a model, and remembers every moment of both.
+// rehearse plays the story twice, against the engine and a model, and remembers every moment of
+// both.
 func (s *Story) rehearse() error {
 	w := NewWorld(Variant{Window: 16})
 	defer w.Close()
@@ -195,10 +197,12 @@ func (t *Telling) play(steps []Step) error {
 // Close gives the store up.
 func (t *Telling) Close() { t.world.Close() }
 
-// A Point is a state of a story: so many requests were carried out, and so many parts of the next one.
+// A Point is a state of a story: so many requests were carried out, and so many parts of the next
+// one.
 type Point struct{ Requests, Parts int }
 
-// Confirmed is the point up to which everything is durable. It may be called at any time from any goroutine.
+// Confirmed is the point up to which everything is durable. It may be called at any time from any
+// goroutine.
 func (t *Telling) Confirmed() Point {
 	n := t.world.progress.confirmed.Load()
 	p := Point{Requests: max(int(n/partsMax)-t.story.first, 0), Parts: int(n % partsMax)}
@@ -242,8 +246,9 @@ type found struct{ store kv.Store }
 func (f found) Open() kv.Store { return f.store }
 func (f found) Stop(bool)      {}
 
-// Check starts a server over what a cut has left and asks it everything. It returns nil when it answers, from the first
-// step to the last, as a server would that was cut at one of the points that are possible. Asking empties the store.
+// Check starts a server over what a cut has left and asks it everything. It returns nil when it
+// answers, from the first step to the last, as a server would that was cut at one of the points
+// that are possible. Asking empties the store.
 func (s *Story) Check(store kv.Store, c Cut) (err error) {
 	possible := s.possible(c)
 	if len(possible) == 1 {

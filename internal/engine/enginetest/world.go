@@ -27,10 +27,12 @@ type Variant struct {
 	Audit func(kv.Store) error
 }
 
-// Stops are stops of the whole server at random moments, each followed by a start at once. The zero value is none.
+// Stops are stops of the whole server at random moments, each followed by a start at once. The zero
+// value is none.
 //
-// After a power cut the server gives messages in flight a grace, and that changes answers. So it is cut without one,
-// and not while one that the script has given is under way, which a second cut would give again. [CLOCK-10, CLOCK-13]
+// After a power cut the server gives messages in flight a grace, and that changes answers. So it is
+// cut without one, and not while one that the script has given is under way, which a second cut
+// would give again. [CLOCK-10, CLOCK-13]
 type Stops struct {
 	OneIn int    // before one command in so many, about; the turn ends there, unless the script holds it open
 	Cut   bool   // the power is cut: what no wait function has confirmed is lost
@@ -42,8 +44,8 @@ type Disk interface {
 	// Open returns the store that a server finds when it starts.
 	Open() kv.Store
 
-	// Stop ends the use of the store. After a stop that is not a clean one only what was confirmed to
-	// be durable is found again.
+	// Stop ends the use of the store. After a stop that is not a clean one only what was confirmed
+	// to be durable is found again.
 	Stop(clean bool)
 }
 
@@ -143,8 +145,8 @@ func (w *World) open() {
 	w.mustCommit()
 }
 
-// inform applies a command of the world's own. It holds expiry if the last request did, so that it is
-// the requests alone that say since when.
+// inform applies a command of the world's own. It holds expiry if the last request did, so that it
+// is the requests alone that say since when.
 func (w *World) inform(op engine.Op) {
 	if _, err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry, Op: op}); err != nil {
 		panic(err) // these are never refused
@@ -247,8 +249,8 @@ func (w *World) commit() error {
 	return nil
 }
 
-// check reads the content of a delivered message. Only what shared the turn with the delivery can have
-// removed it already.
+// check reads the content of a delivered message. Only what shared the turn with the delivery can
+// have removed it already.
 func (w *World) check(d engine.Delivery, alone bool) error {
 	got, ok := engine.ReadContent(w.store, d.Space, d.Seq, w.cfg.Fault)
 	if !ok {
@@ -285,8 +287,8 @@ func (w *World) takeStirred() []string {
 	return names
 }
 
-// rows counts the rows of all spaces by kind, as docs/formats.md names them. The kinds that only some
-// queues have are named when there are any.
+// rows counts the rows of all spaces by kind, as docs/formats.md names them. The kinds that only
+// some queues have are named when there are any.
 func (w *World) rows() string {
 	w.mustCommit()
 	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder"}

@@ -1,17 +1,18 @@
-// Package kept holds contents of messages that moved to another queue, for receives that handed them out
-// before and have not read them yet. Without it a message received with a visibility timeout of zero could move
-// to its dead-letter queue before its content was read, and the receive would count and show nothing. [RCV-23]
+// Package kept holds contents of messages that moved to another queue, for receives that handed
+// them out before and have not read them yet. Without it a message received with a visibility
+// timeout of zero could move to its dead-letter queue before its content was read, and the receive
+// would count and show nothing. [RCV-23]
 //
-// It guarantees that a receive that took a Contents when it handed out a message finds the content of that
-// message in it, however often and whenever messages have moved since, and that contents are garbage when the
-// last receive that may need them has been answered. It is memory only, and changes no decision: the engine
-// writes into it and never reads.
+// It guarantees that a receive that took a Contents when it handed out a message finds the content
+// of that message in it, however often and whenever messages have moved since, and that contents
+// are garbage when the last receive that may need them has been answered. It is memory only, and
+// changes no decision: the engine writes into it and never reads.
 package kept
 
 import "sync"
 
-// Contents are those of the messages that moved in one turn, linked to those of later turns. The writer holds
-// the last one only, and a receive the one of its own turn.
+// Contents are those of the messages that moved in one turn, linked to those of later turns. The
+// writer holds the last one only, and a receive the one of its own turn.
 type Contents struct {
 	mu   sync.Mutex
 	of   map[Place][]byte

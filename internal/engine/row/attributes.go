@@ -83,8 +83,8 @@ func DefaultAttributes() Attributes {
 	}
 }
 
-// A Redrive is the redrive policy of a queue: where messages go that were received too often. The zero
-// value is no policy.
+// A Redrive is the redrive policy of a queue: where messages go that were received too often. The
+// zero value is no policy.
 type Redrive struct {
 	Target      QueueName
 	MaxReceives int64

@@ -3,8 +3,8 @@ package row
 import "encoding/binary"
 
 // The first byte of every value is the version of its encoding. A change of an encoding takes a new
-// version and keeps reading the old ones; docs/formats.md shows the bytes, testdata/formats keeps samples
-// of each version. Version is that of all rows that have not changed yet.
+// version and keeps reading the old ones; docs/formats.md shows the bytes, testdata/formats keeps
+// samples of each version. Version is that of all rows that have not changed yet.
 const Version = 1
 
 // Enc appends the parts of a value.

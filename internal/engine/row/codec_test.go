@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// A sample is a row whose bytes are kept in testdata/formats. What is in that file was written by some
-// version of this program and has to be readable for ever: lines are added to it, never changed.
+// A sample is a row whose bytes are kept in testdata/formats. What is in that file was written by
+// some version of this program and has to be readable for ever: lines are added to it, never
+// changed.
 type sample struct {
 	Name  string
 	Key   []byte
@@ -220,8 +221,8 @@ func readState(_, v []byte) (any, bool) { return any2(DecodeState(v)) }
 
 func any2[T any](v T, ok bool) (any, bool) { return v, ok }
 
-// TestFormats reads every row of testdata/formats/rows.txt as it was meant, and writes it as it was written
-// if that encoding is still written.
+// TestFormats reads every row of testdata/formats/rows.txt as it was meant, and writes it as it was
+// written if that encoding is still written.
 func TestFormats(t *testing.T) {
 	kept := readFormats(t, "testdata/formats/rows.txt")
 	for _, s := range samples() {

@@ -8,7 +8,7 @@ type Content struct {
 	BodyMD5    [16]byte
 	Attributes []Attribute // in the order of the request
 	Trace      string      // AWSTraceHeader
-	Sender     string      // who sent it, as SenderId shows
+	Sender     string      // the sender, as SenderId shows it
 }
 
 func (c *Content) Encode() []byte {
@@ -36,8 +36,8 @@ func (c *Content) Encode() []byte {
 	return b
 }
 
-// An Attribute is a user attribute of a message. Type is the whole data type, label included; a type
-// that begins with Binary puts the value into Binary, every other one into String.
+// An Attribute is a user attribute of a message. Type is the whole data type, label included; a
+// type that begins with Binary puts the value into Binary, every other one into String.
 type Attribute struct {
 	Name, Type string
 	String     string

@@ -1,6 +1,7 @@
 package row
 
-// A DueKind says why a message stands in due, and so which counter it belongs to until its time comes.
+// A DueKind says why a message stands in due, and so which counter it belongs to until its time
+// comes.
 type DueKind byte
 
 func (k DueKind) known() bool { return k >= DueDelayed && k <= DueReturned }
@@ -11,8 +12,8 @@ const (
 	DueReturned DueKind = 3 // given back or dead-lettered: receivable since its time
 )
 
-// A Delivery is a delivery row: where a message stands in due and what its receives have left behind.
-// A message has one exactly as long as it has a due row.
+// A Delivery is a delivery row: where a message stands in due and what its receives have left
+// behind. A message has one exactly as long as it has a due row.
 type Delivery struct {
 	At           int64 // when it is, was or will be receivable
 	Kind         DueKind

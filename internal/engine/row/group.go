@@ -8,9 +8,9 @@ const (
 	HeadPlaced HeadClass = 1 // it stands in due: receivable since its place there
 )
 
-// headIndexes hold the first message of every group by time: fresh ones by the time they were sent, to
-// which the delay of the queue is added when it is read, because a change of it acts on messages that
-// are there. [FIFO-11]
+// headIndexes hold the first message of every group by time: fresh ones by the time they were sent,
+// to which the delay of the queue is added when it is read, because a change of it acts on messages
+// that are there. [FIFO-11]
 var HeadRows = [...]Index[string]{
 	HeadFresh:  {Name: "head", Kind: KindHead, Sub: []byte{byte(HeadFresh)}, Read: DecodeHead},
 	HeadPlaced: {Name: "head", Kind: KindHead, Sub: []byte{byte(HeadPlaced)}, Read: DecodeHead},

@@ -41,17 +41,17 @@ var DueRows = Index[DueKind]{
 	},
 }
 
-// OriginRows holds the messages of a standard queue that were dead-lettered into it, by the time from
-// which their retention counts, which is not the order in which they came. [DLQ-25]
+// OriginRows holds the messages of a standard queue that were dead-lettered into it, by the time
+// from which their retention counts, which is not the order in which they came. [DLQ-25]
 var OriginRows = Index[struct{}]{
 	Name: "origin",
 	Kind: KindOrigin,
 	Read: readMark,
 }
 
-// ElderRows holds the messages whose work was first sent before the time at which the queue finds them, by the time of
-// that first send: those that a move task brought, dead letters of FIFO queues, and those that were sent again with the
-// attribute that says so. [METRIC-9, METRIC-24]
+// ElderRows holds the messages whose work was first sent before the time at which the queue finds
+// them, by the time of that first send: those that a move task brought, dead letters of FIFO
+// queues, and those that were sent again with the attribute that says so. [METRIC-9, METRIC-24]
 var ElderRows = Index[struct{}]{
 	Name: "elder",
 	Kind: KindElder,

@@ -1,8 +1,8 @@
 package row
 
-// InlineMax is the size up to which a message's content lies in its message row. One row instead of two
-// spares a write and a removal per message life; larger contents would make every scan over metadata
-// drag bodies along.
+// InlineMax is the size up to which a message's content lies in its message row. One row instead of
+// two spares a write and a removal per message life; larger contents would make every scan over
+// metadata drag bodies along.
 const InlineMax = 1024
 
 // Flags of a message row.
@@ -102,8 +102,9 @@ func NewMeta(seq uint64, id MessageID, now, size int64) Meta {
 	return Meta{Seq: seq, ID: id, Sent: now, Size: size, Base: now, Arrived: now, Lineage: id, FirstSent: now}
 }
 
-// messageVersion is that of a message row that says when the message came into its queue, as it does when that is
-// neither when it was sent nor when its retention began. Every other one is of version 1.
+// messageVersion is that of a message row that says when the message came into its queue, as it
+// does when that is neither when it was sent nor when its retention began. Every other one is of
+// version 1.
 const messageVersion = 2
 
 // DecodeMeta reads a message row. The inline content, if there is any, is a part of value.

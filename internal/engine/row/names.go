@@ -12,8 +12,8 @@ const FIFOSuffix = ".fifo"
 // A QueueName says which queue is meant: queues are known by name within an account.
 type QueueName struct{ Account, Name string }
 
-// Clone returns a copy that shares no memory. The strings of a request may be parts of its whole body,
-// which whatever outlives the request must not keep alive.
+// Clone returns a copy that shares no memory. The strings of a request may be parts of its whole
+// body, which whatever outlives the request must not keep alive.
 func (n QueueName) Clone() QueueName {
 	return QueueName{strings.Clone(n.Account), strings.Clone(n.Name)}
 }
@@ -36,8 +36,8 @@ func (id MessageID) String() string {
 	return string(b[:])
 }
 
-// A Sequence is the place of a message of a FIFO queue in the order of all messages of the queue. Zero
-// is no place: messages of standard queues have none.
+// A Sequence is the place of a message of a FIFO queue in the order of all messages of the queue.
+// Zero is no place: messages of standard queues have none.
 type Sequence uint64
 
 // String returns the sequence number as SQS shows it: 20 decimal digits, so that texts compare as

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// A Pos is a place in an index that is ordered by time: messages that belong to the same millisecond
-// follow each other as they were sent. [ORD-1]
+// A Pos is a place in an index that is ordered by time: messages that belong to the same
+// millisecond follow each other as they were sent. [ORD-1]
 type Pos struct {
 	At  int64
 	Seq uint64

@@ -10,8 +10,8 @@ type Queue struct {
 	Attributes  Attributes
 	Tags        []Tag
 
-	// deleted is when the queue was deleted. Such a row is a grave: it only keeps the name blocked for
-	// a while, and is cleared away by a sweep or the next creation. [QUEUE-18]
+	// deleted is when the queue was deleted. Such a row is a grave: it only keeps the name blocked
+	// for a while, and is cleared away by a sweep or the next creation. [QUEUE-18]
 	Deleted int64
 }
 

@@ -1,5 +1,5 @@
-// Package row defines every row that the store holds: its key, its value and the struct that both are
-// read into. docs/formats.md describes the same bytes.
+// Package row defines every row that the store holds: its key, its value and the struct that both
+// are read into. docs/formats.md describes the same bytes.
 //
 // What it guarantees:
 //
@@ -8,8 +8,8 @@
 //   - What does not decode to its last byte is reported, never guessed.
 //   - Encoding and decoding depend on their arguments only.
 //
-// It leaves to others what the rows mean together (engine), whether they contradict each other (verify)
-// and which of them can be computed from the rest (salvage).
+// It leaves to others what the rows mean together (engine), whether they contradict each other
+// (verify) and which of them can be computed from the rest (salvage).
 //
 // The first byte of a key names the family; keys that begin with zero belong to the store itself:
 //
@@ -39,31 +39,33 @@
 // The readers of each kind:
 //
 //   - A lookup reads queue and state.
-//   - A receive reads message (fresh ones) and due (returned ones) from the front and delivery by seq. On
-//     a FIFO queue it reads head from the front, group by name, line from the first message of the group
-//     on, and message by seq.
-//   - A delete or a visibility change reads delivery by seq, and on a FIFO queue message, group and line.
+//   - A receive reads message (fresh ones) and due (returned ones) from the front and delivery by
+//     seq. On a FIFO queue it reads head from the front, group by name, line from the first message
+//     of the group on, and message by seq.
+//   - A delete or a visibility change reads delivery by seq, and on a FIFO queue message, group and
+//     line.
 //   - A send to a FIFO queue reads dedup and group by key.
-//   - Expiry reads segment and origin from the front, and then message. A survey reads elder besides.
+//   - Expiry reads segment and origin from the front, and then message. A survey reads elder
+//     besides.
 //
 // Nothing reads a kind from the front without a low-water key, because the rows before it are the
 // tombstones of everything deleted.
 //
 // # What depends on the run
 //
-// Equal commands give equal rows, with a few exceptions. These fields are bounds or hints: any value that
-// satisfies their comment gives the same answers. A restart, a power cut or another window size may leave
-// them different. The effects of a command, once written, are the same bytes on every machine that applies
-// them; only a machine that runs the commands itself may differ here.
+// Equal commands give equal rows, with a few exceptions. These fields are bounds or hints: any
+// value that satisfies their comment gives the same answers. A restart, a power cut or another
+// window size may leave them different. The effects of a command, once written, are the same bytes
+// on every machine that applies them; only a machine that runs the commands itself may differ here.
 //
-//   - State.Segment, State.DueLow, State.OriginLow, State.HeadLow and State.ElderLow: before them an index
-//     has no rows. They follow the first row as far as the window shows it, and are written with the next
-//     change of the state.
-//   - State.Settled: the counters have followed the deadlines up to here. It advances in memory alone while
-//     no deadline passes.
+//   - State.Segment, State.DueLow, State.OriginLow, State.HeadLow and State.ElderLow: before them
+//     an index has no rows. They follow the first row as far as the window shows it, and are
+//     written with the next change of the state.
+//   - State.Settled: the counters have followed the deadlines up to here. It advances in memory
+//     alone while no deadline passes.
 //   - Segment.First: no message before it is live.
-//   - Group.Last and Group.Placed: the last message, zero when it must be looked up, and a bound on the
-//     numbers that were ever in due.
-//   - State.Boot, System.Boot and the grace of the system row: they count starts after a stop that was not
-//     clean.
+//   - Group.Last and Group.Placed: the last message, zero when it must be looked up, and a bound on
+//     the numbers that were ever in due.
+//   - State.Boot, System.Boot and the grace of the system row: they count starts after a stop that
+//     was not clean.
 package row

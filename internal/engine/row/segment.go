@@ -1,6 +1,7 @@
 package row
 
-// SegmentBits says how many messages belong to a segment: 1 << SegmentBits with neighbouring numbers.
+// SegmentBits says how many messages belong to a segment: 1 << SegmentBits with neighbouring
+// numbers.
 const SegmentBits = 12
 
 // A Segment row counts neighbours: the messages whose numbers differ in the last 12 bits alone.

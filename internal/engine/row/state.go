@@ -48,8 +48,8 @@ func (s *State) Encode(b Enc) []byte {
 
 func (s *State) Unchanging() bool { return s.Live == 0 && len(s.Buckets) == 0 }
 
-// NewState is the state of an empty space. Messages are numbered on from next, so that sequence numbers
-// grow across purges. [FIFO-38]
+// NewState is the state of an empty space. Messages are numbered on from next, so that sequence
+// numbers grow across purges. [FIFO-38]
 func NewState(next uint64) State {
 	return State{NextSeq: next, Cursor: next, Segment: next >> SegmentBits, Counted: SeqRange{next, next}}
 }

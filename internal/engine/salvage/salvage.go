@@ -1,8 +1,9 @@
 // Package salvage makes a consistent store of the rows that were read from a damaged one. [DUR-36]
 //
 // It keeps only rows that nothing else implies: settings of queues, messages, contents, deliveries,
-// deduplication ids and move tasks. It computes indexes, segments, groups, low-water keys and counters
-// from them, so damage to those costs nothing. Package verify finds nothing wrong with the result.
+// deduplication ids and move tasks. It computes indexes, segments, groups, low-water keys and
+// counters from them, so damage to those costs nothing. Package verify finds nothing wrong with the
+// result.
 //
 // Reading the damaged store and copying its rows is left to the caller.
 package salvage
@@ -61,8 +62,8 @@ type Queue struct {
 	Forgotten int64 // messages that are kept but whose delay, visibility and receive count are lost
 }
 
-// Complete completes a store that holds the salvaged rows of another one and no others. It is called before the
-// store is used.
+// Complete completes a store that holds the salvaged rows of another one and no others. It is
+// called before the store is used.
 func Complete(store kv.Store) Result {
 	s := &salvage{store: store, batch: store.NewBatch(), facts: make(map[uint64]*spaceFacts)}
 	s.survey()
@@ -449,7 +450,8 @@ func (w *spaceSalvage) saveGroups() {
 	}
 }
 
-// rememberSend makes sure that the deduplication id of a message is remembered if others of its minute are.
+// rememberSend makes sure that the deduplication id of a message is remembered if others of its
+// minute are.
 func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	minute := m.Sent / row.DedupBucket
 	if m.Source != "" || m.Redrives > 0 || !slices.Contains(w.st.Buckets, minute) {
@@ -470,7 +472,8 @@ func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	w.set(row.DedupKey(w.space, minute, h), want)
 }
 
-// orphans removes the rows of a kind whose message is lost, and counts the messages that are known by them alone.
+// orphans removes the rows of a kind whose message is lost, and counts the messages that are known
+// by them alone.
 func (w *spaceSalvage) orphans(kind row.Kind) (n int64) {
 	for k := range w.store.Scan(row.SpaceKey(w.space, kind), row.SpaceKey(w.space, kind+1)) {
 		seq := row.SeqOf(k)
@@ -486,7 +489,8 @@ func (w *spaceSalvage) orphans(kind row.Kind) (n int64) {
 	return n
 }
 
-// tasks keeps what is known of move tasks. None goes on: what it was to move may be lost, or be there twice.
+// tasks keeps what is known of move tasks. None goes on: what it was to move may be lost, or be
+// there twice.
 func (s *salvage) tasks() {
 	next := make(map[row.QueueName]uint64)
 	for _, q := range s.found {
@@ -507,8 +511,8 @@ func (s *salvage) tasks() {
 	}
 }
 
-// system writes the row about the store as a whole. The store begins as after a crash, so that what was in
-// flight is not delivered at once. [CLOCK-10]
+// system writes the row about the store as a whole. The store begins as after a crash, so that what
+// was in flight is not delivered at once. [CLOCK-10]
 func (s *salvage) system() {
 	s.sys.Clean, s.sys.GraceFrom, s.sys.GraceUntil = false, 0, 0
 	s.sys.NextTask = max(s.sys.NextTask, 1)

@@ -129,8 +129,8 @@ var losses = []loss{
 	}},
 }
 
-// Whatever rows are lost, or have become older, the rest makes a store without a finding, and each message of
-// which all was saved is in it. Of a store that lost nothing, nothing is lost. [DUR-36]
+// Whatever rows are lost, or have become older, the rest makes a store without a finding, and each
+// message of which all was saved is in it. Of a store that lost nothing, nothing is lost. [DUR-36]
 func TestSalvage(t *testing.T) {
 	seed, scripts := proof.Seed(t), proof.Count(5, 20, 20, 200)
 	messages := 0

@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/key"
 )
 
-// inGroups goes through the groups of a FIFO queue and, beside them, through their lines. Since the lines are compared
-// with the messages, it is enough to compare the groups with the lines.
+// inGroups goes through the groups of a FIFO queue and, beside them, through their lines. Since the
+// lines are compared with the messages, it is enough to compare the groups with the lines.
 func (s *spaceRun) inGroups() {
 	if !s.settings.FIFO {
 		return
@@ -82,8 +82,8 @@ func (s *spaceRun) group(k []byte, g *namedGroup, lines *cursor) {
 	}
 }
 
-// linesUntil takes the lines of a group forward, whose name is given as it is in a key, and those of groups before it,
-// which are not there. Without a group it takes what is left.
+// linesUntil takes the lines of a group forward, whose name is given as it is in a key, and those
+// of groups before it, which are not there. Without a group it takes what is left.
 func (s *spaceRun) linesUntil(c *cursor, group []byte, add func(row.Line)) {
 	for ; c.ok; c.next() {
 		of := c.k[row.SpacePrefixLen:max(len(c.k)-8, row.SpacePrefixLen)]
@@ -107,7 +107,8 @@ func (s *spaceRun) linesUntil(c *cursor, group []byte, add func(row.Line)) {
 	}
 }
 
-// remembered checks that the deduplication of a message is remembered as long as others of its time are.
+// remembered checks that the deduplication of a message is remembered as long as others of its time
+// are.
 func (s *spaceRun) remembered(k []byte, m *row.Meta) {
 	if m.Source != "" || m.Redrives > 0 {
 		return // it was moved here

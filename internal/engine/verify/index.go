@@ -8,7 +8,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// A rowSum stands for a set of rows, whatever their order: two sets with the same sum are taken for the same.
+// A rowSum stands for a set of rows, whatever their order: two sets with the same sum are taken for
+// the same.
 type rowSum struct {
 	rows   int64
 	hashes [2]uint64
@@ -24,7 +25,8 @@ func (s *rowSum) add(k, v []byte) {
 	s.hashes[1] += binary.BigEndian.Uint64(sum[8:])
 }
 
-// A relation is that between rows of one kind, the owners, and the rows of an index, of which each stands for an owner.
+// A relation is that between rows of one kind, the owners, and the rows of an index, of which each
+// stands for an owner.
 type relation struct {
 	audit *run
 	queue row.QueueName
@@ -46,8 +48,8 @@ func (r *relation) all(check func(k, v []byte)) {
 	}
 }
 
-// settle compares the two, once all that is wanted has been noted, and all that is there. If they differ, it names the rows
-// that make the difference.
+// settle compares the two, once all that is wanted has been noted, and all that is there. If they
+// differ, it names the rows that make the difference.
 func (r *relation) settle() {
 	if r.want == r.have {
 		return

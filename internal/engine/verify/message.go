@@ -16,8 +16,8 @@ type message struct {
 	hasDelivery bool
 }
 
-// messages goes through the messages of a queue, and beside them through the rows that go by their numbers: contents,
-// deliveries and segments.
+// messages goes through the messages of a queue, and beside them through the rows that go by their
+// numbers: contents, deliveries and segments.
 func (s *spaceRun) messages() {
 	contents, deliveries := s.cursor(s.kind(row.KindContent)), s.cursor(s.kind(row.KindDelivery))
 	defer contents.stop()
@@ -151,8 +151,8 @@ func (s *spaceRun) delivery(m *message) {
 
 func (s *spaceRun) has(k []byte) bool { _, ok := s.get(k); return ok }
 
-// content reads the content of a message, which is in its row or in one of its own, and compares it with the digest and
-// the size that it was sent with.
+// content reads the content of a message, which is in its row or in one of its own, and compares it
+// with the digest and the size that it was sent with.
 func (s *spaceRun) content(k []byte, m *row.Meta, inline, apartKey, apart []byte) {
 	value := inline
 	switch {
@@ -201,7 +201,8 @@ func (p *segmentSum) add(m *row.Meta) {
 	p.sent = max(p.sent, m.Base)
 }
 
-// segment compares the rows of the segments up to one with the messages, of which only that one has any.
+// segment compares the rows of the segments up to one with the messages, of which only that one has
+// any.
 func (s *spaceRun) segment(c *cursor, part *segmentSum) {
 	for ; c.ok; c.next() {
 		id := row.SeqOf(c.k)

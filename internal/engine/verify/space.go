@@ -257,7 +257,8 @@ func (s *spaceRun) groupRow(name string) (r row.Group) {
 	return r
 }
 
-// placedOf looks up how far the messages of a group have been in due. It remembers a bounded number of groups.
+// placedOf looks up how far the messages of a group have been in due. It remembers a bounded number
+// of groups.
 func (s *spaceRun) placedOf(name string) uint64 {
 	placed, ok := s.placed[name]
 	if !ok {

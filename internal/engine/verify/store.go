@@ -10,7 +10,8 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// system reads the row about the store as a whole, by which others are judged. A store without queues may have none.
+// system reads the row about the store as a whole, by which others are judged. A store without
+// queues may have none.
 func (a *run) system() {
 	a.sys = row.System{NextSpace: 1, Clean: true, NextTask: 1}
 	found, stamped := false, false
@@ -125,7 +126,8 @@ func (a *run) sources() {
 	r.settle()
 }
 
-// tasks looks at the move tasks, and compares those that are not over with the index of active ones.
+// tasks looks at the move tasks, and compares those that are not over with the index of active
+// ones.
 func (a *run) tasks() {
 	r := relation{
 		audit: a, name: "active",

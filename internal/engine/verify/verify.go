@@ -1,12 +1,14 @@
-// Package verify reads every row of a store and reports what cannot be: rows that do not decode to their
-// last byte, that no version of this program writes, or that contradict each other. The beliefs of the
-// engine are its indexes, counters and low-water keys; they must be what a look at every row finds.
+// Package verify reads every row of a store and reports what cannot be: rows that do not decode to
+// their last byte, that no version of this program writes, or that contradict each other. The
+// beliefs of the engine are its indexes, counters and low-water keys; they must be what a look at
+// every row finds.
 //
-// It needs the rows alone, and so finds what the engine, which has written them, may have got wrong.
+// It needs the rows alone, and so finds what the engine, which has written them, may have got
+// wrong.
 //
-// It goes through the rows in the order of their keys and compares two indexes by the sums of the hashes
-// of their rows. Its memory therefore does not grow with the messages: it takes some hundred bytes per
-// queue. Only where two sums differ it looks up single rows, to name them.
+// It goes through the rows in the order of their keys and compares two indexes by the sums of the
+// hashes of their rows. Its memory therefore does not grow with the messages: it takes some hundred
+// bytes per queue. Only where two sums differ it looks up single rows, to name them.
 //
 // A finding never shows what a row says, because that may be a customer's data.
 package verify
@@ -27,8 +29,8 @@ type Verifier struct {
 	// Found is called with each finding.
 	Found func(Finding)
 
-	// Try runs a part of the work and returns the error of the disk that ended it, if one did. Leave it
-	// nil for a store whose reads do not fail.
+	// Try runs a part of the work and returns the error of the disk that ended it, if one did.
+	// Leave it nil for a store whose reads do not fail.
 	Try func(part func()) error
 
 	// Progress, if set, is called every 65536 rows.
@@ -114,8 +116,8 @@ func (a *run) past(queue row.QueueName, k []byte, what string, at int64) {
 	}
 }
 
-// canonical checks that a value is what this version writes. Values of older versions are not compared.
-// The finding says where the value differs, and not what is there.
+// canonical checks that a value is what this version writes. Values of older versions are not
+// compared. The finding says where the value differs, and not what is there.
 func (a *run) canonical(queue row.QueueName, k, v, want []byte) {
 	if len(v) == 0 || v[0] != want[0] || bytes.Equal(v, want) {
 		return

@@ -23,8 +23,8 @@ type Machine interface {
 	Break(t testing.TB, persisted bool) (noticed <-chan struct{})
 }
 
-// RunDurable checks what a Store promises about crashes. newMachine returns a machine that has no store
-// yet.
+// RunDurable checks what a Store promises about crashes. newMachine returns a machine that has no
+// store yet.
 func RunDurable(t *testing.T, newMachine func(t testing.TB) Machine) {
 	t.Run("Reopen", func(t *testing.T) { testReopen(t, newMachine(t)) })
 	t.Run("Crashes", func(t *testing.T) { testCrashes(t, newMachine) })

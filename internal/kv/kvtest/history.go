@@ -10,12 +10,12 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A History writes random batches into a store and remembers every state that the store went through,
-// so that a store which comes back from a crash can be held to the contract: it is in one of those
-// states, and not in one from before the last confirmed.
+// A History writes random batches into a store and remembers every state that the store went
+// through, so that a store which comes back from a crash can be held to the contract: it is in one
+// of those states, and not in one from before the last confirmed.
 //
-// One goroutine writes. It may still be at it when another asks what survived, as a process that has
-// met a fault may for a moment.
+// One goroutine writes. It may still be at it when another asks what survived, as a process that
+// has met a fault may for a moment.
 type History struct {
 	mu     sync.Mutex
 	states []*model // states[i] is after i batches
@@ -29,12 +29,12 @@ const lastKey = "last"
 // NewHistory returns the history of a store that holds nothing.
 func NewHistory() *History { return &History{states: []*model{newModel()}} }
 
-// Confirmed returns how many of the batches written a wait function has confirmed. Read it before the
-// crash: a wait function that returns during the crash confirms as well.
+// Confirmed returns how many of the batches written a wait function has confirmed. Read it before
+// the crash: a wait function that returns during the crash confirms as well.
 func (h *History) Confirmed() int { return int(h.confirmed.Load()) }
 
-// Write applies a random batch to s, the store in the history's last state. When it forces the batch it
-// returns the wait function, else nil.
+// Write applies a random batch to s, the store in the history's last state. When it forces the
+// batch it returns the wait function, else nil.
 func (h *History) Write(rng *rand.Rand, s kv.Store) (wait func()) {
 	b := s.NewBatch()
 	n := h.fill(rng, b)
@@ -67,8 +67,8 @@ func (h *History) fill(rng *rand.Rand, b kv.Batch) int {
 	return n
 }
 
-// Survived checks what s came back with, after confirmed batches had been confirmed. What it says wrong
-// is an error; otherwise the history goes on from the state that s is in.
+// Survived checks what s came back with, after confirmed batches had been confirmed. What it says
+// wrong is an error; otherwise the history goes on from the state that s is in.
 func (h *History) Survived(s kv.Store, confirmed int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

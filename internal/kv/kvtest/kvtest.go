@@ -1,6 +1,6 @@
-// Package kvtest is the contract of kv.Store as tests. An implementation is done when Run passes, and
-// one that says it survives crashes when RunDurable passes too; a mistake found in one implementation
-// becomes a case here for all of them.
+// Package kvtest is the contract of kv.Store as tests. An implementation is done when Run passes,
+// and one that says it survives crashes when RunDurable passes too; a mistake found in one
+// implementation becomes a case here for all of them.
 package kvtest
 
 import (

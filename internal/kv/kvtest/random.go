@@ -104,7 +104,8 @@ func (m *model) write(rng *rand.Rand, b kv.Batch, n int) {
 	}
 }
 
-// compare says how the rows of s in lo <= key < hi differ from the model's. An empty hi is no bound.
+// compare says how the rows of s in lo <= key < hi differ from the model's. An empty hi is no
+// bound.
 func (m *model) compare(s kv.Store, lo, hi string) error {
 	var bound []byte
 	if hi != "" {

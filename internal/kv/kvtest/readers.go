@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// Every batch writes its number into all rows, so a reader that sees two numbers in one iteration saw
-// half a batch, and one that sees them fall saw time run backwards.
+// Every batch writes its number into all rows, so a reader that sees two numbers in one iteration
+// saw half a batch, and one that sees them fall saw time run backwards.
 func testReaders(t *testing.T, s kv.Store) {
 	const rows = 20
 	var applied atomic.Int64

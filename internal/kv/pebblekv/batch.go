@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A batch is a plain batch of Pebble's, never an indexed one: indexing every write costs more than the
-// write.
+// A batch is a plain batch of Pebble's, never an indexed one: indexing every write costs more than
+// the write.
 type batch struct {
 	store *Store
 	b     *pebble.Batch

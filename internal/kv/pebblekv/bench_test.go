@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A life of 100 messages per commit, as the broker does it: one commit is filled while the one before
-// is on its way to the disk.
+// A life of 100 messages per commit, as the broker does it: one commit is filled while the one
+// before is on its way to the disk.
 func BenchmarkLives(b *testing.B) {
 	s := mustOpen(b, Options{Dir: b.TempDir(), Fatal: mustNotFail(b)})
 	const batch = 100

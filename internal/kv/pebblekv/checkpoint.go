@@ -18,8 +18,9 @@ import (
 // checkpointName is the directory, beside the store, that holds a checkpoint while it is read.
 const checkpointName = "checkpoint"
 
-// A Checkpoint is the store as it was at a moment, in files that do not change. Most are links to those of the store, so it
-// costs no room of its own at first, but keeps what the store would remove meanwhile.
+// A Checkpoint is the store as it was at a moment, in files that do not change. Most are links to
+// those of the store, so it costs no room of its own at first, but keeps what the store would
+// remove meanwhile.
 type Checkpoint struct {
 	Dir     string // the files lie in it, and nothing else
 	ID      ID
@@ -29,9 +30,10 @@ type Checkpoint struct {
 	fs vfs.FS
 }
 
-// Checkpoint makes a checkpoint that holds all that a wait function has confirmed before. It may be called on any goroutine
-// beside the writer, which goes on. There may be one checkpoint at a time; it is removed when the store is opened again.
-// A disk without room for it is an error here, and not a fault of the store.
+// Checkpoint makes a checkpoint that holds all that a wait function has confirmed before. It may be
+// called on any goroutine beside the writer, which goes on. There may be one checkpoint at a time;
+// it is removed when the store is opened again. A disk without room for it is an error here, and
+// not a fault of the store.
 func (s *Store) Checkpoint() (c *Checkpoint, err error) {
 	s.witness.mu.Lock()
 	m := s.witness.confirmed
@@ -66,7 +68,8 @@ func (c *Checkpoint) Open(name string) (io.ReadCloser, error) {
 	return c.fs.Open(c.fs.PathJoin(c.Dir, name), vfs.SequentialReadsOption)
 }
 
-// An aside is a disk beside which checkpoints are made: a write for one that fails is no fault of the store.
+// An aside is a disk beside which checkpoints are made: a write for one that fails is no fault of
+// the store.
 type aside struct {
 	*disk
 	raw vfs.FS
@@ -105,8 +108,9 @@ func (a aside) Remove(name string) error                  { return a.in(name).Re
 func (a aside) RemoveAll(name string) error               { return a.in(name).RemoveAll(name) }
 func (a aside) MkdirAll(name string, m fs.FileMode) error { return a.in(name).MkdirAll(name, m) }
 
-// Renew gives the store in o.Dir, which is a copy of another one, an identity of its own, so that nothing that belongs to the
-// other one is taken for its own. Change adds what else the copy must not share; it reads the store and writes the batch.
+// Renew gives the store in o.Dir, which is a copy of another one, an identity of its own, so that
+// nothing that belongs to the other one is taken for its own. Change adds what else the copy must
+// not share; it reads the store and writes the batch.
 func Renew(o Options, change func(s *Store, b kv.Batch)) (ID, error) {
 	s, err := Open(o)
 	if err != nil {

@@ -45,7 +45,8 @@ func copied(t *testing.T, c *Checkpoint) *vfs.MemFS {
 	return disk
 }
 
-// A checkpoint has everything that was confirmed before, while the store goes on, and becomes a store of its own. [DUR-30, DUR-32]
+// A checkpoint has everything that was confirmed before, while the store goes on, and becomes a
+// store of its own. [DUR-30, DUR-32]
 func TestCheckpoint(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 32))
 	disk := vfs.NewMem()

@@ -24,12 +24,13 @@ import (
 // trials is how many faults to try: n, a quarter with little effort, forty times as many with much.
 func trials(n int) int { return proof.Count(n/4, n, n, 40*n) }
 
-// Every file of a store is damaged in many ways: in its bytes, and as a whole. Each time the store must be refused, when it
-// is opened or when it is read, with one sentence that says what to do, or hold exactly what it held. What it must never do
-// is open and hold less, or something else. [DUR-12, DUR-16]
+// Every file of a store is damaged in many ways: in its bytes, and as a whole. Each time the store
+// must be refused, when it is opened or when it is read, with one sentence that says what to do, or
+// hold exactly what it held. What it must never do is open and hold less, or something else.
+// [DUR-12, DUR-16]
 //
-// One damage is done at a time. Two can agree with each other: nothing in a store that was put back to an earlier moment
-// together with its witness tells it from one that never went on.
+// One damage is done at a time. Two can agree with each other: nothing in a store that was put back
+// to an earlier moment together with its witness tells it from one that never went on.
 func TestDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 10))
 	other := otherStore(t, rng)
@@ -209,8 +210,8 @@ type fixture struct {
 	unflushed bool // nothing could be flushed in the end, so that there are several logs
 }
 
-// damageFixture returns the files of a store with tables, a log and a witness that is up to date, and
-// the history that it must come back with.
+// damageFixture returns the files of a store with tables, a log and a witness that is up to date,
+// and the history that it must come back with.
 func damageFixture(t *testing.T, rng *rand.Rand, clean bool, memTable uint64) (files map[string][]byte, h *kvtest.History) {
 	s := fixture{clean: clean, memTable: memTable}.build(t, rng)
 	return s.files, s.history
@@ -302,7 +303,8 @@ const (
 	ends
 )
 
-// openDamaged opens the store whose files these are, and says how it was refused, or what is wrong with it.
+// openDamaged opens the store whose files these are, and says how it was refused, or what is wrong
+// with it.
 func openDamaged(t *testing.T, files map[string][]byte, h *kvtest.History) (end int, err error) {
 	disk := vfs.NewMem()
 	if err := disk.MkdirAll("data/store", 0o755); err != nil {
@@ -346,8 +348,8 @@ func openDamaged(t *testing.T, files map[string][]byte, h *kvtest.History) (end 
 	return refusedAtOpen, err
 }
 
-// untilFatal calls f, with a Fatal that ends the matter: like a process that exits, it lets nothing that
-// f or Pebble does afterwards count. It returns the error of f or the fatal sentence.
+// untilFatal calls f, with a Fatal that ends the matter: like a process that exits, it lets nothing
+// that f or Pebble does afterwards count. It returns the error of f or the fatal sentence.
 func untilFatal(f func(fatal func(error)) error) error {
 	outcome := make(chan error, 100)
 	go func() {

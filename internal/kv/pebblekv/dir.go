@@ -11,7 +11,7 @@ import (
 )
 
 // makeDir creates dir and what is missing above it, durably, and for the owner alone: messages are
-// nobody else's business.
+// private.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string // whose listings change, the deepest first
 	for at := dir; ; {
@@ -49,8 +49,8 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// holder returns the process that holds the lock, as refusing it with err has shown; 0 when the system does
-// not say.
+// holder returns the process that holds the lock, as refusing it with err has shown; 0 when the
+// system does not say.
 func (o *opening) holder(err error) int {
 	if !errors.Is(err, syscall.EAGAIN) {
 		return os.Getpid()
@@ -68,8 +68,8 @@ func (o *opening) holder(err error) int {
 	return int(lock.Pid)
 }
 
-// isLocked says whether err, which locking a file returned, means that somebody else holds the lock.
-// Pebble has no error of its own for a lock held by this very process.
+// isLocked says whether err, which locking a file returned, means that another process holds the
+// lock. Pebble has no error of its own for a lock held by this very process.
 func isLocked(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process")
 }

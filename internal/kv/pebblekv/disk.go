@@ -11,18 +11,18 @@ import (
 
 // A disk is the file system as Pebble gets it, with four corrections.
 //
-// Pebble replays its logs, writes what it could read of them into tables and removes them, all before
-// anyone can compare the outcome with the witness. A disk puts the removal of logs off until the store
-// is released. So a store that is refused still has every log, and perhaps more in it than Pebble made
-// of it.
+// Pebble replays its logs, writes what it could read of them into tables and removes them, all
+// before anyone can compare the outcome with the witness. A disk puts the removal of logs off until
+// the store is released. So a store that is refused still has every log, and perhaps more in it
+// than Pebble made of it.
 //
-// A failing write ends in many ways in Pebble: as an error, as an event, in Logger.Fatalf, and when a
-// log cannot be created or closed, when a directory cannot be synced, or when opening fails beside a
-// compaction, in a panic that takes the process down without a sentence. A disk reports every failing
-// write itself, where it happens, and Pebble never hears of it.
+// A failing write ends in many ways in Pebble: as an error, as an event, in Logger.Fatalf, and when
+// a log cannot be created or closed, when a directory cannot be synced, or when opening fails
+// beside a compaction, in a panic that takes the process down without a sentence. A disk reports
+// every failing write itself, where it happens, and Pebble never hears of it.
 //
-// So it does with two failures of reading. Some compactions answer a read of a table that fails with a panic, and Open
-// answers a listing that fails with closing what its goroutines are using.
+// So it does with two failures of reading. Some compactions answer a read of a table that fails
+// with a panic, and Open answers a listing that fails with closing what its goroutines are using.
 //
 // Pebble names its current manifest by creating a marker, removing the marker before it, and then
 // syncing the directory. Nothing says in which order a file system makes these changes durable, nor
@@ -57,8 +57,8 @@ func (d *disk) settle(name string) error {
 	return d.check("sync the directory of", name, syncDir(d.FS, d.PathDir(name)))
 }
 
-// release removes what was kept, now that the store is whole without it. A log that cannot be removed
-// now is found again at the next start.
+// release removes what was kept, now that the store is whole without it. A log that cannot be
+// removed now is found again at the next start.
 func (d *disk) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,7 +164,8 @@ func (f file) SyncTo(length int64) (full bool, err error) {
 	return full, f.disk.check("sync", f.name, err)
 }
 
-// A table is one that Pebble reads. Where it ends is not for the disk to judge: Pebble knows how long it should be.
+// A table is one that Pebble reads. Where it ends is not for the disk to judge: Pebble knows how
+// long it should be.
 type table struct {
 	vfs.File
 	name string

@@ -3,12 +3,13 @@
 //
 // Beyond the contract of package kv it guarantees:
 //
-//   - A store that has lost something it had confirmed is refused when it is opened, however it lost
-//     it: the end of a log cut off or flipped, a log or a table gone, an old copy put back. So is one
-//     that has got something of another store. The one
-//     exception are the commits of the last tenth of a second before a crash, whose loss together with
-//     the end of the log cannot be told from their never having been confirmed.
-//   - A store that is refused keeps its files: logs are not removed before the store is found whole.
+//   - A store that has lost something it had confirmed is refused when it is opened, however it
+//     lost it: the end of a log cut off or flipped, a log or a table gone, an old copy put back. So
+//     is one that has got something of another store. The one exception are the commits of the last
+//     tenth of a second before a crash, whose loss together with the end of the log cannot be told
+//     from their never having been confirmed.
+//   - A store that is refused keeps its files: logs are not removed before the store is found
+//     whole.
 //   - A fault of the disk ends in one call of Options.Fatal with one sentence, where it is noticed.
 //   - A store that is not used does not touch the disk.
 //
@@ -19,19 +20,19 @@
 //
 //	DIR/store/   belongs to Pebble, except for the rows below
 //	DIR/witness  outside the store, so that what happens to one does not happen to the other
-//	DIR/checkpoint/  the store as it was at a moment, while somebody reads it; removed by Open
+//	DIR/checkpoint/  the store as it was at a moment, while a backup reads it; removed by Open
 //
-// The format of the store is the constant formatVersion and never a default of Pebble's: the default
-// opens a store with a flipped bit in a synced log, and drops what follows it. A format can be raised
-// and not lowered; a store of a newer one is refused.
+// The format of the store is the constant formatVersion and never a default of Pebble's: the
+// default opens a store with a flipped bit in a synced log, and drops what follows it. A format can
+// be raised and not lowered; a store of a newer one is refused.
 //
 // # Rows
 //
-// All integers are big endian. Checksums are CRC-32C of everything before them. A program reads every
-// version of a format up to its own and refuses larger ones.
+// All integers are big endian. Checksums are CRC-32C of everything before them. A program reads
+// every version of a format up to its own and refuses larger ones.
 //
-// Genesis, one row, key 00 'g'. Written and flushed before the store is used, and again only by Renew; a
-// store without it has lost more than the end of a log.
+// Genesis, one row, key 00 'g'. Written and flushed before the store is used, and again only by
+// Renew; a store without it has lost more than the end of a log.
 //
 //	offset  size  field
 //	     0     1  version of the rows, 1
@@ -39,24 +40,26 @@
 //	     9    16  store ID, random
 //	    25     4  checksum
 //
-// Chain, one row, key 00 'c', the commit number in 8 bytes, and the hash of the commit in 8 bytes; the value is
-// the version, 2. Every batch, forced or not, is a commit: it writes its row and removes the row of the commit
-// before. So one row is left, unless a commit in the middle is missing: then so is its removal of the row before,
-// and there are two. There are two as well when a log that belongs to another store is read behind those of this
-// one, whatever its commits are numbered, because their hashes are others.
+// Chain, one row, key 00 'c', the commit number in 8 bytes, and the hash of the commit in 8 bytes;
+// the value is the version, 2. Every batch, forced or not, is a commit: it writes its row and
+// removes the row of the commit before. So one row is left, unless a commit in the middle is
+// missing: then so is its removal of the row before, and there are two. There are two as well when
+// a log that belongs to another store is read behind those of this one, whatever its commits are
+// numbered, because their hashes are others.
 //
-// In version 1 the key ended with the number, and the value was the version and the hash. A store that was
-// written so has such a row until its next commit.
+// In version 1 the key ended with the number, and the value was the version and the hash. A store
+// that was written so has such a row until its next commit.
 //
-// The hash of commit 0, which writes the genesis, is XXH64 of the value of the genesis row. The hash of
-// commit n is XXH64 of the hash of commit n-1 (8 bytes), n (8 bytes), and the writes of the batch as
-// Pebble encodes them, without the 12 bytes of header and without the two writes of the chain.
+// The hash of commit 0, which writes the genesis, is XXH64 of the value of the genesis row. The
+// hash of commit n is XXH64 of the hash of commit n-1 (8 bytes), n (8 bytes), and the writes of the
+// batch as Pebble encodes them, without the 12 bytes of header and without the two writes of the
+// chain.
 //
 // # Witness
 //
-// Two slots of 64 bytes, at offsets 0 and 4096, written in turns: turn t goes to slot t mod 2. The valid
-// slot with the larger turn counts, and one invalid slot is tolerated. A slot is written after the sync
-// of its commit has returned, at most every 100 ms, and when the store is closed.
+// Two slots of 64 bytes, at offsets 0 and 4096, written in turns: turn t goes to slot t mod 2. The
+// valid slot with the larger turn counts, and one invalid slot is tolerated. A slot is written
+// after the sync of its commit has returned, at most every 100 ms, and when the store is closed.
 //
 //	offset  size  field
 //	     0     8  "tenaqwit"
@@ -69,6 +72,6 @@
 //	    56     4  zero
 //	    60     4  checksum
 //
-// Every version has its magic, version and checksum where they are here, so that an old program can tell
-// a newer witness from a damaged one.
+// Every version has its magic, version and checksum where they are here, so that an old program can
+// tell a newer witness from a damaged one.
 package pebblekv

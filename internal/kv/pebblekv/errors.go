@@ -10,7 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What Open says when it refuses. Use errors.Is; the messages name the store and end with what to do.
+// What Open says when it refuses. Use errors.Is; the messages name the store and end with what to
+// do.
 var (
 	// ErrNewer: a later version of the program, or of Pebble, wrote the store.
 	ErrNewer = errors.New("store has a newer format")
@@ -24,8 +25,8 @@ var (
 
 var errNotExist = fs.ErrNotExist
 
-// A LostError says that commits which the store had confirmed are missing from its end. It counts as
-// ErrDamaged too.
+// A LostError says that commits which the store had confirmed are missing from its end. It counts
+// as ErrDamaged too.
 type LostError struct {
 	Dir  string
 	Have uint64 // the last commit that is there
@@ -97,8 +98,8 @@ func damaged(dir, format string, args ...any) error {
 }
 
 // classify turns an error met while opening into one that says what kind it is. What the operating
-// system reports, other than that a file is missing, says nothing about the data: it stays what it is.
-// Everything else is Pebble not understanding its own files.
+// system reports, other than that a file is missing, says nothing about the data: it stays what it
+// is. Everything else is Pebble not understanding its own files.
 func classify(dir string, err error) error {
 	var errno syscall.Errno
 	var newer *newerError

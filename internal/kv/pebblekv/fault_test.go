@@ -145,8 +145,8 @@ func fileKind(path string) string {
 	return fileKinds[i]
 }
 
-// A disk without room ends the program with a sentence that says so, wherever it is noticed: at a log, a
-// table, the manifest or the witness. [DUR-12]
+// A disk without room ends the program with a sentence that says so, wherever it is noticed: at a
+// log, a table, the manifest or the witness. [DUR-12]
 func TestDiskFull(t *testing.T) {
 	for _, kind := range []string{".log", ".sst", "MANIFEST", "witness"} {
 		t.Run(kind, func(t *testing.T) {

@@ -96,8 +96,9 @@ func decodeGenesis(b []byte) (ID, error) {
 	return ID(body[1+len(genesisMagic):]), nil
 }
 
-// appendChainKey appends the key of the row of a commit. The hash is part of it, so that a commit removes only the row of
-// the very commit that it was made after: one of another store that bears the next number leaves two rows.
+// appendChainKey appends the key of the row of a commit. The hash is part of it, so that a commit
+// removes only the row of the very commit that it was made after: one of another store that bears
+// the next number leaves two rows.
 func appendChainKey(dst []byte, m mark) []byte {
 	dst = binary.BigEndian.AppendUint64(append(dst, chainPrefix...), m.number)
 	return binary.BigEndian.AppendUint64(dst, m.hash)

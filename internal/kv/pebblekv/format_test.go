@@ -16,8 +16,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the testdata of a new format version; never over an old one")
 
-// golden returns the bytes of a file in testdata, which is hex with spaces and with comments after #.
-// Files of old versions stay for ever, and stay readable.
+// golden returns the bytes of a file in testdata, which is hex with spaces and with comments after
+// #. Files of old versions stay for ever, and stay readable.
 func golden(t *testing.T, name string, now []byte) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -126,8 +126,8 @@ func TestChainOfVersion1(t *testing.T) {
 	mustClose(t, s)
 }
 
-// The hashes are part of the format: a store that goes on under a new version must go on hashing alike,
-// or say so by a new version.
+// The hashes are part of the format: a store that goes on under a new version must go on hashing
+// alike, or say so by a new version.
 func TestChainHash(t *testing.T) {
 	c := chain{mark: genesisMark(encodeGenesis(testID))}
 	var b []byte

@@ -16,8 +16,9 @@ import (
 	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
-// mislay does to files, one at a time, what happens to files as a whole: they are gone, have another's place or name, are
-// what they were at an earlier moment, have something behind their end, or stand beside those of another store.
+// mislay does to files, one at a time, what happens to files as a whole: they are gone, have
+// another's place or name, are what they were at an earlier moment, have something behind their
+// end, or stand beside those of another store.
 func (s *site) mislay(rng *rand.Rand) (all []damaging) {
 	names := slices.Sorted(maps.Keys(s.files))
 	add := func(kind, what string, files map[string][]byte) {
@@ -62,7 +63,8 @@ func (s *site) mislay(rng *rand.Rand) (all []damaging) {
 		if rng.IntN(2) == 0 {
 			two = oneOf(rng, names, kindOf(one))
 		}
-		// Two tables of one length can be told apart by what is in them only, and nothing reads all of that.
+		// Two tables of one length can be told apart by what is in them only, and nothing reads all
+		// of that.
 		if kindOf(one) == ".sst" && kindOf(two) == ".sst" && len(s.files[one]) == len(s.files[two]) {
 			continue
 		}
@@ -116,8 +118,8 @@ func behind(rng *rand.Rand, b []byte) []tail {
 	}
 }
 
-// otherStore returns the files of a store whose last log has a larger number than those of a site, and commits that have the
-// numbers of its commits.
+// otherStore returns the files of a store whose last log has a larger number than those of a site,
+// and commits that have the numbers of its commits.
 func otherStore(t *testing.T, rng *rand.Rand) map[string][]byte {
 	disk := crashdisk.New()
 	o := small(disk, "data", mustNotFail(t))
@@ -148,8 +150,8 @@ func otherStore(t *testing.T, rng *rand.Rand) map[string][]byte {
 	return readAll(t, disk, "data")
 }
 
-// A log of another store, or of another life of the same one, that begins where this one ends is not taken for its
-// continuation: the chain of commits tells them apart by their hashes. [DUR-16]
+// A log of another store, or of another life of the same one, that begins where this one ends is
+// not taken for its continuation: the chain of commits tells them apart by their hashes. [DUR-16]
 func TestRefuseForeignLog(t *testing.T) {
 	lives := func(from vfs.FS, last string) (o Options, log string) {
 		o = small(from, "data", mustNotFail(t))

@@ -13,10 +13,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Open opens the store in o.Dir, or creates one if the directory holds nothing of a store. An error is
-// one of ErrNewer, ErrDamaged, ErrLocked, ErrFull, a *LostError, or what the operating system said; it
-// is one sentence that ends with what to do. A disk that fails while Pebble is writing to it ends in
-// Fatal, as it does later.
+// Open opens the store in o.Dir, or creates one if the directory holds nothing of a store. An error
+// is one of ErrNewer, ErrDamaged, ErrLocked, ErrFull, a *LostError, or what the operating system
+// said; it is one sentence that ends with what to do. A disk that fails while Pebble is writing to
+// it ends in Fatal, as it does later.
 func Open(o Options) (*Store, error) {
 	if o.Dir == "" || o.Fatal == nil {
 		panic("pebblekv: Options without Dir or Fatal")
@@ -101,8 +101,8 @@ func (o *opening) takeLock() (*pebble.Lock, error) {
 	return nil, err
 }
 
-// look refuses what Pebble must not be let loose on: it would take a directory that lost the file that
-// names its manifest for a new one, and clear it.
+// look refuses what Pebble must not be let loose on: it would take a directory that lost the file
+// that names its manifest for a new one, and clear it.
 func (o *opening) look() error {
 	names, err := o.FS.List(o.store.dir)
 	if err != nil {
@@ -219,9 +219,10 @@ func isEmpty(db *pebble.DB) (bool, error) {
 	return empty, it.Close()
 }
 
-// readChain finds the commit that the store ends with. Every commit removes the row of the one before,
-// so one row is left. If a commit in the middle is gone, so is its removal of the row before, and there
-// are two; as there are if a log of another store stands behind the logs of this one.
+// readChain finds the commit that the store ends with. Every commit removes the row of the one
+// before, so one row is left. If a commit in the middle is gone, so is its removal of the row
+// before, and there are two; as there are if a log of another store stands behind the logs of this
+// one.
 func (o *opening) readChain() error {
 	s := o.store
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: chainPrefix, UpperBound: chainEnd})
@@ -289,8 +290,8 @@ func (o *opening) compare() (rebuild bool, err error) {
 	return !o.whole, nil
 }
 
-// start brings the witness up to date, and sets the store going. What Pebble has read from its logs it
-// has also flushed, so the state that was found is durable.
+// start brings the witness up to date, and sets the store going. What Pebble has read from its logs
+// it has also flushed, so the state that was found is durable.
 func (o *opening) start(rebuild bool) error {
 	s := o.store
 	now := slot{id: s.id, turn: o.witnessed.turn + 1, mark: s.chain.mark}

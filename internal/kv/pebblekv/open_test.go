@@ -158,8 +158,8 @@ func TestRefuseNewer(t *testing.T) {
 	})
 }
 
-// A store that came back with less than it had confirmed is refused, and stays so, until the loss is
-// accepted. [DUR-16, DUR-17]
+// A store that came back with less than it had confirmed is refused, and stays so, until the loss
+// is accepted. [DUR-16, DUR-17]
 func TestRefuseLost(t *testing.T) {
 	o := withCommits(t, "a", "b", "c")
 	before := copyDisk(t, o)
@@ -263,7 +263,8 @@ func TestRefuseWitness(t *testing.T) {
 	})
 }
 
-// What looks to Pebble like a new directory, and would be cleared by it, is refused and not touched.
+// What looks to Pebble like a new directory, and would be cleared by it, is refused and not
+// touched.
 func TestRefuseHollow(t *testing.T) {
 	remove := func(t *testing.T, o Options, prefix string) {
 		names, err := o.FS.List("data/store")
@@ -365,7 +366,8 @@ func TestRefuseHole(t *testing.T) {
 	refuse(t, healthy, ErrDamaged, "commits after commit")
 }
 
-// What the operating system says is not damage, be it returned before Pebble begins or reported after.
+// What the operating system says is not damage, be it returned before Pebble begins or reported
+// after.
 func TestRefuseErrno(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EACCES} {
 		for _, kind := range []errorfs.OpKind{errorfs.OpMkdirAll, errorfs.OpLock, errorfs.OpList, errorfs.OpCreate} {

@@ -15,8 +15,8 @@ import (
 )
 
 // formatVersion is the format of the files that Pebble writes. It is named here and never left to a
-// default: with Pebble's own default a flipped bit in a synced log passes for the end of the log, and
-// a store, once raised to a format, cannot go back.
+// default: with Pebble's own default a flipped bit in a synced log passes for the end of the log,
+// and a store, once raised to a format, cannot go back.
 const formatVersion = pebble.FormatValueSeparation
 
 // Options say where the store is and what to do when its disk fails. Dir and Fatal are required.
@@ -27,12 +27,12 @@ type Options struct {
 	// FS is the file system; nil is the disk.
 	FS vfs.FS
 
-	// Fatal is called with what is wrong, one sentence that ends with what to do, when storage can no
-	// longer be trusted; Open may call it too. errors.Is tells ErrDamaged and ErrFull from other
-	// failures. It must not return: print the sentence and exit.
-	// It is called where the fault was noticed, often on a goroutine of Pebble's and with locks held,
-	// so it must not touch the store. A test that cannot exit may pass the error on and block for
-	// ever. If Fatal returns, its goroutine panics.
+	// Fatal is called with what is wrong, one sentence that ends with what to do, when storage can
+	// no longer be trusted; Open may call it too. errors.Is tells ErrDamaged and ErrFull from other
+	// failures. It must not return: print the sentence and exit. It is called where the fault was
+	// noticed, often on a goroutine of Pebble's and with locks held, so it must not touch the
+	// store. A test that cannot exit may pass the error on and block for ever. If Fatal returns,
+	// its goroutine panics.
 	Fatal func(err error)
 
 	// AcceptLoss is the number of confirmed commits whose loss Open puts up with. Anything above
@@ -53,13 +53,13 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		FormatMajorVersion: formatVersion,
 		Logger:             log,
 
-		// Pebble takes the memory of memtables, commonly two, out of that of the cache. Without room
-		// for both every read of something old reads, checks and drops three blocks.
+		// Pebble takes the memory of memtables, commonly two, out of that of the cache. Without
+		// room for both every read of something old reads, checks and drops three blocks.
 		CacheSize: cmp.Or(o.CacheBytes, 96<<20) + 2*int64(memTable),
 
-		// Most messages are deleted before their memtable is full, and then never reach a table. A larger one would keep more
-		// of them from there, but the writer waits while the memory for a new one is cleared: 0.2 s for 64 MiB on a small
-		// machine.
+		// Most messages are deleted before their memtable is full, and then never reach a table. A
+		// larger one would keep more of them from there, but the writer waits while the memory for
+		// a new one is cleared: 0.2 s for 64 MiB on a small machine.
 		MemTableSize:                memTable,
 		MemTableStopWritesThreshold: 4,
 
@@ -77,7 +77,8 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		// A purge gives its room back soon, also when nothing is written after it.
 		FlushDelayDeleteRange: 30 * time.Second,
 
-		// Without it the kernel would write back a large log at once, with a sync waiting behind it.
+		// Without it the kernel would write back a large log at once, with a sync waiting behind
+		// it.
 		WALBytesPerSync: 512 << 10,
 	}
 	// Point reads often ask for rows that are not there: deduplication asks for little else.

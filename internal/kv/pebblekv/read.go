@@ -14,8 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A Reader is a store that was opened to be looked at. It writes nothing into its directory: not a witness that could be
-// repaired, not a log that could be cleared away. It holds the lock of the store, so nobody else writes either.
+// A Reader is a store that was opened to be looked at. It writes nothing into its directory: not a
+// witness that could be repaired, not a log that could be cleared away. It holds the lock of the
+// store, so no other process writes either.
 //
 // What a log holds that is not in a table yet is in memory while the Reader is open.
 type Reader struct {
@@ -25,9 +26,9 @@ type Reader struct {
 	found []error
 }
 
-// OpenRead opens the store in o.Dir to look at it. Fatal is not needed. What is wrong with the witness or the commit
-// chain, and does not keep the rows from being read, is no error but in Doubts. Errors are those of Open, and
-// fs.ErrNotExist when there is no store.
+// OpenRead opens the store in o.Dir to look at it. Fatal is not needed. What is wrong with the
+// witness or the commit chain, and does not keep the rows from being read, is no error but in
+// Doubts. Errors are those of Open, and fs.ErrNotExist when there is no store.
 func OpenRead(o Options) (*Reader, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -127,7 +128,8 @@ func (o *opening) takeLockForReading() (readingLock, error) {
 // A readFault is a read that failed, on its way to Try.
 type readFault struct{ err error }
 
-// Try calls f, which reads from the store, and returns the fault of a read that has ended f, if one has.
+// Try calls f, which reads from the store, and returns the fault of a read that has ended f, if one
+// has.
 func (r *Reader) Try(f func()) (fault error) {
 	defer func() {
 		switch v := recover().(type) {
@@ -157,8 +159,8 @@ func (r *Reader) ID() ID { return r.store.id }
 // CommitNumber returns the number of the last commit.
 func (r *Reader) CommitNumber() uint64 { return r.store.CommitNumber() }
 
-// CheckTables reads every block of every table and compares its checksum. It tells found of each table that is not whole,
-// and returns how many bytes the tables have.
+// CheckTables reads every block of every table and compares its checksum. It tells found of each
+// table that is not whole, and returns how many bytes the tables have.
 func (r *Reader) CheckTables(found func(table string, err error)) (bytes int64, err error) {
 	levels, err := r.store.db.SSTables()
 	if err != nil {
@@ -201,8 +203,8 @@ func (r *Reader) checkTable(path string) (size int64, err error) {
 	return readable.Size(), err
 }
 
-// Close releases the directory. Pebble may miss what a failed read has not given back, and says so by a panic; nothing
-// was written, so nothing can be lost by it.
+// Close releases the directory. Pebble may miss what a failed read has not given back, and says so
+// by a panic; nothing was written, so nothing can be lost by it.
 func (r *Reader) Close() error {
 	var err error
 	if db := r.store.db; db != nil {
@@ -217,7 +219,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// An unwritable file system is one that nobody writes to.
+// An unwritable file system has no writer.
 type unwritable struct{ vfs.FS }
 
 func (unwritable) refuse(op, name string) error {

@@ -92,7 +92,8 @@ func TestReaderOfStoreInUse(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Every file is damaged in many ways, and no damage may make rows vanish, or bring others, without a word. [DUR-29]
+// Every file is damaged in many ways, and no damage may make rows vanish, or bring others, without
+// a word. [DUR-29]
 func TestReaderFindsDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 31))
 	other := otherStore(t, rng)

@@ -36,17 +36,18 @@ type Damage struct {
 	Text string `json:"text"`
 }
 
-// ReadDamaged reads every row that can be read of the store in o.Dir, however damaged it is, and hands the
-// rows to row in the order of their keys. It writes nothing, and holds the lock of the store meanwhile.
+// ReadDamaged reads every row that can be read of the store in o.Dir, however damaged it is, and
+// hands the rows to row in the order of their keys. It writes nothing, and holds the lock of the
+// store meanwhile.
 //
-// It does not rely on Pebble to open the store. It reads each table block by block and each log chunk by
-// chunk, leaves out what does not match its checksum, and lets the newest version of a row win by the
-// sequence numbers that Pebble gave to all writes. The manifest is asked which tables and logs count; if it
-// cannot be read, all do. A version of a row that was lost may let an older one appear, and a row whose
-// removal was lost may be back.
+// It does not rely on Pebble to open the store. It reads each table block by block and each log
+// chunk by chunk, leaves out what does not match its checksum, and lets the newest version of a row
+// win by the sequence numbers that Pebble gave to all writes. The manifest is asked which tables
+// and logs count; if it cannot be read, all do. A version of a row that was lost may let an older
+// one appear, and a row whose removal was lost may be back.
 //
-// Errors are ErrLocked, ErrNewer, fs.ErrNotExist, what the operating system said about the directory, and
-// what row returned.
+// Errors are ErrLocked, ErrNewer, fs.ErrNotExist, what the operating system said about the
+// directory, and what row returned.
 func ReadDamaged(o Options, row func(key, value []byte) error) (*Salvage, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -146,9 +147,9 @@ func (s *salvaging) sources(lock *pebble.Lock) []source {
 	return append(all, &writeList{rest: writes})
 }
 
-// live returns the names of the tables and of the logs that make up the store, from the manifest if it can
-// be read. Pebble opens the store without a byte of its logs, and says which tables it has; which logs it
-// would read is seen.
+// live returns the names of the tables and of the logs that make up the store, from the manifest if
+// it can be read. Pebble opens the store without a byte of its logs, and says which tables it has;
+// which logs it would read is seen.
 func (s *salvaging) live(lock *pebble.Lock) (tables, logs []string) {
 	blind := &blindFS{unwritable: unwritable{s.fs}}
 	opts := *s.opts
@@ -176,8 +177,8 @@ func (s *salvaging) live(lock *pebble.Lock) (tables, logs []string) {
 		return s.withSuffix(".sst"), s.withSuffix(".log")
 	}
 	slices.Sort(tables)
-	// A manifest whose end is lost does not name the tables that were written last. Those of a compaction that
-	// was cut off bring nothing new.
+	// A manifest whose end is lost does not name the tables that were written last. Those of a
+	// compaction that was cut off bring nothing new.
 	newest := uint64(0)
 	for _, name := range tables {
 		newest = max(newest, fileNumber(name))
@@ -222,7 +223,8 @@ func fileNumber(name string) uint64 {
 // numbered is n in the type of like, which is one of Pebble's own.
 func numbered[T ~uint64](like T, n uint64) T { return T(n) }
 
-// A blindFS shows every log as empty, remembers which were opened, and hides the options of the last opening.
+// A blindFS shows every log as empty, remembers which were opened, and hides the options of the
+// last opening.
 type blindFS struct {
 	unwritable
 	opened []string
@@ -271,10 +273,11 @@ func (l *writeList) next() (v version, ok bool) {
 // logBlock is the size of the blocks of a log. Each begins with a chunk of its own.
 const logBlock = 32 << 10
 
-// readLog reads the batches of a log. Behind a chunk that is damaged it goes on with the next block.
+// readLog reads the batches of a log. Behind a chunk that is damaged it goes on with the next
+// block.
 //
-// The last log ends in the middle of a commit after a crash, or in what an earlier use of the file has left.
-// The log alone does not tell that from damage, but the witness does.
+// The last log ends in the middle of a commit after a crash, or in what an earlier use of the file
+// has left. The log alone does not tell that from damage, but the witness does.
 func (s *salvaging) readLog(name string, writes []version, last bool) []version {
 	content, unread, err := readBlocks(s.fs, s.fs.PathJoin(s.dir, name))
 	if err != nil {
@@ -320,7 +323,8 @@ func (s *salvaging) readLog(name string, writes []version, last bool) []version 
 	return writes
 }
 
-// readBlocks reads a log block by block. Blocks that the disk does not give are zero, and unread is why.
+// readBlocks reads a log block by block. Blocks that the disk does not give are zero, and unread is
+// why.
 func readBlocks(fs vfs.FS, path string) (content []byte, unread, err error) {
 	f, err := fs.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
@@ -496,7 +500,8 @@ func (t *damagedTable) readBlock() error {
 	return nil
 }
 
-// A front is a source with the version that it is at. Of two with the same version the later counts.
+// A front is a source with the version that it is at. Of two with the same version the later
+// counts.
 type front struct {
 	version
 	source
@@ -566,8 +571,8 @@ func (s *salvaging) merge(all []source, row func(key, value []byte) error) error
 	return nil
 }
 
-// checkChain says what the commit chain and the witness know of commits that were not found. A commit that is
-// missing leaves the row of the one before it.
+// checkChain says what the commit chain and the witness know of commits that were not found. A
+// commit that is missing leaves the row of the one before it.
 func (s *salvaging) checkChain(marks []mark) {
 	slices.SortFunc(marks, func(a, b mark) int { return cmp.Compare(a.number, b.number) })
 	for i, m := range marks {

@@ -89,9 +89,9 @@ func TestReadDamagedSound(t *testing.T) {
 	}
 }
 
-// However a file is damaged, what is read are versions of rows that were written, everything outside of
-// what is said to be damaged is there, and a store that Open refuses for lack of rows is said to lack some.
-// [DUR-36]
+// However a file is damaged, what is read are versions of rows that were written, everything
+// outside of what is said to be damaged is there, and a store that Open refuses for lack of rows is
+// said to lack some. [DUR-36]
 func TestReadDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 41))
 	for _, f := range []fixture{
@@ -143,8 +143,8 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// A flipped bit in a block of a table costs the rows of that block, and in a log the commits of that block
-// of the log. What comes before and behind is read. [DUR-36]
+// A flipped bit in a block of a table costs the rows of that block, and in a log the commits of
+// that block of the log. What comes before and behind is read. [DUR-36]
 func TestReadDamagedLosesOneBlock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 42))
 	disk := vfs.NewMem()
@@ -193,8 +193,8 @@ func TestReadDamagedLosesOneBlock(t *testing.T) {
 	}
 }
 
-// A disk that does not give parts of files costs the rows in these parts, and a file system that cannot be
-// written to does not keep a store from being read. [DUR-36]
+// A disk that does not give parts of files costs the rows in these parts, and a file system that
+// cannot be written to does not keep a store from being read. [DUR-36]
 func TestReadDamagedDisk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 43))
 	for _, f := range []fixture{{name: "clean", clean: true, memTable: 64 << 10}, {name: "log", memTable: 4 << 20}} {

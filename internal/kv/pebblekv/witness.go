@@ -14,12 +14,12 @@ import (
 // longest time for which a confirmed commit is known to the store alone.
 const witnessPause = 100 * time.Millisecond
 
-// A witness keeps, outside the store, the newest commit that the store has confirmed as durable. It is
-// what notices that a store came back from a crash with less than it had promised, which Pebble cannot
-// tell from a log whose end was never written.
+// A witness keeps, outside the store, the newest commit that the store has confirmed as durable. It
+// is what notices that a store came back from a crash with less than it had promised, which Pebble
+// cannot tell from a log whose end was never written.
 //
-// A commit is confirmed first and witnessed soon after, on the witness's own goroutine, so no answer
-// ever waits for the witness.
+// A commit is confirmed first and witnessed soon after, on the witness's own goroutine, so no
+// answer ever waits for the witness.
 type witness struct {
 	fs   vfs.FS
 	path string
@@ -36,8 +36,8 @@ type witness struct {
 	written slot // by the goroutine, and by others while it does not run
 }
 
-// readWitness returns the newest slot of the witness at path. There is none if ok is false; err is then
-// nil if there is no such file either. whole says that both slots are good.
+// readWitness returns the newest slot of the witness at path. There is none if ok is false; err is
+// then nil if there is no such file either. whole says that both slots are good.
 func readWitness(fs vfs.FS, path string) (newest slot, ok, whole bool, err error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, errNotExist) {

@@ -1,32 +1,36 @@
-// Package audit tells from what the clients of some queues saw whether the queues kept their promises.
+// Package audit tells from what the clients of some queues saw whether the queues kept their
+// promises.
 //
-// A History holds what was asked and answered, with the times between which each operation happened, all
-// by one monotonic clock. Check is a pure function from a History to a Report. It trusts nothing that the
-// server says about itself, and whatever could have come about in correct queues is no violation: an
-// operation happened at some moment between its call and its return, one without an answer may have
-// happened at any time from its call on, or never. So each Violation is certain, up to Options.Tolerance.
+// A History holds what was asked and answered, with the times between which each operation
+// happened, all by one monotonic clock. Check is a pure function from a History to a Report. It
+// trusts nothing that the server says about itself, and whatever could have come about in correct
+// queues is no violation: an operation happened at some moment between its call and its return, one
+// without an answer may have happened at any time from its call on, or never. So each Violation is
+// certain, up to Options.Tolerance.
 //
-// Most rules concern one message, one body or one message group each, so the cost is that of sorting,
-// plus, for each message, the product of the numbers of its deliveries and its visibility changes, which
-// are few.
+// Most rules concern one message, one body or one message group each, so the cost is that of
+// sorting, plus, for each message, the product of the numbers of its deliveries and its visibility
+// changes, which are few.
 //
 // What it knows of FIFO queues, dead-letter queues and move tasks:
 //
-//   - A message group is delivered in the order of its sequence numbers, and these are in the order of the
-//     sends. A message that is delivered proves that each one before it in its group had left by then, or
-//     came with the same answer.
-//   - Sends of a FIFO queue have deduplication IDs, so that one body is one message, however often it was
-//     sent, as long as the window cannot have ended.
-//   - A message goes from a queue to its dead-letter queue, and never back, when its receive count proves
-//     that it was exhausted.
-//   - A move task gives a message a new ID, so that the body is all that is left to know it by. Each body
-//     ends as often as it was stored: with fewer ends a message was lost, with more it was doubled.
+//   - A message group is delivered in the order of its sequence numbers, and these are in the order
+//     of the sends. A message that is delivered proves that each one before it in its group had
+//     left by then, or came with the same answer.
+//   - Sends of a FIFO queue have deduplication IDs, so that one body is one message, however often
+//     it was sent, as long as the window cannot have ended.
+//   - A message goes from a queue to its dead-letter queue, and never back, when its receive count
+//     proves that it was exhausted.
+//   - A move task gives a message a new ID, so that the body is all that is left to know it by.
+//     Each body ends as often as it was stored: with fewer ends a message was lost, with more it
+//     was doubled.
 //
-// A retention period can end messages. One is not missed at the end if that is possible, and is not delivered
-// when it is certain.
+// A retention period can end messages. One is not missed at the end if that is possible, and is not
+// delivered when it is certain.
 //
-// Purges and repeated receive attempts are for others to judge, and so are duplicates that were recognised
-// for too long, and how many messages are left: only the server can count what nobody receives.
+// Purges and repeated receive attempts are for others to judge, and so are duplicates that were
+// recognised for too long, and how many messages are left: only the server can count what no client
+// receives.
 package audit
 
 import (
@@ -41,13 +45,13 @@ type Rule string
 
 // The rules.
 const (
-	// Lost: a message that was acknowledged or delivered is there until somebody tries to delete it, or until
-	// its retention period may be over, whatever queue it has come to meanwhile. Judged only in histories
-	// that are Drained.
+	// Lost: a message that was acknowledged or delivered is there until a client tries to delete
+	// it, or until its retention period may be over, whatever queue it has come to meanwhile.
+	// Judged only in histories that are Drained.
 	Lost Rule = "lost"
 
-	// Invented: what is delivered was sent, byte for byte, under that message ID, group and deduplication
-	// ID, to a queue from which it can have come, and by a send that was not refused.
+	// Invented: what is delivered was sent, byte for byte, under that message ID, group and
+	// deduplication ID, to a queue from which it can have come, and by a send that was not refused.
 	Invented Rule = "invented"
 
 	// Multiplied: one attempt to send stores at most one message, and a move makes one out of one.
@@ -59,28 +63,30 @@ const (
 	// Deleted: a message is not delivered after a delete that surely removed it was acknowledged.
 	Deleted Rule = "deleted"
 
-	// Counts: the receive count begins at 1 or above and grows with each delivery, in a dead-letter queue
-	// too.
+	// Counts: the receive count begins at 1 or above and grows with each delivery, in a dead-letter
+	// queue too.
 	Counts Rule = "counts"
 
-	// Fixed: the times of the send and of the first receive are the same in all deliveries, and no receipt
-	// handle is given twice.
+	// Fixed: the times of the send and of the first receive are the same in all deliveries, and no
+	// receipt handle is given twice.
 	Fixed Rule = "fixed"
 
-	// Order: a message is not delivered while an earlier one of its group has surely not left the queue,
-	// be it hidden or never delivered, unless that one comes with it and before it.
+	// Order: a message is not delivered while an earlier one of its group has surely not left the
+	// queue, be it hidden or never delivered, unless that one comes with it and before it.
 	Order Rule = "order"
 
-	// Sequence: a message has one sequence number in a queue, in the answers to its sends and in all its
-	// deliveries. Within a group no two have the same, and it grows from one send to the next.
+	// Sequence: a message has one sequence number in a queue, in the answers to its sends and in
+	// all its deliveries. Within a group no two have the same, and it grows from one send to the
+	// next.
 	Sequence Rule = "sequence"
 
-	// Deduplicated: sends with one deduplication ID, close together, are answered with one message ID, and
-	// no other message comes of them.
+	// Deduplicated: sends with one deduplication ID, close together, are answered with one message
+	// ID, and no other message comes of them.
 	Deduplicated Rule = "deduplicated"
 
-	// DeadLetter: a message is delivered by a queue as often as the queue allows and no more, by the
-	// dead-letter queue only when it was exhausted before, and never again by a queue that it has left.
+	// DeadLetter: a message is delivered by a queue as often as the queue allows and no more, by
+	// the dead-letter queue only when it was exhausted before, and never again by a queue that it
+	// has left.
 	DeadLetter Rule = "dead letter"
 
 	// Delayed: a message is not delivered before the delay that it was sent with is over.
@@ -132,11 +138,12 @@ func (r *Report) Count(rules ...Rule) int {
 
 // Options say how to judge.
 type Options struct {
-	// Tolerance is how far the clocks of client and server may drift apart within one visibility timeout:
-	// 20 ms when zero.
+	// Tolerance is how far the clocks of client and server may drift apart within one visibility
+	// timeout: 20 ms when zero.
 	Tolerance time.Duration
 
-	// Lateness is how long after the end of its retention period a message may still be delivered: 5 s when zero.
+	// Lateness is how long after the end of its retention period a message may still be delivered:
+	// 5 s when zero.
 	Lateness time.Duration
 }
 
@@ -183,7 +190,7 @@ type checker struct {
 	inGroups []*group // in the order in which they were first heard of
 }
 
-// A body is what identifies an order, a job, whatever it was that somebody sent. It may be in the queue
+// A body is what identifies an order, a job, whatever the client sent. It may be in the queue
 // more than once, as several messages.
 type body struct {
 	text         string

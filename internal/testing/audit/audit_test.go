@@ -10,8 +10,8 @@ func at(call, ret int) Span {
 	return Span{time.Duration(call) * time.Millisecond, time.Duration(ret) * time.Millisecond}
 }
 
-// sent, got, changed and deleted write histories in few words. The message ID of body a is A, and its
-// delivery with count 2 has the handle a2; the timeout is a second.
+// sent, got, changed and deleted write histories in few words. The message ID of body a is A, and
+// its delivery with count 2 has the handle a2; the timeout is a second.
 
 func sent(call, ret int, body string) Send {
 	return Send{Span: at(call, ret), Outcome: Done, Attempts: 1, Body: body, MessageID: "id-" + body}

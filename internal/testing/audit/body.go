@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// window is for how long a FIFO queue knows a deduplication ID; and margin is how much earlier its end is
-// taken to be, or that of a retention period, for clocks that differ.
+// window is for how long a FIFO queue knows a deduplication ID; and margin is how much earlier its
+// end is taken to be, or that of a retention period, for clocks that differ.
 const window, margin = 5 * time.Minute, time.Second
 
 // checkBody judges how many messages a body has become.
@@ -22,8 +22,9 @@ func (c *checker) checkBody(b *body) {
 	}
 }
 
-// checkDuplicates finds second messages of one deduplication ID, and reports whether it did. The window
-// began at the first send or later, so all that was seen before its earliest end is one message.
+// checkDuplicates finds second messages of one deduplication ID, and reports whether it did. The
+// window began at the first send or later, so all that was seen before its earliest end is one
+// message.
 func (c *checker) checkDuplicates(b *body) bool {
 	if b.dedup == "" {
 		return false
@@ -42,16 +43,18 @@ func (c *checker) checkDuplicates(b *body) bool {
 	return false
 }
 
-// isFresh tells whether a message that no send was answered with was stored by one all the same. A move
-// task gives messages the deduplication IDs that they had in the dead-letter queue, which are others.
+// isFresh tells whether a message that no send was answered with was stored by one all the same. A
+// move task gives messages the deduplication IDs that they had in the dead-letter queue, which are
+// others.
 func (m *message) isFresh() bool {
 	return slices.ContainsFunc(m.deliveries, func(d *Delivery) bool {
 		return d.Queue == m.body.queue && d.Dedup == m.body.dedup
 	})
 }
 
-// checkCopies finds more messages than there were attempts to send. Where tasks move messages, a body may
-// have had any number of messages one after the other; but only one of them ends with a delete.
+// checkCopies finds more messages than there were attempts to send. Where tasks move messages, a
+// body may have had any number of messages one after the other; but only one of them ends with a
+// delete.
 func (c *checker) checkCopies(b *body) {
 	if b.attempts == 0 || len(b.messages) == 0 {
 		return

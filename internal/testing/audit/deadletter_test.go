@@ -2,8 +2,8 @@ package audit
 
 import "testing"
 
-// dead are the queues of the histories below. In a chain, jobs gives to dead what it has delivered twice,
-// and dead to buried what was received five times in all.
+// dead are the queues of the histories below. In a chain, jobs gives to dead what it has delivered
+// twice, and dead to buried what was received five times in all.
 var dead = map[string]Queue{
 	"jobs":   {DeadLetter: "dead", MaxReceives: 2},
 	"dead":   {DeadLetter: "buried", MaxReceives: 5},

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A fifoModel is a FIFO queue with a dead-letter queue and with clients, in simulated time as in model.
-// Clients send again, under the same deduplication ID, what was not answered; messages are received until
-// they are dead; and now and then a task moves the dead back.
+// A fifoModel is a FIFO queue with a dead-letter queue and with clients, in simulated time as in
+// model. Clients send again, under the same deduplication ID, what was not answered; messages are
+// received until they are dead; and now and then a task moves the dead back.
 type fifoModel struct {
 	rng  *rand.Rand
 	now  time.Duration

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// fifo are the queues of the histories below: orders.fifo keeps what it cannot deliver, and jobs.fifo
-// gives it to dead.fifo after two receives.
+// fifo are the queues of the histories below: orders.fifo keeps what it cannot deliver, and
+// jobs.fifo gives it to dead.fifo after two receives.
 var fifo = map[string]Queue{
 	"orders": {FIFO: true},
 	"jobs":   {FIFO: true, DeadLetter: "dead", MaxReceives: 2},
@@ -139,7 +139,8 @@ func TestOrder(t *testing.T) {
 			Deliveries: []Delivery{give(40, 50, "orders", "b", 1, 2), give(60, 70, "orders", "a", 1, 1)},
 		}, []Rule{Order}},
 
-		// With a dead-letter queue the first may have left in that way, though not while it is hidden.
+		// With a dead-letter queue the first may have left in that way, though not while it is
+		// hidden.
 		{"the second when the first may be dead", History{
 			Sends:      []Send{put(0, 10, "jobs", "a", 1), put(20, 30, "jobs", "b", 2)},
 			Deliveries: []Delivery{give(40, 50, "jobs", "a", 1, 1), give(1100, 1110, "jobs", "b", 1, 2)},

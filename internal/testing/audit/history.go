@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A History is what the clients of some queues did and saw. The operations of each kind may be in any
-// order, except that the entries of one batch, and the messages of one receive, are in theirs.
+// A History is what the clients of some queues did and saw. The operations of each kind may be in
+// any order, except that the entries of one batch, and the messages of one receive, are in theirs.
 type History struct {
-	// Queues describes the queues by name. One that is missing is a standard queue without a dead-letter
-	// queue; when that is the only one, it needs no name either.
+	// Queues describes the queues by name. One that is missing is a standard queue without a
+	// dead-letter queue; when that is the only one, it needs no name either.
 	Queues map[string]Queue
 
 	Sends      []Send
@@ -18,9 +18,10 @@ type History struct {
 	Deletes    []Delete
 	Moves      []Move
 
-	// Drained says that in the end messages were received from every queue and deleted until none came any
-	// more, for longer than any of them could have been hidden, and after the last move task had ended. End is
-	// when that was over, with the last receive that found nothing; it matters to queues that have a Retention.
+	// Drained says that in the end messages were received from every queue and deleted until none
+	// came any more, for longer than any of them could have been hidden, and after the last move
+	// task had ended. End is when that was over, with the last receive that found nothing; it
+	// matters to queues that have a Retention.
 	Drained bool
 	End     time.Duration
 }
@@ -35,8 +36,9 @@ type Queue struct {
 	Retention time.Duration
 }
 
-// A Span is when an operation was begun and when its answer was there, or was given up. An operation that
-// was retried spans all attempts, except that a delivery spans only the attempt that was answered.
+// A Span is when an operation was begun and when its answer was there, or was given up. An
+// operation that was retried spans all attempts, except that a delivery spans only the attempt that
+// was answered.
 type Span struct{ Call, Return time.Duration }
 
 // An Outcome is what the client knows about an operation.
@@ -49,8 +51,8 @@ const (
 	Refused // it had no effect
 )
 
-// A Send is one entry of one send. Bodies tell messages apart, so those of different sends differ unless
-// one repeats the other, to the same queue, after an unknown outcome.
+// A Send is one entry of one send. Bodies tell messages apart, so those of different sends differ
+// unless one repeats the other, to the same queue, after an unknown outcome.
 type Send struct {
 	Span
 	Queue    string
@@ -80,8 +82,9 @@ type Delivery struct {
 	Group, Dedup, Sequence string // of FIFO queues
 }
 
-// A Change is a change of the visibility timeout. One that took several attempts counts twice when it is
-// Done, once more as Unknown: an attempt that was given up may still be carried out after the others.
+// A Change is a change of the visibility timeout. One that took several attempts counts twice when
+// it is Done, once more as Unknown: an attempt that was given up may still be carried out after the
+// others.
 type Change struct {
 	Span
 	Outcome    Outcome
@@ -104,8 +107,8 @@ type Delete struct {
 	Handle  string
 }
 
-// A Move is the start of a move task, which turns messages of its source into new ones of its destination
-// at any time from its call on.
+// A Move is the start of a move task, which turns messages of its source into new ones of its
+// destination at any time from its call on.
 type Move struct {
 	Span
 	Outcome             Outcome

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// checkMessage follows a message through its deliveries in the order of their receive counts, in which
-// they happened if the counts are what they should be.
+// checkMessage follows a message through its deliveries in the order of their receive counts, in
+// which they happened if the counts are what they should be.
 func (c *checker) checkMessage(m *message) {
 	slices.SortFunc(m.deliveries, func(a, b *Delivery) int {
 		return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(a.Return, b.Return))
@@ -31,9 +31,10 @@ func (c *checker) checkMessage(m *message) {
 	}
 }
 
-// checkInFlight judges each delivery by the one before, and notes the earliest moment at which each can
-// have happened. A receive may have waited long for a message, so that its own call says little: but it
-// waited at least until the message was sent, its delay over, and until the delivery before had ended.
+// checkInFlight judges each delivery by the one before, and notes the earliest moment at which each
+// can have happened. A receive may have waited long for a message, so that its own call says
+// little: but it waited at least until the message was sent, its delay over, and until the delivery
+// before had ended.
 func (c *checker) checkInFlight(m *message) {
 	ready := c.ready(m)
 	for i, d := range m.deliveries {
@@ -51,7 +52,8 @@ func (c *checker) checkInFlight(m *message) {
 	}
 }
 
-// ready is the earliest moment at which a message can have been delivered. What a task has moved has no delay any more.
+// ready is the earliest moment at which a message can have been delivered. What a task has moved
+// has no delay any more.
 func (c *checker) ready(m *message) time.Duration {
 	b := m.body
 	switch {
@@ -79,8 +81,9 @@ func (c *checker) checkDelay(m *message) {
 	}
 }
 
-// checkExpiry finds deliveries of a message that surely had expired. Its period began when it was sent, or, in a FIFO queue,
-// when it entered the queue; a dead letter of a standard queue keeps the time of its send.
+// checkExpiry finds deliveries of a message that surely had expired. Its period began when it was
+// sent, or, in a FIFO queue, when it entered the queue; a dead letter of a standard queue keeps the
+// time of its send.
 func (c *checker) checkExpiry(m *message) {
 	for _, d := range m.deliveries {
 		q, by := c.ways.queues[d.Queue], m.by
@@ -100,12 +103,13 @@ func (c *checker) checkExpiry(m *message) {
 	}
 }
 
-// hiddenUntil returns a moment until which a message was surely hidden by delivery d, which happened at
-// from or later, as far as it matters to an operation that happened during span.
+// hiddenUntil returns a moment until which a message was surely hidden by delivery d, which
+// happened at from or later, as far as it matters to an operation that happened during span.
 func (c *checker) hiddenUntil(m *message, d *Delivery, from time.Duration, span Span) time.Duration {
-	// A change lengthens the delivery for sure only when it was acknowledged, came surely after what it
-	// changed and surely before span, and found the message still hidden: otherwise a receive whose answer
-	// was lost may have come between, and the handle was not the current one any more.
+	// A change lengthens the delivery for sure only when it was acknowledged, came surely after
+	// what it changed and surely before span, and found the message still hidden: otherwise a
+	// receive whose answer was lost may have come between, and the handle was not the current one
+	// any more.
 	last, until := d.Span, from+d.Visibility
 	for _, ch := range m.changes {
 		if ch.Handle == d.Handle && ch.Outcome == Done && ch.Call > last.Return && ch.Return < span.Call &&
@@ -116,8 +120,8 @@ func (c *checker) hiddenUntil(m *message, d *Delivery, from time.Duration, span 
 	return m.lowered(until, last, span)
 }
 
-// lowered takes into account that every change may have been the last word that is neither surely before
-// last nor surely after span, whichever handle it used.
+// lowered takes into account that every change may have been the last word that is neither surely
+// before last nor surely after span, whichever handle it used.
 func (m *message) lowered(until time.Duration, last, span Span) time.Duration {
 	for _, ch := range m.changes {
 		if ch.Outcome != Refused && ch.Call < span.Return && ch.end() >= last.Call {
@@ -127,8 +131,8 @@ func (m *message) lowered(until time.Duration, last, span Span) time.Duration {
 	return until
 }
 
-// checkDeleted finds deliveries after a delete that surely removed the message: one with the handle of a
-// delivery that surely had not ended when the delete was acknowledged.
+// checkDeleted finds deliveries after a delete that surely removed the message: one with the handle
+// of a delivery that surely had not ended when the delete was acknowledged.
 func (c *checker) checkDeleted(m *message) {
 	for _, del := range m.deletes {
 		i := slices.IndexFunc(m.deliveries, func(d *Delivery) bool { return d.Handle == del.Handle })
@@ -147,8 +151,8 @@ func (c *checker) checkDeleted(m *message) {
 	}
 }
 
-// checkCounts judges the counts by themselves: they differ, and a delivery that was surely over had a
-// smaller one than those that came after.
+// checkCounts judges the counts by themselves: they differ, and a delivery that was surely over had
+// a smaller one than those that came after.
 func (c *checker) checkCounts(m *message) {
 	var latest time.Duration // of the calls of deliveries with a smaller count
 	for i, d := range m.deliveries {
@@ -164,8 +168,8 @@ func (c *checker) checkCounts(m *message) {
 	}
 }
 
-// checkPath judges which queues have delivered the message: each as often as it may, and one after the
-// other.
+// checkPath judges which queues have delivered the message: each as often as it may, and one after
+// the other.
 func (c *checker) checkPath(m *message) {
 	first := m.deliveries[0]
 	if first.Queue != m.body.queue || m.deliveries[len(m.deliveries)-1].Queue != first.Queue {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A model is a queue with clients, in simulated time. Each operation happens at one moment; what goes
-// into the history is a span around it, which is wide at times, and no answer now and then.
+// A model is a queue with clients, in simulated time. Each operation happens at one moment; what
+// goes into the history is a span around it, which is wide at times, and no answer now and then.
 type model struct {
 	rng  *rand.Rand
 	now  time.Duration

@@ -73,8 +73,8 @@ func compareSequences(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// checkSequences finds messages that had surely entered the queue before others did whose sequence numbers
-// are smaller.
+// checkSequences finds messages that had surely entered the queue before others did whose sequence
+// numbers are smaller.
 func (c *checker) checkSequences(g *group) {
 	latest := time.Duration(math.MinInt64)
 	batches := map[int]int{} // the last entry of each batch
@@ -110,14 +110,16 @@ func (c *checker) entered(s *stay) time.Duration {
 	return at
 }
 
-// isAbove tells whether messages go from one queue to another when they are dead-lettered, and not back.
+// isAbove tells whether messages go from one queue to another when they are dead-lettered, and not
+// back.
 func (c *checker) isAbove(from, to string) bool {
 	_, down := c.ways.path(from, to)
 	_, back := c.ways.path(to, from)
 	return down && !back
 }
 
-// hiddenForGood is until when a delivery surely hid the message from whatever would have ended that.
+// hiddenForGood is until when a delivery surely hid the message from whatever would have ended
+// that.
 func (c *checker) hiddenForGood(m *message, i int) time.Duration {
 	until := c.hiddenUntil(m, m.deliveries[i], m.from[i], Span{math.MaxInt64, math.MaxInt64})
 	return max(m.from[i], until-c.tolerance)
@@ -145,9 +147,9 @@ func (c *checker) left(s *stay) time.Duration {
 	return max(at, shown)
 }
 
-// mayBeDead tells whether the message may have left for the dead-letter queue. When all queues are drained
-// it is found there then, unless somebody has moved it on. One that nobody tried to delete is lost, which
-// is another matter.
+// mayBeDead tells whether the message may have left for the dead-letter queue. When all queues are
+// drained it is found there then, unless a client has moved it on. One that no client tried to
+// delete is lost, which is another matter.
 func (c *checker) mayBeDead(s *stay) bool {
 	m, dead := s.message, c.ways.queues[s.group.queue].DeadLetter
 	if dead == "" {
@@ -157,8 +159,8 @@ func (c *checker) mayBeDead(s *stay) bool {
 		slices.ContainsFunc(m.deliveries, func(d *Delivery) bool { return d.Queue != s.group.queue })
 }
 
-// checkLines holds the answer of each receive against the line of messages: whatever stands before what it
-// delivered had left by then, or is in the answer too and before it.
+// checkLines holds the answer of each receive against the line of messages: whatever stands before
+// what it delivered had left by then, or is in the answer too and before it.
 func (c *checker) checkLines(g *group) {
 	lefts := make([]time.Duration, len(g.stays))
 	for i, s := range g.stays {

@@ -188,7 +188,8 @@ func (h *History) operations() int {
 	return len(h.Sends) + len(h.Deliveries) + len(h.Changes) + len(h.Deletes) + len(h.Moves)
 }
 
-// add appends another history, which began later. All its names begin with prefix then, so that they differ.
+// add appends another history, which began later. All its names begin with prefix then, so that
+// they differ.
 func (h *History) add(o History, prefix string, later time.Duration) {
 	if h.Queues == nil {
 		h.Queues = map[string]Queue{}
@@ -243,7 +244,8 @@ func (h *History) add(o History, prefix string, later time.Duration) {
 	}
 }
 
-// standardHistory and fifoHistory are what clients of correct queues did, in so many operations or a few more.
+// standardHistory and fifoHistory are what clients of correct queues did, in so many operations or
+// a few more.
 
 func standardHistory(seed uint64, operations int) History {
 	m := &model{rng: rand.New(rand.NewPCG(seed, 0)), now: time.Millisecond}
@@ -257,8 +259,8 @@ func fifoHistory(seed uint64, operations int) History {
 	return m.h
 }
 
-// Judging takes hardly longer for each operation when there are more of them: operations are sorted, and else looked at a
-// few times each.
+// Judging takes hardly longer for each operation when there are more of them: operations are
+// sorted, and else looked at a few times each.
 func BenchmarkCheck(b *testing.B) {
 	for _, kind := range []struct {
 		name string
@@ -282,7 +284,8 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// processorTime is what the process has used, which says more than the clock on a machine that does other things as well.
+// processorTime is what the process has used, which says more than the clock on a machine that does
+// other things as well.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

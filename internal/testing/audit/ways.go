@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ways is where messages can go: from queues to their dead-letter queues, keeping their IDs, and with
-// move tasks, as new messages.
+// ways is where messages can go: from queues to their dead-letter queues, keeping their IDs, and
+// with move tasks, as new messages.
 type ways struct {
 	queues map[string]Queue
 	moves  map[string]time.Duration // when the first task of a queue can have begun
@@ -63,8 +63,8 @@ func (w *ways) reach(name string, to map[string][]string) []string {
 	return origins
 }
 
-// path tells whether a message can go from one queue to another by being dead-lettered, and which receive
-// count it must have reached then.
+// path tells whether a message can go from one queue to another by being dead-lettered, and which
+// receive count it must have reached then.
 func (w *ways) path(from, to string) (receives int, ok bool) {
 	if from == to {
 		return 0, true
@@ -101,8 +101,8 @@ func (w *ways) movable(queue string) bool {
 	return false
 }
 
-// retention is the shortest period for which a queue may have kept a message that was sent to a queue; zero when none of
-// them ends messages.
+// retention is the shortest period for which a queue may have kept a message that was sent to a
+// queue; zero when none of them ends messages.
 func (w *ways) retention(queue string) (shortest time.Duration) {
 	origins := w.origins[queue]
 	if len(origins) == 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A disk can be cloned while a file on it is reused. On a bare MemFS this test never ends: see Disk.reuse.
+// A disk can be cloned while a file on it is reused. On a bare MemFS this test never ends: see
+// Disk.reuse.
 func TestCloneBesideReuse(t *testing.T) {
 	d := New()
 	f, err := d.Create("0.log", vfs.WriteCategoryUnspecified)

@@ -1,19 +1,20 @@
-// Package load makes producers and workers use a queue as applications do, with the AWS SDK, and writes
-// down everything they do and see in the form that package audit judges.
+// Package load makes producers and workers use a queue as applications do, with the AWS SDK, and
+// writes down everything they do and see in the form that package audit judges.
 //
-// Producers send until every body is acknowledged, one by one and in batches. Workers take messages with
-// long polls, hide them for seconds only, and then delete them, extend or give back their timeout, or
-// overrun it. Some messages, the canaries, they never delete, so that no delete can hide their loss. When
-// the disturbance is over and everything is sent, the queue is drained.
+// Producers send until every body is acknowledged, one by one and in batches. Workers take messages
+// with long polls, hide them for seconds only, and then delete them, extend or give back their
+// timeout, or overrun it. Some messages, the canaries, they never delete, so that no delete can
+// hide their loss. When the disturbance is over and everything is sent, the queue is drained.
 //
-// To a FIFO queue producers send groups of messages, each under a deduplication ID: what was not answered
-// they send again under the same one, and now and then what was answered too. Where there is a dead-letter
-// queue, canaries end there; some workers look into it, and a mover starts tasks that move them back.
+// To a FIFO queue producers send groups of messages, each under a deduplication ID: what was not
+// answered they send again under the same one, and now and then what was answered too. Where there
+// is a dead-letter queue, canaries end there; some workers look into it, and a mover starts tasks
+// that move them back.
 //
 // Messages may be sent with delays, and to a queue that keeps them for a short time only.
 //
-// The SDK retries as in an application, only with more patience. A client that is refused by the queue
-// ends the run: nothing that is done here deserves it.
+// The SDK retries as in an application, only with more patience. A client that is refused by the
+// queue ends the run: nothing that is done here deserves it.
 package load
 
 import (
@@ -43,28 +44,32 @@ type Config struct {
 	Bodies int
 	Body   func(n int) string
 
-	// Producers and Workers is how many of each there are: 4 and 16 when zero. Pause is the average pause
-	// of a producer after a request. Work is the average time that a worker spends on a message.
+	// Producers and Workers is how many of each there are: 4 and 16 when zero. Pause is the average
+	// pause of a producer after a request. Work is the average time that a worker spends on a
+	// message.
 	Producers, Workers int
 	Pause, Work        time.Duration
 
 	// Visibility is the timeout of receives, in whole seconds: 2 s when zero.
 	Visibility time.Duration
 
-	// Grace is for how long more the server may hide, after a crash, what was in flight: 10 s when zero.
-	// A tenaq server does so for as long as it was away, counted from when it last wrote down the time.
+	// Grace is for how long more the server may hide, after a crash, what was in flight: 10 s when
+	// zero. A tenaq server does so for as long as it was away, counted from when it last wrote down
+	// the time.
 	Grace time.Duration
 
 	// Overruns, Changes and Canaries say of how many messages in a thousand the worker overruns the
 	// timeout, changes it, and never deletes.
 	Overruns, Changes, Canaries int
 
-	// Delays says how many messages in a thousand are sent with a delay of their own, of whole seconds up to DelayMax,
-	// which is 2 s when zero; FIFO queues take none. QueueDelay is the DelaySeconds of the queue, for all others.
+	// Delays says how many messages in a thousand are sent with a delay of their own, of whole
+	// seconds up to DelayMax, which is 2 s when zero; FIFO queues take none. QueueDelay is the
+	// DelaySeconds of the queue, for all others.
 	Delays               int
 	DelayMax, QueueDelay time.Duration
 
-	// Retention is the MessageRetentionPeriod of the queue, when it is so short that messages may reach it.
+	// Retention is the MessageRetentionPeriod of the queue, when it is so short that messages may
+	// reach it.
 	Retention time.Duration
 
 	// Groups is how many message groups there are, when the queue is a FIFO queue.
@@ -73,8 +78,9 @@ type Config struct {
 	// DeadLetter is the dead-letter queue of the queue, if it has one.
 	DeadLetter DeadLetter
 
-	// RefusesOldHandles says that the server may refuse to delete with a handle that is no longer the newest, which Amazon
-	// accepts on standard queues. Such refusals are counted; otherwise they end the run.
+	// RefusesOldHandles says that the server may refuse to delete with a handle that is no longer
+	// the newest, which Amazon accepts on standard queues. Such refusals are counted; otherwise
+	// they end the run.
 	RefusesOldHandles bool
 }
 
@@ -124,7 +130,8 @@ func New(cfg Config) *Load {
 // Progress is how far a run has come.
 type Progress struct{ Acknowledged, Received, Deleted int }
 
-// Progress returns how far the run has come. What was received or deleted more than once counts each time.
+// Progress returns how far the run has come. What was received or deleted more than once counts
+// each time.
 func (l *Load) Progress() Progress {
 	return Progress{int(l.acknowledged.Load()), int(l.received.Load()), int(l.deleted.Load())}
 }
@@ -135,8 +142,8 @@ func (l *Load) OldHandlesRefused() int { return l.record.oldHandles }
 // History returns what happened in a run that is over.
 func (l *Load) History() *audit.History { return &l.record.history }
 
-// Run makes producers and workers go on while disturb does to the server whatever it does, and until
-// everything is sent; then it drains the queue. It returns when the history is complete.
+// Run makes producers and workers go on while disturb does to the server whatever it does, and
+// until everything is sent; then it drains the queue. It returns when the history is complete.
 func (l *Load) Run(ctx context.Context, disturb func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -172,8 +179,8 @@ func (l *Load) Run(ctx context.Context, disturb func(context.Context) error) err
 	return l.drain(ctx)
 }
 
-// rng returns the source of randomness of one client. Each has its own, so that what it does depends on
-// the seed and on what it receives only.
+// rng returns the source of randomness of one client. Each has its own, so that what it does
+// depends on the seed and on what it receives only.
 func (l *Load) rng(kind uint64, i int) *rand.Rand {
 	return rand.New(rand.NewPCG(l.cfg.Seed, kind<<32|uint64(i)))
 }
@@ -189,8 +196,8 @@ func (l *Load) produce(ctx context.Context, rng *rand.Rand, disturbed <-chan str
 		if len(messages) == 0 {
 			return nil
 		}
-		// Whatever was not acknowledged is sent again. On a standard queue it may be there twice then, and
-		// that offers nothing better.
+		// Whatever was not acknowledged is sent again. On a standard queue it may be there twice
+		// then, and that offers nothing better.
 		for left := messages; len(left) > 0 && ctx.Err() == nil; {
 			var err error
 			before := len(left)
@@ -212,8 +219,8 @@ func (l *Load) produce(ctx context.Context, rng *rand.Rand, disturbed <-chan str
 	return nil
 }
 
-// One in so many sends that were answered is repeated under its deduplication ID; one that was not is
-// repeated after this time on average.
+// One in so many sends that were answered is repeated under its deduplication ID; one that was not
+// is repeated after this time on average.
 const (
 	repeats = 20
 	again   = 50 * time.Millisecond
@@ -453,9 +460,9 @@ func (l *Load) drainOnce(ctx context.Context, q *queue, waitSeconds int) error {
 	return l.delete(ctx, q, handles...)
 }
 
-// isDrained decides when to stop. When nothing is missing and the queue itself says that it is empty, it is
-// enough to wait for deleted messages that come back after their timeout. Otherwise nobody's word is taken
-// for it.
+// isDrained decides when to stop. When nothing is missing and the queue itself says that it is
+// empty, it is enough to wait for deleted messages that come back after their timeout. Otherwise
+// nobody's word is taken for it.
 func (l *Load) isDrained(ctx context.Context) bool {
 	l.mu.Lock()
 	quiet := time.Since(l.lastGot)

@@ -10,8 +10,9 @@ import (
 	"tenaq/internal/testing/audit"
 )
 
-// startMove starts a task that moves messages of a dead-letter queue back to where they came from, at most
-// rate a second unless that is zero. It returns no handle when there is a task already, or no answer.
+// startMove starts a task that moves messages of a dead-letter queue back to where they came from,
+// at most rate a second unless that is zero. It returns no handle when there is a task already, or
+// no answer.
 func (r *recorder) startMove(ctx context.Context, q *queue, arn string, rate int) (handle string, err error) {
 	in := &sqs.StartMessageMoveTaskInput{SourceArn: &arn}
 	if rate > 0 {
@@ -31,8 +32,8 @@ func (r *recorder) startMove(ctx context.Context, q *queue, arn string, rate int
 	return handle, err
 }
 
-// cancelMove tries to stop a task, which may be over. What it has moved stays moved, so there is nothing
-// to write down.
+// cancelMove tries to stop a task, which may be over. What it has moved stays moved, so there is
+// nothing to write down.
 func (r *recorder) cancelMove(ctx context.Context, handle string) {
 	do(ctx, r, r.api.CancelMessageMoveTask, &sqs.CancelMessageMoveTaskInput{TaskHandle: &handle})
 }

@@ -22,8 +22,8 @@ import (
 	"tenaq/internal/testing/audit"
 )
 
-// A recorder carries out operations and records them. Its methods return an error only when the queue
-// refused something that it has no reason to refuse.
+// A recorder carries out operations and records them. Its methods return an error only when the
+// queue refused something that it has no reason to refuse.
 type recorder struct {
 	api   *sqs.Client
 	start time.Time
@@ -63,7 +63,8 @@ func text(s string) *string {
 	return &s
 }
 
-// Times of requests. An attempt that is cut off by attemptMax may be carried out later all the same.
+// Times of requests. An attempt that is cut off by attemptMax may be carried out later all the
+// same.
 const (
 	attemptMax = 6 * time.Second
 	backoffMax = 200 * time.Millisecond
@@ -158,7 +159,8 @@ func (k *call) entryOutcome(e types.BatchResultErrorEntry) (audit.Outcome, error
 	return o, fmt.Errorf("the queue refused an entry of a batch: %s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
 }
 
-// once makes a request to a FIFO queue without retries, so that it stays without an answer at times.
+// once makes a request to a FIFO queue without retries, so that it stays without an answer at
+// times.
 func (q *queue) once(o *sqs.Options) {
 	if q.fifo {
 		o.RetryMaxAttempts = 1
@@ -322,13 +324,14 @@ func (r *recorder) change(ctx context.Context, q *queue, handle string, to time.
 	return err
 }
 
-// handleRefused is the answer to a change of a message that is deleted, and, on FIFO queues, to whatever
-// is done with a handle that is not good any more.
+// handleRefused is the answer to a change of a message that is deleted, and, on FIFO queues, to
+// whatever is done with a handle that is not good any more.
 const handleRefused = "InvalidParameterValue"
 
 func isHandleRefused(err error) bool { return errorCode(err) == handleRefused }
 
-// isEntryExpired tells whether an entry of a batch of deletes was refused because its handle has expired. [BATCH-23]
+// isEntryExpired tells whether an entry of a batch of deletes was refused because its handle has
+// expired. [BATCH-23]
 func isEntryExpired(e types.BatchResultErrorEntry) bool {
 	code := aws.ToString(e.Code)
 	return code == handleRefused || code == "ReceiptHandleIsInvalid" && aws.ToString(e.Message) == "The receipt handle has expired"
@@ -348,7 +351,8 @@ func (r *recorder) isOldHandle(code string) bool {
 	return r.old && (code == handleRefused || code == "ReceiptHandleIsInvalid")
 }
 
-// delete deletes messages, more than one as a batch, and returns how many deletes were acknowledged.
+// delete deletes messages, more than one as a batch, and returns how many deletes were
+// acknowledged.
 func (r *recorder) delete(ctx context.Context, q *queue, handles []string) (done int, err error) {
 	deletes := make([]audit.Delete, len(handles))
 	refused := 0

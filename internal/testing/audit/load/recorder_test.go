@@ -50,8 +50,8 @@ func refusing(t *testing.T, code string) *httptest.Server {
 	return s
 }
 
-// The refusals of a server that may refuse old handles are counted, and the run goes on. Those of any other
-// server end it.
+// The refusals of a server that may refuse old handles are counted, and the run goes on. Those of
+// any other server end it.
 func TestOldHandlesRefused(t *testing.T) {
 	for _, code := range []string{"ReceiptHandleIsInvalid", "InvalidParameterValue"} {
 		server := refusing(t, code)
