@@ -110,7 +110,12 @@ var may = map[string][]string{
 	"records/pgrecords":      {"internal/work/pgdb", "records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords":  {"records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
-	"worker":                  {"claims", "internal/work/backoff", "internal/work/clip", "internal/work/queuename", "internal/work/pulse", "internal/work/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker": {"claims", "internal/work/handed", "internal/work/backoff", "internal/work/clip", "internal/work/queuename", "internal/work/pulse", "internal/work/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker/otelworker": {
+		"internal/work/queuename", "worker", "github.com/aws/aws-sdk-go-v2/aws", "go.opentelemetry.io/otel/...",
+	},
+	"workertest":              {"claims", "internal/work/handed", "records", "worker", "github.com/aws/aws-sdk-go-v2/..."},
+	"internal/work/handed":    {"claims"},
 	"worker/pginbox":          {"claims/pgclaims", "worker", "github.com/jackc/pgx/v5/..."},
 	"worker/pipe":             {"claims", "worker", "golang.org/x/sys/unix"},
 	"internal/work/pulse":     {"records"},
@@ -210,7 +215,7 @@ var commandsMay = []string{
 // Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
 // door they came through.
 var testsMay = []string{
-	"claims", "internal/api/v1", "worker", "internal/testing/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
+	"claims", "internal/api/v1", "worker", "workertest", "go.opentelemetry.io/otel/...", "internal/testing/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
 	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox", "outbox/sqliteoutbox",
@@ -281,7 +286,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "test", "worker"}
+var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "test", "worker", "workertest"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in their
 // first element, and the module's own packages live in a few folders.

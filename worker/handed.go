@@ -1,0 +1,24 @@
+package worker
+
+import (
+	"tenaq/claims"
+	"tenaq/internal/work/handed"
+)
+
+// What package workertest needs to make messages.
+func init() {
+	handed.Over = func(message any, claim *claims.Claim, attempt int, progress func()) {
+		m := message.(*Message)
+		m.claim, m.attempt = claim, attempt
+		m.progress.Store(&progress)
+	}
+	handed.Result = func(message any) []byte { return message.(*Message).recorded() }
+}
+
+// recorded returns what SetResult was given last; nil when it was not called.
+func (m *Message) recorded() []byte {
+	if r := m.result.Load(); r != nil {
+		return *r
+	}
+	return nil
+}
