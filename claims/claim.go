@@ -12,9 +12,9 @@ import (
 	"tenaq/records"
 )
 
-// A Claim is the right to do the work of one key, until it is ended, or lost. Its methods may be called
-// from any goroutine; one of Complete, Fail, Exhaust, ExhaustUnbegun and Release ends it. The same one may be called again
-// when its answer was an error.
+// A Claim is the right to do the work of one key, until it is ended, or lost. Its methods may be
+// called from any goroutine; one of Complete, Fail, Exhaust, ExhaustUnbegun and Release ends it.
+// The same one may be called again when its answer was an error.
 type Claim struct {
 	ledger *Ledger
 	key    string
@@ -47,8 +47,8 @@ func (l *Ledger) newClaim(key string, e stored, r records.Record, began time.Tim
 // Key is what was claimed.
 func (c *Claim) Key() string { return c.key }
 
-// Fence is the fencing token of the claim: larger than that of every earlier claim on the key, and fixed.
-// Give it to every system that can compare it with the largest it has seen.
+// Fence is the fencing token of the claim: larger than that of every earlier claim on the key, and
+// fixed. Give it to every system that can compare it with the largest it has seen.
 func (c *Claim) Fence() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,10 +62,10 @@ func (c *Claim) Attempts() int {
 	return c.entry.Attempts
 }
 
-// TakenOver returns the entry of the holder before when that one was lost, so that nobody knows how far it
-// came; nil when there is no such doubt. When somebody took over from the lost holder and gave the claim
-// back without having found out, it is that one's entry, which says Released; after Ledger.GiveUp it says
-// Exhausted.
+// TakenOver returns the entry of the holder before when that one was lost, so that it is unknown
+// how far it came; nil when there is no such doubt. When another holder took over from the lost
+// holder and gave the claim back without having found out, it is that one's entry, which says
+// Released; after Ledger.GiveUp it says Exhausted.
 func (c *Claim) TakenOver() *Entry { return c.before }
 
 // Entry is what the ledger says about the key, as this claim wrote it last. Its Age is zero.
@@ -75,17 +75,17 @@ func (c *Claim) Entry() Entry {
 	return c.ledger.entryOf(records.Record{Key: c.ledger.cfg.Prefix + c.key, Version: c.version}, &c.entry)
 }
 
-// Deadline is until when the holder may rely on the claim unless it renews it. It lies before the end of
-// the lease, by the monotonic clock of this process.
+// Deadline is until when the holder may rely on the claim unless it renews it. It lies before the
+// end of the lease, by the monotonic clock of this process.
 func (c *Claim) Deadline() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deadline
 }
 
-// Renew makes the lease begin again. It returns ErrLost when the claim is no longer current, or when
-// Deadline has passed: then it is too late to be sure. After any other error the claim may still be held
-// until Deadline.
+// Renew makes the lease begin again. It returns ErrLost when the claim is no longer current, or
+// when Deadline has passed: then it is too late to be sure. After any other error the claim may
+// still be held until Deadline.
 func (c *Claim) Renew(ctx context.Context) error {
 	if err := c.write(ctx, func(e *stored) { e.State = Held }); err != nil {
 		return fmt.Errorf("renew the claim on %q: %w", c.key, err)
@@ -93,31 +93,33 @@ func (c *Claim) Renew(ctx context.Context) error {
 	return nil
 }
 
-// ResultMax is how long a result may be, in bytes. Keep larger ones elsewhere and their name in the ledger.
+// ResultMax is how long a result may be, in bytes. Keep larger ones elsewhere and their name in the
+// ledger.
 const ResultMax = 128 << 10
 
-// Complete records that the work is done, with a result for all who ask later. It returns ErrLost when the
-// claim is no longer current: then the work has been done under a fence that others may have refused, and
-// somebody else may be doing it. It is not too late after Deadline, as long as nobody has taken over.
+// Complete records that the work is done, with a result for later callers of Acquire. It returns
+// ErrLost when the claim is no longer current: then the work has been done under a fence that
+// others may have refused, and another holder may be doing it. It is not too late after Deadline,
+// while no other holder has taken over.
 func (c *Claim) Complete(ctx context.Context, result []byte) error {
 	return c.end(ctx, Completed, result, "", true)
 }
 
-// Fail records that the work did not succeed, and why. The key can be claimed again at once. Of a long
-// reason the first 4 KiB are kept.
+// Fail records that the work did not succeed, and why. The key can be claimed again at once. Of a
+// long reason the first 4 KiB are kept.
 func (c *Claim) Fail(ctx context.Context, reason string) error {
 	return c.end(ctx, Failed, nil, reason, true)
 }
 
-// Exhaust records that the work did not succeed, and that the message which brought it has had its attempts.
-// The same message is then refused as UsedUp, for as long as it is there; another one, by which somebody
-// brings the work back, can claim the key, and the attempts begin at one.
+// Exhaust records that the work did not succeed, and that the message which brought it has had its
+// attempts. The same message is then refused as UsedUp, for as long as it is there; another one, by
+// which a redrive brings the work back, can claim the key, and the attempts begin at one.
 func (c *Claim) Exhaust(ctx context.Context, reason string) error {
 	return c.end(ctx, Exhausted, nil, reason, true)
 }
 
-// ExhaustUnbegun is Exhaust by a holder that has not begun the work, having found that the attempts before
-// were enough: this one does not count.
+// ExhaustUnbegun is Exhaust by a holder that has not begun the work, having found that the attempts
+// before were enough: this one does not count.
 func (c *Claim) ExhaustUnbegun(ctx context.Context, reason string) error {
 	return c.end(ctx, Exhausted, nil, reason, false)
 }
@@ -208,8 +210,9 @@ func (c *Claim) finish(why error) {
 	close(c.over)
 }
 
-// put writes the entry over the version that this claim wrote last. When it finds that the claim has been
-// ended already, it returns the entry that did, and the error is ErrEnded unless that was to be written.
+// put writes the entry over the version that this claim wrote last. When it finds that the claim
+// has been ended already, it returns the entry that did, and the error is ErrEnded unless that was
+// to be written.
 func (c *Claim) put(ctx context.Context, version records.Version, e stored) (records.Record, stored, error) {
 	w := c.ledger.writeOf(c.key, version, &e)
 	for {
@@ -218,8 +221,8 @@ func (c *Claim) put(ctx context.Context, version records.Version, e stored) (rec
 		if !errors.As(err, &conflict) {
 			return r, e, err
 		}
-		// Nobody else has this fence. So when it is there, an earlier write of this claim, which was
-		// answered with an error, has been carried out after all.
+		// No other holder has this fence. So when it is there, an earlier write of this claim,
+		// which was answered with an error, has been carried out after all.
 		found, ours := ours(conflict.Current, e.Fence)
 		switch {
 		case !ours:

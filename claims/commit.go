@@ -11,20 +11,20 @@ import (
 	"tenaq/records"
 )
 
-// For completions that are part of something larger, which the caller commits: a transaction on the database
-// that has the records of the ledger. Package pgclaims does so in PostgreSQL.
+// For completions that are part of something larger, which the caller commits: a transaction on the
+// database that has the records of the ledger. Package pgclaims does so in PostgreSQL.
 
-// CompleteIn is Complete by a write that somebody else commits. Put has to make the write in a transaction,
-// on the condition that it names, and to answer like Put of the store, which it is given for that. The record
-// has to stay locked from then on until the transaction ends.
+// CompleteIn is Complete by a write that the caller commits. Put has to make the write in a
+// transaction, on the condition that it names, and to answer like Put of the store, which it is
+// given for that. The record has to stay locked from then on until the transaction ends.
 //
-// When the error is nil the transaction may be committed. Until it is the claim is held as before; once it is
-// the claim is completed, of which its other methods hear from the ledger, and at once when the caller calls
-// committed. When it is rolled back nothing has happened: the claim can be renewed or ended in any way. After
-// a commit without an answer Ended finds out.
+// When the error is nil the transaction may be committed. Until it is the claim is held as before;
+// once it is the claim is completed, of which its other methods hear from the ledger, and at once
+// when the caller calls committed. When it is rolled back nothing has happened: the claim can be
+// renewed or ended in any way. After a commit without an answer Ended finds out.
 //
-// After any error the transaction must not be committed. ErrEnded says that the claim has been completed by an
-// earlier commit, or in the same transaction.
+// After any error the transaction must not be committed. ErrEnded says that the claim has been
+// completed by an earlier commit, or in the same transaction.
 func (c *Claim) CompleteIn(
 	ctx context.Context, result []byte, put func(context.Context, records.Store, records.Write) (records.Record, error),
 ) (committed func(), err error) {
@@ -49,8 +49,8 @@ func (c *Claim) completeIn(
 	e.end(Completed, result, "")
 	e.Nonce = rand.Text()
 	w := c.ledger.writeOf(c.key, version, &e)
-	// It does not wait for a renewal that is under way, as other writes do: that may itself be waiting for the
-	// connection that the transaction has.
+	// It does not wait for a renewal that is under way, as other writes do: that may itself be
+	// waiting for the connection that the transaction has.
 	for {
 		r, err := put(ctx, c.ledger.store, w)
 		var conflict *records.Conflict
@@ -75,11 +75,11 @@ func (c *Claim) completeIn(
 	}
 }
 
-// Ended asks the ledger whether the claim has been ended; Entry says how. It is for after a commit that was
-// answered with an error. It waits for the end of the transaction if it has to, so that false means that the
-// transaction was rolled back and that the claim is still there to be renewed or ended. The error is ErrLost
-// when somebody else has taken it over; then the transaction was rolled back as well. Any other error means that
-// nobody knows yet.
+// Ended asks the ledger whether the claim has been ended; Entry says how. It is for after a commit
+// that was answered with an error. It waits for the end of the transaction if it has to, so that
+// false means that the transaction was rolled back and that the claim is still there to be renewed
+// or ended. The error is ErrLost when another holder has taken it over; then the transaction was
+// rolled back as well. After any other error it is not known yet.
 func (c *Claim) Ended(ctx context.Context) (bool, error) {
 	c.mu.Lock()
 	fence, why := c.entry.Fence, c.why
@@ -108,8 +108,8 @@ func (c *Claim) Ended(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// ask returns the record of a key behind every write that has begun, as no Get does: it is the answer to a
-// write that is refused always. There is no record when its version is zero.
+// ask returns the record of a key behind every write that has begun, as no Get does: it is the
+// answer to a write that is refused always. There is no record when its version is zero.
 func (l *Ledger) ask(ctx context.Context, key string) (records.Record, error) {
 	for try := 1; ; try++ {
 		err := l.store.Delete(ctx, l.cfg.Prefix+key, 0)
@@ -138,7 +138,7 @@ func (c *Claim) ended(e stored, version records.Version) {
 	}
 }
 
-// lost notes that somebody else has written to the record.
+// lost notes that another holder has written to the record.
 func (c *Claim) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ type State string
 
 // The states of a key that has an entry.
 const (
-	// Held: somebody has the claim, or had it and died.
+	// Held: a holder has the claim, or had it and died.
 	Held State = "held"
 
 	// Completed: the work is done. It is never done again under this key.
@@ -24,9 +24,9 @@ const (
 	// Failed: the last holder said that it did not succeed. The next one may try.
 	Failed State = "failed"
 
-	// Exhausted: the last holder said that it did not succeed and that its message has had its attempts.
-	// Another message, by which somebody brings the work back, may claim the key, and the attempts begin at
-	// one.
+	// Exhausted: the last holder said that it did not succeed and that its message has had its
+	// attempts. Another message, by which a redrive brings the work back, may claim the key, and
+	// the attempts begin at one.
 	Exhausted State = "exhausted"
 
 	// Released: the last holder gave the claim back without having begun. The next one may try.
@@ -35,8 +35,9 @@ const (
 	// Parked: a holder was lost, and the policy says that a person has to find out how far it came.
 	Parked State = "parked"
 
-	// Unreadable: the record is no entry, or one of a later version. Only List says so, with the reason and
-	// nothing else about it; every other method returns an error. Nothing is stored with this state.
+	// Unreadable: the record is no entry, or one of a later version. Only List says so, with the
+	// reason and nothing else about it; every other method returns an error. Nothing is stored with
+	// this state.
 	Unreadable State = "unreadable"
 )
 
@@ -44,14 +45,14 @@ const (
 type Entry struct {
 	Key      string
 	State    State
-	Owner    string // who has or had the claim last, or reopened or settled it
+	Owner    string // the last holder, or the person that reopened or settled it
 	Fence    uint64 // of that claim, or of that word of a person
 	Attempts int    // how often a holder has begun, released claims not counted
 	Lease    time.Duration
 	Result   []byte // of completed work
 	Reason   string // why it failed, was parked, reopened or settled, or cannot be read; of a claim, why the one before did
-	Message  string // Note.Message of who claimed it last
-	Memo     []byte // Note.Memo of who claimed it first
+	Message  string // Note.Message of the last claim
+	Memo     []byte // Note.Memo of the first claim
 
 	// Age is how long ago the entry was written last, which a holder does with every renewal;
 	// records.AgeUnknown when the store has no clock.
@@ -61,8 +62,8 @@ type Entry struct {
 	Version records.Version
 }
 
-// Remaining is how long the lease of a held entry still runs; zero when it is over. Known is false when
-// the store has no clock.
+// Remaining is how long the lease of a held entry still runs; zero when it is over. Known is false
+// when the store has no clock.
 func (e *Entry) Remaining() (left time.Duration, known bool) {
 	if e.State != Held {
 		return 0, true
@@ -73,8 +74,9 @@ func (e *Entry) Remaining() (left time.Duration, known bool) {
 	return max(0, e.Lease-e.Age), true
 }
 
-// Stranded reports whether no holder works on the key and none has brought it to an end: it was released, has failed,
-// or has a lease that is known to be over. Usually the next delivery of the message goes on.
+// Stranded reports whether no holder works on the key and none has brought it to an end: it was
+// released, has failed, or has a lease that is known to be over. Usually the next delivery of the
+// message goes on.
 func (e *Entry) Stranded() bool {
 	switch e.State {
 	case Released, Failed:
@@ -103,7 +105,7 @@ type stored struct {
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`
 	Memo     []byte `json:"memo,omitempty"`
-	Unknown  bool   `json:"unknown,omitempty"` // an earlier holder was lost, and nobody knows how far it came
+	Unknown  bool   `json:"unknown,omitempty"` // an earlier holder was lost, and it is unknown how far it came
 }
 
 func (s *stored) encode() []byte {
@@ -156,12 +158,14 @@ func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
 	}
 }
 
-// EffectKey is the key under which an effect happens once: the idempotency key for a payment provider, the
-// name of a file, the key of a claim. Generation is 0 for all work but an intended replay of completed
-// work, which is to happen again and so needs another key. A redrive of failed work keeps its generation:
-// a card that was charged before the crash is not charged again after it.
+// EffectKey is the key under which an effect happens once: the idempotency key for a payment
+// provider, the name of a file, the key of a claim. Generation is 0 for all work but an intended
+// replay of completed work, which is to happen again and so needs another key. A redrive of failed
+// work keeps its generation: a card that was charged before the crash is not charged again after
+// it.
 //
-// The key of a generation is the key, a # and the number, so keys of other work must not end like that.
+// The key of a generation is the key, a # and the number, so keys of other work must not end like
+// that.
 func EffectKey(key string, generation int) string {
 	if generation == 0 {
 		return key

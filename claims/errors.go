@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// ErrLost is what a holder is told whose claim is no longer current: its lease ran out, and somebody else
-// may be at work. Nothing was written.
+// ErrLost says that the claim is no longer current: its lease expired, and another holder may be at
+// work. Nothing was written.
 var ErrLost = errors.New("the claim was lost: its lease ran out before it was renewed or ended")
 
-// ErrEnded is what a holder is told that goes on after its claim has been ended. Claim.Entry says how; first
-// Claim.Ended has to be asked if CompleteIn said so.
+// ErrEnded says that the claim has been ended already. Claim.Entry says how; after CompleteIn call
+// Claim.Ended first.
 var ErrEnded = errors.New("the claim has been ended already")
 
 // A Refusal is the reason why Acquire gave no claim: errors.Is(err, claims.Done).
@@ -30,13 +30,13 @@ const (
 	// UsedUp: the message has had its attempts, and belongs in the dead-letter queue.
 	UsedUp Refusal = "used up"
 
-	// NeedsPerson: the key is parked. A holder was lost, nothing says how far it came, and the policy is
-	// not to guess. Ledger.Reopen or Ledger.Settle end that.
+	// NeedsPerson: the key is parked. A holder was lost, nothing says how far it came, and the
+	// policy is not to guess. Ledger.Reopen or Ledger.Settle end that.
 	NeedsPerson Refusal = "parked"
 )
 
-// Refused is the error of Acquire when the ledger gives no claim. Where the reason alone is enough use
-// errors.Is with a Refusal; errors.AsType[*claims.Refused] gives the rest.
+// Refused is the error of Acquire when the ledger gives no claim. Where the reason alone is enough
+// use errors.Is with a Refusal; errors.AsType[*claims.Refused] gives the rest.
 type Refused struct {
 	Entry // of the key
 	Why   Refusal

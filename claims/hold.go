@@ -8,15 +8,15 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// Hold renews the claim in the background, three to six times per lease, until stop is called, ctx ends, or
-// the claim is ended or lost. The context it returns ends with ctx, with stop, or with ErrLost as its cause
-// when the claim is lost: as soon as the ledger says so, and at Deadline at the latest, whether the store
-// can be reached or not. Work that goes on after that does so without the claim. Complete, Fail and Release
-// end the renewals and leave the context as it is.
+// Hold renews the claim in the background, three to six times per lease, until stop is called, ctx
+// ends, or the claim is ended or lost. The context it returns ends with ctx, with stop, or with
+// ErrLost as its cause when the claim is lost: as soon as the ledger says so, and at Deadline at
+// the latest, whether the store can be reached or not. Work that goes on after that does so without
+// the claim. Complete, Fail and Release end the renewals and leave the context as it is.
 //
-// Stop waits until no renewal is under way, a third of the lease at most when the store gives up in time.
-// It may be called more than once. Give Hold a context with a timeout when the work could hang: a claim is
-// renewed for as long as it is held.
+// Stop waits until no renewal is under way, a third of the lease at most when the store gives up in
+// time. It may be called more than once. Give Hold a context with a timeout when the work could
+// hang: a claim is renewed for as long as it is held.
 func (c *Claim) Hold(ctx context.Context) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -28,8 +28,8 @@ func (c *Claim) Hold(ctx context.Context) (held context.Context, stop func()) {
 	}
 }
 
-// watch ends the context when the claim is lost. It does so beside the renewals: a store that does not
-// answer must not hold it up.
+// watch ends the context when the claim is lost. It does so beside the renewals: a store that does
+// not answer must not hold it up.
 func (c *Claim) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
 		left := time.Until(c.Deadline())
@@ -70,8 +70,8 @@ func (c *Claim) beat(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		// Stop does not cut off a renewal: what it was told by then would be unknown. A call that hangs
-		// leaves time for another one.
+		// Stop does not cut off a renewal: what it was told by then would be unknown. A call that
+		// hangs leaves time for another one.
 		renewCtx, giveUp := context.WithTimeout(context.WithoutCancel(ctx), lease/3)
 		err := c.Renew(renewCtx)
 		giveUp()

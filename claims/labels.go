@@ -17,7 +17,7 @@ const resultLabelMax = 4 << 10
 // reasonLabelMax is how much of a reason is a label, in bytes.
 const reasonLabelMax = 1 << 10
 
-// labels describe an entry to people who look at the records with the tools of their backend. Times are by the clock of
+// labels describe an entry in the tools of their backend. Times are by the clock of
 // the writer.
 func (s *stored) labels(now time.Time) map[string]string {
 	labels := map[string]string{
@@ -37,8 +37,9 @@ func timeLabel(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.
 
 func (s *stored) lease() time.Duration { return time.Duration(s.LeaseMS) * time.Millisecond }
 
-// due is from when on an entry is listed by Ledger.Due: a held one from the end of its lease, a failed, released or
-// parked one at once. A completed one never is, nor is an exhausted one, whose message is with the dead letters.
+// due is from when on an entry is listed by Ledger.Due: a held one from the end of its lease, a
+// failed, released or parked one at once. A completed one never is, nor is an exhausted one, whose
+// message is with the dead letters.
 func (s *stored) due(now time.Time) time.Time {
 	switch s.State {
 	case Held:
@@ -49,12 +50,13 @@ func (s *stored) due(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Due returns up to limit entries of work that is not done and that no holder is doing, the longest waiting first: held
-// ones whose lease was over by until, and failed, released and parked ones that were written by then. It goes by the
-// clocks of the processes that wrote them.
+// Due returns up to limit entries of work that is not done and that no holder is doing, the longest
+// waiting first: held ones whose lease was over by until, and failed, released and parked ones that
+// were written by then. It goes by the clocks of the processes that wrote them.
 //
-// It asks an index of the store instead of reading all entries. The error is records.ErrNoIndex when the store has
-// none. Entries that an earlier version of this package wrote are not in the index until their next write.
+// It asks an index of the store instead of reading all entries. The error is records.ErrNoIndex
+// when the store has none. Entries that an earlier version of this package wrote are not in the
+// index until their next write.
 func (l *Ledger) Due(ctx context.Context, until time.Time, limit int) ([]Entry, error) {
 	lister, ok := l.store.(records.DueLister)
 	if !ok {
@@ -75,8 +77,9 @@ func (l *Ledger) Due(ctx context.Context, until time.Time, limit int) ([]Entry, 
 	return entries, nil
 }
 
-// Idle is how long ago the lease of a held entry ended, or an entry in another state was written. It is negative while
-// a lease runs. If the store has no clock it goes by the clock of the writer, whose time is in the version.
+// Idle is how long ago the lease of a held entry ended, or an entry in another state was written.
+// It is negative while a lease runs. If the store has no clock it goes by the clock of the writer,
+// whose time is in the version.
 func (e *Entry) Idle(now time.Time) time.Duration {
 	age := e.Age
 	if age == records.AgeUnknown {

@@ -15,31 +15,32 @@ import (
 	"tenaq/records"
 )
 
-// Config says how a Ledger gives out claims. The zero value works.
+// Config configures a Ledger. The zero value works.
 type Config struct {
-	// Prefix begins the keys of all records of the ledger; "claim/" when empty. Ledgers share a store
-	// without meeting when the prefix of none begins with that of another.
+	// Prefix begins the keys of all records of the ledger; "claim/" when empty. Ledgers share a
+	// store without meeting when the prefix of none begins with that of another.
 	Prefix string
 
-	// Owner says who holds a claim, for people; host name and process id when empty. It need not be
-	// unique.
+	// Owner names the holder of a claim, for people; host name and process id when empty. It need
+	// not be unique.
 	Owner string
 
 	// Lease is how long a claim lasts without being renewed: 60 s when zero. It is how long after a
-	// holder's death nobody else begins, not how long work may take, because Hold renews it.
+	// holder's death no other holder begins, not how long work may take, because Hold renews it.
 	Lease time.Duration
 
-	// Retention is how long an entry is kept after it was written last: 15 days when zero. It has to be
-	// longer than the time in which a message may come back, by hand from a dead-letter queue as well;
-	// a message that comes later finds no entry, and its work is done again. Parked entries are kept until
-	// a person decides.
+	// Retention is how long an entry is kept after it was written last: 15 days when zero. It has
+	// to be longer than the time in which a message may come back, by hand from a dead-letter queue
+	// as well; a message that comes later finds no entry, and its work is done again. Parked
+	// entries are kept until a person decides.
 	Retention time.Duration
 
-	// Lost decides what happens to work whose holder was lost, so that nobody knows how far it came. It
-	// is called by the one that takes over, while it holds the claim and the lease is being renewed,
-	// with the entry of the one before (see Claim.TakenOver). Nil is always Retry: right for work that can be done twice, or
-	// that gives EffectKey or the fence to whatever it changes. When it returns an error the claim is
-	// released, the question stays open, and Acquire returns the error.
+	// Lost decides what happens to work whose holder was lost, so that it is unknown how far it
+	// came. It is called by the one that takes over, while it holds the claim and the lease is
+	// being renewed, with the entry of the one before (see Claim.TakenOver). Nil is always Retry:
+	// right for work that can be done twice, or that gives EffectKey or the fence to whatever it
+	// changes. When it returns an error the claim is released, the question stays open, and Acquire
+	// returns the error.
 	Lost func(context.Context, Entry) (Decision, error)
 }
 
@@ -53,11 +54,12 @@ type Decision struct {
 // Retry is the decision to do the work, again if need be.
 func Retry() Decision { return Decision{} }
 
-// Settled is the decision that the work turned out to be done, with that result. Acquire is refused as Done.
+// Settled is the decision that the work turned out to be done, with that result. Acquire is refused
+// as Done.
 func Settled(result []byte) Decision { return Decision{state: Completed, result: result} }
 
-// Park is the decision to leave it to a person. Acquire is refused as NeedsPerson, now and until somebody calls
-// Reopen or Settle.
+// Park is the decision to leave it to a person. Acquire is refused as NeedsPerson, until an
+// operator calls Reopen or Settle.
 func Park(reason string) Decision { return Decision{state: Parked, reason: reason} }
 
 // The shortest lease that a ledger gives out. Below it renewals would be most of the traffic.
@@ -78,12 +80,12 @@ type sighting struct {
 	since   time.Time
 }
 
-// sightingsMax bounds how many entries a ledger watches. Beyond it the watch of a random one begins anew,
-// which delays take-overs and does nothing else.
+// sightingsMax bounds how many entries a ledger watches. Beyond it the watch of a random one begins
+// anew, which delays take-overs and does nothing else.
 const sightingsMax = 10_000
 
-// New returns a ledger over store. It fails when there is no store, and when the configuration contradicts
-// itself.
+// New returns a ledger over store. It fails when there is no store, and when the configuration
+// contradicts itself.
 func New(store records.Store, cfg Config) (*Ledger, error) {
 	if isNil(store) {
 		return nil, errors.New("the ledger has no store: open one, for example with sqliterecords.Open, and check its error")
@@ -114,29 +116,30 @@ func isNil(store records.Store) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Retention is how long entries are kept. Who hands out messages compares it with how long a message can
+// Retention is how long entries are kept. A worker compares it with how long a message can
 // come back.
 func (l *Ledger) Retention() time.Duration { return l.cfg.Retention }
 
-// Store is the store of the ledger, for those who keep records of their own beside it.
+// Store is the store of the ledger, for callers that keep records of their own beside it.
 func (l *Ledger) Store() records.Store { return l.store }
 
 // Lease is how long a claim lasts without being renewed.
 func (l *Ledger) Lease() time.Duration { return l.cfg.Lease }
 
-// Acquire claims key for the caller. Otherwise the error is a *Refused, which says what to do with the
-// message, or an error of the store: then nobody knows, and the message has to come back.
+// Acquire claims key for the caller. Otherwise the error is a *Refused, which says what to do with
+// the message, or an error of the store: then the state is unknown, and the message has to come
+// back.
 func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
 	return l.AcquireWith(ctx, key, Note{})
 }
 
-// A Note is what a ledger writes down about the work of a key, for whoever looks at the entry later.
+// A Note is what a ledger writes down about the work of a key, for later readers of the entry.
 type Note struct {
-	// Message is the id of the message that brought the work. With it Acquire knows a message again whose
-	// attempts are used up (see Claim.Exhaust), and a person finds it.
+	// Message is the id of the message that brought the work. With it Acquire knows a message again
+	// whose attempts are used up (see Claim.Exhaust), and a person finds it.
 	Message string
 
-	// Memo is what it would take to do the work again, or who asked for it. The first one of a key stays
+	// Memo is what it would take to do the work again, or its origin. The first one of a key stays
 	// for as long as its entry does.
 	Memo []byte
 }
@@ -157,8 +160,8 @@ func (n *Note) check() error {
 	return nil
 }
 
-// AcquireWith is Acquire, and writes a note down. When the work is exhausted and the note names the message
-// that had the attempts, it is refused as UsedUp.
+// AcquireWith is Acquire, and writes a note down. When the work is exhausted and the note names the
+// message that had the attempts, it is refused as UsedUp.
 func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim, error) {
 	if key == "" {
 		return nil, errors.New("a claim needs a key")
@@ -208,8 +211,8 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim
 	}
 }
 
-// judge says whether an entry gives way to a new claim for a message; otherwise the error is what Acquire
-// answers. It returns the entry when nobody knows how far its holder came.
+// judge says whether an entry gives way to a new claim for a message; otherwise the error is what
+// Acquire answers. It returns the entry when it is unknown how far its holder came.
 func (l *Ledger) judge(e Entry, unknown bool, message string) (lost *Entry, err error) {
 	switch e.State {
 	case Held:
@@ -314,8 +317,8 @@ func (l *Ledger) writeOf(key string, version records.Version, e *stored) records
 	return w
 }
 
-// safe is how long after a renewal began its holder may rely on it: the lease without a margin for the
-// difference between two clocks and for what is under way when it ends.
+// safe is how long after a renewal began its holder may rely on it: the lease without a margin for
+// the difference between two clocks and for what is under way when it ends.
 func (l *Ledger) safe() time.Duration { return l.cfg.Lease - l.cfg.Lease/10 }
 
 // Tries of one write, and the longest pause between two of them.
@@ -324,8 +327,8 @@ const (
 	putPause = 200 * time.Millisecond
 )
 
-// put writes, and tries again after an error that leaves open whether it did. A write whose nonce is found
-// in the record has been carried out, whatever its answer was.
+// put writes, and tries again after an error that leaves open whether it did. A write whose nonce
+// is found in the record has been carried out, whatever its answer was.
 func (l *Ledger) put(ctx context.Context, w records.Write, nonce string) (r records.Record, err error) {
 	if err := w.Check(); err != nil {
 		return r, err

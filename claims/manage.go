@@ -36,8 +36,9 @@ func (l *Ledger) read(ctx context.Context, key string) (Entry, stored, error) {
 	return l.entryOf(r, &s), s, nil
 }
 
-// List returns up to limit entries whose keys begin with prefix and come behind after, in order of key. What
-// is in the ledger and cannot be read is among them, as Unreadable, so that it hides nothing else.
+// List returns up to limit entries whose keys begin with prefix and come behind after, in order of
+// key. What is in the ledger and cannot be read is among them, as Unreadable, so that it hides
+// nothing else.
 func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]Entry, error) {
 	if after != "" {
 		after = l.cfg.Prefix + after
@@ -57,17 +58,17 @@ func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]E
 	return entries, nil
 }
 
-// Reopen makes a key claimable at once, whatever state it is in: parked after a person has found out that
-// the work can be done again, held by a holder that is known to be dead, completed by mistake. A holder
-// that is alive after all loses its claim. Attempts begin again.
+// Reopen makes a key claimable at once, whatever state it is in: parked after a person has found
+// out that the work can be done again, held by a holder that is known to be dead, completed by
+// mistake. A holder that is alive after all loses its claim. Attempts begin again.
 func (l *Ledger) Reopen(ctx context.Context, key, reason string) error {
 	return l.override(ctx, key, func(s *stored) {
 		s.State, s.Reason, s.Attempts, s.Result = Released, clip.To(reason, reasonMax), 0, nil
 	})
 }
 
-// Settle records that the work of a key is done, by the word of a person. A holder that is alive after all
-// loses its claim.
+// Settle records that the work of a key is done, by the word of a person. A holder that is alive
+// after all loses its claim.
 func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason string) error {
 	if err := checkResult(result); err != nil {
 		return fmt.Errorf("settle %q: %w", key, err)
@@ -77,14 +78,15 @@ func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason s
 	})
 }
 
-// GiveUp records that the attempts of a key are used up by a message that no holder will bring to an end, because its
-// queue has moved it to the dead-letter queue by itself. It is Claim.Exhaust without a claim: another message may
-// claim the key, and the attempts begin at one.
+// GiveUp records that the attempts of a key are used up by a message that no holder will bring to
+// an end, because its queue has moved it to the dead-letter queue by itself. It is Claim.Exhaust
+// without a claim: another message may claim the key, and the attempts begin at one.
 //
-// It changes the entry only if that message claimed the key last, and the claim was released, has failed, or has
-// a lease that is over: then it is still unknown how far the lost holder came, and Config.Lost is asked by the
-// next claim. It reports whether it changed the entry. The change is made to the entry that was read; if anything
-// happens to the entry meanwhile, such as a claim by a message that was brought back, nothing is written.
+// It changes the entry only if that message claimed the key last, and the claim was released, has
+// failed, or has a lease that is over: then it is still unknown how far the lost holder came, and
+// Config.Lost is asked by the next claim. It reports whether it changed the entry. The change is
+// made to the entry that was read; if anything happens to the entry meanwhile, such as a claim by a
+// message that was brought back, nothing is written.
 func (l *Ledger) GiveUp(ctx context.Context, key, message, reason string) (bool, error) {
 	e, s, err := l.read(ctx, key)
 	switch {

@@ -13,9 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// A batcher gathers entries of one operation into requests of up to ten: requests are what a queue counts,
-// and SQS bills. The first entry goes at once. What comes while a request is under way goes together with
-// the next: when there are ten, when that request has ended, or after gatherMax.
+// A batcher gathers entries of one operation into requests of up to ten: requests are what a queue
+// counts, and SQS bills. The first entry goes at once. What comes while a request is under way goes
+// together with the next: when there are ten, when that request has ended, or after gatherMax.
 type batcher[T any] struct {
 	send func([]T) []error // carries out a request; one error for each entry
 
@@ -60,7 +60,7 @@ func (b *batcher[T]) start() {
 	}
 }
 
-// run sends what waits, and goes on for as long as there are whole requests, or nobody else does.
+// run sends what waits, and goes on while there are whole requests, or no other run does.
 func (b *batcher[T]) run() {
 	runtime.Gosched() // what is ending at this moment comes along
 	for {
@@ -98,7 +98,8 @@ type show struct {
 	after  time.Duration
 }
 
-// changeVisibility carries out one request. Its errors are *entryError where the queue refused an entry.
+// changeVisibility carries out one request. Its errors are *entryError where the queue refused an
+// entry.
 func (w *Worker) changeVisibility(ctx context.Context, entries []show) []error {
 	in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &w.cfg.QueueURL}
 	for i, e := range entries {
@@ -159,8 +160,8 @@ type entryError struct {
 
 func (e *entryError) Error() string { return fmt.Sprintf("%s: %s", e.code, e.message) }
 
-// final reports whether the same entry would be refused again: the receipt handle is no longer good.
-// Throttling is the sender's fault too, and passes.
+// final reports whether the same entry would be refused again: the receipt handle is no longer
+// good. Throttling is the sender's fault too, and passes.
 func (e *entryError) final() bool {
 	switch e.code {
 	case "RequestThrottled", "ThrottlingException", "Throttling", "RequestLimitExceeded":

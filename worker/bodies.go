@@ -11,11 +11,12 @@ import (
 	"tenaq/offload"
 )
 
-// fetchMax bounds the time in which a body has to be fetched. The lease and the claim are renewed meanwhile.
+// fetchMax bounds the time in which a body has to be fetched. The lease and the claim are renewed
+// meanwhile.
 const fetchMax = 5 * time.Minute
 
-// fetch gets the body of a message that is kept beside the queue. Its key is told then, if it is for
-// Config.Key to tell.
+// fetch gets the body of a message that is kept beside the queue. Its key is told then, if it is
+// for Config.Key to tell.
 func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchMax)
 	defer cancel()
@@ -33,15 +34,17 @@ func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// noBody reports whether an error of fetch says that there is no body to be had for the message, now or later.
+// noBody reports whether an error of fetch says that there is no body to be had for the message,
+// now or later.
 func noBody(err error) bool {
 	return errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrPointer) || errors.Is(err, offload.ErrTooLarge)
 }
 
-// fetchEarly fetches bodies before the claims, for the functions that name the work and describe it: all of
-// them at once, because a claim that is won would not be renewed during the next fetch. When there is no body
-// to be had and no name without it, nobody can tell what work the message is. Without a name to be found it
-// is tried again under the claim, where attempts are counted: the work may be done, and its body deleted.
+// fetchEarly fetches bodies before the claims, for the functions that name the work and describe
+// it: all of them at once, because a claim that is won would not be renewed during the next fetch.
+// When there is no body to be had and no name without it, it is unknown what work the message is.
+// Without a name to be found it is tried again under the claim, where attempts are counted: the
+// work may be done, and its body deleted.
 func (w *Worker) fetchEarly(unit []*delivery) {
 	if w.cfg.Key == nil && w.cfg.Memo == nil {
 		return
@@ -83,8 +86,9 @@ func (w *Worker) fetchLate(unit []*delivery) {
 	}
 }
 
-// fetched returns what is known about a message that should have its body. An attempt has failed when there
-// is none to be had, so the message ends as a dead letter, which still says where its body should have been.
+// fetched returns what is known about a message that should have its body. An attempt has failed
+// when there is none to be had, so the message ends as a dead letter, which still says where its
+// body should have been.
 func (w *Worker) fetched(d *delivery) facts {
 	why := d.whyEnded()
 	switch {
@@ -108,8 +112,8 @@ func (w *Worker) bodiesFailed(err error) {
 	}
 }
 
-// deleteDone removes a message whose work is recorded as completed, and then its body if that is wanted: in
-// this order, or the message could come back and find none. What is left behind expires.
+// deleteDone removes a message whose work is recorded as completed, and then its body if that is
+// wanted: in this order, or the message could come back and find none. What is left behind expires.
 func (w *Worker) deleteDone(d *delivery) (gone bool) {
 	gone = w.delete(d)
 	if !gone || !w.cfg.DeleteBodies {

@@ -12,9 +12,9 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// call runs the handler over messages that have been claimed, puts what it says about each into its err, and
-// returns why its context ended before it returned, if it did. When it has not returned within Config.Drain
-// after that, running is closed when it does, and err must not be looked at.
+// call runs the handler over messages that have been claimed, puts what it says about each into its
+// err, and returns why its context ended before it returned, if it did. When it has not returned
+// within Config.Drain after that, running is closed when it does, and err must not be looked at.
 func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	ctx, cancel := context.WithCancelCause(unit[0].hold.work)
 	defer cancel(nil)
@@ -66,7 +66,8 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	return nil, cause
 }
 
-// awaitHandler waits when the handler can do no work at the moment. It reports whether to call it again.
+// awaitHandler waits when the handler can do no work at the moment. It reports whether to call it
+// again.
 func (w *Worker) awaitHandler(ctx context.Context, unit []*delivery, errs []error, try int) (again bool) {
 	for _, err := range errs {
 		if _, ok := errors.AsType[*unavailableError](err); !ok {
@@ -107,7 +108,8 @@ func (w *Worker) callOnce(ctx context.Context, unit []*delivery, errs []error) {
 	}
 }
 
-// wrap returns the handler with the middleware around it. A middleware is told of a panic as an error.
+// wrap returns the handler with the middleware around it. A middleware is told of a panic as an
+// error.
 func (w *Worker) wrap() func(context.Context, []*Message) error {
 	call := func(ctx context.Context, messages []*Message) error {
 		return w.guarded(messages, func() error {

@@ -10,12 +10,12 @@ import (
 	"tenaq/internal/work/clip"
 )
 
-// SQS has three means to settle a message: delete it, change its visibility, and send it to its dead-letter
-// queue. The ledger is told first: a worker that dies in between leaves a message behind that the next one
-// settles in the same way.
+// SQS has three means to settle a message: delete it, change its visibility, and send it to its
+// dead-letter queue. The ledger is told first: a worker that dies in between leaves a message
+// behind that the next one settles in the same way.
 
-// carryOut does what was decided about a message, unless that is to handle it. It reports whether the
-// message is gone from the queue; otherwise it will be received again.
+// carryOut does what was decided about a message, unless that is to handle it. It reports whether
+// the message is gone from the queue; otherwise it will be received again.
 func (w *Worker) carryOut(d *delivery, v verdict) (gone bool) {
 	defer d.endClaim()
 	if v.failed != nil {
@@ -68,11 +68,12 @@ func (w *Worker) remove(d *delivery, v verdict) (gone bool) {
 	return w.deleteDone(d)
 }
 
-// errDone says that the claim has been completed by the handler itself, in a transaction of its own.
+// errDone says that the claim has been completed by the handler itself, in a transaction of its
+// own.
 var errDone = errors.New("the handler has completed the work itself")
 
-// endClaim ends the claim of a message as decided, if it has one. It tries until the claim can no longer be
-// relied on.
+// endClaim ends the claim of a message as decided, if it has one. It tries until the claim can no
+// longer be relied on.
 func (w *Worker) endClaim(d *delivery, v verdict) error {
 	if d.claim == nil || v.end == "" {
 		return nil
@@ -118,7 +119,8 @@ func (d *delivery) writeEnd(ctx context.Context, v verdict) error {
 	return d.claim.Release(ctx)
 }
 
-// lost ends the custody of a message that is not the worker's any more, unless its work turns out to be done.
+// lost ends the custody of a message that is not the worker's any more, unless its work turns out
+// to be done.
 func (w *Worker) lost(d *delivery, err error) (gone bool) {
 	if err == errDone {
 		d.took = 0
@@ -129,8 +131,8 @@ func (w *Worker) lost(d *delivery, err error) (gone bool) {
 	return false
 }
 
-// giveUp abandons a message whose handler does not return. What it has done is unknown: its claim is left to
-// be taken over, where claims.Config.Lost decides.
+// giveUp abandons a message whose handler does not return. What it has done is unknown: its claim
+// is left to be taken over, where claims.Config.Lost decides.
 func (w *Worker) giveUp(d *delivery, cause error) {
 	go d.endClaim() // which waits for a renewal in progress
 	w.custody.drop(d.hold)
@@ -139,14 +141,14 @@ func (w *Worker) giveUp(d *delivery, cause error) {
 	w.report(d, Outcome{Kind: Abandoned, Err: cause})
 }
 
-// delete removes a message whose work is done or whose body is in the dead-letter queue. If that fails the
-// message comes back, and is found to be done.
+// delete removes a message whose work is done or whose body is in the dead-letter queue. If that
+// fails the message comes back, and is found to be done.
 func (w *Worker) delete(d *delivery) (gone bool) {
 	return w.custody.release(d.hold) && w.settle("delete", func() error { return w.deletes.do(d.handle) }) == nil
 }
 
-// giveBack makes a message receivable again after a pause. If that fails it reports false, and the message
-// comes back at the end of its lease.
+// giveBack makes a message receivable again after a pause. If that fails it reports false, and the
+// message comes back at the end of its lease.
 func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
 	if !w.custody.release(d.hold) {
 		return false
@@ -157,8 +159,8 @@ func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
 	return w.settle("change the visibility", func() error { return w.shows.do(show{d.handle, after}) }) == nil
 }
 
-// settleTries is how often a delete or a change of visibility is tried. The client tries each of them
-// several times itself.
+// settleTries is how often a delete or a change of visibility is tried. The client tries each of
+// them several times itself.
 const settleTries = 3
 
 // settle tries an operation a few times, unless the queue says that it will always refuse it.

@@ -16,8 +16,8 @@ import (
 	"tenaq/internal/work/queuename"
 )
 
-// deadLetters are where messages go that have used their attempts up. The url is empty when there is no
-// such queue.
+// deadLetters are where messages go that have used their attempts up. The url is empty when there
+// is no such queue.
 type deadLetters struct {
 	url    string
 	source string // ARN of the queue they come from
@@ -25,12 +25,12 @@ type deadLetters struct {
 
 func (d *deadLetters) fifo() bool { return strings.HasSuffix(d.url, ".fifo") }
 
-// headroom is how much larger than Config.Attempts a queue's maxReceiveCount should be: for receives that
-// are no attempts, such as those of a busy key.
+// headroom is how much larger than Config.Attempts a queue's maxReceiveCount should be: for
+// receives that are no attempts, such as those of a busy key.
 const headroom = 3
 
-// check compares the configuration with the queue before anything is received, so that what cannot work is
-// said at the start.
+// check compares the configuration with the queue before anything is received, so that what cannot
+// work is said at the start.
 func (w *Worker) check(ctx context.Context) error {
 	for _, queue := range []*string{&w.cfg.QueueURL, &w.cfg.DeadLetterURL} {
 		if err := w.resolve(ctx, queue); err != nil {
@@ -80,8 +80,8 @@ func (w *Worker) check(ctx context.Context) error {
 	return w.checkRetention(retention)
 }
 
-// checkRetention refuses a ledger that forgets work while its message may still come back. Every stay in a
-// queue begins with something that is written to the ledger.
+// checkRetention refuses a ledger that forgets work while its message may still come back. Every
+// stay in a queue begins with something that is written to the ledger.
 func (w *Worker) checkRetention(retention time.Duration) error {
 	if w.cfg.Claims == nil {
 		return nil

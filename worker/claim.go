@@ -64,7 +64,7 @@ func (w *Worker) acquire(d *delivery, note claims.Note) facts {
 	return facts{refused: refused}
 }
 
-// ledgerFailed notes that the ledger does not say who has a message.
+// ledgerFailed notes that the ledger does not say which worker has a message.
 func (w *Worker) ledgerFailed(d *delivery, err error) facts {
 	failures := w.ledger.note(d.hold.ctx.Err() != nil) // which is no fault of the ledger's
 	if failures > 0 && failures&(failures-1) == 0 {

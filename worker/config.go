@@ -25,48 +25,50 @@ type SQS interface {
 	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
-// Config says how a worker works. Client, QueueURL and Handler are needed, and one of Claims and NoClaims.
-// The rest has defaults.
+// Config configures a Worker. Client, QueueURL and Handler are needed, and one of Claims and
+// NoClaims. The rest has defaults.
 type Config struct {
 	Client SQS
 
-	// QueueURL is the URL of the queue. A plain name, or an ARN, is resolved with GetQueueUrl when the
-	// worker starts.
+	// QueueURL is the URL of the queue. A plain name, or an ARN, is resolved with GetQueueUrl when
+	// the worker starts.
 	QueueURL string
 
 	Handler Handler
 
-	// Claims is the ledger of the work. Every worker that may get the same work needs one over the same
-	// store, with the same prefix.
+	// Claims is the ledger of the work. Every worker that may get the same work needs one over the
+	// same store, with the same prefix.
 	Claims *claims.Ledger
 
-	// NoClaims runs the worker without a ledger: it handles messages at least once, and each duplicate runs
-	// the handler again. See the package comment.
+	// NoClaims runs the worker without a ledger: it handles messages at least once, and each
+	// duplicate runs the handler again. See the package comment.
 	NoClaims bool
 
-	// Key names the work of a message, at most 512 bytes; an error makes the message poison. Nil takes the
-	// name that package producer gave it; else, on a FIFO queue, the MessageDeduplicationId, unless the
-	// queue made it from the body; else the id of the first message. The last two do not survive what SQS
-	// itself does with dead letters: there a name out of the body is better.
+	// Key names the work of a message, at most 512 bytes; an error makes the message poison. Nil
+	// takes the name that package producer gave it; else, on a FIFO queue, the
+	// MessageDeduplicationId, unless the queue made it from the body; else the id of the first
+	// message. The last two do not survive what SQS itself does with dead letters: there a name out
+	// of the body is better.
 	Key func(m *Message) (string, error)
 
-	// Memo is what the ledger writes down with the first claim of a message, see claims.Note. Nil is nothing.
+	// Memo is what the ledger writes down with the first claim of a message, see claims.Note. Nil
+	// is nothing.
 	Memo func(m *Message) []byte
 
-	// Offload fetches the bodies of messages that hold only a pointer, see package offload. Nil is to take
-	// pointers for bodies like others.
+	// Offload fetches the bodies of messages that hold only a pointer, see package offload. Nil is
+	// to take pointers for bodies like others.
 	//
-	// The body is fetched under the claim, so that a duplicate costs nothing, and Message.Body is then the
-	// real one. With Key or Memo, which may look into it, it is fetched before the claim. While a store
-	// cannot be reached messages with pointers are given back without an attempt being counted, and less is
-	// received. A body that is not there is a failed attempt; a pointer that may not be followed makes the
-	// message poison, and so does a missing body when Key is set, because nobody can tell what work it is.
-	// Dead letters have the pointer.
+	// The body is fetched under the claim, so that a duplicate costs nothing, and Message.Body is
+	// then the real one. With Key or Memo, which may look into it, it is fetched before the claim.
+	// While a store cannot be reached messages with pointers are given back without an attempt
+	// being counted, and less is received. A body that is not there is a failed attempt; a pointer
+	// that may not be followed makes the message poison, and so does a missing body when Key is
+	// set, because it is unknown what work it is. Dead letters have the pointer.
 	Offload *offload.Offloader
 
-	// DeleteBodies deletes the body of a message from its store when its work is recorded as completed and
-	// the message is deleted. A replay, or another queue whose messages point to the same body, would find
-	// nothing: an expiry rule of the store is better where it can be had.
+	// DeleteBodies deletes the body of a message from its store when its work is recorded as
+	// completed and the message is deleted. A replay, or another queue whose messages point to the
+	// same body, would find nothing: an expiry rule of the store is better where it can be had.
 	DeleteBodies bool
 
 	// Concurrency is how many handlers run at once: 10 when zero.
@@ -79,38 +81,39 @@ type Config struct {
 	// short handlers the wait for the next receive, and keeps messages from other workers.
 	Prefetch int
 
-	// Lease is the visibility timeout that messages are received with and renewed to, in whole seconds:
-	// 60 s when zero, 3 s to 12 h. It is how long after the death of a worker its messages come back. It is
-	// renewed after a third of it.
+	// Lease is the visibility timeout that messages are received with and renewed to, in whole
+	// seconds: 60 s when zero, 3 s to 12 h. It is how long after the death of a worker its messages
+	// come back. It is renewed after a third of it.
 	Lease time.Duration
 
-	// Timeout is how long a handler may run: 11 h when zero, and at most, because SQS takes a message away
-	// after 12 h whatever a worker does.
+	// Timeout is how long a handler may run: 11 h when zero, and at most, because SQS takes a
+	// message away after 12 h whatever a worker does.
 	Timeout time.Duration
 
-	// Stall is how long a handler may run without calling Message.Progress; zero is for ever. A handler
-	// that hangs is alive and gets nowhere.
+	// Stall is how long a handler may run without calling Message.Progress; zero is for ever. A
+	// handler that hangs is alive and gets nowhere.
 	Stall time.Duration
 
-	// Drain is how long running handlers have after Run's context has ended: 30 s when zero. It is also
-	// how long a handler has to return once its own context has ended, before it is given up.
+	// Drain is how long running handlers have after Run's context has ended: 30 s when zero. It is
+	// also how long a handler has to return once its own context has ended, before it is given up.
 	Drain time.Duration
 
-	// Attempts is how often a handler may begin the work of a message before it is dead-lettered: 3 when
-	// zero. The queue's maxReceiveCount should be larger by a few: receives count there that are no
-	// attempts here.
+	// Attempts is how often a handler may begin the work of a message before it is dead-lettered: 3
+	// when zero. The queue's maxReceiveCount should be larger by a few: receives count there that
+	// are no attempts here.
 	Attempts int
 
-	// DeadLetterURL is the queue for what has used up its attempts: a URL, a name or an ARN, like QueueURL.
-	// Empty is the one of the queue's RedrivePolicy. When there is none either, messages are tried until they
-	// expire.
+	// DeadLetterURL is the queue for what has used up its attempts: a URL, a name or an ARN, like
+	// QueueURL. Empty is the one of the queue's RedrivePolicy. When there is none either, messages
+	// are tried until they expire.
 	DeadLetterURL string
 
 	// Retry bounds the pause before the next attempt, which is random up to Base doubled with every
 	// attempt, at most Max: 2 s and 15 min when zero. Max is at most 12 h.
 	RetryBase, RetryMax time.Duration
 
-	// Middleware runs around each call of the handler, the first outermost: for traces, logs, contexts.
+	// Middleware runs around each call of the handler, the first outermost: for traces, logs,
+	// contexts.
 	Middleware []Middleware
 
 	// Events report what happens to messages: for logs and metrics.

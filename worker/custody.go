@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A custody keeps messages in the hands of this worker, from their receipt until they are settled: it
-// renews their leases, ten in a request, and tells when one is lost.
+// A custody keeps messages in the hands of this worker, from their receipt until they are settled:
+// it renews their leases, ten in a request, and tells when one is lost.
 //
-// What it goes by is the monotonic clock of this process. A lease is counted from before the request that
-// began it, and a tenth of it is left for the difference between two clocks and for what is under way when
-// it ends. So it ends here before it ends at the queue.
+// What it goes by is the monotonic clock of this process. A lease is counted from before the
+// request that began it, and a tenth of it is left for the difference between two clocks and for
+// what is under way when it ends. So it ends here before it ends at the queue.
 type custody struct {
 	lease time.Duration
 	renew func(context.Context, []show) []error
@@ -59,9 +59,9 @@ func (c *custody) take(ctx context.Context, handle string, began time.Time) *hol
 	return h
 }
 
-// release ends the custody of a message. It reports false when the message was lost before: then nothing
-// may be done to it any more. It waits for a renewal that is under way, which would otherwise undo what
-// is done next.
+// release ends the custody of a message. It reports false when the message was lost before: then
+// nothing may be done to it any more. It waits for a renewal that is under way, which would
+// otherwise undo what is done next.
 func (c *custody) release(h *hold) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,8 +73,8 @@ func (c *custody) release(h *hold) bool {
 	return held
 }
 
-// drop ends the custody of a message whose lease is left to end. It waits for a renewal that is under way:
-// afterwards nothing more is done to the message.
+// drop ends the custody of a message whose lease is left to end. It waits for a renewal that is
+// under way: afterwards nothing more is done to the message.
 func (c *custody) drop(h *hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,8 @@ func (c *custody) drop(h *hold) {
 	c.awaitRenewal(h)
 }
 
-// awaitRenewal waits until no renewal of a message is under way. The mutex is locked; it is free meanwhile.
+// awaitRenewal waits until no renewal of a message is under way. The mutex is locked; it is free
+// meanwhile.
 func (c *custody) awaitRenewal(h *hold) {
 	for h.renewing != nil {
 		renewing := h.renewing
@@ -130,8 +131,8 @@ func (c *custody) run(ctx context.Context) {
 	}
 }
 
-// due returns the holds to be renewed now, and how long there is nothing else to do. When one is due, those
-// that soon will be go with it.
+// due returns the holds to be renewed now, and how long there is nothing else to do. When one is
+// due, those that soon will be go with it.
 func (c *custody) due() (due []*hold, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

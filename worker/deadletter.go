@@ -12,8 +12,8 @@ import (
 
 // bury moves a message to the dead-letter queue. Its claim has been ended.
 //
-// A message that has no room for the attribute which tells what work it is stays where it is, without being
-// handled again: the queue itself moves it then, and keeps the message id.
+// A message that has no room for the attribute which tells what work it is stays where it is,
+// without being handled again: the queue itself moves it then, and keeps the message id.
 func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	if d.hold.ctx.Err() != nil {
 		return w.lost(d, context.Cause(d.hold.ctx))
@@ -40,8 +40,8 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	return w.delete(d)
 }
 
-// deadAttributes are the attributes of a dead letter: those of the message, with what is known about it.
-// What says which work it is, and cannot be read here, stays as it is.
+// deadAttributes are the attributes of a dead letter: those of the message, with what is known
+// about it. What says which work it is, and cannot be read here, stays as it is.
 func (w *Worker) deadAttributes(d *delivery, reason string) (attributes map[string]types.MessageAttributeValue, ok bool) {
 	if d.unreadable {
 		return d.raw.MessageAttributes, true
@@ -75,8 +75,8 @@ func (w *Worker) sendDead(d *delivery, attributes map[string]types.MessageAttrib
 		in.MessageGroupId = &d.Group
 	}
 	if w.dead.fifo() {
-		// As SQS does it. Another dead-lettering of the same work has another message id, so it is not
-		// taken for this one.
+		// As SQS does it. Another dead-lettering of the same work has another message id, so it is
+		// not taken for this one.
 		in.MessageDeduplicationId = &d.ID
 	}
 	ctx, cancel := context.WithTimeout(d.hold.ctx, requestMax)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A Handler does the work of a message. Its context ends with the cause ErrLost when the lease or the claim
-// is lost, ErrTimeout after Config.Timeout, ErrStalled after Config.Stall without progress, and ErrDraining
-// when the worker has to stop: a handler should then return soon.
+// A Handler does the work of a message. Its context ends with the cause ErrLost when the lease or
+// the claim is lost, ErrTimeout after Config.Timeout, ErrStalled after Config.Stall without
+// progress, and ErrDraining when the worker has to stop: a handler should then return soon.
 //
 // What it returns decides what becomes of the message:
 //
@@ -32,20 +32,21 @@ type HandlerFunc func(ctx context.Context, m *Message) error
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, m *Message) error { return f(ctx, m) }
 
-// A BatchHandler does the work of up to Config.BatchSize messages at once. It is used instead of Handle
-// when a Handler has this method. It returns nil when all of the work is done, Failures when some of it is
-// not, and another error when none of it is. Its context ends when any of the messages is lost.
+// A BatchHandler does the work of up to Config.BatchSize messages at once. It is used instead of
+// Handle when a Handler has this method. It returns nil when all of the work is done, Failures when
+// some of it is not, and another error when none of it is. Its context ends when any of the
+// messages is lost.
 //
-// The messages of a batch of a FIFO queue are of one group, in order. When one of them comes back, those
-// behind it do too, whatever was said about them, and are given out again under the same effect keys: the work
-// of a group is recorded in its order.
+// The messages of a batch of a FIFO queue are of one group, in order. When one of them comes back,
+// those behind it do too, whatever was said about them, and are given out again under the same
+// effect keys: the work of a group is recorded in its order.
 type BatchHandler interface {
 	Handler
 	HandleBatch(ctx context.Context, batch []*Message) error
 }
 
-// Failures are the errors of the messages of a batch that were not handled, by message id. What each error
-// decides is as with Handler.
+// Failures are the errors of the messages of a batch that were not handled, by message id. What
+// each error decides is as with Handler.
 type Failures map[string]error
 
 // Error says how many there are, and one of them.
@@ -56,14 +57,14 @@ func (f Failures) Error() string {
 	return "no message of the batch failed"
 }
 
-// A Middleware runs around each call of the handler, and calls next for what is inside. The messages are those
-// of the call: one, or those of a batch. What next returns is as with Handler and BatchHandler, and a panic of
-// the handler is an error here. What the Middleware returns counts. After Unavailable the same messages are
-// handled by another call.
+// A Middleware runs around each call of the handler, and calls next for what is inside. The
+// messages are those of the call: one, or those of a batch. What next returns is as with Handler
+// and BatchHandler, and a panic of the handler is an error here. What the Middleware returns
+// counts. After Unavailable the same messages are handled by another call.
 type Middleware func(ctx context.Context, messages []*Message, next func(context.Context) error) error
 
-// JSON returns a handler for bodies that are JSON and fit a T. A body that does not is poison: no further
-// attempt would end otherwise.
+// JSON returns a handler for bodies that are JSON and fit a T. A body that does not is poison: no
+// further attempt would end otherwise.
 func JSON[T any](handle func(ctx context.Context, v T, m *Message) error) Handler {
 	return HandlerFunc(func(ctx context.Context, m *Message) error {
 		var v T
@@ -76,8 +77,8 @@ func JSON[T any](handle func(ctx context.Context, v T, m *Message) error) Handle
 
 // Causes with which the context of a handler ends.
 var (
-	// ErrLost: the lease of the message or its claim is over, or may be before it can be renewed. Somebody
-	// else may be at work.
+	// ErrLost: the lease of the message or its claim is over, or may be before it can be renewed.
+	// Another worker may be at work.
 	ErrLost = errors.New("the lease of the message was lost")
 
 	// ErrTimeout: the handler has run for Config.Timeout.
@@ -98,8 +99,8 @@ type laterError struct {
 	reason string
 }
 
-// Later returns an error with which a handler gives its message back for a time, at most 12 hours, without
-// an attempt being counted: something that it needs is not there yet.
+// Later returns an error with which a handler gives its message back for a time, at most 12 hours,
+// without an attempt being counted: something that it needs is not there yet.
 func Later(after time.Duration, reason string) error { return &laterError{after, reason} }
 
 func (e *laterError) Error() string {
@@ -109,13 +110,14 @@ func (e *laterError) Error() string {
 // An unavailableError is made by Unavailable.
 type unavailableError struct{ err error }
 
-// Unavailable returns an error with which a handler says that it can do no work at the moment, whatever the
-// message: a program is missing, the disk is full. The worker keeps the message and its claim, and calls the
-// handler again after pauses of a second up to a minute. So neither an attempt nor a receive is used up, and no
-// more messages are received than can be held. When the worker stops, the message is given back.
+// Unavailable returns an error with which a handler says that it can do no work at the moment,
+// whatever the message: a program is missing, the disk is full. The worker keeps the message and
+// its claim, and calls the handler again after pauses of a second up to a minute. So neither an
+// attempt nor a receive is used up, and no more messages are received than can be held. When the
+// worker stops, the message is given back.
 //
-// Of a batch, the worker keeps the messages if the handler can do none of them. Otherwise it gives those back
-// that were unavailable.
+// Of a batch, the worker keeps the messages if the handler can do none of them. Otherwise it gives
+// those back that were unavailable.
 func Unavailable(err error) error { return &unavailableError{err} }
 
 func (e *unavailableError) Error() string { return e.err.Error() }

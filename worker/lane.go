@@ -58,8 +58,8 @@ func (w *Worker) deliver(work context.Context, raw types.Message, began time.Tim
 	return d
 }
 
-// lanes sorts what was received at once into what may be handled side by side. On a FIFO queue the messages
-// of a group are one lane, in order. On a standard queue as many as a handler takes are.
+// lanes sorts what was received at once into what may be handled side by side. On a FIFO queue the
+// messages of a group are one lane, in order. On a standard queue as many as a handler takes are.
 func (w *Worker) lanes(deliveries []*delivery) (lanes [][]*delivery) {
 	if !w.fifo() {
 		for len(deliveries) > 0 {
@@ -82,8 +82,8 @@ func (w *Worker) lanes(deliveries []*delivery) (lanes [][]*delivery) {
 	return lanes
 }
 
-// runLane handles the messages of a lane in order. When one cannot be settled for good, so that it will come
-// back, those behind it are given back: they must not overtake it.
+// runLane handles the messages of a lane in order. When one cannot be settled for good, so that it
+// will come back, those behind it are given back: they must not overtake it.
 func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(settled)) {
 	for len(lane) > 0 {
 		select {
@@ -121,13 +121,14 @@ func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(sett
 	}
 }
 
-// giveAllBack gives messages back whose work has not been recorded. On a FIFO queue they keep their order
-// whatever the order in which they come back.
+// giveAllBack gives messages back whose work has not been recorded. On a FIFO queue they keep their
+// order whatever the order in which they come back.
 func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
 	together(deliveries, func(d *delivery) { w.carryOut(d, letGo(0, reason)) })
 }
 
-// together does something with messages side by side, so that what it asks of the queue goes together.
+// together does something with messages side by side, so that what it asks of the queue goes
+// together.
 func together(deliveries []*delivery, do func(*delivery)) {
 	var doing sync.WaitGroup
 	for i, d := range deliveries {
@@ -140,10 +141,10 @@ func together(deliveries []*delivery, do func(*delivery)) {
 	doing.Wait()
 }
 
-// runUnit takes messages through claim, handler and end: one, or as many as a BatchHandler takes. It
-// reports whether all of them are gone from the queue. It calls leave when the handler has returned: the next
-// one need not wait for the queue to be told. When the handler does not return although its context has
-// ended, running is closed when it does.
+// runUnit takes messages through claim, handler and end: one, or as many as a BatchHandler takes.
+// It reports whether all of them are gone from the queue. It calls leave when the handler has
+// returned: the next one need not wait for the queue to be told. When the handler does not return
+// although its context has ended, running is closed when it does.
 func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-chan struct{}) {
 	w.fetchEarly(unit)
 	ready, claimed := w.settleEach(unit, w.claim)
@@ -166,9 +167,9 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 	return claimed && fetched && finished, nil
 }
 
-// settleEach finds the facts about each message, decides, and carries the verdict out. It returns the
-// messages that go on to the handler, and whether the others are gone from the queue. On a FIFO queue it
-// goes in order, and gives back what is behind a message that comes back.
+// settleEach finds the facts about each message, decides, and carries the verdict out. It returns
+// the messages that go on to the handler, and whether the others are gone from the queue. On a FIFO
+// queue it goes in order, and gives back what is behind a message that comes back.
 func (w *Worker) settleEach(unit []*delivery, find func(*delivery) facts) (ready []*delivery, gone bool) {
 	goesOn, back := make(map[*delivery]bool, len(unit)), false
 	var mu sync.Mutex

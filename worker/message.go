@@ -30,13 +30,14 @@ type Message struct {
 	Sent       time.Time                              // by the clock of the queue
 	QueueURL   string
 
-	// TraceHeader is the system attribute AWSTraceHeader: the X-Ray trace of the producer, or empty.
+	// TraceHeader is the system attribute AWSTraceHeader: the X-Ray trace of the producer, or
+	// empty.
 	TraceHeader string
 
-	// Key names the work: what Config.Key says, else what the producer called it, else what of the queue
-	// names it best (see Config.Key). Generation is 0 unless completed work is replayed on purpose, and
-	// Redrives is how often it was brought back from a dead-letter queue. Lineage is the message id of the
-	// first message of this work.
+	// Key names the work: what Config.Key says, else what the producer called it, else what of the
+	// queue names it best (see Config.Key). Generation is 0 unless completed work is replayed on
+	// purpose, and Redrives is how often it was brought back from a dead-letter queue. Lineage is
+	// the message id of the first message of this work.
 	Key        string
 	Generation int
 	Redrives   int
@@ -55,14 +56,15 @@ type Message struct {
 	progress   atomic.Pointer[func()]
 }
 
-// EffectKey is the key under which the effects of this work happen once: give it to a payment provider as
-// the idempotency key, make it the name of a file, a unique column of a table. It stays the same over
-// redeliveries, dead-lettering and redrives, and changes only when completed work is replayed on purpose.
+// EffectKey is the key under which the effects of this work happen once: give it to a payment
+// provider as the idempotency key, make it the name of a file, a unique column of a table. It stays
+// the same over redeliveries, dead-lettering and redrives, and changes only when completed work is
+// replayed on purpose.
 func (m *Message) EffectKey() string { return claims.EffectKey(m.Key, m.Generation) }
 
-// Fence is the fencing token of the claim under which the handler runs: larger than that of every handler
-// that ran for this key before. A system that remembers the largest one it has seen can refuse the writes
-// of a handler that lost its claim. Zero without a ledger.
+// Fence is the fencing token of the claim under which the handler runs: larger than that of every
+// handler that ran for this key before. A system that remembers the largest one it has seen can
+// refuse the writes of a handler that lost its claim. Zero without a ledger.
 func (m *Message) Fence() uint64 {
 	if m.claim == nil {
 		return 0
@@ -70,18 +72,18 @@ func (m *Message) Fence() uint64 {
 	return m.claim.Fence()
 }
 
-// Attempt is the number of this attempt, from 1. With a ledger it counts handlers that began; without one,
-// receives.
+// Attempt is the number of this attempt, from 1. With a ledger it counts handlers that began;
+// without one, receives.
 func (m *Message) Attempt() int { return m.attempt }
 
-// Claim is the claim under which the handler runs; nil without a ledger. A handler may complete it itself,
-// in a transaction of its own (see package pgclaims); the worker then finds it completed. It must not end
-// it in another way.
+// Claim is the claim under which the handler runs; nil without a ledger. A handler may complete it
+// itself, in a transaction of its own (see package pgclaims); the worker then finds it completed.
+// It must not end it in another way.
 func (m *Message) Claim() *claims.Claim { return m.claim }
 
-// TakenOver returns the entry of the handler before, when that one was lost: nobody knows how far it came.
-// Nil when there is no such doubt. Work that takes no effect key can look for its traces here, though
-// claims.Config.Lost is the better place to decide.
+// TakenOver returns the entry of the handler before, when that one was lost: it is unknown how far
+// it came. Nil when there is no such doubt. Work that takes no effect key can look for its traces
+// here, though claims.Config.Lost is the better place to decide.
 func (m *Message) TakenOver() *claims.Entry {
 	if m.claim == nil {
 		return nil
@@ -89,9 +91,10 @@ func (m *Message) TakenOver() *claims.Entry {
 	return m.claim.TakenOver()
 }
 
-// SetResult says what is to be recorded when the handler returns without an error. Who asks for the same
-// work later is told it. The error is that it has more than claims.ResultMax bytes; it is not recorded then,
-// and a handler that ends well all the same has done its work without a result.
+// SetResult says what is to be recorded when the handler returns without an error. A later delivery
+// of the same work gets it in claims.Refused. The error is that it has more than claims.ResultMax
+// bytes; it is not recorded then, and a handler that ends well all the same has done its work
+// without a result.
 func (m *Message) SetResult(result []byte) error {
 	if len(result) > claims.ResultMax {
 		return fmt.Errorf("a result of %d bytes, %d are allowed: keep it elsewhere and make its name the result", len(result), claims.ResultMax)
@@ -107,8 +110,8 @@ func (m *Message) Progress() {
 	}
 }
 
-// newMessage makes a Message of what was received. It fails when the message cannot be told from other
-// work; then it must not be handled.
+// newMessage makes a Message of what was received. It fails when the message cannot be told from
+// other work; then it must not be handled.
 func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 	t, err := trail.Of(raw.MessageAttributes)
 	system := raw.Attributes
@@ -145,8 +148,8 @@ func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 	return m, err
 }
 
-// lookAside finds out what work a message is that may have its trail in the store. An error means that
-// nobody knows now.
+// lookAside finds out what work a message is that may have its trail in the store. An error means
+// that it is unknown now.
 func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
 	id := d.ID
 	if w.fifo() {
@@ -159,8 +162,8 @@ func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
 	return err
 }
 
-// name says what work a message is, by its trail. Where Config.Key has to look into a body that is not here
-// yet, it does so when it is.
+// name says what work a message is, by its trail. Where Config.Key has to look into a body that is
+// not here yet, it does so when it is.
 func (w *Worker) name(m *Message, t trail.Trail) (err error) {
 	m.trail = t
 	m.Generation, m.Redrives, m.Lineage = t.Generation, t.Redrives, cmp.Or(t.Lineage, m.ID)
@@ -195,8 +198,8 @@ func (w *Worker) keyOf(m *Message) (string, error) {
 	return m.Lineage, nil
 }
 
-// bodyHash is the deduplication id that a queue with content-based deduplication gives a message. It is no
-// name for the work: two messages with the same body, an hour apart, may both be meant.
+// bodyHash is the deduplication id that a queue with content-based deduplication gives a message.
+// It is no name for the work: two messages with the same body, an hour apart, may both be meant.
 func bodyHash(body string) string {
 	sum := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(sum[:])

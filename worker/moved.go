@@ -14,32 +14,34 @@ import (
 	"tenaq/internal/work/queuename"
 )
 
-// A queue with a RedrivePolicy moves a message to its dead-letter queue by itself when the message has been received
-// too often. No worker sees it then, so its claim stays as the last one left it: released, failed, or held by a worker
-// that died. Nothing ever records that the work has ended. What follows finds these messages and gives up their
-// claims.
+// A queue with a RedrivePolicy moves a message to its dead-letter queue by itself when the message
+// has been received too often. No worker sees it then, so its claim stays as the last one left it:
+// released, failed, or held by a worker that died. Nothing ever records that the work has ended.
+// What follows finds these messages and gives up their claims.
 
-// The time between two looks at the dead-letter queue is settlePause after one that settled a claim. It doubles with
-// each that did not, up to settlePauseMax: many workers that look hide the letters from others.
+// The time between two looks at the dead-letter queue is settlePause after one that settled a
+// claim. It doubles with each that did not, up to settlePauseMax: many workers that look hide the
+// letters from others.
 const (
 	settlePause    = 5 * time.Minute
 	settlePauseMax = time.Hour
 )
 
-// Limits of one look. What is received stays hidden until its end, so that nothing is received twice.
+// Limits of one look. What is received stays hidden until its end, so that nothing is received
+// twice.
 const (
 	lookHidden = 60 * time.Second
 	lookTime   = 30 * time.Second
 	lookMax    = 1000 // messages
 )
 
-// MovedLetters calls visit for the messages of a dead-letter queue that their queue has moved there by itself. It looks
-// at 1,000 messages at most, within half a minute.
+// MovedLetters calls visit for the messages of a dead-letter queue that their queue has moved there
+// by itself. It looks at 1,000 messages at most, within half a minute.
 //
-// It has no other way to look than to receive. So each message that it looks at counts one more receive, and is
-// hidden from others for up to a minute; at the end MovedLetters shows them all again. Of a FIFO queue it sees the first
-// ten messages of each group. A dead-letter queue with a redrive policy of its own is refused, because these receives
-// would move its messages on.
+// It has no other way to look than to receive. So each message that it looks at counts one more
+// receive, and is hidden from others for up to a minute; at the end MovedLetters shows them all
+// again. Of a FIFO queue it sees the first ten messages of each group. A dead-letter queue with a
+// redrive policy of its own is refused, because these receives would move its messages on.
 func MovedLetters(ctx context.Context, client SQS, deadLetterURL string, visit func(types.Message) error) (err error) {
 	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: &deadLetterURL, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
@@ -119,8 +121,8 @@ func MovedReason(deadLetterQueue string) string {
 // lastLookMax bounds the look when the worker ends.
 const lastLookMax = 5 * time.Second
 
-// settleMoved gives up the claims of messages that the queue has moved to its dead-letter queue: now and then until
-// ctx ends, and once more then, for workers that run for a moment only.
+// settleMoved gives up the claims of messages that the queue has moved to its dead-letter queue:
+// now and then until ctx ends, and once more then, for workers that run for a moment only.
 func (w *Worker) settleMoved(ctx context.Context) {
 	for wait, pause := w.cfg.Lease, settlePause; ; wait = pause {
 		timer := time.NewTimer(backoff.Jitter(wait))
@@ -152,8 +154,9 @@ func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
 	return settled
 }
 
-// settleLetter gives up the claim of a message that the queue has moved, if it is the one that claimed its key last. A message
-// whose key cannot be told here is left to "tenaq claims sweep --settle", which finds claims by the message.
+// settleLetter gives up the claim of a message that the queue has moved, if it is the one that
+// claimed its key last. A message whose key cannot be told here is left to "tenaq claims sweep
+// --settle", which finds claims by the message.
 func (w *Worker) settleLetter(ctx context.Context, raw types.Message) (settled bool, err error) {
 	m, err := w.newMessage(raw)
 	if err != nil || m.Key == "" || raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)] != w.dead.source {

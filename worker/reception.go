@@ -12,11 +12,12 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// A reception decides when to receive how many messages. It owns its fields; polls and lanes send it what
-// has become of theirs.
+// A reception decides when to receive how many messages. It owns its fields; polls and lanes send
+// it what has become of theirs.
 //
-// How many polls run at once follows what they bring: one that comes back full doubles them, an empty one
-// makes it one again. An idle worker so holds one long poll, a busy one as many as it can use.
+// How many polls run at once follows what they bring: one that comes back full doubles them, an
+// empty one makes it one again. An idle worker so holds one long poll, a busy one as many as it can
+// use.
 type reception struct {
 	worker *Worker
 	work   context.Context // that of handlers
@@ -32,7 +33,7 @@ type reception struct {
 
 	polled  chan polled
 	settled chan settled
-	over    chan struct{} // closed when nobody receives from these any more
+	over    chan struct{} // closed when nothing receives from these any more
 	attempt string        // of the last poll of a FIFO queue, if its answer was lost
 }
 
@@ -45,8 +46,8 @@ type polled struct {
 	err      error
 }
 
-// A settled says how many messages are not in hand any more, and how many have been given up with their
-// handlers; the second is negative when such a handler has returned after all.
+// A settled says how many messages are not in hand any more, and how many have been given up with
+// their handlers; the second is negative when such a handler has returned after all.
 type settled struct {
 	messages  int
 	abandoned int
@@ -64,8 +65,8 @@ func newReception(w *Worker, work context.Context) *reception {
 	}
 }
 
-// run receives messages and has them handled until ctx ends and nothing is in hand. Stop ends the contexts
-// of handlers.
+// run receives messages and has them handled until ctx ends and nothing is in hand. Stop ends the
+// contexts of handlers.
 func (r *reception) run(ctx context.Context, stop context.CancelCauseFunc) error {
 	defer close(r.over)
 	timer := time.NewTimer(0)
@@ -103,12 +104,12 @@ func (r *reception) leftRunning() error {
 		"the messages come back after their leases", r.abandoned, r.worker.cfg.Drain)
 }
 
-// gatherMax is how long a poll is put off, while handlers are at work, so that it can ask for as many
-// messages as one can bring.
+// gatherMax is how long a poll is put off, while handlers are at work, so that it can ask for as
+// many messages as one can bring.
 const gatherMax = 50 * time.Millisecond
 
-// start begins the polls that are due. It returns after which time there may be another; zero when that
-// takes an event.
+// start begins the polls that are due. It returns after which time there may be another; zero when
+// that takes an event.
 func (r *reception) start(ctx context.Context) (wait time.Duration) {
 	full := min(receiveMax, r.limit)
 	for ctx.Err() == nil && r.running < r.want && r.inHand < r.limit {
@@ -135,8 +136,8 @@ func (r *reception) start(ctx context.Context) (wait time.Duration) {
 	return 0
 }
 
-// poll asks the queue for messages. A FIFO queue that is asked again under the same attempt answers what it
-// did the first time, so messages are not held up by an answer that was lost.
+// poll asks the queue for messages. A FIFO queue that is asked again under the same attempt answers
+// what it did the first time, so messages are not held up by an answer that was lost.
 func (r *reception) poll(ctx context.Context, n int, attempt string) {
 	w := r.worker
 	in := &sqs.ReceiveMessageInput{

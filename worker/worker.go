@@ -34,8 +34,8 @@ type Worker struct {
 	duplicates duplicates
 }
 
-// New returns a worker, or an error when the configuration contradicts itself. It asks nothing of the
-// queue yet.
+// New returns a worker, or an error when the configuration contradicts itself. It asks nothing of
+// the queue yet.
 func New(cfg Config) (*Worker, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -61,12 +61,12 @@ func bounded[T any](send func(context.Context, []T) []error) func([]T) []error {
 	}
 }
 
-// Run receives messages and handles them until ctx ends. Then it receives no more, gives back what no
-// handler has begun, and waits for the handlers that run: for Config.Drain, and when their contexts have
-// then been ended, for Config.Drain again.
+// Run receives messages and handles them until ctx ends. Then it receives no more, gives back what
+// no handler has begun, and waits for the handlers that run: for Config.Drain, and when their
+// contexts have then been ended, for Config.Drain again.
 //
-// It returns nil after that; an error when the queue cannot be used the way the configuration says, or
-// when handlers are left running. A Worker runs once.
+// It returns nil after that; an error when the queue cannot be used the way the configuration says,
+// or when handlers are left running. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(ctx); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return newReception(w, work).run(ctx, stop)
 }
 
-// A trouble is that something which all messages need cannot be used. While it lasts there is no point in
-// receiving more of them: each receive counts at the queue.
+// A trouble is that something which all messages need cannot be used. While it lasts there is no
+// point in receiving more of them: each receive counts at the queue.
 type trouble struct {
 	mu       sync.Mutex
 	failures int // in a row

@@ -1,9 +1,9 @@
-// Package breaker is a circuit breaker as a value: pure, made to be stored and compared, told what the time
-// is. It decides nothing about what a success or a failure is.
+// Package breaker is a circuit breaker as a value: pure, made to be stored and compared, told what
+// the time is. It decides nothing about what a success or a failure is.
 //
-// Closed lets everything through. Failures in a row open it. Open lets nothing through until the cool-down
-// is over, which doubles each time it opens again without having closed in between. Half open lets a few
-// through, and their outcome closes it or opens it again.
+// Closed lets everything through. Failures in a row open it. Open lets nothing through until the
+// cool-down is over, which doubles each time it opens again without having closed in between. Half
+// open lets a few through, and their outcome closes it or opens it again.
 package breaker
 
 import (
@@ -98,7 +98,8 @@ func (b Breaker) Succeed(p Policy, now time.Time) Breaker {
 	return b
 }
 
-// Fail records a failure. What was let through before the breaker opened, and fails now, changes nothing.
+// Fail records a failure. What was let through before the breaker opened, and fails now, changes
+// nothing.
 func (b Breaker) Fail(p Policy, now time.Time) Breaker {
 	p = p.complete()
 	b = b.Tick(p, now)

@@ -9,13 +9,15 @@ import (
 	"time"
 )
 
-// Full returns the pause after a number of attempts with full jitter: chance, in [0, 1), times Ceiling. Pauses
-// that are spread over the whole range keep callers that failed together from coming back together.
+// Full returns the pause after a number of attempts with full jitter: chance, in [0, 1), times
+// Ceiling. Pauses that are spread over the whole range keep callers that failed together from
+// coming back together.
 func Full(attempt int, base, most time.Duration, chance float64) time.Duration {
 	return time.Duration(chance * float64(Ceiling(attempt, base, most)))
 }
 
-// Ceiling returns base, doubled with every attempt after the first, and at most most. The first attempt is 1.
+// Ceiling returns base, doubled with every attempt after the first, and at most most. The first
+// attempt is 1.
 func Ceiling(attempt int, base, most time.Duration) time.Duration {
 	d := base
 	for ; attempt > 1 && d < most; attempt-- {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// To returns the first n bytes of s at most, without a character that would be cut in half. What is not
-// UTF-8 becomes a question mark, because SQS and several stores refuse it.
+// To returns the first n bytes of s at most, without a character that would be cut in half. What is
+// not UTF-8 becomes a question mark, because SQS and several stores refuse it.
 func To(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]

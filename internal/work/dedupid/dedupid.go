@@ -1,5 +1,5 @@
-// Package dedupid makes deduplication ids of the names of work. Every name has one, the same each time, and
-// no two names share one.
+// Package dedupid makes deduplication ids of the names of work. Every name has one, the same each
+// time, and no two names share one.
 package dedupid
 
 import (

@@ -1,6 +1,6 @@
-// Package pulse is the signs of life that workers leave in the store of their ledger: how much of a queue's
-// work they have done and how much has failed. By it a redriver knows that a consumer is well although what
-// was redriven fails.
+// Package pulse is the signs of life that workers leave in the store of their ledger: how much of a
+// queue's work they have done and how much has failed. By it a redriver knows that a consumer is
+// well although what was redriven fails.
 //
 // Redriven messages do not count: what becomes of them is known otherwise.
 package pulse

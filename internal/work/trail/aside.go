@@ -11,8 +11,9 @@ import (
 	"tenaq/records"
 )
 
-// A message with ten attributes of its own has no room for its trail. Then the trail is a record, under the
-// id of the message; on FIFO queues under its deduplication id, which is known before it is sent.
+// A message with ten attributes of its own has no room for its trail. Then the trail is a record,
+// under the id of the message; on FIFO queues under its deduplication id, which is known before it
+// is sent.
 
 // AsideKept is how long such a record is kept: longer than a message can be in a queue.
 const AsideKept = 15 * 24 * time.Hour
@@ -40,7 +41,8 @@ func (t Trail) PutAside(ctx context.Context, store records.Store, id string) err
 	}
 }
 
-// Aside reads the trail that was written down for a message; that of one without a trail if there is none.
+// Aside reads the trail that was written down for a message; that of one without a trail if there
+// is none.
 func Aside(ctx context.Context, store records.Store, id string) (Trail, error) {
 	found, err := store.Get(ctx, asideKey(id))
 	if errors.Is(err, records.ErrNotFound) {

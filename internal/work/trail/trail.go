@@ -1,17 +1,19 @@
-// Package trail packs what a piece of work carries with it when its message is sent again as another one:
-// into a dead-letter queue, back out of it, into a parking lot. SQS gives every send a new message id and
-// forgets deduplication ids, so without it nobody could tell that two messages are the same work: a card
-// would be charged again after a redrive, and poison would be counted from zero for ever.
+// Package trail packs what a piece of work carries with it when its message is sent again as
+// another one: into a dead-letter queue, back out of it, into a parking lot. SQS gives every send a
+// new message id and forgets deduplication ids, so without it nothing would show that two messages
+// are the same work: a card would be charged again after a redrive, and poison would be counted
+// from zero for ever.
 //
-// It is one user attribute, named Attribute, because SQS allows ten in all and most of them belong to the
-// user. Its value is written like the query of a URL, so people can read it:
+// It is one user attribute, named Attribute, because SQS allows ten in all and most of them belong
+// to the user. Its value is written like the query of a URL, so people can read it:
 //
 //	v=1&key=order-17&lineage=2f1c...&redrives=2&reason=card+declined
 //
-// Fields that this version does not know are kept, so an older program does not lose what a newer one
-// wrote.
+// Fields that this version does not know are kept, so an older program does not lose what a newer
+// one wrote.
 //
-// Nothing in a trail is to be trusted more than the rest of the message: who may send can write any.
+// Nothing in a trail is to be trusted more than the rest of the message: every sender can write
+// one.
 package trail
 
 import (
@@ -50,11 +52,12 @@ type Trail struct {
 	Strikes    int       // how often it then failed while others succeeded
 	FirstSent  time.Time // when the first message was sent, to the millisecond; zero on the first one itself
 
-	// Died is when it became a dead letter, of one that was sent to its dead-letter queue again since; else zero.
+	// Died is when it became a dead letter, of one that was sent to its dead-letter queue again
+	// since; else zero.
 	Died time.Time
 
-	// Of a dead letter: why, after how many attempts, the ARN of the queue it comes from, and whether its
-	// handler said that no attempt will ever succeed.
+	// Of a dead letter: why, after how many attempts, the ARN of the queue it comes from, and
+	// whether its handler said that no attempt will ever succeed.
 	Reason   string
 	Attempts int
 	Source   string
@@ -79,8 +82,8 @@ const (
 	fieldPoison     = "poison"
 )
 
-// Of returns the trail among the attributes of a message. It fails when there is one that cannot be read:
-// then nobody knows what work the message belongs to.
+// Of returns the trail among the attributes of a message. It fails when there is one that cannot be
+// read: then it is unknown what work the message belongs to.
 func Of(attributes map[string]types.MessageAttributeValue) (Trail, error) {
 	a, ok := attributes[Attribute]
 	if !ok {
@@ -93,8 +96,8 @@ func Of(attributes map[string]types.MessageAttributeValue) (Trail, error) {
 	return t, nil
 }
 
-// Attach returns attributes with the trail in place of the one they had. It reports false, and changes
-// nothing, when that would be more attributes than SQS allows.
+// Attach returns attributes with the trail in place of the one they had. It reports false, and
+// changes nothing, when that would be more attributes than SQS allows.
 func (t Trail) Attach(attributes map[string]types.MessageAttributeValue) (with map[string]types.MessageAttributeValue, ok bool) {
 	if _, has := attributes[Attribute]; !has && len(attributes) >= AttributesMax {
 		return attributes, false
@@ -141,7 +144,8 @@ func (t Trail) String() string {
 	return strings.TrimSuffix(fieldVersion+"=1&"+v.Encode(), "&")
 }
 
-// parse reads the value of the attribute. Other versions are refused: their fields may mean something else.
+// parse reads the value of the attribute. Other versions are refused: their fields may mean
+// something else.
 func parse(s string) (t Trail, err error) {
 	v, err := url.ParseQuery(s)
 	if err != nil {
