@@ -7,85 +7,83 @@ import (
 	"time"
 )
 
-// A Box is a table of an outbox with what the relays keep about its rows. Packages pgoutbox and sqliteoutbox have
-// one each; package outboxtest says what is asked of it. All times are by the clock of the database.
+// A Box is the table of an outbox, with what the relays know about its rows. Packages pgoutbox and sqliteoutbox have one
+// each; package outboxtest checks an implementation. All times are by the clock of the database.
 //
 // A row is pending until it is sent or parked. Rows of one stream, which is a queue and a group, are in the order
 // of their commits.
 type Box interface {
-	// Claim leases rows to a relay: pending ones that are due and leased to nobody else, of each stream the
-	// oldest and as many as follow it without a gap. Rows that are parked do not count for the order. Next is
-	// how long it is until another pending row, leased to nobody, is due; zero or less when one is now, and
-	// NextMax when there is none.
+	// Claim leases rows to a relay: pending rows that are due and not leased. Of each stream it takes the oldest row
+	// and as many as follow it without a gap. Parked rows do not count for the order. Next is the time until another
+	// pending row that is not leased is due: zero or less when one is due now, NextMax when there is none.
 	Claim(ctx context.Context, c Claim) (rows []Row, next time.Duration, err error)
 
-	// Renew makes the leases of all rows that a relay has begin again, and returns their ids. What is not among
-	// them is no longer the relay's.
+	// Renew restarts the leases of all rows of a relay and returns their ids. A row that is not among them is no
+	// longer leased to the relay.
 	Renew(ctx context.Context, relay string, lease time.Duration) (ids []string, err error)
 
-	// Settle ends leases, all of them or none. An outcome of a row that another relay has by now changes
+	// Settle ends leases, all of them or none. The outcome of a row that is leased to another relay by now changes
 	// nothing.
 	Settle(ctx context.Context, relay string, outcomes []Outcome) error
 
-	// Wait returns when there may be new rows, and after so long at most. It may return for nothing.
+	// Wait returns when there may be new rows, and at the latest after most. It may return without a reason.
 	Wait(ctx context.Context, most time.Duration) error
 
 	// Stats counts rows.
 	Stats(ctx context.Context) (Stats, error)
 
-	// Sweep removes up to limit rows that were sent longer ago than keep, the oldest first, and returns how many it
-	// removed.
+	// Sweep removes up to limit rows that were sent longer ago than keep, the oldest first, and returns their number.
 	Sweep(ctx context.Context, keep time.Duration, limit int) (int, error)
 
-	// Parked returns up to limit parked rows, the oldest first, behind the row with the id after; from the
-	// first one when that is empty.
+	// Parked returns up to limit parked rows, the oldest first, behind the row with the id after. An empty id means
+	// from the first row.
 	Parked(ctx context.Context, after string, limit int) ([]ParkedRow, error)
 
-	// Release makes parked rows pending again, with all their attempts before them, at the end of their
-	// streams; Discard removes them. Both return how many they found.
+	// Release makes parked rows pending again, at the end of their streams and with no attempts used. Discard removes
+	// them. Both return the number of rows that they found.
 	Release(ctx context.Context, ids ...string) (int, error)
 	Discard(ctx context.Context, ids ...string) (int, error)
 }
 
-// NextMax is longer than anybody waits.
+// NextMax is the longest time that Claim returns.
 const NextMax = 24 * time.Hour
 
-// A Claim says how much a relay wants.
+// A Claim says which rows a relay asks for.
 type Claim struct {
-	Relay string        // who asks: a name that no other relay ever has
-	Lease time.Duration // until it has to renew
-	Rows  int           // at most
-	Bytes int           // of bodies and headers in all, at most; a single row may have more
+	Relay string        // name of the relay, which no other relay ever has
+	Lease time.Duration // until the relay has to renew
+	Rows  int           // maximum number of rows
+	Bytes int           // maximum size of all bodies and headers; a single row may be larger
 
-	// Stream is how many rows of one stream at most.
+	// Stream is the maximum number of rows of one stream.
 	Stream int
 
-	// Except are queues, as the rows name them, of which nothing is wanted now.
+	// Except lists queues, as the rows name them, whose rows are not wanted now.
 	Except []string
 }
 
-// A Row is a message in the hands of a relay.
+// A Row is a message that is leased to a relay.
 type Row struct {
 	Message
 	Stream    string    // empty when it has no order to keep
 	CreatedAt time.Time // when it was written
-	Attempts  int       // how often it failed before
+	Attempts  int       // how often the queue refused it
 }
 
-// A Fate is what has become of a row.
+// A Fate is what became of a row.
 type Fate int
 
 const (
-	// Sent: the queue has it.
+	// Sent: the queue stored it.
 	Sent Fate = iota
 
-	// Back: it was not sent, for no reason of its own. It is due again after Outcome.After.
+	// Back: it was not sent, for a reason that is not about this row. It is due again after Outcome.After.
 	Back
 
 	// Failed: the queue refused it. That is an attempt; it is due again after Outcome.After.
 	Failed
 
-	// Parked: it is not tried again, until a person releases it.
+	// Parked: it is not tried again until an operator releases it.
 	Parked
 )
 
@@ -95,29 +93,28 @@ type Outcome struct {
 	Fate  Fate
 	After time.Duration
 
-	Reason string // of Failed and Parked; of Back, for whoever looks
+	Reason string // of Failed and Parked; optional with Back
 
-	// Of what was sent: the name of the queue that has it, and the message id there.
+	// With Sent: the name of the queue that stored the message, and the message id there.
 	SentTo, MessageID string
 }
 
-// Stats are how many rows there are.
+// Stats count the rows of a box.
 type Stats struct {
-	Pending int           // committed and not sent, waiting for their time or their turn included
-	Due     int           // of those, how many could be sent now
-	Oldest  time.Duration // since the oldest of those that are due was due
+	Pending int           // committed and not sent, including rows that wait for their time or their turn
+	Due     int           // rows among them that could be sent now
+	Oldest  time.Duration // time since the oldest due row became due
 	Parked  int
 }
 
-// A ParkedRow is a row that relays have given up.
+// A ParkedRow is a row that relays no longer try to send.
 type ParkedRow struct {
 	Row
 	Reason string
 	At     time.Time
 }
 
-// A ForeignTable is the error of Migrate when a table of the outbox's name exists and was made for something else.
-// Nothing is changed then.
+// A ForeignTable is the error of Migrate when a table of that name was made for something else. Nothing is changed.
 type ForeignTable struct {
 	Table string // its name
 	Why   string // what it lacks
@@ -128,5 +125,5 @@ func (f *ForeignTable) Error() string {
 	return fmt.Sprintf("the table %s is not an outbox: %s; give the outbox another name (Options.Table), or rename that table", f.Table, f.Why)
 }
 
-// ErrSchema is what a Box answers when its tables are not there, or of another version.
+// ErrSchema is the error of a Box whose tables are missing or have another version.
 var ErrSchema = errors.New("the tables of the outbox are not as this program needs them: run its Migrate, or \"tenaq outbox init\"")
