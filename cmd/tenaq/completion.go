@@ -15,16 +15,16 @@ import (
 	"tenaq/internal/cli"
 )
 
-// completionTimeout bounds a request while somebody waits at a prompt, and completionMax the answers.
+// completionTimeout bounds a request while a user waits at the prompt, and completionMax the suggestions.
 const (
 	completionTimeout = "2s"
 	completionMax     = 1000
 )
 
-// A source lists what a shell may offer in place of a word of a usage line.
+// A source lists the suggestions for a word of a usage line.
 type source func(ctx context.Context, f *cli.ClientFlags, prefix string) ([]string, error)
 
-// sources are by the words that usage lines and the help of flags have.
+// sources are keyed by the words of usage lines and flag helps.
 var sources = map[string]source{
 	"QUEUE":  offerQueues,
 	"ALARM":  offerAlarms,
@@ -32,8 +32,8 @@ var sources = map[string]source{
 	"ACTION": offerActions,
 }
 
-// withCompletion makes every command complete what its usage line names, and every flag whose value the
-// help calls a queue. A server that does not answer in time has nothing to offer.
+// withCompletion completes the arguments that usage lines name, and the flags whose value the help calls a queue. A
+// server that does not answer in time yields no suggestions.
 func withCompletion(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		withCompletion(cmd)
@@ -57,8 +57,8 @@ func withCompletion(root *cobra.Command) {
 	}
 }
 
-// usageWords returns what the arguments of a command stand for, and what those behind them do when the last
-// one may be repeated: "plan QUEUE..." has QUEUE, and QUEUE again.
+// usageWords returns the words for the arguments of a command, and the word for further ones if the last may be
+// repeated: "plan QUEUE..." has QUEUE, and QUEUE again.
 func usageWords(use string) (words []string, last string) {
 	for _, field := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(field, "-") || strings.HasPrefix(field, "[-") || field == "[flags]" {
@@ -74,7 +74,7 @@ func usageWords(use string) (words []string, last string) {
 	return words, ""
 }
 
-// offered asks a source, and leaves out what is on the command line already.
+// offered asks a source, and omits what is already on the command line.
 func offered(cmd *cobra.Command, from source, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if from == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -138,7 +138,7 @@ func listAlarms(f *cli.ClientFlags, ctx context.Context) (alarms.AlarmList, erro
 	return list, v.Get(ctx, "look at the alarms", "", "/alarms", nil, &list)
 }
 
-// completionExamples say how each shell reads its script.
+// completionExamples show how each shell loads its script.
 var completionExamples = map[string]string{
 	"bash":       "  source <(tenaq completion bash)",
 	"zsh":        "  source <(tenaq completion zsh)",
@@ -146,8 +146,8 @@ var completionExamples = map[string]string{
 	"powershell": "  tenaq completion powershell | Out-String | Invoke-Expression",
 }
 
-// withCompletionCommand adds cobra's command that writes the scripts. As a group it refuses a shell that it
-// does not know; cobra would print the help and report success.
+// withCompletionCommand adds cobra's command that writes the scripts. As a group it refuses an unknown shell; cobra's
+// own would print the help and report success.
 func withCompletionCommand(root *cobra.Command) {
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {

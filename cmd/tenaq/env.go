@@ -19,22 +19,25 @@ func newEnvCmd(a *cli.App) *cobra.Command {
 		Short: "Print the environment that points AWS SDKs at the server",
 		Long: `Print the environment that points the AWS SDKs and the AWS CLI at the server.
 
-From these versions on, SDKs read the address from AWS_ENDPOINT_URL_SQS:
+SDKs read the address from AWS_ENDPOINT_URL_SQS since these versions:
   Python      boto3 1.28.0
   JavaScript  v3, 3.428.0
   Java        v2, 2.28.1
   Go          v2, service/sqs 1.26.0 with config 1.21.0
   AWS CLI     2.13.0
-Older versions, and the SDKs before these (JavaScript v2, Java v1, Go v1), need the address in code.
+Older versions and SDKs (JavaScript v2, Java v1, Go v1) need the address in
+code.
 
-The AWS CLI v1 sends requests for SQS to Amazon whatever the variable says, unless it is given
---endpoint-url. For sh, bash, zsh and fish the output therefore defines a function aws that adds this flag
-to "aws sqs". It defines none where aws is an alias, a function, or not installed. Scripts and other programs
-do not see the function: there, add the flag yourself.
+The AWS CLI v1 ignores the variable and sends requests for SQS to Amazon unless
+it gets --endpoint-url. For sh, bash, zsh and fish, the output therefore defines
+a function aws that adds this flag to "aws sqs", unless aws is an alias, a
+function or not installed. Scripts and other programs do not see the function:
+add the flag there yourself.
 
-The credentials are those in $TENAQ_ACCESS_KEY_ID and $TENAQ_SECRET_ACCESS_KEY, from which a server takes its
-key too. Without these, the command prints placeholder credentials for a server on this machine: a server
-without keys checks none, but an SDK does not start without. Elsewhere, set the credentials yourself.`,
+The credentials are those in TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY,
+which a server reads too. Without them, the command prints placeholders for a
+server on this machine: a server without keys checks none, but no SDK starts
+without credentials. For other servers, set the credentials yourself.`,
 		Example: `  eval "$(tenaq env)"
   tenaq env --shell fish | source
   tenaq env --shell powershell | Invoke-Expression
@@ -46,7 +49,7 @@ without keys checks none, but an SDK does not start without. Elsewhere, set the 
 			case err != nil:
 				return err
 			case e.IsAmazon():
-				return cli.Usagef("there is nothing to set for Amazon; the SDKs find it by themselves")
+				return cli.Usagef("nothing to set: the SDKs find Amazon by themselves")
 			}
 			dialect, ok := shells[shell]
 			if !ok {
@@ -86,7 +89,7 @@ without keys checks none, but an SDK does not start without. Elsewhere, set the 
 
 type variable struct{ name, value string }
 
-// sdkEnvironment has the address and the region, and a key if there is one.
+// sdkEnvironment returns the address, the region and, if there is one, a key.
 func sdkEnvironment(e cli.Endpoint, region string, getenv func(string) string) []variable {
 	vars := []variable{
 		{"AWS_ENDPOINT_URL_SQS", e.URL},
@@ -103,7 +106,7 @@ func sdkEnvironment(e cli.Endpoint, region string, getenv func(string) string) [
 	return vars
 }
 
-// A dialect is how a shell is told something.
+// A dialect is the syntax of a shell.
 type dialect struct {
 	set      func(name, value string) string
 	function string // gives "aws sqs" the address; empty where none is written
@@ -134,9 +137,9 @@ var bourne = dialect{
 	function: bourneFunction,
 }
 
-// The functions add --endpoint-url before all other arguments, so that one that is given by hand comes later
-// and wins. They look for the word sqs where the service stands: first, or behind options. An alias or a function
-// of the user is left alone, and a command that is not there is not made up.
+// The functions add --endpoint-url before all other arguments, so that one given by hand comes later and wins. They
+// look for the word sqs as the service: first, or after options. They replace no alias or function of the user, and
+// are not defined if aws is not installed.
 const (
 	bourneFunction = `case "$(command -v aws)" in /*) eval 'aws() { ` +
 		`case "$*" in "sqs "*|-*" sqs "*) command aws ${AWS_ENDPOINT_URL_SQS:+"--endpoint-url=$AWS_ENDPOINT_URL_SQS"} "$@" ;; ` +

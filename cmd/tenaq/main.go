@@ -1,9 +1,9 @@
 // Command tenaq is a durable message queue that speaks the Amazon SQS protocol, and a client for every
 // server that speaks it, Amazon's included.
 //
-// Each subcommand has a file of its own; its help text is its documentation. What all of them share is
-// here and in exit.go (exit codes), output.go (tables and JSON), client.go (the SQS client) and
-// settings.go (where the settings of a server come from).
+// Each group of commands is a package below this one. A command parses flags, calls a library and prints; its help
+// is its documentation. Package internal/cli has what commands share: exit codes, output, clients. Package
+// internal/settings has the settings of a server.
 package main
 
 import (
@@ -36,8 +36,8 @@ func main() {
 	os.Exit(run(a, ctx, os.Args[1:]))
 }
 
-// untilSignal returns a context that ends with the first interrupt or SIGTERM. The second one means that
-// whoever sends them does not want to wait, so it ends the process at once.
+// untilSignal returns a context that ends with the first interrupt or SIGTERM. The second signal ends the process
+// at once.
 func untilSignal(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -62,25 +62,32 @@ func run(a *cli.App, ctx context.Context, args []string) int {
 	return cli.ExitCode(err)
 }
 
-const rootHelp = `tenaq is a durable message queue that speaks the Amazon SQS protocol: any AWS SDK can use it.
+const rootHelp = `tenaq is a durable message queue that speaks the Amazon SQS protocol: any AWS
+SDK can use it.
 
-"tenaq serve" runs the queue. The other commands are clients; they work against any SQS endpoint,
-which they look for in this order: --endpoint-url, TENAQ_ENDPOINT_URL, AWS_ENDPOINT_URL_SQS,
-AWS_ENDPOINT_URL, http://127.0.0.1:9324. With --aws they talk to Amazon itself. The region comes from
---region, TENAQ_REGION, AWS_REGION, AWS_DEFAULT_REGION, or is us-east-1.
+"tenaq serve" runs the queue. The other commands are clients of any SQS
+endpoint. The endpoint is the first of these that is set:
+
+  --endpoint-url, TENAQ_ENDPOINT_URL, AWS_ENDPOINT_URL_SQS, AWS_ENDPOINT_URL,
+  TENAQ_LISTEN (the address of the server), http://127.0.0.1:9324
+
+--aws means Amazon SQS. The region comes from --region, TENAQ_REGION,
+AWS_REGION or AWS_DEFAULT_REGION, and is us-east-1 otherwise.
 
 Exit codes:
   0  done
   1  failed
   2  wrong usage or configuration
   3  not found
-  4  refused by the present state of things, such as a queue that exists with other attributes
+  4  refused by the present state: a queue exists with other attributes, a
+     purge is in progress, or a check found an alarm
   5  partly done
   6  the storage is damaged
-  7  the storage failed or is full`
+  7  the storage failed or is full
+  8  pipe --once: messages are left that cannot be received yet`
 
-const rootExample = `  tenaq serve                            # run the queue
-  eval "$(tenaq env)"                    # point the AWS SDKs of this shell at it
+const rootExample = `  tenaq serve                        # run the queue
+  eval "$(tenaq env)"                # point the AWS SDKs of this shell at it
   tenaq queue create orders
   tenaq send orders '{"id": 1}'
   tenaq receive orders --wait 20s --delete`
@@ -134,9 +141,8 @@ func newRoot(a *cli.App) *cobra.Command {
 	return root
 }
 
-// withVersionFlag gives the program --version. Cobra's own would need a template of ours for its words, and
-// package text/template calls methods by their names: then the linker has to keep all exported methods of
-// all types, and the program is a quarter larger.
+// withVersionFlag adds --version. Cobra's own flag needs a template, and package text/template calls methods by
+// name: the linker would have to keep all exported methods, and the program would be a quarter larger.
 func withVersionFlag(a *cli.App, root *cobra.Command) {
 	show := root.Flags().BoolP("version", "v", false, "print the version of this program")
 	otherwise := root.RunE
@@ -149,8 +155,8 @@ func withVersionFlag(a *cli.App, root *cobra.Command) {
 	}
 }
 
-// withHelpCommand adds cobra's command, which would print the help of the whole program for a command that
-// does not exist, and report success.
+// withHelpCommand adds cobra's help command. Cobra's own would print the help of the program for an unknown command,
+// and report success.
 func withHelpCommand(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {

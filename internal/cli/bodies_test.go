@@ -31,7 +31,7 @@ func TestKeeperRefuses(t *testing.T) {
 		want string
 	}{
 		{"small", ExitOK, ""},
-		{strings.Repeat("x", 2<<20), ExitFailed, "no space left; it was not sent: see that"},
+		{strings.Repeat("x", 2<<20), ExitFailed, "no space left; the message was not sent: let this"},
 		{strings.Repeat("x", BodyMax+1), ExitUsage, "the body is larger than allowed"},
 	} {
 		if _, _, err := k.Keep(t.Context(), test.body, nil); ExitCode(err) != test.code || err != nil && !strings.Contains(err.Error(), test.want) {

@@ -14,7 +14,7 @@ import (
 	"tenaq/records"
 )
 
-// ClaimsFlags say which ledger a command looks into.
+// ClaimsFlags say which ledger a command reads.
 type ClaimsFlags struct {
 	RecordsFlags
 	Ledger    string
@@ -23,12 +23,12 @@ type ClaimsFlags struct {
 
 func (f *ClaimsFlags) Register(cmd *cobra.Command) {
 	f.RecordsFlags.Register(cmd)
-	cmd.PersistentFlags().StringVar(&f.Ledger, "ledger", "claim/", "`prefix` of the keys of the ledger; send/QUEUE/ for what producers have registered for a queue")
+	cmd.PersistentFlags().StringVar(&f.Ledger, "ledger", "claim/", "key `prefix` of the ledger")
 }
 
-// RegisterRetention adds the flag of commands that write entries, or conclude from missing ones.
+// RegisterRetention adds the flag of commands that write entries or draw conclusions from missing ones.
 func (f *ClaimsFlags) RegisterRetention(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Retention, "retention", "360h", "the `duration` for which workers and producers keep entries, in hours")
+	cmd.Flags().StringVar(&f.Retention, "retention", "360h", "retention `duration` of entries")
 }
 
 // A Ledger is an open ledger of claims.
@@ -90,12 +90,12 @@ func AgeDocument(age time.Duration) *float64 {
 	return &seconds
 }
 
-// Operator is who decides about claims by this program, for those who look at an entry later.
+// Operator names the operator who decides about claims with this program, for later readers of an entry.
 func Operator() string { return Person() + " (tenaq claims)" }
 
-// Person is who runs this program.
+// Person names the user who runs this program.
 func Person() string {
-	name := cmp.Or(os.Getenv("USER"), "somebody")
+	name := cmp.Or(os.Getenv("USER"), "unknown")
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}

@@ -38,10 +38,10 @@ type ClientFlags struct {
 
 func (f *ClientFlags) Register(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
-	p.StringVar(&f.EndpointURL, "endpoint-url", "", "`URL` of the SQS API, or aws (default: tenaq --help)")
-	p.BoolVar(&f.AWS, "aws", false, "talk to Amazon SQS, whatever the environment says")
+	p.StringVar(&f.EndpointURL, "endpoint-url", "", "SQS API `URL`, or aws (default: tenaq --help)")
+	p.BoolVar(&f.AWS, "aws", false, "use Amazon SQS, ignoring the environment")
 	p.StringVar(&f.Region, "region", "", "sign for this `region` (default: tenaq --help)")
-	p.StringVar(&f.Timeout, "timeout", "15s", "`duration` after which a request fails")
+	p.StringVar(&f.Timeout, "timeout", "15s", "request timeout, a `duration`")
 }
 
 // Resolve finds the endpoint.

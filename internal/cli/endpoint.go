@@ -11,7 +11,7 @@ const (
 	DefaultEndpoint = "http://127.0.0.1:9324"
 	DefaultRegion   = "us-east-1"
 
-	// Amazon, where an endpoint is asked for, means Amazon SQS itself.
+	// Amazon, as the value of --endpoint-url, means Amazon SQS.
 	Amazon = "aws"
 )
 
@@ -20,22 +20,31 @@ type Endpoint struct {
 	URL    string // "" is Amazon, at the address that belongs to the region
 	Origin string // the flag or variable it comes from
 
-	foreign bool // it is of something else than queues, which no key of a tenaq server is for
+	foreign bool // it is not an SQS endpoint: never sign with the key of a tenaq server
 }
 
-// ResolveEndpoint finds the endpoint. AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL are what every AWS SDK
-// reads, so a shell that is set up for the SDKs is set up for tenaq too.
+// ResolveEndpoint finds the endpoint. Every AWS SDK reads AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL, so a shell that is
+// set up for the SDKs is set up for tenaq too. After these comes TENAQ_LISTEN, where a server with this environment
+// listens.
 func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) {
-	found := Endpoint{URL: DefaultEndpoint, Origin: "default"}
-	if flag != "" {
-		found = Endpoint{URL: flag, Origin: "--endpoint-url"}
-	} else {
-		for _, name := range []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"} {
-			if v := getenv(name); v != "" {
-				found = Endpoint{URL: v, Origin: name}
-				break
-			}
+	found := Endpoint{URL: flag, Origin: "--endpoint-url"}
+	for _, name := range []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"} {
+		if found.URL == "" {
+			found = Endpoint{URL: getenv(name), Origin: name}
 		}
+	}
+	if listen := getenv("TENAQ_LISTEN"); found.URL == "" && listen != "" && !strings.HasSuffix(listen, ":0") {
+		if err := CheckAddress(listen); err != nil {
+			return Endpoint{}, Usagef("TENAQ_LISTEN: %v", err)
+		}
+		scheme := "http"
+		if getenv("TENAQ_TLS_CERT") != "" {
+			scheme = "https"
+		}
+		found = Endpoint{URL: scheme + "://" + ReachableAddress(listen), Origin: "TENAQ_LISTEN"}
+	}
+	if found.URL == "" {
+		found = Endpoint{URL: DefaultEndpoint, Origin: "default"}
 	}
 	if found.URL == Amazon {
 		found.URL = ""
@@ -43,13 +52,13 @@ func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) 
 	}
 	u, err := url.Parse(found.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return Endpoint{}, Usagef("%s: %q is not an address such as %s, nor the word %s", found.Origin, found.URL, DefaultEndpoint, Amazon)
+		return Endpoint{}, Usagef("%s: %q is neither a URL such as %s nor the word %s", found.Origin, found.URL, DefaultEndpoint, Amazon)
 	}
 	found.URL = strings.TrimRight(found.URL, "/")
 	return found, nil
 }
 
-// ResolveRegion finds the region, "" when nobody names one.
+// ResolveRegion finds the region, "" if none is set.
 func ResolveRegion(flag string, getenv func(string) string) string {
 	if flag != "" {
 		return flag

@@ -32,15 +32,28 @@ func TestResolveEndpoint(t *testing.T) {
 			want:     Endpoint{URL: "http://localhost:4566", Origin: "--endpoint-url"},
 			loopback: true,
 		},
+		{env: map[string]string{"TENAQ_LISTEN": "10.0.0.5:7000"}, want: Endpoint{URL: "http://10.0.0.5:7000", Origin: "TENAQ_LISTEN"}},
+		{
+			env:      map[string]string{"TENAQ_LISTEN": ":7000", "TENAQ_TLS_CERT": "cert.pem"},
+			want:     Endpoint{URL: "https://127.0.0.1:7000", Origin: "TENAQ_LISTEN"},
+			loopback: true,
+		},
+		{
+			env:      map[string]string{"TENAQ_LISTEN": "127.0.0.1:7000", "AWS_ENDPOINT_URL": "http://127.0.0.1:8000"},
+			want:     Endpoint{URL: "http://127.0.0.1:8000", Origin: "AWS_ENDPOINT_URL"},
+			loopback: true,
+		},
+		{env: map[string]string{"TENAQ_LISTEN": "127.0.0.1:0"}, want: Endpoint{URL: DefaultEndpoint, Origin: "default"}, loopback: true},
+		{env: map[string]string{"TENAQ_LISTEN": "7000"}, wantError: `TENAQ_LISTEN: "7000" is not an address with a port, such as 127.0.0.1:9324`},
 		{flag: "aws", env: map[string]string{"TENAQ_ENDPOINT_URL": "https://c.example"}, want: Endpoint{URL: "", Origin: "--endpoint-url"}},
 		{env: map[string]string{"TENAQ_ENDPOINT_URL": "aws"}, want: Endpoint{URL: "", Origin: "TENAQ_ENDPOINT_URL"}},
 		{
 			flag:      "localhost:9324",
-			wantError: `--endpoint-url: "localhost:9324" is not an address such as http://127.0.0.1:9324, nor the word aws`,
+			wantError: `--endpoint-url: "localhost:9324" is neither a URL such as http://127.0.0.1:9324 nor the word aws`,
 		},
 		{
 			env:       map[string]string{"AWS_ENDPOINT_URL": "127.0.0.1"},
-			wantError: `AWS_ENDPOINT_URL: "127.0.0.1" is not an address such as http://127.0.0.1:9324, nor the word aws`,
+			wantError: `AWS_ENDPOINT_URL: "127.0.0.1" is neither a URL such as http://127.0.0.1:9324 nor the word aws`,
 		},
 	} {
 		got, err := ResolveEndpoint(tt.flag, func(name string) string { return tt.env[name] })

@@ -29,8 +29,8 @@ func (s LogStyle) Logger(w io.Writer) *slog.Logger {
 type LogFlags struct{ level, format string }
 
 func (f *LogFlags) Register(flags *pflag.FlagSet, levels string) {
-	flags.StringVar(&f.level, "log-level", "", "log this `level` and above: debug, info, warn or error (default "+levels+")")
-	flags.StringVar(&f.format, "log-format", "", "write the log in this `format`: text or json (default text; json with --json)")
+	flags.StringVar(&f.level, "log-level", "", "minimum `level` to log (default "+levels+")")
+	flags.StringVar(&f.format, "log-format", "", "log `format`: text or json (default text)")
 }
 
 // Style reads the flags. usual is the level when none is given.

@@ -18,30 +18,28 @@ import (
 	"tenaq/internal/observe/metric"
 )
 
-// What commands that go on for long tell about themselves in numbers, in the text format of Prometheus. The names
-// are an interface: dashboards and alarms of others depend on them. Each of these commands has a table of its own;
-// what is the same for all of them is here.
+// Metrics of long-running commands, in the text format of Prometheus. Their names are an interface: users' dashboards
+// and alarms depend on them. Each command has a table of its own; this file has what all of them share.
 //
-// The values of labels come out of the configuration, or are one of a few words. Nothing that stands in a message
-// becomes a label.
+// Label values come from the configuration or from a short fixed list. Nothing from a message becomes a label.
 
-// MetricsVariable says in the environment what --metrics-listen says.
+// MetricsVariable replaces --metrics-listen in the environment.
 const MetricsVariable = "TENAQ_METRICS_LISTEN"
 
-// MetricsHelp says what --metrics-listen does; it is part of the help of every command that has it.
-const MetricsHelp = `With --metrics-listen or TENAQ_METRICS_LISTEN there is an address with /metrics, for Prometheus, and /livez,
-which answers 200 as long as the process does. A port alone, such as :9326, is on 127.0.0.1; other machines
-reach an address that names what to listen on, such as 0.0.0.0:9326. Several programs on one machine need
-several ports. docs/operations/metrics.md says what the metrics mean.`
+// MetricsHelp explains --metrics-listen in the help of every command that has it.
+const MetricsHelp = `--metrics-listen or TENAQ_METRICS_LISTEN serves /metrics, for Prometheus, and
+/livez, which answers 200 while the process lives. A port alone, such as :9326,
+listens on 127.0.0.1; 0.0.0.0:9326 also serves other machines. Each program on a
+machine needs its own port. docs/operations/metrics.md explains the metrics.`
 
-// MetricsFlags say where a command tells its metrics.
+// MetricsFlags say where a command serves its metrics.
 type MetricsFlags struct{ metricsListen string }
 
 func (f *MetricsFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.metricsListen, "metrics-listen", "", "tell metrics at this `address`, such as :9326; off for none (default $TENAQ_METRICS_LISTEN, else off)")
+	cmd.Flags().StringVar(&f.metricsListen, "metrics-listen", "", "serve metrics at this `address` (default off)")
 }
 
-// Listen takes the address, before anything else is begun. It returns nil when there is none.
+// Listen takes the address before any work begins. It returns nil if there is none.
 func (f *MetricsFlags) Listen() (*metricsServer, error) {
 	address, origin := f.metricsListen, "--metrics-listen"
 	if address == "" {
@@ -85,7 +83,7 @@ func (s *metricsServer) Serve(logger *slog.Logger, write func(*metric.Writer)) {
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	go s.http.Serve(s.listener)
-	logger.Info("telling metrics", "url", "http://"+s.listener.Addr().String()+"/metrics")
+	logger.Info("serving metrics", "url", "http://"+s.listener.Addr().String()+"/metrics")
 }
 
 // metricsHandler answers /metrics and /livez.
@@ -98,7 +96,7 @@ func metricsHandler(write func(*metric.Writer)) http.Handler {
 		m := metric.NewWriter(w)
 		write(m)
 		WriteMetrics(m, processMetrics, started)
-		_ = m.Flush() // nobody is there to read it
+		_ = m.Flush() // the client has gone
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -108,10 +106,10 @@ func metricsHandler(write func(*metric.Writer)) http.Handler {
 	return mux
 }
 
-// metricsDrain is how long a scrape that is under way may go on when the command ends.
+// metricsDrain is how long a running scrape may take when the command ends.
 const metricsDrain = 5 * time.Second
 
-// Close ends it. What a scrape asks is not needed any more afterwards.
+// Close ends it. Afterwards no scrape reads anything.
 func (s *metricsServer) Close() {
 	if s == nil {
 		return
@@ -142,18 +140,18 @@ func WriteMetrics[K any](w *metric.Writer, table []MetricRow[K], known K) {
 
 // processMetrics are those of every command, whose process has started at a time.
 var processMetrics = []MetricRow[time.Time]{
-	{metric.Family{Name: "tenaq_build_info", Help: "1, with the version of the program", Kind: metric.KindGauge, Labels: []string{"version", "go"}},
+	{metric.Family{Name: "tenaq_build_info", Help: "Always 1; the labels carry the version", Kind: metric.KindGauge, Labels: []string{"version", "go"}},
 		func(w *metric.Writer, _ time.Time) { w.Value(1, BuildVersion().Version, runtime.Version()) }},
-	{metric.Family{Name: "process_start_time_seconds", Help: "When the process started, since 1970", Kind: metric.KindGauge},
+	{metric.Family{Name: "process_start_time_seconds", Help: "Start time of the process, in seconds since 1970", Kind: metric.KindGauge},
 		func(w *metric.Writer, started time.Time) { w.Value(float64(started.UnixMilli()) / 1000) }},
-	{metric.Family{Name: "process_cpu_seconds_total", Help: "CPU time that the process has used, in user and system mode", Kind: metric.KindCounter},
+	{metric.Family{Name: "process_cpu_seconds_total", Help: "User and system CPU time of the process", Kind: metric.KindCounter},
 		func(w *metric.Writer, _ time.Time) { w.Value(metric.CPUSeconds()) }},
-	{metric.Family{Name: "go_goroutines", Help: "Goroutines", Kind: metric.KindGauge},
+	{metric.Family{Name: "go_goroutines", Help: "Number of goroutines", Kind: metric.KindGauge},
 		func(w *metric.Writer, _ time.Time) { w.Value(float64(runtime.NumGoroutine())) }},
 }
 
-// A WordCount counts by one of a few words. All of them are there from the beginning, or the first one to be
-// counted would be no increase.
+// A WordCount counts by word, out of a fixed list. All words are exported from the start: otherwise the first count
+// of a word would not be an increase.
 type WordCount struct {
 	words  []string
 	counts []metric.Counter
@@ -179,11 +177,10 @@ func (c *WordCount) Write(w *metric.Writer, labels ...string) {
 	}
 }
 
-// askedMax is how long a scrape waits for what it has to ask others.
+// askedMax is how long a scrape waits for a value that has to be fetched.
 const askedMax = 5 * time.Second
 
-// An Asked value is known to others. It is asked for when somebody wants it, and not again for a while, however many
-// want it: asking may be work. That it could not be asked is kept as well.
+// An Asked value is fetched on demand and kept for a while, because fetching may be expensive. A failure is kept too.
 type Asked[V any] struct {
 	Ask  func(context.Context) (V, error)
 	Keep time.Duration

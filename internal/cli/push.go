@@ -14,8 +14,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// Redrivers and relays tell the server whose queues they work on a few numbers every minute, with the calls of CloudWatch:
-// a server has alarms on them, above all on their silence, which they cannot tell themselves.
+// Redrivers and relays push a few numbers to their server every minute, with PutMetricData. The server has alarms on
+// them, above all on their silence, which they cannot report themselves.
 
 // pushEvery is a minute of the alarms.
 const pushEvery = time.Minute
@@ -26,14 +26,14 @@ type Pushed struct {
 	Value       float64
 }
 
-// PushFlags say whether a command does so.
+// PushFlags say whether a command pushes.
 type PushFlags struct{ push string }
 
 func (f *PushFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.push, "push-metrics", "auto", "tell the endpoint every minute how things are, with PutMetricData, for its alarms: `on`, off, or auto for on but with Amazon")
+	cmd.Flags().StringVar(&f.push, "push-metrics", "auto", "push metrics for alarms: `on`, off or auto")
 }
 
-// Enabled tells whether it should. Amazon wants money for metrics, so there one has to ask for it.
+// Enabled reports whether to push. Amazon charges for metrics, so auto means off there.
 func (f *PushFlags) Enabled(e Endpoint) (bool, error) {
 	switch f.push {
 	case "on":
@@ -46,7 +46,7 @@ func (f *PushFlags) Enabled(e Endpoint) (bool, error) {
 	return false, Usagef("--push-metrics: %q is none of on, off and auto", f.push)
 }
 
-// A pusher tells the numbers that read returns, in one namespace.
+// A pusher pushes the numbers that read returns, in one namespace.
 type pusher struct {
 	by     monitor.Teller
 	client *cloudwatch.Client
@@ -62,7 +62,7 @@ func NewPusher(c *Client, by monitor.Teller, logger *slog.Logger, read func() []
 	})}
 }
 
-// Start tells until ctx is done or the function is called that it returns.
+// Start pushes until ctx is done or stop is called.
 func (p *pusher) Start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -70,14 +70,14 @@ func (p *pusher) Start(ctx context.Context) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// run tells every minute until ctx is done. A server that does not want to know, such as another than ours, is told of
-// once; one that cannot be reached is what the rest of the command complains about.
+// run pushes every minute until ctx is done. It logs the first failure only: other servers may not accept metrics, and
+// the rest of the command reports a server that cannot be reached.
 func (p *pusher) run(ctx context.Context) {
 	complained := false
 	for {
 		if err := p.Once(ctx); err != nil && ctx.Err() == nil && !complained {
 			complained = true
-			p.logger.Info("the endpoint takes no metrics, so it has no alarms on this process", "error", err)
+			p.logger.Info("the endpoint accepts no metrics, so it cannot raise alarms about this process", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -87,7 +87,7 @@ func (p *pusher) run(ctx context.Context) {
 	}
 }
 
-// Once tells all numbers. They are few: a request has room for a thousand.
+// Once pushes all numbers in one request, which has room for a thousand.
 func (p *pusher) Once(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()

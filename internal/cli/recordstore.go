@@ -17,32 +17,36 @@ import (
 	"tenaq/records/sqliterecords"
 )
 
-// RecordsHelp says what --records takes; it is part of the help of every command that has it.
-const RecordsHelp = `Records are kept where all who share them can reach them, as --records or TENAQ_RECORDS says:
+// RecordsHelp explains --records in the help of every command that has it.
+const RecordsHelp = `--records or TENAQ_RECORDS names the store of records. All processes that share
+records must reach it:
 
-  sqlite:PATH                      one file, for the processes of one machine
-  postgres://USER@HOST/DATABASE    PostgreSQL, in the table tenaq_records; with ?tenaq_table=NAME, or
-                                   SCHEMA.NAME, in another one; the rest is as psql has it
-  dynamodb:TABLE                   DynamoDB, with the credentials and the region that AWS programs use
+  sqlite:PATH                    one file, for the processes of one machine
+  postgres://USER@HOST/DATABASE  PostgreSQL, in the table tenaq_records, or in
+                                 another one with ?tenaq_table=[SCHEMA.]NAME;
+                                 otherwise as for psql
+  dynamodb:TABLE                 DynamoDB, with the credentials and the region
+                                 of the AWS environment
 
-Without either it is the file records.db in the directory where "tenaq serve" keeps its data unless told.
-Others on the machine can see a command line: a password belongs in PGPASSWORD, ~/.pgpass or TENAQ_RECORDS.`
+The default is records.db in the default data directory of "tenaq serve". Other
+users of a machine can read command lines: put a password into PGPASSWORD,
+~/.pgpass or TENAQ_RECORDS.`
 
 // RecordsFlags say where a command keeps its records.
 type RecordsFlags struct{ Address string }
 
 func (f *RecordsFlags) Register(cmd *cobra.Command) {
-	cmd.PersistentFlags().StringVar(&f.Address, "records", "", "`address` of the place where records are kept: sqlite:PATH, postgres://... or dynamodb:TABLE (default $TENAQ_RECORDS, then records.db in the state directory)")
+	cmd.PersistentFlags().StringVar(&f.Address, "records", "", "`address` of the records (default $TENAQ_RECORDS)")
 }
 
-// A RecordStore is an open store that knows how to call itself.
+// A RecordStore is an open store and its address.
 type RecordStore struct {
 	records.Store
 	Place RecordsPlace
 }
 
-// Open opens the store for work. It makes the SQLite file and the tables of PostgreSQL when they are
-// missing. A table of DynamoDB, which has a price, is left to "tenaq records init".
+// Open opens the store for work. It creates a missing SQLite file and missing tables of PostgreSQL. A DynamoDB table
+// costs money, so only "tenaq records init" creates one.
 func (f *RecordsFlags) Open(ctx context.Context) (*RecordStore, error) {
 	place, err := f.Place()
 	if err != nil {
@@ -58,7 +62,7 @@ func (f *RecordsFlags) Open(ctx context.Context) (*RecordStore, error) {
 	return openPlace(ctx, place)
 }
 
-// OpenExisting opens the store for a look. It makes nothing: who looks into the wrong place has to hear so.
+// OpenExisting opens the store for reading. It creates nothing, so a wrong address is an error.
 func (f *RecordsFlags) OpenExisting(ctx context.Context) (*RecordStore, error) {
 	place, err := f.Place()
 	if err != nil {
@@ -103,18 +107,18 @@ func (s *RecordStore) Close() error {
 	return err
 }
 
-// A RecordsPlace is where records are kept, or could be. Its errors are for operators: they say where, and
-// what to do. It is used by one goroutine.
+// A RecordsPlace is where records are kept, or could be. Its errors name the place and what to do. It is for one
+// goroutine.
 type RecordsPlace interface {
 	String() string // its address, without a password
 	Exists(context.Context) (bool, error)
 	Make(context.Context) error // what is missing
 	Open(context.Context) (records.Store, error)
-	Schema() string // what make makes, for those who make it otherwise
+	Schema() string // what Make creates, as text
 	Close()
 }
 
-// Place finds out what the address means. It connects to nothing.
+// Place parses the address. It connects to nothing.
 func (f *RecordsFlags) Place() (RecordsPlace, error) {
 	address, origin := f.Address, "--records"
 	if address == "" {
@@ -123,7 +127,7 @@ func (f *RecordsFlags) Place() (RecordsPlace, error) {
 	if address == "" {
 		dir, _, err := DefaultDataDir(os.Getenv)
 		if err != nil {
-			return nil, Usagef("there is no home directory to keep records in; set --records or TENAQ_RECORDS")
+			return nil, Usagef("there is no home directory for records; set --records or TENAQ_RECORDS")
 		}
 		return &SQLitePlace{Path: filepath.Join(dir, "records.db"), dir: dir}, nil
 	}
@@ -153,7 +157,7 @@ func ParsePlace(address string) (RecordsPlace, error) {
 		return nil, fmt.Errorf("%q is none of %s; did you mean sqlite:%s?", address, known, address)
 	}
 	// The rest may hold a password.
-	return nil, fmt.Errorf("what begins with %q is none of %s", cmp.Or(scheme, ":"), known)
+	return nil, fmt.Errorf("an address that begins with %q is none of %s", cmp.Or(scheme, ":"), known)
 }
 
 // A SQLitePlace is a SQLite file.
@@ -174,7 +178,7 @@ func NewSQLitePlace(rest string) (*SQLitePlace, error) {
 	case path == "":
 		return nil, errors.New("the path of the file is missing; write sqlite:PATH")
 	case strings.HasPrefix(path, "~"):
-		return nil, fmt.Errorf("sqlite:%s: only a shell knows what ~ means, and only at the beginning of a word; write the whole path", path)
+		return nil, fmt.Errorf("sqlite:%s: the shell expands ~ only at the start of a word; write the full path", path)
 	}
 	return &SQLitePlace{Path: path}, nil
 }
@@ -187,7 +191,7 @@ func (p *SQLitePlace) Exists(context.Context) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, Codedf(ExitFailed, "open records: %v; let this user read the directory, or name another file", err)
+		return false, Codedf(ExitFailed, "cannot open the records: %v; let this user read the directory, or name another file", err)
 	case info.IsDir():
 		return false, Usagef("%s is a directory; name a file in it", p)
 	}
@@ -197,7 +201,7 @@ func (p *SQLitePlace) Exists(context.Context) (bool, error) {
 func (p *SQLitePlace) Make(ctx context.Context) error {
 	if p.dir != "" {
 		if err := os.MkdirAll(p.dir, 0o700); err != nil {
-			return Codedf(ExitFailed, "make the directory of the records: %v; name another place with --records", err)
+			return Codedf(ExitFailed, "cannot create the directory of the records: %v; name another place with --records", err)
 		}
 	}
 	store, err := p.Open(ctx)

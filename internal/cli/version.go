@@ -43,7 +43,8 @@ func NewVersionCmd(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
-		Long:    `Print the version of this program, the commit it was built from where that is known, and the Go that built it.`,
+		Long: `Print the version of this program, the commit that it was built from if known,
+and the Go version that built it.`,
 		Example: "  tenaq version\n  tenaq version --json",
 		Args:    Wants(0, 0),
 		RunE: func(*cobra.Command, []string) error {

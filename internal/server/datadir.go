@@ -18,11 +18,14 @@ const passAnother = "pass another directory to --data-dir."
 
 // checkDataDir refuses a path that cannot be a data directory, before anything is read there or
 // made. A directory that does not exist is fine. [DUR-35]
-func checkDataDir(dir string) error {
+func checkDataDir(dir string) error { return checkDir(dir, "--data-dir") }
+
+// checkDir is checkDataDir for a directory that a flag names.
+func checkDir(dir, flag string) error {
 	if file := fileOnPath(dir); file == filepath.Clean(dir) {
-		return configError("cannot open the data directory %s: it is a file. Pass a directory to --data-dir.", dir)
+		return configError("cannot open the data directory %s: it is a file. Pass a directory to %s.", dir, flag)
 	} else if file != "" {
-		return configError("cannot open the data directory %s: %s is a file. Pass a directory to --data-dir.", dir, file)
+		return configError("cannot open the data directory %s: %s is a file. Pass a directory to %s.", dir, file, flag)
 	}
 	_, err := os.ReadDir(dir)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

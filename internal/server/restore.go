@@ -30,7 +30,7 @@ type Restored struct {
 // ErrDamaged for what is no whole backup, ErrStorage. Unless it is interrupted, a restore that
 // fails leaves nothing; one that is leaves a directory that no server takes. [DUR-31 to DUR-33]
 func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes int64)) (restored Restored, err error) {
-	t, err := newTarget(dir)
+	t, err := newTarget(dir, "--data-dir")
 	if err != nil {
 		return restored, err
 	}
@@ -135,9 +135,9 @@ type target struct {
 
 // newTarget takes a directory that is empty or not there, and first of all notes in it that it is
 // not finished.
-func newTarget(dir string) (*target, error) {
+func newTarget(dir, flag string) (*target, error) {
 	t := &target{dir: filepath.Clean(dir)}
-	if err := checkDataDir(dir); err != nil && !errors.Is(err, ErrDamaged) {
+	if err := checkDir(dir, flag); err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
 	entries, err := os.ReadDir(t.dir)

@@ -50,7 +50,7 @@ func Salvage(ctx context.Context, source, dir string, progress func(rows int64))
 	} else if other, err := os.Stat(dir); err == nil && os.SameFile(info, other) {
 		return s, configError("cannot salvage %s into itself. Pass another directory to --to.", source)
 	}
-	t, err := newTarget(dir)
+	t, err := newTarget(dir, "--to")
 	if err != nil {
 		return s, err
 	}

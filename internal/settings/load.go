@@ -40,7 +40,7 @@ func (f *settingFlag) Set(text string) error {
 }
 
 func (f *SettingFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.config, "config", "", "read settings and queues from this YAML `file` (default $TENAQ_CONFIG)")
+	flags.StringVar(&f.config, "config", "", "YAML `file` with settings ($TENAQ_CONFIG)")
 	for _, s := range allSettings {
 		v := &settingFlag{setting: s}
 		f.values = append(f.values, v)
@@ -49,7 +49,7 @@ func (f *SettingFlags) Register(flags *pflag.FlagSet) {
 			flag.NoOptDefVal = "true"
 		}
 	}
-	flags.Lookup("data-dir").Usage += " (default $STATE_DIRECTORY, $XDG_STATE_HOME/tenaq, ~/.local/state/tenaq)"
+	flags.Lookup("data-dir").Usage += " (default: see above)"
 	flags.SortFlags = false
 }
 
@@ -69,7 +69,7 @@ type Loaded struct {
 	Origin string `json:"origin"`
 }
 
-// A Configuration is the outcome of loading: the settings and how they came about.
+// A Configuration is the result of loading: the settings and where each comes from.
 type Configuration struct {
 	settings
 	Values []Loaded
@@ -110,8 +110,7 @@ func (f *SettingFlags) Load() (*Configuration, error) {
 	return c, nil
 }
 
-// DataDir is where the data of a server lies that runs, or is to run, with these settings. When a flag says it, nothing else of
-// them is looked at.
+// DataDir returns the data directory of a server with these settings. If a flag names it, no other setting is read.
 func (f *SettingFlags) DataDir() (string, error) {
 	for _, v := range f.values {
 		if v.name == "data-dir" && v.given && v.text != "" {
@@ -148,9 +147,8 @@ func (f *SettingFlags) find(v *settingFlag, file *configFile) (Loaded, error) {
 	return Loaded{v.name, v.def, "default"}, nil
 }
 
-// checkEnvironment refuses a variable that is nearly a setting: a slip in TENAQ_ALLOWED_HOSTS should not
-// pass in silence. Others that begin with TENAQ_ are none of ours; Kubernetes sets some for a service of
-// that name.
+// checkEnvironment refuses a variable that is nearly a setting: a typo in TENAQ_ALLOWED_HOSTS must not be
+// ignored. Other variables with the prefix TENAQ_ are allowed; Kubernetes sets some for a service of that name.
 func checkEnvironment(environ []string) error {
 	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL", "TENAQ_ACCESS_KEY_ID", "TENAQ_SECRET_ACCESS_KEY"}
 	for _, s := range allSettings {

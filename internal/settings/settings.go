@@ -18,21 +18,20 @@ import (
 	"tenaq/internal/server"
 )
 
-// settings are all that "tenaq serve" can be told.
+// settings are all settings of "tenaq serve".
 type settings struct {
 	server.Config
 	CredentialsFile string // file
 	Log             cli.LogStyle
 }
 
-// A setting is one of them. Its name is the key in the configuration file; --name is its flag and
-// TENAQ_NAME its environment variable. From wherever it comes it comes as text, so that there is one way
-// to read it and one wording of what is wrong with it.
+// A setting is one of them. Its name is the key in the configuration file; --name is its flag and TENAQ_NAME its
+// environment variable. Its value is always text, so there is one parser and one wording of each error.
 type setting struct {
 	name  string
 	arg   string // what the help calls the value
 	usage string
-	def   string // the default, in the words of a user; it is applied like any other value
+	def   string // the default, as a user would write it; it is applied like any other value
 	set   func(*settings, string) error
 }
 
@@ -46,9 +45,9 @@ func (s setting) isBool() bool { return s.arg == "" }
 // allSettings is the one list of settings: flags, environment, file, help and "tenaq config" follow it.
 // The data directory has no fixed default, see defaultDataDir.
 var allSettings = []setting{
-	{"listen", "address", "serve the SQS API at this address", "127.0.0.1:9324",
+	{"listen", "address", "SQS API address", "127.0.0.1:9324",
 		func(s *settings, v string) error { s.Listen = v; return cli.CheckAddress(v) }},
-	{"admin-listen", "address", "serve health checks and metrics at this address; off for none", "127.0.0.1:9325",
+	{"admin-listen", "address", "health and metrics", "127.0.0.1:9325",
 		func(s *settings, v string) error {
 			s.AdminListen = v
 			if v == "off" {
@@ -56,64 +55,64 @@ var allSettings = []setting{
 			}
 			return cli.CheckAddress(v)
 		}},
-	{"queue-metrics", "", "tell of each queue in /metrics; false is for many thousands of queues", "true",
+	{"queue-metrics", "", "metrics for each queue", "true",
 		func(s *settings, v string) error {
 			each, err := parseBool(v)
 			s.NoQueueMetrics = !each
 			return err
 		}},
-	{"data-dir", "directory", "keep the data in this directory", "",
+	{"data-dir", "directory", "directory of the data", "",
 		func(s *settings, v string) error { s.DataDir = v; return checkDirectory(v) }},
-	{"account", "digits", "account number in queue URLs and ARNs", "000000000000",
+	{"account", "digits", "account in URLs, ARNs", "000000000000",
 		func(s *settings, v string) error { s.Account = v; return checkAccount(v) }},
-	{"region", "name", "region in ARNs and signatures", cli.DefaultRegion,
+	{"region", "name", "region in ARNs", cli.DefaultRegion,
 		func(s *settings, v string) error { s.Region = v; return checkRegion(v) }},
-	{"public-url", "URL", "begin queue URLs with this, such as https://queue.example.com (default: what the client asked for)", "",
+	{"public-url", "URL", "base of queue URLs (default: as requested)", "",
 		func(s *settings, v string) error { s.PublicURL = v; return checkPublicURL(v) }},
-	{"credentials", "file", "require requests to be signed with one of the keys in this JSON file; SIGHUP reads it again", "",
+	{"credentials", "file", "JSON file of keys that may sign requests", "",
 		func(s *settings, v string) error { s.CredentialsFile = v; return checkHome(v) }},
-	{"tls-cert", "file", "serve the SQS API over TLS, with the certificate and its chain in this PEM file", "",
+	{"tls-cert", "file", "PEM certificate chain; serves TLS", "",
 		func(s *settings, v string) error { s.TLSCert = v; return checkHome(v) }},
-	{"tls-key", "file", "the key to it, in PEM; both are read again when they change", "",
+	{"tls-key", "file", "PEM key of --tls-cert", "",
 		func(s *settings, v string) error { s.TLSKey = v; return checkHome(v) }},
-	{"allow-unauthenticated", "", "permit an address that others can reach although requests are not authenticated", "false",
+	{"allow-unauthenticated", "", "allow any client that reaches the address", "false",
 		func(s *settings, v string) (err error) { s.AllowUnauthenticated, err = parseBool(v); return err }},
-	{"allowed-hosts", "names", "host names, separated by commas, that clients may use besides loopback ones and the address", "",
+	{"allowed-hosts", "names", "extra host names to accept, comma-separated", "",
 		func(s *settings, v string) error { s.AllowedHosts = cli.SplitList(v); return nil }},
-	{"visibility-grace", "duration", "after an unclean stop, keep messages hidden that were in flight, at most so long; 0 for not at all", "60s",
+	{"visibility-grace", "duration", "extra hiding after a crash", "60s",
 		func(s *settings, v string) (err error) { s.VisibilityGrace, err = durationOrNone(v); return err }},
-	{"purge-interval", "duration", "least time between two purges of a queue; 0 for none", "60s",
+	{"purge-interval", "duration", "minimum time between purges", "60s",
 		func(s *settings, v string) (err error) { s.PurgeInterval, err = durationOrNone(v); return err }},
-	{"recreate-delay", "duration", "how long the name of a deleted queue cannot be used; 0 for not at all", "60s",
+	{"recreate-delay", "duration", "reserve deleted queue names", "60s",
 		func(s *settings, v string) (err error) { s.RecreateDelay, err = durationOrNone(v); return err }},
-	{"in-flight-max", "number", "most messages of one queue that may be in flight", "120000",
+	{"in-flight-max", "number", "maximum in flight per queue", "120000",
 		func(s *settings, v string) (err error) { s.InFlightMax, err = cli.ParseCount(v); return err }},
-	{"window", "number", "entries of each index of a queue kept in memory; matters for speed only", "4096",
+	{"window", "number", "index entries in memory", "4096",
 		func(s *settings, v string) (err error) { s.Window, err = cli.ParseCount(v); return err }},
-	{"disk-reserve", "size", "refuse sends when less than this is free on disk; 0 for never", "512MiB",
+	{"disk-reserve", "size", "minimum free disk for sends", "512MiB",
 		func(s *settings, v string) error {
 			n, err := cli.ParseSize(v)
 			s.DiskReserve = cmp.Or(n, -1)
 			return err
 		}},
-	{"time-scale", "factor", "let time in the queues pass this much faster; for demos and tests on a loopback address", "1",
+	{"time-scale", "factor", "speed of queue time, for tests", "1",
 		func(s *settings, v string) (err error) { s.TimeScale, err = parseFactor(v); return err }},
-	{"accept-loss", "number", "open a store that is known to lack up to this many acknowledged commits; meant for a single start", "0",
+	{"accept-loss", "number", "lost commits to accept, for one start", "0",
 		func(s *settings, v string) (err error) {
 			if s.AcceptLoss, err = strconv.ParseUint(v, 10, 64); err != nil {
 				return fmt.Errorf("%q is not a number of commits", v)
 			}
 			return nil
 		}},
-	{"shipped-alarms", "", "have the alarms that tenaq gives every queue", "true",
+	{"shipped-alarms", "", "enable the built-in alarms", "true",
 		func(s *settings, v string) error {
 			have, err := parseBool(v)
 			s.NoShippedAlarms = !have
 			return err
 		}},
-	{"alarm-actions", "names", "actions, separated by commas, that these alarms run; the file declares them, and there always is log", "log",
+	{"alarm-actions", "names", "actions of built-in alarms", "log",
 		func(s *settings, v string) error { s.AlarmActions = cli.SplitList(v); return nil }},
-	{"alarm-actions-unknown", "choice", "alarm that names an undeclared action: refuse it, or log its notices", "refuse",
+	{"alarm-actions-unknown", "do", "refuse or log undeclared", "refuse",
 		func(s *settings, v string) error {
 			s.AlarmActionsUnknown = v
 			if v != "refuse" && v != "log" {
@@ -121,13 +120,13 @@ var allSettings = []setting{
 			}
 			return nil
 		}},
-	{"alarm-repeat", "duration", "tell again of an alarm that goes on, until it is acknowledged; 0 for never", "4h",
+	{"alarm-repeat", "duration", "repeat an open alarm; 0: never", "4h",
 		func(s *settings, v string) (err error) { s.AlarmRepeat, err = durationOrNone(v); return err }},
-	{"alarm-minute", "duration", "let a minute of the alarms take so long; for demos and tests on a loopback address", "1m",
+	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",
 		func(s *settings, v string) (err error) { s.AlarmMinute, err = cli.ParseDuration(v); return err }},
-	{"log-level", "level", "log this level and above: debug, info, warn or error", "info",
+	{"log-level", "level", "debug, info, warn or error", "info",
 		func(s *settings, v string) (err error) { s.Log.Level, err = cli.ParseLevel(v); return err }},
-	{"log-format", "format", "write the log in this format: text or json", "text",
+	{"log-format", "format", "text or json", "text",
 		func(s *settings, v string) error { s.Log.Format = v; return cli.CheckLogFormat(v) }},
 }
 

@@ -5,7 +5,6 @@ package alarms
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -20,39 +19,42 @@ func NewCmd(a *cli.App) *cobra.Command {
 	var asExitCode bool
 	cmd := &cobra.Command{
 		Use:   "alarms",
-		Short: "See which alarms a server has raised, and quiet them",
-		Long: `See the alarms of a tenaq server: those that programs have created with the calls of CloudWatch, and of
-those that every queue has the ones that are not OK, or have not been for long.
+		Short: "Show, acknowledge and silence the alarms of a server",
+		Long: `Show the alarms of a tenaq server: alarms created with the CloudWatch API, and
+built-in alarms that are not OK or were not OK recently.
 
-Every queue has, unless the server was started with --shipped-alarms=false:
-  dead-letters      there are dead letters, or more have come
-  dead-letter-age   the work of dead letters was first sent more than an hour ago
-  oldest-age        the oldest message was sent more than an hour ago
-  double-deletes    workers delete messages that were given to others since: work is done twice
+Each queue has these built-in alarms, unless the server runs with
+--shipped-alarms=false:
+  dead-letters      there are dead letters, or more have arrived
+  dead-letter-age   the work of a dead letter was first sent over an hour ago
+  oldest-age        the oldest message was sent over an hour ago
+  double-deletes    workers delete messages that others have received since:
+                    work is done twice
   timed-out         visibility timeouts end before the work does
   expired           messages have expired
-  in-flight-stuck   messages have been in flight for half an hour, and none was deleted
-  near-expiry       messages have been kept for nine tenths of their retention
-  in-flight-limit   nearly as many messages are in flight as may be
+  in-flight-stuck   messages are in flight for 30 min, and none was deleted
+  near-expiry       messages have used nine tenths of their retention
+  in-flight-limit   nearly the maximum number of messages are in flight
 
-Redrivers and relays tell the server how they are, so of dead-letter queues and of outboxes there are also:
-  redriver-silent   no redriver has been heard of for ten minutes
+Redrivers and relays report to the server, so these alarms exist for dead-letter
+queues and outboxes:
+  redriver-silent   no report of a redriver for ten minutes
   redriver-fails    its steps fail
-  breaker-open      its breaker has not been closed for half an hour
-  relay-silent      no relay has been heard of for ten minutes
-  relay-late        rows have been due for more than five minutes
-  rows-parked       rows were given up
+  breaker-open      its breaker is open or half-open for 30 min
+  relay-silent      no report of a relay for ten minutes
+  relay-late        rows are due for more than five minutes
+  rows-parked       rows were set aside
 
-With --exit-code the command exits with 4 if an alarm is in the state ALARM, also one that is acknowledged
-or silenced. It exits with 1 if the server cannot be asked.
-
-Their names are QUEUE/KIND. Whom they tell is said where the server is configured, see "tenaq config --help".`,
+An alarm is named QUEUE/KIND. The configuration of the server says which actions
+it runs: see "tenaq config --help". With --exit-code the command exits with 4 if
+an alarm is in the state ALARM, even if acknowledged or silenced, and with 1 if
+the server cannot be reached.`,
 		Example: `  tenaq alarms
   tenaq alarms --state ALARM
   tenaq alarms --exit-code > /dev/null || page-me
   tenaq alarms history
   tenaq alarms ack orders/dead-letters
-  tenaq alarms silence 'orders/*' --for 2h --reason "we are moving the database"
+  tenaq alarms silence 'orders/*' --for 2h --reason "moving the database"
   tenaq alarms test team`,
 		Args: cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,16 +66,16 @@ Their names are QUEUE/KIND. Whom they tell is said where the server is configure
 		},
 	}
 	f.Register(cmd)
-	cmd.Flags().StringVar(&state, "state", "", "only this `state`: OK, ALARM or INSUFFICIENT_DATA")
+	cmd.Flags().StringVar(&state, "state", "", "show only this `state`")
 	cmd.Flags().BoolVar(&asExitCode, "exit-code", false, "exit with 4 if an alarm is in the state ALARM")
 	cli.Completes(cmd, "state", "ALARM", "OK", "INSUFFICIENT_DATA")
 	cmd.AddCommand(newAlarmsHistoryCmd(a), newAlarmsAckCmd(a), newAlarmsSilenceCmd(a), newAlarmsTestCmd(a))
 	return cmd
 }
 
-// ConnectAlarms finds the server, which has to be ours.
+// ConnectAlarms connects to a tenaq server.
 func ConnectAlarms(f *cli.ClientFlags, ctx context.Context) (*cli.V1Client, error) {
-	return f.ConnectV1(ctx, `has no alarms that tenaq knows of: those of a tenaq server are meant here; to watch queues elsewhere there is "tenaq watch"`)
+	return f.ConnectV1(ctx, `has no alarms for this command, which needs a tenaq server; elsewhere, use "tenaq watch"`)
 }
 
 // A listedAlarm is an alarm as the server shows it.
@@ -91,7 +93,7 @@ type listedAlarm struct {
 	Commands      []string   `json:"commands,omitempty"`
 }
 
-// A silence keeps alarms from telling anybody.
+// A silence keeps alarms from running actions.
 type silence struct {
 	Match  string    `json:"match"`
 	Until  time.Time `json:"until"`
@@ -107,7 +109,7 @@ type AlarmList struct {
 
 func printAlarms(a *cli.App, ctx context.Context, v *cli.V1Client, state string, asExitCode bool) error {
 	if state != "" && !strings.EqualFold(state, "ALARM") && asExitCode {
-		return cli.Usagef("--exit-code is about the state ALARM, which --state %s leaves out; use one of them", state)
+		return cli.Usagef("--exit-code checks for the state ALARM, which --state %s excludes; use one of them", state)
 	}
 	query := map[string][]string{}
 	if state != "" {
@@ -131,7 +133,7 @@ func printAlarms(a *cli.App, ctx context.Context, v *cli.V1Client, state string,
 		return cmp.Or(a.PrintJSON(list), verdict)
 	}
 	if len(list.Alarms) == 0 {
-		a.Note("no alarms%s at %s: all is well as far as it knows", cli.OrEmpty(state != "", " in this state"), v.C.Endpoint)
+		a.Note("no alarms%s at %s", cli.OrEmpty(state != "", " in this state"), v.C.Endpoint)
 	} else if err := a.PrintTable(alarmTable(list.Alarms)); err != nil {
 		return err
 	}
@@ -154,29 +156,30 @@ func printAlarms(a *cli.App, ctx context.Context, v *cli.V1Client, state string,
 }
 
 func alarmTable(alarms []listedAlarm) cli.Table {
-	t := cli.Table{Head: []string{"ALARM", "STATE", "SINCE", "TELLS", ""}}
+	t := cli.Table{Head: []string{"ALARM", "STATE", "SINCE", "ACTIONS", ""}}
 	for _, al := range alarms {
 		var marks []string
 		if al.Acknowledged {
 			marks = append(marks, "acknowledged")
 		}
 		if al.SilencedUntil != nil {
-			marks = append(marks, "silent until "+clock(*al.SilencedUntil))
+			marks = append(marks, "silenced until "+clock(*al.SilencedUntil))
 		}
 		t.Add(al.Name, al.State, clock(al.Since), cli.OrDash(strings.Join(al.Actions, ",")), strings.Join(marks, ", "))
 	}
 	return t
 }
 
-// clock is a moment for people: in UTC, as logs have it.
+// clock is a time for people: in UTC, as in logs.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 func newAlarmsHistoryCmd(a *cli.App) *cobra.Command {
 	f := &cli.ClientFlags{}
 	cmd := &cobra.Command{
-		Use:     "history",
-		Short:   "See how the states of alarms have changed",
-		Long:    "See how the states of alarms have changed: the last two hundred changes, also over a restart of the server.",
+		Use:   "history",
+		Short: "Show changes of alarm states",
+		Long: `Show changes of alarm states: the last two hundred, including those before a
+restart of the server.`,
 		Example: "  tenaq alarms history\n  tenaq alarms history --json | jq '.changes[] | select(.state == \"ALARM\")'",
 		Args:    cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -196,7 +199,7 @@ func newAlarmsHistoryCmd(a *cli.App) *cobra.Command {
 				t.Add(clock(c.At), c.Alarm, c.State, c.Reason)
 			}
 			if len(t.Rows) == 0 {
-				a.Note("nothing has changed")
+				a.Note("no changes")
 				return nil
 			}
 			return a.PrintTable(t)
@@ -210,9 +213,9 @@ func newAlarmsAckCmd(a *cli.App) *cobra.Command {
 	f := &cli.ClientFlags{}
 	cmd := &cobra.Command{
 		Use:   "ack ALARM",
-		Short: "Acknowledge an alarm: nobody is told of it again until its state has changed",
-		Long: `Acknowledge an alarm: nobody is told of it again until its state has changed. What goes on unacknowledged is
-told again every four hours, or as often as --alarm-repeat of the server says.`,
+		Short: "Acknowledge an alarm until its state changes",
+		Long: `Acknowledge an alarm: it runs no actions until its state changes. Without that,
+an alarm repeats every four hours, or as --alarm-repeat of the server says.`,
 		Example: "  tenaq alarms ack orders/dead-letters",
 		Args:    cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -237,16 +240,17 @@ func newAlarmsSilenceCmd(a *cli.App) *cobra.Command {
 	var end bool
 	cmd := &cobra.Command{
 		Use:   "silence MATCH",
-		Short: "Keep alarms from telling anybody, for a while",
-		Long: `Keep alarms from telling anybody, for a while. They go on being evaluated: one that is in another state than
-was told when the silence ends tells it then. MATCH is the name of an alarm, where * stands for any text;
-"orders/*" are all those that the queue orders has, and "*" are all.`,
-		Example: `  tenaq alarms silence 'orders/*' --for 2h --reason "we are moving the database"
+		Short: "Silence alarms for a while",
+		Long: `Silence alarms for a while. They are still evaluated: when the silence ends, an
+alarm whose state differs from the last notice sends one. MATCH is the name of
+an alarm, in which * matches any text: "orders/*" matches all alarms of the
+queue orders, and "*" all alarms.`,
+		Example: `  tenaq alarms silence 'orders/*' --for 2h --reason "moving the database"
   tenaq alarms silence 'orders/*' --end`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if end == (lasts != "") {
-				return cli.Usagef("say either how long with --for, such as --for 2h, or --end")
+				return cli.Usagef("set either --for, such as --for 2h, or --end")
 			}
 			if end {
 				lasts = "0s"
@@ -268,19 +272,19 @@ was told when the silence ends tells it then. MATCH is the name of an alarm, whe
 			for _, s := range list.Silences {
 				if s.Match == args[0] {
 					if list.About == 0 {
-						a.Note("no alarm has such a name at the moment; tenaq alarms shows those that are known")
+						a.Note("no alarm matches at the moment; tenaq alarms lists the alarms")
 					}
-					return a.Result(s, "%s is silent until %s", s.Match, clock(s.Until))
+					return a.Result(s, "%s is silenced until %s", s.Match, clock(s.Until))
 				}
 			}
-			return a.Result(in, "%s is not silent any more", args[0])
+			return a.Result(in, "%s is no longer silenced", args[0])
 		},
 	}
 	f.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&lasts, "for", "", "how `long`, at most 720h")
-	flags.StringVar(&reason, "reason", "", "why, for others who look at the alarms")
-	flags.BoolVar(&end, "end", false, "end it")
+	flags.StringVar(&lasts, "for", "", "`duration` of the silence, at most 720h")
+	flags.StringVar(&reason, "reason", "", "reason to show with the alarms, a `text`")
+	flags.BoolVar(&end, "end", false, "end the silence")
 	return cmd
 }
 
@@ -288,9 +292,9 @@ func newAlarmsTestCmd(a *cli.App) *cobra.Command {
 	f := &cli.ClientFlags{}
 	cmd := &cobra.Command{
 		Use:   "test ACTION",
-		Short: "Run an action once, to see whether its notices arrive",
-		Long: `Run an action of the server's configuration once, with a notice that says that it is a test. It fails when the
-action does; the log of the server says why.`,
+		Short: "Run an action once, with a test notice",
+		Long: `Run an action of the server's configuration once, with a test notice. The
+command fails if the action does; the log of the server says why.`,
 		Example: "  tenaq alarms test team",
 		Args:    cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -298,12 +302,12 @@ action does; the log of the server says why.`,
 			if err != nil {
 				return err
 			}
-			v.C.Timeout = max(v.C.Timeout, 40*time.Second) // an attempt may take thirty
+			v.C.Timeout = max(v.C.Timeout, 40*time.Second) // an attempt may take 30 s
 			in := map[string]string{"action": args[0]}
 			if err := v.Post(cmd.Context(), "test "+args[0], "", "/alarms/test", in, &struct{}{}); err != nil {
 				return err
 			}
-			return a.Result(in, "%s", fmt.Sprintf("%s has taken a notice", args[0]))
+			return a.Result(in, "%s", args[0]+" accepted the notice")
 		},
 	}
 	f.Register(cmd)

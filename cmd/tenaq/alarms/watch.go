@@ -42,9 +42,10 @@ A queue counts as a dead-letter queue if a redrive policy names it, if its name
 ends like OrdersDLQ, orders-dead-letters or ParkingLotQueue, if --parking names
 it, or if the section redrive: of the file --config does.
 
-Each reading sends one GetMetricData with at most 500 metrics to CloudWatch,
-which Amazon charges for; CloudWatch lags by some minutes. If the credentials
-do not allow it, the command reports that once and goes on without it.
+Where CloudWatch answers, each reading sends it one GetMetricData with at most
+500 metrics. Amazon charges for these, and CloudWatch lags by some minutes. If
+the credentials do not allow it, the command reports that once and goes on
+without it. --cloudwatch=off does not ask.
 
 --exec runs a shell command with the alarm as JSON on standard input. --webhook
 or TENAQ_WEBHOOK posts {"text": ...}, as Slack expects. Each gets four attempts
@@ -98,12 +99,12 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
 	flags.StringArrayVar(&c.Parking, "parking", nil, "watch this `queue` as a parking lot; repeatable")
 	flags.StringVar(&config, "config", "", "take redriven queues from this YAML `file`")
 	flags.IntVar(&c.Limit, "limit", 1000, "maximum `number` of queues to watch")
-	flags.StringVar(&interval, "interval", "60s", "`duration` between readings, 10s to 1h")
+	flags.StringVar(&interval, "interval", "60s", "`duration` between readings")
 	flags.StringVar(&alarms, "alarms", "", "watch only for these `names`, comma-separated")
-	flags.StringVar(&ageMax, "age-max", "1h", "maximum age of a message, a `duration`")
+	flags.StringVar(&ageMax, "age-max", "1h", "maximum age, a `duration`")
 	flags.Int64Var(&c.Limits.InFlightMax, "in-flight-max", 100_000, "maximum `number` in flight")
 	flags.Int64Var(&c.Limits.BacklogMin, "backlog-min", 100, "ignore backlogs below this `number`")
-	flags.StringVar(&cloudWatch, "cloudwatch", "auto", "`use` CloudWatch: auto (where it answers) or off")
+	flags.StringVar(&cloudWatch, "cloudwatch", "auto", "CloudWatch `mode`: auto or off")
 	flags.StringArrayVar(&c.Commands, "exec", nil, "run this shell `command` with alarms; repeatable")
 	flags.StringArrayVar(&c.Webhooks, "webhook", nil, "post alarms to this `URL`; repeatable")
 	flags.BoolVar(&c.Once, "once", false, "exit when decided, with 4 if there is an alarm")

@@ -33,28 +33,30 @@ func NewCmd(a *cli.App) *cobra.Command {
 	f := &benchFlags{}
 	cmd := &cobra.Command{
 		Use:   "bench send|receive|life",
-		Short: "Load an SQS endpoint and measure what it does",
-		Long: `Load an SQS endpoint over raw HTTP and measure what it does. Without --endpoint-url it starts a server of
-its own on an empty directory, as a process of its own, and removes both in the end.
+		Short: "Load an SQS endpoint and measure it",
+		Long: `Load an SQS endpoint over raw HTTP and measure it. Without --endpoint-url, the
+command starts a server as a separate process on an empty directory, and removes
+both at the end.
 
   send      one request that sends --batch messages
-  receive   receive --batch messages that were there before, and delete them; wants --depth
+  receive   receive --batch existing messages and delete them; needs --depth
   life      send --batch messages, receive as many, delete them: three requests
 
-Each client is a connection that has one request under way. It sends the next when the answer is there, or,
-with --rate, when the next one is due; latencies then count from the moment at which a request was due, so a
-server that stands still makes all of them longer that fell into that time. Latencies are those of a step,
-which is one request or three.
+Each client is a connection with one request at a time. It sends the next one
+after the response or, with --rate, when the next one is due; latencies then
+count from the due time, so a stall of the server lengthens all latencies that
+fall into it. Latencies are those of a step, which is one request or three.
 
-With --baseline a server that does nothing takes turns with the endpoint: the same HTTP stack, limits and
-answers, and nothing behind them. The ratio is the median, over all rounds, of what both did in the same
-round. Numbers by themselves say more about the machine than about the program.
+--baseline alternates the endpoint with a server that does nothing, on the same
+HTTP stack with the same limits and responses. The ratio is the median over all
+rounds. Absolute numbers describe the machine more than the program.
 
-The queues are called tenaq-bench-..., and are deleted in the end. At Amazon each request costs money.`,
+Queues are named tenaq-bench-... and deleted at the end. Amazon charges for each
+request.`,
 		Example: `  tenaq bench send --baseline
   tenaq bench life --batch 10 --clients 16
-  tenaq bench life --groups 1000 --depth 100000      # a FIFO queue, with a backlog
-  tenaq bench send --rate 2000 --rounds 20           # honest latencies below the limit
+  tenaq bench life --groups 1000 --depth 100000  # FIFO, with a backlog
+  tenaq bench send --rate 2000 --rounds 20       # latencies below the limit
   tenaq bench receive --depth 200000 --batch 10 --json
   tenaq bench send --endpoint-url http://127.0.0.1:9324 --signed`,
 		Args:      cli.Wants(1, 1),
@@ -65,20 +67,20 @@ The queues are called tenaq-bench-..., and are deleted in the end. At Amazon eac
 		},
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of the SQS API, or the word aws (default a server of its own)")
-	p.StringVar(&f.region, "region", "", "`region` that requests are signed for (default $TENAQ_REGION, $AWS_REGION, "+cli.DefaultRegion+")")
-	p.BoolVar(&f.signed, "signed", false, "sign the requests, as is always done at Amazon")
-	p.BoolVar(&f.baseline, "baseline", false, "compare with a server that does nothing on the same HTTP stack")
-	p.StringVar(&f.dir, "dir", "", "keep the data of the server of its own in this `directory`, on the disk to be measured (default the temporary one)")
+	p.StringVar(&f.endpointURL, "endpoint-url", "", "SQS API `URL`, or aws (default: a server of its own)")
+	p.StringVar(&f.region, "region", "", "sign for this `region` (default: tenaq --help)")
+	p.BoolVar(&f.signed, "signed", false, "sign the requests (always done for Amazon)")
+	p.BoolVar(&f.baseline, "baseline", false, "compare with a server that does nothing")
+	p.StringVar(&f.dir, "dir", "", "keep the data under this `directory`")
 	p.IntVar(&f.load.Clients, "clients", 64, "`number` of connections")
-	p.Float64Var(&f.load.Rate, "rate", 0, "steps a second of all clients together, at fixed moments (default as many as they can)")
+	p.Float64Var(&f.load.Rate, "rate", 0, "steps per second of all clients (default: maximum)")
 	p.StringVar(&f.round, "round", "1s", "`duration` of a round")
-	p.IntVar(&f.rounds, "rounds", 5, "`number` of rounds; one more before them does not count")
+	p.IntVar(&f.rounds, "rounds", 5, "`number` of rounds, after a warm-up")
 	p.IntVar(&f.work.Batch, "batch", 1, "`number` of messages in a request, 1 to 10")
 	p.IntVar(&f.work.Size, "size", 200, "`bytes` of a body")
-	p.IntVar(&f.work.Groups, "groups", 0, "use a FIFO queue with this `number` of message groups")
-	p.Int64Var(&f.work.Depth, "depth", 0, "let this `number` of messages wait in the queue beforehand")
-	p.IntVar(&f.work.Polls, "polls", 0, "let this `number` of long polls wait on another queue meanwhile")
+	p.IntVar(&f.work.Groups, "groups", 0, "use a FIFO queue with this `number` of groups")
+	p.Int64Var(&f.work.Depth, "depth", 0, "`number` of messages in the queue beforehand")
+	p.IntVar(&f.work.Polls, "polls", 0, "`number` of long polls on another queue meanwhile")
 	cmd.AddCommand(newBaselineCmd(a), newBudgetCmd(a))
 	return cmd
 }
@@ -100,7 +102,7 @@ func (f *benchFlags) check() (err error) {
 	case f.work.Groups < 0 || f.work.Depth < 0 || f.work.Polls < 0:
 		return cli.Usagef("--groups, --depth and --polls cannot be negative")
 	case f.dir != "" && f.endpointURL != "":
-		return cli.Usagef("--dir is for a server of its own, and --endpoint-url names another")
+		return cli.Usagef("--dir and --endpoint-url exclude each other")
 	}
 	if _, err := bench.New(f.work); err != nil {
 		return cli.Usagef("%v", err)
@@ -241,10 +243,10 @@ func printBench(a *cli.App, r *benchReport) error {
 		ms := func(v float64) string { return fmt.Sprintf("%.1f ms", v) }
 		t.Add(c.Name, fmt.Sprintf("%.0f", c.Messages), fmt.Sprintf("%.0f", c.Requests), ms(c.P50), ms(c.P99), ms(c.P999), ms(c.Most), ratio, extremes)
 		if c.Throttled > 0 {
-			notes = append(notes, fmt.Sprintf("%s refused %s for overload", c.Name, cli.Counted(c.Throttled, "request", "requests")))
+			notes = append(notes, fmt.Sprintf("%s refused %s because of overload", c.Name, cli.Counted(c.Throttled, "request", "requests")))
 		}
 		if c.Empty > 0 {
-			notes = append(notes, fmt.Sprintf("%s from %s found nothing", cli.Counted(c.Empty, "receive", "receives"), c.Name))
+			notes = append(notes, fmt.Sprintf("%s from %s returned no message", cli.Counted(c.Empty, "receive", "receives"), c.Name))
 		}
 	}
 	if err := a.PrintTable(t); err != nil {

@@ -65,15 +65,15 @@ takes less than three minutes and fails only if a ratio is grossly wrong.`,
 			case cmd.Context().Err() != nil:
 				return errors.New("interrupted")
 			case n > 0:
-				return cli.Codedf(cli.ExitFailed, "%d of %d bounds are not met, or could not be measured", n, len(r.Rows))
+				return cli.Codedf(cli.ExitFailed, "%d of %d bounds are not met or could not be measured", n, len(r.Rows))
 			}
 			return nil
 		},
 	}
 	p := cmd.Flags()
 	p.BoolVar(&c.Short, "short", false, "measure less, and fail only on gross deviations")
-	p.Float64Var(&c.Scale, "scale", 1, "`share` of the full numbers of messages and queues")
-	p.StringVar(&c.Dir, "dir", "", "keep the data under this `directory` (default: temporary)")
+	p.Float64Var(&c.Scale, "scale", 1, "`share` of the full numbers to use")
+	p.StringVar(&c.Dir, "dir", "", "keep the data under this `directory`")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ func NewCmd(a *cli.App) *cobra.Command {
 	var strict, verbose bool
 	cmd := &cobra.Command{
 		Use:   "doctor [QUEUE]...",
-		Short: "Find problems before they page you: disk, clock, endpoint, queue settings",
+		Short: "Find problems of the disk, clock, endpoint and queue settings",
 		Long: `Find problems with the machine, the clock, the endpoint and the queues.
 The command changes nothing and receives no message.
 

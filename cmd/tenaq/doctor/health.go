@@ -22,12 +22,14 @@ func NewHealthCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Check that the server on this machine is ready",
-		Long: `Check that the server on this machine is ready for requests. The command asks /readyz at the admin address,
-which it finds as "tenaq serve" does: --admin-listen, TENAQ_ADMIN_LISTEN, the configuration file, and
-127.0.0.1:9325. It is meant for containers, which have no curl.
+		Long: `Check that the server on this machine is ready for requests. The command asks
+/readyz at the admin address, which it finds as "tenaq serve" does:
+--admin-listen, TENAQ_ADMIN_LISTEN, the configuration file, 127.0.0.1:9325. It
+is meant for containers, which have no curl.
 
-The exit code is 0 when the server is ready. It is 1 when the server cannot be reached, or says why it is
-not ready: it is stopping, the disk is full, or a forced write does not end.`,
+The exit code is 0 if the server is ready. It is 1 if the server cannot be
+reached or reports why it is not ready: it is stopping, the disk is full, or a
+forced write does not return.`,
 		Example: `  tenaq health
   tenaq health --admin-listen 127.0.0.1:9425 --timeout 1s
   docker run --health-cmd '/tenaq health' -p 127.0.0.1:9324:9324 tenaq`,
@@ -42,7 +44,7 @@ not ready: it is stopping, the disk is full, or a forced write does not end.`,
 				return err
 			}
 			if c.AdminListen == "off" {
-				return cli.Usagef("admin-listen is off, so the server answers no health checks; give it an address")
+				return cli.Usagef("admin-listen is off, so the server answers no health checks; set an address")
 			}
 			address := "http://" + cli.ReachableAddress(c.AdminListen)
 			if err := checkReady(cmd.Context(), address, limit); err != nil {
@@ -53,8 +55,8 @@ not ready: it is stopping, the disk is full, or a forced write does not end.`,
 	}
 	f.RegisterSome(cmd.Flags(), "admin-listen")
 	cmd.Flags().Lookup("admin-listen").Usage = "admin `address` to ask"
-	cmd.Flags().Lookup("config").Usage = "read settings from this YAML `file`"
-	cmd.Flags().StringVar(&timeout, "timeout", "3s", "give up after this `duration`")
+	cmd.Flags().Lookup("config").Usage = "YAML `file` with settings"
+	cmd.Flags().StringVar(&timeout, "timeout", "3s", "fail after this `duration`")
 	return cmd
 }
 
@@ -64,9 +66,9 @@ func checkReady(ctx context.Context, address string, limit time.Duration) error 
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
 	if err != nil {
-		return cli.Usagef("%s is not an address to ask at: %v", address, err)
+		return cli.Usagef("%s is not a valid address: %v", address, err)
 	}
-	// A proxy of the environment is not for this machine.
+	// Do not use a proxy of the environment for this machine.
 	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -21,12 +21,14 @@ func NewDeleteCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete QUEUE HANDLE...",
 		Short: "Delete received messages by their receipt handles",
-		Long: `Delete received messages by their receipt handles. Deleting a message twice is not an error.
+		Long: `Delete received messages by their receipt handles. Deleting a message twice is
+not an error.
 
-When some of several messages could not be deleted, they are reported and the exit code is 5. On a FIFO
-queue a message is deleted before its visibility timeout ends; later that is refused, with exit code 4.`,
+If only some messages could be deleted, the command reports the others and exits
+with 5. A FIFO queue refuses to delete a message after its visibility timeout,
+with exit code 4.`,
 		Example: `  tenaq delete orders AQEB...
-  tenaq receive orders --max 10 --json | jq -r .receiptHandle | xargs tenaq delete orders`,
+  tenaq receive orders --json | jq -r .receiptHandle | xargs tenaq delete orders`,
 		Args: cli.Wants(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -52,11 +54,11 @@ queue a message is deleted before its visibility timeout ends; later that is ref
 	return cmd
 }
 
-// explainDelete explains why a message was not deleted. Only FIFO queues refuse a handle that was good once.
+// explainDelete explains why a message was not deleted. Only FIFO queues refuse an expired handle.
 func explainDelete(c *cli.Client, queue string, err error) error {
 	explained := c.Explain("delete from", queue, err)
 	if refused := refusedByState(explained, err); refused != explained {
-		return fmt.Errorf("%w; the message comes back: receive it again", refused)
+		return fmt.Errorf("%w; the message becomes visible again: receive it again", refused)
 	}
 	return explained
 }
@@ -65,8 +67,7 @@ func resultDeleted(a *cli.App, n int) error {
 	return a.Result(map[string]int{"deleted": n}, "deleted %d", n)
 }
 
-// deleteMany deletes in batches. A failed request does not keep the later ones from being made, unless
-// it was interrupted: every message that is not deleted comes back.
+// deleteMany deletes in batches. It continues after a failed request, but not after an interrupt.
 func deleteMany(a *cli.App, ctx context.Context, c *cli.Client, url string, handles []string) error {
 	deleted := 0
 	for batch := range slices.Chunk(handles, sqslimits.BatchMax) {
@@ -97,7 +98,7 @@ func deleteMany(a *cli.App, ctx context.Context, c *cli.Client, url string, hand
 	return cli.Codedf(cli.ExitPartly, "%d deleted, %d not deleted; see above", deleted, len(handles)-deleted)
 }
 
-// shorten makes a receipt handle recognisable within a sentence.
+// shorten abbreviates a receipt handle for an error.
 func shorten(handle string) string {
 	if len(handle) <= 24 {
 		return handle

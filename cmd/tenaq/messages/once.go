@@ -19,13 +19,16 @@ import (
 )
 
 // onceHelp explains send --once.
-const onceHelp = `With --once the message is registered under --key in the records, then sent. The same command again sends
-nothing, prints the id of the message that was sent, and exits with 0: so a script, a cron job or a batch can
-be run again. Another body or other attributes under the same key are refused with exit code 4. A key is known
-for --retention after its last write. The records are those of the workers: use the same --records and
---ledger as "tenaq pipe", and a duplicate is reported with the state of its work. When a run is killed between
-registering and sending, the next run sends the message after 30 s; "tenaq claims sweep" finds it too.
---generation N sends completed work once more, on purpose.`
+const onceHelp = `--once registers the message under --key in the records, then sends it. The same
+command again sends nothing, prints the id of the sent message and exits with 0,
+so a script or a cron job can be repeated. Another body or other attributes
+under the same key are refused with exit code 4. A key is known for --retention
+after its last write.
+
+Use the --records and --ledger of the workers: then the command also reports the
+state of a duplicate's work. If a run is killed between registering and sending,
+the next run sends the message after 30 s; "tenaq claims sweep" finds it too.
+--generation N deliberately sends completed work again.`
 
 // onceFlags are those of send --once.
 type onceFlags struct {
@@ -39,9 +42,9 @@ func (f *onceFlags) register(cmd *cobra.Command) {
 	f.ClaimsFlags.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&f.once, "once", false, "send the message of --key once, however often this is run")
-	flags.StringVar(&f.key, "key", "", "with --once: the `name` of the work, such as accounts-2026-02-28")
-	flags.IntVar(&f.generation, "generation", 0, "with --once: this `number` sends completed work again; each is sent once")
+	flags.BoolVar(&f.once, "once", false, "send the message of --key only once")
+	flags.StringVar(&f.key, "key", "", "with --once: `name` of the work")
+	flags.IntVar(&f.generation, "generation", 0, "with --once: generation `number` of the work")
 }
 
 // checkOnce refuses flags that exclude each other.
@@ -49,14 +52,14 @@ func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
 	if !f.once.once {
 		for _, name := range []string{"key", "generation", "records", "ledger", "retention"} {
 			if flags.Changed(name) {
-				return cli.Usagef("--%s goes with --once", name)
+				return cli.Usagef("--%s needs --once", name)
 			}
 		}
 		return nil
 	}
 	switch {
 	case f.once.key == "":
-		return cli.Usagef("--once needs --key: name the work, so that it is known when it comes again")
+		return cli.Usagef("--once needs --key, which names the work")
 	case f.once.generation < 0:
 		return cli.Usagef("--generation: %d is negative", f.once.generation)
 	case f.lines:
@@ -73,15 +76,15 @@ type sentOnce struct {
 	SequenceNumber string       `json:"sequenceNumber,omitempty"`
 	Key            string       `json:"key"`
 	Generation     int          `json:"generation,omitempty"`
-	New            bool         `json:"new"`                  // this run sent it
-	Age            *float64     `json:"ageSeconds,omitempty"` // since it was sent, when another run did
-	Work           claims.State `json:"work,omitempty"`       // of a duplicate; absent while nobody has begun it
+	New            bool         `json:"new"`                  // sent by this run
+	Age            *float64     `json:"ageSeconds,omitempty"` // since it was sent, if another run sent it
+	Work           claims.State `json:"work,omitempty"`       // of a duplicate; absent if it has not begun
 }
 
 // sendOnce sends a message unless its key was sent before.
 func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *offload.Offloader, queue, body string) error {
 	if len(l.zeros) > 0 {
-		return cli.Usagef("--delay: with --once leave it out, and the queue's own delay holds")
+		return cli.Usagef("--delay 0 and --once exclude each other; leave it out for the delay of the queue")
 	}
 	c, err := f.Connect(ctx)
 	if err != nil {

@@ -22,26 +22,24 @@ func NewPeekCmd(a *cli.App) *cobra.Command {
 	f := &peekFlags{}
 	cmd := &cobra.Command{
 		Use:   "peek [QUEUE]",
-		Short: "Look at messages without receiving them, or at all queues",
-		Long: `Look at the messages of a queue without receiving them: nothing is counted as a receive, hidden or moved.
-Without a queue, look at what waits in all of them.
+		Short: "Show messages without receiving them, or a summary of all queues",
+		Long: `Show the messages of a queue without receiving them, or a summary of all queues.
+Nothing is hidden or moved, and nothing counts as a receive.
 
-Messages come in the order in which they entered the queue. Each is in one of these states:
-  visible    it can be received now
-  in_flight  it was received, and its visibility timeout is not over
-  delayed    its delay is not over
-  blocked    in a FIFO queue, it waits behind a message of its group that is in flight or delayed
+Messages are listed in the order in which they entered the queue, with a state:
+  visible    can be received now
+  in_flight  received, and hidden until its visibility timeout ends
+  delayed    hidden until its delay ends
+  blocked    waits in a FIFO queue for an earlier message of its group
 
-Of a message that a worker of tenaq gave up, the key of its work, the number of attempts and the reason are
-shown, and the queue it came from. They are what the worker wrote into the attribute tenaq.
+For a message that a tenaq worker gave up, the table shows the key of its work,
+the number of attempts, the reason and the source queue, from the message
+attribute tenaq. --json shows everything known about a message. A body kept
+beside the queue is shown as its pointer.
 
-When there are more messages than --limit, the command says where to go on with --after. With --json all is
-shown that is known: times, deduplication ids, sequence numbers, the id with which a message was first sent.
-A body that is kept beside the queue is shown as the pointer to it.
-
-This needs a tenaq server. Other servers show a message only by delivering it. There, use
-"tenaq receive QUEUE --visibility 0": it counts as a receive, and one receive too many moves the message to
-the dead-letter queue.`,
+This needs a tenaq server. Other servers show a message only by delivering it:
+"tenaq receive QUEUE --visibility 0" counts as a receive, and may move the
+message to the dead-letter queue.`,
 		Example: `  tenaq peek
   tenaq peek orders
   tenaq peek orders --state in_flight --limit 100
@@ -69,11 +67,11 @@ the dead-letter queue.`,
 	}
 	f.ClientFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.state, "state", "", "only messages in this `state`: visible, in_flight, delayed or blocked")
-	flags.IntVar(&f.limit, "limit", 20, "show at most this `number` of messages or queues")
-	flags.BoolVar(&f.bodies, "body", false, "show bodies as well, their beginning in the table and up to 1 MiB with --json")
+	flags.StringVar(&f.state, "state", "", "show only messages in this `state`")
+	flags.IntVar(&f.limit, "limit", 20, "maximum `number` of messages or queues")
+	flags.BoolVar(&f.bodies, "body", false, "show bodies: first characters, or 1 MiB with --json")
 	cli.Completes(cmd, "state", "visible", "in_flight", "delayed", "blocked")
-	flags.StringVar(&f.after, "after", "", "go on from this `place`, as an earlier look has named it")
+	flags.StringVar(&f.after, "after", "", "continue at this `place`, printed before")
 	return cmd
 }
 
@@ -117,12 +115,12 @@ func (f *peekFlags) printMessages(ctx context.Context, a *cli.App, v *cli.V1Clie
 		a.Note("no messages")
 	}
 	if list.Next != "" {
-		a.Note("there may be more; go on with --after %s", list.Next)
+		a.Note("there may be more; continue with --after %s", list.Next)
 	}
 	return nil
 }
 
-// messageTable has the columns that say something about these messages.
+// messageTable omits columns that are empty for all messages.
 func messageTable(messages []cli.Peeked, bodies bool) cli.Table {
 	columns := []struct {
 		head   string
@@ -186,7 +184,7 @@ func (f *peekFlags) printQueues(ctx context.Context, a *cli.App, v *cli.V1Client
 		return err
 	}
 	if list.Next != "" {
-		a.Note("there are more; go on with --after %s", list.Next)
+		a.Note("there are more; continue with --after %s", list.Next)
 	}
 	return nil
 }

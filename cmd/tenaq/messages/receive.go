@@ -30,20 +30,22 @@ func NewReceiveCmd(a *cli.App) *cobra.Command {
 		Short: "Receive messages and print them with their receipt handles",
 		Long: `Receive messages and print them with their receipt handles.
 
-A received message is hidden from others for its visibility timeout and then comes back, unless it is
-deleted: with --delete once it has been printed, or later with "tenaq delete". No message within the
-waiting time is not an error.
+A received message is hidden for its visibility timeout and then becomes visible
+again, unless it is deleted: by --delete after printing, or later by "tenaq
+delete". It is not an error if no message arrives in time.
 
-No message is printed twice. Without --follow the command ends when a message that it has printed comes
-back. With --follow it says so once and goes on; every delivery counts as a receive, so such messages may
-move to the dead-letter queue. With --visibility 0 the command makes one request,
-for at most 10 messages. To look at messages without receiving them, use "tenaq peek".
+The command prints no message twice. Without --follow it ends when a printed
+message comes back. With --follow it reports that once and continues; each
+delivery counts as a receive, so such messages may move to the dead-letter
+queue. With --visibility 0 it sends a single request for at most 10 messages. To
+look at messages without receiving them, use "tenaq peek".
 
-With --follow the command runs until it is interrupted, or --max messages have come. It waits 20s at a
-time; while the server is away it reports that and retries. With --json each message is one line.
+With --follow the command runs until interrupted, or until --max messages have
+arrived. It polls for 20 s at a time, and retries while the server is away. With
+--json each message is one line.
 
-A message whose body is kept beside the queue is printed with that body. When it cannot be had, nothing is
-printed of the message; it is not deleted, and comes back.
+A message whose body is kept beside the queue is printed with that body. If the
+body cannot be read, the message is neither printed nor deleted.
 
 ` + cli.BodiesHelp,
 		Example: `  tenaq receive orders
@@ -71,11 +73,11 @@ printed of the message; it is not deleted, and comes back.
 	f.ClientFlags.Register(cmd)
 	f.BodiesFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&f.max, "max", 1, "receive at most this `number` of messages")
-	flags.StringVar(&f.wait, "wait", "", "wait up to this `duration`, at most 20s")
+	flags.IntVar(&f.max, "max", 1, "maximum `number` of messages")
+	flags.StringVar(&f.wait, "wait", "", "wait for up to this `duration`, at most 20s")
 	flags.StringVar(&f.visibility, "visibility", "", "hide received messages for this `duration`")
-	flags.BoolVar(&f.delete, "delete", false, "delete messages once they have been printed")
-	flags.BoolVar(&f.follow, "follow", false, "go on until interrupted")
+	flags.BoolVar(&f.delete, "delete", false, "delete messages after printing them")
+	flags.BoolVar(&f.follow, "follow", false, "run until interrupted")
 	return cmd
 }
 
@@ -93,9 +95,9 @@ type receiver struct {
 	delete bool
 	follow bool
 
-	once   bool            // one request is all: what it receives stays visible
-	seen   map[string]bool // the ids of messages that were received and may come back: whether they were printed
-	warned bool            // a message came back, and that was said
+	once   bool            // send one request: what it receives stays visible
+	seen   map[string]bool // ids of received messages that may come back: whether they were printed
+	warned bool            // the return of a message was reported
 
 	got       int // messages received
 	unseen    int // of them, those whose bodies could not be fetched
@@ -130,8 +132,8 @@ func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, erro
 		r.once = r.in.VisibilityTimeout == 0
 	}
 	if r.once && (f.follow || f.max > sqslimits.ReceiveMax) {
-		return nil, cli.Usagef("--visibility 0 hides nothing, so every request would receive the same messages; " +
-			"leave it out, receive at most 10 without --follow, or look at them with: tenaq peek QUEUE")
+		return nil, cli.Usagef("--visibility 0 hides nothing, so each request would receive the same messages; " +
+			"leave it out, receive at most 10 without --follow, or use: tenaq peek QUEUE")
 	}
 	r.in.MessageSystemAttributeNames = []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll}
 	r.in.MessageAttributeNames = []string{"All"}
@@ -140,7 +142,7 @@ func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, erro
 
 // run receives until there is nothing more to receive.
 func (r *receiver) run(ctx context.Context) error {
-	answered := false // a server that never answered is a mistake and not worth waiting for
+	answered := false // a server that never answered is a configuration error: do not wait for it
 	for r.left != 0 {
 		messages, err := r.receive(ctx)
 		switch {
@@ -151,14 +153,14 @@ func (r *receiver) run(ctx context.Context) error {
 			if !r.follow || !answered || !cli.IsPassing(err) {
 				return explained
 			}
-			r.Complain(fmt.Errorf("%w; trying again", explained))
+			r.Complain(fmt.Errorf("%w; retrying", explained))
 			cli.Pause(ctx, retryPause)
 			continue
 		}
 		answered = true
 		again := 0
 		for _, m := range messages {
-			// With --follow a message that could not be printed has another chance.
+			// With --follow a message that could not be printed is tried again.
 			if printed, ok := r.seen[aws.ToString(m.MessageId)]; ok && (printed || !r.follow) {
 				again++
 				r.refuse(ctx, m)
@@ -170,7 +172,7 @@ func (r *receiver) run(ctx context.Context) error {
 		}
 		switch {
 		case r.follow && again > 0 && again == len(messages):
-			cli.Pause(ctx, retryPause) // a queue may hide nothing, and would be asked again at once
+			cli.Pause(ctx, retryPause) // the queue may hide nothing; do not poll it in a tight loop
 		case !r.follow && (len(messages) == 0 || again > 0 || r.once):
 			return r.end()
 		}
@@ -178,7 +180,7 @@ func (r *receiver) run(ctx context.Context) error {
 	return r.end()
 }
 
-// end reports how a receive without --follow ended, or one that has all messages it was to wait for.
+// end reports the result of a receive without --follow, or one that has all its messages.
 func (r *receiver) end() error {
 	if r.got == 0 && !r.JSON {
 		r.Note("no messages")
@@ -207,15 +209,14 @@ func (r *receiver) receive(ctx context.Context) ([]types.Message, error) {
 	return out.Messages, nil
 }
 
-// handle prints a message and then deletes it, in this order: a message that could not be printed must
-// come back.
+// handle prints a message and then deletes it, so that a message that could not be printed comes back.
 func (r *receiver) handle(ctx context.Context, m types.Message) error {
 	r.got++
 	r.left--
 	if err := r.fetch(ctx, &m); err != nil {
 		r.unseen++
 		r.seen[aws.ToString(m.MessageId)] = false
-		r.Complain(fmt.Errorf("message %s is not printed, and comes back: %w; its pointer is to be had with --bodies none", aws.ToString(m.MessageId), err))
+		r.Complain(fmt.Errorf("message %s is not printed and comes back: %w; --bodies none prints its pointer", aws.ToString(m.MessageId), err))
 		return nil
 	}
 	if err := r.print(m); err != nil {
@@ -235,16 +236,16 @@ func (r *receiver) handle(ctx context.Context, m types.Message) error {
 
 // remove deletes a message that was printed.
 func (r *receiver) remove(ctx context.Context, m types.Message) error {
-	// An interrupt that comes between printing and deleting must not leave the message behind.
+	// An interrupt between printing and deleting must not keep the message in the queue.
 	_, err := cli.Call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
 	if err == nil && r.follow {
-		delete(r.seen, aws.ToString(m.MessageId)) // else what is remembered would grow for days
+		delete(r.seen, aws.ToString(m.MessageId)) // otherwise the map would grow without bound
 	}
 	return err
 }
 
-// refuse takes a message that is received again, and is not printed a second time. One that was printed and
-// could not be deleted then is deleted now.
+// refuse handles a message that is received again; it is not printed twice. If it could not be deleted before, it is
+// deleted now.
 func (r *receiver) refuse(ctx context.Context, m types.Message) {
 	if r.delete && r.seen[aws.ToString(m.MessageId)] {
 		if r.remove(ctx, m) == nil && r.undeleted > 0 {

@@ -50,7 +50,7 @@ func newReceived(m types.Message) received {
 	return v
 }
 
-// text says what a person wants to know about a message; the body comes last because it may be long.
+// text describes a message for people; the body comes last because it may be long.
 func (r *receiver) text(m types.Message, now time.Time) string {
 	var b strings.Builder
 	field := func(name, value string) {

@@ -17,7 +17,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// A letter is everything about a message but its body.
+// A letter is a message without its body.
 type letter struct {
 	attributes map[string]types.MessageAttributeValue
 	delay      int32
@@ -51,13 +51,14 @@ func NewSendCmd(a *cli.App) *cobra.Command {
 		Short: "Send a message, or each line of standard input as one",
 		Long: `Send a message and print its id.
 
-The body is the argument, standard input when the argument is -, or a file. It is sent byte for byte, a
-final line break included, and must be UTF-8.
+The body is the argument, standard input if the argument is -, or a file. It is
+sent byte for byte, including a final line break, and must be UTF-8.
 
-With --lines each line of standard input is a message, without its line break; empty lines are skipped.
-Lines are sent in batches of up to ten, as soon as they arrive. Lines that fail are reported by number
-and the exit code is 5 when others were sent. With --group the first failure ends it, because later
-messages of the group must not overtake the one that failed.
+With --lines each line of standard input is a message, without its line break;
+empty lines are skipped. Lines are sent as they arrive, in batches of up to ten.
+The command reports failed lines by number, and exits with 5 if others were
+sent. With --group it stops at the first failure, because later messages of the
+group must not overtake it.
 
 ` + onceHelp + `
 
@@ -66,11 +67,12 @@ messages of the group must not overtake the one that failed.
 ` + cli.BodiesHelp,
 		Example: `  tenaq send orders '{"id": 1}'
   tenaq send orders --file order.json --delay 30s
-  tenaq send orders hello --attribute trace=abc --attribute retries:Number=3 --attribute key:Binary=@key.der
+  tenaq send orders hello --attribute retries:Number=3
+  tenaq send orders hello --attribute key:Binary=@key.der
   tenaq send orders.fifo '{"id": 1}' --group customer-7 --dedup-id order-1
   jq -c '.[]' orders.json | tenaq send orders --lines
-  tenaq send invoices --once --key accounts-2026-02-28 --file accounts.json    # again: nothing is sent
-  tenaq send accounts --file accounts.csv --bodies 'dir:/mnt/bodies?bucket=accounts'`,
+  tenaq send invoices --once --key accounts-2026-02-28 --file accounts.json
+  tenaq send accounts --file a.csv --bodies 'dir:/mnt/bodies?bucket=accounts'`,
 		Args: cli.Wants(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := f.letter(cmd)
@@ -130,10 +132,10 @@ messages of the group must not overtake the one that failed.
 	f.once.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
-	flags.StringVar(&f.delay, "delay", "", "hide the message for this `duration` first, such as 30s (default: what the queue says)")
-	flags.StringArrayVar(&f.attributes, "attribute", nil, "a message attribute, as `NAME[:TYPE]=VALUE`, where Binary takes @FILE or base64; may be repeated")
-	flags.StringVar(&f.group, "group", "", "the message group `id`; a FIFO queue wants one")
-	flags.StringVar(&f.dedupID, "dedup-id", "", "the deduplication `id` on a FIFO queue without content-based deduplication")
+	flags.StringVar(&f.delay, "delay", "", "delay the delivery by this `duration`")
+	flags.StringArrayVar(&f.attributes, "attribute", nil, "attribute, `NAME=VALUE` or NAME:TYPE=VALUE")
+	flags.StringVar(&f.group, "group", "", "message group `id`, required for a FIFO queue")
+	flags.StringVar(&f.dedupID, "dedup-id", "", "deduplication `id` for a FIFO queue")
 	flags.BoolVar(&f.lines, "lines", false, "send each line of standard input as a message")
 	return cmd
 }
@@ -149,7 +151,7 @@ func explainSend(c *cli.Client, queue string, err error) error {
 	case strings.Contains(message, "must contain the parameter MessageGroupId"):
 		return fmt.Errorf("%w; name a group with --group", explained)
 	case strings.Contains(message, "ContentBasedDeduplication enabled or MessageDeduplicationId"):
-		return fmt.Errorf("%w; set the one on the queue, or give the other with --dedup-id", explained)
+		return fmt.Errorf("%w; set the first on the queue, or pass the second with --dedup-id", explained)
 	}
 	return explained
 }
@@ -167,7 +169,7 @@ func (f *sendFlags) letter(cmd *cobra.Command) (letter, error) {
 		}
 		l.zeros.Add("DelaySeconds", l.delay)
 	}
-	// A flag that is given but empty goes to the server, which knows better why that is wrong.
+	// The server explains best why an empty flag is wrong.
 	if cmd.Flags().Changed("group") {
 		l.group = &f.group
 	}

@@ -30,7 +30,7 @@ type line struct {
 	err        error // the input ended: io.EOF, or why it could not be read
 }
 
-// A lineSender sends lines in batches and keeps the account of what became of them.
+// A lineSender sends lines in batches and counts the outcomes.
 type lineSender struct {
 	*cli.App
 	c      *cli.Client
@@ -65,7 +65,7 @@ func runSendLines(a *cli.App, cmd *cobra.Command, f *sendFlags, l letter, bodies
 		return err
 	}
 	s := &lineSender{App: a, c: c, url: url, letter: l, bodies: cli.NewKeeper(bodies, url, nil), progress: cli.NewProgress(a.Stderr), input: inputSize(a.Stdin)}
-	s.progress.Terminal = s.progress.Terminal && !cli.IsTerminal(a.Stdin) // where lines are typed, a bar is in the way
+	s.progress.Terminal = s.progress.Terminal && !cli.IsTerminal(a.Stdin) // a progress bar would disturb typing
 	s.progress.Begin("sending to " + cli.QueueNameOf(url))
 	s.run(ctx)
 	s.progress.Done()
@@ -101,7 +101,7 @@ func (s *lineSender) bar(end int64, took time.Duration) string {
 	return cli.Bar(int(end), int(s.input)) + " " + text + cli.LeftText(end, s.input, took)
 }
 
-// run sends what it reads until the input ends or a failure means that it must not go on.
+// run sends lines until the input ends, or until a failure requires it to stop.
 func (s *lineSender) run(ctx context.Context) {
 	lines := make(chan line)
 	go readLines(ctx, s.Stdin, lines)
@@ -160,7 +160,7 @@ func (s *lineSender) add(ctx context.Context, l line) {
 		l.text, l.attributes, err = s.bodies.Keep(ctx, l.text, s.letter.attributes)
 	}
 	if err != nil {
-		s.flush(ctx) // the lines before it come before it
+		s.flush(ctx) // earlier lines first
 		if s.err == nil {
 			s.fail(l, err)
 		}
@@ -217,7 +217,7 @@ func (s *lineSender) flush(ctx context.Context) {
 		delete(byID, id)
 	}
 	for _, l := range byID {
-		s.fail(l, errors.New("the answer of the server says nothing about it"))
+		s.fail(l, errors.New("the response of the server does not mention it"))
 	}
 	s.progress.Line("%s", s.bar(batch[len(batch)-1].end, time.Since(s.progress.Began)))
 }
@@ -250,11 +250,11 @@ func (s *lineSender) fail(l line, err error) {
 	s.progress.Done()
 	s.Complain(fmt.Errorf("line %d: %w", l.number, err))
 	if s.letter.group != nil && s.err == nil {
-		s.err = fmt.Errorf("line %d was not sent and the lines of its group must not overtake it", l.number)
+		s.err = fmt.Errorf("line %d was not sent, and later lines of its group must not overtake it", l.number)
 	}
 }
 
-// verdict sums up as an error what was not sent.
+// verdict is the error that unsent lines deserve.
 func (s *lineSender) verdict() error {
 	switch {
 	case s.err == nil && s.failed == 0:

@@ -19,8 +19,9 @@ func NewVisibilityCmd(a *cli.App) *cobra.Command {
 		Short: "Change how long a received message stays hidden",
 		Long: `Change how long a received message stays hidden, counted from now.
 
-With 0 the message can be received again at once. SQS hides a message for at most 12 hours after it was
-received. A message that is deleted or no longer in flight is refused with exit code 4.`,
+With 0 the message becomes visible at once. SQS hides a message for at most 12
+hours after it was received. If the message is deleted or no longer in flight,
+the exit code is 4.`,
 		Example: `  tenaq visibility orders AQEB... 5m
   tenaq visibility orders AQEB... 0`,
 		Args: cli.Wants(3, 3),
@@ -55,8 +56,8 @@ received. A message that is deleted or no longer in flight is refused with exit 
 	return cmd
 }
 
-// refusedByState gives the explanation of err the exit code of a refusal where SQS answers a valid
-// request as if a parameter were wrong: the handle was good once, its message is gone or out of time.
+// refusedByState turns a wrong-parameter error of SQS into a refusal by state: the handle was valid once, but its
+// message is deleted or no longer in flight.
 func refusedByState(explained, err error) error {
 	var answer smithy.APIError
 	if errors.As(err, &answer) && cli.ErrorKind(answer) == "InvalidParameterValue" {

@@ -16,10 +16,10 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A pipeEnd is a client that ends a worker when the queue has nothing more for it: when a poll has brought nothing and
-// nothing is in hand. If whole is set the queue must hold nothing besides, neither delayed nor hidden.
+// A pipeEnd is a client that ends a worker when the queue has nothing more for it: a poll returned nothing and no
+// message is in hand. If whole is set, the queue must also hold no delayed or hidden messages.
 //
-// It follows each message from its receipt: what was given back stays hidden for a time that only this process knows.
+// It tracks each message from its receive on: only this process knows until when a message that it put back is hidden.
 type pipeEnd struct {
 	*sqs.Client
 	url   string
@@ -32,14 +32,14 @@ type pipeEnd struct {
 	polls   int  // in progress
 	held    map[string]*heldMessage
 	handles map[string]string // ids by receipt handle
-	waiting left              // what the log said last
+	waiting left              // what was logged last
 }
 
-// A heldMessage is what is known of a message that was received and not deleted.
+// A heldMessage is a message that was received and not deleted.
 type heldMessage struct {
 	handle string
 	inHand bool
-	until  time.Time // it is hidden until then, as far as this process knows
+	until  time.Time // end of its visibility timeout, as far as this process knows
 }
 
 func newPipeEnd(c *sqs.Client, url string, whole bool, log *slog.Logger, stop func()) *pipeEnd {
@@ -49,7 +49,8 @@ func newPipeEnd(c *sqs.Client, url string, whole bool, log *slog.Logger, stop fu
 	}
 }
 
-// pollWait is how long a poll waits, in seconds. Any wait makes SQS look everywhere, and an end should not take long.
+// pollWait is how long a poll waits, in seconds. Any wait makes SQS query all its servers; a short one lets the command
+// exit quickly.
 const pollWait = 1
 
 // ReceiveMessage receives, and ends the worker if there was nothing.
@@ -79,7 +80,7 @@ func (e *pipeEnd) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInpu
 	return out, err
 }
 
-// take notes that a message is in hand. The mutex is locked.
+// take records that a message is in hand. The mutex is locked.
 func (e *pipeEnd) take(id, handle string, until time.Time) {
 	if before := e.held[id]; before != nil {
 		delete(e.handles, before.handle)
@@ -88,8 +89,8 @@ func (e *pipeEnd) take(id, handle string, until time.Time) {
 	e.handles[handle] = id
 }
 
-// idle reports whether nothing is in hand and no other poll could bring anything. What is not hidden any more is
-// forgotten: it is in the queue, or another worker has it. The mutex is locked.
+// idle reports whether no message is in hand and no other poll is running. It forgets messages that are no longer
+// hidden: they are in the queue, or another worker has them. The mutex is locked.
 func (e *pipeEnd) idle() bool {
 	now, inHand := time.Now(), 0
 	for id, m := range e.held {
@@ -110,7 +111,7 @@ func (e *pipeEnd) forget(id string) {
 	}
 }
 
-// givenBack notes that the worker does nothing more to a message. It may hear of one more than once.
+// givenBack records that the worker is done with a message. It may be called more than once for a message.
 func (e *pipeEnd) givenBack(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +120,7 @@ func (e *pipeEnd) givenBack(id string) {
 	}
 }
 
-// ChangeMessageVisibilityBatch notes until when messages are hidden: after a renewal, or given back.
+// ChangeMessageVisibilityBatch records until when messages are hidden.
 func (e *pipeEnd) ChangeMessageVisibilityBatch(
 	ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, options ...func(*sqs.Options),
 ) (*sqs.ChangeMessageVisibilityBatchOutput, error) {
@@ -140,7 +141,7 @@ func (e *pipeEnd) ChangeMessageVisibilityBatch(
 	return out, err
 }
 
-// DeleteMessageBatch notes that messages are gone.
+// DeleteMessageBatch records that messages are deleted.
 func (e *pipeEnd) DeleteMessageBatch(
 	ctx context.Context, in *sqs.DeleteMessageBatchInput, options ...func(*sqs.Options),
 ) (*sqs.DeleteMessageBatchOutput, error) {
@@ -168,16 +169,16 @@ func failedEntries(failed []types.BatchResultErrorEntry) map[string]bool {
 	return ids
 }
 
-// A left is what a queue holds when a worker finds nothing to receive.
+// A left is what a queue holds if nothing can be received.
 type left struct {
 	visible, hidden, delayed int // by the attributes of the queue
-	paused                   int // of those that are hidden, how many this worker has given back
+	paused                   int // of the hidden ones, those that this worker put back
 	next, last               time.Time
 }
 
 func (l *left) none() bool { return *l == left{} }
 
-// attrs are what the log says.
+// attrs are the log attributes.
 func (l *left) attrs() []any {
 	attrs := []any{"visible", l.visible, "hidden", l.hidden, "delayed", l.delayed}
 	if l.paused > 0 {
@@ -186,7 +187,7 @@ func (l *left) attrs() []any {
 	return attrs
 }
 
-// look asks the queue what it holds, and adds what this process knows.
+// look reads the counts of the queue and adds what this process knows.
 func (e *pipeEnd) look(ctx context.Context) (l left, err error) {
 	counts := map[types.QueueAttributeName]*int{
 		types.QueueAttributeNameApproximateNumberOfMessages:           &l.visible,
@@ -225,11 +226,11 @@ func (e *pipeEnd) look(ctx context.Context) (l left, err error) {
 	return l, err
 }
 
-// holdsNothing asks whether the queue is empty, and says in the log what it waits for.
+// holdsNothing reports whether the queue is empty, and logs what the worker waits for.
 func (e *pipeEnd) holdsNothing(ctx context.Context) bool {
 	l, err := e.look(ctx)
 	if err != nil {
-		return false // the next poll tells
+		return false // try again after the next poll
 	}
 	if l.none() {
 		return true
@@ -244,11 +245,10 @@ func (e *pipeEnd) holdsNothing(ctx context.Context) bool {
 	return false
 }
 
-// lookMax bounds the time for the last look.
+// lookMax bounds the time for the last request.
 const lookMax = 10 * time.Second
 
-// verdict says what is left after the worker has ended: nothing, or messages that could not be received yet. It says
-// nothing when the worker was ended by a signal.
+// verdict returns an error if messages are left that could not be received yet. It is nil after a signal.
 func (e *pipeEnd) verdict() error {
 	if !e.ended {
 		return nil
@@ -257,7 +257,7 @@ func (e *pipeEnd) verdict() error {
 	defer cancel()
 	l, err := e.look(ctx)
 	if err != nil {
-		e.log.Warn("the queue did not say what it still holds", "error", err)
+		e.log.Warn("cannot read the counts of the queue", "error", err)
 	}
 	if l.none() {
 		e.log.Info("nothing is left")
@@ -282,6 +282,6 @@ func (l *left) text() string {
 	if l.paused == 0 {
 		return s + "; run the command again later"
 	}
-	return fmt.Sprintf("%s; this worker gave back %d, the first until %s and the last until %s; run the command again after that",
+	return fmt.Sprintf("%s; this worker put back %d, the first until %s and the last until %s; run the command again after that",
 		s, l.paused, l.next.Format(time.RFC3339), l.last.Format(time.RFC3339))
 }

@@ -11,7 +11,7 @@ import (
 	"tenaq/worker"
 )
 
-// parseKey reads --key: where in a message the name of its work is.
+// parseKey reads --key: where a message has its key.
 func parseKey(where string) (func(*worker.Message) (string, error), error) {
 	if name, ok := strings.CutPrefix(where, "attribute:"); ok && name != "" {
 		return func(m *worker.Message) (string, error) { return attributeKey(m, name) }, nil
@@ -35,21 +35,21 @@ func attributeKey(m *worker.Message, name string) (string, error) {
 	a, ok := m.Attributes[name]
 	switch {
 	case !ok:
-		return "", fmt.Errorf("the message has no attribute %q, which is to be its key", name)
+		return "", fmt.Errorf("the message has no attribute %q for its key", name)
 	case a.StringValue == nil || *a.StringValue == "":
-		return "", fmt.Errorf("the attribute %q, which is to be the key, is no text", name)
+		return "", fmt.Errorf("the attribute %q for the key is not a non-empty string", name)
 	}
 	return *a.StringValue, nil
 }
 
-// bodyKey follows a path into a JSON document, through the members of objects and, by number, those of lists. What is
-// there must be a text, or a number without a fraction: others can be written in several ways.
+// bodyKey follows a path into a JSON document, through members of objects and indexes of lists. The value must be a
+// string or an integer: others have several spellings.
 func bodyKey(body string, path []string) (string, error) {
 	d := json.NewDecoder(strings.NewReader(body))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return "", fmt.Errorf("the body is no JSON: %w", err)
+		return "", fmt.Errorf("the body is not valid JSON: %w", err)
 	}
 	if d.More() {
 		return "", errors.New("the body is more than one JSON document")
@@ -80,5 +80,5 @@ func bodyKey(body string, path []string) (string, error) {
 			return v.String(), nil
 		}
 	}
-	return "", errors.New("it is neither a text nor a whole number")
+	return "", errors.New("it is neither a string nor a whole number")
 }

@@ -11,7 +11,7 @@ import (
 	"tenaq/worker"
 )
 
-// A pipeLog writes a line for everything that happens to a message, and counts.
+// A pipeLog logs and counts the events of messages.
 type pipeLog struct {
 	*slog.Logger
 	queue string
@@ -19,7 +19,7 @@ type pipeLog struct {
 	received, done, failed, deferred, busy, duplicate, deadLettered, lost atomic.Int64
 }
 
-// events go to the log, and to what ends the worker. That hears of the deletion of a message from the client.
+// events go to the log, and to what ends the worker; that sees deletions as the client of the worker.
 func (l *pipeLog) events(end *pipeEnd) worker.Events {
 	return worker.Events{
 		Received: func(m *worker.Message) {
@@ -58,15 +58,15 @@ func (l *pipeLog) outcome(m *worker.Message, o worker.Outcome) {
 		log.Info("given back", "for", o.After.Round(time.Millisecond), "reason", o.Reason)
 	case worker.Busy:
 		l.busy.Add(1)
-		log.Info("busy", "owner", refused.Owner, "retry-in", o.After.Round(time.Millisecond))
+		log.Info("busy", "owner", refused.Owner, "retry_in", o.After.Round(time.Millisecond))
 		l.checkMemo(m, refused.Memo)
 	case worker.Duplicate:
 		l.duplicate.Add(1)
-		log.Info("duplicate", "done-by", refused.Owner)
+		log.Info("duplicate", "done_by", refused.Owner)
 		l.checkMemo(m, refused.Memo)
 	case worker.DeadLettered:
 		l.deadLettered.Add(1)
-		log.Warn("dead-lettered", "reason", o.Reason, "dead-letter", o.DeadID)
+		log.Warn("dead-lettered", "reason", o.Reason, "dead_letter", o.DeadID)
 	case worker.Lost:
 		l.lost.Add(1)
 		log.Warn("lost", "error", o.Err)
@@ -75,19 +75,19 @@ func (l *pipeLog) outcome(m *worker.Message, o worker.Outcome) {
 
 func (l *pipeLog) about(m *worker.Message) *slog.Logger { return l.With("key", m.Key, "message", m.ID) }
 
-// checkMemo warns of a key that was first claimed for another queue. That is right when the message came here from there.
-// It is wrong when two queues mean different work by one key: then the second is never done.
+// checkMemo warns of a key that was first claimed for another queue. That is right if the message moved here from there.
+// If two queues use one key for different work, the second piece of work is never done.
 func (l *pipeLog) checkMemo(m *worker.Message, text []byte) {
 	var memo pipeMemo
 	if json.Unmarshal(text, &memo) == nil && memo.Queue != "" && memo.Queue != l.queue {
-		l.about(m).Warn("this key was first claimed for a message of another queue; if that was different work, give one of them a --ledger of its own",
-			"other-queue", memo.Queue)
+		l.about(m).Warn("this key was first claimed for another queue; if that was different work, give one of them a --ledger of its own",
+			"other_queue", memo.Queue)
 	}
 }
 
-// summary counts what has happened.
+// summary logs the counts.
 func (l *pipeLog) summary() {
 	l.Info("stopped",
-		"received", l.received.Load(), "done", l.done.Load(), "failed", l.failed.Load(), "given-back", l.deferred.Load(),
-		"busy", l.busy.Load(), "duplicate", l.duplicate.Load(), "dead-lettered", l.deadLettered.Load(), "lost", l.lost.Load())
+		"received", l.received.Load(), "done", l.done.Load(), "failed", l.failed.Load(), "put_back", l.deferred.Load(),
+		"busy", l.busy.Load(), "duplicate", l.duplicate.Load(), "dead_lettered", l.deadLettered.Load(), "lost", l.lost.Load())
 }

@@ -12,8 +12,7 @@ import (
 	"tenaq/worker"
 )
 
-// workerMetrics count what happens to the messages of one worker. They hear of it as the log does, by
-// worker.Events.
+// workerMetrics count the events of the messages of one worker, from worker.Events.
 type workerMetrics struct {
 	queue       string
 	concurrency int
@@ -43,27 +42,27 @@ func NewMetrics(queue string, concurrency int) *workerMetrics {
 
 var workerLabel = []string{"queue"}
 
-// Table is all that "tenaq pipe" tells.
+// Table has all metrics of "tenaq pipe".
 var Table = []cli.MetricRow[*workerMetrics]{
-	ofWorker("tenaq_worker_received_total", "Messages that were received", func(m *workerMetrics) *metric.Counter { return &m.received }),
-	byWord("tenaq_worker_claims_total", "Claims that were asked for, by what the ledger answered: won, busy, done before, exhausted, parked for a person, or unknown", "outcome",
+	ofWorker("tenaq_worker_received_total", "Messages received", func(m *workerMetrics) *metric.Counter { return &m.received }),
+	byWord("tenaq_worker_claims_total", "Claims by outcome: won, busy, done before, exhausted, awaiting a decision, or unknown", "outcome",
 		func(m *workerMetrics) *cli.WordCount { return m.claims }),
-	byWord("tenaq_worker_attempts_total", "Messages whose handler was begun, for the first time or a repeated one", "attempt",
+	byWord("tenaq_worker_attempts_total", "Handler starts, by attempt: first or repeated", "attempt",
 		func(m *workerMetrics) *cli.WordCount { return m.attempts }),
-	byWord("tenaq_worker_handled_total", "Messages whose work has ended, by result: succeeded, failed, poison, given back by or in spite of their handler, lost to another worker, or abandoned with a handler that does not return", "result",
+	byWord("tenaq_worker_handled_total", "Messages whose handler ended, by result: succeeded, failed, poison, put back, lost to another worker, or abandoned because the handler does not return", "result",
 		func(m *workerMetrics) *cli.WordCount { return m.handled }),
-	{Family: metric.Family{Name: "tenaq_worker_handling_seconds", Help: "From the begin of a handler to its end, whatever that was", Kind: metric.KindHistogram, Labels: workerLabel},
+	{Family: metric.Family{Name: "tenaq_worker_handling_seconds", Help: "Duration of handlers, whatever the result", Kind: metric.KindHistogram, Labels: workerLabel},
 		Write: func(w *metric.Writer, m *workerMetrics) { w.Histogram(m.took, m.queue) }},
-	{Family: metric.Family{Name: "tenaq_worker_running", Help: "Messages that handlers work on, without those of abandoned handlers", Kind: metric.KindGauge, Labels: workerLabel},
+	{Family: metric.Family{Name: "tenaq_worker_running", Help: "Messages in handlers, without abandoned ones", Kind: metric.KindGauge, Labels: workerLabel},
 		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.runs()), m.queue) }},
-	{Family: metric.Family{Name: "tenaq_worker_concurrency", Help: "Handlers that may run at once, each with a message or a batch", Kind: metric.KindGauge, Labels: workerLabel},
+	{Family: metric.Family{Name: "tenaq_worker_concurrency", Help: "Maximum number of concurrent handlers, each with a message or a batch", Kind: metric.KindGauge, Labels: workerLabel},
 		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.concurrency), m.queue) }},
-	ofWorker("tenaq_worker_given_back_total", "Messages that were given back without an attempt being counted, whether their handler had begun or not; without those that were busy", func(m *workerMetrics) *metric.Counter { return &m.givenBack }),
+	ofWorker("tenaq_worker_given_back_total", "Messages put back without counting an attempt, except busy ones", func(m *workerMetrics) *metric.Counter { return &m.givenBack }),
 	ofWorker("tenaq_worker_lost_total", "Messages whose lease or claim was lost", func(m *workerMetrics) *metric.Counter { return &m.lost }),
-	ofWorker("tenaq_worker_dead_lettered_total", "Messages that this worker has put into the dead-letter queue", func(m *workerMetrics) *metric.Counter { return &m.deadLettered }),
-	byWord("tenaq_worker_lease_renewals_total", "Renewals of the leases of messages, by result: renewed or failed", "result",
+	ofWorker("tenaq_worker_dead_lettered_total", "Messages that this worker moved to the dead-letter queue", func(m *workerMetrics) *metric.Counter { return &m.deadLettered }),
+	byWord("tenaq_worker_lease_renewals_total", "Lease renewals, by result: renewed or failed", "result",
 		func(m *workerMetrics) *cli.WordCount { return m.renewals }),
-	byWord("tenaq_worker_queue_errors_total", "Requests to queues that failed, by operation: receive, delete, visibility, dead_letter or other", "operation",
+	byWord("tenaq_worker_queue_errors_total", "Failed requests to queues, by operation: receive, delete, visibility, dead_letter or other", "operation",
 		func(m *workerMetrics) *cli.WordCount { return m.queueErrors }),
 }
 
@@ -81,7 +80,7 @@ func byWord(name, help, label string, of func(*workerMetrics) *cli.WordCount) cl
 
 func (m *workerMetrics) Write(w *metric.Writer) { cli.WriteMetrics(w, Table, m) }
 
-// events counts what happens, and tells it to the log. The log has to have those that it is told.
+// events counts events and forwards them to the log, which must set all callbacks that are called here.
 func (m *workerMetrics) events(log worker.Events) worker.Events {
 	return worker.Events{
 		Received: func(msg *worker.Message) {
@@ -180,7 +179,7 @@ func (m *workerMetrics) started(msg *worker.Message) {
 	}
 }
 
-// ended notes that the handler of a message has ended. It is false when none had begun, or it is known.
+// ended records that the handler of a message has ended. It is false if none had begun, or if that is known.
 func (m *workerMetrics) ended(msg *worker.Message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +191,7 @@ func (m *workerMetrics) ended(msg *worker.Message) bool {
 	return ok
 }
 
-// runs is how many messages are worked on.
+// runs is the number of messages in handlers.
 func (m *workerMetrics) runs() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -68,7 +68,7 @@ func (f *pipeFlags) run(ctx context.Context, a *cli.App, queue string, cfg worke
 	return err
 }
 
-// findQueues finds the queues that the flags name, so that what cannot be used is said in the way of all commands.
+// findQueues finds the queues that the flags name, so that errors about them read as in other commands.
 func (f *pipeFlags) findQueues(ctx context.Context, c *cli.Client, queue string, cfg *worker.Config, handler worker.Handler) (err error) {
 	if cfg.QueueURL, err = c.QueueURL(ctx, queue); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (f *pipeFlags) findQueues(ctx context.Context, c *cli.Client, queue string,
 	return err
 }
 
-// A pipeMemo is written into the ledger with the first claim on a key.
+// A pipeMemo is stored in the ledger with the first claim on a key.
 type pipeMemo struct {
 	Queue string `json:"queue"`
 }

@@ -21,16 +21,18 @@ func NewApplyCmd(a *cli.App) *cobra.Command {
 	f := &applyFlags{}
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Create the queues that a file declares, and report where others differ",
-		Long: `Create the queues that a file declares, and report where those that exist differ from it.
+		Short: "Create the queues that a file declares, and report differences",
+		Long: `Create the queues that a file declares, and report how existing ones differ.
 
-The file is a configuration of "tenaq serve", of which only queues: is used; any SQS endpoint will do.
-Missing queues are created, dead-letter queues before those that use them. A queue that exists is
-compared attribute by attribute and tag by tag; what the file does not mention is left alone. JSON is
-compared by its meaning, true equals True.
+The file is a configuration of "tenaq serve"; only queues: is used. The command
+works on any SQS endpoint. It creates missing queues, dead-letter queues first.
+It compares existing queues attribute by attribute and tag by tag and leaves
+alone what the file does not mention. JSON is compared by meaning, and true
+equals True.
 
-Differences are reported and make the exit code 4; with --fix they are set right. With --dry-run nothing
-is changed, and the exit code is 4 when something would be. No queue is ever deleted.`,
+The exit code is 4 if queues differ; --fix changes them instead. --dry-run
+changes nothing, and exits with 4 if anything would change. The command never
+deletes a queue.`,
 		Example: `  tenaq apply queues.yaml --dry-run
   tenaq apply queues.yaml
   tenaq apply queues.yaml --fix --aws --region eu-west-1`,
@@ -58,7 +60,7 @@ is changed, and the exit code is 4 when something would be. No queue is ever del
 		},
 	}
 	f.Register(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "report, and change nothing")
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "set attributes and tags that differ")
 	return cmd
 }
@@ -76,8 +78,7 @@ type applier struct {
 	last    error // why the last of them was
 }
 
-// run goes through the queues. A queue that the server refuses does not keep the others from being
-// brought into line; a failure to talk to the server does.
+// run goes through the queues. It continues after a refusal of the server, but not after a failed connection.
 func (ap *applier) run(ctx context.Context, queues []settings.DeclaredQueue) error {
 	var missing, present []settings.DeclaredQueue
 	states := map[string]queueState{}
@@ -110,7 +111,7 @@ func (ap *applier) run(ctx context.Context, queues []settings.DeclaredQueue) err
 func (ap *applier) create(ctx context.Context, s server.CreationStep) error {
 	if s.Redrive != "" {
 		if ap.dryRun {
-			return nil // the step before has said all
+			return nil // the creating step reported it
 		}
 		return ap.attempt(change{Queue: s.Queue.Name, Attribute: "RedrivePolicy", Want: s.Redrive, Action: actionSet},
 			ap.setAttributes(ctx, s.Queue.Name, map[string]string{"RedrivePolicy": s.Redrive}))
@@ -169,15 +170,15 @@ func (ap *applier) setAttributes(ctx context.Context, queue string, attributes m
 	return nil
 }
 
-// pending notes a difference that stays.
+// pending records a difference that remains.
 func (ap *applier) pending(ch change, action string) {
 	ch.Action = action
 	ap.open++
 	ap.changes = append(ap.changes, ch)
 }
 
-// attempt notes what became of a change. A refusal is noted and goes no further; any other error ends the
-// run, for the next request would meet it too.
+// attempt records the outcome of a change. A refusal is recorded only; any other error ends the run, because the
+// next request would meet it too.
 func (ap *applier) attempt(ch change, err error) error {
 	return ap.attemptAll([]change{ch}, err)
 }

@@ -15,8 +15,8 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// maxReceivesDefault is what the console of Amazon offers too. It is well above the three attempts of
-// "tenaq pipe" and the worker, which dead-letter a message themselves and give a reason.
+// maxReceivesDefault is also the default of Amazon's console. It is well above the three attempts of "tenaq pipe" and
+// package worker, which dead-letter a message themselves and give a reason.
 const maxReceivesDefault = 10
 
 type createFlags struct {
@@ -33,17 +33,19 @@ func newQueueCreateCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Short: "Create a queue and print its URL",
 		Long: `Create a queue and print its URL.
 
-A queue that already exists is left as it is. If it has another value for one of the attributes given, or
-other tags than those given, the command is refused with exit code 4.
+The command leaves an existing queue as it is. If that queue has other values
+for the given attributes, or other tags, the exit code is 4.
 
-A name that ends in .fifo makes a FIFO queue; FifoQueue=true need not be said.
+A name that ends in .fifo makes a FIFO queue; FifoQueue=true is implied.
 
-With --dead-letter a message that was received --max-receives times moves to that queue, given by name, URL
-or ARN. A queue given by name is created if it does not exist, and keeps messages for 14 days. The
-dead-letter queue of a FIFO queue is FIFO: .fifo is added to a name that lacks it.`,
+--dead-letter moves a message to that queue after --max-receives receives. The
+queue is given by name, URL or ARN. A queue given by name is created if missing,
+and keeps messages for 14 days. The dead-letter queue of a FIFO queue is FIFO;
+.fifo is appended to a name that lacks it.`,
 		Example: `  tenaq queue create orders
-  tenaq queue create orders --dead-letter orders-dlq --max-receives 5 --visibility 60s --retention 4d
-  tenaq queue create orders --attribute VisibilityTimeout=60 --attribute MaximumMessageSize=256KiB --tag team=payments
+  tenaq queue create orders --dead-letter orders-dlq --max-receives 5
+  tenaq queue create orders --visibility 60s --retention 4d --tag team=payments
+  tenaq queue create orders --attribute VisibilityTimeout=60
   tenaq queue create orders.fifo --attribute ContentBasedDeduplication=true`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,9 +82,9 @@ dead-letter queue of a FIFO queue is FIFO: .fifo is added to a name that lacks i
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&cf.attributes, "attribute", nil, "an attribute, as `NAME=VALUE`; may be repeated")
-	flags.StringArrayVar(&cf.tags, "tag", nil, "a tag, as `KEY=VALUE`; may be repeated")
-	flags.StringVar(&cf.deadLetter, "dead-letter", "", "move messages that keep failing to this `queue`")
+	flags.StringArrayVar(&cf.attributes, "attribute", nil, "set an attribute, as `NAME=VALUE`; repeatable")
+	flags.StringArrayVar(&cf.tags, "tag", nil, "set a tag, as `KEY=VALUE`; repeatable")
+	flags.StringVar(&cf.deadLetter, "dead-letter", "", "move failing messages to this `queue`")
 	flags.IntVar(&cf.maxReceives, "max-receives", maxReceivesDefault, "`number` of receives before a move")
 	flags.StringVar(&cf.visibility, "visibility", "", "hide received messages for this `duration`")
 	flags.StringVar(&cf.retention, "retention", "", "keep messages for this `duration`, such as 4d")
@@ -107,7 +109,7 @@ func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[stri
 			continue
 		}
 		if _, double := attributes[short.attribute]; double {
-			return nil, cli.Usagef("%s and --attribute %s set the same; leave out one of them", short.flag, short.attribute)
+			return nil, cli.Usagef("%s and --attribute %s set the same attribute; leave out one of them", short.flag, short.attribute)
 		}
 		seconds, err := cli.ParseSeconds(short.value, short.limit)
 		if err != nil {
@@ -118,19 +120,19 @@ func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[stri
 	_, policy := attributes["RedrivePolicy"]
 	switch {
 	case f.deadLetter == "" && cmd.Flags().Changed("max-receives"):
-		return nil, cli.Usagef("--max-receives says when messages move; add --dead-letter QUEUE, to which they move")
+		return nil, cli.Usagef("--max-receives needs --dead-letter QUEUE, to which messages move")
 	case f.deadLetter != "" && policy:
-		return nil, cli.Usagef("--dead-letter and --attribute RedrivePolicy set the same; leave out one of them")
+		return nil, cli.Usagef("--dead-letter and --attribute RedrivePolicy set the same attribute; leave out one of them")
 	case f.deadLetter != "" && (f.maxReceives < 1 || f.maxReceives > sqslimits.ReceivesMax):
 		return nil, cli.Usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives, sqslimits.ReceivesMax)
 	case f.deadLetter != "" && cli.IsQueueURL(name):
-		return nil, cli.Usagef("a new queue is given by its name and not by a URL: %s", name)
+		return nil, cli.Usagef("%s is a URL; name the new queue instead", name)
 	}
 	return attributes, nil
 }
 
-// deadLetterQueue returns the ARN of the dead-letter queue for the queue of that name. A queue that is
-// given by its name is created when it does not exist.
+// deadLetterQueue returns the ARN of the dead-letter queue for the named queue. It creates a missing queue that is
+// given by name.
 func deadLetterQueue(a *cli.App, ctx context.Context, c *cli.Client, name, deadLetter string) (string, error) {
 	fifo := strings.HasSuffix(name, ".fifo")
 	byName := !cli.IsQueueURL(deadLetter) && !cli.IsQueueARN(deadLetter)
@@ -147,7 +149,7 @@ func deadLetterQueue(a *cli.App, ctx context.Context, c *cli.Client, name, deadL
 	if !byName || cli.ExitCode(err) != cli.ExitNotFound {
 		return arn, err
 	}
-	if _, err := c.QueueURL(ctx, name); err == nil { // it may have another policy, and the new queue would be left over
+	if _, err := c.QueueURL(ctx, name); err == nil { // it may have another policy; do not leave an unused queue behind
 		return "", cli.Codedf(cli.ExitRefused, "queue %s exists and the dead-letter queue %s does not; create that first, then: "+
 			"tenaq queue set %s --attribute RedrivePolicy=...", name, deadLetter, name)
 	}

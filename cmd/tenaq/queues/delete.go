@@ -12,10 +12,10 @@ func newQueueDeleteCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete QUEUE",
 		Short: "Delete a queue and its messages",
-		Long: `Delete a queue with its messages, attributes and tags, also when it is not empty.
+		Long: `Delete a queue with its messages, attributes and tags, even if it is not empty.
 
-This cannot be undone. The command asks first on a terminal, and elsewhere wants --yes. The name can be
-used again after 60 seconds.`,
+This cannot be undone. The command asks first on a terminal, and requires --yes
+elsewhere. The name is reserved for 60 seconds after that.`,
 		Example: `  tenaq queue delete orders
   tenaq queue delete orders --yes`,
 		Args: cli.Wants(1, 1),

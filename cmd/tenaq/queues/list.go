@@ -16,7 +16,8 @@ func newQueueListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List all queues",
-		Long:    `List all queues, or those whose names begin with a prefix. An empty list is not an error.`,
+		Long: `List all queues, or those whose names begin with --prefix. An empty list is not
+an error.`,
 		Example: `  tenaq queue list
   tenaq queue list --prefix orders-
   tenaq queue list --json | jq -r '.queues[].url'`,

@@ -25,11 +25,12 @@ func NewMoveCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "move",
 		Short: "Move the messages of a dead-letter queue back or elsewhere",
-		Long: `Move the messages of a dead-letter queue back to where they came from, or to another queue.
+		Long: `Move the messages of a dead-letter queue back to where they came from, or to
+another queue.
 
-A move task runs in the server: it goes on when the command ends and when the server is restarted. What
-it moves are the messages that can be received; those in flight stay. A moved message is a new message
-with another id, and its receives are counted from zero.`,
+A move task runs in the server: it continues when the command ends, and after a
+restart of the server. It moves the messages that can be received, not those in
+flight. A moved message is a new message with another id and no receives.`,
 		Example: `  tenaq move start orders-dlq --wait
   tenaq move list orders-dlq
   tenaq move cancel orders-dlq`,
@@ -123,9 +124,8 @@ func newMoveListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Use:     "list QUEUE",
 		Aliases: []string{"ls"},
 		Short:   "List the latest move tasks of a dead-letter queue",
-		Long: `List the latest move tasks of a dead-letter queue, the newest first. None is not an error.
-
-How many messages there were to move was counted when the task was started.`,
+		Long: `List the latest move tasks of a dead-letter queue, the newest first. No tasks is
+not an error. The number of messages to move is counted when a task starts.`,
 		Example: `  tenaq move list orders-dlq
   tenaq move list orders-dlq --max 1 --json | jq -r '.tasks[0].status'`,
 		Args: cli.Wants(1, 1),
@@ -152,7 +152,7 @@ How many messages there were to move was counted when the task was started.`,
 			return printMoveTasks(a, tasks, time.Now())
 		},
 	}
-	cmd.Flags().Int32Var(&limit, "max", tasksMax, "list at most this `number` of tasks, 1 to 10")
+	cmd.Flags().Int32Var(&limit, "max", tasksMax, "maximum `number` of tasks, 1 to 10")
 	return cmd
 }
 
@@ -172,9 +172,9 @@ func newMoveCancelCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel QUEUE|HANDLE",
 		Short: "Stop a move task",
-		Long: `Stop the move task of a dead-letter queue that is running, or the one with a task handle.
+		Long: `Stop the running move task of a dead-letter queue, or the one with a handle.
 
-What has been moved stays where it is, and the rest stays in the dead-letter queue.`,
+Moved messages stay where they are, and the rest stays in the dead-letter queue.`,
 		Example: `  tenaq move cancel orders-dlq
   tenaq move cancel eyJ0YXNrSWQ...`,
 		Args: cli.Wants(1, 1),
@@ -229,8 +229,8 @@ func runningTask(c *cli.Client, ctx context.Context, queue string) (string, erro
 	return "", cli.Codedf(cli.ExitNotFound, "no move task of %s is running; see: tenaq move list %[1]s", cli.QueueNameOf(queue))
 }
 
-// explainMove explains the refusals that are about move tasks: what SQS reports as a wrong parameter may
-// be a matter of the present state.
+// explainMove explains refusals of move tasks: SQS reports some conflicts with the present state as a wrong
+// parameter.
 func explainMove(c *cli.Client, doing, queue string, err error) error {
 	explained := c.Explain(doing, queue, err)
 	var answer smithy.APIError

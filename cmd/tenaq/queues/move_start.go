@@ -27,15 +27,16 @@ func newMoveStartCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Short: "Begin to move the messages of a dead-letter queue",
 		Long: `Begin to move the messages of a dead-letter queue.
 
-Without --to each message goes back to the queue it came from, which stops at one that was sent to the
-dead-letter queue directly. With --rate the messages are spread evenly over each second. A queue has one
-move task at a time; a second one is refused with exit code 4.
+Without --to, each message goes back to the queue it came from; the task stops
+at a message that was sent to the dead-letter queue directly. --rate spreads the
+messages evenly over each second. A queue has one move task at a time; a second
+one is refused with exit code 4.
 
-With --wait the command ends when the task does, with exit code 1 when not everything was moved. An
-interrupt leaves the task running.`,
+With --wait, the command ends with the task, with exit code 1 if not everything
+was moved. An interrupt leaves the task running.`,
 		Example: `  tenaq move start orders-dlq --wait
   tenaq move start orders-dlq --to orders-retry --rate 10
-  tenaq move start arn:aws:sqs:eu-west-1:123456789012:orders-dlq --aws --region eu-west-1`,
+  tenaq move start orders-dlq --aws --region eu-west-1`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, queue := cmd.Context(), args[0]
@@ -77,9 +78,9 @@ interrupt leaves the task running.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&to, "to", "", "move everything to this `queue` (default: its source)")
-	flags.Int32Var(&rate, "rate", 0, "move at most this `number` of messages a second, 1 to 500")
-	flags.BoolVar(&wait, "wait", false, "wait until the task has ended")
+	flags.StringVar(&to, "to", "", "move all messages to this `queue`")
+	flags.Int32Var(&rate, "rate", 0, "maximum `number` of messages per second, 1 to 500")
+	flags.BoolVar(&wait, "wait", false, "wait for the end of the task")
 	return cmd
 }
 
@@ -113,11 +114,11 @@ func (m *mover) wait(ctx context.Context) error {
 			return explainMove(m.c, "watch the move of", m.source, err)
 		case err != nil && !troubled:
 			p.Done()
-			m.Complain(fmt.Errorf("%w; trying again, and the task goes on", m.c.Explain("watch the move of", m.source, err)))
+			m.Complain(fmt.Errorf("%w; retrying; the task goes on", m.c.Explain("watch the move of", m.source, err)))
 			troubled = true
 		case err == nil && !listed:
 			if misses++; misses == missesMax {
-				return cli.Codedf(cli.ExitFailed, "the task is not listed any more; see what is left with: tenaq queue show %s", cli.QueueNameOf(m.source))
+				return cli.Codedf(cli.ExitFailed, "the task is no longer listed; see what is left with: tenaq queue show %s", cli.QueueNameOf(m.source))
 			}
 		case err == nil && !m.task.active():
 			p.Done()
@@ -176,7 +177,7 @@ func (m *mover) ended() error {
 	case m.task.Status == "FAILED":
 		return cli.Codedf(cli.ExitFailed, "the move of %s failed after %s: %s", name, m.task.messages(), adviceOnFailure(m.task.Failure))
 	}
-	return cli.Codedf(cli.ExitFailed, "the move of %s was stopped after %s (%s); what is left can be moved with: tenaq move start %[1]s", name, m.task.messages(), m.task.Status)
+	return cli.Codedf(cli.ExitFailed, "the move of %s was stopped after %s (%s); move the rest with: tenaq move start %[1]s", name, m.task.messages(), m.task.Status)
 }
 
 // adviceOnFailure adds to the reason of a failed task what to do.
@@ -185,11 +186,11 @@ func adviceOnFailure(reason string) string {
 	case "":
 		return "no reason is given"
 	case "CouldNotDetermineMessageSource":
-		return reason + "; a message was sent to it directly: say where to with --to"
+		return reason + "; a message was sent to it directly: name a queue with --to"
 	case "AWS.SimpleQueueService.NonExistentQueue":
 		return reason + "; a queue to move to was deleted: create it again, or name another with --to"
 	case "TaskTimedOut":
-		return reason + "; start another for the rest"
+		return reason + "; start another task for the rest"
 	}
 	return reason
 }

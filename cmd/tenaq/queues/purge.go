@@ -15,10 +15,11 @@ func newQueuePurgeCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge QUEUE",
 		Short: "Delete all messages of a queue",
-		Long: `Delete all messages of a queue: those that wait, those that are in flight and those that are delayed.
+		Long: `Delete all messages of a queue, including those in flight and delayed.
 
-This cannot be undone. The command asks first on a terminal, and elsewhere wants --yes. A queue can be
-purged once in 60 seconds; an earlier second purge is refused with exit code 4.`,
+This cannot be undone. The command asks first on a terminal, and requires --yes
+elsewhere. A queue can be purged once in 60 seconds; an earlier second purge is
+refused with exit code 4.`,
 		Example: `  tenaq queue purge orders
   tenaq queue purge orders --yes`,
 		Args: cli.Wants(1, 1),
@@ -37,8 +38,8 @@ purged once in 60 seconds; an earlier second purge is refused with exit code 4.`
 	return cmd
 }
 
-// confirmed finds a queue and asks, unless yes, whether its messages may be destroyed. The question says
-// how many they are and where, so that the wrong queue or server is noticed in time.
+// confirmed finds a queue and, unless yes is set, asks whether to destroy its messages. The question names their
+// number and the server, so that an operator notices the wrong queue in time.
 func confirmed(a *cli.App, ctx context.Context, f *cli.ClientFlags, queue string, yes bool, what string) (*cli.Client, string, error) {
 	if !yes && !cli.IsTerminal(a.Stdin) {
 		return nil, "", confirm(a, ctx, yes, "")

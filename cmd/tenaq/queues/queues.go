@@ -19,8 +19,9 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Short: "Create, list, show, change, purge and delete queues",
 		Long: `Create, list, show, change, purge and delete queues.
 
-A queue is given by its name, its URL or its ARN. Attributes have the names and values that SQS gives them:
-whole seconds and whole bytes. The commands also take units for these, such as 90s, 4d and 256KiB.`,
+Give a queue by name, URL or ARN. Attributes have the names and values of SQS:
+whole seconds and whole bytes. The commands also accept units, such as 90s, 4d
+and 256KiB.`,
 		Example: `  tenaq queue create orders --attribute VisibilityTimeout=60
   tenaq queue list
   tenaq queue show orders`,

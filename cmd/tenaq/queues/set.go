@@ -19,12 +19,14 @@ func newQueueSetCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set QUEUE --attribute NAME=VALUE...",
 		Short: "Change attributes of a queue",
-		Long: `Change attributes of a queue; those that are not named stay as they are.
+		Long: `Change attributes of a queue. Attributes that are not named keep their values.
 
-An empty value removes Policy, RedrivePolicy, RedriveAllowPolicy and KmsMasterKeyId. A shorter
-MessageRetentionPeriod takes effect on the messages that are there: older ones vanish.`,
+An empty value removes Policy, RedrivePolicy, RedriveAllowPolicy and
+KmsMasterKeyId. A shorter MessageRetentionPeriod also applies to messages that
+are in the queue: older ones expire.`,
 		Example: `  tenaq queue set orders --attribute VisibilityTimeout=120
-  tenaq queue set orders --attribute MessageRetentionPeriod=7d --attribute MaximumMessageSize=256KiB
+  tenaq queue set orders --attribute MessageRetentionPeriod=7d
+  tenaq queue set orders --attribute MaximumMessageSize=256KiB
   tenaq queue set orders --attribute RedrivePolicy=`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +52,7 @@ MessageRetentionPeriod takes effect on the messages that are there: older ones v
 			return a.Result(map[string]any{"url": url, "set": values}, "set %s of %s", strings.Join(names, ", "), cli.QueueNameOf(url))
 		},
 	}
-	cmd.Flags().StringArrayVar(&attributes, "attribute", nil, "an attribute, as `NAME=VALUE`; may be repeated")
+	cmd.Flags().StringArrayVar(&attributes, "attribute", nil, "set an attribute, as `NAME=VALUE`; repeatable")
 	return cmd
 }
 

@@ -14,7 +14,7 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A queueState is all that SQS tells about a queue.
+// A queueState is what SQS reports about a queue.
 type queueState struct {
 	cli.QueueRef
 	Attributes map[string]string `json:"attributes"`
@@ -27,10 +27,11 @@ func newQueueShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show QUEUE",
 		Short: "Show the attributes, dead-letter queues and tags of a queue",
-		Long: `Show the attributes, dead-letter queues and tags of a queue: where messages go that were received too
-often, which queues send theirs here, and the move task that is active.
+		Long: `Show the attributes, dead-letter queues and tags of a queue: where failing
+messages go, which queues send theirs here, and the active move task.
 
-The counts are what the server says at this moment; Amazon's are approximate, a minute old and more.`,
+The counts are the server's at this moment. Those of Amazon are approximate, and
+a minute old or more.`,
 		Example: `  tenaq queue show orders
   tenaq queue show orders --json | jq -r .attributes.ApproximateNumberOfMessages`,
 		Args: cli.Wants(1, 1),

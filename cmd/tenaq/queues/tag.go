@@ -15,7 +15,7 @@ func newQueueTagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "tag QUEUE KEY=VALUE...",
 		Short:   "Set tags of a queue",
-		Long:    `Set tags of a queue. A tag that the queue has gets the new value; the others stay.`,
+		Long:    `Set tags of a queue. Existing tags with these keys get new values.`,
 		Example: "  tenaq queue tag orders team=payments stage=test",
 		Args:    cli.Wants(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +44,7 @@ func newQueueUntagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "untag QUEUE KEY...",
 		Short:   "Remove tags of a queue",
-		Long:    `Remove tags of a queue. A tag that the queue does not have is not an error.`,
+		Long:    `Remove tags of a queue. It is not an error if the queue lacks a tag.`,
 		Example: "  tenaq queue untag orders stage",
 		Args:    cli.Wants(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {

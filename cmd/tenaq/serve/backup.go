@@ -17,26 +17,29 @@ import (
 	"tenaq/internal/server/backup"
 )
 
-// backupLack says what to do where there are no backups.
-const backupLack = "has no backups to give: that takes a tenaq server of this version"
+// backupLack is the error for servers without backups.
+const backupLack = "cannot make backups: this needs a tenaq server of this version"
 
 func NewBackupCmd(a *cli.App) *cobra.Command {
 	f := &cli.ClientFlags{}
 	cmd := &cobra.Command{
 		Use:   "backup FILE|-",
-		Short: "Copy everything a running server has into a file",
-		Long: `Copy everything a running server has into a file: all queues and messages, as they were at one moment, and the
-alarms. It holds all that was answered before the command began. The server goes on meanwhile.
+		Short: "Copy all data of a running server into a file",
+		Long: `Copy all queues and messages of a running server, and its alarms, into a file,
+as of one moment. The backup holds everything that was acknowledged before the
+command began. The server keeps working.
 
-The file is written under the name FILE.partial and gets its own name when it is whole and on disk; a file
-that is there is never replaced. With - it goes to standard output. A backup that was cut off is known to
-be no backup.
+The command writes FILE.partial and renames it when it is complete and on disk.
+It never replaces an existing file. With - it writes to standard output. A
+truncated backup is recognized as such.
 
-With keys, the one that is used must belong to the account of the server and be allowed tenaq:Backup, and
-nothing else. A backup holds every message in clear text: keep it as the queues themselves are kept.
+With keys, use one of the server's account that is allowed tenaq:Backup; it
+needs nothing else. A backup holds every message in clear text: protect it like
+the queues.
 
-What is in it comes back with "tenaq restore". Files of a server beside its data, such as keys, certificates
-and the configuration, are not in it, nor are records of claims, outboxes, and bodies kept beside a queue.`,
+"tenaq restore" restores a backup. A backup does not include files beside the
+data, such as keys, certificates and the configuration, nor records of claims,
+outboxes, and bodies kept beside a queue.`,
 		Example: `  tenaq backup tenaq-$(date +%F).tar
   tenaq backup - | zstd -q > /backups/tenaq-$(date +%F).tar.zst
   tenaq backup --endpoint-url https://queue.example.com queue.tar --json`,
@@ -47,7 +50,7 @@ and the configuration, are not in it, nor are records of claims, outboxes, and b
 					return err
 				}
 			} else if cli.IsTerminal(a.Stdout) {
-				return cli.Usagef("a backup is nothing for a terminal: name a file, or send standard output to one")
+				return cli.Usagef("a backup cannot be written to a terminal: name a file, or redirect standard output")
 			}
 			v, err := f.ConnectV1(cmd.Context(), backupLack)
 			if err != nil {
@@ -64,7 +67,7 @@ and the configuration, are not in it, nor are records of claims, outboxes, and b
 func refuseThere(path string) error {
 	switch _, err := os.Lstat(path); {
 	case err == nil:
-		return cli.Codedf(cli.ExitRefused, "%s is there already: choose another name, or move it away", path)
+		return cli.Codedf(cli.ExitRefused, "%s exists already: choose another name, or move it away", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	default:
@@ -125,10 +128,10 @@ func writeBackup(a *cli.App, ctx context.Context, v *cli.V1Client, path string) 
 	return a.Result(result, "%s: backup of store %s up to commit %d, %s", path, result.Backup.Store, result.Backup.Commit, megabytes(result.Bytes))
 }
 
-// name gives a file its own name, durably, unless another one has it by now.
+// name renames a file durably, unless the name is taken by now.
 func name(partial, path string) error {
 	if err := os.Link(partial, path); errors.Is(err, fs.ErrExist) {
-		return cli.Codedf(cli.ExitRefused, "%s is there by now: the backup is in %s", path, partial)
+		return cli.Codedf(cli.ExitRefused, "%s exists by now: the backup is in %s", path, partial)
 	} else if err != nil { // a file system without links
 		if err := errors.Join(refuseThere(path), os.Rename(partial, path)); err != nil {
 			return err
@@ -148,7 +151,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Open asks the server for a backup and returns it as it comes.
+// Open requests a backup and returns the stream.
 func Open(v *cli.V1Client, ctx context.Context) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.C.Endpoint.URL+"/v1/backup", http.NoBody)
 	if err != nil {
@@ -171,12 +174,12 @@ func Open(v *cli.V1Client, ctx context.Context) (io.ReadCloser, error) {
 	return nil, v.Refusal(resp, "take a backup", "")
 }
 
-// cutOff says why a backup did not come whole.
+// cutOff explains why a backup is incomplete.
 func cutOff(v *cli.V1Client, ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	return cli.Codedf(cli.ExitFailed, "the backup from %s is not whole: %v: try again", v.C.Endpoint, err)
+	return cli.Codedf(cli.ExitFailed, "the backup from %s is incomplete: %v: try again", v.C.Endpoint, err)
 }
 
 // megabytes shows a number of bytes.

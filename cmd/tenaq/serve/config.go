@@ -10,9 +10,14 @@ import (
 	"tenaq/internal/settings"
 )
 
-const settingsHelp = `Every setting can be given as a flag (--data-dir), in the environment (TENAQ_DATA_DIR) and in a YAML file
-(data-dir:) named by --config; the first of these that has it wins. In the file an unknown key is an
-error. The file may declare queues, with the attribute names of SQS:
+const settingsHelp = `A setting is a flag (--data-dir), a variable (TENAQ_DATA_DIR), or a key
+(data-dir:) of the YAML file that --config names; the first of these wins. An
+unknown key is an error. Durations need a unit (90s, 5m); sizes may have one
+(512MiB, 1GB). A duration of 0 disables what it limits. The data directory
+defaults to $STATE_DIRECTORY, $XDG_STATE_HOME/tenaq or ~/.local/state/tenaq.
+"--admin-listen off" disables health checks and metrics.
+
+The file may declare queues, with the attribute names of SQS:
 
   data-dir: /var/lib/tenaq
   purge-interval: 0s
@@ -27,34 +32,33 @@ error. The file may declare queues, with the attribute names of SQS:
     - name: orders-dlq
     - name: orders-parking
 
-and have the server bring their dead letters back, as "tenaq redrive run" does, with the same words:
+It may have the server bring dead letters back, as "tenaq redrive run" does:
 
   redrive:
-    records: postgres://app@db.example.com/app      # where the workers keep their claims
+    records: postgres://app@db.example.com/app   # with the workers' claims
     queues:
       - dead-letter: orders-dlq
         parking: orders-parking
         schedule: rate(5 minutes)
         policy: {rate-max: 50, redrives: 3}
 
-Alarms tell whom the file names; a queue has some from the beginning, and programs create others with the
-calls of CloudWatch, which can use only what is declared here:
+It declares the actions that alarms may run. Each queue has built-in alarms;
+programs create others with the CloudWatch API:
 
   alarm-actions: [team]
   actions:
-    team:  {webhook: https://hooks.example.com/services/T1}   # webhook-file: reads it from a file
-    pager: {command: [/usr/local/bin/page, --urgent]}         # JSON on its standard input
-    copy:  {queue: alarm-events}
-
-Durations have a unit (90s, 5m); sizes may have one (512MiB, 1GB).`
+    team:  {webhook: https://hooks.example.com/T1}   # or webhook-file: PATH
+    pager: {command: [/usr/local/bin/page, --urgent]}  # JSON on standard input
+    copy:  {queue: alarm-events}`
 
 func NewConfigCmd(a *cli.App) *cobra.Command {
 	f := &settings.SettingFlags{}
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Print the settings that serve would run with, and where each comes from",
-		Long: `Print the settings that "tenaq serve" would run with, and where each comes from. It takes the flags of
-serve, reads the same file and environment, and checks them.
+		Short: "Print the settings that serve would use, and where each comes from",
+		Long: `Print the settings that "tenaq serve" would use, and where each comes from. The
+command takes the flags of serve, reads the same file and environment, and
+checks them.
 
 ` + settingsHelp,
 		Example: `  tenaq config

@@ -27,9 +27,9 @@ func openCredentials(c *settings.Configuration, getenv func(string) string) (*cr
 	return set, nil
 }
 
-// hangups takes SIGHUP, which then reads keys and certificate again, until stop is called. It comes before anything else of
-// the start: a server that opens a large store must not be ended by who renews its certificate meanwhile. Where there is
-// neither, SIGHUP means what it always does, that the terminal is gone.
+// hangups catches SIGHUP, which then reloads keys and certificate, until stop is called. It comes first at the start:
+// renewing a certificate must not end a server that is opening a large store. Without either, SIGHUP keeps its default
+// meaning, a closed terminal.
 func hangups(c *settings.Configuration, getenv func(string) string) (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 1)
 	if c.CredentialsFile != "" || c.TLSCert != "" || getenv("TENAQ_ACCESS_KEY_ID") != "" {
@@ -41,11 +41,11 @@ func hangups(c *settings.Configuration, getenv func(string) string) (signals cha
 	}
 }
 
-// reloadOn reads keys and certificate again at each signal, also at one that came before there was a server.
+// reloadOn reloads keys and certificate at each signal, including one that came before the server was ready.
 func reloadOn(c *settings.Configuration, signals <-chan os.Signal, s *server.Server) {
 	for range signals {
 		if err := s.Reload(); err != nil {
-			c.Logger.Error("not everything was reloaded", "error", err)
+			c.Logger.Error("reload failed in part", "error", err)
 		}
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"tenaq/internal/settings"
 )
 
-// A server can redrive its own dead letters. It does so through its own front door, as any other program
-// would, so nothing in it knows about redriving.
+// A server can redrive its own dead letters. It does so through its own API, as any other program would, so no other
+// part of it knows about redriving.
 
-// recordsRetry is how long a hosted redriver waits for records that cannot be opened. The queue does not.
+// recordsRetry is how long a hosted redriver waits for records that cannot be opened. The server does not wait.
 const recordsRetry = time.Minute
 
-// redriveHosted runs the redrivers of the configuration file until ctx ends, once the server answers. What they do
-// is counted.
+// redriveHosted runs the redrivers of the configuration file until ctx ends, once the server answers, and counts their
+// steps.
 func redriveHosted(a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration, counts *redrivehost.Metrics) {
 	section := c.File.Redrive
 	logger := c.Logger.With("component", "redrive")
@@ -32,7 +32,7 @@ func redriveHosted(a *cli.App, ctx context.Context, s *server.Server, c *setting
 	for ctx.Err() == nil {
 		h, err := host(section, ctx, door, c)
 		if err != nil {
-			logger.Warn("nothing is redriven for now", "error", err, "again-in", recordsRetry)
+			logger.Warn("redriving is suspended", "error", err, "retry_in", recordsRetry)
 			cli.Pause(ctx, recordsRetry)
 			continue
 		}
@@ -53,7 +53,7 @@ func redriveHosted(a *cli.App, ctx context.Context, s *server.Server, c *setting
 	}
 }
 
-// host opens the records, for the queues behind a door.
+// host opens the records of a section.
 func host(s *settings.RedriveSection, ctx context.Context, door *cli.Client, c *settings.Configuration) (*redrivehost.Host, error) {
 	store, err := s.Records.Open(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func host(s *settings.RedriveSection, ctx context.Context, door *cli.Client, c *
 	return h, err
 }
 
-// frontDoor is a client of the server of this process. Where there are credentials it has a key of its own.
+// frontDoor is a client of the server in this process, with a key of its own if the server has credentials.
 func frontDoor(s *server.Server, c *settings.Configuration) *cli.Client {
 	id, secret := cli.OpenID, cli.OpenSecret
 	if c.Credentials != nil {

@@ -16,21 +16,24 @@ func NewRestoreCmd(a *cli.App) *cobra.Command {
 	var f settings.SettingFlags
 	cmd := &cobra.Command{
 		Use:   "restore FILE|-",
-		Short: "Make a data directory of a backup",
-		Long: `Make a data directory of a backup, which a server then runs on. The directory must be empty, or not be there.
-With - the backup comes from standard input.
+		Short: "Make a data directory from a backup",
+		Long: `Make a data directory from a backup, for a server to run on. The directory must
+be empty or missing. With - the backup comes from standard input.
 
-All of the backup is checked, by its checksums and as "tenaq verify" does, before the directory counts as
-whole. Exit code 6 says that the backup was cut off, is damaged, or is none; 4 that the directory is not
-empty. An interrupted restore leaves a directory that no server takes: remove it and restore again.
+The command checks the whole backup, by its checksums and as "tenaq verify"
+does, before the directory becomes usable. Exit code 6 means that the backup is
+truncated, damaged or not a backup; 4 that the directory is not empty. If the
+restore is interrupted, no server accepts the directory: remove it and restart.
 
-What is restored is as it was when the backup was taken, with an identity of its own: receipt handles of the
-server it is of are not valid there. What was in flight stays hidden for up to a minute after the start and is
-then delivered again; work that was done and deleted after the backup is there again, so consumers must know
-it. Do not run both: move tasks, alarms and producers would go on in each.`,
+The data is as of the time of the backup, with an identity of its own, so
+receipt handles of the original server are not valid. Messages in flight stay
+hidden for up to a minute after the start. Work that was completed after the
+backup is in the queues again, so consumers must recognize it. Do not run both
+servers: move tasks, alarms and producers would continue in each.`,
 		Example: `  tenaq restore tenaq-2026-11-21.tar --data-dir /var/lib/tenaq
   zstd -dc tenaq.tar.zst | tenaq restore - --data-dir /var/lib/tenaq
-  tenaq restore tenaq.tar --data-dir /tmp/try && tenaq serve --data-dir /tmp/try --listen 127.0.0.1:0`,
+  tenaq restore tenaq.tar --data-dir /tmp/try
+  tenaq serve --data-dir /tmp/try --listen 127.0.0.1:0`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := f.DataDir()

@@ -19,34 +19,35 @@ func NewSalvageCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "salvage --to DIRECTORY",
 		Short: "Copy what is intact of a damaged store into a new one",
-		Long: `Copy what is intact of a damaged store into a new data directory. Use it when the server refuses a store as
-damaged and there is no recent backup. The damaged directory is only read. The new directory must be empty, or
-not exist.
+		Long: `Copy what is intact of a damaged store into a new data directory. Use it if the
+server refuses a store as damaged and there is no recent backup. The damaged
+directory is only read. The new directory must be empty or missing.
 
-Every block of every file is read by itself, and what does not match its checksum is left out. Indexes and
-counters are computed again from the messages. The result passes "tenaq verify", and a server starts on it.
+The command reads every block of every file separately, and skips blocks that
+do not match their checksums. It computes indexes and counters from the
+messages. The result passes "tenaq verify", and a server starts on it.
 
-The output lists what was lost: the files that are damaged, and for each queue how many messages were kept and
-lost. A message without its body counts as lost. The number is a lower bound: what is lost cannot always be
-counted. A queue whose name is lost gets the name salvaged-N.
+The output lists the damaged files and, for each queue, how many messages were
+kept and lost. A message without its body counts as lost. The number lost is a
+lower bound. A queue whose name is lost gets the name salvaged-N.
 
-When something is lost, the new store may differ from the old one in these ways:
-  - Messages that were deleted or moved shortly before may be back, because the record of it is lost.
-    Consumers must recognize work that is done.
-  - Messages may have lost their receive count, their delay or their visibility timeout.
-  - Deduplication ids may be lost, so that a repeated send is accepted.
+If something is lost, the new store may differ from the old one:
+  - Messages that were deleted or moved shortly before may be back. Consumers
+    must recognize completed work.
+  - Messages may have lost their receive count, delay or visibility timeout.
+  - Deduplication ids may be lost, so a repeated send is accepted.
   - Groups of FIFO queues may lack messages.
-Receipt handles from before are not valid. Move tasks that were running are cancelled.
+Earlier receipt handles are not valid. Running move tasks are cancelled.
 
-The exit code is 0 when nothing was lost, 5 when something was, 4 when a server has the source open or the new
-directory is not empty.`,
+The exit code is 0 if nothing was lost, 5 if something was, and 4 if a server
+has the source open or the new directory is not empty.`,
 		Example: `  tenaq salvage --data-dir /var/lib/tenaq --to /var/lib/tenaq-new
   tenaq salvage --to /mnt/new --json | jq .queues
   tenaq salvage --to new && tenaq serve --data-dir new`,
 		Args: cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to == "" {
-				return cli.Usagef("say where the new store is to be made, with --to DIRECTORY")
+				return cli.Usagef("name the new data directory with --to DIRECTORY")
 			}
 			dir, err := f.DataDir()
 			if err != nil {
@@ -56,8 +57,8 @@ directory is not empty.`,
 		},
 	}
 	f.RegisterSome(cmd.Flags(), "data-dir")
-	cmd.Flags().Lookup("data-dir").Usage = "salvage the data in this `directory` (default as for serve)"
-	cmd.Flags().StringVar(&to, "to", "", "make the new store in this `directory`")
+	cmd.Flags().Lookup("data-dir").Usage = "salvage this `directory` (default as for serve)"
+	cmd.Flags().StringVar(&to, "to", "", "create the new store in this `directory`")
 	return cmd
 }
 

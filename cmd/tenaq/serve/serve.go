@@ -26,23 +26,24 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the queue",
-		Long: `Run the queue: serve the SQS API until it is told to stop.
+		Long: `Run the queue: serve the SQS API until stopped.
 
-One line on standard output says when it is ready; the log goes to standard error. SIGTERM and SIGINT end
-it: waiting receives are answered empty, what was taken up is finished, and it exits with 0 within ten
-seconds. A second signal ends it at once, which loses nothing that was acknowledged.
+One line on standard output reports that the server is ready; the log goes to
+standard error. SIGTERM and SIGINT stop it: waiting receives return empty,
+accepted requests are completed, and it exits with 0 within ten seconds. A
+second signal stops it at once and loses nothing that was acknowledged.
 
-Requests must be signed where there are keys to sign them with: in the file that --credentials names, or a
-single one in $TENAQ_ACCESS_KEY_ID and $TENAQ_SECRET_ACCESS_KEY. SIGHUP reads the file again, and the
-certificate for TLS. Without keys the server answers only on loopback addresses, unless
---allow-unauthenticated says that whoever reaches it may use it.
+With keys, requests must be signed. Keys come from the file of --credentials, or
+a single one from TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. SIGHUP
+reloads keys and TLS certificate. Without keys, the server listens only on
+loopback addresses, unless --allow-unauthenticated is set.
 
 ` + settingsHelp,
 		Example: `  tenaq serve
   tenaq serve --data-dir /var/lib/tenaq --listen 127.0.0.1:9324
   tenaq serve --config tenaq.yaml --log-format json
-  tenaq serve --listen :9324 --credentials keys.json --tls-cert cert.pem --tls-key key.pem
-  tenaq serve --data-dir /tmp/queues --purge-interval 0 --recreate-delay 0     # for tests
+  tenaq serve --listen :9324 --credentials keys.json
+  tenaq serve --purge-interval 0 --recreate-delay 0    # for tests
   tenaq serve --config tenaq.yaml --print-config`,
 		Args: cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +58,7 @@ certificate for TLS. Without keys the server answers only on loopback addresses,
 		},
 	}
 	f.Register(cmd.Flags())
-	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings and where they come from, as tenaq config does, and exit")
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings and exit")
 	return cmd
 }
 
@@ -94,7 +95,7 @@ func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
 	go func() {
 		err := announce(a, serving, s, c)
 		if err != nil {
-			cancel() // nobody would know that it is ready
+			cancel() // no supervisor would learn that it is ready
 		}
 		announced <- err
 	}()
@@ -111,8 +112,8 @@ func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
 	return err
 }
 
-// announce says that the server is ready once it has answered a request: New has taken the address, but
-// until Run has created the declared queues nothing is answered there.
+// announce reports that the server is ready, once it has answered a request: New takes the address, but Run creates
+// the declared queues before anything is answered.
 func announce(a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration) error {
 	url := s.URL()
 	if !answers(ctx, s) {
@@ -132,7 +133,7 @@ func announce(a *cli.App, ctx context.Context, s *server.Server, c *settings.Con
 	return err
 }
 
-// answers waits for an answer of a server to this process, whatever it is; false when ctx ends first.
+// answers waits until the server answers a request of this process. It is false if ctx ends first.
 func answers(ctx context.Context, s *server.Server) bool {
 	client := s.HTTPClient()
 	defer client.CloseIdleConnections()
@@ -149,7 +150,7 @@ func answers(ctx context.Context, s *server.Server) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(10 * time.Millisecond): // it was cut off; the next attempt tells
+		case <-time.After(10 * time.Millisecond): // it was cut off; try again
 		}
 	}
 }

@@ -19,17 +19,19 @@ func NewVerifyCmd(a *cli.App) *cobra.Command {
 	var f settings.SettingFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check that what is on disk is whole",
-		Long: `Check that what a stopped server has on disk is whole: read every row of every queue, compare the checksums
-of all files, and hold everything that rows say of each other against each other. Nothing is written.
+		Short: "Check the data on disk for damage",
+		Long: `Check the data of a stopped server: read every row of every queue, compare the
+checksums of all files, and check that rows agree with each other. Nothing is
+written.
 
-What is wrong is listed, the first 100 findings of it, then comes one line that says how much was checked.
-The exit code is 0 when all is well, 6 when something was found or the store cannot be opened, 7 when the disk
-cannot be read, 4 when a server has the directory open: stop it first, or verify a backup that was restored.
+The command lists the first 100 findings and ends with one line that counts what
+it checked. The exit code is 0 if all is well, 6 if there are findings or the
+store cannot be opened, 7 if the disk cannot be read, and 4 if a server has the
+directory open: stop it first, or verify a restored backup.
 
-It takes about as long as reading the directory twice, and some hundred megabytes of memory however many
-messages there are. The rows of a damaged store stay as they are: restore a backup, or copy what is intact
-into a new directory with "tenaq salvage".`,
+It takes about as long as reading the directory twice, and some hundred
+megabytes of memory for any number of messages. It does not repair a damaged
+store: restore a backup, or copy what is intact with "tenaq salvage".`,
 		Example: `  tenaq verify
   tenaq verify --data-dir /var/lib/tenaq
   tenaq verify --json | jq .verified.messages`,
@@ -43,7 +45,7 @@ into a new directory with "tenaq salvage".`,
 		},
 	}
 	f.RegisterSome(cmd.Flags(), "data-dir")
-	cmd.Flags().Lookup("data-dir").Usage = "check the data in this `directory` (default as for serve)"
+	cmd.Flags().Lookup("data-dir").Usage = "check this `directory` (default as for serve)"
 	return cmd
 }
 

@@ -61,38 +61,38 @@ func atMost(what string, is float64, unit string, gross float64) bound {
 
 // Lines is the budget. All bounds are here, those of the short form in the last place.
 var Lines = []Line{
-	{"send", "one message a request, 64 clients, against a server that does nothing", []bound{
+	{"send", "single sends of 64 clients, against a server that does nothing", []bound{
 		atLeast("rate", 0.80, 0.25),
 	}, 512 << 20, measureSend},
-	{"batch", "lives in batches of ten over HTTP, against the engine alone on the same disk", []bound{
+	{"batch", "lives in batches of ten, against the engine alone on the same disk", []bound{
 		atLeast("rate", 0.50, 0.07),
 	}, 512 << 20, measureBatch},
-	{"depth", "a backlog of 10 million messages (short: 200,000), against an empty queue of the same server", []bound{
+	{"depth", "10 million messages (short: 200,000), against an empty queue", []bound{
 		atLeast("send", 0.90, 0.40),
 		atLeast("life", 0.90, 0.40),
 		atMost("memory", 512, "MiB", 0),
 		atMost("most memory", 512, "MiB", 0),
 		atMost("ready after kill -9", 2, "s", 0),
 	}, 8 << 30, measureDepth},
-	{"fifo", "lives among a million groups, each with a message (short: 50,000), against a standard queue", []bound{
+	{"fifo", "lives among a million groups (short: 50,000), against no groups", []bound{
 		atLeast("life", 0.70, 0.30),
 	}, 2 << 30, measureFIFO},
-	{"idle", "100,000 empty queues and 10,000 long polls (short: 2,000 and 500), against the same server before", []bound{
+	{"idle", "100,000 queues and 10,000 polls (short: 2,000, 500), against before", []bound{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
 	}, 512 << 20, measureIdle},
-	{"latency", "p99 of sends at half of the closed loop's rate, against that of writes forced to disk meanwhile", []bound{
+	{"latency", "p99 of sends at half the maximum rate, against p99 of forced writes", []bound{
 		atMost("p99", 3, "", 200),
 	}, 512 << 20, measureLatency},
-	{"due", "a million delayed messages due in one second (short: 20,000), beside lives on another queue", []bound{
+	{"due", "a million messages due in one second (short: 20,000), beside lives", []bound{
 		atLeast("life", 0.50, 0.15),
 		atMost("first received after", 1, "s", 0),
 	}, 512 << 20, measureDue},
-	{"dedup", "sends to a FIFO queue that remembers 5 million ids (short: 100,000), against one without", []bound{
+	{"dedup", "sends with 5 million ids remembered (short: 100,000), against none", []bound{
 		atLeast("send", 0.50, 0.20),
 		atMost("ready after kill -9", 2, "s", 0),
 	}, 4 << 30, measureDedup},
-	{"overload", "twice the sends that 64 clients reach, from 4,096 (short: 512), and half of them afterwards", []bound{
+	{"overload", "twice the maximum rate, from 4,096 clients (short: 512), then half", []bound{
 		atLeast("goodput", 0.90, 0.30),
 		atMost("refused under another name", 0, "requests", 0),
 		atMost("most memory", 512, "MiB", 0),
