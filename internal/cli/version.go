@@ -41,8 +41,8 @@ func BuildVersion() build {
 
 func NewVersionCmd(a *App) *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this program",
+		Use:   "version",
+		Short: "Print the version of this program",
 		Long: `Print the version of this program, the commit that it was built from if known,
 and the Go version that built it.`,
 		Example: "  tenaq version\n  tenaq version --json",

@@ -88,6 +88,6 @@ func (l *pipeLog) checkMemo(m *worker.Message, text []byte) {
 // summary logs the counts.
 func (l *pipeLog) summary() {
 	l.Info("stopped",
-		"received", l.received.Load(), "done", l.done.Load(), "failed", l.failed.Load(), "put_back", l.deferred.Load(),
+		"received", l.received.Load(), "done", l.done.Load(), "failed", l.failed.Load(), "given_back", l.deferred.Load(),
 		"busy", l.busy.Load(), "duplicate", l.duplicate.Load(), "dead_lettered", l.deadLettered.Load(), "lost", l.lost.Load())
 }

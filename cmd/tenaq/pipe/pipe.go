@@ -68,7 +68,7 @@ at the end. SIGTERM and SIGINT stop the worker: tasks may run for --drain, then
 are told to stop, and the exit code is 0. A second signal exits at once.
 
 With --bodies, a task gets the body that is kept beside the queue. While the
-directory cannot be read, such messages are put back without counting an
+directory cannot be read, such messages are given back without counting an
 attempt. A missing body is a failed attempt; with --key, which may have to read
 the body, the message moves to the dead-letter queue at once. --delete-bodies
 removes the body of a completed message.

@@ -85,7 +85,7 @@ func (r *runner) log(n *Notice) {
 		logger = logger.With("message", n.Sample.MessageID)
 	}
 	if n.Sample != nil && n.Sample.Reason != "" {
-		logger = logger.With("message-reason", n.Sample.Reason)
+		logger = logger.With("message_reason", n.Sample.Reason)
 	}
 	logger.Warn("alarm", "alarm", n.Alarm, "state", n.State, "reason", n.Reason, "commands", n.Commands)
 }

@@ -157,7 +157,7 @@ func (r *runner) putBack(t *task, now time.Time, err error) {
 	}
 	t.pause = min(2*t.pause, pauseMax)
 	t.next = now.Add(pause)
-	r.m.cfg.Logger.Warn("a notice waits", "action", r.name, "alarm", t.notice.Alarm, "error", err, "again-in", pause.Round(time.Millisecond))
+	r.m.cfg.Logger.Warn("a notice waits", "action", r.name, "alarm", t.notice.Alarm, "error", err, "retry_in", pause.Round(time.Millisecond))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	newer := slices.ContainsFunc(r.waiting, func(w *task) bool { return w.notice.Alarm == t.notice.Alarm })
