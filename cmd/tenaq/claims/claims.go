@@ -21,7 +21,7 @@ import (
 func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claims",
-		Short: "Look into the ledger of claims, decide what it cannot, and find stuck work",
+		Short: "Show claims, decide what the ledger cannot, and find stuck work",
 		Long: `Look into the ledger of claims, decide what it cannot decide, and find stuck
 work.
 
