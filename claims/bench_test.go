@@ -11,8 +11,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// Claims that are acquired and completed, one operation each: by one worker, and by many at once. What it says
-// about DynamoDB is how fast the emulator is, which carries out one request at a time.
+// Claims that are acquired and completed, one operation each: by one worker, and by many at once.
+// What it says about DynamoDB is how fast the emulator is, which carries out one request at a time.
 func BenchmarkClaim(b *testing.B) {
 	for _, name := range []string{"memory", "sqlite", "postgres", "dynamodb"} {
 		bench := func(b *testing.B, run func(work func(next func() bool))) {

@@ -72,7 +72,8 @@ func (c *Claim) TakenOver() *Entry { return c.before }
 func (c *Claim) Entry() Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ledger.entryOf(records.Record{Key: c.ledger.cfg.Prefix + c.key, Version: c.version}, &c.entry)
+	return c.ledger.entryOf(records.Record{Key: c.ledger.cfg.Prefix + c.key, Version: c.version},
+		&c.entry)
 }
 
 // Deadline is until when the holder may rely on the claim unless it renews it. It lies before the
@@ -133,7 +134,9 @@ func (c *Claim) Release(ctx context.Context) error {
 const reasonMax = 4 << 10
 
 // end writes the last entry of a claim. Begun says whether this holder has begun the work.
-func (c *Claim) end(ctx context.Context, state State, result []byte, reason string, begun bool) error {
+func (c *Claim) end(
+	ctx context.Context, state State, result []byte, reason string, begun bool,
+) error {
 	err := checkResult(result)
 	if err == nil {
 		err = c.write(ctx, func(e *stored) {
@@ -152,7 +155,8 @@ func (c *Claim) end(ctx context.Context, state State, result []byte, reason stri
 // end makes an entry the last one of its claim.
 func (s *stored) end(state State, result []byte, reason string) {
 	s.State, s.Result, s.LeaseMS = state, result, 0
-	if state != Released { // otherwise what is known about the holder before, and what is not, stays so
+	// otherwise what is known about the holder before, and what is not, stays so
+	if state != Released {
 		s.Reason, s.Unknown = clip.To(reason, reasonMax), false
 	}
 }
@@ -213,7 +217,9 @@ func (c *Claim) finish(why error) {
 // put writes the entry over the version that this claim wrote last. When it finds that the claim
 // has been ended already, it returns the entry that did, and the error is ErrEnded unless that was
 // to be written.
-func (c *Claim) put(ctx context.Context, version records.Version, e stored) (records.Record, stored, error) {
+func (c *Claim) put(
+	ctx context.Context, version records.Version, e stored,
+) (records.Record, stored, error) {
 	w := c.ledger.writeOf(c.key, version, &e)
 	for {
 		r, err := c.ledger.put(ctx, w, e.Nonce)

@@ -16,7 +16,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// What became of a key decides what the next Acquire answers, and how often the work has been begun then.
+// What became of a key decides what the next Acquire answers, and how often the work has been begun
+// then.
 func TestAcquireAfter(t *testing.T) {
 	ctx := context.Background()
 	sleep := func(d time.Duration) func(*testing.T, *claims.Ledger) {
@@ -260,7 +261,8 @@ func TestEndedOnce(t *testing.T) {
 	})
 }
 
-// After Deadline it is too late to renew, but the end is still the holder's to say until somebody takes over.
+// After Deadline it is too late to renew, but the end is still the holder's to say until somebody
+// takes over.
 func TestAfterDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -305,7 +307,8 @@ func TestOneWinner(t *testing.T) {
 	})
 }
 
-// Ledgers with different prefixes share a store without meeting, and a key may be anything but empty.
+// Ledgers with different prefixes share a store without meeting, and a key may be anything but
+// empty.
 func TestKeysAndPrefixes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()

@@ -26,7 +26,8 @@ import (
 // After any error the transaction must not be committed. ErrEnded says that the claim has been
 // completed by an earlier commit, or in the same transaction.
 func (c *Claim) CompleteIn(
-	ctx context.Context, result []byte, put func(context.Context, records.Store, records.Write) (records.Record, error),
+	ctx context.Context, result []byte,
+	put func(context.Context, records.Store, records.Write) (records.Record, error),
 ) (committed func(), err error) {
 	if committed, err = c.completeIn(ctx, result, put); err != nil {
 		return nil, fmt.Errorf("complete the claim on %q in a transaction: %w", c.key, err)
@@ -35,7 +36,8 @@ func (c *Claim) CompleteIn(
 }
 
 func (c *Claim) completeIn(
-	ctx context.Context, result []byte, put func(context.Context, records.Store, records.Write) (records.Record, error),
+	ctx context.Context, result []byte,
+	put func(context.Context, records.Store, records.Write) (records.Record, error),
 ) (committed func(), err error) {
 	if err := checkResult(result); err != nil {
 		return nil, err
@@ -88,7 +90,8 @@ func (c *Claim) Ended(ctx context.Context) (bool, error) {
 	if why == nil {
 		r, err := c.ledger.ask(ctx, c.key)
 		if err != nil {
-			return false, fmt.Errorf("find out whether the claim on %q has been ended: %w", c.key, err)
+			return false, fmt.Errorf("find out whether the claim on %q has been ended: %w", c.key,
+				err)
 		}
 		var current bool
 		switch found, current = ours(r, fence); {

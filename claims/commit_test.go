@@ -13,8 +13,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// A pending write is a transaction in which one write waits for its commit. No test writes to the record
-// meanwhile.
+// A pending write is a transaction in which one write waits for its commit. No test writes to the
+// record meanwhile.
 type pending struct {
 	store records.Store
 	write records.Write
@@ -112,8 +112,8 @@ func TestCompleteIn(t *testing.T) {
 	}
 }
 
-// Work that is held hears at once that a completion found the claim lost, and nothing when it was the
-// transaction's own doing.
+// Work that is held hears at once that a completion found the claim lost, and nothing when it was
+// the transaction's own doing.
 func TestCompleteInLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -267,7 +267,8 @@ func TestEndedTellsTheWork(t *testing.T) {
 	})
 }
 
-// Errors of the store are no answer to whether a claim has been ended. It is asked again before it is given up.
+// Errors of the store are no answer to whether a claim has been ended. It is asked again before it
+// is given up.
 func TestEndedUnderFaults(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
 		bubble(t, func(t *testing.T) {

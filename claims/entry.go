@@ -50,9 +50,11 @@ type Entry struct {
 	Attempts int    // how often a holder has begun, released claims not counted
 	Lease    time.Duration
 	Result   []byte // of completed work
-	Reason   string // why it failed, was parked, reopened or settled, or cannot be read; of a claim, why the one before did
-	Message  string // Note.Message of the last claim
-	Memo     []byte // Note.Memo of the first claim
+	// why it failed, was parked, reopened or settled, or cannot be read; of a claim, why the one
+	// before did
+	Reason  string
+	Message string // Note.Message of the last claim
+	Memo    []byte // Note.Memo of the first claim
 
 	// Age is how long ago the entry was written last, which a holder does with every renewal;
 	// records.AgeUnknown when the store has no clock.
@@ -94,18 +96,20 @@ const entryVersion = 1
 
 // stored is the form of an entry in a record: JSON, so that people and other programs can read it.
 type stored struct {
-	Version  int    `json:"v"`
-	State    State  `json:"state"`
-	Owner    string `json:"owner,omitempty"`
-	Nonce    string `json:"nonce,omitempty"` // of the write, by which its author knows it again
-	Fence    uint64 `json:"fence,omitempty"` // absent in a write that takes a new one: its own version is it
+	Version int    `json:"v"`
+	State   State  `json:"state"`
+	Owner   string `json:"owner,omitempty"`
+	Nonce   string `json:"nonce,omitempty"` // of the write, by which its author knows it again
+	// absent in a write that takes a new one: its own version is it
+	Fence    uint64 `json:"fence,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	LeaseMS  int64  `json:"lease_ms,omitempty"`
 	Result   []byte `json:"result,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`
 	Memo     []byte `json:"memo,omitempty"`
-	Unknown  bool   `json:"unknown,omitempty"` // an earlier holder was lost, and it is unknown how far it came
+	// an earlier holder was lost, and it is unknown how far it came
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 func (s *stored) encode() []byte {
@@ -138,7 +142,8 @@ func decode(r records.Record) (stored, error) {
 
 // sameEnd reports whether two entries of one claim end it alike.
 func (s *stored) sameEnd(t *stored) bool {
-	return s.State != Held && s.State == t.State && bytes.Equal(s.Result, t.Result) && s.Reason == t.Reason
+	return s.State != Held && s.State == t.State && bytes.Equal(s.Result, t.Result) &&
+		s.Reason == t.Reason
 }
 
 func (l *Ledger) entryOf(r records.Record, s *stored) Entry {

@@ -56,7 +56,8 @@ func (r *Refused) Error() string {
 	case Done:
 		return fmt.Sprintf("%q was completed by %s", r.Key, r.Owner)
 	case UsedUp:
-		return fmt.Sprintf("the attempts of message %s at %q are used up (%d): %s", r.Message, r.Key, r.Attempts, r.Reason)
+		return fmt.Sprintf("the attempts of message %s at %q are used up (%d): %s", r.Message,
+			r.Key, r.Attempts, r.Reason)
 	}
 	return fmt.Sprintf("%q is parked (%s): find out how far it came, then reopen it or settle it as done", r.Key, r.Reason)
 }

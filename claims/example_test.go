@@ -11,9 +11,9 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// Three deliveries of one message: while the first is at work the second finds the key busy, and the third
-// finds the work done. A program opens a store of records/sqliterecords or records/pgrecords instead of the
-// one in memory.
+// Three deliveries of one message: while the first is at work the second finds the key busy, and
+// the third finds the work done. A program opens a store of records/sqliterecords or
+// records/pgrecords instead of the one in memory.
 func ExampleLedger_Acquire() {
 	ctx := context.Background()
 	ledger, err := claims.New(recordstest.NewMemory(), claims.Config{Owner: "worker-1", Lease: time.Minute})
@@ -83,8 +83,8 @@ func ExampleClaim_Hold() {
 	// completed: receipt for order-17, <nil>
 }
 
-// A holder died, and nobody knows whether it charged the card. The policy asks the provider before anybody
-// charges again.
+// A holder died, and nobody knows whether it charged the card. The policy asks the provider before
+// anybody charges again.
 func ExampleConfig_lost() {
 	ctx := context.Background()
 	charged := map[string]string{"order-17": "receipt 42"} // what the provider knows

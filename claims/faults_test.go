@@ -57,7 +57,8 @@ var holderWrites = map[string]struct {
 	"release":  {func(ctx context.Context, c *claims.Claim) error { return c.Release(ctx) }, claims.Released},
 }
 
-// A holder whose write met a fault is never told that it lost the claim, and may try again until it knows.
+// A holder whose write met a fault is never told that it lost the claim, and may try again until it
+// knows.
 func TestHolderWritesUnderFaults(t *testing.T) {
 	for row, f := range faultRows {
 		for write, w := range holderWrites {
@@ -91,8 +92,8 @@ func TestHolderWritesUnderFaults(t *testing.T) {
 	}
 }
 
-// An end whose answer was an error stays the end when the claim is renewed behind it: the renewal does not
-// bring the claim back to life, nor does the holder hear that it lost.
+// An end whose answer was an error stays the end when the claim is renewed behind it: the renewal
+// does not bring the claim back to life, nor does the holder hear that it lost.
 func TestUncertainEndAndRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -124,8 +125,8 @@ func TestLateRenewals(t *testing.T) {
 			return recordstest.Fault{How: recordstest.Late, LateBy: after}
 		}
 		before := recordstest.Fault{How: recordstest.Before}
-		// The first renewal lands after 1 s. The second finds it, writes over it, and that lands between
-		// the conflict that Complete gets and the write that Complete makes of it.
+		// The first renewal lands after 1 s. The second finds it, writes over it, and that lands
+		// between the conflict that Complete gets and the write that Complete makes of it.
 		store := faulty(recordstest.NewMemory(), map[int]recordstest.Fault{
 			2: late(time.Second), 3: before, 4: before,
 			6: late(10 * time.Second), 7: before, 8: before,
@@ -145,8 +146,9 @@ func TestLateRenewals(t *testing.T) {
 	})
 }
 
-// Whoever asks for a key under faults has it, or has an error and can have it when the lease is over, at
-// the latest. Nobody is told that it is busy by himself when the answer was there to be had.
+// Whoever asks for a key under faults has it, or has an error and can have it when the lease is
+// over, at the latest. Nobody is told that it is busy by himself when the answer was there to be
+// had.
 func TestAcquireUnderFaults(t *testing.T) {
 	before := map[string]func(*testing.T, *claims.Ledger) (fence uint64){
 		"new": func(*testing.T, *claims.Ledger) uint64 { return 0 },
@@ -248,7 +250,8 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// A clock of the store that jumps ahead makes take-overs early. The fence protects what the clock does not.
+// A clock of the store that jumps ahead makes take-overs early. The fence protects what the clock
+// does not.
 func TestClockJumps(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		memory := recordstest.NewMemory()

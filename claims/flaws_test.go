@@ -13,9 +13,9 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// The usual ways to keep a job from running twice have known flaws. Each test here is named after one, says
-// what the usual solution does, and shows that a ledger does otherwise. The letter is the kind of solution:
-// A is a status column that workers set, C a database lock or row beside a queue.
+// The usual ways to keep a job from running twice have known flaws. Each test here is named after
+// one, says what the usual solution does, and shows that a ledger does otherwise. The letter is the
+// kind of solution: A is a status column that workers set, C a database lock or row beside a queue.
 
 // Usual: a crash leaves the status "downloading" for ever. Ours: the lease ends.
 func TestCrashDoesNotBlock_FA4(t *testing.T) {
@@ -42,7 +42,8 @@ func TestSlowFirstCannotOverwrite_FA5(t *testing.T) {
 	})
 }
 
-// Usual: a stale read finds no row, and the message is thrown away. Ours: nothing is read, so nothing is stale.
+// Usual: a stale read finds no row, and the message is thrown away. Ours: nothing is read, so
+// nothing is stale.
 func TestNoRead_FA6(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := &recordstest.Faulty{Store: recordstest.NewMemory(), Fault: func(c recordstest.Call) (f recordstest.Fault) {
@@ -75,7 +76,8 @@ func TestOneWriteClaims_FA7(t *testing.T) {
 	})
 }
 
-// Usual: "somebody is at it" and "it is done" both count as success, and the message goes. Ours: two answers.
+// Usual: "somebody is at it" and "it is done" both count as success, and the message goes. Ours:
+// two answers.
 func TestBusyIsNotDone_FA8(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -90,8 +92,8 @@ func TestBusyIsNotDone_FA8(t *testing.T) {
 	})
 }
 
-// Usual: "failed" can never be claimed again, so a redrive does nothing. Ours: it is claimed at once, under
-// the same key.
+// Usual: "failed" can never be claimed again, so a redrive does nothing. Ours: it is claimed at
+// once, under the same key.
 func TestFailedCanBeRedriven_FA9(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -119,8 +121,9 @@ func TestStoreClockDecides_FA16(t *testing.T) {
 	})
 }
 
-// Usual: a sweeper resets what looks stuck and sends it again, beside the slow worker. Ours: there is no
-// sweeper; who is slow and alive keeps the claim, and who is dead loses it without anybody's doing.
+// Usual: a sweeper resets what looks stuck and sends it again, beside the slow worker. Ours: there
+// is no sweeper; who is slow and alive keeps the claim, and who is dead loses it without anybody's
+// doing.
 func TestNoSweeper_FA17(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := &recordstest.Faulty{Store: recordstest.NewMemory()}
@@ -136,7 +139,8 @@ func TestNoSweeper_FA17(t *testing.T) {
 	})
 }
 
-// Usual: the lock of a statement's transaction is gone when the statement is. Ours: a record that stays.
+// Usual: the lock of a statement's transaction is gone when the statement is. Ours: a record that
+// stays.
 func TestClaimOutlivesTheStatement_FC1(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -149,8 +153,8 @@ func TestClaimOutlivesTheStatement_FC1(t *testing.T) {
 	})
 }
 
-// Usual: a lock belongs to a connection, and the pool gives out another. Ours: it belongs to a fence, whatever
-// connection carries it.
+// Usual: a lock belongs to a connection, and the pool gives out another. Ours: it belongs to a
+// fence, whatever connection carries it.
 func TestClaimBelongsToNoConnection_FC2(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		memory := recordstest.NewMemory()
@@ -162,8 +166,8 @@ func TestClaimBelongsToNoConnection_FC2(t *testing.T) {
 	})
 }
 
-// Usual: the repair of that holds a transaction open while a payment takes 45 s. Ours: no call is under way
-// while the work is, and other keys are not in its way.
+// Usual: the repair of that holds a transaction open while a payment takes 45 s. Ours: no call is
+// under way while the work is, and other keys are not in its way.
 func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -179,8 +183,8 @@ func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	})
 }
 
-// Usual: a row inserted before a crash makes every later delivery a "duplicate". Ours: the next one takes
-// over, and is told that nobody knows how far the first came.
+// Usual: a row inserted before a crash makes every later delivery a "duplicate". Ours: the next one
+// takes over, and is told that nobody knows how far the first came.
 func TestCrashAfterClaimIsTakenOver_FC4(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -193,8 +197,8 @@ func TestCrashAfterClaimIsTakenOver_FC4(t *testing.T) {
 	})
 }
 
-// Usual: any exception leaves that row as well, so retries are off. Ours: a failure gives the key free, with
-// its reason.
+// Usual: any exception leaves that row as well, so retries are off. Ours: a failure gives the key
+// free, with its reason.
 func TestFailureGivesFree_FC5(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -206,8 +210,8 @@ func TestFailureGivesFree_FC5(t *testing.T) {
 	})
 }
 
-// Usual: a duplicate of a completed order is not deleted and wanders into the dead-letter queue. Ours: it is
-// told that the work is done, and with what result, as often as it asks.
+// Usual: a duplicate of a completed order is not deleted and wanders into the dead-letter queue.
+// Ours: it is told that the work is done, and with what result, as often as it asks.
 func TestDuplicateGetsTheResult_FC6(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -221,8 +225,8 @@ func TestDuplicateGetsTheResult_FC6(t *testing.T) {
 	})
 }
 
-// Usual: who does not get the lock returns, the message comes back at once, and its receives are used up while
-// the first is well. Ours: Busy says when to come back, and is no attempt.
+// Usual: who does not get the lock returns, the message comes back at once, and its receives are
+// used up while the first is well. Ours: Busy says when to come back, and is no attempt.
 func TestBusyIsNoAttempt_FC7(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -239,8 +243,8 @@ func TestBusyIsNoAttempt_FC7(t *testing.T) {
 	})
 }
 
-// Usual: errors of the heartbeat are "safe to ignore", and the work goes on without a lease. Ours: its context
-// ends, in time.
+// Usual: errors of the heartbeat are "safe to ignore", and the work goes on without a lease. Ours:
+// its context ends, in time.
 func TestLostHeartbeatStopsTheWork_FC8(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		memory := recordstest.NewMemory()
@@ -261,8 +265,8 @@ func TestLostHeartbeatStopsTheWork_FC8(t *testing.T) {
 	})
 }
 
-// Usual: the heartbeat of a handler that hangs keeps the message for twelve hours. Ours: a limit on the
-// context is one on the claim.
+// Usual: the heartbeat of a handler that hangs keeps the message for twelve hours. Ours: a limit on
+// the context is one on the claim.
 func TestHungHandlerLosesTheClaim_FC9(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -276,8 +280,8 @@ func TestHungHandlerLosesTheClaim_FC9(t *testing.T) {
 	})
 }
 
-// Usual: the first heartbeat comes after two thirds of the lease, and slow ones overlap. Ours: within a
-// third, one at a time.
+// Usual: the first heartbeat comes after two thirds of the lease, and slow ones overlap. Ours:
+// within a third, one at a time.
 func TestHeartbeatIsEarlyAndAlone_FC10(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -321,8 +325,8 @@ func TestStrangersDoNotCollide_FC11(t *testing.T) {
 	})
 }
 
-// Usual: the idempotency key is new with each delivery, or forgotten by the provider before a late redrive.
-// Ours: it is the same for every attempt, and the ledger outlives the provider's memory.
+// Usual: the idempotency key is new with each delivery, or forgotten by the provider before a late
+// redrive. Ours: it is the same for every attempt, and the ledger outlives the provider's memory.
 func TestEffectKeyIsStable_FC12(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -349,8 +353,8 @@ func TestCompletionIsTheHolders_FC13(t *testing.T) {
 	})
 }
 
-// Usual: "exactly once, proven". Ours: two holders can both have begun, and the second is told so; what makes
-// the effect happen once is the fence or the key that the effect checks.
+// Usual: "exactly once, proven". Ours: two holders can both have begun, and the second is told so;
+// what makes the effect happen once is the fence or the key that the effect checks.
 func TestEffectOnceNeedsTheFence_FC18(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -374,7 +378,8 @@ func TestEffectOnceNeedsTheFence_FC18(t *testing.T) {
 	})
 }
 
-// Usual: an old receipt handle is accepted and does nothing. Ours: an old claim is an error that says why.
+// Usual: an old receipt handle is accepted and does nothing. Ours: an old claim is an error that
+// says why.
 func TestOldClaimIsAnError_FC19(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -388,8 +393,8 @@ func TestOldClaimIsAnError_FC19(t *testing.T) {
 	})
 }
 
-// Usual: the business table is the claim table, and forgets with the business. Ours: entries of their own, kept
-// for longer than a queue can keep a message.
+// Usual: the business table is the claim table, and forgets with the business. Ours: entries of
+// their own, kept for longer than a queue can keep a message.
 func TestRetentionOutlivesTheQueue_FC20(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})

@@ -11,7 +11,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// What no holder will bring to an end can be given up, for the message that claimed it last. Nothing else can.
+// What no holder will bring to an end can be given up, for the message that claimed it last.
+// Nothing else can.
 func TestGiveUp(t *testing.T) {
 	release := func(t *testing.T, c *claims.Claim) { must(t, c.Release(t.Context())) }
 	for name, row := range map[string]struct {
@@ -47,7 +48,8 @@ func TestGiveUp(t *testing.T) {
 			if err := c.Complete(t.Context(), nil); err == nil {
 				t.Errorf("%s: the holder could still complete", name)
 			}
-			// As with the dead letters of a worker: the same message is refused, another one begins with attempt one.
+			// As with the dead letters of a worker: the same message is refused, another one begins
+			// with attempt one.
 			if _, err := l.AcquireWith(t.Context(), "k", claims.Note{Message: "m-1"}); !errors.Is(err, claims.UsedUp) {
 				t.Errorf("%s: the same message again: %v", name, err)
 			}

@@ -13,7 +13,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// renewals calls note with the time since the call before of every write of a key, the first one included.
+// renewals calls note with the time since the call before of every write of a key, the first one
+// included.
 func renewals(store records.Store, note func(time.Duration)) *recordstest.Faulty {
 	last := time.Now()
 	return &recordstest.Faulty{Store: store, Fault: func(recordstest.Call) recordstest.Fault {
@@ -23,8 +24,8 @@ func renewals(store records.Store, note func(time.Duration)) *recordstest.Faulty
 	}}
 }
 
-// A held claim is renewed at a third of its lease at the latest, not always after the same time, and stays
-// the holder's for as long as that takes.
+// A held claim is renewed at a third of its lease at the latest, not always after the same time,
+// and stays the holder's for as long as that takes.
 func TestHoldRenews(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var pauses []time.Duration
@@ -113,8 +114,8 @@ func TestHoldEnds(t *testing.T) {
 	}
 }
 
-// Whatever the store does, the context ends by the holder's own clock: at Deadline, and so before anybody
-// else can take over.
+// Whatever the store does, the context ends by the holder's own clock: at Deadline, and so before
+// anybody else can take over.
 func TestHoldEndsAtDeadline(t *testing.T) {
 	for name, fault := range map[string]recordstest.Fault{
 		"fails before":    {How: recordstest.Before},
@@ -154,7 +155,8 @@ func TestHoldEndsAtDeadline(t *testing.T) {
 	}
 }
 
-// A store that is ill for less than the rest of the lease costs nothing, nor does one call that hangs.
+// A store that is ill for less than the rest of the lease costs nothing, nor does one call that
+// hangs.
 func TestHoldOutlivesTrouble(t *testing.T) {
 	for name, fault := range map[string]func(since time.Duration) recordstest.Fault{
 		"down for a while": func(since time.Duration) (f recordstest.Fault) {
@@ -265,7 +267,8 @@ func TestHoldBesideRenew(t *testing.T) {
 	})
 }
 
-// A lease runs from before the call that began it: the store may have written early and answered late.
+// A lease runs from before the call that began it: the store may have written early and answered
+// late.
 func TestDeadlineCountsFromTheCall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		memory := recordstest.NewMemory()

@@ -21,8 +21,10 @@ const reasonLabelMax = 1 << 10
 // the writer.
 func (s *stored) labels(now time.Time) map[string]string {
 	labels := map[string]string{
-		"State": string(s.State), "Owner": clip.To(s.Owner, MessageMax), "Attempts": strconv.Itoa(s.Attempts),
-		"Message": clip.To(s.Message, MessageMax), "Reason": clip.To(s.Reason, reasonLabelMax), "Written": timeLabel(now),
+		"State": string(s.State), "Owner": clip.To(s.Owner, MessageMax),
+		"Attempts": strconv.Itoa(s.Attempts),
+		"Message":  clip.To(s.Message, MessageMax), "Reason": clip.To(s.Reason, reasonLabelMax),
+		"Written": timeLabel(now),
 	}
 	if s.State == Held {
 		labels["LeaseEnd"] = timeLabel(now.Add(s.lease()))

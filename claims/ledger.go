@@ -155,7 +155,8 @@ func (n *Note) check() error {
 	case len(n.Message) > MessageMax:
 		return fmt.Errorf("a message id of %d bytes, %d are allowed", len(n.Message), MessageMax)
 	case len(n.Memo) > MemoMax:
-		return fmt.Errorf("a memo of %d bytes, %d are allowed: keep it elsewhere and its name here", len(n.Memo), MemoMax)
+		return fmt.Errorf("a memo of %d bytes, %d are allowed: keep it elsewhere and its name here",
+			len(n.Memo), MemoMax)
 	}
 	return nil
 }
@@ -309,7 +310,8 @@ func (c *Claim) ask(ctx context.Context, before Entry) (Decision, error) {
 func (l *Ledger) writeOf(key string, version records.Version, e *stored) records.Write {
 	now := time.Now()
 	w := records.Write{
-		Key: l.cfg.Prefix + key, Value: e.encode(), If: version, TTL: l.cfg.Retention, Labels: e.labels(now), Due: e.due(now),
+		Key: l.cfg.Prefix + key, Value: e.encode(), If: version, TTL: l.cfg.Retention,
+		Labels: e.labels(now), Due: e.due(now),
 	}
 	if e.State == Parked {
 		w.TTL = 0
@@ -329,7 +331,9 @@ const (
 
 // put writes, and tries again after an error that leaves open whether it did. A write whose nonce
 // is found in the record has been carried out, whatever its answer was.
-func (l *Ledger) put(ctx context.Context, w records.Write, nonce string) (r records.Record, err error) {
+func (l *Ledger) put(
+	ctx context.Context, w records.Write, nonce string,
+) (r records.Record, err error) {
 	if err := w.Check(); err != nil {
 		return r, err
 	}

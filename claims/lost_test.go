@@ -92,8 +92,8 @@ func TestLostPark(t *testing.T) {
 	})
 }
 
-// The question how far a lost holder came stays open until it is answered: over errors of the policy, over
-// claims that are given back, over crashes of whoever was to find out.
+// The question how far a lost holder came stays open until it is answered: over errors of the
+// policy, over claims that are given back, over crashes of whoever was to find out.
 func TestLostStaysOpen(t *testing.T) {
 	for name, leaveOpen := range map[string]func(*testing.T, records.Store){
 		"the policy fails": func(t *testing.T, store records.Store) {
@@ -198,8 +198,8 @@ func TestLostEntryVanishes(t *testing.T) {
 	})
 }
 
-// The claim is held while the policy finds out, however long that takes; when it is lost meanwhile, the
-// policy is told and nobody gets it.
+// The claim is held while the policy finds out, however long that takes; when it is lost meanwhile,
+// the policy is told and nobody gets it.
 func TestLostIsHeldMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -250,8 +250,8 @@ func TestLostIsNotAskedAboutFailures(t *testing.T) {
 	})
 }
 
-// Without a clock in the store nobody can tell the age of a claim by looking once: a ledger takes over when
-// it has seen the same entry for a whole lease, by its own clock.
+// Without a clock in the store nobody can tell the age of a claim by looking once: a ledger takes
+// over when it has seen the same entry for a whole lease, by its own clock.
 func TestNoClock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -308,7 +308,8 @@ func TestNoClockKeepsItsWatch(t *testing.T) {
 	})
 }
 
-// Any number of keys is taken over in the end, whether the ledger can watch all of them at once or not.
+// Any number of keys is taken over in the end, whether the ledger can watch all of them at once or
+// not.
 func TestNoClockManyKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tens of thousands of claims")

@@ -78,7 +78,8 @@ func wantLost(t testing.TB, what string, err error) {
 	}
 }
 
-// faulty is one process's way to a store that other processes share, with faults by the number of the call.
+// faulty is one process's way to a store that other processes share, with faults by the number of
+// the call.
 func faulty(store records.Store, faults map[int]recordstest.Fault) *recordstest.Faulty {
 	return &recordstest.Faulty{Store: store, Fault: recordstest.Script(faults)}
 }

@@ -124,7 +124,8 @@ func (l *Ledger) override(ctx context.Context, key string, change func(*stored))
 	_, err = l.put(ctx, l.writeOf(key, e.Version, &s), s.Nonce)
 	var conflict *records.Conflict
 	if errors.As(err, &conflict) {
-		return fmt.Errorf("the claim on %q changed meanwhile: look at it again before you decide", key)
+		return fmt.Errorf("the claim on %q changed meanwhile: look at it again before you decide",
+			key)
 	}
 	if err != nil {
 		return fmt.Errorf("change the claim on %q: %w", key, err)

@@ -20,7 +20,8 @@ import (
 	"tenaq/records"
 )
 
-// processStore says where the store is on which the test binary is to be a holder, instead of running tests.
+// processStore says where the store is on which the test binary is to be a holder, instead of
+// running tests.
 const processStore = "CLAIMS_TEST_HOLDER"
 
 const processLease = time.Second
@@ -54,8 +55,9 @@ func openLedger(where string) (records.Store, *claims.Ledger, error) {
 	return store, l, err
 }
 
-// holder claims a key, holds it, and has effects all the time, whatever becomes of its context: it is the kind
-// of worker that does not look. When it reads a line it tries to end the claim, in every way.
+// holder claims a key, holds it, and has effects all the time, whatever becomes of its context: it
+// is the kind of worker that does not look. When it reads a line it tries to end the claim, in
+// every way.
 func holder(where string) error {
 	ctx := context.Background()
 	store, l, err := openLedger(where)
@@ -159,8 +161,8 @@ func (p *process) report(t *testing.T) (r report) {
 	return r
 }
 
-// pause stops the process, outside of a write: in the midst of one it would have the lock of the SQLite file, and
-// nobody could write.
+// pause stops the process, outside of a write: in the midst of one it would have the lock of the
+// SQLite file, and nobody could write.
 func (p *process) pause(t *testing.T, store records.Store) {
 	t.Helper()
 	for {
@@ -177,7 +179,8 @@ func (p *process) pause(t *testing.T, store records.Store) {
 	}
 }
 
-// awaitStop waits until all threads of the process have stopped, which on a busy machine may be long after the signal.
+// awaitStop waits until all threads of the process have stopped, which on a busy machine may be
+// long after the signal.
 func (p *process) awaitStop(t *testing.T) {
 	t.Helper()
 	for {
@@ -211,8 +214,8 @@ func await(t *testing.T, l *claims.Ledger, key string) *claims.Claim {
 	}
 }
 
-// A holder that is stopped for longer than its lease, and goes on as if nothing had happened, changes nothing
-// any more: neither the ledger nor what checks fences.
+// A holder that is stopped for longer than its lease, and goes on as if nothing had happened,
+// changes nothing any more: neither the ledger nor what checks fences.
 func TestZombieProcess(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) { zombieProcess(t, b.make(t)) })
@@ -265,8 +268,8 @@ func zombieProcess(t *testing.T, where string) {
 	}
 }
 
-// The key of a holder that was killed can be claimed again within its lease and a second, if the store has a
-// clock.
+// The key of a holder that was killed can be claimed again within its lease and a second, if the
+// store has a clock.
 func TestKilledProcess(t *testing.T) {
 	rounds := 3
 	if testing.Short() {

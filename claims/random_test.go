@@ -18,8 +18,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// A judge is a store that holds every write to the rules of the ledger, in the order in which they take
-// effect, and knows what is there.
+// A judge is a store that holds every write to the rules of the ledger, in the order in which they
+// take effect, and knows what is there.
 type judge struct {
 	*testing.T
 	records.Store
@@ -246,9 +246,10 @@ func (c *contender) end(key string, claim *claims.Claim) {
 	}
 }
 
-// Contenders fight for a few keys over a store that fails, is slow and answers late, and some of them die or
-// come back from the dead. There is at most one current fence; earlier ones write nothing; what is completed
-// stays so; nobody hears that he lost what he has; and in the end everything is done.
+// Contenders fight for a few keys over a store that fails, is slow and answers late, and some of
+// them die or come back from the dead. There is at most one current fence; earlier ones write
+// nothing; what is completed stays so; nobody hears that he lost what he has; and in the end
+// everything is done.
 func TestRandom(t *testing.T) {
 	for _, noClock := range []bool{false, true} {
 		t.Run(fmt.Sprintf("noClock=%t", noClock), func(t *testing.T) {

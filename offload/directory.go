@@ -13,18 +13,19 @@ import (
 	"path/filepath"
 )
 
-// A Directory is a Store in a directory of a file system that all who send and receive can reach: one file
-// for each body, named by the SHA-256 of its key, so that no key leads out of the directory, or is too long,
-// or is another's on a file system that does not tell upper from lower case.
+// A Directory is a Store in a directory of a file system that all who send and receive can reach:
+// one file for each body, named by the SHA-256 of its key, so that no key leads out of the
+// directory, or is too long, or is another's on a file system that does not tell upper from lower
+// case.
 //
-// A body is written to a file of its own, forced to disk, and then given its name, so there are no parts of
-// bodies whoever is killed. Such a file is left behind then, named .new-*. A line of cron removes these and
-// what has expired; a body that is stored again is young again:
+// A body is written to a file of its own, forced to disk, and then given its name, so there are no
+// parts of bodies whoever is killed. Such a file is left behind then, named .new-*. A line of cron
+// removes these and what has expired; a body that is stored again is young again:
 //
 //	find /var/lib/bodies -type f ! -name bucket -mtime +30 -delete
 //
-// The file named bucket holds the name of the store. Where it is gone the disk may not be mounted, and no body
-// is said to be missing.
+// The file named bucket holds the name of the store. Where it is gone the disk may not be mounted,
+// and no body is said to be missing.
 //
 // Files are made with the mode 0660 less the umask, the directory with 0700.
 type Directory struct {
@@ -37,8 +38,8 @@ var _ Store = (*Directory)(nil)
 // nameFile holds the name of the store. No body is named like it.
 const nameFile = "bucket"
 
-// OpenDirectory returns the store in a directory, which is made if there is none. Bucket is its name in
-// pointers: the same for all who use the directory, wherever each has it mounted.
+// OpenDirectory returns the store in a directory, which is made if there is none. Bucket is its
+// name in pointers: the same for all who use the directory, wherever each has it mounted.
 func OpenDirectory(path, bucket string) (*Directory, error) {
 	d := &Directory{path: path, bucket: bucket}
 	if err := d.open(); err != nil {
@@ -57,7 +58,8 @@ func (d *Directory) open() (err error) {
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return err
 	}
-	if err := syncDirectory(filepath.Dir(d.path)); err != nil { // or the directory itself could be lost
+	// or the directory itself could be lost
+	if err := syncDirectory(filepath.Dir(d.path)); err != nil {
 		return err
 	}
 	name, err := os.ReadFile(filepath.Join(d.path, nameFile))
@@ -89,7 +91,8 @@ func (d *Directory) Put(ctx context.Context, key string, body []byte) error {
 
 // write makes a file appear with all that is in it.
 func (d *Directory) write(name string, content []byte) error {
-	f, err := os.OpenFile(filepath.Join(d.path, ".new-"+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o660)
+	f, err := os.OpenFile(filepath.Join(d.path, ".new-"+rand.Text()),
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o660)
 	if err != nil {
 		return err
 	}
@@ -143,7 +146,8 @@ func (d *Directory) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(d.path, fileOf(key))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(d.path, fileOf(key))); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

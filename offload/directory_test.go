@@ -124,8 +124,8 @@ func writeForEver(path string) {
 	os.Exit(1)
 }
 
-// A writer is killed in the middle of what it does. What it said is there is there, and everything that is
-// there is whole.
+// A writer is killed in the middle of what it does. What it said is there is there, and everything
+// that is there is whole.
 func TestDirectoryWriterIsKilled(t *testing.T) {
 	path := t.TempDir()
 	for kill := range 5 {

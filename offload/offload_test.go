@@ -77,8 +77,8 @@ func TestOutAndIn(t *testing.T) {
 	}
 }
 
-// The attribute decides, as with the other libraries: a body that only looks like a pointer is a body, with
-// either attribute it is one, and both go away.
+// The attribute decides, as with the other libraries: a body that only looks like a pointer is a
+// body, with either attribute it is one, and both go away.
 func TestAttributeDecides(t *testing.T) {
 	store := offloadtest.NewMemory("b")
 	o := offloader(t, offload.Config{Store: store})
@@ -133,8 +133,8 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// The same work sent again is stored once. Another body of the same work is kept beside the first, whose
-// message still has what was sent.
+// The same work sent again is stored once. Another body of the same work is kept beside the first,
+// whose message still has what was sent.
 func TestKeys(t *testing.T) {
 	store := offloadtest.NewMemory("bodies")
 	o := offloader(t, offload.Config{Store: store, Threshold: -1})
@@ -222,8 +222,9 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// A message is not trusted: its pointer leads into the stores of the configuration, under the prefix, and to
-// no more than fits, or nowhere. Nothing else is asked for, whether to fetch it or to delete it.
+// A message is not trusted: its pointer leads into the stores of the configuration, under the
+// prefix, and to no more than fits, or nowhere. Nothing else is asked for, whether to fetch it or
+// to delete it.
 func TestPointerLeadsNowhereElse(t *testing.T) {
 	at := func(bucket, key string) string {
 		return fmt.Sprintf(`["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":%q,"s3Key":%q}]`, bucket, key)

@@ -19,7 +19,8 @@ type pointer struct {
 	key    string
 }
 
-// The first element of a pointer is the name of the Java class that the extended client reads it into.
+// The first element of a pointer is the name of the Java class that the extended client reads it
+// into.
 const (
 	class       = "software.amazon.payloadoffloading.PayloadS3Pointer"
 	legacyClass = "com.amazon.sqs.javamessaging.MessageS3Pointer"
@@ -50,15 +51,16 @@ func (p pointer) name() string { return fmt.Sprintf("%q in the bucket %q", p.key
 // under reports whether the pointer leads to a key with a prefix.
 func (p pointer) under(prefix string) bool { return strings.HasPrefix(p.key, prefix) }
 
-// Limits of names. Those of buckets are S3's of long ago; a pointer may have every byte of both escaped.
+// Limits of names. Those of buckets are S3's of long ago; a pointer may have every byte of both
+// escaped.
 const (
 	keyMax     = 1024
 	bucketMax  = 255
 	pointerMax = 16 << 10
 )
 
-// parsePointer reads a pointer, whatever the order of its members and the space between them, with other
-// members beside, of either class, and as the object alone.
+// parsePointer reads a pointer, whatever the order of its members and the space between them, with
+// other members beside, of either class, and as the object alone.
 func parsePointer(body string) (p pointer, err error) {
 	if len(body) > pointerMax || !utf8.ValidString(body) {
 		return p, fmt.Errorf("the attributes say that the body is kept elsewhere, but the body is no pointer, it has %d bytes", len(body))
@@ -75,7 +77,8 @@ func parsePointer(body string) (p pointer, err error) {
 		}
 		object = parts[1]
 	}
-	// Not a struct: its members would be matched whatever their case, and other libraries take another one then.
+	// Not a struct: its members would be matched whatever their case, and other libraries take
+	// another one then.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil {
 		return p, fmt.Errorf("the attributes say that the body is kept elsewhere, but the body is no pointer: %w", err)
@@ -91,15 +94,16 @@ func parsePointer(body string) (p pointer, err error) {
 	return p, checkKey(p.key)
 }
 
-// objectKey is the key that a body is stored under. With a hash in it a key never stands for two bodies, so a
-// message that was sent cannot change because the next one of the same work is different.
+// objectKey is the key that a body is stored under. With a hash in it a key never stands for two
+// bodies, so a message that was sent cannot change because the next one of the same work is
+// different.
 func objectKey(prefix, key, body string) string {
 	sum := sha256.Sum256([]byte(body))
 	return prefix + key + "." + hex.EncodeToString(sum[:16])
 }
 
-// markers enclose the bucket and the key in the receipt handles that the Java library makes up. It could not
-// take such a handle apart again if they were in a name as well.
+// markers enclose the bucket and the key in the receipt handles that the Java library makes up. It
+// could not take such a handle apart again if they were in a name as well.
 var markers = []string{"-..s3BucketName..-", "-..s3Key..-"}
 
 func checkBucket(bucket string) error {
@@ -109,13 +113,15 @@ func checkBucket(bucket string) error {
 	return checkName("bucket", bucket)
 }
 
-// checkKey refuses keys that S3 or SQS refuses, and those that a proxy in front of an S3 could take for a
-// path into another bucket.
+// checkKey refuses keys that S3 or SQS refuses, and those that a proxy in front of an S3 could take
+// for a path into another bucket.
 func checkKey(key string) error {
 	if key == "" || len(key) > keyMax {
 		return fmt.Errorf("a key of %d bytes, it has 1 to %d: use a hash of it", len(key), keyMax)
 	}
-	for part := range strings.FieldsFuncSeq(key, func(r rune) bool { return r == '/' || r == '\\' }) {
+	for part := range strings.FieldsFuncSeq(key, func(r rune) bool {
+		return r == '/' || r == '\\'
+	}) {
 		if part == "." || part == ".." {
 			return fmt.Errorf("the key %q has the element %q", key, part)
 		}
@@ -127,7 +133,9 @@ func checkName(what, name string) error {
 	switch {
 	case !utf8.ValidString(name):
 		return fmt.Errorf("the %s %q is not UTF-8", what, name)
-	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == 0xFFFE || r == 0xFFFF }):
+	case strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.IsControl(r) || r == 0xFFFE || r == 0xFFFF
+	}):
 		return fmt.Errorf("the %s %q has a control character", what, name)
 	case slices.ContainsFunc(markers, func(m string) bool { return strings.Contains(name, m) }):
 		return fmt.Errorf("the %s %q has one of %q in it, which the extended client libraries keep for themselves", what, name, markers)

@@ -7,40 +7,44 @@ import (
 	"time"
 )
 
-// A Box is the table of an outbox, with what the relays know about its rows. Packages pgoutbox and sqliteoutbox have one
-// each; package outboxtest checks an implementation. All times are by the clock of the database.
+// A Box is the table of an outbox, with what the relays know about its rows. Packages pgoutbox and
+// sqliteoutbox have one each; package outboxtest checks an implementation. All times are by the
+// clock of the database.
 //
-// A row is pending until it is sent or parked. Rows of one stream, which is a queue and a group, are in the order
-// of their commits.
+// A row is pending until it is sent or parked. Rows of one stream, which is a queue and a group,
+// are in the order of their commits.
 type Box interface {
-	// Claim leases rows to a relay: pending rows that are due and not leased. Of each stream it takes the oldest row
-	// and as many as follow it without a gap. Parked rows do not count for the order. Next is the time until another
-	// pending row that is not leased is due: zero or less when one is due now, NextMax when there is none.
+	// Claim leases rows to a relay: pending rows that are due and not leased. Of each stream it
+	// takes the oldest row and as many as follow it without a gap. Parked rows do not count for the
+	// order. Next is the time until another pending row that is not leased is due: zero or less
+	// when one is due now, NextMax when there is none.
 	Claim(ctx context.Context, c Claim) (rows []Row, next time.Duration, err error)
 
-	// Renew restarts the leases of all rows of a relay and returns their ids. A row that is not among them is no
-	// longer leased to the relay.
+	// Renew restarts the leases of all rows of a relay and returns their ids. A row that is not
+	// among them is no longer leased to the relay.
 	Renew(ctx context.Context, relay string, lease time.Duration) (ids []string, err error)
 
-	// Settle ends leases, all of them or none. The outcome of a row that is leased to another relay by now changes
-	// nothing.
+	// Settle ends leases, all of them or none. The outcome of a row that is leased to another relay
+	// by now changes nothing.
 	Settle(ctx context.Context, relay string, outcomes []Outcome) error
 
-	// Wait returns when there may be new rows, and at the latest after most. It may return without a reason.
+	// Wait returns when there may be new rows, and at the latest after most. It may return without
+	// a reason.
 	Wait(ctx context.Context, most time.Duration) error
 
 	// Stats counts rows.
 	Stats(ctx context.Context) (Stats, error)
 
-	// Sweep removes up to limit rows that were sent longer ago than keep, the oldest first, and returns their number.
+	// Sweep removes up to limit rows that were sent longer ago than keep, the oldest first, and
+	// returns their number.
 	Sweep(ctx context.Context, keep time.Duration, limit int) (int, error)
 
-	// Parked returns up to limit parked rows, the oldest first, behind the row with the id after. An empty id means
-	// from the first row.
+	// Parked returns up to limit parked rows, the oldest first, behind the row with the id after.
+	// An empty id means from the first row.
 	Parked(ctx context.Context, after string, limit int) ([]ParkedRow, error)
 
-	// Release makes parked rows pending again, at the end of their streams and with no attempts used. Discard removes
-	// them. Both return the number of rows that they found.
+	// Release makes parked rows pending again, at the end of their streams and with no attempts
+	// used. Discard removes them. Both return the number of rows that they found.
 	Release(ctx context.Context, ids ...string) (int, error)
 	Discard(ctx context.Context, ids ...string) (int, error)
 }
@@ -77,7 +81,8 @@ const (
 	// Sent: the queue stored it.
 	Sent Fate = iota
 
-	// Back: it was not sent, for a reason that is not about this row. It is due again after Outcome.After.
+	// Back: it was not sent, for a reason that is not about this row. It is due again after
+	// Outcome.After.
 	Back
 
 	// Failed: the queue refused it. That is an attempt; it is due again after Outcome.After.
@@ -101,7 +106,8 @@ type Outcome struct {
 
 // Stats count the rows of a box.
 type Stats struct {
-	Pending int           // committed and not sent, including rows that wait for their time or their turn
+	// committed and not sent, including rows that wait for their time or their turn
+	Pending int
 	Due     int           // rows among them that could be sent now
 	Oldest  time.Duration // time since the oldest due row became due
 	Parked  int
@@ -114,7 +120,8 @@ type ParkedRow struct {
 	At     time.Time
 }
 
-// A ForeignTable is the error of Migrate when a table of that name was made for something else. Nothing is changed.
+// A ForeignTable is the error of Migrate when a table of that name was made for something else.
+// Nothing is changed.
 type ForeignTable struct {
 	Table string // its name
 	Why   string // what it lacks

@@ -15,8 +15,10 @@ import (
 
 // SQS is what a relay needs of a client. *sqs.Client has it.
 type SQS interface {
-	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
-	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
+	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput,
+		...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
+	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput,
+		...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
 // Config says how a relay works. Box and Client are needed; the rest has defaults.
@@ -24,35 +26,35 @@ type Config struct {
 	Box    Box
 	Client SQS
 
-	// Queues are the names or URLs of queues by what rows have in aggregatetype. What is not in it is the name
-	// of a queue itself.
+	// Queues are the names or URLs of queues by what rows have in aggregatetype. What is not in it
+	// is the name of a queue itself.
 	Queues map[string]string
 
-	// Offload, if set, keeps bodies elsewhere that are too large for a message, under the id of their row.
-	// Workers need one with the same store.
+	// Offload, if set, keeps bodies elsewhere that are too large for a message, under the id of
+	// their row. Workers need one with the same store.
 	Offload *offload.Offloader
 
 	// Parallel is how many requests are under way at once: 8 when zero.
 	Parallel int
 
-	// Rows is how many rows a relay has in hand at most: 400 when zero. Bytes is how much their bodies are in
-	// all: 32 MiB when zero; a single row may have more.
+	// Rows is how many rows a relay has in hand at most: 400 when zero. Bytes is how much their
+	// bodies are in all: 32 MiB when zero; a single row may have more.
 	Rows, Bytes int
 
-	// Lease is how long rows stay with a relay that has died: 30 s when zero, at least 3 s. It is renewed after
-	// a third of it.
+	// Lease is how long rows stay with a relay that has died: 30 s when zero, at least 3 s. It is
+	// renewed after a third of it.
 	Lease time.Duration
 
-	// Attempts is how often the queue may refuse a row before it is parked: 10 when zero. What is wrong with the
-	// queue, the network or the credentials is no attempt.
+	// Attempts is how often the queue may refuse a row before it is parked: 10 when zero. What is
+	// wrong with the queue, the network or the credentials is no attempt.
 	Attempts int
 
-	// Retry bounds the pause before a refused row is tried again, which is random up to Base doubled with every
-	// attempt, at most Max: 1 s and 5 min when zero.
+	// Retry bounds the pause before a refused row is tried again, which is random up to Base
+	// doubled with every attempt, at most Max: 1 s and 5 min when zero.
 	RetryBase, RetryMax time.Duration
 
-	// Poll is how long a relay that has nothing to do sleeps at most before it looks again: 5 s when zero. A
-	// Box wakes it sooner, as a rule.
+	// Poll is how long a relay that has nothing to do sleeps at most before it looks again: 5 s
+	// when zero. A Box wakes it sooner, as a rule.
 	Poll time.Duration
 
 	// Keep is how long rows stay after they were sent: 30 days when zero, for ever when negative.
@@ -64,8 +66,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Events are called for what happens to rows. Any of them may be nil. They are called from several goroutines
-// and must return quickly.
+// Events are called for what happens to rows. Any of them may be nil. They are called from several
+// goroutines and must return quickly.
 type Events struct {
 	// Sent: the queue has the message, under that id.
 	Sent func(r Row, messageID string)
@@ -124,12 +126,15 @@ func (c *Config) setDefaults() error {
 	}
 	refuse(c.Box == nil, "Box is missing")
 	refuse(c.Client == nil, "Client is missing")
-	refuse(c.Parallel < 1 || c.Parallel > parallelMax, "Parallel is %d: it is 1 to %d", c.Parallel, parallelMax)
+	refuse(c.Parallel < 1 || c.Parallel > parallelMax, "Parallel is %d: it is 1 to %d", c.Parallel,
+		parallelMax)
 	refuse(c.Rows < 1 || c.Rows > rowsMax, "Rows is %d: it is 1 to %d", c.Rows, rowsMax)
 	refuse(c.Bytes < 1, "Bytes is %d: it is at least 1", c.Bytes)
 	refuse(c.Lease < leaseMin, "Lease is %v: it is at least %v", c.Lease, leaseMin)
 	refuse(c.Attempts < 1, "Attempts is %d: it is at least 1", c.Attempts)
-	refuse(c.RetryBase < 0 || c.RetryMax < c.RetryBase, "RetryBase and RetryMax are %v and %v: the second is the larger one", c.RetryBase, c.RetryMax)
+	refuse(c.RetryBase < 0 || c.RetryMax < c.RetryBase,
+		"RetryBase and RetryMax are %v and %v: the second is the larger one", c.RetryBase,
+		c.RetryMax)
 	refuse(c.Poll < 0, "Poll is %v: it is not negative", c.Poll)
 	if len(bad) > 0 {
 		return fmt.Errorf("outbox: %w", errors.Join(bad...))

@@ -1,5 +1,5 @@
-// Package outbox makes a row of a business table and the message about it one fact. Both are written in one transaction,
-// and a relay sends the message afterwards, as often as it takes.
+// Package outbox makes a row of a business table and the message about it one fact. Both are
+// written in one transaction, and a relay sends the message afterwards, as often as it takes.
 //
 //	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 //		if _, err := tx.Exec(ctx, `INSERT INTO jobs (job_id, video_id, status) VALUES ($1, $2, 'pending')`, id, video); err != nil {
@@ -16,33 +16,35 @@
 //	}
 //	return relay.Run(ctx)
 //
-// A Box is the table, with what the relays know about its rows. Package pgoutbox keeps it in PostgreSQL, sqliteoutbox in
-// SQLite. The table has the columns of Debezium's outbox event router and a few more that may be null, so a program in
-// any language can write to it with an INSERT.
+// A Box is the table, with what the relays know about its rows. Package pgoutbox keeps it in
+// PostgreSQL, sqliteoutbox in SQLite. The table has the columns of Debezium's outbox event router
+// and a few more that may be null, so a program in any language can write to it with an INSERT.
 //
 // What it guarantees, on every SQS:
 //
-//   - The message of a committed row is sent at least once, whatever process dies. The message of a row that was rolled
-//     back is never sent. No row is skipped because an older transaction committed after a younger one: relays claim
-//     rows, and remember no place in the table.
-//   - Every send of a row has the same deduplication id, and the same key in the attribute by which package worker
-//     recognizes work. A FIFO queue drops a second send within five minutes. A worker with a ledger does the work once,
-//     however late the second send arrives.
-//   - Rows of one group are sent in the order of their commits. A row that cannot be sent holds up only its own group.
-//     When its attempts are used up it is set aside with the reason.
-//   - Any number of relays may run. Each row is leased to one of them. A relay that cannot be sure of its lease, by the
-//     monotonic clock of its process, stops sending the row.
-//   - Rows stay after they were sent, by default for 30 days. They can be looked up and replayed. A Replayer sends them
-//     again in a new generation, so that consumers which do work once do it again, or sends only what was never
-//     completed. A replay that is killed continues without leaving out a row or writing one twice.
+//   - The message of a committed row is sent at least once, whatever process dies. The message of a
+//     row that was rolled back is never sent. No row is skipped because an older transaction
+//     committed after a younger one: relays claim rows, and remember no place in the table.
+//   - Every send of a row has the same deduplication id, and the same key in the attribute by which
+//     package worker recognizes work. A FIFO queue drops a second send within five minutes. A
+//     worker with a ledger does the work once, however late the second send arrives.
+//   - Rows of one group are sent in the order of their commits. A row that cannot be sent holds up
+//     only its own group. When its attempts are used up it is set aside with the reason.
+//   - Any number of relays may run. Each row is leased to one of them. A relay that cannot be sure
+//     of its lease, by the monotonic clock of its process, stops sending the row.
+//   - Rows stay after they were sent, by default for 30 days. They can be looked up and replayed. A
+//     Replayer sends them again in a new generation, so that consumers which do work once do it
+//     again, or sends only what was never completed. A replay that is killed continues without
+//     leaving out a row or writing one twice.
 //
-// What it cannot do: keep a FIFO queue from storing a message twice when a relay is stopped between checking its lease
-// and sending, and resumes more than five minutes later. A worker's ledger catches that.
+// What it cannot do: keep a FIFO queue from storing a message twice when a relay is stopped between
+// checking its lease and sending, and resumes more than five minutes later. A worker's ledger
+// catches that.
 //
-// The receiving side is package worker/pginbox: the work of a message, the record that it is done, and the messages that
-// follow are one transaction.
+// The receiving side is package worker/pginbox: the work of a message, the record that it is done,
+// and the messages that follow are one transaction.
 //
-// The order of a group rests on a lock that an INSERT holds until its transaction ends. Two transactions that write rows
-// of the same group run one after the other from that INSERT on. The lock is taken for rows with a group_id, and for
-// rows of queues whose names end in .fifo.
+// The order of a group rests on a lock that an INSERT holds until its transaction ends. Two
+// transactions that write rows of the same group run one after the other from that INSERT on. The
+// lock is taken for rows with a group_id, and for rows of queues whose names end in .fifo.
 package outbox

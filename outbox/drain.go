@@ -16,12 +16,13 @@ type drain struct {
 	err  error
 }
 
-// Drain sends rows and returns when nothing is left to send. Without all that is when no row is due, except
-// for queues that take no messages now: it returns their names. With all it is when no row is pending: Drain
-// waits for such queues, for rows whose time has not come, and for the rows of other relays.
+// Drain sends rows and returns when nothing is left to send. Without all that is when no row is
+// due, except for queues that take no messages now: it returns their names. With all it is when no
+// row is pending: Drain waits for such queues, for rows whose time has not come, and for the rows
+// of other relays.
 //
-// Drain returns the error of ctx when that ends first. Without all it also gives up a database that fails
-// five times in a row.
+// Drain returns the error of ctx when that ends first. Without all it also gives up a database that
+// fails five times in a row.
 func (r *Relay) Drain(ctx context.Context, all bool) (sick []string, err error) {
 	d := &drain{all: all}
 	err = r.run(ctx, d)
@@ -44,8 +45,8 @@ func (d *drain) isOver(ctx context.Context, box Box) (bool, error) {
 	return err == nil && s.Pending == 0, err
 }
 
-// ends learns from a claim whether the relay is to stop. A claim that began with rows in hand may have missed
-// what follows them, so only one that began with none counts.
+// ends learns from a claim whether the relay is to stop. A claim that began with rows in hand may
+// have missed what follows them, so only one that began with none counts.
 func (d *drain) ends(c *claimed, failures int) bool {
 	switch {
 	case c.err != nil && failures >= claimFailuresMax && !d.all:

@@ -26,7 +26,8 @@ func (r *rig) drainer(change func(*outbox.Config)) *outbox.Relay {
 	return relay
 }
 
-// Drain sends what is due, leaves a queue that takes nothing, and does not wait for the time of a row.
+// Drain sends what is due, leaves a queue that takes nothing, and does not wait for the time of a
+// row.
 func TestDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")
@@ -57,7 +58,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// Drain waits for what its claims returned: rows behind the first of a group, and answers under way.
+// Drain waits for what its claims returned: rows behind the first of a group, and answers under
+// way.
 func TestDrainWaitsForItsHand(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs.fifo")
@@ -74,7 +76,8 @@ func TestDrainWaitsForItsHand(t *testing.T) {
 	})
 }
 
-// Drain reports an interrupt, and a database that does not answer; with all it waits for the database.
+// Drain reports an interrupt, and a database that does not answer; with all it waits for the
+// database.
 func TestDrainFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.box.SetFault(func(call string) error {

@@ -32,7 +32,8 @@ func (printer) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchInput
 	return &out, nil
 }
 
-// An order and the message about it are written in one transaction, or neither of them. A relay sends the message.
+// An order and the message about it are written in one transaction, or neither of them. A relay
+// sends the message.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "")

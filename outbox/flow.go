@@ -13,21 +13,23 @@ import (
 	"tenaq/internal/work/queuename"
 )
 
-// A flow is one run of a relay: rows are claimed, sent and settled. One goroutine owns its fields; those that
-// talk to the database and to queues report to it.
+// A flow is one run of a relay: rows are claimed, sent and settled. One goroutine owns its fields;
+// those that talk to the database and to queues report to it.
 //
 //	claim ──▶ hand: ready ──▶ under way ──▶ unsettled ──▶ settle
 //	               └ behind a row of their stream
 //
-// A row leaves the hand when its outcome is known, and the relay forgets it when that is written down.
+// A row leaves the hand when its outcome is known, and the relay forgets it when that is written
+// down.
 type flow struct {
 	*Relay
 	name string
 
-	hand    map[string]*item   // by id of the row
-	bytes   int                // of what is in hand
-	queues  map[string]*queue  // by the name that rows use
-	streams map[string][]*item // what is in hand of each stream, in order; the first one's turn it is
+	hand   map[string]*item  // by id of the row
+	bytes  int               // of what is in hand
+	queues map[string]*queue // by the name that rows use
+	// what is in hand of each stream, in order; the first one's turn it is
+	streams map[string][]*item
 
 	requests int // under way
 	answers  chan answer
@@ -61,7 +63,8 @@ type item struct {
 	deadline time.Time // the lease may be relied on until then
 	since    time.Time // when it was asked for
 	away     bool      // a request with it is under way
-	alone    bool      // it was in a batch that was refused as a whole: the next request has nothing else
+	// it was in a batch that was refused as a whole: the next request has nothing else
+	alone bool
 }
 
 // A queue is where rows go, as they name it.
@@ -96,19 +99,22 @@ type renewal struct {
 func newFlow(r *Relay) *flow {
 	return &flow{
 		Relay: r, name: relayName(), poll: pollMin,
-		hand: make(map[string]*item), queues: make(map[string]*queue), streams: make(map[string][]*item),
-		answers: make(chan answer), claims: make(chan claimed), waits: make(chan struct{}), settles: make(chan settled), renewals: make(chan renewal),
+		hand: make(map[string]*item), queues: make(map[string]*queue),
+		streams: make(map[string][]*item),
+		answers: make(chan answer), claims: make(chan claimed), waits: make(chan struct{}),
+		settles: make(chan settled), renewals: make(chan renewal),
 		failures: make(map[string]int),
 	}
 }
 
 // Pauses of a flow.
 const (
-	pollMin     = 20 * time.Millisecond
-	troubleMin  = 100 * time.Millisecond // after something failed, doubled each time
-	troubleMax  = 20 * time.Second
-	callMax     = 30 * time.Second // of the database
-	hopeless    = 5                // failures of a queue in a row after which its rows are given back
+	pollMin    = 20 * time.Millisecond
+	troubleMin = 100 * time.Millisecond // after something failed, doubled each time
+	troubleMax = 20 * time.Second
+	callMax    = 30 * time.Second // of the database
+	// failures of a queue in a row after which its rows are given back
+	hopeless    = 5
 	leastToSend = 500 * time.Millisecond
 )
 
@@ -121,7 +127,8 @@ func (f *flow) run(ctx context.Context) {
 		f.startRequests()
 		f.startSettle()
 		f.startRenewal()
-		if f.stopping && f.requests == 0 && !f.claiming && !f.waiting && f.writing == 0 && !f.renewing && (len(f.unsettled) == 0 || f.failures[settling] >= 3) {
+		if f.stopping && f.requests == 0 && !f.claiming && !f.waiting && f.writing == 0 &&
+			!f.renewing && (len(f.unsettled) == 0 || f.failures[settling] >= 3) {
 			return
 		}
 		timer.Reset(f.untilNext(time.Now()))
@@ -181,8 +188,8 @@ func (f *flow) untilNext(now time.Time) time.Duration {
 	return max(next.Sub(now), time.Millisecond)
 }
 
-// trouble notes that something failed, or did not, and returns how long to leave it alone. Every failure after
-// which that has doubled is logged.
+// trouble notes that something failed, or did not, and returns how long to leave it alone. Every
+// failure after which that has doubled is logged.
 func (f *flow) trouble(what string, err error) time.Duration {
 	if err == nil {
 		delete(f.failures, what)
@@ -192,7 +199,8 @@ func (f *flow) trouble(what string, err error) time.Duration {
 	n := f.failures[what]
 	pause := backoff.Jitter(backoff.Ceiling(n, troubleMin, troubleMax))
 	if n&(n-1) == 0 {
-		f.cfg.Logger.Warn("the relay cannot "+what+" now and tries again", "attempt", n, "error", err)
+		f.cfg.Logger.Warn("the relay cannot "+what+" now and tries again", "attempt", n, "error",
+			err)
 	}
 	return pause
 }
@@ -201,11 +209,13 @@ func (f *flow) trouble(what string, err error) time.Duration {
 func (f *flow) startClaim(ctx context.Context) {
 	now := time.Now()
 	room := f.cfg.Rows - len(f.hand) - len(f.unsettled) - f.writing
-	if f.claiming || f.waiting || f.stopping || now.Before(f.lookAfter) || room < (f.cfg.Rows+1)/2 || f.bytes > f.cfg.Bytes/2 {
+	if f.claiming || f.waiting || f.stopping || now.Before(f.lookAfter) ||
+		room < (f.cfg.Rows+1)/2 || f.bytes > f.cfg.Bytes/2 {
 		return
 	}
 	c := Claim{
-		Relay: f.name, Lease: f.cfg.Lease, Rows: room, Bytes: f.cfg.Bytes - f.bytes, Stream: max(1, f.cfg.Rows/4),
+		Relay: f.name, Lease: f.cfg.Lease, Rows: room, Bytes: f.cfg.Bytes - f.bytes,
+		Stream: max(1, f.cfg.Rows/4),
 	}
 	for _, q := range f.queues {
 		if now.Before(q.pause) {
@@ -274,8 +284,8 @@ func (f *flow) take(ctx context.Context, c claimed) {
 	}
 }
 
-// takeAgain forgets what the relay had and is given again: its lease had ended, and nobody else was there. What
-// was behind or before it in its stream comes with it, or is disowned.
+// takeAgain forgets what the relay had and is given again: its lease had ended, and nobody else was
+// there. What was behind or before it in its stream comes with it, or is disowned.
 func (f *flow) takeAgain(rows []Row) {
 	for _, row := range rows {
 		if it := f.hand[row.ID]; it != nil {
@@ -325,8 +335,8 @@ func (f *flow) queue(name string) *queue {
 	return q
 }
 
-// over ends an item with an outcome. Those behind it in its stream come next, unless it is to be tried again:
-// then they must not overtake it.
+// over ends an item with an outcome. Those behind it in its stream come next, unless it is to be
+// tried again: then they must not overtake it.
 func (f *flow) over(it *item, o Outcome) {
 	o.ID = it.row.ID
 	f.unsettled = append(f.unsettled, o)
@@ -338,14 +348,16 @@ func (f *flow) over(it *item, o Outcome) {
 		}
 	default:
 		for _, other := range behind {
-			f.unsettled = append(f.unsettled, Outcome{ID: other.row.ID, Fate: Back, Reason: "a row before it in its group is not sent"})
+			f.unsettled = append(f.unsettled,
+				Outcome{ID: other.row.ID, Fate: Back,
+					Reason: "a row before it in its group is not sent"})
 			f.forget(other)
 		}
 	}
 }
 
-// forget takes an item out of the hand. It reports whether it was its turn, and returns those behind it in its
-// stream.
+// forget takes an item out of the hand. It reports whether it was its turn, and returns those
+// behind it in its stream.
 func (f *flow) forget(it *item) (first bool, behind []*item) {
 	if f.hand[it.row.ID] != it { // it was lost while a request with it was under way
 		return false, nil
@@ -455,7 +467,8 @@ func (f *flow) heed(a answer) {
 		q.failures++
 		q.pause = now.Add(backoff.Jitter(backoff.Ceiling(q.failures, troubleMin, troubleMax)))
 		if n := q.failures; n&(n-1) == 0 {
-			f.cfg.Logger.Warn("a queue takes no messages now; they wait", "queue", q.name, "attempt", n, "error", trouble)
+			f.cfg.Logger.Warn("a queue takes no messages now; they wait", "queue", q.name,
+				"attempt", n, "error", trouble)
 		}
 		if q.failures >= hopeless {
 			f.giveBack(q, trouble)
@@ -468,7 +481,8 @@ func (f *flow) heed(a answer) {
 	}
 }
 
-// sameReason reports whether a request was refused as a whole, so that nobody knows whose fault it is.
+// sameReason reports whether a request was refused as a whole, so that nobody knows whose fault it
+// is.
 func (f *flow) sameReason(a answer) bool {
 	first, ok := a.errs[0].(*refusal)
 	return ok && !slices.ContainsFunc(a.errs, func(err error) bool { return err != error(first) })
@@ -485,7 +499,8 @@ func (f *flow) refused(it *item, reason string) {
 	f.over(it, Outcome{Fate: Failed, After: after, Reason: reason})
 }
 
-// giveBack makes room for the rows of other queues. Those of this one are claimed again when its pause is over.
+// giveBack makes room for the rows of other queues. Those of this one are claimed again when its
+// pause is over.
 func (f *flow) giveBack(q *queue, why error) {
 	for _, it := range slices.Clone(q.ready) {
 		if f.hand[it.row.ID] == it {
@@ -571,8 +586,8 @@ func (f *flow) renewed(n renewal) {
 	}
 }
 
-// disown gives back what the relay has and does not know of: the answer of a claim was lost, or its lease was
-// given up here and had not ended there.
+// disown gives back what the relay has and does not know of: the answer of a claim was lost, or its
+// lease was given up here and had not ended there.
 func (f *flow) disown(ids []string) {
 	known := make(map[string]bool, len(f.unsettled))
 	for _, o := range f.unsettled {
@@ -580,7 +595,8 @@ func (f *flow) disown(ids []string) {
 	}
 	for _, id := range ids {
 		if _, inHand := f.hand[id]; !inHand && !known[id] {
-			f.unsettled = append(f.unsettled, Outcome{ID: id, Fate: Back, Reason: "the relay did not hear that it has it"})
+			f.unsettled = append(f.unsettled,
+				Outcome{ID: id, Fate: Back, Reason: "the relay did not hear that it has it"})
 		}
 	}
 }
@@ -595,8 +611,8 @@ func (f *flow) lose(it *item) {
 	}
 }
 
-// safe is how long after a claim or a renewal began its leases may be relied on: a tenth is left for the
-// difference between two clocks and for what is under way when they end.
+// safe is how long after a claim or a renewal began its leases may be relied on: a tenth is left
+// for the difference between two clocks and for what is under way when they end.
 func (f *flow) safe() time.Duration { return f.cfg.Lease - f.cfg.Lease/10 }
 
 // renewPause is the time between two renewals, about a third of a lease.

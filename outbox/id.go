@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// NewID returns an ID for a Message: a UUID of version 7. It begins with the time in milliseconds, so rows that are
-// written together are stored together.
+// NewID returns an ID for a Message: a UUID of version 7. It begins with the time in milliseconds,
+// so rows that are written together are stored together.
 func NewID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[6:]) // which never fails

@@ -38,8 +38,8 @@ func (s *receipts) note(c *outbox.Config) {
 	}
 }
 
-// wantPast looks whether the outbox knows of all rows with these bodies, and of no other, under which message id
-// which queue took them.
+// wantPast looks whether the outbox knows of all rows with these bodies, and of no other, under
+// which message id which queue took them.
 func (r *rig) wantPast(s *receipts, when string, queues map[string]string) {
 	r.t.Helper()
 	_, past, err := r.box.Look(r.t.Context(), allOfIt, 100)
@@ -86,9 +86,9 @@ func (r *rig) depth(url string) string {
 	return out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)]
 }
 
-// Usual: a message whose retention ends is gone, and nobody is told; a dead letter of a standard queue keeps the clock
-// of its first send, and is gone as soon. Ours: the queue does the same, and the outbox still has the row, with the
-// queue and the message id, and can have it sent again.
+// Usual: a message whose retention ends is gone, and nobody is told; a dead letter of a standard
+// queue keeps the clock of its first send, and is gone as soon. Ours: the queue does the same, and
+// the outbox still has the row, with the queue and the message id, and can have it sent again.
 func TestExpiredIsInTheOutbox_FD11(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		const retention = "345600" // 4 days
@@ -122,8 +122,8 @@ func TestExpiredIsInTheOutbox_FD11(t *testing.T) {
 	})
 }
 
-// What expired is what was sent and never completed: outbox and ledger together tell it from what is done, and have
-// just that sent again.
+// What expired is what was sent and never completed: outbox and ledger together tell it from what
+// is done, and have just that sent again.
 func TestExpiredIsNotCompleted_FD11(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.server.Queue(t, "quiet", "MessageRetentionPeriod", "3600")
@@ -149,8 +149,8 @@ func TestExpiredIsNotCompleted_FD11(t *testing.T) {
 	})
 }
 
-// Usual: after 14 days SQS has nothing to send again, and that is that. Ours: how long rows stay is a setting, and
-// what is there can be replayed, however long ago the queue has lost it.
+// Usual: after 14 days SQS has nothing to send again, and that is that. Ours: how long rows stay is
+// a setting, and what is there can be replayed, however long ago the queue has lost it.
 func TestKeptLongerThanQueues_FD16(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		type kept struct {

@@ -27,9 +27,9 @@ func NewRelay(cfg Config) (*Relay, error) {
 	return &Relay{cfg: cfg, queues: directory{client: cfg.Client, names: cfg.Queues}}, nil
 }
 
-// Run sends rows until ctx ends, and returns nil then: what is under way is finished first, and the rest given
-// back for others. Databases and queues that cannot be used are tried again and again. It returns an error at
-// once when the tables are not there or are of another version (ErrSchema).
+// Run sends rows until ctx ends, and returns nil then: what is under way is finished first, and the
+// rest given back for others. Databases and queues that cannot be used are tried again and again.
+// It returns an error at once when the tables are not there or are of another version (ErrSchema).
 func (r *Relay) Run(ctx context.Context) error { return r.run(ctx, nil) }
 
 // run relays until ctx ends, or d says so.
@@ -54,7 +54,8 @@ func relayName() string {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
 }
 
-// How rows that were sent are removed: few at a time, so that nobody waits long for a lock or a disk.
+// How rows that were sent are removed: few at a time, so that nobody waits long for a lock or a
+// disk.
 const (
 	sweepEvery = time.Minute
 	sweepRows  = 500

@@ -187,8 +187,9 @@ func TestMessageOfRow_FD12_FD15(t *testing.T) {
 	})
 }
 
-// Two relays, calls of the database and of the queue that fail, are carried out twice or lose their answers:
-// everything arrives, what shares a group in its order, and the queue sees no row as two messages.
+// Two relays, calls of the database and of the queue that fail, are carried out twice or lose their
+// answers: everything arrives, what shares a group in its order, and the queue sees no row as two
+// messages.
 func TestStorm_FD1_FD2(t *testing.T) {
 	seed := proof.Seed(t)
 	for i := range uint64(3) {
@@ -288,8 +289,8 @@ func (d *dice) end() {
 	d.over = true
 }
 
-// A row that the queue refuses is tried again, holds up its group alone, and is parked with the reason. Then its
-// group goes on. Released, it is sent if it can be.
+// A row that the queue refuses is tried again, holds up its group alone, and is parked with the
+// reason. Then its group goes on. Released, it is sent if it can be.
 func TestRefusedRow_FD5(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "orders.fifo")
@@ -338,8 +339,8 @@ func TestHopelessRow(t *testing.T) {
 	})
 }
 
-// A queue that is not there keeps its rows waiting and no others. When it is there they are sent; none is
-// parked, however long that took.
+// A queue that is not there keeps its rows waiting and no others. When it is there they are sent;
+// none is parked, however long that took.
 func TestQueueMissing(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")
@@ -408,8 +409,8 @@ func TestStopGivesBack(t *testing.T) {
 	})
 }
 
-// While the database cannot be reached nothing is sent that may not be the relay's, and afterwards all of it
-// is, once.
+// While the database cannot be reached nothing is sent that may not be the relay's, and afterwards
+// all of it is, once.
 func TestDatabaseDown(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs.fifo")
@@ -512,8 +513,8 @@ func (b *cutOff) Settle(ctx context.Context, relay string, outcomes []outbox.Out
 	return b.Box.Settle(ctx, relay, outcomes)
 }
 
-// A relay that is cut off from the database stops sending before its leases end. Another one goes on, and the
-// first one learns that it has lost its rows.
+// A relay that is cut off from the database stops sending before its leases end. Another one goes
+// on, and the first one learns that it has lost its rows.
 func TestTakenOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs.fifo")
@@ -581,7 +582,8 @@ func TestOwnRowsAgain(t *testing.T) {
 	}
 }
 
-// When a queue refuses a request as a whole because of one message, this one is to blame, and no other.
+// When a queue refuses a request as a whole because of one message, this one is to blame, and no
+// other.
 func TestRefusedAsAWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")
@@ -657,8 +659,8 @@ func TestBatches_FD3(t *testing.T) {
 	})
 }
 
-// With a place for them, bodies that are too large for a message travel beside it. What the place cannot take is
-// parked, and nothing is because it cannot be used for a while.
+// With a place for them, bodies that are too large for a message travel beside it. What the place
+// cannot take is parked, and nothing is because it cannot be used for a while.
 func TestLargeBodies(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")

@@ -104,8 +104,9 @@ func (r *rig) wantNoted(kind string, want ...string) {
 	}
 }
 
-// The same job inserted once more is skipped by workers that do a work once. A replay is worked on, again when it
-// is replayed again, whatever was replayed in between; what is of one work and one generation is worked on once.
+// The same job inserted once more is skipped by workers that do a work once. A replay is worked on,
+// again when it is replayed again, whatever was replayed in between; what is of one work and one
+// generation is worked on once.
 func TestReplayRuns_FD6(t *testing.T) {
 	for _, queue := range []string{"jobs", "jobs.fifo"} {
 		inBubble(t, func(t *testing.T, r *rig) {
@@ -202,7 +203,8 @@ func TestReplayMissing_FD6(t *testing.T) {
 	})
 }
 
-// A FIFO queue takes a replay for what it is, within five minutes of the first send, and of another replay.
+// A FIFO queue takes a replay for what it is, within five minutes of the first send, and of another
+// replay.
 func TestReplayInWindow_FD7(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs.fifo")
@@ -227,8 +229,8 @@ func TestReplayInWindow_FD7(t *testing.T) {
 	})
 }
 
-// A replay sends what was sent, not what the tables of the business say by now, in the order in which it was, and
-// says that it is one.
+// A replay sends what was sent, not what the tables of the business say by now, in the order in
+// which it was, and says that it is one.
 func TestReplayIsWhatWasSent_FD8(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "orders.fifo")
@@ -282,8 +284,8 @@ func TestReplayIsWhatWasSent_FD8(t *testing.T) {
 	})
 }
 
-// A replay goes at its rate, stops while the relays do not keep up, can be sent another way, cancelled, and leaves
-// word of who did it.
+// A replay goes at its rate, stops while the relays do not keep up, can be sent another way,
+// cancelled, and leaves word of who did it.
 func TestReplayBesideLive_FD9(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url, lane := r.server.Queue(t, "jobs"), r.server.Queue(t, "lane.fifo")
@@ -351,8 +353,8 @@ func TestReplayBesideLive_FD9(t *testing.T) {
 	})
 }
 
-// A replay that is killed again and again, on a database with faults, and continued by others, sometimes by two at
-// once, sends everything, and every work once.
+// A replay that is killed again and again, on a database with faults, and continued by others,
+// sometimes by two at once, sends everything, and every work once.
 func TestReplayStorm(t *testing.T) {
 	seed := proof.Seed(t)
 	for i := range uint64(5) {
@@ -440,8 +442,8 @@ func TestReplayStorm(t *testing.T) {
 	}
 }
 
-// Of two processes that are at the same replay the first one stops. One that does not hear whether it has written
-// finds out.
+// Of two processes that are at the same replay the first one stops. One that does not hear whether
+// it has written finds out.
 func TestReplayHands(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.server.Queue(t, "jobs")

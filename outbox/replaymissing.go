@@ -64,7 +64,9 @@ func (r *Replayer) generations(ctx context.Context) ([]int, error) {
 	if r.later != nil {
 		return r.later, nil
 	}
-	all, err := patiently(ctx, r, func() ([]Replay, error) { return r.cfg.Box.Replays(ctx, replaysMax) })
+	all, err := patiently(ctx, r, func() ([]Replay, error) {
+		return r.cfg.Box.Replays(ctx, replaysMax)
+	})
 	if err != nil {
 		return nil, err
 	}

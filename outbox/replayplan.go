@@ -28,9 +28,10 @@ type planned struct {
 	left             bool // the ledger has a reason to leave it out
 }
 
-// Plan looks what there is to replay, and changes nothing. It reads all rows that Run would read and, with
-// MissingOnly, asks the ledger about each piece of work, at the pace of Run. It returns up to so many samples, all of
-// them of messages that Run would send. A row that cannot be sent is an ErrSource, as it is of Run.
+// Plan looks what there is to replay, and changes nothing. It reads all rows that Run would read
+// and, with MissingOnly, asks the ledger about each piece of work, at the pace of Run. It returns
+// up to so many samples, all of them of messages that Run would send. A row that cannot be sent is
+// an ErrSource, as it is of Run.
 func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 	if err := r.cfg.Source.Check(); err != nil {
 		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
@@ -62,8 +63,8 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 	placeOf := make(map[string]int) // in works, by the id that a run would give to the row
 	err = r.cfg.Box.Walk(ctx, r.cfg.Source, func(past Past) error {
 		plan.Count++
-		// Rows that get the same ID are sent once. The number of the replay and its generation do not change
-		// which ones these are: they are the same for all rows.
+		// Rows that get the same ID are sent once. The number of the replay and its generation do
+		// not change which ones these are: they are the same for all rows.
 		again := r.preview(past)
 		if err := again.Check(); err != nil {
 			return fmt.Errorf("%w: message %d cannot be sent: %w", ErrSource, plan.Count, err)
@@ -73,7 +74,8 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 		if !known {
 			place = len(works)
 			placeOf[again.ID] = place
-			works = append(works, planned{name: again.Dedup, generation: past.Generation, id: again.ID})
+			works = append(works, planned{name: again.Dedup, generation: past.Generation,
+				id: again.ID})
 			if !r.cfg.MissingOnly && len(plan.First) < samples {
 				plan.First = append(plan.First, past)
 			}
@@ -88,8 +90,11 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 // errEnough ends a walk.
 var errEnough = errors.New("enough rows were read")
 
-// sample reads the first rows of a few messages that are missing. It reads no further than to the last of them.
-func (r *Replayer) sample(ctx context.Context, works []planned, most int) (first []Past, err error) {
+// sample reads the first rows of a few messages that are missing. It reads no further than to the
+// last of them.
+func (r *Replayer) sample(
+	ctx context.Context, works []planned, most int,
+) (first []Past, err error) {
 	wanted := make(map[string]bool)
 	for _, w := range works {
 		if !w.left && len(wanted) < most {
@@ -117,10 +122,12 @@ func (r *Replayer) sample(ctx context.Context, works []planned, most int) (first
 
 // preview is the message that a run would make of a row, but for the number of the replay.
 func (r *Replayer) preview(past Past) Message {
-	record := Replay{Number: 1, Generation: max(1, r.cfg.Generation), MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
+	record := Replay{Number: 1, Generation: max(1, r.cfg.Generation),
+		MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
 	again := record.again(past.Message)
 	if !r.cfg.MissingOnly {
-		again.Generation = max(again.Generation, past.Generation+1) // which Run gives to all, if not a larger one
+		// which Run gives to all, if not a larger one
+		again.Generation = max(again.Generation, past.Generation+1)
 	}
 	return again
 }

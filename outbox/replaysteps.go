@@ -22,7 +22,8 @@ import (
 func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) {
 	record, err := r.prepare(ctx, record)
 	if errors.Is(err, ErrSource) && record.Read == 0 {
-		if cancelled, failed := CancelReplay(ctx, r.cfg.Box, record.Number, clip.To(err.Error(), endedMax)); failed == nil {
+		if cancelled, failed := CancelReplay(ctx, r.cfg.Box, record.Number,
+			clip.To(err.Error(), endedMax)); failed == nil {
 			record = cancelled
 		}
 	}
@@ -36,7 +37,8 @@ func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) 
 			r.cfg.Progress(record)
 		}
 		if err != nil {
-			return record, fmt.Errorf("outbox: replay %d, %d of %d done: %w", record.Number, record.Read, record.Found, err)
+			return record, fmt.Errorf("outbox: replay %d, %d of %d done: %w", record.Number,
+				record.Read, record.Found, err)
 		}
 	}
 	return record, nil
@@ -45,7 +47,9 @@ func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) 
 // prepare has noted what there is to send, and makes sure that all of it can be sent.
 func (r *Replayer) prepare(ctx context.Context, record Replay) (Replay, error) {
 	if record.State == Preparing {
-		staged, err := patiently(ctx, r, func() (Replay, error) { return r.cfg.Box.StageReplay(ctx, record.Number) })
+		staged, err := patiently(ctx, r, func() (Replay, error) {
+			return r.cfg.Box.StageReplay(ctx, record.Number)
+		})
 		if err != nil {
 			return record, err
 		}
@@ -64,9 +68,10 @@ func (r *Replayer) prepare(ctx context.Context, record Replay) (Replay, error) {
 	return r.settleGeneration(ctx, record)
 }
 
-// settleGeneration looks at all messages before the first is sent. It makes sure that each can be sent, since a query
-// may return anything, and another queue may need what the first one did not; and it gives the replay a generation
-// that is later than that of any of them, so that a work that is there in several of them is done once.
+// settleGeneration looks at all messages before the first is sent. It makes sure that each can be
+// sent, since a query may return anything, and another queue may need what the first one did not;
+// and it gives the replay a generation that is later than that of any of them, so that a work that
+// is there in several of them is done once.
 func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay, error) {
 	generation := cmp.Or(record.Generation, int(record.Number))
 	for place := int64(0); !record.MissingOnly; {
@@ -101,7 +106,8 @@ func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay,
 			}
 			m := checked.again(s.Message)
 			if err := m.Check(); err != nil {
-				return record, fmt.Errorf("%w: message %d of %d cannot be sent: %w", ErrSource, n, record.Found, err)
+				return record, fmt.Errorf("%w: message %d of %d cannot be sent: %w", ErrSource, n,
+					record.Found, err)
 			}
 		}
 		place = staged[len(staged)-1].Place
@@ -118,7 +124,9 @@ func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay,
 
 // staged reads what comes next, a few messages when they are large.
 func (r *Replayer) staged(ctx context.Context, number, place int64, most int) ([]Staged, error) {
-	staged, err := patiently(ctx, r, func() ([]Staged, error) { return r.cfg.Box.Staged(ctx, number, place, min(most, r.page)) })
+	staged, err := patiently(ctx, r, func() ([]Staged, error) {
+		return r.cfg.Box.Staged(ctx, number, place, min(most, r.page))
+	})
 	bytes := 0
 	for i := range staged {
 		bytes += len(staged[i].Body)
@@ -181,8 +189,8 @@ func (r *Replayer) write(ctx context.Context, next Replay, rows []Message) (Repl
 	})
 }
 
-// moved finds out why a replay is not as it was. That it has been cancelled is no error, nor is that this process
-// has written itself and did not hear of it.
+// moved finds out why a replay is not as it was. That it has been cancelled is no error, nor is
+// that this process has written itself and did not hear of it.
 func (r *Replayer) moved(ctx context.Context, record Replay) (Replay, error) {
 	found, err := r.cfg.Box.Replay(ctx, record.Number)
 	switch {
@@ -195,7 +203,9 @@ func (r *Replayer) moved(ctx context.Context, record Replay) (Replay, error) {
 }
 
 // rows are what is to be written of what is staged. It counts the rest.
-func (r *Replayer) rows(ctx context.Context, record *Replay, staged []Staged) (rows []Message, err error) {
+func (r *Replayer) rows(
+	ctx context.Context, record *Replay, staged []Staged,
+) (rows []Message, err error) {
 	var there []Message
 	for _, s := range staged {
 		record.Place, record.Read = s.Place, record.Read+1
@@ -218,15 +228,16 @@ func (r *Replayer) rows(ctx context.Context, record *Replay, staged []Staged) (r
 		}
 		m = record.again(m)
 		if err := m.Check(); err != nil { // which none is that was looked at before
-			return nil, fmt.Errorf("%w: the message about %q cannot be sent: %w", ErrSource, m.Dedup, err)
+			return nil, fmt.Errorf("%w: the message about %q cannot be sent: %w", ErrSource,
+				m.Dedup, err)
 		}
 		rows = append(rows, m)
 	}
 	return rows, nil
 }
 
-// again is a message as the replay sends it: about the same work, in a generation of its own unless only what is
-// missing is sent. Its ID follows from all that, so that it is written once.
+// again is a message as the replay sends it: about the same work, in a generation of its own unless
+// only what is missing is sent. Its ID follows from all that, so that it is written once.
 func (r *Replay) again(m Message) Message {
 	row := Row{Message: m}
 	m.Dedup = row.work()
@@ -241,21 +252,24 @@ func (r *Replay) again(m Message) Message {
 		m.Queue = r.Lane
 	}
 	m.After = time.Time{}
-	if number := strconv.FormatInt(r.Number, 10); len(m.Headers) < HeadersMax-1 || m.Headers[ReplayHeader] != "" {
+	if number := strconv.FormatInt(r.Number, 10); len(m.Headers) < HeadersMax-1 ||
+		m.Headers[ReplayHeader] != "" {
 		m.Headers = maps.Clone(m.Headers)
 		if m.Headers == nil {
 			m.Headers = make(map[string]string)
 		}
 		m.Headers[ReplayHeader] = number
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq replay %d\n%q\n%q\n%d", r.Number, queue, m.Dedup, m.Generation))
+	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq replay %d\n%q\n%q\n%d", r.Number, queue, m.Dedup,
+		m.Generation))
 	sum[6] = sum[6]&0x0f | 0x80 // a UUID of version 8
 	m.ID = uuidText([16]byte(sum[:16]))
 	return m
 }
 
-// wait returns when rows may be written: at the rate of the replay, and while not too many are due. The replay that
-// it returns, if its number is not zero, is one that has been cancelled or taken over in the meantime.
+// wait returns when rows may be written: at the rate of the replay, and while not too many are due.
+// The replay that it returns, if its number is not zero, is one that has been cancelled or taken
+// over in the meantime.
 func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 	if err := backoff.Sleep(ctx, time.Until(r.next)); err != nil {
 		return Replay{}, err
@@ -272,12 +286,15 @@ func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 		if !r.full {
 			r.full = true
 			r.cfg.Logger.Warn("the replay waits: too many rows of the outbox are due; see that relays run and that all queues take messages, or let more be due",
-				"replay", record.Number, "due", stats.Due, "ahead", record.Ahead, "oldest", stats.Oldest)
+				"replay", record.Number, "due", stats.Due, "ahead", record.Ahead, "oldest",
+				stats.Oldest)
 		}
 		if err := backoff.Sleep(ctx, time.Second); err != nil {
 			return Replay{}, err
 		}
-		found, err := patiently(ctx, r, func() (Replay, error) { return r.cfg.Box.Replay(ctx, record.Number) })
+		found, err := patiently(ctx, r, func() (Replay, error) {
+			return r.cfg.Box.Replay(ctx, record.Number)
+		})
 		if err != nil {
 			return Replay{}, err
 		}
@@ -288,23 +305,26 @@ func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 	return Replay{}, nil
 }
 
-// patiently calls something again and again while the database, or whatever it asks, cannot be used. What has an
-// answer of its own is not repeated.
+// patiently calls something again and again while the database, or whatever it asks, cannot be
+// used. What has an answer of its own is not repeated.
 func patiently[T any](ctx context.Context, r *Replayer, call func() (T, error)) (T, error) {
 	until := time.Now().Add(retriedFor)
 	for n := 1; ; n++ {
 		answer, err := call()
 		switch {
-		case err == nil || errors.Is(err, ErrMoved) || errors.Is(err, ErrNoReplay) || errors.Is(err, ErrSchema) ||
+		case err == nil || errors.Is(err, ErrMoved) || errors.Is(err, ErrNoReplay) ||
+			errors.Is(err, ErrSchema) ||
 			errors.Is(err, ErrSource) || time.Now().After(until):
 			return answer, err
 		case ctx.Err() != nil:
 			return answer, ctx.Err()
 		}
 		if n == 1 {
-			r.cfg.Logger.Warn("the replay cannot go on for now, and tries again", "error", err, "for", retriedFor)
+			r.cfg.Logger.Warn("the replay cannot go on for now, and tries again", "error", err,
+				"for", retriedFor)
 		}
-		if failed := backoff.Sleep(ctx, backoff.Full(n, 250*time.Millisecond, 10*time.Second, rand.Float64())); failed != nil {
+		if failed := backoff.Sleep(ctx,
+			backoff.Full(n, 250*time.Millisecond, 10*time.Second, rand.Float64())); failed != nil {
 			return answer, failed
 		}
 	}

@@ -23,8 +23,8 @@ import (
 
 // What is said to queues is said here.
 
-// A directory knows the URLs of queues. It asks each time anew after an error, and after a while, for a queue
-// may have been deleted and created again elsewhere.
+// A directory knows the URLs of queues. It asks each time anew after an error, and after a while,
+// for a queue may have been deleted and created again elsewhere.
 type directory struct {
 	client SQS
 	names  map[string]string // Config.Queues
@@ -82,13 +82,15 @@ func (d *directory) forget(url string) {
 // batchMax is how many messages one request takes.
 const batchMax = 10
 
-// entry is the message of a row, without what depends on its queue. The error is that no queue would take it.
+// entry is the message of a row, without what depends on its queue. The error is that no queue
+// would take it.
 func (r *Row) entry() (types.SendMessageBatchRequestEntry, error) {
 	if err := r.Check(); err != nil {
 		return types.SendMessageBatchRequestEntry{}, err
 	}
 	text := func(s string) types.MessageAttributeValue {
-		return types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(s)}
+		return types.MessageAttributeValue{DataType: aws.String("String"),
+			StringValue: aws.String(s)}
 	}
 	attributes := make(map[string]types.MessageAttributeValue, len(r.Headers)+2)
 	for name, value := range r.Headers {
@@ -97,14 +99,17 @@ func (r *Row) entry() (types.SendMessageBatchRequestEntry, error) {
 	if r.Type != "" {
 		attributes[typeAttribute] = text(r.Type)
 	}
-	attributes, _ = trail.Trail{Key: r.work(), Generation: r.Generation}.Attach(attributes) // there is room, by Check
-	return types.SendMessageBatchRequestEntry{MessageBody: &r.Body, MessageAttributes: attributes}, nil
+	// there is room, by Check
+	attributes, _ = trail.Trail{Key: r.work(), Generation: r.Generation}.Attach(attributes)
+	return types.SendMessageBatchRequestEntry{MessageBody: &r.Body,
+		MessageAttributes: attributes}, nil
 }
 
 // pointerMax is about what a pointer to a body counts for.
 const pointerMax = 2 << 10
 
-// inMessage is what an entry of so many bytes counts for when it is sent. The error is that it is too large.
+// inMessage is what an entry of so many bytes counts for when it is sent. The error is that it is
+// too large.
 func (r *Relay) inMessage(size int) (int, error) {
 	switch o := r.cfg.Offload; {
 	case o != nil && size > o.Threshold():
@@ -115,9 +120,11 @@ func (r *Relay) inMessage(size int) (int, error) {
 	return size, nil
 }
 
-// keep stores the bodies that are too large for their messages. It returns what became of each, and the entries
-// that can be sent.
-func (r *Relay) keep(ctx context.Context, entries []types.SendMessageBatchRequestEntry, items []*item) (errs []error, sendable []types.SendMessageBatchRequestEntry) {
+// keep stores the bodies that are too large for their messages. It returns what became of each, and
+// the entries that can be sent.
+func (r *Relay) keep(
+	ctx context.Context, entries []types.SendMessageBatchRequestEntry, items []*item,
+) (errs []error, sendable []types.SendMessageBatchRequestEntry) {
 	errs = make([]error, len(entries))
 	if r.cfg.Offload == nil {
 		return errs, entries
@@ -126,7 +133,8 @@ func (r *Relay) keep(ctx context.Context, entries []types.SendMessageBatchReques
 	for i := range entries {
 		e := &entries[i]
 		storing.Go(func() {
-			body, attributes, err := r.cfg.Offload.Out(ctx, items[i].row.ID, *e.MessageBody, e.MessageAttributes)
+			body, attributes, err := r.cfg.Offload.Out(ctx, items[i].row.ID, *e.MessageBody,
+				e.MessageAttributes)
 			if errors.Is(err, offload.ErrUnfit) {
 				err = &refusal{err.Error()}
 			}
@@ -180,9 +188,10 @@ const requestMax = 30 * time.Second
 type answer struct {
 	queue *queue
 	items []*item
-	errs  []error // by item: nil was sent; a *refusal is the item's own fault; everything else the queue's
-	ids   []string
-	url   string
+	// by item: nil was sent; a *refusal is the item's own fault; everything else the queue's
+	errs []error
+	ids  []string
+	url  string
 }
 
 // A refusal is that a queue will not take a message as it is.
@@ -190,9 +199,11 @@ type refusal struct{ reason string }
 
 func (e *refusal) Error() string { return e.reason }
 
-// send sends the messages of items, at most ten and not more than fit. It must be over before until.
+// send sends the messages of items, at most ten and not more than fit. It must be over before
+// until.
 func (r *Relay) send(q *queue, items []*item, until time.Time) answer {
-	a := answer{queue: q, items: items, errs: make([]error, len(items)), ids: make([]string, len(items))}
+	a := answer{queue: q, items: items, errs: make([]error, len(items)),
+		ids: make([]string, len(items))}
 	all := func(err error) answer { // of those about which nothing is known
 		for i := range a.errs {
 			if a.errs[i] == nil {
@@ -254,10 +265,11 @@ func (a *answer) index(id *string) int {
 	return i
 }
 
-// contentErrors are the errors of requests that are about what is in them. With every other error the
-// messages can wait: it is about the queue, the network or the credentials.
+// contentErrors are the errors of requests that are about what is in them. With every other error
+// the messages can wait: it is about the queue, the network or the credentials.
 var contentErrors = []string{
-	"InvalidMessageContents", "InvalidParameterValue", "InvalidAttributeValue", "InvalidAttributeName", "MissingParameter",
+	"InvalidMessageContents", "InvalidParameterValue", "InvalidAttributeValue",
+	"InvalidAttributeName", "MissingParameter",
 	"BatchRequestTooLong", "UnsupportedOperation", "ValidationException", "ValidationError",
 }
 

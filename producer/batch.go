@@ -12,9 +12,10 @@ type Result struct {
 	Err error
 }
 
-// SendAll calls SendOnce for each message, Config.Parallel at once, and returns the results in the order of
-// the messages. On a FIFO queue the messages of a group are sent one after the other, in their order; one
-// that fails does not stop those behind it. Of two messages with one key one is a duplicate.
+// SendAll calls SendOnce for each message, Config.Parallel at once, and returns the results in the
+// order of the messages. On a FIFO queue the messages of a group are sent one after the other, in
+// their order; one that fails does not stop those behind it. Of two messages with one key one is a
+// duplicate.
 //
 // Run the batch again when there were errors: what was sent is a duplicate then.
 func (p *Producer) SendAll(ctx context.Context, messages []Message) []Result {

@@ -13,8 +13,8 @@ import (
 	"tenaq/producer"
 )
 
-// Results come in the order of the messages, each by itself; the messages of a FIFO group go in their order, and
-// groups beside each other, as many at once as is allowed.
+// Results come in the order of the messages, each by itself; the messages of a FIFO group go in
+// their order, and groups beside each other, as many at once as is allowed.
 func TestSendAll(t *testing.T) {
 	for queue, want := range map[string]int64{"orders": 8, "orders.fifo": 5} {
 		t.Run(queue, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// A producer dies at each of its steps. The next one sends when the lease is over, and what a FIFO queue knows
-// already within its window is one message.
+// A producer dies at each of its steps. The next one sends when the lease is over, and what a FIFO
+// queue knows already within its window is one message.
 func TestCrash(t *testing.T) {
 	power := func(context.Context) { panic("power cut") }
 	for _, row := range []struct {
@@ -58,7 +58,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// The caller goes away at each step. What is known is written down all the same, so nobody waits for a lease.
+// The caller goes away at each step. What is known is written down all the same, so nobody waits
+// for a lease.
 func TestCallerGoesAway(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -149,7 +150,8 @@ func TestStoreAwayAfterSend(t *testing.T) {
 	}
 }
 
-// A sender that is so slow that somebody has taken over hears that its send is not what the ledger has.
+// A sender that is so slow that somebody has taken over hears that its send is not what the ledger
+// has.
 func TestTakenOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

@@ -18,8 +18,8 @@ import (
 
 const queueURL = "http://127.0.0.1:9324/000000000000/data-download-queue.fifo"
 
-// A memoryQueue stands for a queue. A program takes sqs.NewFromConfig(…), and a store of records/sqliterecords or
-// records/pgrecords.
+// A memoryQueue stands for a queue. A program takes sqs.NewFromConfig(…), and a store of
+// records/sqliterecords or records/pgrecords.
 type memoryQueue struct {
 	mu   sync.Mutex
 	sent int
@@ -32,8 +32,8 @@ func (q *memoryQueue) SendMessage(context.Context, *sqs.SendMessageInput, ...fun
 	return &sqs.SendMessageOutput{MessageId: aws.String("message-" + strconv.Itoa(q.sent)), SequenceNumber: aws.String(strconv.Itoa(q.sent))}, nil
 }
 
-// The same file comes twice, the second time in another batch. It is sent once. The batch is part of the body, so
-// the second call is told that its message is not the registered one.
+// The same file comes twice, the second time in another batch. It is sent once. The batch is part
+// of the body, so the second call is told that its message is not the registered one.
 func ExampleProducer_SendOnce() {
 	ctx := context.Background()
 	p, err := producer.New(producer.Config{Client: &memoryQueue{}, Store: recordstest.NewMemory(), QueueURL: queueURL})
@@ -56,8 +56,8 @@ func ExampleProducer_SendOnce() {
 	// new false, message-1, differs true
 }
 
-// What a daily batch expects is counted from receipts, so that nothing is expected for which nothing was
-// sent. The batch is run again until there are no errors.
+// What a daily batch expects is counted from receipts, so that nothing is expected for which
+// nothing was sent. The batch is run again until there are no errors.
 func ExampleProducer_SendAll() {
 	p, err := producer.New(producer.Config{Client: &memoryQueue{}, Store: recordstest.NewMemory(), QueueURL: queueURL})
 	if err != nil {

@@ -14,11 +14,12 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// The usual ways to enqueue each file of a batch once have known flaws. Each test here is named after one, says
-// what the usual solution does, and shows that a producer does otherwise.
+// The usual ways to enqueue each file of a batch once have known flaws. Each test here is named
+// after one, says what the usual solution does, and shows that a producer does otherwise.
 
-// Usual: a row is put, then the message sent; after a crash in between every replay finds the row and never
-// sends. Ours: the registration ends with the lease of its sender, and what is sent next is its message.
+// Usual: a row is put, then the message sent; after a crash in between every replay finds the row
+// and never sends. Ours: the registration ends with the lease of its sender, and what is sent next
+// is its message.
 func TestCrashBetweenRegisterAndSend_FA1(t *testing.T) {
 	for _, again := range []struct {
 		name string
@@ -53,9 +54,9 @@ func TestCrashBetweenRegisterAndSend_FA1(t *testing.T) {
 	}
 }
 
-// Usual: a repair that sends the bare file id again within five minutes is dropped in silence. Ours: a second
-// send is answered as the duplicate it is, with what became of the first; and one that is meant is another
-// generation, which no window knows.
+// Usual: a repair that sends the bare file id again within five minutes is dropped in silence.
+// Ours: a second send is answered as the duplicate it is, with what became of the first; and one
+// that is meant is another generation, which no window knows.
 func TestRepairWithinTheWindow_FA10(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "data-download-queue.fifo")
@@ -85,9 +86,9 @@ func TestRepairWithinTheWindow_FA10(t *testing.T) {
 	})
 }
 
-// Usual: content-based deduplication hides a producer that forgot the id, merges twins that are both meant, and
-// does not see attributes. Ours: no key, no send; twins have two keys; and who brings something else under a
-// key is told.
+// Usual: content-based deduplication hides a producer that forgot the id, merges twins that are
+// both meant, and does not see attributes. Ours: no key, no send; twins have two keys; and who
+// brings something else under a key is told.
 func TestContentIsNoKey_FA11(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "data-download-queue.fifo")
@@ -114,8 +115,8 @@ func TestContentIsNoKey_FA11(t *testing.T) {
 	})
 }
 
-// Usual: an id counts as expected although nothing was sent for it. Ours: the receipts say what was sent, and
-// expected = new + duplicate, whatever goes wrong meanwhile.
+// Usual: an id counts as expected although nothing was sent for it. Ours: the receipts say what was
+// sent, and expected = new + duplicate, whatever goes wrong meanwhile.
 func TestCountFromReceipts_FA18(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "data-download-queue.fifo")

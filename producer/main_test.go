@@ -44,8 +44,8 @@ func at(t *testing.T, queue string) *place {
 	return &place{t, s, recordstest.NewMemory(), s.Queue(t, queue)}
 }
 
-// producer returns a producer in a process of its own: its client and its way to the store have no trouble
-// but their own.
+// producer returns a producer in a process of its own: its client and its way to the store have no
+// trouble but their own.
 func (p *place) producer(client producer.SQS, store records.Store, cfg producer.Config) *producer.Producer {
 	p.Helper()
 	cfg.QueueURL, cfg.Client, cfg.Store = p.url, client, store

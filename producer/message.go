@@ -18,9 +18,9 @@ import (
 
 // A Message is what is to be sent, once for its key.
 type Message struct {
-	// Key is what the work is called: 1 to 512 bytes of UTF-8 without zero bytes. It must not end in a # and
-	// digits, because that is how the keys of later generations end. Two pieces of work must not share a
-	// key, or the second is never sent.
+	// Key is what the work is called: 1 to 512 bytes of UTF-8 without zero bytes. It must not end
+	// in a # and digits, because that is how the keys of later generations end. Two pieces of work
+	// must not share a key, or the second is never sent.
 	Key string
 
 	// Body is the body, at least one character.
@@ -29,16 +29,16 @@ type Message struct {
 	// Group is the message group. FIFO queues need one; what shares it is worked on one at a time.
 	Group string
 
-	// Attributes are the user attributes, up to nine: SQS allows ten, and one is taken for the key. None
-	// may be called "tenaq".
+	// Attributes are the user attributes, up to nine: SQS allows ten, and one is taken for the key.
+	// None may be called "tenaq".
 	Attributes map[string]types.MessageAttributeValue
 
-	// Delay is how long the message stays hidden at first, up to 15 minutes, rounded up to seconds. FIFO
-	// queues take none. Zero is that of the queue.
+	// Delay is how long the message stays hidden at first, up to 15 minutes, rounded up to seconds.
+	// FIFO queues take none. Zero is that of the queue.
 	Delay time.Duration
 
-	// Generation is 0, but for an intended replay of completed work: see claims.EffectKey. Each generation
-	// is registered and sent by itself.
+	// Generation is 0, but for an intended replay of completed work: see claims.EffectKey. Each
+	// generation is registered and sent by itself.
 	Generation int
 }
 
@@ -48,7 +48,8 @@ const (
 	attributesMax = trail.AttributesMax - 1
 )
 
-// check refuses what would be registered in vain. What depends on the queue alone is left to the queue.
+// check refuses what would be registered in vain. What depends on the queue alone is left to the
+// queue.
 func (m *Message) check(fifo bool) error {
 	switch {
 	case m.Key == "":
@@ -72,13 +73,15 @@ func (m *Message) check(fifo bool) error {
 	case fifo && m.Group == "":
 		return errors.New("it has no group, and FIFO queues need one")
 	case len(m.Attributes) > attributesMax:
-		return fmt.Errorf("it has %d attributes: SQS allows %d, and one of them holds the key", len(m.Attributes), trail.AttributesMax)
+		return fmt.Errorf("it has %d attributes: SQS allows %d, and one of them holds the key",
+			len(m.Attributes), trail.AttributesMax)
 	}
 	for name, a := range m.Attributes {
 		switch {
 		case name == trail.Attribute:
 			return fmt.Errorf("its attribute %q is where the key is kept: call it otherwise", name)
-		case !utf8.ValidString(name) || !utf8.ValidString(aws.ToString(a.DataType)) || !utf8.ValidString(aws.ToString(a.StringValue)):
+		case !utf8.ValidString(name) || !utf8.ValidString(aws.ToString(a.DataType)) ||
+			!utf8.ValidString(aws.ToString(a.StringValue)):
 			return fmt.Errorf("its attribute %q is not UTF-8: make it a binary one", name)
 		case len(a.StringListValues)+len(a.BinaryListValues) > 0:
 			return fmt.Errorf("its attribute %q is a list, which SQS does not take", name)
@@ -93,8 +96,8 @@ func endsLikeGeneration(key string) bool {
 	return name != key && strings.HasSuffix(name, "#")
 }
 
-// input is the request that sends the message. Before is what was sent under this key earlier, if it is
-// to be sent again on purpose.
+// input is the request that sends the message. Before is what was sent under this key earlier, if
+// it is to be sent again on purpose.
 func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInput {
 	t := trail.Trail{Key: m.Key, Generation: m.Generation}
 	if before != nil && before.MessageID != "" {
@@ -111,13 +114,15 @@ func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInp
 		in.MessageGroupId = &m.Group
 	}
 	if fifo {
-		in.MessageDeduplicationId = aws.String(dedupid.Of(dedupPrefix + claims.EffectKey(m.Key, m.Generation)))
+		in.MessageDeduplicationId = aws.String(dedupid.Of(dedupPrefix + claims.EffectKey(m.Key,
+			m.Generation)))
 	}
 	return in
 }
 
-// dedupPrefix begins the deduplication ids of producers. Without it, a FIFO queue would drop a registered message as the
-// duplicate of any message that another program sent with the key as its id, and answer as if it had taken it.
+// dedupPrefix begins the deduplication ids of producers. Without it, a FIFO queue would drop a
+// registered message as the duplicate of any message that another program sent with the key as its
+// id, and answer as if it had taken it.
 const dedupPrefix = "once/"
 
 func (m *Message) delaySeconds() int32 { return int32((m.Delay + time.Second - 1) / time.Second) }

@@ -23,8 +23,8 @@ const (
 	outcomeUnknown
 )
 
-// A watch looks at every try of a send. The SDK tries again by itself and reports the last try only: a
-// timeout followed by a refusal is not a refusal, the first try may be in the queue.
+// A watch looks at every try of a send. The SDK tries again by itself and reports the last try
+// only: a timeout followed by a refusal is not a refusal, the first try may be in the queue.
 type watch struct {
 	installed bool // the client is the SDK's, so that a try which is not seen here never left
 	unknown   bool // a try may have been carried out
@@ -40,7 +40,9 @@ func (w *watch) option(o *sqs.Options) {
 	})
 }
 
-func (w *watch) try(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+func (w *watch) try(
+	ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,
+) (
 	out middleware.DeserializeOutput, metadata middleware.Metadata, err error,
 ) {
 	out, metadata, err = next.HandleDeserialize(ctx, in)
@@ -49,7 +51,8 @@ func (w *watch) try(ctx context.Context, in middleware.DeserializeInput, next mi
 	case err == nil && ok && refusal(response.StatusCode):
 		w.refused = true
 	case err == nil || !notDialled(err):
-		w.unknown = true // also when it was carried out, and the SDK cannot make sense of the answer
+		// also when it was carried out, and the SDK cannot make sense of the answer
+		w.unknown = true
 	}
 	return out, metadata, err
 }
@@ -73,15 +76,16 @@ func (w *watch) outcome(err error) outcome {
 	switch {
 	case w.unknown:
 		return outcomeUnknown
-	case w.refused && code(err) != "" && !passing(err): // without a code it is about something else in the end
+	case w.refused && code(err) != "" &&
+		!passing(err): // without a code it is about something else in the end
 		return outcomeRefused
 	default:
 		return outcomeNotSent
 	}
 }
 
-// refusal reports whether a status says that nothing was done. A timeout of the request does not: the
-// server may have had all of it.
+// refusal reports whether a status says that nothing was done. A timeout of the request does not:
+// the server may have had all of it.
 func refusal(status int) bool {
 	return status >= 300 && status < 500 && status != http.StatusRequestTimeout
 }
@@ -95,7 +99,8 @@ func notDialled(err error) bool {
 // passing reports whether a refusal is about the moment and not about the message.
 func passing(err error) bool {
 	return slices.Contains([]string{
-		"RequestThrottled", "ThrottlingException", "Throttling", "RequestLimitExceeded", "TooManyRequestsException",
+		"RequestThrottled", "ThrottlingException", "Throttling", "RequestLimitExceeded",
+		"TooManyRequestsException",
 		"KmsThrottled", "KMS.ThrottlingException",
 		"ExpiredToken", "ExpiredTokenException", "RequestExpired", "RequestTimeTooSkewed",
 	}, code(err))
@@ -117,7 +122,8 @@ func advice(err error) string {
 		return "create the queue or correct its URL, then call again"
 	case "AccessDenied", "AccessDeniedException", "KmsAccessDenied", "KMS.AccessDeniedException":
 		return "allow this sender sqs:SendMessage, and kms:GenerateDataKey when the queue is encrypted, then call again"
-	case "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException":
+	case "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch",
+		"InvalidSignatureException":
 		return "correct the credentials, then call again"
 	default:
 		return "correct the message, then call again"

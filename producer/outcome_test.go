@@ -23,7 +23,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// A refusal leaves nothing behind: the corrected message can be sent under the key, and is the one that counts.
+// A refusal leaves nothing behind: the corrected message can be sent under the key, and is the one
+// that counts.
 func TestRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders.fifo")
@@ -57,8 +58,8 @@ func TestNoSuchQueue(t *testing.T) {
 	})
 }
 
-// What a producer knows after each thing that can happen between it and the queue, and what the next call
-// then comes to. Retries are those of the SDK.
+// What a producer knows after each thing that can happen between it and the queue, and what the
+// next call then comes to. Retries are those of the SDK.
 func TestOutcomes(t *testing.T) {
 	retried := func(c *sqstest.Client) producer.SQS {
 		return sqs.New(c.Options(), func(o *sqs.Options) { o.Retryer = retry.NewStandard() })
@@ -147,8 +148,8 @@ func (c opaqueClient) SendMessage(ctx context.Context, in *sqs.SendMessageInput,
 	return c.SQS.SendMessage(ctx, in)
 }
 
-// After the window a FIFO queue does not know a deduplication id any more: a lost answer makes a second message.
-// Both have the key, for the claim on it.
+// After the window a FIFO queue does not know a deduplication id any more: a lost answer makes a
+// second message. Both have the key, for the claim on it.
 func TestLostAnswerAfterTheWindow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders.fifo")
@@ -191,7 +192,8 @@ func TestHangingQueue(t *testing.T) {
 	})
 }
 
-// The caller goes away between two tries of the SDK: the first was throttled, the message stays registered.
+// The caller goes away between two tries of the SDK: the first was throttled, the message stays
+// registered.
 func TestEndsBetweenTries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
@@ -207,7 +209,8 @@ func TestEndsBetweenTries(t *testing.T) {
 	})
 }
 
-// Two tries of the SDK, the first throttled, the second without a connection: neither is a refusal of the message.
+// Two tries of the SDK, the first throttled, the second without a connection: neither is a refusal
+// of the message.
 func TestThrottledThenNobodyListens(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

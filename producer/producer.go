@@ -18,15 +18,16 @@ import (
 
 // SQS is what a producer needs of a client. *sqs.Client has it.
 type SQS interface {
-	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	SendMessage(context.Context, *sqs.SendMessageInput,
+		...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 }
 
-// Prefix begins the keys of all registrations, unless Config.Prefix says otherwise. The name of the queue and a slash
-// follow.
+// Prefix begins the keys of all registrations, unless Config.Prefix says otherwise. The name of the
+// queue and a slash follow.
 const Prefix = "send/"
 
-// A Config says where a producer sends, and how it remembers. Client, Store and QueueURL are required; the rest has
-// defaults.
+// A Config says where a producer sends, and how it remembers. Client, Store and QueueURL are
+// required; the rest has defaults.
 type Config struct {
 	// Client sends the messages.
 	Client SQS
@@ -37,35 +38,35 @@ type Config struct {
 	// QueueURL is the queue. The name of a FIFO queue ends in .fifo.
 	QueueURL string
 
-	// Prefix begins the keys of all registrations; "send/", the name of the queue and "/" when empty. Give
-	// queues of the same name that share a store, of two accounts for example, prefixes of their own.
-	// Every producer of one queue needs the same.
+	// Prefix begins the keys of all registrations; "send/", the name of the queue and "/" when
+	// empty. Give queues of the same name that share a store, of two accounts for example, prefixes
+	// of their own. Every producer of one queue needs the same.
 	Prefix string
 
 	// Owner says who sends, for people; host name and process id when empty.
 	Owner string
 
-	// Lease is how long after the death of a sender nobody else sends the same key: 30 s when zero, at
-	// least a second. A send is given up before it ends, so it has to be longer than a send may take, the
-	// tries of the client included.
+	// Lease is how long after the death of a sender nobody else sends the same key: 30 s when zero,
+	// at least a second. A send is given up before it ends, so it has to be longer than a send may
+	// take, the tries of the client included.
 	Lease time.Duration
 
-	// Retention is how long a key is recognised after its registration was written last: 15 days when
-	// zero. A key that comes later is sent again.
+	// Retention is how long a key is recognised after its registration was written last: 15 days
+	// when zero. A key that comes later is sent again.
 	Retention time.Duration
 
-	// Work is the ledger in which workers claim the same keys. With it receipts of duplicates say what
-	// became of the work, and Stuck finds messages that were sent and that nobody ever began to work on.
-	// It has to remember as long as Retention at least.
+	// Work is the ledger in which workers claim the same keys. With it receipts of duplicates say
+	// what became of the work, and Stuck finds messages that were sent and that nobody ever began
+	// to work on. It has to remember as long as Retention at least.
 	Work *claims.Ledger
 
 	// Parallel is how many messages SendAll sends at once: 16 when zero.
 	Parallel int
 }
 
-// A Producer sends messages once. Its methods may be called from any goroutine, and any number of producers
-// in any number of processes may share a store. Keep one for as long as the process lives: in a store
-// without a clock it has to see for itself that a dead sender's lease is over.
+// A Producer sends messages once. Its methods may be called from any goroutine, and any number of
+// producers in any number of processes may share a store. Keep one for as long as the process
+// lives: in a store without a clock it has to see for itself that a dead sender's lease is over.
 type Producer struct {
 	ledger *claims.Ledger
 	cfg    Config
@@ -82,7 +83,8 @@ func New(cfg Config) (*Producer, error) {
 	case cfg.Store == nil:
 		return nil, errors.New("producer: Config.Store is missing: set it to the store of the registrations (packages sqliterecords, pgrecords, dynamorecords)")
 	case name == "":
-		return nil, fmt.Errorf("producer: %q is no URL of a queue: set Config.QueueURL", cfg.QueueURL)
+		return nil, fmt.Errorf("producer: %q is no URL of a queue: set Config.QueueURL",
+			cfg.QueueURL)
 	case cfg.Parallel < 0:
 		return nil, fmt.Errorf("producer: Parallel is %d: it is at least 1", cfg.Parallel)
 	}
@@ -97,7 +99,8 @@ func New(cfg Config) (*Producer, error) {
 	}
 	if cfg.Work != nil && cfg.Work.Retention() < cfg.Retention {
 		return nil, fmt.Errorf("producer: the ledger of the work forgets after %v, registrations are kept for %v: "+
-			"work that was done would look as if it had been lost", cfg.Work.Retention(), cfg.Retention)
+			"work that was done would look as if it had been lost", cfg.Work.Retention(),
+			cfg.Retention)
 	}
 	return p, nil
 }
@@ -109,14 +112,15 @@ func (p *Producer) newLedger(store records.Store) (*claims.Ledger, error) {
 	})
 }
 
-// SendOnce sends a message, unless its key was sent before: then the receipt is not New and says so.
+// SendOnce sends a message, unless its key was sent before: then the receipt is not New and says
+// so.
 //
-// When another SendOnce of the key is under way, or its process died less than a lease ago, it waits until
-// ctx ends; for a lease and a quarter when ctx has no deadline. After that the error is a *claims.Refused as Busy. It may
-// outlast ctx by a third of the lease to record what it did.
+// When another SendOnce of the key is under way, or its process died less than a lease ago, it
+// waits until ctx ends; for a lease and a quarter when ctx has no deadline. After that the error is
+// a *claims.Refused as Busy. It may outlast ctx by a third of the lease to record what it did.
 //
-// After an error the message may never be sent unless the same call is made again, as it may be after any.
-// Four errors are different. The receipt says what is known all the same.
+// After an error the message may never be sent unless the same call is made again, as it may be
+// after any. Four errors are different. The receipt says what is known all the same.
 //
 //   - ErrRefused: something has to be corrected first.
 //   - ErrUnknown: the message may be in the queue.
@@ -161,14 +165,16 @@ func differing(r Receipt, err error) error {
 		what = "message " + r.MessageID + " is the registered one"
 	}
 	differs := fmt.Errorf("send %q: %w, with another body or other attributes: %s: give different work a key of its own, "+
-		"or the next Generation to have it done again", claims.EffectKey(r.Key, r.Generation), ErrDiffers, what)
+		"or the next Generation to have it done again", claims.EffectKey(r.Key,
+		r.Generation), ErrDiffers, what)
 	if err == nil {
 		return differs
 	}
 	return fmt.Errorf("%w; %w", err, differs)
 }
 
-// pauseMin is the first pause while another sender is at the same key. Most sends take a few milliseconds.
+// pauseMin is the first pause while another sender is at the same key. Most sends take a few
+// milliseconds.
 const pauseMin = 50 * time.Millisecond
 
 // errStillBusy is why SendOnce stops waiting by itself.
@@ -193,7 +199,8 @@ func (p *Producer) acquire(ctx context.Context, key string, memo []byte) (*claim
 		case <-timer.C:
 		case <-waiting.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("it is being sent by somebody else: %w: %w", err, context.Cause(waiting))
+			return nil, fmt.Errorf("it is being sent by somebody else: %w: %w", err,
+				context.Cause(waiting))
 		}
 	}
 }

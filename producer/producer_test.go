@@ -160,7 +160,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A key may be anything that is text: it arrives as it is, and as a deduplication id that SQS takes.
+// A key may be anything that is text: it arrives as it is, and as a deduplication id that SQS
+// takes.
 func TestUnusualKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders.fifo")
@@ -202,7 +203,8 @@ func TestUnusualKeys(t *testing.T) {
 	})
 }
 
-// A message is not dropped because another program has sent one with the key as its deduplication id.
+// A message is not dropped because another program has sent one with the key as its deduplication
+// id.
 func TestOthersIDs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders.fifo")
@@ -416,7 +418,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// What the effect depends on is compared: the body and the attributes, and nothing that changes from call to call.
+// What the effect depends on is compared: the body and the attributes, and nothing that changes
+// from call to call.
 func TestDiffers(t *testing.T) {
 	attributes := func(pairs ...string) map[string]types.MessageAttributeValue {
 		made := make(map[string]types.MessageAttributeValue)
@@ -457,7 +460,8 @@ func TestDiffers(t *testing.T) {
 	}
 }
 
-// A message that is too large to be kept is not replaced by another one: whether the first was sent is unknown.
+// A message that is too large to be kept is not replaced by another one: whether the first was sent
+// is unknown.
 func TestDiffersUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
@@ -481,8 +485,8 @@ func TestDiffersUnsent(t *testing.T) {
 	})
 }
 
-// Registrations of earlier versions have no digest of the effect. Those that kept the message are compared with it,
-// and those without any digest are accepted.
+// Registrations of earlier versions have no digest of the effect. Those that kept the message are
+// compared with it, and those without any digest are accepted.
 func TestDiffersFromEarlierVersion(t *testing.T) {
 	small, large := producer.Message{Key: "k", Body: "b"}, producer.Message{Key: "k", Body: strings.Repeat("x", claims.MemoMax)}
 	for name, row := range map[string]struct {

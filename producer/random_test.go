@@ -15,8 +15,9 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// Two hundred calls for ten keys, through three producers that each have trouble of their own with the queue and
-// with the store. Every call is made again until it is answered, as a batch is that failed.
+// Two hundred calls for ten keys, through three producers that each have trouble of their own with
+// the queue and with the store. Every call is made again until it is answered, as a batch is that
+// failed.
 func TestManyAtOnce(t *testing.T) {
 	for _, row := range []struct {
 		name    string

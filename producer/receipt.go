@@ -19,57 +19,59 @@ type Receipt struct {
 	Key        string
 	Generation int
 
-	// New reports that this call put the message into the queue. Otherwise, if there was no error, the
-	// message is a duplicate: its key was sent before.
+	// New reports that this call put the message into the queue. Otherwise, if there was no error,
+	// the message is a duplicate: its key was sent before.
 	New bool
 
-	// MessageID and SequenceNumber are those of the message that was sent under the key, by this call or
-	// before. Standard queues have no sequence numbers. Both are empty when a person settled the key.
+	// MessageID and SequenceNumber are those of the message that was sent under the key, by this
+	// call or before. Standard queues have no sequence numbers. Both are empty when a person
+	// settled the key.
 	MessageID, SequenceNumber string
 
-	// Age is how long ago the send was recorded, of a duplicate; records.AgeUnknown when nobody knows.
+	// Age is how long ago the send was recorded, of a duplicate; records.AgeUnknown when nobody
+	// knows.
 	Age time.Duration
 
-	// Attempts is how often somebody began to send the key. When it is more than one, an earlier attempt
-	// may have reached the queue as well: see ErrUnknown.
+	// Attempts is how often somebody began to send the key. When it is more than one, an earlier
+	// attempt may have reached the queue as well: see ErrUnknown.
 	Attempts int
 
-	// Differs reports that the message which was registered first under the key has another body or other
-	// attributes than the one that this call brought; the error is ErrDiffers then. Trace context, the group
-	// and the delay are not compared.
+	// Differs reports that the message which was registered first under the key has another body or
+	// other attributes than the one that this call brought; the error is ErrDiffers then. Trace
+	// context, the group and the delay are not compared.
 	Differs bool
 
-	// Work is the state of the work of a duplicate. It is empty when nobody has begun it, when its entry has
-	// expired, and when Config.Work is nil.
+	// Work is the state of the work of a duplicate. It is empty when nobody has begun it, when its
+	// entry has expired, and when Config.Work is nil.
 	Work claims.State
 }
 
-// ErrRefused is why a message was not sent that the queue does not take as it is, or not from this sender.
-// Its registration is gone. Correct what the error says; then the key can be sent. It is about this call: an
-// earlier one of the key that ended in ErrUnknown may have reached the queue.
+// ErrRefused is why a message was not sent that the queue does not take as it is, or not from this
+// sender. Its registration is gone. Correct what the error says; then the key can be sent. It is
+// about this call: an earlier one of the key that ended in ErrUnknown may have reached the queue.
 var ErrRefused = errors.New("the queue refused it")
 
-// ErrUnknown is the error of a send without an answer: a timeout, a broken connection, a status of 500 and
-// above. The message may be in the queue or not. The same call again sends at once, under the same
-// deduplication id.
+// ErrUnknown is the error of a send without an answer: a timeout, a broken connection, a status of
+// 500 and above. The message may be in the queue or not. The same call again sends at once, under
+// the same deduplication id.
 var ErrUnknown = errors.New("it is unknown whether it was sent")
 
-// ErrUnrecorded is the error of a send that succeeded, so that the receipt is good, and of which the ledger
-// does not know: the store did not answer, or somebody took over meanwhile. The next one who is told to
-// send the key sends it again.
+// ErrUnrecorded is the error of a send that succeeded, so that the receipt is good, and of which
+// the ledger does not know: the store did not answer, or somebody took over meanwhile. The next one
+// who is told to send the key sends it again.
 var ErrUnrecorded = errors.New("but the ledger does not know that")
 
-// ErrDiffers is the error of a call that brings another body or other attributes than the message which was
-// registered first under its key. Only that first message counts: what this call brought is not sent. The receipt
-// says what became of the first one, which this call may have sent. Two pieces of work share a key by mistake, or
-// one piece of work is described in two ways.
+// ErrDiffers is the error of a call that brings another body or other attributes than the message
+// which was registered first under its key. Only that first message counts: what this call brought
+// is not sent. The receipt says what became of the first one, which this call may have sent. Two
+// pieces of work share a key by mistake, or one piece of work is described in two ways.
 var ErrDiffers = errors.New("another message is registered under this key")
 
 // resultVersion is the version of the form of a sent. Others are not guessed at.
 const resultVersion = 1
 
-// A sent is what a completed registration holds as its result: JSON, so that people and other programs can
-// read it.
+// A sent is what a completed registration holds as its result: JSON, so that people and other
+// programs can read it.
 type sent struct {
 	Version        int    `json:"v"`
 	MessageID      string `json:"message_id"`
@@ -85,8 +87,9 @@ type sent struct {
 
 func newSent(out *sqs.SendMessageOutput, before *sent, now time.Time) sent {
 	s := sent{
-		Version: resultVersion, MessageID: aws.ToString(out.MessageId), SequenceNumber: aws.ToString(out.SequenceNumber),
-		At: now.UnixMilli(),
+		Version: resultVersion, MessageID: aws.ToString(out.MessageId),
+		SequenceNumber: aws.ToString(out.SequenceNumber),
+		At:             now.UnixMilli(),
 	}
 	switch {
 	case before == nil || before.MessageID == "":
@@ -103,8 +106,8 @@ func (s *sent) encode() []byte {
 	return b
 }
 
-// decodeSent reads the result of a registration. It reports false, and knows nothing, for the result of a
-// person, who may write what they like.
+// decodeSent reads the result of a registration. It reports false, and knows nothing, for the
+// result of a person, who may write what they like.
 func decodeSent(result []byte) (s sent, ok bool) {
 	if json.Unmarshal(result, &s) != nil || s.Version != resultVersion {
 		return sent{found: result}, false
@@ -129,7 +132,9 @@ func (s *sent) firstSent() time.Time {
 }
 
 // duplicate is the receipt of a key that was sent before. Given is what the call brought now.
-func (p *Producer) duplicate(ctx context.Context, m Message, e claims.Entry, given *registered) (Receipt, error) {
+func (p *Producer) duplicate(
+	ctx context.Context, m Message, e claims.Entry, given *registered,
+) (Receipt, error) {
 	r := m.receipt()
 	r.Attempts = e.Attempts
 	s, ok := decodeSent(e.Result)
@@ -146,7 +151,8 @@ func (p *Producer) duplicate(ctx context.Context, m Message, e claims.Entry, giv
 	}
 	work, err := p.cfg.Work.Entry(ctx, e.Key)
 	if err != nil && !errors.Is(err, claims.ErrNoEntry) {
-		return r, fmt.Errorf("%q was sent before, but what became of the work cannot be told: %w", e.Key, err)
+		return r, fmt.Errorf("%q was sent before, but what became of the work cannot be told: %w",
+			e.Key, err)
 	}
 	r.Work = work.State
 	return r, nil

@@ -18,16 +18,17 @@ import (
 // registeredVersion is the version of the form of a registered. Others are not guessed at.
 const registeredVersion = 1
 
-// A registered is what a registration holds as its memo: JSON, so that people and other programs can read
-// it. It is written once and stays for as long as the registration.
+// A registered is what a registration holds as its memo: JSON, so that people and other programs
+// can read it. It is written once and stays for as long as the registration.
 type registered struct {
-	Version    int      `json:"v"`
-	Key        string   `json:"key"`
-	Generation int      `json:"generation,omitempty"`
-	At         int64    `json:"at"`               // Unix milliseconds by the clock of the producer
-	Sum        string   `json:"sum"`              // SHA-256 of the content
-	Effect     string   `json:"effect,omitempty"` // that of what the effect depends on; earlier versions wrote none
-	Message    *content `json:"message,omitempty"`
+	Version    int    `json:"v"`
+	Key        string `json:"key"`
+	Generation int    `json:"generation,omitempty"`
+	At         int64  `json:"at"`  // Unix milliseconds by the clock of the producer
+	Sum        string `json:"sum"` // SHA-256 of the content
+	// that of what the effect depends on; earlier versions wrote none
+	Effect  string   `json:"effect,omitempty"`
+	Message *content `json:"message,omitempty"`
 }
 
 // A content is what of a message is not its name.
@@ -60,12 +61,13 @@ func register(m Message, now time.Time) *registered {
 	}
 }
 
-// traceContext are the attributes of the W3C that follow a request through its systems. They are new with
-// every call, and no effect depends on them.
+// traceContext are the attributes of the W3C that follow a request through its systems. They are
+// new with every call, and no effect depends on them.
 var traceContext = []string{"traceparent", "tracestate", "baggage"}
 
-// effect is a digest of what the effect of the message depends on: its body and attributes. The group and the
-// delay say where and when it is delivered, and may change between two calls for one piece of work.
+// effect is a digest of what the effect of the message depends on: its body and attributes. The
+// group and the delay say where and when it is delivered, and may change between two calls for one
+// piece of work.
 func (c *content) effect() string {
 	same := content{Body: c.Body, Attributes: maps.Clone(c.Attributes)}
 	for _, name := range traceContext {
@@ -106,9 +108,9 @@ func decodeRegistered(memo []byte) (registered, error) {
 	return r, nil
 }
 
-// differs reports whether the message that was registered first has another effect than the one that is given
-// now. An earlier version recorded a sum of everything, the group and the delay included. Without any record
-// the two count as equal.
+// differs reports whether the message that was registered first has another effect than the one
+// that is given now. An earlier version recorded a sum of everything, the group and the delay
+// included. Without any record the two count as equal.
 func (r *registered) differs(given *registered) bool {
 	switch {
 	case r.Effect != "":
@@ -123,13 +125,15 @@ func (r *registered) differs(given *registered) bool {
 func (r *registered) message() Message {
 	m := Message{
 		Key: r.Key, Generation: r.Generation,
-		Body: r.Message.Body, Group: r.Message.Group, Delay: time.Duration(r.Message.DelaySeconds) * time.Second,
+		Body: r.Message.Body, Group: r.Message.Group,
+		Delay: time.Duration(r.Message.DelaySeconds) * time.Second,
 	}
 	for name, a := range r.Message.Attributes {
 		if m.Attributes == nil {
 			m.Attributes = make(map[string]types.MessageAttributeValue, len(r.Message.Attributes))
 		}
-		m.Attributes[name] = types.MessageAttributeValue{DataType: aws.String(a.Type), StringValue: a.Text, BinaryValue: a.Binary}
+		m.Attributes[name] = types.MessageAttributeValue{DataType: aws.String(a.Type),
+			StringValue: a.Text, BinaryValue: a.Binary}
 	}
 	return m
 }

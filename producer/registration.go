@@ -17,9 +17,9 @@ type Registration struct {
 	Key        string
 	Generation int
 
-	// State is Completed when the message was sent. Held means that somebody is sending it or died doing so;
-	// Failed that nobody knows whether it was sent, or that it was not, and Reason says which; Released that
-	// it is to be sent. Unreadable is what another program wrote there.
+	// State is Completed when the message was sent. Held means that somebody is sending it or died
+	// doing so; Failed that nobody knows whether it was sent, or that it was not, and Reason says
+	// which; Released that it is to be sent. Unreadable is what another program wrote there.
 	State    claims.State
 	Reason   string
 	Owner    string // who sent it, or tried to, last
@@ -28,12 +28,13 @@ type Registration struct {
 	// Registered is when, by the clock of the producer; zero when unknown.
 	Registered time.Time
 
-	// Age is how long ago the registration was written last, which is when a Completed one was sent. In a
-	// store without a clock it is as good as the clocks of the producers; records.AgeUnknown when nobody
-	// knows.
+	// Age is how long ago the registration was written last, which is when a Completed one was
+	// sent. In a store without a clock it is as good as the clocks of the producers;
+	// records.AgeUnknown when nobody knows.
 	Age time.Duration
 
-	// Message is what was registered; nil when it was too large to be kept. Then Resend cannot send it.
+	// Message is what was registered; nil when it was too large to be kept. Then Resend cannot send
+	// it.
 	Message *Message
 
 	// MessageID and SequenceNumber are those of the message that was sent, when it is Completed.
@@ -42,7 +43,8 @@ type Registration struct {
 	entry claims.Entry
 }
 
-// Lookup returns the registration of a key, or an error that is claims.ErrNoEntry when there is none.
+// Lookup returns the registration of a key, or an error that is claims.ErrNoEntry when there is
+// none.
 func (p *Producer) Lookup(ctx context.Context, key string, generation int) (Registration, error) {
 	e, err := p.ledger.Entry(ctx, claims.EffectKey(key, generation))
 	if err != nil {
@@ -53,14 +55,14 @@ func (p *Producer) Lookup(ctx context.Context, key string, generation int) (Regi
 
 // Stuck returns the registrations that want looking at, in order of key:
 //
-//   - those that were never completed and were written last that long ago, a sender that still has its lease
-//     aside: their message was perhaps not sent;
-//   - with Config.Work, those that were completed that long ago and whose key is not in the ledger of the
-//     work: their message was sent, and nobody ever began to work on it.
+//   - those that were never completed and were written last that long ago, a sender that still has
+//     its lease aside: their message was perhaps not sent;
+//   - with Config.Work, those that were completed that long ago and whose key is not in the ledger
+//     of the work: their message was sent, and nobody ever began to work on it.
 //
-// The second kind includes what still waits in the queue, so olderThan should be longer than messages
-// usually wait. Pass each to Resend, or show them to a person first. It reads all registrations of the
-// queue, and with Config.Work an entry for every one that is older.
+// The second kind includes what still waits in the queue, so olderThan should be longer than
+// messages usually wait. Pass each to Resend, or show them to a person first. It reads all
+// registrations of the queue, and with Config.Work an entry for every one that is older.
 func (p *Producer) Stuck(ctx context.Context, olderThan time.Duration) ([]Registration, error) {
 	var found []Registration
 	for after := ""; ; {
@@ -93,7 +95,9 @@ func (p *Producer) Stuck(ctx context.Context, olderThan time.Duration) ([]Regist
 }
 
 // stuck reports whether a registration belongs to what Stuck returns.
-func (p *Producer) stuck(ctx context.Context, r *Registration, olderThan time.Duration) (bool, error) {
+func (p *Producer) stuck(
+	ctx context.Context, r *Registration, olderThan time.Duration,
+) (bool, error) {
 	switch {
 	case r.Age != records.AgeUnknown && r.Age < olderThan:
 		return false, nil
@@ -117,7 +121,8 @@ func (p *Producer) stuck(ctx context.Context, r *Registration, olderThan time.Du
 
 // registrationOf reads an entry.
 func registrationOf(e claims.Entry) Registration {
-	r := Registration{State: e.State, Reason: e.Reason, Owner: e.Owner, Attempts: e.Attempts, Age: e.Age, entry: e}
+	r := Registration{State: e.State, Reason: e.Reason, Owner: e.Owner, Attempts: e.Attempts,
+		Age: e.Age, entry: e}
 	r.Key, r.Generation = splitEffectKey(e.Key)
 	at := int64(0)
 	if first, err := decodeRegistered(e.Memo); err == nil {

@@ -14,14 +14,15 @@ import (
 //
 //   - A registration that was not completed is claimed and sent like any other. If it was completed
 //     meanwhile, the receipt is that of a duplicate.
-//   - One that was Completed is sent again on purpose, once for each time that it was completed: of two
-//     sweeps that saw it, one sends. The message carries the id of the first one as its lineage. A FIFO queue that
-//     still knows the deduplication id drops it, and then the receipt is not New.
+//   - One that was Completed is sent again on purpose, once for each time that it was completed: of
+//     two sweeps that saw it, one sends. The message carries the id of the first one as its
+//     lineage. A FIFO queue that still knows the deduplication id drops it, and then the receipt is
+//     not New.
 //
-// It does not wait: when somebody is sending the key the error is a *claims.Refused as Busy, which says when to come
-// back. In a store without a clock the first Resend of what a dead sender left is always answered so; the
-// same Producer sends it when the lease is over. Errors are otherwise those of SendOnce, but a refusal
-// leaves a completed registration as it was.
+// It does not wait: when somebody is sending the key the error is a *claims.Refused as Busy, which
+// says when to come back. In a store without a clock the first Resend of what a dead sender left is
+// always answered so; the same Producer sends it when the lease is over. Errors are otherwise those
+// of SendOnce, but a refusal leaves a completed registration as it was.
 func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) {
 	receipt := Receipt{Key: r.Key, Generation: r.Generation}
 	if r.Message == nil {
@@ -52,11 +53,11 @@ func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) 
 	return p.send(ctx, claim, m, before)
 }
 
-// reopen makes a completed registration claimable, if it is still as it was seen. It reports false when it
-// is not: then somebody else has seen to it.
+// reopen makes a completed registration claimable, if it is still as it was seen. It reports false
+// when it is not: then somebody else has seen to it.
 //
-// Between this and the claim others may claim the key. They send it, which is what was wanted, and the
-// claim is refused. So each version of a registration is reopened once and sent once.
+// Between this and the claim others may claim the key. They send it, which is what was wanted, and
+// the claim is refused. So each version of a registration is reopened once and sent once.
 func (p *Producer) reopen(ctx context.Context, r Registration) (bool, error) {
 	store := &pinned{Store: p.cfg.Store, version: r.entry.Version}
 	ledger, err := p.newLedger(store)
@@ -70,8 +71,8 @@ func (p *Producer) reopen(ctx context.Context, r Registration) (bool, error) {
 	return err == nil, err
 }
 
-// A pinned is a store for one change of one record: the change is refused unless the record has the version
-// that its author had seen.
+// A pinned is a store for one change of one record: the change is refused unless the record has the
+// version that its author had seen.
 type pinned struct {
 	records.Store
 	version records.Version

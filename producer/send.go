@@ -11,9 +11,11 @@ import (
 	"tenaq/records"
 )
 
-// send sends a message under a claim on its key, and ends the claim. Before is what was registered as sent
-// when this is a second time on purpose.
-func (p *Producer) send(ctx context.Context, claim *claims.Claim, m Message, before *sent) (Receipt, error) {
+// send sends a message under a claim on its key, and ends the claim. Before is what was registered
+// as sent when this is a second time on purpose.
+func (p *Producer) send(
+	ctx context.Context, claim *claims.Claim, m Message, before *sent,
+) (Receipt, error) {
 	receipt := m.receipt()
 	receipt.Attempts = claim.Attempts()
 	sending, cancel := context.WithDeadline(ctx, claim.Deadline()) // afterwards somebody else may
@@ -32,33 +34,45 @@ func (p *Producer) send(ctx context.Context, claim *claims.Claim, m Message, bef
 	receipt.MessageID, receipt.SequenceNumber = now.MessageID, now.SequenceNumber
 	// What the queue drops as a duplicate it answers with the id of the first.
 	receipt.New = before == nil || before.MessageID != now.MessageID
-	if err := p.end(ctx, func(ctx context.Context) error { return claim.Complete(ctx, now.encode()) }); err != nil {
-		return receipt, fmt.Errorf("%q is sent as message %s, %w: %w", claim.Key(), now.MessageID, ErrUnrecorded, err)
+	if err := p.end(ctx, func(ctx context.Context) error {
+		return claim.Complete(ctx, now.encode())
+	}); err != nil {
+		return receipt, fmt.Errorf("%q is sent as message %s, %w: %w", claim.Key(), now.MessageID,
+			ErrUnrecorded, err)
 	}
 	return receipt, nil
 }
 
 // failed ends a claim whose send failed with err, and says what that means.
-func (p *Producer) failed(ctx context.Context, claim *claims.Claim, what outcome, err error, before *sent) error {
+func (p *Producer) failed(
+	ctx context.Context, claim *claims.Claim, what outcome, err error, before *sent,
+) error {
 	switch {
 	case what == outcomeUnknown:
-		p.end(ctx, func(ctx context.Context) error { return claim.Fail(ctx, "unknown whether it was sent: "+err.Error()) })
-		return fmt.Errorf("send %q: %w: %w: call again with the same key", claim.Key(), ErrUnknown, err)
+		p.end(ctx, func(ctx context.Context) error {
+			return claim.Fail(ctx, "unknown whether it was sent: "+err.Error())
+		})
+		return fmt.Errorf("send %q: %w: %w: call again with the same key", claim.Key(), ErrUnknown,
+			err)
 	case before != nil:
 		p.undo(ctx, claim, before)
 	case what == outcomeRefused:
 		p.forget(ctx, claim)
 	default:
-		p.end(ctx, func(ctx context.Context) error { return claim.Fail(ctx, "not sent: "+err.Error()) })
+		p.end(ctx, func(ctx context.Context) error {
+			return claim.Fail(ctx, "not sent: "+err.Error())
+		})
 	}
 	if what == outcomeRefused {
 		return fmt.Errorf("send %q: %w: %w: %s", claim.Key(), ErrRefused, err, advice(err))
 	}
-	return fmt.Errorf("send %q: it was not sent: %w: it stays registered, call again", claim.Key(), err)
+	return fmt.Errorf("send %q: it was not sent: %w: it stays registered, call again", claim.Key(),
+		err)
 }
 
-// end writes the last word of a claim, although ctx may have ended: what is not known would have to wait for the
-// lease, and what is not known to be sent would be sent again. So it tries for a while when the store is ill.
+// end writes the last word of a claim, although ctx may have ended: what is not known would have to
+// wait for the lease, and what is not known to be sent would be sent again. So it tries for a while
+// when the store is ill.
 func (p *Producer) end(ctx context.Context, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Lease/3)
 	defer cancel()
@@ -85,8 +99,8 @@ func (p *Producer) undo(ctx context.Context, claim *claims.Claim, before *sent) 
 	})
 }
 
-// forget removes a registration whose message the queue refuses: the next one under this key is to be the
-// corrected one. The record goes only if it is still what this claim wrote.
+// forget removes a registration whose message the queue refuses: the next one under this key is to
+// be the corrected one. The record goes only if it is still what this claim wrote.
 func (p *Producer) forget(ctx context.Context, claim *claims.Claim) {
 	p.end(ctx, func(ctx context.Context) error {
 		err := p.cfg.Store.Delete(ctx, p.cfg.Prefix+claim.Key(), claim.Entry().Version)

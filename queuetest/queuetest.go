@@ -13,15 +13,17 @@
 //
 // What it guarantees:
 //
-//   - Queues behave as those of "tenaq serve": the rules, the errors and the limits are the same code.
-//   - In a bubble of package testing/synctest the server lives by the clock of the bubble, so delays, visibility
-//     timeouts and retention pass at once. No network is used, and no goroutine is left at the end of the test.
-//   - Outside of a bubble the server listens on a port of its own on the loopback interface, so other processes and
-//     clients in other languages can use it.
+//   - Queues behave as those of "tenaq serve": the rules, the errors and the limits are the same
+//     code.
+//   - In a bubble of package testing/synctest the server lives by the clock of the bubble, so
+//     delays, visibility timeouts and retention pass at once. No network is used, and no goroutine
+//     is left at the end of the test.
+//   - Outside of a bubble the server listens on a port of its own on the loopback interface, so
+//     other processes and clients in other languages can use it.
 //   - Servers share nothing. Tests with one server each may run in parallel.
 //
-// What it leaves to others: credentials are accepted and not checked, nothing is stored on disk, and there is no admin
-// port. Test those against "tenaq serve".
+// What it leaves to others: credentials are accepted and not checked, nothing is stored on disk,
+// and there is no admin port. Test those against "tenaq serve".
 package queuetest
 
 import (
@@ -70,7 +72,8 @@ type Server struct {
 	// Endpoint is the URL of the server. In a bubble nothing listens there: use HTTP.
 	Endpoint string
 
-	// HTTP carries requests to the server, in a bubble too. Set it as the HTTPClient of other clients of the SDK.
+	// HTTP carries requests to the server, in a bubble too. Set it as the HTTPClient of other
+	// clients of the SDK.
 	HTTP *http.Client
 
 	t testing.TB
@@ -117,11 +120,13 @@ func New(t testing.TB) *Server {
 
 // handlerOf serves the SQS API, and /v1 beside it.
 func handlerOf(b *broker.Broker) http.Handler {
-	logger, door := slog.New(slog.DiscardHandler), auth.New(auth.Config{Account: Account, Region: Region})
+	logger, door := slog.New(slog.DiscardHandler), auth.New(auth.Config{Account: Account,
+		Region: Region})
 	policies := auth.NewPolicies(b, logger)
 	in := intake.New(intake.Config{Polls: func() int64 { return b.Metrics().Polls }})
 	queues := api.New(api.Config{
-		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: logger, Door: door, Policies: policies, Intake: in,
+		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: logger, Door: door,
+		Policies: policies, Intake: in,
 	})
 	look := v1.New(v1.Config{Broker: b, Door: door, Policies: policies, Intake: in, Logger: logger})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +138,8 @@ func handlerOf(b *broker.Broker) http.Handler {
 	})
 }
 
-// inBubble reports whether the caller runs in a bubble of package synctest, which panics when it does not.
+// inBubble reports whether the caller runs in a bubble of package synctest, which panics when it
+// does not.
 func inBubble() (in bool) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -144,8 +150,8 @@ func inBubble() (in bool) {
 	return true
 }
 
-// inMemory is a transport that calls the server. A client that goes away ends the context of its request, as a
-// connection that is closed does.
+// inMemory is a transport that calls the server. A client that goes away ends the context of its
+// request, as a connection that is closed does.
 type inMemory struct{ handler http.Handler }
 
 func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -157,7 +163,8 @@ func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	in := httptest.NewRequest(r.Method, r.URL.String(), bytes.NewReader(body)).WithContext(r.Context())
+	in := httptest.NewRequest(r.Method, r.URL.String(),
+		bytes.NewReader(body)).WithContext(r.Context())
 	in.Header, in.Host = r.Header.Clone(), r.URL.Host
 	out := httptest.NewRecorder()
 	func() {
@@ -174,8 +181,8 @@ func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out.Result(), nil
 }
 
-// Queue creates a queue and returns its URL. Attributes are those of CreateQueue and may be nil. A name that ends in
-// .fifo makes a FIFO queue. The test fails when the server refuses.
+// Queue creates a queue and returns its URL. Attributes are those of CreateQueue and may be nil. A
+// name that ends in .fifo makes a FIFO queue. The test fails when the server refuses.
 func (s *Server) Queue(name string, attributes map[string]string) (url string) {
 	s.t.Helper()
 	if strings.HasSuffix(name, ".fifo") {
@@ -183,7 +190,8 @@ func (s *Server) Queue(name string, attributes map[string]string) (url string) {
 		maps.Copy(fifo, attributes)
 		attributes = fifo
 	}
-	out, err := s.Client.CreateQueue(s.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	out, err := s.Client.CreateQueue(s.t.Context(),
+		&sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	if err != nil {
 		s.t.Fatalf("queuetest: create queue %s: %v", name, err)
 	}
@@ -193,8 +201,8 @@ func (s *Server) Queue(name string, attributes map[string]string) (url string) {
 // ARN returns the ARN of a queue of any Server.
 func ARN(name string) string { return "arn:aws:sqs:" + Region + ":" + Account + ":" + name }
 
-// RedrivePolicy returns the attribute RedrivePolicy of a queue that moves a message to the queue deadLetters when it
-// was received maxReceives times. SQS allows 1 to 1000.
+// RedrivePolicy returns the attribute RedrivePolicy of a queue that moves a message to the queue
+// deadLetters when it was received maxReceives times. SQS allows 1 to 1000.
 func RedrivePolicy(deadLetters string, maxReceives int) string {
 	return fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, ARN(deadLetters), maxReceives)
 }
@@ -206,7 +214,8 @@ const (
 	Visible  State = "visible"   // nothing: the next receive may take it
 	InFlight State = "in_flight" // it was received and is hidden until VisibleAt
 	Delayed  State = "delayed"   // its delay ends at VisibleAt
-	Blocked  State = "blocked"   // on a FIFO queue: an earlier message of its group is in flight or delayed
+	// on a FIFO queue: an earlier message of its group is in flight or delayed
+	Blocked State = "blocked"
 )
 
 // A Message is a message as it stands in its queue.
@@ -221,12 +230,14 @@ type Message struct {
 	DeadLetterSource string    `json:"deadLetterSource"` // ARN of the queue that it came from
 }
 
-// Messages returns all messages of a queue, in the order in which receives would find them. It looks without receiving:
-// nothing is hidden or counted. The test fails when there is no such queue.
+// Messages returns all messages of a queue, in the order in which receives would find them. It
+// looks without receiving: nothing is hidden or counted. The test fails when there is no such
+// queue.
 func (s *Server) Messages(name string) (all []Message) {
 	s.t.Helper()
 	for next, more := "", true; more; more = next != "" {
-		query := url.Values{"limit": {"100"}, "body": {fmt.Sprint(sqslimits.MessageBytesMax)}, "after": {next}}
+		query := url.Values{"limit": {"100"}, "body": {fmt.Sprint(sqslimits.MessageBytesMax)},
+			"after": {next}}
 		if next == "" {
 			query.Del("after")
 		}

@@ -41,8 +41,8 @@ func receive(t *testing.T, client *sqs.Client, url string) (bodies []string) {
 	return bodies
 }
 
-// The longest visibility timeout that SQS allows passes in a moment of real time, and no earlier by the clock of the
-// bubble.
+// The longest visibility timeout that SQS allows passes in a moment of real time, and no earlier by
+// the clock of the bubble.
 func TestVisibilityTimeout(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// Outside of a bubble other clients reach the server by its URL, and a poll that waits does not delay the end of the
-// test.
+// Outside of a bubble other clients reach the server by its URL, and a poll that waits does not
+// delay the end of the test.
 func TestLoopback(t *testing.T) {
 	began := time.Now()
 	t.Run("server", func(t *testing.T) {

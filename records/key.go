@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// CheckKey returns an error when key cannot be the key of a record: it is empty, longer than KeyMax, not
-// UTF-8, or holds a zero byte, which PostgreSQL cannot store. Get and Delete answer with that error.
+// CheckKey returns an error when key cannot be the key of a record: it is empty, longer than
+// KeyMax, not UTF-8, or holds a zero byte, which PostgreSQL cannot store. Get and Delete answer
+// with that error.
 func CheckKey(key string) error {
 	switch {
 	case key == "":

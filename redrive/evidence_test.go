@@ -14,7 +14,8 @@ import (
 	"tenaq/redrive"
 )
 
-// blind is a redriver of workers that keep no ledger, on a server that does not say what becomes of messages.
+// blind is a redriver of workers that keep no ledger, on a server that does not say what becomes of
+// messages.
 func blind(c *redrive.Config) {
 	c.Claims = nil
 	c.Client = amazon{c.Client}
@@ -51,8 +52,8 @@ func (r *rig) remove(m types.Message) {
 	}
 }
 
-// A queue with a long visibility timeout, or a redriver with a long interval, takes longer to say what became of
-// a message than silence is waited for. It is waited for until it can be known.
+// A queue with a long visibility timeout, or a redriver with a long interval, takes longer to say
+// what became of a message than silence is waited for. It is waited for until it can be known.
 func TestSlowToSettle(t *testing.T) {
 	for _, test := range []struct {
 		visibility string
@@ -113,8 +114,8 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
-// Without a ledger a step that may learn of successes goes through all dead letters, also through more than it
-// looks at otherwise.
+// Without a ledger a step that may learn of successes goes through all dead letters, also through
+// more than it looks at otherwise.
 func TestLongBacklogUnheard(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(1100, "timeout")
@@ -130,7 +131,8 @@ func TestLongBacklogUnheard(t *testing.T) {
 	})
 }
 
-// A message that came back behind ten others of its group cannot be seen, and is not taken for processed.
+// A message that came back behind ten others of its group cannot be seen, and is not taken for
+// processed.
 func TestGroupHidesWhatCameBack(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.letters(15, "timeout")
@@ -186,7 +188,8 @@ func TestGroupWaitsForItsHead(t *testing.T) {
 	})
 }
 
-// Message groups of a standard queue share a queue fairly and have no order: they stay, and nothing waits for them.
+// Message groups of a standard queue share a queue fairly and have no order: they stay, and nothing
+// waits for them.
 func TestGroupsOfStandardQueue(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for i := range 5 {

@@ -20,8 +20,8 @@ import (
 	"tenaq/redrive"
 )
 
-// Whatever goes wrong between redrivers, queues and store, and however often the consumer falls sick: in the
-// end each message is done once, or parked, and none is lost.
+// Whatever goes wrong between redrivers, queues and store, and however often the consumer falls
+// sick: in the end each message is done once, or parked, and none is lost.
 func TestFaults(t *testing.T) {
 	seed := proof.Seed(t)
 	for i := range uint64(2) {
@@ -88,8 +88,9 @@ func TestFaults(t *testing.T) {
 					t.Errorf("%s was done %d times", key, n)
 				}
 			}
-			// Each begin of an outage may cost a message one strike, when what succeeded before it is heard of
-			// late. So with this many outages a few healthy ones may be parked beside the poison.
+			// Each begin of an outage may cost a message one strike, when what succeeded before it
+			// is heard of late. So with this many outages a few healthy ones may be parked beside
+			// the poison.
 			parked := r.count(r.parked)
 			if once < messages || parked < 1 || parked > messages/5 {
 				t.Errorf("%d done, %d parked", once, parked)
@@ -150,7 +151,8 @@ func TestStoreDown(t *testing.T) {
 	})
 }
 
-// A message with ten attributes keeps them, and stays the same work although there is no room to say so.
+// A message with ten attributes keeps them, and stays the same work although there is no room to
+// say so.
 func TestTenAttributes(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		attributes := make(map[string]types.MessageAttributeValue)

@@ -16,7 +16,8 @@ import (
 	"tenaq/redrive"
 )
 
-// orderOf has the rig's worker note what succeeds, in order. What fails says how often each body is still to fail.
+// orderOf has the rig's worker note what succeeds, in order. What fails says how often each body is
+// still to fail.
 func (r *rig) orderOf(fails map[string]int) *[]string {
 	order := new([]string)
 	r.poisonIs(func(b string) error {
@@ -49,8 +50,8 @@ func inOrder(t *testing.T, order []string, groups map[string]int) {
 	}
 }
 
-// A message of a group that fails again keeps the rest of the group waiting, however many of them stand before it
-// among the dead letters and share their queue with other groups.
+// A message of a group that fails again keeps the rest of the group waiting, however many of them
+// stand before it among the dead letters and share their queue with other groups.
 func TestGroupKeepsItsOrder(t *testing.T) {
 	for _, seed := range []uint64{1, proof.Seed(t)} {
 		inBubble(t, ".fifo", func(t *testing.T, r *rig) {
@@ -82,7 +83,8 @@ func TestGroupKeepsItsOrder(t *testing.T) {
 	}
 }
 
-// A message that the others of its group wait for and that is parked waits for a person, and the others go on.
+// A message that the others of its group wait for and that is parked waits for a person, and the
+// others go on.
 func TestGroupGoesOnWhenItsHeadIsParked(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.setSick(true)
@@ -106,8 +108,8 @@ func TestGroupGoesOnWhenItsHeadIsParked(t *testing.T) {
 	})
 }
 
-// When the message that the others wait for is taken away by hand they go on after a while, and when they died is
-// not forgotten meanwhile.
+// When the message that the others wait for is taken away by hand they go on after a while, and
+// when they died is not forgotten meanwhile.
 func TestGroupGoesOnWithoutItsHead(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.letters(14, "timeout")
@@ -167,8 +169,8 @@ func TestGroupGoesOnWithoutItsHead(t *testing.T) {
 	})
 }
 
-// Where a redriver may not send to the dead-letter queue a group whose message failed stands still, and the others
-// go on.
+// Where a redriver may not send to the dead-letter queue a group whose message failed stands still,
+// and the others go on.
 func TestGroupsGoOnWithoutPermission(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.setSick(true)

@@ -28,8 +28,8 @@ func normal(reason string) string {
 	return strings.Join(strings.Fields(strings.ToLower(variable.ReplaceAllString(line, "#"))), " ")
 }
 
-// FingerprintOf is the fingerprint of a reason. Dead letters that carry none, because no worker of this
-// project wrote them, have one in common.
+// FingerprintOf is the fingerprint of a reason. Dead letters that carry none, because no worker of
+// this project wrote them, have one in common.
 func FingerprintOf(reason string) Fingerprint {
 	n := normal(reason)
 	if n == "" {

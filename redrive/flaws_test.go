@@ -16,8 +16,9 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// The usual redrivers have known flaws. Each test here is named after one, says what the usual solution does,
-// and shows that this one does otherwise. Those of the planner alone are in package redrive's own tests.
+// The usual redrivers have known flaws. Each test here is named after one, says what the usual
+// solution does, and shows that this one does otherwise. Those of the planner alone are in package
+// redrive's own tests.
 
 // letters puts dead letters of a worker's making into the dead-letter queue.
 func (r *rig) letters(n int, reason string) (ids []string) {
@@ -65,8 +66,8 @@ func (r *rig) look(url string) []types.Message {
 	return out.Messages
 }
 
-// Usual: redrives are counted under the message id, which is new with every send, so poison is never found.
-// Ours: the count travels with the message.
+// Usual: redrives are counted under the message id, which is new with every send, so poison is
+// never found. Ours: the count travels with the message.
 func TestCountSurvivesSends_FB1(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.poisonIs(func(b string) error {
@@ -108,8 +109,8 @@ func TestSendIsNoSuccess_FB2(t *testing.T) {
 	})
 }
 
-// Usual: an empty dead-letter queue is a success, when it is empty because the messages are on their way.
-// Ours: it is no evidence.
+// Usual: an empty dead-letter queue is a success, when it is empty because the messages are on
+// their way. Ours: it is no evidence.
 func TestEmptyIsNoSuccess_FB3(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(2, "timeout")
@@ -124,8 +125,9 @@ func TestEmptyIsNoSuccess_FB3(t *testing.T) {
 	})
 }
 
-// Usual: a cool-down of a minute and a run every five never block a run. Ours: the cool-down grows each time
-// the breaker opens, and runs within it do nothing. They do not even look: see also F-B17.
+// Usual: a cool-down of a minute and a run every five never block a run. Ours: the cool-down grows
+// each time the breaker opens, and runs within it do nothing. They do not even look: see also
+// F-B17.
 func TestOpenBlocksRuns_FB4_FB17(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.setSick(true)
@@ -173,8 +175,8 @@ func TestLastChange_FB5(t *testing.T) {
 	})
 }
 
-// Usual: runs that overlap read, change and write the breaker, and each sends its canary. Ours: one of them
-// wins, the others end with ErrOverlap.
+// Usual: runs that overlap read, change and write the breaker, and each sends its canary. Ours: one
+// of them wins, the others end with ErrOverlap.
 func TestOverlap_FB6(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.setSick(true)
@@ -241,8 +243,8 @@ func TestAttributesStay_FB8(t *testing.T) {
 	})
 }
 
-// Usual: a crash between send, count and delete loses or doubles. Ours: the message may be sent twice, as the
-// same work, and is counted once. On a FIFO queue it is there once.
+// Usual: a crash between send, count and delete loses or doubles. Ours: the message may be sent
+// twice, as the same work, and is counted once. On a FIFO queue it is there once.
 func TestCrashBetweenCalls_FB9_FB18(t *testing.T) {
 	for _, suffix := range []string{"", ".fifo"} {
 		for _, operation := range []string{"SendMessage", "DeleteMessage"} {
@@ -282,8 +284,8 @@ func TestCrashBetweenCalls_FB9_FB18(t *testing.T) {
 	}
 }
 
-// Usual: on a FIFO queue every send fails, for want of a group or because of a delay. Ours: the group stays,
-// its messages go one at a time, in order, each when the one before it is settled.
+// Usual: on a FIFO queue every send fails, for want of a group or because of a delay. Ours: the
+// group stays, its messages go one at a time, in order, each when the one before it is settled.
 func TestFIFO_FB10(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.setSick(true)
@@ -371,8 +373,8 @@ func live(t *testing.T, r *rig) {
 	r.mu.Unlock()
 }
 
-// Usual: a table says that its rows expire, and nothing in it says when. Ours: the record of the redriver
-// ends two weeks after its last step.
+// Usual: a table says that its rows expire, and nothing in it says when. Ours: the record of the
+// redriver ends two weeks after its last step.
 func TestBookkeepingEnds_FB15(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(1, "timeout")
@@ -388,8 +390,8 @@ func TestBookkeepingEnds_FB15(t *testing.T) {
 	})
 }
 
-// Usual: it redrives, or it does not. Ours: it says before what it would do, can be paused by anybody, and
-// says who did.
+// Usual: it redrives, or it does not. Ours: it says before what it would do, can be paused by
+// anybody, and says who did.
 func TestPlanAndPause_FB19(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(3, "timeout")
@@ -419,8 +421,8 @@ func TestPlanAndPause_FB19(t *testing.T) {
 	})
 }
 
-// Usual: redriven messages come as fast as they can, on top of the live ones. Ours: as many are on their way
-// as the rate says, and it is five until they succeed.
+// Usual: redriven messages come as fast as they can, on top of the live ones. Ours: as many are on
+// their way as the rate says, and it is five until they succeed.
 func TestBoundedOnTheirWay_FB21(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(100, "timeout")
@@ -435,8 +437,8 @@ func TestBoundedOnTheirWay_FB21(t *testing.T) {
 	})
 }
 
-// Usual: the canary is judged when it is sent, and one is never enough to close. Ours: a canary is judged when
-// it is known what has become of it, and two that were processed close the breaker.
+// Usual: the canary is judged when it is sent, and one is never enough to close. Ours: a canary is
+// judged when it is known what has become of it, and two that were processed close the breaker.
 func TestCanariesAreJudgedLater_FB22(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.setSick(true)

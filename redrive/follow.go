@@ -20,9 +20,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// A tenaq server says what became of a message that was sent to it, so a redriver without a ledger need not
-// wait for its silence. A send asks for a mark with one header, and its answer has the mark in another. Other
-// servers ignore the first header: then there is no mark. [PEEK-9]
+// A tenaq server says what became of a message that was sent to it, so a redriver without a ledger
+// need not wait for its silence. A send asks for a mark with one header, and its answer has the
+// mark in another. Other servers ignore the first header: then there is no mark. [PEEK-9]
 const (
 	followHeader = "Tenaq-Follow"
 	markHeader   = "Tenaq-Mark"
@@ -39,7 +39,8 @@ const (
 // A follower asks a server what became of messages.
 type follower struct{ options sqs.Options }
 
-// newFollower returns nil for a client that cannot be asked where its server is, and for Amazon SQS.
+// newFollower returns nil for a client that cannot be asked where its server is, and for Amazon
+// SQS.
 func newFollower(client SQS) *follower {
 	c, ok := client.(interface{ Options() sqs.Options })
 	if !ok {
@@ -65,10 +66,11 @@ func markOf(metadata smithymiddleware.Metadata) string {
 	return ""
 }
 
-// fate asks what became of a flight that has a mark. It reports false when the server will not say, for which
-// a key that may not ask is a reason.
+// fate asks what became of a flight that has a mark. It reports false when the server will not say,
+// for which a key that may not ask is a reason.
 func (f *follower) fate(ctx context.Context, flight *Flight) (_ fate, known bool, err error) {
-	address := strings.TrimSuffix(aws.ToString(f.options.BaseEndpoint), "/") + "/v1/queues/" + url.PathEscape(flight.Queue) +
+	address := strings.TrimSuffix(aws.ToString(f.options.BaseEndpoint), "/") + "/v1/queues/" +
+		url.PathEscape(flight.Queue) +
 		"/fate?" + url.Values{"mark": {flight.Mark}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -111,5 +113,6 @@ func (f *follower) sign(ctx context.Context, req *http.Request) error {
 		return err
 	}
 	nothing := sha256.Sum256(nil)
-	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(nothing[:]), "sqs", f.options.Region, time.Now())
+	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(nothing[:]), "sqs",
+		f.options.Region, time.Now())
 }

@@ -19,17 +19,18 @@ import (
 	"tenaq/records"
 )
 
-// A ParkingLot is the queue where redrivers put what they will not redrive, for a person to decide about.
+// A ParkingLot is the queue where redrivers put what they will not redrive, for a person to decide
+// about.
 //
-// SQS cannot show a message without handing it out. So what was listed is hidden from others until it is
-// given back, or ParkedLook is over, and has been received once more. A parking lot must have no redrive
-// policy: it would move on what is looked at.
+// SQS cannot show a message without handing it out. So what was listed is hidden from others until
+// it is given back, or ParkedLook is over, and has been received once more. A parking lot must have
+// no redrive policy: it would move on what is looked at.
 type ParkingLot struct {
 	r *Redriver // which does to the parking lot what it does to a dead-letter queue
 }
 
-// ParkedLook is how long a parked message that was listed is hidden, and how long there is to release or
-// discard it.
+// ParkedLook is how long a parked message that was listed is hidden, and how long there is to
+// release or discard it.
 const ParkedLook = 2 * time.Minute
 
 // A ParkingLotConfig says which queue is the parking lot. Client and URL are required.
@@ -37,8 +38,8 @@ type ParkingLotConfig struct {
 	Client SQS
 	URL    string
 
-	// Store is that of the redrivers. Without it, messages that had no room for what a redriver knows about them can
-	// be discarded and not released.
+	// Store is that of the redrivers. Without it, messages that had no room for what a redriver
+	// knows about them can be discarded and not released.
 	Store records.Store
 }
 
@@ -52,7 +53,8 @@ func NewParkingLot(cfg ParkingLotConfig) (*ParkingLot, error) {
 	case cfg.Store == nil:
 		cfg.Store = noStore{}
 	}
-	return &ParkingLot{&Redriver{cfg: Config{Client: cfg.Client, Store: cfg.Store, DeadLetterURL: cfg.URL}, name: queuename.Of(cfg.URL)}}, nil
+	return &ParkingLot{&Redriver{cfg: Config{Client: cfg.Client, Store: cfg.Store,
+		DeadLetterURL: cfg.URL}, name: queuename.Of(cfg.URL)}}, nil
 }
 
 // A Parked is a message in a parking lot.
@@ -81,19 +83,20 @@ type Parked struct {
 	gone   bool
 }
 
-// List takes up to so many messages into the hands of the caller, in the order in which the queue gives
-// them. It ends where the queue gives no more: others may be in the hands of somebody else, and of a message
-// group on a FIFO queue no more than ten can be seen at once. After an error the messages so far are
-// returned with it. The caller gives back what it does not release or discard.
+// List takes up to so many messages into the hands of the caller, in the order in which the queue
+// gives them. It ends where the queue gives no more: others may be in the hands of somebody else,
+// and of a message group on a FIFO queue no more than ten can be seen at once. After an error the
+// messages so far are returned with it. The caller gives back what it does not release or discard.
 func (p *ParkingLot) List(ctx context.Context, most int) ([]*Parked, error) {
 	var all []*Parked
 	seen := make(map[string]bool)
 	for began := time.Now(); len(all) < most && time.Since(began) < ParkedLook/2; {
 		out, err := p.r.cfg.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl:                    &p.r.cfg.DeadLetterURL,
-			MaxNumberOfMessages:         int32(min(10, most-len(all))),
-			VisibilityTimeout:           int32(ParkedLook / time.Second),
-			WaitTimeSeconds:             1, // makes SQS look everywhere before it says that there are none
+			QueueUrl:            &p.r.cfg.DeadLetterURL,
+			MaxNumberOfMessages: int32(min(10, most-len(all))),
+			VisibilityTimeout:   int32(ParkedLook / time.Second),
+			// makes SQS look everywhere before it says that there are none
+			WaitTimeSeconds:             1,
 			MessageAttributeNames:       []string{"All"},
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		})
@@ -130,8 +133,9 @@ func (p *ParkingLot) read(ctx context.Context, m types.Message) (*Parked, error)
 		return nil, err
 	}
 	one := &Parked{
-		ID: l.ID, Body: aws.ToString(m.Body), Attributes: make(map[string]types.MessageAttributeValue),
-		Key: l.Key, Lineage: l.Lineage, Group: l.group(),
+		ID: l.ID, Body: aws.ToString(m.Body),
+		Attributes: make(map[string]types.MessageAttributeValue),
+		Key:        l.Key, Lineage: l.Lineage, Group: l.group(),
 		Source:   cmp.Or(l.trail.Source, m.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]),
 		Attempts: l.trail.Attempts, Redrives: l.Sends, Strikes: l.Strikes,
 		FirstSent: l.trail.FirstSent, Since: l.Died, letter: l,
@@ -156,7 +160,8 @@ func (noStore) Get(context.Context, string) (records.Record, error) {
 	return records.Record{}, errAside
 }
 
-// parkedWhy finds, in the reason of a parked message, why it was parked; what follows is why it failed.
+// parkedWhy finds, in the reason of a parked message, why it was parked; what follows is why it
+// failed.
 var parkedWhy = regexp.MustCompile(`(?s)^(poison, its worker says` +
 	`|failed (?:once|\d+ times) while others succeeded` +
 	`|poison: failed (?:once|\d+ times) while others succeeded, and nearly nothing else fails like this` +
@@ -170,10 +175,10 @@ func cause(reason string) (why, failure string) {
 	return "", reason
 }
 
-// Release sends a message back to work, to the queue with the URL to, or to the one it came from when to is
-// empty. It begins anew, with no strikes, and is the same work: it keeps its key and its generation, so what
-// is recorded as completed is not done again. When Release ends between sending and deleting, the message is in both
-// queues, and may be released again.
+// Release sends a message back to work, to the queue with the URL to, or to the one it came from
+// when to is empty. It begins anew, with no strikes, and is the same work: it keeps its key and its
+// generation, so what is recorded as completed is not done again. When Release ends between sending
+// and deleting, the message is in both queues, and may be released again.
 func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error {
 	l := *one.letter
 	switch {
@@ -190,7 +195,8 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 	}
 	switch {
 	case to == p.r.cfg.DeadLetterURL:
-		return fmt.Errorf("release %s: %s is where it is parked: name another queue", one.ID, p.r.name)
+		return fmt.Errorf("release %s: %s is where it is parked: name another queue", one.ID,
+			p.r.name)
 	case isFIFO(to) && l.group() == "":
 		return fmt.Errorf("release %s: it has no message group, which %s wants: name a standard queue", one.ID, queuename.Of(to))
 	}
@@ -208,7 +214,8 @@ func (p *ParkingLot) source(ctx context.Context, one *Parked) (url string, err e
 	if len(arn) != 6 {
 		return "", errors.New("nobody knows which queue it came from: name one")
 	}
-	out, err := p.r.cfg.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &arn[5], QueueOwnerAWSAccountId: &arn[4]})
+	out, err := p.r.cfg.Client.GetQueueUrl(ctx,
+		&sqs.GetQueueUrlInput{QueueName: &arn[5], QueueOwnerAWSAccountId: &arn[4]})
 	if err != nil {
 		return "", fmt.Errorf("the queue it came from, %s: %w", one.Source, err)
 	}
@@ -220,7 +227,9 @@ func (p *ParkingLot) Discard(ctx context.Context, one *Parked) error {
 	if one.gone {
 		return fmt.Errorf("%s is not in %s any more", one.ID, p.r.name)
 	}
-	_, err := p.r.cfg.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &p.r.cfg.DeadLetterURL, ReceiptHandle: one.letter.raw.ReceiptHandle})
+	_, err := p.r.cfg.Client.DeleteMessage(ctx,
+		&sqs.DeleteMessageInput{QueueUrl: &p.r.cfg.DeadLetterURL,
+			ReceiptHandle: one.letter.raw.ReceiptHandle})
 	if err != nil {
 		return fmt.Errorf("discard %s: %w", one.ID, err)
 	}
@@ -231,8 +240,8 @@ func (p *ParkingLot) Discard(ctx context.Context, one *Parked) error {
 // giveBackAtOnce is how many messages are given back at the same time.
 const giveBackAtOnce = 10
 
-// GiveBack lets others see listed messages again, those that were neither released nor discarded. Without
-// it, or after an error, they are there when ParkedLook is over.
+// GiveBack lets others see listed messages again, those that were neither released nor discarded.
+// Without it, or after an error, they are there when ParkedLook is over.
 func (p *ParkingLot) GiveBack(ctx context.Context, all []*Parked) error {
 	var (
 		waiting = make(chan *Parked)
@@ -243,9 +252,12 @@ func (p *ParkingLot) GiveBack(ctx context.Context, all []*Parked) error {
 	for range giveBackAtOnce {
 		givers.Go(func() {
 			for one := range waiting {
-				_, err := p.r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-					QueueUrl: &p.r.cfg.DeadLetterURL, ReceiptHandle: one.letter.raw.ReceiptHandle, VisibilityTimeout: 0,
-				})
+				_, err := p.r.cfg.Client.ChangeMessageVisibility(ctx,
+					&sqs.ChangeMessageVisibilityInput{
+						QueueUrl:          &p.r.cfg.DeadLetterURL,
+						ReceiptHandle:     one.letter.raw.ReceiptHandle,
+						VisibilityTimeout: 0,
+					})
 				if err != nil {
 					mu.Lock()
 					failed = append(failed, fmt.Errorf("give back %s: %w", one.ID, err))

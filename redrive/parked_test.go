@@ -55,7 +55,8 @@ func ExampleParkingLot() {
 	}
 }
 
-// Of a message group no more than ten can be seen at once, and what is seen is given back in its order.
+// Of a message group no more than ten can be seen at once, and what is seen is given back in its
+// order.
 func TestParkedListFIFO(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		for i := range 15 {
@@ -120,7 +121,8 @@ func (r *rig) workTrail() trail.Trail {
 	}
 }
 
-// A list says what is known of each parked message and leaves them where they are, for others to see.
+// A list says what is known of each parked message and leaves them where they are, for others to
+// see.
 func TestParkedList(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for i := range 23 {
@@ -192,8 +194,8 @@ func TestParkedRelease(t *testing.T) {
 	}
 }
 
-// A release that ends between sending and deleting leaves the message in both queues. Another one sends the
-// same work, which is done once.
+// A release that ends between sending and deleting leaves the message in both queues. Another one
+// sends the same work, which is done once.
 func TestParkedReleaseCrash(t *testing.T) {
 	for _, suffix := range []string{"", ".fifo"} {
 		inBubble(t, suffix, func(t *testing.T, r *rig) {
@@ -233,8 +235,8 @@ func TestParkedReleaseCrash(t *testing.T) {
 	}
 }
 
-// A message without room for its trail has it in the store. Without the store it is not released, as it
-// would be other work then.
+// A message without room for its trail has it in the store. Without the store it is not released,
+// as it would be other work then.
 func TestParkedAside(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		full := make(map[string]types.MessageAttributeValue)

@@ -25,14 +25,15 @@ const (
 	// Succeeded: its work is recorded as completed.
 	Succeeded
 
-	// Gone: it has not come back within the time in which it would have. That is weak evidence: it may be
-	// waiting, or have been deleted by somebody.
+	// Gone: it has not come back within the time in which it would have. That is weak evidence: it
+	// may be waiting, or have been deleted by somebody.
 	Gone
 
 	// Failed: it is a dead letter again, or its attempts are used up.
 	Failed
 
-	// Moot: its work was completed before it was sent. What becomes of it says nothing about its consumer.
+	// Moot: its work was completed before it was sent. What becomes of it says nothing about its
+	// consumer.
 	Moot
 )
 
@@ -44,8 +45,8 @@ type Outcome struct {
 	At     time.Time
 }
 
-// A Health is what the consumer did by itself since it was asked last, with messages that were sent to its
-// queue by others than redrivers: messages done, and attempts that failed.
+// A Health is what the consumer did by itself since it was asked last, with messages that were sent
+// to its queue by others than redrivers: messages done, and attempts that failed.
 type Health struct {
 	Done   int `json:"done"`
 	Failed int `json:"failed"`
@@ -65,7 +66,8 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 		}
 	}
 	s.Flights = slices.DeleteFunc(s.Flights, func(f Flight) bool {
-		if !f.weak() || now.Before(f.End.Add(p.apart)) { // by then a look has seen all that came back until its end
+		// by then a look has seen all that came back until its end
+		if !f.weak() || now.Before(f.End.Add(p.apart)) {
 			return false
 		}
 		s.settled(p, now)
@@ -73,7 +75,8 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 	})
 	excuses, halved := health.excuses(), false
 	outcomes = slices.Clone(outcomes)
-	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) }) // failures in a row are
+	// failures in a row are
+	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) })
 	for _, o := range outcomes {
 		i := slices.IndexFunc(s.Flights, func(f Flight) bool { return f.Letter == o.Letter })
 		if i < 0 || o.Result == Silent && (s.Flights[i].weak() || !s.Flights[i].over(p, now)) {
@@ -121,8 +124,8 @@ func (s *State) slow(lineage string) {
 	s.Rate, s.Steep = max(1, s.Rate/2), false
 }
 
-// unslow restores the rate that the failure of a message lowered, once it is known that others succeeded
-// when it failed: the failure said nothing about the consumer.
+// unslow restores the rate that the failure of a message lowered, once it is known that others
+// succeeded when it failed: the failure said nothing about the consumer.
 func (s *State) unslow(lineage string) {
 	if s.Slowed == nil || s.Slowed.Lineage != lineage {
 		return
@@ -131,8 +134,8 @@ func (s *State) unslow(lineage string) {
 	s.Slowed = nil
 }
 
-// over reports whether a flight of which nothing is heard is waited for no longer. Where it could still come back
-// it is waited for until then.
+// over reports whether a flight of which nothing is heard is waited for no longer. Where it could
+// still come back it is waited for until then.
 func (f *Flight) over(p *Policy, now time.Time) bool {
 	last := f.Due.Add(p.Settle)
 	for _, t := range []time.Time{f.Judge, f.End} {
@@ -143,7 +146,8 @@ func (f *Flight) over(p *Policy, now time.Time) bool {
 	return !now.Before(last)
 }
 
-// weak reports whether the silence of a flight was taken for a success although it may still come back.
+// weak reports whether the silence of a flight was taken for a success although it may still come
+// back.
 func (f *Flight) weak() bool { return !f.Weak.IsZero() }
 
 // tick does what time alone does.
@@ -167,22 +171,24 @@ func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 	case s.Breaker.State == breaker.HalfOpen:
 		if s.Breaker = s.Breaker.Succeed(p.breaker(), now); s.Breaker.State == breaker.Closed {
 			s.Rate, s.Steep = p.RateFirst, true
-			for i := range s.Kinds { // how things failed while everything did says nothing about them
+			// how things failed while everything did says nothing about them
+			for i := range s.Kinds {
 				s.Kinds[i].Since, s.Kinds[i].Lineages, s.Kinds[i].Poison = now, nil, false
 			}
 		}
 	default:
 		s.Breaker = s.Breaker.Succeed(p.breaker(), now)
-		// One more for each success doubles the rate with each round, until something fails; then it is
-		// one more in each round.
+		// One more for each success doubles the rate with each round, until something fails; then
+		// it is one more in each round.
 		if s.Steep || s.Successes%max(1, s.Rate) == 0 {
 			s.Rate = min(s.Rate+1, p.RateMax)
 		}
 	}
 }
 
-// settled learns that a message was processed and will not come back: others are judged by it. What may still
-// come back vouches for nothing, and a breaker that was closed by it remembers how often it had opened.
+// settled learns that a message was processed and will not come back: others are judged by it. What
+// may still come back vouches for nothing, and a breaker that was closed by it remembers how often
+// it had opened.
 func (s *State) settled(p *Policy, now time.Time) {
 	s.well(p, now)
 	if s.Breaker.State == breaker.Closed {
@@ -190,9 +196,11 @@ func (s *State) settled(p *Policy, now time.Time) {
 	}
 }
 
-// fail learns from a redriven message that failed again. Excused says that the consumer did other work
-// meanwhile. It reports whether less should be sent.
-func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused bool) (slower bool) {
+// fail learns from a redriven message that failed again. Excused says that the consumer did other
+// work meanwhile. It reports whether less should be sent.
+func (s *State) fail(
+	p *Policy, now time.Time, f Flight, reason string, excused bool,
+) (slower bool) {
 	s.Failures++
 	k := s.kind(FingerprintOf(reason), now)
 	fresh := len(k.Lineages) == 0
@@ -200,7 +208,8 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused 
 	if len(k.Lineages) < broad && !slices.Contains(k.Lineages, f.Lineage) {
 		k.Lineages = append(slices.Clone(k.Lineages), f.Lineage)
 	}
-	well := excused || s.lastSuccess().After(s.Breaker.LastChange) && now.Sub(s.lastSuccess()) <= p.Near
+	well := excused || s.lastSuccess().After(s.Breaker.LastChange) &&
+		now.Sub(s.lastSuccess()) <= p.Near
 	switch {
 	case s.Breaker.State == breaker.HalfOpen && !f.Canary, s.Breaker.State == breaker.Open:
 		return false // sent before it opened
@@ -228,12 +237,13 @@ func (s *State) fail(p *Policy, now time.Time, f Flight, reason string, excused 
 		}
 		return true
 	}
-	again := s.Slowed != nil && s.Slowed.Lineage == f.Lineage // one message alone shows no sick consumer twice
+	// one message alone shows no sick consumer twice
+	again := s.Slowed != nil && s.Slowed.Lineage == f.Lineage
 	return fresh && !again || s.Breaker.FailureCount > 1
 }
 
-// broad is how many messages have to fail in one way until it is taken for something that they need, and
-// not for the messages.
+// broad is how many messages have to fail in one way until it is taken for something that they
+// need, and not for the messages.
 const broad = 3
 
 func (s *State) failKind(p *Policy, now time.Time, k *Kind) {
@@ -242,8 +252,8 @@ func (s *State) failKind(p *Policy, now time.Time, k *Kind) {
 	}
 }
 
-// Room is how many messages may be sent on their way now. A breaker that is half open lets one canary go at
-// a time.
+// Room is how many messages may be sent on their way now. A breaker that is half open lets one
+// canary go at a time.
 func (s State) Room(p *Policy, now time.Time) int {
 	s.tick(p, now)
 	switch {
@@ -261,8 +271,8 @@ func (s State) Room(p *Policy, now time.Time) int {
 // canaryHandled is how long after its delay a canary is expected to have been handled.
 const canaryHandled = 15 * time.Second
 
-// Soonest is when a step may do something before it is due: when the cool-down of an open breaker is over, and
-// when the outcome of a canary may be known. It is zero when there is no such time.
+// Soonest is when a step may do something before it is due: when the cool-down of an open breaker
+// is over, and when the outcome of a canary may be known. It is zero when there is no such time.
 func (s State) Soonest(p *Policy, now time.Time) time.Time {
 	switch s.Breaker.State {
 	case breaker.Open:
@@ -281,8 +291,8 @@ func (s State) Soonest(p *Policy, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// OnTheirWay is how many redriven messages hold a place. One whose silence was taken for half a success holds
-// none, although it may still come back.
+// OnTheirWay is how many redriven messages hold a place. One whose silence was taken for half a
+// success holds none, although it may still come back.
 func (s State) OnTheirWay() (n int) {
 	for i := range s.Flights {
 		if !s.Flights[i].weak() {
@@ -292,8 +302,8 @@ func (s State) OnTheirWay() (n int) {
 	return n
 }
 
-// unsettledMax is how many redriven messages may be without a sure end. Silence alone must not raise the rate
-// without end, and least of all when it has closed the breaker.
+// unsettledMax is how many redriven messages may be without a sure end. Silence alone must not
+// raise the rate without end, and least of all when it has closed the breaker.
 func (s *State) unsettledMax(p *Policy) int {
 	if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Canary && f.weak() }) {
 		return max(s.Rate, 2*p.RateFirst)
@@ -331,12 +341,13 @@ type Decision struct {
 	Strikes int       // of the letter, as it is to carry them on
 	Until   time.Time // not before this is it to be looked at again; zero is at any time
 
-	// Behind says that an earlier message of its group failed and stands behind it: it is to be held there.
+	// Behind says that an earlier message of its group failed and stands behind it: it is to be
+	// held there.
 	Behind bool
 }
 
-// Decide says what is to be done with a dead letter, and changes the state accordingly: who does not carry
-// it out has to forget that. Chance is in [0, 1).
+// Decide says what is to be done with a dead letter, and changes the state accordingly: who does
+// not carry it out has to forget that. Chance is in [0, 1).
 func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State, Decision) {
 	s = s.clone()
 	s.tick(p, now)
@@ -372,7 +383,8 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 	d.Action = Redrive
 	d.Why = fmt.Sprintf("redrive %d", l.Sends+1)
 	f := Flight{
-		Letter: l.ID, Lineage: l.Lineage, Key: l.Key, Group: l.Group, Kind: FingerprintOf(l.Reason), Sent: now,
+		Letter: l.ID, Lineage: l.Lineage, Key: l.Key, Group: l.Group, Kind: FingerprintOf(l.Reason),
+		Sent:   now,
 		Canary: s.Breaker.State == breaker.HalfOpen, Struck: d.Strikes > 0,
 	}
 	if f.Canary {
@@ -391,8 +403,9 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 	return s, d
 }
 
-// down reports whether what failed for this reason seems to need something that is down. Then it is no fault of
-// the message, and counts for nothing until it is known whether it lasts for longer than anything that is mended.
+// down reports whether what failed for this reason seems to need something that is down. Then it is
+// no fault of the message, and counts for nothing until it is known whether it lasts for longer
+// than anything that is mended.
 func (s *State) down(reason string) bool {
 	k := s.known(FingerprintOf(reason))
 	return k != nil && k.Breaker.State != breaker.Closed
@@ -406,18 +419,24 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 		return "poison, its worker says: " + l.Reason
 	case strikes >= p.Redrives:
 		return fmt.Sprintf("failed %s while others succeeded: %s", times(strikes), l.Reason)
-	case strikes >= p.Strikes && s.Breaker.State != breaker.HalfOpen && // while it is, a few go again and again, and the others are not tried
-		(k == nil || len(k.Lineages) < broad && l.Died.After(k.Since)): // else others like it succeeded since
+	case strikes >= p.Strikes &&
+		// In HALF_OPEN a few are sent again and again, and the others are not tried.
+		s.Breaker.State != breaker.HalfOpen &&
+		// else others like it succeeded since
+		(k == nil || len(k.Lineages) < broad && l.Died.After(k.Since)):
 		return fmt.Sprintf("poison: failed %s while others succeeded, and nearly nothing else fails like this: %s", times(strikes), l.Reason)
 	case l.Sends > 0 && k != nil && len(k.Lineages) >= broad && now.Sub(k.Since) > p.HoldMax &&
 		s.Breaker.State == breaker.Closed && s.wellAt(l.Died):
-		return fmt.Sprintf("poison: nothing that fails like this has succeeded for %v: %s", p.HoldMax, l.Reason)
+		return fmt.Sprintf("poison: nothing that fails like this has succeeded for %v: %s",
+			p.HoldMax, l.Reason)
 	}
 	return ""
 }
 
 // holds returns why a dead letter is to be left where it is, and until when; empty when it is not.
-func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why string, until time.Time) {
+func (s *State) holds(
+	p *Policy, now time.Time, l Letter, chance float64,
+) (why string, until time.Time) {
 	k := s.known(FingerprintOf(l.Reason))
 	switch {
 	case s.Breaker.State == breaker.Open:
@@ -426,7 +445,8 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 	case l.Sends > 0 && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.near())):
 		return "whether others succeed is not known yet", until
 	case l.Strikes > 0 && s.Breaker.State == breaker.HalfOpen && now.Before(l.Died.Add(p.near())):
-		// One goes at a time, and what the same one meets again and again says nothing about the rest.
+		// One goes at a time, and what the same one meets again and again says nothing about the
+		// rest.
 		until = l.Died.Add(p.near())
 		return "others are tried first, until " + until.Format(time.RFC3339), until
 	case s.Room(p, now) == 0:
@@ -434,19 +454,24 @@ func (s *State) holds(p *Policy, now time.Time, l Letter, chance float64) (why s
 			return "1 message is on its way", until
 		}
 		return fmt.Sprintf("%d messages are on their way", len(s.Flights)), until
-	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Group == l.Group }):
+	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool {
+		return f.Group == l.Group
+	}):
 		return "a message of its group is on its way", until
 	}
 	if h := s.head(l.Group); h != nil && h.Lineage != l.Lineage && now.Sub(h.Since) <= p.HoldMax {
 		return behindHead, until
 	}
-	if k != nil { // while the breaker is half open as well: a canary of this kind would say nothing new
+	// while the breaker is half open as well: a canary of this kind would say nothing new
+	if k != nil {
 		switch k.Breaker.State {
 		case breaker.Open:
 			until = k.Breaker.Until(p.kind())
 			return "what it needs seems to be down until " + until.Format(time.RFC3339), until
 		case breaker.HalfOpen:
-			if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Kind == k.Fingerprint }) {
+			if slices.ContainsFunc(s.Flights, func(f Flight) bool {
+				return f.Kind == k.Fingerprint
+			}) {
 				return "another one finds out whether what it needs is up", until
 			}
 		}

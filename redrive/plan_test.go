@@ -35,8 +35,8 @@ func fails(n int, at time.Time) (outcomes []Outcome) {
 	return outcomes
 }
 
-// However many fail in one step, the consumer is not to blame while it does at least as much other work well.
-// When it does less, it is.
+// However many fail in one step, the consumer is not to blame while it does at least as much other
+// work well. When it does less, it is.
 func TestFailuresOfAWellConsumer(t *testing.T) {
 	for _, test := range []struct {
 		health Health
@@ -83,8 +83,8 @@ func TestInARow(t *testing.T) {
 	}
 }
 
-// A message that failed waits until it is known whether others succeed, also while the breaker is half open:
-// sent on at once it would lose what counts against it.
+// A message that failed waits until it is known whether others succeed, also while the breaker is
+// half open: sent on at once it would lose what counts against it.
 func TestStrikeWaitsForEvidence(t *testing.T) {
 	p, s := sent(t, 1)
 	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart}
@@ -108,8 +108,8 @@ func TestStrikeWaitsForEvidence(t *testing.T) {
 	}
 }
 
-// While the breaker is half open one message goes at a time. One that has failed twice waits for the others to be
-// tried, and how often it failed is no reason to park it: perhaps they all do.
+// While the breaker is half open one message goes at a time. One that has failed twice waits for
+// the others to be tried, and how often it failed is no reason to park it: perhaps they all do.
 func TestOthersAreTriedFirst(t *testing.T) {
 	p, s := sent(t, 1)
 	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart}
@@ -210,7 +210,8 @@ func TestKindsAfterAnOutage(t *testing.T) {
 	}
 }
 
-// Work that the workers did once excuses once, and ends a row of failures once, however many looks a step takes.
+// Work that the workers did once excuses once, and ends a row of failures once, however many looks
+// a step takes.
 func TestHealthCountsOnce(t *testing.T) {
 	p, s := sent(t, 5)
 	now := time.Now()
@@ -242,8 +243,8 @@ func TestStepBeforeIsOver(t *testing.T) {
 	}
 }
 
-// rounds has two others succeed and one message of no particular reason fail, again and again, as a consumer
-// without a ledger would have it: then all dead letters are of one kind.
+// rounds has two others succeed and one message of no particular reason fail, again and again, as a
+// consumer without a ledger would have it: then all dead letters are of one kind.
 func rounds(p *Policy, s State, now time.Time, n int) (State, time.Time) {
 	bad := Letter{ID: "bad", Lineage: "bad", Died: now}
 	for i := range n {
@@ -265,8 +266,8 @@ func rounds(p *Policy, s State, now time.Time, n int) (State, time.Time) {
 	return s, now
 }
 
-// A message that is known to be poison lowers no rate and counts towards no breaker, and the rate that its first
-// failure lowered is restored when it is known.
+// A message that is known to be poison lowers no rate and counts towards no breaker, and the rate
+// that its first failure lowered is restored when it is known.
 func TestKnownPoisonSlowsNothing(t *testing.T) {
 	p := new(Policy)
 	if err := p.setDefaults(); err != nil {
@@ -279,8 +280,8 @@ func TestKnownPoisonSlowsNothing(t *testing.T) {
 	}
 }
 
-// That poison fails in some way excuses nobody else who does: when everything fails like it, and nothing else
-// vouches for the consumer, it is an outage.
+// That poison fails in some way excuses nobody else who does: when everything fails like it, and
+// nothing else vouches for the consumer, it is an outage.
 func TestOutageLooksLikePoison(t *testing.T) {
 	for _, since := range []time.Duration{10 * time.Second, 6 * time.Minute} { // the last success
 		p := new(Policy)
@@ -306,8 +307,8 @@ func TestOutageLooksLikePoison(t *testing.T) {
 	}
 }
 
-// A canary whose silence closed the breaker, and which comes back all the same, opens it again, for longer than
-// before. Until then it holds no place, and few may follow it.
+// A canary whose silence closed the breaker, and which comes back all the same, opens it again, for
+// longer than before. Until then it holds no place, and few may follow it.
 func TestSilenceWasNoSuccess(t *testing.T) {
 	p := new(Policy)
 	if err := p.setDefaults(); err != nil {
@@ -336,7 +337,8 @@ func TestSilenceWasNoSuccess(t *testing.T) {
 		t.Errorf("one came back: %+v", s.Breaker)
 	}
 
-	// One that comes back although others are known to succeed is poison, and no sign of a sick consumer.
+	// One that comes back although others are known to succeed is poison, and no sign of a sick
+	// consumer.
 	s.Breaker = breaker.Breaker{State: breaker.Closed, LastChange: simStart}
 	if v := s.Judge(p, now.Add(time.Minute), []Outcome{{"m1", Failed, "", now}}, Health{Done: 3}); v.Breaker.State != breaker.Closed {
 		t.Errorf("others succeeded: %+v", v.Breaker)

@@ -20,8 +20,8 @@ import (
 	"tenaq/internal/work/trail"
 )
 
-// All that happens to queues happens here: by receiving, sending and deleting, which every SQS has. A server
-// that can move messages itself, in one step, is a Mover.
+// All that happens to queues happens here: by receiving, sending and deleting, which every SQS has.
+// A server that can move messages itself, in one step, is a Mover.
 
 // A target is a queue that messages are redriven to.
 type target struct {
@@ -33,7 +33,8 @@ type target struct {
 func (r *Redriver) depth(ctx context.Context) (int, error) {
 	attributes, err := r.attributes(ctx, r.cfg.DeadLetterURL)
 	if err != nil {
-		return 0, fmt.Errorf("the dead-letter queue %s cannot be used: %w", r.cfg.DeadLetterURL, err)
+		return 0, fmt.Errorf("the dead-letter queue %s cannot be used: %w", r.cfg.DeadLetterURL,
+			err)
 	}
 	n := 0
 	for _, name := range []types.QueueAttributeName{
@@ -76,8 +77,8 @@ func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 	return letters, nil
 }
 
-// newLetter reads what a dead letter says about itself, or what the store says about it. An error means that
-// the store does not answer.
+// newLetter reads what a dead letter says about itself, or what the store says about it. An error
+// means that the store does not answer.
 func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, error) {
 	t, bad := trail.Of(m.MessageAttributes)
 	if trail.MayBeAside(m.MessageAttributes) {
@@ -108,8 +109,8 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 		l.Group = l.group()
 	}
 	l.Key = claims.EffectKey(cmp.Or(t.Key, l.Lineage), t.Generation) // as package worker names it
-	// When it was sent here; when SQS itself moved it, when it was sent first. Then its last receive there
-	// would be the better time, and nobody knows it.
+	// When it was sent here; when SQS itself moved it, when it was sent first. Then its last
+	// receive there would be the better time, and nobody knows it.
 	if ms, bad := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); bad == nil {
 		l.Died = time.UnixMilli(ms)
 	}
@@ -119,8 +120,8 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 	return l, nil
 }
 
-// firstKey is what package worker called the work of a message that the FIFO queue itself moved: its
-// deduplication id, unless the queue made that from the body. The next send has another one.
+// firstKey is what package worker called the work of a message that the FIFO queue itself moved:
+// its deduplication id, unless the queue made that from the body. The next send has another one.
 func firstKey(m types.Message) string {
 	id := m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
 	if sum := sha256.Sum256([]byte(aws.ToString(m.Body))); id == hex.EncodeToString(sum[:]) {
@@ -141,7 +142,8 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 		if len(parts) != 6 {
 			return target{}, errors.New("the message does not say which queue it came from: set a target queue")
 		}
-		out, err := w.cfg.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
+		out, err := w.cfg.Client.GetQueueUrl(ctx,
+			&sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
 		if err != nil {
 			return target{}, fmt.Errorf("the queue it came from, %s: %w", arn, err)
 		}
@@ -166,18 +168,22 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
 	const most = time.Hour // a person may want to see it
 	_, err := r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-		QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle, VisibilityTimeout: int32(min(d, most) / time.Second),
+		QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle,
+		VisibilityTimeout: int32(min(d, most) / time.Second),
 	})
 	return err
 }
 
-// move sends a dead letter on, as it is, and deletes it here. The deduplication id is its message id, so a
-// second time within five minutes is the same one to a FIFO queue, and to no queue it is another work.
+// move sends a dead letter on, as it is, and deletes it here. The deduplication id is its message
+// id, so a second time within five minutes is the same one to a FIFO queue, and to no queue it is
+// another work.
 func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) error {
-	in := &sqs.SendMessageInput{QueueUrl: &url, MessageBody: l.raw.Body, MessageAttributes: l.raw.MessageAttributes}
+	in := &sqs.SendMessageInput{QueueUrl: &url, MessageBody: l.raw.Body,
+		MessageAttributes: l.raw.MessageAttributes}
 	if trace, ok := l.raw.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]; ok {
 		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
-			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &trace},
+			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"),
+				StringValue: &trace},
 		}
 	}
 	if group := l.group(); group != "" {
@@ -194,17 +200,21 @@ func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) 
 	if r.cfg.Mover != nil {
 		return nil
 	}
-	_, err := r.cfg.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle})
+	_, err := r.cfg.Client.DeleteMessage(ctx,
+		&sqs.DeleteMessageInput{QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle})
 	if err != nil {
-		return fmt.Errorf("delete it from %s, after it was sent to %s: %w", r.name, queuename.Of(url), err)
+		return fmt.Errorf("delete it from %s, after it was sent to %s: %w", r.name,
+			queuename.Of(url), err)
 	}
 	return nil
 }
 
-// send sends a message with its trail. Where the message has no room for it the trail is written down: for a
-// FIFO queue before, for a standard queue before the delay of the message is over. What says which work it
-// is, and cannot be read here, stays as it is.
-func (r *Redriver) send(ctx context.Context, in *sqs.SendMessageInput, l *letter, d Decision) error {
+// send sends a message with its trail. Where the message has no room for it the trail is written
+// down: for a FIFO queue before, for a standard queue before the delay of the message is over. What
+// says which work it is, and cannot be read here, stays as it is.
+func (r *Redriver) send(
+	ctx context.Context, in *sqs.SendMessageInput, l *letter, d Decision,
+) error {
 	t := l.onward(d)
 	with, room := t.Attach(in.MessageAttributes)
 	aside := l.bad == nil && !room

@@ -13,8 +13,8 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// consume runs a consumer that keeps no ledger, as a function that a queue triggers: it deletes what succeeds
-// and leaves the rest to the queue.
+// consume runs a consumer that keeps no ledger, as a function that a queue triggers: it deletes
+// what succeeds and leaves the rest to the queue.
 func (r *rig) consume(fails func(body string) bool) {
 	client := r.server.Client()
 	r.run(func(ctx context.Context) error {
@@ -54,9 +54,9 @@ func (r *rig) setReceives(n string) {
 // unclaimed is a redriver without a ledger, on a server that says what becomes of messages.
 func unclaimed(c *redrive.Config) { c.Claims = nil }
 
-// Without a ledger sixty dead letters are back within minutes: on a tenaq server, which says what was deleted,
-// and on any other, where silence has to do. Poison among them delays the others by little. The steps are those
-// of a continuous redriver with much to do, ten seconds apart.
+// Without a ledger sixty dead letters are back within minutes: on a tenaq server, which says what
+// was deleted, and on any other, where silence has to do. Poison among them delays the others by
+// little. The steps are those of a continuous redriver with much to do, ten seconds apart.
 func TestRecoveryWithoutLedger(t *testing.T) {
 	const letters = 60
 	for _, test := range []struct {
@@ -98,8 +98,8 @@ func TestRecoveryWithoutLedger(t *testing.T) {
 	}
 }
 
-// That silence is judged early does not wear a sick consumer down, however long its queue retries: what comes
-// back late opens the breaker again, for longer each time.
+// That silence is judged early does not wear a sick consumer down, however long its queue retries:
+// what comes back late opens the breaker again, for longer each time.
 func TestOutageWithoutLedger(t *testing.T) {
 	const letters = 40
 	for _, test := range []struct {
@@ -147,8 +147,9 @@ func TestOutageWithoutLedger(t *testing.T) {
 	}
 }
 
-// A server that says what became of messages is believed: what waits in its queue is no success however long it
-// is silent, and what was deleted is one, unless the consumer made a dead letter of it itself.
+// A server that says what became of messages is believed: what waits in its queue is no success
+// however long it is silent, and what was deleted is one, unless the consumer made a dead letter of
+// it itself.
 func TestFollowed(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(3, "timeout")
@@ -175,7 +176,8 @@ func TestFollowed(t *testing.T) {
 	})
 }
 
-// A server that does not answer for a moment is asked again, and one that refuses to say leaves silence.
+// A server that does not answer for a moment is asked again, and one that refuses to say leaves
+// silence.
 func TestFollowedServerFails(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(1, "timeout")

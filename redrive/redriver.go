@@ -21,34 +21,40 @@ import (
 
 // SQS is what a redriver needs of a client. *sqs.Client has it.
 type SQS interface {
-	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
-	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
-	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
-	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
-	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput, ...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
-	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
+	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput,
+		...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	SendMessage(context.Context, *sqs.SendMessageInput,
+		...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	DeleteMessage(context.Context, *sqs.DeleteMessageInput,
+		...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
+	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput,
+		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
+	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput,
+		...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
+	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput,
+		...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
-// Config says what a redriver redrives. Client, Store, DeadLetterURL and ParkingURL are needed; the rest has
-// defaults.
+// Config says what a redriver redrives. Client, Store, DeadLetterURL and ParkingURL are needed; the
+// rest has defaults.
 type Config struct {
 	Client SQS
 
-	// Store is where the redriver keeps what it knows, in one record for each dead-letter queue. All
-	// redrivers of a queue need the same one.
+	// Store is where the redriver keeps what it knows, in one record for each dead-letter queue.
+	// All redrivers of a queue need the same one.
 	Store records.Store
 
-	// DeadLetterURL is the queue to bring messages back from, ParkingURL where to put what is not to be
-	// brought back. Give both the longest retention, and the parking lot no consumer.
+	// DeadLetterURL is the queue to bring messages back from, ParkingURL where to put what is not
+	// to be brought back. Give both the longest retention, and the parking lot no consumer.
 	DeadLetterURL, ParkingURL string
 
-	// TargetURL is where to redrive to. Empty is the queue that each message came from, as the message
-	// says: the worker that dead-lettered it wrote that down, or SQS did.
+	// TargetURL is where to redrive to. Empty is the queue that each message came from, as the
+	// message says: the worker that dead-lettered it wrote that down, or SQS did.
 	TargetURL string
 
-	// Claims is the ledger of the workers, by which the redriver knows what has become of a message. When it
-	// is nil, a redriver asks a tenaq server whether the message was deleted. On any other server it has only
-	// what it sees: whether the message comes back.
+	// Claims is the ledger of the workers, by which the redriver knows what has become of a
+	// message. When it is nil, a redriver asks a tenaq server whether the message was deleted. On
+	// any other server it has only what it sees: whether the message comes back.
 	Claims *claims.Ledger
 
 	// Outcomes, if set, is asked instead. It is for servers that know more than SQS tells.
@@ -63,8 +69,8 @@ type Config struct {
 	// Interval is the time between two steps of Run, or of whoever calls Step: 5 min when zero.
 	Interval time.Duration
 
-	// Look is how long a message that was looked at is hidden from others: 2 min when zero, and less than
-	// Interval. A step has to be done within it.
+	// Look is how long a message that was looked at is hidden from others: 2 min when zero, and
+	// less than Interval. A step has to be done within it.
 	Look time.Duration
 
 	Logger *slog.Logger // slog.Default when nil
@@ -72,8 +78,8 @@ type Config struct {
 
 // Outcomes tells what has become of redriven messages.
 type Outcomes interface {
-	// Outcome returns the result of a message that was sent on its way at f.Sent, with the reason when it
-	// failed. An error means that nobody knows now.
+	// Outcome returns the result of a message that was sent on its way at f.Sent, with the reason
+	// when it failed. An error means that nobody knows now.
 	Outcome(ctx context.Context, f Flight) (Result, string, error)
 }
 
@@ -83,7 +89,8 @@ type Mover interface {
 	Move(ctx context.Context, send *sqs.SendMessageInput, receiptHandle string) error
 }
 
-// A Redriver redrives the messages of one dead-letter queue. Its methods may be called from any goroutine.
+// A Redriver redrives the messages of one dead-letter queue. Its methods may be called from any
+// goroutine.
 type Redriver struct {
 	cfg  Config
 	name string // of the dead-letter queue
@@ -94,8 +101,8 @@ type Redriver struct {
 	refused atomic.Bool // the queue had messages that were no dead letters
 }
 
-// New returns a redriver, or an error when the configuration contradicts itself. It asks nothing of queues
-// and store yet.
+// New returns a redriver, or an error when the configuration contradicts itself. It asks nothing of
+// queues and store yet.
 func New(cfg Config) (*Redriver, error) {
 	cfg.Interval = cmp.Or(cfg.Interval, 5*time.Minute)
 	cfg.Look = cmp.Or(cfg.Look, min(2*time.Minute, cfg.Interval/2))
@@ -111,10 +118,16 @@ func New(cfg Config) (*Redriver, error) {
 	refuse(cfg.Client == nil, "Client is missing")
 	refuse(cfg.Store == nil, "Store is missing")
 	refuse(cfg.DeadLetterURL == "", "DeadLetterURL is missing")
-	refuse(cfg.ParkingURL == "", "ParkingURL is missing: what is not to be redriven has to go somewhere")
-	refuse(cfg.ParkingURL != "" && (cfg.ParkingURL == cfg.DeadLetterURL || cfg.ParkingURL == cfg.TargetURL), "the parking lot is a queue that is redriven from or to: give it a queue of its own")
-	refuse(isFIFO(cfg.ParkingURL) != isFIFO(cfg.DeadLetterURL), "the parking lot and the dead-letter queue are not of the same kind: make both FIFO queues, or none")
-	refuse(cfg.Interval < 0 || cfg.Look < time.Second || cfg.Look > cfg.Interval, fmt.Sprintf("Interval and Look are %v and %v: the second is at least 1s, and the smaller one", cfg.Interval, cfg.Look))
+	refuse(cfg.ParkingURL == "",
+		"ParkingURL is missing: what is not to be redriven has to go somewhere")
+	refuse(cfg.ParkingURL != "" &&
+		(cfg.ParkingURL == cfg.DeadLetterURL ||
+			cfg.ParkingURL == cfg.TargetURL),
+		"the parking lot is a queue that is redriven from or to: give it a queue of its own")
+	refuse(isFIFO(cfg.ParkingURL) != isFIFO(cfg.DeadLetterURL),
+		"the parking lot and the dead-letter queue are not of the same kind: make both FIFO queues, or none")
+	refuse(cfg.Interval < 0 || cfg.Look < time.Second || cfg.Look > cfg.Interval,
+		fmt.Sprintf("Interval and Look are %v and %v: the second is at least 1s, and the smaller one", cfg.Interval, cfg.Look))
 	if err := errors.Join(errors.Join(bad...), cfg.Policy.setDefaults()); err != nil {
 		return nil, fmt.Errorf("redrive: %w", err)
 	}
@@ -129,8 +142,8 @@ func New(cfg Config) (*Redriver, error) {
 }
 func isFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
-// Run takes a step every Config.Interval until ctx ends; sooner when a breaker may close sooner. It returns
-// nil then. A step that fails is logged, and the next one is taken in its time.
+// Run takes a step every Config.Interval until ctx ends; sooner when a breaker may close sooner. It
+// returns nil then. A step that fails is logged, and the next one is taken in its time.
 func (r *Redriver) Run(ctx context.Context) error {
 	for {
 		report, err := r.Step(ctx)
@@ -138,10 +151,13 @@ func (r *Redriver) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			r.cfg.Logger.Warn("redrive step failed; the next one continues what it began", "error", err)
+			r.cfg.Logger.Warn("redrive step failed; the next one continues what it began", "error",
+				err)
 		case len(report.Decisions) > 0 || report.Changed:
-			r.cfg.Logger.Info("redrive step", "breaker", report.State.Breaker.State, "dead", report.Depth, "redriven", report.Count(Redrive),
-				"parked", report.Count(Park), "held", report.Count(Hold), "on_their_way", len(report.State.Flights))
+			r.cfg.Logger.Info("redrive step", "breaker", report.State.Breaker.State, "dead",
+				report.Depth, "redriven", report.Count(Redrive),
+				"parked", report.Count(Park), "held", report.Count(Hold), "on_their_way",
+				len(report.State.Flights))
 		}
 		timer := time.NewTimer(r.pause(report))
 		select {
@@ -165,8 +181,8 @@ func (r *Redriver) pause(report Report) time.Duration {
 // Look is how long a step hides messages, which is also how long it may take.
 func (r *Redriver) Look() time.Duration { return r.cfg.Look }
 
-// State is what the redrivers of this queue know. It is that of one that has never run when there is no
-// record.
+// State is what the redrivers of this queue know. It is that of one that has never run when there
+// is no record.
 func (r *Redriver) State(ctx context.Context) (State, error) {
 	s, _, err := r.load(ctx)
 	s.tick(&r.cfg.Policy, time.Now())
@@ -187,7 +203,8 @@ func (r *Redriver) load(ctx context.Context) (State, records.Version, error) {
 	}
 	var s State
 	if err := json.Unmarshal(found.Value, &s); err != nil {
-		return State{}, 0, fmt.Errorf("%w: %w: delete the record %q to begin anew", errState, err, r.key)
+		return State{}, 0, fmt.Errorf("%w: %w: delete the record %q to begin anew", errState, err,
+			r.key)
 	}
 	if s.Version != stateVersion {
 		return State{}, 0, fmt.Errorf("%w: it has version %d, this program knows %d: use the version of the program that wrote it",
@@ -196,20 +213,24 @@ func (r *Redriver) load(ctx context.Context) (State, records.Version, error) {
 	return s, found.Version, nil
 }
 
-// bookkeeping is how long the state is kept after the last step: as long as a message can be on its way.
+// bookkeeping is how long the state is kept after the last step: as long as a message can be on its
+// way.
 const bookkeeping = 14 * 24 * time.Hour
 
-// ErrOverlap is what a step ends with when another redriver took one at the same time. Nothing is lost: what
-// it held comes back.
+// ErrOverlap is what a step ends with when another redriver took one at the same time. Nothing is
+// lost: what it held comes back.
 var ErrOverlap = errors.New("another redriver is at work on the same queue")
 
 // save writes the state over the version it was read as.
-func (r *Redriver) save(ctx context.Context, s State, version records.Version) (records.Version, error) {
+func (r *Redriver) save(
+	ctx context.Context, s State, version records.Version,
+) (records.Version, error) {
 	value, err := json.Marshal(s)
 	if err != nil {
 		return 0, err
 	}
-	found, err := r.cfg.Store.Put(ctx, records.Write{Key: r.key, Value: value, If: version, TTL: bookkeeping})
+	found, err := r.cfg.Store.Put(ctx,
+		records.Write{Key: r.key, Value: value, If: version, TTL: bookkeeping})
 	var conflict *records.Conflict
 	switch {
 	case errors.As(err, &conflict):
@@ -220,8 +241,8 @@ func (r *Redriver) save(ctx context.Context, s State, version records.Version) (
 	return found.Version, nil
 }
 
-// Pause keeps all redrivers of this queue from redriving and parking, until Resume. Why says who wants that
-// and what for.
+// Pause keeps all redrivers of this queue from redriving and parking, until Resume. Why says who
+// wants that and what for.
 func (r *Redriver) Pause(ctx context.Context, why string) error {
 	return r.change(ctx, func(s *State) { s.Paused = cmp.Or(why, "no reason given") })
 }

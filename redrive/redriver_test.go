@@ -27,8 +27,8 @@ import (
 	"tenaq/worker"
 )
 
-// A rig is a server with a queue, its dead-letter queue and a parking lot, a worker and a redriver, in a
-// bubble.
+// A rig is a server with a queue, its dead-letter queue and a parking lot, a worker and a redriver,
+// in a bubble.
 type rig struct {
 	t                  *testing.T
 	server             *sqstest.Server
@@ -185,7 +185,8 @@ func (r *rig) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// An outage ends, and everything is done, once each; nothing is parked, and while it lasted little was tried.
+// An outage ends, and everything is done, once each; nothing is parked, and while it lasted little
+// was tried.
 func TestOutageEnds(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		const messages = 200
@@ -284,7 +285,8 @@ func TestPoisonIsParked(t *testing.T) {
 	})
 }
 
-// When only poison is left among the dead letters, what the workers do by themselves tells it from an outage.
+// When only poison is left among the dead letters, what the workers do by themselves tells it from
+// an outage.
 func TestPoisonAlone(t *testing.T) {
 	for _, traffic := range []bool{true, false} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
@@ -318,7 +320,8 @@ func TestPoisonAlone(t *testing.T) {
 	}
 }
 
-// A failure is known from the ledger, however many other dead letters lie before the one that tells of it.
+// A failure is known from the ledger, however many other dead letters lie before the one that tells
+// of it.
 func TestLongBacklog(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		const letters = 3 * 1000
@@ -378,8 +381,8 @@ func TestCompletedBefore(t *testing.T) {
 	})
 }
 
-// However far apart the steps of a redriver are, it finds poison, and what only an outage kept from being done is
-// none.
+// However far apart the steps of a redriver are, it finds poison, and what only an outage kept from
+// being done is none.
 func TestPoisonAtAnyInterval(t *testing.T) {
 	for _, every := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour} {
 		inBubble(t, "", func(t *testing.T, r *rig) {

@@ -191,7 +191,8 @@ func TestDrain_FB11(t *testing.T) {
 	if len(w.done) != 2000 || len(w.parked) != 0 {
 		t.Errorf("%d done, %d parked after %v", len(w.done), len(w.parked), took)
 	}
-	// With all the room from the start, each place would bring one message back per delay and a half.
+	// With all the room from the start, each place would bring one message back per delay and a
+	// half.
 	ideal := time.Duration(2000/w.p.RateMax+1) * (w.p.DelayBase*3/2 + 2*simStep)
 	t.Logf("drained in %v, ideal %v", took, ideal)
 	if took > 2*ideal {
@@ -199,8 +200,8 @@ func TestDrain_FB11(t *testing.T) {
 	}
 }
 
-// An outage of twelve hours parks nothing that is healthy, however often each message has to try, and is not made
-// worse.
+// An outage of twelve hours parks nothing that is healthy, however often each message has to try,
+// and is not made worse.
 func TestOutage_FB12(t *testing.T) {
 	first := proof.Seed(t)
 	for _, n := range []int{3, 500} {
@@ -217,7 +218,8 @@ func TestOutage_FB12(t *testing.T) {
 		if len(w.done) != n {
 			t.Errorf("%d of %d done, %d parked", len(w.done), n, len(w.parked))
 		}
-		// What was on its way when it began, and then canaries: six in the first hour, one each hour later.
+		// What was on its way when it began, and then canaries: six in the first hour, one each
+		// hour later.
 		if most := w.p.RateFirst + 6 + 2*12; pressure > most {
 			t.Errorf("%d of %d messages were sent to a sick consumer in 12 hours, want at most %d", pressure, n, most)
 		}
@@ -229,8 +231,8 @@ func TestOutage_FB12(t *testing.T) {
 	}
 }
 
-// Poison of two kinds among healthy messages is parked, and nothing else is: that they fail as often, in an outage,
-// makes no poison.
+// Poison of two kinds among healthy messages is parked, and nothing else is: that they fail as
+// often, in an outage, makes no poison.
 func TestPoison_FB13(t *testing.T) {
 	first := proof.Seed(t)
 	for i, live := range []int{0, 3} {
@@ -257,8 +259,8 @@ func TestPoison_FB13(t *testing.T) {
 	}
 }
 
-// Something that only some messages need is down for twelve hours: they are held, and few of them try; the
-// others go on as if nothing were.
+// Something that only some messages need is down for twelve hours: they are held, and few of them
+// try; the others go on as if nothing were.
 func TestDependencyDown_FB7(t *testing.T) {
 	w := newWorld(t, proof.Seed(t))
 	until := simStart.Add(12 * time.Hour)
@@ -278,7 +280,8 @@ func TestDependencyDown_FB7(t *testing.T) {
 	for w.now.Before(until) {
 		w.step()
 	}
-	// Before it is known what it is, as many as the rate allows try; then one at a time, ever less often.
+	// Before it is known what it is, as many as the rate allows try; then one at a time, ever less
+	// often.
 	t.Logf("%d arrivals in vain", w.inVain)
 	if w.inVain > 40 {
 		t.Errorf("%d messages tried in vain in twelve hours, want few", w.inVain)
@@ -290,8 +293,9 @@ func TestDependencyDown_FB7(t *testing.T) {
 	}
 }
 
-// Few messages that need something which is down are held as well as many are, also when the breaker of all is
-// half open meanwhile; it is no fault of theirs, and they are done when it is up again.
+// Few messages that need something which is down are held as well as many are, also when the
+// breaker of all is half open meanwhile; it is no fault of theirs, and they are done when it is up
+// again.
 func TestFewNeedWhatIsDown(t *testing.T) {
 	first := proof.Seed(t)
 	for _, others := range []int{0, 100} {
@@ -317,7 +321,8 @@ func TestFewNeedWhatIsDown(t *testing.T) {
 	}
 }
 
-// Poison of which there is more than a little looks as if something were down, and is parked after a day.
+// Poison of which there is more than a little looks as if something were down, and is parked after
+// a day.
 func TestMuchPoison(t *testing.T) {
 	w := newWorld(t, proof.Seed(t))
 	w.live = func(time.Time) int { return 2 }
@@ -330,7 +335,8 @@ func TestMuchPoison(t *testing.T) {
 	}
 }
 
-// Redrivers whose clocks are minutes apart take turns. Nothing is lost or parked, and an outage is respected.
+// Redrivers whose clocks are minutes apart take turns. Nothing is lost or parked, and an outage is
+// respected.
 func TestClocksApart(t *testing.T) {
 	w := newWorld(t, proof.Seed(t))
 	w.skew = 2 * time.Minute
@@ -369,8 +375,8 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// Whatever the consumer does, nothing is lost, what is on its way stays within the rate, and the breaker
-// changes its time only with its state.
+// Whatever the consumer does, nothing is lost, what is on its way stays within the rate, and the
+// breaker changes its time only with its state.
 func TestAnything(t *testing.T) {
 	first := proof.Seed(t)
 	for i := range uint64(30) {

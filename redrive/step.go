@@ -26,8 +26,8 @@ type Report struct {
 	Decisions []Decided
 	Depth     int // dead letters that were there, as the queue counts them
 
-	// Silence says how messages are judged that do not come back. It is nil when there is a ledger, and when
-	// no dead letter was looked at.
+	// Silence says how messages are judged that do not come back. It is nil when there is a ledger,
+	// and when no dead letter was looked at.
 	Silence *Silence
 }
 
@@ -47,26 +47,29 @@ func (r *Report) Count(a Action) (n int) {
 	return n
 }
 
-// lookMax is how many dead letters one step looks at. The next one goes on behind them: they are hidden.
+// lookMax is how many dead letters one step looks at. The next one goes on behind them: they are
+// hidden.
 const lookMax = 1000
 
-// Step finds out what has become of messages redriven earlier, and then redrives, holds or parks as many
-// dead letters as it may. After an error what it has done so far stands, and is in the report; the rest
-// comes back. The error is ErrOverlap when another redriver works on the same queue.
+// Step finds out what has become of messages redriven earlier, and then redrives, holds or parks as
+// many dead letters as it may. After an error what it has done so far stands, and is in the report;
+// the rest comes back. The error is ErrOverlap when another redriver works on the same queue.
 //
-// What is about to be sent is written down first. A step that died after that is continued by the next one.
+// What is about to be sent is written down first. A step that died after that is continued by the
+// next one.
 func (r *Redriver) Step(ctx context.Context) (Report, error) {
 	return r.step(ctx, false)
 }
 
-// Plan says what Step would do, and does nothing but look at up to so many dead letters, which are hidden
-// for Config.Look afterwards.
+// Plan says what Step would do, and does nothing but look at up to so many dead letters, which are
+// hidden for Config.Look afterwards.
 func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 	return r.step(ctx, true)
 }
 
 func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error) {
-	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report, waiting: make(map[string]bool), fates: make(map[string]fate),
+	w := &walk{Redriver: r, ctx: ctx, dry: dry, began: time.Now(), report: &report,
+		waiting: make(map[string]bool), fates: make(map[string]fate),
 		turned: make(map[string]bool), heads: make(map[string]bool)}
 	if w.state, w.version, err = r.load(ctx); err != nil {
 		return report, err
@@ -111,10 +114,11 @@ type walk struct {
 	seen    int    // dead letters
 
 	waiting map[string]bool // groups of FIFO queues of which a message was held in this step
-	turned  map[string]bool // lineages of dead letters that were put behind another one of their group in this step
-	heads   map[string]bool // groups whose Head was seen in this step
-	fates   map[string]fate // of flights that the server was asked about, by their letters
-	marked  bool            // flights got marks that are not written down yet
+	// lineages of dead letters that were put behind another one of their group in this step
+	turned map[string]bool
+	heads  map[string]bool // groups whose Head was seen in this step
+	fates  map[string]fate // of flights that the server was asked about, by their letters
+	marked bool            // flights got marks that are not written down yet
 }
 
 // prepare looks at the queues.
@@ -123,8 +127,8 @@ func (w *walk) prepare() (err error) {
 	return err
 }
 
-// ask finds out what has become of the messages that are on their way. Of the silent ones nobody has heard;
-// those that nobody can be asked about now stay open.
+// ask finds out what has become of the messages that are on their way. Of the silent ones nobody
+// has heard; those that nobody can be asked about now stay open.
 func (w *walk) ask() (known, silent []Outcome) {
 	for _, f := range w.state.Flights {
 		o := Outcome{Letter: f.Letter, At: time.Now()}
@@ -132,7 +136,8 @@ func (w *walk) ask() (known, silent []Outcome) {
 		case w.cfg.Outcomes != nil:
 			result, reason, err := w.cfg.Outcomes.Outcome(w.ctx, f)
 			if err != nil {
-				w.cfg.Logger.Warn("what has become of a message is not known now", "key", f.Key, "error", err)
+				w.cfg.Logger.Warn("what has become of a message is not known now", "key", f.Key,
+					"error", err)
 				continue
 			}
 			o.Result, o.Reason = result, reason
@@ -165,10 +170,13 @@ func (w *walk) ask() (known, silent []Outcome) {
 	return known, silent
 }
 
-// giveUp ends the wait for messages of which nothing was heard, by the ledger or by a look at the dead letters.
+// giveUp ends the wait for messages of which nothing was heard, by the ledger or by a look at the
+// dead letters.
 func (w *walk) giveUp(silent []Outcome) error {
 	overdue := func(o Outcome) bool {
-		return slices.ContainsFunc(w.state.Flights, func(f Flight) bool { return f.Letter == o.Letter && f.over(&w.cfg.Policy, time.Now()) })
+		return slices.ContainsFunc(w.state.Flights, func(f Flight) bool {
+			return f.Letter == o.Letter && f.over(&w.cfg.Policy, time.Now())
+		})
 	}
 	if !slices.ContainsFunc(silent, overdue) {
 		return nil
@@ -237,7 +245,8 @@ func (w *walk) judge(outcomes []Outcome) error {
 			w.health.Failed++
 		}
 	}
-	w.health = Health{Done: w.health.excuses()} // what is heard of next is not excused by the same work
+	// what is heard of next is not excused by the same work
+	w.health = Health{Done: w.health.excuses()}
 	return w.put(next)
 }
 
@@ -254,11 +263,13 @@ func (w *walk) put(next State) (err error) {
 	return err
 }
 
-// look receives dead letters and decides about them, while there is room for more and until it has seen
-// all of them, or its time is over.
+// look receives dead letters and decides about them, while there is room for more and until it has
+// seen all of them, or its time is over.
 func (w *walk) look() error {
 	most := lookMax
-	if w.blind() && slices.ContainsFunc(w.state.Flights, func(f Flight) bool { return w.absent(&f, time.Now()) != Silent }) {
+	if w.blind() && slices.ContainsFunc(w.state.Flights, func(f Flight) bool {
+		return w.absent(&f, time.Now()) != Silent
+	}) {
 		most = math.MaxInt // only a look at all of them shows what is not there
 	}
 	for w.seen < most && time.Since(w.began) < w.cfg.Look/2 {
@@ -297,9 +308,12 @@ func (w *walk) look() error {
 func (w *walk) returned(letters []*letter) error {
 	var outcomes []Outcome
 	for _, l := range letters {
-		i := slices.IndexFunc(w.state.Flights, func(f Flight) bool { return f.Lineage == l.Lineage && f.Letter != l.ID })
+		i := slices.IndexFunc(w.state.Flights, func(f Flight) bool {
+			return f.Lineage == l.Lineage && f.Letter != l.ID
+		})
 		if i >= 0 {
-			outcomes = append(outcomes, Outcome{Letter: w.state.Flights[i].Letter, Result: Failed, Reason: l.Reason, At: l.Died})
+			outcomes = append(outcomes, Outcome{Letter: w.state.Flights[i].Letter, Result: Failed,
+				Reason: l.Reason, At: l.Died})
 		}
 	}
 	if len(outcomes) == 0 {
@@ -311,10 +325,10 @@ func (w *walk) returned(letters []*letter) error {
 // blind reports whether nobody can be asked what has become of messages.
 func (w *walk) blind() bool { return w.cfg.Claims == nil && w.cfg.Outcomes == nil }
 
-// sawAll learns from what is not there: without a ledger, a message that is no dead letter was processed when
-// the server says that it was deleted, and probably when it did not come back in the time in which it would
-// have. A FIFO queue shows ten messages of a group and then says that it is empty, so there it has to be as many
-// as the queue counts.
+// sawAll learns from what is not there: without a ledger, a message that is no dead letter was
+// processed when the server says that it was deleted, and probably when it did not come back in the
+// time in which it would have. A FIFO queue shows ten messages of a group and then says that it is
+// empty, so there it has to be as many as the queue counts.
 func (w *walk) sawAll() error {
 	if !w.blind() || isFIFO(w.cfg.DeadLetterURL) && w.seen < w.report.Depth {
 		return nil
@@ -335,7 +349,8 @@ func (w *walk) sawAll() error {
 // absent is what it means that a flight is not among the dead letters.
 func (w *walk) absent(f *Flight, now time.Time) Result {
 	switch fate, asked := w.fates[f.Letter]; {
-	case fate == deleted: // a consumer that makes dead letters itself sends them before it deletes the message
+	// A consumer that makes dead letters itself sends them before it deletes the message.
+	case fate == deleted:
 		return Succeeded
 	case !asked && !f.Judge.IsZero() && now.After(f.Judge) && !f.weak():
 		return Gone
@@ -343,7 +358,8 @@ func (w *walk) absent(f *Flight, now time.Time) Result {
 	return Silent
 }
 
-// decide decides about dead letters and carries it out: first it writes down what is about to be sent.
+// decide decides about dead letters and carries it out: first it writes down what is about to be
+// sent.
 func (w *walk) decide(letters []*letter) error {
 	next := w.state
 	decisions := make([]Decision, len(letters))
@@ -359,7 +375,8 @@ func (w *walk) decide(letters []*letter) error {
 			w.waiting[l.Group] = true
 		}
 	}
-	if slices.ContainsFunc(decisions, func(d Decision) bool { return d.Action != Hold }) { // else there is nothing to write down
+	// else there is nothing to write down
+	if slices.ContainsFunc(decisions, func(d Decision) bool { return d.Action != Hold }) {
 		if err := w.put(next); err != nil {
 			return err
 		}
@@ -378,7 +395,9 @@ func (w *walk) decide(letters []*letter) error {
 
 // decideOne decides about one dead letter.
 func (w *walk) decideOne(s State, l *letter) (State, Decision) {
-	hold := func(why string) (State, Decision) { return s, Decision{Action: Hold, Why: why, Strikes: l.Strikes} }
+	hold := func(why string) (State, Decision) {
+		return s, Decision{Action: Hold, Why: why, Strikes: l.Strikes}
+	}
 	if l.bad != nil {
 		if s.Paused != "" {
 			return hold("paused: " + s.Paused)
@@ -393,8 +412,8 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	s.Target = queuename.Of(l.target.url)
 	next, d := s.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
 	if d.Behind && w.turned[l.Lineage] && !w.heads[l.Group] {
-		// The group went round, and the message that it waits for is not there. Its worker may be about to send
-		// it; after that somebody took it away.
+		// The group went round, and the message that it waits for is not there. Its worker may be
+		// about to send it; after that somebody took it away.
 		d.Behind = false
 		if time.Since(s.head(l.Group).Since) > w.cfg.Policy.near() {
 			s = s.clone()
@@ -421,7 +440,8 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 		return hold("the ledger cannot be asked now: " + err.Error())
 	case e.State == claims.Parked: // it would be a dead letter again at once, whoever got it
 		s.Parked++
-		return s, Decision{Action: Park, Why: "its claim waits for a person: " + e.Reason, Strikes: l.Strikes}
+		return s, Decision{Action: Park, Why: "its claim waits for a person: " + e.Reason,
+			Strikes: l.Strikes}
 	}
 	f.Fence = e.Fence // what the ledger says later is known for news by it
 	return next, d
@@ -433,7 +453,8 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 	case Hold:
 		if d.Behind {
 			w.turned[l.Lineage] = true
-			if err := w.move(w.ctx, l, w.cfg.DeadLetterURL, d); err != nil { // other groups need not wait for it
+			// other groups need not wait for it
+			if err := w.move(w.ctx, l, w.cfg.DeadLetterURL, d); err != nil {
 				w.cfg.Logger.Warn("cannot put a dead letter behind an earlier one of its group; allow sqs:SendMessage on the dead-letter queue if that is denied",
 					"group", l.Group, "error", err)
 			}
@@ -447,7 +468,9 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 		return w.move(w.ctx, l, w.cfg.ParkingURL, d)
 	}
 	err := w.move(w.ctx, l, l.target.url, d)
-	if i := slices.IndexFunc(w.state.Flights, func(f Flight) bool { return f.Letter == l.ID }); i >= 0 && l.mark != "" {
+	if i := slices.IndexFunc(w.state.Flights, func(f Flight) bool {
+		return f.Letter == l.ID
+	}); i >= 0 && l.mark != "" {
 		w.state.Flights[i].Queue, w.state.Flights[i].Mark = queuename.Of(l.target.url), l.mark
 		w.marked = true
 	}

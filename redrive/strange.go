@@ -8,16 +8,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// ErrNotDeadLetters is the error of a step over a queue that is not a dead-letter queue. What was received is visible
-// again. Later steps of the same Redriver receive nothing until a redrive policy names the queue.
+// ErrNotDeadLetters is the error of a step over a queue that is not a dead-letter queue. What was
+// received is visible again. Later steps of the same Redriver receive nothing until a redrive
+// policy names the queue.
 var ErrNotDeadLetters = errors.New("this is not a dead-letter queue: no redrive policy names it, and its messages do not say which queue they came from; " +
 	"they were put back. Name the dead-letter queue, or say where its messages belong with --target (Config.TargetURL)")
 
-// strange reports whether the first dead letters of a redriver that has moved none yet are none. It keeps a redriver that
-// was given the wrong queue from hiding the messages of that queue's consumers. Where a queue has dead letters and
-// others, the others are held one by one.
+// strange reports whether the first dead letters of a redriver that has moved none yet are none. It
+// keeps a redriver that was given the wrong queue from hiding the messages of that queue's
+// consumers. Where a queue has dead letters and others, the others are held one by one.
 func (w *walk) strange(letters []*letter) bool {
-	if w.seen > 0 || w.cfg.TargetURL != "" || w.state.Redriven+w.state.Parked+len(w.state.Flights) > 0 {
+	if w.seen > 0 || w.cfg.TargetURL != "" ||
+		w.state.Redriven+w.state.Parked+len(w.state.Flights) > 0 {
 		return false
 	}
 	for _, l := range letters {
@@ -32,12 +34,14 @@ func (w *walk) strange(letters []*letter) bool {
 // isNamed reports whether a redrive policy names the queue. It is false where that cannot be asked.
 func (w *walk) isNamed() bool {
 	client, can := w.cfg.Client.(interface {
-		ListDeadLetterSourceQueues(context.Context, *sqs.ListDeadLetterSourceQueuesInput, ...func(*sqs.Options)) (*sqs.ListDeadLetterSourceQueuesOutput, error)
+		ListDeadLetterSourceQueues(context.Context, *sqs.ListDeadLetterSourceQueuesInput,
+			...func(*sqs.Options)) (*sqs.ListDeadLetterSourceQueuesOutput, error)
 	})
 	if !can {
 		return false
 	}
-	out, err := client.ListDeadLetterSourceQueues(w.ctx, &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &w.cfg.DeadLetterURL})
+	out, err := client.ListDeadLetterSourceQueues(w.ctx,
+		&sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &w.cfg.DeadLetterURL})
 	return err == nil && len(out.QueueUrls) > 0
 }
 

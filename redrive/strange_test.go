@@ -12,7 +12,8 @@ import (
 	"tenaq/redrive"
 )
 
-// A redriver that is given the queue of a consumer hides nothing from it, receives once, and says what to do.
+// A redriver that is given the queue of a consumer hides nothing from it, receives once, and says
+// what to do.
 func TestNotDeadLetters(t *testing.T) {
 	for _, suffix := range []string{"", ".fifo"} {
 		inBubble(t, suffix, func(t *testing.T, r *rig) {

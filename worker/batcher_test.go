@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// requests are those of a batcher in a bubble. Each takes ten milliseconds, or as long as slow says for the
-// entry that it begins with.
+// requests are those of a batcher in a bubble. Each takes ten milliseconds, or as long as slow says
+// for the entry that it begins with.
 type requests struct {
 	batcher[string]
 	slow map[string]time.Duration
@@ -88,8 +88,8 @@ func TestBatcherGathers(t *testing.T) {
 	})
 }
 
-// What fills a request does not wait for the one under way; what does not fill one waits until that has
-// ended, or has taken longer than gatherMax.
+// What fills a request does not wait for the one under way; what does not fill one waits until that
+// has ended, or has taken longer than gatherMax.
 func TestBatcherWaits(t *testing.T) {
 	for _, test := range []struct {
 		name  string

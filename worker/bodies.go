@@ -21,7 +21,8 @@ func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchMax)
 	defer cancel()
 	body, attributes, err := w.cfg.Offload.In(ctx, d.Body, d.Attributes)
-	if err == nil || errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrTooLarge) { // the store has answered
+	// the store has answered
+	if err == nil || errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrTooLarge) {
 		w.bodies.note(true)
 	}
 	if err != nil {
@@ -37,7 +38,8 @@ func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 // noBody reports whether an error of fetch says that there is no body to be had for the message,
 // now or later.
 func noBody(err error) bool {
-	return errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrPointer) || errors.Is(err, offload.ErrTooLarge)
+	return errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrPointer) ||
+		errors.Is(err, offload.ErrTooLarge)
 }
 
 // fetchEarly fetches bodies before the claims, for the functions that name the work and describe
@@ -108,7 +110,8 @@ func (w *Worker) fetched(d *delivery) facts {
 // bodiesFailed notes that a body cannot be fetched now.
 func (w *Worker) bodiesFailed(err error) {
 	if failures := w.bodies.note(false); failures&(failures-1) == 0 {
-		w.cfg.Logger.Warn("the store of bodies cannot be used, their messages are given back", "attempt", failures, "error", err)
+		w.cfg.Logger.Warn("the store of bodies cannot be used, their messages are given back",
+			"attempt", failures, "error", err)
 	}
 }
 
@@ -121,8 +124,10 @@ func (w *Worker) deleteDone(d *delivery) (gone bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestMax)
 	defer cancel()
-	if err := w.cfg.Offload.Delete(ctx, aws.ToString(d.raw.Body), d.raw.MessageAttributes); err != nil {
-		w.cfg.Logger.Warn("the body of a message that is done is left in the store", "key", d.Key, "message", d.ID, "error", err)
+	if err := w.cfg.Offload.Delete(ctx, aws.ToString(d.raw.Body),
+		d.raw.MessageAttributes); err != nil {
+		w.cfg.Logger.Warn("the body of a message that is done is left in the store", "key", d.Key,
+			"message", d.ID, "error", err)
 	}
 	return gone
 }

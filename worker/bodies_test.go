@@ -101,8 +101,8 @@ func (l *library) away() (back func()) {
 	return func() { l.bodies.SetFault(nil) }
 }
 
-// The handler gets the real body, and no attribute says that it was elsewhere. A message with its body in it is
-// handled as ever, and without Config.Offload a pointer is a body.
+// The handler gets the real body, and no attribute says that it was elsewhere. A message with its
+// body in it is handled as ever, and without Config.Offload a pointer is a body.
 func TestBodyIsFetched(t *testing.T) {
 	for _, claimed := range []bool{true, false} {
 		withBodies(t, "", func(t *testing.T, l *library) {
@@ -174,8 +174,8 @@ func TestKeyAndMemoSeeTheBody(t *testing.T) {
 	})
 }
 
-// While the store cannot be reached no attempt is counted, and the queue is not emptied into failures. When it
-// is back the work is done, as the first attempt.
+// While the store cannot be reached no attempt is counted, and the queue is not emptied into
+// failures. When it is back the work is done, as the first attempt.
 func TestStoreOfBodiesAway(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		withBodies(t, "", func(t *testing.T, l *library) {
@@ -208,7 +208,8 @@ func TestStoreOfBodiesAway(t *testing.T) {
 	}
 }
 
-// Trouble with the store holds receives up, as trouble with the ledger does: each would count at the queue.
+// Trouble with the store holds receives up, as trouble with the ledger does: each would count at
+// the queue.
 func TestStoreOfBodiesAwayPausesReceives(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		l.away()
@@ -227,8 +228,8 @@ func TestStoreOfBodiesAwayPausesReceives(t *testing.T) {
 	})
 }
 
-// A body that is not there is a failed attempt, and in the end a dead letter that still says where it should
-// have been. When somebody puts it back the dead letter can be handled.
+// A body that is not there is a failed attempt, and in the end a dead letter that still says where
+// it should have been. When somebody puts it back the dead letter can be handled.
 func TestBodyIsMissing(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		pointer := l.lose("a")
@@ -258,8 +259,8 @@ func TestBodyIsMissingAndHasTheKey(t *testing.T) {
 	})
 }
 
-// With Memo alone there is a claim without the body, so attempts are counted, and done work is found to be
-// done.
+// With Memo alone there is a claim without the body, so attempts are counted, and done work is
+// found to be done.
 func TestBodyIsMissingForMemo(t *testing.T) {
 	withBodies(t, ".fifo", func(t *testing.T, l *library) {
 		cfg := l.config(func(context.Context, *worker.Message) error { return nil })
@@ -307,8 +308,8 @@ func TestForbiddenPointerIsPoison(t *testing.T) {
 	})
 }
 
-// A fetch may take longer than the lease and the claim: both are renewed, so nobody else begins, with this
-// message or with another of the same work.
+// A fetch may take longer than the lease and the claim: both are renewed, so nobody else begins,
+// with this message or with another of the same work.
 func TestSlowFetch(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		l.bodies.SetFault(func(ctx context.Context, operation, _ string) error {
@@ -335,8 +336,8 @@ func TestSlowFetch(t *testing.T) {
 	})
 }
 
-// A body that is slow to come before the claims costs no other message of its batch the claim: another worker
-// that is given the same work meanwhile either does it or finds it done.
+// A body that is slow to come before the claims costs no other message of its batch the claim:
+// another worker that is given the same work meanwhile either does it or finds it done.
 func TestSlowFetchForKey(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		cfg := byBody(l.config(nil))
@@ -392,7 +393,8 @@ func TestStoreOfBodiesHangs(t *testing.T) {
 	})
 }
 
-// A stubborn store takes its time for the first body, and returns it to whoever does not want it any more.
+// A stubborn store takes its time for the first body, and returns it to whoever does not want it
+// any more.
 type stubborn struct {
 	*offloadtest.Memory
 	first chan struct{}
@@ -466,8 +468,8 @@ func TestBatchWithMissingBodies(t *testing.T) {
 	})
 }
 
-// On a FIFO queue nothing of a group overtakes a message whose body cannot be fetched, whatever is in a batch
-// with it.
+// On a FIFO queue nothing of a group overtakes a message whose body cannot be fetched, whatever is
+// in a batch with it.
 func TestOrderWithoutBodies(t *testing.T) {
 	withBodies(t, ".fifo", func(t *testing.T, l *library) {
 		cfg := l.config(nil)
@@ -499,8 +501,8 @@ func TestOrderWithoutBodies(t *testing.T) {
 	})
 }
 
-// A body is deleted when its work is done and its message gone, and not before: a message that comes back
-// finds it, and a dead letter too.
+// A body is deleted when its work is done and its message gone, and not before: a message that
+// comes back finds it, and a dead letter too.
 func TestDeleteBodies(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		cfg := l.config(func(_ context.Context, m *worker.Message) error {

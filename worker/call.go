@@ -61,21 +61,25 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 		cause = context.Cause(ctx)
 	}
 	for _, d := range unit {
-		cause = cmp.Or(cause, d.whyEnded()) // of which ctx is told on a goroutine of its own, perhaps later
+		// of which ctx is told on a goroutine of its own, perhaps later
+		cause = cmp.Or(cause, d.whyEnded())
 	}
 	return nil, cause
 }
 
 // awaitHandler waits when the handler can do no work at the moment. It reports whether to call it
 // again.
-func (w *Worker) awaitHandler(ctx context.Context, unit []*delivery, errs []error, try int) (again bool) {
+func (w *Worker) awaitHandler(
+	ctx context.Context, unit []*delivery, errs []error, try int,
+) (again bool) {
 	for _, err := range errs {
 		if _, ok := errors.AsType[*unavailableError](err); !ok {
 			return false
 		}
 	}
 	if try&(try-1) == 0 { // 1, 2, 4, 8, ...
-		w.cfg.Logger.Warn("the handler cannot do any work, trying again", "try", try, "key", unit[0].Key, "message", unit[0].ID, "error", errs[0])
+		w.cfg.Logger.Warn("the handler cannot do any work, trying again", "try", try, "key",
+			unit[0].Key, "message", unit[0].ID, "error", errs[0])
 	}
 	pause := backoff.Jitter(backoff.Ceiling(try, troublePauseMin, troublePauseMax))
 	if w.cfg.Stall > 0 { // a pause is no stall
@@ -122,7 +126,9 @@ func (w *Worker) wrap() func(context.Context, []*Message) error {
 	for _, around := range slices.Backward(w.cfg.Middleware) {
 		next := call
 		call = func(ctx context.Context, messages []*Message) error {
-			return around(ctx, messages, func(ctx context.Context) error { return next(ctx, messages) })
+			return around(ctx, messages, func(ctx context.Context) error {
+				return next(ctx, messages)
+			})
 		}
 	}
 	return call
@@ -133,7 +139,8 @@ func (w *Worker) guarded(messages []*Message, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.cfg.Logger.Error("the handler panicked",
-				"key", messages[0].Key, "message", messages[0].ID, "panic", p, "stack", string(debug.Stack()))
+				"key", messages[0].Key, "message", messages[0].ID, "panic", p, "stack",
+				string(debug.Stack()))
 			err = fmt.Errorf("the handler panicked: %v", p)
 		}
 	}()

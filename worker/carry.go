@@ -144,7 +144,9 @@ func (w *Worker) giveUp(d *delivery, cause error) {
 // delete removes a message whose work is done or whose body is in the dead-letter queue. If that
 // fails the message comes back, and is found to be done.
 func (w *Worker) delete(d *delivery) (gone bool) {
-	return w.custody.release(d.hold) && w.settle("delete", func() error { return w.deletes.do(d.handle) }) == nil
+	return w.custody.release(d.hold) && w.settle("delete", func() error {
+		return w.deletes.do(d.handle)
+	}) == nil
 }
 
 // giveBack makes a message receivable again after a pause. If that fails it reports false, and the
@@ -156,7 +158,9 @@ func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
 	left := visibilityMax - time.Since(d.received) - time.Minute
 	after = max(0, min(after, left))
 	after = (after + time.Second - 1).Truncate(time.Second)
-	return w.settle("change the visibility", func() error { return w.shows.do(show{d.handle, after}) }) == nil
+	return w.settle("change the visibility", func() error {
+		return w.shows.do(show{d.handle, after})
+	}) == nil
 }
 
 // settleTries is how often a delete or a change of visibility is tried. The client tries each of

@@ -42,7 +42,8 @@ func (w *Worker) check(ctx context.Context) error {
 		return fmt.Errorf("the queue %s cannot be used: %w", w.cfg.QueueURL, err)
 	}
 	retention := retentionOf(attributes)
-	w.dead = deadLetters{url: w.cfg.DeadLetterURL, source: attributes[string(types.QueueAttributeNameQueueArn)]}
+	w.dead = deadLetters{url: w.cfg.DeadLetterURL,
+		source: attributes[string(types.QueueAttributeNameQueueArn)]}
 	policy, err := parsePolicy(attributes[string(types.QueueAttributeNameRedrivePolicy)])
 	if err != nil {
 		return fmt.Errorf("the RedrivePolicy of %s: %w", w.cfg.QueueURL, err)
@@ -52,7 +53,8 @@ func (w *Worker) check(ctx context.Context) error {
 			return fmt.Errorf("the dead-letter queue %s: %w: allow sqs:GetQueueUrl there, or set DeadLetterURL", policy.target, err)
 		}
 	}
-	if w.cfg.Claims != nil && policy.receives > 0 && policy.receives < w.cfg.Attempts+headroom && queuename.Of(w.dead.url) == queuename.Of(policy.target) {
+	if w.cfg.Claims != nil && policy.receives > 0 && policy.receives < w.cfg.Attempts+headroom &&
+		queuename.Of(w.dead.url) == queuename.Of(policy.target) {
 		w.moved = w.dead.url
 	}
 	switch {
@@ -61,10 +63,12 @@ func (w *Worker) check(ctx context.Context) error {
 			"attempts", w.cfg.Attempts)
 	case policy.receives > 0 && policy.receives < w.cfg.Attempts+headroom:
 		w.cfg.Logger.Warn("the queue's maxReceiveCount leaves no room above the attempts: a message may be dead-lettered without them, "+
-			"after receives that were none; raise it", "maxReceiveCount", policy.receives, "attempts", w.cfg.Attempts, "enough", w.cfg.Attempts+headroom)
+			"after receives that were none; raise it", "maxReceiveCount", policy.receives,
+			"attempts", w.cfg.Attempts, "enough", w.cfg.Attempts+headroom)
 		if w.moved != "" {
 			w.cfg.Logger.Warn("messages that the queue moves by itself leave their claims open; this worker looks for them in the dead-letter queue "+
-				"and settles their claims, and each look counts as a receive there", "dead_letter", queuename.Of(w.moved), "every", settlePause)
+				"and settles their claims, and each look counts as a receive there", "dead_letter",
+				queuename.Of(w.moved), "every", settlePause)
 		}
 	}
 	if w.dead.url != "" {
@@ -145,7 +149,8 @@ func (w *Worker) resolve(ctx context.Context, queue *string) (err error) {
 		*queue, err = w.urlOf(ctx, given)
 	default:
 		var out *sqs.GetQueueUrlOutput
-		if out, err = w.cfg.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &given}); err == nil {
+		if out, err = w.cfg.Client.GetQueueUrl(ctx,
+			&sqs.GetQueueUrlInput{QueueName: &given}); err == nil {
 			*queue = aws.ToString(out.QueueUrl)
 		}
 	}

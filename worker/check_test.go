@@ -96,7 +96,8 @@ func TestQueueByName(t *testing.T) {
 	}
 }
 
-// A queue that dead-letters by receives, nearly as early as the attempts are used up, is worth a word.
+// A queue that dead-letters by receives, nearly as early as the attempts are used up, is worth a
+// word.
 func TestHeadroom(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for receives, warns := range map[string]bool{"3": true, "5": true, "6": false, "10": false} {
@@ -114,7 +115,8 @@ func TestHeadroom(t *testing.T) {
 	})
 }
 
-// A queue that cannot be reached is tried again, ever less often, and messages flow when it is back.
+// A queue that cannot be reached is tried again, ever less often, and messages flow when it is
+// back.
 func TestQueueDown(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))

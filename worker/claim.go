@@ -68,7 +68,8 @@ func (w *Worker) acquire(d *delivery, note claims.Note) facts {
 func (w *Worker) ledgerFailed(d *delivery, err error) facts {
 	failures := w.ledger.note(d.hold.ctx.Err() != nil) // which is no fault of the ledger's
 	if failures > 0 && failures&(failures-1) == 0 {
-		w.cfg.Logger.Warn("the ledger cannot be used, its messages are given back", "attempt", failures, "error", err)
+		w.cfg.Logger.Warn("the ledger cannot be used, its messages are given back", "attempt",
+			failures, "error", err)
 	}
 	return facts{unknown: err}
 }

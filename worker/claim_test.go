@@ -33,8 +33,8 @@ func byBody(cfg worker.Config) worker.Config {
 	return cfg
 }
 
-// Two messages of the same work: the second waits for the first, and is then a duplicate. Neither costs an
-// attempt.
+// Two messages of the same work: the second waits for the first, and is then a duplicate. Neither
+// costs an attempt.
 func TestBusyThenDone(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -161,8 +161,8 @@ func TestLedgerDown(t *testing.T) {
 	})
 }
 
-// Completion that cannot be written is tried for as long as the claim lasts; the work is not lost, and
-// who comes next is told that its holder was.
+// Completion that cannot be written is tried for as long as the claim lasts; the work is not lost,
+// and who comes next is told that its holder was.
 func TestLedgerDownAtTheEnd(t *testing.T) {
 	for _, lasts := range []time.Duration{20 * time.Second, 10 * time.Minute} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
@@ -252,8 +252,8 @@ func TestUnreadableTrail(t *testing.T) {
 	})
 }
 
-// A message with ten attributes has no room for what it would have to carry: it stops being handled, and
-// the queue itself moves it, with its id.
+// A message with ten attributes has no room for what it would have to carry: it stops being
+// handled, and the queue itself moves it, with its id.
 func TestTenAttributes(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a", "a=1", "b=1", "c=1", "d=1", "e=1", "f=1", "g=1", "h=1", "i=1", "j=1")
@@ -270,7 +270,8 @@ func TestTenAttributes(t *testing.T) {
 	})
 }
 
-// A worker that dies while it moves a dead letter leaves nothing undone and starts no further attempts.
+// A worker that dies while it moves a dead letter leaves nothing undone and starts no further
+// attempts.
 func TestDiesWhileBurying(t *testing.T) {
 	for _, fault := range []sqstest.Fault{sqstest.Dropped, sqstest.Unanswered} {
 		inBubble(t, ".fifo", func(t *testing.T, r *rig) {
@@ -313,8 +314,8 @@ func TestWithoutLedger(t *testing.T) {
 	})
 }
 
-// Work that is dead-lettered, brought back and dead-lettered again within minutes is there again: the second
-// dead letter is not taken for the first.
+// Work that is dead-lettered, brought back and dead-lettered again within minutes is there again:
+// the second dead letter is not taken for the first.
 func TestDeadLetteredTwice(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.send("a", "dedup=file-1")
@@ -357,8 +358,8 @@ func TestNoDeadLetterQueue(t *testing.T) {
 	})
 }
 
-// A handler may complete its claim itself, in a transaction of its own. Then the work is done, whatever the
-// handler says afterwards.
+// A handler may complete its claim itself, in a transaction of its own. Then the work is done,
+// whatever the handler says afterwards.
 func TestHandlerCompletes(t *testing.T) {
 	for _, says := range []error{nil, errSick, worker.Poison(errSick), worker.Later(time.Hour, "not yet")} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
@@ -380,8 +381,8 @@ func TestHandlerCompletes(t *testing.T) {
 	}
 }
 
-// A handler that can do no work uses up neither an attempt nor receives, of which a queue allows few. When it can
-// work again everything is done.
+// A handler that can do no work uses up neither an attempt nor receives, of which a queue allows
+// few. When it can work again everything is done.
 func TestUnavailable(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for i := range 50 {
@@ -417,8 +418,8 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// A worker that stops does not wait for a handler that can do no work: the messages are given back, and no attempt
-// is counted.
+// A worker that stops does not wait for a handler that can do no work: the messages are given back,
+// and no attempt is counted.
 func TestUnavailableDrains(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

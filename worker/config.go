@@ -17,12 +17,18 @@ import (
 
 // SQS is what a worker needs of a client. *sqs.Client has it.
 type SQS interface {
-	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
-	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput, ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
-	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
-	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
-	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput, ...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
-	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
+	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput,
+		...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput,
+		...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
+	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput,
+		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
+	SendMessage(context.Context, *sqs.SendMessageInput,
+		...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput,
+		...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
+	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput,
+		...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
 // Config configures a Worker. Client, QueueURL and Handler are needed, and one of Claims and
@@ -163,20 +169,27 @@ func (c *Config) setDefaults() error {
 	refuse(c.Client == nil, "Client is missing")
 	refuse(c.QueueURL == "", "QueueURL is missing")
 	refuse(c.Handler == nil, "Handler is missing")
-	refuse(c.Claims == nil && !c.NoClaims, "Claims is missing: set it to a ledger so that work is done once, "+
-		"or set NoClaims to handle messages at least once")
+	refuse(c.Claims == nil && !c.NoClaims,
+		"Claims is missing: set it to a ledger so that work is done once, "+
+			"or set NoClaims to handle messages at least once")
 	refuse(c.Claims != nil && c.NoClaims, "Claims and NoClaims are both set: remove one of them")
 	refuse(c.DeleteBodies && c.Offload == nil, "DeleteBodies is set, and Offload is missing")
 	refuse(c.Concurrency < 0, "Concurrency is %d: it is at least 1", c.Concurrency)
-	refuse(c.BatchSize < 1 || c.BatchSize > receiveMax, "BatchSize is %d: it is 1 to %d", c.BatchSize, receiveMax)
+	refuse(c.BatchSize < 1 || c.BatchSize > receiveMax, "BatchSize is %d: it is 1 to %d",
+		c.BatchSize, receiveMax)
 	refuse(c.Prefetch < 0, "Prefetch is %d: it is not negative", c.Prefetch)
-	refuse(c.Lease < leaseMin || c.Lease > visibilityMax, "Lease is %v: it is %v to %v", c.Lease, leaseMin, visibilityMax)
+	refuse(c.Lease < leaseMin || c.Lease > visibilityMax, "Lease is %v: it is %v to %v", c.Lease,
+		leaseMin, visibilityMax)
 	refuse(c.Lease%time.Second != 0, "Lease is %v: SQS counts in whole seconds", c.Lease)
-	refuse(c.Timeout < 0 || c.Timeout > timeoutMax, "Timeout is %v: it is at most %v, because SQS takes a message away after %v", c.Timeout, timeoutMax, visibilityMax)
+	refuse(c.Timeout < 0 || c.Timeout > timeoutMax,
+		"Timeout is %v: it is at most %v, because SQS takes a message away after %v", c.Timeout,
+		timeoutMax, visibilityMax)
 	refuse(c.Stall < 0, "Stall is %v: it is not negative", c.Stall)
 	refuse(c.Drain < 0, "Drain is %v: it is not negative", c.Drain)
 	refuse(c.Attempts < 0, "Attempts is %d: it is at least 1", c.Attempts)
-	refuse(c.RetryBase < 0 || c.RetryMax < 0 || c.RetryMax > visibilityMax, "RetryBase and RetryMax are %v and %v: they are at most %v", c.RetryBase, c.RetryMax, visibilityMax)
+	refuse(c.RetryBase < 0 || c.RetryMax < 0 || c.RetryMax > visibilityMax,
+		"RetryBase and RetryMax are %v and %v: they are at most %v", c.RetryBase, c.RetryMax,
+		visibilityMax)
 	if len(bad) > 0 {
 		return fmt.Errorf("worker: %w", errors.Join(bad...))
 	}

@@ -40,8 +40,11 @@ type hold struct {
 	renewing chan struct{} // closed when the renewal under way has ended; nil when there is none
 }
 
-func newCustody(lease time.Duration, renew func(context.Context, []show) []error, beat func(int, error)) *custody {
-	return &custody{lease: lease, renew: renew, beat: beat, wake: make(chan struct{}, 1), holds: make(map[*hold]struct{})}
+func newCustody(
+	lease time.Duration, renew func(context.Context, []show) []error, beat func(int, error),
+) *custody {
+	return &custody{lease: lease, renew: renew, beat: beat, wake: make(chan struct{}, 1),
+		holds: make(map[*hold]struct{})}
 }
 
 // take begins the custody of a message whose lease began at the earliest at began.

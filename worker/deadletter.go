@@ -18,7 +18,8 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	if d.hold.ctx.Err() != nil {
 		return w.lost(d, context.Cause(d.hold.ctx))
 	}
-	later := letGo(backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax)), reason)
+	later := letGo(backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax)),
+		reason)
 	attributes, ok := w.deadAttributes(d, reason)
 	if !ok {
 		w.cfg.Logger.Warn("a message with ten attributes is not to be handled again; it is left to the queue's redrive policy to move it",
@@ -42,7 +43,9 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 
 // deadAttributes are the attributes of a dead letter: those of the message, with what is known
 // about it. What says which work it is, and cannot be read here, stays as it is.
-func (w *Worker) deadAttributes(d *delivery, reason string) (attributes map[string]types.MessageAttributeValue, ok bool) {
+func (w *Worker) deadAttributes(
+	d *delivery, reason string,
+) (attributes map[string]types.MessageAttributeValue, ok bool) {
 	if d.unreadable {
 		return d.raw.MessageAttributes, true
 	}
@@ -60,7 +63,9 @@ func (w *Worker) deadAttributes(d *delivery, reason string) (attributes map[stri
 }
 
 // sendDead puts a message into the dead-letter queue.
-func (w *Worker) sendDead(d *delivery, attributes map[string]types.MessageAttributeValue) (id string, err error) {
+func (w *Worker) sendDead(
+	d *delivery, attributes map[string]types.MessageAttributeValue,
+) (id string, err error) {
 	in := &sqs.SendMessageInput{
 		QueueUrl:          &w.dead.url,
 		MessageBody:       d.raw.Body,
@@ -68,7 +73,8 @@ func (w *Worker) sendDead(d *delivery, attributes map[string]types.MessageAttrib
 	}
 	if d.TraceHeader != "" {
 		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
-			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &d.TraceHeader},
+			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"),
+				StringValue: &d.TraceHeader},
 		}
 	}
 	if d.Group != "" {

@@ -71,7 +71,8 @@ func decide(f facts) verdict {
 	case f.unfetched != nil:
 		return letGo(f.pause, f.unfetched.Error())
 	case f.unnamed != nil:
-		return f.deadLetter(claims.Exhausted, Poison(f.unnamed), "it cannot be told what work the message belongs to: "+f.unnamed.Error())
+		return f.deadLetter(claims.Exhausted, Poison(f.unnamed),
+			"it cannot be told what work the message belongs to: "+f.unnamed.Error())
 	case f.invalid != nil:
 		return f.deadLetter(claims.Exhausted, Poison(f.invalid), f.invalid.Error())
 	case f.refused != nil:
@@ -79,9 +80,11 @@ func decide(f facts) verdict {
 	case f.attempt <= f.attempts || !f.dead:
 		return verdict{do: handle}
 	case f.claimed: // no claim beyond the allowed ones has begun a handler
-		return f.deadLetter(unbegun, nil, fmt.Sprintf("%d attempts, of which the last was cut short: %s", f.attempts, f.before))
+		return f.deadLetter(unbegun, nil,
+			fmt.Sprintf("%d attempts, of which the last was cut short: %s", f.attempts, f.before))
 	}
-	return f.deadLetter("", nil, fmt.Sprintf("%d receives, and no worker said why it did not succeed", f.attempt-1))
+	return f.deadLetter("", nil,
+		fmt.Sprintf("%d receives, and no worker said why it did not succeed", f.attempt-1))
 }
 
 // unbegun ends a claim as claims.Exhausted without counting its attempt.
@@ -112,7 +115,8 @@ func decideHandled(f facts) verdict {
 	case f.stopped == ErrLost && f.ended != ErrLost:
 		return letGo(0, "another message of its batch was lost")
 	case f.stopped == ErrLost: // the claim ends, so that the next worker need not wait for it
-		return verdict{do: abandon, end: claims.Failed, reason: ErrLost.Error(), told: Lost, err: f.err}
+		return verdict{do: abandon, end: claims.Failed, reason: ErrLost.Error(), told: Lost,
+			err: f.err}
 	case f.stopped == ErrDraining:
 		return letGo(0, reasonStopping)
 	}
@@ -143,7 +147,8 @@ func letGo(after time.Duration, reason string) verdict {
 // deadLetter moves the message to the dead-letter queue. Without one it is tried again.
 func (f *facts) deadLetter(end claims.State, failed error, reason string) verdict {
 	if !f.dead {
-		return verdict{do: giveBack, end: claims.Failed, after: f.retry, reason: reason, failed: failed}
+		return verdict{do: giveBack, end: claims.Failed, after: f.retry, reason: reason,
+			failed: failed}
 	}
 	return verdict{do: bury, end: end, reason: reason, failed: failed}
 }

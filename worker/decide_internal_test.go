@@ -10,8 +10,8 @@ import (
 	"tenaq/claims"
 )
 
-// Every row is a state of affairs and what becomes of the message. Where the queue has no dead-letter queue
-// a message is never buried.
+// Every row is a state of affairs and what becomes of the message. Where the queue has no
+// dead-letter queue a message is never buried.
 func TestDecide(t *testing.T) {
 	const retry, pause = 7 * time.Second, 11 * time.Second
 	sick, gone := errors.New("sick"), errors.New("gone")

@@ -8,8 +8,8 @@ import (
 	"tenaq/worker"
 )
 
-// A worker that is told to stop lets handlers finish, gives back at once what none has begun, and receives
-// no more.
+// A worker that is told to stop lets handlers finish, gives back at once what none has begun, and
+// receives no more.
 func TestDrain(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for _, body := range []string{"a", "b", "c"} {

@@ -17,9 +17,11 @@ type duplicates struct {
 // A duplicate is a delivery that asks for a claim, or was refused one as busy. Its fields are
 // guarded by the mutex.
 type duplicate struct {
-	handle    string
-	until     time.Time // it is hidden until then, and no other worker can have received it; zero before it is given back
-	completed bool      // this worker has completed the work meanwhile
+	handle string
+	// it is hidden until then, and no other worker can have received it; zero before it is given
+	// back
+	until     time.Time
+	completed bool // this worker has completed the work meanwhile
 }
 
 // expect notes that a delivery is about to ask for the claim on a key. It does so before the

@@ -15,8 +15,8 @@ import (
 	"tenaq/worker"
 )
 
-// A duplicate does not wait for the lease of a holder in the same process: it is deleted as soon as the holder has
-// completed the work.
+// A duplicate does not wait for the lease of a holder in the same process: it is deleted as soon as
+// the holder has completed the work.
 func TestDuplicateWaitsForHolder(t *testing.T) {
 	for _, suffix := range []string{"", ".fifo"} {
 		inBubble(t, suffix, func(t *testing.T, r *rig) {
@@ -41,8 +41,8 @@ func TestDuplicateWaitsForHolder(t *testing.T) {
 	}
 }
 
-// The work of a duplicate is not begun early when the holder in this process fails: that would skip the pause between
-// two attempts.
+// The work of a duplicate is not begun early when the holder in this process fails: that would skip
+// the pause between two attempts.
 func TestDuplicateOfFailureWaits(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a1")
@@ -80,8 +80,8 @@ func (s *slowConflict) Put(ctx context.Context, w records.Write) (records.Record
 	return r, err
 }
 
-// A holder that completes the work while a duplicate waits for the answer of the ledger is not missed: that answer
-// says busy, and is out of date.
+// A holder that completes the work while a duplicate waits for the answer of the ledger is not
+// missed: that answer says busy, and is out of date.
 func TestDuplicateMeetsCompletion(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -100,8 +100,8 @@ func TestDuplicateMeetsCompletion(t *testing.T) {
 	})
 }
 
-// After its pause a duplicate may be in the hands of another worker. Its old handle is not used then: it would show
-// the message to a third one.
+// After its pause a duplicate may be in the hands of another worker. Its old handle is not used
+// then: it would show the message to a third one.
 func TestDuplicateElsewhereStaysHidden(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

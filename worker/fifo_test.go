@@ -107,8 +107,9 @@ func (f batchFunc) HandleBatch(ctx context.Context, batch []*worker.Message) err
 	return f(ctx, batch)
 }
 
-// Usual: a handler of a batch fails as a whole, so one bad message takes nine good ones along, and a few
-// throttled receives are as good as attempts. Ours: of a batch that fails in part the rest is done.
+// Usual: a handler of a batch fails as a whole, so one bad message takes nine good ones along, and
+// a few throttled receives are as good as attempts. Ours: of a batch that fails in part the rest is
+// done.
 func TestPartialBatch_FB16(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for i := range 10 {
@@ -208,7 +209,8 @@ func TestBatchOfGroupStopsAtBusy(t *testing.T) {
 	})
 }
 
-// A receive whose answer is lost is repeated under the same attempt, and brings the same messages at once.
+// A receive whose answer is lost is repeated under the same attempt, and brings the same messages
+// at once.
 func TestReceiveIsRepeated(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.send("a")

@@ -15,12 +15,13 @@ import (
 	"tenaq/worker"
 )
 
-// The usual ways to run handlers for a queue have known flaws. Each test here is named after one, says what
-// the usual solution does, and shows that a worker does otherwise. The letter is the kind of work: A is a
-// file that is downloaded, C an order that is charged. More of them are in package claims.
+// The usual ways to run handlers for a queue have known flaws. Each test here is named after one,
+// says what the usual solution does, and shows that a worker does otherwise. The letter is the kind
+// of work: A is a file that is downloaded, C an order that is charged. More of them are in package
+// claims.
 
-// Usual: the queue's receive count passes for the number of tries. Ours: a try is a handler that began;
-// busy, later, outages and restarts are none.
+// Usual: the queue's receive count passes for the number of tries. Ours: a try is a handler that
+// began; busy, later, outages and restarts are none.
 func TestAttemptsAreNotReceives_FA3(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -54,8 +55,8 @@ func TestAttemptsAreNotReceives_FA3(t *testing.T) {
 	})
 }
 
-// Usual: "busy" and "done" are skipped alike, and the message of a job that then fails is gone. Ours: busy
-// comes back, done goes.
+// Usual: "busy" and "done" are skipped alike, and the message of a job that then fails is gone.
+// Ours: busy comes back, done goes.
 func TestBusyIsNotDone_FA8(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -75,8 +76,8 @@ func TestBusyIsNotDone_FA8(t *testing.T) {
 	})
 }
 
-// Usual: a row that says failed is never claimed again, so bringing a dead letter back does nothing. Ours: it
-// is done, under the same effect key, and with attempts of its own.
+// Usual: a row that says failed is never claimed again, so bringing a dead letter back does
+// nothing. Ours: it is done, under the same effect key, and with attempts of its own.
 func TestDeadLetterBroughtBack_FA9(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.send("a", "dedup=file-1")
@@ -107,9 +108,9 @@ func TestDeadLetterBroughtBack_FA9(t *testing.T) {
 	})
 }
 
-// Usual: one group for everything stands still behind one bad file, for three visibility timeouts of an
-// hour. Ours: it stands still for three attempts and the pauses between them, and with a group for each
-// file not at all.
+// Usual: one group for everything stands still behind one bad file, for three visibility timeouts
+// of an hour. Ours: it stands still for three attempts and the pauses between them, and with a
+// group for each file not at all.
 func TestBadFileHoldsOnlyItsGroup_FA13(t *testing.T) {
 	for _, groups := range []string{"one", "each"} {
 		inBubble(t, ".fifo", func(t *testing.T, r *rig) {
@@ -136,8 +137,8 @@ func TestBadFileHoldsOnlyItsGroup_FA13(t *testing.T) {
 	}
 }
 
-// Usual: the visibility timeout is as long as the longest job, so a crash is noticed after an hour. Ours: it
-// is noticed after a short lease, and jobs of any length keep theirs.
+// Usual: the visibility timeout is as long as the longest job, so a crash is noticed after an hour.
+// Ours: it is noticed after a short lease, and jobs of any length keep theirs.
 func TestShortLeaseLongJob_FA14(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("long")
@@ -161,8 +162,9 @@ func TestShortLeaseLongJob_FA14(t *testing.T) {
 	})
 }
 
-// Usual: an alarm sums a gauge of the dead-letter queue, and says nothing of what or why. Ours: every dead
-// letter is an event with its message and its reason, and the message carries the reason.
+// Usual: an alarm sums a gauge of the dead-letter queue, and says nothing of what or why. Ours:
+// every dead letter is an event with its message and its reason, and the message carries the
+// reason.
 func TestDeadLetterSaysWhy_FA19(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -185,8 +187,8 @@ func TestDeadLetterSaysWhy_FA19(t *testing.T) {
 	})
 }
 
-// Usual: the entry that tells what was done is gone before the last copy of its message. Ours: a worker does
-// not start with a ledger that forgets sooner than its queues do.
+// Usual: the entry that tells what was done is gone before the last copy of its message. Ours: a
+// worker does not start with a ledger that forgets sooner than its queues do.
 func TestLedgerOutlivesMessages_FA20(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		// The queue keeps messages for four days, its dead-letter queue for fourteen.
@@ -207,9 +209,9 @@ func TestLedgerOutlivesMessages_FA20(t *testing.T) {
 	})
 }
 
-// Usual: the one that finds a job busy lets its message burn receives until it is dead-lettered, while the job
-// is healthy. Ours: it is given back until the holder's lease is over, and waits for a job of an hour with
-// few receives.
+// Usual: the one that finds a job busy lets its message burn receives until it is dead-lettered,
+// while the job is healthy. Ours: it is given back until the holder's lease is over, and waits for
+// a job of an hour with few receives.
 func TestBusyDoesNotBurnReceives_FC7(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 5*time.Minute) })))
@@ -223,8 +225,8 @@ func TestBusyDoesNotBurnReceives_FC7(t *testing.T) {
 	})
 }
 
-// Usual: a heartbeat that fails is logged, and the work goes on without a lease. Ours: the handler is told at
-// once, with the cause, by its own clock if nobody answers.
+// Usual: a heartbeat that fails is logged, and the work goes on without a lease. Ours: the handler
+// is told at once, with the cause, by its own clock if nobody answers.
 func TestHeartbeatLossEndsHandler_FC8(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -251,8 +253,8 @@ func TestHeartbeatLossEndsHandler_FC8(t *testing.T) {
 	})
 }
 
-// Usual: a handler that hangs keeps its message for twelve hours. Ours: it has a longest time, and may have
-// to show progress. See also TestTimeout and TestStall.
+// Usual: a handler that hangs keeps its message for twelve hours. Ours: it has a longest time, and
+// may have to show progress. See also TestTimeout and TestStall.
 func TestHangingHandlerEnds_FC9(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -272,8 +274,9 @@ func TestHangingHandlerEnds_FC9(t *testing.T) {
 	})
 }
 
-// Usual: the first heartbeat comes late, and messages that wait in the process have none. Ours: a third of a
-// lease after the receipt, for all that is in the worker's hands. See also TestPrefetchedAreRenewed.
+// Usual: the first heartbeat comes late, and messages that wait in the process have none. Ours: a
+// third of a lease after the receipt, for all that is in the worker's hands. See also
+// TestPrefetchedAreRenewed.
 func TestBeatsFromReceipt_FC10(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for range 10 {
@@ -302,9 +305,9 @@ func TestBeatsFromReceipt_FC10(t *testing.T) {
 	})
 }
 
-// Usual: a timeout of the payment provider counts as a failure, and the next attempt charges again. Ours: the
-// next attempt has the same effect key, and where there is none to give, the policy is asked whose handler
-// was lost.
+// Usual: a timeout of the payment provider counts as a failure, and the next attempt charges again.
+// Ours: the next attempt has the same effect key, and where there is none to give, the policy is
+// asked whose handler was lost.
 func TestUnknownOutcome_FC15(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("order-1")
@@ -346,8 +349,8 @@ func TestUnknownOutcome_FC15(t *testing.T) {
 	})
 }
 
-// Usual: deletes divided by sends is watched, which tolerates doubles and is blind to what is skipped. Ours:
-// each outcome is counted where it is decided.
+// Usual: deletes divided by sends is watched, which tolerates doubles and is blind to what is
+// skipped. Ours: each outcome is counted where it is decided.
 func TestOutcomesAreCounted_FC16(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for _, body := range []string{"a", "a", "bad", "c"} {
@@ -372,8 +375,8 @@ func TestOutcomesAreCounted_FC16(t *testing.T) {
 	})
 }
 
-// Usual: the visibility timeout is set to twice the median of a job, and the slow ones lose their messages.
-// Ours: no setting has to follow how long jobs take.
+// Usual: the visibility timeout is set to twice the median of a job, and the slow ones lose their
+// messages. Ours: no setting has to follow how long jobs take.
 func TestNoSettingFollowsDuration_FC17(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for _, d := range []time.Duration{time.Second, 20 * time.Second, 50 * time.Second, 10 * time.Minute, time.Hour} {

@@ -52,7 +52,8 @@ type Failures map[string]error
 // Error says how many there are, and one of them.
 func (f Failures) Error() string {
 	for id, err := range f {
-		return fmt.Sprintf("%d messages of the batch were not handled, %s among them: %v", len(f), id, err)
+		return fmt.Sprintf("%d messages of the batch were not handled, %s among them: %v", len(f),
+			id, err)
 	}
 	return "no message of the batch failed"
 }
@@ -61,7 +62,9 @@ func (f Failures) Error() string {
 // messages are those of the call: one, or those of a batch. What next returns is as with Handler
 // and BatchHandler, and a panic of the handler is an error here. What the Middleware returns
 // counts. After Unavailable the same messages are handled by another call.
-type Middleware func(ctx context.Context, messages []*Message, next func(context.Context) error) error
+type Middleware func(
+	ctx context.Context, messages []*Message, next func(context.Context) error,
+) error
 
 // JSON returns a handler for bodies that are JSON and fit a T. A body that does not is poison: no
 // further attempt would end otherwise.

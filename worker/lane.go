@@ -170,7 +170,9 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 // settleEach finds the facts about each message, decides, and carries the verdict out. It returns
 // the messages that go on to the handler, and whether the others are gone from the queue. On a FIFO
 // queue it goes in order, and gives back what is behind a message that comes back.
-func (w *Worker) settleEach(unit []*delivery, find func(*delivery) facts) (ready []*delivery, gone bool) {
+func (w *Worker) settleEach(
+	unit []*delivery, find func(*delivery) facts,
+) (ready []*delivery, gone bool) {
 	goesOn, back := make(map[*delivery]bool, len(unit)), false
 	var mu sync.Mutex
 	settle := func(d *delivery) {

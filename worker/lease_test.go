@@ -17,8 +17,8 @@ const (
 	leased  = time.Minute // the default lease
 )
 
-// A lease that cannot be renewed ends the handler's context before it ends at the queue, and nothing more
-// is done to the message.
+// A lease that cannot be renewed ends the handler's context before it ends at the queue, and
+// nothing more is done to the message.
 func TestLeaseLost(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -56,8 +56,8 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
-// A handler that finishes although its lease was lost has done the work: it is recorded, for the ledger
-// still knows its claim, and the message is left to whoever has it now.
+// A handler that finishes although its lease was lost has done the work: it is recorded, for the
+// ledger still knows its claim, and the message is left to whoever has it now.
 func TestDoneWithoutLease(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

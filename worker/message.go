@@ -21,14 +21,18 @@ import (
 
 // A Message is one delivery of a message, as a handler gets it.
 type Message struct {
-	ID         string                                 // message id, new with every send
-	Body       string                                 // see Config.Offload for one that is kept beside the queue
+	ID string // message id, new with every send
+	// see Config.Offload for one that is kept beside the queue
+	Body       string
 	Attributes map[string]types.MessageAttributeValue // of the user, without the one named "tenaq"
-	Group      string                                 // message group; empty on a standard queue that uses none
-	Dedup      string                                 // MessageDeduplicationId; empty on standard queues
-	Receives   int                                    // how often SQS says it was received, this time included
-	Sent       time.Time                              // by the clock of the queue
-	QueueURL   string
+	// message group; empty on a standard queue that uses none
+	Group string
+	// MessageDeduplicationId; empty on standard queues
+	Dedup string
+	// how often SQS says it was received, this time included
+	Receives int
+	Sent     time.Time // by the clock of the queue
+	QueueURL string
 
 	// TraceHeader is the system attribute AWSTraceHeader: the X-Ray trace of the producer, or
 	// empty.
@@ -174,7 +178,8 @@ func (w *Worker) name(m *Message, t trail.Trail) (err error) {
 		return err
 	}
 	if len(m.Key) > keyMax {
-		return fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key), keyMax)
+		return fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key),
+			keyMax)
 	}
 	return records.CheckKey(m.Key)
 }

@@ -42,9 +42,12 @@ const (
 // receive, and is hidden from others for up to a minute; at the end MovedLetters shows them all
 // again. Of a FIFO queue it sees the first ten messages of each group. A dead-letter queue with a
 // redrive policy of its own is refused, because these receives would move its messages on.
-func MovedLetters(ctx context.Context, client SQS, deadLetterURL string, visit func(types.Message) error) (err error) {
+func MovedLetters(
+	ctx context.Context, client SQS, deadLetterURL string, visit func(types.Message) error,
+) (err error) {
 	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &deadLetterURL, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
+		QueueUrl:       &deadLetterURL,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})
 	if err != nil {
 		return err
@@ -67,7 +70,8 @@ func MovedLetters(ctx context.Context, client SQS, deadLetterURL string, visit f
 	}()
 	for len(handles) < lookMax && time.Since(began) < lookTime {
 		out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &deadLetterURL, MaxNumberOfMessages: receiveMax, VisibilityTimeout: int32(lookHidden / time.Second),
+			QueueUrl: &deadLetterURL, MaxNumberOfMessages: receiveMax,
+			VisibilityTimeout:           int32(lookHidden / time.Second),
 			MessageAttributeNames:       []string{"All"},
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		})
@@ -98,13 +102,15 @@ func showAll(ctx context.Context, client SQS, url string, handles map[string]str
 	var entries []types.ChangeMessageVisibilityBatchRequestEntry
 	send := func() {
 		if len(entries) > 0 {
-			_, _ = client.ChangeMessageVisibilityBatch(ctx, &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &url, Entries: entries})
+			_, _ = client.ChangeMessageVisibilityBatch(ctx,
+				&sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &url, Entries: entries})
 		}
 		entries = nil
 	}
 	for _, handle := range handles {
 		entries = append(entries, types.ChangeMessageVisibilityBatchRequestEntry{
-			Id: aws.String(strconv.Itoa(len(entries))), ReceiptHandle: aws.String(handle), VisibilityTimeout: 0,
+			Id: aws.String(strconv.Itoa(len(entries))), ReceiptHandle: aws.String(handle),
+			VisibilityTimeout: 0,
 		})
 		if len(entries) == receiveMax {
 			send()
@@ -115,7 +121,8 @@ func showAll(ctx context.Context, client SQS, url string, handles map[string]str
 
 // MovedReason is the reason that is recorded with a claim whose message its queue has moved.
 func MovedReason(deadLetterQueue string) string {
-	return "the queue moved its message to " + deadLetterQueue + " by itself, after more receives than its maxReceiveCount"
+	return "the queue moved its message to " + deadLetterQueue +
+		" by itself, after more receives than its maxReceiveCount"
 }
 
 // lastLookMax bounds the look when the worker ends.
@@ -149,7 +156,8 @@ func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.cfg.Logger.Warn("the claims of messages that the queue moved by itself cannot be settled", "dead_letter", queuename.Of(w.moved), "error", err)
+		w.cfg.Logger.Warn("the claims of messages that the queue moved by itself cannot be settled",
+			"dead_letter", queuename.Of(w.moved), "error", err)
 	}
 	return settled
 }

@@ -16,7 +16,8 @@ import (
 	"tenaq/worker"
 )
 
-// tight makes the queue of a rig move messages after that many receives, which is fewer than the attempts.
+// tight makes the queue of a rig move messages after that many receives, which is fewer than the
+// attempts.
 func (r *rig) tight(receives string) {
 	r.t.Helper()
 	if _, err := r.server.Client().SetQueueAttributes(r.t.Context(), &sqs.SetQueueAttributesInput{
@@ -40,8 +41,9 @@ func (r *rig) states() map[claims.State]int {
 	return n
 }
 
-// Messages that the queue moves to its dead-letter queue by itself are settled in the ledger, so that expected =
-// completed + exhausted. The letters can be received as before, and are done when they are brought back.
+// Messages that the queue moves to its dead-letter queue by itself are settled in the ledger, so
+// that expected = completed + exhausted. The letters can be received as before, and are done when
+// they are brought back.
 func TestMovedByQueue(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.tight("2")
@@ -135,7 +137,8 @@ func TestLooksBecomeRare(t *testing.T) {
 	})
 }
 
-// With room above the attempts nothing is received from the dead-letter queue, where it would count.
+// With room above the attempts nothing is received from the dead-letter queue, where it would
+// count.
 func TestNotMovedByQueue(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		if _, err := r.server.Client().SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &r.dead, MessageBody: new("letter")}); err != nil {
@@ -150,7 +153,8 @@ func TestNotMovedByQueue(t *testing.T) {
 	})
 }
 
-// A dead-letter queue with a redrive policy of its own would move letters on when they are looked at.
+// A dead-letter queue with a redrive policy of its own would move letters on when they are looked
+// at.
 func TestMovedLettersRefuse(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "middle", "RedrivePolicy", sqstest.RedrivePolicy("dead", "3"))

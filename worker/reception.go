@@ -29,7 +29,8 @@ type reception struct {
 	running   int       // polls
 	failures  int       // polls in a row that failed
 	pause     time.Time // no poll before
-	gathered  time.Time // when it is time to ask for fewer messages than a poll can bring; zero when none is due
+	// when it is time to ask for fewer messages than a poll can bring; zero when none is due
+	gathered time.Time
 
 	polled  chan polled
 	settled chan settled
@@ -114,7 +115,8 @@ func (r *reception) start(ctx context.Context) (wait time.Duration) {
 	full := min(receiveMax, r.limit)
 	for ctx.Err() == nil && r.running < r.want && r.inHand < r.limit {
 		now := time.Now()
-		if pause := later(r.pause, later(r.worker.ledger.pause(), r.worker.bodies.pause())); now.Before(pause) {
+		if pause := later(r.pause,
+			later(r.worker.ledger.pause(), r.worker.bodies.pause())); now.Before(pause) {
 			return pause.Sub(now)
 		}
 		n := min(full, r.limit-r.inHand)
@@ -155,7 +157,8 @@ func (r *reception) poll(ctx context.Context, n int, attempt string) {
 		in.ReceiveRequestAttemptId = &attempt
 	}
 	p := polled{asked: n, began: time.Now(), attempt: attempt}
-	ctx, cancel := context.WithTimeout(ctx, waitMax+requestMax) // a peer that is gone may say nothing
+	// a peer that is gone may say nothing
+	ctx, cancel := context.WithTimeout(ctx, waitMax+requestMax)
 	defer cancel()
 	out, err := w.cfg.Client.ReceiveMessage(ctx, in)
 	if p.err = err; err == nil {

@@ -23,8 +23,8 @@ import (
 	"tenaq/worker"
 )
 
-// A rig is a server with a queue named work, its dead-letter queue dead, a store of records, and a log of
-// what happened, in a bubble.
+// A rig is a server with a queue named work, its dead-letter queue dead, a store of records, and a
+// log of what happened, in a bubble.
 type rig struct {
 	t      *testing.T
 	server *sqstest.Server
@@ -227,7 +227,8 @@ func (r *rig) receiveFor(url string, hidden time.Duration) types.Message {
 	return out.Messages[0]
 }
 
-// sleep waits, and then until nothing is going on any more, so that a test may look at what handlers wrote.
+// sleep waits, and then until nothing is going on any more, so that a test may look at what
+// handlers wrote.
 func (r *rig) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -12,8 +12,8 @@ import (
 	"tenaq/worker"
 )
 
-// What the ledger can never record is a dead letter with a reason at once. The ledger is not to blame, so
-// nothing else waits for it.
+// What the ledger can never record is a dead letter with a reason at once. The ledger is not to
+// blame, so nothing else waits for it.
 func TestUnrecordable(t *testing.T) {
 	for _, test := range []struct {
 		name, key string
@@ -57,8 +57,8 @@ func TestUnrecordable(t *testing.T) {
 	}
 }
 
-// A result that is too large is refused when it is set. The handler may do something about it; if it does
-// not, its work is done all the same, and never done again.
+// A result that is too large is refused when it is set. The handler may do something about it; if
+// it does not, its work is done all the same, and never done again.
 func TestLargeResult(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
@@ -75,8 +75,8 @@ func TestLargeResult(t *testing.T) {
 	})
 }
 
-// When the claim of one message of a batch is lost, the others are not: no attempt of theirs is used up, and
-// they do not wait for the end of their leases.
+// When the claim of one message of a batch is lost, the others are not: no attempt of theirs is
+// used up, and they do not wait for the end of their leases.
 func TestBatchMatesAreNotLost(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		attempts := make(map[string][]int)

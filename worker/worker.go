@@ -25,10 +25,11 @@ type Worker struct {
 	shows   *batcher[show]
 	slots   chan struct{} // holds one token for every handler that runs
 	dead    deadLetters
-	moved   string // the dead-letter queue to which the queue moves messages by itself, if it may do so early
-	ledger  trouble
-	bodies  trouble       // the stores of Config.Offload
-	pulse   *pulse.Writer // nil without a ledger
+	// the dead-letter queue to which the queue moves messages by itself, if it may do so early
+	moved  string
+	ledger trouble
+	bodies trouble       // the stores of Config.Offload
+	pulse  *pulse.Writer // nil without a ledger
 
 	ending     <-chan struct{} // closed when the context of Run ends
 	duplicates duplicates
@@ -111,7 +112,8 @@ func (t *trouble) note(ok bool) (failures int) {
 		t.failures, t.until = 0, time.Time{}
 	case now.After(t.until): // those that failed together count once
 		t.failures++
-		t.until = now.Add(backoff.Jitter(backoff.Ceiling(t.failures, troublePauseMin, troublePauseMax)))
+		t.until = now.Add(backoff.Jitter(backoff.Ceiling(t.failures, troublePauseMin,
+			troublePauseMax)))
 	}
 	return t.failures
 }
@@ -141,6 +143,7 @@ func (w *Worker) fifo() bool { return strings.HasSuffix(w.cfg.QueueURL, ".fifo")
 func (w *Worker) queueError(operation string, attempt int, err error) {
 	w.cfg.Events.QueueError(operation, attempt, err)
 	if attempt&(attempt-1) == 0 { // 1, 2, 4, 8, ...
-		w.cfg.Logger.Warn("the queue cannot be used, trying again", "operation", operation, "attempt", attempt, "error", err)
+		w.cfg.Logger.Warn("the queue cannot be used, trying again", "operation", operation,
+			"attempt", attempt, "error", err)
 	}
 }

@@ -28,7 +28,8 @@ func TestHandled(t *testing.T) {
 	})
 }
 
-// What fails is tried again, and moves to the dead-letter queue with its reason after exactly its attempts.
+// What fails is tried again, and moves to the dead-letter queue with its reason after exactly its
+// attempts.
 func TestDeadLettered(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a", "colour=blue")

@@ -83,9 +83,11 @@ func New(t testing.TB, cfg Config) *Delivery {
 	cfg.Attempt = cmp.Or(cfg.Attempt, 1)
 	id := cmp.Or(cfg.ID, "message-1")
 	d := &Delivery{Message: &worker.Message{
-		ID: id, Body: cfg.Body, Attributes: cfg.Attributes, Group: cfg.Group, Receives: cfg.Attempt, Sent: time.Now(),
+		ID: id, Body: cfg.Body, Attributes: cfg.Attributes, Group: cfg.Group, Receives: cfg.Attempt,
+		Sent:     time.Now(),
 		QueueURL: cmp.Or(cfg.QueueURL, "http://127.0.0.1:9324/000000000000/test"),
-		Key:      cmp.Or(cfg.Key, id), Generation: cfg.Generation, Redrives: cfg.Redrives, Lineage: id,
+		Key:      cmp.Or(cfg.Key, id), Generation: cfg.Generation, Redrives: cfg.Redrives,
+		Lineage: id,
 	}}
 	claim := cfg.Claim
 	if claim == nil && !cfg.NoClaims {

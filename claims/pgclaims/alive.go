@@ -11,8 +11,9 @@ import (
 	"tenaq/claims"
 )
 
-// A pulse keeps the transaction of InTx from being idle for a lease while its work does something else. It beats for
-// as long as the claim is held: the transaction of a holder that was stopped or cut off is still ended by PostgreSQL.
+// A pulse keeps the transaction of InTx from being idle for a lease while its work does something
+// else. It beats for as long as the claim is held: the transaction of a holder that was stopped or
+// cut off is still ended by PostgreSQL.
 type pulse struct {
 	ping func(context.Context) error
 
@@ -21,11 +22,15 @@ type pulse struct {
 	handed bool       // the work has the connection itself, and may use it at any time
 }
 
-// beatsPerLease is how often the pulse beats. PostgreSQL ends the transaction when all of them are missing.
+// beatsPerLease is how often the pulse beats. PostgreSQL ends the transaction when all of them are
+// missing.
 const beatsPerLease = 4
 
-// keepAlive returns the transaction for the work. Stop ends the beats, and waits for one that is in progress.
-func keepAlive(ctx context.Context, tx pgx.Tx, claim *claims.Claim, lease time.Duration) (_ pgx.Tx, stop func()) {
+// keepAlive returns the transaction for the work. Stop ends the beats, and waits for one that is in
+// progress.
+func keepAlive(
+	ctx context.Context, tx pgx.Tx, claim *claims.Claim, lease time.Duration,
+) (_ pgx.Tx, stop func()) {
 	p := &pulse{ping: func(ctx context.Context) error {
 		if time.Now().After(claim.Deadline()) {
 			return claims.ErrLost
@@ -57,7 +62,8 @@ func (p *pulse) run(ctx context.Context, lease time.Duration) {
 	}
 }
 
-// beat asks PostgreSQL for nothing, unless the work uses the connection. It reports whether to go on.
+// beat asks PostgreSQL for nothing, unless the work uses the connection. It reports whether to go
+// on.
 func (p *pulse) beat(ctx context.Context, lease time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,12 +123,16 @@ func (t aliveTx) Rollback(ctx context.Context) error {
 	return t.Tx.Rollback(ctx)
 }
 
-func (t aliveTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
+func (t aliveTx) CopyFrom(
+	ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource,
+) (int64, error) {
 	defer t.pulse.use()()
 	return t.Tx.CopyFrom(ctx, table, columns, rows)
 }
 
-func (t aliveTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+func (t aliveTx) Prepare(
+	ctx context.Context, name, sql string,
+) (*pgconn.StatementDescription, error) {
 	defer t.pulse.use()()
 	return t.Tx.Prepare(ctx, name, sql)
 }

@@ -41,8 +41,8 @@ type fakeBatch struct{ pgx.BatchResults }
 
 func (fakeBatch) Close() error { return nil }
 
-// The pulse beats while the work does something else, and never while the work has the connection, which cannot do
-// two things at once.
+// The pulse beats while the work does something else, and never while the work has the connection,
+// which cannot do two things at once.
 func TestPulse(t *testing.T) {
 	const lease = 4 * time.Second // a beat every second
 	ctx := context.Background()

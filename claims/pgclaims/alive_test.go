@@ -11,7 +11,8 @@ import (
 	"tenaq/claims/pgclaims"
 )
 
-// Work that takes longer than a lease is committed, as long as the claim is held: the idle transaction is not ended.
+// Work that takes longer than a lease is committed, as long as the claim is held: the idle
+// transaction is not ended.
 func TestWorkLongerThanLease(t *testing.T) {
 	const short = 3 * time.Second
 	ctx, r := t.Context(), newRig(t)
@@ -23,7 +24,8 @@ func TestWorkLongerThanLease(t *testing.T) {
 		must(t, err)
 		var pid int
 		must(t, tx.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid))
-		// What it does meanwhile is elsewhere. The server says how long the transaction has been open.
+		// What it does meanwhile is elsewhere. The server says how long the transaction has been
+		// open.
 		for open := time.Duration(0); open < short+short/2; {
 			if ctx.Err() != nil {
 				t.Fatal(context.Cause(ctx))

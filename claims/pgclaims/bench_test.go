@@ -11,8 +11,8 @@ import (
 	"tenaq/internal/testing/pgtest"
 )
 
-// Orders that are claimed, written and completed on a PostgreSQL that forces each commit to disk: in one
-// transaction, and, for comparison, completed behind it by a write of its own.
+// Orders that are claimed, written and completed on a PostgreSQL that forces each commit to disk:
+// in one transaction, and, for comparison, completed behind it by a write of its own.
 func BenchmarkOrder(b *testing.B) {
 	for _, workers := range []int{1, 32} {
 		for name, do := range map[string]func(r *rig, c *claims.Claim) error{

@@ -105,8 +105,8 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// The transaction of a holder whose claim was taken over is refused as a whole, whether it began before or
-// after that, and even when its error is ignored.
+// The transaction of a holder whose claim was taken over is refused as a whole, whether it began
+// before or after that, and even when its error is ignored.
 func TestZombie(t *testing.T) {
 	for _, level := range levels {
 		for _, when := range []string{"before", "after"} {
@@ -168,8 +168,8 @@ func TestZombieMeanwhile(t *testing.T) {
 	r.wantDone("k", second.Fence())
 }
 
-// Between completion and commit nobody can take over, however long ago the lease was over; what comes then is
-// the outcome.
+// Between completion and commit nobody can take over, however long ago the lease was over; what
+// comes then is the outcome.
 func TestTakeOverWaits(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		t.Run(fmt.Sprint("commit=", commit), func(t *testing.T) {
@@ -211,7 +211,8 @@ func TestTakeOverWaits(t *testing.T) {
 	}
 }
 
-// A renewal that comes in between waits, and then knows. So does whoever asks whether the claim has been ended.
+// A renewal that comes in between waits, and then knows. So does whoever asks whether the claim has
+// been ended.
 func TestRenewalWaits(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		t.Run(fmt.Sprint("commit=", commit), func(t *testing.T) {
@@ -272,7 +273,8 @@ func TestUncertainRenewal(t *testing.T) {
 	r.wantDone("k", c.Fence())
 }
 
-// A renewal that waits for the connection which the transaction has does not hold the completion up.
+// A renewal that waits for the connection which the transaction has does not hold the completion
+// up.
 func TestOneConnection(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	pool := r.open(1)
@@ -355,7 +357,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A savepoint that is rolled back takes the completion with it, and a commit of the whole commits it.
+// A savepoint that is rolled back takes the completion with it, and a commit of the whole commits
+// it.
 func TestSavepoint(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	l := r.ledger(claims.Config{})
@@ -380,8 +383,9 @@ func TestSavepoint(t *testing.T) {
 	r.wantDone("k", c.Fence())
 }
 
-// A transaction whose client falls silent gives the key free within a lease, whether it was completed in or not
-// yet, and even when it has locked what the next one has to write. It cannot be committed any more.
+// A transaction whose client falls silent gives the key free within a lease, whether it was
+// completed in or not yet, and even when it has locked what the next one has to write. It cannot be
+// committed any more.
 func TestSilentTransaction(t *testing.T) {
 	for _, completed := range []bool{true, false} {
 		t.Run(fmt.Sprint("completed=", completed), func(t *testing.T) {
@@ -418,7 +422,8 @@ func TestSilentTransaction(t *testing.T) {
 	}
 }
 
-// The limit of silence is a lease, or what the connection has if that is less, and only in the transaction.
+// The limit of silence is a lease, or what the connection has if that is less, and only in the
+// transaction.
 func TestIdleLimit(t *testing.T) {
 	for setting, want := range map[string]string{"0": "30s", "1h": "30s", "30s": "30s", "31s": "30s", "29999": "29999ms", "7s": "7s"} {
 		t.Run(setting, func(t *testing.T) {

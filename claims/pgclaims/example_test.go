@@ -16,8 +16,9 @@ import (
 	"tenaq/records/pgrecords"
 )
 
-// placeOrder does a piece of work: it charges a card, writes the order, and has a mail sent. When messages of package
-// worker say what is to be done, package worker/pginbox has all of it but the work.
+// placeOrder does a piece of work: it charges a card, writes the order, and has a mail sent. When
+// messages of package worker say what is to be done, package worker/pginbox has all of it but the
+// work.
 func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger, order string) error {
 	claim, err := ledger.Acquire(ctx, order)
 	if errors.Is(err, claims.Done) {
@@ -29,14 +30,15 @@ func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger
 	held, stop := claim.Hold(ctx)
 	defer stop()
 
-	// The provider does it once for each key. It takes its time, and no transaction is open meanwhile.
+	// The provider does it once for each key. It takes its time, and no transaction is open
+	// meanwhile.
 	receipt, err := charge(held, claims.EffectKey(order, 0))
 	if err != nil {
 		return errors.Join(err, claim.Fail(context.WithoutCancel(ctx), err.Error()))
 	}
 
-	// The order, the word that it is done, and the mail that a relay sends from the outbox: one commit. A crash
-	// before it leaves none of them, a crash behind it all.
+	// The order, the word that it is done, and the mail that a relay sends from the outbox: one
+	// commit. A crash before it leaves none of them, a crash behind it all.
 	err = pgclaims.InTx(held, db, claim, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		if _, err := tx.Exec(ctx, "INSERT INTO orders (id, receipt, fence) VALUES ($1, $2, $3)",
 			order, receipt, int64(claim.Fence())); err != nil {

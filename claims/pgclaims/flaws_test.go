@@ -13,12 +13,12 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// The usual ways to keep an order from being worked on twice, with PostgreSQL alone, have known flaws. Each test
-// here is named after one, shows it if it can, and then that a claim in PostgreSQL does otherwise. The flaws
-// that do not need a database are in the tests of package claims.
+// The usual ways to keep an order from being worked on twice, with PostgreSQL alone, have known
+// flaws. Each test here is named after one, shows it if it can, and then that a claim in PostgreSQL
+// does otherwise. The flaws that do not need a database are in the tests of package claims.
 
-// Usual: pg_try_advisory_xact_lock outside of a transaction, released when the statement is over. Ours: a record
-// that stays.
+// Usual: pg_try_advisory_xact_lock outside of a transaction, released when the statement is over.
+// Ours: a record that stays.
 func TestClaimOutlivesTheStatement_FC1(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	for range 2 {
@@ -35,8 +35,9 @@ func TestClaimOutlivesTheStatement_FC1(t *testing.T) {
 	must(t, inTx(ctx, r.pool, c))
 }
 
-// Usual: a session's lock, while the pool gives each query whatever connection is free; a second worker that gets
-// the same one has the lock as well. Ours: the claim belongs to a fence, and outlives all connections.
+// Usual: a session's lock, while the pool gives each query whatever connection is free; a second
+// worker that gets the same one has the lock as well. Ours: the claim belongs to a fence, and
+// outlives all connections.
 func TestClaimBelongsToNoConnection_FC2(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	pool := r.open(1)
@@ -59,9 +60,9 @@ func TestClaimBelongsToNoConnection_FC2(t *testing.T) {
 	r.wantDone("order-17", c.Fence())
 }
 
-// Usual: a transaction that is held open while a payment takes its time; it keeps a connection, its locks and
-// the oldest row versions that vacuum has to leave. Ours: none is open between claiming and completing, and one
-// that somebody opens and forgets ends by itself (TestSilentTransaction).
+// Usual: a transaction that is held open while a payment takes its time; it keeps a connection, its
+// locks and the oldest row versions that vacuum has to leave. Ours: none is open between claiming
+// and completing, and one that somebody opens and forgets ends by itself (TestSilentTransaction).
 func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	watcher := r.open(1)
@@ -87,8 +88,9 @@ func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	r.wantDone("order-17", c.Fence())
 }
 
-// Usual: UPDATE orders SET status = 'completed' WHERE id = …, by whoever comes last. Ours: in one commit with
-// the claim, by its holder. TestZombie has the same for transactions that began earlier.
+// Usual: UPDATE orders SET status = 'completed' WHERE id = …, by whoever comes last. Ours: in one
+// commit with the claim, by its holder. TestZombie has the same for transactions that began
+// earlier.
 func TestCompletionIsTheHolders_FC13(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	l := r.ledger(claims.Config{})
@@ -102,9 +104,9 @@ func TestCompletionIsTheHolders_FC13(t *testing.T) {
 	r.wantDone("order-17", second.Fence())
 }
 
-// Usual: the mail is sent after the commit, and a crash in between loses it. Ours: it is in the outbox by the same
-// commit, whatever becomes of that, and once however often the message is delivered. The handler is that of the
-// example.
+// Usual: the mail is sent after the commit, and a crash in between loses it. Ours: it is in the
+// outbox by the same commit, whatever becomes of that, and once however often the message is
+// delivered. The handler is that of the example.
 func TestMailIsInTheCommit_FC14(t *testing.T) {
 	for name, how := range map[string]recordstest.How{
 		"well": recordstest.Works, "crash before the commit": recordstest.Before, "crash behind the commit": recordstest.After,

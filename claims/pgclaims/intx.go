@@ -18,21 +18,26 @@ type Beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// InTx runs work in a transaction, completes the claim in it with the result that work returns, and commits.
-// When it returns nil both are done, also if the answer to the commit was lost: then it asks the ledger. When it
-// returns an error nothing was committed, unless that is ErrUnknown. A claim that is not lost or ended is held as
-// before: call InTx again, or Claim.Fail.
+// InTx runs work in a transaction, completes the claim in it with the result that work returns, and
+// commits. When it returns nil both are done, also if the answer to the commit was lost: then it
+// asks the ledger. When it returns an error nothing was committed, unless that is ErrUnknown. A
+// claim that is not lost or ended is held as before: call InTx again, or Claim.Fail.
 //
-// Give it the context of Claim.Hold. Work may be called several times, each time in a transaction of its own,
-// because PostgreSQL may refuse to serialize one; so let it have no effects but those in tx, and neither commit
-// nor roll back. The transaction has the isolation level that is the default of the connection.
+// Give it the context of Claim.Hold. Work may be called several times, each time in a transaction
+// of its own, because PostgreSQL may refuse to serialize one; so let it have no effects but those
+// in tx, and neither commit nor roll back. The transaction has the isolation level that is the
+// default of the connection.
 //
-// Work may take longer than a lease. While the claim is held InTx keeps the idle transaction alive, so that
-// PostgreSQL ends it a lease after its client was stopped or cut off, and not before. This is not so once work has
-// called tx.Conn or tx.LargeObjects, through which it can use the connection at any time: then PostgreSQL ends the
-// transaction when it is idle for longer than a lease. A shorter idle_in_transaction_session_timeout of the
-// connection is left as it is. An open transaction holds its locks and holds up vacuum, so do long work before it.
-func InTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(ctx context.Context, tx pgx.Tx) (result []byte, err error)) error {
+// Work may take longer than a lease. While the claim is held InTx keeps the idle transaction alive,
+// so that PostgreSQL ends it a lease after its client was stopped or cut off, and not before. This
+// is not so once work has called tx.Conn or tx.LargeObjects, through which it can use the
+// connection at any time: then PostgreSQL ends the transaction when it is idle for longer than a
+// lease. A shorter idle_in_transaction_session_timeout of the connection is left as it is. An open
+// transaction holds its locks and holds up vacuum, so do long work before it.
+func InTx(
+	ctx context.Context, db Beginner, claim *claims.Claim,
+	work func(ctx context.Context, tx pgx.Tx) (result []byte, err error),
+) error {
 	for n := 1; ; n++ {
 		err := inTx(ctx, db, claim, work)
 		if errors.Is(err, claims.ErrEnded) {
@@ -49,28 +54,34 @@ func InTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(ctx c
 	}
 }
 
-// ErrUnknown is what InTx answers when the commit had no answer and the ledger could not be asked. Take it for a
-// failure: Claim.Fail, InTx again, and whoever claims the key next are told if the transaction was committed
-// after all.
+// ErrUnknown is what InTx answers when the commit had no answer and the ledger could not be asked.
+// Take it for a failure: Claim.Fail, InTx again, and whoever claims the key next are told if the
+// transaction was committed after all.
 var ErrUnknown = errors.New("it is not known whether the transaction was committed")
 
-// refusedMax is how often a transaction is run that PostgreSQL refuses to serialize, and refusedPause how much
-// longer the pause before is each time, at most.
+// refusedMax is how often a transaction is run that PostgreSQL refuses to serialize, and
+// refusedPause how much longer the pause before is each time, at most.
 const (
 	refusedMax   = 20
 	refusedPause = 5 * time.Millisecond
 )
 
-// refused says whether PostgreSQL rolled a transaction back only because of others at the same time.
+// refused says whether PostgreSQL rolled a transaction back only because of others at the same
+// time.
 func refused(err error) bool {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01") // serialization_failure, deadlock_detected
+	// serialization_failure, deadlock_detected
+	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01")
 }
 
-func inTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(context.Context, pgx.Tx) ([]byte, error)) error {
+func inTx(
+	ctx context.Context, db Beginner, claim *claims.Claim,
+	work func(context.Context, pgx.Tx) ([]byte, error),
+) error {
 	before := claim.Entry()
 	if before.State != claims.Held {
-		return fmt.Errorf("complete the claim on %q in a transaction: %w", before.Key, claims.ErrEnded)
+		return fmt.Errorf("complete the claim on %q in a transaction: %w", before.Key,
+			claims.ErrEnded)
 	}
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN;" + limitIdle(before.Lease)})
 	if err != nil {
@@ -98,10 +109,11 @@ func inTx(ctx context.Context, db Beginner, claim *claims.Claim, work func(conte
 	return nil
 }
 
-// whileAlive calls work with a transaction that stays alive for as long as the claim is held. The transaction is the
-// caller's again when it returns, also when work panics.
+// whileAlive calls work with a transaction that stays alive for as long as the claim is held. The
+// transaction is the caller's again when it returns, also when work panics.
 func whileAlive(
-	ctx context.Context, tx pgx.Tx, claim *claims.Claim, lease time.Duration, work func(context.Context, pgx.Tx) ([]byte, error),
+	ctx context.Context, tx pgx.Tx, claim *claims.Claim, lease time.Duration,
+	work func(context.Context, pgx.Tx) ([]byte, error),
 ) ([]byte, error) {
 	alive, stop := keepAlive(ctx, tx, claim, lease)
 	defer stop()

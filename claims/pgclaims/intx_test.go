@@ -72,7 +72,8 @@ func (tx *lossyTx) Commit(ctx context.Context) error {
 	return recordstest.ErrInjected
 }
 
-// lateRollback is what becomes of a commit that is not received: PostgreSQL notices later that the client is gone.
+// lateRollback is what becomes of a commit that is not received: PostgreSQL notices later that the
+// client is gone.
 const lateRollback recordstest.How = 100
 
 func (tx *lossyTx) Rollback(ctx context.Context) error {
@@ -82,7 +83,8 @@ func (tx *lossyTx) Rollback(ctx context.Context) error {
 	return tx.Tx.Rollback(ctx)
 }
 
-// Whatever becomes of the answer to a commit, InTx knows what became of the commit, and the effect is there once.
+// Whatever becomes of the answer to a commit, InTx knows what became of the commit, and the effect
+// is there once.
 func TestLostAnswer(t *testing.T) {
 	const late = 300 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -235,8 +237,8 @@ func TestWorkFails(t *testing.T) {
 	r.wantDone("k", c.Fence())
 }
 
-// A transaction that PostgreSQL refuses to serialize is run again, wherever it is refused: in the work, in the
-// completion because the claim was renewed meanwhile, or at its commit.
+// A transaction that PostgreSQL refuses to serialize is run again, wherever it is refused: in the
+// work, in the completion because the claim was renewed meanwhile, or at its commit.
 func TestRunAgain(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	r.exec(`CREATE TABLE doctors (name text PRIMARY KEY, on_call boolean NOT NULL);

@@ -24,7 +24,8 @@ import (
 
 const lease = 30 * time.Second
 
-// schema is the business of the tests. Nothing keeps an order from being there twice but what is tested.
+// schema is the business of the tests. Nothing keeps an order from being there twice but what is
+// tested.
 const schema = `CREATE TABLE orders (id text NOT NULL, receipt text, fence bigint NOT NULL)`
 
 // A rig is a database with orders and records.

@@ -24,7 +24,8 @@ import (
 	"tenaq/records/pgrecords"
 )
 
-// What makes the test binary a worker instead of running tests: what it is to do, and in which database.
+// What makes the test binary a worker instead of running tests: what it is to do, and in which
+// database.
 const (
 	processRole = "PGCLAIMS_TEST_ROLE"
 	processURL  = "PGCLAIMS_TEST_URL"
@@ -86,8 +87,8 @@ type report struct {
 	Tried map[string]string // errors
 }
 
-// zombie claims a key, goes on to a step, says so, and waits for a line before it goes on with everything that
-// a worker may try.
+// zombie claims a key, goes on to a step, says so, and waits for a line before it goes on with
+// everything that a worker may try.
 func zombie(ctx context.Context, pool *pgxpool.Pool, l *claims.Ledger, step string) error {
 	c, err := l.Acquire(ctx, "k")
 	if err != nil {
@@ -172,8 +173,8 @@ func await(t *testing.T, l *claims.Ledger, key string) *claims.Claim {
 	}
 }
 
-// A worker that is stopped for longer than its lease, and goes on as if nothing had happened, commits nothing
-// any more, at whatever step it was.
+// A worker that is stopped for longer than its lease, and goes on as if nothing had happened,
+// commits nothing any more, at whatever step it was.
 func TestZombieProcess(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {
@@ -207,8 +208,8 @@ func TestZombieProcess(t *testing.T) {
 	}
 }
 
-// Workers that are killed at any moment leave orders behind that are there once and completed, or not at all and
-// to be done by others.
+// Workers that are killed at any moment leave orders behind that are there once and completed, or
+// not at all and to be done by others.
 func TestKilledProcesses(t *testing.T) {
 	rounds := 8
 	if testing.Short() {

@@ -19,7 +19,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// A contender works on random keys, badly: it lets leases run out, ignores errors, and loses answers.
+// A contender works on random keys, badly: it lets leases run out, ignores errors, and loses
+// answers.
 type contender struct {
 	*rig
 	l   *claims.Ledger
@@ -171,8 +172,9 @@ func (c *contender) byHandSQL(ctx context.Context, claim *claims.Claim) error {
 	return err
 }
 
-// Contenders fight for a few keys, by transactions of all kinds, while leases run out, answers are lost and
-// errors ignored. For every key there is one order in the end, of the claim that the ledger says completed it.
+// Contenders fight for a few keys, by transactions of all kinds, while leases run out, answers are
+// lost and errors ignored. For every key there is one order in the end, of the claim that the
+// ledger says completed it.
 func TestRandom(t *testing.T) {
 	const contenders = 6
 	turns := 150

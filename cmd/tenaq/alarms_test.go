@@ -11,8 +11,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// TestCommandsOfNotices checks that the commands exist that a notice tells people to use, with these flags and as many
-// arguments: nobody wants to find out at night.
+// TestCommandsOfNotices checks that the commands exist that a notice tells people to use, with
+// these flags and as many arguments: nobody wants to find out at night.
 func TestCommandsOfNotices(t *testing.T) {
 	all := monitor.ShippedCommands("orders-dlq", "http://127.0.0.1:9999")
 	if len(all) < 10 {

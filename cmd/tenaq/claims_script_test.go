@@ -14,8 +14,8 @@ import (
 	"tenaq/records/sqliterecords"
 )
 
-// record writes a record into the file records.db of a script, whatever is there: record KEY VALUE. The form
-// of an entry is JSON and public, so scripts need no worker to have one in every state.
+// record writes a record into the file records.db of a script, whatever is there: record KEY VALUE.
+// The form of an entry is JSON and public, so scripts need no worker to have one in every state.
 func record(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: record KEY VALUE")
@@ -30,8 +30,8 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// register sends a message with package producer, with its registration in records.db: register QUEUE KEY
-// BODY. With ! nobody listens where it is sent to, so it remains registered.
+// register sends a message with package producer, with its registration in records.db: register
+// QUEUE KEY BODY. With ! nobody listens where it is sent to, so it remains registered.
 func register(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: [!] register QUEUE KEY BODY")

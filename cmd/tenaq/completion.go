@@ -15,7 +15,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// completionTimeout bounds a request while a user waits at the prompt, and completionMax the suggestions.
+// completionTimeout bounds a request while a user waits at the prompt, and completionMax the
+// suggestions.
 const (
 	completionTimeout = "2s"
 	completionMax     = 1000
@@ -32,14 +33,19 @@ var sources = map[string]source{
 	"ACTION": offerActions,
 }
 
-// withCompletion completes the arguments that usage lines name, and the flags whose value the help calls a queue. A
-// server that does not answer in time yields no suggestions.
+// withCompletion completes the arguments that usage lines name, and the flags whose value the help
+// calls a queue. A server that does not answer in time yields no suggestions.
 func withCompletion(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		withCompletion(cmd)
 		words, last := usageWords(cmd.Use)
-		if cmd.ValidArgs == nil && cmd.ValidArgsFunction == nil && slices.ContainsFunc(words, func(w string) bool { return sources[w] != nil }) {
-			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if cmd.ValidArgs == nil && cmd.ValidArgsFunction == nil &&
+			slices.ContainsFunc(words, func(w string) bool {
+				return sources[w] != nil
+			}) {
+			cmd.ValidArgsFunction = func(
+				cmd *cobra.Command, args []string, prefix string,
+			) ([]string, cobra.ShellCompDirective) {
 				word := last
 				if len(args) < len(words) {
 					word = words[len(args)]
@@ -48,17 +54,21 @@ func withCompletion(root *cobra.Command) {
 			}
 		}
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-			if word, _ := pflag.UnquoteUsage(flag); word == "queue" && !strings.HasPrefix(cmd.CommandPath(), "tenaq outbox") {
-				_ = cmd.RegisterFlagCompletionFunc(flag.Name, func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-					return offered(cmd, offerQueues, nil, prefix)
-				})
+			if word, _ := pflag.UnquoteUsage(flag); word == "queue" &&
+				!strings.HasPrefix(cmd.CommandPath(), "tenaq outbox") {
+				_ = cmd.RegisterFlagCompletionFunc(flag.Name,
+					func(
+						cmd *cobra.Command, _ []string, prefix string,
+					) ([]string, cobra.ShellCompDirective) {
+						return offered(cmd, offerQueues, nil, prefix)
+					})
 			}
 		})
 	}
 }
 
-// usageWords returns the words for the arguments of a command, and the word for further ones if the last may be
-// repeated: "plan QUEUE..." has QUEUE, and QUEUE again.
+// usageWords returns the words for the arguments of a command, and the word for further ones if the
+// last may be repeated: "plan QUEUE..." has QUEUE, and QUEUE again.
 func usageWords(use string) (words []string, last string) {
 	for _, field := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(field, "-") || strings.HasPrefix(field, "[-") || field == "[flags]" {
@@ -75,7 +85,9 @@ func usageWords(use string) (words []string, last string) {
 }
 
 // offered asks a source, and omits what is already on the command line.
-func offered(cmd *cobra.Command, from source, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func offered(
+	cmd *cobra.Command, from source, args []string, prefix string,
+) ([]string, cobra.ShellCompDirective) {
 	if from == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -90,7 +102,8 @@ func offered(cmd *cobra.Command, from source, args []string, prefix string) ([]s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return slices.DeleteFunc(found, func(name string) bool {
-		return !strings.HasPrefix(name, prefix) || slices.Contains(args, name) || cli.OneLine(name) != name
+		return !strings.HasPrefix(name, prefix) || slices.Contains(args, name) ||
+			cli.OneLine(name) != name
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -146,8 +159,8 @@ var completionExamples = map[string]string{
 	"powershell": "  tenaq completion powershell | Out-String | Invoke-Expression",
 }
 
-// withCompletionCommand adds cobra's command that writes the scripts. As a group it refuses an unknown shell; cobra's
-// own would print the help and report success.
+// withCompletionCommand adds cobra's command that writes the scripts. As a group it refuses an
+// unknown shell; cobra's own would print the help and report success.
 func withCompletionCommand(root *cobra.Command) {
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {

@@ -53,9 +53,11 @@ without credentials. For other servers, set the credentials yourself.`,
 			}
 			dialect, ok := shells[shell]
 			if !ok {
-				return cli.Usagef("--shell: %q is none of %s", shell, strings.Join(shellNames, ", "))
+				return cli.Usagef("--shell: %q is none of %s", shell,
+					strings.Join(shellNames, ", "))
 			}
-			vars := sdkEnvironment(e, cmp.Or(cli.ResolveRegion(f.Region, os.Getenv), cli.DefaultRegion), os.Getenv)
+			vars := sdkEnvironment(e,
+				cmp.Or(cli.ResolveRegion(f.Region, os.Getenv), cli.DefaultRegion), os.Getenv)
 			if a.JSON {
 				m := map[string]string{}
 				for _, v := range vars {
@@ -101,7 +103,8 @@ func sdkEnvironment(e cli.Endpoint, region string, getenv func(string) string) [
 		id, secret, ok = cli.OpenID, cli.OpenSecret, true
 	}
 	if ok {
-		vars = append(vars, variable{"AWS_ACCESS_KEY_ID", id}, variable{"AWS_SECRET_ACCESS_KEY", secret})
+		vars = append(vars, variable{"AWS_ACCESS_KEY_ID", id},
+			variable{"AWS_SECRET_ACCESS_KEY", secret})
 	}
 	return vars
 }
@@ -137,9 +140,9 @@ var bourne = dialect{
 	function: bourneFunction,
 }
 
-// The functions add --endpoint-url before all other arguments, so that one given by hand comes later and wins. They
-// look for the word sqs as the service: first, or after options. They replace no alias or function of the user, and
-// are not defined if aws is not installed.
+// The functions add --endpoint-url before all other arguments, so that one given by hand comes
+// later and wins. They look for the word sqs as the service: first, or after options. They replace
+// no alias or function of the user, and are not defined if aws is not installed.
 const (
 	bourneFunction = `case "$(command -v aws)" in /*) eval 'aws() { ` +
 		`case "$*" in "sqs "*|-*" sqs "*) command aws ${AWS_ENDPOINT_URL_SQS:+"--endpoint-url=$AWS_ENDPOINT_URL_SQS"} "$@" ;; ` +

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// SIGHUP during the start is served after it. The certificate is a named pipe at first, so that the start waits for it
-// for as long as the test likes. [AUTH-39]
+// SIGHUP during the start is served after it. The certificate is a named pipe at first, so that the
+// start waits for it for as long as the test likes. [AUTH-39]
 func TestHangupDuringStart(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -1,9 +1,9 @@
-// Command tenaq is a durable message queue that speaks the Amazon SQS protocol, and a client for every
-// server that speaks it, Amazon's included.
+// Command tenaq is a durable message queue that speaks the Amazon SQS protocol, and a client for
+// every server that speaks it, Amazon's included.
 //
-// Each group of commands is a package below this one. A command parses flags, calls a library and prints; its help
-// is its documentation. Package internal/cli has what commands share: exit codes, output, clients. Package
-// internal/settings has the settings of a server.
+// Each group of commands is a package below this one. A command parses flags, calls a library and
+// prints; its help is its documentation. Package internal/cli has what commands share: exit codes,
+// output, clients. Package internal/settings has the settings of a server.
 package main
 
 import (
@@ -36,8 +36,8 @@ func main() {
 	os.Exit(run(a, ctx, os.Args[1:]))
 }
 
-// untilSignal returns a context that ends with the first interrupt or SIGTERM. The second signal ends the process
-// at once.
+// untilSignal returns a context that ends with the first interrupt or SIGTERM. The second signal
+// ends the process at once.
 func untilSignal(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -113,7 +113,8 @@ func newRoot(a *cli.App) *cobra.Command {
 	root.SetErr(a.Stderr)
 	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print JSON instead of text and tables")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Usagef("%v%s", err, cmp.Or(cli.SuggestFlag(cmd, err), "; see: "+cmd.CommandPath()+" --help"))
+		return cli.Usagef("%v%s", err,
+			cmp.Or(cli.SuggestFlag(cmd, err), "; see: "+cmd.CommandPath()+" --help"))
 	})
 	root.AddGroup(
 		&cobra.Group{ID: groupServer, Title: "Server:"},
@@ -128,10 +129,15 @@ func newRoot(a *cli.App) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, serve.NewCmd(a), serve.NewConfigCmd(a), doctor.NewHealthCmd(a), doctor.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a), serve.NewBackupCmd(a), serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
-	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a), alarms.NewWatchCmd(a))
-	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a), messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a))
-	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewRecordsCmd(a), outbox.NewCmd(a))
+	add(groupServer, serve.NewCmd(a), serve.NewConfigCmd(a), doctor.NewHealthCmd(a),
+		doctor.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a), serve.NewBackupCmd(a),
+		serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
+	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
+		alarms.NewWatchCmd(a))
+	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
+		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a))
+	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewRecordsCmd(a),
+		outbox.NewCmd(a))
 	add("", demo.NewCmd(a), newEnvCmd(a), cli.NewVersionCmd(a))
 	cli.AsGroup(root)
 	withVersionFlag(a, root)
@@ -141,8 +147,9 @@ func newRoot(a *cli.App) *cobra.Command {
 	return root
 }
 
-// withVersionFlag adds --version. Cobra's own flag needs a template, and package text/template calls methods by
-// name: the linker would have to keep all exported methods, and the program would be a quarter larger.
+// withVersionFlag adds --version. Cobra's own flag needs a template, and package text/template
+// calls methods by name: the linker would have to keep all exported methods, and the program would
+// be a quarter larger.
 func withVersionFlag(a *cli.App, root *cobra.Command) {
 	show := root.Flags().BoolP("version", "v", false, "print the version of this program")
 	otherwise := root.RunE
@@ -155,8 +162,8 @@ func withVersionFlag(a *cli.App, root *cobra.Command) {
 	}
 }
 
-// withHelpCommand adds cobra's help command. Cobra's own would print the help of the program for an unknown command,
-// and report success.
+// withHelpCommand adds cobra's help command. Cobra's own would print the help of the program for an
+// unknown command, and report success.
 func withHelpCommand(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
@@ -171,7 +178,8 @@ func withHelpCommand(root *cobra.Command) {
 			case err != nil:
 				return cli.Usagef("%v; see: tenaq --help", err)
 			case len(rest) > 0 && about.HasAvailableSubCommands():
-				return cli.Usagef("%s has no command %q%s", about.CommandPath(), rest[0], cli.SuggestCommand(about, rest[0]))
+				return cli.Usagef("%s has no command %q%s", about.CommandPath(), rest[0],
+					cli.SuggestCommand(about, rest[0]))
 			}
 			about.InitDefaultHelpFlag() // so that it is shown
 			return about.Help()

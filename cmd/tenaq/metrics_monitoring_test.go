@@ -22,8 +22,8 @@ import (
 	"tenaq/outbox"
 )
 
-// What examples/monitoring has are alarms and a dashboard. An alarm on a metric that is not there never rings, and
-// nobody notices: so all that they name has to be in the tables.
+// What examples/monitoring has are alarms and a dashboard. An alarm on a metric that is not there
+// never rings, and nobody notices: so all that they name has to be in the tables.
 
 func monitoringFile(t *testing.T, name string) []byte {
 	t.Helper()
@@ -96,7 +96,8 @@ var (
 	shownLabel   = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
 )
 
-// named returns the metrics of an expression with the labels that it asks of each, and those that it groups by.
+// named returns the metrics of an expression with the labels that it asks of each, and those that
+// it groups by.
 func named(promql string) (metrics map[string][]string, grouped []string) {
 	metrics = make(map[string][]string)
 	text := promRange.ReplaceAllString(promString.ReplaceAllString(promql, ``), ``)
@@ -186,7 +187,8 @@ func TestMonitoringNames(t *testing.T) {
 	}
 }
 
-// What is written for people names nothing else either, and what an alarm is tried with is what there is.
+// What is written for people names nothing else either, and what an alarm is tried with is what
+// there is.
 func TestMonitoringTexts(t *testing.T) {
 	operations, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations", "metrics.md"))
 	if err != nil {
@@ -232,7 +234,8 @@ func findPromtool(t *testing.T) (path string) {
 	return path
 }
 
-// Prometheus itself understands the alarms and the expressions of the dashboard, and the alarms ring when they should.
+// Prometheus itself understands the alarms and the expressions of the dashboard, and the alarms
+// ring when they should.
 func TestPromtool(t *testing.T) {
 	promtool := findPromtool(t)
 	dir, err := filepath.Abs(filepath.Join("..", "..", "examples", "monitoring"))
@@ -293,8 +296,8 @@ func TestPromtoolReads(t *testing.T) {
 	}
 }
 
-// The dashboard begins with single numbers and the alarms that are raised, has CPU time beside memory, and no panel covers
-// another.
+// The dashboard begins with single numbers and the alarms that are raised, has CPU time beside
+// memory, and no panel covers another.
 func TestDashboardLayout(t *testing.T) {
 	type place struct{ X, Y, W, H int }
 	var file struct {

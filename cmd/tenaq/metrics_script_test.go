@@ -12,11 +12,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scrapeMax is how long that is awaited which has to come. A redriver with nothing to do takes a step a minute.
+// scrapeMax is how long that is awaited which has to come. A redriver with nothing to do takes a
+// step a minute.
 const scrapeMax = 4 * time.Minute
 
-// scrape asks for the metrics of a program until they match all of some patterns, and prints them: scrape LOG
-// PATTERN..., with the file that has the log of the program, or its URL.
+// scrape asks for the metrics of a program until they match all of some patterns, and prints them:
+// scrape LOG PATTERN..., with the file that has the log of the program, or its URL.
 func scrape(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: scrape LOG|URL PATTERN...")

@@ -11,7 +11,8 @@ import (
 	"tenaq/internal/testing/pgtest"
 )
 
-// A table called outbox that was made for something else stays as it is, and --table makes an outbox beside it.
+// A table called outbox that was made for something else stays as it is, and --table makes an
+// outbox beside it.
 func TestOutboxBesideForeignTable(t *testing.T) {
 	foreign := func(driver, address, sql string) func(*testing.T) {
 		return func(t *testing.T) { execSQL(t, driver, address, sql) }

@@ -32,8 +32,9 @@ func TestPipeScripts(t *testing.T) {
 	})
 }
 
-// serveEndpoint starts an HTTP server that does what the bodies of messages say, writes what it is asked to the file
-// requests, and sets ENDPOINT to its URL. Its path /lambda is a function that fails the message bad once.
+// serveEndpoint starts an HTTP server that does what the bodies of messages say, writes what it is
+// asked to the file requests, and sets ENDPOINT to its URL. Its path /lambda is a function that
+// fails the message bad once.
 func serveEndpoint(ts *testscript.TestScript, neg bool, args []string) {
 	log, err := os.Create(ts.MkAbs("requests"))
 	ts.Check(err)

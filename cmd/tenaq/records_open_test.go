@@ -194,7 +194,8 @@ func TestRecordsInDynamoDB(t *testing.T) {
 	wantExecute(t, cli.ExitOK, "released held, which was held", "claims", "release", "held", "--reason", "gone", "--force")
 }
 
-// Stuck claims are found by the index. Without one the whole table is read, and the command says so.
+// Stuck claims are found by the index. Without one the whole table is read, and the command says
+// so.
 func TestStuckClaimsInDynamoDB(t *testing.T) {
 	client := dynamotest.Client(t)
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", aws.ToString(client.Options().BaseEndpoint))

@@ -29,7 +29,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// raceEnv keeps the race detector from sleeping for a second at the end of each of hundreds of processes.
+// raceEnv keeps the race detector from sleeping for a second at the end of each of hundreds of
+// processes.
 const raceEnv = "GORACE=atexit_sleep_ms=0"
 
 func setup(env *testscript.Env) error {

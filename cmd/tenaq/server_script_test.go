@@ -47,8 +47,8 @@ type running struct {
 	exited chan error
 }
 
-// startServer starts a server on free loopback ports, with its data in $WORK/data and the flags given, waits
-// until it says that it is ready, and points TENAQ_ENDPOINT_URL at it.
+// startServer starts a server on free loopback ports, with its data in $WORK/data and the flags
+// given, waits until it says that it is ready, and points TENAQ_ENDPOINT_URL at it.
 func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	r := ts.Value(running{}).(*running)
 	if neg || r.cmd != nil {
@@ -107,7 +107,8 @@ func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Value(running{}).(*running).cmd.Process.Signal(syscall.SIGHUP))
 }
 
-// certificate makes a certificate for localhost and 127.0.0.1 that signs itself: certificate CERT.pem KEY.pem.
+// certificate makes a certificate for localhost and 127.0.0.1 that signs itself: certificate
+// CERT.pem KEY.pem.
 func certificate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificate CERT KEY")
@@ -118,7 +119,8 @@ func certificate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), key, 0o600))
 }
 
-// newCertificate makes a certificate for localhost and 127.0.0.1 that signs itself, and its key, in PEM.
+// newCertificate makes a certificate for localhost and 127.0.0.1 that signs itself, and its key, in
+// PEM.
 func newCertificate() (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -150,8 +152,8 @@ func end(ts *testscript.TestScript, signal os.Signal) error {
 	return <-r.exited
 }
 
-// capture sets a variable to a member of the JSON object that the last command printed: capture HANDLE
-// receiptHandle.
+// capture sets a variable to a member of the JSON object that the last command printed: capture
+// HANDLE receiptHandle.
 func capture(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: capture VARIABLE MEMBER")

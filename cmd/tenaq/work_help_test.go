@@ -9,8 +9,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// TestWorkHelpFits checks that the help of the commands about work fits into 80 columns, except for flags and
-// paragraphs that package cli shares with other commands.
+// TestWorkHelpFits checks that the help of the commands about work fits into 80 columns, except for
+// flags and paragraphs that package cli shares with other commands.
 func TestWorkHelpFits(t *testing.T) {
 	shared := []string{cli.RecordsHelp, cli.BodiesHelp, cli.MetricsHelp}
 	sharedFlags := []string{

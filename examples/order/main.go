@@ -1,12 +1,13 @@
-// Command order charges a card for each order, writes the order down and sends a mail, each of them once, however
-// long that takes and whatever is delivered twice or dies half-way.
+// Command order charges a card for each order, writes the order down and sends a mail, each of them
+// once, however long that takes and whatever is delivered twice or dies half-way.
 //
 //	order [-records ADDRESS] send ORDER...              sends orders
 //	order [-records ADDRESS] [-bank DURATION] work      handles orders until it is interrupted
 //
-// It finds the queue named order as every AWS SDK program does. Producers and workers share the records at the
-// address: sqlite:PATH, with the orders in orders.db beside it, or postgres://..., with the orders in the same
-// database. The second is better: an order and the record that it is done are then one commit.
+// It finds the queue named order as every AWS SDK program does. Producers and workers share the
+// records at the address: sqlite:PATH, with the orders in orders.db beside it, or postgres://...,
+// with the orders in the same database. The second is better: an order and the record that it is
+// done are then one commit.
 //
 // Package shop is the program.
 package main

@@ -1,13 +1,14 @@
-// Command outbox takes uploads of videos and has each of them transcoded, once, whatever dies in between; and again
-// when it is replayed.
+// Command outbox takes uploads of videos and has each of them transcoded, once, whatever dies in
+// between; and again when it is replayed.
 //
 //	outbox [-db ADDRESS] upload VIDEO...                writes a job for each video, and the message about it
 //	outbox [-db ADDRESS] relay                          sends messages until it is interrupted
 //	outbox [-db ADDRESS] [-quality WORD] work DIRECTORY transcodes into a directory until it is interrupted
 //
-// It finds the queue named transcode as every AWS SDK program does. The jobs are at the address: sqlite:PATH, with
-// records of the workers in records.db beside it, or postgres://..., with both in the same database. The second is
-// better: a job and the record that it is done are then one commit.
+// It finds the queue named transcode as every AWS SDK program does. The jobs are at the address:
+// sqlite:PATH, with records of the workers in records.db beside it, or postgres://..., with both in
+// the same database. The second is better: a job and the record that it is done are then one
+// commit.
 //
 // Package studio is the program.
 package main

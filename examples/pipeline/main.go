@@ -1,10 +1,11 @@
-// Command pipeline downloads the files of a batch, each of them once, whatever is run twice or dies half-way.
+// Command pipeline downloads the files of a batch, each of them once, whatever is run twice or dies
+// half-way.
 //
 //	pipeline send BATCH FILE...        registers files by their names and enqueues them
 //	pipeline work SOURCE DIRECTORY     downloads SOURCE/NAME into the directory, until it is interrupted
 //
-// It finds the queue data-download-queue.fifo as every AWS SDK program does. Producers and workers share records.db,
-// or the SQLite file that PIPELINE_RECORDS names.
+// It finds the queue data-download-queue.fifo as every AWS SDK program does. Producers and workers
+// share records.db, or the SQLite file that PIPELINE_RECORDS names.
 //
 // Package download is the program.
 package main

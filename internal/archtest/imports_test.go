@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// may lists, for each package, what it may import besides the standard library. Paths of this module are
-// written from its root; a path that ends in /... stands for everything below it too. A package that is
-// missing here fails the test: placing it is a decision.
+// may lists, for each package, what it may import besides the standard library. Paths of this
+// module are written from its root; a path that ends in /... stands for everything below it too. A
+// package that is missing here fails the test: placing it is a decision.
 //
-// Imports point down: cmd > server > sqs, admin > broker > engine > kv, key. Pebble, Prometheus and the
-// command line each have one home, so that each can be replaced by changing one package.
+// Imports point down: cmd > server > sqs, admin > broker > engine > kv, key. Pebble, Prometheus and
+// the command line each have one home, so that each can be replaced by changing one package.
 var may = map[string][]string{
 	// Leaves: the standard library only.
 	"internal/archtest":        {},
@@ -184,7 +184,8 @@ var may = map[string][]string{
 	"cmd/tenaq":     append(slices.Clone(commandsMay), "cmd/tenaq/...", "go.yaml.in/yaml/v3"),
 	"cmd/tenaq/...": commandsMay,
 
-	// The demo runs the examples. Its command takes the same addresses of databases as the command outbox.
+	// The demo runs the examples. Its command takes the same addresses of databases as the command
+	// outbox.
 	"cmd/tenaq/demo":       append(slices.Clone(commandsMay), "cmd/tenaq/demo/...", "cmd/tenaq/outbox"),
 	"cmd/tenaq/demo/stage": append(slices.Clone(commandsMay), "modernc.org/sqlite"),
 	"cmd/tenaq/demo/...":   append(slices.Clone(commandsMay), "cmd/tenaq/demo/stage", "examples/..."),
@@ -211,9 +212,9 @@ var commandsMay = []string{
 	"golang.org/x/sync/...", "golang.org/x/term",
 }
 
-// testsMay lists what the test files of every package may import besides that. Pebble's vfs is here and
-// Pebble is not: it is the file system on which power is cut. The audit judges what clients saw, whatever
-// door they came through.
+// testsMay lists what the test files of every package may import besides that. Pebble's vfs is here
+// and Pebble is not: it is the file system on which power is cut. The audit judges what clients
+// saw, whatever door they came through.
 var testsMay = []string{
 	"claims", "internal/api/v1", "worker", "workertest", "go.opentelemetry.io/otel/...", "internal/testing/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
 	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
@@ -250,7 +251,8 @@ func importRule(may map[string][]string, testsMay []string) rule {
 					if isStandard(imported) || matchesAny(allowed, imported) {
 						continue
 					}
-					// An external test imports the package it tests, and may import the one above it.
+					// An external test imports the package it tests, and may import the one above
+					// it.
 					if f.isTest() && (imported == dir || imported == path.Dir(dir) || matchesAny(testsMay, imported)) {
 						continue
 					}
@@ -262,7 +264,8 @@ func importRule(may map[string][]string, testsMay []string) rule {
 	}
 }
 
-// placeOf returns the entry of the table for a package: its own, else that of the nearest /... above.
+// placeOf returns the entry of the table for a package: its own, else that of the nearest /...
+// above.
 func placeOf(may map[string][]string, dir string) ([]string, bool) {
 	if allowed, ok := may[dir]; ok {
 		return allowed, true
@@ -275,8 +278,9 @@ func placeOf(may map[string][]string, dir string) ([]string, bool) {
 	return nil, false
 }
 
-// local returns an import path without its quotes, and from the root of the module if it is in it. The
-// standard library's own internal packages cannot be meant by what remains: nobody else may import them.
+// local returns an import path without its quotes, and from the root of the module if it is in it.
+// The standard library's own internal packages cannot be meant by what remains: nobody else may
+// import them.
 func (t *tree) local(quoted string) string {
 	p, err := strconv.Unquote(quoted)
 	if err != nil {
@@ -288,8 +292,8 @@ func (t *tree) local(quoted string) string {
 // folders are those at the root of the module that hold packages.
 var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "test", "worker", "workertest"}
 
-// isStandard says whether a path from local is in the standard library. Only hosts have dots in their
-// first element, and the module's own packages live in a few folders.
+// isStandard says whether a path from local is in the standard library. Only hosts have dots in
+// their first element, and the module's own packages live in a few folders.
 func isStandard(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return !strings.Contains(first, ".") && !slices.Contains(folders, first)

@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// Answers returns what the endpoint of a workload answers to each of its actions, for a server that has nothing behind it.
+// Answers returns what the endpoint of a workload answers to each of its actions, for a server that
+// has nothing behind it.
 func Answers(ctx context.Context, w Work) (answers map[string][]byte, err error) {
 	w.Queue, w.Depth, w.Polls = w.Queue+"-answers", 0, 0
 	if w.Kind == Receive {
@@ -32,7 +33,9 @@ func Answers(ctx context.Context, w Work) (answers map[string][]byte, err error)
 		return nil, err
 	}
 	answers = map[string][]byte{"CreateQueue": created, "DeleteQueue": {}}
-	one.told = func(action string, answer []byte) { answers[action] = append([]byte(nil), answer...) }
+	one.told = func(action string, answer []byte) {
+		answers[action] = append([]byte(nil), answer...)
+	}
 	on.Kind = Life
 	if err := one.step(ctx); err != nil {
 		return nil, err

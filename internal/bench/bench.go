@@ -1,17 +1,19 @@
 // Package bench loads SQS endpoints over raw HTTP and says how they compare.
 //
-// What a machine does in a second says more about the machine than about the program, so what is measured here is
-// measured against something else in the same run: contenders take turns of a second or so, for some rounds, and each
-// is told with the median of its rates divided by that of the first one in the same round. A contender is a workload on an
-// endpoint; the first one may be a server that does nothing on the same HTTP stack, an empty queue beside a deep one, or
-// the engine without HTTP.
+// What a machine does in a second says more about the machine than about the program, so what is
+// measured here is measured against something else in the same run: contenders take turns of a
+// second or so, for some rounds, and each is told with the median of its rates divided by that of
+// the first one in the same round. A contender is a workload on an endpoint; the first one may be a
+// server that does nothing on the same HTTP stack, an empty queue beside a deep one, or the engine
+// without HTTP.
 //
-// The clients are connections that write requests made beforehand and read no more of an answer than they need. They send
-// one request after the other; with a rate they send at moments that were fixed before, and the latency counts from that
-// moment on, whether or not a connection was free then: a server that stands still for a second has made everybody wait
-// who came in that second.
+// The clients are connections that write requests made beforehand and read no more of an answer
+// than they need. They send one request after the other; with a rate they send at moments that were
+// fixed before, and the latency counts from that moment on, whether or not a connection was free
+// then: a server that stands still for a second has made everybody wait who came in that second.
 //
-// It leaves to others: child processes (internal/child), and what the figures should be (internal/bench/budget).
+// It leaves to others: child processes (internal/child), and what the figures should be
+// (internal/bench/budget).
 package bench
 
 import (
@@ -23,10 +25,12 @@ import (
 
 // A Contender takes part in a comparison.
 type Contender interface {
-	// Prepare is called once, before the first round. Done is how much of the preparation, from 0 to 1, has been done.
+	// Prepare is called once, before the first round. Done is how much of the preparation, from 0
+	// to 1, has been done.
 	Prepare(ctx context.Context, done func(share float64)) error
 
-	// Round works for a while and returns what was done. Load is the same in each round and for each contender.
+	// Round works for a while and returns what was done. Load is the same in each round and for
+	// each contender.
 	Round(ctx context.Context, load Load) (Tally, error)
 
 	// Close ends what Prepare has begun. It leaves queues as they are.
@@ -81,8 +85,8 @@ func (t *Tally) Rate() float64 { return float64(t.Messages) / max(t.Took.Seconds
 type Result struct {
 	Tally
 
-	// Ratio is the median, over all rounds, of the rate divided by the first contender's in the same round; Least and
-	// Most are the extremes. They are 1 for the first contender.
+	// Ratio is the median, over all rounds, of the rate divided by the first contender's in the
+	// same round; Least and Most are the extremes. They are 1 for the first contender.
 	Ratio, Least, Most float64
 }
 
@@ -95,9 +99,12 @@ type Named struct {
 	Contender
 }
 
-// Compare prepares the contenders, gives each a round that does not count and then as many as rounds says, in turns, and
-// returns one result for each. It ends early, with an error, when ctx does or a contender fails.
-func Compare(ctx context.Context, load Load, rounds int, progress Progress, contenders ...Named) (results []Result, err error) {
+// Compare prepares the contenders, gives each a round that does not count and then as many as
+// rounds says, in turns, and returns one result for each. It ends early, with an error, when ctx
+// does or a contender fails.
+func Compare(
+	ctx context.Context, load Load, rounds int, progress Progress, contenders ...Named,
+) (results []Result, err error) {
 	load = load.withDefaults()
 	if progress == nil {
 		progress = func(string, float64) {}
@@ -110,7 +117,9 @@ func Compare(ctx context.Context, load Load, rounds int, progress Progress, cont
 	}()
 	for _, c := range contenders {
 		prepared++
-		if err := c.Prepare(ctx, func(share float64) { progress("prepare "+c.Name, share) }); err != nil {
+		if err := c.Prepare(ctx, func(share float64) {
+			progress("prepare "+c.Name, share)
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +145,8 @@ func Compare(ctx context.Context, load Load, rounds int, progress Progress, cont
 	}
 	for i := range results {
 		slices.Sort(ratios[i])
-		results[i].Least, results[i].Ratio, results[i].Most = ratios[i][0], median(ratios[i]), ratios[i][len(ratios[i])-1]
+		results[i].Least, results[i].Ratio, results[i].Most = ratios[i][0], median(ratios[i]),
+			ratios[i][len(ratios[i])-1]
 	}
 	return results, nil
 }

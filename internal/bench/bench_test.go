@@ -174,8 +174,8 @@ func fake(t *testing.T, h http.HandlerFunc) bench.Endpoint {
 	return at(s.URL)
 }
 
-// With a rate, those who would have come while the server stood still have waited too, although there was no
-// connection left to send their requests on.
+// With a rate, those who would have come while the server stood still have waited too, although
+// there was no connection left to send their requests on.
 func TestLatenciesAreHonest(t *testing.T) {
 	var requests atomic.Int64
 	e := fake(t, func(http.ResponseWriter, *http.Request) {
@@ -192,7 +192,8 @@ func TestLatenciesAreHonest(t *testing.T) {
 	if r.Steps != 100 {
 		t.Errorf("got %d steps, want each of 100 that were due", r.Steps)
 	}
-	// Forty were due in the meantime, and the tenth part of all was due in its first hundred milliseconds.
+	// Forty were due in the meantime, and the tenth part of all was due in its first hundred
+	// milliseconds.
 	if got := r.Latency.At(90); got < 250*time.Millisecond {
 		t.Errorf("got a 90th percentile of %v, want one that knows of the wait", got)
 	}

@@ -191,7 +191,8 @@ func (c *client) ask(ctx context.Context, r *request) ([]byte, error) {
 
 // isThrottled reports whether an answer refuses a request because there are too many.
 func isThrottled(status int, answer []byte) bool {
-	return status == 503 || status == 429 || status >= 400 && bytes.Contains(answer, []byte("Thrott"))
+	return status == 503 || status == 429 ||
+		status >= 400 && bytes.Contains(answer, []byte("Thrott"))
 }
 
 // Call makes one request that has to succeed.

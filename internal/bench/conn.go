@@ -22,7 +22,8 @@ const answerMax = 30 * time.Second
 // readBuffer holds the header of an answer.
 const readBuffer = 16 << 10
 
-// A conn is the connection of one client. It reads of an answer what it has to, so that what is measured is the server.
+// A conn is the connection of one client. It reads of an answer what it has to, so that what is
+// measured is the server.
 type conn struct {
 	address *url.URL
 	r       *bufio.Reader
@@ -77,8 +78,8 @@ func (c *conn) close() {
 	}
 }
 
-// do sends a request, which may be answered only after it has waited, and returns the body of its answer, valid until the
-// next call. The connection is of no use after an error.
+// do sends a request, which may be answered only after it has waited, and returns the body of its
+// answer, valid until the next call. The connection is of no use after an error.
 func (c *conn) do(request []byte, wait time.Duration) (status int, body []byte, err error) {
 	if c.closing {
 		if err := c.open(context.Background()); err != nil {
@@ -136,7 +137,8 @@ func (c *conn) header() (length int, err error) {
 		switch len(name) {
 		case len("Content-Length"):
 			if bytes.EqualFold(name, []byte("Content-Length")) {
-				if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil || length < 0 || length > 64<<20 {
+				if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil ||
+					length < 0 || length > 64<<20 {
 					return 0, errors.New("the length of an answer cannot be read")
 				}
 			}
@@ -145,7 +147,8 @@ func (c *conn) header() (length int, err error) {
 				length = -1
 			}
 		case len("Connection"):
-			if bytes.EqualFold(name, []byte("Connection")) && bytes.EqualFold(bytes.TrimSpace(value), []byte("close")) {
+			if bytes.EqualFold(name, []byte("Connection")) &&
+				bytes.EqualFold(bytes.TrimSpace(value), []byte("close")) {
 				c.closing = true
 			}
 		}

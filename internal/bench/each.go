@@ -10,9 +10,13 @@ import (
 	"time"
 )
 
-// Each makes n requests of one action on a few connections, and returns when all have succeeded or one has not. Body says
-// what the i-th asks, and may be called from many goroutines; done is told, by one at a time, how much is done, from 0 to 1.
-func Each(ctx context.Context, e Endpoint, action string, n int64, done func(share float64), body func(i int64) string) error {
+// Each makes n requests of one action on a few connections, and returns when all have succeeded or
+// one has not. Body says what the i-th asks, and may be called from many goroutines; done is told,
+// by one at a time, how much is done, from 0 to 1.
+func Each(
+	ctx context.Context, e Endpoint, action string, n int64,
+	done func(share float64), body func(i int64) string,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done = oneByOne(done)

@@ -14,9 +14,10 @@ import (
 	"tenaq/internal/kv/pebblekv"
 )
 
-// Engine returns the contender that makes the same lives of messages as a Work of the kind Life, Batch in a command, with
-// nothing but the engine and its store, in a directory that must be empty: no HTTP, no goroutine per client, turns of 256
-// commands, each forced to disk while the next one is made. What a server adds is what it costs beside this.
+// Engine returns the contender that makes the same lives of messages as a Work of the kind Life,
+// Batch in a command, with nothing but the engine and its store, in a directory that must be empty:
+// no HTTP, no goroutine per client, turns of 256 commands, each forced to disk while the next one
+// is made. What a server adds is what it costs beside this.
 func Engine(dir string, w Work) Contender {
 	w.Batch, w.Size = max(w.Batch, 1), cmp.Or(w.Size, 200)
 	return &engineOnly{dir: dir, Work: w}
@@ -37,7 +38,9 @@ type engineOnly struct {
 }
 
 func (e *engineOnly) Prepare(context.Context, func(float64)) (err error) {
-	e.store, err = pebblekv.Open(pebblekv.Options{Dir: e.dir, Fatal: func(err error) { panic(err) }})
+	e.store, err = pebblekv.Open(pebblekv.Options{Dir: e.dir, Fatal: func(err error) {
+		panic(err)
+	}})
 	if err != nil {
 		return err
 	}
@@ -47,7 +50,10 @@ func (e *engineOnly) Prepare(context.Context, func(float64)) (err error) {
 			wait()
 		}
 	})
-	e.engine = engine.Open(e.store, engine.Config{Region: "us-east-1", InFlightMax: 1 << 30, Fault: func(s string) { panic(s) }})
+	e.engine = engine.Open(e.store,
+		engine.Config{Region: "us-east-1", InFlightMax: 1 << 30, Fault: func(s string) {
+			panic(s)
+		}})
 	e.queue = engine.QueueName{Account: "000000000000", Name: "bench"}
 	create := &engine.CreateQueue{Queue: e.queue, NameSet: true, Attributes: map[string]string{}}
 	if e.Groups > 0 {
@@ -88,7 +94,8 @@ func (e *engineOnly) commit() {
 	}
 }
 
-// Round makes messages live: as many sends as a turn has commands, then as many receives and deletes.
+// Round makes messages live: as many sends as a turn has commands, then as many receives and
+// deletes.
 func (e *engineOnly) Round(ctx context.Context, load Load) (t Tally, err error) {
 	load = load.withDefaults()
 	body := strings.Repeat("x", e.Size)
@@ -116,9 +123,11 @@ func (e *engineOnly) Round(ctx context.Context, load Load) (t Tally, err error) 
 func (e *engineOnly) send(body string) error {
 	drafts := make([]engine.Draft, e.Batch)
 	for i := range drafts {
-		entry := engine.Entry{ID: engine.Text{Value: strconv.Itoa(i), Set: true}, Body: engine.Text{Value: body, Set: true}}
+		entry := engine.Entry{ID: engine.Text{Value: strconv.Itoa(i), Set: true},
+			Body: engine.Text{Value: body, Set: true}}
 		if e.sent++; e.Groups > 0 {
-			entry.Group = engine.Text{Value: "g" + strconv.FormatInt(e.sent%int64(e.Groups), 10), Set: true}
+			entry.Group = engine.Text{Value: "g" + strconv.FormatInt(e.sent%int64(e.Groups), 10),
+				Set: true}
 			entry.Dedup = engine.Text{Value: strconv.FormatInt(e.sent, 10), Set: true}
 		}
 		drafts[i] = engine.NewDraft(entry)
@@ -128,7 +137,8 @@ func (e *engineOnly) send(body string) error {
 }
 
 func (e *engineOnly) consume() (n int, err error) {
-	res, err := e.apply(&engine.ReceiveMessage{Queue: e.queue, Max: engine.Int{Value: int64(e.Batch), Set: true}})
+	res, err := e.apply(&engine.ReceiveMessage{Queue: e.queue,
+		Max: engine.Int{Value: int64(e.Batch), Set: true}})
 	if err != nil {
 		return 0, err
 	}

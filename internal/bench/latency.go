@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latencies are times of which the percentiles are asked for, exact to one part in a thousand from a microsecond to ten
-// minutes. The zero value is empty.
+// Latencies are times of which the percentiles are asked for, exact to one part in a thousand from
+// a microsecond to ten minutes. The zero value is empty.
 type Latencies struct{ h *hdrhistogram.Histogram }
 
 const latencyMax = 10 * time.Minute
@@ -22,7 +22,8 @@ func (l *Latencies) histogram() *hdrhistogram.Histogram {
 
 // Add counts one time.
 func (l *Latencies) Add(d time.Duration) {
-	_ = l.histogram().RecordValue(min(max(d.Microseconds(), 1), latencyMax.Microseconds())) // it fits
+	// it fits
+	_ = l.histogram().RecordValue(min(max(d.Microseconds(), 1), latencyMax.Microseconds()))
 }
 
 // Merge counts the times of another.
@@ -48,7 +49,8 @@ func (l *Latencies) At(percent float64) time.Duration {
 	return time.Duration(l.h.ValueAtQuantile(percent)) * time.Microsecond
 }
 
-// A latencies belongs to some of the clients. Each has 200 KB, too many for one of thousands of clients to have its own.
+// A latencies belongs to some of the clients. Each has 200 KB, too many for one of thousands of
+// clients to have its own.
 type latencies struct {
 	mu  sync.Mutex
 	all Latencies

@@ -18,7 +18,8 @@ import (
 	"tenaq/internal/child"
 )
 
-// Servers are the processes that a measurement starts: a server with empty queues, and one that does nothing.
+// Servers are the processes that a measurement starts: a server with empty queues, and one that
+// does nothing.
 type Servers struct {
 	Dir    string // of the data; the temporary directory if empty
 	Signed bool
@@ -44,14 +45,16 @@ func (o *Servers) Start(ctx context.Context) (e Endpoint, err error) {
 	args := append([]string{"--log-level", "warn"}, o.Args...)
 	if o.Signed {
 		file := o.Temporary + "/keys.json"
-		keys, _ := json.Marshal(map[string]any{"credentials": []map[string]any{{"id": benchKey, "secret": benchSecret, "name": "bench", "allow": []string{"*"}}}}) // it is text
+		keys, _ := json.Marshal(map[string]any{"credentials": []map[string]any{{"id": benchKey,
+			"secret": benchSecret, "name": "bench", "allow": []string{"*"}}}}) // it is text
 		if err := os.WriteFile(file, keys, 0o600); err != nil {
 			return e, err
 		}
 		args = append(args, "--credentials", file)
 		e.Credentials = credentials.NewStaticCredentialsProvider(benchKey, benchSecret, "")
 	}
-	if o.Server, err = child.New(child.Config{Program: program, Dir: o.Temporary, Args: args}); err != nil {
+	if o.Server, err = child.New(child.Config{Program: program, Dir: o.Temporary,
+		Args: args}); err != nil {
 		return e, err
 	}
 	if _, err := o.Server.Start(ctx); err != nil {
@@ -62,7 +65,8 @@ func (o *Servers) Start(ctx context.Context) (e Endpoint, err error) {
 	return e, err
 }
 
-// Baseline starts the server that does nothing, and returns a contender that does the same work there.
+// Baseline starts the server that does nothing, and returns a contender that does the same work
+// there.
 func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
 	answers, err := Answers(ctx, w)
 	if err != nil {
@@ -91,7 +95,8 @@ func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the baseline server did not start: %s", complaint.String())
 	}
-	w.Endpoint = Endpoint{URL: &url.URL{Scheme: "http", Host: strings.TrimSpace(address)}, Region: w.Endpoint.Region, Credentials: w.Endpoint.Credentials}
+	w.Endpoint = Endpoint{URL: &url.URL{Scheme: "http", Host: strings.TrimSpace(address)},
+		Region: w.Endpoint.Region, Credentials: w.Endpoint.Credentials}
 	w.Depth, w.Polls = min(w.Depth, 1), 0
 	return New(w)
 }

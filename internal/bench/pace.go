@@ -21,8 +21,9 @@ func newPace(load Load) *pace {
 	return p
 }
 
-// keep tells one client after the other that a step is due, until the round is over. A timer of each client would be a
-// millisecond late where the process has nothing else to do, which is more than what is to be measured.
+// keep tells one client after the other that a step is due, until the round is over. A timer of
+// each client would be a millisecond late where the process has nothing else to do, which is more
+// than what is to be measured.
 func (p *pace) keep(ctx context.Context, rate float64) {
 	defer close(p.due)
 	every := float64(time.Second) / rate
@@ -42,8 +43,8 @@ func (p *pace) keep(ctx context.Context, rate float64) {
 	}
 }
 
-// wait returns when a step is due, with the moment it was due at. It reports false when the round is over. What is due while
-// every client is busy is done late, and counts as late.
+// wait returns when a step is due, with the moment it was due at. It reports false when the round
+// is over. What is due while every client is busy is done late, and counts as late.
 func (p *pace) wait(ctx context.Context) (due time.Time, ok bool) {
 	if p.due != nil {
 		due, ok = <-p.due

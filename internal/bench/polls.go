@@ -11,16 +11,16 @@ import (
 // pollWait is how long a long poll waits.
 const pollWait = 20 * time.Second
 
-// Polls are long polls that wait on a queue, one on each connection; the next begins when one has ended. A nil *Polls is
-// none.
+// Polls are long polls that wait on a queue, one on each connection; the next begins when one has
+// ended. A nil *Polls is none.
 type Polls struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	failed atomic.Pointer[error]
 }
 
-// Poll lets n clients wait on a queue. All are connected before the first one asks, so that all wait from nearly the same
-// moment on, and their polls end together.
+// Poll lets n clients wait on a queue. All are connected before the first one asks, so that all
+// wait from nearly the same moment on, and their polls end together.
 func Poll(ctx context.Context, e Endpoint, url string, n int) (*Polls, error) {
 	clients := make([]*conn, 0, n)
 	for i := range n {

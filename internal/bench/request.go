@@ -23,7 +23,8 @@ type Endpoint struct {
 	Credentials aws.CredentialsProvider
 }
 
-// signedFor is how long a signature is used again for the same bytes. Servers accept one for 15 minutes.
+// signedFor is how long a signature is used again for the same bytes. Servers accept one for 15
+// minutes.
 const signedFor = time.Minute
 
 // A request is made once and sent many times. It belongs to one client.
@@ -53,8 +54,10 @@ func (r *request) wire(ctx context.Context) ([]byte, error) {
 	if path == "" {
 		path = "/"
 	}
-	b := fmt.Appendf(r.bytes[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-amz-json-1.0\r\n"+
-		"X-Amz-Target: AmazonSQS.%s\r\nUser-Agent: tenaq-bench\r\nContent-Length: %d\r\n", path, u.Host, r.action, len(r.body))
+	b := fmt.Appendf(r.bytes[:0],
+		"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-amz-json-1.0\r\n"+
+			"X-Amz-Target: AmazonSQS.%s\r\nUser-Agent: tenaq-bench\r\nContent-Length: %d\r\n", path,
+		u.Host, r.action, len(r.body))
 	if r.endpoint.Credentials != nil {
 		header, err := r.sign(ctx)
 		if err != nil {
@@ -82,7 +85,8 @@ func (r *request) sign(ctx context.Context) (string, error) {
 	h.Header.Set("X-Amz-Target", "AmazonSQS."+r.action)
 	sum := sha256.Sum256(r.body)
 	r.signed = time.Now()
-	if err := v4.NewSigner().SignHTTP(ctx, keys, h, hex.EncodeToString(sum[:]), "sqs", r.endpoint.Region, r.signed); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, keys, h, hex.EncodeToString(sum[:]), "sqs",
+		r.endpoint.Region, r.signed); err != nil {
 		return "", err
 	}
 	var b strings.Builder

@@ -20,17 +20,19 @@ const (
 	Life    Kind = "life"    // send Batch messages, receive as many and delete them: three requests
 )
 
-// A Work is a workload on a queue of its own, which Prepare creates and Close deletes, unless On names another.
+// A Work is a workload on a queue of its own, which Prepare creates and Close deletes, unless On
+// names another.
 type Work struct {
 	Endpoint Endpoint
 	Queue    string // its name, which must be free
-	On       string // URL of a queue to use in place of one of its own; it is neither created nor deleted
-	Kind     Kind
-	Batch    int   // messages in a request, 1 to 10; 1 when zero
-	Size     int   // bytes of a body; 200 when zero
-	Groups   int   // of a FIFO queue; a standard queue when zero
-	Depth    int64 // messages that wait in the queue before the first round
-	Polls    int   // long polls that wait meanwhile, on another queue that stays empty
+	// URL of a queue to use in place of one of its own; it is neither created nor deleted
+	On     string
+	Kind   Kind
+	Batch  int   // messages in a request, 1 to 10; 1 when zero
+	Size   int   // bytes of a body; 200 when zero
+	Groups int   // of a FIFO queue; a standard queue when zero
+	Depth  int64 // messages that wait in the queue before the first round
+	Polls  int   // long polls that wait meanwhile, on another queue that stays empty
 }
 
 // New returns the contender that a workload is.
@@ -38,7 +40,8 @@ func New(w Work) (Contender, error) {
 	w.Batch, w.Size = max(w.Batch, 1), cmp.Or(w.Size, 200)
 	switch {
 	case w.Kind != Send && w.Kind != Receive && w.Kind != Life:
-		return nil, fmt.Errorf("%q is no workload: choose %s, %s or %s", w.Kind, Send, Receive, Life)
+		return nil, fmt.Errorf("%q is no workload: choose %s, %s or %s", w.Kind, Send, Receive,
+			Life)
 	case w.Batch > 10:
 		return nil, fmt.Errorf("%d messages in a request: the API takes 1 to 10", w.Batch)
 	case w.Size < 1 || w.Size > 1<<20:
@@ -51,7 +54,8 @@ func New(w Work) (Contender, error) {
 	if w.Groups > 0 {
 		w.Queue += ".fifo"
 	}
-	return &working{Work: w, text: strings.Repeat("x", w.Size), unique: fmt.Sprintf("%x", time.Now().UnixNano())}, nil
+	return &working{Work: w, text: strings.Repeat("x", w.Size),
+		unique: fmt.Sprintf("%x", time.Now().UnixNano())}, nil
 }
 
 // A working is a workload that takes part.
@@ -89,8 +93,8 @@ func (w *working) Prepare(ctx context.Context, done func(float64)) (err error) {
 	return w.fill(ctx, w.Depth, done)
 }
 
-// Fill creates the queue of a workload and lets Depth messages wait in it. It returns the URL of the queue, which works may
-// then be On, and which nobody deletes.
+// Fill creates the queue of a workload and lets Depth messages wait in it. It returns the URL of
+// the queue, which works may then be On, and which nobody deletes.
 func Fill(ctx context.Context, w Work, done func(share float64)) (url string, err error) {
 	c, err := New(w)
 	if err != nil {
@@ -146,7 +150,8 @@ func (w *working) fill(ctx context.Context, depth int64, done func(float64)) err
 				}
 				sent := false
 				for !sent && err == nil {
-					if sent, err = c.send(ctx, int(min(depth-from, int64(batch)))); !sent && err == nil {
+					if sent, err = c.send(ctx, int(min(depth-from, int64(batch)))); !sent &&
+						err == nil {
 						time.Sleep(throttledPause)
 						err = ctx.Err()
 					}
@@ -165,7 +170,8 @@ func (w *working) fill(ctx context.Context, depth int64, done func(float64)) err
 	return context.Cause(ctx)
 }
 
-// Round has the clients work. What they have taken from the queue without putting anything there is put there before.
+// Round has the clients work. What they have taken from the queue without putting anything there is
+// put there before.
 func (w *working) Round(ctx context.Context, load Load) (total Tally, err error) {
 	load = load.withDefaults()
 	if w.Kind == Receive {

@@ -201,7 +201,8 @@ type Metrics struct {
 
 // Metrics returns how the writer works now.
 func (b *Broker) Metrics() Metrics {
-	return Metrics{Commits: b.commitTimes, Turns: b.turnSizes, Polls: b.waiting.Load(), Intake: b.intake.len()}
+	return Metrics{Commits: b.commitTimes, Turns: b.turnSizes, Polls: b.waiting.Load(),
+		Intake: b.intake.len()}
 }
 
 // signal tells the writer that there is something to do.
@@ -252,7 +253,8 @@ func (b *Broker) gathers() bool {
 	if len(b.again) > 0 || b.isMany(b.intake.len()) {
 		return false
 	}
-	b.putOff.Store(true) // before the look at the turn: the committer may be done with it at any moment
+	// before the look at the turn: the committer may be done with it at any moment
+	b.putOff.Store(true)
 	return b.flying.Load() > 0 || !b.putOff.CompareAndSwap(true, false)
 }
 
@@ -321,7 +323,8 @@ func (b *Broker) turn() *turn {
 	b.servePolls(t)
 	t.wait = b.engine.Commit()
 	if b.engine.TakePolicyChanges() {
-		b.policies.Add(1) // after readers see the policy, and before the change is answered [AUTH-45]
+		// after readers see the policy, and before the change is answered [AUTH-45]
+		b.policies.Add(1)
 	}
 	b.waiting.Store(int64(b.polls.count))
 	if n := len(taken); n > 0 {
@@ -371,7 +374,8 @@ func (b *Broker) submit(t *turn, r *request) {
 		b.again = append(b.again, r)
 		return
 	}
-	if isReceive && err == nil && len(res.Messages) == 0 && (res.Wait > 0 || res.NoRoom) && !b.draining && b.polls.count < b.cfg.PollMax {
+	if isReceive && err == nil && len(res.Messages) == 0 && (res.Wait > 0 || res.NoRoom) &&
+		!b.draining && b.polls.count < b.cfg.PollMax {
 		wait, ready := res.Wait, res.NextReady
 		if r.noRoom = res.NoRoom; r.noRoom {
 			wait, ready = cmp.Or(wait, roomWait), b.now+roomRetry

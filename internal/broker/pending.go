@@ -25,7 +25,8 @@ func (b *Broker) enqueue(r *request) (Pending, error) {
 	if err != nil {
 		return Pending{}, err
 	}
-	if !b.putOff.Load() || b.isMany(waiting) { // otherwise the writer would find that it has to wait
+	// otherwise the writer would find that it has to wait
+	if !b.putOff.Load() || b.isMany(waiting) {
 		b.signal()
 	}
 	return Pending{b, r}, nil
@@ -44,7 +45,9 @@ func (p Pending) Wait(ctx context.Context) (engine.Result, error) {
 
 // WaitFor waits for the answer, as Do does, but no longer than for d. It reports false when the
 // operation is still pending.
-func (p Pending) WaitFor(ctx context.Context, d time.Duration) (res engine.Result, answered bool, err error) {
+func (p Pending) WaitFor(
+	ctx context.Context, d time.Duration,
+) (res engine.Result, answered bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -109,7 +109,8 @@ func classOf(op engine.Op) class {
 // to poll in the same moment. Nearly all of them find nothing, so that a turn is over within a
 // millisecond, and are out of the line when they wait; to refuse one of them only has it come
 // again.
-var share = [...]int{classListing: 5, classSend: 6, classReceive: 28, classVisibility: 32, classDelete: shares}
+var share = [...]int{classListing: 5, classSend: 6, classReceive: 28, classVisibility: 32,
+	classDelete: shares}
 
 const shares = 40
 
@@ -150,7 +151,8 @@ func (in *intake) put(r *request) (waiting int, err error) {
 		return 0, ErrStopped
 	case in.full && c == classSend:
 		return 0, ErrNoSpace
-	case len(in.waiting) >= in.max*share[c]/shares, size > 0 && in.bytes > 0 && in.bytes+size > bytesMax:
+	case len(in.waiting) >= in.max*share[c]/shares, size > 0 && in.bytes > 0 &&
+		in.bytes+size > bytesMax:
 		return 0, ErrThrottled
 	}
 	in.waiting = append(in.waiting, r)

@@ -1,9 +1,9 @@
 // Package child runs a tenaq server as a child process, for tests and demos that kill it.
 //
-// A Server keeps its address and its data directory through any number of deaths. It is ready when it
-// says so itself, which it does after it has answered a request. A server that ends when nobody told it
-// to is an error that carries the end of its log, because that is a finding and not an accident of the
-// test. What clients see meanwhile is theirs to judge.
+// A Server keeps its address and its data directory through any number of deaths. It is ready when
+// it says so itself, which it does after it has answered a request. A server that ends when nobody
+// told it to is an error that carries the end of its log, because that is a finding and not an
+// accident of the test. What clients see meanwhile is theirs to judge.
 package child
 
 import (
@@ -37,8 +37,8 @@ type Config struct {
 	Args    []string // further flags of serve
 }
 
-// A Server is a server process, or what a dead one left behind. Its methods are not for concurrent use,
-// except URL and DataDir.
+// A Server is a server process, or what a dead one left behind. Its methods are not for concurrent
+// use, except URL and DataDir.
 type Server struct {
 	cfg  Config
 	addr string
@@ -57,9 +57,9 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg, addr: addr}, nil
 }
 
-// freeAddr finds a loopback address that nobody uses. The port lies below those that systems give to
-// outgoing connections: one of these could take it while the server is dead, and the retries of its
-// clients are many.
+// freeAddr finds a loopback address that nobody uses. The port lies below those that systems give
+// to outgoing connections: one of these could take it while the server is dead, and the retries of
+// its clients are many.
 func freeAddr() (string, error) {
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
@@ -93,7 +93,8 @@ func (s *Server) Start(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, startMax, fmt.Errorf("not ready within %v", startMax))
+	ctx, cancel := context.WithTimeoutCause(ctx, startMax,
+		fmt.Errorf("not ready within %v", startMax))
 	defer cancel()
 	select {
 	case <-ready.written:
@@ -129,10 +130,13 @@ func (s *Server) launch() (*firstLine, error) {
 	defer log.Close() // the child has its own
 	ready := &firstLine{written: make(chan struct{})}
 	cmd := exec.Command(s.cfg.Program, append([]string{
-		"serve", "--data-dir", s.DataDir(), "--listen", s.addr, "--admin-listen", "off", "--disk-reserve", "0",
+		"serve", "--data-dir", s.DataDir(), "--listen", s.addr, "--admin-listen", "off",
+		"--disk-reserve", "0",
 	}, s.cfg.Args...)...)
 	// The settings of whoever runs this are not meant for this server.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TENAQ_") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "TENAQ_")
+	})
 	cmd.Stdout, cmd.Stderr = ready, log
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
@@ -161,7 +165,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Pause stops the process where it is, as a machine does that is out of memory or moved to another host.
+// Pause stops the process where it is, as a machine does that is out of memory or moved to another
+// host.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume lets it go on.
@@ -185,7 +190,8 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// StopAndKill tells the server to stop and kills it after a while, unless it has stopped by then; it says which it was.
+// StopAndKill tells the server to stop and kills it after a while, unless it has stopped by then;
+// it says which it was.
 func (s *Server) StopAndKill(after time.Duration) (killed bool, err error) {
 	if err := s.signal(syscall.SIGTERM); err != nil {
 		return false, err

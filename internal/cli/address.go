@@ -22,7 +22,8 @@ func CheckAddress(v string) error {
 	return fmt.Errorf("%q is not an address with a port, such as 127.0.0.1:9324", v)
 }
 
-// ReachableAddress returns where a server that listens at an address is reached from the same machine.
+// ReachableAddress returns where a server that listens at an address is reached from the same
+// machine.
 func ReachableAddress(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -31,8 +32,8 @@ func ReachableAddress(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// DefaultDataDir says where data lies when nobody says it, and by which rule: where systemd wants the
-// state of a service, else where the XDG rules put the state of a user's program.
+// DefaultDataDir says where data lies when nobody says it, and by which rule: where systemd wants
+// the state of a service, else where the XDG rules put the state of a user's program.
 func DefaultDataDir(getenv func(string) string) (dir, origin string, err error) {
 	if dirs := getenv("STATE_DIRECTORY"); dirs != "" {
 		dir, _, _ = strings.Cut(dirs, ":") // systemd lists several when a unit asks for several

@@ -26,8 +26,9 @@ const (
 	KindJSON
 )
 
-// QueueAttributes are the attributes of a queue as SQS names them, in the order in which they are shown:
-// what is in the queue, how it behaves, where its dead letters go, who may use it, what it is.
+// QueueAttributes are the attributes of a queue as SQS names them, in the order in which they are
+// shown: what is in the queue, how it behaves, where its dead letters go, who may use it, what it
+// is.
 var QueueAttributes = []struct {
 	Name     string
 	kind     attributeKind
@@ -106,8 +107,8 @@ func HumanAttribute(name, value string, now time.Time) string {
 	return ""
 }
 
-// SameAttribute tells whether two values of an attribute mean the same. SQS takes true and True, 30 and
-// 030, and JSON in any order and layout; "" means not set.
+// SameAttribute tells whether two values of an attribute mean the same. SQS takes true and True, 30
+// and 030, and JSON in any order and layout; "" means not set.
 func SameAttribute(name, a, b string) bool {
 	if a == b {
 		return true
@@ -130,8 +131,8 @@ func SameAttribute(name, a, b string) bool {
 	return false
 }
 
-// canonicalJSON writes a document without blanks and with sorted keys. The count of a redrive policy may
-// be a number or a string of digits in SQS, so it becomes a number.
+// canonicalJSON writes a document without blanks and with sorted keys. The count of a redrive
+// policy may be a number or a string of digits in SQS, so it becomes a number.
 func canonicalJSON(s string) (string, error) {
 	d := json.NewDecoder(strings.NewReader(s))
 	d.UseNumber()
@@ -164,8 +165,8 @@ func ParsePairs(flag string, pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
-// ParseAttributes reads the values of --attribute. A duration or a size with a unit becomes the whole
-// number of seconds or bytes that SQS takes; all else is the server's to judge.
+// ParseAttributes reads the values of --attribute. A duration or a size with a unit becomes the
+// whole number of seconds or bytes that SQS takes; all else is the server's to judge.
 func ParseAttributes(pairs []string) (map[string]string, error) {
 	attributes, err := ParsePairs("--attribute", pairs)
 	if err != nil {
@@ -201,8 +202,8 @@ func withoutUnit(kind attributeKind, value string) (string, error) {
 	return value, nil
 }
 
-// ImpliedAttributes adds what the name of a queue says about it: SQS has no queue whose name ends in
-// .fifo that is not FIFO, but wants to be told.
+// ImpliedAttributes adds what the name of a queue says about it: SQS has no queue whose name ends
+// in .fifo that is not FIFO, but wants to be told.
 func ImpliedAttributes(name string, attributes map[string]string) map[string]string {
 	if _, given := attributes["FifoQueue"]; given || !strings.HasSuffix(name, ".fifo") {
 		return attributes
@@ -214,8 +215,8 @@ func ImpliedAttributes(name string, attributes map[string]string) map[string]str
 	return with
 }
 
-// CheckAttribute checks the name of an attribute and the kind of its value, not its range: ranges are the
-// server's to know.
+// CheckAttribute checks the name of an attribute and the kind of its value, not its range: ranges
+// are the server's to know.
 func CheckAttribute(name, value string) error {
 	switch {
 	case isReadOnly(name):

@@ -34,7 +34,8 @@ bodies by itself; docs/offload.md has a line for cron.`
 type BodiesFlags struct{ address string }
 
 func (f *BodiesFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.address, "bodies", "", "`address` of large bodies (default $TENAQ_BODIES)")
+	cmd.Flags().StringVar(&f.address, "bodies", "",
+		"`address` of large bodies (default $TENAQ_BODIES)")
 }
 
 // Offloader returns what keeps and fetches bodies; nil means that bodies are not kept.
@@ -79,7 +80,8 @@ func parseBodiesPlace(address string) (p bodiesPlace, err error) {
 	case scheme != "dir" && strings.ContainsAny(address, `/\`) && rest == "":
 		return p, fmt.Errorf("%q is none of %s; did you mean dir:%s?", address, known, address)
 	case scheme != "dir":
-		return p, fmt.Errorf("an address that begins with %q is none of %s", cmp.Or(scheme, ":"), known)
+		return p, fmt.Errorf("an address that begins with %q is none of %s", cmp.Or(scheme, ":"),
+			known)
 	case p.path == "":
 		return p, errors.New("the path of the directory is missing; write dir:PATH")
 	case strings.HasPrefix(p.path, "~"):
@@ -94,21 +96,24 @@ func parseBodiesPlace(address string) (p bodiesPlace, err error) {
 	return p, nil
 }
 
-// Open opens the directory. It creates one only if the address has a bucket name: if the disk is not mounted, all
-// bodies would seem lost in a new directory.
+// Open opens the directory. It creates one only if the address has a bucket name: if the disk is
+// not mounted, all bodies would seem lost in a new directory.
 func (p bodiesPlace) Open() (offload.Store, error) {
 	name, err := os.ReadFile(filepath.Join(p.path, "bucket")) // see offload.Directory
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && p.bucket == "":
-		return nil, Codedf(ExitNotFound, "there are no bodies in %s; check the path and that its disk is mounted, or create it with dir:%s?bucket=NAME", p.path, p.path)
+		return nil, Codedf(ExitNotFound,
+			"there are no bodies in %s; check the path and that its disk is mounted, or create it with dir:%s?bucket=NAME", p.path, p.path)
 	case err == nil && p.bucket != "" && p.bucket != string(name):
 		return nil, Usagef("%s holds the bucket %q, not %q; leave out ?bucket=%s, or name another directory", p.path, name, p.bucket, p.bucket)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, Codedf(ExitFailed, "cannot open the directory of the bodies: %v; let this user read it, or name another one", err)
+		return nil, Codedf(ExitFailed,
+			"cannot open the directory of the bodies: %v; let this user read it, or name another one", err)
 	}
 	store, err := offload.OpenDirectory(p.path, cmp.Or(p.bucket, string(name)))
 	if err != nil {
-		return nil, Codedf(ExitFailed, "%v; let this user write there, or name another directory", err)
+		return nil, Codedf(ExitFailed, "%v; let this user write there, or name another directory",
+			err)
 	}
 	return store, nil
 }
@@ -119,9 +124,10 @@ type Keeper struct {
 	key       string
 }
 
-// NewKeeper returns the keeper for a queue. Messages that the queue deduplicates share one stored body: those with the
-// same deduplication id and, on a FIFO queue without ids, those with the same body, because the queue then compares
-// pointers. Every other message has a body of its own, which may be deleted with it.
+// NewKeeper returns the keeper for a queue. Messages that the queue deduplicates share one stored
+// body: those with the same deduplication id and, on a FIFO queue without ids, those with the same
+// body, because the queue then compares pointers. Every other message has a body of its own, which
+// may be deleted with it.
 func NewKeeper(o *offload.Offloader, queueURL string, dedupID *string) Keeper {
 	switch {
 	case dedupID != nil:
@@ -133,7 +139,9 @@ func NewKeeper(o *offload.Offloader, queueURL string, dedupID *string) Keeper {
 }
 
 // Keep returns the body and the attributes to send.
-func (k Keeper) Keep(ctx context.Context, body string, attributes map[string]types.MessageAttributeValue) (string, map[string]types.MessageAttributeValue, error) {
+func (k Keeper) Keep(
+	ctx context.Context, body string, attributes map[string]types.MessageAttributeValue,
+) (string, map[string]types.MessageAttributeValue, error) {
 	if k.offloader == nil {
 		return body, attributes, nil
 	}
@@ -142,7 +150,8 @@ func (k Keeper) Keep(ctx context.Context, body string, attributes map[string]typ
 	case errors.Is(err, offload.ErrUnfit):
 		return "", nil, Codedf(ExitUsage, "%w", err)
 	case err != nil:
-		return "", nil, Codedf(ExitFailed, "%w; the message was not sent: let this user write there, and send it again", err)
+		return "", nil, Codedf(ExitFailed,
+			"%w; the message was not sent: let this user write there, and send it again", err)
 	}
 	return kept, with, nil
 }
@@ -150,7 +159,8 @@ func (k Keeper) Keep(ctx context.Context, body string, attributes map[string]typ
 // AdviseBodies names --bodies if a message was refused for its size.
 func AdviseBodies(err error, body string, o *offload.Offloader) error {
 	text := err.Error()
-	if o == nil && len(body) > BatchBytes && (strings.Contains(text, "must be shorter than") || strings.Contains(text, "is larger than")) {
+	if o == nil && len(body) > BatchBytes && (strings.Contains(text, "must be shorter than") ||
+		strings.Contains(text, "is larger than")) {
 		return fmt.Errorf("%w; keep its body beside the queue with --bodies", err)
 	}
 	return err

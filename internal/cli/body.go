@@ -23,7 +23,9 @@ func (a *App) ReadBody(ctx context.Context, args []string, file string) (string,
 	case len(args) == 0:
 		return "", Usagef("there is no body; give it as an argument, - for standard input, or with --file")
 	case args[0] == "-":
-		return UnlessInterrupted(ctx, func() (string, error) { return readText(a.Stdin, "standard input") })
+		return UnlessInterrupted(ctx, func() (string, error) {
+			return readText(a.Stdin, "standard input")
+		})
 	}
 	return checkBody(args[0], "the body")
 }
@@ -39,7 +41,8 @@ func readText(r io.Reader, name string) (string, error) {
 	return checkBody(string(b), name)
 }
 
-// checkBody refuses what would be damaged on the way: the SDK would replace bytes that are not UTF-8.
+// checkBody refuses what would be damaged on the way: the SDK would replace bytes that are not
+// UTF-8.
 func checkBody(body, name string) (string, error) {
 	if body == "" {
 		return "", Usagef("%s is empty; a message has at least one character", name)

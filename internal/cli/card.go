@@ -21,8 +21,8 @@ func PrintList[T any](a *App, name string, rows []T, head []string, cells func(*
 	return a.PrintTable(t)
 }
 
-// PrintCard prints one thing: its document with --json, otherwise a line for each field that has a value, the
-// first line in bold, and then the body if there is one.
+// PrintCard prints one thing: its document with --json, otherwise a line for each field that has a
+// value, the first line in bold, and then the body if there is one.
 func (a *App) PrintCard(document any, body string, fields ...[2]string) error {
 	if a.JSON {
 		return a.PrintJSON(document)

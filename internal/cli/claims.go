@@ -26,7 +26,8 @@ func (f *ClaimsFlags) Register(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&f.Ledger, "ledger", "claim/", "key `prefix` of the ledger")
 }
 
-// RegisterRetention adds the flag of commands that write entries or draw conclusions from missing ones.
+// RegisterRetention adds the flag of commands that write entries or draw conclusions from missing
+// ones.
 func (f *ClaimsFlags) RegisterRetention(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Retention, "retention", "360h", "retention `duration` of entries")
 }
@@ -63,7 +64,9 @@ func (l *Ledger) Close() error { return l.Store.Close() }
 const ListBatch = 500
 
 // Each calls visit with all entries whose keys begin with prefix, in order, until visit says stop.
-func (l *Ledger) Each(ctx context.Context, prefix string, visit func(claims.Entry) (stop bool)) error {
+func (l *Ledger) Each(
+	ctx context.Context, prefix string, visit func(claims.Entry) (stop bool),
+) error {
 	for after := ""; ; {
 		entries, err := l.List(ctx, prefix, after, ListBatch)
 		if err != nil {
@@ -90,7 +93,8 @@ func AgeDocument(age time.Duration) *float64 {
 	return &seconds
 }
 
-// Operator names the operator who decides about claims with this program, for later readers of an entry.
+// Operator names the operator who decides about claims with this program, for later readers of an
+// entry.
 func Operator() string { return Person() + " (tenaq claims)" }
 
 // Person names the user who runs this program.

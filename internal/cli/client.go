@@ -21,8 +21,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// OpenID and OpenSecret are the credentials for a server that checks none. The SDKs sign every request
-// and refuse to start without a key.
+// OpenID and OpenSecret are the credentials for a server that checks none. The SDKs sign every
+// request and refuse to start without a key.
 const (
 	OpenID     = "tenaq"
 	OpenSecret = "tenaq"
@@ -55,8 +55,8 @@ func (f *ClientFlags) Resolve() (Endpoint, error) {
 	return ResolveEndpoint(f.EndpointURL, os.Getenv)
 }
 
-// A Client speaks the SQS API at one endpoint. Its methods bound every request in time and return errors
-// that say what to do next.
+// A Client speaks the SQS API at one endpoint. Its methods bound every request in time and return
+// errors that say what to do next.
 type Client struct {
 	*sqs.Client
 	Endpoint Endpoint
@@ -86,8 +86,8 @@ func (f *ClientFlags) Connect(ctx context.Context) (*Client, error) {
 	return &Client{api, e, timeout}, nil
 }
 
-// AWSConfig loads the settings of the AWS SDK: credentials and region as everywhere, but dummies for a
-// server on this machine when there are none.
+// AWSConfig loads the settings of the AWS SDK: credentials and region as everywhere, but dummies
+// for a server on this machine when there are none.
 func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithDefaultRegion(DefaultRegion),
@@ -101,13 +101,14 @@ func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, erro
 		options = append(options, config.WithRegion(region))
 	}
 	if !e.IsAmazon() {
-		// No machine's role is meant for a server that is not Amazon's, and asking for one where there is
-		// no such service costs seconds.
+		// No machine's role is meant for a server that is not Amazon's, and asking for one where
+		// there is no such service costs seconds.
 		options = append(options, config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return aws.Config{}, Codedf(ExitUsage, "the AWS settings of this environment are unusable: %v", err)
+		return aws.Config{}, Codedf(ExitUsage,
+			"the AWS settings of this environment are unusable: %v", err)
 	}
 	if id, secret, ok := e.OwnKey(os.Getenv); ok {
 		cfg.Credentials = credentials.NewStaticCredentialsProvider(id, secret, "")
@@ -124,11 +125,13 @@ func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, erro
 		cfg.Credentials = credentials.NewStaticCredentialsProvider(OpenID, OpenSecret, "")
 		return cfg, nil
 	}
-	return aws.Config{}, Codedf(ExitFailed, "there are no credentials for %s; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", e)
+	return aws.Config{}, Codedf(ExitFailed,
+		"there are no credentials for %s; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", e)
 }
 
-// OwnKey is the key that requests to e are signed with if it is in the variables from which a server takes its key too. It
-// comes before what is there for Amazon, which never sees it, also where its address is given.
+// OwnKey is the key that requests to e are signed with if it is in the variables from which a
+// server takes its key too. It comes before what is there for Amazon, which never sees it, also
+// where its address is given.
 func (e Endpoint) OwnKey(getenv func(string) string) (id, secret string, ok bool) {
 	if e.IsAmazon() || IsAmazonURL(e.URL) || e.foreign {
 		return "", "", false
@@ -137,8 +140,8 @@ func (e Endpoint) OwnKey(getenv func(string) string) (id, secret string, ok bool
 	return id, secret, id != "" && secret != ""
 }
 
-// NewRetryer retries as the SDK does, but not where nobody listens: that does not change within seconds,
-// and whoever forgot to start the server should hear it at once.
+// NewRetryer retries as the SDK does, but not where nobody listens: that does not change within
+// seconds, and whoever forgot to start the server should hear it at once.
 func NewRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		refused := retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
@@ -152,16 +155,19 @@ func NewRetryer() aws.Retryer {
 }
 
 // Bound limits one request, plus the time that the server may spend waiting in it.
-func (c *Client) Bound(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+func (c *Client) Bound(
+	ctx context.Context, wait time.Duration,
+) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.Timeout+wait, ErrNoAnswer)
 }
 
-// QueueURL returns the URL of a queue given by name, URL or ARN. It asks the server for it, because only
-// the server knows the account and the address that its URLs carry.
+// QueueURL returns the URL of a queue given by name, URL or ARN. It asks the server for it, because
+// only the server knows the account and the address that its URLs carry.
 func (c *Client) QueueURL(ctx context.Context, queue string) (string, error) {
 	if IsQueueURL(queue) {
 		if IsAmazonURL(queue) && c.Endpoint.IsLoopback() {
-			return "", Usagef("%s is a queue of Amazon and requests go to %s; add --aws", queue, c.Endpoint)
+			return "", Usagef("%s is a queue of Amazon and requests go to %s; add --aws", queue,
+				c.Endpoint)
 		}
 		return queue, nil
 	}
@@ -175,7 +181,8 @@ func (c *Client) QueueURL(ctx context.Context, queue string) (string, error) {
 		case len(arn) != 6 || arn[2] != "sqs":
 			return "", Usagef("%q is not the ARN of a queue, such as arn:aws:sqs:us-east-1:000000000000:orders", queue)
 		case c.Endpoint.IsAmazon() && arn[3] != c.Options().Region:
-			return "", Usagef("%s is in another region than %s; add --region %s", queue, c.Options().Region, arn[3])
+			return "", Usagef("%s is in another region than %s; add --region %s", queue,
+				c.Options().Region, arn[3])
 		}
 		in.QueueName, in.QueueOwnerAWSAccountId = &arn[5], &arn[4]
 	}
@@ -206,7 +213,11 @@ func (c *Client) QueueARN(ctx context.Context, queue string) (string, error) {
 }
 
 // Call makes one request that answers without waiting.
-func Call[In, Out any](ctx context.Context, c *Client, do func(context.Context, In, ...func(*sqs.Options)) (Out, error), in In, options ...func(*sqs.Options)) (Out, error) {
+func Call[In, Out any](
+	ctx context.Context, c *Client,
+	do func(context.Context, In, ...func(*sqs.Options)) (Out, error),
+	in In, options ...func(*sqs.Options),
+) (Out, error) {
 	ctx, cancel := c.Bound(ctx, 0)
 	defer cancel()
 	out, err := do(ctx, in, options...)

@@ -23,17 +23,19 @@ type Endpoint struct {
 	foreign bool // it is not an SQS endpoint: never sign with the key of a tenaq server
 }
 
-// ResolveEndpoint finds the endpoint. Every AWS SDK reads AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL, so a shell that is
-// set up for the SDKs is set up for tenaq too. After these comes TENAQ_LISTEN, where a server with this environment
-// listens.
+// ResolveEndpoint finds the endpoint. Every AWS SDK reads AWS_ENDPOINT_URL_SQS and
+// AWS_ENDPOINT_URL, so a shell that is set up for the SDKs is set up for tenaq too. After these
+// comes TENAQ_LISTEN, where a server with this environment listens.
 func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) {
 	found := Endpoint{URL: flag, Origin: "--endpoint-url"}
-	for _, name := range []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"} {
+	for _, name := range []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS",
+		"AWS_ENDPOINT_URL"} {
 		if found.URL == "" {
 			found = Endpoint{URL: getenv(name), Origin: name}
 		}
 	}
-	if listen := getenv("TENAQ_LISTEN"); found.URL == "" && listen != "" && !strings.HasSuffix(listen, ":0") {
+	if listen := getenv("TENAQ_LISTEN"); found.URL == "" && listen != "" &&
+		!strings.HasSuffix(listen, ":0") {
 		if err := CheckAddress(listen); err != nil {
 			return Endpoint{}, Usagef("TENAQ_LISTEN: %v", err)
 		}
@@ -52,7 +54,8 @@ func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) 
 	}
 	u, err := url.Parse(found.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return Endpoint{}, Usagef("%s: %q is neither a URL such as %s nor the word %s", found.Origin, found.URL, DefaultEndpoint, Amazon)
+		return Endpoint{}, Usagef("%s: %q is neither a URL such as %s nor the word %s",
+			found.Origin, found.URL, DefaultEndpoint, Amazon)
 	}
 	found.URL = strings.TrimRight(found.URL, "/")
 	return found, nil
@@ -73,7 +76,8 @@ func ResolveRegion(flag string, getenv func(string) string) string {
 
 func (e Endpoint) IsAmazon() bool { return e.URL == "" }
 
-// IsLoopback tells whether the endpoint is on this machine, where a server may run without credentials.
+// IsLoopback tells whether the endpoint is on this machine, where a server may run without
+// credentials.
 func (e Endpoint) IsLoopback() bool {
 	u, err := url.Parse(e.URL)
 	return err == nil && IsLoopbackHost(u.Hostname())
@@ -118,8 +122,8 @@ var amazonSuffixes = []string{
 	".api.aws", ".api.amazonwebservices.com.cn", ".api.amazonwebservices.eu",
 }
 
-// IsAmazonURL tells whether the URL of a queue or an endpoint belongs to Amazon. Behind another port than that of its
-// scheme is somebody's own server, on a machine of Amazon's.
+// IsAmazonURL tells whether the URL of a queue or an endpoint belongs to Amazon. Behind another
+// port than that of its scheme is somebody's own server, on a machine of Amazon's.
 func IsAmazonURL(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -131,5 +135,7 @@ func IsAmazonURL(address string) bool {
 		return false
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	return slices.ContainsFunc(amazonSuffixes, func(suffix string) bool { return strings.HasSuffix(host, suffix) })
+	return slices.ContainsFunc(amazonSuffixes, func(suffix string) bool {
+		return strings.HasSuffix(host, suffix)
+	})
 }

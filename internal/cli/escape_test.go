@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// driving are the code points that a terminal acts upon, or that reorder or break the text around them.
+// driving are the code points that a terminal acts upon, or that reorder or break the text around
+// them.
 func driving() []rune {
 	var list []rune
 	for _, span := range [][2]rune{

@@ -17,7 +17,8 @@ const (
 	ExitPartly    = 5 // some of it was done
 	ExitDamaged   = 6 // the storage lacks or contradicts what was acknowledged
 	exitNoStorage = 7 // the storage failed or is full
-	ExitLeft      = 8 // all that could be done is done, and messages are left that cannot be received yet
+	// all that could be done is done, and messages are left that cannot be received yet
+	ExitLeft = 8
 )
 
 // A CodedError is an error that knows its exit code.

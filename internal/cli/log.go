@@ -15,8 +15,8 @@ type LogStyle struct {
 	Format string // text or json
 }
 
-// Logger writes to w, which is standard error unless a terminal shows something beside the log: standard
-// output is for results.
+// Logger writes to w, which is standard error unless a terminal shows something beside the log:
+// standard output is for results.
 func (s LogStyle) Logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: s.Level}
 	if s.Format == "json" {

@@ -18,10 +18,12 @@ import (
 	"tenaq/internal/observe/metric"
 )
 
-// Metrics of long-running commands, in the text format of Prometheus. Their names are an interface: users' dashboards
-// and alarms depend on them. Each command has a table of its own; this file has what all of them share.
+// Metrics of long-running commands, in the text format of Prometheus. Their names are an interface:
+// users' dashboards and alarms depend on them. Each command has a table of its own; this file has
+// what all of them share.
 //
-// Label values come from the configuration or from a short fixed list. Nothing from a message becomes a label.
+// Label values come from the configuration or from a short fixed list. Nothing from a message
+// becomes a label.
 
 // MetricsVariable replaces --metrics-listen in the environment.
 const MetricsVariable = "TENAQ_METRICS_LISTEN"
@@ -36,7 +38,8 @@ machine needs its own port. docs/operations/metrics.md explains the metrics.`
 type MetricsFlags struct{ metricsListen string }
 
 func (f *MetricsFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.metricsListen, "metrics-listen", "", "serve metrics at this `address` (default off)")
+	cmd.Flags().StringVar(&f.metricsListen, "metrics-listen", "",
+		"serve metrics at this `address` (default off)")
 }
 
 // Listen takes the address before any work begins. It returns nil if there is none.
@@ -56,7 +59,9 @@ func (f *MetricsFlags) Listen() (*metricsServer, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, Codedf(ExitRefused, "%s: address %s is in use: stop the other program or choose another address", origin, address)
+		return nil, Codedf(ExitRefused,
+			"%s: address %s is in use: stop the other program or choose another address", origin,
+			address)
 	case err != nil:
 		return nil, Usagef("%s: cannot listen on %s: %v", origin, address, err)
 	}
@@ -140,18 +145,23 @@ func WriteMetrics[K any](w *metric.Writer, table []MetricRow[K], known K) {
 
 // processMetrics are those of every command, whose process has started at a time.
 var processMetrics = []MetricRow[time.Time]{
-	{metric.Family{Name: "tenaq_build_info", Help: "Always 1; the labels carry the version", Kind: metric.KindGauge, Labels: []string{"version", "go"}},
-		func(w *metric.Writer, _ time.Time) { w.Value(1, BuildVersion().Version, runtime.Version()) }},
-	{metric.Family{Name: "process_start_time_seconds", Help: "Start time of the process, in seconds since 1970", Kind: metric.KindGauge},
+	{metric.Family{Name: "tenaq_build_info", Help: "Always 1; the labels carry the version",
+		Kind: metric.KindGauge, Labels: []string{"version", "go"}},
+		func(w *metric.Writer, _ time.Time) {
+			w.Value(1, BuildVersion().Version, runtime.Version())
+		}},
+	{metric.Family{Name: "process_start_time_seconds",
+		Help: "Start time of the process, in seconds since 1970", Kind: metric.KindGauge},
 		func(w *metric.Writer, started time.Time) { w.Value(float64(started.UnixMilli()) / 1000) }},
-	{metric.Family{Name: "process_cpu_seconds_total", Help: "User and system CPU time of the process", Kind: metric.KindCounter},
+	{metric.Family{Name: "process_cpu_seconds_total",
+		Help: "User and system CPU time of the process", Kind: metric.KindCounter},
 		func(w *metric.Writer, _ time.Time) { w.Value(metric.CPUSeconds()) }},
 	{metric.Family{Name: "go_goroutines", Help: "Number of goroutines", Kind: metric.KindGauge},
 		func(w *metric.Writer, _ time.Time) { w.Value(float64(runtime.NumGoroutine())) }},
 }
 
-// A WordCount counts by word, out of a fixed list. All words are exported from the start: otherwise the first count
-// of a word would not be an increase.
+// A WordCount counts by word, out of a fixed list. All words are exported from the start: otherwise
+// the first count of a word would not be an increase.
 type WordCount struct {
 	words  []string
 	counts []metric.Counter
@@ -180,7 +190,8 @@ func (c *WordCount) Write(w *metric.Writer, labels ...string) {
 // askedMax is how long a scrape waits for a value that has to be fetched.
 const askedMax = 5 * time.Second
 
-// An Asked value is fetched on demand and kept for a while, because fetching may be expensive. A failure is kept too.
+// An Asked value is fetched on demand and kept for a while, because fetching may be expensive. A
+// failure is kept too.
 type Asked[V any] struct {
 	Ask  func(context.Context) (V, error)
 	Keep time.Duration

@@ -87,8 +87,8 @@ func (a *App) PrintTable(t Table) error {
 		rows = append(rows, row)
 	}
 	for _, row := range rows {
-		// The last cell of a row has nothing to its right, so it may run on: one long policy does not push
-		// a column away from all others.
+		// The last cell of a row has nothing to its right, so it may run on: one long policy does
+		// not push a column away from all others.
 		for i := range len(row) - 1 {
 			widths[i] = max(widths[i], utf8.RuneCountInString(OneLine(row[i])))
 		}
@@ -118,8 +118,8 @@ func alignRow(row []string, widths []int) string {
 	return b.String()
 }
 
-// Bold returns what switches bold text on and off: nothing unless standard output is a terminal that may
-// be coloured.
+// Bold returns what switches bold text on and off: nothing unless standard output is a terminal
+// that may be coloured.
 func (a *App) Bold() (on, off string) {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !IsTerminal(a.Stdout) {
 		return "", ""

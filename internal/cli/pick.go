@@ -6,11 +6,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Pick chooses among things that wait for a person's decision: by the beginnings of their ids, by a property
-// that they share, or all of them. It also keeps a command from changing more than its user has seen.
+// A Pick chooses among things that wait for a person's decision: by the beginnings of their ids, by
+// a property that they share, or all of them. It also keeps a command from changing more than its
+// user has seen.
 type Pick struct {
-	Verb      string // what the command does: release
-	One, Many string // what the things are called: row, rows; Many is also their member of a JSON document
+	Verb string // what the command does: release
+	// what the things are called: row, rows; Many is also their member of a JSON document
+	One, Many string
 	List      string // the command that lists them
 	By        string // the flag with the property: queue
 	Always    bool   // --run is needed for one thing, too
@@ -41,7 +43,8 @@ func (p *Pick) Choose(ids []string) error {
 		}
 	}
 	if ways != 1 {
-		return Usagef("which %s? Give an id, --%s or --all to %s, and only one of the three", p.Many, p.By, p.Verb)
+		return Usagef("which %s? Give an id, --%s or --all to %s, and only one of the three",
+			p.Many, p.By, p.Verb)
 	}
 	return nil
 }
@@ -58,8 +61,9 @@ func (p *Pick) Wants(id, value string) bool {
 	return wanted
 }
 
-// Check reports what was not found, or not told apart, after Wants was asked about all things in a place and
-// found so many. hint ends the sentence about an id; empty names the command that lists the things.
+// Check reports what was not found, or not told apart, after Wants was asked about all things in a
+// place and found so many. hint ends the sentence about an id; empty names the command that lists
+// the things.
 func (p *Pick) Check(place string, found int, hint string) error {
 	if hint == "" {
 		hint = "; see: " + p.List
@@ -67,13 +71,16 @@ func (p *Pick) Check(place string, found int, hint string) error {
 	for i, id := range p.ids {
 		switch {
 		case p.matches[i] == 0:
-			return Codedf(ExitNotFound, "no %s in %s has an id that begins with %q%s", p.One, place, id, hint)
+			return Codedf(ExitNotFound, "no %s in %s has an id that begins with %q%s", p.One, place,
+				id, hint)
 		case p.matches[i] > 1:
-			return Usagef("the ids of %d %s begin with %q; write more of it", p.matches[i], p.Many, id)
+			return Usagef("the ids of %d %s begin with %q; write more of it", p.matches[i],
+				p.Many, id)
 		}
 	}
 	if found == 0 && p.value != "" {
-		return Codedf(ExitNotFound, "no %s in %s has the %s %q; see: %s", p.One, place, p.By, p.value, p.List)
+		return Codedf(ExitNotFound, "no %s in %s has the %s %q; see: %s", p.One, place, p.By,
+			p.value, p.List)
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ const TableParameter = "tenaq_table"
 // connectTimeout is for a host that does not answer, when the address says nothing else.
 const connectTimeout = 10 * time.Second
 
-// A PostgresTable is a table of PostgreSQL, which may not be there yet. It connects with its first use.
+// A PostgresTable is a table of PostgreSQL, which may not be there yet. It connects with its first
+// use.
 type PostgresTable struct {
 	database string // and where it is, in words
 	Table    string
@@ -29,7 +30,8 @@ type PostgresTable struct {
 	init     string // the command that makes the table
 }
 
-// NewPostgresTable reads the address of a table; one that names none means the table called otherwise.
+// NewPostgresTable reads the address of a table; one that names none means the table called
+// otherwise.
 func NewPostgresTable(address, otherwise, init string) (*PostgresTable, error) {
 	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -42,7 +44,8 @@ func NewPostgresTable(address, otherwise, init string) (*PostgresTable, error) {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	t := &PostgresTable{
-		database: fmt.Sprintf("database %s at %s", cmp.Or(c.Database, c.User), hostAndPort(c.Host, c.Port)),
+		database: fmt.Sprintf("database %s at %s", cmp.Or(c.Database, c.User),
+			hostAndPort(c.Host, c.Port)),
 		// What pgx does not know it takes for a setting of the session.
 		Table: cmp.Or(c.RuntimeParams[TableParameter], otherwise),
 		init:  init,
@@ -65,7 +68,8 @@ func (t *PostgresTable) String() string { return "table " + t.Table + " of " + t
 // Exists tells whether a table is there.
 func (t *PostgresTable) Exists(ctx context.Context, table string) (there bool, err error) {
 	name := pgx.Identifier(strings.Split(table, ".")).Sanitize()
-	err = t.Pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.QueryExecModeExec, name).Scan(&there)
+	err = t.Pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.QueryExecModeExec,
+		name).Scan(&there)
 	return there, err
 }
 
@@ -80,7 +84,8 @@ func (t *PostgresTable) Explain(doing string, err error) error {
 	return Codedf(ExitFailed, "%s in %s: %s%s", doing, t, InOneLine(err), t.Advice(err))
 }
 
-// InOneLine is the text of an error: those of several hosts, and of several ways to connect to one, come in lines.
+// InOneLine is the text of an error: those of several hosts, and of several ways to connect to one,
+// come in lines.
 func InOneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // Advice says what to do about an error of PostgreSQL, where there is something to do.

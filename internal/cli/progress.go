@@ -12,12 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
-// repaintPause is the time between two paintings of the line: more than ten a second help no reader, and
-// cost a slow terminal more than the work itself.
+// repaintPause is the time between two paintings of the line: more than ten a second help no
+// reader, and cost a slow terminal more than the work itself.
 const repaintPause = 100 * time.Millisecond
 
-// Progress tells how far long work has come: on a terminal in one line that is written over and over,
-// elsewhere in a few lines.
+// Progress tells how far long work has come: on a terminal in one line that is written over and
+// over, elsewhere in a few lines.
 type Progress struct {
 	W        io.Writer
 	Terminal bool
@@ -59,7 +59,8 @@ func (p *Progress) Note(format string, args ...any) {
 	fmt.Fprintln(p.W, text)
 }
 
-// Line writes the line of a terminal, at once or with the next painting, which shows the latest text.
+// Line writes the line of a terminal, at once or with the next painting, which shows the latest
+// text.
 func (p *Progress) Line(format string, args ...any) {
 	if !p.Terminal {
 		return
@@ -129,8 +130,8 @@ func Bar(part, whole int) string {
 // paceFrom is how long work must have gone on before its rate means anything.
 const paceFrom = 500 * time.Millisecond
 
-// RateText says how many were done a second, and leftText how long the rest of the whole takes at the same
-// rate. Each begins with a comma, or is empty when nothing can be said.
+// RateText says how many were done a second, and leftText how long the rest of the whole takes at
+// the same rate. Each begins with a comma, or is empty when nothing can be said.
 func RateText(done int64, took time.Duration) string {
 	if done <= 0 || took < paceFrom {
 		return ""

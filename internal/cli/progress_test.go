@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A line that changes a thousand times a second is painted ten times a second, and the last text is shown.
+// A line that changes a thousand times a second is painted ten times a second, and the last text is
+// shown.
 func TestProgressRepaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

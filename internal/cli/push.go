@@ -14,8 +14,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// Redrivers and relays push a few numbers to their server every minute, with PutMetricData. The server has alarms on
-// them, above all on their silence, which they cannot report themselves.
+// Redrivers and relays push a few numbers to their server every minute, with PutMetricData. The
+// server has alarms on them, above all on their silence, which they cannot report themselves.
 
 // pushEvery is a minute of the alarms.
 const pushEvery = time.Minute
@@ -30,7 +30,8 @@ type Pushed struct {
 type PushFlags struct{ push string }
 
 func (f *PushFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.push, "push-metrics", "auto", "push metrics for alarms: `on`, off or auto")
+	cmd.Flags().StringVar(&f.push, "push-metrics", "auto",
+		"push metrics for alarms: `on`, off or auto")
 }
 
 // Enabled reports whether to push. Amazon charges for metrics, so auto means off there.
@@ -58,7 +59,8 @@ type pusher struct {
 func NewPusher(c *Client, by monitor.Teller, logger *slog.Logger, read func() []Pushed) *pusher {
 	o := c.Options()
 	return &pusher{by: by, logger: logger, read: read, client: cloudwatch.New(cloudwatch.Options{
-		BaseEndpoint: o.BaseEndpoint, Region: o.Region, Credentials: o.Credentials, Retryer: o.Retryer, HTTPClient: o.HTTPClient,
+		BaseEndpoint: o.BaseEndpoint, Region: o.Region, Credentials: o.Credentials,
+		Retryer: o.Retryer, HTTPClient: o.HTTPClient,
 	})}
 }
 
@@ -70,8 +72,8 @@ func (p *pusher) Start(ctx context.Context) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// run pushes every minute until ctx is done. It logs the first failure only: other servers may not accept metrics, and
-// the rest of the command reports a server that cannot be reached.
+// run pushes every minute until ctx is done. It logs the first failure only: other servers may not
+// accept metrics, and the rest of the command reports a server that cannot be reached.
 func (p *pusher) run(ctx context.Context) {
 	complained := false
 	for {
@@ -96,7 +98,8 @@ func (p *pusher) Once(ctx context.Context) error {
 		metric := p.by.Metric(n.Name, n.About)
 		in.MetricData = append(in.MetricData, types.MetricDatum{
 			MetricName: &metric.Name, Value: aws.Float64(n.Value),
-			Dimensions: []types.Dimension{{Name: &metric.Dimensions[0].Name, Value: &metric.Dimensions[0].Value}},
+			Dimensions: []types.Dimension{{Name: &metric.Dimensions[0].Name,
+				Value: &metric.Dimensions[0].Value}},
 		})
 	}
 	if len(in.MetricData) == 0 {

@@ -36,7 +36,8 @@ users of a machine can read command lines: put a password into PGPASSWORD,
 type RecordsFlags struct{ Address string }
 
 func (f *RecordsFlags) Register(cmd *cobra.Command) {
-	cmd.PersistentFlags().StringVar(&f.Address, "records", "", "`address` of the records (default $TENAQ_RECORDS)")
+	cmd.PersistentFlags().StringVar(&f.Address, "records", "",
+		"`address` of the records (default $TENAQ_RECORDS)")
 }
 
 // A RecordStore is an open store and its address.
@@ -45,8 +46,8 @@ type RecordStore struct {
 	Place RecordsPlace
 }
 
-// Open opens the store for work. It creates a missing SQLite file and missing tables of PostgreSQL. A DynamoDB table
-// costs money, so only "tenaq records init" creates one.
+// Open opens the store for work. It creates a missing SQLite file and missing tables of PostgreSQL.
+// A DynamoDB table costs money, so only "tenaq records init" creates one.
 func (f *RecordsFlags) Open(ctx context.Context) (*RecordStore, error) {
 	place, err := f.Place()
 	if err != nil {
@@ -74,7 +75,8 @@ func (f *RecordsFlags) OpenExisting(ctx context.Context) (*RecordStore, error) {
 func openExisting(ctx context.Context, place RecordsPlace) (*RecordStore, error) {
 	there, err := place.Exists(ctx)
 	if err == nil && !there {
-		err = Codedf(ExitNotFound, "there are no records in %s; check --records and TENAQ_RECORDS, or make them with: tenaq records init", place)
+		err = Codedf(ExitNotFound,
+			"there are no records in %s; check --records and TENAQ_RECORDS, or make them with: tenaq records init", place)
 	}
 	if err != nil {
 		place.Close()
@@ -93,7 +95,9 @@ func openPlace(ctx context.Context, place RecordsPlace) (*RecordStore, error) {
 }
 
 // ListDue implements records.DueLister, where the store does.
-func (s *RecordStore) ListDue(ctx context.Context, prefix string, until time.Time, limit int) ([]records.Record, error) {
+func (s *RecordStore) ListDue(
+	ctx context.Context, prefix string, until time.Time, limit int,
+) ([]records.Record, error) {
 	if lister, ok := s.Store.(records.DueLister); ok {
 		return lister.ListDue(ctx, prefix, until, limit)
 	}
@@ -107,8 +111,8 @@ func (s *RecordStore) Close() error {
 	return err
 }
 
-// A RecordsPlace is where records are kept, or could be. Its errors name the place and what to do. It is for one
-// goroutine.
+// A RecordsPlace is where records are kept, or could be. Its errors name the place and what to do.
+// It is for one goroutine.
 type RecordsPlace interface {
 	String() string // its address, without a password
 	Exists(context.Context) (bool, error)
@@ -157,7 +161,8 @@ func ParsePlace(address string) (RecordsPlace, error) {
 		return nil, fmt.Errorf("%q is none of %s; did you mean sqlite:%s?", address, known, address)
 	}
 	// The rest may hold a password.
-	return nil, fmt.Errorf("an address that begins with %q is none of %s", cmp.Or(scheme, ":"), known)
+	return nil, fmt.Errorf("an address that begins with %q is none of %s", cmp.Or(scheme, ":"),
+		known)
 }
 
 // A SQLitePlace is a SQLite file.
@@ -191,7 +196,9 @@ func (p *SQLitePlace) Exists(context.Context) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, Codedf(ExitFailed, "cannot open the records: %v; let this user read the directory, or name another file", err)
+		return false, Codedf(ExitFailed,
+			"cannot open the records: %v; let this user read the directory, or name another file",
+			err)
 	case info.IsDir():
 		return false, Usagef("%s is a directory; name a file in it", p)
 	}
@@ -201,7 +208,9 @@ func (p *SQLitePlace) Exists(context.Context) (bool, error) {
 func (p *SQLitePlace) Make(ctx context.Context) error {
 	if p.dir != "" {
 		if err := os.MkdirAll(p.dir, 0o700); err != nil {
-			return Codedf(ExitFailed, "cannot create the directory of the records: %v; name another place with --records", err)
+			return Codedf(ExitFailed,
+				"cannot create the directory of the records: %v; name another place with --records",
+				err)
 		}
 	}
 	store, err := p.Open(ctx)

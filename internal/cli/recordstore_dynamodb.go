@@ -47,7 +47,8 @@ func (p *DynamoPlace) connect(ctx context.Context) error {
 	cfg, err := AWSConfig(ctx, p.endpoint, region)
 	switch {
 	case ExitCode(err) == ExitFailed:
-		return Codedf(ExitFailed, "there are no credentials for %s; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", p.server())
+		return Codedf(ExitFailed,
+			"there are no credentials for %s; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", p.server())
 	case err != nil:
 		return err
 	}
@@ -68,7 +69,8 @@ func (p *DynamoPlace) server() string {
 	return p.endpoint.URL
 }
 
-// Exists reads a record, which need not be there, because that is what those may do who use the table.
+// Exists reads a record, which need not be there, because that is what those may do who use the
+// table.
 func (p *DynamoPlace) Exists(ctx context.Context) (bool, error) {
 	if err := p.connect(ctx); err != nil {
 		return false, err
@@ -120,12 +122,16 @@ func (p *DynamoPlace) Explain(doing string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return Codedf(ExitFailed, "%s: interrupted", doing)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return Codedf(ExitFailed, "nothing listens at %s; check the address, which comes from %s", p.server(), p.endpoint.Origin)
+		return Codedf(ExitFailed, "nothing listens at %s; check the address, which comes from %s",
+			p.server(), p.endpoint.Origin)
 	case answer != nil && IsCredentialError(answer.ErrorCode()):
-		return Codedf(ExitFailed, "%s in %s: %s refuses the credentials: %s (%s); check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and what they may do with the table",
-			doing, p, p.server(), strings.TrimSuffix(answer.ErrorMessage(), "."), answer.ErrorCode())
+		return Codedf(ExitFailed,
+			"%s in %s: %s refuses the credentials: %s (%s); check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and what they may do with the table",
+			doing, p, p.server(), strings.TrimSuffix(answer.ErrorMessage(),
+				"."), answer.ErrorCode())
 	case answer != nil && answer.ErrorMessage() != "":
-		return Codedf(ExitFailed, "%s in %s: %s (%s)", doing, p, strings.TrimSuffix(answer.ErrorMessage(), "."), answer.ErrorCode())
+		return Codedf(ExitFailed, "%s in %s: %s (%s)", doing, p,
+			strings.TrimSuffix(answer.ErrorMessage(), "."), answer.ErrorCode())
 	}
 	return Codedf(ExitFailed, "%s in %s: %v", doing, p, err)
 }

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// Who says how many threads there are, or gives the process a part of the machine, is not overruled.
+// Who says how many threads there are, or gives the process a part of the machine, is not
+// overruled.
 func TestThreads(t *testing.T) {
 	for _, test := range []struct {
 		name                string

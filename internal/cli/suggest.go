@@ -12,7 +12,8 @@ import (
 func Nearest(word string, candidates []string) string {
 	best, distance := "", 3 // two slips of the finger, not more
 	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < distance && d < len(c)/2 {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < distance &&
+			d < len(c)/2 {
 			best, distance = c, d
 		}
 	}
@@ -62,8 +63,8 @@ func SuggestFlag(cmd *cobra.Command, err error) string {
 	return DidYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 
-// editDistance counts the insertions, deletions and replacements of bytes, and the exchanges of neighbours,
-// that turn a into b.
+// editDistance counts the insertions, deletions and replacements of bytes, and the exchanges of
+// neighbours, that turn a into b.
 func editDistance(a, b string) int {
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

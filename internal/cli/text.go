@@ -33,8 +33,8 @@ func AgeText(age time.Duration) string {
 	return HumanDuration(0)
 }
 
-// UnlessInterrupted does what cannot be cancelled, such as reading from a terminal, and does not wait for
-// its end when ctx ends first.
+// UnlessInterrupted does what cannot be cancelled, such as reading from a terminal, and does not
+// wait for its end when ctx ends first.
 func UnlessInterrupted[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
 		v   T

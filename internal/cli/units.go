@@ -17,9 +17,9 @@ func ParseCount(v string) (int, error) {
 	return n, nil
 }
 
-// ParseDuration reads a Go duration that is not negative, with days before it if wanted: 4d, 1d12h. A bare
-// number is refused, because half of the world would mean seconds by it and the other half milliseconds;
-// only zero needs no unit.
+// ParseDuration reads a Go duration that is not negative, with days before it if wanted: 4d, 1d12h.
+// A bare number is refused, because half of the world would mean seconds by it and the other half
+// milliseconds; only zero needs no unit.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if days, rest, ok := strings.Cut(s, "d"); ok {
@@ -69,8 +69,8 @@ func ParseSeconds(s string, limit time.Duration) (int32, error) {
 	return int32(d / time.Second), nil
 }
 
-// The units of a size, largest first. A single letter is not among them: 512M means one thing to some
-// and another thing to others.
+// The units of a size, largest first. A single letter is not among them: 512M means one thing to
+// some and another thing to others.
 var sizeUnits = []struct {
 	name  string
 	bytes int64
@@ -100,7 +100,8 @@ func ParseSize(s string) (int64, error) {
 	return n * unit, nil
 }
 
-// HumanSize says a number of bytes in the largest binary unit that loses nothing, or with one decimal.
+// HumanSize says a number of bytes in the largest binary unit that loses nothing, or with one
+// decimal.
 func HumanSize(n int64) string {
 	for _, u := range sizeUnits[:4] {
 		switch {
@@ -131,7 +132,8 @@ func HumanDuration(d time.Duration) string {
 		unit     time.Duration
 		one, all string
 	}{
-		{24 * time.Hour, "day", "days"}, {time.Hour, "h", "h"}, {time.Minute, "min", "min"}, {time.Second, "s", "s"},
+		{24 * time.Hour, "day", "days"}, {time.Hour, "h", "h"}, {time.Minute, "min", "min"},
+		{time.Second, "s", "s"},
 	} {
 		n := d / u.unit
 		d -= n * u.unit

@@ -69,12 +69,13 @@ type Peeked struct {
 	Source       string     `json:"deadLetterSource,omitempty"`
 	Lineage      string     `json:"lineageId"`
 	Size         int64      `json:"size"`
-	Key          string     `json:"key,omitempty"` // this and the next three as workers and redrivers wrote them
-	Reason       string     `json:"reason,omitempty"`
-	Attempts     int        `json:"attempts,omitempty"`
-	Redrives     int        `json:"redrives,omitempty"`
-	Body         *string    `json:"body,omitempty"`
-	BodyCut      bool       `json:"bodyCut,omitempty"`
+	// this and the next three as workers and redrivers wrote them
+	Key      string  `json:"key,omitempty"`
+	Reason   string  `json:"reason,omitempty"`
+	Attempts int     `json:"attempts,omitempty"`
+	Redrives int     `json:"redrives,omitempty"`
+	Body     *string `json:"body,omitempty"`
+	BodyCut  bool    `json:"bodyCut,omitempty"`
 }
 
 // Visible says when a message that is not can be received, by the clock of the server.
@@ -138,7 +139,8 @@ const PeekQueuesPage = 50
 func (q *PeekedQueue) DeadLettersText() string {
 	var says []string
 	if q.DeadLetters != nil {
-		says = append(says, fmt.Sprintf("to %s after %d", q.DeadLetters.Queue, q.DeadLetters.MaxReceives))
+		says = append(says, fmt.Sprintf("to %s after %d", q.DeadLetters.Queue,
+			q.DeadLetters.MaxReceives))
 	}
 	if len(q.DeadLettersOf) > 0 {
 		from := "of " + strings.Join(q.DeadLettersOf, ", ")
@@ -155,15 +157,16 @@ const V1Header = "Tenaq-Api"
 
 // A V1Client reads what a tenaq server shows beside the SQS API.
 type V1Client struct {
-	C    *Client // for its endpoint, its credentials if it has any, and its words for what goes wrong
+	// for its endpoint, its credentials if it has any, and its words for what goes wrong
+	C    *Client
 	HTTP interface {
 		Do(*http.Request) (*http.Response, error)
 	}
 	Lack string // what it means that a server is not ours
 }
 
-// ConnectV1 finds the server. A server without credentials is asked without any, so it does not matter if there are none.
-// Lack is what to say, and to do, where the server is none of ours.
+// ConnectV1 finds the server. A server without credentials is asked without any, so it does not
+// matter if there are none. Lack is what to say, and to do, where the server is none of ours.
 func (f *ClientFlags) ConnectV1(ctx context.Context, lack string) (*V1Client, error) {
 	c, err := f.Connect(ctx)
 	switch {
@@ -200,14 +203,18 @@ func (v *V1Client) Sign(ctx context.Context, req *http.Request, body []byte) err
 		return Codedf(ExitFailed, "there are no credentials for %s: %v", v.C.Endpoint, err)
 	}
 	sum := sha256.Sum256(body)
-	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), "sqs", v.C.Options().Region, time.Now())
+	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), "sqs",
+		v.C.Options().Region, time.Now())
 }
 
 // Missing says what to do where there is nothing of the kind.
 func (v *V1Client) Missing() error { return Codedf(ExitUsage, "%s %s", v.C.Endpoint, v.Lack) }
 
-// Get reads a path below /v1 into an answer. What is being done to which queue begins the sentence when it fails.
-func (v *V1Client) Get(ctx context.Context, doing, queue, path string, query url.Values, answer any) error {
+// Get reads a path below /v1 into an answer. What is being done to which queue begins the sentence
+// when it fails.
+func (v *V1Client) Get(
+	ctx context.Context, doing, queue, path string, query url.Values, answer any,
+) error {
 	return v.do(ctx, http.MethodGet, doing, queue, path+"?"+query.Encode(), nil, answer)
 }
 
@@ -220,10 +227,13 @@ func (v *V1Client) Post(ctx context.Context, doing, about, path string, in, answ
 	return v.do(ctx, http.MethodPost, doing, about, path, body, answer)
 }
 
-func (v *V1Client) do(ctx context.Context, method, doing, queue, path string, in []byte, answer any) error {
+func (v *V1Client) do(
+	ctx context.Context, method, doing, queue, path string, in []byte, answer any,
+) error {
 	ctx, cancel := v.C.Bound(ctx, 0)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, v.C.Endpoint.URL+"/v1"+path, bytes.NewReader(in))
+	req, err := http.NewRequestWithContext(ctx, method, v.C.Endpoint.URL+"/v1"+path,
+		bytes.NewReader(in))
 	if err != nil {
 		return Usagef("%s is not an address to ask at: %v", v.C.Endpoint, err)
 	}
@@ -247,7 +257,8 @@ func (v *V1Client) do(ctx context.Context, method, doing, queue, path string, in
 			return v.C.Explain(doing, queue, WithCause(ctx, err))
 		}
 		if err := json.Unmarshal(body, answer); err != nil {
-			return Codedf(ExitFailed, "%s: %s has answered what this version cannot read: %v", strings.TrimSpace(doing+" "+queue), v.C.Endpoint, err)
+			return Codedf(ExitFailed, "%s: %s has answered what this version cannot read: %v",
+				strings.TrimSpace(doing+" "+queue), v.C.Endpoint, err)
 		}
 		return nil
 	}
@@ -264,5 +275,6 @@ func (v *V1Client) Refusal(resp *http.Response, doing, queue string) error {
 	if json.Unmarshal(body, &refusal) != nil || refusal.Code == "" {
 		refusal.Code = http.StatusText(resp.StatusCode)
 	}
-	return v.C.Explain(doing, queue, &smithy.GenericAPIError{Code: refusal.Code, Message: refusal.Message})
+	return v.C.Explain(doing, queue,
+		&smithy.GenericAPIError{Code: refusal.Code, Message: refusal.Message})
 }

@@ -13,15 +13,17 @@ var version string
 
 // A build says what program this is.
 type build struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from a tree with changes that are in no commit
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	// built from a tree with changes that are in no commit
+	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
 func BuildVersion() build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: version, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "(devel)" {
 			b.Version = cmp.Or(b.Version, info.Main.Version)

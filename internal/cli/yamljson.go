@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAMLToJSON writes a YAML value as JSON in the order of the file. What looks like a number and would be
-// changed by reading it as one, such as an account with leading zeros, stays text.
+// YAMLToJSON writes a YAML value as JSON in the order of the file. What looks like a number and
+// would be changed by reading it as one, such as an account with leading zeros, stays text.
 func YAMLToJSON(n *yaml.Node) ([]byte, error) {
 	n = ResolveAlias(n)
 	switch n.Kind {

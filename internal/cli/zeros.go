@@ -12,8 +12,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Zeros are members of a request that were given as zero. The SDK leaves a zero out, and then the queue's
-// own value holds: a delay, a wait or a visibility timeout of 0 that someone spelled out would be lost.
+// Zeros are members of a request that were given as zero. The SDK leaves a zero out, and then the
+// queue's own value holds: a delay, a wait or a visibility timeout of 0 that someone spelled out
+// would be lost.
 type Zeros []string
 
 // Add notes a member that was given, if it is zero.
@@ -28,16 +29,21 @@ func (z Zeros) Option() func(*sqs.Options) {
 	if len(z) == 0 {
 		return func(*sqs.Options) {}
 	}
-	write := middleware.SerializeMiddlewareFunc("WriteZeros", func(ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler) (middleware.SerializeOutput, middleware.Metadata, error) {
-		request, err := z.write(in.Request)
-		if err != nil {
-			return middleware.SerializeOutput{}, middleware.Metadata{}, fmt.Errorf("write a zero into the request: %w", err)
-		}
-		in.Request = request
-		return next.HandleSerialize(ctx, in)
-	})
+	write := middleware.SerializeMiddlewareFunc("WriteZeros",
+		func(
+			ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler,
+		) (middleware.SerializeOutput, middleware.Metadata, error) {
+			request, err := z.write(in.Request)
+			if err != nil {
+				return middleware.SerializeOutput{}, middleware.Metadata{},
+					fmt.Errorf("write a zero into the request: %w", err)
+			}
+			in.Request = request
+			return next.HandleSerialize(ctx, in)
+		})
 	return sqs.WithAPIOptions(func(stack *middleware.Stack) error {
-		return stack.Serialize.Add(write, middleware.After) // the SDK has written the request by then
+		// the SDK has written the request by then
+		return stack.Serialize.Add(write, middleware.After)
 	})
 }
 

@@ -28,7 +28,8 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	}
 	sent, arrived, counts := e.now, e.now, false
 	id, s := e.oldestSegment(q)
-	for segments := 0; s != nil && segments < ageSegmentsMax && looks < ageLooksMax && !counts; segments++ {
+	for segments := 0; s != nil && segments < ageSegmentsMax && looks < ageLooksMax &&
+		!counts; segments++ {
 		lo, hi := max(s.First, id<<row.SegmentBits), min((id+1)<<row.SegmentBits, q.st.NextSeq)
 		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, lo, hi)) {
 			m := e.decodeMeta(k, v)

@@ -53,7 +53,8 @@ func (e *Engine) hideAgain(q *queue, m *message, until int64) {
 func (e *Engine) noteAttempt(q *queue, attempt row.DedupHash, picked []*message) {
 	answer := row.Dedup{At: e.now}
 	for _, m := range picked {
-		answer.Deliveries = append(answer.Deliveries, row.Attempted{Seq: m.Seq, Generation: m.Delivery.Generation})
+		answer.Deliveries = append(answer.Deliveries,
+			row.Attempted{Seq: m.Seq, Generation: m.Delivery.Generation})
 	}
 	e.memorise(q, attempt, answer)
 }

@@ -24,27 +24,53 @@ type attribute struct {
 
 // attributes is in the order in which they are set, compared and reported.
 var attributes = []attribute{
-	number("DelaySeconds", 0, delayMax, func(a *row.Attributes) *int64 { return &a.DelaySeconds }),                                                     // [ATTR-1]
-	number("MaximumMessageSize", sqslimits.MessageSizeMin, sqslimits.MessageBytesMax, func(a *row.Attributes) *int64 { return &a.MaximumMessageSize }), // [ATTR-2]
-	number("MessageRetentionPeriod", retentionMin, retentionMax, func(a *row.Attributes) *int64 { return &a.MessageRetentionPeriod }),                  // [ATTR-3]
-	number("ReceiveMessageWaitTimeSeconds", 0, waitMax, func(a *row.Attributes) *int64 { return &a.ReceiveMessageWaitTimeSeconds }),                    // [ATTR-4]
-	number("VisibilityTimeout", 0, visibilityMax, func(a *row.Attributes) *int64 { return &a.VisibilityTimeout }),                                      // [ATTR-5]
+	// [ATTR-1]
+	number("DelaySeconds", 0, delayMax, func(a *row.Attributes) *int64 { return &a.DelaySeconds }),
+	number("MaximumMessageSize", sqslimits.MessageSizeMin, sqslimits.MessageBytesMax,
+		func(a *row.Attributes) *int64 {
+			return &a.MaximumMessageSize
+		}), // [ATTR-2]
+	number("MessageRetentionPeriod", retentionMin, retentionMax, func(a *row.Attributes) *int64 {
+		return &a.MessageRetentionPeriod
+	}), // [ATTR-3]
+	number("ReceiveMessageWaitTimeSeconds", 0, waitMax, func(a *row.Attributes) *int64 {
+		return &a.ReceiveMessageWaitTimeSeconds
+	}), // [ATTR-4]
+	number("VisibilityTimeout", 0, visibilityMax, func(a *row.Attributes) *int64 {
+		return &a.VisibilityTimeout
+	}), // [ATTR-5]
 	{name: "KmsMasterKeyId", set: setKey, get: getKey},
 	{name: "KmsDataKeyReusePeriodSeconds", set: reusePeriod.set, get: getReusePeriod},
 	{name: "SqsManagedSseEnabled", set: setManaged, get: getManaged},
 	{name: "FifoQueue", fifo: true, set: setFIFO, get: getFIFO},
-	boolean("ContentBasedDeduplication", func(a *row.Attributes) *bool { return &a.ContentBasedDeduplication }),
-	choice("DeduplicationScope", "queue", "messageGroup", func(a *row.Attributes) *bool { return &a.GroupScope }),
-	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", func(a *row.Attributes) *bool { return &a.GroupLimit }),
+	boolean("ContentBasedDeduplication", func(a *row.Attributes) *bool {
+		return &a.ContentBasedDeduplication
+	}),
+	choice("DeduplicationScope", "queue", "messageGroup", func(a *row.Attributes) *bool {
+		return &a.GroupScope
+	}),
+	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", func(a *row.Attributes) *bool {
+		return &a.GroupLimit
+	}),
 	{name: "RedrivePolicy", set: setRedrive, get: getRedrive},
 	{name: "RedriveAllowPolicy", set: setRedriveAllow, get: getRedriveAllow},
 	{name: "Policy", set: setPolicy, get: getPolicy},
 	shown("QueueArn", func(e *Engine, q *queue) string { return e.arn(q.name) }),
-	shown("CreatedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.Created / 1000) }),
-	shown("LastModifiedTimestamp", func(_ *Engine, q *queue) string { return decimal(q.row.Modified / 1000) }),
-	shown("ApproximateNumberOfMessages", func(_ *Engine, q *queue) string { return decimal(q.visible()) }),
-	shown("ApproximateNumberOfMessagesNotVisible", func(_ *Engine, q *queue) string { return decimal(q.st.InFlight) }),
-	shown("ApproximateNumberOfMessagesDelayed", func(_ *Engine, q *queue) string { return decimal(q.st.Delayed) }),
+	shown("CreatedTimestamp", func(_ *Engine, q *queue) string {
+		return decimal(q.row.Created / 1000)
+	}),
+	shown("LastModifiedTimestamp", func(_ *Engine, q *queue) string {
+		return decimal(q.row.Modified / 1000)
+	}),
+	shown("ApproximateNumberOfMessages", func(_ *Engine, q *queue) string {
+		return decimal(q.visible())
+	}),
+	shown("ApproximateNumberOfMessagesNotVisible", func(_ *Engine, q *queue) string {
+		return decimal(q.st.InFlight)
+	}),
+	shown("ApproximateNumberOfMessagesDelayed", func(_ *Engine, q *queue) string {
+		return decimal(q.st.Delayed)
+	}),
 }
 
 func findAttribute(name string) *attribute {
@@ -78,13 +104,17 @@ func number(name string, low, high int64, field func(*row.Attributes) *int64) at
 			*field(a) = n
 			return nil
 		},
-		get: func(_ *Engine, q *queue) (string, bool) { return decimal(*field(&q.row.Attributes)), true },
+		get: func(_ *Engine, q *queue) (string, bool) {
+			return decimal(*field(&q.row.Attributes)), true
+		},
 	}
 }
 
 // shown is an attribute that can only be read. [ATTR-26]
 func shown(name string, get func(*Engine, *queue) string) attribute {
-	return attribute{name: name, get: func(e *Engine, q *queue) (string, bool) { return get(e, q), true }}
+	return attribute{name: name, get: func(e *Engine, q *queue) (string, bool) {
+		return get(e, q), true
+	}}
 }
 
 // The three encryption attributes exclude each other in SQS's own way. [ATTR-9, ATTR-14, ATTR-15]
@@ -134,22 +164,26 @@ func checkSettable(values map[string]string, fifo bool) *Error {
 	for _, name := range sortedKeys(values) {
 		switch a := findAttribute(name); {
 		case !fifo && (name == "DeduplicationScope" || name == "FifoThroughputLimit"): // [ATTR-24]
-			return refuse(CodeInvalidAttributeName, "You can specify the "+name+" only when FifoQueue is set to true.")
+			return refuse(CodeInvalidAttributeName,
+				"You can specify the "+name+" only when FifoQueue is set to true.")
 		case a == nil || a.set == nil || a.fifo && !fifo: // [ATTR-23, ATTR-25, ATTR-26]
 			return errUnknownAttribute(name)
 		}
 	}
 	key := values["KmsMasterKeyId"]
 	if key != "" && strings.EqualFold(values["SqsManagedSseEnabled"], "true") { // [ATTR-17]
-		return refuse(CodeInvalidAttributeName, "You can use one type of server-side encryption (SSE) at one time. "+
-			"You can either enable KMS SSE or SQS SSE.")
+		return refuse(CodeInvalidAttributeName,
+			"You can use one type of server-side encryption (SSE) at one time. "+
+				"You can either enable KMS SSE or SQS SSE.")
 	}
 	return nil
 }
 
 // with returns the attributes of the queue of that name after values have been set, all of them or
 // none. [ATTR-34]
-func (e *Engine) with(name QueueName, a row.Attributes, values map[string]string) (row.Attributes, *Error) {
+func (e *Engine) with(
+	name QueueName, a row.Attributes, values map[string]string,
+) (row.Attributes, *Error) {
 	if err := checkSettable(values, a.FIFO); err != nil {
 		return a, err
 	}

@@ -46,7 +46,9 @@ func boolean(name string, field func(*row.Attributes) *bool) attribute {
 			*field(a) = b
 			return nil
 		},
-		get: func(_ *Engine, q *queue) (string, bool) { return strconv.FormatBool(*field(&q.row.Attributes)), true },
+		get: func(_ *Engine, q *queue) (string, bool) {
+			return strconv.FormatBool(*field(&q.row.Attributes)), true
+		},
 	}
 }
 

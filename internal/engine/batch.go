@@ -8,7 +8,9 @@ import (
 
 // openBatch returns the queue of a batch, when it exists and the batch has the form it must have.
 // [ERR-11]
-func openBatch[T any](e *Engine, name QueueName, action string, given bool, entries []T, id func(*T) Text) (*queue, *Error) {
+func openBatch[T any](
+	e *Engine, name QueueName, action string, given bool, entries []T, id func(*T) Text,
+) (*queue, *Error) {
 	q, err := e.lookup(name)
 	if err != nil {
 		return nil, err
@@ -30,7 +32,8 @@ func checkBatch(action string, ids []Text, given bool) *Error {
 	case n == 0:
 		return refuse(CodeEmptyBatch, "There should be at least one "+entry+" in the request.")
 	case n > sqslimits.BatchMax:
-		return refuse(CodeTooManyEntries, "Maximum number of entries per request are 10. You have sent "+strconv.Itoa(n)+".")
+		return refuse(CodeTooManyEntries,
+			"Maximum number of entries per request are 10. You have sent "+strconv.Itoa(n)+".")
 	}
 	for i, id := range ids {
 		if !id.Set {
@@ -39,8 +42,9 @@ func checkBatch(action string, ids []Text, given bool) *Error {
 	}
 	for _, id := range ids {
 		if len(id.Value) < 1 || len(id.Value) > 80 || !isIdentifier(id.Value) {
-			return refuse(CodeInvalidEntryID, "A batch entry id can only contain alphanumeric characters, "+
-				"hyphens and underscores. It can be at most 80 letters long.")
+			return refuse(CodeInvalidEntryID,
+				"A batch entry id can only contain alphanumeric characters, "+
+					"hyphens and underscores. It can be at most 80 letters long.")
 		}
 	}
 	for i, id := range ids {

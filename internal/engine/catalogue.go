@@ -69,7 +69,9 @@ func asError(err *Error) error {
 }
 
 // isFIFO reports whether the request is for a FIFO queue.
-func (op *CreateQueue) isFIFO() bool { return strings.EqualFold(op.Attributes["FifoQueue"], "true") }
+func (op *CreateQueue) isFIFO() bool {
+	return strings.EqualFold(op.Attributes["FifoQueue"], "true")
+}
 
 // checkName refuses what cannot be the name of a queue of its type.
 // [QUEUE-1, QUEUE-2, QUEUE-3, QUEUE-5, FIFO-1]
@@ -81,8 +83,9 @@ func (op *CreateQueue) checkName() *Error {
 	stem, suffixed := strings.CutSuffix(name, row.FIFOSuffix)
 	switch {
 	case fifo && (len(stem) < 1 || len(name) > 80 || !suffixed || !isIdentifier(stem)):
-		return refuse(CodeInvalidParameter, "The name of a FIFO queue can only include alphanumeric characters, "+
-			"hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length")
+		return refuse(CodeInvalidParameter,
+			"The name of a FIFO queue can only include alphanumeric characters, "+
+				"hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length")
 	case !fifo && (len(name) < 1 || len(name) > 80 || !isIdentifier(name)):
 		return refuse(CodeInvalidParameter,
 			"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
@@ -121,11 +124,13 @@ func (op *CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 		}
 		if want != q.row.Attributes {
 			return refuse(CodeQueueExists,
-				"A queue already exists with the same name and a different value for attribute "+name)
+				"A queue already exists with the same name and a different value for attribute "+
+					name)
 		}
 	}
 	if len(tags) > 0 && !slices.Equal(tags, q.row.Tags) {
-		return refuse(CodeQueueExists, "A queue already exists with the same name and different tags")
+		return refuse(CodeQueueExists,
+			"A queue already exists with the same name and different tags")
 	}
 	return nil
 }

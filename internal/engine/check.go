@@ -16,10 +16,12 @@ func broken(format string, args ...any) {
 func (e *Engine) checkState(q *queue) {
 	s := &q.st
 	if s.Delayed < 0 || s.InFlight < 0 || s.Delayed+s.InFlight > s.Live {
-		broken("queue %s: %d live messages, %d delayed, %d in flight", q.name.Name, s.Live, s.Delayed, s.InFlight)
+		broken("queue %s: %d live messages, %d delayed, %d in flight", q.name.Name, s.Live,
+			s.Delayed, s.InFlight)
 	}
 	if s.Cursor > s.NextSeq || s.Mixed > s.NextSeq || s.LastFresh >= s.NextSeq {
-		broken("queue %s: cursor %d, mixed %d, last fresh %d, next %d", q.name.Name, s.Cursor, s.Mixed, s.LastFresh, s.NextSeq)
+		broken("queue %s: cursor %d, mixed %d, last fresh %d, next %d", q.name.Name, s.Cursor,
+			s.Mixed, s.LastFresh, s.NextSeq)
 	}
 }
 
@@ -27,7 +29,8 @@ func (e *Engine) checkState(q *queue) {
 // others of its group.
 func (e *Engine) checkNew(q *queue, m *message) {
 	if m.Seq == 0 || m.Seq != q.st.NextSeq-1 {
-		broken("queue %s: a new message has the number %d, and the next one is %d", q.name.Name, m.Seq, q.st.NextSeq)
+		broken("queue %s: a new message has the number %d, and the next one is %d", q.name.Name,
+			m.Seq, q.st.NextSeq)
 	}
 }
 
@@ -46,11 +49,14 @@ func (e *Engine) checkPicked(q *queue, picked []*message) {
 		}
 		switch {
 		case m.gone || m.Seq == 0 || m.Seq >= q.st.NextSeq:
-			broken("queue %s: message %d is handed out, which is not there; the next one is %d", q.name.Name, m.Seq, q.st.NextSeq)
+			broken("queue %s: message %d is handed out, which is not there; the next one is %d",
+				q.name.Name, m.Seq, q.st.NextSeq)
 		case since > e.now:
-			broken("queue %s: message %d is handed out at %d, and cannot be received until %d", q.name.Name, m.Seq, e.now, since)
+			broken("queue %s: message %d is handed out at %d, and cannot be received until %d",
+				q.name.Name, m.Seq, e.now, since)
 		case m.Expired(e.now, retention):
-			broken("queue %s: message %d is handed out at %d, and has expired", q.name.Name, m.Seq, e.now)
+			broken("queue %s: message %d is handed out at %d, and has expired", q.name.Name, m.Seq,
+				e.now)
 		}
 		if q.fifo() {
 			e.checkPrefix(q, picked[:i], m)
@@ -68,14 +74,16 @@ func (e *Engine) checkPrefix(q *queue, before []*message, m *message) {
 		}
 	}
 	if g := e.group(q, m.Group); place >= len(g.lines) || g.lines[place].Seq != m.Seq {
-		broken("queue %s: message %d is handed out as number %d of its group", q.name.Name, m.Seq, place)
+		broken("queue %s: message %d is handed out as number %d of its group", q.name.Name, m.Seq,
+			place)
 	}
 }
 
 // checkHidden asserts that no delivery hides a message for longer than one may. [VIS-11]
 func (e *Engine) checkHidden(q *queue, m *message, until int64) {
 	if until > m.LastReceive+visibilityMax*1000 {
-		broken("queue %s: message %d was received at %d and is hidden until %d", q.name.Name, m.Seq, m.LastReceive, until)
+		broken("queue %s: message %d was received at %d and is hidden until %d", q.name.Name, m.Seq,
+			m.LastReceive, until)
 	}
 }
 
@@ -90,6 +98,7 @@ func balanceOf(from, to *queue) balance { return balance{from, to, from.st.Live 
 
 func (b balance) check() {
 	if live := b.from.st.Live + b.to.st.Live; live != b.live {
-		broken("queues %s and %s: %d messages before a move, %d after it", b.from.name.Name, b.to.name.Name, b.live, live)
+		broken("queues %s and %s: %d messages before a move, %d after it", b.from.name.Name,
+			b.to.name.Name, b.live, live)
 	}
 }

@@ -55,7 +55,8 @@ func (q *queue) exhausted(m *message) bool {
 func (e *Engine) deadLetter(from, to *queue, m *message) {
 	before := balanceOf(from, to)
 	if !from.exhausted(m) {
-		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name, m.Seq, m.Receives)
+		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name,
+			m.Seq, m.Receives)
 	}
 	content := e.contentOf(from, m)
 	moved := &message{Meta: m.Meta, hasMeta: true}

@@ -98,7 +98,8 @@ func (e *Engine) memorise(q *queue, h row.DedupHash, answer row.Dedup) {
 // forgetDedup throws away the buckets of which every window is over.
 func (e *Engine) forgetDedup(q *queue) {
 	over := 0
-	for over < len(q.st.Buckets) && e.trusted() >= (q.st.Buckets[over]+1)*row.DedupBucket+dedupWindow {
+	for over < len(q.st.Buckets) && e.trusted() >= (q.st.Buckets[over]+1)*row.DedupBucket+
+		dedupWindow {
 		e.rows.deleteRange(row.DedupSpan(q.row.Space, q.st.Buckets[over]))
 		over++
 	}

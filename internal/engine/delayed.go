@@ -88,7 +88,8 @@ func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 // first write of the command.
 func (e *Engine) recountDelayed(q *queue, delay int64) {
 	first := q.st.NextSeq
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment, q.st.NextSeq>>row.SegmentBits+1)) {
+	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment,
+		q.st.NextSeq>>row.SegmentBits+1)) {
 		s, ok := row.DecodeSegment(v)
 		if !ok {
 			e.rows.damaged("segment", k)

@@ -47,7 +47,8 @@ type Draft struct {
 	contentKey   string // hash of the body, when a FIFO queue might need it [DEDUP-2]
 	size         int64
 	content      []byte
-	claimedSent  int64 // when its work was first sent, as its attributes claim; zero for now [METRIC-24]
+	// when its work was first sent, as its attributes claim; zero for now [METRIC-24]
+	claimedSent int64
 
 	// What is wrong with it, to be reported in SQS's order. [SEND-13]
 	noBody              bool
@@ -96,7 +97,8 @@ func NewDraft(entry Entry) Draft {
 
 // errContents refuses a character, such as #x1, that the place does not take.
 func errContents(code Code, character, place string) *Error {
-	return refuse(code, "Invalid binary character '"+character+"' was found in the "+place+", the set of allowed characters is "+
+	return refuse(code, "Invalid binary character '"+character+"' was found in the "+place+
+		", the set of allowed characters is "+
 		"#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF].")
 }
 
@@ -114,7 +116,8 @@ func illegalCharacter(s string) string {
 			continue
 		}
 		switch r, n := utf8.DecodeRuneInString(s[i:]); {
-		case r == utf8.RuneError && n <= 1 && c == 0xED && i+2 < len(s) && s[i+1]>>6 == 2 && s[i+2]>>6 == 2:
+		case r == utf8.RuneError && n <= 1 && c == 0xED && i+2 < len(s) && s[i+1]>>6 == 2 &&
+			s[i+2]>>6 == 2:
 			return fmt.Sprintf("#x%X", 0xD000|uint(s[i+1]&0x3F)<<6|uint(s[i+2]&0x3F))
 		case r == utf8.RuneError && n <= 1:
 			return fmt.Sprintf("#x%X", c)
@@ -144,10 +147,12 @@ func takeAttributes(c *Content, entry *Entry) *Error {
 	for i := range entry.System {
 		a := &entry.System[i]
 		if a.Name != "AWSTraceHeader" { // [MA-19]
-			return refuse(CodeInvalidParameter, "Message system attribute name '"+a.Name+"' is invalid.")
+			return refuse(CodeInvalidParameter,
+				"Message system attribute name '"+a.Name+"' is invalid.")
 		}
 		if a.Type.Value != "String" { // [MA-20]
-			return refuse(CodeInvalidParameter, "The message system attribute 'AWSTraceHeader' must have the type 'String'.")
+			return refuse(CodeInvalidParameter,
+				"The message system attribute 'AWSTraceHeader' must have the type 'String'.")
 		}
 		if err := a.checkValue(); err != nil {
 			return err
@@ -171,20 +176,25 @@ func (a *EntryAttribute) check() *Error {
 		return bad("You can't use message attribute names beginning with 'AWS.' or 'Amazon'. " +
 			"These strings are reserved for internal use.")
 	case strings.HasPrefix(name, "."): // [MA-5]
-		return bad("Invalid message (user) attribute name '" + name + "': must not begin with character '.'.")
+		return bad("Invalid message (user) attribute name '" + name +
+			"': must not begin with character '.'.")
 	case strings.HasSuffix(name, "."):
-		return bad("Invalid message (user) attribute name '" + name + "': must not end with character '.'.")
+		return bad("Invalid message (user) attribute name '" + name +
+			"': must not end with character '.'.")
 	case strings.Contains(name, ".."):
-		return bad("Invalid message (user) attribute name '" + name + "': must not have successive '.' characters.")
+		return bad("Invalid message (user) attribute name '" + name +
+			"': must not have successive '.' characters.")
 	case !isAttributeName(name): // [MA-4]
-		return bad("Invalid message (user) attribute name '" + name + "': it can only contain letters, digits, '_', '-' and '.'.")
+		return bad("Invalid message (user) attribute name '" + name +
+			"': it can only contain letters, digits, '_', '-' and '.'.")
 	}
 	return a.checkValue()
 }
 
 func isAttributeName(name string) bool {
 	for _, r := range name {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.' || r == utf8.RuneError {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.' ||
+			r == utf8.RuneError {
 			return false
 		}
 	}
@@ -198,7 +208,8 @@ func (a *EntryAttribute) checkValue() *Error {
 	kind, _, _ := strings.Cut(a.Type.Value, ".")
 	switch {
 	case a.HasList: // [MA-18]
-		return refuse(CodeUnsupported, "Message attribute list values in SendMessage operation are not supported.")
+		return refuse(CodeUnsupported,
+			"Message attribute list values in SendMessage operation are not supported.")
 	case a.Type.Value == "": // [MA-10]
 		return bad(the + "must contain a non-empty message attribute type.")
 	case len(a.Type.Value) > 256: // [MA-9]
@@ -214,10 +225,13 @@ func (a *EntryAttribute) checkValue() *Error {
 		return bad(the + "with type '" + a.Type.Value + "' must use field 'Binary'.")
 	case kind != "Binary" && a.HasBinary:
 		return bad(the + "with type '" + a.Type.Value + "' must use field 'String'.")
-	case kind == "Binary" && len(a.Binary) == 0 || kind != "Binary" && a.String.Value == "": // [MA-11]
-		return bad("Message (user) attribute '" + a.Name + "' must contain a non-empty value of type '" + kind + "'.")
+	case kind == "Binary" && len(a.Binary) == 0 ||
+		kind != "Binary" && a.String.Value == "": // [MA-11]
+		return bad("Message (user) attribute '" + a.Name +
+			"' must contain a non-empty value of type '" + kind + "'.")
 	case kind != "Binary" && illegalCharacter(a.String.Value) != "": // [MA-12]
-		return errContents(CodeInvalidParameter, illegalCharacter(a.String.Value), "value of message (user) attribute '"+a.Name+"'")
+		return errContents(CodeInvalidParameter, illegalCharacter(a.String.Value),
+			"value of message (user) attribute '"+a.Name+"'")
 	case kind == "Number" && !isNumber(a.String.Value): // [MA-13]
 		return bad("Can't cast the value of message (user) attribute '" + a.Name + "' to a number.")
 	}

@@ -92,23 +92,31 @@ type Op interface {
 // A Result is what a command that was not refused answers. Only the fields of its operation are
 // set.
 type Result struct {
-	Sent        []Sent            // SendMessage, SendMessageBatch: one per entry
-	Messages    []Delivery        // ReceiveMessage
-	Kept        *kept.Contents    // ReceiveMessage: contents of those that move before they are read
-	NoRoom      bool              // ReceiveMessage: there is a message, but the command leaves no room for it
-	Outcomes    []*Error          // DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
-	Queues      []QueueName       // ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after; News: those that are gone
-	NextToken   string            // of the listings of queues and messages: empty after the last page
+	Sent     []Sent     // SendMessage, SendMessageBatch: one per entry
+	Messages []Delivery // ReceiveMessage
+	// ReceiveMessage: contents of those that move before they are read
+	Kept *kept.Contents
+	// ReceiveMessage: there is a message, but the command leaves no room for it
+	NoRoom bool
+	// DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
+	Outcomes []*Error
+	// ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after; News:
+	// those that are gone
+	Queues []QueueName
+	// of the listings of queues and messages: empty after the last page
+	NextToken   string
 	Attributes  map[string]string // GetQueueAttributes
 	Tags        []Tag             // ListQueueTags, in order of key
 	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
-	Tasks       []MoveTask        // StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first; SurveyTasks
-	Moved       int64             // CancelMessageMoveTask: how many messages the task has moved so far
-	Gauges      []Gauge           // Survey and News
-	More        bool              // News: there are more to report
-	Peeked      []Peeked          // Peek
-	QueueViews  []QueueView       // PeekQueues
-	Fate        Fate              // Follow
+	// StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first; SurveyTasks
+	Tasks []MoveTask
+	// CancelMessageMoveTask: how many messages the task has moved so far
+	Moved      int64
+	Gauges     []Gauge     // Survey and News
+	More       bool        // News: there are more to report
+	Peeked     []Peeked    // Peek
+	QueueViews []QueueView // PeekQueues
+	Fate       Fate        // Follow
 
 	// Again says that the bound on one Apply was reached before the operation could be carried out:
 	// submit the same operation again, in a later turn, to go on. Everything else is then unset.

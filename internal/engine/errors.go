@@ -46,7 +46,8 @@ func errMissing(parameter string) *Error {
 
 // errValue is the refusal of a parameter's value, in the form most of them have.
 func errValue(value, parameter, reason string) *Error {
-	return refuse(CodeInvalidParameter, "Value "+value+" for parameter "+parameter+" is invalid. Reason: "+reason)
+	return refuse(CodeInvalidParameter, "Value "+value+" for parameter "+parameter+
+		" is invalid. Reason: "+reason)
 }
 
 func errNumber(value int64, parameter, reason string) *Error {

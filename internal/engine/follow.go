@@ -18,7 +18,8 @@ type Follow struct {
 const (
 	StateDeadLetter MessageState = "dead_letter" // the queue moved it to its dead-letter queue
 	StateDeleted    MessageState = "deleted"     // a consumer deleted it
-	StateUnknown    MessageState = "unknown"     // it expired, was purged, or was in another queue of the same name
+	// it expired, was purged, or was in another queue of the same name
+	StateUnknown MessageState = "unknown"
 )
 
 // A Fate is what became of a followed message.
@@ -47,7 +48,8 @@ func (e *Engine) fate(q *queue, m *mark) Fate {
 	if m.incarnation != q.row.Incarnation || m.space != q.row.Space { // deleted or purged since
 		return Fate{State: StateUnknown}
 	}
-	one := peek{Peek: Peek{Max: 1}, e: e, q: q, place: m.seq - 1, looks: 1, gates: make(map[string]uint64)}
+	one := peek{Peek: Peek{Max: 1}, e: e, q: q, place: m.seq - 1, looks: 1,
+		gates: make(map[string]uint64)}
 	if metas, _ := one.metas(m.seq, m.seq+1); len(metas) > 0 {
 		one.take(metas)
 		return Fate{State: one.found[0].State, Receives: one.found[0].Receives}
@@ -69,7 +71,8 @@ func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	if to == nil || to.fifo() {
 		return false
 	}
-	rows := row.Span{Lo: originIndex.Key(to.row.Space, row.Pos{At: m.sent}), Hi: originIndex.Key(to.row.Space, row.LastAt(m.sent))}
+	rows := row.Span{Lo: originIndex.Key(to.row.Space, row.Pos{At: m.sent}),
+		Hi: originIndex.Key(to.row.Space, row.LastAt(m.sent))}
 	var found []uint64
 	for k := range e.scan(rows) {
 		found = append(found, row.PosOf(k[row.SpacePrefixLen:]).Seq)

@@ -79,7 +79,8 @@ func (e *Engine) saveGroups(q *queue) {
 			e.rows.delete(row.GroupKey(space, g.name))
 		case now.Count > 0:
 			if old.Count == 0 || now.Class != old.Class || now.Pos() != old.Pos() {
-				e.rows.set(headIndexes[now.Class].Key(space, now.Pos()), row.EncodeHead(e.rows.scratch(), g.name))
+				e.rows.set(headIndexes[now.Class].Key(space, now.Pos()),
+					row.EncodeHead(e.rows.scratch(), g.name))
 			}
 			e.rows.set(row.GroupKey(space, g.name), now.Encode(e.rows.scratch()))
 		}
@@ -102,7 +103,9 @@ func (e *Engine) loadLines(q *queue, g *group, n int) {
 		rows := row.LineSpan(q.row.Space, g.name, from)
 		scan := e.rows.store.Scan
 		if g.written == e.rows.applies { // in the open batch may be lines of this group
-			scan = func(lo, hi []byte) iter.Seq2[[]byte, []byte] { return e.scan(row.Span{Lo: lo, Hi: hi}) }
+			scan = func(lo, hi []byte) iter.Seq2[[]byte, []byte] {
+				return e.scan(row.Span{Lo: lo, Hi: hi})
+			}
 		}
 		for k, v := range scan(rows.Lo, rows.Hi) {
 			sent, ok := row.DecodeLine(v)
@@ -220,7 +223,8 @@ func (e *Engine) leave(q *queue, m *row.Meta) {
 		return
 	}
 	if len(g.lines) == 0 {
-		broken("queue %s: group %s has %d messages and none of them is known", q.name.Name, g.name, g.row.Count)
+		broken("queue %s: group %s has %d messages and none of them is known", q.name.Name, g.name,
+			g.row.Count)
 	}
 	e.lead(q, g, e.lineOf(q, g, g.lines[0]))
 }
@@ -253,6 +257,8 @@ func (q *queue) trimGroups(window int) {
 		q.groupOrder = q.groupOrder[1:]
 	}
 	if len(q.groupOrder) > 2*len(q.groups)+64 {
-		q.groupOrder = slices.DeleteFunc(slices.Clone(q.groupOrder), func(name string) bool { return q.groups[name] == nil })
+		q.groupOrder = slices.DeleteFunc(slices.Clone(q.groupOrder), func(name string) bool {
+			return q.groups[name] == nil
+		})
 	}
 }

@@ -128,7 +128,10 @@ type DeleteEntry struct {
 }
 
 func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
-	q, err := openBatch(e, op.Queue, "DeleteMessageBatch", op.Given, op.Entries, func(entry *DeleteEntry) Text { return entry.ID })
+	q, err := openBatch(e, op.Queue, "DeleteMessageBatch", op.Given, op.Entries,
+		func(entry *DeleteEntry) Text {
+			return entry.ID
+		})
 	if err != nil {
 		return Result{}, err
 	}
@@ -203,7 +206,8 @@ func (e *Engine) changeVisibility(q *queue, h *Handle, seconds int64) *Error {
 		return err
 	}
 	if m == nil {
-		return errValue(h.echo(), "ReceiptHandle", "Message does not exist or is not available for visibility timeout change.")
+		return errValue(h.echo(), "ReceiptHandle",
+			"Message does not exist or is not available for visibility timeout change.")
 	}
 	if err := e.errExpired(q, m, h); err != nil {
 		return err
@@ -234,7 +238,10 @@ type VisibilityEntry struct {
 }
 
 func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) (Result, error) {
-	q, err := openBatch(e, op.Queue, "ChangeMessageVisibilityBatch", op.Given, op.Entries, func(entry *VisibilityEntry) Text { return entry.ID })
+	q, err := openBatch(e, op.Queue, "ChangeMessageVisibilityBatch", op.Given, op.Entries,
+		func(entry *VisibilityEntry) Text {
+			return entry.ID
+		})
 	if err != nil {
 		return Result{}, err
 	}
@@ -251,9 +258,11 @@ func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) (Result, er
 		case !t.Set:
 			res.Outcomes[i] = errMissingPart("ChangeMessageVisibilityBatch", i, "VisibilityTimeout")
 		case t.Value < 0 || t.Value > visibilityMax: // [BATCH-20]
-			res.Outcomes[i] = errNumber(t.Value, "VisibilityTimeout", "VisibilityTimeout must be an integer between 0 and 43200.")
+			res.Outcomes[i] = errNumber(t.Value, "VisibilityTimeout",
+				"VisibilityTimeout must be an integer between 0 and 43200.")
 		default:
-			res.Outcomes[i] = e.changeVisibility(q, &entry.Handle, t.Value).ofHandleEntry(&entry.Handle)
+			res.Outcomes[i] = e.changeVisibility(q, &entry.Handle,
+				t.Value).ofHandleEntry(&entry.Handle)
 		}
 	}
 	return res, nil

@@ -158,7 +158,8 @@ func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 	before := balanceOf(from, to)
 	content := e.contentOf(from, m)
 	moved := &message{Meta: row.NewMeta(to.st.NextSeq, id, e.now, m.Size), hasMeta: true}
-	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage, m.Meta.Generation, m.Redrives+1, m.FirstSent
+	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage,
+		m.Meta.Generation, m.Redrives+1, m.FirstSent
 	moved.Group, moved.Dedup = m.Group, m.Dedup
 	e.countTimeout(from, m)
 	e.keep(from, m, content)

@@ -132,7 +132,8 @@ type taskHandle struct {
 }
 
 func sealTask(id [16]byte, source string) string {
-	b, _ := json.Marshal(taskHandle{MessageID(id).String(), source}) // strings can always be encoded
+	// strings can always be encoded
+	b, _ := json.Marshal(taskHandle{MessageID(id).String(), source})
 	return base64.StdEncoding.EncodeToString(b)
 }
 
@@ -174,7 +175,8 @@ func (e *Engine) queueByARN(account, arn, parameter string) (*queue, *Error) {
 			return q, nil
 		}
 	}
-	return nil, refuse(CodeNoResource, "The resource that you specified for the "+parameter+" parameter doesn't exist.")
+	return nil, refuse(CodeNoResource, "The resource that you specified for the "+parameter+
+		" parameter doesn't exist.")
 }
 
 func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
@@ -186,7 +188,8 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 		return Result{}, err
 	}
 	if !e.isDeadLetterQueue(source.name) { // [MOVE-1]
-		return Result{}, refuse(CodeInvalidParameter, "Source queue must be configured as a Dead Letter Queue.")
+		return Result{}, refuse(CodeInvalidParameter,
+			"Source queue must be configured as a Dead Letter Queue.")
 	}
 	t := &task{row.Task{
 		Number:  e.sys.NextTask,
@@ -205,9 +208,11 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 		case err != nil:
 			return Result{}, err
 		case destination == source: // [MOVE-7]
-			return Result{}, errValue(op.Destination.Value, "DestinationArn", "Source and destination must be different queues.")
+			return Result{}, errValue(op.Destination.Value, "DestinationArn",
+				"Source and destination must be different queues.")
 		case destination.fifo() != source.fifo():
-			return Result{}, errValue(op.Destination.Value, "DestinationArn", "Source and destination must be queues of the same type.")
+			return Result{}, errValue(op.Destination.Value, "DestinationArn",
+				"Source and destination must be queues of the same type.")
 		}
 		t.Destination = destination.name
 	}
@@ -222,7 +227,8 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 		}
 	}
 	if active >= tasksActive { // [MOVE-23]
-		return Result{}, refuse(CodeOverLimit, "The maximum number of active message move tasks is 100.")
+		return Result{}, refuse(CodeOverLimit,
+			"The maximum number of active message move tasks is 100.")
 	}
 	if !e.ready(source) || !e.settle(source, settleStep) || !e.settleDelayed(source, settleStep) {
 		return Result{Again: true}, nil
@@ -255,7 +261,8 @@ func (op *StartMessageMoveTask) check() *Error {
 		}
 	}
 	if op.Rate.Set && (op.Rate.Value < 1 || op.Rate.Value > sqslimits.TaskRateMax) { // [MOVE-6]
-		return errNumber(op.Rate.Value, "MaxNumberOfMessagesPerSecond", "Must be between 1 and 500, if provided.")
+		return errNumber(op.Rate.Value, "MaxNumberOfMessagesPerSecond",
+			"Must be between 1 and 500, if provided.")
 	}
 	return nil
 }

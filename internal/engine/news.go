@@ -64,7 +64,8 @@ func (op *News) apply(e *Engine, _ *Command) (res Result, _ error) {
 			continue
 		}
 		q := e.stale(name, stored)
-		if q != nil && (!e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep)) {
+		if q != nil && (!e.ready(q) || !e.settle(q, settleStep) ||
+			!e.settleDelayed(q, settleStep)) {
 			break
 		}
 		n.told()

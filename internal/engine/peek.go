@@ -22,7 +22,8 @@ type Peek struct {
 	State MessageState // only messages in this state; empty for all
 	After string       // Result.NextToken of the page before; empty to begin at the front
 	Max   int          // messages of a page, at most PeekMax
-	Bytes int64        // a page ends before its messages are larger together, except with the first; zero for no bound
+	// a page ends before its messages are larger together, except with the first; zero for no bound
+	Bytes int64
 }
 
 // PeekMax is how many messages a page may have.
@@ -44,7 +45,8 @@ const (
 	StateVisible  MessageState = "visible"
 	StateInFlight MessageState = "in_flight"
 	StateDelayed  MessageState = "delayed"
-	StateBlocked  MessageState = "blocked" // of a FIFO queue: behind another of its group that is in flight or delayed
+	// of a FIFO queue: behind another of its group that is in flight or delayed
+	StateBlocked MessageState = "blocked"
 )
 
 // Known reports whether the state is one that messages can have.
@@ -83,7 +85,8 @@ func (op *Peek) apply(e *Engine, _ *Command) (Result, error) {
 	case !ok:
 		return Result{}, errValue(op.After, "after", "It is not a place in this queue.")
 	case op.State != "" && !op.State.Known():
-		return Result{}, errValue(string(op.State), "state", "Must be visible, in_flight, delayed or blocked.")
+		return Result{}, errValue(string(op.State), "state",
+			"Must be visible, in_flight, delayed or blocked.")
 	case op.Max < 1 || op.Max > PeekMax:
 		return Result{}, errNumber(int64(op.Max), "limit", "Must be between 1 and 100.")
 	}
@@ -135,7 +138,8 @@ func (p *peek) run() (more bool) {
 func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 	st := &p.q.st
 	from := max((p.place+1)>>row.SegmentBits, st.Segment)
-	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindSegment, from, st.NextSeq>>row.SegmentBits+1)) {
+	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindSegment, from,
+		st.NextSeq>>row.SegmentBits+1)) {
 		s, ok := row.DecodeSegment(v)
 		if !ok {
 			p.e.rows.damaged("segment", k)
@@ -147,7 +151,8 @@ func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 			return pieces, true
 		}
 		id := row.SeqOf(k)
-		pieces = append(pieces, row.SeqRange{Lo: max(id<<row.SegmentBits, s.First), Hi: min((id+1)<<row.SegmentBits, st.NextSeq)})
+		pieces = append(pieces, row.SeqRange{Lo: max(id<<row.SegmentBits, s.First),
+			Hi: min((id+1)<<row.SegmentBits, st.NextSeq)})
 	}
 	return pieces, false
 }

@@ -54,7 +54,8 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 		e.rows.set(row.SeqKey(q.row.Space, row.KindContent, m.Seq), content)
 		m.Apart = true
 	}
-	e.rows.set(row.SeqKey(q.row.Space, row.KindMessage, m.Seq), m.Meta.Encode(e.rows.scratch(), inline))
+	e.rows.set(row.SeqKey(q.row.Space, row.KindMessage, m.Seq),
+		m.Meta.Encode(e.rows.scratch(), inline))
 	e.segmentOf(q, m.Seq).enter(m.Base)
 	q.st.Live++
 	q.stDirty = true
@@ -84,7 +85,8 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 func (e *Engine) schedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
 	e.rows.set(dueIndex.Key(q.row.Space, p), []byte{byte(m.Kind)})
-	e.rows.set(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq), m.Delivery.Encode(e.rows.scratch()))
+	e.rows.set(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq),
+		m.Delivery.Encode(e.rows.scratch()))
 	q.due.insert(entry[row.DueKind]{p, m.Kind})
 	if p.Less(q.st.DueLow) {
 		q.st.DueLow = p

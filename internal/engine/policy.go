@@ -27,7 +27,8 @@ func setPolicy(_ *Engine, a *row.Attributes, value string) *Error {
 	case errors.As(err, &excess):
 		return refuse(CodeOverLimit, excess.Reason)
 	case errors.As(err, &unsupported):
-		return refuse(CodeInvalidAttribute, "Invalid value for the parameter Policy. Reason: "+err.Error()+".")
+		return refuse(CodeInvalidAttribute, "Invalid value for the parameter Policy. Reason: "+
+			err.Error()+".")
 	case err != nil:
 		return errAttribute("Policy")
 	}
@@ -93,7 +94,9 @@ func (op *RemovePermission) apply(e *Engine, _ *Command) (Result, error) {
 }
 
 // changePolicy puts what change makes of a queue's policy in its place.
-func (e *Engine) changePolicy(name QueueName, label Text, change func(text, arn string) (string, error)) (Result, error) {
+func (e *Engine) changePolicy(
+	name QueueName, label Text, change func(text, arn string) (string, error),
+) (Result, error) {
 	if !label.Set {
 		return Result{}, errMissing("Label")
 	}

@@ -24,9 +24,10 @@ type queue struct {
 	origin window[struct{}]
 	elder  window[struct{}]
 	msgs   map[uint64]*message // deliveries, and metadata, that were read or written lately
-	order  []uint64            // the keys of msgs in the order they came, and some that are gone from it
-	ended  []uint64            // the messages that went in this turn
-	segs   map[uint64]*segment
+	// the keys of msgs in the order they came, and some that are gone from it
+	order []uint64
+	ended []uint64 // the messages that went in this turn
+	segs  map[uint64]*segment
 
 	*fifoWindows // of a FIFO queue; nil for a standard queue
 
@@ -290,7 +291,9 @@ func (q *queue) trim(window int) {
 		q.order = q.order[1:]
 	}
 	if len(q.order) > 2*len(q.msgs)+64 {
-		q.order = slices.DeleteFunc(slices.Clone(q.order), func(seq uint64) bool { return q.msgs[seq] == nil })
+		q.order = slices.DeleteFunc(slices.Clone(q.order), func(seq uint64) bool {
+			return q.msgs[seq] == nil
+		})
 	}
 	if len(q.segs) > 64 {
 		clear(q.segs)
@@ -299,8 +302,10 @@ func (q *queue) trim(window int) {
 
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
-	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize, fifoSize = 1152, 512, 24, 96, 56, 512, 16, 320
-	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) + segmentSize*len(q.segs) +
+	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize,
+		fifoSize = 1152, 512, 24, 96, 56, 512, 16, 320
+	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) +
+		segmentSize*len(q.segs) +
 		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
 	if q.fifo() {
 		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +

@@ -10,9 +10,10 @@ import (
 // A Delivery is one message as a receive hands it out. Its content is read with ReadContent after
 // the turn is committed.
 type Delivery struct {
-	Space, Seq   uint64
-	Generation   uint32 // of the handle
-	Received     int64  // in the handle; 0 on FIFO queues, where a repeated attempt answers the handle of before
+	Space, Seq uint64
+	Generation uint32 // of the handle
+	// in the handle; 0 on FIFO queues, where a repeated attempt answers the handle of before
+	Received     int64
 	ID           MessageID
 	Lineage      MessageID // the id with which it was first sent; another one after a redrive
 	Size         int64     // of the content, about
@@ -54,18 +55,22 @@ func sizeOf(messages []*message) (size int64) {
 
 // systemAttributes are the names that a receive may ask for. [RCV-9]
 var systemAttributes = []string{
-	"All", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount", "AWSTraceHeader", "DeadLetterQueueSourceArn",
+	"All", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount", "AWSTraceHeader",
+	"DeadLetterQueueSourceArn",
 	"MessageDeduplicationId", "MessageGroupId", "SenderId", "SentTimestamp", "SequenceNumber",
 }
 
 func (op *ReceiveMessage) check(q *queue) *Error {
 	switch {
 	case op.Max.Set && (op.Max.Value < 1 || op.Max.Value > sqslimits.ReceiveMax): // [RCV-1]
-		return errNumber(op.Max.Value, "MaxNumberOfMessages", "Must be between 1 and 10, if provided.")
+		return errNumber(op.Max.Value, "MaxNumberOfMessages",
+			"Must be between 1 and 10, if provided.")
 	case op.Wait.Set && (op.Wait.Value < 0 || op.Wait.Value > waitMax): // [RCV-3]
 		return errNumber(op.Wait.Value, "WaitTimeSeconds", "Must be >= 0 and <= 20, if provided.")
-	case op.Visibility.Set && (op.Visibility.Value < 0 || op.Visibility.Value > visibilityMax): // [RCV-2]
-		return errNumber(op.Visibility.Value, "VisibilityTimeout", "Must be >= 0 and <= 43200, if provided.")
+	case op.Visibility.Set &&
+		(op.Visibility.Value < 0 || op.Visibility.Value > visibilityMax): // [RCV-2]
+		return errNumber(op.Visibility.Value, "VisibilityTimeout",
+			"Must be >= 0 and <= 43200, if provided.")
 	case op.isAttempt(q) && !isIDText(op.AttemptID.Value): // [DEDUP-22]
 		return errIDText(op.AttemptID.Value, "ReceiveRequestAttemptId")
 	}
@@ -117,8 +122,9 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 		}
 	}
 	if room == 0 && res.Wait == 0 && !q.fifo() { // [LIM-2, LIM-3, FIFO-29]
-		return Result{}, refuse(CodeOverLimit, "Too many messages have been received without being deleted.\n"+
-			"Please delete your received messages or let them timeout before receiving more.")
+		return Result{}, refuse(CodeOverLimit,
+			"Too many messages have been received without being deleted.\n"+
+				"Please delete your received messages or let them timeout before receiving more.")
 	}
 	want := min(op.Max.or(1), room) // [LIM-5]
 	found := e.pick(q, op, int(want))
@@ -220,7 +226,8 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 		}
 		if m.Seq >= h.next { // [DLQ-37]
 			if past++; past > looksMax {
-				return walkEnd // of a queue that is its own dead-letter queue, with nothing but such messages
+				// of a queue that is its own dead-letter queue, with nothing but such messages
+				return walkEnd
 			}
 			return walkPast
 		}

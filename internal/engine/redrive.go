@@ -21,11 +21,13 @@ func setRedrive(e *Engine, a *row.Attributes, value string) *Error {
 	}
 	var policy map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(value), &policy); err != nil || policy == nil {
-		return refuse(CodeInvalidAttribute, "Invalid value for the parameter RedrivePolicy. Reason: Redrive policy is not a valid JSON map.")
+		return refuse(CodeInvalidAttribute,
+			"Invalid value for the parameter RedrivePolicy. Reason: Redrive policy is not a valid JSON map.")
 	}
 	for _, name := range []string{"maxReceiveCount", "deadLetterTargetArn"} {
 		if _, ok := policy[name]; !ok {
-			return errRedrive(value, "Redrive policy does not contain mandatory attribute: "+name+".")
+			return errRedrive(value, "Redrive policy does not contain mandatory attribute: "+name+
+				".")
 		}
 	}
 	if len(policy) > 2 {
@@ -34,7 +36,8 @@ func setRedrive(e *Engine, a *row.Attributes, value string) *Error {
 	count := text(policy["maxReceiveCount"])
 	n, ok := parseNumber(count, sqslimits.ReceivesMin, sqslimits.ReceivesMax)
 	if !ok {
-		return errRedrive(value, "Invalid value for maxReceiveCount: "+count+", valid values are from 1 to 1000 both inclusive.")
+		return errRedrive(value, "Invalid value for maxReceiveCount: "+count+
+			", valid values are from 1 to 1000 both inclusive.")
 	}
 	arn := strings.Split(text(policy["deadLetterTargetArn"]), ":")
 	switch {
@@ -60,7 +63,8 @@ func text(raw json.RawMessage) string {
 // queueOfARN returns the queue that an ARN names; false when it is none that could be here.
 func (e *Engine) queueOfARN(arn string) (QueueName, bool) {
 	parts := strings.Split(arn, ":")
-	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "sqs" || parts[3] != e.cfg.Region {
+	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "sqs" ||
+		parts[3] != e.cfg.Region {
 		return QueueName{}, false
 	}
 	return QueueName{Account: parts[4], Name: parts[5]}, true
@@ -86,7 +90,8 @@ func (e *Engine) checkRedrive(name QueueName, a *row.Attributes, value string) *
 		allow = q.row.Attributes.RedriveAllow
 	}
 	if !allows(allow, e.arn(name)) {
-		return errRedrive(value, "Queue "+e.arn(target)+" does not allow this queue to use it as a dead-letter queue.")
+		return errRedrive(value, "Queue "+e.arn(target)+
+			" does not allow this queue to use it as a dead-letter queue.")
 	}
 	return nil
 }
@@ -118,7 +123,8 @@ func setRedriveAllow(_ *Engine, a *row.Attributes, value string) *Error { // [DL
 			"Reason: Amazon SQS can't create the redrive allow policy, as it’s in an unsupported format.")
 	}
 	refused := func(reason string) *Error {
-		return errValue(value, "RedriveAllowPolicy", "Amazon SQS can't create the redrive allow policy. "+reason)
+		return errValue(value, "RedriveAllowPolicy",
+			"Amazon SQS can't create the redrive allow policy. "+reason)
 	}
 	switch byQueue := p.Permission == "byQueue"; {
 	case byQueue && len(p.Sources) == 0:

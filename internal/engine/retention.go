@@ -67,7 +67,8 @@ func (e *Engine) oldestSegment(q *queue) (id uint64, s *segment) {
 // nextSegment returns the first segment from the one of that number on that has live messages, nil
 // when there is none.
 func (e *Engine) nextSegment(q *queue, from uint64) (id uint64, s *segment) {
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, from, q.st.NextSeq>>row.SegmentBits+1)) {
+	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, from,
+		q.st.NextSeq>>row.SegmentBits+1)) {
 		id := row.SeqOf(k)
 		s, ok := row.DecodeSegment(v)
 		if !ok {
@@ -106,7 +107,8 @@ func (e *Engine) expire(q *queue) (done bool) {
 // expireOrigins removes dead-lettered messages, which expire in another order than they came, at
 // most expiryPiece of them. It returns when the next one expires; Now when that may be at once.
 func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
-	over := originIndex.between(e, q, &q.origin, q.st.OriginLow, row.LastAt(e.now-retention), expiryPiece)
+	over := originIndex.between(e, q, &q.origin, q.st.OriginLow, row.LastAt(e.now-retention),
+		expiryPiece)
 	var gone []*message
 	for _, o := range over {
 		gone = append(gone, e.mustFind(q, row.Pos{Seq: o.Seq}))
@@ -250,7 +252,8 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 // serves receives while expiry is held.
 func (e *Engine) firstUnexpired(q *queue) uint64 {
 	retention := q.row.Attributes.Retention()
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment, q.st.NextSeq>>row.SegmentBits+1)) {
+	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment,
+		q.st.NextSeq>>row.SegmentBits+1)) {
 		s, ok := row.DecodeSegment(v)
 		if !ok {
 			e.rows.damaged("segment", k)

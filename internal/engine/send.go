@@ -9,9 +9,10 @@ import (
 
 // Sent is what became of one message that was to be sent.
 type Sent struct {
-	ID        MessageID
-	Sequence  Sequence
-	Duplicate bool   // nothing was stored: ID and Sequence are those of the first message [DEDUP-13]
+	ID       MessageID
+	Sequence Sequence
+	// nothing was stored: ID and Sequence are those of the first message [DEDUP-13]
+	Duplicate bool
 	Mark      string // by which to Follow the message, when that was asked for and it was stored
 	Err       *Error // of an entry of a batch; the entry was not stored
 }
@@ -55,7 +56,9 @@ type SendMessageBatch struct {
 }
 
 func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
-	q, err := openBatch(e, op.Queue, "SendMessageBatch", op.Given, op.Drafts, func(d *Draft) Text { return d.id })
+	q, err := openBatch(e, op.Queue, "SendMessageBatch", op.Given, op.Drafts, func(d *Draft) Text {
+		return d.id
+	})
 	if err != nil {
 		return Result{}, err
 	}
@@ -65,7 +68,8 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
 	}
 	if size > sqslimits.MessageBytesMax {
 		return Result{}, refuse(CodeBatchTooLong,
-			"Batch requests cannot be longer than 1048576 bytes. You have sent "+decimal(size)+" bytes.")
+			"Batch requests cannot be longer than 1048576 bytes. You have sent "+decimal(size)+
+				" bytes.")
 	}
 	if q.fifo() { // [FIFO-14]
 		for i := range op.Drafts {
@@ -159,11 +163,13 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		return errValue(d.dedup.Value, "MessageDeduplicationId",
 			"The request include parameter that is not valid for this queue type.")
 	case d.dedup.Set && !q.fifo(): // [BATCH-18]
-		return refuse(CodeInvalidParameter, "The request include parameter that is not valid for this queue type")
+		return refuse(CodeInvalidParameter,
+			"The request include parameter that is not valid for this queue type")
 	case d.dedup.Set && !isIDText(d.dedup.Value): // [DEDUP-1]
 		return errIDText(d.dedup.Value, "MessageDeduplicationId")
 	case q.fifo() && d.delay.Value > 0: // [FIFO-10]
-		return errNumber(d.delay.Value, "DelaySeconds", "The request include parameter that is not valid for this queue type.")
+		return errNumber(d.delay.Value, "DelaySeconds",
+			"The request include parameter that is not valid for this queue type.")
 	case d.delay.Set && (d.delay.Value < 0 || d.delay.Value > delayMax): // [SEND-4]
 		return errNumber(d.delay.Value, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900.")
 	case d.attributes != nil:
@@ -174,7 +180,8 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		if entry > 0 { // [BATCH-14]
 			text = "One or more parameters cannot be validated."
 		}
-		return refuse(CodeInvalidParameter, text+" Reason: Message must be shorter than "+decimal(limit)+" bytes.")
+		return refuse(CodeInvalidParameter, text+" Reason: Message must be shorter than "+
+			decimal(limit)+" bytes.")
 	}
 	return d.letters
 }
@@ -190,5 +197,6 @@ func isIDText(s string) bool {
 }
 
 func errIDText(value, parameter string) *Error {
-	return errValue(value, parameter, parameter+" can only include alphanumeric and punctuation characters. 1 to 128 in length.")
+	return errValue(value, parameter,
+		parameter+" can only include alphanumeric and punctuation characters. 1 to 128 in length.")
 }

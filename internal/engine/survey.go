@@ -31,9 +31,10 @@ type Gauge struct {
 	Kept int64
 
 	FIFO              bool
-	VisibilityTimeout int64  // milliseconds
-	Retention         int64  // milliseconds
-	DeadLetterTarget  string // name of the dead-letter queue, empty for none; it may have been deleted
+	VisibilityTimeout int64 // milliseconds
+	Retention         int64 // milliseconds
+	// name of the dead-letter queue, empty for none; it may have been deleted
+	DeadLetterTarget string
 }
 
 func (op *Survey) apply(e *Engine, _ *Command) (Result, error) {
@@ -86,7 +87,8 @@ func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 	a := &stored.Attributes
 	return Gauge{
-		Queue: name, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.Retention(),
+		Queue: name, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000,
+		Retention:        a.Retention(),
 		DeadLetterTarget: a.Redrive.Target.Name,
 	}
 }

@@ -32,28 +32,35 @@ func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
 }
 
 func searchTag(tags []Tag, key string) (int, bool) {
-	return slices.BinarySearchFunc(tags, key, func(t Tag, key string) int { return cmp.Compare(t.Key, key) })
+	return slices.BinarySearchFunc(tags, key, func(t Tag, key string) int {
+		return cmp.Compare(t.Key, key)
+	})
 }
 
 func checkTag(t Tag) *Error {
 	switch n := utf8.RuneCountInString(t.Key); {
 	case n < 1 || n > 128: // [TAG-6]
-		return refuse(CodeInvalidParameter, "Tag keys must be between 1 and 128 characters in length.")
+		return refuse(CodeInvalidParameter,
+			"Tag keys must be between 1 and 128 characters in length.")
 	case utf8.RuneCountInString(t.Value) > 256: // [TAG-7]
-		return refuse(CodeInvalidParameter, "Tag values must be between 0 and 256 characters in length.")
+		return refuse(CodeInvalidParameter,
+			"Tag values must be between 0 and 256 characters in length.")
 	case !isTagText(t.Key) || !isTagText(t.Value): // [TAG-8]
-		return refuse(CodeInvalidParameter, "Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
+		return refuse(CodeInvalidParameter,
+			"Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
 	case strings.HasPrefix(strings.ToLower(t.Key), "aws:"): // [TAG-9]
 		return refuse(CodeInvalidParameter, "Tag keys beginning with aws: are reserved.")
 	case strings.HasPrefix(t.Key, "tenaq:"): // [TAG-10]
-		return refuse(CodeInvalidParameter, "This server has no extension named by the tag "+t.Key+"; leave the tag out.")
+		return refuse(CodeInvalidParameter, "This server has no extension named by the tag "+t.Key+
+			"; leave the tag out.")
 	}
 	return nil
 }
 
 func isTagText(s string) bool {
 	for _, r := range s {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsSpace(r) && !strings.ContainsRune("_.:/=+-@", r) {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsSpace(r) &&
+			!strings.ContainsRune("_.:/=+-@", r) {
 			return false
 		}
 	}
@@ -97,7 +104,9 @@ func (op *UntagQueue) apply(e *Engine, _ *Command) (Result, error) {
 	if len(op.Keys) == 0 { // [TAG-13]
 		return Result{}, errMissing("TagKeys")
 	}
-	q.row.Tags = slices.DeleteFunc(slices.Clone(q.row.Tags), func(t Tag) bool { return slices.Contains(op.Keys, t.Key) })
+	q.row.Tags = slices.DeleteFunc(slices.Clone(q.row.Tags), func(t Tag) bool {
+		return slices.Contains(op.Keys, t.Key)
+	})
 	e.writeRow(q)
 	return Result{}, nil
 }

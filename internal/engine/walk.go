@@ -38,7 +38,8 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 		}
 		hasFresh := e.loadFresh(q, i)
 		if dueIndex.load(e, q, &q.due, j) && q.due.at(j).At <= e.now {
-			if next := q.due.at(j); !hasFresh || next.Less(q.fresh.at(i).FreshPos()) { // [ORD-1, ORD-2]
+			// [ORD-1, ORD-2]
+			if next := q.due.at(j); !hasFresh || next.Less(q.fresh.at(i).FreshPos()) {
 				j++
 				m := e.mustFind(q, next.Pos)
 				if m.Expired(e.now, retention) { // only while expiry is held
@@ -97,7 +98,8 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 		switch {
 		case !hasFresh && !hasPlaced:
 			return
-		case hasFresh && (!hasPlaced || row.Pos{At: freshHead.At + delay, Seq: freshHead.Seq}.Less(placed.at(j).Pos)):
+		case hasFresh && (!hasPlaced ||
+			row.Pos{At: freshHead.At + delay, Seq: freshHead.Seq}.Less(placed.at(j).Pos)):
 			next = freshHead.value
 			i++
 		default:

@@ -123,7 +123,8 @@ func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
 		for k, v := range e.scan(x.From(q.row.Space, w.end)) {
 			next := x.entry(e, k, v)
 			if last := len(w.entries) - 1; last >= w.head && !w.entries[last].Less(next.Pos) {
-				broken("the index %s of queue %s goes from %d, message %d, to %d, message %d", x.Name, q.name.Name,
+				broken("the index %s of queue %s goes from %d, message %d, to %d, message %d",
+					x.Name, q.name.Name,
 					w.entries[last].At, w.entries[last].Seq, next.At, next.Seq)
 			}
 			w.entries = append(w.entries, next)
@@ -142,7 +143,9 @@ func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
 
 // between returns the first entries from lo to hi, at most limit of them. Where the window does not
 // reach, it reads the rows without moving the window: what is receivable now stays in memory.
-func (x *index[T]) between(e *Engine, q *queue, w *window[T], lo, hi row.Pos, limit int) (entries []entry[T]) {
+func (x *index[T]) between(
+	e *Engine, q *queue, w *window[T], lo, hi row.Pos, limit int,
+) (entries []entry[T]) {
 	for w.covers(lo) && len(entries) < limit {
 		i, _ := w.search(lo)
 		if !x.load(e, q, w, i) || hi.Less(w.at(i).Pos) {

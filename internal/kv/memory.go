@@ -152,7 +152,8 @@ func (b *memoryBatch) add(kind byte, key, value []byte) {
 		CheckKey(value)
 	}
 	both := append(append(make([]byte, 0, len(key)+len(value)), key...), value...)
-	b.ops = append(b.ops, memoryOp{kind: kind, key: both[:len(key):len(key)], value: both[len(key):]})
+	b.ops = append(b.ops, memoryOp{kind: kind, key: both[:len(key):len(key)],
+		value: both[len(key):]})
 	b.size += len(both) + 4
 }
 

@@ -36,7 +36,8 @@ func (t tree[T]) get(key []byte) (value T, ok bool) {
 
 // with returns the tree with key set to value. The tree keeps key.
 func (t tree[T]) with(key []byte, value T) tree[T] {
-	return tree[T]{insert(t.root, &treeNode[T]{key: key, value: value, rank: maphash.Bytes(rankSeed, key)})}
+	return tree[T]{insert(t.root,
+		&treeNode[T]{key: key, value: value, rank: maphash.Bytes(rankSeed, key)})}
 }
 
 // without returns the tree with no key.

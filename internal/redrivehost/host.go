@@ -1,7 +1,9 @@
-// Package redrivehost runs redrivers in a process: as the command `tenaq redrive run`, or inside a server.
+// Package redrivehost runs redrivers in a process: as the command `tenaq redrive run`, or inside a
+// server.
 //
-// It reads their policies and schedules, keeps the pace of their steps, and counts for Prometheus. Each redriver runs in
-// a loop of its own, so a queue that cannot be reached does not hold up the others. Package redrive decides.
+// It reads their policies and schedules, keeps the pace of their steps, and counts for Prometheus.
+// Each redriver runs in a loop of its own, so a queue that cannot be reached does not hold up the
+// others. Package redrive decides.
 package redrivehost
 
 import (
@@ -33,8 +35,10 @@ type Spec struct {
 
 // Check finds contradictions. It uses neither queues nor records.
 func (s *Spec) Check() error {
-	cfg := s.config(&Host{Client: &cli.Client{Client: sqs.New(sqs.Options{})}, store: &cli.RecordStore{}})
-	cfg.DeadLetterURL, cfg.ParkingURL, cfg.TargetURL = cli.QueueNameOf(s.DeadLetter), cli.QueueNameOf(s.Parking), cli.QueueNameOf(s.Target)
+	cfg := s.config(&Host{Client: &cli.Client{Client: sqs.New(sqs.Options{})},
+		store: &cli.RecordStore{}})
+	cfg.DeadLetterURL, cfg.ParkingURL, cfg.TargetURL = cli.QueueNameOf(s.DeadLetter),
+		cli.QueueNameOf(s.Parking), cli.QueueNameOf(s.Target)
 	_, err := redrive.New(cfg)
 	return err
 }
@@ -57,7 +61,9 @@ type Host struct {
 }
 
 // NewHost makes one of a client and an open store.
-func NewHost(c *cli.Client, store *cli.RecordStore, ledger string, noClaims bool, logger *slog.Logger) (*Host, error) {
+func NewHost(
+	c *cli.Client, store *cli.RecordStore, ledger string, noClaims bool, logger *slog.Logger,
+) (*Host, error) {
 	h := &Host{Client: c, store: store, place: store.Place, logger: logger}
 	if noClaims {
 		return h, nil
@@ -105,12 +111,17 @@ func (h *Host) parking(ctx context.Context, s *Spec) (string, error) {
 	case cli.ExitCode(err) != cli.ExitNotFound:
 		return url, err
 	case !s.CreateParking:
-		return "", cli.Codedf(cli.ExitNotFound, "%s has no queue %q to park in; create it with --create-parking, "+
-			"which makes it keep messages for 14 days, or declare it", h.Client.Endpoint, cli.QueueNameOf(s.Parking))
+		return "", cli.Codedf(cli.ExitNotFound,
+			"%s has no queue %q to park in; create it with --create-parking, "+
+				"which makes it keep messages for 14 days, or declare it", h.Client.Endpoint,
+			cli.QueueNameOf(s.Parking))
 	case cli.IsQueueURL(s.Parking) || cli.IsQueueARN(s.Parking):
-		return "", cli.Usagef("--create-parking: give the parking lot by its name, not as %q", s.Parking)
+		return "", cli.Usagef("--create-parking: give the parking lot by its name, not as %q",
+			s.Parking)
 	}
-	in := &sqs.CreateQueueInput{QueueName: &s.Parking, Attributes: cli.ImpliedAttributes(s.Parking, map[string]string{"MessageRetentionPeriod": RetentionMost})}
+	in := &sqs.CreateQueueInput{QueueName: &s.Parking,
+		Attributes: cli.ImpliedAttributes(s.Parking,
+			map[string]string{"MessageRetentionPeriod": RetentionMost})}
 	out, err := cli.Call(ctx, h.Client, h.Client.CreateQueue, in)
 	if err != nil {
 		return "", h.Client.Explain("create queue", s.Parking, err)
@@ -152,7 +163,8 @@ func (h *Host) View(ctx context.Context, s *Spec) (v *View, err error) {
 	return v, nil
 }
 
-// ExplainStep makes one sentence of the error of a step: the words of the library, without the wrappers of the SDK.
+// ExplainStep makes one sentence of the error of a step: the words of the library, without the
+// wrappers of the SDK.
 func ExplainStep(c *cli.Client, queue string, err error) error {
 	var (
 		operation *smithy.OperationError
@@ -164,7 +176,8 @@ func ExplainStep(c *cli.Client, queue string, err error) error {
 	case errors.As(err, &answer):
 		kind := cli.ErrorKind(answer)
 		text := strings.TrimSuffix(answer.ErrorMessage(), ".") + " (" + kind + ")"
-		return cli.Codedf(cli.AnswerCode(kind), "%s", strings.Replace(err.Error(), operation.Error(), text, 1))
+		return cli.Codedf(cli.AnswerCode(kind), "%s",
+			strings.Replace(err.Error(), operation.Error(), text, 1))
 	}
 	return c.Explain("redrive", queue, err)
 }

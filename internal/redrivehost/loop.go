@@ -30,7 +30,8 @@ func (s *Step) Open() bool {
 // eventful reports whether something happened that is worth a line.
 func (s *Step) eventful() bool {
 	r := &s.Report
-	return s.Err != nil || r.Changed || len(r.Outcomes) > 0 || r.Count(redrive.Redrive)+r.Count(redrive.Park) > 0
+	return s.Err != nil || r.Changed || len(r.Outcomes) > 0 ||
+		r.Count(redrive.Redrive)+r.Count(redrive.Park) > 0
 }
 
 // A Loop takes the steps for one dead-letter queue.
@@ -74,8 +75,10 @@ func (l *Loop) run(ctx context.Context) {
 func (l *Loop) Step(ctx context.Context) Step {
 	s := Step{Queue: cli.QueueNameOf(l.Spec.DeadLetter), began: time.Now()}
 	if s.Err = l.Find(ctx); s.Err == nil {
-		// A server that hangs must not hang the redriver. The messages of a step come back after its look.
-		bounded, cancel := context.WithTimeoutCause(ctx, max(l.redriver.Look(), l.host.Client.Timeout), cli.ErrNoAnswer)
+		// A server that hangs must not hang the redriver. The messages of a step come back after
+		// its look.
+		bounded, cancel := context.WithTimeoutCause(ctx,
+			max(l.redriver.Look(), l.host.Client.Timeout), cli.ErrNoAnswer)
 		s.Report, s.Err = l.redriver.Step(bounded)
 		s.Err = ExplainStep(l.host.Client, s.Queue, cli.WithCause(bounded, s.Err))
 		cancel()
@@ -96,5 +99,6 @@ func Run(ctx context.Context, loops []*Loop) {
 	running.Wait()
 }
 
-// IsOverlap reports whether a step ended because another redriver took one at the same time, which is no failure.
+// IsOverlap reports whether a step ended because another redriver took one at the same time, which
+// is no failure.
 func IsOverlap(err error) bool { return errors.Is(err, redrive.ErrOverlap) }

@@ -179,7 +179,8 @@ func TestRedriveRequests(t *testing.T) {
 	}
 }
 
-// A queue that is not there, or a server that fails, is told at each step and does not stop the others.
+// A queue that is not there, or a server that fails, is told at each step and does not stop the
+// others.
 func TestLoopsAreApart(t *testing.T) {
 	inLoopRig(t, func(t *testing.T, r *loopRig) {
 		dead := r.server.Queue(t, "dead")
@@ -300,7 +301,8 @@ func TestLoopWakesForBreaker(t *testing.T) {
 	})
 }
 
-// The defaults that the flags show are those of package redrive, which refuses a text that it cannot read.
+// The defaults that the flags show are those of package redrive, which refuses a text that it
+// cannot read.
 func TestPolicyFields(t *testing.T) {
 	var flags PolicyFlags
 	flags.Register(pflag.NewFlagSet("test", pflag.ContinueOnError))

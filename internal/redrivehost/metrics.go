@@ -20,8 +20,8 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// Metrics report the latest step of each redriver of a process, and count what its steps did. The depth of a parking lot
-// is asked for, because people empty it between two steps.
+// Metrics report the latest step of each redriver of a process, and count what its steps did. The
+// depth of a parking lot is asked for, because people empty it between two steps.
 type Metrics struct {
 	parked cli.Asked[[]parkingDepth]
 
@@ -47,7 +47,8 @@ type queueMetrics struct {
 	held    map[string]int // by reason
 }
 
-// parkingKeep is how long the answer of a parking lot is used. On Amazon each question costs a request.
+// parkingKeep is how long the answer of a parking lot is used. On Amazon each question costs a
+// request.
 const parkingKeep = 30 * time.Second
 
 func NewMetrics(specs []Spec) *Metrics {
@@ -56,9 +57,10 @@ func NewMetrics(specs []Spec) *Metrics {
 	for _, s := range specs {
 		m.queues = append(m.queues, &queueMetrics{
 			name: cli.QueueNameOf(s.DeadLetter), parking: s.Parking, last: time.Now(),
-			steps:     cli.NewWordCount("done", "overlap", "failed"),
-			decisions: cli.NewWordCount(string(redrive.Redrive), string(redrive.Park), string(redrive.Hold)),
-			outcomes:  cli.NewWordCount("succeeded", "failed"),
+			steps: cli.NewWordCount("done", "overlap", "failed"),
+			decisions: cli.NewWordCount(string(redrive.Redrive), string(redrive.Park),
+				string(redrive.Hold)),
+			outcomes: cli.NewWordCount("succeeded", "failed"),
 		})
 	}
 	return m
@@ -112,8 +114,8 @@ func (q *queueMetrics) note(s Step) {
 	}
 }
 
-// holdReasons are words for why dead letters are held, by what the redriver says. The rest is other: above all, messages
-// of unknown origin.
+// holdReasons are words for why dead letters are held, by what the redriver says. The rest is
+// other: above all, messages of unknown origin.
 var holdReasons = []struct {
 	says *regexp.Regexp
 	word string
@@ -155,25 +157,46 @@ func (r redriveReading) each(f func(*queueMetrics)) {
 
 // MetricTable has all metrics of redrivers: those of "tenaq redrive run" and those in a server.
 var MetricTable = []cli.MetricRow[redriveReading]{
-	ofSteps("tenaq_redrive_steps_total", "Steps of a redriver, by result: done, overlap with that of another redriver, or failed", "result",
+	ofSteps("tenaq_redrive_steps_total",
+		"Steps of a redriver, by result: done, overlap with that of another redriver, or failed",
+		"result",
 		func(q *queueMetrics) *cli.WordCount { return q.steps }),
-	ofSteps("tenaq_redrive_decisions_total", "Decisions about dead letters, by action: redrive, park or hold; a held one is decided about again", "action",
+	ofSteps("tenaq_redrive_decisions_total",
+		"Decisions about dead letters, by action: redrive, park or hold; a held one is decided about again", "action",
 		func(q *queueMetrics) *cli.WordCount { return q.decisions }),
-	ofSteps("tenaq_redrive_outcomes_total", "Outcomes of redriven messages: succeeded or failed again", "result",
+	ofSteps("tenaq_redrive_outcomes_total",
+		"Outcomes of redriven messages: succeeded or failed again", "result",
 		func(q *queueMetrics) *cli.WordCount { return q.outcomes }),
-	{Family: metric.Family{Name: "tenaq_redrive_last_step_age_seconds", Help: "Time since the latest step without an error; since the start if there was none", Kind: metric.KindGauge, Labels: deadLabel},
+	{Family: metric.Family{Name: "tenaq_redrive_last_step_age_seconds",
+		Help: "Time since the latest step without an error; since the start if there was none",
+		Kind: metric.KindGauge, Labels: deadLabel},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) { w.Value(max(0, r.now.Sub(q.last)).Seconds(), q.name) })
 		}},
 
-	ofState("tenaq_redrive_breaker_state", "The circuit breaker: 0 closed, 1 open, 2 half open", func(s *redrive.State) float64 { return float64(s.Breaker.State.Gauge()) }),
-	ofState("tenaq_redrive_on_their_way", "Redriven messages whose outcome is not known yet", func(s *redrive.State) float64 { return float64(len(s.Flights)) }),
-	ofState("tenaq_redrive_rate", "Messages that may be on their way at once", func(s *redrive.State) float64 { return float64(s.Rate) }),
-	ofState("tenaq_redrive_paused", "1 while the redriver is paused by a person", func(s *redrive.State) float64 { return cli.OneIf(s.Paused != "") }),
-	{Family: metric.Family{Name: "tenaq_redrive_kinds", Help: "Kinds of failures, by the breaker of each kind: closed, open or half_open", Kind: metric.KindGauge, Labels: []string{"queue", "breaker"}},
+	ofState("tenaq_redrive_breaker_state", "The circuit breaker: 0 closed, 1 open, 2 half open",
+		func(s *redrive.State) float64 {
+			return float64(s.Breaker.State.Gauge())
+		}),
+	ofState("tenaq_redrive_on_their_way", "Redriven messages whose outcome is not known yet",
+		func(s *redrive.State) float64 {
+			return float64(len(s.Flights))
+		}),
+	ofState("tenaq_redrive_rate", "Messages that may be on their way at once",
+		func(s *redrive.State) float64 {
+			return float64(s.Rate)
+		}),
+	ofState("tenaq_redrive_paused", "1 while the redriver is paused by a person",
+		func(s *redrive.State) float64 {
+			return cli.OneIf(s.Paused != "")
+		}),
+	{Family: metric.Family{Name: "tenaq_redrive_kinds",
+		Help: "Kinds of failures, by the breaker of each kind: closed, open or half_open",
+		Kind: metric.KindGauge, Labels: []string{"queue", "breaker"}},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
-				for _, state := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen} {
+				for _, state := range []breaker.State{breaker.Closed, breaker.Open,
+					breaker.HalfOpen} {
 					if n := q.kinds(state); q.known {
 						w.Value(float64(n), q.name, strings.ToLower(string(state)))
 					}
@@ -181,7 +204,8 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 			})
 		}},
 
-	{Family: metric.Family{Name: "tenaq_redrive_dead_letters", Help: "Dead letters when the latest step began", Kind: metric.KindGauge, Labels: deadLabel},
+	{Family: metric.Family{Name: "tenaq_redrive_dead_letters",
+		Help: "Dead letters when the latest step began", Kind: metric.KindGauge, Labels: deadLabel},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
 				if q.count {
@@ -189,7 +213,8 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 				}
 			})
 		}},
-	{Family: metric.Family{Name: "tenaq_redrive_held", Help: "Dead letters that the latest step held, by why: paused, breaker, unsure (whether others succeed), rate, group, kind (of failure), delay, ledger or other",
+	{Family: metric.Family{Name: "tenaq_redrive_held",
+		Help: "Dead letters that the latest step held, by why: paused, breaker, unsure (whether others succeed), rate, group, kind (of failure), delay, ledger or other",
 		Kind: metric.KindGauge, Labels: []string{"queue", "why"}},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
@@ -203,7 +228,8 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 				}
 			})
 		}},
-	{Family: metric.Family{Name: "tenaq_redrive_drain_seconds", Help: "How long the dead letters will take at the pace of the last hour; absent if unknown, and while the breaker is open or the redriver paused", Kind: metric.KindGauge, Labels: deadLabel},
+	{Family: metric.Family{Name: "tenaq_redrive_drain_seconds",
+		Help: "How long the dead letters will take at the pace of the last hour; absent if unknown, and while the breaker is open or the redriver paused", Kind: metric.KindGauge, Labels: deadLabel},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
 				stands := q.state.Breaker.State == breaker.Open || q.state.Paused != ""
@@ -212,7 +238,9 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 				}
 			})
 		}},
-	{Family: metric.Family{Name: "tenaq_redrive_parked_messages", Help: "Messages in a parking lot, which await a person's decision", Kind: metric.KindGauge, Labels: []string{"parking"}},
+	{Family: metric.Family{Name: "tenaq_redrive_parked_messages",
+		Help: "Messages in a parking lot, which await a person's decision", Kind: metric.KindGauge,
+		Labels: []string{"parking"}},
 		Write: func(w *metric.Writer, r redriveReading) {
 			for _, p := range r.parking {
 				w.Value(float64(p.depth), p.name)
@@ -223,8 +251,11 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 var deadLabel = []string{"queue"}
 
 // ofSteps is a row of what is counted by words.
-func ofSteps(name, help, label string, of func(*queueMetrics) *cli.WordCount) cli.MetricRow[redriveReading] {
-	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindCounter, Labels: []string{"queue", label}},
+func ofSteps(
+	name, help, label string, of func(*queueMetrics) *cli.WordCount,
+) cli.MetricRow[redriveReading] {
+	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help,
+		Kind: metric.KindCounter, Labels: []string{"queue", label}},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) { of(q).Write(w, q.name) })
 		}}
@@ -232,7 +263,8 @@ func ofSteps(name, help, label string, of func(*queueMetrics) *cli.WordCount) cl
 
 // ofState is a row of a part of the state. It has no value before the first step.
 func ofState(name, help string, of func(*redrive.State) float64) cli.MetricRow[redriveReading] {
-	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindGauge, Labels: deadLabel},
+	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help,
+		Kind: metric.KindGauge, Labels: deadLabel},
 		Write: func(w *metric.Writer, r redriveReading) {
 			r.each(func(q *queueMetrics) {
 				if q.known {
@@ -269,7 +301,8 @@ func (m *Metrics) Pushed() (numbers []cli.Pushed) {
 	defer m.mu.Unlock()
 	for _, q := range m.queues {
 		numbers = append(numbers,
-			cli.Pushed{Name: monitor.BreakerState, About: q.name, Value: float64(q.state.Breaker.State.Gauge())},
+			cli.Pushed{Name: monitor.BreakerState, About: q.name,
+				Value: float64(q.state.Breaker.State.Gauge())},
 			cli.Pushed{Name: monitor.StepFailed, About: q.name, Value: cli.OneIf(q.failing)})
 	}
 	return append(numbers, m.Lots()...)
@@ -278,7 +311,8 @@ func (m *Metrics) Pushed() (numbers []cli.Pushed) {
 // Lots tells the server which queues are parking lots. It needs no lock, because none is added.
 func (m *Metrics) Lots() (numbers []cli.Pushed) {
 	for _, q := range m.queues {
-		numbers = append(numbers, cli.Pushed{Name: monitor.ParkingLot, About: cli.QueueNameOf(q.parking), Value: 1})
+		numbers = append(numbers,
+			cli.Pushed{Name: monitor.ParkingLot, About: cli.QueueNameOf(q.parking), Value: 1})
 	}
 	return numbers
 }
@@ -289,7 +323,8 @@ type parkingDepth struct {
 	depth int
 }
 
-// askParking asks each parking lot once. One that cannot be asked is left out: the next step will say why.
+// askParking asks each parking lot once. One that cannot be asked is left out: the next step will
+// say why.
 func (m *Metrics) askParking(ctx context.Context) (found []parkingDepth, _ error) {
 	m.mu.Lock()
 	h := m.host
@@ -309,14 +344,18 @@ func (m *Metrics) askParking(ctx context.Context) (found []parkingDepth, _ error
 	return found, nil
 }
 
-// Depth counts the messages of a queue, hidden and delayed ones included. It also returns the attributes of the queue.
-func Depth(ctx context.Context, c *cli.Client, queue string) (n int, attributes map[string]string, err error) {
+// Depth counts the messages of a queue, hidden and delayed ones included. It also returns the
+// attributes of the queue.
+func Depth(
+	ctx context.Context, c *cli.Client, queue string,
+) (n int, attributes map[string]string, err error) {
 	url, err := c.QueueURL(ctx, queue)
 	if err != nil {
 		return 0, nil, err
 	}
 	all := []types.QueueAttributeName{types.QueueAttributeNameAll}
-	out, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: all})
+	out, err := cli.Call(ctx, c, c.GetQueueAttributes,
+		&sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: all})
 	if err != nil {
 		return 0, nil, c.Explain("read the attributes of", queue, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"tenaq/redrive"
 )
 
-// A pace is how fast dead letters have come to an end lately: as completed work or in the parking lot. Redrivers record
-// it, so that the status of a queue does not take an hour of watching.
+// A pace is how fast dead letters have come to an end lately: as completed work or in the parking
+// lot. Redrivers record it, so that the status of a queue does not take an hour of watching.
 type pace struct {
 	Samples []paceSample `json:"samples"` // the oldest first
 }
@@ -40,7 +40,8 @@ func (p pace) add(now time.Time, n int) (_ pace, changed bool) {
 		kept, changed = nil, true
 	}
 	kept = slices.DeleteFunc(kept, func(s paceSample) bool { return now.Sub(s.At) > paceWindow })
-	if last := len(kept) - 1; last < 0 || kept[last].Ended < n && now.Sub(kept[last].At) >= paceEvery {
+	if last := len(kept) - 1; last < 0 || kept[last].Ended < n &&
+		now.Sub(kept[last].At) >= paceEvery {
 		kept, changed = append(kept, paceSample{now, n}), true
 	}
 	return pace{kept}, changed
@@ -74,8 +75,8 @@ func drainTime(depth int, r drainRate) time.Duration {
 	return time.Duration(min(float64(depth)/float64(r.count)*float64(r.in), float64(most)))
 }
 
-// A paceKeeper keeps the pace of one dead-letter queue in a record. Several redrivers may write it: they count the same
-// things, so it does not matter whose samples are kept.
+// A paceKeeper keeps the pace of one dead-letter queue in a record. Several redrivers may write it:
+// they count the same things, so it does not matter whose samples are kept.
 type paceKeeper struct {
 	store   records.Store
 	key     string
@@ -96,8 +97,8 @@ func (k *paceKeeper) rate(ctx context.Context, now time.Time, s *redrive.State) 
 	return k.known.rate(now, ended(s)), nil
 }
 
-// note records where a redriver is and returns the rate. If the store fails, a later step records it: an estimate is not
-// worth a failure.
+// note records where a redriver is and returns the rate. If the store fails, a later step records
+// it: an estimate is not worth a failure.
 func (k *paceKeeper) note(ctx context.Context, now time.Time, s *redrive.State) drainRate {
 	if !k.loaded {
 		_ = k.load(ctx)
@@ -105,7 +106,8 @@ func (k *paceKeeper) note(ctx context.Context, now time.Time, s *redrive.State) 
 	if next, changed := k.known.add(now, ended(s)); changed {
 		k.known = next
 		value, _ := json.Marshal(next) // it cannot fail
-		found, err := k.store.Put(ctx, records.Write{Key: k.key, Value: value, If: k.version, TTL: 2 * paceWindow})
+		found, err := k.store.Put(ctx,
+			records.Write{Key: k.key, Value: value, If: k.version, TTL: 2 * paceWindow})
 		var conflict *records.Conflict
 		switch {
 		case err == nil:

@@ -12,8 +12,8 @@ import (
 	"tenaq/redrive"
 )
 
-// A PolicyField is one number or duration of a redriver's policy: --name on the command line, name under policy: in the
-// configuration file.
+// A PolicyField is one number or duration of a redriver's policy: --name on the command line, name
+// under policy: in the configuration file.
 type PolicyField struct {
 	Name, usage string
 	of          func(*redrive.Policy) any // its *int or *time.Duration
@@ -21,20 +21,40 @@ type PolicyField struct {
 
 // PolicyFields is the one list of them. docs/redrive.md explains each.
 var PolicyFields = []PolicyField{
-	{"rate-first", "messages on their way at first", func(p *redrive.Policy) any { return &p.RateFirst }},
-	{"rate-max", "maximum on their way, up to 200", func(p *redrive.Policy) any { return &p.RateMax }},
-	{"redrives", "park after this many failures", func(p *redrive.Policy) any { return &p.Redrives }},
-	{"strikes", "park poison after (default 3 or --redrives)", func(p *redrive.Policy) any { return &p.Strikes }},
-	{"failures", "failures that open the breaker", func(p *redrive.Policy) any { return &p.Failures }},
-	{"successes", "successes that close it again", func(p *redrive.Policy) any { return &p.Successes }},
-	{"cool-down", "time the breaker is open first", func(p *redrive.Policy) any { return &p.CoolDown }},
-	{"cool-down-max", "maximum of that time", func(p *redrive.Policy) any { return &p.CoolDownMax }},
-	{"delay-base", "delay of the first redrive", func(p *redrive.Policy) any { return &p.DelayBase }},
+	{"rate-first", "messages on their way at first", func(p *redrive.Policy) any {
+		return &p.RateFirst
+	}},
+	{"rate-max", "maximum on their way, up to 200", func(p *redrive.Policy) any {
+		return &p.RateMax
+	}},
+	{"redrives", "park after this many failures", func(p *redrive.Policy) any {
+		return &p.Redrives
+	}},
+	{"strikes", "park poison after (default 3 or --redrives)", func(p *redrive.Policy) any {
+		return &p.Strikes
+	}},
+	{"failures", "failures that open the breaker", func(p *redrive.Policy) any {
+		return &p.Failures
+	}},
+	{"successes", "successes that close it again", func(p *redrive.Policy) any {
+		return &p.Successes
+	}},
+	{"cool-down", "time the breaker is open first", func(p *redrive.Policy) any {
+		return &p.CoolDown
+	}},
+	{"cool-down-max", "maximum of that time", func(p *redrive.Policy) any {
+		return &p.CoolDownMax
+	}},
+	{"delay-base", "delay of the first redrive", func(p *redrive.Policy) any {
+		return &p.DelayBase
+	}},
 	{"delay-max", "maximum delay, up to 15m", func(p *redrive.Policy) any { return &p.DelayMax }},
 	{"near", "time between related outcomes", func(p *redrive.Policy) any { return &p.Near }},
 	{"hold-max", "maximum time to hold a kind", func(p *redrive.Policy) any { return &p.HoldMax }},
 	{"settle", "maximum wait for an outcome", func(p *redrive.Policy) any { return &p.Settle }},
-	{"receives", "receives per redrive, with --no-claims", func(p *redrive.Policy) any { return &p.Receives }},
+	{"receives", "receives per redrive, with --no-claims", func(p *redrive.Policy) any {
+		return &p.Receives
+	}},
 }
 
 // Apply reads the value of a field.
@@ -48,7 +68,8 @@ func (f PolicyField) Apply(p *redrive.Policy, text string) (err error) {
 	return err
 }
 
-// DefaultPolicy is that of package redrive. What depends on other fields or on the queue is left out.
+// DefaultPolicy is that of package redrive. What depends on other fields or on the queue is left
+// out.
 func DefaultPolicy() redrive.Policy {
 	p := redrive.DefaultPolicy()
 	p.Strikes, p.Receives = 0, 0

@@ -20,8 +20,8 @@ func OutcomeCounts(r *redrive.Report) (succeeded, failed int) {
 	return succeeded, failed
 }
 
-// LogStep logs each message that was sent on, changes of the breaker, and errors. A step in which nothing happened leaves
-// no line.
+// LogStep logs each message that was sent on, changes of the breaker, and errors. A step in which
+// nothing happened leaves no line.
 func LogStep(l *slog.Logger, s *Step) {
 	l = l.With("queue", s.Queue)
 	r := &s.Report
@@ -40,10 +40,13 @@ func LogStep(l *slog.Logger, s *Step) {
 	case IsOverlap(s.Err):
 		l.Info("redrive step skipped: another redriver took one at the same time")
 	case s.Err != nil:
-		l.Warn("redrive step failed; the next one continues what it began", "error", s.Err, "next", s.Next.UTC().Format(time.RFC3339))
+		l.Warn("redrive step failed; the next one continues what it began", "error", s.Err, "next",
+			s.Next.UTC().Format(time.RFC3339))
 	case s.eventful(), s.Next.IsZero(): // the only step of a command is always of interest
 		succeeded, failed := OutcomeCounts(r)
-		l.Info("redrive step", "breaker", r.State.Breaker.State, "dead", r.Depth, "redriven", r.Count(redrive.Redrive), "parked", r.Count(redrive.Park),
-			"held", r.Count(redrive.Hold), "succeeded", succeeded, "failed", failed, "on_their_way", len(r.State.Flights))
+		l.Info("redrive step", "breaker", r.State.Breaker.State, "dead", r.Depth, "redriven",
+			r.Count(redrive.Redrive), "parked", r.Count(redrive.Park),
+			"held", r.Count(redrive.Hold), "succeeded", succeeded, "failed", failed, "on_their_way",
+			len(r.State.Flights))
 	}
 }

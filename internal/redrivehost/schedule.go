@@ -43,7 +43,8 @@ const RateMost = 7 * 24 * time.Hour
 
 var ratePattern = regexp.MustCompile(`^rate\(\s*(\d+)\s+(minute|hour|day)s?\s*\)$`)
 
-var rateUnits = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+var rateUnits = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour,
+	"day": 24 * time.Hour}
 
 // cronParser takes the five fields, and neither seconds nor names for whole expressions.
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
@@ -67,7 +68,8 @@ func ParseSchedule(text string) (Schedule, error) {
 		s.Every = time.Duration(n) * unit
 		return s, nil
 	}
-	if fields := strings.Fields(s.Text); len(fields) != 5 || strings.Contains(s.Text, "=") || strings.HasPrefix(s.Text, "cron(") {
+	if fields := strings.Fields(s.Text); len(fields) != 5 || strings.Contains(s.Text, "=") ||
+		strings.HasPrefix(s.Text, "cron(") {
 		return s, fmt.Errorf("%q is neither rate(N minutes) nor the five fields of cron nor the word continuous", text)
 	}
 	var err error
@@ -107,8 +109,8 @@ func (s Schedule) begin(now time.Time) time.Time {
 	return now
 }
 
-// next is when the step after one that ended now is due, also if that one failed. Steps of redrivers that started together
-// are spread a little.
+// next is when the step after one that ended now is due, also if that one failed. Steps of
+// redrivers that started together are spread a little.
 func (s Schedule) next(now time.Time, report *redrive.Report, p *redrive.Policy) time.Time {
 	switch {
 	case s.cron != nil:

@@ -28,8 +28,10 @@ type BreakerDocument struct {
 
 func NewBreakerDocument(b breaker.Breaker, p *redrive.Policy) BreakerDocument {
 	d := BreakerDocument{
-		State: b.State, Gauge: b.State.Gauge(), FailureCount: b.FailureCount, SuccessCount: b.SuccessCount,
-		LastChange: cli.TimeOrNull(b.LastChange), LastAttempt: cli.TimeOrNull(b.LastAttempt), Trips: b.Trips,
+		State: b.State, Gauge: b.State.Gauge(), FailureCount: b.FailureCount,
+		SuccessCount: b.SuccessCount,
+		LastChange:   cli.TimeOrNull(b.LastChange), LastAttempt: cli.TimeOrNull(b.LastAttempt),
+		Trips: b.Trips,
 	}
 	if b.State == breaker.Open {
 		d.HalfOpenAt = cli.TimeOrNull(halfOpenAt(b, p))
@@ -116,8 +118,9 @@ func (v *View) Status(ctx context.Context, p *redrive.Policy) (*Status, error) {
 	return newStatus(v.Queue, &state, rate, attributes, v.oldest(ctx, attributes), p), nil
 }
 
-// oldest returns the age of the oldest dead letter in seconds, or nil where the server does not tell it. A tenaq server
-// tells it beside the SQS API. Other servers may have an attribute of the name that the value has in CloudWatch.
+// oldest returns the age of the oldest dead letter in seconds, or nil where the server does not
+// tell it. A tenaq server tells it beside the SQS API. Other servers may have an attribute of the
+// name that the value has in CloudWatch.
 func (v *View) oldest(ctx context.Context, attributes map[string]string) *float64 {
 	if age, err := strconv.ParseFloat(attributes["ApproximateAgeOfOldestMessage"], 64); err == nil {
 		return &age
@@ -127,33 +130,44 @@ func (v *View) oldest(ctx context.Context, attributes map[string]string) *float6
 	}
 	var page cli.PeekedQueues
 	v1 := &cli.V1Client{C: v.Client, HTTP: v.Client.Options().HTTPClient}
-	err := v1.Get(ctx, "look at", v.Queue, "/queues", url.Values{"prefix": {v.Queue}, "limit": {"1"}}, &page)
-	if err != nil || len(page.Queues) == 0 || page.Queues[0].Name != v.Queue { // the first of a prefix is the prefix itself
+	err := v1.Get(ctx, "look at", v.Queue, "/queues",
+		url.Values{"prefix": {v.Queue}, "limit": {"1"}}, &page)
+	// the first of a prefix is the prefix itself
+	if err != nil || len(page.Queues) == 0 || page.Queues[0].Name != v.Queue {
 		return nil
 	}
 	age := (time.Duration(page.Queues[0].OldestAgeMS) * time.Millisecond).Seconds()
 	return &age
 }
 
-func newStatus(queue string, state *redrive.State, rate drainRate, attributes map[string]string, oldest *float64, p *redrive.Policy) *Status {
+func newStatus(
+	queue string, state *redrive.State, rate drainRate, attributes map[string]string,
+	oldest *float64, p *redrive.Policy,
+) *Status {
 	number := func(name types.QueueAttributeName) int {
 		n, _ := strconv.Atoi(attributes[string(name)])
 		return n
 	}
 	s := &Status{
-		Queue: queue, Breaker: NewBreakerDocument(state.Breaker, p), Paused: state.Paused, Rate: state.Rate, Steep: state.Steep,
-		Redriven: state.Redriven, Successes: state.Successes, Failures: state.Failures, Parked: state.Parked,
-		OnTheWay: []flightStatus{}, Kinds: []kindStatus{}, Well: []wellStatus{}, Warnings: []string{},
+		Queue: queue, Breaker: NewBreakerDocument(state.Breaker, p), Paused: state.Paused,
+		Rate: state.Rate, Steep: state.Steep,
+		Redriven: state.Redriven, Successes: state.Successes, Failures: state.Failures,
+		Parked:   state.Parked,
+		OnTheWay: []flightStatus{}, Kinds: []kindStatus{}, Well: []wellStatus{},
+		Warnings:  []string{},
 		Depth:     number(types.QueueAttributeNameApproximateNumberOfMessages) + number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
 		Retention: float64(number(types.QueueAttributeNameMessageRetentionPeriod)),
 		Ended:     rate.count, EndedIn: rate.in.Seconds(),
 		Oldest: oldest, policy: *p,
 	}
 	for _, f := range state.Flights {
-		s.OnTheWay = append(s.OnTheWay, flightStatus{f.Letter, f.Key, f.Sent.UTC(), f.Due.UTC(), f.Canary})
+		s.OnTheWay = append(s.OnTheWay,
+			flightStatus{f.Letter, f.Key, f.Sent.UTC(), f.Due.UTC(), f.Canary})
 	}
 	for _, k := range state.Kinds {
-		s.Kinds = append(s.Kinds, kindStatus{k.Fingerprint, k.Reason, len(k.Lineages), k.Since.UTC(), k.Last.UTC(), NewBreakerDocument(k.Breaker, p)})
+		s.Kinds = append(s.Kinds,
+			kindStatus{k.Fingerprint, k.Reason, len(k.Lineages), k.Since.UTC(), k.Last.UTC(),
+				NewBreakerDocument(k.Breaker, p)})
 	}
 	for _, w := range state.Well {
 		s.Well = append(s.Well, wellStatus{w.From.UTC(), w.To.UTC()})
@@ -173,11 +187,13 @@ func (s *Status) warn() {
 	}
 	raise := fmt.Sprintf("keep messages for longer with: tenaq queue set %s --attribute MessageRetentionPeriod=%s", s.Queue, RetentionMost)
 	if s.Retention >= 14*24*3600 {
-		raise = "raise --rate-max, or move them to another queue with: tenaq move start " + s.Queue + " --to QUEUE"
+		raise = "raise --rate-max, or move them to another queue with: tenaq move start " +
+			s.Queue + " --to QUEUE"
 	}
 	if s.Drain != nil && *s.Drain > left {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("dead letters will expire before they are redriven: that takes about %s, and the oldest has %s%s left; %s",
-			cli.SecondsText(*s.Drain), bound, cli.SecondsText(left), raise))
+		s.Warnings = append(s.Warnings,
+			fmt.Sprintf("dead letters will expire before they are redriven: that takes about %s, and the oldest has %s%s left; %s",
+				cli.SecondsText(*s.Drain), bound, cli.SecondsText(left), raise))
 	}
 }
 
@@ -186,20 +202,23 @@ func (s *Status) Fields(now time.Time) [][2]string {
 	fields := [][2]string{
 		{"breaker", s.Breaker.text(now)},
 		{"failures", fmt.Sprintf("%d in a row, of %d that open the breaker; opened %s since it was closed", s.Breaker.FailureCount, s.policy.Failures, cli.Counted(s.Breaker.Trips, "time", "times"))},
-		{"successes", fmt.Sprintf("%d of %d that close the breaker when it is half open", s.Breaker.SuccessCount, s.policy.Successes)},
+		{"successes", fmt.Sprintf("%d of %d that close the breaker when it is half open",
+			s.Breaker.SuccessCount, s.policy.Successes)},
 		{"changed", cli.TimeText(s.Breaker.LastChange, now)},
 		{"attempted", cli.TimeText(s.Breaker.LastAttempt, now)},
 		{"paused", cli.OrDash(s.Paused)},
 		{"rate", s.rateText()},
 		{"on the way", s.flightsText(now)},
-		{"in all", fmt.Sprintf("%d redriven, %d succeeded, %d failed again, %d parked", s.Redriven, s.Successes, s.Failures, s.Parked)},
+		{"in all", fmt.Sprintf("%d redriven, %d succeeded, %d failed again, %d parked", s.Redriven,
+			s.Successes, s.Failures, s.Parked)},
 	}
 	if len(s.Well) == 0 {
 		fields = append(fields, [2]string{"well", "nothing has succeeded yet"})
 	}
 	const newest = 5
 	for _, w := range s.Well[max(0, len(s.Well)-newest):] {
-		fields = append(fields, [2]string{"well", w.From.Format(time.RFC3339) + " to " + cli.HumanTime(w.To, now)})
+		fields = append(fields, [2]string{"well",
+			w.From.Format(time.RFC3339) + " to " + cli.HumanTime(w.To, now)})
 	}
 	oldest := "unknown: the server does not report it; on AWS see ApproximateAgeOfOldestMessage in CloudWatch"
 	switch {
@@ -209,7 +228,8 @@ func (s *Status) Fields(now time.Time) [][2]string {
 		oldest = cli.SecondsText(*s.Oldest)
 	}
 	return append(fields,
-		[2]string{"dead", fmt.Sprintf("%s, kept for %s", cli.Counted(s.Depth, "dead letter", "dead letters"), cli.SecondsText(s.Retention))},
+		[2]string{"dead", fmt.Sprintf("%s, kept for %s",
+			cli.Counted(s.Depth, "dead letter", "dead letters"), cli.SecondsText(s.Retention))},
 		[2]string{"oldest", oldest},
 		[2]string{"drains", s.drainText()},
 	)
@@ -275,7 +295,8 @@ func (s *Status) KindTable(now time.Time) cli.Table {
 		if k.Messages >= kindMost {
 			count += " or more"
 		}
-		t.Add(string(k.Kind), count, k.Breaker.text(now), cli.HumanTime(k.Last, now), cli.OrDash(k.Reason))
+		t.Add(string(k.Kind), count, k.Breaker.text(now), cli.HumanTime(k.Last, now),
+			cli.OrDash(k.Reason))
 	}
 	return t
 }

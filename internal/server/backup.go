@@ -76,9 +76,10 @@ func (b *runningBackup) Close() error { return b.close() }
 
 func (b *runningBackup) files() ([]backup.File, error) {
 	inMemory := func(name string, content []byte) backup.File {
-		return backup.File{Name: name, Size: int64(len(content)), Open: func() (io.ReadCloser, error) {
-			return io.NopCloser(bytes.NewReader(content)), nil
-		}}
+		return backup.File{Name: name, Size: int64(len(content)),
+			Open: func() (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader(content)), nil
+			}}
 	}
 	files := []backup.File{inMemory("witness", b.checkpoint.Witness)}
 	if b.alarms != nil {
@@ -93,9 +94,10 @@ func (b *runningBackup) files() ([]backup.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, backup.File{Name: "store/" + name, Size: size, Open: func() (io.ReadCloser, error) {
-			return b.checkpoint.Open(name)
-		}})
+		files = append(files, backup.File{Name: "store/" + name, Size: size,
+			Open: func() (io.ReadCloser, error) {
+				return b.checkpoint.Open(name)
+			}})
 	}
 	return files, nil
 }

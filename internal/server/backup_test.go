@@ -187,8 +187,8 @@ func (r *record) work(s *Server, who int, stop chan struct{}) error {
 	return nil
 }
 
-// A server is backed up while it works. Each backup has every message that was answered before it began and not deleted, none
-// twice, and none that was deleted or never sent. [DUR-30, DUR-32]
+// A server is backed up while it works. Each backup has every message that was answered before it
+// began and not deleted, none twice, and none that was deleted or never sent. [DUR-30, DUR-32]
 func TestBackupUnderLoad(t *testing.T) {
 	s, stopServer := run(t, config(t))
 	call(t, s, "CreateQueue", `{"QueueName":"orders"}`)
@@ -382,7 +382,8 @@ func TestRestoreVerifies(t *testing.T) {
 	}
 }
 
-// One backup is taken at a time, none is asked for by GET or with parameters, and one whose reader goes away ends.
+// One backup is taken at a time, none is asked for by GET or with parameters, and one whose reader
+// goes away ends.
 func TestBackupRefusals(t *testing.T) {
 	s, _ := run(t, config(t))
 	if code, body := get(t, "http://"+s.Addr()+"/v1/backup"); code != http.StatusMethodNotAllowed {
@@ -428,7 +429,8 @@ func TestBackupRefusals(t *testing.T) {
 	takeBackup(t, s)
 }
 
-// A key that may take backups need not be able to do anything else, and must be one of the server's account. [DUR-30]
+// A key that may take backups need not be able to do anything else, and must be one of the server's
+// account. [DUR-30]
 func TestBackupKeys(t *testing.T) {
 	file := `{"credentials": [
 		{"id": "TQBACK01", "secret": "canary-of-backups", "account": "000000000000", "allow": ["tenaq:Backup"]},

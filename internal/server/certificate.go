@@ -18,9 +18,10 @@ type certificate struct {
 	logger            *slog.Logger
 	current           atomic.Pointer[tls.Certificate]
 
-	mu     sync.Mutex     // of one reload at a time
-	seen   [2]os.FileInfo // the files that the last attempt read, nil for one that was not to be found
-	failed string         // what was wrong at the last attempt, empty when nothing was
+	mu sync.Mutex // of one reload at a time
+	// the files that the last attempt read, nil for one that was not to be found
+	seen   [2]os.FileInfo
+	failed string // what was wrong at the last attempt, empty when nothing was
 }
 
 func openCertificate(certFile, keyFile string, logger *slog.Logger) (*certificate, error) {
@@ -93,7 +94,8 @@ func (c *certificate) changed() bool {
 			if was != now {
 				return true
 			}
-		case !os.SameFile(was, now) || !was.ModTime().Equal(now.ModTime()) || was.Size() != now.Size():
+		case !os.SameFile(was, now) || !was.ModTime().Equal(now.ModTime()) ||
+			was.Size() != now.Size():
 			return true
 		}
 	}
@@ -113,9 +115,11 @@ func (c *certificate) files() (files [2]os.FileInfo) {
 // config is that of the listener. It is for HTTP/1.1 alone, as that of SQS is.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return c.current.Load(), nil
+		},
 	}
 }
 

@@ -49,8 +49,8 @@ func newCertificate(t *testing.T, name, certFile, keyFile string) *x509.Certific
 	return cert
 }
 
-// A server with a certificate speaks TLS and nothing else, shows the certificate that is there now, and keeps the old one
-// when the new one is none.
+// A server with a certificate speaks TLS and nothing else, shows the certificate that is there now,
+// and keeps the old one when the new one is none.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

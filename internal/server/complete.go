@@ -35,13 +35,16 @@ func (c *Config) complete() error {
 	case len(c.Account) != 12 || strings.Trim(c.Account, "0123456789") != "":
 		return configError("account %q is not twelve digits: correct --account", c.Account)
 	case !(c.TimeScale > 0) || math.IsInf(c.TimeScale, 0):
-		return configError("time scale %v is not a positive number: correct --time-scale", c.TimeScale)
+		return configError("time scale %v is not a positive number: correct --time-scale",
+			c.TimeScale)
 	case c.InFlightMax < 1:
-		return configError("in-flight limit %d is not positive: correct --in-flight-max", c.InFlightMax)
+		return configError("in-flight limit %d is not positive: correct --in-flight-max",
+			c.InFlightMax)
 	}
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(c.PublicURL, "?#") {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+			strings.ContainsAny(c.PublicURL, "?#") {
 			return configError("public URL %q is not like https://queue.example.com: correct --public-url", c.PublicURL)
 		}
 	}
@@ -77,11 +80,14 @@ func oneSentence(fatal func(error)) func(error) {
 func (c *Config) completeAlarms(loopback bool) error {
 	switch {
 	case c.AlarmMinute < 100*time.Millisecond || c.AlarmMinute > time.Minute:
-		return configError("a minute of %v is not between 100ms and 1m: correct --alarm-minute", c.AlarmMinute)
+		return configError("a minute of %v is not between 100ms and 1m: correct --alarm-minute",
+			c.AlarmMinute)
 	case !loopback && c.AlarmMinute != time.Minute:
 		return configError("alarm minute %v on %s: short minutes are for tests on 127.0.0.1 only; leave --alarm-minute out", c.AlarmMinute, c.Listen)
-	case c.AlarmActionsUnknown != "" && c.AlarmActionsUnknown != "refuse" && c.AlarmActionsUnknown != "log":
-		return configError("%q is neither refuse nor log: correct --alarm-actions-unknown", c.AlarmActionsUnknown)
+	case c.AlarmActionsUnknown != "" && c.AlarmActionsUnknown != "refuse" &&
+		c.AlarmActionsUnknown != "log":
+		return configError("%q is neither refuse nor log: correct --alarm-actions-unknown",
+			c.AlarmActionsUnknown)
 	}
 	for _, name := range c.AlarmActions {
 		if _, ok := c.Actions[monitor.ActionName(name)]; !ok && name != monitor.LogAction {

@@ -40,8 +40,8 @@ func keysOf(t *testing.T, file string) *credentials.Set {
 	return keys
 }
 
-// TestCredentials uses a server with keys as programs do, and looks for a secret in all that it answers and logs.
-// [AUTH-5, AUTH-12, AUTH-20, AUTH-21, AUTH-35, AUTH-38, AUTH-40]
+// TestCredentials uses a server with keys as programs do, and looks for a secret in all that it
+// answers and logs. [AUTH-5, AUTH-12, AUTH-20, AUTH-21, AUTH-35, AUTH-38, AUTH-40]
 func TestCredentials(t *testing.T) {
 	file := `{"credentials": [
 		{"id": "TQALL001", "secret": "canary-of-everything", "account": "111122223333", "name": "all", "allow": ["*"]},
@@ -159,8 +159,8 @@ func TestCredentialsAnywhere(t *testing.T) {
 	}
 }
 
-// Alarms are for those who have a key of the server's account, sign for monitoring, and may do what they ask for.
-// [AUTH-14, AUTH-38]
+// Alarms are for those who have a key of the server's account, sign for monitoring, and may do what
+// they ask for. [AUTH-14, AUTH-38]
 func TestCloudWatchCredentials(t *testing.T) {
 	file := `{"credentials": [
 		{"id": "TQALL001", "secret": "canary-of-everything", "name": "all", "allow": ["*"]},
@@ -235,7 +235,8 @@ func TestCloudWatchCredentials(t *testing.T) {
 	}
 }
 
-// A client that stops sending, or is gone, is not told that all went well, whichever service it asks. [WIRE-28]
+// A client that stops sending, or is gone, is not told that all went well, whichever service it
+// asks. [WIRE-28]
 func TestClientGone(t *testing.T) {
 	cfg := config(t)
 	s, stop := run(t, cfg)
@@ -298,7 +299,8 @@ func TestNoKeyNoBody(t *testing.T) {
 	}
 }
 
-// A name that a stranger lets lead to this machine reaches neither the health page nor the admin address. [AUTH-2]
+// A name that a stranger lets lead to this machine reaches neither the health page nor the admin
+// address. [AUTH-2]
 func TestStrangeHost(t *testing.T) {
 	cfg := config(t)
 	s, stop := run(t, cfg)

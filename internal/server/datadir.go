@@ -34,7 +34,9 @@ func checkDir(dir, flag string) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return permissionError(dir, err)
 	}
-	return &Error{ErrStorage, fmt.Errorf("cannot open the data directory %s: %w; check the disk and start again", dir, err)}
+	return &Error{ErrStorage,
+		fmt.Errorf("cannot open the data directory %s: %w; check the disk and start again", dir,
+			err)}
 }
 
 // fileOnPath returns the part of a path that exists and is no directory, if there is one.
@@ -57,7 +59,8 @@ func fileOnPath(path string) string {
 var dataNames = []string{
 	"store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
 	alarmsName, alarmsName + ".new", alarmsName + ".unreadable",
-	"records.db", "records.db-wal", "records.db-shm", "records.db-journal", // of the commands, in the default directory
+	// of the commands, in the default directory
+	"records.db", "records.db-wal", "records.db-shm", "records.db-journal",
 	"lost+found", ".keep", ".gitkeep", ".gitignore", ".DS_Store",
 }
 
@@ -73,7 +76,10 @@ func checkOwner(dir string, beside []string) error {
 	}
 	for _, entry := range entries {
 		name := filepath.Join(dir, entry.Name())
-		if slices.Contains(dataNames, entry.Name()) || slices.ContainsFunc(beside, func(path string) bool { return within(name, path) }) {
+		if slices.Contains(dataNames, entry.Name()) ||
+			slices.ContainsFunc(beside, func(path string) bool {
+				return within(name, path)
+			}) {
 			continue
 		}
 		return configError("cannot create a store in %s: the directory holds other files, such as %s. Pass an empty directory to --data-dir.", dir, entry.Name())
@@ -88,7 +94,8 @@ func within(dir, path string) bool {
 	}
 	dir, errDir := filepath.Abs(dir)
 	path, errPath := filepath.Abs(path)
-	return errDir == nil && errPath == nil && (path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)))
+	return errDir == nil && errPath == nil &&
+		(path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)))
 }
 
 // permissionError names the user and the path. Its text leaves the cause out, because the sentence

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// asNobody runs f on a thread whose access to files is that of an unprivileged user, whoever runs the tests.
+// asNobody runs f on a thread whose access to files is that of an unprivileged user, whoever runs
+// the tests.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -28,7 +29,8 @@ func asNobody(t *testing.T, f func()) {
 	<-done
 }
 
-// A directory that the user may not read, list or write is refused with the user's name and the path. [DUR-35]
+// A directory that the user may not read, list or write is refused with the user's name and the
+// path. [DUR-35]
 func TestDataDirWithoutPermission(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -80,8 +82,8 @@ func openServer(dir string) error {
 	return err
 }
 
-// A store is not created among files of something else. What a new volume has, and what the configuration
-// was read from, may be there; and once there is a store, so may anything. [DUR-35]
+// A store is not created among files of something else. What a new volume has, and what the
+// configuration was read from, may be there; and once there is a store, so may anything. [DUR-35]
 func TestDataDirOfSomethingElse(t *testing.T) {
 	for _, test := range []struct {
 		files string

@@ -14,7 +14,8 @@ import (
 
 // A CreationStep creates a queue, or gives one that exists by then its redrive policy.
 type CreationStep struct {
-	Queue Queue // to be created; one that is only given its policy has its name and nothing else here
+	// to be created; one that is only given its policy has its name and nothing else here
+	Queue Queue
 
 	// Redrive is the policy of a queue that was created without it. No queue is created then.
 	Redrive string
@@ -31,7 +32,9 @@ func CreationOrder(queues []Queue) []CreationStep {
 	var steps, later []CreationStep
 	rest := slices.Clone(queues)
 	for len(rest) > 0 {
-		ready := func(q Queue) bool { return !waiting[DeadLetterTarget(q.Attributes["RedrivePolicy"])] }
+		ready := func(q Queue) bool {
+			return !waiting[DeadLetterTarget(q.Attributes["RedrivePolicy"])]
+		}
 		i := slices.IndexFunc(rest, ready)
 		ring := i < 0
 		if ring {
@@ -39,7 +42,8 @@ func CreationOrder(queues []Queue) []CreationStep {
 		}
 		next := rest[i]
 		if ring {
-			later = append(later, CreationStep{Queue: Queue{Name: next.Name}, Redrive: next.Attributes["RedrivePolicy"]})
+			later = append(later, CreationStep{Queue: Queue{Name: next.Name},
+				Redrive: next.Attributes["RedrivePolicy"]})
 			next.Attributes = maps.Clone(next.Attributes)
 			delete(next.Attributes, "RedrivePolicy")
 		}
@@ -107,7 +111,8 @@ func (s *Server) createDeclared(ctx context.Context) error {
 	for _, step := range CreationOrder(missing) {
 		var op engine.Op = s.creation(step.Queue)
 		if step.Redrive != "" {
-			op = &engine.SetQueueAttributes{Queue: s.nameOf(step.Queue), Values: map[string]string{"RedrivePolicy": step.Redrive}}
+			op = &engine.SetQueueAttributes{Queue: s.nameOf(step.Queue),
+				Values: map[string]string{"RedrivePolicy": step.Redrive}}
 		}
 		if _, err := s.broker.Do(ctx, op); err != nil {
 			return declaredError(step.Queue, err)
@@ -121,7 +126,8 @@ func (s *Server) createDeclared(ctx context.Context) error {
 		var refusal *engine.Error
 		switch {
 		case errors.As(err, &refusal) && refusal.Code == engine.CodeQueueExists:
-			s.cfg.Logger.Warn("declared queue differs from the one that exists: see tenaq apply", "queue", q.Name, "reason", refusal.Message)
+			s.cfg.Logger.Warn("declared queue differs from the one that exists: see tenaq apply",
+				"queue", q.Name, "reason", refusal.Message)
 		case err != nil:
 			return declaredError(q, err)
 		}

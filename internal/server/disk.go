@@ -62,7 +62,8 @@ func (d *disk) look() {
 		d.refusing.Store(low)
 		d.refuse(low)
 		if low {
-			d.logger.Warn("sends refused: free disk space is below the reserve", "free_bytes", free, "reserve_bytes", d.reserve)
+			d.logger.Warn("sends refused: free disk space is below the reserve", "free_bytes", free,
+				"reserve_bytes", d.reserve)
 		} else {
 			d.logger.Info("sends accepted again", "free_bytes", free)
 		}

@@ -24,8 +24,8 @@ func fakeDisk(dir string, free *int64, reserve, ballast int64) (d *disk, told *[
 	}, told
 }
 
-// Sends are refused below the reserve, and accepted again a little above it, so that a disk at the edge
-// does not waver. [DUR-20, DUR-22]
+// Sends are refused below the reserve, and accepted again a little above it, so that a disk at the
+// edge does not waver. [DUR-20, DUR-22]
 func TestDiskReserve(t *testing.T) {
 	var free int64
 	d, told := fakeDisk(t.TempDir(), &free, 1000, 1<<40)
@@ -74,8 +74,8 @@ func TestDiskUnknown(t *testing.T) {
 	}
 }
 
-// The ballast takes up room while there is plenty, is given back when there is next to none, and is not
-// taken again before there is plenty. [DUR-23]
+// The ballast takes up room while there is plenty, is given back when there is next to none, and is
+// not taken again before there is plenty. [DUR-23]
 func TestBallast(t *testing.T) {
 	dir := t.TempDir()
 	var free int64

@@ -56,5 +56,6 @@ func listenError(flag, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return &Error{ErrInUse, fmt.Errorf("address %s is in use: stop the other server or choose another address with --%s", address, flag)}
 	}
-	return configError("cannot listen on %s: %v: choose another address with --%s", address, err, flag)
+	return configError("cannot listen on %s: %v: choose another address with --%s", address, err,
+		flag)
 }

@@ -16,9 +16,10 @@ import (
 	"testing"
 )
 
-// The alarms and the ballast are written past the file system that TestFaultSweep puts under the store. Here the system
-// limits how large files may become, so that their writes fail at one byte after another; the store itself is in
-// memory meanwhile. An alarm that cannot be stored is refused, and nothing else notices. [ALARM-44, DUR-23]
+// The alarms and the ballast are written past the file system that TestFaultSweep puts under the
+// store. Here the system limits how large files may become, so that their writes fail at one byte
+// after another; the store itself is in memory meanwhile. An alarm that cannot be stored is
+// refused, and nothing else notices. [ALARM-44, DUR-23]
 //
 // Not tried are a failing sync and a failing rename of these files.
 func TestFaultsBesideTheStore(t *testing.T) {
@@ -56,8 +57,9 @@ func TestFaultsBesideTheStore(t *testing.T) {
 	}
 }
 
-// A disk that is full, and no simulation of one: a file system of so few bytes that the script does not get to its end.
-// Everything is on it, the alarms and the store alike. What was acknowledged is there when there is room again. [DUR-12]
+// A disk that is full, and no simulation of one: a file system of so few bytes that the script does
+// not get to its end. Everything is on it, the alarms and the store alike. What was acknowledged is
+// there when there is room again. [DUR-12]
 func TestDiskReallyFull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 31))
 	r := theReference(t)
@@ -99,8 +101,8 @@ func TestDiskReallyFull(t *testing.T) {
 	}
 }
 
-// Alarms that the disk does not give back keep a server from starting, since a file that is whole must not be taken for
-// none: that is a disk that fails, and not a damaged store.
+// Alarms that the disk does not give back keep a server from starting, since a file that is whole
+// must not be taken for none: that is a disk that fails, and not a damaged store.
 func TestAlarmsUnreadable(t *testing.T) {
 	cfg := config(t)
 	if err := os.Mkdir(filepath.Join(cfg.DataDir, alarmsName), 0o700); err != nil {
@@ -115,8 +117,8 @@ func TestAlarmsUnreadable(t *testing.T) {
 	}
 }
 
-// A disk that fails is noticed in several places at once. One of them speaks, and ends the process before another does.
-// [DUR-12]
+// A disk that fails is noticed in several places at once. One of them speaks, and ends the process
+// before another does. [DUR-12]
 func TestOneSentence(t *testing.T) {
 	var speaking atomic.Int32
 	fatal := oneSentence(func(error) {

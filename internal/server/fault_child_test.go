@@ -27,18 +27,18 @@ type faultChild struct {
 	Dir   string
 	Fault fault
 
-	// Limit is how large a file of the real disk may become in bytes, for what does not go through a file system that
-	// can be replaced; none when zero.
+	// Limit is how large a file of the real disk may become in bytes, for what does not go through
+	// a file system that can be replaced; none when zero.
 	Limit uint64
 
-	// Room is the size in bytes of a file system of its own that the directory is on, which ends with the process; none
-	// when zero. What is left there is copied into the directory Left.
+	// Room is the size in bytes of a file system of its own that the directory is on, which ends
+	// with the process; none when zero. What is left there is copied into the directory Left.
 	Room uint64
 	Left string
 }
 
-// faultConfig is the configuration of every server of the sweep. Its store is so small that a short script
-// flushes, compacts and reads from tables.
+// faultConfig is the configuration of every server of the sweep. Its store is so small that a short
+// script flushes, compacts and reads from tables.
 func faultConfig(dir string, fs vfs.FS) Config {
 	return Config{
 		Listen:        "127.0.0.1:0",
@@ -53,11 +53,11 @@ func faultConfig(dir string, fs vfs.FS) Config {
 	}
 }
 
-// run is the process: two servers over one disk, one after the other, each until it is told to stop by SIGTERM. It ends
-// as tenaq serve does.
+// run is the process: two servers over one disk, one after the other, each until it is told to stop
+// by SIGTERM. It ends as tenaq serve does.
 //
-// When the power is to fail, the store is in memory, where what was forced is known from what was not, and is written to
-// the real directory when the process ends, whatever ends it.
+// When the power is to fail, the store is in memory, where what was forced is known from what was
+// not, and is written to the real directory when the process ends, whatever ends it.
 func (c faultChild) run() {
 	disk := &faultyDisk{FS: vfs.Default, fault: c.Fault, dir: c.Dir, counts: make(map[string]int)}
 	if c.Fault.Power {
@@ -147,8 +147,8 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// memoryUnder returns an empty file system in memory that has the directory above dir. What does not go through it
-// needs dir itself, on the real disk.
+// memoryUnder returns an empty file system in memory that has the directory above dir. What does
+// not go through it needs dir itself, on the real disk.
 func memoryUnder(dir string) *crashdisk.Disk {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		panic(err)

@@ -17,7 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A fault is one failing operation of a file system: which, what is said of it, and what has become of it.
+// A fault is one failing operation of a file system: which, what is said of it, and what has become
+// of it.
 type fault struct {
 	Place string        // such as "sync log": the operation and the kind of file
 	Nth   int           // among the operations at this place
@@ -25,8 +26,8 @@ type fault struct {
 	How   string        // notDone, done, half or flipped
 	Good  bool          // every later operation that writes fails too, or every later one that reads
 
-	// Power says that the power fails with the process: of what was not forced to disk, Kept percent is there
-	// afterwards. Else the files are on the real disk, which keeps it all.
+	// Power says that the power fails with the process: of what was not forced to disk, Kept
+	// percent is there afterwards. Else the files are on the real disk, which keeps it all.
 	Power bool
 	Kept  int
 	Seed  uint64 // of what is kept
@@ -50,8 +51,9 @@ func (f fault) String() string {
 	return s
 }
 
-// A faultyDisk is a file system of which one operation fails. It counts the operations of each place: where background
-// work interleaves, the third sync of a table is still the third, and the two hundredth operation is not the same again.
+// A faultyDisk is a file system of which one operation fails. It counts the operations of each
+// place: where background work interleaves, the third sync of a table is still the third, and the
+// two hundredth operation is not the same again.
 type faultyDisk struct {
 	vfs.FS
 	fault fault
@@ -150,8 +152,8 @@ func (d *faultyDisk) failed(op, path string) error {
 	return &os.PathError{Op: op, Path: path, Err: d.fault.Errno}
 }
 
-// end stops the disk, so that nothing that happens from now on can be answered as done, and puts what is left of it into
-// the directory of the server.
+// end stops the disk, so that nothing that happens from now on can be answered as done, and puts
+// what is left of it into the directory of the server.
 func (d *faultyDisk) end() {
 	d.gate.Lock()
 	memory, ok := d.FS.(*crashdisk.Disk)

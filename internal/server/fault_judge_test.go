@@ -18,9 +18,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A state is all that a server shows of what it has: of each queue its attributes, tags, messages and move tasks, in
-// words. What differs from run to run, such as times and identifiers, is left out. The queue of the crowd and the
-// alarms are not in it.
+// A state is all that a server shows of what it has: of each queue its attributes, tags, messages
+// and move tasks, in words. What differs from run to run, such as times and identifiers, is left
+// out. The queue of the crowd and the alarms are not in it.
 type state map[string]string
 
 // stateOf looks at everything, once no move task is running.
@@ -112,7 +112,8 @@ func (s state) differ(want state) string {
 	return b.String()
 }
 
-// A reference is what a server without a fault answers and has: states[i] is the state behind i steps.
+// A reference is what a server without a fault answers and has: states[i] is the state behind i
+// steps.
 type reference struct {
 	steps   []step
 	answers []string
@@ -228,7 +229,8 @@ func serveHealthy(dir string, note func(string, ...any), use func(url string) er
 	}
 }
 
-// judgeBackups restores the backups that were taken while the disk failed, and says which are not what there was.
+// judgeBackups restores the backups that were taken while the disk failed, and says which are not
+// what there was.
 func (r *reference) judgeBackups(dir string, c *scriptClient) (wrong []string) {
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf("a backup: "+format, args...)) }
 	for i, b := range c.backups {
@@ -340,8 +342,8 @@ func compareAlarms(c *scriptClient, run *faultRun, note func(string, ...any)) er
 	return nil
 }
 
-// probe uses what clients keep: an id of a send that was answered is still known, and the handle of a message that
-// is in flight deletes it.
+// probe uses what clients keep: an id of a send that was answered is still known, and the handle of
+// a message that is in flight deletes it.
 func (r *reference) probe(c *scriptClient, at state, note func(string, ...any)) error {
 	if first, ok := c.ids["d1"]; ok {
 		var got struct{ MessageId string }

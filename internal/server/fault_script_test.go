@@ -21,13 +21,15 @@ import (
 
 // A script is what the sweep asks of a server, one step after the other: everything that writes.
 //
-// Each step is acknowledged as a whole, refused as a whole, or under way when the server ends. So after a fault the
-// state is the one behind the last step that was acknowledged, or the one behind the step that was under way.
+// Each step is acknowledged as a whole, refused as a whole, or under way when the server ends. So
+// after a fault the state is the one behind the last step that was acknowledged, or the one behind
+// the step that was under way.
 type step struct {
 	name string
 	do   func(c *scriptClient) (answer string, err error)
 
-	// refusable says that the server may refuse the step and go on when a file beside the store cannot be written.
+	// refusable says that the server may refuse the step and go on when a file beside the store
+	// cannot be written.
 	refusable bool
 }
 
@@ -279,7 +281,8 @@ func (c *scriptClient) moved(from string) (string, error) {
 	}
 }
 
-// crowd sends several messages at the same time, so that turns overlap. What of them is answered is known one by one.
+// crowd sends several messages at the same time, so that turns overlap. What of them is answered is
+// known one by one.
 func crowd(round int) step {
 	return step{name: "a crowd of sends", do: func(c *scriptClient) (string, error) {
 		var mu sync.Mutex
@@ -370,7 +373,8 @@ func restartServer() step {
 	}}
 }
 
-// script returns the steps. Whatever is received stays hidden for longer than the test takes, unless it is given back.
+// script returns the steps. Whatever is received stays hidden for longer than the test takes,
+// unless it is given back.
 func script() []step {
 	fifo := fields{"FifoQueue": "true"}
 	dead := func(target string, n int) string {

@@ -23,7 +23,8 @@ import (
 	"time"
 )
 
-// faultPatience is how long a server may take for anything, on a machine that is busy with other things.
+// faultPatience is how long a server may take for anything, on a machine that is busy with other
+// things.
 const faultPatience = 20 * time.Second
 
 // A faultRun is the script against a server whose disk fails, and how that ended.
@@ -232,9 +233,9 @@ func (f fault) checkEnd(run *faultRun) (wrong []string) {
 	return wrong
 }
 
-// harmless says whether a server may go on when an operation fails: what is removed only makes room, what is allocated
-// ahead or opened once more only makes it faster, what was read is read, a table or manifest is measured when it is
-// removed, and a checkpoint belongs to the backup alone.
+// harmless says whether a server may go on when an operation fails: what is removed only makes
+// room, what is allocated ahead or opened once more only makes it faster, what was read is read, a
+// table or manifest is measured when it is removed, and a checkpoint belongs to the backup alone.
 func harmless(op, file string) bool {
 	switch op {
 	case "remove", "remove all", "preallocate", "close behind reading":
@@ -280,13 +281,13 @@ func faultsAt(place string, nth int) []fault {
 	return all
 }
 
-// Whatever operation of the file system fails, and whenever: the server ends with one sentence and status 7, or goes on
-// where the failure harms nothing. What was acknowledged is there afterwards, what was under way is there wholly or not
-// at all, and nothing else is. [DUR-6, DUR-12, DUR-13]
+// Whatever operation of the file system fails, and whenever: the server ends with one sentence and
+// status 7, or goes on where the failure harms nothing. What was acknowledged is there afterwards,
+// what was under way is there wholly or not at all, and nothing else is. [DUR-6, DUR-12, DUR-13]
 //
-// Every operation on the store, the witness, the lock and the directories is in it, reads too. It runs a part of all
-// faults, other ones each time; with TENAQ_EFFORT=long each at every operation. The flag -place='sync log' tries
-// each at all operations of one place.
+// Every operation on the store, the witness, the lock and the directories is in it, reads too. It
+// runs a part of all faults, other ones each time; with TENAQ_EFFORT=long each at every operation.
+// The flag -place='sync log' tries each at all operations of one place.
 func TestFaultSweep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 31))
 	r := theReference(t)
@@ -353,7 +354,8 @@ func spread(rng *rand.Rand, all []fault, n int) []fault {
 	return some
 }
 
-// mustBeHealthy goes through the script with a process whose disk is well, and holds it to the reference.
+// mustBeHealthy goes through the script with a process whose disk is well, and holds it to the
+// reference.
 func (r *reference) mustBeHealthy(t *testing.T, dir string) *faultRun {
 	f := fault{Power: true}
 	run, err := r.try(faultChild{Dir: dir, Fault: f})

@@ -28,7 +28,8 @@ func (s *Server) frontPage(w http.ResponseWriter, r *http.Request, admin bool) {
 		a = reached(a, r.Host)
 		fmt.Fprintf(&b, "Admin:    http://%s\n  alive    http://%[1]s/livez\n  ready    http://%[1]s/readyz\n  metrics  http://%[1]s/metrics\n", a)
 	}
-	b.WriteString("\nPoint clients here with AWS_ENDPOINT_URL_SQS=" + sqs + "\nTry: tenaq peek --endpoint-url " + sqs + "\n")
+	b.WriteString("\nPoint clients here with AWS_ENDPOINT_URL_SQS=" + sqs +
+		"\nTry: tenaq peek --endpoint-url " + sqs + "\n")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -53,6 +54,7 @@ func reached(listens, asked string) string {
 // query, which the Query protocol would need, without a target and without a signature. [WIRE-33]
 func isFront(r *http.Request) bool {
 	_, target := r.Header["X-Amz-Target"]
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/" && r.URL.RawQuery == "" && !target &&
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/" &&
+		r.URL.RawQuery == "" && !target &&
 		r.Header.Get("Authorization") == "" && r.ContentLength == 0
 }

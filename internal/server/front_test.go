@@ -59,8 +59,8 @@ func TestFrontPage(t *testing.T) {
 	}
 }
 
-// The page takes nothing from the API: a GET with a query is of the Query protocol, and whatever else it was stays what it
-// was. [WIRE-33, WIRE-24, XML-1]
+// The page takes nothing from the API: a GET with a query is of the Query protocol, and whatever
+// else it was stays what it was. [WIRE-33, WIRE-24, XML-1]
 func TestFrontPageIsNoCall(t *testing.T) {
 	s, stop := run(t, config(t))
 	defer func() { _ = stop() }()
@@ -83,7 +83,8 @@ func TestFrontPageIsNoCall(t *testing.T) {
 	}
 }
 
-// Where requests must be signed, the page that anyone may read says nothing that only the operator should know.
+// Where requests must be signed, the page that anyone may read says nothing that only the operator
+// should know.
 func TestFrontPageWithKeys(t *testing.T) {
 	cfg := config(t)
 	cfg.Credentials = twoAccounts(t)

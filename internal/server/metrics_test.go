@@ -238,7 +238,8 @@ func TestMetricsWithoutWriter(t *testing.T) {
 	}
 }
 
-// The names follow the rules of Prometheus: counters end in _total, everything else in its unit and not in _total.
+// The names follow the rules of Prometheus: counters end in _total, everything else in its unit and
+// not in _total.
 func TestMetricNames(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, row := range table {

@@ -16,7 +16,8 @@ import (
 
 // Actions are all that a key may be allowed to do on a server, such as sqs:SendMessage.
 func Actions() []string {
-	return slices.Concat(sqs.Actions(), v1.Actions(), cloudwatch.Actions(), []string{"sts:" + sts.Action})
+	return slices.Concat(sqs.Actions(), v1.Actions(), cloudwatch.Actions(),
+		[]string{"sts:" + sts.Action})
 }
 
 // URL is where the process itself reaches the SQS API, also when that listens on every address.

@@ -9,7 +9,8 @@ import (
 // read from it already.
 func (s *Server) rejoin(conn net.Conn, ahead []byte) {
 	l := &single{conn: rejoined(conn, ahead)}
-	s.http.Serve(l) // the error is that there is no second connection, or that the server is stopping
+	// the error is that there is no second connection, or that the server is stopping
+	s.http.Serve(l)
 	if l.conn != nil {
 		l.conn.Close()
 	}

@@ -99,8 +99,8 @@ func answer(t *testing.T, r *bufio.Reader) (*http.Response, string) {
 
 const longPoll = `{"QueueUrl":"q","WaitTimeSeconds":20}`
 
-// A connection whose poll was suspended is served again, again and again, with what the client has sent ahead, and is still known to
-// be one over TLS or not. [WIRE-23]
+// A connection whose poll was suspended is served again, again and again, with what the client has
+// sent ahead, and is still known to be one over TLS or not. [WIRE-23]
 func TestRejoin(t *testing.T) {
 	dir := t.TempDir()
 	newCertificate(t, "localhost", filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -154,8 +154,8 @@ func TestRejoin(t *testing.T) {
 	}
 }
 
-// Of a request that is refused before it was read, a client on a connection that was given back has the answer: what it sends is
-// not the end of the connection.
+// Of a request that is refused before it was read, a client on a connection that was given back has
+// the answer: what it sends is not the end of the connection.
 func TestRejoinedConnectionIsClosedInPart(t *testing.T) {
 	for _, c := range []net.Conn{new(net.TCPConn), new(tls.Conn)} {
 		again := rejoined(c, nil)
@@ -216,8 +216,9 @@ func TestRejoinAfterStop(t *testing.T) {
 	})
 }
 
-// A stop while thousands of polls are suspended takes no time, and each client has an answer and the end of its connection; one that
-// does not read its answer is cut off when the time is over. [POLL-11, DUR-24]
+// A stop while thousands of polls are suspended takes no time, and each client has an answer and
+// the end of its connection; one that does not read its answer is cut off when the time is over.
+// [POLL-11, DUR-24]
 func TestStopWithSuspendedPolls(t *testing.T) {
 	const many = 3000
 	inBubble(t, nil, func(t *testing.T, s *bubbled) {

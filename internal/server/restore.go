@@ -29,7 +29,9 @@ type Restored struct {
 // are not valid in it. Errors are of type *Error: ErrInUse for a directory that is not empty,
 // ErrDamaged for what is no whole backup, ErrStorage. Unless it is interrupted, a restore that
 // fails leaves nothing; one that is leaves a directory that no server takes. [DUR-31 to DUR-33]
-func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes int64)) (restored Restored, err error) {
+func Restore(
+	ctx context.Context, r io.Reader, dir string, progress func(bytes int64),
+) (restored Restored, err error) {
 	t, err := newTarget(dir, "--data-dir")
 	if err != nil {
 		return restored, err
@@ -59,10 +61,14 @@ func Restore(ctx context.Context, r io.Reader, dir string, progress func(bytes i
 	}
 	switch v := &restored.Verified; {
 	case first != nil:
-		return restored, restoreError(dir, fmt.Errorf("%w: findings in what it holds: %d, the first: %s", backup.ErrNotBackup, v.Findings, first))
+		return restored, restoreError(dir,
+			fmt.Errorf("%w: findings in what it holds: %d, the first: %s", backup.ErrNotBackup,
+				v.Findings, first))
 	case v.Store != restored.Backup.Store || v.Commit < restored.Backup.Commit:
-		return restored, restoreError(dir, fmt.Errorf("%w: its manifest is of commit %d of store %s, and it holds commit %d of store %s",
-			backup.ErrNotBackup, restored.Backup.Commit, restored.Backup.Store, v.Commit, v.Store))
+		return restored, restoreError(dir,
+			fmt.Errorf("%w: its manifest is of commit %d of store %s, and it holds commit %d of store %s",
+				backup.ErrNotBackup, restored.Backup.Commit, restored.Backup.Store, v.Commit,
+				v.Store))
 	}
 	if restored.Store, err = renew(dir); err != nil {
 		return restored, err
@@ -105,7 +111,8 @@ func restoreError(dir string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return permissionError(dir, err)
 	}
-	return &Error{ErrStorage, fmt.Errorf("restore: %w: check the disk and the permissions, and start again", err)}
+	return &Error{ErrStorage,
+		fmt.Errorf("restore: %w: check the disk and the permissions, and start again", err)}
 }
 
 // A told reader tells how much was read.
@@ -151,7 +158,9 @@ func newTarget(dir, flag string) (*target, error) {
 		if errors.As(refuseUnfinished(t.dir), &unfinished) && unfinished.Kind == ErrDamaged {
 			return nil, &Error{ErrInUse, unfinished.Err}
 		}
-		return nil, &Error{ErrInUse, fmt.Errorf("cannot write a store into %s: it is not empty; pass an empty directory", dir)}
+		return nil, &Error{ErrInUse,
+			fmt.Errorf("cannot write a store into %s: it is not empty; pass an empty directory",
+				dir)}
 	}
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return nil, restoreError(dir, err)
@@ -161,7 +170,8 @@ func newTarget(dir, flag string) (*target, error) {
 		t.undo()
 		return nil, restoreError(dir, err)
 	}
-	if err := errors.Join(syncDir(t.dir), syncDir(filepath.Dir(t.dir)), os.Mkdir(filepath.Join(t.dir, "store"), 0o700)); err != nil {
+	if err := errors.Join(syncDir(t.dir), syncDir(filepath.Dir(t.dir)),
+		os.Mkdir(filepath.Join(t.dir, "store"), 0o700)); err != nil {
 		t.undo()
 		return nil, restoreError(dir, err)
 	}

@@ -54,7 +54,8 @@ func TestRestoreChild(t *testing.T) {
 	}
 }
 
-// A restore that is killed leaves a directory that holds nothing, or all, or one that no server takes. [DUR-33]
+// A restore that is killed leaves a directory that holds nothing, or all, or one that no server
+// takes. [DUR-33]
 func TestRestoreKilled(t *testing.T) {
 	b := smallBackup(t)
 	seed := proof.Seed(t)

@@ -15,14 +15,15 @@ import (
 
 // Salvaged is what a salvage has made, and what it could not read.
 type Salvaged struct {
-	Store     string            `json:"store"` // the identity of the new store
-	Kept      int64             `json:"messagesKept"`
-	Lost      int64             `json:"messagesLost"` // as far as it is known
-	Damage    []pebblekv.Damage `json:"damage"`       // by file
-	Queues    []SalvagedQueue   `json:"queues"`
-	LostRows  int               `json:"queuesLost"`     // queues whose name and settings cannot be read and of which no message was found
-	Cancelled int               `json:"tasksCancelled"` // move tasks that were running
-	Verified  Verified          `json:"verified"`
+	Store  string            `json:"store"` // the identity of the new store
+	Kept   int64             `json:"messagesKept"`
+	Lost   int64             `json:"messagesLost"` // as far as it is known
+	Damage []pebblekv.Damage `json:"damage"`       // by file
+	Queues []SalvagedQueue   `json:"queues"`
+	// queues whose name and settings cannot be read and of which no message was found
+	LostRows  int      `json:"queuesLost"`
+	Cancelled int      `json:"tasksCancelled"` // move tasks that were running
+	Verified  Verified `json:"verified"`
 }
 
 // A SalvagedQueue is what was kept of a queue.
@@ -32,8 +33,10 @@ type SalvagedQueue struct {
 	Recovered bool   `json:"recovered"` // its name and settings are lost; this is a new name
 	Kept      int64  `json:"messagesKept"`
 	Lost      int64  `json:"messagesLost"`
-	NoBody    int64  `json:"bodiesLost"`     // of the messages that are lost, those of which a part is there
-	Forgotten int64  `json:"deliveriesLost"` // messages that are kept without their delay, visibility and receive count
+	// of the messages that are lost, those of which a part is there
+	NoBody int64 `json:"bodiesLost"`
+	// messages that are kept without their delay, visibility and receive count
+	Forgotten int64 `json:"deliveriesLost"`
 }
 
 // Salvage reads what is intact of the store in source, which may be damaged, and makes a new store
@@ -41,14 +44,17 @@ type SalvagedQueue struct {
 // an identity of its own, and receipt handles from before are not valid in it. Errors are of type
 // *Error, or fs.ErrNotExist when there is no store in source. Unless it is interrupted, a salvage
 // that fails leaves nothing. [DUR-36, DUR-37]
-func Salvage(ctx context.Context, source, dir string, progress func(rows int64)) (s Salvaged, err error) {
+func Salvage(
+	ctx context.Context, source, dir string, progress func(rows int64),
+) (s Salvaged, err error) {
 	if err := checkDataDir(source); err != nil {
 		return s, err
 	}
 	if info, err := os.Stat(source); err != nil {
 		return s, err
 	} else if other, err := os.Stat(dir); err == nil && os.SameFile(info, other) {
-		return s, configError("cannot salvage %s into itself. Pass another directory to --to.", source)
+		return s, configError("cannot salvage %s into itself. Pass another directory to --to.",
+			source)
 	}
 	t, err := newTarget(dir, "--to")
 	if err != nil {
@@ -74,7 +80,8 @@ func Salvage(ctx context.Context, source, dir string, progress func(rows int64))
 		return s, err
 	}
 	if first != nil {
-		return s, &Error{ErrDamaged, fmt.Errorf("what was salvaged of %s is not consistent: %s; keep the directory and report this", source, first)}
+		return s, &Error{ErrDamaged,
+			fmt.Errorf("what was salvaged of %s is not consistent: %s; keep the directory and report this", source, first)}
 	}
 	if err := t.finish(); err != nil {
 		return s, restoreError(dir, err)
@@ -85,7 +92,9 @@ func Salvage(ctx context.Context, source, dir string, progress func(rows int64))
 // read fills the new store.
 func (s *Salvaged) read(ctx context.Context, source, dir string, progress func(rows int64)) error {
 	fatal := oneSentence(nil)
-	store, err := pebblekv.Open(pebblekv.Options{Dir: dir, Fatal: func(err error) { fatal(storeError(dir, err)) }})
+	store, err := pebblekv.Open(pebblekv.Options{Dir: dir, Fatal: func(err error) {
+		fatal(storeError(dir, err))
+	}})
 	if err != nil {
 		return storeError(dir, err)
 	}
@@ -114,7 +123,8 @@ func (s *Salvaged) read(ctx context.Context, source, dir string, progress func(r
 	}
 	closed := store.Close()
 	switch {
-	case errors.Is(err, errInterrupted), errors.Is(err, os.ErrNotExist) && !errors.Is(err, pebblekv.ErrDamaged):
+	case errors.Is(err, errInterrupted), errors.Is(err, os.ErrNotExist) &&
+		!errors.Is(err, pebblekv.ErrDamaged):
 		return err
 	case err != nil:
 		return storeError(source, err)
@@ -155,6 +165,7 @@ func (s *Salvaged) copyAlarms(source string, t *target) error {
 	case err == nil:
 		err = errors.New("it is not JSON")
 	}
-	s.Damage = append(s.Damage, pebblekv.Damage{File: alarmsName, Text: "it cannot be read: " + err.Error()})
+	s.Damage = append(s.Damage,
+		pebblekv.Damage{File: alarmsName, Text: "it cannot be read: " + err.Error()})
 	return nil
 }

@@ -28,8 +28,8 @@ type salvageSite struct {
 
 var salvageQueues = []string{"plain", "line.fifo", "large"}
 
-// newSalvageSite fills queues with messages, of which some were received and some deleted. flushed puts most of
-// them into tables; otherwise most are in the log.
+// newSalvageSite fills queues with messages, of which some were received and some deleted. flushed
+// puts most of them into tables; otherwise most are in the log.
 func newSalvageSite(t *testing.T, flushed bool) *salvageSite {
 	cfg := config(t)
 	if flushed {
@@ -154,9 +154,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// Every kind of file is damaged in several ways. What is salvaged verifies, a server starts on it and shows what
-// was said to be kept, nothing is there that never was, the source is as before, and no more is lost than the
-// damage explains. [DUR-36, DUR-37]
+// Every kind of file is damaged in several ways. What is salvaged verifies, a server starts on it
+// and shows what was said to be kept, nothing is there that never was, the source is as before, and
+// no more is lost than the damage explains. [DUR-36, DUR-37]
 func TestSalvageDamaged(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -224,7 +224,8 @@ func (s *salvageSite) harm(t *testing.T, rng *rand.Rand, dir, name, how string) 
 	return least
 }
 
-// wantSalvaged salvages a directory and compares. It reports whether something was found to be damaged.
+// wantSalvaged salvages a directory and compares. It reports whether something was found to be
+// damaged.
 func wantSalvaged(t *testing.T, site *salvageSite, dir, what string, least int) (damaged bool) {
 	t.Helper()
 	before := contents(t, dir)

@@ -98,7 +98,8 @@ func (s *Server) open() (err error) {
 	if err := checkDataDir(s.cfg.DataDir); err != nil {
 		return err
 	}
-	if err := checkOwner(s.cfg.DataDir, append(s.cfg.ConfigFiles, s.cfg.TLSCert, s.cfg.TLSKey)); err != nil {
+	if err := checkOwner(s.cfg.DataDir,
+		append(s.cfg.ConfigFiles, s.cfg.TLSCert, s.cfg.TLSKey)); err != nil {
 		return err
 	}
 	options := pebblekv.Options{
@@ -127,7 +128,9 @@ func (s *Server) open() (err error) {
 			PurgeInterval: s.cfg.PurgeInterval.Milliseconds(),
 			RecreateDelay: s.cfg.RecreateDelay.Milliseconds(),
 			Window:        s.cfg.Window,
-			Fault:         func(sentence string) { s.cfg.Fatal(&Error{ErrDamaged, errors.New(sentence)}) },
+			Fault: func(sentence string) {
+				s.cfg.Fatal(&Error{ErrDamaged, errors.New(sentence)})
+			},
 		},
 		TimeScale: s.cfg.TimeScale,
 		Grace:     s.cfg.VisibilityGrace,
@@ -177,7 +180,10 @@ func (s *Server) open() (err error) {
 		Backup:    s.backup,
 	})
 	health := v1.Health{
-		Silence: s.broker.Silence, Trouble: s.trouble, Front: func(w http.ResponseWriter, r *http.Request) { s.frontPage(w, r, true) },
+		Silence: s.broker.Silence, Trouble: s.trouble,
+		Front: func(w http.ResponseWriter, r *http.Request) {
+			s.frontPage(w, r, true)
+		},
 	}
 	if s.cfg.Credentials == nil {
 		health.Version = s.cfg.Version // anyone may read the page
@@ -206,7 +212,8 @@ func (s *Server) newMonitor() (*monitor.Monitor, error) {
 		Logger:            s.cfg.Logger,
 	})
 	if err != nil {
-		return nil, &Error{ErrStorage, fmt.Errorf("%w: check the disk under %s, and start again", err, s.cfg.DataDir)}
+		return nil, &Error{ErrStorage,
+			fmt.Errorf("%w: check the disk under %s, and start again", err, s.cfg.DataDir)}
 	}
 	return m, nil
 }
@@ -285,7 +292,9 @@ func (s *Server) letToCloudWatch(r *http.Request) (cloudwatch.Finish, error) {
 		}
 		return func(action, resource string) error {
 			if principal.Account() != s.cfg.Account {
-				return &cloudwatch.Error{Code: cloudwatch.AccessDenied, Message: "Alarms are kept for account " + s.cfg.Account + " only: use a key of it."}
+				return &cloudwatch.Error{Code: cloudwatch.AccessDenied,
+					Message: "Alarms are kept for account " + s.cfg.Account +
+						" only: use a key of it."}
 			}
 			if err := principal.Authorize(action, resource); err != nil {
 				return cloudWatchRefusal(err)
@@ -346,7 +355,8 @@ func (s *Server) noWebPages(h http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !auth.IsLoopback(r.Host) {
-			http.Error(w, "The admin address answers to names of this machine, such as localhost.", http.StatusForbidden)
+			http.Error(w, "The admin address answers to names of this machine, such as localhost.",
+				http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -138,8 +138,8 @@ func TestNoAdmin(t *testing.T) {
 	}
 }
 
-// Why a server does not start is one of the four kinds and a sentence. What New had taken until then it
-// gives back. [DUR-19]
+// Why a server does not start is one of the four kinds and a sentence. What New had taken until
+// then it gives back. [DUR-19]
 func TestNewRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -201,8 +201,8 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// Declared queues are there when the first request is answered. One that is there already stays as it
-// is; one that cannot be created stops the start.
+// Declared queues are there when the first request is answered. One that is there already stays as
+// it is; one that cannot be created stops the start.
 func TestDeclaredQueues(t *testing.T) {
 	cfg := config(t)
 	cfg.Queues = []Queue{
@@ -270,7 +270,8 @@ func TestStoppedAtOnce(t *testing.T) {
 	}
 }
 
-// A server that cannot serve one of its addresses any more stops as if it had been asked to, and says so.
+// A server that cannot serve one of its addresses any more stops as if it had been asked to, and
+// says so.
 func TestListenerLost(t *testing.T) {
 	for name, lose := range map[string]func(*Server){
 		"listen":       func(s *Server) { s.listener.Close() },
@@ -304,8 +305,8 @@ func TestListenerLost(t *testing.T) {
 	}
 }
 
-// No time limit of the HTTP server cuts off an answer that takes several times as long as the longest
-// poll. [WIRE-22]
+// No time limit of the HTTP server cuts off an answer that takes several times as long as the
+// longest poll. [WIRE-22]
 func TestLongAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}

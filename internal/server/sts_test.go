@@ -122,8 +122,8 @@ func TestCallerIdentityWithoutCredentials(t *testing.T) {
 	}
 }
 
-// TestPolicyOfConnection lets another account send as long as it comes from this machine, and no longer.
-// [AUTH-17, AUTH-45, AUTH-46]
+// TestPolicyOfConnection lets another account send as long as it comes from this machine, and no
+// longer. [AUTH-17, AUTH-45, AUTH-46]
 func TestPolicyOfConnection(t *testing.T) {
 	cfg := config(t)
 	cfg.Credentials = twoAccounts(t)

@@ -32,14 +32,15 @@ func (f Finding) String() string {
 
 // Verified is what a verification has read and found.
 type Verified struct {
-	Store      string `json:"store"`  // its identity
-	Commit     uint64 `json:"commit"` // the last one
-	Queues     int64  `json:"queues"`
-	Messages   int64  `json:"messages"`
-	Rows       int64  `json:"rows"`
-	Bytes      int64  `json:"bytes"`      // of the rows, as they are before Pebble makes them smaller
-	TableBytes int64  `json:"tableBytes"` // of the files whose checksums were compared
-	Findings   int64  `json:"findings"`
+	Store    string `json:"store"`  // its identity
+	Commit   uint64 `json:"commit"` // the last one
+	Queues   int64  `json:"queues"`
+	Messages int64  `json:"messages"`
+	Rows     int64  `json:"rows"`
+	// of the rows, as they are before Pebble makes them smaller
+	Bytes      int64 `json:"bytes"`
+	TableBytes int64 `json:"tableBytes"` // of the files whose checksums were compared
+	Findings   int64 `json:"findings"`
 }
 
 // Verify reads everything in a data directory that no server has open, and tells found what is
@@ -87,7 +88,8 @@ func verifyStore(dir string, found func(Finding), progress func(Verified)) (v Ve
 		Store: r,
 		Try:   r.Try,
 		Found: func(f verify.Finding) {
-			tell(Finding{Account: f.Queue.Account, Queue: f.Queue.Name, Row: hex.EncodeToString(f.Key), Text: f.Text})
+			tell(Finding{Account: f.Queue.Account, Queue: f.Queue.Name,
+				Row: hex.EncodeToString(f.Key), Text: f.Text})
 		},
 	}
 	if progress != nil {

@@ -16,8 +16,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// The section actions of a configuration file says what alarms may run. It stands in the file alone, for what it names is
-// run with the rights of the server:
+// The section actions of a configuration file says what alarms may run. It stands in the file
+// alone, for what it names is run with the rights of the server:
 //
 //	actions:
 //	  team:  {webhook: https://hooks.example.com/services/T1}
@@ -54,7 +54,8 @@ func (f *configFile) readAction(of pair) (a monitor.Action, err error) {
 	ways := 0
 	for _, p := range pairs {
 		if !slices.Contains(actionKeys, p.key) {
-			return a, f.at(p.line, "an action has no %q%s; it has %s", p.key, cli.DidYouMean(p.key, actionKeys), strings.Join(actionKeys, ", "))
+			return a, f.at(p.line, "an action has no %q%s; it has %s", p.key,
+				cli.DidYouMean(p.key, actionKeys), strings.Join(actionKeys, ", "))
 		}
 		if p.key == "command" {
 			a.Command, err = f.readCommand(p)

@@ -17,9 +17,9 @@ import (
 	"tenaq/internal/server"
 )
 
-// A configFile is what a configuration file says. It is read by hand from the tree of YAML nodes and not
-// into a struct: so every complaint can name the line, an unknown key gets a suggestion, and an account
-// of 000000000000 stays the twelve digits that it is.
+// A configFile is what a configuration file says. It is read by hand from the tree of YAML nodes
+// and not into a struct: so every complaint can name the line, an unknown key gets a suggestion,
+// and an account of 000000000000 stays the twelve digits that it is.
 type configFile struct {
 	Path    string
 	values  map[string]fileValue
@@ -110,7 +110,8 @@ func (f *configFile) pairs(n *yaml.Node, what string) ([]pair, error) {
 		}
 		double := func(p pair) bool { return p.key == key.Value }
 		if j := slices.IndexFunc(pairs, double); j >= 0 {
-			return nil, f.at(key.Line, "%s occurs a second time; the first is in line %d", key.Value, pairs[j].line)
+			return nil, f.at(key.Line, "%s occurs a second time; the first is in line %d",
+				key.Value, pairs[j].line)
 		}
 		pairs = append(pairs, pair{key.Value, key.Line, cli.ResolveAlias(n.Content[i+1])})
 	}
@@ -145,7 +146,8 @@ func (f *configFile) read(root *yaml.Node) error {
 	return nil
 }
 
-// readSetting reads a setting and checks it, so that a mistake is found also where a flag overrides it.
+// readSetting reads a setting and checks it, so that a mistake is found also where a flag overrides
+// it.
 func (f *configFile) readSetting(p pair) error {
 	i := slices.IndexFunc(allSettings, func(s setting) bool { return s.name == p.key })
 	text, err := f.settingText(p)
@@ -192,7 +194,8 @@ func (f *configFile) readQueues(n *yaml.Node) error {
 		}
 		for _, other := range f.Queues {
 			if other.Name == q.Name {
-				return f.at(q.Line, "queue %s is declared a second time; the first is in line %d", q.Name, other.Line)
+				return f.at(q.Line, "queue %s is declared a second time; the first is in line %d",
+					q.Name, other.Line)
 			}
 		}
 		f.Queues = append(f.Queues, q)
@@ -215,7 +218,8 @@ func (f *configFile) readQueue(n *yaml.Node) (DeclaredQueue, error) {
 		case "tags":
 			q.Tags, err = f.tags(p.value)
 		default:
-			err = f.at(p.line, "a queue has no %q%s; it has name, attributes and tags", p.key, cli.DidYouMean(p.key, []string{"name", "attributes", "tags"}))
+			err = f.at(p.line, "a queue has no %q%s; it has name, attributes and tags", p.key,
+				cli.DidYouMean(p.key, []string{"name", "attributes", "tags"}))
 			if cli.IsSettable(p.key) {
 				err = f.at(p.line, "%s belongs under attributes:", p.key)
 			}
@@ -260,8 +264,8 @@ func (f *configFile) attributes(n *yaml.Node) (map[string]string, error) {
 	return m, nil
 }
 
-// attributeText makes a string of a value, as SQS wants it: a number without underscores and hexadecimal
-// digits, and of a mapping JSON.
+// attributeText makes a string of a value, as SQS wants it: a number without underscores and
+// hexadecimal digits, and of a mapping JSON.
 func attributeText(name string, n *yaml.Node) (string, error) {
 	switch {
 	case isNull(n):

@@ -53,7 +53,8 @@ func (f *SettingFlags) Register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 }
 
-// RegisterSome gives a command the flags of some settings. It has all of them from the file and the environment.
+// RegisterSome gives a command the flags of some settings. It has all of them from the file and the
+// environment.
 func (f *SettingFlags) RegisterSome(flags *pflag.FlagSet, names ...string) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.Register(all)
@@ -110,7 +111,8 @@ func (f *SettingFlags) Load() (*Configuration, error) {
 	return c, nil
 }
 
-// DataDir returns the data directory of a server with these settings. If a flag names it, no other setting is read.
+// DataDir returns the data directory of a server with these settings. If a flag names it, no other
+// setting is read.
 func (f *SettingFlags) DataDir() (string, error) {
 	for _, v := range f.values {
 		if v.name == "data-dir" && v.given && v.text != "" {
@@ -147,10 +149,12 @@ func (f *SettingFlags) find(v *settingFlag, file *configFile) (Loaded, error) {
 	return Loaded{v.name, v.def, "default"}, nil
 }
 
-// checkEnvironment refuses a variable that is nearly a setting: a typo in TENAQ_ALLOWED_HOSTS must not be
-// ignored. Other variables with the prefix TENAQ_ are allowed; Kubernetes sets some for a service of that name.
+// checkEnvironment refuses a variable that is nearly a setting: a typo in TENAQ_ALLOWED_HOSTS must
+// not be ignored. Other variables with the prefix TENAQ_ are allowed; Kubernetes sets some for a
+// service of that name.
 func checkEnvironment(environ []string) error {
-	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL", "TENAQ_ACCESS_KEY_ID", "TENAQ_SECRET_ACCESS_KEY"}
+	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL", "TENAQ_ACCESS_KEY_ID",
+		"TENAQ_SECRET_ACCESS_KEY"}
 	for _, s := range allSettings {
 		known = append(known, s.env())
 	}
@@ -160,7 +164,8 @@ func checkEnvironment(environ []string) error {
 			continue
 		}
 		if near := cli.Nearest(name, known); near != "" {
-			return cli.Usagef("the environment variable %s is not a setting; did you mean %s?", name, near)
+			return cli.Usagef("the environment variable %s is not a setting; did you mean %s?",
+				name, near)
 		}
 	}
 	return nil

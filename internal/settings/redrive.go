@@ -82,7 +82,9 @@ func (f *configFile) readRedriveQueues(s *RedriveSection, list pair) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(s.Specs, func(o redrivehost.Spec) bool { return o.DeadLetter == spec.DeadLetter }) {
+		if slices.ContainsFunc(s.Specs, func(o redrivehost.Spec) bool {
+			return o.DeadLetter == spec.DeadLetter
+		}) {
 			return f.at(entry.Line, "%s is redriven by an entry before this one", spec.DeadLetter)
 		}
 		s.Specs = append(s.Specs, spec)
@@ -114,8 +116,11 @@ func (f *configFile) readRedriveQueue(n *yaml.Node) (redrivehost.Spec, error) {
 		case "policy":
 			s.Policy, err = f.readPolicy(p.value)
 		default:
-			err = f.at(p.line, "an entry of redrive has no %q%s", p.key, cli.DidYouMean(p.key, redriveQueueKeys))
-			if slices.ContainsFunc(redrivehost.PolicyFields, func(o redrivehost.PolicyField) bool { return o.Name == p.key }) {
+			err = f.at(p.line, "an entry of redrive has no %q%s", p.key,
+				cli.DidYouMean(p.key, redriveQueueKeys))
+			if slices.ContainsFunc(redrivehost.PolicyFields, func(o redrivehost.PolicyField) bool {
+				return o.Name == p.key
+			}) {
 				err = f.at(p.line, "%s belongs under policy:", p.key)
 			}
 		}
@@ -173,11 +178,13 @@ type redriveQueueDocument struct {
 	Schedule   string `json:"schedule"`
 }
 
-// Document is the section as --json prints it. The address may hold a password, so the place stands for it.
+// Document is the section as --json prints it. The address may hold a password, so the place stands
+// for it.
 func (s *RedriveSection) Document() map[string]any {
 	queues := []redriveQueueDocument{}
 	for _, spec := range s.Specs {
-		queues = append(queues, redriveQueueDocument{spec.DeadLetter, spec.Parking, spec.Target, spec.Schedule.Text})
+		queues = append(queues, redriveQueueDocument{spec.DeadLetter, spec.Parking, spec.Target,
+			spec.Schedule.Text})
 	}
 	return map[string]any{"records": s.recordsText(), "queues": queues}
 }
@@ -212,5 +219,6 @@ func (s *RedriveSection) refuseTimeScale(path string, scale float64) error {
 	if scale == 1 {
 		return nil
 	}
-	return cli.Usagef("%s:%d: redrive goes by the clock of this machine; remove it, or time-scale", path, s.Line)
+	return cli.Usagef("%s:%d: redrive goes by the clock of this machine; remove it, or time-scale",
+		path, s.Line)
 }

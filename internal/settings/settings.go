@@ -1,8 +1,9 @@
-// Package settings turns flags, TENAQ_* variables and the YAML file into one checked configuration of a server.
+// Package settings turns flags, TENAQ_* variables and the YAML file into one checked configuration
+// of a server.
 //
-// Flags win over variables, variables over the file, the file over defaults. An unknown key, a value that cannot
-// be applied and a setting that contradicts another are errors that name their origin. Nothing is opened or
-// started here: that is the work of packages server and redrivehost.
+// Flags win over variables, variables over the file, the file over defaults. An unknown key, a
+// value that cannot be applied and a setting that contradicts another are errors that name their
+// origin. Nothing is opened or started here: that is the work of packages server and redrivehost.
 package settings
 
 import (
@@ -25,8 +26,9 @@ type settings struct {
 	Log             cli.LogStyle
 }
 
-// A setting is one of them. Its name is the key in the configuration file; --name is its flag and TENAQ_NAME its
-// environment variable. Its value is always text, so there is one parser and one wording of each error.
+// A setting is one of them. Its name is the key in the configuration file; --name is its flag and
+// TENAQ_NAME its environment variable. Its value is always text, so there is one parser and one
+// wording of each error.
 type setting struct {
 	name  string
 	arg   string // what the help calls the value
@@ -42,8 +44,8 @@ func (s setting) env() string {
 // isBool tells whether the flag may stand without a value.
 func (s setting) isBool() bool { return s.arg == "" }
 
-// allSettings is the one list of settings: flags, environment, file, help and "tenaq config" follow it.
-// The data directory has no fixed default, see defaultDataDir.
+// allSettings is the one list of settings: flags, environment, file, help and "tenaq config" follow
+// it. The data directory has no fixed default, see defaultDataDir.
 var allSettings = []setting{
 	{"listen", "address", "SQS API address", "127.0.0.1:9324",
 		func(s *settings, v string) error { s.Listen = v; return cli.CheckAddress(v) }},
@@ -76,17 +78,32 @@ var allSettings = []setting{
 	{"tls-key", "file", "PEM key of --tls-cert", "",
 		func(s *settings, v string) error { s.TLSKey = v; return checkHome(v) }},
 	{"allow-unauthenticated", "", "allow any client that reaches the address", "false",
-		func(s *settings, v string) (err error) { s.AllowUnauthenticated, err = parseBool(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.AllowUnauthenticated, err = parseBool(v)
+			return err
+		}},
 	{"allowed-hosts", "names", "extra host names to accept, comma-separated", "",
 		func(s *settings, v string) error { s.AllowedHosts = cli.SplitList(v); return nil }},
 	{"visibility-grace", "duration", "extra hiding after a crash", "60s",
-		func(s *settings, v string) (err error) { s.VisibilityGrace, err = durationOrNone(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.VisibilityGrace, err = durationOrNone(v)
+			return err
+		}},
 	{"purge-interval", "duration", "minimum time between purges", "60s",
-		func(s *settings, v string) (err error) { s.PurgeInterval, err = durationOrNone(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.PurgeInterval, err = durationOrNone(v)
+			return err
+		}},
 	{"recreate-delay", "duration", "reserve deleted queue names", "60s",
-		func(s *settings, v string) (err error) { s.RecreateDelay, err = durationOrNone(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.RecreateDelay, err = durationOrNone(v)
+			return err
+		}},
 	{"in-flight-max", "number", "maximum in flight per queue", "120000",
-		func(s *settings, v string) (err error) { s.InFlightMax, err = cli.ParseCount(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.InFlightMax, err = cli.ParseCount(v)
+			return err
+		}},
 	{"window", "number", "index entries in memory", "4096",
 		func(s *settings, v string) (err error) { s.Window, err = cli.ParseCount(v); return err }},
 	{"disk-reserve", "size", "minimum free disk for sends", "512MiB",
@@ -121,11 +138,20 @@ var allSettings = []setting{
 			return nil
 		}},
 	{"alarm-repeat", "duration", "repeat an open alarm; 0: never", "4h",
-		func(s *settings, v string) (err error) { s.AlarmRepeat, err = durationOrNone(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.AlarmRepeat, err = durationOrNone(v)
+			return err
+		}},
 	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",
-		func(s *settings, v string) (err error) { s.AlarmMinute, err = cli.ParseDuration(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.AlarmMinute, err = cli.ParseDuration(v)
+			return err
+		}},
 	{"log-level", "level", "debug, info, warn or error", "info",
-		func(s *settings, v string) (err error) { s.Log.Level, err = cli.ParseLevel(v); return err }},
+		func(s *settings, v string) (err error) {
+			s.Log.Level, err = cli.ParseLevel(v)
+			return err
+		}},
 	{"log-format", "format", "text or json", "text",
 		func(s *settings, v string) error { s.Log.Format = v; return cli.CheckLogFormat(v) }},
 }
@@ -141,8 +167,8 @@ func settingNames() []string {
 	return names
 }
 
-// durationOrNone reads a duration of which zero means none; Config says that with a negative one, because
-// there the zero value is the default.
+// durationOrNone reads a duration of which zero means none; Config says that with a negative one,
+// because there the zero value is the default.
 func durationOrNone(v string) (time.Duration, error) {
 	d, err := cli.ParseDuration(v)
 	if err == nil && d == 0 {
@@ -202,7 +228,8 @@ func checkPublicURL(v string) error {
 		return nil
 	}
 	u, err := url.Parse(v)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("%q is not a URL such as https://queue.example.com", v)
 	}
 	return nil

@@ -26,8 +26,8 @@ func TestZeroMeansNone(t *testing.T) {
 	}
 }
 
-// TestEverySettingIsConfigurable checks that no field of Config is left out: each has a setting, perhaps for its
-// opposite, but for what the program itself provides.
+// TestEverySettingIsConfigurable checks that no field of Config is left out: each has a setting,
+// perhaps for its opposite, but for what the program itself provides.
 func TestEverySettingIsConfigurable(t *testing.T) {
 	provided := []string{"Queues", "Version", "Logger", "Fatal", "Metrics", "Actions", "HeapBallast", "DeadLetterQueues", "ConfigFiles"}
 	set := map[string]bool{}

@@ -26,8 +26,9 @@ func NewMemory(bucket string) *Memory {
 	return &Memory{bucket: bucket, bodies: make(map[string][]byte), calls: make(map[string]int)}
 }
 
-// SetFault decides about every operation from now on, which is put, get or delete: one with an error is not
-// carried out. The function is called from many goroutines, may wait, and nil is no faults.
+// SetFault decides about every operation from now on, which is put, get or delete: one with an
+// error is not carried out. The function is called from many goroutines, may wait, and nil is no
+// faults.
 func (m *Memory) SetFault(f func(ctx context.Context, operation, key string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

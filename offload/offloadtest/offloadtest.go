@@ -1,5 +1,5 @@
-// Package offloadtest is the contract of offload.Store as tests, and a store in memory that passes them and
-// fails as told.
+// Package offloadtest is the contract of offload.Store as tests, and a store in memory that passes
+// them and fails as told.
 package offloadtest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"tenaq/offload"
 )
 
-// Run checks what every Store promises. Open is called for each case, and returns an empty store; called
-// again in the same case it returns the same one as another process would have it.
+// Run checks what every Store promises. Open is called for each case, and returns an empty store;
+// called again in the same case it returns the same one as another process would have it.
 func Run(t *testing.T, open func(t *testing.T) func() offload.Store) {
 	for _, c := range []struct {
 		name string
@@ -48,7 +48,8 @@ func want(t *testing.T, s offload.Store, key string, want []byte) {
 	t.Helper()
 	got, err := s.Get(t.Context(), key, most)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("get %q: %d bytes and error %v, want the %d bytes that were put", key, len(got), err, len(want))
+		t.Fatalf("get %q: %d bytes and error %v, want the %d bytes that were put", key, len(got),
+			err, len(want))
 	}
 }
 
@@ -69,7 +70,8 @@ func roundTrip(t *testing.T, open func() offload.Store) {
 		noise[i] = byte(random.Uint32())
 	}
 	for name, body := range map[string][]byte{
-		"text": []byte("hello"), "empty": {}, "noise": noise, "newlines": []byte("\r\n\x00\xff\r\n"),
+		"text": []byte("hello"), "empty": {}, "noise": noise,
+		"newlines": []byte("\r\n\x00\xff\r\n"),
 	} {
 		for range 2 {
 			put(t, s, name, body)
@@ -148,7 +150,8 @@ func ended(t *testing.T, open func() offload.Store) {
 	want(t, s, "a", []byte("a"))
 }
 
-// Many store the same body under the same key while others read it. Whoever finds it finds all of it.
+// Many store the same body under the same key while others read it. Whoever finds it finds all of
+// it.
 func concurrent(t *testing.T, open func() offload.Store) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 8<<10)
 	var all sync.WaitGroup

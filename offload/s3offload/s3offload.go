@@ -1,21 +1,22 @@
-// Package s3offload keeps bodies in a bucket of S3, or of a store that speaks its API, one object each.
+// Package s3offload keeps bodies in a bucket of S3, or of a store that speaks its API, one object
+// each.
 //
 //	store, err := s3offload.New(s3offload.Config{Client: s3.NewFromConfig(cfg), Bucket: "orders-bodies"})
 //	...
 //	o, err := offload.New(offload.Config{Store: store})
 //
-// The name of the bucket is what pointers hold, as the Amazon SQS Extended Client Libraries have it, so the
-// bucket can be shared with them.
+// The name of the bucket is what pointers hold, as the Amazon SQS Extended Client Libraries have
+// it, so the bucket can be shared with them.
 //
-// Put is one PutObject, which S3 does as a whole or not at all, and Get one GetObject, which sees what was put
-// before it. Encryption, expiry and who may do what are rules of the bucket. A role needs s3:PutObject
-// to send, s3:GetObject to receive, and s3:DeleteObject if bodies are deleted; the key's kms:GenerateDataKey
-// and kms:Decrypt where the bucket is encrypted with one. A role that receives should have s3:ListBucket
-// too: without it S3 answers that a body which is not there may not be read, and nobody can tell it from one
-// that will be readable once the role is mended.
+// Put is one PutObject, which S3 does as a whole or not at all, and Get one GetObject, which sees
+// what was put before it. Encryption, expiry and who may do what are rules of the bucket. A role
+// needs s3:PutObject to send, s3:GetObject to receive, and s3:DeleteObject if bodies are deleted;
+// the key's kms:GenerateDataKey and kms:Decrypt where the bucket is encrypted with one. A role that
+// receives should have s3:ListBucket too: without it S3 answers that a body which is not there may
+// not be read, and nobody can tell it from one that will be readable once the role is mended.
 //
-// An S3 of another make may need UsePathStyle, and RequestChecksumCalculation set to when required, in the
-// options of the client.
+// An S3 of another make may need UsePathStyle, and RequestChecksumCalculation set to when required,
+// in the options of the client.
 package s3offload
 
 import (
@@ -34,9 +35,12 @@ import (
 
 // S3 is what a store needs of a client. *s3.Client has it.
 type S3 interface {
-	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
-	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
-	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
+	PutObject(context.Context, *s3.PutObjectInput,
+		...func(*s3.Options)) (*s3.PutObjectOutput, error)
+	GetObject(context.Context, *s3.GetObjectInput,
+		...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	DeleteObject(context.Context, *s3.DeleteObjectInput,
+		...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 }
 
 // A Config says where bodies are kept. Client and Bucket are required.
@@ -44,8 +48,8 @@ type Config struct {
 	Client S3
 	Bucket string // its name; the bucket exists
 
-	// Owner, if set, is the account that the bucket must belong to: after a bucket is deleted, another account may
-	// create one of the same name.
+	// Owner, if set, is the account that the bucket must belong to: after a bucket is deleted,
+	// another account may create one of the same name.
 	Owner string
 }
 
@@ -87,7 +91,8 @@ func (s *Store) Put(ctx context.Context, key string, body []byte) error {
 
 // Get returns the body that an object holds.
 func (s *Store) Get(ctx context.Context, key string, most int) ([]byte, error) {
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner})
+	out, err := s.client.GetObject(ctx,
+		&s3.GetObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner})
 	var missing *types.NoSuchKey
 	if errors.As(err, &missing) {
 		return nil, offload.ErrNotFound // what S3 adds is the id of the request
@@ -112,6 +117,7 @@ func (s *Store) Get(ctx context.Context, key string, most int) ([]byte, error) {
 
 // Delete removes an object.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner})
+	_, err := s.client.DeleteObject(ctx,
+		&s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner})
 	return err
 }

@@ -66,8 +66,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// A bucket that is not there is no body that is not there: it is a mistake in the configuration, which
-// somebody will mend.
+// A bucket that is not there is no body that is not there: it is a mistake in the configuration,
+// which somebody will mend.
 func TestNoBucket(t *testing.T) {
 	s := open(t, client(t), "nobodys-bucket")
 	_, err := s.Get(t.Context(), "a", 1)
@@ -111,8 +111,8 @@ func (a *asking) DeleteObject(_ context.Context, in *s3.DeleteObjectInput, _ ...
 	return nil, errAsked
 }
 
-// A bucket is shared with the other libraries: what one stored under a key of its own is found by its
-// pointer, and what is stored here lies where the pointer says.
+// A bucket is shared with the other libraries: what one stored under a key of its own is found by
+// its pointer, and what is stored here lies where the pointer says.
 func TestSharedBucket(t *testing.T) {
 	bucket := newBucket(t)
 	o, err := offload.New(offload.Config{Store: open(t, client(t), bucket), Threshold: 10})

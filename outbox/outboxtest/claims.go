@@ -41,12 +41,16 @@ func testContent(e *env) {
 	odd := "it's \"odd\" \\ $1 ? ; -- \n\r\t\x01 {\"a\": [1]} <&> €ßΩ 漢字 👩‍🚀 \u2028\u200b %s"
 	messages := []outbox.Message{
 		{Queue: "q", Body: "little"},
-		{Queue: odd, Key: odd + "k", Type: odd + "t", Body: odd + "b", Group: odd + "g", Dedup: odd + "d", Headers: map[string]string{odd: odd, "b": " "}},
+		{Queue: odd, Key: odd + "k", Type: odd + "t", Body: odd + "b", Group: odd + "g",
+			Dedup: odd + "d", Headers: map[string]string{odd: odd, "b": " "}},
 		{Queue: "https://sqs.eu-central-1.amazonaws.com/123456789012/orders.fifo", Key: "17", Body: strings.Repeat("0123456789abcdé\n", 1<<16)},
 		{Queue: "q", Body: " ", Dedup: strings.Repeat("d", 512), Generation: 3},
-		{Queue: "q", Body: "null", Key: "null", Type: "NULL", After: time.Date(1999, 2, 3, 4, 5, 6, 789e6, time.FixedZone("", -3*3600-1800))},
-		{Queue: "q", Body: "12.50", Key: "007", Type: "1e3", Group: "0x10", Headers: map[string]string{"n": "1.0", "b": "true"}},
-		{Queue: "q", Body: "many", Headers: map[string]string{"1": "a", "2": "b", "3": "c", "4": "d", "5": "e", "6": "f", "7": "g", "8": "h"}},
+		{Queue: "q", Body: "null", Key: "null", Type: "NULL",
+			After: time.Date(1999, 2, 3, 4, 5, 6, 789e6, time.FixedZone("", -3*3600-1800))},
+		{Queue: "q", Body: "12.50", Key: "007", Type: "1e3", Group: "0x10",
+			Headers: map[string]string{"n": "1.0", "b": "true"}},
+		{Queue: "q", Body: "many", Headers: map[string]string{"1": "a", "2": "b", "3": "c",
+			"4": "d", "5": "e", "6": "f", "7": "g", "8": "h"}},
 	}
 	want := make(map[string]outbox.Message)
 	for i := range messages {
@@ -89,7 +93,8 @@ func (e *env) same(got outbox.Row, want outbox.Message) {
 	if !maps.Equal(got.Headers, want.Headers) {
 		e.Errorf("%.40q has headers %q, want %q", want.Body, got.Headers, want.Headers)
 	}
-	if got.ID != want.ID || got.Queue != want.Queue || got.Key != want.Key || got.Type != want.Type || got.Body != want.Body ||
+	if got.ID != want.ID || got.Queue != want.Queue || got.Key != want.Key ||
+		got.Type != want.Type || got.Body != want.Body ||
 		got.Group != want.Group || got.Dedup != want.Dedup || got.Generation != want.Generation {
 		e.Errorf("the row is\n%.600v\nwant\n%.600v", got.Message, want)
 	}
@@ -165,8 +170,8 @@ func testLateCommit(e *env) {
 	e.counts(b, 0, 0, 0)
 }
 
-// Of two transactions that write to one stream the second waits for the first, and rows are in the order of
-// the commits.
+// Of two transactions that write to one stream the second waits for the first, and rows are in the
+// order of the commits.
 func testCommitOrder(e *env) {
 	if e.Begin == nil {
 		e.Skip("transactions that write take turns")
@@ -351,12 +356,14 @@ func testBytes(e *env) {
 
 	// A stream is not torn: what is too large for the claim holds up what is behind it.
 	for i, body := range []int{10, 5000, 10} {
-		e.enqueue(true, outbox.Message{Queue: fifoQueue, Key: "s", Body: strings.Repeat(string(rune('1'+i)), body)})
+		e.enqueue(true, outbox.Message{Queue: fifoQueue, Key: "s",
+			Body: strings.Repeat(string(rune('1'+i)), body)})
 	}
 	for _, want := range []string{"1", "2", "3"} {
 		rows, _ := e.ask(b, outbox.Claim{Relay: "r", Bytes: 1200})
 		if len(rows) != 1 || rows[0].Body[:1] != want {
-			e.Fatalf("a claim of 1200 bytes got %d rows, beginning with %.1s, want one with %s", len(rows), e.show(rows), want)
+			e.Fatalf("a claim of 1200 bytes got %d rows, beginning with %.1s, want one with %s",
+				len(rows), e.show(rows), want)
 		}
 		e.settle(b, "r", outbox.Outcome{ID: rows[0].ID, Fate: outbox.Sent})
 	}
@@ -369,7 +376,8 @@ func testExcept(e *env) {
 	other := outbox.Message{ID: outbox.NewID(), Queue: "it's,\"other\"", Key: "k", Body: "o"}
 	e.know(other)
 	e.enqueue(true, other)
-	_, next := e.claim(b, outbox.Claim{Relay: "r", Except: []string{plainQueue, fifoQueue, other.Queue, "unknown"}}, "")
+	_, next := e.claim(b, outbox.Claim{Relay: "r",
+		Except: []string{plainQueue, fifoQueue, other.Queue, "unknown"}}, "")
 	e.is(next, outbox.NextMax, outbox.NextMax)
 	e.claim(b, outbox.Claim{Relay: "r", Except: []string{plainQueue, fifoQueue}}, "o")
 	e.claim(b, outbox.Claim{Relay: "r", Rows: 1, Except: []string{fifoQueue}}, "x")

@@ -49,14 +49,21 @@ func (e *env) look(h outbox.History, s outbox.Source, want string) []outbox.Past
 	if err != nil {
 		e.Fatalf("look: %v", err)
 	}
-	if got := wordsOf(all, func(p outbox.Past) string { return p.Body }); got != want || count != len(all) {
+	if got := wordsOf(all, func(p outbox.Past) string {
+		return p.Body
+	}); got != want || count != len(all) {
 		e.Fatalf("Look found %q, and counts %d; want %q", got, count, want)
 	}
 	var walked []outbox.Past
-	if err := h.Walk(e.ctx, s, func(p outbox.Past) error { walked = append(walked, p); return nil }); err != nil || !reflect.DeepEqual(walked, all) {
+	if err := h.Walk(e.ctx, s, func(p outbox.Past) error {
+		walked = append(walked, p)
+		return nil
+	}); err != nil || !reflect.DeepEqual(walked, all) {
 		e.Fatalf("Walk goes to %+v, %v; want what Look found, %+v", walked, err, all)
 	}
-	if err := h.Walk(e.ctx, s, func(outbox.Past) error { return errEnough }); len(all) > 0 && !errors.Is(err, errEnough) {
+	if err := h.Walk(e.ctx, s, func(outbox.Past) error {
+		return errEnough
+	}); len(all) > 0 && !errors.Is(err, errEnough) {
 		e.Fatalf("Walk returns %v, want the error that ended it", err)
 	}
 	return all
@@ -66,7 +73,8 @@ var errEnough = errors.New("enough")
 
 func (e *env) begin(h outbox.History, s outbox.Source) outbox.Replay {
 	e.Helper()
-	r, err := h.BeginReplay(e.ctx, outbox.Replay{State: outbox.Preparing, Source: s, Rate: 10, Runner: "me"})
+	r, err := h.BeginReplay(e.ctx,
+		outbox.Replay{State: outbox.Preparing, Source: s, Rate: 10, Runner: "me"})
 	if err != nil {
 		e.Fatalf("begin: %v", err)
 	}
@@ -80,13 +88,16 @@ func (e *env) stage(h outbox.History, number int64, found int) outbox.Replay {
 		e.Fatalf("stage: %v", err)
 	}
 	if r.State != outbox.Running || r.Found != found {
-		e.Fatalf("the replay is %s with %d messages, want it running with %d", r.State, r.Found, found)
+		e.Fatalf("the replay is %s with %d messages, want it running with %d", r.State, r.Found,
+			found)
 	}
 	return r
 }
 
 // staged checks what is staged behind a place, in its order.
-func (e *env) staged(h outbox.History, number, place int64, limit int, want string) []outbox.Staged {
+func (e *env) staged(
+	h outbox.History, number, place int64, limit int, want string,
+) []outbox.Staged {
 	e.Helper()
 	all, err := h.Staged(e.ctx, number, place, limit)
 	if err != nil {
@@ -147,7 +158,8 @@ func testLook(e *env) {
 	all := e.look(other, s, "w x")
 	i := slices.IndexFunc(all, func(p outbox.Past) bool { return p.Body == "x" })
 	e.same(outbox.Row{Message: all[i].Message}, m)
-	if p := all[i]; p.SentTo != "the-queue" || p.MessageID != "m-x" || p.SentAt.Before(s.From) || !p.SentAt.Before(s.To) {
+	if p := all[i]; p.SentTo != "the-queue" || p.MessageID != "m-x" || p.SentAt.Before(s.From) ||
+		!p.SentAt.Before(s.To) {
 		e.Errorf("it was sent to %q as %q at %v", p.SentTo, p.MessageID, p.SentAt)
 	}
 	s.From = from
@@ -161,14 +173,16 @@ func testLook(e *env) {
 		{outbox.Source{Types: []string{"t", "u"}}, "w x"},
 		{outbox.Source{Types: []string{""}}, "a1 a2 b1 y z"},
 		{outbox.Source{Keys: []string{"a", "17"}}, "a1 a2 x"},
-		{outbox.Source{Keys: []string{"a", "k"}, Queues: []string{plainQueue}, Types: []string{"", "u"}}, "w y z"},
+		{outbox.Source{Keys: []string{"a", "k"}, Queues: []string{plainQueue},
+			Types: []string{"", "u"}}, "w y z"},
 	} {
 		tt.s.From, tt.s.To = from, end
 		e.look(h, tt.s, tt.want)
 	}
 	count, first, err := h.Look(e.ctx, s, 3)
 	if err != nil || count != 7 || len(first) != 3 {
-		e.Errorf("Look for 3 samples counts %d and returns %d, with error %v; want 7 and 3", count, len(first), err)
+		e.Errorf("Look for 3 samples counts %d and returns %d, with error %v; want 7 and 3", count,
+			len(first), err)
 	}
 	if _, first, err := h.Look(e.ctx, s, 0); err != nil || len(first) != 0 {
 		e.Errorf("Look for no samples returns %d, with error %v", len(first), err)
@@ -186,7 +200,8 @@ func testLookNowhere(e *env) {
 		if _, err := h.StageReplay(e.ctx, number); !errors.Is(err, outbox.ErrNoReplay) {
 			e.Errorf("stage replay %d: %v, want ErrNoReplay", number, err)
 		}
-		if _, err := h.StepReplay(e.ctx, outbox.Replay{Number: number, Version: 1}, nil); !errors.Is(err, outbox.ErrNoReplay) {
+		if _, err := h.StepReplay(e.ctx, outbox.Replay{Number: number, Version: 1},
+			nil); !errors.Is(err, outbox.ErrNoReplay) {
 			e.Errorf("step of replay %d: %v, want ErrNoReplay", number, err)
 		}
 	}
@@ -199,7 +214,8 @@ func testLookNowhere(e *env) {
 func testBegin(e *env) {
 	h, other := e.open(), e.open()
 	want := outbox.Replay{
-		State: outbox.Preparing, MissingOnly: true, Lane: "lane", Rate: 2.5, Generation: 7, By: "é", Note: "it's \"why\"", Runner: "me",
+		State: outbox.Preparing, MissingOnly: true, Lane: "lane", Rate: 2.5, Generation: 7, By: "é",
+		Note: "it's \"why\"", Runner: "me",
 		Source: outbox.Source{
 			From: time.Unix(1, 5000).UTC(), To: time.Unix(2, 0).UTC(),
 			Queues: []string{"a", "b"}, Types: []string{""}, Keys: []string{"k"}, Where: "1 = 1",
@@ -210,8 +226,10 @@ func testBegin(e *env) {
 	if err != nil {
 		e.Fatal(err)
 	}
-	if first.Created.Before(from) || first.Created.After(time.Now().Add(e.jumped+slack)) || first.Number < 1 || first.Version < 1 {
-		e.Errorf("replay %d has version %d and was made at %v", first.Number, first.Version, first.Created)
+	if first.Created.Before(from) || first.Created.After(time.Now().Add(e.jumped+slack)) ||
+		first.Number < 1 || first.Version < 1 {
+		e.Errorf("replay %d has version %d and was made at %v", first.Number, first.Version,
+			first.Created)
 	}
 	second := e.begin(other, outbox.Source{From: time.Unix(1, 0), To: time.Unix(2, 0)})
 	if second.Number <= first.Number {
@@ -221,7 +239,8 @@ func testBegin(e *env) {
 	if err != nil {
 		e.Fatal(err)
 	}
-	if !got.Created.Equal(first.Created) || !got.Updated.Equal(first.Updated) || !got.Source.From.Equal(want.Source.From) {
+	if !got.Created.Equal(first.Created) || !got.Updated.Equal(first.Updated) ||
+		!got.Source.From.Equal(want.Source.From) {
 		e.Errorf("found %+v, want %+v", got, first)
 	}
 	want.Number, want.Version = first.Number, first.Version
@@ -231,10 +250,12 @@ func testBegin(e *env) {
 		e.Errorf("found %s, want %s", g, w)
 	}
 	all, err := h.Replays(e.ctx, 10)
-	if err != nil || len(all) != 2 || all[0].Number != second.Number || all[1].Number != first.Number {
+	if err != nil || len(all) != 2 || all[0].Number != second.Number ||
+		all[1].Number != first.Number {
 		e.Errorf("Replays are %v, %v; want the newest first", all, err)
 	}
-	if all, err := h.Replays(e.ctx, 1); err != nil || len(all) != 1 || all[0].Number != second.Number {
+	if all, err := h.Replays(e.ctx, 1); err != nil || len(all) != 1 ||
+		all[0].Number != second.Number {
 		e.Errorf("the newest of Replays is %v, %v", all, err)
 	}
 }
@@ -248,13 +269,16 @@ func testStage(e *env) {
 	r := e.begin(h, s)
 	e.staged(h, r.Number, 0, 10, "")
 	staged := e.stage(h, r.Number, 4)
-	if staged.Version <= r.Version || staged.Source.From.UnixMilli() != from.UnixMilli() || staged.Runner != "me" {
+	if staged.Version <= r.Version || staged.Source.From.UnixMilli() != from.UnixMilli() ||
+		staged.Runner != "me" {
 		e.Errorf("the replay is now %+v, it was %+v", staged, r)
 	}
 	e.sentAlready(h, "z")
 	e.look(h, s, "a1 a2 x y z")
 	all, err := other.Staged(e.ctx, r.Number, 0, 10)
-	if got := wordsOf(all, func(s outbox.Staged) string { return s.Body }); err != nil || got != "a1 a2 x y" {
+	if got := wordsOf(all, func(s outbox.Staged) string {
+		return s.Body
+	}); err != nil || got != "a1 a2 x y" {
 		e.Fatalf("staged is %q, %v", got, err)
 	}
 	e.staged(other, r.Number, all[0].Place, 2, all[1].Body+" "+all[2].Body)
@@ -278,7 +302,9 @@ func testStageOrder(e *env) {
 	e.ask(h, outbox.Claim{Relay: "r"})
 	from := time.Now().Add(e.jumped - slack)
 	shuffled := slices.Clone(words)
-	e.rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	e.rng.Shuffle(len(shuffled), func(i, j int) {
+		shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
+	})
 	e.sent(h, "r", strings.Join(shuffled, " "))
 	r := e.begin(h, outbox.Source{From: from, To: time.Now().Add(e.jumped + long)})
 	e.stage(h, r.Number, len(words))
@@ -298,8 +324,10 @@ func testStageAgain(e *env) {
 	e.staged(h, r.Number, 0, 10, "x y")
 	r.State = outbox.Cancelled
 	r = e.step(h, r)
-	if again, err := h.StageReplay(e.ctx, r.Number); err != nil || again.State != outbox.Cancelled || again.Version != r.Version {
-		e.Errorf("a replay that was cancelled is %s, with version %d, error %v", again.State, again.Version, err)
+	if again, err := h.StageReplay(e.ctx, r.Number); err != nil ||
+		again.State != outbox.Cancelled || again.Version != r.Version {
+		e.Errorf("a replay that was cancelled is %s, with version %d, error %v", again.State,
+			again.Version, err)
 	}
 	e.staged(h, r.Number, 0, 10, "")
 }
@@ -312,7 +340,8 @@ func testStep(e *env) {
 	r = e.stage(h, r.Number, 2)
 	e.put("a2")
 	a3, a4, y := e.message("a3"), e.message("a4"), e.message("y")
-	y.Headers, y.Generation, y.Dedup, y.Type = map[string]string{outbox.ReplayHeader: "1"}, 4, "d", "t"
+	y.Headers, y.Generation, y.Dedup, y.Type = map[string]string{outbox.ReplayHeader: "1"}, 4,
+		"d", "t"
 	r.Place, r.Read, r.Completed, r.Gone, r.Rate, r.Ended = 2, 3, 4, 5, 6, "because"
 	version, before := r.Version, r.Updated
 	e.sleep(2 * time.Millisecond)
@@ -354,7 +383,8 @@ func testStepMoved(e *env) {
 	theirs.Runner = "they"
 	theirs = e.step(other, theirs, e.message("x"))
 	mine.Read = 7
-	if _, err := h.StepReplay(e.ctx, mine, []outbox.Message{e.message("y"), e.message("a1")}); !errors.Is(err, outbox.ErrMoved) {
+	if _, err := h.StepReplay(e.ctx, mine,
+		[]outbox.Message{e.message("y"), e.message("a1")}); !errors.Is(err, outbox.ErrMoved) {
 		e.Fatalf("a step after another: %v, want ErrMoved", err)
 	}
 	found, err := h.Replay(e.ctx, r.Number)
@@ -369,7 +399,9 @@ func testStepMoved(e *env) {
 	for i := range many {
 		go func() {
 			r := theirs
-			_, err := h.StepReplay(e.ctx, r, []outbox.Message{{ID: outbox.NewID(), Queue: plainQueue, Key: "k", Body: "of " + string(rune('a'+i))}})
+			_, err := h.StepReplay(e.ctx, r,
+				[]outbox.Message{{ID: outbox.NewID(), Queue: plainQueue, Key: "k",
+					Body: "of " + string(rune('a'+i))}})
 			errs <- err
 		}()
 	}
@@ -397,7 +429,8 @@ func testStepEnds(e *env) {
 		r.State = end
 		r = e.step(h, r)
 		e.staged(h, r.Number, 0, 10, "")
-		if found, err := h.Replay(e.ctx, r.Number); err != nil || found.State != end || found.Found != 3 {
+		if found, err := h.Replay(e.ctx, r.Number); err != nil || found.State != end ||
+			found.Found != 3 {
 			e.Errorf("the replay is %s, %v", show(found), err)
 		}
 	}
@@ -456,7 +489,8 @@ func testQuery(e *env) {
 	query := outbox.Source{Query: "SELECT id, aggregatetype, aggregateid, payload, 'again' AS type, generation FROM " + e.Table +
 		" WHERE payload <> 'y' ORDER BY payload DESC -- all but one"}
 	all := e.look(h, query, "a1 x")
-	if all[0].Body != "x" || all[0].ID != e.ids["x"] || all[0].Type != "again" || all[1].Queue != fifoQueue || all[1].Key != "a" || !all[0].SentAt.IsZero() {
+	if all[0].Body != "x" || all[0].ID != e.ids["x"] || all[0].Type != "again" ||
+		all[1].Queue != fifoQueue || all[1].Key != "a" || !all[0].SentAt.IsZero() {
 		e.Errorf("Look returns %+v", all)
 	}
 	r := e.begin(h, query)
@@ -488,15 +522,19 @@ func testBadSQL(e *env) {
 	e.put("y")
 	s := outbox.Source{From: time.Unix(1, 0), To: time.Now().Add(e.jumped + long)}
 	var bad []outbox.Source
-	for _, where := range []string{"nonsense", "aggregateid =", "1 = 1) UNION SELECT (1", "1 = 1; DELETE FROM " + e.Table, "no_such_column = 1"} {
+	for _, where := range []string{"nonsense", "aggregateid =", "1 = 1) UNION SELECT (1",
+		"1 = 1; DELETE FROM " + e.Table, "no_such_column = 1"} {
 		s.Where = where
 		bad = append(bad, s)
 	}
 	for _, query := range []string{
-		"SELECT", "DELETE FROM " + e.Table, "DELETE FROM " + e.Table + " RETURNING *", "UPDATE " + e.Table + " SET payload = 'z' RETURNING *",
-		"SELECT 1; DELETE FROM " + e.Table, "SELECT 1 AS payload) q; DELETE FROM " + e.Table + "; --", "WITH d AS (DELETE FROM " + e.Table + " RETURNING *) SELECT * FROM d",
-		"SELECT 'q' AS aggregatetype, 'k' AS aggregateid, 'b' AS payload",       // names no work
-		"SELECT 'q' AS aggregatetype, 'd' AS dedup_id, 'b' AS payload, 1 AS x1", // has another column
+		"SELECT", "DELETE FROM " + e.Table, "DELETE FROM " + e.Table + " RETURNING *",
+		"UPDATE " + e.Table + " SET payload = 'z' RETURNING *",
+		"SELECT 1; DELETE FROM " + e.Table, "SELECT 1 AS payload) q; DELETE FROM " + e.Table +
+			"; --", "WITH d AS (DELETE FROM " + e.Table + " RETURNING *) SELECT * FROM d",
+		"SELECT 'q' AS aggregatetype, 'k' AS aggregateid, 'b' AS payload", // names no work
+		// has another column
+		"SELECT 'q' AS aggregatetype, 'd' AS dedup_id, 'b' AS payload, 1 AS x1",
 	} {
 		bad = append(bad, outbox.Source{Query: query})
 	}
@@ -505,7 +543,9 @@ func testBadSQL(e *env) {
 		if !errors.Is(err, outbox.ErrSource) {
 			e.Errorf("look for %q%q: %v, want ErrSource", source.Where, source.Query, err)
 		}
-		if err := h.Walk(e.ctx, source, func(outbox.Past) error { return nil }); !errors.Is(err, outbox.ErrSource) {
+		if err := h.Walk(e.ctx, source, func(outbox.Past) error {
+			return nil
+		}); !errors.Is(err, outbox.ErrSource) {
 			e.Errorf("walk over %q%q: %v, want ErrSource", source.Where, source.Query, err)
 		}
 		r := e.begin(h, source)

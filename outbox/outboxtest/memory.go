@@ -14,8 +14,8 @@ import (
 	"tenaq/outbox"
 )
 
-// A Memory is a Box in memory, for tests: it knows the time of a synctest bubble, and a test says what its
-// database does.
+// A Memory is a Box in memory, for tests: it knows the time of a synctest bubble, and a test says
+// what its database does.
 type Memory struct {
 	mu     sync.Mutex
 	seq    int
@@ -46,7 +46,8 @@ var _ outbox.History = (*Memory)(nil)
 
 // NewMemory returns an empty Box.
 func NewMemory() *Memory {
-	return &Memory{rows: make(map[string]*memoryRow), sent: make(map[string]memorySent), wakes: make(chan struct{})}
+	return &Memory{rows: make(map[string]*memoryRow), sent: make(map[string]memorySent),
+		wakes: make(chan struct{})}
 }
 
 // Enqueue writes messages, in one transaction that is committed at once.
@@ -71,7 +72,8 @@ func (b *Memory) insert(messages []outbox.Message) {
 		m.ID = cmp.Or(m.ID, outbox.NewID())
 		b.seq++
 		b.rows[m.ID] = &memoryRow{
-			Row: outbox.Row{Message: m, Stream: streamOf(m), CreatedAt: time.Now()}, seq: b.seq, due: m.After,
+			Row: outbox.Row{Message: m, Stream: streamOf(m), CreatedAt: time.Now()}, seq: b.seq,
+			due: m.After,
 		}
 	}
 	close(b.wakes)
@@ -91,8 +93,8 @@ func streamOf(m outbox.Message) string {
 	return m.Queue + "\x1f" + cmp.Or(m.Group, m.Key)
 }
 
-// SetFault decides about every call from now on. Of a call whose name comes with a "+", it says what is answered
-// although it was carried out. Nil is no faults.
+// SetFault decides about every call from now on. Of a call whose name comes with a "+", it says
+// what is answered although it was carried out. Nil is no faults.
 func (b *Memory) SetFault(refuse func(call string) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,13 +123,17 @@ func (b *Memory) call(ctx context.Context, name string, do func(now time.Time) e
 
 // pending are the rows that are neither sent nor parked, in order.
 func (b *Memory) pending() []*memoryRow {
-	rows := slices.DeleteFunc(slices.Collect(maps.Values(b.rows)), func(r *memoryRow) bool { return !r.parked.IsZero() })
+	rows := slices.DeleteFunc(slices.Collect(maps.Values(b.rows)), func(r *memoryRow) bool {
+		return !r.parked.IsZero()
+	})
 	slices.SortFunc(rows, func(x, y *memoryRow) int { return cmp.Compare(x.seq, y.seq) })
 	return rows
 }
 
 // Claim implements outbox.Box.
-func (b *Memory) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, next time.Duration, err error) {
+func (b *Memory) Claim(
+	ctx context.Context, c outbox.Claim,
+) (rows []outbox.Row, next time.Duration, err error) {
 	err = b.call(ctx, "Claim", func(now time.Time) error {
 		next = outbox.NextMax
 		blocked, taken, bytes := make(map[string]bool), make(map[string]int), 0
@@ -145,7 +151,8 @@ func (b *Memory) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, 
 			case now.Before(r.due):
 				blocked[r.Stream] = true
 				next = min(next, r.due.Sub(now))
-			case len(rows) == c.Rows, len(rows) > 0 && bytes+size > c.Bytes, r.Stream != "" && taken[r.Stream] == c.Stream:
+			case len(rows) == c.Rows, len(rows) > 0 && bytes+size > c.Bytes,
+				r.Stream != "" && taken[r.Stream] == c.Stream:
 				blocked[r.Stream] = true
 				next = 0
 			default:
@@ -161,7 +168,9 @@ func (b *Memory) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, 
 }
 
 // Renew implements outbox.Box.
-func (b *Memory) Renew(ctx context.Context, relay string, lease time.Duration) (ids []string, err error) {
+func (b *Memory) Renew(
+	ctx context.Context, relay string, lease time.Duration,
+) (ids []string, err error) {
 	err = b.call(ctx, "Renew", func(now time.Time) error {
 		for _, r := range b.pending() {
 			if r.relay == relay && now.Before(r.lease) {
@@ -239,7 +248,9 @@ func (b *Memory) Stats(ctx context.Context) (s outbox.Stats, err error) {
 // Sweep implements outbox.Box.
 func (b *Memory) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	err = b.call(ctx, "Sweep", func(now time.Time) error {
-		oldest := slices.SortedFunc(maps.Keys(b.sent), func(x, y string) int { return b.sent[x].at.Compare(b.sent[y].at) })
+		oldest := slices.SortedFunc(maps.Keys(b.sent), func(x, y string) int {
+			return b.sent[x].at.Compare(b.sent[y].at)
+		})
 		for _, id := range oldest {
 			if n < limit && now.Sub(b.sent[id].at) > keep {
 				delete(b.sent, id)
@@ -252,10 +263,16 @@ func (b *Memory) Sweep(ctx context.Context, keep time.Duration, limit int) (n in
 }
 
 // Parked implements outbox.Box.
-func (b *Memory) Parked(ctx context.Context, after string, limit int) (parked []outbox.ParkedRow, err error) {
+func (b *Memory) Parked(
+	ctx context.Context, after string, limit int,
+) (parked []outbox.ParkedRow, err error) {
 	err = b.call(ctx, "Parked", func(time.Time) error {
-		rows := slices.DeleteFunc(slices.Collect(maps.Values(b.rows)), func(r *memoryRow) bool { return r.parked.IsZero() })
-		slices.SortFunc(rows, func(x, y *memoryRow) int { return cmp.Or(x.parked.Compare(y.parked), cmp.Compare(x.seq, y.seq)) })
+		rows := slices.DeleteFunc(slices.Collect(maps.Values(b.rows)), func(r *memoryRow) bool {
+			return r.parked.IsZero()
+		})
+		slices.SortFunc(rows, func(x, y *memoryRow) int {
+			return cmp.Or(x.parked.Compare(y.parked), cmp.Compare(x.seq, y.seq))
+		})
 		if i := slices.IndexFunc(rows, func(r *memoryRow) bool { return r.ID == after }); i >= 0 {
 			rows = rows[i+1:]
 		}
@@ -280,7 +297,9 @@ func (b *Memory) Discard(ctx context.Context, ids ...string) (n int, err error) 
 	return b.decide(ctx, "Discard", ids, func(r *memoryRow) { delete(b.rows, r.ID) })
 }
 
-func (b *Memory) decide(ctx context.Context, name string, ids []string, do func(*memoryRow)) (n int, err error) {
+func (b *Memory) decide(
+	ctx context.Context, name string, ids []string, do func(*memoryRow),
+) (n int, err error) {
 	err = b.call(ctx, name, func(time.Time) error {
 		for _, id := range ids {
 			if r := b.rows[id]; r != nil && !r.parked.IsZero() {

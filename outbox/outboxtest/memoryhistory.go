@@ -22,9 +22,12 @@ func (b *Memory) look(s *outbox.Source) (found []outbox.Past, err error) {
 	if s.Where != "" || s.Query != "" {
 		return nil, fmt.Errorf("%w: a box in memory knows no SQL", outbox.ErrSource)
 	}
-	sent := slices.SortedFunc(maps.Values(b.sent), func(x, y memorySent) int { return cmp.Compare(x.seq, y.seq) })
+	sent := slices.SortedFunc(maps.Values(b.sent), func(x, y memorySent) int {
+		return cmp.Compare(x.seq, y.seq)
+	})
 	for _, row := range sent {
-		past := outbox.Past{Message: row.Message, SentAt: row.at, SentTo: row.SentTo, MessageID: row.MessageID}
+		past := outbox.Past{Message: row.Message, SentAt: row.at, SentTo: row.SentTo,
+			MessageID: row.MessageID}
 		if s.Has(&past) {
 			found = append(found, past)
 		}
@@ -33,7 +36,9 @@ func (b *Memory) look(s *outbox.Source) (found []outbox.Past, err error) {
 }
 
 // Look implements outbox.History.
-func (b *Memory) Look(ctx context.Context, s outbox.Source, few int) (count int, first []outbox.Past, err error) {
+func (b *Memory) Look(
+	ctx context.Context, s outbox.Source, few int,
+) (count int, first []outbox.Past, err error) {
 	err = b.call(ctx, "Look", func(time.Time) error {
 		found, err := b.look(&s)
 		count, first = len(found), found[:min(few, len(found))]
@@ -101,7 +106,9 @@ func (b *Memory) StageReplay(ctx context.Context, number int64) (r outbox.Replay
 }
 
 // Staged implements outbox.History.
-func (b *Memory) Staged(ctx context.Context, number, place int64, limit int) (staged []outbox.Staged, err error) {
+func (b *Memory) Staged(
+	ctx context.Context, number, place int64, limit int,
+) (staged []outbox.Staged, err error) {
 	err = b.call(ctx, "Staged", func(time.Time) error {
 		book, err := b.book(number)
 		if err != nil {
@@ -122,7 +129,9 @@ func (b *Memory) Staged(ctx context.Context, number, place int64, limit int) (st
 }
 
 // StepReplay implements outbox.History.
-func (b *Memory) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Message) (outbox.Replay, error) {
+func (b *Memory) StepReplay(
+	ctx context.Context, r outbox.Replay, rows []outbox.Message,
+) (outbox.Replay, error) {
 	err := b.call(ctx, "StepReplay", func(now time.Time) error {
 		book, err := b.book(r.Number)
 		switch {

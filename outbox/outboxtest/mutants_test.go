@@ -15,8 +15,8 @@ import (
 	"tenaq/outbox"
 )
 
-// A mutant is a box with one mistake, made of one without by changing what goes in and what comes out. The fields
-// that are nil change nothing.
+// A mutant is a box with one mistake, made of one without by changing what goes in and what comes
+// out. The fields that are nil change nothing.
 type mutant struct {
 	outbox.Box
 	claim   func(m *mutant, ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Duration, error)

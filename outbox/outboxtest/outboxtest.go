@@ -1,7 +1,7 @@
 // Package outboxtest is the contract of outbox.Box as tests, and a box in memory that passes them.
 //
-// A box is done when Run passes; a mistake found in one becomes a case here for all of them, so that a relay
-// sees no difference between databases.
+// A box is done when Run passes; a mistake found in one becomes a case here for all of them, so
+// that a relay sees no difference between databases.
 //
 // Random cases log the seed that they ran with; the environment variable TENAQ_SEED repeats one.
 package outboxtest
@@ -20,17 +20,19 @@ import (
 
 // A Harness is an empty outbox, as one case of the suite gets it.
 type Harness struct {
-	// Open opens it for a relay; again is like a relay in another process. What has to be closed is closed when
-	// the test ends.
+	// Open opens it for a relay; again is like a relay in another process. What has to be closed is
+	// closed when the test ends.
 	Open func(t testing.TB) outbox.Box
 
-	// Enqueue writes messages in one transaction, as a program would that has the relays elsewhere, and commits
-	// it or rolls it back.
+	// Enqueue writes messages in one transaction, as a program would that has the relays elsewhere,
+	// and commits it or rolls it back.
 	Enqueue func(ctx context.Context, commit bool, messages ...outbox.Message) error
 
-	// Begin opens a transaction that stays open beside others until end is called. Nil where transactions that
-	// write take turns anyway.
-	Begin func(ctx context.Context) (enqueue func(messages ...outbox.Message) error, end func(commit bool) error, err error)
+	// Begin opens a transaction that stays open beside others until end is called. Nil where
+	// transactions that write take turns anyway.
+	Begin func(ctx context.Context) (
+		enqueue func(messages ...outbox.Message) error, end func(commit bool) error, err error,
+	)
 
 	// Table is the name of the table in SQL, for RunHistory; empty for a box that knows no SQL.
 	Table string
@@ -39,8 +41,8 @@ type Harness struct {
 	Sleep func(d time.Duration)
 }
 
-// Run checks what every Box promises. Its cases run in parallel, because some have to wait for leases to end;
-// fresh is called for each and returns an empty outbox.
+// Run checks what every Box promises. Its cases run in parallel, because some have to wait for
+// leases to end; fresh is called for each and returns an empty outbox.
 func Run(t *testing.T, fresh func(t testing.TB) Harness) { run(t, cases, fresh) }
 
 // RunHistory checks what every History promises beyond that. Boxes that are opened have to be one.
@@ -55,7 +57,8 @@ func run(t *testing.T, cases []testCase, fresh func(t testing.TB) Harness) {
 	}
 }
 
-// RunVirtual is Run in bubbles of testing/synctest, for a box that waits for nothing outside of one.
+// RunVirtual is Run in bubbles of testing/synctest, for a box that waits for nothing outside of
+// one.
 func RunVirtual(t *testing.T, fresh func(t testing.TB) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,7 +133,8 @@ const (
 	// short is one that ends, and a case sleeps through it.
 	short = 500 * time.Millisecond
 
-	// slack is what a database may round times by, and the clocks of a test and its database may differ by.
+	// slack is what a database may round times by, and the clocks of a test and its database may
+	// differ by.
 	slack = 20 * time.Millisecond
 )
 
@@ -180,4 +184,6 @@ func (e *env) sleep(d time.Duration) {
 }
 
 // upTo is a time from zero to d.
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+func upTo(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(d)))
+}

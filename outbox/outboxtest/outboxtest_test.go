@@ -30,7 +30,8 @@ func inMemory(wrap func(outbox.Box) outbox.Box) func(t testing.TB) Harness {
 	}
 }
 
-// A heard box knows in Wait what was written since the last Claim. A Memory wakes only those who wait already.
+// A heard box knows in Wait what was written since the last Claim. A Memory wakes only those who
+// wait already.
 type heard struct {
 	outbox.Box
 	m *Memory

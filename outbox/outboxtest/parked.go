@@ -29,8 +29,10 @@ func testParked(e *env) {
 	e.parked(other, "a1", 2, "y a2")
 	e.parked(other, "a2", 2, "")
 	e.parked(other, "x", 2, "a1 y")
-	if r := rows[0]; r.Reason != "parked x" || r.At.Before(from) || r.At.After(to) || r.Attempts != 1 || r.Stream != "" || r.CreatedAt.IsZero() {
-		e.Errorf("a row is parked at %v for %q, with %d attempts, in stream %q, written at %v", r.At, r.Reason, r.Attempts, r.Stream, r.CreatedAt)
+	if r := rows[0]; r.Reason != "parked x" || r.At.Before(from) || r.At.After(to) ||
+		r.Attempts != 1 || r.Stream != "" || r.CreatedAt.IsZero() {
+		e.Errorf("a row is parked at %v for %q, with %d attempts, in stream %q, written at %v",
+			r.At, r.Reason, r.Attempts, r.Stream, r.CreatedAt)
 	}
 	e.same(rows[0].Row, m)
 	if rows[1].Stream == "" {
@@ -44,7 +46,8 @@ func testRelease(e *env) {
 	b := e.Open(e)
 	e.put("a1 a2 a3 x y")
 	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2 a3, x, y")
-	e.settle(b, "r", append(e.fates(outbox.Failed, 0, "a1 x"), e.fates(outbox.Back, 0, "a2 a3 y")...)...)
+	e.settle(b, "r", append(e.fates(outbox.Failed, 0, "a1 x"),
+		e.fates(outbox.Back, 0, "a2 a3 y")...)...)
 	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2 a3, x, y")
 	e.park(b, "r", "a1 x")
 	e.back(b, "r", "a2 a3", long/2)
@@ -110,9 +113,11 @@ func testDiscard(e *env) {
 	e.parked(b, "", 10, "y")
 	e.counts(b, 1, 1, 1)
 	for word, want := range map[string]bool{"x": true, "y": false, "z": false, "a2": false} {
-		err := e.Enqueue(e.ctx, true, outbox.Message{ID: e.ids[word], Queue: plainQueue, Key: "k", Body: word})
+		err := e.Enqueue(e.ctx, true,
+			outbox.Message{ID: e.ids[word], Queue: plainQueue, Key: "k", Body: word})
 		if (err == nil) != want {
-			e.Errorf("a row with the ID of %s: %v, want that it can be written to be %v", word, err, want)
+			e.Errorf("a row with the ID of %s: %v, want that it can be written to be %v", word, err,
+				want)
 		}
 	}
 	e.renew(b, "r", long, "a2")

@@ -11,7 +11,8 @@ import (
 	"tenaq/outbox"
 )
 
-// A span is when something happens, which a test knows only as well as it knows the clock of the database.
+// A span is when something happens, which a test knows only as well as it knows the clock of the
+// database.
 type span struct{ from, to time.Duration }
 
 func (s span) plus(d time.Duration) span { return span{s.from + d - slack, s.to + d + slack} }
@@ -29,7 +30,8 @@ type modelRow struct {
 	state    string // pending, sent, parked or gone
 }
 
-// A model is what testRandom expects. It keeps all rows in a list and looks at each of them for everything.
+// A model is what testRandom expects. It keeps all rows in a list and looks at each of them for
+// everything.
 type model struct {
 	*env
 	boxes  []outbox.Box
@@ -85,14 +87,20 @@ func (m *model) during(call func()) span {
 
 // sorted are the rows in the order of their places, which is also that of each stream.
 func (m *model) sorted(states ...string) []*modelRow {
-	rows := slices.SortedFunc(maps.Values(m.rows), func(a, b *modelRow) int { return cmp.Compare(a.place, b.place) })
-	return slices.DeleteFunc(rows, func(r *modelRow) bool { return !slices.Contains(states, r.state) })
+	rows := slices.SortedFunc(maps.Values(m.rows), func(a, b *modelRow) int {
+		return cmp.Compare(a.place, b.place)
+	})
+	return slices.DeleteFunc(rows, func(r *modelRow) bool {
+		return !slices.Contains(states, r.state)
+	})
 }
 
 func (m *model) enqueue() {
 	var messages []outbox.Message
 	for range 1 + m.rng.IntN(5) {
-		msg := outbox.Message{ID: outbox.NewID(), Body: fmt.Sprintf("%d %s", len(m.rows)+len(messages), strings.Repeat("b", m.rng.IntN(300)))}
+		msg := outbox.Message{ID: outbox.NewID(),
+			Body: fmt.Sprintf("%d %s", len(m.rows)+len(messages),
+				strings.Repeat("b", m.rng.IntN(300)))}
 		switch m.rng.IntN(6) {
 		case 0:
 			msg.Queue = "plain"
@@ -130,8 +138,8 @@ func (m *model) enqueue() {
 	}
 }
 
-// free says whether a row can be handed out by its lease and its time: whether it may at all by the end of a
-// call, and whether it must from its beginning on.
+// free says whether a row can be handed out by its lease and its time: whether it may at all by the
+// end of a call, and whether it must from its beginning on.
 func (r *modelRow) free(at span) (may, must bool) {
 	may = r.due.from <= at.to && (r.relay == "" || r.until.from <= at.to)
 	must = r.due.to <= at.from && (r.relay == "" || r.until.to <= at.from)
@@ -139,7 +147,8 @@ func (r *modelRow) free(at span) (may, must bool) {
 }
 
 func (m *model) claim() {
-	c := outbox.Claim{Relay: m.relays[m.rng.IntN(len(m.relays))], Lease: short, Rows: 1000, Bytes: 1 << 30, Stream: 1 + m.rng.IntN(4)}
+	c := outbox.Claim{Relay: m.relays[m.rng.IntN(len(m.relays))], Lease: short, Rows: 1000,
+		Bytes: 1 << 30, Stream: 1 + m.rng.IntN(4)}
 	switch m.rng.IntN(4) {
 	case 0:
 		c.Rows = 1 + m.rng.IntN(5)
@@ -163,7 +172,8 @@ func (m *model) claim() {
 	m.judgeNext(c, len(rows) > 0, next, at)
 }
 
-// judge checks what was claimed: nothing that may not be, and, if the claim had room, all that must be.
+// judge checks what was claimed: nothing that may not be, and, if the claim had room, all that must
+// be.
 func (m *model) judge(c outbox.Claim, rows []outbox.Row, at span) {
 	got := make(map[string]bool)
 	bytes, perStream := 0, make(map[string]int)
@@ -178,14 +188,17 @@ func (m *model) judge(c outbox.Claim, rows []outbox.Row, at span) {
 			m.Fatalf("%s claimed a row of %s, which it did not want", c.Relay, row.Queue)
 		}
 		if may, _ := row.free(at); !may {
-			m.Fatalf("%s claimed %.10q at %v, which is due at %v and leased to %q until %v", c.Relay, r.Body, at, row.due, row.relay, row.until)
+			m.Fatalf("%s claimed %.10q at %v, which is due at %v and leased to %q until %v",
+				c.Relay, r.Body, at, row.due, row.relay, row.until)
 		}
 		if r.Attempts != row.attempts {
 			m.Fatalf("%.10q has %d attempts, want %d", r.Body, r.Attempts, row.attempts)
 		}
 		for _, before := range m.sorted("pending") {
-			if before.stream != "" && before.stream == row.stream && before.place < row.place && !got[before.ID] {
-				m.Fatalf("%s claimed %.10q without %.10q, which is before it in %s", c.Relay, r.Body, before.Body, row.stream)
+			if before.stream != "" && before.stream == row.stream && before.place < row.place &&
+				!got[before.ID] {
+				m.Fatalf("%s claimed %.10q without %.10q, which is before it in %s", c.Relay,
+					r.Body, before.Body, row.stream)
 			}
 		}
 		m.same(r, row.Message)
@@ -196,7 +209,8 @@ func (m *model) judge(c outbox.Claim, rows []outbox.Row, at span) {
 		}
 	}
 	if len(rows) > c.Rows || bytes > c.Bytes && len(rows) > 1 {
-		m.Fatalf("%s claimed %d rows of %d bytes, want %d of %d at most", c.Relay, len(rows), bytes, c.Rows, c.Bytes)
+		m.Fatalf("%s claimed %d rows of %d bytes, want %d of %d at most", c.Relay, len(rows), bytes,
+			c.Rows, c.Bytes)
 	}
 	if c.Bytes < 1<<30 && len(rows) > 0 || len(rows) == c.Rows {
 		return
@@ -215,8 +229,8 @@ func (m *model) judge(c outbox.Claim, rows []outbox.Row, at span) {
 	}
 }
 
-// judgeNext checks when a claim says that there is more. It may count what is behind rows that it has just handed
-// out.
+// judgeNext checks when a claim says that there is more. It may count what is behind rows that it
+// has just handed out.
 func (m *model) judgeNext(c outbox.Claim, claimed bool, next time.Duration, at span) {
 	soonest := span{outbox.NextMax + at.from, outbox.NextMax + at.to}
 	closed := make(map[string]bool)

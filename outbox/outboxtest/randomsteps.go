@@ -9,7 +9,8 @@ import (
 	"tenaq/outbox"
 )
 
-// settle reports outcomes of a relay, which may be dead: of rows that it has, or once had, or never had.
+// settle reports outcomes of a relay, which may be dead: of rows that it has, or once had, or never
+// had.
 func (m *model) settle() {
 	relay := m.relays[m.rng.IntN(len(m.relays))]
 	if m.rng.IntN(5) == 0 {
@@ -17,8 +18,10 @@ func (m *model) settle() {
 	}
 	var outcomes []outbox.Outcome
 	for _, row := range m.sorted("pending", "sent", "parked", "gone") {
-		if has := row.state == "pending" && row.relay == relay; has && m.rng.IntN(2) > 0 || m.rng.IntN(50) == 0 {
-			o := outbox.Outcome{ID: row.ID, Fate: outbox.Fate([]int{0, 0, 0, 1, 2, 3}[m.rng.IntN(6)])}
+		if has := row.state == "pending" && row.relay == relay; has && m.rng.IntN(2) > 0 ||
+			m.rng.IntN(50) == 0 {
+			o := outbox.Outcome{ID: row.ID,
+				Fate: outbox.Fate([]int{0, 0, 0, 1, 2, 3}[m.rng.IntN(6)])}
 			switch {
 			case o.Fate == outbox.Sent:
 				o.SentTo, o.MessageID = "q", "m"
@@ -53,7 +56,8 @@ func (m *model) settle() {
 	}
 }
 
-// renew holds on to what a relay has. A lease that has run out may be renewed too, if nobody took it over.
+// renew holds on to what a relay has. A lease that has run out may be renewed too, if nobody took
+// it over.
 func (m *model) renew() {
 	relay, lease := m.relays[m.rng.IntN(len(m.relays))], []time.Duration{short, long}[m.rng.IntN(2)]
 	var ids []string
@@ -67,10 +71,12 @@ func (m *model) renew() {
 		renewed := slices.Contains(ids, row.ID)
 		has := row.state == "pending" && row.relay == relay
 		if renewed && !has {
-			m.Fatalf("%s renewed %.10q, which it has not: it is %s, in the hands of %q", relay, row.Body, row.state, row.relay)
+			m.Fatalf("%s renewed %.10q, which it has not: it is %s, in the hands of %q", relay,
+				row.Body, row.state, row.relay)
 		}
 		if has && !renewed && row.until.from > at.to {
-			m.Fatalf("%s did not renew %.10q at %v, which it has until %v", relay, row.Body, at, row.until)
+			m.Fatalf("%s did not renew %.10q at %v, which it has until %v", relay, row.Body, at,
+				row.until)
 		}
 		if renewed {
 			row.until = at.plus(lease)
@@ -78,7 +84,8 @@ func (m *model) renew() {
 	}
 }
 
-// die ends a relay without a word. What it has for long its outcomes still decide, in settle and drain.
+// die ends a relay without a word. What it has for long its outcomes still decide, in settle and
+// drain.
 func (m *model) die() {
 	i := m.rng.IntN(len(m.relays))
 	m.relays = slices.Delete(m.relays, i, i+1)
@@ -173,12 +180,15 @@ func (m *model) stats() {
 			not[row.stream] = true
 		}
 	}
-	if parked := len(m.sorted("parked")); s.Pending != len(pending) || s.Parked != parked || s.Due < least || s.Due > most {
-		m.Fatalf("there are %+v, want %d pending, %d to %d due and %d parked", s, len(pending), least, most, parked)
+	if parked := len(m.sorted("parked")); s.Pending != len(pending) || s.Parked != parked ||
+		s.Due < least || s.Due > most {
+		m.Fatalf("there are %+v, want %d pending, %d to %d due and %d parked", s, len(pending),
+			least, most, parked)
 	}
 }
 
-// drain sends all that is left: each row that was committed is sent, parked or discarded in the end, once.
+// drain sends all that is left: each row that was committed is sent, parked or discarded in the
+// end, once.
 func (m *model) drain() {
 	for id := range m.born {
 		relay := fmt.Sprint("relay ", id)
@@ -225,6 +235,7 @@ func (m *model) drain() {
 		m.Fatalf("Sweep removed %d rows, %v, want the %d that are left of those sent", n, err, want)
 	}
 	m.Logf("%d rows, of which %s", len(m.rows), strings.Join([]string{
-		fmt.Sprint(len(m.sorted("sent")), " were sent"), fmt.Sprint(len(parked), " parked"), fmt.Sprint(len(m.sorted("gone")), " discarded"),
+		fmt.Sprint(len(m.sorted("sent")), " were sent"), fmt.Sprint(len(parked), " parked"),
+		fmt.Sprint(len(m.sorted("gone")), " discarded"),
 	}, ", "))
 }

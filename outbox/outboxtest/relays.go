@@ -10,16 +10,18 @@ import (
 	"tenaq/outbox"
 )
 
-// A street is what testRelays sees: rows that were committed, who has them in hand, and who sent them.
+// A street is what testRelays sees: rows that were committed, who has them in hand, and who sent
+// them.
 type street struct {
 	mu        sync.Mutex
 	committed map[string][]string // bodies by stream, in the order of the commits
 	places    map[string]int      // in them, by body
 	hands     map[string]hand     // by body
 	sent      map[string]int      // by body: how often
-	reached   map[string]int      // by stream: the place of the last row that was sent for the first time
-	total     int
-	wrong     []string
+	// by stream: the place of the last row that was sent for the first time
+	reached map[string]int
+	total   int
+	wrong   []string
 }
 
 // A hand has a row until its lease has ended by the relay's own clock.
@@ -32,8 +34,8 @@ func (s *street) complain(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
-// Relays that work at once, beside those who write, and die now and then lose nothing, have no row together, and
-// keep the order of each stream.
+// Relays that work at once, beside those who write, and die now and then lose nothing, have no row
+// together, and keep the order of each stream.
 func testRelays(e *env) {
 	s := &street{
 		committed: make(map[string][]string), places: make(map[string]int),
@@ -71,12 +73,14 @@ func testRelays(e *env) {
 	e.Logf("%d rows, %d sends of what was sent before", s.total, twice)
 }
 
-// writeSome writes to one stream and beside it. Commits to one stream take turns, so that their order is known.
+// writeSome writes to one stream and beside it. Commits to one stream take turns, so that their
+// order is known.
 func (e *env) writeSome(s *street, rng *rand.Rand, name string) {
 	stream := string(rune('a' + rng.IntN(4)))
 	var messages []outbox.Message
 	for i := range 1 + rng.IntN(4) {
-		messages = append(messages, outbox.Message{Queue: "q.fifo", Key: stream, Body: fmt.Sprint(name, "-", i)})
+		messages = append(messages,
+			outbox.Message{Queue: "q.fifo", Key: stream, Body: fmt.Sprint(name, "-", i)})
 	}
 	messages = append(messages, outbox.Message{Queue: "plain", Key: stream, Body: name})
 	commit := rng.IntN(5) > 0
@@ -97,9 +101,11 @@ func (e *env) writeSome(s *street, rng *rand.Rand, name string) {
 	}
 }
 
-// relaySome is a relay that sends in order and now and then dies: with rows in hand, or after it has sent them and
-// not said so. It ends when the writers have and nothing is left.
-func (e *env) relaySome(s *street, rng *rand.Rand, b outbox.Box, name string, finished <-chan struct{}) {
+// relaySome is a relay that sends in order and now and then dies: with rows in hand, or after it
+// has sent them and not said so. It ends when the writers have and nothing is left.
+func (e *env) relaySome(
+	s *street, rng *rand.Rand, b outbox.Box, name string, finished <-chan struct{},
+) {
 	lives := 0
 	for start := e.now(); ; {
 		over := false
@@ -110,7 +116,9 @@ func (e *env) relaySome(s *street, rng *rand.Rand, b outbox.Box, name string, fi
 		}
 		relay := fmt.Sprint(name, " in life ", lives)
 		began := time.Now()
-		rows, next, err := b.Claim(e.ctx, outbox.Claim{Relay: relay, Lease: short, Rows: 1 + rng.IntN(20), Bytes: 1 << 20, Stream: 1 + rng.IntN(5)})
+		rows, next, err := b.Claim(e.ctx,
+			outbox.Claim{Relay: relay, Lease: short, Rows: 1 + rng.IntN(20), Bytes: 1 << 20,
+				Stream: 1 + rng.IntN(5)})
 		if err != nil {
 			s.mu.Lock()
 			s.complain("claim: %v", err)
@@ -124,7 +132,8 @@ func (e *env) relaySome(s *street, rng *rand.Rand, b outbox.Box, name string, fi
 			}
 			if e.now()-start > time.Minute {
 				s.mu.Lock()
-				s.complain("a minute later %d rows are pending still, and none is handed out", stats.Pending)
+				s.complain("a minute later %d rows are pending still, and none is handed out",
+					stats.Pending)
 				s.mu.Unlock()
 				return
 			}
@@ -159,21 +168,23 @@ func (e *env) relaySome(s *street, rng *rand.Rand, b outbox.Box, name string, fi
 	}
 }
 
-// receive notes whose the rows are, and until when by the relay's own clock, which is no later than the box says.
+// receive notes whose the rows are, and until when by the relay's own clock, which is no later than
+// the box says.
 func (s *street) receive(rows []outbox.Row, relay string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	for _, r := range rows {
 		if h, ok := s.hands[r.Body]; ok && now.Before(h.until.Add(-slack)) {
-			s.complain("%s got %s, which %s has for another %v", relay, r.Body, h.relay, h.until.Sub(now))
+			s.complain("%s got %s, which %s has for another %v", relay, r.Body, h.relay,
+				h.until.Sub(now))
 		}
 		s.hands[r.Body] = hand{relay, until}
 	}
 }
 
-// send sends what the relay still may, some of it, and returns the outcomes. Of each stream it sends no row behind
-// one that it did not send.
+// send sends what the relay still may, some of it, and returns the outcomes. Of each stream it
+// sends no row behind one that it did not send.
 func (s *street) send(rows []outbox.Row, relay string, rng *rand.Rand) (outcomes []outbox.Outcome) {
 	var stopped []string
 	for _, r := range rows {
@@ -184,7 +195,8 @@ func (s *street) send(rows []outbox.Row, relay string, rng *rand.Rand) (outcomes
 		switch {
 		case r.Stream != "" && slices.Contains(stopped, r.Stream), !mine, rng.IntN(10) == 0:
 			stopped = append(stopped, r.Stream)
-			outcomes = append(outcomes, outbox.Outcome{ID: r.ID, Fate: outbox.Fate(1 + rng.IntN(2)), After: upTo(rng, 50*time.Millisecond)})
+			outcomes = append(outcomes, outbox.Outcome{ID: r.ID, Fate: outbox.Fate(1 + rng.IntN(2)),
+				After: upTo(rng, 50*time.Millisecond)})
 		default:
 			s.note(r)
 			outcomes = append(outcomes, outbox.Outcome{ID: r.ID, Fate: outbox.Sent})
@@ -204,7 +216,8 @@ func (s *street) note(r outbox.Row) {
 		s.complain("%s was sent and never committed", r.Body)
 	}
 	if want := s.reached[r.Stream]; place != want {
-		s.complain("%s is number %d of its stream and was sent when number %d was next", r.Body, place, want)
+		s.complain("%s is number %d of its stream and was sent when number %d was next", r.Body,
+			place, want)
 	}
 	s.reached[r.Stream] = place + 1
 }

@@ -18,7 +18,8 @@ func testSettle(e *env) {
 	outcomes = append(outcomes, e.fates(outbox.Failed, 0, "a2")...)
 	outcomes = append(outcomes, e.fates(outbox.Back, long, "w")...)
 	outcomes = append(outcomes, e.fates(outbox.Parked, 0, "x")...)
-	outcomes = append(outcomes, outbox.Outcome{ID: outbox.NewID(), Fate: outbox.Sent}) // which nobody has
+	// which nobody has
+	outcomes = append(outcomes, outbox.Outcome{ID: outbox.NewID(), Fate: outbox.Sent})
 	e.settle(other, "r", outcomes...)
 	e.counts(b, 3, 2, 1) // y is still in hand
 	rows, next := e.claim(b, outbox.Claim{Relay: "r2"}, "a2")
@@ -67,9 +68,12 @@ func testSettleAllOrNone(e *env) {
 		if len(rows) != n {
 			e.Fatalf("%d rows can be claimed, want %d", len(rows), n)
 		}
-		ctx, cancel := context.WithTimeout(e.ctx, time.Duration(e.rng.Int64N(int64(4*time.Millisecond))))
+		ctx, cancel := context.WithTimeout(e.ctx,
+			time.Duration(e.rng.Int64N(int64(4*time.Millisecond))))
 		done, watched := make(chan error, 1), 0
-		go func() { done <- b.Settle(ctx, "r", e.fates(outbox.Back, 0, strings.Join(words, " "))) }()
+		go func() {
+			done <- b.Settle(ctx, "r", e.fates(outbox.Back, 0, strings.Join(words, " ")))
+		}()
 		var err error
 		for running := true; running; watched++ {
 			select {
@@ -99,7 +103,8 @@ func testAttempts(e *env) {
 	b := e.Open(e)
 	e.put("a1 x")
 	attempts := 0
-	for i, fate := range []outbox.Fate{outbox.Failed, outbox.Back, outbox.Failed, outbox.Failed, outbox.Back, outbox.Parked} {
+	for i, fate := range []outbox.Fate{outbox.Failed, outbox.Back, outbox.Failed, outbox.Failed,
+		outbox.Back, outbox.Parked} {
 		rows, _ := e.claim(b, outbox.Claim{Relay: fmt.Sprint("r", i)}, "a1, x")
 		for _, r := range rows {
 			if r.Attempts != attempts {
@@ -161,14 +166,15 @@ func testStats(e *env) {
 	e.park(b, "r", "y")
 	e.counts(other, 5, 2, 1)
 	e.claim(b, outbox.Claim{Relay: "r"}, "b1 b2")
-	e.settle(b, "r", append(e.fates(outbox.Failed, long, "b1"), e.fates(outbox.Back, 0, "b2")...)...)
+	e.settle(b, "r", append(e.fates(outbox.Failed, long, "b1"),
+		e.fates(outbox.Back, 0, "b2")...)...)
 	if s := e.counts(b, 5, 0, 1); s.Oldest != 0 {
 		e.Errorf("the oldest of no rows that are due is %v old", s.Oldest)
 	}
 }
 
-// Sweep removes rows that were sent long enough ago, a few at a time, and no others. That a row is gone is seen
-// by its ID, which is free again.
+// Sweep removes rows that were sent long enough ago, a few at a time, and no others. That a row is
+// gone is seen by its ID, which is free again.
 func testSweep(e *env) {
 	b := e.Open(e)
 	sweep := func(keep time.Duration, limit, want int) {
@@ -178,7 +184,8 @@ func testSweep(e *env) {
 			e.Fatalf("sweep: %v", err)
 		}
 		if n != want {
-			e.Fatalf("Sweep of what is older than %v, %d rows at most, removed %d, want %d", keep, limit, n, want)
+			e.Fatalf("Sweep of what is older than %v, %d rows at most, removed %d, want %d", keep,
+				limit, n, want)
 		}
 	}
 	free := func(word string) bool {

@@ -32,10 +32,13 @@ func testStreams(e *env) {
 func testStreamNames(e *env) {
 	b := e.Open(e)
 	streams := [][]outbox.Message{
-		{{Queue: "q.fifo", Key: "a", Body: "fifo a"}, {Queue: "q.fifo", Key: "other", Group: "a", Body: "fifo a"}},
-		{{Queue: "q.fifo", Key: "a", Group: "b", Body: "fifo b"}, {Queue: "q.fifo", Key: "b", Body: "fifo b"}},
+		{{Queue: "q.fifo", Key: "a", Body: "fifo a"},
+			{Queue: "q.fifo", Key: "other", Group: "a", Body: "fifo a"}},
+		{{Queue: "q.fifo", Key: "a", Group: "b", Body: "fifo b"},
+			{Queue: "q.fifo", Key: "b", Body: "fifo b"}},
 		{{Queue: "other.fifo", Key: "a", Body: "other a"}},
-		{{Queue: "q", Key: "a", Group: "a", Body: "plain a"}, {Queue: "q", Group: "a", Body: "plain a"}},
+		{{Queue: "q", Key: "a", Group: "a", Body: "plain a"},
+			{Queue: "q", Group: "a", Body: "plain a"}},
 		{{Queue: "q.fifo", Key: "A", Body: "fifo A"}},
 		{{Queue: "q.fifo", Key: "a ", Body: "fifo a and a space"}},
 		{{Queue: "q.fifo", Key: "\u00e9", Body: "fifo composed"}},
@@ -47,7 +50,8 @@ func testStreamNames(e *env) {
 	}
 	free := []outbox.Message{
 		{Queue: "q", Key: "a", Body: "free"}, {Queue: "q", Key: "a", Body: "free"},
-		{Queue: "q.fifo.x", Key: "a", Body: "free"}, {Queue: "q.FIFO", Key: "a", Body: "free"}, {Queue: "qxfifo", Key: "a", Body: "free"},
+		{Queue: "q.fifo.x", Key: "a", Body: "free"}, {Queue: "q.FIFO", Key: "a", Body: "free"},
+		{Queue: "qxfifo", Key: "a", Body: "free"},
 	}
 	e.enqueue(true, free...)
 	rows, _ := e.ask(b, outbox.Claim{Relay: "r"})
@@ -67,7 +71,8 @@ func testStreamNames(e *env) {
 		bodies[r.Stream] = r.Body
 	}
 	if len(bodies) != len(streams) || found != len(free) {
-		e.Errorf("there are %d streams and %d rows without, want %d and %d", len(bodies), found, len(streams), len(free))
+		e.Errorf("there are %d streams and %d rows without, want %d and %d", len(bodies), found,
+			len(streams), len(free))
 	}
 }
 
@@ -123,7 +128,8 @@ func testStreamHeldByRetry(e *env) {
 	b := e.Open(e)
 	e.put("a1 a2 a3 b1 b2 x")
 	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2 a3, b1 b2, x")
-	e.settle(b, "r", append(e.fates(outbox.Failed, short, "a1"), e.fates(outbox.Back, 0, "a2 a3")...)...)
+	e.settle(b, "r", append(e.fates(outbox.Failed, short, "a1"),
+		e.fates(outbox.Back, 0, "a2 a3")...)...)
 	e.settle(b, "r", append(e.fates(outbox.Back, 0, "b2"), e.fates(outbox.Back, long, "b1")...)...)
 	e.put("a4")
 	from := e.now()
@@ -137,7 +143,8 @@ func testStreamHeldByRetry(e *env) {
 		e.claim(b, outbox.Claim{Relay: "r2"}, "a1 a2 a3 a4")
 	}
 	// In the midst it holds what is behind it, and not what is before.
-	e.settle(b, "r2", append(e.fates(outbox.Failed, long, "a2"), e.fates(outbox.Back, 0, "a1 a3 a4")...)...)
+	e.settle(b, "r2", append(e.fates(outbox.Failed, long, "a2"),
+		e.fates(outbox.Back, 0, "a1 a3 a4")...)...)
 	e.claim(b, outbox.Claim{Relay: "r2"}, "a1")
 	e.sent(b, "r2", "a1")
 	_, next = e.claim(b, outbox.Claim{Relay: "r2"}, "")

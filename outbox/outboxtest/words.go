@@ -9,8 +9,9 @@ import (
 	"tenaq/outbox"
 )
 
-// Most cases name rows by words, which are their bodies. A word that ends in a digit is a row of a FIFO queue,
-// in the group of the letters before: "a1 a2 b1" are two groups. Any other word is a row without an order.
+// Most cases name rows by words, which are their bodies. A word that ends in a digit is a row of a
+// FIFO queue, in the group of the letters before: "a1 a2 b1" are two groups. Any other word is a
+// row without an order.
 const (
 	fifoQueue  = "orders.fifo"
 	plainQueue = "mails"
@@ -56,8 +57,8 @@ func (e *env) enqueue(commit bool, messages ...outbox.Message) {
 	}
 }
 
-// show writes rows as words: those of one stream together in the order of the rows, and streams and rows
-// without one in the order of the alphabet, with commas in between.
+// show writes rows as words: those of one stream together in the order of the rows, and streams and
+// rows without one in the order of the alphabet, with commas in between.
 func (e *env) show(rows []outbox.Row) string {
 	streams := make(map[string]string)
 	var parts []string
@@ -93,7 +94,9 @@ func (e *env) ask(b outbox.Box, c outbox.Claim) (rows []outbox.Row, next time.Du
 }
 
 // claim checks what a claim gets, as show writes it.
-func (e *env) claim(b outbox.Box, c outbox.Claim, want string) (rows []outbox.Row, next time.Duration) {
+func (e *env) claim(
+	b outbox.Box, c outbox.Claim, want string,
+) (rows []outbox.Row, next time.Duration) {
 	e.Helper()
 	rows, next = e.ask(b, c)
 	if got := e.show(rows); got != want {
@@ -179,7 +182,8 @@ func (e *env) counts(b outbox.Box, pending, due, parked int) outbox.Stats {
 		e.Fatalf("stats: %v", err)
 	}
 	if s.Pending != pending || s.Due != due || s.Parked != parked {
-		e.Fatalf("there are %d pending, %d due and %d parked rows, want %d, %d and %d", s.Pending, s.Due, s.Parked, pending, due, parked)
+		e.Fatalf("there are %d pending, %d due and %d parked rows, want %d, %d and %d", s.Pending,
+			s.Due, s.Parked, pending, due, parked)
 	}
 	return s
 }

@@ -11,8 +11,8 @@ import (
 	"tenaq/outbox"
 )
 
-// What a row of the outbox adds to a transaction that writes a row of business, on a server that waits for its
-// disk.
+// What a row of the outbox adds to a transaction that writes a row of business, on a server that
+// waits for its disk.
 func BenchmarkEnqueue(b *testing.B) {
 	server := pgtest.New(b)
 	exec(b, server.URL(), `CREATE TABLE jobs (id bigserial PRIMARY KEY, body text)`)
@@ -81,8 +81,8 @@ func BenchmarkClaimSettle(b *testing.B) {
 	}
 }
 
-// How long it takes to look at a million rows that were sent, to note that they are to be sent again, to read a
-// page of them, and to forget all of it.
+// How long it takes to look at a million rows that were sent, to note that they are to be sent
+// again, to read a page of them, and to forget all of it.
 func BenchmarkReplay(b *testing.B) {
 	const n = 1_000_000
 	url := pgtest.New(b).URL()

@@ -11,9 +11,11 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// Look implements outbox.History. SQL of the user runs in a transaction that cannot write. It begins as one that
-// can, because a standby refuses that.
-func (b *Box) Look(ctx context.Context, source outbox.Source, few int) (count int, first []outbox.Past, err error) {
+// Look implements outbox.History. SQL of the user runs in a transaction that cannot write. It
+// begins as one that can, because a standby refuses that.
+func (b *Box) Look(
+	ctx context.Context, source outbox.Source, few int,
+) (count int, first []outbox.Past, err error) {
 	limit := int64(max(few, 0))
 	count, err = b.walk(ctx, &source, &limit, func() { first = nil }, func(p outbox.Past) error {
 		first = append(first, p)
@@ -41,9 +43,12 @@ func (b *Box) Walk(ctx context.Context, source outbox.Source, each func(outbox.P
 // errInterrupted is the error of a Walk that PostgreSQL ended after it had begun.
 var errInterrupted = errors.New("PostgreSQL interrupted the reading; start again")
 
-// walk gives the first rows of a source to each, or all without a limit. It calls begin first, again when it has
-// to begin anew.
-func (b *Box) walk(ctx context.Context, source *outbox.Source, limit *int64, begin func(), each func(outbox.Past) error) (count int, err error) {
+// walk gives the first rows of a source to each, or all without a limit. It calls begin first,
+// again when it has to begin anew.
+func (b *Box) walk(
+	ctx context.Context, source *outbox.Source, limit *int64,
+	begin func(), each func(outbox.Past) error,
+) (count int, err error) {
 	s := b.selection(source)
 	err = b.transact(ctx, func(tx pgx.Tx) error {
 		begin()
@@ -81,8 +86,8 @@ func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, e
 		if err := b.begin(ctx, tx); err != nil {
 			return err
 		}
-		// The replay is not held meanwhile, so that it can be cancelled. Where somebody else notes the same, this
-		// waits for him, and finds then that it was overtaken.
+		// The replay is not held meanwhile, so that it can be cancelled. Where somebody else notes
+		// the same, this waits for him, and finds then that it was overtaken.
 		noted, err := tx.Exec(ctx, s.stage+` ON CONFLICT DO NOTHING`, append([]any{pgx.QueryExecModeExec}, append(s.args, number)...)...)
 		if err != nil {
 			return s.blame(err)
@@ -110,12 +115,14 @@ func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, e
 	return r, nil
 }
 
-// errOvertaken rolls a transaction back that noted what is to be sent, of a replay that somebody else has taken
-// further in the meantime.
+// errOvertaken rolls a transaction back that noted what is to be sent, of a replay that somebody
+// else has taken further in the meantime.
 var errOvertaken = errors.New("the replay is not being prepared any more")
 
 // Staged implements outbox.History.
-func (b *Box) Staged(ctx context.Context, number, place int64, limit int) (staged []outbox.Staged, err error) {
+func (b *Box) Staged(
+	ctx context.Context, number, place int64, limit int,
+) (staged []outbox.Staged, err error) {
 	err = b.query(ctx, func() { staged = nil }, func(row pgx.Rows) error {
 		var s outbox.Staged
 		var r record

@@ -143,8 +143,8 @@ func TestStageAtOnce(t *testing.T) {
 	}
 }
 
-// Replays write to the streams that programs write to, at the same time and in every isolation: each row once, and
-// in the order of the replay.
+// Replays write to the streams that programs write to, at the same time and in every isolation:
+// each row once, and in the order of the replay.
 func TestStepsBesidePrograms(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -214,8 +214,8 @@ func TestStepsBesidePrograms(t *testing.T) {
 	}
 }
 
-// While a program holds one of the groups of a step, others can write to all other groups nearly all the time, the
-// step is made when the program has ended.
+// While a program holds one of the groups of a step, others can write to all other groups nearly
+// all the time, the step is made when the program has ended.
 func TestStepGivesWay(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

@@ -18,7 +18,9 @@ const sweepMax = 1000
 // Stats implements outbox.Box. It reads all pending rows.
 func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
 	var oldest int64
-	err = b.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&s.Pending, &s.Due, &oldest, &s.Parked) },
+	err = b.query(ctx, func() {}, func(row pgx.Rows) error {
+		return row.Scan(&s.Pending, &s.Due, &oldest, &s.Parked)
+	},
 		`SELECT pending, due, oldest, parked FROM `+b.names.of("stats")+`()`)
 	if err != nil {
 		return outbox.Stats{}, fmt.Errorf("count the rows of the outbox: %w", err)
@@ -27,8 +29,8 @@ func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
 	return s, nil
 }
 
-// Sweep implements outbox.Box. It removes rows in transactions of a thousand at most, and may have removed some
-// when it returns an error.
+// Sweep implements outbox.Box. It removes rows in transactions of a thousand at most, and may have
+// removed some when it returns an error.
 func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (swept int, err error) {
 	for swept < limit {
 		most, n := min(limit-swept, sweepMax), 0
@@ -44,9 +46,11 @@ func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (swept i
 	return swept, nil
 }
 
-// Parked implements outbox.Box. The oldest are those that have been parked for the longest time. Behind a row
-// that is not parked any more is nothing.
-func (b *Box) Parked(ctx context.Context, after string, limit int) (parked []outbox.ParkedRow, err error) {
+// Parked implements outbox.Box. The oldest are those that have been parked for the longest time.
+// Behind a row that is not parked any more is nothing.
+func (b *Box) Parked(
+	ctx context.Context, after string, limit int,
+) (parked []outbox.ParkedRow, err error) {
 	if after != "" && !uuid.MatchString(after) {
 		return nil, nil
 	}
@@ -62,7 +66,8 @@ func (b *Box) Parked(ctx context.Context, after string, limit int) (parked []out
 			return err
 		}
 		full, err := r.row()
-		parked = append(parked, outbox.ParkedRow{Row: full, Reason: value(r.reason), At: at(r.parkedAt)})
+		parked = append(parked, outbox.ParkedRow{Row: full, Reason: value(r.reason),
+			At: at(r.parkedAt)})
 		return err
 	}, `SELECT `+recordColumns+` FROM (
 			SELECT p.id, p.parked_at, p.seq FROM `+b.names.of("pending")+` p WHERE p.state = 'parked' AND `+where+`
@@ -85,7 +90,9 @@ func (b *Box) Discard(ctx context.Context, ids ...string) (int, error) {
 }
 
 func (b *Box) decide(ctx context.Context, what string, ids []string) (n int, err error) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !uuid.MatchString(id) })
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return !uuid.MatchString(id)
+	})
 	if len(ids) == 0 {
 		return 0, nil
 	}

@@ -11,8 +11,8 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// Enqueue writes messages in a transaction of its own. A program that writes other rows with them uses the
-// function Enqueue in its own transaction.
+// Enqueue writes messages in a transaction of its own. A program that writes other rows with them
+// uses the function Enqueue in its own transaction.
 func (b *Box) Enqueue(ctx context.Context, messages ...outbox.Message) error {
 	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		return Writer{Table: b.table}.Enqueue(ctx, tx, messages...)
@@ -21,9 +21,12 @@ func (b *Box) Enqueue(ctx context.Context, messages ...outbox.Message) error {
 
 const uniqueViolation = "23505"
 
-// EnqueueOnce is Enqueue for a message with an ID, unless the outbox has a row with that ID. Then it returns the body, the
-// group and the headers of that row, and writes nothing. It needs no right but INSERT while there is no such row.
-func (b *Box) EnqueueOnce(ctx context.Context, m outbox.Message) (there *outbox.Message, err error) {
+// EnqueueOnce is Enqueue for a message with an ID, unless the outbox has a row with that ID. Then
+// it returns the body, the group and the headers of that row, and writes nothing. It needs no right
+// but INSERT while there is no such row.
+func (b *Box) EnqueueOnce(
+	ctx context.Context, m outbox.Message,
+) (there *outbox.Message, err error) {
 	for range 3 { // the row may be removed between the two statements
 		if err = b.Enqueue(ctx, m); !pgdb.HasCode(err, uniqueViolation) {
 			return nil, err

@@ -22,10 +22,11 @@ import (
 	"tenaq/outbox"
 )
 
-// Whatever the isolation of those who write, and whoever of the relays dies when: no row is lost, none is in
-// the hands of two relays at once, and each stream is sent in the order of its commits. Each transaction draws a
-// number from a sequence of the key when it has written its rows: as nobody else writes to the stream until it
-// ends, these numbers are in the order of the commits, too.
+// Whatever the isolation of those who write, and whoever of the relays dies when: no row is lost,
+// none is in the hands of two relays at once, and each stream is sent in the order of its commits.
+// Each transaction draws a number from a sequence of the key when it has written its rows: as
+// nobody else writes to the stream until it ends, these numbers are in the order of the commits,
+// too.
 func TestOrder(t *testing.T) {
 	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(isolation), func(t *testing.T) {
@@ -99,7 +100,8 @@ type numbered struct {
 
 const keys = 6
 
-// goOn says whether writers write on: until their time is over, and on a busy machine until enough has happened.
+// goOn says whether writers write on: until their time is over, and on a busy machine until enough
+// has happened.
 func (o *order) goOn() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,32 +1,35 @@
 // Package pgoutbox keeps an outbox in PostgreSQL, 13 or later.
 //
-// The table is written by programs, in any language and with any statement: a trigger notes what is new, in
-// their transaction. Relays work from these notes. They remember no place in the table, so a transaction that
-// commits late is not passed over.
+// The table is written by programs, in any language and with any statement: a trigger notes what is
+// new, in their transaction. Relays work from these notes. They remember no place in the table, so
+// a transaction that commits late is not passed over.
 //
-// A row that has an order to keep makes its transaction wait for others that have written to the same stream,
-// until they end; one without waits for nobody. The order is that of the commits under every isolation level.
-// A role that writes needs USAGE on the schema and INSERT on the table, nothing else. Rows are not changed
-// once they are written; whoever deletes one that was not sent takes it back.
+// A row that has an order to keep makes its transaction wait for others that have written to the
+// same stream, until they end; one without waits for nobody. The order is that of the commits under
+// every isolation level. A role that writes needs USAGE on the schema and INSERT on the table,
+// nothing else. Rows are not changed once they are written; whoever deletes one that was not sent
+// takes it back.
 //
-// All times are by the clock of the server. Relays work under read committed, whatever the default of the
-// database, so that under serializable they make no transaction of a program fail. What they wrote down was
-// answered when it was on disk: synchronous_commit is on for it, or remote_apply where that is the setting.
-// That rests on fsync = on, as PostgreSQL comes, and after a fail-over on synchronous replication. A standby in
-// recovery is refused rather than believed.
+// All times are by the clock of the server. Relays work under read committed, whatever the default
+// of the database, so that under serializable they make no transaction of a program fail. What they
+// wrote down was answered when it was on disk: synchronous_commit is on for it, or remote_apply
+// where that is the setting. That rests on fsync = on, as PostgreSQL comes, and after a fail-over
+// on synchronous replication. A standby in recovery is refused rather than believed.
 //
-// The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared under a
-// name, and nothing is set that outlives a transaction. Only LISTEN does not work through one: it is not heard
-// then, and a relay notices new rows when it looks the next time.
+// The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared
+// under a name, and nothing is set that outlives a transaction. Only LISTEN does not work through
+// one: it is not heard then, and a relay notices new rows when it looks the next time.
 //
-// The tables belong to whoever migrates them. Another role that relays needs USAGE on their schema, SELECT and
-// DELETE on the table, SELECT, INSERT, UPDATE and DELETE on those that end in _pending and _sent, SELECT and
-// UPDATE on _turns and _waiting, USAGE on _seq, and SELECT on _rows and _meta. One that replays needs the same,
-// and INSERT on the table, SELECT, INSERT and UPDATE on _replays, and SELECT, INSERT and DELETE on _replay_rows;
-// SQL of the user that says what is replayed runs with its rights.
+// The tables belong to whoever migrates them. Another role that relays needs USAGE on their schema,
+// SELECT and DELETE on the table, SELECT, INSERT, UPDATE and DELETE on those that end in _pending
+// and _sent, SELECT and UPDATE on _turns and _waiting, USAGE on _seq, and SELECT on _rows and
+// _meta. One that replays needs the same, and INSERT on the table, SELECT, INSERT and UPDATE on
+// _replays, and SELECT, INSERT and DELETE on _replay_rows; SQL of the user that says what is
+// replayed runs with its rights.
 //
-// Like every queue in PostgreSQL this one is slowed down by transactions that stay open for hours, anywhere in
-// the database: rows that were sent meanwhile cannot be vacuumed away, and are in the way of those who look.
+// Like every queue in PostgreSQL this one is slowed down by transactions that stay open for hours,
+// anywhere in the database: rows that were sent meanwhile cannot be vacuumed away, and are in the
+// way of those who look.
 package pgoutbox
 
 import (
@@ -52,8 +55,9 @@ type Box struct {
 	names  names
 	schema pgdb.Schema
 
-	mu     sync.Mutex
-	behind string    // the stream behind which the next claim begins to look, so that each has its turn
+	mu sync.Mutex
+	// the stream behind which the next claim begins to look, so that each has its turn
+	behind string
 	ear    *listener // a connection that listens and that nobody waits on
 	closed bool
 }
@@ -65,19 +69,20 @@ type Config struct {
 	// Pool is a pool of connections to the database. It remains the caller's to close.
 	Pool *pgxpool.Pool
 
-	// URL is the address of the database, or the words and environment variables that psql knows. New makes a pool
-	// of it, which Close closes. Of several hosts it uses the one that takes writes.
+	// URL is the address of the database, or the words and environment variables that psql knows.
+	// New makes a pool of it, which Close closes. Of several hosts it uses the one that takes
+	// writes.
 	URL string
 
-	// Table is the name of the table, or its schema and name with a dot in between: "outbox" when empty. Each part
-	// has at most 40 letters, digits and underscores. The schema must exist. Without a schema the search_path of
-	// the connection decides, and has to be the same for all relays. The names of all other objects of the outbox
-	// begin with that of the table.
+	// Table is the name of the table, or its schema and name with a dot in between: "outbox" when
+	// empty. Each part has at most 40 letters, digits and underscores. The schema must exist.
+	// Without a schema the search_path of the connection decides, and has to be the same for all
+	// relays. The names of all other objects of the outbox begin with that of the table.
 	Table string
 }
 
-// New returns the outbox in one table. It does not use the database: call Migrate to create the tables. Close the box
-// when it is no longer needed, because Wait keeps a connection of its own.
+// New returns the outbox in one table. It does not use the database: call Migrate to create the
+// tables. Close the box when it is no longer needed, because Wait keeps a connection of its own.
 func New(cfg Config) (*Box, error) {
 	n, err := namesOf(cfg.Table)
 	switch {
@@ -95,7 +100,8 @@ func New(cfg Config) (*Box, error) {
 			return nil, fmt.Errorf("pgoutbox: Config.URL: %w", err)
 		}
 	}
-	b.schema = pgdb.Schema{Pool: b.pool, Table: n.of("meta"), Version: schemaVersion, Unfit: outbox.ErrSchema}
+	b.schema = pgdb.Schema{Pool: b.pool, Table: n.of("meta"), Version: schemaVersion,
+		Unfit: outbox.ErrSchema}
 	return b, nil
 }
 
@@ -114,9 +120,11 @@ func (b *Box) Close() error {
 	return nil
 }
 
-// Claim implements outbox.Box. Of several queues and streams it takes about the same number of rows; it begins
-// with the streams at which the last claim of this box ended.
-func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, next time.Duration, err error) {
+// Claim implements outbox.Box. Of several queues and streams it takes about the same number of
+// rows; it begins with the streams at which the last claim of this box ended.
+func (b *Box) Claim(
+	ctx context.Context, c outbox.Claim,
+) (rows []outbox.Row, next time.Duration, err error) {
 	b.mu.Lock()
 	behind := b.behind
 	b.mu.Unlock()
@@ -145,7 +153,8 @@ func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, nex
 		}
 		return nil
 	}, `SELECT `+recordColumns+` FROM `+b.names.of("claim")+`($1, $2, $3, $4, $5, $6, $7) r`,
-		c.Relay, micros(c.Lease), int32(min(max(c.Rows, 0), rowsMax)), int64(c.Bytes), int32(min(max(c.Stream, 1), rowsMax)), except, behind)
+		c.Relay, micros(c.Lease), int32(min(max(c.Rows, 0),
+			rowsMax)), int64(c.Bytes), int32(min(max(c.Stream, 1), rowsMax)), except, behind)
 	if err != nil {
 		return nil, 0, fmt.Errorf("claim rows of the outbox: %w", err)
 	}
@@ -163,7 +172,9 @@ func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, nex
 const rowsMax = 1_000_000
 
 // Renew implements outbox.Box. A lease that has ended is not renewed.
-func (b *Box) Renew(ctx context.Context, relay string, lease time.Duration) (ids []string, err error) {
+func (b *Box) Renew(
+	ctx context.Context, relay string, lease time.Duration,
+) (ids []string, err error) {
 	err = b.query(ctx, func() { ids = nil }, func(row pgx.Rows) error {
 		var id string
 		err := row.Scan(&id)
@@ -207,16 +218,22 @@ func (b *Box) transact(ctx context.Context, do func(pgx.Tx) error) error {
 	if err := b.schema.Check(ctx); err != nil {
 		return err
 	}
-	err := pgdb.Retried(func() error { return pgx.BeginTxFunc(ctx, b.pool, pgdb.ReadCommitted, do) })
-	if pgdb.HasCode(err, pgdb.FeatureNotSupported, pgdb.ReadOnlyTransaction) && !errors.Is(err, outbox.ErrSource) {
+	err := pgdb.Retried(func() error {
+		return pgx.BeginTxFunc(ctx, b.pool, pgdb.ReadCommitted, do)
+	})
+	if pgdb.HasCode(err, pgdb.FeatureNotSupported, pgdb.ReadOnlyTransaction) &&
+		!errors.Is(err, outbox.ErrSource) {
 		return fmt.Errorf("%w (%w)", pgdb.ErrStandby, err)
 	}
 	return err
 }
 
-// query runs one statement in a transaction of its own and hands its rows to each. It calls begin first, again
-// when it has to run the statement again: rows of one that was not committed mean nothing.
-func (b *Box) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
+// query runs one statement in a transaction of its own and hands its rows to each. It calls begin
+// first, again when it has to run the statement again: rows of one that was not committed mean
+// nothing.
+func (b *Box) query(
+	ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any,
+) error {
 	return b.transact(ctx, func(tx pgx.Tx) error {
 		begin()
 		return rowsOf(ctx, tx, each, sql, args...)
@@ -224,7 +241,9 @@ func (b *Box) query(ctx context.Context, begin func(), each func(pgx.Rows) error
 }
 
 // rowsOf runs one statement and hands its rows to each.
-func rowsOf(ctx context.Context, tx pgx.Tx, each func(pgx.Rows) error, sql string, args ...any) error {
+func rowsOf(
+	ctx context.Context, tx pgx.Tx, each func(pgx.Rows) error, sql string, args ...any,
+) error {
 	rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 // effort is what one call of a function cost: pages that were looked at, and scans of whole tables.
 type effort struct{ pages, wholes int }
 
-// cost runs a call as the box does, and rolls it back if told so. Statements of a function run with the plans
-// that are kept, once they have run a few times in a session.
+// cost runs a call as the box does, and rolls it back if told so. Statements of a function run with
+// the plans that are kept, once they have run a few times in a session.
 func cost(t testing.TB, conn *pgx.Conn, keep bool, call string) effort {
 	t.Helper()
 	return costOf(t, conn, keep, call, "SELECT * FROM "+call)
@@ -72,8 +72,8 @@ func dial(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
-// What nobody can have now costs a claim nothing, however much it is: rows behind one that waits or is leased,
-// rows of queues that are not wanted, and rows whose time has not come.
+// What nobody can have now costs a claim nothing, however much it is: rows behind one that waits or
+// is leased, rows of queues that are not wanted, and rows whose time has not come.
 func TestClaimCost_FD3(t *testing.T) {
 	n := proof.Count(20_000, 50_000, 50_000, 200_000)
 	url := pgtest.URL(t)
@@ -135,8 +135,8 @@ func TestClaimCost_FD3(t *testing.T) {
 	}
 }
 
-// Plans that were made when the tables were empty, and known to be, do for large ones: by VACUUM the planner
-// learns that there is a single row.
+// Plans that were made when the tables were empty, and known to be, do for large ones: by VACUUM
+// the planner learns that there is a single row.
 func TestPlansOfEmptyTables(t *testing.T) {
 	n := 50_000
 	if testing.Short() {
@@ -179,8 +179,8 @@ func TestPlansOfEmptyTables(t *testing.T) {
 	}
 }
 
-// A look at a short time does not read all that was sent, nor does a page of a replay all that is staged, whatever
-// is known about the tables.
+// A look at a short time does not read all that was sent, nor does a page of a replay all that is
+// staged, whatever is known about the tables.
 func TestHistoryCost(t *testing.T) {
 	n := 200_000
 	if testing.Short() {

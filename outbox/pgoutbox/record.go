@@ -25,14 +25,16 @@ const recordColumns = `r.id::text, r.seq, r.attempts, r.generation, r.stream, r.
 
 // columns are where those of recordColumns are scanned to.
 func (r *record) columns() []any {
-	return []any{&r.id, &r.seq, &r.attempts, &r.generation, &r.stream, &r.reason, &r.queue, &r.key, &r.kind, &r.body,
+	return []any{&r.id, &r.seq, &r.attempts, &r.generation, &r.stream, &r.reason, &r.queue, &r.key,
+		&r.kind, &r.body,
 		&r.group, &r.dedup, &r.headers, &r.parkedAt, &r.deliverAfter, &r.createdAt}
 }
 
 func (r *record) row() (outbox.Row, error) {
 	row := outbox.Row{
 		Message: outbox.Message{
-			ID: *r.id, Queue: value(r.queue), Key: value(r.key), Type: value(r.kind), Body: value(r.body),
+			ID: *r.id, Queue: value(r.queue), Key: value(r.key), Type: value(r.kind),
+			Body:  value(r.body),
 			Group: value(r.group), Dedup: value(r.dedup), Generation: int(value(r.generation)),
 		},
 		Stream: value(r.stream), Attempts: int(value(r.attempts)), CreatedAt: at(r.createdAt),
@@ -58,8 +60,8 @@ func value[T any](p *T) (v T) {
 
 func at(us *int64) time.Time { return time.UnixMicro(value(us)).UTC() }
 
-// micros are whole microseconds, rounded up: no time is shorter than was asked for. They are few enough for a
-// date in a thousand years.
+// micros are whole microseconds, rounded up: no time is shorter than was asked for. They are few
+// enough for a date in a thousand years.
 func micros(d time.Duration) int64 {
 	const most = math.MaxInt64 / int64(time.Microsecond) / 10
 	return min(int64(d/time.Microsecond)+min(1, int64(d%time.Microsecond)), most)

@@ -40,8 +40,11 @@ func (b *Box) BeginReplay(ctx context.Context, r outbox.Replay) (begun outbox.Re
 	return begun, nil
 }
 
-// StepReplay implements outbox.History. The rows are written as programs write theirs, and take the same turns.
-func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, messages []outbox.Message) (stepped outbox.Replay, err error) {
+// StepReplay implements outbox.History. The rows are written as programs write theirs, and take the
+// same turns.
+func (b *Box) StepReplay(
+	ctx context.Context, r outbox.Replay, messages []outbox.Message,
+) (stepped outbox.Replay, err error) {
 	list, err := layout.Encode(ctx, nil, messages)
 	if err != nil {
 		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
@@ -64,8 +67,9 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, messages []outbox
 		}
 		next := r
 		if len(messages) > 0 {
-			// Rows of several groups wait for their programs one after the other, and who waits keeps others
-			// waiting. So it gives up soon, before anybody is ended for a deadlock, and is called again.
+			// Rows of several groups wait for their programs one after the other, and who waits
+			// keeps others waiting. So it gives up soon, before anybody is ended for a deadlock,
+			// and is called again.
 			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`, pgx.QueryExecModeExec); err != nil {
 				return err
 			}
@@ -84,7 +88,8 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, messages []outbox
 	return stepped, nil
 }
 
-// How often a step gives way to programs before it is an error, and how long it leaves them to themselves each time.
+// How often a step gives way to programs before it is an error, and how long it leaves them to
+// themselves each time.
 const (
 	waysMax  = 20
 	wayPause = 200 * time.Millisecond
@@ -140,7 +145,9 @@ func (b *Box) begin(ctx context.Context, tx pgx.Tx) error {
 }
 
 // replay reads a replay; what for says whether nobody may change it until the transaction ends.
-func (b *Box) replay(ctx context.Context, tx pgx.Tx, number int64, what string) (outbox.Replay, error) {
+func (b *Box) replay(
+	ctx context.Context, tx pgx.Tx, number int64, what string,
+) (outbox.Replay, error) {
 	return one(ctx, tx, `SELECT `+replayColumns+` FROM `+b.names.of("replays")+` r WHERE r.number = $1 `+what, number)
 }
 

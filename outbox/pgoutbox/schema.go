@@ -16,8 +16,8 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// schemaVersion is the schema that this code works with. A later one that this code could not work with has a
-// larger number; the SQL brings any older one up to it.
+// schemaVersion is the schema that this code works with. A later one that this code could not work
+// with has a larger number; the SQL brings any older one up to it.
 const schemaVersion = 2
 
 // The tables and what programs that write depend on, and the functions that relays call.
@@ -29,8 +29,8 @@ var (
 	relaySQL string
 )
 
-// planned are settings of functions whose statements must go by indexes, however small the tables were when
-// their plans were made, and whatever the planner thinks of the effort.
+// planned are settings of functions whose statements must go by indexes, however small the tables
+// were when their plans were made, and whatever the planner thinks of the effort.
 const planned = `SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET jit = off
 	SET enable_seqscan = off SET enable_bitmapscan = off`
 
@@ -87,10 +87,11 @@ func (n names) fill(sql string) string {
 	})
 }
 
-// Schema returns the SQL that creates the tables, triggers and functions of an outbox in table, or brings older ones
-// up to date. It is for operators who apply schemas themselves, in one transaction (psql -1 -v ON_ERROR_STOP=1), any
-// number of times. Programs that write can go on meanwhile, and so can relays of the previous version. The role that
-// replays needs rights that a relay does not need; the package comment lists them.
+// Schema returns the SQL that creates the tables, triggers and functions of an outbox in table, or
+// brings older ones up to date. It is for operators who apply schemas themselves, in one
+// transaction (psql -1 -v ON_ERROR_STOP=1), any number of times. Programs that write can go on
+// meanwhile, and so can relays of the previous version. The role that replays needs rights that a
+// relay does not need; the package comment lists them.
 func Schema(table string) (string, error) {
 	n, err := namesOf(table)
 	if err != nil {
@@ -99,8 +100,9 @@ func Schema(table string) (string, error) {
 	return n.sql(), nil
 }
 
-// Migrate applies Schema if the tables are missing or older. Any number of processes may call it at once. It returns an
-// *outbox.ForeignTable, and changes nothing, when a table of that name was made for something else.
+// Migrate applies Schema if the tables are missing or older. Any number of processes may call it at
+// once. It returns an *outbox.ForeignTable, and changes nothing, when a table of that name was made
+// for something else.
 func (b *Box) Migrate(ctx context.Context) error {
 	err := b.schema.Migrate(ctx, b.names.sql())
 	var refusal *pgconn.PgError

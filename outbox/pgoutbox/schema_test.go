@@ -44,7 +44,8 @@ func bodies(t testing.TB, b *Box) string {
 	return strings.Join(all, " ")
 }
 
-// Any number migrate at once, into schemas of their own or the same, and nothing is lost by doing so again.
+// Any number migrate at once, into schemas of their own or the same, and nothing is lost by doing
+// so again.
 func TestMigrate(t *testing.T) {
 	u := pgtest.URL(t)
 	exec(t, u, `CREATE SCHEMA one; CREATE SCHEMA "Two"`)
@@ -127,8 +128,8 @@ func TestOtherSchema(t *testing.T) {
 	fails(t, err, "run a newer version of the program")
 }
 
-// A program may write with INSERT on the table and nothing else, in any way, and nobody turns what happens then
-// to his own ends. A relay works with the rights that the documentation lists.
+// A program may write with INSERT on the table and nothing else, in any way, and nobody turns what
+// happens then to his own ends. A relay works with the rights that the documentation lists.
 func TestRights(t *testing.T) {
 	u := pgtest.URL(t)
 	over(t, u, Config{})
@@ -177,7 +178,8 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Errorf("copy: %v", err)
 	}
-	// Functions and operators that fit better than PostgreSQL's, and tables in front of those of the outbox.
+	// Functions and operators that fit better than PostgreSQL's, and tables in front of those of
+	// the outbox.
 	must(`SET search_path = writer, pg_catalog, public;
 		CREATE FUNCTION writer.octet_length(text) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''%'', current_user; END';
 		CREATE FUNCTION writer.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''%'', current_user; END';
@@ -292,8 +294,8 @@ func TestRightsOfReplays(t *testing.T) {
 	}
 }
 
-// An outbox of version 1 is brought up to date while relays of that version are at it, and what they sent is
-// there to be replayed.
+// An outbox of version 1 is brought up to date while relays of that version are at it, and what
+// they sent is there to be replayed.
 func TestMigrateFrom1(t *testing.T) {
 	u := pgtest.URL(t)
 	first, err := os.ReadFile("testdata/schema1.sql")
@@ -349,7 +351,8 @@ func TestMigrateFrom1(t *testing.T) {
 		}
 	}
 
-	// The time that rows were sent at is all there is to know their order by, until version 2 was there.
+	// The time that rows were sent at is all there is to know their order by, until version 2 was
+	// there.
 	count, first10, err := b.Look(t.Context(), outbox.Source{From: time.Unix(0, 0), To: time.Now().Add(time.Hour)}, n)
 	if err != nil || count != n || len(first10) != n {
 		t.Fatalf("%d rows are found, %v", count, err)

@@ -17,12 +17,14 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// A selection is the SQL of a source. What comes from the user stands in parentheses that it cannot leave: it is
-// tried alone first, where they would be an error, and it is sent as one statement, which two cannot be.
+// A selection is the SQL of a source. What comes from the user stands in parentheses that it cannot
+// leave: it is tried alone first, where they would be an error, and it is sent as one statement,
+// which two cannot be.
 type selection struct {
-	// look finds all rows once and returns the first of them, as many as the last parameter says, with how many
-	// there are in front: of none a row of nulls. stage is an INSERT of all of them, for the replay whose number
-	// is the last parameter. That there always is one has each sent as a statement by itself.
+	// look finds all rows once and returns the first of them, as many as the last parameter says,
+	// with how many there are in front: of none a row of nulls. stage is an INSERT of all of them,
+	// for the replay whose number is the last parameter. That there always is one has each sent as
+	// a statement by itself.
 	look, stage string
 	args        []any // before that one
 
@@ -40,12 +42,12 @@ func (b *Box) selection(s *outbox.Source) selection {
 	return b.window(s, trimmed(s.Where))
 }
 
-// trimmed is SQL without the semicolon that people end it with. Where there is nothing else it stays, to be
-// refused: a condition of blanks is none that somebody meant.
+// trimmed is SQL without the semicolon that people end it with. Where there is nothing else it
+// stays, to be refused: a condition of blanks is none that somebody meant.
 func trimmed(sql string) string { return cmp.Or(strings.TrimRight(sql, "; \t\r\n"), sql) }
 
-// made selects what a query makes up. It is kept as JSON and not as jsonb, which would write a body that is a
-// document in another way.
+// made selects what a query makes up. It is kept as JSON and not as jsonb, which would write a body
+// that is a document in another way.
 func (b *Box) made(sql string) selection {
 	rows := `SELECT to_json(tenaq_row) AS row, row_number() OVER () AS place FROM (` + sql + "\n) tenaq_row"
 	return selection{
@@ -66,8 +68,9 @@ func (b *Box) made(sql string) selection {
 	}
 }
 
-// window selects what was sent within a time. The condition of the user is looked at for rows that all others
-// let through and for no other row, since it may fail for one: hence OFFSET 0, over which no condition is moved.
+// window selects what was sent within a time. The condition of the user is looked at for rows that
+// all others let through and for no other row, since it may fail for one: hence OFFSET 0, over
+// which no condition is moved.
 func (b *Box) window(s *outbox.Source, where string) selection {
 	table := b.names.in(b.names.table)
 	rows := `SELECT o.*, s.sent_at, s.queue AS sent_to, s.message_id, s AS tenaq_sent FROM ` + b.names.of("sent") + ` s JOIN ` + table + ` o USING (id)`
@@ -103,7 +106,8 @@ func (b *Box) window(s *outbox.Source, where string) selection {
 				return p, false, err
 			}
 			full, err := r.row()
-			return outbox.Past{Message: full.Message, SentAt: at(sentAt), SentTo: value(to), MessageID: value(messageID)}, true, err
+			return outbox.Past{Message: full.Message, SentAt: at(sentAt), SentTo: value(to),
+				MessageID: value(messageID)}, true, err
 		},
 		sql:   where,
 		alone: alone,
@@ -142,14 +146,16 @@ func (s *selection) check(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// elsewhere are classes of errors that are nobody's SQL's fault: the connection, other transactions, the
-// resources and the operators of the server, and the machine. Nor is an error that ends the connection.
+// elsewhere are classes of errors that are nobody's SQL's fault: the connection, other
+// transactions, the resources and the operators of the server, and the machine. Nor is an error
+// that ends the connection.
 var elsewhere = []string{"08", "40", "53", "55", "57", "58"}
 
 // blame finds out whether an error is the fault of the user's SQL.
 func (s *selection) blame(err error) error {
 	var e *pgconn.PgError
-	if s.sql == "" || !errors.As(err, &e) || e.SeverityUnlocalized != "ERROR" || slices.Contains(elsewhere, e.Code[:2]) {
+	if s.sql == "" || !errors.As(err, &e) || e.SeverityUnlocalized != "ERROR" ||
+		slices.Contains(elsewhere, e.Code[:2]) {
 		return err
 	}
 	if e.Hint != "" {

@@ -33,8 +33,8 @@ func found(t testing.TB, b *Box, s outbox.Source) string {
 	return strings.Join(all, " ")
 }
 
-// A condition is PostgreSQL's own SQL about PostgreSQL's types, also about columns that the user has added. It is
-// only asked about rows that the rest of the source lets through.
+// A condition is PostgreSQL's own SQL about PostgreSQL's types, also about columns that the user
+// has added. It is only asked about rows that the rest of the source lets through.
 func TestWhere(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -210,8 +210,8 @@ func TestSourceWritesNothing(t *testing.T) {
 	}
 }
 
-// That the server has no time, or is at something else, is not the fault of the SQL, and neither is what happens
-// without any.
+// That the server has no time, or is at something else, is not the fault of the SQL, and neither is
+// what happens without any.
 func TestSourceNotToBlame(t *testing.T) {
 	url := pgtest.URL(t)
 	over(t, url, Config{})

@@ -16,21 +16,21 @@ const (
 	// waitMax is the longest that Wait waits: for as long, and a little longer, programs notify.
 	waitMax = time.Minute
 
-	// freshMax is the longest that Wait waits when it has just begun to listen. Transactions that wrote before
-	// and commit after that notify nobody.
+	// freshMax is the longest that Wait waits when it has just begun to listen. Transactions that
+	// wrote before and commit after that notify nobody.
 	freshMax = 50 * time.Millisecond
 
-	// setupMax is how long Wait may take to begin to listen, however short it is to wait: a connection that is
-	// given up half way is of no use to the next one.
+	// setupMax is how long Wait may take to begin to listen, however short it is to wait: a
+	// connection that is given up half way is of no use to the next one.
 	setupMax = 2 * time.Second
 
 	// brokenMax is how long Wait sleeps when it cannot listen.
 	brokenMax = time.Second
 )
 
-// Wait implements outbox.Box. While somebody waits, and for a few seconds after that, transactions that write
-// rows notify when they commit. Where that cannot be heard, because the server is gone or a pooler is in
-// between, Wait sleeps.
+// Wait implements outbox.Box. While somebody waits, and for a few seconds after that, transactions
+// that write rows notify when they commit. Where that cannot be heard, because the server is gone
+// or a pooler is in between, Wait sleeps.
 func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	most = min(most, waitMax)
 	if most <= 0 {
@@ -67,8 +67,8 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	return ctx.Err()
 }
 
-// broken sleeps for a while after what kept Wait from listening, so that who calls it again and again does not
-// do so all the time. That the server is not there is no error: others say so.
+// broken sleeps for a while after what kept Wait from listening, so that who calls it again and
+// again does not do so all the time. That the server is not there is no error: others say so.
 func (b *Box) broken(ctx, until context.Context, err error) error {
 	select {
 	case <-until.Done():
@@ -87,7 +87,8 @@ func (b *Box) broken(ctx, until context.Context, err error) error {
 // gone reports whether the server says that it goes, or is not there yet: classes 08 and 57.
 func gone(e *pgconn.PgError) bool { return e.Code[:2] == "08" || e.Code[:2] == "57" }
 
-// A listener is a connection that listens. What is notified while nobody waits it keeps for the next one.
+// A listener is a connection that listens. What is notified while nobody waits it keeps for the
+// next one.
 type listener struct {
 	conn  *pgx.Conn
 	heard bool // somebody has waited on it
@@ -123,9 +124,11 @@ func (b *Box) listen(ctx context.Context) (*listener, error) {
 	return ear, nil
 }
 
-// say tells programs to notify, and reports whether they did not do so all the time since somebody last waited
-// on this connection.
-func (l *listener) say(ctx context.Context, function string, most time.Duration) (fresh bool, err error) {
+// say tells programs to notify, and reports whether they did not do so all the time since somebody
+// last waited on this connection.
+func (l *listener) say(
+	ctx context.Context, function string, most time.Duration,
+) (fresh bool, err error) {
 	var before bool
 	err = pgx.BeginTxFunc(ctx, l.conn, pgdb.ReadCommitted, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT `+function+`($1)`, pgx.QueryExecModeExec, micros(most)).Scan(&before)

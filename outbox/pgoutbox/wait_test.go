@@ -70,7 +70,8 @@ func waits(t testing.TB, b *Box, most time.Duration, least, less time.Duration) 
 	}
 }
 
-// A notification that gets lost costs one wait, and one that comes while nobody waits is kept for the next one.
+// A notification that gets lost costs one wait, and one that comes while nobody waits is kept for
+// the next one.
 func TestWaitKeepsNotifications(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -123,8 +124,8 @@ func TestWaitKeepsNotifications(t *testing.T) {
 	}
 }
 
-// A connection that cannot listen makes Wait sleep, neither fail nor return at once, and one that ended is
-// replaced.
+// A connection that cannot listen makes Wait sleep, neither fail nor return at once, and one that
+// ended is replaced.
 func TestWaitWithoutConnection(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -160,8 +161,8 @@ func TestWaitWithoutConnection(t *testing.T) {
 	t.Error("Wait was never woken after its connection had ended")
 }
 
-// PostgreSQL is killed again and again in the middle of everything: nothing that was committed is lost, nothing
-// is sent twice that was settled, and all goes on by itself.
+// PostgreSQL is killed again and again in the middle of everything: nothing that was committed is
+// lost, nothing is sent twice that was settled, and all goes on by itself.
 func TestKill(t *testing.T) {
 	server := pgtest.New(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0", "max_connections=50")
 	pool := connect(t, server.URL())

@@ -13,8 +13,8 @@ import (
 	"tenaq/outbox"
 )
 
-// Rows come through package database/sql as well, thousands at once, each in a stream of its own: the server
-// has no memory for so many advisory locks.
+// Rows come through package database/sql as well, thousands at once, each in a stream of its own:
+// the server has no memory for so many advisory locks.
 func TestEnqueueSQL(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

@@ -10,7 +10,8 @@ import (
 	"tenaq/outbox"
 )
 
-// What a message costs beside the business row that it is about, with and without an fsync for each commit.
+// What a message costs beside the business row that it is about, with and without an fsync for each
+// commit.
 func BenchmarkEnqueue(b *testing.B) {
 	for _, sync := range []string{"NORMAL", "FULL"} {
 		for _, messages := range []int{0, 1, 10} {
@@ -50,8 +51,8 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
-// Claims and settlements of 100 rows, with few and with many that wait, and behind a stream that cannot go on. Rows
-// are written again, outside of the measured time, as they are sent.
+// Claims and settlements of 100 rows, with few and with many that wait, and behind a stream that
+// cannot go on. Rows are written again, outside of the measured time, as they are sent.
 func BenchmarkClaimSettle(b *testing.B) {
 	for _, pending := range []int{1000, 1_000_000} {
 		for _, shape := range []struct{ name, queue, key string }{
@@ -121,7 +122,8 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-// What it takes to stage a replay and to end it, with the longest that others cannot write for it meanwhile.
+// What it takes to stage a replay and to end it, with the longest that others cannot write for it
+// meanwhile.
 func BenchmarkStage(b *testing.B) {
 	for _, rows := range []int{1000, 1_000_000} {
 		b.Run(fmt.Sprint("rows=", rows), func(b *testing.B) {

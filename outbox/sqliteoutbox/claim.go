@@ -39,7 +39,9 @@ func (p *picking) take(seq int64, bytes int) bool {
 }
 
 // Claim implements outbox.Box. Heads come first, of all queues in turns, then what follows them.
-func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, next time.Duration, err error) {
+func (b *Box) Claim(
+	ctx context.Context, c outbox.Claim,
+) (rows []outbox.Row, next time.Duration, err error) {
 	p := &picking{Claim: c, except: text(c.Except)}
 	if next, err = b.look(ctx, p.except); err != nil || next > 0 {
 		return nil, next, b.explain(ctx, "claim rows", err)
@@ -50,7 +52,8 @@ func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, nex
 			return err
 		}
 		// The lease does not end before it would by a finer clock.
-		if _, err := conn.ExecContext(ctx, b.sql(lease), c.Relay, now+millis(c.Lease)+1, text(p.picked)); err != nil {
+		if _, err := conn.ExecContext(ctx, b.sql(lease), c.Relay, now+millis(c.Lease)+1,
+			text(p.picked)); err != nil {
 			return err
 		}
 		var err error
@@ -62,10 +65,11 @@ func (b *Box) Claim(ctx context.Context, c outbox.Claim) (rows []outbox.Row, nex
 	}
 	// Bodies are read outside of the transaction: they may be large, and others want to write.
 	if rows, err = b.read(ctx, p.picked); err != nil {
-		_ = b.write(context.WithoutCancel(ctx), "give rows back", func(conn *sql.Conn, _ int64) error {
-			_, err := conn.ExecContext(ctx, b.sql(unlease), c.Relay, text(p.picked))
-			return err
-		})
+		_ = b.write(context.WithoutCancel(ctx), "give rows back",
+			func(conn *sql.Conn, _ int64) error {
+				_, err := conn.ExecContext(ctx, b.sql(unlease), c.Relay, text(p.picked))
+				return err
+			})
 		return nil, 0, b.explain(ctx, "claim rows", err)
 	}
 	return rows, next, nil
@@ -101,8 +105,8 @@ func (b *Box) look(ctx context.Context, except string) (next time.Duration, err 
 	return b.next(ctx, b.db, except)
 }
 
-// queues are those with heads that nobody has, and when the first of each is due. It walks from queue to queue, not
-// over their rows.
+// queues are those with heads that nobody has, and when the first of each is due. It walks from
+// queue to queue, not over their rows.
 const queues = `WITH RECURSIVE q (queue) AS (
 	SELECT min(queue) FROM {{pending}} INDEXED BY {{free}} WHERE head = 1 AND relay IS NULL AND parked_at IS NULL
 	UNION ALL
@@ -203,7 +207,8 @@ func (b *Box) dueQueues(ctx context.Context, c *sql.Conn, p *picking) (due []str
 const dueHeads = `SELECT seq, stream, bytes FROM {{pending}} INDEXED BY {{free}}
 WHERE head = 1 AND relay IS NULL AND parked_at IS NULL AND queue = ? AND due <= ? ORDER BY due, seq LIMIT ? OFFSET ?`
 
-// pickHeads takes as many of each queue as there is room for if all get the same, and shares what is left.
+// pickHeads takes as many of each queue as there is room for if all get the same, and shares what
+// is left.
 func (b *Box) pickHeads(ctx context.Context, c *sql.Conn, p *picking, due []string) error {
 	taken := make(map[string]int)
 	for len(due) > 0 && len(p.picked) < p.Rows {
@@ -264,7 +269,8 @@ func (b *Box) pickFollowers(ctx context.Context, c *sql.Conn, p *picking) error 
 	return nil
 }
 
-// follow takes rows behind h, the last one that was taken of its stream so far, and returns how many.
+// follow takes rows behind h, the last one that was taken of its stream so far, and returns how
+// many.
 func (p *picking) follow(ctx context.Context, s *sql.Stmt, h *head, most int) (n int, err error) {
 	rows, err := s.QueryContext(ctx, p.now, h.stream.String, h.seq, most)
 	if err != nil {
@@ -286,7 +292,8 @@ func (p *picking) follow(ctx context.Context, s *sql.Stmt, h *head, most int) (n
 	return n, rows.Err()
 }
 
-// messageColumns are those of the table o that make a message. What was written by hand may lack anything.
+// messageColumns are those of the table o that make a message. What was written by hand may lack
+// anything.
 const messageColumns = `o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, ifnull(o.group_id, ''), ifnull(o.dedup_id, ''),
 ifnull(o.headers, ''), ifnull(o.deliver_after, ''), CAST(round((julianday(o.deliver_after) - 2440587.5) * 86400000.0) AS INTEGER),
 ifnull(o.generation, 0)`
@@ -297,7 +304,8 @@ const columns = messageColumns + `, CAST(round((julianday(o.created_at) - 244058
 // scan reads columns, and what comes behind them.
 func scan(rows *sql.Rows, r *outbox.Row, more ...any) error {
 	var created sql.NullInt64
-	if err := scanMessage(rows, &r.Message, append([]any{&created, &r.Stream, &r.Attempts}, more...)...); err != nil {
+	if err := scanMessage(rows, &r.Message,
+		append([]any{&created, &r.Stream, &r.Attempts}, more...)...); err != nil {
 		return err
 	}
 	if created.Valid {
@@ -310,7 +318,8 @@ func scan(rows *sql.Rows, r *outbox.Row, more ...any) error {
 func scanMessage(rows *sql.Rows, m *outbox.Message, more ...any) error {
 	var headers, after string
 	var afterMS sql.NullInt64
-	dst := []any{&m.ID, &m.Queue, &m.Key, &m.Type, &m.Body, &m.Group, &m.Dedup, &headers, &after, &afterMS, &m.Generation}
+	dst := []any{&m.ID, &m.Queue, &m.Key, &m.Type, &m.Body, &m.Group, &m.Dedup, &headers, &after,
+		&afterMS, &m.Generation}
 	if err := rows.Scan(append(dst, more...)...); err != nil {
 		return err
 	}

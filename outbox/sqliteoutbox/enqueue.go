@@ -10,11 +10,12 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// Enqueue writes messages into the table "outbox", as part of a transaction: they are sent when that is committed,
-// and not when it is rolled back. It is one statement. After an error the transaction can only be rolled back.
+// Enqueue writes messages into the table "outbox", as part of a transaction: they are sent when
+// that is committed, and not when it is rolled back. It is one statement. After an error the
+// transaction can only be rolled back.
 //
-// Messages of one group are sent in the order in which they are given, and after those of transactions that
-// committed before.
+// Messages of one group are sent in the order in which they are given, and after those of
+// transactions that committed before.
 func Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Message) error {
 	return Writer{}.Enqueue(ctx, tx, messages...)
 }

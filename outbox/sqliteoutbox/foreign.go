@@ -10,8 +10,10 @@ import (
 
 // The columns that an outbox has, with their affinity.
 var outboxColumns = []struct{ name, affinity string }{
-	{"id", "TEXT"}, {"aggregatetype", "TEXT"}, {"aggregateid", "TEXT"}, {"type", "TEXT"}, {"payload", "TEXT"}, {"group_id", "TEXT"},
-	{"dedup_id", "TEXT"}, {"headers", "TEXT"}, {"deliver_after", "TEXT"}, {"created_at", "TEXT"}, {"generation", "INTEGER"},
+	{"id", "TEXT"}, {"aggregatetype", "TEXT"}, {"aggregateid", "TEXT"}, {"type", "TEXT"},
+	{"payload", "TEXT"}, {"group_id", "TEXT"},
+	{"dedup_id", "TEXT"}, {"headers", "TEXT"}, {"deliver_after", "TEXT"}, {"created_at", "TEXT"},
+	{"generation", "INTEGER"},
 }
 
 const (
@@ -24,8 +26,8 @@ const (
 	(lower('{{name}}_pending'), lower('{{name}}_sent'), lower('{{name}}_replays'), lower('{{name}}_replay_rows'), lower('{{name}}_meta')) ORDER BY name`
 )
 
-// checkForeign returns an *outbox.ForeignTable when there is no outbox, and a table that somebody else made has one of
-// its names.
+// checkForeign returns an *outbox.ForeignTable when there is no outbox, and a table that somebody
+// else made has one of its names.
 func (b *Box) checkForeign(ctx context.Context, c conn) error {
 	var why []string
 	var kind string
@@ -80,7 +82,8 @@ func (b *Box) foreignColumns(ctx context.Context, c conn) (why []string, err err
 		case !there:
 			missing = append(missing, column.name)
 		case affinityOf(declared) != column.affinity:
-			wrong = append(wrong, fmt.Sprintf("its column %s is %s, not %s", column.name, declared, column.affinity))
+			wrong = append(wrong, fmt.Sprintf("its column %s is %s, not %s", column.name, declared,
+				column.affinity))
 		}
 	}
 	if len(missing) > 0 {
@@ -115,8 +118,8 @@ func (b *Box) takenNames(ctx context.Context, c conn) (taken []string, err error
 	return taken, rows.Err()
 }
 
-// affinityOf is the affinity of a column by its declared type, by the rules of SQLite. Values of another affinity may
-// be changed as they are stored.
+// affinityOf is the affinity of a column by its declared type, by the rules of SQLite. Values of
+// another affinity may be changed as they are stored.
 func affinityOf(declared string) string {
 	declared = strings.ToUpper(declared)
 	has := func(words ...string) bool {

@@ -9,15 +9,19 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// Enqueue writes messages in a transaction of its own. A program that writes other rows with them uses the
-// function Enqueue in its own transaction.
+// Enqueue writes messages in a transaction of its own. A program that writes other rows with them
+// uses the function Enqueue in its own transaction.
 func (b *Box) Enqueue(ctx context.Context, messages ...outbox.Message) error {
-	return b.transact(ctx, func(tx *sql.Tx) error { return Writer{Table: b.table}.Enqueue(ctx, tx, messages...) })
+	return b.transact(ctx, func(tx *sql.Tx) error {
+		return Writer{Table: b.table}.Enqueue(ctx, tx, messages...)
+	})
 }
 
-// EnqueueOnce is Enqueue for a message with an ID, unless the outbox has a row with that ID. Then it returns the body, the
-// group and the headers of that row, and writes nothing.
-func (b *Box) EnqueueOnce(ctx context.Context, m outbox.Message) (there *outbox.Message, err error) {
+// EnqueueOnce is Enqueue for a message with an ID, unless the outbox has a row with that ID. Then
+// it returns the body, the group and the headers of that row, and writes nothing.
+func (b *Box) EnqueueOnce(
+	ctx context.Context, m outbox.Message,
+) (there *outbox.Message, err error) {
 	err = b.transact(ctx, func(tx *sql.Tx) error {
 		row := outbox.Message{ID: m.ID}
 		var headers string

@@ -45,7 +45,8 @@ func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, 
 		}
 		n = len(ids)
 		for _, statement := range []string{
-			`DELETE FROM {{table}} WHERE id IN (SELECT value FROM json_each(?))`, // and the trigger deletes the rest
+			// and the trigger deletes the rest
+			`DELETE FROM {{table}} WHERE id IN (SELECT value FROM json_each(?))`,
 			`DELETE FROM {{sent}} WHERE id IN (SELECT value FROM json_each(?))`,
 		} {
 			if _, err := c.ExecContext(ctx, b.sql(statement), text(ids)); err != nil {
@@ -67,16 +68,20 @@ FROM {{pending}} AS p INDEXED BY {{parked}} CROSS JOIN {{table}} AS o ON o.id = 
 WHERE p.parked_at IS NOT NULL AND (p.parked_at, p.seq) > (?, ?) ORDER BY p.parked_at, p.seq LIMIT ?`
 )
 
-// Parked implements outbox.Box. The oldest is the one that was parked first. Behind a row that is not parked any
-// more it begins with the first again.
-func (b *Box) Parked(ctx context.Context, after string, limit int) (all []outbox.ParkedRow, err error) {
+// Parked implements outbox.Box. The oldest is the one that was parked first. Behind a row that is
+// not parked any more it begins with the first again.
+func (b *Box) Parked(
+	ctx context.Context, after string, limit int,
+) (all []outbox.ParkedRow, err error) {
 	if err = b.check(ctx); err == nil {
 		all, err = b.listParked(ctx, after, limit)
 	}
 	return all, b.explain(ctx, "list parked rows", err)
 }
 
-func (b *Box) listParked(ctx context.Context, after string, limit int) (all []outbox.ParkedRow, err error) {
+func (b *Box) listParked(
+	ctx context.Context, after string, limit int,
+) (all []outbox.ParkedRow, err error) {
 	at, seq := int64(-1), int64(-1)
 	err = b.db.QueryRowContext(ctx, b.sql(parkedPlace), after).Scan(&at, &seq)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -120,7 +125,8 @@ func (b *Box) Release(ctx context.Context, ids ...string) (n int, err error) {
 			if _, err := c.ExecContext(ctx, b.sql(remove), r.id); err != nil {
 				return err
 			}
-			if _, err := c.ExecContext(ctx, b.sql(renewed), r.id, r.queue, r.stream, now); err != nil {
+			if _, err := c.ExecContext(ctx, b.sql(renewed), r.id, r.queue, r.stream,
+				now); err != nil {
 				return err
 			}
 		}
@@ -137,7 +143,9 @@ type parkedID struct {
 	stream    sql.NullString
 }
 
-func (b *Box) parkedAmong(ctx context.Context, c *sql.Conn, ids []string) (found []parkedID, err error) {
+func (b *Box) parkedAmong(
+	ctx context.Context, c *sql.Conn, ids []string,
+) (found []parkedID, err error) {
 	rows, err := c.QueryContext(ctx, b.sql(parkedAmong), text(ids))
 	if err != nil {
 		return nil, err

@@ -75,8 +75,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// A stream whose first row waits does not hold up a claim, however long it is, and neither do rows of a queue that
-// is not wanted.
+// A stream whose first row waits does not hold up a claim, however long it is, and neither do rows
+// of a queue that is not wanted.
 func TestLongStream(t *testing.T) {
 	path := newFile(t)
 	b := open(t, path)

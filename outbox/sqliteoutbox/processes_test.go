@@ -143,8 +143,8 @@ func (c *child) kill(t *testing.T) {
 	}
 }
 
-// Writers and relays are processes, and some are killed in their midst. Each message whose order is there is sent,
-// no other, and those of a stream in the order of the orders.
+// Writers and relays are processes, and some are killed in their midst. Each message whose order is
+// there is sent, no other, and those of a stream in the order of the orders.
 func TestProcesses(t *testing.T) {
 	path := newFile(t)
 	db := connect(t, path)

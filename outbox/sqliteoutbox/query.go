@@ -14,7 +14,9 @@ import (
 )
 
 // walkQuery counts the rows of a query, and gives the first of them to each, as messages.
-func walkQuery(ctx context.Context, c *sql.Conn, text string, limit int, each func(outbox.Past) error) (count int, err error) {
+func walkQuery(
+	ctx context.Context, c *sql.Conn, text string, limit int, each func(outbox.Past) error,
+) (count int, err error) {
 	err = query(ctx, c, text, func(row []byte) error {
 		if count++; limit != noLimit && count > limit {
 			return nil
@@ -28,7 +30,8 @@ func walkQuery(ctx context.Context, c *sql.Conn, text string, limit int, each fu
 	return count, err
 }
 
-// query runs the query of a source and gives each of its rows to do, as a JSON object, in the order of the query.
+// query runs the query of a source and gives each of its rows to do, as a JSON object, in the order
+// of the query.
 func query(ctx context.Context, c *sql.Conn, text string, do func(row []byte) error) error {
 	if err := oneExpression(text); err != nil {
 		return err
@@ -43,7 +46,8 @@ func query(ctx context.Context, c *sql.Conn, text string, do func(row []byte) er
 	for i, name := range names {
 		quoted[i] = `+"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 	}
-	// With the sign a column has no declared type, by which drivers would make a time of a text that looks so.
+	// With the sign a column has no declared type, by which drivers would make a time of a text
+	// that looks so.
 	rows, err := c.QueryContext(ctx, "SELECT "+strings.Join(quoted, ", ")+from)
 	if err != nil {
 		return blame(err)
@@ -100,8 +104,8 @@ func object(names []string, values []any) ([]byte, error) {
 	return json.Marshal(columns)
 }
 
-// oneExpression returns an error when SQL does not stay within the parentheses that are put around it: it would be
-// more than one statement, which drivers run. All else is SQLite's to refuse.
+// oneExpression returns an error when SQL does not stay within the parentheses that are put around
+// it: it would be more than one statement, which drivers run. All else is SQLite's to refuse.
 func oneExpression(text string) error {
 	depth := 0
 	for rest := text; rest != ""; {
@@ -129,8 +133,8 @@ func oneExpression(text string) error {
 // quotes end what is between them; twice they are one of its characters.
 var quotes = map[byte]string{'\'': "'", '"': `"`, '`': "`", '[': "]"}
 
-// tokenOf returns the length of the first token, as far as it matters here: words, and what is in quotes or a comment,
-// are one.
+// tokenOf returns the length of the first token, as far as it matters here: words, and what is in
+// quotes or a comment, are one.
 func tokenOf(text string) (int, error) {
 	switch first := text[0]; {
 	case strings.HasPrefix(text, "--"):
@@ -161,11 +165,13 @@ func tokenOf(text string) (int, error) {
 	case first == 0:
 		return 0, errors.New("its SQL has a zero byte")
 	case strings.IndexByte("?:@$#", first) >= 0:
-		return 0, fmt.Errorf("its SQL has the parameter %q, and nothing gives it a value", text[:min(len(text), 10)])
+		return 0, fmt.Errorf("its SQL has the parameter %q, and nothing gives it a value",
+			text[:min(len(text), 10)])
 	}
 	return 1, nil
 }
 
 func ofWord(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= 0x80
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' ||
+		c >= 0x80
 }

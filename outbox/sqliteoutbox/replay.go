@@ -90,9 +90,11 @@ const insertNew = insertRows + `
 WHERE NOT EXISTS (SELECT 1 FROM {{pending}} AS p WHERE p.id = value ->> 'id') AND NOT EXISTS (SELECT 1 FROM {{sent}} AS s WHERE s.id = value ->> 'id')
 ORDER BY key ON CONFLICT (id) DO NOTHING`
 
-// StepReplay implements outbox.History. Of many rows that were staged it removes the rest after its transaction; what
-// is still there when the process ends then is removed by Sweep.
-func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, messages []outbox.Message) (outbox.Replay, error) {
+// StepReplay implements outbox.History. Of many rows that were staged it removes the rest after its
+// transaction; what is still there when the process ends then is removed by Sweep.
+func (b *Box) StepReplay(
+	ctx context.Context, r outbox.Replay, messages []outbox.Message,
+) (outbox.Replay, error) {
 	rows, err := layout.Encode(ctx, nil, messages)
 	if err != nil {
 		return outbox.Replay{}, fmt.Errorf("write rows of replay %d: %w", r.Number, err)
@@ -129,7 +131,8 @@ func (b *Box) StepReplay(ctx context.Context, r outbox.Replay, messages []outbox
 	return r, nil
 }
 
-// record writes down what has become of a replay whose version has been looked at in the same transaction.
+// record writes down what has become of a replay whose version has been looked at in the same
+// transaction.
 func (b *Box) record(ctx context.Context, c *sql.Conn, r *outbox.Replay, now int64) error {
 	r.Version, r.Updated = r.Version+1, time.UnixMilli(now).UTC()
 	record, err := json.Marshal(r)
@@ -146,7 +149,9 @@ const (
 )
 
 // Staged implements outbox.History.
-func (b *Box) Staged(ctx context.Context, number, place int64, limit int) (staged []outbox.Staged, err error) {
+func (b *Box) Staged(
+	ctx context.Context, number, place int64, limit int,
+) (staged []outbox.Staged, err error) {
 	if err = b.check(ctx); err == nil {
 		staged, err = b.listStaged(ctx, number, place, limit)
 	}
@@ -159,7 +164,9 @@ func (b *Box) Staged(ctx context.Context, number, place int64, limit int) (stage
 	return staged, nil
 }
 
-func (b *Box) listStaged(ctx context.Context, number, place int64, limit int) (staged []outbox.Staged, err error) {
+func (b *Box) listStaged(
+	ctx context.Context, number, place int64, limit int,
+) (staged []outbox.Staged, err error) {
 	rows, err := b.db.QueryContext(ctx, b.sql(stagedPlaces), number, place, max(0, limit))
 	if err != nil {
 		return nil, err

@@ -64,7 +64,8 @@ func count(t testing.TB, db *sql.DB, from string, args ...any) (n int) {
 	return n
 }
 
-// A replay of messages with all that they may have says the same as the claim did, in Look and in Staged.
+// A replay of messages with all that they may have says the same as the claim did, in Look and in
+// Staged.
 func TestReplayedContent(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -164,8 +165,8 @@ func TestOrderWithoutNumbers(t *testing.T) {
 	}
 }
 
-// Of 200,000 rows that were sent only those of the time are looked at, with statistics and without, and whatever the
-// condition; replays are found by their numbers, and what they send by its place.
+// Of 200,000 rows that were sent only those of the time are looked at, with statistics and without,
+// and whatever the condition; replays are found by their numbers, and what they send by its place.
 func TestReplayPlans(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -226,7 +227,8 @@ func planOf(t testing.TB, db *sql.DB, statement string, args ...any) (plan strin
 	return plan
 }
 
-// Look and StageReplay see one moment, while rows are sent; and others write while a replay is staged.
+// Look and StageReplay see one moment, while rows are sent; and others write while a replay is
+// staged.
 func TestOneMoment(t *testing.T) {
 	path := newFile(t)
 	db, b, sender := connect(t, path), open(t, path), open(t, path)
@@ -342,8 +344,8 @@ func TestStageOvertaken(t *testing.T) {
 	}
 }
 
-// What was staged for a replay is gone at its end, however much it is, and Sweep removes what is left by a process
-// that ended in the midst of it. What others have staged stays.
+// What was staged for a replay is gone at its end, however much it is, and Sweep removes what is
+// left by a process that ended in the midst of it. What others have staged stays.
 func TestTidy(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -466,7 +468,8 @@ func beStager(path string) error {
 	return err
 }
 
-// version1 makes an outbox as it was before there were replays, with rows that wait and rows that were sent.
+// version1 makes an outbox as it was before there were replays, with rows that wait and rows that
+// were sent.
 func version1(t *testing.T) (path string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "schema1.sql"))

@@ -32,7 +32,8 @@ func namesOf(table string) (names, error) {
 	return names{name}, nil
 }
 
-// replacer puts the names into SQL. They are letters, digits and underscores; the quotes make words of SQL names.
+// replacer puts the names into SQL. They are letters, digits and underscores; the quotes make words
+// of SQL names.
 func (n names) replacer() *strings.Replacer {
 	pairs := []string{
 		"{{name}}", n.table, "{{table}}", `"` + n.table + `"`,
@@ -48,16 +49,17 @@ func (n names) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// Schema returns the SQL that creates the tables and triggers of an outbox in table, or brings older ones up to date. It
-// is for operators who apply schemas themselves, in one transaction, any number of times.
+// Schema returns the SQL that creates the tables and triggers of an outbox in table, or brings
+// older ones up to date. It is for operators who apply schemas themselves, in one transaction, any
+// number of times.
 //
-// Tables of version 1 (SELECT schema FROM outbox_meta) need one more column first, because SQLite cannot add a column
-// only where it is missing. In the same transaction, run before the schema:
+// Tables of version 1 (SELECT schema FROM outbox_meta) need one more column first, because SQLite
+// cannot add a column only where it is missing. In the same transaction, run before the schema:
 //
 //	ALTER TABLE outbox_sent ADD COLUMN seq INTEGER
 //
-// That is fast, whatever the number of rows. Relays of version 1 may still run. What they send has no number, so a
-// replay sends it before the rest, by the time when it was sent.
+// That is fast, whatever the number of rows. Relays of version 1 may still run. What they send has
+// no number, so a replay sends it before the rest, by the time when it was sent.
 //
 // SQLite has no roles. Relays and programs that replay have to read and write the file.
 func Schema(table string) (string, error) {
@@ -100,11 +102,13 @@ func (b *Box) Migrate(ctx context.Context) error {
 // version returns the schema that is there, zero for none. One that is too new is an error.
 func (b *Box) version(ctx context.Context, c conn) (found int, err error) {
 	var tables int
-	err = c.QueryRowContext(ctx, b.sql("SELECT count(*) FROM pragma_table_info('{{name}}_meta') WHERE name = 'schema'")).Scan(&tables)
+	err = c.QueryRowContext(ctx,
+		b.sql("SELECT count(*) FROM pragma_table_info('{{name}}_meta') WHERE name = 'schema'")).Scan(&tables)
 	if err != nil || tables == 0 {
 		return 0, err
 	}
-	err = c.QueryRowContext(ctx, b.sql("SELECT coalesce(max(schema), 0) FROM {{meta}}")).Scan(&found)
+	err = c.QueryRowContext(ctx,
+		b.sql("SELECT coalesce(max(schema), 0) FROM {{meta}}")).Scan(&found)
 	if err == nil && found > schemaVersion {
 		err = fmt.Errorf("they have version %d and this program knows versions up to %d; run a newer version of the program: %w",
 			found, schemaVersion, outbox.ErrSchema)

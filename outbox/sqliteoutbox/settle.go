@@ -13,11 +13,14 @@ import (
 	"tenaq/outbox"
 )
 
-// In the partial index are only rows in hand, so it does not matter that all of these are looked at.
+// In the partial index are only rows in hand, so it does not matter that all of these are looked
+// at.
 const renew = `UPDATE {{pending}} INDEXED BY {{leased}} SET lease_until = ? WHERE relay = ? AND lease_until > 0 RETURNING id`
 
 // Renew implements outbox.Box. A lease that has run out begins again if nobody took the row over.
-func (b *Box) Renew(ctx context.Context, relay string, lease time.Duration) (ids []string, err error) {
+func (b *Box) Renew(
+	ctx context.Context, relay string, lease time.Duration,
+) (ids []string, err error) {
 	err = b.write(ctx, "renew leases", func(c *sql.Conn, now int64) error {
 		rows, err := c.QueryContext(ctx, b.sql(renew), now+millis(lease)+1, relay)
 		if err != nil {
@@ -49,8 +52,8 @@ type entry struct {
 	Message string `json:"message"`
 }
 
-// Each takes the outcomes, the relay and the time. Whoever has a row is looked at in each, so that what another
-// relay has by now stays as it is.
+// Each takes the outcomes, the relay and the time. Whoever has a row is looked at in each, so that
+// what another relay has by now stays as it is.
 const (
 	// An id is there already only if somebody has put it there.
 	settleSent = `INSERT OR REPLACE INTO {{sent}} (id, sent_at, queue, message_id, attempts, seq)
@@ -74,7 +77,9 @@ WHERE {{pending}}.id = o.id AND relay = ?2`
 func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcome) error {
 	var sent, again, parked []entry
 	for _, o := range outcomes {
-		e := entry{ID: o.ID, After: millis(o.After), Reason: strings.ReplaceAll(o.Reason, "\x00", ""), SentTo: o.SentTo, Message: o.MessageID}
+		e := entry{ID: o.ID, After: millis(o.After),
+			Reason: strings.ReplaceAll(o.Reason, "\x00",
+				""), SentTo: o.SentTo, Message: o.MessageID}
 		switch o.Fate {
 		case outbox.Sent:
 			sent = append(sent, e)
@@ -86,7 +91,8 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 		case outbox.Back:
 			again = append(again, e)
 		default:
-			return fmt.Errorf("settle rows in %s: row %s has the fate %d, which is none", b.where, o.ID, o.Fate)
+			return fmt.Errorf("settle rows in %s: row %s has the fate %d, which is none", b.where,
+				o.ID, o.Fate)
 		}
 	}
 	if len(outcomes) == 0 {
@@ -104,7 +110,8 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 			if err != nil {
 				return err
 			}
-			if _, err := c.ExecContext(ctx, b.sql(s.statement), string(list), relay, now); err != nil {
+			if _, err := c.ExecContext(ctx, b.sql(s.statement), string(list), relay,
+				now); err != nil {
 				return err
 			}
 		}
@@ -114,7 +121,8 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 
 // newest is the number of the newest row. Numbers are not used again.
 func (b *Box) newest(ctx context.Context) (n int64, err error) {
-	err = b.db.QueryRowContext(ctx, b.sql("SELECT seq FROM sqlite_sequence WHERE name = '{{name}}_pending'")).Scan(&n)
+	err = b.db.QueryRowContext(ctx,
+		b.sql("SELECT seq FROM sqlite_sequence WHERE name = '{{name}}_pending'")).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -148,8 +156,8 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// A row is due when its time has come and that of all rows before it in its stream. So the rows behind one that is
-// late are counted apart, of which there are few as a rule.
+// A row is due when its time has come and that of all rows before it in its stream. So the rows
+// behind one that is late are counted apart, of which there are few as a rule.
 const stats = `WITH
 late (stream, seq) AS MATERIALIZED (SELECT stream, min(seq) FROM {{pending}} INDEXED BY {{streams}}
 	WHERE stream IS NOT NULL AND parked_at IS NULL AND due > ?1 GROUP BY stream),

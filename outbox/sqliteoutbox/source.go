@@ -13,8 +13,8 @@ import (
 	"tenaq/outbox"
 )
 
-// window are the rows that were sent within a time. It is the table in which the condition of a source is. Two
-// columns have names that nobody else will think of.
+// window are the rows that were sent within a time. It is the table in which the condition of a
+// source is. Two columns have names that nobody else will think of.
 const window = `SELECT o.*, strftime('%Y-%m-%dT%H:%M:%fZ', s.sent_at / 1000.0, 'unixepoch') AS sent_at, s.queue AS sent_to,
 	s.message_id AS message_id, s.seq AS "seq of tenaq", s.sent_at AS "time of tenaq"
 FROM {{sent}} AS s INDEXED BY {{sent_at}} CROSS JOIN {{table}} AS o ON o.id = s.id
@@ -43,10 +43,12 @@ func (b *Box) within(statement string, s *outbox.Source) (string, []any) {
 	if s.Where != "" {
 		where = s.Where
 	}
-	return before + "(" + where + "\n)" + behind, []any{milliOf(s.From), milliOf(s.To), text(s.Queues), text(s.Types), text(s.Keys)}
+	return before + "(" + where + "\n)" + behind, []any{milliOf(s.From), milliOf(s.To),
+		text(s.Queues), text(s.Types), text(s.Keys)}
 }
 
-// milliOf is a time as the tables have it, rounded up. What was sent before it was sent before the time itself.
+// milliOf is a time as the tables have it, rounded up. What was sent before it was sent before the
+// time itself.
 func milliOf(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.After(time.UnixMilli(ms)) {
@@ -56,7 +58,9 @@ func milliOf(t time.Time) int64 {
 }
 
 // Look implements outbox.History. It reads with a transaction that cannot write.
-func (b *Box) Look(ctx context.Context, s outbox.Source, few int) (count int, first []outbox.Past, err error) {
+func (b *Box) Look(
+	ctx context.Context, s outbox.Source, few int,
+) (count int, first []outbox.Past, err error) {
 	keep := func(p outbox.Past) error {
 		first = append(first, p)
 		return nil
@@ -97,7 +101,9 @@ func (b *Box) Walk(ctx context.Context, s outbox.Source, each func(outbox.Past) 
 // noLimit is a LIMIT of SQLite that lets all rows through.
 const noLimit = -1
 
-func (b *Box) countWindow(ctx context.Context, c *sql.Conn, s *outbox.Source) (count int, err error) {
+func (b *Box) countWindow(
+	ctx context.Context, c *sql.Conn, s *outbox.Source,
+) (count int, err error) {
 	if err := oneExpression(s.Where); err != nil {
 		return 0, err
 	}
@@ -107,7 +113,9 @@ func (b *Box) countWindow(ctx context.Context, c *sql.Conn, s *outbox.Source) (c
 }
 
 // walkWindow gives the first rows of a window to each.
-func (b *Box) walkWindow(ctx context.Context, c *sql.Conn, s *outbox.Source, limit int, each func(outbox.Past) error) error {
+func (b *Box) walkWindow(
+	ctx context.Context, c *sql.Conn, s *outbox.Source, limit int, each func(outbox.Past) error,
+) error {
 	if err := oneExpression(s.Where); err != nil {
 		return err
 	}
@@ -131,7 +139,8 @@ func (b *Box) walkWindow(ctx context.Context, c *sql.Conn, s *outbox.Source, lim
 	return blame(rows.Err())
 }
 
-// reading gives do a connection that cannot write, in a transaction, so that all it reads is of one moment.
+// reading gives do a connection that cannot write, in a transaction, so that all it reads is of one
+// moment.
 func (b *Box) reading(ctx context.Context, do func(c *sql.Conn) error) error {
 	c, err := b.db.Conn(ctx)
 	if err != nil {
@@ -146,7 +155,8 @@ func (b *Box) reading(ctx context.Context, do func(c *sql.Conn) error) error {
 	defer func() {
 		for _, statement := range undo {
 			if _, err := c.ExecContext(context.WithoutCancel(ctx), statement); err != nil {
-				_ = c.Raw(func(any) error { return driver.ErrBadConn }) // nobody else gets it like this
+				// nobody else gets it like this
+				_ = c.Raw(func(any) error { return driver.ErrBadConn })
 				return
 			}
 		}
@@ -168,8 +178,8 @@ func blame(err error) error {
 	return fmt.Errorf("%w: %w", outbox.ErrSource, err)
 }
 
-// gather reads what a source has: the ids of rows that were sent in the order of their streams, or rows as a query
-// returns them.
+// gather reads what a source has: the ids of rows that were sent in the order of their streams, or
+// rows as a query returns them.
 func (b *Box) gather(ctx context.Context, s *outbox.Source) (all []string, err error) {
 	err = b.reading(ctx, func(c *sql.Conn) error {
 		if s.Query != "" {

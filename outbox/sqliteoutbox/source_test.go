@@ -40,7 +40,8 @@ func TestOneExpression(t *testing.T) {
 	}
 }
 
-// Whatever is allowed is one SELECT for SQLite too: nothing random deletes a row, on a connection that may write.
+// Whatever is allowed is one SELECT for SQLite too: nothing random deletes a row, on a connection
+// that may write.
 func TestOneExpressionRandom(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -72,7 +73,8 @@ func TestOneExpressionRandom(t *testing.T) {
 	}
 }
 
-// A query's columns keep their kinds, as SQLite has them and not as drivers make them of declared types.
+// A query's columns keep their kinds, as SQLite has them and not as drivers make them of declared
+// types.
 func TestQueryValues(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)

@@ -1,6 +1,6 @@
-// Package sqliteoutbox is an outbox in a SQLite database: the table into which a program writes messages in its own
-// transactions, and the outbox.Box from which relays, in this process or in others, send them. It is
-// an outbox.History too, from which they are sent again.
+// Package sqliteoutbox is an outbox in a SQLite database: the table into which a program writes
+// messages in its own transactions, and the outbox.Box from which relays, in this process or in
+// others, send them. It is an outbox.History too, from which they are sent again.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	...
@@ -8,28 +8,34 @@
 //	...
 //	err = tx.Commit()
 //
-// The table has the columns of PostgreSQL's. Triggers write what relays have to know, so that a program in any
-// language writes to it with an INSERT:
+// The table has the columns of PostgreSQL's. Triggers write what relays have to know, so that a
+// program in any language writes to it with an INSERT:
 //
 //	INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('mails', '17', 'hello')
 //
 // Beyond what package outbox promises:
 //
-//   - SQLite has one writer at a time, so the order of rows is that of the commits, without further ado.
-//   - A claim costs about the same with a thousand rows and with a million, also when they wait behind one another, or for
-//     a queue of which nothing is wanted. The queues take turns.
-//   - Relays hold the lock for writing as long as it takes to change the rows in hand, not while they read bodies or
-//     wait for a queue. They wait for other writers, up to Options.Wait.
-//   - What is to be replayed is noted a few thousand rows at a time, with pauses for others who write. It is read in
-//     one go before, into memory: some 60 MB for a million rows that were sent; all that it returns, for a query.
-//   - The SQL of a source, as SQLite knows it, cannot write. Its sent_at is text, 2006-01-02T15:04:05.000Z.
-//   - The clock is that of the machine. When it is set back, leases end and delayed rows are due as much later.
+//   - SQLite has one writer at a time, so the order of rows is that of the commits, without further
+//     ado.
+//   - A claim costs about the same with a thousand rows and with a million, also when they wait
+//     behind one another, or for a queue of which nothing is wanted. The queues take turns.
+//   - Relays hold the lock for writing as long as it takes to change the rows in hand, not while
+//     they read bodies or wait for a queue. They wait for other writers, up to Options.Wait.
+//   - What is to be replayed is noted a few thousand rows at a time, with pauses for others who
+//     write. It is read in one go before, into memory: some 60 MB for a million rows that were
+//     sent; all that it returns, for a query.
+//   - The SQL of a source, as SQLite knows it, cannot write. Its sent_at is text,
+//     2006-01-02T15:04:05.000Z.
+//   - The clock is that of the machine. When it is set back, leases end and delayed rows are due as
+//     much later.
 //
-// The database may be written to through any driver of database/sql, and should be in WAL mode, so that relays
-// and readers do not wait for each other. It must be on a local disk. How much survives a loss of power is decided
-// by the pragma synchronous of the programs that write; with Config.Path it is FULL.
+// The database may be written to through any driver of database/sql, and should be in WAL mode, so
+// that relays and readers do not wait for each other. It must be on a local disk. How much survives
+// a loss of power is decided by the pragma synchronous of the programs that write; with Config.Path
+// it is FULL.
 //
-// It leaves to others when to Sweep. SQLite uses given-back room again, and does not shrink the file.
+// It leaves to others when to Sweep. SQLite uses given-back room again, and does not shrink the
+// file.
 package sqliteoutbox
 
 import (
@@ -62,8 +68,8 @@ type Box struct {
 	texts   sync.Map // of statements, with the names in them
 	checked atomic.Bool
 
-	// turn is full while somebody of this Box writes: its calls wait here, rather than in SQLite, which knows no
-	// order.
+	// turn is full while somebody of this Box writes: its calls wait here, rather than in SQLite,
+	// which knows no order.
 	turn chan struct{}
 
 	// seen is the number of the newest row at the last claim. Wait waits for another one.
@@ -77,16 +83,17 @@ type Config struct {
 	// DB is the database, opened with any driver of SQLite. It remains the caller's to close.
 	DB *sql.DB
 
-	// Path is the file of the database, which must exist. New opens it with a driver without cgo and switches it to
-	// WAL mode, which is permanent. Close closes it.
+	// Path is the file of the database, which must exist. New opens it with a driver without cgo
+	// and switches it to WAL mode, which is permanent. Close closes it.
 	Path string
 
-	// Table is the name of the table, at most 40 letters, digits and underscores: "outbox" when empty. It is in the
-	// main database, because a transaction over attached files is not atomic when the power fails.
+	// Table is the name of the table, at most 40 letters, digits and underscores: "outbox" when
+	// empty. It is in the main database, because a transaction over attached files is not atomic
+	// when the power fails.
 	Table string
 
-	// Wait is how long a call waits for other writers: 10 s when zero. The context of the call may end it earlier.
-	// The busy timeout of a DB comes on top.
+	// Wait is how long a call waits for other writers: 10 s when zero. The context of the call may
+	// end it earlier. The busy timeout of a DB comes on top.
 	Wait time.Duration
 }
 
@@ -128,7 +135,8 @@ func (b *Box) open(path string) (err error) {
 	if _, err := os.Stat(b.where); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("open the outbox in %s: there is no such file; name the database to which the program writes", b.where)
 	}
-	b.db, err = sqlitedb.Open(b.where, sqlitedb.Options{Wait: b.wait, Connections: connections, Lock: "immediate", Existing: true})
+	b.db, err = sqlitedb.Open(b.where,
+		sqlitedb.Options{Wait: b.wait, Connections: connections, Lock: "immediate", Existing: true})
 	if err != nil {
 		return b.explain(context.Background(), "open the outbox", err)
 	}
@@ -180,16 +188,20 @@ type conn interface {
 // clock is the time of SQLite in milliseconds since 1970. It is the one that the triggers use.
 const clock = `CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)`
 
-// write carries out change in a transaction that has the lock for writing from its beginning, which is when the
-// clock is read.
-func (b *Box) write(ctx context.Context, doing string, change func(c *sql.Conn, now int64) error) error {
+// write carries out change in a transaction that has the lock for writing from its beginning, which
+// is when the clock is read.
+func (b *Box) write(
+	ctx context.Context, doing string, change func(c *sql.Conn, now int64) error,
+) error {
 	if err := b.check(ctx); err != nil {
 		return b.explain(ctx, doing, err)
 	}
 	return b.explain(ctx, doing, b.writeUnchecked(ctx, change))
 }
 
-func (b *Box) writeUnchecked(ctx context.Context, change func(c *sql.Conn, now int64) error) (err error) {
+func (b *Box) writeUnchecked(
+	ctx context.Context, change func(c *sql.Conn, now int64) error,
+) (err error) {
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
@@ -201,8 +213,9 @@ func (b *Box) writeUnchecked(ctx context.Context, change func(c *sql.Conn, now i
 		return err
 	}
 	defer c.Close()
-	// The transaction is begun by hand, because what BeginTx does is up to the driver and to how the database was
-	// opened. Its end does not heed the context: it is short, and whether it happened should be known.
+	// The transaction is begun by hand, because what BeginTx does is up to the driver and to how
+	// the database was opened. Its end does not heed the context: it is short, and whether it
+	// happened should be known.
 	if err := b.patiently(ctx, c, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -212,7 +225,8 @@ func (b *Box) writeUnchecked(ctx context.Context, change func(c *sql.Conn, now i
 			return
 		}
 		if _, failed := c.ExecContext(ending, "ROLLBACK"); failed != nil {
-			// SQLite has rolled back itself, as a rule. The connection is not used again in any case.
+			// SQLite has rolled back itself, as a rule. The connection is not used again in any
+			// case.
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
 	}()

@@ -10,22 +10,23 @@ import (
 	"tenaq/outbox"
 )
 
-// What is staged is written and removed in so many rows at a time, or bytes, so that others can write in between.
+// What is staged is written and removed in so many rows at a time, or bytes, so that others can
+// write in between.
 const (
 	stageRows  = 2000
 	stageBytes = 4 << 20
 )
 
-// A staging is one attempt to note what a replay sends. The one that was begun last goes on, as those before it may
-// be of processes that have ended; they find out when they write.
+// A staging is one attempt to note what a replay sends. The one that was begun last goes on, as
+// those before it may be of processes that have ended; they find out when they write.
 type staging struct {
 	outbox.Replay
 	attempt int64
 	took    time.Duration // the last transaction
 }
 
-// StageReplay implements outbox.History. Who calls it for a replay that another process is just staging takes that
-// over, and both return what comes of it.
+// StageReplay implements outbox.History. Who calls it for a replay that another process is just
+// staging takes that over, and both return what comes of it.
 func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, err error) {
 	if err = b.check(ctx); err == nil {
 		r, err = b.stage(ctx, number)
@@ -74,7 +75,8 @@ func (b *Box) fill(ctx context.Context, s *staging) error {
 			n++
 		}
 		err := b.stageWrite(ctx, s, func(c *sql.Conn, now int64) error {
-			if err := b.stagePart(ctx, c, s, all[done:done+n], done); err != nil || done+n < len(all) {
+			if err := b.stagePart(ctx, c, s, all[done:done+n], done); err != nil ||
+				done+n < len(all) {
 				return err
 			}
 			r := s.Replay
@@ -107,9 +109,11 @@ func (b *Box) beginStaging(ctx context.Context, s *staging) error {
 
 const stillStaging = `SELECT count(*) FROM {{replays}} WHERE number = ? AND version = ? AND staging = ?`
 
-// stageWrite is a transaction of a staging, unless another one has begun. It comes after a pause as long as the one
-// before took, because others who wait for their turn look only now and then.
-func (b *Box) stageWrite(ctx context.Context, s *staging, change func(c *sql.Conn, now int64) error) error {
+// stageWrite is a transaction of a staging, unless another one has begun. It comes after a pause as
+// long as the one before took, because others who wait for their turn look only now and then.
+func (b *Box) stageWrite(
+	ctx context.Context, s *staging, change func(c *sql.Conn, now int64) error,
+) error {
 	if err := backoff.Sleep(ctx, s.took); err != nil {
 		return err
 	}
@@ -118,7 +122,8 @@ func (b *Box) stageWrite(ctx context.Context, s *staging, change func(c *sql.Con
 	return b.writeUnchecked(ctx, func(c *sql.Conn, now int64) error {
 		began = time.Now()
 		var still int
-		if err := c.QueryRowContext(ctx, b.sql(stillStaging), s.Number, s.Version, s.attempt).Scan(&still); err != nil {
+		if err := c.QueryRowContext(ctx, b.sql(stillStaging), s.Number, s.Version,
+			s.attempt).Scan(&still); err != nil {
 			return err
 		}
 		if still == 0 {
@@ -131,7 +136,9 @@ func (b *Box) stageWrite(ctx context.Context, s *staging, change func(c *sql.Con
 const stageRow = `INSERT INTO {{replay_rows}} (number, place, id, row) VALUES (?, ?, ?, ?)`
 
 // stagePart writes ids, or rows as a query returned them, behind those that are done.
-func (b *Box) stagePart(ctx context.Context, c *sql.Conn, s *staging, part []string, done int) error {
+func (b *Box) stagePart(
+	ctx context.Context, c *sql.Conn, s *staging, part []string, done int,
+) error {
 	insert, err := c.PrepareContext(ctx, b.sql(stageRow))
 	if err != nil {
 		return err
@@ -139,7 +146,8 @@ func (b *Box) stagePart(ctx context.Context, c *sql.Conn, s *staging, part []str
 	defer insert.Close()
 	ofQuery := s.Source.Query != ""
 	for i, one := range part {
-		id, row := sql.NullString{String: one, Valid: !ofQuery}, sql.NullString{String: one, Valid: ofQuery}
+		id, row := sql.NullString{String: one, Valid: !ofQuery}, sql.NullString{String: one,
+			Valid: ofQuery}
 		if _, err := insert.ExecContext(ctx, s.Number, done+i+1, id, row); err != nil {
 			return err
 		}
@@ -175,7 +183,8 @@ func (b *Box) unstage(ctx context.Context, c *sql.Conn, number int64) (left bool
 	return n == stageRows, err
 }
 
-// untidy is a replay at its end with rows that were staged. It goes from replay to replay, not over their rows.
+// untidy is a replay at its end with rows that were staged. It goes from replay to replay, not over
+// their rows.
 const untidy = `WITH RECURSIVE q (number) AS (
 	SELECT min(number) FROM {{replay_rows}}
 	UNION ALL
@@ -184,7 +193,8 @@ const untidy = `WITH RECURSIVE q (number) AS (
 SELECT number FROM q WHERE number IS NOT NULL
 	AND ifnull((SELECT record ->> 'state' FROM {{replays}} AS r WHERE r.number = q.number), 'done') IN ('done', 'cancelled') LIMIT 1`
 
-// tidy removes what was staged for replays that are at their end by now. As a rule that is gone already.
+// tidy removes what was staged for replays that are at their end by now. As a rule that is gone
+// already.
 func (b *Box) tidy(ctx context.Context) error {
 	for {
 		var number int64

@@ -18,8 +18,9 @@ import (
 	"tenaq/records"
 )
 
-// The index of what is due: a global secondary index over two attributes, which only records have whose
-// Write.Due is set. One partition of an index takes 1,000 writes a second, so there are several.
+// The index of what is due: a global secondary index over two attributes, which only records have
+// whose Write.Due is set. One partition of an index takes 1,000 writes a second, so there are
+// several.
 const (
 	indexName  = "Due"
 	shardName  = "DueShard" // the partition, a hexadecimal digit that follows from the key
@@ -42,9 +43,12 @@ func dueText(t time.Time) string {
 
 var _ records.DueLister = (*Store)(nil)
 
-// ListDue implements records.DueLister. It needs the index, which CreateIndex makes, and the right to Query it. The
-// index is brought up to date a moment after the table, so each record is read from the table once more.
-func (s *Store) ListDue(ctx context.Context, prefix string, until time.Time, limit int) ([]records.Record, error) {
+// ListDue implements records.DueLister. It needs the index, which CreateIndex makes, and the right
+// to Query it. The index is brought up to date a moment after the table, so each record is read
+// from the table once more.
+func (s *Store) ListDue(
+	ctx context.Context, prefix string, until time.Time, limit int,
+) ([]records.Record, error) {
 	if prefix != "" {
 		if err := records.CheckKey(prefix); err != nil {
 			return nil, err
@@ -60,7 +64,9 @@ func (s *Store) ListDue(ctx context.Context, prefix string, until time.Time, lim
 	return list, nil
 }
 
-func (s *Store) listDue(ctx context.Context, prefix, until string, limit int) (list []records.Record, err error) {
+func (s *Store) listDue(
+	ctx context.Context, prefix, until string, limit int,
+) (list []records.Record, err error) {
 	var found []item
 	for shard := range dueShards {
 		some, err := s.queryDue(ctx, fmt.Sprintf("%x", shard), prefix, until, limit)
@@ -97,7 +103,9 @@ func (s *Store) listDue(ctx context.Context, prefix, until string, limit int) (l
 }
 
 // queryDue reads one partition of the index.
-func (s *Store) queryDue(ctx context.Context, shard, prefix, until string, limit int) (found []item, err error) {
+func (s *Store) queryDue(
+	ctx context.Context, shard, prefix, until string, limit int,
+) (found []item, err error) {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
 		IndexName:                 aws.String(indexName),
@@ -128,8 +136,8 @@ func (s *Store) queryDue(ctx context.Context, shard, prefix, until string, limit
 	return found, nil
 }
 
-// missingIndex recognises that there is no index that can be used: it is not there, is being filled, or the role may
-// not query it.
+// missingIndex recognises that there is no index that can be used: it is not there, is being
+// filled, or the role may not query it.
 func missingIndex(err error) error {
 	var answer smithy.APIError
 	if !errors.As(err, &answer) {
@@ -139,7 +147,8 @@ func missingIndex(err error) error {
 	case about && answer.ErrorCode() == "ValidationException",
 		about && answer.ErrorCode() == "ResourceNotFoundException", // of emulators
 		answer.ErrorCode() == "AccessDeniedException":
-		return fmt.Errorf("%w: %s (%s)", records.ErrNoIndex, answer.ErrorMessage(), answer.ErrorCode())
+		return fmt.Errorf("%w: %s (%s)", records.ErrNoIndex, answer.ErrorMessage(),
+			answer.ErrorCode())
 	}
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"tenaq/records"
 )
 
-// Without the index, ListDue says so; records are written as before, and the index finds what was due before it was
-// made.
+// Without the index, ListDue says so; records are written as before, and the index finds what was
+// due before it was made.
 func TestCreateIndex(t *testing.T) {
 	s := open(t, fmt.Sprintf("test%d", tables.Add(1)))
 	if err := s.CreateTable(t.Context()); err != nil {

@@ -1,26 +1,30 @@
-// Package dynamorecords keeps records in DynamoDB, one item each, for all processes that reach the table.
+// Package dynamorecords keeps records in DynamoDB, one item each, for all processes that reach the
+// table.
 //
-// Every write is one conditional PutItem, which a conflict answers with what is there, and Get is one
-// strongly consistent GetItem. Put of a new record takes a second one when an earlier record of its key
-// was written by a process whose clock is ahead. List scans the whole table and pays for that: it is for
-// operators and tests, not for every minute.
+// Every write is one conditional PutItem, which a conflict answers with what is there, and Get is
+// one strongly consistent GetItem. Put of a new record takes a second one when an earlier record of
+// its key was written by a process whose clock is ahead. List scans the whole table and pays for
+// that: it is for operators and tests, not for every minute.
 //
-// DynamoDB has no clock that a condition could use. Age is records.AgeUnknown, and what has expired is
-// told by the clock of each process. A version is the larger of that clock in microseconds and one more
-// than the version before. For versions to rise, what expired or was deleted stays as an item of a few
-// bytes or as it was, unseen, and DynamoDB removes it a day after it expired and a day after the time in
-// its version (attribute TTL). So they rise as long as no clock is a day behind another.
+// DynamoDB has no clock that a condition could use. Age is records.AgeUnknown, and what has expired
+// is told by the clock of each process. A version is the larger of that clock in microseconds and
+// one more than the version before. For versions to rise, what expired or was deleted stays as an
+// item of a few bytes or as it was, unseen, and DynamoDB removes it a day after it expired and a
+// day after the time in its version (attribute TTL). So they rise as long as no clock is a day
+// behind another.
 //
-// A request whose answer was lost is repeated by the SDK, as its Retryer says, and may find what it has
-// written itself. Each write carries a random nonce by which it is told. Where others may have written in
-// between the outcome is an error, and not a *records.Conflict, which would say that nothing was written.
+// A request whose answer was lost is repeated by the SDK, as its Retryer says, and may find what it
+// has written itself. Each write carries a random nonce by which it is told. Where others may have
+// written in between the outcome is an error, and not a *records.Conflict, which would say that
+// nothing was written.
 //
-// Labels of a record (records.Write) are attributes of its item, which the console shows and queries can use. CreateIndex
-// makes an index of records by their Due, and ListDue finds those that are due without reading the whole table.
-// Records that an earlier version of this package wrote have neither until they are written again.
+// Labels of a record (records.Write) are attributes of its item, which the console shows and
+// queries can use. CreateIndex makes an index of records by their Due, and ListDue finds those that
+// are due without reading the whole table. Records that an earlier version of this package wrote
+// have neither until they are written again.
 //
-// The table is not to be a global table: its replicas do not agree on conditions. A role needs GetItem,
-// PutItem and Scan on it, and Query on its index.
+// The table is not to be a global table: its replicas do not agree on conditions. A role needs
+// GetItem, PutItem and Scan on it, and Query on its index.
 package dynamorecords
 
 import (
@@ -54,7 +58,8 @@ type Config struct {
 	Table  string // name or ARN
 }
 
-// New returns a store over a table, which exists or is created with CreateTable. It does not use the table.
+// New returns a store over a table, which exists or is created with CreateTable. It does not use
+// the table.
 func New(cfg Config) (*Store, error) {
 	switch {
 	case cfg.Client == nil:
@@ -100,8 +105,8 @@ func (s *Store) get(ctx context.Context, key string) (it item, err error) {
 	return it, nil
 }
 
-// createMax is how often Put tries to create a record whose key had versions ahead of our clock. Once is
-// enough, but for others who do so at the same time.
+// createMax is how often Put tries to create a record whose key had versions ahead of our clock.
+// Once is enough, but for others who do so at the same time.
 const createMax = 100
 
 // Put writes a record if it has the version that w names; else the error is a *records.Conflict.
@@ -131,9 +136,10 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 			return records.Record{}, fmt.Errorf("put record %q: %w", w.Key, err)
 		case outcome == written:
 			return next.record(micros(now)), nil
-		// An earlier request may have been carried out, or may still be, unless it named a version that the
-		// record had before and the record is older than what it would have written.
-		case outcome == unsure && (w.If == 0 || there.version == 0 || there.version >= next.version):
+		// An earlier request may have been carried out, or may still be, unless it named a version
+		// that the record had before and the record is older than what it would have written.
+		case outcome == unsure &&
+			(w.If == 0 || there.version == 0 || there.version >= next.version):
 			return records.Record{}, fmt.Errorf("put record %q: %w", w.Key, errUnsure)
 		case there.live(micros(now)):
 			return records.Record{}, &records.Conflict{Current: there.record(micros(now))}
@@ -142,7 +148,8 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 		}
 		least = there.version + 1 // of what expired or was deleted
 	}
-	return records.Record{}, fmt.Errorf("put record %q: too many others create and delete it", w.Key)
+	return records.Record{}, fmt.Errorf("put record %q: too many others create and delete it",
+		w.Key)
 }
 
 // Delete removes a record if it has the version; else the error is a *records.Conflict.
@@ -167,9 +174,11 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 	return &records.Conflict{}
 }
 
-// List returns up to limit records whose keys begin with prefix and come behind after, in order. It reads
-// the whole table.
-func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]records.Record, error) {
+// List returns up to limit records whose keys begin with prefix and come behind after, in order. It
+// reads the whole table.
+func (s *Store) List(
+	ctx context.Context, prefix, after string, limit int,
+) ([]records.Record, error) {
 	for _, key := range []string{prefix, after} {
 		if key != "" {
 			if err := records.CheckKey(key); err != nil {
@@ -183,7 +192,9 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]re
 	now := micros(s.now())
 	var list []records.Record
 	trim := func() {
-		slices.SortFunc(list, func(a, b records.Record) int { return strings.Compare(a.Key, b.Key) })
+		slices.SortFunc(list, func(a, b records.Record) int {
+			return strings.Compare(a.Key, b.Key)
+		})
 		clear(list[min(limit, len(list)):])
 		list = list[:min(limit, len(list))]
 	}
@@ -250,13 +261,16 @@ const (
 // living is the condition that a record exists.
 const living = "(attribute_not_exists(#expires) OR #expires > :now)"
 
-// write puts an item in the place of the record that has the version expected, or if that is zero of none.
-// When that is refused it returns what is there, empty for nothing.
-func (s *Store) write(ctx context.Context, it item, expected, now records.Version) (there item, o outcome, err error) {
+// write puts an item in the place of the record that has the version expected, or if that is zero
+// of none. When that is refused it returns what is there, empty for nothing.
+func (s *Store) write(
+	ctx context.Context, it item, expected, now records.Version,
+) (there item, o outcome, err error) {
 	in := &dynamodb.PutItemInput{
-		TableName:                           &s.table,
-		Item:                                it.encode(),
-		ExpressionAttributeNames:            map[string]string{"#expires": "Expires", "#version": "Version"},
+		TableName: &s.table,
+		Item:      it.encode(),
+		ExpressionAttributeNames: map[string]string{"#expires": "Expires",
+			"#version": "Version"},
 		ExpressionAttributeValues:           attributes{":now": number(now)},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}

@@ -38,8 +38,8 @@ type item struct {
 	removed records.Version
 }
 
-// keep is how long an item outlives its record, and the time in its version, so that a later record of the
-// key has a larger version although it is written by a clock that is behind by less.
+// keep is how long an item outlives its record, and the time in its version, so that a later record
+// of the key has a larger version although it is written by a clock that is behind by less.
 const keep = 24 * time.Hour
 
 func (it *item) tombstone() bool { return it.mortal && it.expires == 0 }
@@ -67,7 +67,8 @@ func (it *item) encode() attributes {
 	if it.mortal {
 		attrs["Expires"] = number(it.expires)
 		last := time.UnixMicro(int64(max(it.expires, it.version, it.removed)))
-		attrs["TTL"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(last.Add(keep).Unix()+1, 10)}
+		attrs["TTL"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(last.Add(keep).Unix()+
+			1, 10)}
 	}
 	if !it.tombstone() {
 		value := it.value

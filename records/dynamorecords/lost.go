@@ -10,24 +10,29 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// lostAnswers notices whether any request of a call may have been carried out without an answer that says
-// so, which the SDK then repeats. Only an answer that blames the request says that it was not.
+// lostAnswers notices whether any request of a call may have been carried out without an answer
+// that says so, which the SDK then repeats. Only an answer that blames the request says that it was
+// not.
 type lostAnswers struct{ any bool }
 
 // watch is an option of one call of the client.
 func (l *lostAnswers) watch(o *dynamodb.Options) {
-	o.APIOptions = append(o.APIOptions[:len(o.APIOptions):len(o.APIOptions)], func(stack *middleware.Stack) error {
-		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("LostAnswers", l.attempt), "Retry", middleware.After)
-	})
+	o.APIOptions = append(o.APIOptions[:len(o.APIOptions):len(o.APIOptions)],
+		func(stack *middleware.Stack) error {
+			return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("LostAnswers", l.attempt), "Retry", middleware.After)
+		})
 }
 
 // attempt is called around each request that the SDK makes, one after the other.
-func (l *lostAnswers) attempt(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+func (l *lostAnswers) attempt(
+	ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+) (
 	middleware.FinalizeOutput, middleware.Metadata, error) {
 	out, meta, err := next.HandleFinalize(ctx, in)
 	if err != nil {
 		var answer *smithyhttp.ResponseError
-		if !errors.As(err, &answer) || answer.HTTPStatusCode() < http.StatusBadRequest || answer.HTTPStatusCode() >= http.StatusInternalServerError {
+		if !errors.As(err, &answer) || answer.HTTPStatusCode() < http.StatusBadRequest ||
+			answer.HTTPStatusCode() >= http.StatusInternalServerError {
 			l.any = true
 		}
 	}

@@ -214,8 +214,9 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// Requests and answers are lost at random, and some requests arrive long after their callers have given
-// up. A call that succeeded was carried out once, and one that was told of a conflict was not, for ever.
+// Requests and answers are lost at random, and some requests arrive long after their callers have
+// given up. A call that succeeded was carried out once, and one that was told of a conflict was
+// not, for ever.
 func TestRandomFaults(t *testing.T) {
 	table := newTable(t)
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 0))

@@ -14,8 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Schema returns a table of records as a CloudFormation template, for operators who do not use CreateTable. The billing
-// mode is theirs to choose. The index, which is optional, is in it as a comment.
+// Schema returns a table of records as a CloudFormation template, for operators who do not use
+// CreateTable. The billing mode is theirs to choose. The index, which is optional, is in it as a
+// comment.
 func Schema(table string) string {
 	return "# The lines that begin with # are optional: the index by which \"tenaq claims stuck\" finds claims\n" +
 		"# without reading the whole table.\n" + template(table, "# ")
@@ -26,7 +27,8 @@ func SchemaWithIndex(table string) string { return template(table, "") }
 
 // template has what the index needs on lines that begin with prefix.
 func template(table, prefix string) string {
-	return strings.NewReplacer("{{table}}", strconv.Quote(table), "{{index}}", prefix).Replace(cloudFormation)
+	return strings.NewReplacer("{{table}}", strconv.Quote(table), "{{index}}",
+		prefix).Replace(cloudFormation)
 }
 
 const cloudFormation = `Resources:
@@ -63,14 +65,17 @@ const cloudFormation = `Resources:
 // createTime is how long DynamoDB may take to make a table.
 const createTime = 5 * time.Minute
 
-// CreateTable makes the table, billed per request, if it is not there, and waits until it can be used. Any
-// number of processes may call it at once. A table of that name with another key is an error.
+// CreateTable makes the table, billed per request, if it is not there, and waits until it can be
+// used. Any number of processes may call it at once. A table of that name with another key is an
+// error.
 func (s *Store) CreateTable(ctx context.Context) error {
 	_, err := s.client.CreateTable(ctx, &dynamodb.CreateTableInput{
-		TableName:            &s.table,
-		BillingMode:          types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("Key"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("Key"), KeyType: types.KeyTypeHash}},
+		TableName:   &s.table,
+		BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("Key"),
+			AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("Key"),
+			KeyType: types.KeyTypeHash}},
 	})
 	var there *types.ResourceInUseException
 	if errors.As(err, &there) {
@@ -102,7 +107,8 @@ func (s *Store) checkTable(ctx context.Context) error {
 	switch t := out.Table; {
 	case len(t.KeySchema) != 1 || aws.ToString(t.KeySchema[0].AttributeName) != "Key" ||
 		!slices.ContainsFunc(t.AttributeDefinitions, func(d types.AttributeDefinition) bool {
-			return aws.ToString(d.AttributeName) == "Key" && d.AttributeType == types.ScalarAttributeTypeS
+			return aws.ToString(d.AttributeName) == "Key" &&
+				d.AttributeType == types.ScalarAttributeTypeS
 		}):
 		return errors.New("it is there and its key is not one text named Key; choose another name")
 	case len(t.Replicas) > 0:
@@ -114,9 +120,9 @@ func (s *Store) checkTable(ctx context.Context) error {
 // indexTime is how long DynamoDB may take to fill an index from a table that has records.
 const indexTime = 30 * time.Minute
 
-// CreateIndex gives the table, which exists, the index of ListDue if it has none, and waits until it can be used. The
-// table can be used meanwhile. What it costs: a write that makes a record due, or changes when it is, is one more
-// write, or two.
+// CreateIndex gives the table, which exists, the index of ListDue if it has none, and waits until
+// it can be used. The table can be used meanwhile. What it costs: a write that makes a record due,
+// or changes when it is, is one more write, or two.
 func (s *Store) CreateIndex(ctx context.Context) error {
 	if err := s.createIndex(ctx); err != nil {
 		return fmt.Errorf("create the index %s of the table %q: %w", indexName, s.table, err)
@@ -136,7 +142,8 @@ func (s *Store) createIndex(ctx context.Context) error {
 		case status == types.IndexStatusActive:
 			return nil
 		case status == "" && !asked:
-			if b := out.Table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
+			if b := out.Table.BillingModeSummary; b == nil ||
+				b.BillingMode != types.BillingModePayPerRequest {
 				return errors.New("the table has provisioned throughput, and so would the index: add it as the printed schema has it, with a throughput of your choice")
 			}
 			if err := s.addIndex(ctx); err != nil {
@@ -177,14 +184,16 @@ func (s *Store) addIndex(ctx context.Context) error {
 			{AttributeName: aws.String(shardName), AttributeType: types.ScalarAttributeTypeS},
 			{AttributeName: aws.String(dueName), AttributeType: types.ScalarAttributeTypeS},
 		},
-		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Create: &types.CreateGlobalSecondaryIndexAction{
-			IndexName: aws.String(indexName),
-			KeySchema: []types.KeySchemaElement{
-				{AttributeName: aws.String(shardName), KeyType: types.KeyTypeHash},
-				{AttributeName: aws.String(dueName), KeyType: types.KeyTypeRange},
+		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{
+			Create: &types.CreateGlobalSecondaryIndexAction{
+				IndexName: aws.String(indexName),
+				KeySchema: []types.KeySchemaElement{
+					{AttributeName: aws.String(shardName), KeyType: types.KeyTypeHash},
+					{AttributeName: aws.String(dueName), KeyType: types.KeyTypeRange},
+				},
+				Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
 			},
-			Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
-		}}},
+		}},
 	})
 	if err == nil {
 		return nil
@@ -198,7 +207,8 @@ func (s *Store) addIndex(ctx context.Context) error {
 
 // enableTTL has DynamoDB remove what has expired.
 func (s *Store) enableTTL(ctx context.Context) error {
-	out, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
+	out, err := s.client.DescribeTimeToLive(ctx,
+		&dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
 	if err != nil {
 		return err
 	}
@@ -212,13 +222,16 @@ func (s *Store) enableTTL(ctx context.Context) error {
 		}
 	}
 	_, err = s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-		TableName:               &s.table,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("TTL"), Enabled: aws.Bool(true)},
+		TableName: &s.table,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("TTL"),
+			Enabled: aws.Bool(true)},
 	})
 	if err != nil {
 		// Another process may have been faster.
-		again, e := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
-		if e == nil && again.TimeToLiveDescription != nil && aws.ToString(again.TimeToLiveDescription.AttributeName) == "TTL" {
+		again, e := s.client.DescribeTimeToLive(ctx,
+			&dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
+		if e == nil && again.TimeToLiveDescription != nil &&
+			aws.ToString(again.TimeToLiveDescription.AttributeName) == "TTL" {
 			return nil
 		}
 	}

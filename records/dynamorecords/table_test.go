@@ -49,8 +49,8 @@ func TestCreateTable(t *testing.T) {
 	}
 }
 
-// DynamoDB is never told to remove an item before a day has passed since it expired, was deleted and, by
-// its version, was written; and a record that stays is not to be removed at all.
+// DynamoDB is never told to remove an item before a day has passed since it expired, was deleted
+// and, by its version, was written; and a record that stays is not to be removed at all.
 func TestTTL(t *testing.T) {
 	s := open(t, newTable(t))
 	put := func(key string, ttl time.Duration) records.Version {
@@ -102,8 +102,8 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// Records of a key whose last version was ahead of our clock are created, and behind what DynamoDB has
-// removed nothing is in the way.
+// Records of a key whose last version was ahead of our clock are created, and behind what DynamoDB
+// has removed nothing is in the way.
 func TestRemoved(t *testing.T) {
 	s := open(t, newTable(t))
 	r, err := s.Put(t.Context(), records.Write{Key: "a", TTL: time.Millisecond})

@@ -1,22 +1,22 @@
 // Package pgrecords keeps records in PostgreSQL, 12 or later, for all processes that reach it.
 //
-// Every method is one statement and one round trip, whoever else is writing; a Put or Delete that has to
-// wait for another of the same key waits in the server. Age, TTL and versions are by the clock of the
-// server, and versions rise also when that clock is set back. A write was answered when it was on disk:
-// its transaction runs with synchronous_commit = on, or remote_apply where that is the setting, even where
-// the database, the role or the pool say less. That rests on fsync = on, as PostgreSQL comes, and after a
-// fail-over on synchronous replication.
+// Every method is one statement and one round trip, whoever else is writing; a Put or Delete that
+// has to wait for another of the same key waits in the server. Age, TTL and versions are by the
+// clock of the server, and versions rise also when that clock is set back. A write was answered
+// when it was on disk: its transaction runs with synchronous_commit = on, or remote_apply where
+// that is the setting, even where the database, the role or the pool say less. That rests on fsync
+// = on, as PostgreSQL comes, and after a fail-over on synchronous replication.
 //
-// The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared under
-// a name, and nothing is set that outlives a transaction. Under stricter isolation than read committed, if
-// that is the default of the database, statements that PostgreSQL refuses to serialize are run again. A
-// standby in recovery is refused rather than believed.
+// The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared
+// under a name, and nothing is set that outlives a transaction. Under stricter isolation than read
+// committed, if that is the default of the database, statements that PostgreSQL refuses to
+// serialize are run again. A standby in recovery is refused rather than believed.
 //
-// The tables belong to whoever migrates them. Another role needs USAGE on their schema, SELECT, INSERT,
-// UPDATE and DELETE on the table, and SELECT and UPDATE on the table that ends in _meta.
+// The tables belong to whoever migrates them. Another role needs USAGE on their schema, SELECT,
+// INSERT, UPDATE and DELETE on the table, and SELECT and UPDATE on the table that ends in _meta.
 //
-// A deleted record leaves a row without a value behind, which carries its version until Sweep takes it:
-// sweep now and then, also when nothing expires.
+// A deleted record leaves a row without a value behind, which carries its version until Sweep takes
+// it: sweep now and then, also when nothing expires.
 package pgrecords
 
 import (
@@ -52,18 +52,20 @@ type Config struct {
 	// Pool is a pool of connections to the database. It remains the caller's to close.
 	Pool *pgxpool.Pool
 
-	// URL is the address of the database, or the words and environment variables that psql knows. New makes a pool
-	// of it, which Close closes. Of several hosts it uses the one that takes writes.
+	// URL is the address of the database, or the words and environment variables that psql knows.
+	// New makes a pool of it, which Close closes. Of several hosts it uses the one that takes
+	// writes.
 	URL string
 
-	// Table is the name of the table, or its schema and name with a dot in between: "tenaq_records" when empty. Each
-	// part has at most 50 letters, digits and underscores. The schema must exist. Without a schema the search_path
-	// of the connection decides, and has to be the same for all processes. The names of all other objects of the
-	// store begin with that of the table.
+	// Table is the name of the table, or its schema and name with a dot in between: "tenaq_records"
+	// when empty. Each part has at most 50 letters, digits and underscores. The schema must exist.
+	// Without a schema the search_path of the connection decides, and has to be the same for all
+	// processes. The names of all other objects of the store begin with that of the table.
 	Table string
 }
 
-// New returns a store over one table. It does not use the database: call Migrate to create the tables.
+// New returns a store over one table. It does not use the database: call Migrate to create the
+// tables.
 func New(cfg Config) (*Store, error) {
 	n, err := namesOf(cfg.Table)
 	switch {
@@ -155,7 +157,9 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 }
 
 // List returns up to limit records whose keys begin with prefix and come behind after, in order.
-func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]records.Record, error) {
+func (s *Store) List(
+	ctx context.Context, prefix, after string, limit int,
+) ([]records.Record, error) {
 	for _, key := range []string{prefix, after} {
 		if key != "" {
 			if err := records.CheckKey(key); err != nil {
@@ -206,7 +210,8 @@ func (s *Store) times() string {
 	return s.names.micros + `(c.at - r.written), ` + s.names.micros + `(r.expires - c.at)`
 }
 
-// columns are value and version. Values come as text here, and how PostgreSQL writes bytes is a setting.
+// columns are value and version. Values come as text here, and how PostgreSQL writes bytes is a
+// setting.
 func columns(r string) string { return "encode(" + r + "value, 'base64'), " + r + "version" }
 
 // A value is read from base64, or nil from NULL.
@@ -231,15 +236,16 @@ type row struct {
 
 func (r *row) record(key string) records.Record {
 	rec := records.Record{Key: key, Value: r.value, Version: records.Version(*r.version)}
-	rec.Age = max(0, time.Duration(*r.age)*time.Microsecond) // below zero after a clock was set back
+	// below zero after a clock was set back
+	rec.Age = max(0, time.Duration(*r.age)*time.Microsecond)
 	if r.ttl != nil {
 		rec.TTL = saturate(*r.ttl)
 	}
 	return rec
 }
 
-// saturate makes a duration of microseconds. Rounding up may have taken the longest of all beyond what
-// there is.
+// saturate makes a duration of microseconds. Rounding up may have taken the longest of all beyond
+// what there is.
 func saturate(us int64) time.Duration {
 	if us > math.MaxInt64/int64(time.Microsecond) {
 		return math.MaxInt64
@@ -247,8 +253,8 @@ func saturate(us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// change runs a function that returns a row with done when it has written, one without when there is
-// another record, and none when there is no record.
+// change runs a function that returns a row with done when it has written, one without when there
+// is another record, and none when there is no record.
 func (s *Store) change(ctx context.Context, key, sql string, args ...any) (records.Record, error) {
 	var done bool
 	var r row
@@ -272,13 +278,15 @@ func (r *row) outcome(key string, done bool) (records.Record, error) {
 	return r.record(key), nil
 }
 
-// refusedMax is how often a statement is run that PostgreSQL refuses to serialize, which has written
-// nothing then. Somebody wins each time, so that only a crowd on one key gets there.
+// refusedMax is how often a statement is run that PostgreSQL refuses to serialize, which has
+// written nothing then. Somebody wins each time, so that only a crowd on one key gets there.
 const refusedMax = 100
 
-// query runs one statement and hands its rows to each. It calls begin first, again when PostgreSQL refused:
-// rows of a statement that could not be committed mean nothing.
-func (s *Store) query(ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any) error {
+// query runs one statement and hands its rows to each. It calls begin first, again when PostgreSQL
+// refused: rows of a statement that could not be committed mean nothing.
+func (s *Store) query(
+	ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any,
+) error {
 	if err := s.schema.Check(ctx); err != nil {
 		return err
 	}
@@ -307,8 +315,8 @@ func number(v records.Version) int64 {
 	return int64(v)
 }
 
-// behind returns the least string behind all that begin with prefix, in the order of their bytes, which is
-// that of their code points; nil when there is none.
+// behind returns the least string behind all that begin with prefix, in the order of their bytes,
+// which is that of their code points; nil when there is none.
 func behind(prefix string) *string {
 	for prefix != "" {
 		last, n := utf8.DecodeLastRuneInString(prefix)

@@ -92,8 +92,8 @@ func remove(t testing.TB, s *Store, key string, version records.Version) {
 	}
 }
 
-// Versions rise while the server's clock falls, whatever became of the record in between, and nothing is
-// younger than now.
+// Versions rise while the server's clock falls, whatever became of the record in between, and
+// nothing is younger than now.
 func TestClockSetBack(t *testing.T) {
 	url := pgtest.URL(t)
 	s := open(t, url)
@@ -135,7 +135,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// Creates, deletes and sweeps of one key race in two pools while the clock jumps back, and versions rise.
+// Creates, deletes and sweeps of one key race in two pools while the clock jumps back, and versions
+// rise.
 func TestSweepRaces(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
@@ -280,8 +281,8 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 }
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Every call is one statement, and none leaves anything in the session that a pooler in transaction mode
-// would hand to somebody else.
+// Every call is one statement, and none leaves anything in the session that a pooler in transaction
+// mode would hand to somebody else.
 func TestStatements(t *testing.T) {
 	url := pgtest.URL(t)
 	open(t, url).Close()

@@ -39,8 +39,8 @@ func fails(t testing.TB, err error, want string) {
 	}
 }
 
-// Any number migrate at once, into schemas of their own or the same, and nothing is lost by doing so
-// again.
+// Any number migrate at once, into schemas of their own or the same, and nothing is lost by doing
+// so again.
 func TestMigrate(t *testing.T) {
 	url := pgtest.URL(t)
 	exec(t, url, `CREATE SCHEMA one; CREATE SCHEMA "Two"`)

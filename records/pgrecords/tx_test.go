@@ -134,8 +134,8 @@ func TestPutIn(t *testing.T) {
 	}
 }
 
-// While a transaction has written to a record, others wait for what becomes of it: those that write, and those
-// that name a version that no record has.
+// While a transaction has written to a record, others wait for what becomes of it: those that
+// write, and those that name a version that no record has.
 func TestOthersWait(t *testing.T) {
 	url := pgtest.URL(t)
 	s := open(t, url)

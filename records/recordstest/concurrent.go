@@ -34,7 +34,8 @@ func testOneWinner(e *env) {
 					err = s.Delete(e.ctx, "a", there)
 					o.deleted = err == nil
 				} else {
-					o.record, err = s.Put(e.ctx, records.Write{Key: "a", Value: fmt.Append(nil, i), If: there})
+					o.record, err = s.Put(e.ctx,
+						records.Write{Key: "a", Value: fmt.Append(nil, i), If: there})
 				}
 				if err != nil && !errors.As(err, &o.conflict) {
 					e.Errorf("writer %d: %v", i, err)
@@ -50,7 +51,8 @@ func testOneWinner(e *env) {
 		for i := range outcomes {
 			if o := &outcomes[i]; o.conflict == nil {
 				if winner != nil {
-					e.Fatalf("round %d: two writers of version %d won, with %d and %d", round, there, winner.record.Version, o.record.Version)
+					e.Fatalf("round %d: two writers of version %d won, with %d and %d", round,
+						there, winner.record.Version, o.record.Version)
 				}
 				winner = o
 			}
@@ -63,7 +65,8 @@ func testOneWinner(e *env) {
 				continue
 			}
 			c := o.conflict.Current
-			if c.Version != winner.record.Version || string(c.Value) != string(winner.record.Value) {
+			if c.Version != winner.record.Version ||
+				string(c.Value) != string(winner.record.Value) {
 				e.Fatalf("round %d: writer %d was told of version %d, %q, and version %d, %q had won",
 					round, i, c.Version, c.Value, winner.record.Version, winner.record.Value)
 			}
@@ -72,8 +75,8 @@ func testOneWinner(e *env) {
 	}
 }
 
-// Everybody adds one, by reading and writing what was read plus one. Nothing is lost, and who only looks
-// never sees time run backwards.
+// Everybody adds one, by reading and writing what was read plus one. Nothing is lost, and who only
+// looks never sees time run backwards.
 func testIncrements(e *env) {
 	stores := []records.Store{e.open(), e.open()}
 	e.put(stores[0], records.Write{Key: "n", Value: []byte("0")})
@@ -98,8 +101,10 @@ func testIncrements(e *env) {
 				r, err := stores[i].Get(e.ctx, "n")
 				n, _ := strconv.Atoi(string(r.Value))
 				rose := r.Version > last.Version
-				if err != nil || r.Version < last.Version || rose && last.Version != 0 && n <= lastN || !rose && n != lastN {
-					e.Errorf("reader: %q in version %d after %q in version %d, %v", r.Value, r.Version, last.Value, last.Version, err)
+				if err != nil || r.Version < last.Version || rose && last.Version != 0 &&
+					n <= lastN || !rose && n != lastN {
+					e.Errorf("reader: %q in version %d after %q in version %d, %v", r.Value,
+						r.Version, last.Value, last.Version, err)
 					return
 				}
 				last, lastN = r, n
@@ -131,20 +136,22 @@ func increment(e *env, s records.Store, key string) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.Put(e.ctx, records.Write{Key: key, Value: strconv.AppendInt(nil, int64(n)+1, 10), If: r.Version})
+		_, err = s.Put(e.ctx, records.Write{Key: key, Value: strconv.AppendInt(nil, int64(n)+1, 10),
+			If: r.Version})
 		var c *records.Conflict
 		if !errors.As(err, &c) {
 			return err
 		}
 		if c.Current.Version <= r.Version {
-			return fmt.Errorf("a conflict of version %d with version %d", r.Version, c.Current.Version)
+			return fmt.Errorf("a conflict of version %d with version %d", r.Version,
+				c.Current.Version)
 		}
 		r = c.Current
 	}
 }
 
-// Creates, replaces and deletes of one key form a chain, however they interleave: each version is created
-// once and ended at most once, and each is larger than all that ended before it began.
+// Creates, replaces and deletes of one key form a chain, however they interleave: each version is
+// created once and ended at most once, and each is larger than all that ended before it began.
 func testHistory(e *env) {
 	stores := []records.Store{e.open(), e.open()}
 	var mu sync.Mutex
@@ -184,7 +191,8 @@ func testHistory(e *env) {
 				default:
 					mu.Lock()
 					if !remove && (began[got.Version] || got.Version <= largest) {
-						e.Errorf("version %d was written after version %d, or twice", got.Version, largest)
+						e.Errorf("version %d was written after version %d, or twice", got.Version,
+							largest)
 					}
 					began[got.Version] = true
 					end(known)
@@ -203,7 +211,8 @@ func testHistory(e *env) {
 		}
 	}
 	r, err := stores[0].Get(e.ctx, "a")
-	if there := err == nil; (there && (alive != 1 || ended[r.Version] || !began[r.Version])) || (!there && alive != 0) {
+	if there := err == nil; (there && (alive != 1 || ended[r.Version] || !began[r.Version])) ||
+		(!there && alive != 0) {
 		e.Errorf("%d versions never ended, and version %d is there (%v)", alive, r.Version, err)
 	}
 }

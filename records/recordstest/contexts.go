@@ -67,7 +67,8 @@ func testEnding(e *env) {
 				case err == nil:
 					got, err := s.Get(e.ctx, key)
 					if err != nil || got.Version != r.Version {
-						e.Errorf("get %s = version %d, %v, and version %d was answered", key, got.Version, err, r.Version)
+						e.Errorf("get %s = version %d, %v, and version %d was answered", key,
+							got.Version, err, r.Version)
 					}
 				}
 				_, err = s.List(ctx, "", "", 0)

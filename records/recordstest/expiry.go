@@ -7,7 +7,8 @@ import (
 	"tenaq/records"
 )
 
-// short is a TTL that a case can wait for, and over is when a record that had it is gone for certain.
+// short is a TTL that a case can wait for, and over is when a record that had it is gone for
+// certain.
 const (
 	short = 300 * time.Millisecond
 	over  = short + granule + slack
@@ -54,14 +55,17 @@ func testExpiry(e *env) {
 
 func testTTL(e *env) {
 	s := e.open()
-	for _, ttl := range []time.Duration{time.Minute, 90*time.Second + 1, 24 * time.Hour, 200 * 365 * 24 * time.Hour} {
+	for _, ttl := range []time.Duration{time.Minute, 90*time.Second + 1, 24 * time.Hour,
+		200 * 365 * 24 * time.Hour} {
 		wr := e.put(s, records.Write{Key: ttl.String(), TTL: ttl})
 		e.has(s, wr)
 		e.putConflicts(s, records.Write{Key: wr.key}, wr)
 	}
 	// The least that one can ask for is rounded up, and no TTL is taken for none.
-	if r, err := s.Put(e.ctx, records.Write{Key: "least", TTL: 1}); err != nil || r.TTL <= 0 || r.TTL > granule {
-		e.Errorf("put for a nanosecond = TTL %v, %v, want more than 0 and at most %v", r.TTL, err, granule)
+	if r, err := s.Put(e.ctx, records.Write{Key: "least", TTL: 1}); err != nil || r.TTL <= 0 ||
+		r.TTL > granule {
+		e.Errorf("put for a nanosecond = TTL %v, %v, want more than 0 and at most %v", r.TTL, err,
+			granule)
 	}
 	wr := e.put(s, records.Write{Key: "a", TTL: time.Minute})
 	e.sleep(granule + slack)

@@ -39,8 +39,8 @@ type Call struct {
 
 // A Fault is what goes wrong with one call. The zero Fault is nothing.
 type Fault struct {
-	// Delay is how long the call takes before anything happens. When its context ends meanwhile, nothing
-	// happens and that is the error.
+	// Delay is how long the call takes before anything happens. When its context ends meanwhile,
+	// nothing happens and that is the error.
 	Delay time.Duration
 
 	// How the call fails, if it does.
@@ -70,17 +70,18 @@ const (
 	Late
 )
 
-// A Faulty is a Store whose calls fail as told. What is not told to fail goes to the Store below, so that
-// several Faulty stores over one Memory are processes that each have their own trouble. Set its fields
-// before it is used.
+// A Faulty is a Store whose calls fail as told. What is not told to fail goes to the Store below,
+// so that several Faulty stores over one Memory are processes that each have their own trouble. Set
+// its fields before it is used.
 type Faulty struct {
 	records.Store
 
-	// Fault says what goes wrong with a call; nil is nothing. It is called by one goroutine at a time.
-	// Script and Sometimes make such functions.
+	// Fault says what goes wrong with a call; nil is nothing. It is called by one goroutine at a
+	// time. Script and Sometimes make such functions.
 	Fault func(c Call) Fault
 
-	// Skew is added to every Age, which does not fall below zero: what a backend answers whose clock jumps.
+	// Skew is added to every Age, which does not fall below zero: what a backend answers whose
+	// clock jumps.
 	Skew time.Duration
 
 	// NoClock makes every Age unknown, as in a backend without a clock.
@@ -145,7 +146,9 @@ func (s *Faulty) Calls() int {
 }
 
 // do carries out a call with what goes wrong with it.
-func do[T any](ctx context.Context, s *Faulty, op Op, key string, call func(context.Context) (T, error)) (T, error) {
+func do[T any](
+	ctx context.Context, s *Faulty, op Op, key string, call func(context.Context) (T, error),
+) (T, error) {
 	var none T
 	f := s.next(op, key)
 	if err := pause(ctx, f.Delay); err != nil {
@@ -209,14 +212,18 @@ func (s *Faulty) seenError(err error) error {
 
 // Get is the Store's, unless it is to fail.
 func (s *Faulty) Get(ctx context.Context, key string) (records.Record, error) {
-	r, err := do(ctx, s, Get, key, func(ctx context.Context) (records.Record, error) { return s.Store.Get(ctx, key) })
+	r, err := do(ctx, s, Get, key, func(ctx context.Context) (records.Record, error) {
+		return s.Store.Get(ctx, key)
+	})
 	return s.seen(r), err
 }
 
 // Put is the Store's, unless it is to fail.
 func (s *Faulty) Put(ctx context.Context, w records.Write) (records.Record, error) {
 	w.Value, w.Labels = bytes.Clone(w.Value), maps.Clone(w.Labels) // for a call that comes late
-	r, err := do(ctx, s, Put, w.Key, func(ctx context.Context) (records.Record, error) { return s.Store.Put(ctx, w) })
+	r, err := do(ctx, s, Put, w.Key, func(ctx context.Context) (records.Record, error) {
+		return s.Store.Put(ctx, w)
+	})
 	return s.seen(r), s.seenError(err)
 }
 
@@ -229,7 +236,9 @@ func (s *Faulty) Delete(ctx context.Context, key string, version records.Version
 }
 
 // List is the Store's, unless it is to fail.
-func (s *Faulty) List(ctx context.Context, prefix, after string, limit int) ([]records.Record, error) {
+func (s *Faulty) List(
+	ctx context.Context, prefix, after string, limit int,
+) ([]records.Record, error) {
 	rs, err := do(ctx, s, List, prefix, func(ctx context.Context) ([]records.Record, error) {
 		return s.Store.List(ctx, prefix, after, limit)
 	})
@@ -241,7 +250,9 @@ func (s *Faulty) List(ctx context.Context, prefix, after string, limit int) ([]r
 
 // Sweep is the Store's, unless it is to fail.
 func (s *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
-	return do(ctx, s, Sweep, "", func(ctx context.Context) (int, error) { return s.Store.Sweep(ctx, limit) })
+	return do(ctx, s, Sweep, "", func(ctx context.Context) (int, error) {
+		return s.Store.Sweep(ctx, limit)
+	})
 }
 
 // Close waits for what is late and closes the Store.

@@ -133,8 +133,8 @@ func version(s records.Store, key string) records.Version {
 	return r.Version
 }
 
-// A slow call gives up with its context, and a call whose context has ended does nothing however it is to
-// fail.
+// A slow call gives up with its context, and a call whose context has ended does nothing however it
+// is to fail.
 func TestFaultsAndContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := recordstest.NewMemory()

@@ -12,7 +12,8 @@ import (
 // Labels change nothing about a record. A backend that keeps them keeps those of the last write.
 func testLabels(e *env) {
 	s := e.open()
-	labels := map[string]string{"State": "held", "Owner": "größer", "Name": "", "Status": "a reserved word of DynamoDB"}
+	labels := map[string]string{"State": "held", "Owner": "größer", "Name": "",
+		"Status": "a reserved word of DynamoDB"}
 	check := func(key string, want map[string]string) {
 		e.Helper()
 		if e.Labels == nil {
@@ -24,12 +25,15 @@ func testLabels(e *env) {
 			e.Errorf("the labels of %q are %q, want %q", key, got, want)
 		}
 	}
-	a := e.put(s, records.Write{Key: "a", Value: []byte("1"), TTL: time.Hour, Labels: labels, Due: time.Now()})
+	a := e.put(s, records.Write{Key: "a", Value: []byte("1"), TTL: time.Hour, Labels: labels,
+		Due: time.Now()})
 	e.has(s, a)
 	check("a", labels)
-	e.putConflicts(s, records.Write{Key: "a", Value: []byte("2"), Labels: map[string]string{"State": "other"}}, a)
+	e.putConflicts(s, records.Write{Key: "a", Value: []byte("2"),
+		Labels: map[string]string{"State": "other"}}, a)
 	check("a", labels)
-	a = e.put(s, records.Write{Key: "a", If: a.version, Labels: map[string]string{"State": "failed"}})
+	a = e.put(s, records.Write{Key: "a", If: a.version,
+		Labels: map[string]string{"State": "failed"}})
 	e.has(s, a)
 	check("a", map[string]string{"State": "failed"})
 	a = e.put(s, records.Write{Key: "a", Value: []byte("3"), If: a.version})
@@ -38,7 +42,8 @@ func testLabels(e *env) {
 
 	// The largest of all: what a backend allows an item has to have room for it.
 	large := map[string]string{"Result": strings.Repeat("x", records.LabelsBytes-len("Result"))}
-	b := e.put(s, records.Write{Key: strings.Repeat("k", records.KeyMax), Value: make([]byte, records.ValueMax), Labels: large, Due: time.Now()})
+	b := e.put(s, records.Write{Key: strings.Repeat("k", records.KeyMax),
+		Value: make([]byte, records.ValueMax), Labels: large, Due: time.Now()})
 	e.has(s, b)
 	check(b.key, large)
 	e.delete(s, b.key, b.version)

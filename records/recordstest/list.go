@@ -28,7 +28,8 @@ func (e *env) lists(s records.Store, prefix, after string, limit int, want ...*w
 		wantKeys = append(wantKeys, wr.key)
 	}
 	if !slices.Equal(keys, wantKeys) {
-		e.Fatalf("list %+.20q after %+.20q, %d = %+q, want %+q", prefix, after, limit, keys, wantKeys)
+		e.Fatalf("list %+.20q after %+.20q, %d = %+q, want %+q", prefix, after, limit, keys,
+			wantKeys)
 	}
 	for i := range got {
 		e.is(got[i], want[i], from, to)
@@ -92,7 +93,8 @@ func testList(e *env) {
 		}
 		after = page[3].Key
 	}
-	if want := len(selected(all, "a", "", records.ListMax)); len(got) != want || !slices.IsSorted(got) {
+	if want := len(selected(all, "a", "", records.ListMax)); len(got) != want ||
+		!slices.IsSorted(got) {
 		e.Errorf("pages hold %+q, want %d keys in order", got, want)
 	}
 }
@@ -133,7 +135,8 @@ func testListMax(e *env) {
 	} {
 		got, err := s.List(e.ctx, "k", tt.after, tt.limit)
 		if err != nil || len(got) != tt.want {
-			e.Errorf("list after %q, %d = %d records, %v, want %d", tt.after, tt.limit, len(got), err, tt.want)
+			e.Errorf("list after %q, %d = %d records, %v, want %d", tt.after, tt.limit, len(got),
+				err, tt.want)
 		}
 	}
 }

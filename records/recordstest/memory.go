@@ -12,8 +12,8 @@ import (
 	"tenaq/records"
 )
 
-// A Memory is a Store in memory, for tests of what is built on records. It goes by package time, so that
-// in a bubble of testing/synctest its records age and expire in virtual time.
+// A Memory is a Store in memory, for tests of what is built on records. It goes by package time, so
+// that in a bubble of testing/synctest its records age and expire in virtual time.
 type Memory struct {
 	mu   sync.Mutex
 	rows map[string]row
@@ -38,7 +38,8 @@ func (r row) record(key string, now time.Time) (records.Record, bool) {
 	if r.version == 0 || r.expired(now) {
 		return records.Record{}, false
 	}
-	rec := records.Record{Key: key, Value: bytes.Clone(r.value), Version: r.version, Age: max(0, now.Sub(r.written))}
+	rec := records.Record{Key: key, Value: bytes.Clone(r.value), Version: r.version,
+		Age: max(0, now.Sub(r.written))}
 	if !r.expires.IsZero() {
 		rec.TTL = r.expires.Sub(now)
 	}
@@ -116,7 +117,9 @@ func (m *Memory) remove(key string) {
 }
 
 // List returns records in the order of their keys.
-func (m *Memory) List(ctx context.Context, prefix, after string, limit int) ([]records.Record, error) {
+func (m *Memory) List(
+	ctx context.Context, prefix, after string, limit int,
+) ([]records.Record, error) {
 	for _, s := range []string{prefix, after} {
 		if s != "" {
 			if err := records.CheckKey(s); err != nil {
@@ -147,7 +150,9 @@ func (m *Memory) List(ctx context.Context, prefix, after string, limit int) ([]r
 }
 
 // ListDue returns records that are due, the earliest first.
-func (m *Memory) ListDue(ctx context.Context, prefix string, until time.Time, limit int) ([]records.Record, error) {
+func (m *Memory) ListDue(
+	ctx context.Context, prefix string, until time.Time, limit int,
+) ([]records.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -159,7 +164,8 @@ func (m *Memory) ListDue(ctx context.Context, prefix string, until time.Time, li
 	now := time.Now()
 	var found []records.Record
 	for key, r := range m.rows {
-		if rec, ok := r.record(key, now); ok && strings.HasPrefix(key, prefix) && !r.due.IsZero() && !r.due.After(until) {
+		if rec, ok := r.record(key, now); ok && strings.HasPrefix(key, prefix) && !r.due.IsZero() &&
+			!r.due.After(until) {
 			found = append(found, rec)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"tenaq/records"
 )
 
-// A model is a store as a map. It knows the version of a record from the answer to its Put, so that one
-// model judges every backend, and two backends that pass differ in times and versions only.
+// A model is a store as a map. It knows the version of a record from the answer to its Put, so that
+// one model judges every backend, and two backends that pass differ in times and versions only.
 type model struct {
 	*env
 	s       records.Store
@@ -21,11 +21,12 @@ type model struct {
 	dead    map[string]bool            // keys of expired records that no Sweep has counted
 }
 
-// Random sequences of calls are answered as the model says. Time is made to pass between epochs only, and
-// then by enough that there is no doubt about what has expired.
+// Random sequences of calls are answered as the model says. Time is made to pass between epochs
+// only, and then by enough that there is no doubt about what has expired.
 func testRandom(e *env) {
 	m := &model{env: e, s: e.Open(e.T), rng: e.rng,
-		there: map[string]*written{}, largest: map[string]records.Version{}, dead: map[string]bool{}}
+		there: map[string]*written{}, largest: map[string]records.Version{},
+		dead: map[string]bool{}}
 	epochs := few(10)
 	if e.Sleep == nil && !e.virtual {
 		epochs = 2
@@ -64,7 +65,8 @@ func (m *model) step() {
 	key := m.key()
 	switch p := m.rng.IntN(100); {
 	case p < 40:
-		w := records.Write{Key: key, If: m.version(key), Value: bytes.Repeat([]byte{byte(p)}, m.rng.IntN(300))}
+		w := records.Write{Key: key, If: m.version(key),
+			Value: bytes.Repeat([]byte{byte(p)}, m.rng.IntN(300))}
 		if m.rng.IntN(3) == 0 {
 			w.TTL = time.Hour
 		}

@@ -1,8 +1,9 @@
-// Package recordstest is the contract of records.Store as tests, a store in memory that passes them, and
-// a wrapper that makes any store fail as told.
+// Package recordstest is the contract of records.Store as tests, a store in memory that passes
+// them, and a wrapper that makes any store fail as told.
 //
-// A backend is done when Run passes; a mistake found in one becomes a case here for all of them, so that
-// a program sees no difference but the one that package records names: whether there is a clock.
+// A backend is done when Run passes; a mistake found in one becomes a case here for all of them, so
+// that a program sees no difference but the one that package records names: whether there is a
+// clock.
 //
 // Random cases log the seed that they ran with; the environment variable TENAQ_SEED repeats one.
 package recordstest
@@ -25,12 +26,12 @@ import (
 
 // A Backend is what one case of the suite gets: an empty backend, and what kind it is.
 type Backend struct {
-	// Open opens the backend. The suite closes what it opens. A store opened beside another is like one in
-	// another process; one opened after all were closed still has what was answered.
+	// Open opens the backend. The suite closes what it opens. A store opened beside another is like
+	// one in another process; one opened after all were closed still has what was answered.
 	Open func(t testing.TB) records.Store
 
-	// Skewed opens it in a process whose clock is ahead by so much, or behind. Nil where that makes no
-	// difference, or cannot be tested.
+	// Skewed opens it in a process whose clock is ahead by so much, or behind. Nil where that makes
+	// no difference, or cannot be tested.
 	Skewed func(t testing.TB, ahead time.Duration) records.Store
 
 	// Sleep lets so much time pass for the backend and all who have it open; nil is time.Sleep.
@@ -46,8 +47,8 @@ type Backend struct {
 	SweepsItself bool
 }
 
-// Run checks what every Store promises. Its cases run in parallel, because some have to wait for a record
-// to expire; fresh is called for each and returns an empty backend.
+// Run checks what every Store promises. Its cases run in parallel, because some have to wait for a
+// record to expire; fresh is called for each and returns an empty backend.
 func Run(t *testing.T, fresh func(t testing.TB) Backend) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -57,7 +58,8 @@ func Run(t *testing.T, fresh func(t testing.TB) Backend) {
 	}
 }
 
-// RunVirtual is Run in bubbles of testing/synctest, for a backend that waits for nothing outside of one.
+// RunVirtual is Run in bubbles of testing/synctest, for a backend that waits for nothing outside of
+// one.
 func RunVirtual(t *testing.T, fresh func(t testing.TB) Backend) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -193,7 +195,8 @@ func (e *env) put(s records.Store, w records.Write) *written {
 	return wr
 }
 
-// is checks a record that a call between from and to answered with. Without times it checks no times.
+// is checks a record that a call between from and to answered with. Without times it checks no
+// times.
 func (e *env) is(got records.Record, want *written, from, to time.Duration) {
 	e.Helper()
 	if got.Key != want.key || got.Version != want.version || !bytes.Equal(got.Value, want.value) {
@@ -202,7 +205,8 @@ func (e *env) is(got records.Record, want *written, from, to time.Duration) {
 	}
 	switch {
 	case e.NoClock && got.Age != records.AgeUnknown:
-		e.Errorf("record %+.40q has age %v without a clock, want %v", got.Key, got.Age, records.AgeUnknown)
+		e.Errorf("record %+.40q has age %v without a clock, want %v", got.Key, got.Age,
+			records.AgeUnknown)
 	case !e.NoClock && got.Age < 0:
 		e.Errorf("record %+.40q has age %v", got.Key, got.Age)
 	case (got.TTL == 0) != (want.ttl == 0) || got.TTL < 0:
@@ -215,7 +219,8 @@ func (e *env) is(got records.Record, want *written, from, to time.Duration) {
 	if !e.NoClock && (got.Age < youngest || got.Age > oldest) {
 		e.Errorf("record %+.40q has age %v, want %v to %v", got.Key, got.Age, youngest, oldest)
 	}
-	if least, most := want.ttl-oldest, want.ttl-youngest+granule+slack; want.ttl > 0 && (got.TTL < least || got.TTL > most) {
+	if least, most := want.ttl-oldest, want.ttl-youngest+granule+slack; want.ttl > 0 &&
+		(got.TTL < least || got.TTL > most) {
 		e.Errorf("record %+.40q has TTL %v, want %v to %v", got.Key, got.TTL, least, most)
 	}
 }
@@ -258,7 +263,9 @@ func (e *env) putConflicts(s records.Store, w records.Write, there *written) {
 }
 
 // deleteConflicts checks that a Delete is refused because of what is there, nil being nothing.
-func (e *env) deleteConflicts(s records.Store, key string, version records.Version, there *written) {
+func (e *env) deleteConflicts(
+	s records.Store, key string, version records.Version, there *written,
+) {
 	e.Helper()
 	from := e.now()
 	e.isConflict(s.Delete(e.ctx, key, version), there, from)

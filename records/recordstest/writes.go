@@ -35,7 +35,8 @@ func wrong(v records.Version) []records.Version {
 func testConflicts(e *env) {
 	s := e.open()
 	old := e.put(s, records.Write{Key: "a", Value: []byte("old")})
-	there := e.put(s, records.Write{Key: "a", Value: []byte("there"), If: old.version, TTL: time.Hour})
+	there := e.put(s, records.Write{Key: "a", Value: []byte("there"), If: old.version,
+		TTL: time.Hour})
 	for _, v := range append(wrong(there.version), old.version, 0) {
 		e.putConflicts(s, records.Write{Key: "a", Value: []byte("new"), If: v}, there)
 		e.deleteConflicts(s, "a", v, there)
@@ -70,7 +71,8 @@ func testValues(e *env) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	for i, value := range [][]byte{nil, {}, {0}, []byte(" "), []byte("null"), all, bytes.Repeat(all, 40)} {
+	for i, value := range [][]byte{nil, {}, {0}, []byte(" "), []byte("null"), all,
+		bytes.Repeat(all, 40)} {
 		wr := e.put(s, records.Write{Key: fmt.Sprint(i), Value: value})
 		e.has(s, wr)
 		e.putConflicts(s, records.Write{Key: wr.key}, wr)
@@ -103,13 +105,15 @@ func testValues(e *env) {
 	e.has(s, wr)
 }
 
-// awkward are keys that something between here and a disk may take for another or for a pattern. They are
-// in the order of their bytes.
+// awkward are keys that something between here and a disk may take for another or for a pattern.
+// They are in the order of their bytes.
 var awkward = []string{
 	"\x01", "\t", "\n", " ", "  ", "!", `"`, "#", "%", "%%", "%41", "&", "'", "''", "*", "..", "/", "//", "?",
 	"A", "AA", "NULL", "Z", "[a]", `\`, `\%`, "_", "__", "a", "a\x01", "a ", "a%", "a%b", "a*", "a.b", "a/", "a/b", "aA", "a[", `a\`, "a_", "aa",
-	"ab", "a{", "a\u007f", "a\u0080", "a\u00ff", "a\ud7ff", "a\ue000", "a\uffff", "a\U00010000", "a\U0010ffff", "a\U0010ffff\U0010ffff",
-	"b", "c/d", "e\u0301", "null", "z", "~", "\u007f", "\u00c4", "\u00df", "\u00e9", "\u00ff", "\u0130", "\u0131",
+	"ab", "a{", "a\u007f", "a\u0080", "a\u00ff", "a\ud7ff", "a\ue000", "a\uffff", "a\U00010000",
+	"a\U0010ffff", "a\U0010ffff\U0010ffff",
+	"b", "c/d", "e\u0301", "null", "z", "~", "\u007f", "\u00c4", "\u00df", "\u00e9", "\u00ff",
+	"\u0130", "\u0131",
 	"\u2028", "\ufeff", "\ufffd", "\uffff", "\U0001f600", "\U0010ffff",
 }
 
@@ -142,7 +146,8 @@ func testLimits(e *env) {
 	for i := range value {
 		value[i] = byte(e.rng.Uint32())
 	}
-	for _, key := range []string{"k", strings.Repeat("k", records.KeyMax), strings.Repeat("\U0010ffff", records.KeyMax/4)} {
+	for _, key := range []string{"k", strings.Repeat("k", records.KeyMax),
+		strings.Repeat("\U0010ffff", records.KeyMax/4)} {
 		wr := e.put(s, records.Write{Key: key, Value: value})
 		e.has(s, wr)
 		e.delete(s, key, wr.version)
@@ -155,7 +160,8 @@ func testLimits(e *env) {
 			e.Errorf("%s: %v, want another error", what, err)
 		}
 	}
-	for _, key := range []string{"", strings.Repeat("k", records.KeyMax+1), "a\x00", "\xff", "a\xed\xa0\x80"} {
+	for _, key := range []string{"", strings.Repeat("k", records.KeyMax+1), "a\x00", "\xff",
+		"a\xed\xa0\x80"} {
 		_, err := s.Get(e.ctx, key)
 		refused(fmt.Sprintf("get %+.10q", key), err)
 		_, err = s.Put(e.ctx, records.Write{Key: key})
@@ -176,7 +182,8 @@ func testVersionsRise(e *env) {
 	now := time.Now()
 	first := e.put(s, records.Write{Key: "a"})
 	if d := time.UnixMicro(int64(first.version)).Sub(now).Abs(); d > time.Hour {
-		e.Errorf("version %d is %v from the time in microseconds, %d", first.version, d, now.UnixMicro())
+		e.Errorf("version %d is %v from the time in microseconds, %d", first.version, d,
+			now.UnixMicro())
 	}
 	last := first.version
 	risen := func(wr *written) *written {
@@ -259,7 +266,8 @@ func testVersionsRiseOverSkew(e *env) {
 	if _, err := ahead.Sweep(e.ctx, 10); err != nil {
 		e.Fatal(err)
 	}
-	r, err := behind.Get(e.ctx, "expired") // for this one it may still be there, where Sweep did nothing
+	// for this one it may still be there, where Sweep did nothing
+	r, err := behind.Get(e.ctx, "expired")
 	if err != nil && !errors.Is(err, records.ErrNotFound) {
 		e.Fatal(err)
 	}
@@ -280,7 +288,8 @@ func testAge(e *env) {
 	e.has(s, a)
 	e.has(other, a)
 	b := e.put(other, records.Write{Key: "b"})
-	a = e.put(s, records.Write{Key: "a", If: a.version, TTL: time.Hour}) // which makes it young again
+	// which makes it young again
+	a = e.put(s, records.Write{Key: "a", If: a.version, TTL: time.Hour})
 	e.has(other, a)
 	e.sleep(100 * time.Millisecond)
 	e.has(s, a)

@@ -17,8 +17,8 @@ type Config struct {
 	// Path is that of the file. Its directory must exist.
 	Path string
 
-	// Wait is how long a call waits for other processes that write; zero is 10 seconds. The context of
-	// the call may end it before.
+	// Wait is how long a call waits for other processes that write; zero is 10 seconds. The context
+	// of the call may end it before.
 	Wait time.Duration
 }
 
@@ -40,11 +40,13 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	}
 	wait := cmp.Or(cfg.Wait, waitDefault)
 	s := &Store{path: path, clock: clock}
-	s.writer, err = sqlitedb.Open(path, sqlitedb.Options{Wait: wait, Connections: 1, Lock: "immediate"})
+	s.writer, err = sqlitedb.Open(path,
+		sqlitedb.Options{Wait: wait, Connections: 1, Lock: "immediate"})
 	if err != nil {
 		return nil, s.explain(context.Background(), "open records", err)
 	}
-	s.reader, err = sqlitedb.Open(path, sqlitedb.Options{Wait: wait, Connections: readersMax, Lock: "deferred"})
+	s.reader, err = sqlitedb.Open(path,
+		sqlitedb.Options{Wait: wait, Connections: readersMax, Lock: "deferred"})
 	if err != nil {
 		_ = s.writer.Close()
 		return nil, s.explain(context.Background(), "open records", err)
@@ -57,8 +59,8 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	return s, nil
 }
 
-// prepare brings the file to where it can be used: ours, in the mode in which reads wait for nobody, and
-// with the schema of this version. It changes nothing in a file that is not ours.
+// prepare brings the file to where it can be used: ours, in the mode in which reads wait for
+// nobody, and with the schema of this version. It changes nothing in a file that is not ours.
 func (s *Store) prepare(wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait+time.Second)
 	defer cancel()

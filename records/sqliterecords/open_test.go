@@ -220,8 +220,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// Somebody who writes for ever is waited for as long as Config.Wait, or as the context says; reads do not
-// wait.
+// Somebody who writes for ever is waited for as long as Config.Wait, or as the context says; reads
+// do not wait.
 func TestWait(t *testing.T) {
 	m := newMachine(t)
 	hog := m.open(t, 0)

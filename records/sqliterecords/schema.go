@@ -5,8 +5,9 @@ import "strings"
 // applicationID marks the file as one of records: "tenq", in a field that SQLite has for that.
 const applicationID = 0x74656e71
 
-// migrations take the schema from the version that is their index to the next. They never change; what
-// has to be different is a further one. The last statement of each says which version it leads to.
+// migrations take the schema from the version that is their index to the next. They never change;
+// what has to be different is a further one. The last statement of each says which version it leads
+// to.
 var migrations = []string{
 	`CREATE TABLE IF NOT EXISTS records (
 	key     TEXT    NOT NULL PRIMARY KEY, -- UTF-8, in the order of its bytes
@@ -30,8 +31,9 @@ PRAGMA user_version = 1;
 `,
 }
 
-// Schema returns the SQL that creates an empty file as Open does, for who wants to see it or to create the
-// file with other tools.
+// Schema returns the SQL that creates an empty file as Open does, for who wants to see it or to
+// create the file with other tools.
 func Schema() string {
-	return "PRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n\n" + strings.Join(migrations, "\n") + "\nCOMMIT;\n"
+	return "PRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n\n" + strings.Join(migrations, "\n") +
+		"\nCOMMIT;\n"
 }

@@ -1,24 +1,25 @@
-// Package sqliterecords keeps records in one SQLite file, for any number of processes on one machine. It
-// needs no server and no C compiler.
+// Package sqliterecords keeps records in one SQLite file, for any number of processes on one
+// machine. It needs no server and no C compiler.
 //
 //	store, err := sqliterecords.New(sqliterecords.Config{Path: "records.db"})
 //
-// Open creates the file where there is none, and brings an older one up to date. What the methods of a
-// Store promise is in package records; beyond that:
+// Open creates the file where there is none, and brings an older one up to date. What the methods
+// of a Store promise is in package records; beyond that:
 //
-//   - An answer to a write is on the disk, by fsync: it outlives the process and the machine's power. A
-//     process that is killed in the midst of a write leaves all of it or nothing, and no lock.
+//   - An answer to a write is on the disk, by fsync: it outlives the process and the machine's
+//     power. A process that is killed in the midst of a write leaves all of it or nothing, and no
+//     lock.
 //   - Writes wait for each other, across processes, up to Config.Wait. Reads wait for nobody.
-//   - The clock is the machine's. When it is set back, versions rise all the same, and records that were
-//     written before count as new, and expire as much later, until it has caught up.
+//   - The clock is the machine's. When it is set back, versions rise all the same, and records that
+//     were written before count as new, and expire as much later, until it has caught up.
 //
-// Beside the file lie two more while it is in use, with -wal and -shm behind its name. They belong to it:
-// copy, move and remove the three together and while nobody has them open, or copy the one file with
-// VACUUM INTO at any time. All must be on a local disk: a network file system does not have the locks and
-// the shared memory that processes need between them.
+// Beside the file lie two more while it is in use, with -wal and -shm behind its name. They belong
+// to it: copy, move and remove the three together and while nobody has them open, or copy the one
+// file with VACUUM INTO at any time. All must be on a local disk: a network file system does not
+// have the locks and the shared memory that processes need between them.
 //
-// It leaves to others when to Sweep, and how long the file may grow: SQLite uses given-back room again, and
-// does not shrink the file.
+// It leaves to others when to Sweep, and how long the file may grow: SQLite uses given-back room
+// again, and does not shrink the file.
 package sqliterecords
 
 import (
@@ -38,8 +39,8 @@ type Store struct {
 	path  string
 	clock func() time.Time
 
-	// One connection writes, so that the writers of this process wait for each other in the pool, and a
-	// few read beside it.
+	// One connection writes, so that the writers of this process wait for each other in the pool,
+	// and a few read beside it.
 	writer, reader *sql.DB
 }
 
@@ -134,7 +135,8 @@ func (s *Store) Put(ctx context.Context, w records.Write) (rec records.Record, e
 		}
 		r := row{
 			value: append([]byte{}, w.Value...), // not nil, which would be NULL
-			// The clock may have been set back since the key had a record, or since it last had one.
+			// The clock may have been set back since the key had a record, or since it last had
+			// one.
 			version: max(now, there.version+1, floor+1),
 			written: now,
 		}
@@ -175,13 +177,15 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 	})
 }
 
-// Keys with a prefix are neighbours and the prefix is the first of them, so that a lower bound is enough;
-// where they end is seen when it is reached.
+// Keys with a prefix are neighbours and the prefix is the first of them, so that a lower bound is
+// enough; where they end is seen when it is reached.
 const selectRows = `SELECT key, value, version, written, expires FROM records
 WHERE key >= ? AND key <> ? AND (expires IS NULL OR expires > ?) ORDER BY key LIMIT ?`
 
 // List returns records in the order of their keys.
-func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]records.Record, error) {
+func (s *Store) List(
+	ctx context.Context, prefix, after string, limit int,
+) ([]records.Record, error) {
 	for _, bound := range []string{prefix, after} {
 		if bound == "" {
 			continue
@@ -249,9 +253,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// write carries out change in a transaction that has the lock for writing from its beginning, which is
-// when the clock is read: what is written later has the later time, unless the clock is set back.
-func (s *Store) write(ctx context.Context, doing string, change func(tx *sql.Tx, now int64) error) error {
+// write carries out change in a transaction that has the lock for writing from its beginning, which
+// is when the clock is read: what is written later has the later time, unless the clock is set
+// back.
+func (s *Store) write(
+	ctx context.Context, doing string, change func(tx *sql.Tx, now int64) error,
+) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return s.explain(ctx, doing, err)

@@ -50,8 +50,8 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// The time of the last change changes with the state and with nothing else, counts never pass their limits,
-// and no cool-down is longer than the longest.
+// The time of the last change changes with the state and with nothing else, counts never pass their
+// limits, and no cool-down is longer than the longest.
 func TestRandom(t *testing.T) {
 	seed := proof.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -20,8 +20,8 @@ import (
 	"tenaq/outbox/pgoutbox"
 )
 
-// A carrier takes the rows of a table of its own to a queue. It says so to its desk when it has written down
-// that rows were sent.
+// A carrier takes the rows of a table of its own to a queue. It says so to its desk when it has
+// written down that rows were sent.
 type carrier interface {
 	// prepare makes the table.
 	prepare(ctx context.Context) error
@@ -113,15 +113,16 @@ func (nowhere) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchInput
 	return out, nil
 }
 
-// A byHand is the loop that people write by hand instead of an outbox with a relay: a table with the columns created_at and
-// sent_at, and a program that in one transaction locks the hundred oldest rows without sent_at, sends them,
-// sets their sent_at, and commits. When there is none it sleeps.
+// A byHand is the loop that people write by hand instead of an outbox with a relay: a table with
+// the columns created_at and sent_at, and a program that in one transaction locks the hundred
+// oldest rows without sent_at, sends them, sets their sent_at, and commits. When there is none it
+// sleeps.
 //
-// It is a good one of its kind. What is not sent has an index, what others have locked is skipped, all rows are
-// marked with one statement, statements are prepared and connections are kept. It adds nothing to a message, where
-// a relay adds an attribute, and has no leases, no parked rows and no triggers. In what order transactions
-// commit it does not know, nor does it stop when its transaction is gone. A single loop keeps the order of
-// created_at; several at once keep none.
+// It is a good one of its kind. What is not sent has an index, what others have locked is skipped,
+// all rows are marked with one statement, statements are prepared and connections are kept. It adds
+// nothing to a message, where a relay adds an attribute, and has no leases, no parked rows and no
+// triggers. In what order transactions commit it does not know, nor does it stop when its
+// transaction is gone. A single loop keeps the order of created_at; several at once keep none.
 type byHand struct {
 	*desk
 	atOnce int           // loops, each with a connection of its own
@@ -235,8 +236,8 @@ func (l *byHand) send(ctx context.Context, rows []rowByHand) error {
 	return l.sendBatch(ctx, entries)
 }
 
-// direct has no table: messages go to the queue with as many requests at once as a relay makes. That is what the
-// queue alone allows, and what a program does that has no outbox.
+// direct has no table: messages go to the queue with as many requests at once as a relay makes.
+// That is what the queue alone allows, and what a program does that has no outbox.
 type direct struct {
 	*desk
 	atOnce  int

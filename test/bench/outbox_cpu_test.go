@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A cpuShare is the CPU time of a benchmark with a database and a server, by process: unlike rates it hardly depends
-// on what else the machine does.
+// A cpuShare is the CPU time of a benchmark with a database and a server, by process: unlike rates
+// it hardly depends on what else the machine does.
 type cpuShare struct{ program, database, server time.Duration }
 
 func (c cpuShare) total() time.Duration { return c.program + c.database + c.server }
@@ -22,8 +22,9 @@ func (c cpuShare) minus(d cpuShare) cpuShare {
 // clockTick is the unit of times in /proc, on all the systems that Go runs on.
 const clockTick = time.Second / 100
 
-// cpuShares is what was used so far by this process, and by PostgreSQL and tenaq among those that it has started.
-// Those that have ended count with their parent. Where there is no /proc, only this process is known.
+// cpuShares is what was used so far by this process, and by PostgreSQL and tenaq among those that
+// it has started. Those that have ended count with their parent. Where there is no /proc, only this
+// process is known.
 func cpuShares(b *testing.B) cpuShare {
 	b.Helper()
 	type process struct {
@@ -47,7 +48,8 @@ func cpuShares(b *testing.B) cpuShare {
 			continue
 		}
 		pid, _ := strconv.Atoi(head)
-		// From the third field on: state, parent, and from the 14th on utime, stime, cutime, cstime.
+		// From the third field on: state, parent, and from the 14th on utime, stime, cutime,
+		// cstime.
 		fields := strings.Fields(rest[at+2:])
 		p := process{name: rest[:at]}
 		p.parent, _ = strconv.Atoi(fields[1])

@@ -35,13 +35,14 @@ var slowWays = []way{
 	{"loop-100ms", func(d *desk) carrier { return &byHand{desk: d, sleep: 100 * time.Millisecond} }},
 }
 
-// BenchmarkOutboxLatency writes about 50 rows a second, each in a transaction of its own and at random times, and
-// has them received with long polls. It reports, for the relay and for loops with a sleep of 1 s and of 100 ms, how
-// long it takes from the begin of the INSERT to the receipt of its message, as the median and the 99th percentile of
-// all rounds. Direct is a message that the program sends itself instead: what the queue and its consumers take.
+// BenchmarkOutboxLatency writes about 50 rows a second, each in a transaction of its own and at
+// random times, and has them received with long polls. It reports, for the relay and for loops with
+// a sleep of 1 s and of 100 ms, how long it takes from the begin of the INSERT to the receipt of
+// its message, as the median and the 99th percentile of all rounds. Direct is a message that the
+// program sends itself instead: what the queue and its consumers take.
 //
-// It also reports how many statements each makes for a row at that rate, BEGIN and COMMIT included, beside the
-// INSERT. All take turns.
+// It also reports how many statements each makes for a row at that rate, BEGIN and COMMIT included,
+// beside the INSERT. All take turns.
 //
 //	go test ./test/bench -run '^$' -bench OutboxLatency -benchtime 3x
 func BenchmarkOutboxLatency(b *testing.B) {
@@ -72,8 +73,8 @@ func BenchmarkOutboxLatency(b *testing.B) {
 	}
 }
 
-// delays writes rows one by one. It returns how long each takes to be received, and how many statements the carrier
-// made meanwhile.
+// delays writes rows one by one. It returns how long each takes to be received, and how many
+// statements the carrier made meanwhile.
 func (d *desk) delays(b *testing.B, w way) (all []time.Duration, statements int64) {
 	b.Helper()
 	c := w.over(d)
@@ -142,9 +143,10 @@ func (d *desk) listen(ctx context.Context, got chan<- time.Duration) error {
 	return nil
 }
 
-// BenchmarkOutboxIdle counts what a relay and loops ask of a database to which nothing is written: statements a
-// minute, BEGIN and COMMIT included, and for how many milliseconds of it they wait for an answer. All of them are
-// there at once. A statement of a relay is a function that has several in it, so the second number says more.
+// BenchmarkOutboxIdle counts what a relay and loops ask of a database to which nothing is written:
+// statements a minute, BEGIN and COMMIT included, and for how many milliseconds of it they wait for
+// an answer. All of them are there at once. A statement of a relay is a function that has several
+// in it, so the second number says more.
 //
 //	go test ./test/bench -run '^$' -bench OutboxIdle -benchtime 1x
 func BenchmarkOutboxIdle(b *testing.B) {

@@ -1,6 +1,7 @@
-// Package bench compares the libraries that go with the server - package worker, package outbox - with what people write by
-// hand, and with other libraries, in the same run. Absolute numbers say more about a machine than about a program, so what these
-// benchmarks report is ratios. What the server does by itself is measured by "tenaq bench".
+// Package bench compares the libraries that go with the server - package worker, package outbox -
+// with what people write by hand, and with other libraries, in the same run. Absolute numbers say
+// more about a machine than about a program, so what these benchmarks report is ratios. What the
+// server does by itself is measured by "tenaq bench".
 //
 //	go test ./test/bench -run '^$' -bench . -benchtime 3x
 package bench
@@ -35,18 +36,22 @@ const (
 	relayed   = 8      // requests that a relay makes at once, see outbox.Config
 )
 
-// BenchmarkOutboxDrain has rows that were committed beforehand sent by one relay, and by the loops that people
-// write by hand; see the types ours and byHand. All of them take turns on one PostgreSQL and one server, each a
-// process of its own that forces every commit to disk, and each with a new table and a new queue. The clock stops
-// when the last row is written down as sent. It reports
+// BenchmarkOutboxDrain has rows that were committed beforehand sent by one relay, and by the loops
+// that people write by hand; see the types ours and byHand. All of them take turns on one
+// PostgreSQL and one server, each a process of its own that forces every commit to disk, and each
+// with a new table and a new queue. The clock stops when the last row is written down as sent. It
+// reports
 //
-//   - how many rows a second the relay sends, and how often that is what each loop sends, the median over rounds;
-//   - what part it is of what the queue alone takes, from as many requests at once and without a database, and
-//     of what the relay does with a queue that answers at once: these are what bounds it;
-//   - how much CPU time a row takes with each, in the program that sends, in the database and in the server.
+//   - how many rows a second the relay sends, and how often that is what each loop sends, the
+//     median over rounds;
+//   - what part it is of what the queue alone takes, from as many requests at once and without a
+//     database, and of what the relay does with a queue that answers at once: these are what bounds
+//     it;
+//   - how much CPU time a row takes with each, in the program that sends, in the database and in
+//     the server.
 //
-// Nobody receives meanwhile. The relay sends the ordered rows in the order of their group, and so does a single
-// loop; several would not, so they are not there.
+// Nobody receives meanwhile. The relay sends the ordered rows in the order of their group, and so
+// does a single loop; several would not, so they are not there.
 //
 //	go test ./test/bench -run '^$' -bench OutboxDrain -benchtime 3x
 func BenchmarkOutboxDrain(b *testing.B) {

@@ -21,8 +21,8 @@ import (
 	"tenaq/worker"
 )
 
-// allConsumers are those that are compared. What the worker's are compared with has as many handlers at
-// once.
+// allConsumers are those that are compared. What the worker's are compared with has as many
+// handlers at once.
 func allConsumers(b *testing.B, a *arena) []consumer {
 	memory := func() (records.Store, error) { return recordstest.NewMemory(), nil }
 	sqlite := func() (records.Store, error) {
@@ -50,8 +50,8 @@ func allConsumers(b *testing.B, a *arena) []consumer {
 	return all
 }
 
-// An observer is the client of one consumer. It counts the requests that are answered, up to the one that
-// deletes the last message.
+// An observer is the client of one consumer. It counts the requests that are answered, up to the
+// one that deletes the last message.
 type observer struct {
 	*sqs.Client
 	handled atomic.Int64
@@ -140,8 +140,8 @@ func (h batchHandler) HandleBatch(_ context.Context, batch []*worker.Message) er
 	return nil
 }
 
-// ofWorker is package worker, with handlers of batches if there is a size of them. Open opens the store of its
-// claims; nil is a worker without.
+// ofWorker is package worker, with handlers of batches if there is a size of them. Open opens the
+// store of its claims; nil is a worker without.
 func ofWorker(cfg worker.Config, store string, open func() (records.Store, error)) consumer {
 	name := fmt.Sprintf("worker of %d", cfg.Concurrency)
 	if cfg.Prefetch > 0 {
@@ -204,8 +204,8 @@ func nameOfLoop(goroutines int, each bool) string {
 	return name
 }
 
-// loop is what is usually written by hand: each of its goroutines receives ten messages, handles one after
-// the other and deletes them, all of them with one request or each with one of its own.
+// loop is what is usually written by hand: each of its goroutines receives ten messages, handles
+// one after the other and deletes them, all of them with one request or each with one of its own.
 func loop(goroutines int, each bool) consumer {
 	return consumer{nameOfLoop(goroutines, each), nameOfLoop(goroutines, deleteBatch), func(ctx context.Context, o *observer, queueURL string) error {
 		working, stop := context.WithCancelCause(ctx)

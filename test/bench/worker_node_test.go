@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A node is a process that runs sqs-consumer. One serves all runs, so that its code is compiled by the time
-// it is measured.
+// A node is a process that runs sqs-consumer. One serves all runs, so that its code is compiled by
+// the time it is measured.
 type node struct {
 	in     io.Writer
 	out    *bufio.Reader
@@ -75,9 +75,9 @@ func nodeModules() (string, error) {
 	return filepath.Join(dir, "node_modules"), nil
 }
 
-// consumer is so many Consumers of sqs-consumer in the process, with handleMessage or handleMessageBatch.
-// It has no concurrency of its own: a Consumer handles the messages of one receive side by side, and then
-// makes the next.
+// consumer is so many Consumers of sqs-consumer in the process, with handleMessage or
+// handleMessageBatch. It has no concurrency of its own: a Consumer handles the messages of one
+// receive side by side, and then makes the next.
 func (n *node) consumer(consumers int, batch bool) consumer {
 	name := fmt.Sprintf("sqs-consumer, %d × handleMessage", consumers)
 	if batch {

@@ -37,11 +37,12 @@ const (
 	runMax    = 2 * time.Minute
 )
 
-// BenchmarkConsumers has consumers empty queues of one server, a process of its own, with handlers that do
-// nothing: package worker, loops written by hand, and sqs-consumer. All of them take a turn in each round.
-// What it prints, for each consumer, is
+// BenchmarkConsumers has consumers empty queues of one server, a process of its own, with handlers
+// that do nothing: package worker, loops written by hand, and sqs-consumer. All of them take a turn
+// in each round. What it prints, for each consumer, is
 //
-//   - how many messages it handles in the time in which the loop with as many handlers at once handles one,
+//   - how many messages it handles in the time in which the loop with as many handlers at once
+//     handles one,
 //   - how much CPU time its process takes for a message, where that loop takes one,
 //   - how many requests it makes for 1,000 messages,
 //
@@ -139,7 +140,8 @@ func median(of []float64) float64 {
 	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
 }
 
-// An arena is a server in a process of its own, and a client of it that all consumers written in Go share.
+// An arena is a server in a process of its own, and a client of it that all consumers written in Go
+// share.
 type arena struct {
 	url    string
 	client *sqs.Client
@@ -169,7 +171,8 @@ func newArena(b *testing.B, groups int) *arena {
 			b.Error(err)
 		}
 	})
-	// As many connections as the largest loop has goroutines, or it would open one for each request.
+	// As many connections as the largest loop has goroutines, or it would open one for each
+	// request.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256
 	return &arena{url: s.URL(), groups: groups, client: sqs.New(sqs.Options{
@@ -218,10 +221,10 @@ func (a *arena) run(b *testing.B, c consumer, n int) outcome {
 	return o.outcome
 }
 
-// plainBodies hides the WriteTo of request bodies. Once an answer has begun, that of the SDK's returns
-// io.EOF. To net/http, which may still be looking for the end of the body, the request has then failed, and
-// it closes the connection in the middle of the answer. The messages in there would stay hidden. It takes a
-// server as near as this one to answer so soon.
+// plainBodies hides the WriteTo of request bodies. Once an answer has begun, that of the SDK's
+// returns io.EOF. To net/http, which may still be looking for the end of the body, the request has
+// then failed, and it closes the connection in the middle of the answer. The messages in there
+// would stay hidden. It takes a server as near as this one to answer so soon.
 type plainBodies struct{ http.RoundTripper }
 
 func (t plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -23,9 +23,9 @@ import (
 // clientEnv names the variable that makes the test binary a client process.
 const clientEnv = "TENAQ_CRASH_CLIENT"
 
-// A clientSpec is what a client process is told: to load one queue, which is its own, until its standard input ends; then
-// to drain it and to judge what it saw. The counts of its report are one line of JSON on standard output, and what is
-// wrong is on standard error.
+// A clientSpec is what a client process is told: to load one queue, which is its own, until its
+// standard input ends; then to drain it and to judge what it saw. The counts of its report are one
+// line of JSON on standard output, and what is wrong is on standard error.
 type clientSpec struct {
 	Endpoint, QueueURL string
 	Seed               uint64
@@ -39,7 +39,8 @@ type clientSpec struct {
 // least is how many orders a client has acknowledged at the end, although it may have begun late.
 const least = 50
 
-// clientMax bounds how long a client goes on after it was told to stop, so that none outlives its server for long.
+// clientMax bounds how long a client goes on after it was told to stop, so that none outlives its
+// server for long.
 const clientMax = 3 * time.Minute
 
 // becomeClient does not return when the process was started to be a client.
@@ -121,7 +122,8 @@ type client struct {
 	early          bool // it is there since the beginning
 }
 
-// startClient starts a client process, on a queue that it creates: a kind is standard, FIFO, or dead letters.
+// startClient starts a client process, on a queue that it creates: a kind is standard, FIFO, or
+// dead letters.
 func (r *rig) startClient(kind, name string, seed uint64, grace time.Duration) *client {
 	r.t.Helper()
 	c := &client{name: name}
@@ -178,9 +180,9 @@ func reports(clients []*client) (all []audit.Report, errs []error) {
 	return all, errs
 }
 
-// testProcesses loads one server from several processes. Each has queues of its own and judges them alone, since times
-// are by the clock of one process. Now and then one of them is killed, and another takes a new queue: what the dead one
-// had asked for must not disturb the others.
+// testProcesses loads one server from several processes. Each has queues of its own and judges them
+// alone, since times are by the clock of one process. Now and then one of them is killed, and
+// another takes a new queue: what the dead one had asked for must not disturb the others.
 func testProcesses(t *testing.T, grace time.Duration) {
 	seed := proof.Seed(t)
 	r := newRig(t, grace)
@@ -229,7 +231,8 @@ func testProcesses(t *testing.T, grace time.Duration) {
 	r.must(r.Stop())
 }
 
-// The test of several processes can fail: each of them finds out that the disk went back to an earlier state.
+// The test of several processes can fail: each of them finds out that the disk went back to an
+// earlier state.
 func TestRollbackIsNoticedByProcesses(t *testing.T) {
 	t.Parallel()
 	seed := proof.Seed(t)

@@ -1,8 +1,9 @@
-// Package crash kills a tenaq server again and again while clients use it, and judges what they saw.
+// Package crash kills a tenaq server again and again while clients use it, and judges what they
+// saw.
 //
-// It runs the real program on the real file system; kill -9 takes away what the process had in memory and
-// nothing else. That a power cut takes no more is what the tests of the store and the broker show, on a
-// file system that forgets.
+// It runs the real program on the real file system; kill -9 takes away what the process had in
+// memory and nothing else. That a power cut takes no more is what the tests of the store and the
+// broker show, on a file system that forgets.
 package crash
 
 import (
@@ -45,7 +46,8 @@ func TestMain(m *testing.M) {
 	parallel := false
 	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
 	if !parallel {
-		// Most of the time is spent waiting, for servers that start and for messages that are hidden.
+		// Most of the time is spent waiting, for servers that start and for messages that are
+		// hidden.
 		_ = flag.Set("test.parallel", "4")
 	}
 	var err error
@@ -62,7 +64,8 @@ func TestMain(m *testing.M) {
 // all counts what was done to all servers.
 var all struct{ kills, stopping, stops atomic.Int64 }
 
-// kills is how many times TestKill kills the server with a standard queue, and the others half or a quarter as often.
+// kills is how many times TestKill kills the server with a standard queue, and the others half or a
+// quarter as often.
 func kills() int { return proof.Count(3, 20, 60, 1_000) }
 
 // What was answered stays so, whenever the server is killed. [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10]
@@ -105,7 +108,8 @@ func TestKill(t *testing.T) {
 			t.Errorf("got too little in %d kills to mean anything", n)
 		}
 	})
-	// So do the order of message groups and what is known of deduplication IDs. [FIFO-16, FIFO-17, DEDUP-12]
+	// So do the order of message groups and what is known of deduplication IDs.
+	// [FIFO-16, FIFO-17, DEDUP-12]
 	t.Run("FIFO", func(t *testing.T) {
 		t.Parallel()
 		seed := proof.Seed(t)
@@ -128,8 +132,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// killAndAudit kills the server n times while the load goes on, stops it in order now and then, and judges what the
-// clients saw: what a crash must not lose, a stop must not lose either. [DUR-24]
+// killAndAudit kills the server n times while the load goes on, stops it in order now and then, and
+// judges what the clients saw: what a crash must not lose, a stop must not lose either. [DUR-24]
 func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
 	t := r.t
 	t.Helper()
@@ -157,7 +161,8 @@ func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
 	return report
 }
 
-// disturb kills the server n times and calls also, if there is one, whenever it is ready again, with the kills so far.
+// disturb kills the server n times and calls also, if there is one, whenever it is ready again,
+// with the kills so far.
 func (r *rig) disturb(ctx context.Context, seed uint64, n int, also func(rng *rand.Rand, kills int)) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var done struct{ kills, early, stops, paused int }
@@ -206,7 +211,8 @@ func (r *rig) disturb(ctx context.Context, seed uint64, n int, also func(rng *ra
 	return nil
 }
 
-// end ends a server that works: mostly with a kill, else in order, and sometimes with a kill while it is about to stop.
+// end ends a server that works: mostly with a kill, else in order, and sometimes with a kill while
+// it is about to stop.
 func (r *rig) end(rng *rand.Rand) (stopped bool, err error) {
 	switch rng.IntN(10) {
 	case 0:
@@ -262,8 +268,8 @@ func (r *rig) rollBack(ctx context.Context) error {
 	return r.start(ctx)
 }
 
-// runTime is how long a server lives: mostly so short that work has barely begun, sometimes longer than
-// a visibility timeout.
+// runTime is how long a server lives: mostly so short that work has barely begun, sometimes longer
+// than a visibility timeout.
 func runTime(rng *rand.Rand) time.Duration {
 	most := 500
 	if rng.IntN(4) == 0 {

@@ -18,11 +18,12 @@ import (
 	"time"
 )
 
-// A server whose disk refuses a write says one sentence and exits with status 7 [DUR-12]. It answers
-// nothing after that [DUR-13], and what it answered before is there when the disk is well again.
+// A server whose disk refuses a write says one sentence and exits with status 7 [DUR-12]. It
+// answers nothing after that [DUR-13], and what it answered before is there when the disk is well
+// again.
 //
-// The disk is a limit on the size of files, which the shell sets before it becomes the server: the log
-// of the store grows until a write fails, in the middle of whatever the server is doing.
+// The disk is a limit on the size of files, which the shell sets before it becomes the server: the
+// log of the store grows until a write fails, in the middle of whatever the server is doing.
 func TestDiskRefusesWrites(t *testing.T) {
 	name, err := program()
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// A move task goes on after each death of the server, and in the end every message is in its destination
-// once. [MOVE-14]
+// A move task goes on after each death of the server, and in the end every message is in its
+// destination once. [MOVE-14]
 //
-// Two queues are each other's dead-letter queue, and tasks move everything from one to the other and back
-// until the server has died often enough.
+// Two queues are each other's dead-letter queue, and tasks move everything from one to the other
+// and back until the server has died often enough.
 func TestKillDuringMove(t *testing.T) {
 	for _, m := range []mover{
 		{name: "as fast as possible", count: 6000, alive: 80 * time.Millisecond},
@@ -102,7 +102,8 @@ func (m *mover) fill() {
 	}
 }
 
-// move moves everything out of one queue, kills the server until that is done, and returns how often.
+// move moves everything out of one queue, kills the server until that is done, and returns how
+// often.
 func (m *mover) move(rng *rand.Rand, from int) (killed int) {
 	ctx := m.t.Context()
 	in := &sqs.StartMessageMoveTaskInput{SourceArn: &m.arns[from], DestinationArn: &m.arns[1-from]}
@@ -155,8 +156,8 @@ func (m *mover) wantLeft(queue, want int) {
 	}
 }
 
-// take receives all messages from a queue, which must be there once, as new ones, and in the order of
-// their groups.
+// take receives all messages from a queue, which must be there once, as new ones, and in the order
+// of their groups.
 func (m *mover) take(from int) {
 	ctx := m.t.Context()
 	taken := make([]bool, m.count)

@@ -141,7 +141,8 @@ func (r *rig) start(ctx context.Context) error {
 	return err
 }
 
-// audit judges the run, prints what it amounted to, and leaves the history behind when it was a bad one.
+// audit judges the run, prints what it amounted to, and leaves the history behind when it was a bad
+// one.
 func (r *rig) audit() *audit.Report {
 	r.t.Helper()
 	report := audit.Check(r.load.History(), audit.Options{})

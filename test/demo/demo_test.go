@@ -1,5 +1,5 @@
-// Package demo runs "tenaq demo" in the ways in which "make demo" does not: with parts left out, on other servers, and
-// with a bug in the program.
+// Package demo runs "tenaq demo" in the ways in which "make demo" does not: with parts left out, on
+// other servers, and with a bug in the program.
 //
 // The program is the one at TENAQ_BINARY, or is built as it is shipped.
 package demo
@@ -134,8 +134,8 @@ func TestBreaks(t *testing.T) {
 	}
 }
 
-// The libraries need nothing of the server that another SQS does not have, and PostgreSQL does as well as SQLite. moto
-// stands for the others.
+// The libraries need nothing of the server that another SQS does not have, and PostgreSQL does as
+// well as SQLite. moto stands for the others.
 func TestElsewhere(t *testing.T) {
 	p := program(t)
 	for _, scenario := range []string{"pipeline", "order", "redrive", "outbox"} {
@@ -154,8 +154,9 @@ func TestElsewhere(t *testing.T) {
 	})
 }
 
-// startMoto starts a moto of the test's own, as it comes: the one of package mototest carries out one request at a
-// time, so that a long poll of one worker would keep the others from renewing their leases.
+// startMoto starts a moto of the test's own, as it comes: the one of package mototest carries out
+// one request at a time, so that a long poll of one worker would keep the others from renewing
+// their leases.
 func startMoto(t *testing.T) (endpoint string) {
 	t.Helper()
 	dir := os.Getenv("TENAQ_EMULATOR_DIR")

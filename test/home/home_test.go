@@ -1,6 +1,7 @@
 // Package home shows that the module can move to the address of a copy, and be imported from there.
 //
-// The module path tenaq has no domain, so `go get` cannot fetch it. `make home` gives a copy a path that it can.
+// The module path tenaq has no domain, so `go get` cannot fetch it. `make home` gives a copy a path
+// that it can.
 package home
 
 import (
@@ -38,8 +39,8 @@ func main() {
 `,
 }
 
-// A copy renames itself with `make home`, every package of it is found under the new path, and a program in another
-// module imports its libraries from a module proxy.
+// A copy renames itself with `make home`, every package of it is found under the new path, and a
+// program in another module imports its libraries from a module proxy.
 func TestHome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the libraries under another path")

@@ -30,8 +30,9 @@ var goClients = []client{
 
 var unread = map[string]string{"environment": notRead}
 
-// golang builds the program in a folder, with flags for go that may name another list of modules. Go keeps modules itself, so
-// make emulators has nothing to do; where they are not here and cannot be fetched the test is skipped.
+// golang builds the program in a folder, with flags for go that may name another list of modules.
+// Go keeps modules itself, so make emulators has nothing to do; where they are not here and cannot
+// be fetched the test is skipped.
 func golang(folder string, flags ...string) func(t *testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd {
 		t.Helper()

@@ -24,8 +24,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the table in docs/clients.md from what the clients do")
 
-// operations are the columns of the table. Environment is to reach the server with the variables that "tenaq env" prints and
-// without an address in code. Extra is what a client is known for, where that is more than a call of SQS.
+// operations are the columns of the table. Environment is to reach the server with the variables
+// that "tenaq env" prints and without an address in code. Extra is what a client is known for,
+// where that is more than a call of SQS.
 var operations = []string{"create", "attributes", "fifo", "batch", "receive", "visibility", "delete", "error", "paging", "environment", "extra"}
 
 // A client is a program that leads the operations through a client of SQS.
@@ -33,8 +34,8 @@ type client struct {
 	// name is that of the subtest and of the row: letters, digits, dots and hyphens.
 	name string
 
-	// command prepares the program. It skips the test where what it needs is not here, see missing; the environment is
-	// added to its own.
+	// command prepares the program. It skips the test where what it needs is not here, see missing;
+	// the environment is added to its own.
 	command func(t *testing.T) *exec.Cmd
 
 	// without says for operations that the client cannot do why that is so.
@@ -43,8 +44,8 @@ type client struct {
 	// extra says what the program does under that name, in a few words; empty when nothing.
 	extra string
 
-	// ofSystem is set for a client whose version is the machine's affair. Another version than the table names has to do
-	// everything too, and is not compared with the table.
+	// ofSystem is set for a client whose version is the machine's affair. Another version than the
+	// table names has to do everything too, and is not compared with the table.
 	ofSystem bool
 }
 
@@ -59,8 +60,8 @@ func (c *client) lacks(operation string) (why string, ok bool) {
 	return why, ok
 }
 
-// programMax is how long a program may take on a machine that has much else to do; atOnce how many run at a time, since
-// some of them are large.
+// programMax is how long a program may take on a machine that has much else to do; atOnce how many
+// run at a time, since some of them are large.
 const (
 	programMax = 4 * time.Minute
 	atOnce     = 2
@@ -93,7 +94,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// The keys that the server knows, and a secret that is of neither. The second key is one of three parts and may not receive.
+// The keys that the server knows, and a secret that is of neither. The second key is one of three
+// parts and may not receive.
 const (
 	keyID, keySecret         = "TQINTEROP1", "interop/secret+of=everything"
 	senderID, senderSecret   = "TQINTEROP2", "interop/secret+of=the-sender"
@@ -244,7 +246,8 @@ func missing(t *testing.T, what string) {
 	t.Skip("SKIPPED: " + what)
 }
 
-// installed returns the directory in which make emulators has installed the list, under the name that the script install gives it.
+// installed returns the directory in which make emulators has installed the list, under the name
+// that the script install gives it.
 func installed(t *testing.T, name, list string) (dir string) {
 	t.Helper()
 	root := os.Getenv("TENAQ_EMULATOR_DIR")

@@ -13,7 +13,8 @@ var javaClients = []client{
 // shortLived spares a machine the compilations that pay for what runs longer than a test.
 const shortLived = "-XX:TieredStopAtLevel=1"
 
-// java compiles the class in a folder, and prepares it for the jars that the script install makes of the pom.xml beside it.
+// java compiles the class in a folder, and prepares it for the jars that the script install makes
+// of the pom.xml beside it.
 func java(name, folder, class string) func(t *testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd {
 		t.Helper()

@@ -34,8 +34,8 @@ const (
 	callersClient = "its caller makes the client of the SDK"
 )
 
-// javascript prepares a program below testdata/javascript for the packages that the script install makes of the lock file
-// in a folder.
+// javascript prepares a program below testdata/javascript for the packages that the script install
+// makes of the lock file in a folder.
 func javascript(name, folder, program string, args ...string) func(t *testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd {
 		t.Helper()

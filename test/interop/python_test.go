@@ -42,8 +42,8 @@ var pythonClients = []client{
 
 const noCall = "it has no call for them"
 
-// python prepares a program below testdata/python for the environment that the script install makes of a list. The program is
-// told where the client's own commands are.
+// python prepares a program below testdata/python for the environment that the script install makes
+// of a list. The program is told where the client's own commands are.
 func python(name, list, program string) func(t *testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd {
 		t.Helper()
@@ -52,7 +52,8 @@ func python(name, list, program string) func(t *testing.T) *exec.Cmd {
 	}
 }
 
-// packagedCLI prepares the program of the AWS CLI for the v2 of the distribution, because that is not at PyPI.
+// packagedCLI prepares the program of the AWS CLI for the v2 of the distribution, because that is
+// not at PyPI.
 func packagedCLI(t *testing.T) *exec.Cmd {
 	t.Helper()
 	const bin = "/usr/bin"
@@ -62,7 +63,8 @@ func packagedCLI(t *testing.T) *exec.Cmd {
 	return exec.Command(filepath.Join(bin, "python3"), "-B", script(t, "python/aws.py"), bin)
 }
 
-// The AWS CLI v1 goes to Amazon with the variables alone, and to the server in a shell that has read what "tenaq env" prints.
+// The AWS CLI v1 goes to Amazon with the variables alone, and to the server in a shell that has
+// read what "tenaq env" prints.
 func TestEnvironmentOfCLI(t *testing.T) {
 	bin := filepath.Join(installed(t, "awscli", "testdata/python/awscli.txt"), "bin")
 	printed, err := os.ReadFile("../../cmd/tenaq/testdata/env.txtar") // which a test of the command compares

@@ -81,7 +81,8 @@ func (r *table) put(results []result) {
 	}
 }
 
-// write renders the table with a row for each of the clients that has one, and below it what they cannot do and do besides.
+// write renders the table with a row for each of the clients that has one, and below it what they
+// cannot do and do besides.
 func (r *table) write(clients []client) string {
 	head := append([]string{"client", "version", "protocol"}, operations...)
 	lines := []string{"", line(head), line(slices.Repeat([]string{"---"}, len(head)))}
@@ -123,7 +124,8 @@ func (c *client) notes() []string {
 	return []string{"- " + c.name + ": " + strings.Join(parts, "; ")}
 }
 
-// differs says where a table is not what the clients did. A client that did not run is taken at its word.
+// differs says where a table is not what the clients did. A client that did not run is taken at its
+// word.
 func (r *table) differs(clients []client, results []result) (problems []string) {
 	for _, result := range results {
 		got, want := r.rows[result.client.name], result.row()

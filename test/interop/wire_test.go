@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A wire is an address of the server for one client. Bytes pass as they are; which protocol they speak is noted.
+// A wire is an address of the server for one client. Bytes pass as they are; which protocol they
+// speak is noted.
 type wire struct {
 	addr string
 

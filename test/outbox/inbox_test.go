@@ -18,8 +18,9 @@ import (
 	"tenaq/records/pgrecords"
 )
 
-// Usual: a worker marks its job as done and then sends the message for the next step, two writes again. Ours: the
-// claim, the job and the next message are one transaction, whichever step of it fails.
+// Usual: a worker marks its job as done and then sends the message for the next step, two writes
+// again. Ours: the claim, the job and the next message are one transaction, whichever step of it
+// fails.
 func TestInbox_FD13(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), pgtest.URL(t))
 	must(t, err)

@@ -18,8 +18,8 @@ const shop = `
 	CREATE TABLE shop_groups (name text PRIMARY KEY, n int NOT NULL);
 	CREATE TABLE orders (id text PRIMARY KEY, name text NOT NULL, n int NOT NULL);`
 
-// The number of an order is drawn last, so that two transactions of one group meet at the outbox first: its lock
-// decides about the order, and the number shows how it did.
+// The number of an order is drawn last, so that two transactions of one group meet at the outbox
+// first: its lock decides about the order, and the number shows how it did.
 const number = `INSERT INTO shop_groups VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET n = shop_groups.n + 1 RETURNING n`
 
 type postgres struct{ pool *pgxpool.Pool }

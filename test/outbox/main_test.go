@@ -1,6 +1,7 @@
-// Package outbox_test attacks the whole way of a row: programs that commit and roll back, relays in processes of
-// their own that are killed and stopped, a database that is killed, a network between relays and queue that
-// loses, repeats and refuses. Then it holds what the database has against what the queue got.
+// Package outbox_test attacks the whole way of a row: programs that commit and roll back, relays in
+// processes of their own that are killed and stopped, a database that is killed, a network between
+// relays and queue that loses, repeats and refuses. Then it holds what the database has against
+// what the queue got.
 package outbox_test
 
 import (

@@ -26,8 +26,8 @@ import (
 	"tenaq/outbox"
 )
 
-// An order is a business row, and the body of the message about it. N counts the orders of its group in the
-// order of their commits.
+// An order is a business row, and the body of the message about it. N counts the orders of its
+// group in the order of their commits.
 type order struct {
 	ID    string
 	Group string
@@ -36,8 +36,8 @@ type order struct {
 
 // A ledger is the database: what a writer commits in it, and its outbox.
 type ledger interface {
-	// write writes an order and the message about it in one transaction, which is committed or rolled back
-	// after a pause. An error leaves open whether it was committed.
+	// write writes an order and the message about it in one transaction, which is committed or
+	// rolled back after a pause. An error leaves open whether it was committed.
 	write(ctx context.Context, o order, to string, commit bool, pause time.Duration) error
 
 	// committed returns the orders that are there.
@@ -63,7 +63,8 @@ type storm struct {
 	doubts     int                // writes of which nobody knows the end
 }
 
-// What was committed is sent, in the order of commits, and what was rolled back never is; whoever dies.
+// What was committed is sent, in the order of commits, and what was rolled back never is; whoever
+// dies.
 func TestStorm(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -226,7 +227,8 @@ func (s *storm) hire(place int) *hand {
 	return h
 }
 
-// kill ends it as a crash would. A relay that could not open its database while that was dead has ended.
+// kill ends it as a crash would. A relay that could not open its database while that was dead has
+// ended.
 func (h *hand) kill() {
 	if err := h.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		h.Error(err)

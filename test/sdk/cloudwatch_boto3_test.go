@@ -27,7 +27,8 @@ func python(t *testing.T) string {
 	return name
 }
 
-// What boto3 does with alarms and metrics, in the protocol of its version and in those of earlier ones.
+// What boto3 does with alarms and metrics, in the protocol of its version and in those of earlier
+// ones.
 func TestBoto3(t *testing.T) {
 	name := python(t)
 	script, err := os.ReadFile(filepath.Join("testdata", "cloudwatch.py"))

@@ -15,7 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// plugins returns a directory with the AWS provider of Terraform: the one that has registry.terraform.io.
+// plugins returns a directory with the AWS provider of Terraform: the one that has
+// registry.terraform.io.
 func plugins() (string, error) {
 	if dir := os.Getenv("TENAQ_TERRAFORM_PLUGINS"); dir != "" {
 		return dir, nil
@@ -36,7 +37,8 @@ func plugins() (string, error) {
 	return "", errors.New("no AWS provider of Terraform here: name the directory that has registry.terraform.io with TENAQ_TERRAFORM_PLUGINS")
 }
 
-// A configuration is applied, is then what the server says it is, and is gone after it is destroyed.
+// A configuration is applied, is then what the server says it is, and is gone after it is
+// destroyed.
 func TestTerraform(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute: Terraform waits until it believes that an attribute has settled")

@@ -152,7 +152,8 @@ func TestCloudWatchErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, ctx := start(t, nil).cloudWatch(change), t.Context()
-			// With Query, the client calls an error by its type where the other protocols have the code of the answer.
+			// With Query, the client calls an error by its type where the other protocols have the
+			// code of the answer.
 			code := func(code, kind string) string {
 				if name == "Query" {
 					return kind
@@ -296,7 +297,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The server records what happens to its queues, and an alarm on it comes into ALARM, and outlives a restart in it.
+// The server records what happens to its queues, and an alarm on it comes into ALARM, and outlives
+// a restart in it.
 func TestAlarmOnQueue(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *server.Config) { c.AlarmMinute = 200 * time.Millisecond })

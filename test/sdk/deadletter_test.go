@@ -39,9 +39,9 @@ func source(m types.Message) string {
 	return m.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
 }
 
-// A pipeline of downloads: a file that is registered twice is one message, whatever the second body says,
-// and one that cannot be worked on is out of the way after three attempts, with all that is known about it.
-// Restarts make no difference.
+// A pipeline of downloads: a file that is registered twice is one message, whatever the second body
+// says, and one that cannot be worked on is out of the way after three attempts, with all that is
+// known about it. Restarts make no difference.
 // [DEDUP-3, DEDUP-13, DEDUP-14, DLQ-1, DLQ-2, DLQ-3, DLQ-22, DLQ-23, DLQ-24, DLQ-27 to DLQ-29, FIFO-36]
 func TestDownloadPipeline(t *testing.T) {
 	for name, again := range waysToRestart {
@@ -137,8 +137,9 @@ func TestHandleAfterTheMove(t *testing.T) {
 	}
 }
 
-// A dead-letter queue that has one of its own hands on what nobody takes, and the count goes on all the
-// way. A move wakes who waits for dead letters. [DLQ-2, DLQ-20, DLQ-21, DLQ-22, DLQ-23, DLQ-24, DLQ-31, DLQ-32]
+// A dead-letter queue that has one of its own hands on what nobody takes, and the count goes on all
+// the way. A move wakes who waits for dead letters.
+// [DLQ-2, DLQ-20, DLQ-21, DLQ-22, DLQ-23, DLQ-24, DLQ-31, DLQ-32]
 func TestDeadLetterChain(t *testing.T) {
 	for name, again := range waysToRestart {
 		t.Run(name, func(t *testing.T) {

@@ -24,8 +24,8 @@ func same(t *testing.T, what string, got, first *sqs.SendMessageOutput) {
 	}
 }
 
-// A second send with a key adds nothing, whatever has become of the first message and of the server. The
-// SDK checks that the checksum is that of the body in its own request.
+// A second send with a key adds nothing, whatever has become of the first message and of the
+// server. The SDK checks that the checksum is that of the body in its own request.
 // [DEDUP-9, DEDUP-11, DEDUP-12, DEDUP-13, DEDUP-14, DEDUP-15, DEDUP-17]
 func TestDuplicates(t *testing.T) {
 	for name, again := range waysToRestart {
@@ -127,8 +127,8 @@ func TestRacingDuplicates(t *testing.T) {
 	}
 }
 
-// The content makes the key where the queue says so and the sender does not; the consumer sees it either
-// way. [DEDUP-2, DEDUP-3, DEDUP-18]
+// The content makes the key where the queue says so and the sender does not; the consumer sees it
+// either way. [DEDUP-2, DEDUP-3, DEDUP-18]
 func TestContentBasedDeduplication(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

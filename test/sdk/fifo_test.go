@@ -81,8 +81,9 @@ func atMost(number int32) func(*sqs.ReceiveMessageInput) {
 	return func(in *sqs.ReceiveMessageInput) { in.MaxNumberOfMessages = number }
 }
 
-// Groups are delivered in their order and locked while one of them is in flight; a restart unlocks nothing
-// and forgets no order. [FIFO-12, FIFO-13, FIFO-15 to FIFO-18, FIFO-20 to FIFO-23, FIFO-25, FIFO-28]
+// Groups are delivered in their order and locked while one of them is in flight; a restart unlocks
+// nothing and forgets no order.
+// [FIFO-12, FIFO-13, FIFO-15 to FIFO-18, FIFO-20 to FIFO-23, FIFO-25, FIFO-28]
 func TestGroups(t *testing.T) {
 	for name, again := range waysToRestart {
 		t.Run(name, func(t *testing.T) {
@@ -297,8 +298,8 @@ func TestFIFOInFlightLimit(t *testing.T) {
 	woken(t, "room at the limit", <-p, "3")
 }
 
-// A receive that is repeated under its attempt id gives the same messages with the same handles, also by
-// a server that was started in between. [DEDUP-19, DEDUP-21, DEDUP-22]
+// A receive that is repeated under its attempt id gives the same messages with the same handles,
+// also by a server that was started in between. [DEDUP-19, DEDUP-21, DEDUP-22]
 func TestReceiveAttempt(t *testing.T) {
 	for name, again := range waysToRestart {
 		t.Run(name, func(t *testing.T) {
@@ -340,8 +341,8 @@ func TestReceiveAttempt(t *testing.T) {
 	}
 }
 
-// Several producers and consumers together: within a group everything arrives once and in order, and never
-// two at a time while one is worked on. [FIFO-16, FIFO-18, FIFO-22, FIFO-25]
+// Several producers and consumers together: within a group everything arrives once and in order,
+// and never two at a time while one is worked on. [FIFO-16, FIFO-18, FIFO-22, FIFO-25]
 func TestManyFIFOClients(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

@@ -252,8 +252,8 @@ func TestBatches(t *testing.T) {
 
 func describe(v any) string { return fmt.Sprintf("%+v", v) }
 
-// checkFailed compares entries with texts of the form "id code message". All of them are the client's
-// fault.
+// checkFailed compares entries with texts of the form "id code message". All of them are the
+// client's fault.
 func checkFailed(t *testing.T, what string, got []types.BatchResultErrorEntry, want ...string) {
 	t.Helper()
 	var texts []string
@@ -268,7 +268,8 @@ func checkFailed(t *testing.T, what string, got []types.BatchResultErrorEntry, w
 	}
 }
 
-// The life of receipt handles. [HND-1, HND-5, HND-8, HND-9, HND-11 to HND-15, VIS-3, VIS-6, RCV-11, RCV-12]
+// The life of receipt handles.
+// [HND-1, HND-5, HND-8, HND-9, HND-11 to HND-15, VIS-3, VIS-6, RCV-11, RCV-12]
 func TestHandles(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

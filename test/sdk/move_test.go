@@ -68,8 +68,9 @@ func (n *node) bury(url, dlq string, bodies ...string) {
 	}
 }
 
-// Without a destination every message goes back to the queue it came from, as a new message; what was
-// asked for and done is listed, and remembered. [MOVE-1, MOVE-8, MOVE-9, MOVE-11, MOVE-14 to MOVE-17]
+// Without a destination every message goes back to the queue it came from, as a new message; what
+// was asked for and done is listed, and remembered.
+// [MOVE-1, MOVE-8, MOVE-9, MOVE-11, MOVE-14 to MOVE-17]
 func TestMoveBack(t *testing.T) {
 	for name, again := range waysToRestart {
 		t.Run(name, func(t *testing.T) {

@@ -40,8 +40,8 @@ func (n *node) poll(ctx context.Context, url string, seconds int32) <-chan polle
 	return done
 }
 
-// begun waits until what was begun before has most probably reached the server. When it has not, a test
-// below still passes; it then proves less.
+// begun waits until what was begun before has most probably reached the server. When it has not, a
+// test below still passes; it then proves less.
 func begun() { time.Sleep(50 * time.Millisecond) }
 
 // woken checks that a poll of 20 seconds ended early, with one message.
@@ -107,7 +107,8 @@ func TestPollEndsEmpty(t *testing.T) {
 	}
 }
 
-// A client that gives up gets nothing, and what it might have got goes to others uncounted. [POLL-10]
+// A client that gives up gets nothing, and what it might have got goes to others uncounted.
+// [POLL-10]
 func TestPollIsGivenUp(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -173,7 +174,8 @@ func TestInFlightLimit(t *testing.T) {
 	}
 }
 
-// Several producers and consumers together: everything arrives, and once. [VIS-14, DEL-1, SEND-5, ATTR-42]
+// Several producers and consumers together: everything arrives, and once.
+// [VIS-14, DEL-1, SEND-5, ATTR-42]
 func TestManyClients(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What clients that speak the Query protocol make of the server. They are those that everybody had before 2023.
+// What clients that speak the Query protocol make of the server. They are those that everybody had
+// before 2023.
 // [XML-1, XML-4, XML-6, XML-7, XML-9, XML-10, XML-13, XML-15, XML-17, XML-21, XML-22, XML-30]
 
 // missing skips a test whose client is not here, or fails it where everything must be.

@@ -123,7 +123,8 @@ func TestRestartAndTime(t *testing.T) {
 	}
 }
 
-// A stop answers the polls that wait with nothing, and loses nothing that was answered. [POLL-11, DUR-24]
+// A stop answers the polls that wait with nothing, and loses nothing that was answered.
+// [POLL-11, DUR-24]
 func TestStop(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -198,8 +199,8 @@ func TestStopWithIdleClients(t *testing.T) {
 	n.stop()
 }
 
-// A server whose disk runs full refuses sends and lets everything through that empties it. It says so where
-// load balancers ask. [DUR-20, DUR-21, ERR-12]
+// A server whose disk runs full refuses sends and lets everything through that empties it. It says
+// so where load balancers ask. [DUR-20, DUR-21, ERR-12]
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -263,8 +264,8 @@ func TestTimeScale(t *testing.T) {
 	}
 }
 
-// An unclean stop hides what was in flight for a while; without the grace timeouts end as they would have.
-// [CLOCK-10, CLOCK-12, CLOCK-13]
+// An unclean stop hides what was in flight for a while; without the grace timeouts end as they
+// would have. [CLOCK-10, CLOCK-12, CLOCK-13]
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -281,8 +282,8 @@ func TestGrace(t *testing.T) {
 	woken(t, "the timeout after a clean stop", p, "x")
 }
 
-// A message whose delivery was lost on the way is not lost: it comes back, counted. A retry of the receive
-// does not bring it sooner. [VIS-1, RCV-11]
+// A message whose delivery was lost on the way is not lost: it comes back, counted. A retry of the
+// receive does not bring it sooner. [VIS-1, RCV-11]
 func TestAnswerLost(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

@@ -1,5 +1,5 @@
-// Package sdk asks a whole server, with its disk and its sockets, through the unmodified AWS SDK for Go.
-// What the SDK understands is what counts here: types of errors, checksums, pages, retries.
+// Package sdk asks a whole server, with its disk and its sockets, through the unmodified AWS SDK
+// for Go. What the SDK understands is what counts here: types of errors, checksums, pages, retries.
 package sdk
 
 import (
@@ -82,7 +82,8 @@ func connect(endpoint string, client *http.Client) *sqs.Client {
 	return sqs.New(o)
 }
 
-// stop asks the server to stop, as SIGTERM does, and waits until it has. A second call does nothing.
+// stop asks the server to stop, as SIGTERM does, and waits until it has. A second call does
+// nothing.
 func (n *node) stop() {
 	n.t.Helper()
 	if n.done == nil {
@@ -111,8 +112,8 @@ func (n *node) restart(change func(*server.Config)) *node {
 	return startWith(n.t, cfg)
 }
 
-// crash starts a server on what the disk held at this moment, while the old one ran. The old one is then
-// stopped.
+// crash starts a server on what the disk held at this moment, while the old one ran. The old one is
+// then stopped.
 func (n *node) crash(change func(*server.Config)) *node {
 	n.t.Helper()
 	cfg := n.cfg
@@ -125,9 +126,9 @@ func (n *node) crash(change func(*server.Config)) *node {
 	return startWith(n.t, cfg)
 }
 
-// copyStore copies a data directory without its ballast. The server may be at work. What says how far the store
-// reaches is copied before the store, as it is written behind it: a copy in which it were ahead is none that a
-// crash could leave.
+// copyStore copies a data directory without its ballast. The server may be at work. What says how
+// far the store reaches is copied before the store, as it is written behind it: a copy in which it
+// were ahead is none that a crash could leave.
 func copyStore(t *testing.T, to, from string) {
 	t.Helper()
 	const witness = "witness"
@@ -266,8 +267,8 @@ func count(m types.Message) string {
 	return m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)]
 }
 
-// refused says what is wrong with an error that should be an error of the API with a code and a status,
-// and of the type of target when that is not nil.
+// refused says what is wrong with an error that should be an error of the API with a code and a
+// status, and of the type of target when that is not nil.
 func refused(err error, code string, status int, target any) error {
 	var api smithy.APIError
 	var resp *smithyhttp.ResponseError

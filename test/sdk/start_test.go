@@ -97,7 +97,8 @@ func TestOpenToEverybody(t *testing.T) {
 	refusedStart(t, "every address with scaled time", cfg, server.ErrConfig)
 }
 
-// A store that is not what it was is refused, in one sentence, and left as it is. [DUR-14, DUR-16, DUR-18]
+// A store that is not what it was is refused, in one sentence, and left as it is.
+// [DUR-14, DUR-16, DUR-18]
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
@@ -179,7 +180,8 @@ func TestAcceptLoss(t *testing.T) {
 	}
 }
 
-// flip changes one bit in each file of a pattern, at a place between the first byte (0) and the last (1).
+// flip changes one bit in each file of a pattern, at a place between the first byte (0) and the
+// last (1).
 func flip(t *testing.T, pattern string, place float64) {
 	t.Helper()
 	for _, path := range files(t, pattern) {
@@ -215,7 +217,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newerWitness gives both slots of the witness the next version, with right checksums: see docs/formats.md.
+// newerWitness gives both slots of the witness the next version, with right checksums: see
+// docs/formats.md.
 func newerWitness(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "witness")

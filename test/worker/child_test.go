@@ -22,7 +22,8 @@ import (
 	"tenaq/worker"
 )
 
-// childSettings names the settings with which this program is to be a worker, instead of running tests.
+// childSettings names the settings with which this program is to be a worker, instead of running
+// tests.
 const childSettings = "TENAQ_WORKER_CHILD"
 
 // A childConfig is what a worker in another process is told.
@@ -148,7 +149,8 @@ func (c *childWorker) tell(m *worker.Message, what string) {
 	}
 }
 
-// say tells the judge something. The time comes first: a context that has not ended later had not then.
+// say tells the judge something. The time comes first: a context that has not ended later had not
+// then.
 func (c *childWorker) say(r *run, n note, number int) {
 	n.Worker, n.Run, n.At = c.Name, number, time.Now()
 	n.Deadline = n.At.Add(time.Until(r.deadline()))

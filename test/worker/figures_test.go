@@ -22,9 +22,9 @@ import (
 	"tenaq/worker"
 )
 
-// How long it takes, after a worker was killed, until another one has begun what it was at: not much longer
-// than the lease. What is logged is the distribution; what fails is far beyond it, because a busy machine
-// must not.
+// How long it takes, after a worker was killed, until another one has begun what it was at: not
+// much longer than the lease. What is logged is the distribution; what fails is far beyond it,
+// because a busy machine must not.
 func TestTakeOver(t *testing.T) {
 	for _, ledgerLease := range []time.Duration{2 * time.Second, lease} {
 		t.Run(fmt.Sprint("ledger ", ledgerLease), func(t *testing.T) {
@@ -56,7 +56,8 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// takeOver kills a worker that is at some messages, and returns after which time another was at each.
+// takeOver kills a worker that is at some messages, and returns after which time another was at
+// each.
 func takeOver(t *testing.T, round int, ledgerLease time.Duration) (times []time.Duration) {
 	const messages = 6
 	server := startServer(t)
@@ -121,8 +122,8 @@ func (c *beatCounter) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.
 	return c.Client.ChangeMessageVisibilityBatch(ctx, in, options...)
 }
 
-// How many requests it takes to keep messages for as long as a lease: not many more than three full batches
-// for ten of them.
+// How many requests it takes to keep messages for as long as a lease: not many more than three full
+// batches for ten of them.
 func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	const leases = 2

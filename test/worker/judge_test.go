@@ -65,7 +65,8 @@ func (o *oracle) completed(key string, e end) bool {
 	return e.entries[key].State == claims.Completed
 }
 
-// judgeMessage says what is wrong with the end of one message. Shared says that its key is not its own.
+// judgeMessage says what is wrong with the end of one message. Shared says that its key is not its
+// own.
 func (o *oracle) judgeMessage(s *sent, runs []*run, letters []letter, completed, shared bool) {
 	if !completed && len(letters) == 0 {
 		o.report(ruleLost, "message %d (%s, %s) is neither completed nor a dead letter; it had %d handlers", s.N, s.id, s.Kind, len(runs))

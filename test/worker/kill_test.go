@@ -37,8 +37,8 @@ func program(t *testing.T) string {
 	return name
 }
 
-// Workers that are killed, or stopped for longer than their leases and continued, break none of the rules;
-// nor do they when the server is killed.
+// Workers that are killed, or stopped for longer than their leases and continued, break none of the
+// rules; nor do they when the server is killed.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	seed := proof.Seed(t)

@@ -1,11 +1,11 @@
 // Package worker_test tries to break package worker, with claims and records, and has to fail.
 //
-// A world is a server, queues with their dead letters, some workers, and trouble: every worker reaches the
-// queue through a proxy that loses requests and answers, and the ledger through a store that does the same;
-// there are outages, restarts, handlers that fail, panic, hang or do not listen. In a second kind of world
-// workers are processes, which are killed and stopped. An oracle notes what handlers see and do, and what
-// is left in the end, and says which rules were broken. What it is worth is shown by a naive worker, which
-// it has to find guilty.
+// A world is a server, queues with their dead letters, some workers, and trouble: every worker
+// reaches the queue through a proxy that loses requests and answers, and the ledger through a store
+// that does the same; there are outages, restarts, handlers that fail, panic, hang or do not
+// listen. In a second kind of world workers are processes, which are killed and stopped. An oracle
+// notes what handlers see and do, and what is left in the end, and says which rules were broken.
+// What it is worth is shown by a naive worker, which it has to find guilty.
 package worker_test
 
 import (
@@ -95,9 +95,9 @@ func tale(runs []*run) string {
 	return b.String()
 }
 
-// counts says whether an attempt of the message is used up: not when it was given back for later. What was
-// lost counts, because nobody could say in time that it should not; unless that was said, and only the answer
-// was lost: then one of the other runs has the attempt.
+// counts says whether an attempt of the message is used up: not when it was given back for later.
+// What was lost counts, because nobody could say in time that it should not; unless that was said,
+// and only the answer was lost: then one of the other runs has the attempt.
 func (o *oracle) counts(r *run, runs []*run) bool {
 	if r.told == "lost" && (r.outcome == later || r.outcome == drained || o.shares) {
 		return !slices.ContainsFunc(runs, func(other *run) bool { return other.began > r.began && other.attempt == r.attempt })
@@ -105,8 +105,8 @@ func (o *oracle) counts(r *run, runs []*run) bool {
 	return r.told != "" && r.told != "deferred"
 }
 
-// An oracle notes what happens and judges it. Its methods may be called from any goroutine; what they see
-// happens in the order in which they are called.
+// An oracle notes what happens and judges it. Its methods may be called from any goroutine; what
+// they see happens in the order in which they are called.
 type oracle struct {
 	attempts int  // that a message has
 	shares   bool // handlers get batches, so one is at several messages
@@ -197,8 +197,8 @@ func (o *oracle) begin(r *run) {
 // believes says whether the context of a handler in this process has not ended.
 func (r *run) believes() bool { return r.ctx != nil && r.ctx.Err() == nil }
 
-// excuses says whether a context should have ended by now, and did not because the machine stood still: then
-// no timer could run.
+// excuses says whether a context should have ended by now, and did not because the machine stood
+// still: then no timer could run.
 func (o *oracle) excuses(r *run) bool {
 	if r.deadline == nil {
 		return false
@@ -231,9 +231,9 @@ func (o *oracle) accepts(r *run) bool {
 	return true
 }
 
-// believed notes that a handler in another process, at a time before now, had a context that had not ended.
-// Late is how long it should have been over by then, because it could have noticed; it is not above zero
-// when it should not.
+// believed notes that a handler in another process, at a time before now, had a context that had
+// not ended. Late is how long it should have been over by then, because it could have noticed; it
+// is not above zero when it should not.
 func (o *oracle) believed(r *run, at time.Time, late time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -248,7 +248,8 @@ func (o *oracle) believed(r *run, at time.Time, late time.Duration) {
 	}
 }
 
-// lateMax is how long a process has to end a context. It may have been stopped, and the machine is a busy one.
+// lateMax is how long a process has to end a context. It may have been stopped, and the machine is
+// a busy one.
 const lateMax = 500 * time.Millisecond
 
 // charge is an effect that happens once for a key.

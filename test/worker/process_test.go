@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A workshop is where workers in other processes are at work, with an oracle that hears of everything they
-// do over HTTP.
+// A workshop is where workers in other processes are at work, with an oracle that hears of
+// everything they do over HTTP.
 type workshop struct {
 	*testing.T
 	oracle  *oracle
@@ -176,8 +176,8 @@ func (h *hand) said() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// torment kills the workers of a place, one after the other, and stops them, until ctx ends. It returns who
-// is there then.
+// torment kills the workers of a place, one after the other, and stops them, until ctx ends. It
+// returns who is there then.
 func (s *workshop) torment(ctx context.Context, rng *rand.Rand, place string) (h *hand, kills, pauses int) {
 	up := func(d time.Duration) time.Duration { return time.Duration(rng.Float64() * float64(d)) }
 	for n := 0; ; n++ {

@@ -23,8 +23,8 @@ import (
 	"tenaq/worker"
 )
 
-// Trouble between a worker and the queue, and between a ledger and its store. Changes of visibility have most
-// of it: heartbeats are what leases live on.
+// Trouble between a worker and the queue, and between a ledger and its store. Changes of visibility
+// have most of it: heartbeats are what leases live on.
 var (
 	queueTrouble = map[string]faultproxy.Chances{
 		"ReceiveMessage": {Drop: .03, Lose: .04, Twice: .02, Fail: .02, Unavailable: .02, Throttle: .02, Slow: .1, DelayMax: 600 * time.Millisecond},
@@ -234,8 +234,8 @@ func (s *seat) work(r *run, m *worker.Message) (err error) {
 	return err
 }
 
-// A batchHandler does the work of its messages one after the other. On a FIFO queue it stops at the first
-// that does not succeed.
+// A batchHandler does the work of its messages one after the other. On a FIFO queue it stops at the
+// first that does not succeed.
 type batchHandler struct {
 	worker.Handler
 	*seat

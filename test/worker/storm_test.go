@@ -10,8 +10,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// storm gives the workers of a world trouble for some time, and then peace until all is done. It returns
-// what the oracle has to say.
+// storm gives the workers of a world trouble for some time, and then peace until all is done. It
+// returns what the oracle has to say.
 func (w *world) storm(d time.Duration, rate int) []violation {
 	w.Helper()
 	for _, s := range w.seats {
@@ -58,7 +58,8 @@ func (w *world) troubles() map[string]int {
 	return n
 }
 
-// suffer gives one worker outages, of the queue or the ledger or both, and restarts it now and then.
+// suffer gives one worker outages, of the queue or the ledger or both, and restarts it now and
+// then.
 func (s *seat) suffer(ctx context.Context) {
 	up := func(d time.Duration) time.Duration { return time.Duration(s.rng.Float64() * float64(d)) }
 	for ctx.Err() == nil {
@@ -113,8 +114,8 @@ func (cfg worldConfig) rate() int {
 	return 15
 }
 
-// Whatever goes wrong between workers, queue and ledger, none of the rules is broken. In bubbles the machine
-// is never busy, and nothing has to be excused.
+// Whatever goes wrong between workers, queue and ledger, none of the rules is broken. In bubbles
+// the machine is never busy, and nothing has to be excused.
 func TestStormInBubbles(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range worlds {
@@ -132,7 +133,8 @@ func TestStormInBubbles(t *testing.T) {
 	}
 }
 
-// The same with a real server, real sockets and real time: in some of the worlds, unless there is time.
+// The same with a real server, real sockets and real time: in some of the worlds, unless there is
+// time.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range worlds {

@@ -18,12 +18,12 @@ import (
 	"tenaq/worker"
 )
 
-// takeOverMax is how much longer than a lease a take-over may take, in virtual time: a busy message is given
-// back for the rest of the lease in whole seconds.
+// takeOverMax is how much longer than a lease a take-over may take, in virtual time: a busy message
+// is given back for the rest of the lease in whole seconds.
 const takeOverMax = time.Second
 
-// The same take-over with the leases that workers and ledgers have when nobody says anything, where nothing
-// takes time but waiting. The worker dies in the way of a machine whose cable is pulled.
+// The same take-over with the leases that workers and ledgers have when nobody says anything, where
+// nothing takes time but waiting. The worker dies in the way of a machine whose cable is pulled.
 func TestTakeOverOfDefaults(t *testing.T) {
 	t.Parallel()
 	for _, ledgerLease := range []time.Duration{40 * time.Second, time.Minute} {
@@ -44,8 +44,8 @@ func TestTakeOverOfDefaults(t *testing.T) {
 	}
 }
 
-// pullTheCable lets a worker die that has been at a message for some time, and returns after which time
-// another one is at it.
+// pullTheCable lets a worker die that has been at a message for some time, and returns after which
+// time another one is at it.
 func pullTheCable(t *testing.T, ledgerLease, after time.Duration) time.Duration {
 	server := sqstest.New(t)
 	server.Queue(t, "dead")

@@ -66,12 +66,14 @@ func New(cfg Config) (*Telemetry, error) {
 	t.duration, err = meter.Float64Histogram("messaging.process.duration",
 		metric.WithDescription("Duration of processing operation."), metric.WithUnit("s"),
 		// Those of the conventions, and more: handlers may run for hours.
-		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 60, 600, 3600))
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75,
+			1, 2.5, 5, 7.5, 10, 60, 600, 3600))
 	if err != nil {
 		return nil, err
 	}
 	t.consumed, err = meter.Int64Counter("messaging.client.consumed.messages",
-		metric.WithDescription("Number of messages that were delivered to the application."), metric.WithUnit("{message}"))
+		metric.WithDescription("Number of messages that were delivered to the application."),
+		metric.WithUnit("{message}"))
 	return t, err
 }
 
@@ -106,7 +108,8 @@ func (t *Telemetry) Middleware(
 func identity(messages []*worker.Message) []attribute.KeyValue {
 	kind := attribute.String("messaging.operation.type", "process")
 	if len(messages) > 1 {
-		return []attribute.KeyValue{kind, attribute.Int("messaging.batch.message_count", len(messages))}
+		return []attribute.KeyValue{kind,
+			attribute.Int("messaging.batch.message_count", len(messages))}
 	}
 	m := messages[0]
 	return []attribute.KeyValue{
@@ -150,7 +153,8 @@ func xray(header string) trace.SpanContext {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(field), "="); name {
 		case "Root":
 			if id, ok := strings.CutPrefix(value, "1-"); ok {
-				cfg.TraceID, _ = trace.TraceIDFromHex(strings.ReplaceAll(id, "-", "")) // zero is no trace
+				// zero is no trace
+				cfg.TraceID, _ = trace.TraceIDFromHex(strings.ReplaceAll(id, "-", ""))
 			}
 		case "Parent":
 			cfg.SpanID, _ = trace.SpanIDFromHex(value)

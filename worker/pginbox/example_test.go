@@ -18,8 +18,9 @@ import (
 	"tenaq/worker/pginbox"
 )
 
-// A step of a chain: it receives the message about a video, writes that it was transcoded, and announces that to the
-// next step. A crash leaves all of it or nothing, and a second delivery changes nothing.
+// A step of a chain: it receives the message about a video, writes that it was transcoded, and
+// announces that to the next step. A crash leaves all of it or nothing, and a second delivery
+// changes nothing.
 func Example() {
 	ctx := context.Background() // in a program: signal.NotifyContext
 	pool, err := pgxpool.New(ctx, "postgres://app@db.example.com/app")
@@ -73,12 +74,14 @@ type payment struct {
 	Cents int
 }
 
-// charge stands for a payment provider, which charges once for each idempotency key and takes its time.
+// charge stands for a payment provider, which charges once for each idempotency key and takes its
+// time.
 func charge(_ context.Context, idempotencyKey string, _ int) (receipt string, err error) {
 	return "receipt for " + idempotencyKey, nil
 }
 
-// What others do belongs before the transaction, under the effect key. No transaction is open meanwhile.
+// What others do belongs before the transaction, under the effect key. No transaction is open
+// meanwhile.
 func ExampleInTx() {
 	var pool *pgxpool.Pool // see the example of the package
 	handler := worker.JSON(func(ctx context.Context, p payment, m *worker.Message) error {
@@ -103,10 +106,10 @@ func transcribe(_ context.Context, video string) (text string, err error) {
 	return "words of " + video, nil
 }
 
-// Long work runs outside of the transaction and commits inside of it. The worker renews the lease of the message and
-// the claim for as long as the handler runs, and the transaction is open for a moment only. If the worker dies after
-// the work and before the commit, another attempt does the work again, so it needs a place of its own per attempt or
-// must be safe to repeat.
+// Long work runs outside of the transaction and commits inside of it. The worker renews the lease
+// of the message and the claim for as long as the handler runs, and the transaction is open for a
+// moment only. If the worker dies after the work and before the commit, another attempt does the
+// work again, so it needs a place of its own per attempt or must be safe to repeat.
 func ExampleInTx_longWork() {
 	var pool *pgxpool.Pool // see the example of the package
 	handler := worker.HandlerFunc(func(ctx context.Context, m *worker.Message) error {

@@ -1,5 +1,6 @@
-// Package pginbox is the receiving side of an outbox: it does the work of a message in a transaction of
-// PostgreSQL, and the word that it is done, and the messages that follow from it, are in the same commit.
+// Package pginbox is the receiving side of an outbox: it does the work of a message in a
+// transaction of PostgreSQL, and the word that it is done, and the messages that follow from it,
+// are in the same commit.
 //
 //	w, err := worker.New(worker.Config{
 //		Client:   sqs.NewFromConfig(cfg),
@@ -13,24 +14,27 @@
 //		}),
 //	})
 //
-// The ledger of the worker is the inbox: there is no other table, and it knows a piece of work again that
-// was sent twice, under another message id. What package pgclaims guarantees holds for every message:
+// The ledger of the worker is the inbox: there is no other table, and it knows a piece of work
+// again that was sent twice, under another message id. What package pgclaims guarantees holds for
+// every message:
 //
-//   - What the transaction writes is committed once for each piece of work, whatever is delivered twice and
-//     whoever is killed. A message is deleted only after that.
+//   - What the transaction writes is committed once for each piece of work, whatever is delivered
+//     twice and whoever is killed. A message is deleted only after that.
 //
-//   - A handler whose claim was taken over commits nothing, even when it was stopped in the midst of it.
+//   - A handler whose claim was taken over commits nothing, even when it was stopped in the midst
+//     of it.
 //
 //   - A commit whose answer was lost is not made again.
 //
-//   - That the database is not there, or is being shut down, is not the fault of a message: it is given
-//     back, and no attempt is counted. Every other error is what worker.Handler says.
+//   - That the database is not there, or is being shut down, is not the fault of a message: it is
+//     given back, and no attempt is counted. Every other error is what worker.Handler says.
 //
-//   - Work may take longer than the lease of the claim: while the claim is held, an idle transaction is kept
-//     alive. Only a process that was stopped or cut off loses its transaction, after one lease.
+//   - Work may take longer than the lease of the claim: while the claim is held, an idle
+//     transaction is kept alive. Only a process that was stopped or cut off loses its transaction,
+//     after one lease.
 //
-// Long work belongs outside of the transaction all the same, because an open one holds its locks and a
-// connection, and holds up vacuum. Run it first, then commit its result with InTx:
+// Long work belongs outside of the transaction all the same, because an open one holds its locks
+// and a connection, and holds up vacuum. Run it first, then commit its result with InTx:
 //
 //	func(ctx context.Context, m *worker.Message) error {
 //		text, err := transcribe(ctx, m.Body) // takes an hour; no transaction is open
@@ -43,9 +47,9 @@
 //		})
 //	}
 //
-// What it leaves to others: effects elsewhere. They belong before the transaction, under Message.EffectKey,
-// which is what InTx is for, or behind it, as a row of the outbox. The work is known again until
-// claims.Config.Retention is over.
+// What it leaves to others: effects elsewhere. They belong before the transaction, under
+// Message.EffectKey, which is what InTx is for, or behind it, as a row of the outbox. The work is
+// known again until claims.Config.Retention is over.
 package pginbox
 
 import (
@@ -61,22 +65,31 @@ import (
 )
 
 // Handler returns a handler that does the work of each message in a transaction, as InTx does.
-func Handler(db pgclaims.Beginner, work func(ctx context.Context, tx pgx.Tx, m *worker.Message) (result []byte, err error)) worker.Handler {
+func Handler(
+	db pgclaims.Beginner,
+	work func(ctx context.Context, tx pgx.Tx, m *worker.Message) (result []byte, err error),
+) worker.Handler {
 	return worker.HandlerFunc(func(ctx context.Context, m *worker.Message) error {
-		return InTx(ctx, db, m, func(ctx context.Context, tx pgx.Tx) ([]byte, error) { return work(ctx, tx, m) })
+		return InTx(ctx, db, m, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			return work(ctx, tx, m)
+		})
 	})
 }
 
-// InTx is for a handler that does something before its transaction, or is one of worker.JSON: it runs work in a
-// transaction, records in it that the work of the message is done, and commits. The handler returns what InTx
-// returns, and has nothing to do behind it that matters.
+// InTx is for a handler that does something before its transaction, or is one of worker.JSON: it
+// runs work in a transaction, records in it that the work of the message is done, and commits. The
+// handler returns what InTx returns, and has nothing to do behind it that matters.
 //
-// Work may be called several times, each time in a transaction of its own, because PostgreSQL may refuse to
-// serialize one. It neither commits nor rolls back. It may take longer than a lease of the claim, as pgclaims.InTx
-// explains, though long work is better done before InTx. What it returns is recorded as the result of the work; Message.SetResult
-// counts for nothing here. After an error nothing is committed: with worker.Poison and worker.Later it decides what
-// becomes of the message.
-func InTx(ctx context.Context, db pgclaims.Beginner, m *worker.Message, work func(ctx context.Context, tx pgx.Tx) (result []byte, err error)) error {
+// Work may be called several times, each time in a transaction of its own, because PostgreSQL may
+// refuse to serialize one. It neither commits nor rolls back. It may take longer than a lease of
+// the claim, as pgclaims.InTx explains, though long work is better done before InTx. What it
+// returns is recorded as the result of the work; Message.SetResult counts for nothing here. After
+// an error nothing is committed: with worker.Poison and worker.Later it decides what becomes of the
+// message.
+func InTx(
+	ctx context.Context, db pgclaims.Beginner, m *worker.Message,
+	work func(ctx context.Context, tx pgx.Tx) (result []byte, err error),
+) error {
 	claim := m.Claim()
 	if claim == nil {
 		return errors.New("there is no claim to complete in a transaction: give the worker a ledger, in worker.Config.Claims")
@@ -89,8 +102,8 @@ func InTx(ctx context.Context, db pgclaims.Beginner, m *worker.Message, work fun
 	return err
 }
 
-// awayPause is how long a message is given back for when the database is away. The worker receives less as soon as
-// it finds that its ledger, which is in the same one, cannot be used.
+// awayPause is how long a message is given back for when the database is away. The worker receives
+// less as soon as it finds that its ledger, which is in the same one, cannot be used.
 const awayPause = 5 * time.Second
 
 // A beginner knows whether the last transaction could be begun.
@@ -104,8 +117,9 @@ func (b *beginner) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err
 	return tx, b.err
 }
 
-// isAway reports whether a transaction has ended because the server did, or nobody knows how. A server that the work
-// itself brings down closes its connection without a word, so that is not among it.
+// isAway reports whether a transaction has ended because the server did, or nobody knows how. A
+// server that the work itself brings down closes its connection without a word, so that is not
+// among it.
 func isAway(err error) bool {
 	if errors.Is(err, pgclaims.ErrUnknown) {
 		return true
@@ -115,7 +129,8 @@ func isAway(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case "57P01", "57P02", "57P03": // admin_shutdown, crash_shutdown of another connection, cannot_connect_now
+	// admin_shutdown, crash_shutdown of another connection, cannot_connect_now
+	case "57P01", "57P02", "57P03":
 		return true
 	}
 	return false

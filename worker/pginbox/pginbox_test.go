@@ -31,8 +31,8 @@ import (
 // lease is that of messages and claims.
 const lease = 3 * time.Second
 
-// A rig is a database with orders, records and an outbox, and a server with the queues orders, mails and dead. Nothing
-// keeps an order from being there twice but what is tested.
+// A rig is a database with orders, records and an outbox, and a server with the queues orders,
+// mails and dead. Nothing keeps an order from being there twice but what is tested.
 type rig struct {
 	testing.TB
 	url    string
@@ -184,8 +184,8 @@ func (r *rig) written(id string) (fences []int64, mails int) {
 	return fences, mails
 }
 
-// A relay that does not hear that its message was taken sends it again, under another message id. The work is done
-// once, and so is what follows from it.
+// A relay that does not hear that its message was taken sends it again, under another message id.
+// The work is done once, and so is what follows from it.
 func TestSentTwice(t *testing.T) {
 	r := newRig(t)
 	client, sends := r.server.Client(), 0
@@ -233,8 +233,8 @@ func (r *rig) relay(client outbox.SQS) {
 	})
 }
 
-// Work that fails writes nothing, however far it came, and a later attempt writes all of it. What it says about the
-// message counts.
+// Work that fails writes nothing, however far it came, and a later attempt writes all of it. What
+// it says about the message counts.
 func TestWorkFails(t *testing.T) {
 	r := newRig(t)
 	r.start(r.config(pginbox.Handler(r.pool, func(ctx context.Context, tx pgx.Tx, m *worker.Message) ([]byte, error) {
@@ -322,7 +322,8 @@ func TestLostAnswer(t *testing.T) {
 	r.wantOnce("b")
 }
 
-// A handler whose claim was taken over in the midst of its transaction commits nothing. The next one does it.
+// A handler whose claim was taken over in the midst of its transaction commits nothing. The next
+// one does it.
 func TestTakenOver(t *testing.T) {
 	r := newRig(t)
 	r.send("a")
@@ -338,7 +339,8 @@ func TestTakenOver(t *testing.T) {
 	r.wantOnce("a")
 }
 
-// That the database is away is not the fault of a message, whenever it is noticed; errors of its own are.
+// That the database is away is not the fault of a message, whenever it is noticed; errors of its
+// own are.
 func TestDatabaseAway(t *testing.T) {
 	r := newRig(t)
 	shutdown := fmt.Errorf("insert: %w", &pgconn.PgError{Code: "57P01", Message: "terminating connection due to administrator command"})
@@ -412,8 +414,8 @@ func (refusing) BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error) {
 	return nil, errors.New("connection refused")
 }
 
-// Work that takes longer than the lease of its claim, and lets its transaction be idle meanwhile, is done in its first
-// attempt.
+// Work that takes longer than the lease of its claim, and lets its transaction be idle meanwhile,
+// is done in its first attempt.
 func TestWorkLongerThanLease(t *testing.T) {
 	r := newRig(t)
 	r.send("a")
@@ -434,7 +436,8 @@ func TestWorkLongerThanLease(t *testing.T) {
 	r.wantOnce("a")
 }
 
-// A worker that has to stop in the midst of a transaction gives its message back as if it had not begun.
+// A worker that has to stop in the midst of a transaction gives its message back as if it had not
+// begun.
 func TestDrained(t *testing.T) {
 	r := newRig(t)
 	began := make(chan bool)
@@ -455,7 +458,8 @@ func TestDrained(t *testing.T) {
 	r.wantNothing("a", claims.Released, 0)
 }
 
-// A handler may do something before its transaction, which takes an effect key, and then complete in it.
+// A handler may do something before its transaction, which takes an effect key, and then complete
+// in it.
 func TestInTx(t *testing.T) {
 	r := newRig(t)
 	r.start(r.config(worker.JSON(func(ctx context.Context, id int, m *worker.Message) error {

@@ -26,7 +26,8 @@ import (
 	"tenaq/worker/pginbox"
 )
 
-// What makes the test binary a worker instead of running tests: the address of the database, and the URL of the queue.
+// What makes the test binary a worker instead of running tests: the address of the database, and
+// the URL of the queue.
 const (
 	processDatabase = "PGINBOX_TEST_DATABASE"
 	processQueue    = "PGINBOX_TEST_QUEUE"
@@ -97,8 +98,8 @@ func serve(t *testing.T) string {
 	return "http://" + s.Addr() + "/000000000000/orders"
 }
 
-// Workers that are killed at any moment leave all of a message's work behind, or none of it and a message that comes
-// back.
+// Workers that are killed at any moment leave all of a message's work behind, or none of it and a
+// message that comes back.
 func TestKilledProcesses(t *testing.T) {
 	const orders = 400
 	rounds := 6

@@ -22,15 +22,16 @@ import (
 	"tenaq/worker"
 )
 
-// A Command runs a subprocess for each message. Its Args are needed, the rest has defaults. It must not be
-// copied or changed after its first use.
+// A Command runs a subprocess for each message. Its Args are needed, the rest has defaults. It must
+// not be copied or changed after its first use.
 //
-// The task finds the body on its standard input, which it need not read. It finds what else there is to know in
-// its environment: TENAQ_MESSAGE_ID, TENAQ_KEY, TENAQ_EFFECT_KEY, TENAQ_GENERATION, TENAQ_FENCE, TENAQ_ATTEMPT,
-// TENAQ_RECEIVES, TENAQ_REDRIVES, TENAQ_LINEAGE, TENAQ_GROUP, TENAQ_QUEUE_URL and TENAQ_SENT (RFC 3339), as
-// package worker explains them, and TENAQ_METADATA_FILE, the name of a JSON file that holds the same and the
-// message attributes. What it writes to the file TENAQ_RESULT_FILE, at most claims.ResultMax bytes, is recorded
-// as the result of the work. Both files are in a directory of the task's own that goes when it ends.
+// The task finds the body on its standard input, which it need not read. It finds what else there
+// is to know in its environment: TENAQ_MESSAGE_ID, TENAQ_KEY, TENAQ_EFFECT_KEY, TENAQ_GENERATION,
+// TENAQ_FENCE, TENAQ_ATTEMPT, TENAQ_RECEIVES, TENAQ_REDRIVES, TENAQ_LINEAGE, TENAQ_GROUP,
+// TENAQ_QUEUE_URL and TENAQ_SENT (RFC 3339), as package worker explains them, and
+// TENAQ_METADATA_FILE, the name of a JSON file that holds the same and the message attributes. What
+// it writes to the file TENAQ_RESULT_FILE, at most claims.ResultMax bytes, is recorded as the
+// result of the work. Both files are in a directory of the task's own that goes when it ends.
 //
 // How it exits decides what becomes of the message:
 //
@@ -41,39 +42,42 @@ import (
 //
 // A result that is too long is a failed attempt too, for part of a result is none.
 //
-// A task that cannot be started is no attempt, since that says nothing about the message: the program is missing
-// or cannot be run, there is no directory for temporary files, or this machine is short of processes, files or
-// disk. The worker keeps the message and tries again until tasks start (worker.Unavailable). Check finds most of
-// these before anything is received.
+// A task that cannot be started is no attempt, since that says nothing about the message: the
+// program is missing or cannot be run, there is no directory for temporary files, or this machine
+// is short of processes, files or disk. The worker keeps the message and tries again until tasks
+// start (worker.Unavailable). Check finds most of these before anything is received.
 //
-// When the context ends the task gets a SIGTERM, and after Grace a SIGKILL; signals go to its whole process
-// group. When it has ended whatever it left running in its group is killed, and what holds its output open is
-// not waited for. On Linux the task itself is killed too when this process dies, however it dies.
+// When the context ends the task gets a SIGTERM, and after Grace a SIGKILL; signals go to its whole
+// process group. When it has ended whatever it left running in its group is killed, and what holds
+// its output open is not waited for. On Linux the task itself is killed too when this process dies,
+// however it dies.
 //
 // Each task that runs takes one OS thread of this process.
 type Command struct {
-	// Args are the program and its arguments. A program without a slash in its name is looked for in PATH.
+	// Args are the program and its arguments. A program without a slash in its name is looked for
+	// in PATH.
 	Args []string
 
 	// Dir is where the task runs: in the directory of this process when empty.
 	Dir string
 
-	// Env is the environment, to which what is about the message is added: that of this process when nil.
+	// Env is the environment, to which what is about the message is added: that of this process
+	// when nil.
 	Env []string
 
-	// Grace is how long a task that was told to stop may take: 10 s when zero. It should be shorter than
-	// worker.Config.Drain.
+	// Grace is how long a task that was told to stop may take: 10 s when zero. It should be shorter
+	// than worker.Config.Drain.
 	Grace time.Duration
 
 	// Pause is how long the message of a task that exits with 75 is given back for: 60 s when zero.
 	Pause time.Duration
 
-	// OutputMax bounds what is kept of the output of a task, in bytes: 64 KiB when zero. Of more than that the
-	// beginning and the end are kept.
+	// OutputMax bounds what is kept of the output of a task, in bytes: 64 KiB when zero. Of more
+	// than that the beginning and the end are kept.
 	OutputMax int
 
-	// Output is given what tasks print, line by line, each with the key of its message in front and in one
-	// call of Write. Calls do not overlap. A Write that blocks holds up all tasks.
+	// Output is given what tasks print, line by line, each with the key of its message in front and
+	// in one call of Write. Calls do not overlap. A Write that blocks holds up all tasks.
 	Output io.Writer
 
 	once   sync.Once
@@ -86,12 +90,14 @@ const (
 	exitLater  = 75
 )
 
-// An ExitError says how a task ended that did not succeed. Errors of Command wrap it when the task was started.
+// An ExitError says how a task ended that did not succeed. Errors of Command wrap it when the task
+// was started.
 type ExitError struct {
 	Code   int    // -1 when a signal ended it
 	Signal string // such as SIGKILL; empty when it exited
-	Output string // what it printed to standard output and standard error, bounded and safe to print
-	Cause  error  // why it was told to stop; nil when it was not
+	// what it printed to standard output and standard error, bounded and safe to print
+	Output string
+	Cause  error // why it was told to stop; nil when it was not
 }
 
 // Error says how the task ended, and the last thing that it printed.
@@ -130,9 +136,11 @@ func (c *Command) Handle(ctx context.Context, m *worker.Message) error {
 	}
 	defer dir.remove()
 	out, printed := c.collector(m)
-	state, stopped, err := run(ctx, c.subprocess(slices.Concat(vars, dir.environment())), m.Body, printed, cmp.Or(c.Grace, 10*time.Second))
+	state, stopped, err := run(ctx, c.subprocess(slices.Concat(vars, dir.environment())), m.Body,
+		printed, cmp.Or(c.Grace, 10*time.Second))
 	switch {
-	case errors.Is(err, syscall.E2BIG): // the variables of this message are too long, and will be next time
+	// The variables of this message are too long, and will be next time.
+	case errors.Is(err, syscall.E2BIG):
 		return fmt.Errorf("the message cannot be given to a program: %w", err)
 	case err != nil:
 		return notStarted(err)
@@ -187,20 +195,21 @@ func (c *Command) verdict(e *ExitError) error {
 // errNoArgs is that there is nothing to run.
 var errNoArgs = errors.New("pipe: Command.Args is empty: it names the program to run")
 
-// notStarted is the error of a task that could not be started. It is about this machine and the program, never
-// about the message, so it uses up no attempt.
+// notStarted is the error of a task that could not be started. It is about this machine and the
+// program, never about the message, so it uses up no attempt.
 func notStarted(err error) error {
 	return worker.Unavailable(fmt.Errorf("start the task: %w", err))
 }
 
-// Check reports why no task could be started: a program that is missing or cannot be run, or no usable directory
-// for temporary files. Call it before the worker runs.
+// Check reports why no task could be started: a program that is missing or cannot be run, or no
+// usable directory for temporary files. Call it before the worker runs.
 func (c *Command) Check() error {
 	if len(c.Args) == 0 {
 		return errNoArgs
 	}
 	program := c.Args[0]
-	if c.Dir != "" && strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
+	if c.Dir != "" && strings.ContainsRune(program, filepath.Separator) &&
+		!filepath.IsAbs(program) {
 		program = filepath.Join(c.Dir, program)
 	}
 	if _, err := exec.LookPath(program); err != nil {

@@ -67,8 +67,8 @@ func TestExit(t *testing.T) {
 	sameKind(t, c.Handle(t.Context(), message("")), later, "again in 5m0s")
 }
 
-// What cannot be started has its reason and is no attempt: it is not the fault of the message. Most of it is found
-// before anything is received.
+// What cannot be started has its reason and is no attempt: it is not the fault of the message. Most
+// of it is found before anything is received.
 func TestNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -320,8 +320,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// A message whose variables are too long for the system is a failed attempt: it would fail next time, too, and must not
-// keep a slot of the worker.
+// A message whose variables are too long for the system is a failed attempt: it would fail next
+// time, too, and must not keep a slot of the worker.
 func TestVariablesTooLong(t *testing.T) {
 	m := message("body")
 	m.Lineage = strings.Repeat("a", 200<<10)

@@ -22,8 +22,8 @@ func TestWorkerKilled(t *testing.T) {
 	k.over(t)
 }
 
-// A task does outlive the thread that any other goroutine has used up: the kernel takes the death of the thread
-// that started it for the death of its parent.
+// A task does outlive the thread that any other goroutine has used up: the kernel takes the death
+// of the thread that started it for the death of its parent.
 func TestThreadsEnd(t *testing.T) {
 	var tasks sync.WaitGroup
 	done := make(chan struct{})

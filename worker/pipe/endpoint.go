@@ -19,7 +19,8 @@ import (
 // pauseDefault is how long a message is given back for when a task says later and not when.
 const pauseDefault = 60 * time.Second
 
-// laterMax is the longest pause that is asked for: SQS hides a message for 12 h at most, its receive included.
+// laterMax is the longest pause that is asked for: SQS hides a message for 12 h at most, its
+// receive included.
 const laterMax = 12 * time.Hour
 
 // An endpoint is where requests go, and how.
@@ -35,28 +36,31 @@ type endpoint struct {
 func newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Client{Transport: &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dialer.DialContext,
-		ForceAttemptHTTP2:   true,
-		MaxConnsPerHost:     connectionsMax,
-		MaxIdleConnsPerHost: connectionsMax, // else a busy worker would connect anew for most messages
+		Proxy:             http.ProxyFromEnvironment,
+		DialContext:       dialer.DialContext,
+		ForceAttemptHTTP2: true,
+		MaxConnsPerHost:   connectionsMax,
+		// else a busy worker would connect anew for most messages
+		MaxIdleConnsPerHost: connectionsMax,
 		IdleConnTimeout:     30 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 	}}
 }
 
-// connectionsMax bounds the connections of a client. How many there are is the worker's Concurrency; this is for
-// one that is set too high.
+// connectionsMax bounds the connections of a client. How many there are is the worker's
+// Concurrency; this is for one that is set too high.
 const connectionsMax = 256
 
-// withoutRedirects is a client like c that follows none: a redirect turns a POST into a GET, or takes the message to
-// where nobody said it should go.
+// withoutRedirects is a client like c that follows none: a redirect turns a POST into a GET, or
+// takes the message to where nobody said it should go.
 func withoutRedirects(c *http.Client) *http.Client {
 	if c == nil {
 		c = newClient()
 	}
 	same := *c
-	same.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	same.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
 	return &same
 }
 
@@ -70,15 +74,18 @@ type answer struct {
 // errSlow is why a request was given up.
 var errSlow = errors.New("no answer in time")
 
-// post makes one request and reads at most limit bytes of what is answered with a 2xx. Any other status is an error,
-// of the kind that says what is to become of the message.
-func (e *endpoint) post(ctx context.Context, header http.Header, body string, limit int) (*answer, error) {
+// post makes one request and reads at most limit bytes of what is answered with a 2xx. Any other
+// status is an error, of the kind that says what is to become of the message.
+func (e *endpoint) post(
+	ctx context.Context, header http.Header, body string, limit int,
+) (*answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if e.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("%w, within %v", errSlow, e.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout,
+			fmt.Errorf("%w, within %v", errSlow, e.timeout))
 		defer cancel()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, strings.NewReader(body))
@@ -102,17 +109,18 @@ func (e *endpoint) post(ctx context.Context, header http.Header, body string, li
 	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	switch {
 	case err != nil:
-		// The status was sent before the work was done, as servers do that write while they work. What is missing
-		// may be the end of the work.
-		return nil, fmt.Errorf("the answer with status %d broke off: %w", resp.StatusCode, e.unanswered(ctx, err))
+		// The status was sent before the work was done, as servers do that write while they work.
+		// What is missing may be the end of the work.
+		return nil, fmt.Errorf("the answer with status %d broke off: %w", resp.StatusCode,
+			e.unanswered(ctx, err))
 	case len(text) > limit:
 		return nil, fmt.Errorf("the answer with status %d has more than %d bytes: keep the result elsewhere and answer with its name", resp.StatusCode, limit)
 	}
 	return &answer{resp.StatusCode, resp.Header, text}, nil
 }
 
-// unanswered says what it means that there was no answer. When there was no connection, nothing has begun. Else nobody
-// knows, and it is an attempt.
+// unanswered says what it means that there was no answer. When there was no connection, nothing has
+// begun. Else nobody knows, and it is an attempt.
 func (e *endpoint) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -123,12 +131,14 @@ func (e *endpoint) unanswered(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
-		return worker.Later(cmp.Or(e.pause, pauseDefault), "the endpoint cannot be reached: "+err.Error())
+		return worker.Later(cmp.Or(e.pause, pauseDefault),
+			"the endpoint cannot be reached: "+err.Error())
 	}
 	return err
 }
 
-// A StatusError says that an endpoint answered with another status than a 2xx. Errors of HTTP and Lambda wrap it.
+// A StatusError says that an endpoint answered with another status than a 2xx. Errors of HTTP and
+// Lambda wrap it.
 type StatusError struct {
 	Status int
 	Body   string // the beginning of it, safe to print

@@ -27,10 +27,11 @@ import (
 	"tenaq/worker/pipe"
 )
 
-// The usual ways to have a program started for each message have known flaws. Each test here is named after one, says
-// what the usual solution does, and shows that this one does otherwise.
+// The usual ways to have a program started for each message have known flaws. Each test here is
+// named after one, says what the usual solution does, and shows that this one does otherwise.
 
-// A rig is a server with a queue and its dead-letter queue, a ledger, and what a worker says of itself.
+// A rig is a server with a queue and its dead-letter queue, a ledger, and what a worker says of
+// itself.
 type rig struct {
 	t         *testing.T
 	client    *sqstest.Client
@@ -137,9 +138,9 @@ func (r *rig) wantEntry(key string, state claims.State, about string) {
 	}
 }
 
-// Usual: the message is acknowledged when the start of the container is accepted, so a crash in the middle of the
-// download loses it, and the dead-letter queue stays empty. Ours: the message is there until the end of the task has been
-// recorded.
+// Usual: the message is acknowledged when the start of the container is accepted, so a crash in the
+// middle of the download loses it, and the dead-letter queue stays empty. Ours: the message is
+// there until the end of the task has been recorded.
 func TestLaunchIsNotDone_FA2(t *testing.T) {
 	r := newRig(t)
 	r.send("a.pdf")
@@ -186,8 +187,8 @@ func TestLaunchIsNotDone_FA2(t *testing.T) {
 	r.wantQueue("0 and 0 in flight")
 }
 
-// Usual: exit code 1 protects nothing. Ours: it is an attempt, and after the last one the dead letter says what the task
-// said.
+// Usual: exit code 1 protects nothing. Ours: it is an attempt, and after the last one the dead
+// letter says what the task said.
 func TestExitCodeReachesDeadLetters_FA3(t *testing.T) {
 	r := newRig(t)
 	r.send("a.pdf")
@@ -207,8 +208,9 @@ func TestExitCodeReachesDeadLetters_FA3(t *testing.T) {
 	}
 }
 
-// Usual: the text asks for partial batch failures, the code does not report them, so one bad message has the whole batch
-// done again; and throttling uses up attempts. Ours: what is not named is done, and later is no attempt.
+// Usual: the text asks for partial batch failures, the code does not report them, so one bad
+// message has the whole batch done again; and throttling uses up attempts. Ours: what is not named
+// is done, and later is no attempt.
 func TestPartialBatch_FB16(t *testing.T) {
 	r := newRig(t)
 	r.send("a", "b", "c")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groupLeader makes a process the leader of a new group, and kills it when the thread that started it dies. The
-// kernel does that for the leader only; what it started in turn has to see for itself.
+// groupLeader makes a process the leader of a new group, and kills it when the thread that started
+// it dies. The kernel does that for the leader only; what it started in turn has to see for itself.
 func groupLeader() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

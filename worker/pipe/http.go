@@ -13,11 +13,12 @@ import (
 	"tenaq/worker"
 )
 
-// An HTTP makes a request for each message: a POST with the body of the message, and in headers what there is to know
-// about it: Tenaq-Message-Id, Tenaq-Key, Tenaq-Generation, Tenaq-Fence, Tenaq-Attempt, Tenaq-Receives, Tenaq-Redrives,
-// Tenaq-Lineage, Tenaq-Group, Tenaq-Queue-Url and Tenaq-Sent (RFC 3339), as package worker explains them, and the
-// effect key as Idempotency-Key and Tenaq-Effect-Key. In these, bytes that are no printable ASCII, spaces and % are
-// percent-encoded. Message attributes are not sent; Lambda sends them.
+// An HTTP makes a request for each message: a POST with the body of the message, and in headers
+// what there is to know about it: Tenaq-Message-Id, Tenaq-Key, Tenaq-Generation, Tenaq-Fence,
+// Tenaq-Attempt, Tenaq-Receives, Tenaq-Redrives, Tenaq-Lineage, Tenaq-Group, Tenaq-Queue-Url and
+// Tenaq-Sent (RFC 3339), as package worker explains them, and the effect key as Idempotency-Key and
+// Tenaq-Effect-Key. In these, bytes that are no printable ASCII, spaces and % are percent-encoded.
+// Message attributes are not sent; Lambda sends them.
 //
 // The answer decides what becomes of the message:
 //
@@ -27,23 +28,23 @@ import (
 //	no connection               it comes back after Pause, and no attempt is counted: nothing has begun
 //	anything else               an attempt has failed
 //
-// Anything else includes redirects, which are not followed, an answer that breaks off, and one of more than
-// claims.ResultMax bytes, for part of a result is none.
+// Anything else includes redirects, which are not followed, an answer that breaks off, and one of
+// more than claims.ResultMax bytes, for part of a result is none.
 //
-// No request is sent twice. When the context ends the connection is closed, and what the endpoint does then is its own
-// decision: the fence tells an old request from a new one.
+// No request is sent twice. When the context ends the connection is closed, and what the endpoint
+// does then is its own decision: the fence tells an old request from a new one.
 //
 // URL is needed, the rest has defaults. An HTTP must not be copied or changed after its first use.
 type HTTP struct {
 	// URL is where requests go.
 	URL string
 
-	// Client makes the requests. Nil is a client of its own, with connections that are kept, and the proxy of the
-	// environment. Redirects are not followed in either case.
+	// Client makes the requests. Nil is a client of its own, with connections that are kept, and
+	// the proxy of the environment. Redirects are not followed in either case.
 	Client *http.Client
 
-	// Header is added to every request, such as Authorization. Content-Type is application/json for bodies that are
-	// JSON, and else text/plain, unless it is here.
+	// Header is added to every request, such as Authorization. Content-Type is application/json for
+	// bodies that are JSON, and else text/plain, unless it is here.
 	Header http.Header
 
 	// Timeout is how long a request may take: as long as a handler when zero.
@@ -59,7 +60,8 @@ type HTTP struct {
 // Handle makes the request for a message and waits for the answer.
 func (h *HTTP) Handle(ctx context.Context, m *worker.Message) error {
 	h.once.Do(func() {
-		h.endpoint = &endpoint{h.URL, withoutRedirects(h.Client), canonical(h.Header), h.Timeout, h.Pause}
+		h.endpoint = &endpoint{h.URL, withoutRedirects(h.Client), canonical(h.Header), h.Timeout,
+			h.Pause}
 	})
 	header := make(http.Header)
 	for _, f := range factsOf(m) {
@@ -67,8 +69,9 @@ func (h *HTTP) Handle(ctx context.Context, m *worker.Message) error {
 			header.Set("Tenaq-"+f.name, headerValue(f.value))
 		}
 	}
-	// This name is not in its canonical form because net/http takes a request with that header for one that it may send
-	// again when the connection breaks. The endpoint would be at work twice for one attempt. To servers it is the same.
+	// This name is not in its canonical form because net/http takes a request with that header for
+	// one that it may send again when the connection breaks. The endpoint would be at work twice
+	// for one attempt. To servers it is the same.
 	header["idempotency-key"] = []string{headerValue(m.EffectKey())}
 	if _, given := h.endpoint.header["Content-Type"]; !given {
 		header.Set("Content-Type", contentType(m.Body))

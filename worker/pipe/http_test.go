@@ -22,7 +22,8 @@ import (
 
 var _ worker.Handler = (*pipe.HTTP)(nil)
 
-// serve is an HTTP server of a test. Its connections are closed with it, and so are those of its clients.
+// serve is an HTTP server of a test. Its connections are closed with it, and so are those of its
+// clients.
 func serve(t *testing.T, handle http.HandlerFunc) (url string) {
 	t.Helper()
 	s := httptest.NewServer(handle)
@@ -148,7 +149,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Where nobody listens nothing has begun, so no attempt is counted. What is wrong otherwise is an attempt.
+// Where nobody listens nothing has begun, so no attempt is counted. What is wrong otherwise is an
+// attempt.
 func TestUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -207,8 +209,8 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
-// net/http sends a request again that has an idempotency key, when a connection that was used before breaks. Two
-// requests would then be at work for one attempt.
+// net/http sends a request again that has an idempotency key, when a connection that was used
+// before breaks. Two requests would then be at work for one attempt.
 func TestNotSentAgain(t *testing.T) {
 	var requests atomic.Int32
 	h := &pipe.HTTP{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -57,7 +57,8 @@ func TestToldToStop(t *testing.T) {
 	}
 }
 
-// SIGTERM goes to the whole group, and after the grace SIGKILL does, to those that ignore the first.
+// SIGTERM goes to the whole group, and after the grace SIGKILL does, to those that ignore the
+// first.
 func TestGroupKilled(t *testing.T) {
 	k := newTalk(t)
 	ctx, cancel := context.WithCancelCause(t.Context())

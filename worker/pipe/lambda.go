@@ -18,32 +18,33 @@ import (
 	"tenaq/worker"
 )
 
-// A Lambda makes a request for each batch of messages: a POST with the event with which AWS Lambda calls a function
-// whose event source is an SQS queue. It understands the answer as Lambda does when ReportBatchItemFailures is on. So a
-// function that runs elsewhere, in the runtime interface emulator or behind any HTTP server, can be given messages.
+// A Lambda makes a request for each batch of messages: a POST with the event with which AWS Lambda
+// calls a function whose event source is an SQS queue. It understands the answer as Lambda does
+// when ReportBatchItemFailures is on. So a function that runs elsewhere, in the runtime interface
+// emulator or behind any HTTP server, can be given messages.
 //
 // The answer is JSON that names the messages which have failed:
 //
 //	{"batchItemFailures": [{"itemIdentifier": "MESSAGE ID"}]}
 //
-// All messages are done when there is no answer, or it is null, or an object in which the list is empty, null or
-// missing. All have failed when it is no such JSON, when an identifier is empty, missing or not of the batch, when the
-// answer reports an error of the function (with the header X-Amz-Function-Error, or by errorType and errorMessage), and
-// with every status but a 2xx. Beyond that 429 and 503 with Retry-After, and no connection, are as with HTTP. No
-// results are recorded.
+// All messages are done when there is no answer, or it is null, or an object in which the list is
+// empty, null or missing. All have failed when it is no such JSON, when an identifier is empty,
+// missing or not of the batch, when the answer reports an error of the function (with the header
+// X-Amz-Function-Error, or by errorType and errorMessage), and with every status but a 2xx. Beyond
+// that 429 and 503 with Retry-After, and no connection, are as with HTTP. No results are recorded.
 //
-// A record has an additional member tenaq with what else there is to know about the message, the effect key and
-// the fence above all. Its receiptHandle is empty: the worker holds the lease, and a function that deletes messages or
-// changes their visibility itself cannot be used. The attributes SenderId, ApproximateFirstReceiveTimestamp,
-// SequenceNumber and AWSTraceHeader are missing.
+// A record has an additional member tenaq with what else there is to know about the message, the
+// effect key and the fence above all. Its receiptHandle is empty: the worker holds the lease, and a
+// function that deletes messages or changes their visibility itself cannot be used. The attributes
+// SenderId, ApproximateFirstReceiveTimestamp, SequenceNumber and AWSTraceHeader are missing.
 //
 // URL is needed, the rest has defaults. A Lambda must not be copied or changed after its first use.
 type Lambda struct {
 	// URL is where requests go.
 	URL string
 
-	// QueueARN is what records name as their source. It is made from the URL of the queue when empty, without a region
-	// if that does not tell.
+	// QueueARN is what records name as their source. It is made from the URL of the queue when
+	// empty, without a region if that does not tell.
 	QueueARN string
 
 	// Client, Header, Timeout and Pause are as those of HTTP.
@@ -90,7 +91,8 @@ func (l *Lambda) HandleBatch(ctx context.Context, batch []*worker.Message) error
 		return err
 	}
 	if kind := a.header.Get("X-Amz-Function-Error"); kind != "" {
-		return fmt.Errorf("the function failed (%s): %s", safe(kind, ""), head(safe(string(a.body), "\n\t")))
+		return fmt.Errorf("the function failed (%s): %s", safe(kind, ""),
+			head(safe(string(a.body), "\n\t")))
 	}
 	return batchAnswer(a.body, batch)
 }
@@ -98,14 +100,16 @@ func (l *Lambda) HandleBatch(ctx context.Context, batch []*worker.Message) error
 // errReported is why a message has failed that the function named.
 var errReported = errors.New("the function reports that it did not handle this message")
 
-// batchAnswer reads the answer of a function. Names of members count to the letter, as they do for Lambda.
+// batchAnswer reads the answer of a function. Names of members count to the letter, as they do for
+// Lambda.
 func batchAnswer(text []byte, batch []*worker.Message) error {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
 		return nil
 	}
 	wrong := func(what string) error {
-		return fmt.Errorf("the whole batch has failed, because the answer of the function %s: %s", what, head(safe(string(text), "\n\t")))
+		return fmt.Errorf("the whole batch has failed, because the answer of the function %s: %s",
+			what, head(safe(string(text), "\n\t")))
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -210,8 +214,8 @@ func systemAttributes(m *worker.Message) map[string]string {
 	return a
 }
 
-// sourceOf is the ARN of a queue and its region. The URL of a queue ends in account and name, and Amazon's hosts begin
-// with sqs and the region.
+// sourceOf is the ARN of a queue and its region. The URL of a queue ends in account and name, and
+// Amazon's hosts begin with sqs and the region.
 func sourceOf(arn, queueURL string) (source, region string) {
 	if arn == "" {
 		u, err := url.Parse(queueURL)

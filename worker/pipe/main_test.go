@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
-// runTests runs the tests, and checks that tasks have left nothing behind: no directory, no child, no goroutine.
+// runTests runs the tests, and checks that tasks have left nothing behind: no directory, no child,
+// no goroutine.
 func runTests(m *testing.M) (code int) {
 	dir, err := os.MkdirTemp("", "pipe-test-*")
 	if err != nil {
@@ -91,7 +92,8 @@ func shell(script string) *pipe.Command {
 	return &pipe.Command{Args: []string{"/bin/sh", "-c", script}}
 }
 
-// A talk is a named pipe through which tasks say how far they are. It ends when the last of them has let it go.
+// A talk is a named pipe through which tasks say how far they are. It ends when the last of them
+// has let it go.
 type talk struct {
 	path  string
 	lines chan string
@@ -138,7 +140,8 @@ func start(ctx context.Context, h worker.Handler, m *worker.Message) (result cha
 	return result
 }
 
-// sameKind wants an error of the kind of another one, such as worker.Later, and with some text in it.
+// sameKind wants an error of the kind of another one, such as worker.Later, and with some text in
+// it.
 func sameKind(t *testing.T, got, kind error, text string) {
 	t.Helper()
 	if fmt.Sprintf("%T", got) != fmt.Sprintf("%T", kind) || got != nil && !strings.Contains(got.Error(), text) {

@@ -40,14 +40,16 @@ func timestamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// environment is what a task finds in its environment. All names are set, some to nothing: a task must not
-// take what the worker itself was started with for something about its message.
+// environment is what a task finds in its environment. All names are set, some to nothing: a task
+// must not take what the worker itself was started with for something about its message.
 func environment(m *worker.Message) (vars []string, err error) {
 	for _, f := range factsOf(m) {
 		if strings.ContainsRune(f.value, 0) {
-			return nil, fmt.Errorf("its %s holds a NUL, which no environment can", strings.ToLower(f.name))
+			return nil, fmt.Errorf("its %s holds a NUL, which no environment can",
+				strings.ToLower(f.name))
 		}
-		vars = append(vars, "TENAQ_"+strings.ToUpper(strings.ReplaceAll(f.name, "-", "_"))+"="+f.value)
+		vars = append(vars, "TENAQ_"+strings.ToUpper(strings.ReplaceAll(f.name, "-", "_"))+"="+
+			f.value)
 	}
 	return vars, nil
 }
@@ -107,7 +109,8 @@ func attributesOf(m *worker.Message) map[string]attribute {
 	return out
 }
 
-// encode writes v as JSON without the escapes that are for web pages: people read these files and bodies.
+// encode writes v as JSON without the escapes that are for web pages: people read these files and
+// bodies.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -38,7 +38,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill moves what fits from p to the end of b, which is to hold size bytes at most, and returns the rest.
+// fill moves what fits from p to the end of b, which is to hold size bytes at most, and returns the
+// rest.
 func fill(b *[]byte, size int, p []byte) (rest []byte) {
 	fits := min(size-len(*b), len(p))
 	*b = append(*b, p[:fits]...)
@@ -53,7 +54,8 @@ func (o *output) String() string {
 	}
 	first, last = trimEnd(first), trimStart(last)
 	left := o.written - int64(len(first)+len(last))
-	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", safe(string(first), "\n\t"), left, safe(string(last), "\n\t"))
+	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", safe(string(first), "\n\t"), left,
+		safe(string(last), "\n\t"))
 }
 
 // tail is the end of a text that is safe to print, in at most tailMax bytes.
@@ -98,11 +100,13 @@ func trimEnd(b []byte) []byte {
 	return b
 }
 
-// safe makes visible what could drive a terminal, break a line or reorder the text around it, except for what is in
-// keep, and whatever is not UTF-8: foreign text goes into logs and dead letters.
+// safe makes visible what could drive a terminal, break a line or reorder the text around it,
+// except for what is in keep, and whatever is not UTF-8: foreign text goes into logs and dead
+// letters.
 func safe(s, keep string) string {
 	plain := func(r rune) bool {
-		driving := r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+		driving := r == utf8.RuneError ||
+			unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 		return !driving || strings.ContainsRune(keep, r)
 	}
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// A task is a subprocess in a process group of its own, from its start until nothing of the group is left.
+// A task is a subprocess in a process group of its own, from its start until nothing of the group
+// is left.
 type task struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the task has ended and has been reaped
@@ -23,9 +24,11 @@ type task struct {
 	gone bool // it is about to be reaped, after which its id may be somebody else's
 }
 
-// run runs cmd with input on its standard input, and returns how it ended and, if it was told to stop, why.
-// Printed is written what it prints, and closed. An error means that it was not started.
-func run(ctx context.Context, cmd *exec.Cmd, input string, printed io.WriteCloser, grace time.Duration) (state *os.ProcessState, stopped, err error) {
+// run runs cmd with input on its standard input, and returns how it ended and, if it was told to
+// stop, why. Printed is written what it prints, and closed. An error means that it was not started.
+func run(
+	ctx context.Context, cmd *exec.Cmd, input string, printed io.WriteCloser, grace time.Duration,
+) (state *os.ProcessState, stopped, err error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -63,9 +66,10 @@ func run(ctx context.Context, cmd *exec.Cmd, input string, printed io.WriteClose
 	return cmd.ProcessState, stopped, nil
 }
 
-// keep starts the task and stays until it has ended. It does both on one OS thread that runs nothing else in
-// between: on Linux the death of the thread that started a task counts as the death of its parent, and Go may end
-// any thread that other goroutines have used (https://go.dev/issue/27505).
+// keep starts the task and stays until it has ended. It does both on one OS thread that runs
+// nothing else in between: on Linux the death of the thread that started a task counts as the death
+// of its parent, and Go may end any thread that other goroutines have used
+// (https://go.dev/issue/27505).
 func (t *task) keep(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -85,8 +89,8 @@ func (t *task) keep(started chan<- error) {
 	close(t.ended)
 }
 
-// wait waits until the task has ended. When ctx ends first it tells the task to stop, ends it if it takes longer
-// than grace, and returns why.
+// wait waits until the task has ended. When ctx ends first it tells the task to stop, ends it if it
+// takes longer than grace, and returns why.
 func (t *task) wait(ctx context.Context, grace time.Duration) (stopped error) {
 	select {
 	case <-t.ended:
@@ -117,9 +121,10 @@ func (t *task) signal(s syscall.Signal) {
 // pipeMax is how much a pipe can hold, in bytes, unless an administrator said otherwise.
 const pipeMax = 1 << 20
 
-// gather takes what a task prints. After the end of the task its output may be held open by something that the
-// task left behind and that escaped the end of its group. So the read is then interrupted by a deadline, and what the
-// task had printed until then is in the pipe, and is taken without waiting for more.
+// gather takes what a task prints. After the end of the task its output may be held open by
+// something that the task left behind and that escaped the end of its group. So the read is then
+// interrupted by a deadline, and what the task had printed until then is in the pipe, and is taken
+// without waiting for more.
 func gather(from *os.File, printed io.WriteCloser) {
 	defer printed.Close()
 	buf := make([]byte, 32<<10)

@@ -12,8 +12,8 @@ import (
 	"tenaq/worker"
 )
 
-// A taskDir is the directory of one task, for the files through which it and the worker speak. Only this user
-// can read it: bodies and attributes are nobody else's business.
+// A taskDir is the directory of one task, for the files through which it and the worker speak. Only
+// this user can read it: bodies and attributes are nobody else's business.
 type taskDir string
 
 // newTaskDir makes the directory and puts down what the task is told.
@@ -97,5 +97,6 @@ func (d taskDir) takeResult(m *worker.Message) error {
 	return nil
 }
 
-// remove removes the directory. What a task put there that cannot be removed stays, and nobody could do more.
+// remove removes the directory. What a task put there that cannot be removed stays, and nobody
+// could do more.
 func (d taskDir) remove() { _ = os.RemoveAll(string(d)) }

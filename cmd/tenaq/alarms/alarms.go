@@ -1,5 +1,5 @@
-// Package alarms has the commands that show and silence a server's alarms, and that watch the queues of any SQS
-// endpoint from outside.
+// Package alarms has the commands that show and silence a server's alarms, and that watch the
+// queues of any SQS endpoint from outside.
 package alarms
 
 import (
@@ -67,9 +67,11 @@ the server cannot be reached.`,
 	}
 	f.Register(cmd)
 	cmd.Flags().StringVar(&state, "state", "", "show only this `state`")
-	cmd.Flags().BoolVar(&asExitCode, "exit-code", false, "exit with 4 if an alarm is in the state ALARM")
+	cmd.Flags().BoolVar(&asExitCode, "exit-code", false,
+		"exit with 4 if an alarm is in the state ALARM")
 	cli.Completes(cmd, "state", "ALARM", "OK", "INSUFFICIENT_DATA")
-	cmd.AddCommand(newAlarmsHistoryCmd(a), newAlarmsAckCmd(a), newAlarmsSilenceCmd(a), newAlarmsTestCmd(a))
+	cmd.AddCommand(newAlarmsHistoryCmd(a), newAlarmsAckCmd(a), newAlarmsSilenceCmd(a),
+		newAlarmsTestCmd(a))
 	return cmd
 }
 
@@ -107,7 +109,9 @@ type AlarmList struct {
 	Actions  []string      `json:"actions"`
 }
 
-func printAlarms(a *cli.App, ctx context.Context, v *cli.V1Client, state string, asExitCode bool) error {
+func printAlarms(
+	a *cli.App, ctx context.Context, v *cli.V1Client, state string, asExitCode bool,
+) error {
 	if state != "" && !strings.EqualFold(state, "ALARM") && asExitCode {
 		return cli.Usagef("--exit-code checks for the state ALARM, which --state %s excludes; use one of them", state)
 	}
@@ -127,7 +131,8 @@ func printAlarms(a *cli.App, ctx context.Context, v *cli.V1Client, state string,
 	}
 	var verdict error
 	if asExitCode && raised > 0 {
-		verdict = cli.Codedf(cli.ExitRefused, "%s in the state ALARM", cli.Counted(raised, "alarm is", "alarms are"))
+		verdict = cli.Codedf(cli.ExitRefused, "%s in the state ALARM",
+			cli.Counted(raised, "alarm is", "alarms are"))
 	}
 	if a.JSON {
 		return cmp.Or(a.PrintJSON(list), verdict)
@@ -150,7 +155,8 @@ func printAlarms(a *cli.App, ctx context.Context, v *cli.V1Client, state string,
 		}
 	}
 	for _, s := range list.Silences {
-		a.Note("\nsilence: %s until %s%s", cli.OneLine(s.Match), clock(s.Until), cli.OrEmpty(s.Reason != "", " ("+cli.OneLine(s.Reason)+")"))
+		a.Note("\nsilence: %s until %s%s", cli.OneLine(s.Match), clock(s.Until),
+			cli.OrEmpty(s.Reason != "", " ("+cli.OneLine(s.Reason)+")"))
 	}
 	return verdict
 }
@@ -165,7 +171,8 @@ func alarmTable(alarms []listedAlarm) cli.Table {
 		if al.SilencedUntil != nil {
 			marks = append(marks, "silenced until "+clock(*al.SilencedUntil))
 		}
-		t.Add(al.Name, al.State, clock(al.Since), cli.OrDash(strings.Join(al.Actions, ",")), strings.Join(marks, ", "))
+		t.Add(al.Name, al.State, clock(al.Since), cli.OrDash(strings.Join(al.Actions, ",")),
+			strings.Join(marks, ", "))
 	}
 	return t
 }
@@ -188,7 +195,8 @@ restart of the server.`,
 				return err
 			}
 			var list cli.AlarmHistory
-			if err := v.Get(cmd.Context(), "look at the alarms", "", "/alarms/history", nil, &list); err != nil {
+			if err := v.Get(cmd.Context(), "look at the alarms", "", "/alarms/history", nil,
+				&list); err != nil {
 				return err
 			}
 			if a.JSON {
@@ -224,7 +232,8 @@ an alarm repeats every four hours, or as --alarm-repeat of the server says.`,
 				return err
 			}
 			in := map[string]string{"alarm": args[0]}
-			if err := v.Post(cmd.Context(), "acknowledge "+args[0], "", "/alarms/acknowledge", in, &struct{}{}); err != nil {
+			if err := v.Post(cmd.Context(), "acknowledge "+args[0], "", "/alarms/acknowledge", in,
+				&struct{}{}); err != nil {
 				return err
 			}
 			return a.Result(in, "%s is acknowledged", args[0])
@@ -266,7 +275,8 @@ queue orders, and "*" all alarms.`,
 				Silences []silence `json:"silences"`
 			}
 			in := map[string]string{"match": args[0], "for": lasts, "reason": reason}
-			if err := v.Post(cmd.Context(), "silence "+args[0], "", "/alarms/silence", in, &list); err != nil {
+			if err := v.Post(cmd.Context(), "silence "+args[0], "", "/alarms/silence", in,
+				&list); err != nil {
 				return err
 			}
 			for _, s := range list.Silences {
@@ -304,7 +314,8 @@ command fails if the action does; the log of the server says why.`,
 			}
 			v.C.Timeout = max(v.C.Timeout, 40*time.Second) // an attempt may take 30 s
 			in := map[string]string{"action": args[0]}
-			if err := v.Post(cmd.Context(), "test "+args[0], "", "/alarms/test", in, &struct{}{}); err != nil {
+			if err := v.Post(cmd.Context(), "test "+args[0], "", "/alarms/test", in,
+				&struct{}{}); err != nil {
 				return err
 			}
 			return a.Result(in, "%s", args[0]+" accepted the notice")

@@ -65,7 +65,8 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
 				return cli.Usagef("--interval: %v", err)
 			}
 			if c.Limits.Interval < intervalLeast || c.Limits.Interval > intervalMost {
-				return cli.Usagef("--interval: %q is not between %s and %s", interval, cli.HumanDuration(intervalLeast), cli.HumanDuration(intervalMost))
+				return cli.Usagef("--interval: %q is not between %s and %s", interval,
+					cli.HumanDuration(intervalLeast), cli.HumanDuration(intervalMost))
 			}
 			if c.Limits.AgeMax, err = cli.ParseDuration(ageMax); err != nil {
 				return cli.Usagef("--age-max: %v", err)
@@ -96,7 +97,8 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
 	c.Connect.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&c.Prefix, "prefix", "", "watch queues whose names begin with this `text`")
-	flags.StringArrayVar(&c.Parking, "parking", nil, "watch this `queue` as a parking lot; repeatable")
+	flags.StringArrayVar(&c.Parking, "parking", nil,
+		"watch this `queue` as a parking lot; repeatable")
 	flags.StringVar(&config, "config", "", "take redriven queues from this YAML `file`")
 	flags.IntVar(&c.Limit, "limit", 1000, "maximum `number` of queues to watch")
 	flags.StringVar(&interval, "interval", "60s", "`duration` between readings")
@@ -105,7 +107,8 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
 	flags.Int64Var(&c.Limits.InFlightMax, "in-flight-max", 100_000, "maximum `number` in flight")
 	flags.Int64Var(&c.Limits.BacklogMin, "backlog-min", 100, "ignore backlogs below this `number`")
 	flags.StringVar(&cloudWatch, "cloudwatch", "auto", "CloudWatch `mode`: auto or off")
-	flags.StringArrayVar(&c.Commands, "exec", nil, "run this shell `command` with alarms; repeatable")
+	flags.StringArrayVar(&c.Commands, "exec", nil,
+		"run this shell `command` with alarms; repeatable")
 	flags.StringArrayVar(&c.Webhooks, "webhook", nil, "post alarms to this `URL`; repeatable")
 	flags.BoolVar(&c.Once, "once", false, "exit when decided, with 4 if there is an alarm")
 	return cmd

@@ -1,5 +1,5 @@
-// Package bench has the commands that measure: an endpoint under load, and the performance budget of the
-// project.
+// Package bench has the commands that measure: an endpoint under load, and the performance budget
+// of the project.
 package bench
 
 import (
@@ -67,7 +67,8 @@ request.`,
 		},
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.endpointURL, "endpoint-url", "", "SQS API `URL`, or aws (default: a server of its own)")
+	p.StringVar(&f.endpointURL, "endpoint-url", "",
+		"SQS API `URL`, or aws (default: a server of its own)")
 	p.StringVar(&f.region, "region", "", "sign for this `region` (default: tenaq --help)")
 	p.BoolVar(&f.signed, "signed", false, "sign the requests (always done for Amazon)")
 	p.BoolVar(&f.baseline, "baseline", false, "compare with a server that does nothing")
@@ -133,7 +134,9 @@ func runBench(a *cli.App, ctx context.Context, f *benchFlags) (err error) {
 }
 
 // endpoint finds what is measured, or starts it.
-func (f *benchFlags) endpoint(ctx context.Context, own *bench.Servers) (e bench.Endpoint, err error) {
+func (f *benchFlags) endpoint(
+	ctx context.Context, own *bench.Servers,
+) (e bench.Endpoint, err error) {
 	if f.endpointURL == "" {
 		return own.Start(ctx)
 	}
@@ -192,17 +195,25 @@ type benchContender struct {
 // newBenchContender describes what became of one.
 func newBenchContender(name string, r *bench.Result) benchContender {
 	seconds := max(r.Took.Seconds(), 1e-9)
-	at := func(percent float64) float64 { return float64(r.Latency.At(percent).Microseconds()) / 1000 }
+	at := func(percent float64) float64 {
+		return float64(r.Latency.At(percent).Microseconds()) / 1000
+	}
 	return benchContender{
-		Name: name, Messages: r.Rate(), Requests: float64(r.Requests) / seconds, Empty: r.Empty, Throttled: r.Throttled,
-		P50: at(50), P99: at(99), P999: at(99.9), Most: at(100), Ratio: r.Ratio, Low: r.Least, High: r.Most,
+		Name: name, Messages: r.Rate(), Requests: float64(r.Requests) / seconds, Empty: r.Empty,
+		Throttled: r.Throttled,
+		P50:       at(50), P99: at(99), P999: at(99.9), Most: at(100), Ratio: r.Ratio, Low: r.Least,
+		High: r.Most,
 	}
 }
 
-func (f *benchFlags) compare(ctx context.Context, own *bench.Servers, line *cli.Progress) (*benchReport, error) {
+func (f *benchFlags) compare(
+	ctx context.Context, own *bench.Servers, line *cli.Progress,
+) (*benchReport, error) {
 	report := &benchReport{
-		Workload: string(f.work.Kind), Endpoint: f.work.Endpoint.URL.String(), Batch: f.work.Batch, Size: f.work.Size,
-		Groups: f.work.Groups, Depth: f.work.Depth, Polls: f.work.Polls, Clients: f.load.Clients, Rate: f.load.Rate,
+		Workload: string(f.work.Kind), Endpoint: f.work.Endpoint.URL.String(), Batch: f.work.Batch,
+		Size:   f.work.Size,
+		Groups: f.work.Groups, Depth: f.work.Depth, Polls: f.work.Polls, Clients: f.load.Clients,
+		Rate:   f.load.Rate,
 		Rounds: f.rounds, Round: f.load.Round.Seconds(),
 	}
 	contender, err := bench.New(f.work)
@@ -233,7 +244,8 @@ func printBench(a *cli.App, r *benchReport) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}
-	t := cli.Table{Head: []string{"", "MESSAGES/S", "REQUESTS/S", "P50", "P99", "P99.9", "MAX", "RATIO", "LEAST TO MOST"}}
+	t := cli.Table{Head: []string{"", "MESSAGES/S", "REQUESTS/S", "P50", "P99", "P99.9", "MAX",
+		"RATIO", "LEAST TO MOST"}}
 	var notes []string
 	for _, c := range r.Results {
 		ratio, extremes := fmt.Sprintf("%.2f", c.Ratio), fmt.Sprintf("%.2f to %.2f", c.Low, c.High)
@@ -241,12 +253,15 @@ func printBench(a *cli.App, r *benchReport) error {
 			ratio, extremes = "", ""
 		}
 		ms := func(v float64) string { return fmt.Sprintf("%.1f ms", v) }
-		t.Add(c.Name, fmt.Sprintf("%.0f", c.Messages), fmt.Sprintf("%.0f", c.Requests), ms(c.P50), ms(c.P99), ms(c.P999), ms(c.Most), ratio, extremes)
+		t.Add(c.Name, fmt.Sprintf("%.0f", c.Messages), fmt.Sprintf("%.0f", c.Requests), ms(c.P50),
+			ms(c.P99), ms(c.P999), ms(c.Most), ratio, extremes)
 		if c.Throttled > 0 {
-			notes = append(notes, fmt.Sprintf("%s refused %s because of overload", c.Name, cli.Counted(c.Throttled, "request", "requests")))
+			notes = append(notes, fmt.Sprintf("%s refused %s because of overload", c.Name,
+				cli.Counted(c.Throttled, "request", "requests")))
 		}
 		if c.Empty > 0 {
-			notes = append(notes, fmt.Sprintf("%s from %s returned no message", cli.Counted(c.Empty, "receive", "receives"), c.Name))
+			notes = append(notes, fmt.Sprintf("%s from %s returned no message",
+				cli.Counted(c.Empty, "receive", "receives"), c.Name))
 		}
 	}
 	if err := a.PrintTable(t); err != nil {

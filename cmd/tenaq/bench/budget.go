@@ -57,7 +57,8 @@ takes less than three minutes and fails only if a ratio is grossly wrong.`,
 			if a.JSON {
 				err = a.PrintJSON(r)
 			} else if err = a.PrintTable(r.Table()); err == nil {
-				a.Note("%s, load before %s", cli.Counted(r.Processors, "processor", "processors"), cmp.Or(r.Load, "unknown"))
+				a.Note("%s, load before %s", cli.Counted(r.Processors, "processor", "processors"),
+					cmp.Or(r.Load, "unknown"))
 			}
 			switch n := r.Failed(); {
 			case err != nil:
@@ -65,7 +66,8 @@ takes less than three minutes and fails only if a ratio is grossly wrong.`,
 			case cmd.Context().Err() != nil:
 				return errors.New("interrupted")
 			case n > 0:
-				return cli.Codedf(cli.ExitFailed, "%d of %d bounds are not met or could not be measured", n, len(r.Rows))
+				return cli.Codedf(cli.ExitFailed,
+					"%d of %d bounds are not met or could not be measured", n, len(r.Rows))
 			}
 			return nil
 		},

@@ -94,7 +94,9 @@ func (c *change) register(f *cli.ClaimsFlags, cmd *cobra.Command) {
 }
 
 // run changes the entry whose key is the argument.
-func (c *change) run(f *cli.ClaimsFlags, do func(context.Context, *cli.Ledger, *claims.Entry) error) func(*cobra.Command, []string) error {
+func (c *change) run(
+	f *cli.ClaimsFlags, do func(context.Context, *cli.Ledger, *claims.Entry) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if c.reason == "" {
 			return cli.Usagef("the reason is missing; add --reason TEXT, for people who look at the entry later")
@@ -119,12 +121,15 @@ func (c *change) run(f *cli.ClaimsFlags, do func(context.Context, *cli.Ledger, *
 func objection(e *claims.Entry) error {
 	switch left, known := e.Remaining(); {
 	case e.State == claims.Completed:
-		return cli.Codedf(cli.ExitRefused, "%q is completed by %s; to change that anyway, add --force", e.Key, e.Owner)
+		return cli.Codedf(cli.ExitRefused,
+			"%q is completed by %s; to change that anyway, add --force", e.Key, e.Owner)
 	case e.State == claims.Held && !known:
-		return cli.Codedf(cli.ExitRefused, "%q is held by %s, and it is unknown whether its lease is over, because the store has no clock; "+
-			"if the holder is dead, add --force", e.Key, e.Owner)
+		return cli.Codedf(cli.ExitRefused,
+			"%q is held by %s, and it is unknown whether its lease is over, because the store has no clock; "+
+				"if the holder is dead, add --force", e.Key, e.Owner)
 	case e.State == claims.Held && left > 0:
-		return cli.Codedf(cli.ExitRefused, "%q is held by %s, whose lease runs for another %s; wait, or if the holder is dead, add --force",
+		return cli.Codedf(cli.ExitRefused,
+			"%q is held by %s, whose lease runs for another %s; wait, or if the holder is dead, add --force",
 			e.Key, e.Owner, cli.HumanDuration(left))
 	}
 	return nil
@@ -133,5 +138,6 @@ func objection(e *claims.Entry) error {
 // print reports the change.
 func (c *change) print(a *cli.App, e *claims.Entry, done string) error {
 	d := newDocument(e)
-	return a.Result(map[string]any{"key": e.Key, "was": e.State, "state": c.to, "reason": c.reason}, "%s %s, which was %s", done, cli.OneLine(e.Key), d.state())
+	return a.Result(map[string]any{"key": e.Key, "was": e.State, "state": c.to, "reason": c.reason},
+		"%s %s, which was %s", done, cli.OneLine(e.Key), d.state())
 }

@@ -1,5 +1,6 @@
-// Package claims has the commands that read and change the ledger of claims and the store of records under it.
-// They read flags and print; package claims at the root of the module is the ledger.
+// Package claims has the commands that read and change the ledger of claims and the store of
+// records under it. They read flags and print; package claims at the root of the module is the
+// ledger.
 package claims
 
 import (
@@ -47,13 +48,16 @@ what is in progress, by whom, and what was done. The states of an entry:
 	}
 	f := &cli.ClaimsFlags{}
 	f.Register(cmd)
-	cmd.AddCommand(newListCmd(a, f), newStuckCmd(a, f), newShowCmd(a, f), newReleaseCmd(a, f), newSettleCmd(a, f), newSweepCmd(a, f))
+	cmd.AddCommand(newListCmd(a, f), newStuckCmd(a, f), newShowCmd(a, f), newReleaseCmd(a, f),
+		newSettleCmd(a, f), newSweepCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
 
 // with opens the ledger for a command.
-func with(f *cli.ClaimsFlags, do func(context.Context, *cli.Ledger, []string) error) func(*cobra.Command, []string) error {
+func with(
+	f *cli.ClaimsFlags, do func(context.Context, *cli.Ledger, []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		l, err := f.Open(cmd.Context())
 		if err != nil {
@@ -75,26 +79,29 @@ func explain(l *cli.Ledger, err error) error {
 	return fmt.Errorf("%w (in %s)", err, l.Store.Place)
 }
 
-// A document is an entry as --json prints it. What follows Reason is only there where a single entry is shown.
+// A document is an entry as --json prints it. What follows Reason is only there where a single
+// entry is shown.
 type document struct {
 	Key       string       `json:"key"`
 	State     claims.State `json:"state"`
 	LeaseOver *bool        `json:"leaseOver,omitempty"` // of a held one; absent if unknown
-	Age       *float64     `json:"ageSeconds"`          // since the last write; null if the store has no clock
-	Lease     float64      `json:"leaseSeconds,omitempty"`
-	Owner     string       `json:"owner,omitempty"`
-	Fence     uint64       `json:"fence,omitempty"`
-	Attempts  int          `json:"attempts"`
-	Message   string       `json:"messageId,omitempty"`
-	Reason    string       `json:"reason,omitempty"`
-	Idle      *float64     `json:"idleSeconds,omitempty"` // of a stuck claim
+	// since the last write; null if the store has no clock
+	Age      *float64 `json:"ageSeconds"`
+	Lease    float64  `json:"leaseSeconds,omitempty"`
+	Owner    string   `json:"owner,omitempty"`
+	Fence    uint64   `json:"fence,omitempty"`
+	Attempts int      `json:"attempts"`
+	Message  string   `json:"messageId,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	Idle     *float64 `json:"idleSeconds,omitempty"` // of a stuck claim
 
 	age, idle time.Duration
 }
 
 func newDocument(e *claims.Entry) document {
 	d := document{
-		Key: e.Key, State: e.State, Age: cli.AgeDocument(e.Age), Lease: e.Lease.Seconds(), Owner: e.Owner, Fence: e.Fence,
+		Key: e.Key, State: e.State, Age: cli.AgeDocument(e.Age), Lease: e.Lease.Seconds(),
+		Owner: e.Owner, Fence: e.Fence,
 		Attempts: e.Attempts, Message: e.Message, Reason: e.Reason, age: e.Age,
 	}
 	if left, known := e.Remaining(); e.State == claims.Held && known {
@@ -140,8 +147,10 @@ text, otherwise in base64 as resultBase64 and memoBase64.`,
 				written = cli.AgeText(e.Age) + " ago"
 			}
 			return a.PrintCard(d, "", [][2]string{
-				{"key", e.Key}, {"state", d.state()}, {"written", written}, {"lease", leaseText(&e)}, {"owner", e.Owner},
-				{"fence", strconv.FormatUint(e.Fence, 10)}, {"attempts", strconv.Itoa(e.Attempts)}, {"message", e.Message}, {"reason", e.Reason},
+				{"key", e.Key}, {"state", d.state()}, {"written", written},
+				{"lease", leaseText(&e)}, {"owner", e.Owner},
+				{"fence", strconv.FormatUint(e.Fence, 10)}, {"attempts", strconv.Itoa(e.Attempts)},
+				{"message", e.Message}, {"reason", e.Reason},
 				{"result", bytesText(e.Result)}, {"memo", bytesText(e.Memo)},
 			}...)
 		}),

@@ -18,7 +18,8 @@ import (
 
 // states are all states, in the order of the help.
 var states = []claims.State{
-	claims.Held, claims.Completed, claims.Failed, claims.Exhausted, claims.Released, claims.Parked, claims.Unreadable,
+	claims.Held, claims.Completed, claims.Failed, claims.Exhausted, claims.Released, claims.Parked,
+	claims.Unreadable,
 }
 
 func newListCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
@@ -67,7 +68,8 @@ is rejected, and a listing reads the whole table.
 					if unknown = e.Age == records.AgeUnknown && least > 0; unknown {
 						return true
 					}
-					if len(wanted) > 0 && !slices.Contains(wanted, string(e.State)) || least > 0 && e.Age < least {
+					if len(wanted) > 0 && !slices.Contains(wanted, string(e.State)) ||
+						least > 0 && e.Age < least {
 						return false
 					}
 					if more = limit > 0 && len(found) == limit; !more {
@@ -82,13 +84,19 @@ is rejected, and a listing reads the whole table.
 					return cli.Usagef("--older-than: %s has no clock, so ages are not known; see: tenaq claims sweep --help", l.Store.Place)
 				}
 				filtered := prefix != "" || len(wanted) > 0 || olderThan != ""
-				return printClaims(a, l, found, more, "no claims"+cli.OrEmpty(filtered, " that match"), "AGE", func(d *document) time.Duration { return d.age })
+				return printClaims(a, l, found, more,
+					"no claims"+cli.OrEmpty(filtered,
+						" that match"), "AGE", func(d *document) time.Duration {
+						return d.age
+					})
 			})(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&wanted, "state", nil, "list only entries in this `state`; may be repeated")
-	flags.StringVar(&olderThan, "older-than", "", "list only entries of at least this age, a `duration`")
+	flags.StringSliceVar(&wanted, "state", nil,
+		"list only entries in this `state`; may be repeated")
+	flags.StringVar(&olderThan, "older-than", "",
+		"list only entries of at least this age, a `duration`")
 	flags.IntVar(&limit, "limit", 1000, "list at most this `number`; 0 for all")
 	return cmd
 }
@@ -108,7 +116,10 @@ func checkState(s string) error {
 }
 
 // printClaims prints entries, with one of their times in a column. none says that there are none.
-func printClaims(a *cli.App, l *cli.Ledger, found []document, more bool, none, column string, of func(*document) time.Duration) error {
+func printClaims(
+	a *cli.App, l *cli.Ledger, found []document, more bool, none, column string,
+	of func(*document) time.Duration,
+) error {
 	if more {
 		defer a.Note("there are more; see --limit")
 	}
@@ -116,9 +127,12 @@ func printClaims(a *cli.App, l *cli.Ledger, found []document, more bool, none, c
 		a.Note("%s in %s", none, l.Store.Place)
 		return nil
 	}
-	return cli.PrintList(a, "claims", found, []string{"KEY", "STATE", column, "ATTEMPTS", "OWNER", "MESSAGE", "REASON"}, func(d *document) []string {
-		return []string{d.Key, d.state(), cli.AgeText(of(d)), strconv.Itoa(d.Attempts), cli.OrDash(d.Owner), cli.OrDash(d.Message), d.Reason}
-	})
+	return cli.PrintList(a, "claims", found,
+		[]string{"KEY", "STATE", column, "ATTEMPTS", "OWNER", "MESSAGE",
+			"REASON"}, func(d *document) []string {
+			return []string{d.Key, d.state(), cli.AgeText(of(d)), strconv.Itoa(d.Attempts),
+				cli.OrDash(d.Owner), cli.OrDash(d.Message), d.Reason}
+		})
 }
 
 func newStuckCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
@@ -148,14 +162,18 @@ too.`,
 				return cli.Usagef("--older-than: %v", err)
 			}
 			if limit < 1 || limit > records.ListMax {
-				return cli.Usagef("--limit: %d is not a number from 1 to %d", limit, records.ListMax)
+				return cli.Usagef("--limit: %d is not a number from 1 to %d", limit,
+					records.ListMax)
 			}
 			return with(f, func(ctx context.Context, l *cli.Ledger, _ []string) error {
 				found, more, err := findStuck(ctx, a, l, time.Now(), least, limit, scan)
 				if err != nil {
 					return err
 				}
-				return printClaims(a, l, found, more, "no stuck claims", "IDLE", func(d *document) time.Duration { return d.idle })
+				return printClaims(a, l, found, more, "no stuck claims", "IDLE",
+					func(d *document) time.Duration {
+						return d.idle
+					})
 			})(cmd, args)
 		},
 	}
@@ -167,7 +185,10 @@ too.`,
 }
 
 // findStuck returns up to limit stuck claims, the longest idle first, and whether there are more.
-func findStuck(ctx context.Context, a *cli.App, l *cli.Ledger, now time.Time, least time.Duration, limit int, scan bool) (found []document, more bool, err error) {
+func findStuck(
+	ctx context.Context, a *cli.App, l *cli.Ledger, now time.Time, least time.Duration, limit int,
+	scan bool,
+) (found []document, more bool, err error) {
 	keep := func(e claims.Entry) (stop bool) {
 		switch e.State {
 		case claims.Held, claims.Failed, claims.Released, claims.Parked:

@@ -117,11 +117,15 @@ space for other records. DynamoDB removes expired records itself.`,
 				removed += n
 				switch {
 				case err != nil && removed > 0:
-					return cli.Codedf(cli.ExitPartly, "%w; %s were removed before; run the command again", err, cli.Counted(removed, "record", "records"))
+					return cli.Codedf(cli.ExitPartly,
+						"%w; %s were removed before; run the command again", err,
+						cli.Counted(removed, "record", "records"))
 				case err != nil:
 					return fmt.Errorf("%w; nothing was removed", err)
 				case n < sweepBatch:
-					return a.Result(map[string]any{"records": store.Place.String(), "removed": removed}, "removed %s from %s", cli.Counted(removed, "record", "records"), store.Place)
+					return a.Result(map[string]any{"records": store.Place.String(),
+						"removed": removed}, "removed %s from %s",
+						cli.Counted(removed, "record", "records"), store.Place)
 				}
 			}
 		},

@@ -89,7 +89,8 @@ if its entry has not changed and its lease is shorter than --watch.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.stuck, "stuck", "15m", "minimum age of stuck work, `duration`")
 	flags.StringVar(&f.watch, "watch", "", "look twice, this `duration` apart")
-	flags.StringSliceVar(&f.queues, "queue", nil, "only what is registered for this `queue`; repeatable")
+	flags.StringSliceVar(&f.queues, "queue", nil,
+		"only what is registered for this `queue`; repeatable")
 	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims of this dead-letter `queue`")
 	flags.BoolVar(&f.run, "run", false, "do it; without this flag nothing is changed")
 	return cmd
@@ -100,7 +101,8 @@ func (f *sweepFlags) sweep(ctx context.Context, a *cli.App, cfg sweep.Config) er
 	s, err := sweep.New(ctx, cfg)
 	var none *sweep.NotRegistered
 	if errors.As(err, &none) {
-		return cli.Codedf(cli.ExitNotFound, "%w in %s%s", err, cfg.Ledger.Store.Place, cli.DidYouMean(none.Queue, none.Queues))
+		return cli.Codedf(cli.ExitNotFound, "%w in %s%s", err, cfg.Ledger.Store.Place,
+			cli.DidYouMean(none.Queue, none.Queues))
 	}
 	if err != nil {
 		return explain(cfg.Ledger, err)
@@ -111,13 +113,16 @@ func (f *sweepFlags) sweep(ctx context.Context, a *cli.App, cfg sweep.Config) er
 	found, err := s.Find(ctx)
 	switch {
 	case errors.Is(err, sweep.ErrNoClock):
-		return cli.Usagef("%s: %v; add --watch 15m to look twice, that far apart", cfg.Ledger.Store.Place, err)
+		return cli.Usagef("%s: %v; add --watch 15m to look twice, that far apart",
+			cfg.Ledger.Store.Place, err)
 	case err != nil:
 		return explain(cfg.Ledger, err)
 	}
 	if f.run {
 		var c *cli.Client
-		err := s.Act(ctx, found, func(ctx context.Context, queue string) (_ producer.SQS, url string, err error) {
+		err := s.Act(ctx, found, func(
+			ctx context.Context, queue string,
+		) (_ producer.SQS, url string, err error) {
 			if c == nil {
 				if c, err = f.client.Connect(ctx); err != nil {
 					return nil, "", err
@@ -137,7 +142,9 @@ func (f *sweepFlags) sweep(ctx context.Context, a *cli.App, cfg sweep.Config) er
 }
 
 // findLetters finds the messages that queues have moved to dead-letter queues by themselves.
-func (f *sweepFlags) findLetters(ctx context.Context, found func(message, deadLetter string)) error {
+func (f *sweepFlags) findLetters(
+	ctx context.Context, found func(message, deadLetter string),
+) error {
 	for _, queue := range f.settle {
 		if !cli.IsAmazonURL(queue) {
 			if peeked, err := f.peekLetters(ctx, queue, found); peeked || err != nil {
@@ -167,7 +174,9 @@ func (f *sweepFlags) findLetters(ctx context.Context, found func(message, deadLe
 }
 
 // peekLetters finds them without a receive. It reports false if the server is not a tenaq server.
-func (f *sweepFlags) peekLetters(ctx context.Context, queue string, found func(message, deadLetter string)) (ok bool, err error) {
+func (f *sweepFlags) peekLetters(
+	ctx context.Context, queue string, found func(message, deadLetter string),
+) (ok bool, err error) {
 	v, err := f.client.ConnectV1(ctx, cli.PeekLack)
 	if err != nil {
 		return false, nil // it is Amazon, or the next request reports why
@@ -176,7 +185,8 @@ func (f *sweepFlags) peekLetters(ctx context.Context, queue string, found func(m
 	query := url.Values{"limit": {strconv.Itoa(cli.PeekPage)}}
 	for {
 		var page cli.PeekedList
-		err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(name)+"/messages", query, &page)
+		err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(name)+"/messages", query,
+			&page)
 		switch {
 		case cli.ExitCode(err) == cli.ExitUsage: // the server has no such request
 			return false, nil
@@ -197,23 +207,28 @@ func (f *sweepFlags) peekLetters(ctx context.Context, queue string, found func(m
 
 // report prints what was found and the results of the actions.
 func report(a *cli.App, s *sweep.Sweeper, found []*sweep.Work, l *cli.Ledger) (err error) {
-	t := cli.Table{Head: []string{"KEY", "STATE", "AGE", "ATTEMPTS", "OWNER", "MESSAGE", "ACTION", "WHY"}}
+	t := cli.Table{Head: []string{"KEY", "STATE", "AGE", "ATTEMPTS", "OWNER", "MESSAGE", "ACTION",
+		"WHY"}}
 	for _, w := range found {
-		t.Add(w.Key, stateText(w.State, true), cli.AgeText(w.Waited), strconv.Itoa(w.Attempts), cli.OrDash(w.Owner), cli.OrDash(w.Message), actionText(w), w.Why)
+		t.Add(w.Key, stateText(w.State, true), cli.AgeText(w.Waited), strconv.Itoa(w.Attempts),
+			cli.OrDash(w.Owner), cli.OrDash(w.Message), actionText(w), w.Why)
 	}
 	switch {
 	case a.JSON:
-		err = a.PrintJSON(map[string]any{"stuck": append([]*sweep.Work{}, found...), "parked": s.Parked, "unreadable": s.Unreadable})
+		err = a.PrintJSON(map[string]any{"stuck": append([]*sweep.Work{}, found...),
+			"parked": s.Parked, "unreadable": s.Unreadable})
 	case len(found) == 0:
 		a.Note("nothing is stuck in %s", l.Store.Place)
 	default:
 		err = a.PrintTable(t)
 	}
 	if s.Parked > 0 {
-		a.Note("%s a decision; see: tenaq claims list --state parked", cli.Counted(s.Parked, "claim awaits", "claims await"))
+		a.Note("%s a decision; see: tenaq claims list --state parked",
+			cli.Counted(s.Parked, "claim awaits", "claims await"))
 	}
 	if s.Unreadable > 0 {
-		a.Note("%s cannot be read; see: tenaq claims list --state unreadable", cli.Counted(s.Unreadable, "claim", "claims"))
+		a.Note("%s cannot be read; see: tenaq claims list --state unreadable",
+			cli.Counted(s.Unreadable, "claim", "claims"))
 	}
 	return err
 }

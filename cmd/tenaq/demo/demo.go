@@ -1,5 +1,5 @@
-// Package demo is the command "tenaq demo". It plays the scenarios with processes that are killed, beside the
-// usual way to write the same program, and checks the outcome.
+// Package demo is the command "tenaq demo". It plays the scenarios with processes that are killed,
+// beside the usual way to write the same program, and checks the outcome.
 package demo
 
 import (
@@ -26,9 +26,11 @@ import (
 )
 
 // scenarios are what "tenaq demo" plays, in this order.
-var scenarios = []stage.Scenario{crash.Scenario, pipeline.Scenario, order.Scenario, redrive.Scenario, outbox.Scenario}
+var scenarios = []stage.Scenario{crash.Scenario, pipeline.Scenario, order.Scenario,
+	redrive.Scenario, outbox.Scenario}
 
-// scenarioMax bounds a scenario on a machine in trouble. Without --long each takes about ten seconds.
+// scenarioMax bounds a scenario on a machine in trouble. Without --long each takes about ten
+// seconds.
 const scenarioMax = 3 * time.Minute
 
 type flags struct {
@@ -102,9 +104,10 @@ schema in a PostgreSQL and drops it at the end.`,
 	fs.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of another SQS to use, or the word aws")
 	fs.StringVar(&f.database, "db", "", "`URL` of a PostgreSQL for the scenario outbox")
 	fs.StringVar(&f.breakage, "break", "", "`part` to leave out, so that checks fail")
-	_ = cmd.RegisterFlagCompletionFunc("break", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return breakNames(args), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = cmd.RegisterFlagCompletionFunc("break",
+		func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return breakNames(args), cobra.ShellCompDirectiveNoFileComp
+		})
 	cmd.AddCommand(&cobra.Command{
 		Use:     "child [JSON]",
 		Hidden:  true,
@@ -124,7 +127,8 @@ func breakNames(scenario []string) (list []string) {
 	for _, s := range scenarios {
 		for _, b := range s.Breaks {
 			name := cobra.CompletionWithDesc(b.Name, b.Text)
-			if (len(scenario) == 0 || slices.Contains(scenario, s.Name)) && !slices.Contains(list, name) {
+			if (len(scenario) == 0 || slices.Contains(scenario, s.Name)) &&
+				!slices.Contains(list, name) {
 				list = append(list, name)
 			}
 		}
@@ -148,7 +152,8 @@ func choose(args []string) (chosen []stage.Scenario, err error) {
 		if near := cli.Nearest(name, names()); near != "" {
 			return nil, cli.Usagef("there is no scenario %q; did you mean %s?", name, near)
 		}
-		return nil, cli.Usagef("there is no scenario %q; there are: %s", name, strings.Join(names(), ", "))
+		return nil, cli.Usagef("there is no scenario %q; there are: %s", name,
+			strings.Join(names(), ", "))
 	}
 	for _, s := range scenarios {
 		if len(args) == 0 || slices.Contains(args, s.Name) {
@@ -186,7 +191,9 @@ func (f *flags) checkDatabase(chosen []stage.Scenario) error {
 	if f.database == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(chosen, func(s stage.Scenario) bool { return s.Name == outbox.Scenario.Name }) {
+	if !slices.ContainsFunc(chosen, func(s stage.Scenario) bool {
+		return s.Name == outbox.Scenario.Name
+	}) {
 		return cli.Usagef("--db is for the scenario %s", outbox.Scenario.Name)
 	}
 	place, err := outboxcmd.ParsePlace(f.database, "postgres://USER@HOST/DATABASE")
@@ -236,7 +243,8 @@ func (f *flags) run(ctx context.Context, a *cli.App, chosen []stage.Scenario, ar
 		}
 	}
 	if ctx.Err() != nil {
-		return errors.Join(cli.Codedf(cli.ExitFailed, "interrupted; run it again with: %s", r.Repeat), os.RemoveAll(dir))
+		return errors.Join(cli.Codedf(cli.ExitFailed, "interrupted; run it again with: %s",
+			r.Repeat), os.RemoveAll(dir))
 	}
 	// What a failure left behind is evidence, unless there is nothing.
 	if f.keep || !r.OK {
@@ -275,7 +283,8 @@ func (f *flags) repeat(args []string) string {
 // play plays one scenario. Not to come to its end is a finding like any other.
 func play(ctx context.Context, s stage.Scenario, env *stage.Env) scenarioReport {
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, scenarioMax, fmt.Errorf("not done after %v", scenarioMax))
+	ctx, cancel := context.WithTimeoutCause(ctx, scenarioMax,
+		fmt.Errorf("not done after %v", scenarioMax))
 	defer cancel()
 	env.Progress.Begin(s.Name)
 	err := os.Mkdir(env.Dir, 0o700)
@@ -286,5 +295,6 @@ func play(ctx context.Context, s stage.Scenario, env *stage.Env) scenarioReport 
 	if err != nil {
 		rows = append(rows, stage.Want("ran to its end", "yes", cli.WithCause(ctx, err).Error()))
 	}
-	return scenarioReport{Name: s.Name, Text: s.Text, Seconds: time.Since(began).Seconds(), Rows: rows}
+	return scenarioReport{Name: s.Name, Text: s.Text, Seconds: time.Since(began).Seconds(),
+		Rows: rows}
 }

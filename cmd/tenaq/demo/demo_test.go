@@ -65,8 +65,8 @@ var (
 	}}
 )
 
-// A scenario is one line and its failures, unless all is wanted. The check mark comes first, and no line is wider than
-// a terminal.
+// A scenario is one line and its failures, unless all is wanted. The check mark comes first, and no
+// line is wider than a terminal.
 func TestPrint(t *testing.T) {
 	var short, long strings.Builder
 	for _, s := range []scenarioReport{good, wrong} {

@@ -57,13 +57,15 @@ func (s *scenarioReport) count() (passed, failed int) {
 // verdict is nil if all checks passed.
 func (r *report) verdict() error {
 	if passed, failed := r.count(); failed > 0 {
-		return cli.Codedf(cli.ExitFailed, "%d of %s failed", failed, cli.Counted(passed+failed, "check", "checks"))
+		return cli.Codedf(cli.ExitFailed, "%d of %s failed", failed,
+			cli.Counted(passed+failed, "check", "checks"))
 	}
 	return nil
 }
 
 // marks are what a line begins with.
-var marks = map[string]string{stage.OK: "✓", stage.Failed: "✗", stage.Shown: "·", stage.Skipped: "-"}
+var marks = map[string]string{stage.OK: "✓", stage.Failed: "✗", stage.Shown: "·",
+	stage.Skipped: "-"}
 
 // print prints the scenario on one line, then the checks that failed, or all of them.
 func (s *scenarioReport) print(w io.Writer, verbose bool) {
@@ -88,7 +90,8 @@ func rowText(r stage.Row) string {
 	case stage.Skipped:
 		text = r.Check + ": skipped, " + r.Got
 	}
-	indent := text[:len(text)-len(strings.TrimLeft(text, " "))] // of a check that belongs to the one before
+	// of a check that belongs to the one before
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
 	return "  " + marks[r.OK] + " " + indent + wrap(text, 76-len(indent), "\n      ") + "\n"
 }
 

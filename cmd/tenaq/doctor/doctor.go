@@ -1,5 +1,5 @@
-// Package doctor has the commands that examine a running system: doctor and health. They parse flags and print;
-// package internal/ops/doctor examines.
+// Package doctor has the commands that examine a running system: doctor and health. They parse
+// flags and print; package internal/ops/doctor examines.
 package doctor
 
 import (
@@ -45,7 +45,8 @@ problem; with --strict, also if there is a warning.`,
 		Args: cli.Wants(0, -1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if c.Limit < 1 || c.Limit > doctor.QueuesMax {
-				return cli.Usagef("--limit: %d is not a number from 1 to %d", c.Limit, doctor.QueuesMax)
+				return cli.Usagef("--limit: %d is not a number from 1 to %d", c.Limit,
+					doctor.QueuesMax)
 			}
 			if c.Settings, err = server.Load(); err != nil {
 				return err
@@ -67,7 +68,8 @@ problem; with --strict, also if there is a warning.`,
 	c.Connect.Register(cmd)
 	flags := cmd.Flags()
 	server.RegisterSome(flags, "data-dir", "disk-reserve")
-	flags.StringArrayVar(&c.MetricsURLs, "metrics-url", nil, "read the metrics at this `URL`; repeatable")
+	flags.StringArrayVar(&c.MetricsURLs, "metrics-url", nil,
+		"read the metrics at this `URL`; repeatable")
 	flags.IntVar(&c.Limit, "limit", 1000, "maximum `number` of queues to examine")
 	flags.BoolVar(&strict, "strict", false, "exit with 1 for warnings too")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "show checks that are ok")
@@ -78,9 +80,11 @@ problem; with --strict, also if there is a warning.`,
 func verdict(r *doctor.Report, strict bool) error {
 	switch {
 	case r.Problems > 0:
-		return cli.Codedf(cli.ExitFailed, "%s; each says what to do", cli.Counted(r.Problems, "problem", "problems"))
+		return cli.Codedf(cli.ExitFailed, "%s; each says what to do",
+			cli.Counted(r.Problems, "problem", "problems"))
 	case strict && r.Warnings > 0:
-		return cli.Codedf(cli.ExitFailed, "%s, and --strict; each says what to do", cli.Counted(r.Warnings, "warning", "warnings"))
+		return cli.Codedf(cli.ExitFailed, "%s, and --strict; each says what to do",
+			cli.Counted(r.Warnings, "warning", "warnings"))
 	}
 	return nil
 }

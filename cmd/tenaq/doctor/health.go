@@ -72,17 +72,21 @@ func checkReady(ctx context.Context, address string, limit time.Duration) error 
 	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return cli.Codedf(cli.ExitFailed, "nothing listens at %s; start the server, or name its admin address with --admin-listen", address)
+		return cli.Codedf(cli.ExitFailed,
+			"nothing listens at %s; start the server, or name its admin address with --admin-listen", address)
 	case err != nil:
-		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address, cli.WithCause(ctx, err))
+		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address,
+			cli.WithCause(ctx, err))
 	}
 	defer resp.Body.Close()
 	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 	switch {
 	case err != nil:
-		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address, cli.WithCause(ctx, err))
+		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address,
+			cli.WithCause(ctx, err))
 	case resp.StatusCode != http.StatusOK:
-		return cli.Codedf(cli.ExitFailed, "%s is not ready: %s", address, strings.TrimSpace(string(says)))
+		return cli.Codedf(cli.ExitFailed, "%s is not ready: %s", address,
+			strings.TrimSpace(string(says)))
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 
 // colours are those of the states, on a terminal that shows any.
 var colours = map[doctor.Verdict]cli.Colour{
-	doctor.OK: cli.Green, doctor.Warning: cli.Yellow, doctor.Problem: cli.Red, doctor.NotChecked: cli.Dim,
+	doctor.OK: cli.Green, doctor.Warning: cli.Yellow, doctor.Problem: cli.Red,
+	doctor.NotChecked: cli.Dim,
 }
 
 func printReport(a *cli.App, r *doctor.Report, verbose bool) error {
@@ -31,7 +32,8 @@ func printReport(a *cli.App, r *doctor.Report, verbose bool) error {
 			continue
 		}
 		if f.Subject != subject {
-			fmt.Fprintf(a.Stdout, "%s%s%s%s\n", cli.OrEmpty(subject != "", "\n"), on, cli.OneLine(f.Subject), off)
+			fmt.Fprintf(a.Stdout, "%s%s%s%s\n", cli.OrEmpty(subject != "", "\n"), on,
+				cli.OneLine(f.Subject), off)
 			subject = f.Subject
 		}
 		if _, err := fmt.Fprint(a.Stdout, findingText(a, &f, width)); err != nil {
@@ -48,7 +50,9 @@ const findingColumns = 2 + len("not checked") + 2 + 18 + 1
 // findingText is one line, and what to do in a second. Lines are wrapped only on a terminal.
 func findingText(a *cli.App, f *doctor.Finding, width int) string {
 	indent := strings.Repeat(" ", findingColumns)
-	text := fmt.Sprintf("  %s  %-18s %s\n", a.Painted(colours[f.State], fmt.Sprintf("%-11s", f.State)), f.Check, wrapped(cli.OneLine(f.Says), indent, width))
+	text := fmt.Sprintf("  %s  %-18s %s\n",
+		a.Painted(colours[f.State],
+			fmt.Sprintf("%-11s", f.State)), f.Check, wrapped(cli.OneLine(f.Says), indent, width))
 	if f.Do != "" {
 		text += indent + wrapped("-> "+cli.OneLine(f.Do), indent+"   ", width) + "\n"
 	}
@@ -58,7 +62,8 @@ func findingText(a *cli.App, f *doctor.Finding, width int) string {
 // summary is the last line. It counts what is not shown.
 func summary(r *doctor.Report, verbose bool) string {
 	text := fmt.Sprintf("%s: %s, %s, %d not checked, %d ok", r.Endpoint,
-		cli.Counted(r.Problems, "problem", "problems"), cli.Counted(r.Warnings, "warning", "warnings"), r.Unchecked, r.OK)
+		cli.Counted(r.Problems, "problem", "problems"), cli.Counted(r.Warnings, "warning",
+			"warnings"), r.Unchecked, r.OK)
 	return text + cli.OrEmpty(r.OK > 0 && !verbose, " (--verbose shows them)")
 }
 
@@ -75,7 +80,8 @@ func width(a *cli.App) int {
 	return cmp.Or(max(width, 0), 80)
 }
 
-// wrapped breaks text between words so that it fits into width behind the indent, if that leaves room for words.
+// wrapped breaks text between words so that it fits into width behind the indent, if that leaves
+// room for words.
 func wrapped(text, indent string, width int) string {
 	room := width - len(indent)
 	if width == 0 || room < 20 {

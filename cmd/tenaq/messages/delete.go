@@ -42,7 +42,9 @@ with exit code 4.`,
 			}
 			handles := args[1:]
 			if len(handles) == 1 {
-				if _, err := cli.Call(ctx, c, c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: &handles[0]}); err != nil {
+				if _, err := cli.Call(ctx, c, c.DeleteMessage,
+					&sqs.DeleteMessageInput{QueueUrl: &url,
+						ReceiptHandle: &handles[0]}); err != nil {
 					return explainDelete(c, args[0], err)
 				}
 				return resultDeleted(a, 1)
@@ -68,12 +70,16 @@ func resultDeleted(a *cli.App, n int) error {
 }
 
 // deleteMany deletes in batches. It continues after a failed request, but not after an interrupt.
-func deleteMany(a *cli.App, ctx context.Context, c *cli.Client, url string, handles []string) error {
+func deleteMany(
+	a *cli.App, ctx context.Context, c *cli.Client, url string, handles []string,
+) error {
 	deleted := 0
 	for batch := range slices.Chunk(handles, sqslimits.BatchMax) {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
 		for i, handle := range batch {
-			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &handle})
+			in.Entries = append(in.Entries,
+				types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
+					ReceiptHandle: &handle})
 		}
 		out, err := cli.Call(ctx, c, c.DeleteMessageBatch, in)
 		if err != nil {
@@ -86,7 +92,8 @@ func deleteMany(a *cli.App, ctx context.Context, c *cli.Client, url string, hand
 		deleted += len(out.Successful)
 		for _, e := range out.Failed {
 			i, _ := strconv.Atoi(aws.ToString(e.Id))
-			a.Complain(fmt.Errorf("handle %q: %s (%s)", shorten(batch[min(i, len(batch)-1)]), strings.TrimSuffix(aws.ToString(e.Message), "."), aws.ToString(e.Code)))
+			a.Complain(fmt.Errorf("handle %q: %s (%s)", shorten(batch[min(i, len(batch)-1)]),
+				strings.TrimSuffix(aws.ToString(e.Message), "."), aws.ToString(e.Code)))
 		}
 	}
 	switch {
@@ -95,7 +102,8 @@ func deleteMany(a *cli.App, ctx context.Context, c *cli.Client, url string, hand
 	case deleted == 0:
 		return cli.Codedf(cli.ExitFailed, "none of %d was deleted; see above", len(handles))
 	}
-	return cli.Codedf(cli.ExitPartly, "%d deleted, %d not deleted; see above", deleted, len(handles)-deleted)
+	return cli.Codedf(cli.ExitPartly, "%d deleted, %d not deleted; see above", deleted,
+		len(handles)-deleted)
 }
 
 // shorten abbreviates a receipt handle for an error.

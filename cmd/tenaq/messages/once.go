@@ -72,17 +72,22 @@ func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
 
 // A sentOnce is the receipt of send --once, as --json prints it.
 type sentOnce struct {
-	MessageID      string       `json:"messageId"`
-	SequenceNumber string       `json:"sequenceNumber,omitempty"`
-	Key            string       `json:"key"`
-	Generation     int          `json:"generation,omitempty"`
-	New            bool         `json:"new"`                  // sent by this run
-	Age            *float64     `json:"ageSeconds,omitempty"` // since it was sent, if another run sent it
-	Work           claims.State `json:"work,omitempty"`       // of a duplicate; absent if it has not begun
+	MessageID      string `json:"messageId"`
+	SequenceNumber string `json:"sequenceNumber,omitempty"`
+	Key            string `json:"key"`
+	Generation     int    `json:"generation,omitempty"`
+	New            bool   `json:"new"` // sent by this run
+	// since it was sent, if another run sent it
+	Age *float64 `json:"ageSeconds,omitempty"`
+	// of a duplicate; absent if it has not begun
+	Work claims.State `json:"work,omitempty"`
 }
 
 // sendOnce sends a message unless its key was sent before.
-func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *offload.Offloader, queue, body string) error {
+func sendOnce(
+	a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *offload.Offloader, queue,
+	body string,
+) error {
 	if len(l.zeros) > 0 {
 		return cli.Usagef("--delay 0 and --once exclude each other; leave it out for the delay of the queue")
 	}
@@ -115,7 +120,8 @@ func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *o
 	}
 	p, err := producer.New(producer.Config{
 		Client: c.Client, Store: store,
-		QueueURL: url, Prefix: producer.Prefix + cli.QueueNameOf(url) + "/", Owner: cli.Person() + " (tenaq send)", Retention: retention, Work: work,
+		QueueURL: url, Prefix: producer.Prefix + cli.QueueNameOf(url) + "/",
+		Owner: cli.Person() + " (tenaq send)", Retention: retention, Work: work,
 	})
 	if err != nil {
 		return cli.Usagef("%v", err)
@@ -125,7 +131,8 @@ func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *o
 	if err != nil {
 		return err
 	}
-	m := producer.Message{Key: f.once.key, Generation: f.once.generation, Body: kept, Attributes: attributes, Delay: time.Duration(l.delay) * time.Second}
+	m := producer.Message{Key: f.once.key, Generation: f.once.generation, Body: kept,
+		Attributes: attributes, Delay: time.Duration(l.delay) * time.Second}
 	if l.group != nil {
 		m.Group = *l.group
 	}
@@ -136,8 +143,11 @@ func sendOnce(a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *o
 	return printSentOnce(a, queue, &receipt)
 }
 
-// explainOnce says why a message was not sent once. A receipt that differs is an error, whatever the error says.
-func explainOnce(c *cli.Client, queue string, store *cli.RecordStore, r *producer.Receipt, err error) error {
+// explainOnce says why a message was not sent once. A receipt that differs is an error, whatever
+// the error says.
+func explainOnce(
+	c *cli.Client, queue string, store *cli.RecordStore, r *producer.Receipt, err error,
+) error {
 	name := claims.EffectKey(r.Key, r.Generation)
 	refused, _ := errors.AsType[*claims.Refused](err)
 	switch {
@@ -148,13 +158,17 @@ func explainOnce(c *cli.Client, queue string, store *cli.RecordStore, r *produce
 		} else if r.MessageID != "" {
 			what = "the registered one was sent as " + r.MessageID
 		}
-		return cli.Codedf(cli.ExitRefused, "key %q is registered for %s with another message: %s. Use another --key, or --generation to do the work again", name, cli.QueueNameOf(queue), what)
+		return cli.Codedf(cli.ExitRefused,
+			"key %q is registered for %s with another message: %s. Use another --key, or --generation to do the work again", name, cli.QueueNameOf(queue), what)
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
 		return cli.Codedf(cli.ExitFailed, "interrupted; run the same command again")
 	case refused != nil && refused.Why == claims.Busy:
-		return cli.Codedf(cli.ExitRefused, "key %q is being sent by %s; run the same command again in %s", name, cmp.Or(refused.Owner, "another process"), cli.HumanDuration(refused.RetryIn.Round(time.Second)))
+		return cli.Codedf(cli.ExitRefused,
+			"key %q is being sent by %s; run the same command again in %s", name,
+			cmp.Or(refused.Owner, "another process"),
+			cli.HumanDuration(refused.RetryIn.Round(time.Second)))
 	case errors.Is(err, producer.ErrRefused):
 		return explainSend(c, queue, err)
 	}
@@ -162,7 +176,8 @@ func explainOnce(c *cli.Client, queue string, store *cli.RecordStore, r *produce
 }
 
 func printSentOnce(a *cli.App, queue string, r *producer.Receipt) error {
-	d := sentOnce{MessageID: r.MessageID, SequenceNumber: r.SequenceNumber, Key: r.Key, Generation: r.Generation, New: r.New, Work: r.Work}
+	d := sentOnce{MessageID: r.MessageID, SequenceNumber: r.SequenceNumber, Key: r.Key,
+		Generation: r.Generation, New: r.New, Work: r.Work}
 	if !r.New {
 		d.Age = cli.AgeDocument(r.Age)
 		when, what := "", "its work has not begun"
@@ -172,7 +187,9 @@ func printSentOnce(a *cli.App, queue string, r *producer.Receipt) error {
 		if r.Work != "" {
 			what = "its work is " + string(r.Work)
 		}
-		a.Note("key %q was sent to %s%s, and %s; nothing was sent now", claims.EffectKey(r.Key, r.Generation), cli.QueueNameOf(queue), when, what)
+		a.Note("key %q was sent to %s%s, and %s; nothing was sent now",
+			claims.EffectKey(r.Key, r.Generation), cli.QueueNameOf(queue), when, what)
 	}
-	return a.Result(d, "%s", cmp.Or(r.MessageID, fmt.Sprintf("%q was settled without a message", r.Key)))
+	return a.Result(d, "%s", cmp.Or(r.MessageID,
+		fmt.Sprintf("%q was settled without a message", r.Key)))
 }

@@ -48,7 +48,8 @@ message to the dead-letter queue.`,
 		Args: cli.Wants(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.limit < 1 || f.limit > cli.PeekLimitMax {
-				return cli.Usagef("--limit: %d is not a number from 1 to %d", f.limit, cli.PeekLimitMax)
+				return cli.Usagef("--limit: %d is not a number from 1 to %d", f.limit,
+					cli.PeekLimitMax)
 			}
 			v, err := f.ConnectV1(cmd.Context(), cli.PeekLack)
 			if err != nil {
@@ -76,13 +77,17 @@ message to the dead-letter queue.`,
 }
 
 // printMessages shows messages of a queue.
-func (f *peekFlags) printMessages(ctx context.Context, a *cli.App, v *cli.V1Client, queue string) error {
+func (f *peekFlags) printMessages(
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue string,
+) error {
 	if cli.IsAmazonURL(queue) {
-		return cli.Usagef("%s is a queue of Amazon, which shows a message only by delivering it", queue)
+		return cli.Usagef("%s is a queue of Amazon, which shows a message only by delivering it",
+			queue)
 	}
 	list := cli.PeekedList{Queue: cli.QueueNameOf(queue), Messages: []cli.Peeked{}, Next: f.after}
 	for {
-		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekPage, f.limit-len(list.Messages)))}, "trail": {"1"}}
+		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekPage, f.limit-len(list.Messages)))},
+			"trail": {"1"}}
 		if f.state != "" {
 			query.Set("state", f.state)
 		}
@@ -96,7 +101,8 @@ func (f *peekFlags) printMessages(ctx context.Context, a *cli.App, v *cli.V1Clie
 			query.Set("body", strconv.Itoa(cli.PeekBodyTable))
 		}
 		var page cli.PeekedList
-		if err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(list.Queue)+"/messages", query, &page); err != nil {
+		if err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(list.Queue)+"/messages",
+			query, &page); err != nil {
 			return err
 		}
 		list.Messages = append(list.Messages, page.Messages...)
@@ -129,15 +135,21 @@ func messageTable(messages []cli.Peeked, bodies bool) cli.Table {
 	}{
 		{"MESSAGE", true, func(m *cli.Peeked) string { return m.ID }},
 		{"STATE", true, func(m *cli.Peeked) string { return m.State }},
-		{"AGE", true, func(m *cli.Peeked) string { return cli.RoughDuration(time.Duration(m.AgeMS) * time.Millisecond) }},
+		{"AGE", true, func(m *cli.Peeked) string {
+			return cli.RoughDuration(time.Duration(m.AgeMS) * time.Millisecond)
+		}},
 		{"RECEIVES", true, func(m *cli.Peeked) string { return strconv.FormatInt(m.Receives, 10) }},
 		{"SIZE", true, func(m *cli.Peeked) string { return strconv.FormatInt(m.Size, 10) }},
 		{"VISIBLE", false, (*cli.Peeked).Visible},
 		{"GROUP", false, func(m *cli.Peeked) string { return m.Group }},
 		{"FROM", false, func(m *cli.Peeked) string { return cli.QueueNameOf(m.Source) }},
 		{"KEY", false, func(m *cli.Peeked) string { return m.Key }},
-		{"ATTEMPTS", false, func(m *cli.Peeked) string { return cli.OrEmpty(m.Attempts > 0, strconv.Itoa(m.Attempts)) }},
-		{"REASON", false, func(m *cli.Peeked) string { return cli.FirstWords(m.Reason, cli.PeekReasonTable) }},
+		{"ATTEMPTS", false, func(m *cli.Peeked) string {
+			return cli.OrEmpty(m.Attempts > 0, strconv.Itoa(m.Attempts))
+		}},
+		{"REASON", false, func(m *cli.Peeked) string {
+			return cli.FirstWords(m.Reason, cli.PeekReasonTable)
+		}},
 		{"BODY", bodies, (*cli.Peeked).Beginning},
 	}
 	t := cli.Table{Rows: make([][]string, len(messages))}
@@ -162,7 +174,8 @@ func messageTable(messages []cli.Peeked, bodies bool) cli.Table {
 func (f *peekFlags) printQueues(ctx context.Context, a *cli.App, v *cli.V1Client) error {
 	list := cli.PeekedQueues{Queues: []cli.PeekedQueue{}, Next: f.after}
 	for {
-		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekQueuesPage, f.limit-len(list.Queues)))}}
+		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekQueuesPage,
+			f.limit-len(list.Queues)))}}
 		if list.Next != "" {
 			query.Set("after", list.Next)
 		}
@@ -190,14 +203,16 @@ func (f *peekFlags) printQueues(ctx context.Context, a *cli.App, v *cli.V1Client
 }
 
 func queueTable(queues []cli.PeekedQueue) cli.Table {
-	t := cli.Table{Head: []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST", "DEAD LETTERS"}}
+	t := cli.Table{Head: []string{"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED", "OLDEST",
+		"DEAD LETTERS"}}
 	for i := range queues {
 		q := &queues[i]
 		oldest := ""
 		if q.Visible+q.InFlight+q.Delayed > 0 {
 			oldest = cli.RoughDuration(time.Duration(q.OldestAgeMS) * time.Millisecond)
 		}
-		t.Add(q.Name, strconv.FormatInt(q.Visible, 10), strconv.FormatInt(q.InFlight, 10), strconv.FormatInt(q.Delayed, 10), oldest, q.DeadLettersText())
+		t.Add(q.Name, strconv.FormatInt(q.Visible, 10), strconv.FormatInt(q.InFlight, 10),
+			strconv.FormatInt(q.Delayed, 10), oldest, q.DeadLettersText())
 	}
 	return t
 }

@@ -124,7 +124,8 @@ func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, erro
 		r.zeros.Add("WaitTimeSeconds", r.in.WaitTimeSeconds)
 	}
 	if f.visibility != "" {
-		if r.in.VisibilityTimeout, err = cli.ParseSeconds(f.visibility, sqslimits.VisibilityMax); err != nil {
+		if r.in.VisibilityTimeout, err = cli.ParseSeconds(f.visibility,
+			sqslimits.VisibilityMax); err != nil {
 			return nil, cli.Usagef("--visibility: %v", err)
 		}
 		r.zeros.Add("VisibilityTimeout", r.in.VisibilityTimeout)
@@ -191,8 +192,8 @@ func (r *receiver) end() error {
 // retryPause is how long --follow waits after a failure.
 const retryPause = time.Second
 
-// receive makes one request. The queue's own waiting time counts when --wait was not given, so the bound
-// allows for the longest.
+// receive makes one request. The queue's own waiting time counts when --wait was not given, so the
+// bound allows for the longest.
 func (r *receiver) receive(ctx context.Context) ([]types.Message, error) {
 	ctx, cancel := r.c.Bound(ctx, sqslimits.WaitMax)
 	defer cancel()
@@ -209,7 +210,8 @@ func (r *receiver) receive(ctx context.Context) ([]types.Message, error) {
 	return out.Messages, nil
 }
 
-// handle prints a message and then deletes it, so that a message that could not be printed comes back.
+// handle prints a message and then deletes it, so that a message that could not be printed comes
+// back.
 func (r *receiver) handle(ctx context.Context, m types.Message) error {
 	r.got++
 	r.left--
@@ -237,15 +239,16 @@ func (r *receiver) handle(ctx context.Context, m types.Message) error {
 // remove deletes a message that was printed.
 func (r *receiver) remove(ctx context.Context, m types.Message) error {
 	// An interrupt between printing and deleting must not keep the message in the queue.
-	_, err := cli.Call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
+	_, err := cli.Call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage,
+		&sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: m.ReceiptHandle})
 	if err == nil && r.follow {
 		delete(r.seen, aws.ToString(m.MessageId)) // otherwise the map would grow without bound
 	}
 	return err
 }
 
-// refuse handles a message that is received again; it is not printed twice. If it could not be deleted before, it is
-// deleted now.
+// refuse handles a message that is received again; it is not printed twice. If it could not be
+// deleted before, it is deleted now.
 func (r *receiver) refuse(ctx context.Context, m types.Message) {
 	if r.delete && r.seen[aws.ToString(m.MessageId)] {
 		if r.remove(ctx, m) == nil && r.undeleted > 0 {
@@ -272,11 +275,15 @@ func (r *receiver) fetch(ctx context.Context, m *types.Message) error {
 func (r *receiver) verdict() error {
 	switch {
 	case r.unseen > 0 && r.unseen == r.got:
-		return cli.Codedf(cli.ExitFailed, "none of %d received messages was printed; see above", r.got)
+		return cli.Codedf(cli.ExitFailed, "none of %d received messages was printed; see above",
+			r.got)
 	case r.unseen > 0:
-		return cli.Codedf(cli.ExitPartly, "%d of %d received messages were not printed, %d not deleted; see above", r.unseen, r.got, r.undeleted)
+		return cli.Codedf(cli.ExitPartly,
+			"%d of %d received messages were not printed, %d not deleted; see above", r.unseen,
+			r.got, r.undeleted)
 	case r.undeleted > 0:
-		return cli.Codedf(cli.ExitPartly, "%d of %d received messages were not deleted", r.undeleted, r.got)
+		return cli.Codedf(cli.ExitPartly, "%d of %d received messages were not deleted",
+			r.undeleted, r.got)
 	}
 	return nil
 }

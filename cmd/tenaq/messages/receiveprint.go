@@ -45,7 +45,8 @@ func newReceived(m types.Message) received {
 		if v.Attributes == nil {
 			v.Attributes = map[string]cli.MessageAttribute{}
 		}
-		v.Attributes[name] = cli.MessageAttribute{Type: aws.ToString(a.DataType), String: a.StringValue, Binary: a.BinaryValue}
+		v.Attributes[name] = cli.MessageAttribute{Type: aws.ToString(a.DataType),
+			String: a.StringValue, Binary: a.BinaryValue}
 	}
 	return v
 }

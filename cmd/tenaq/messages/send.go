@@ -1,5 +1,5 @@
-// Package messages has the commands that send, receive, look at, delete and hide messages. Each works on any SQS
-// endpoint; only peek needs a tenaq server.
+// Package messages has the commands that send, receive, look at, delete and hide messages. Each
+// works on any SQS endpoint; only peek needs a tenaq server.
 package messages
 
 import (
@@ -104,7 +104,8 @@ group must not overtake it.
 			if err != nil {
 				return err
 			}
-			kept, attributes, err := cli.NewKeeper(bodies, url, l.dedupID).Keep(cmd.Context(), body, l.attributes)
+			kept, attributes, err := cli.NewKeeper(bodies, url, l.dedupID).Keep(cmd.Context(), body,
+				l.attributes)
 			if err != nil {
 				return err
 			}
@@ -133,7 +134,8 @@ group must not overtake it.
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
 	flags.StringVar(&f.delay, "delay", "", "delay the delivery by this `duration`")
-	flags.StringArrayVar(&f.attributes, "attribute", nil, "attribute, `NAME=VALUE` or NAME:TYPE=VALUE")
+	flags.StringArrayVar(&f.attributes, "attribute", nil,
+		"attribute, `NAME=VALUE` or NAME:TYPE=VALUE")
 	flags.StringVar(&f.group, "group", "", "message group `id`, required for a FIFO queue")
 	flags.StringVar(&f.dedupID, "dedup-id", "", "deduplication `id` for a FIFO queue")
 	flags.BoolVar(&f.lines, "lines", false, "send each line of standard input as a message")
@@ -151,7 +153,8 @@ func explainSend(c *cli.Client, queue string, err error) error {
 	case strings.Contains(message, "must contain the parameter MessageGroupId"):
 		return fmt.Errorf("%w; name a group with --group", explained)
 	case strings.Contains(message, "ContentBasedDeduplication enabled or MessageDeduplicationId"):
-		return fmt.Errorf("%w; set the first on the queue, or pass the second with --dedup-id", explained)
+		return fmt.Errorf("%w; set the first on the queue, or pass the second with --dedup-id",
+			explained)
 	}
 	return explained
 }

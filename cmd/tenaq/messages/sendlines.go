@@ -48,7 +48,10 @@ type lineSender struct {
 	input    int64 // size of the input in bytes; 0 when it is not known
 }
 
-func runSendLines(a *cli.App, cmd *cobra.Command, f *sendFlags, l letter, bodies *offload.Offloader, args []string) error {
+func runSendLines(
+	a *cli.App, cmd *cobra.Command, f *sendFlags, l letter, bodies *offload.Offloader,
+	args []string,
+) error {
 	switch {
 	case len(args) > 1 && args[1] != "-" || f.file != "":
 		return cli.Usagef("--lines reads standard input; leave out the body and --file")
@@ -64,8 +67,10 @@ func runSendLines(a *cli.App, cmd *cobra.Command, f *sendFlags, l letter, bodies
 	if err != nil {
 		return err
 	}
-	s := &lineSender{App: a, c: c, url: url, letter: l, bodies: cli.NewKeeper(bodies, url, nil), progress: cli.NewProgress(a.Stderr), input: inputSize(a.Stdin)}
-	s.progress.Terminal = s.progress.Terminal && !cli.IsTerminal(a.Stdin) // a progress bar would disturb typing
+	s := &lineSender{App: a, c: c, url: url, letter: l, bodies: cli.NewKeeper(bodies, url, nil),
+		progress: cli.NewProgress(a.Stderr), input: inputSize(a.Stdin)}
+	// a progress bar would disturb typing
+	s.progress.Terminal = s.progress.Terminal && !cli.IsTerminal(a.Stdin)
 	s.progress.Begin("sending to " + cli.QueueNameOf(url))
 	s.run(ctx)
 	s.progress.Done()
@@ -203,7 +208,8 @@ func (s *lineSender) flush(ctx context.Context) {
 	}
 	out, err := cli.Call(ctx, s.c, s.c.SendMessageBatch, in, s.letter.zeros.Option())
 	if err != nil {
-		s.err = fmt.Errorf("lines %d to %d: %w", batch[0].number, batch[len(batch)-1].number, explainSend(s.c, s.url, err))
+		s.err = fmt.Errorf("lines %d to %d: %w", batch[0].number, batch[len(batch)-1].number,
+			explainSend(s.c, s.url, err))
 		return
 	}
 	for _, e := range out.Successful {
@@ -213,7 +219,8 @@ func (s *lineSender) flush(ctx context.Context) {
 	}
 	for _, e := range out.Failed {
 		id := aws.ToString(e.Id)
-		s.fail(byID[id], fmt.Errorf("%s (%s)", strings.TrimSuffix(aws.ToString(e.Message), "."), aws.ToString(e.Code)))
+		s.fail(byID[id], fmt.Errorf("%s (%s)", strings.TrimSuffix(aws.ToString(e.Message), "."),
+			aws.ToString(e.Code)))
 		delete(byID, id)
 	}
 	for _, l := range byID {
@@ -260,11 +267,13 @@ func (s *lineSender) verdict() error {
 	case s.err == nil && s.failed == 0:
 		return nil
 	case s.err == nil && s.sent == 0:
-		return cli.Codedf(cli.ExitFailed, "%s not sent; see above", cli.Counted(s.failed, "line was", "lines were"))
+		return cli.Codedf(cli.ExitFailed, "%s not sent; see above",
+			cli.Counted(s.failed, "line was", "lines were"))
 	case s.err == nil:
 		return cli.Codedf(cli.ExitPartly, "%d sent, %d not sent; see above", s.sent, s.failed)
 	case s.sent == 0:
 		return s.err
 	}
-	return cli.Codedf(cli.ExitPartly, "stopped after %s: %w", cli.Counted(s.sent, "sent line", "sent lines"), s.err)
+	return cli.Codedf(cli.ExitPartly, "stopped after %s: %w",
+		cli.Counted(s.sent, "sent line", "sent lines"), s.err)
 }

@@ -56,8 +56,8 @@ the exit code is 4.`,
 	return cmd
 }
 
-// refusedByState turns a wrong-parameter error of SQS into a refusal by state: the handle was valid once, but its
-// message is deleted or no longer in flight.
+// refusedByState turns a wrong-parameter error of SQS into a refusal by state: the handle was valid
+// once, but its message is deleted or no longer in flight.
 func refusedByState(explained, err error) error {
 	var answer smithy.APIError
 	if errors.As(err, &answer) && cli.ErrorKind(answer) == "InvalidParameterValue" {

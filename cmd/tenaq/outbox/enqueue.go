@@ -60,7 +60,9 @@ members are called as in "tenaq outbox parked show --json":
 			if err != nil {
 				return err
 			}
-			return f.with(func(ctx context.Context, o *openOutbox, _ []string) error { return f.write(ctx, a, o, messages) })(cmd, nil)
+			return f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
+				return f.write(ctx, a, o, messages)
+			})(cmd, nil)
 		},
 	}
 	flags := cmd.Flags()
@@ -77,7 +79,9 @@ members are called as in "tenaq outbox parked show --json":
 }
 
 // write writes the rows and prints their ids.
-func (f *enqueueFlags) write(ctx context.Context, a *cli.App, o *openOutbox, messages []outbox.Message) (err error) {
+func (f *enqueueFlags) write(
+	ctx context.Context, a *cli.App, o *openOutbox, messages []outbox.Message,
+) (err error) {
 	once := f.m.Key != "" && f.m.Dedup == "" && !f.lines
 	ids, added := []string{}, len(messages)
 	for i := range messages {
@@ -106,13 +110,16 @@ func (f *enqueueFlags) write(ctx context.Context, a *cli.App, o *openOutbox, mes
 
 // registeredID is the ID of the row that is written once for a queue, a key and a type.
 func registeredID(m *outbox.Message) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq outbox enqueue\n%q\n%q\n%q", m.Queue, m.Key, m.Type))
+	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq outbox enqueue\n%q\n%q\n%q", m.Queue, m.Key,
+		m.Type))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // register writes a row unless the outbox has it, and returns how many it has written.
-func (o *openOutbox) register(ctx context.Context, a *cli.App, m outbox.Message) (added int, err error) {
+func (o *openOutbox) register(
+	ctx context.Context, a *cli.App, m outbox.Message,
+) (added int, err error) {
 	there, err := o.EnqueueOnce(ctx, m)
 	if err != nil || there == nil {
 		return 1, explain(o.place, err)
@@ -128,7 +135,8 @@ func (o *openOutbox) register(ctx context.Context, a *cli.App, m outbox.Message)
 		differs = append(differs, "headers")
 	}
 	if len(differs) > 0 {
-		return 0, cli.Codedf(cli.ExitRefused, "key %q is registered for %s with another %s, as row %s; nothing was added. Use another --key, or name the work with --dedup",
+		return 0, cli.Codedf(cli.ExitRefused,
+			"key %q is registered for %s with another %s, as row %s; nothing was added. Use another --key, or name the work with --dedup",
 			m.Key, m.Queue, strings.Join(differs, " and "), m.ID)
 	}
 	a.Note("key %q is registered for %s already; nothing was added", m.Key, m.Queue)
@@ -136,9 +144,12 @@ func (o *openOutbox) register(ctx context.Context, a *cli.App, m outbox.Message)
 }
 
 // messages reads what is to be written.
-func (f *enqueueFlags) messages(ctx context.Context, a *cli.App, flags *pflag.FlagSet, args []string) (_ []outbox.Message, err error) {
+func (f *enqueueFlags) messages(
+	ctx context.Context, a *cli.App, flags *pflag.FlagSet, args []string,
+) (_ []outbox.Message, err error) {
 	if f.lines {
-		for _, name := range []string{"to", "key", "type", "group", "dedup", "header", "after", "file"} {
+		for _, name := range []string{"to", "key", "type", "group", "dedup", "header", "after",
+			"file"} {
 			if flags.Changed(name) {
 				return nil, cli.Usagef("--lines reads everything from standard input; leave out --%s", name)
 			}
@@ -146,7 +157,9 @@ func (f *enqueueFlags) messages(ctx context.Context, a *cli.App, flags *pflag.Fl
 		if len(args) > 0 && args[0] != "-" {
 			return nil, cli.Usagef("--lines reads everything from standard input; leave out the body")
 		}
-		return cli.UnlessInterrupted(ctx, func() ([]outbox.Message, error) { return readLines(a.Stdin) })
+		return cli.UnlessInterrupted(ctx, func() ([]outbox.Message, error) {
+			return readLines(a.Stdin)
+		})
 	}
 	m := f.m
 	if m.Queue == "" {
@@ -167,8 +180,8 @@ func (f *enqueueFlags) messages(ctx context.Context, a *cli.App, flags *pflag.Fl
 	return []outbox.Message{m}, nil
 }
 
-// parseMoment reads the value of a flag that is a moment, a day, or a duration from now on or, with a sign of -1,
-// before now. Empty is the zero time.
+// parseMoment reads the value of a flag that is a moment, a day, or a duration from now on or, with
+// a sign of -1, before now. Empty is the zero time.
 func parseMoment(flag, text string, now time.Time, sign time.Duration) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -180,7 +193,8 @@ func parseMoment(flag, text string, now time.Time, sign time.Duration) (time.Tim
 	}
 	d, err := cli.ParseDuration(text)
 	if err != nil {
-		return time.Time{}, cli.Usagef("--%s: %v, a day or a moment such as 2026-01-31T12:00:00Z", flag, err)
+		return time.Time{}, cli.Usagef("--%s: %v, a day or a moment such as 2026-01-31T12:00:00Z",
+			flag, err)
 	}
 	return now.Add(sign * d), nil
 }

@@ -17,8 +17,9 @@ import (
 	"tenaq/outbox"
 )
 
-// Metrics count what a relay does, for Prometheus, for the log and for the end of the command, and ask the outbox
-// how many rows it has. No label names the queue of a row: programs write it, so it may be anything.
+// Metrics count what a relay does, for Prometheus, for the log and for the end of the command, and
+// ask the outbox how many rows it has. No label names the queue of a row: programs write it, so it
+// may be anything.
 type Metrics struct {
 	sent, refused, parked, lost metric.Counter
 
@@ -60,12 +61,16 @@ func (m *Metrics) events(log *slog.Logger) outbox.Events {
 		Sent: func(r outbox.Row, messageID string) {
 			waited := max(0, time.Since(r.CreatedAt))
 			m.waited.Observe(waited.Seconds())
-			count(r, &m.sent, false).Debug("sent", "message", messageID, "after", waited.Round(time.Millisecond))
+			count(r, &m.sent, false).Debug("sent", "message", messageID, "after",
+				waited.Round(time.Millisecond))
 		},
 		Failed: func(r outbox.Row, reason string, after time.Duration) {
-			count(r, &m.refused, true).Debug("refused", "attempt", r.Attempts+1, "again_in", after.Round(time.Millisecond), "reason", reason)
+			count(r, &m.refused, true).Debug("refused", "attempt", r.Attempts+1, "again_in",
+				after.Round(time.Millisecond), "reason", reason)
 		},
-		Parked: func(r outbox.Row, reason string) { count(r, &m.parked, false).Debug("set aside", "reason", reason) },
+		Parked: func(r outbox.Row, reason string) {
+			count(r, &m.parked, false).Debug("set aside", "reason", reason)
+		},
 		Lost: func(r outbox.Row) {
 			count(r, &m.lost, false).Debug("lost: its lease expired, and another relay sends it")
 		},
@@ -93,7 +98,8 @@ func (m *Metrics) summaries(ctx context.Context, log *slog.Logger, ticks <-chan 
 		case <-ticks:
 			n := m.relayed()
 			if n != last {
-				log.Info("relayed", relayed{n.sent - last.sent, n.refused - last.refused, n.parked - last.parked, n.lost - last.lost}.attributes()...)
+				log.Info("relayed", relayed{n.sent - last.sent, n.refused - last.refused,
+					n.parked - last.parked, n.lost - last.lost}.attributes()...)
 			}
 			last = n
 		}
@@ -109,33 +115,66 @@ type reading struct {
 
 // Table has all metrics of "tenaq outbox relay".
 var Table = []cli.MetricRow[reading]{
-	counter("tenaq_outbox_sent_total", "Rows whose messages their queues accepted", func(r reading) *metric.Counter { return &r.sent }),
-	counter("tenaq_outbox_refused_total", "Refusals of rows by their queues that are tried again", func(r reading) *metric.Counter { return &r.refused }),
-	counter("tenaq_outbox_parked_total", "Rows that this relay set aside", func(r reading) *metric.Counter { return &r.parked }),
-	counter("tenaq_outbox_lost_total", "Rows whose lease expired while this relay had them", func(r reading) *metric.Counter { return &r.lost }),
-	{Family: metric.Family{Name: "tenaq_outbox_batches_total", Help: "Requests that sent rows, by result: answered (also with refusals) or failed", Kind: metric.KindCounter, Labels: []string{"result"}},
+	counter("tenaq_outbox_sent_total", "Rows whose messages their queues accepted",
+		func(r reading) *metric.Counter {
+			return &r.sent
+		}),
+	counter("tenaq_outbox_refused_total", "Refusals of rows by their queues that are tried again",
+		func(r reading) *metric.Counter {
+			return &r.refused
+		}),
+	counter("tenaq_outbox_parked_total", "Rows that this relay set aside",
+		func(r reading) *metric.Counter {
+			return &r.parked
+		}),
+	counter("tenaq_outbox_lost_total", "Rows whose lease expired while this relay had them",
+		func(r reading) *metric.Counter {
+			return &r.lost
+		}),
+	{Family: metric.Family{Name: "tenaq_outbox_batches_total",
+		Help: "Requests that sent rows, by result: answered (also with refusals) or failed",
+		Kind: metric.KindCounter, Labels: []string{"result"}},
 		Write: func(w *metric.Writer, r reading) { r.batches.Write(w) }},
-	{Family: metric.Family{Name: "tenaq_outbox_batch_rows", Help: "Rows in one request", Kind: metric.KindHistogram},
+	{Family: metric.Family{Name: "tenaq_outbox_batch_rows", Help: "Rows in one request",
+		Kind: metric.KindHistogram},
 		Write: func(w *metric.Writer, r reading) { w.Histogram(r.sizes) }},
-	{Family: metric.Family{Name: "tenaq_outbox_wait_seconds", Help: "Time from the write of a row to its send, by the clocks of the database and of the relay; includes the delay of the row", Kind: metric.KindHistogram},
+	{Family: metric.Family{Name: "tenaq_outbox_wait_seconds",
+		Help: "Time from the write of a row to its send, by the clocks of the database and of the relay; includes the delay of the row", Kind: metric.KindHistogram},
 		Write: func(w *metric.Writer, r reading) { w.Histogram(r.waited) }},
 
-	{Family: metric.Family{Name: "tenaq_outbox_up", Help: "1 if the outbox has answered how many rows it has, otherwise 0", Kind: metric.KindGauge},
+	{Family: metric.Family{Name: "tenaq_outbox_up",
+		Help: "1 if the outbox has answered how many rows it has, otherwise 0",
+		Kind: metric.KindGauge},
 		Write: func(w *metric.Writer, r reading) { w.Value(cli.OneIf(r.up)) }},
-	gauge("tenaq_outbox_pending_rows", "Rows that are not sent, due or not; this and the following metrics cover all relays", func(s *outbox.Stats) float64 { return float64(s.Pending) }),
-	gauge("tenaq_outbox_due_rows", "Rows that could be sent now", func(s *outbox.Stats) float64 { return float64(s.Due) }),
-	gauge("tenaq_outbox_parked_rows", "Rows that were set aside and await a person's decision", func(s *outbox.Stats) float64 { return float64(s.Parked) }),
-	gauge("tenaq_outbox_oldest_due_age_seconds", "Time for which the oldest due row has been due; 0 if none is", func(s *outbox.Stats) float64 { return s.Oldest.Seconds() }),
+	gauge("tenaq_outbox_pending_rows",
+		"Rows that are not sent, due or not; this and the following metrics cover all relays",
+		func(s *outbox.Stats) float64 {
+			return float64(s.Pending)
+		}),
+	gauge("tenaq_outbox_due_rows", "Rows that could be sent now", func(s *outbox.Stats) float64 {
+		return float64(s.Due)
+	}),
+	gauge("tenaq_outbox_parked_rows", "Rows that were set aside and await a person's decision",
+		func(s *outbox.Stats) float64 {
+			return float64(s.Parked)
+		}),
+	gauge("tenaq_outbox_oldest_due_age_seconds",
+		"Time for which the oldest due row has been due; 0 if none is",
+		func(s *outbox.Stats) float64 {
+			return s.Oldest.Seconds()
+		}),
 }
 
 func counter(name, help string, of func(reading) *metric.Counter) cli.MetricRow[reading] {
-	return cli.MetricRow[reading]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindCounter},
+	return cli.MetricRow[reading]{Family: metric.Family{Name: name, Help: help,
+		Kind: metric.KindCounter},
 		Write: func(w *metric.Writer, r reading) { w.Value(float64(of(r).Value())) }}
 }
 
 // gauge is a row of what the outbox answered. It has no value if there was no answer.
 func gauge(name, help string, of func(*outbox.Stats) float64) cli.MetricRow[reading] {
-	return cli.MetricRow[reading]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindGauge},
+	return cli.MetricRow[reading]{Family: metric.Family{Name: name, Help: help,
+		Kind: metric.KindGauge},
 		Write: func(w *metric.Writer, r reading) {
 			if r.up {
 				w.Value(of(&r.now))
@@ -148,15 +187,16 @@ func (m *Metrics) Write(w *metric.Writer) {
 	cli.WriteMetrics(w, Table, reading{m, s, err == nil})
 }
 
-// pushed returns what the server gets for its alarms; nothing if the outbox does not answer, because silence has an
-// alarm, too.
+// pushed returns what the server gets for its alarms; nothing if the outbox does not answer,
+// because silence has an alarm, too.
 func (m *Metrics) pushed(name string) func() []cli.Pushed {
 	return func() []cli.Pushed {
 		s, err := m.stats.Get()
 		if err != nil {
 			return nil
 		}
-		return []cli.Pushed{{Name: monitor.DueAge, About: name, Value: s.Oldest.Seconds()}, {Name: monitor.ParkedRows, About: name, Value: float64(s.Parked)}}
+		return []cli.Pushed{{Name: monitor.DueAge, About: name, Value: s.Oldest.Seconds()},
+			{Name: monitor.ParkedRows, About: name, Value: float64(s.Parked)}}
 	}
 }
 
@@ -166,7 +206,9 @@ type client struct {
 	m *Metrics
 }
 
-func (r client) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, options ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
+func (r client) SendMessageBatch(
+	ctx context.Context, in *sqs.SendMessageBatchInput, options ...func(*sqs.Options),
+) (*sqs.SendMessageBatchOutput, error) {
 	out, err := cli.Call(ctx, r.c, r.c.SendMessageBatch, in, options...)
 	r.m.count(len(in.Entries), err)
 	return out, r.explain("send to", aws.ToString(in.QueueUrl), err)
@@ -182,7 +224,9 @@ func (m *Metrics) count(rows int, err error) {
 	}
 }
 
-func (r client) GetQueueUrl(ctx context.Context, in *sqs.GetQueueUrlInput, options ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error) {
+func (r client) GetQueueUrl(
+	ctx context.Context, in *sqs.GetQueueUrlInput, options ...func(*sqs.Options),
+) (*sqs.GetQueueUrlOutput, error) {
 	out, err := cli.Call(ctx, r.c, r.c.GetQueueUrl, in, options...)
 	return out, r.explain(findQueue, aws.ToString(in.QueueName), err)
 }

@@ -1,5 +1,5 @@
-// Package outbox has the commands of the transactional outbox: its tables, rows, relay and replays. They read
-// flags and print; package outbox at the root of the module does the work.
+// Package outbox has the commands of the transactional outbox: its tables, rows, relay and replays.
+// They read flags and print; package outbox at the root of the module does the work.
 package outbox
 
 import (
@@ -47,9 +47,11 @@ put a password into PGPASSWORD, ~/.pgpass or TENAQ_OUTBOX.`,
   tenaq outbox parked list --db sqlite:app.db`,
 	}
 	f := &flags{}
-	cmd.PersistentFlags().StringVar(&f.address, "db", "", "`address` of the database (default $TENAQ_OUTBOX)")
+	cmd.PersistentFlags().StringVar(&f.address, "db", "",
+		"`address` of the database (default $TENAQ_OUTBOX)")
 	cmd.PersistentFlags().StringVar(&f.table, "table", "", "`name` of the table (default outbox)")
-	cmd.AddCommand(newInitCmd(a, f), newRelayCmd(a, f), newStatusCmd(a, f), newParkedCmd(a, f), newEnqueueCmd(a, f), newReplayCmd(a, f))
+	cmd.AddCommand(newInitCmd(a, f), newRelayCmd(a, f), newStatusCmd(a, f), newParkedCmd(a, f),
+		newEnqueueCmd(a, f), newReplayCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
@@ -63,8 +65,8 @@ type openOutbox struct {
 	place place
 }
 
-// open opens the outbox. It makes nothing: the database is that of a program, and a relay in another one would
-// wait for ever.
+// open opens the outbox. It makes nothing: the database is that of a program, and a relay in
+// another one would wait for ever.
 func (f *flags) open(ctx context.Context) (*openOutbox, error) {
 	place, err := f.place()
 	if err != nil {
@@ -72,7 +74,8 @@ func (f *flags) open(ctx context.Context) (*openOutbox, error) {
 	}
 	there, err := place.Exists(ctx)
 	if err == nil && !there {
-		err = cli.Codedf(cli.ExitNotFound, "there is no outbox in %s; check --db, TENAQ_OUTBOX and --table, or make it with: tenaq outbox init", place)
+		err = cli.Codedf(cli.ExitNotFound,
+			"there is no outbox in %s; check --db, TENAQ_OUTBOX and --table, or make it with: tenaq outbox init", place)
 	}
 	var box box
 	if err == nil {
@@ -94,7 +97,9 @@ func (o *openOutbox) name() string {
 }
 
 // with opens the outbox for a command.
-func (f *flags) with(do func(context.Context, *openOutbox, []string) error) func(*cobra.Command, []string) error {
+func (f *flags) with(
+	do func(context.Context, *openOutbox, []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		o, err := f.open(cmd.Context())
 		if err != nil {
@@ -136,7 +141,8 @@ the role that applies it. Other roles need:
 			defer place.Close()
 			switch {
 			case show && a.JSON:
-				return a.PrintJSON(map[string]string{"outbox": place.String(), "schema": place.Schema()})
+				return a.PrintJSON(map[string]string{"outbox": place.String(),
+					"schema": place.Schema()})
 			case show:
 				_, err := io.WriteString(a.Stdout, place.Schema())
 				return err

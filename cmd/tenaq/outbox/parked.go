@@ -40,7 +40,8 @@ no queue takes is set aside again: discard it, and write a correct one.
 One row is released at once. Several are only listed unless you add --run.`,
 		}),
 		newActCmd(a, f, &act{
-			Pick: cli.Pick{Verb: "discard", Always: true}, done: "discarded", do: outbox.Box.Discard,
+			Pick: cli.Pick{Verb: "discard", Always: true}, done: "discarded",
+			do:    outbox.Box.Discard,
 			short: "Delete rows that were set aside",
 			long: `Delete rows that were set aside. Their messages are never sent.
 
@@ -56,10 +57,13 @@ const parkedPage = 200
 // parkedList is the command that lists rows.
 const parkedList = "tenaq outbox parked list"
 
-// parked returns the rows that were set aside and that wanted accepts, the oldest first, and with a limit
-// whether there are more.
-func (o *openOutbox) parked(ctx context.Context, limit int, wanted func(*outbox.ParkedRow) bool) (found []outbox.ParkedRow, more bool, err error) {
-	seen := map[string]bool{} // if another command releases the row of a page's end, the pages begin anew
+// parked returns the rows that were set aside and that wanted accepts, the oldest first, and with a
+// limit whether there are more.
+func (o *openOutbox) parked(
+	ctx context.Context, limit int, wanted func(*outbox.ParkedRow) bool,
+) (found []outbox.ParkedRow, more bool, err error) {
+	// if another command releases the row of a page's end, the pages begin anew
+	seen := map[string]bool{}
 	for after := ""; ; {
 		rows, err := o.Parked(ctx, after, parkedPage)
 		if err != nil {
@@ -101,39 +105,44 @@ happened. If there are none the exit code is 0.`,
 			if limit < 0 {
 				return cli.Usagef("--limit: %d is negative; 0 means no limit", limit)
 			}
-			found, more, err := o.parked(ctx, limit, func(r *outbox.ParkedRow) bool { return queue == "" || r.Queue == queue })
+			found, more, err := o.parked(ctx, limit, func(r *outbox.ParkedRow) bool {
+				return queue == "" || r.Queue == queue
+			})
 			switch {
 			case err != nil:
 				return err
 			case more:
 				defer a.Note("there are more; see --limit")
 			case len(found) == 0 && !a.JSON:
-				a.Note("no rows%s are set aside in %s", cli.OrEmpty(queue != "", " for "+queue), o.place)
+				a.Note("no rows%s are set aside in %s", cli.OrEmpty(queue != "", " for "+queue),
+					o.place)
 				return nil
 			}
 			return printRows(a, documents(found))
 		}),
 	}
-	cmd.Flags().StringVar(&queue, "queue", "", "list only rows for this `queue`, as the rows name it")
+	cmd.Flags().StringVar(&queue, "queue", "",
+		"list only rows for this `queue`, as the rows name it")
 	cmd.Flags().IntVar(&limit, "limit", 1000, "list at most this `number`; 0 for all")
 	return cmd
 }
 
 // A row is one that was set aside, as --json prints it.
 type row struct {
-	ID         string            `json:"id"`
-	Queue      string            `json:"queue"`
-	Key        string            `json:"key,omitempty"`
-	Type       string            `json:"type,omitempty"`
-	Group      string            `json:"group,omitempty"`
-	Dedup      string            `json:"dedup,omitempty"`
-	Generation int               `json:"generation,omitempty"`
-	CreatedAt  *time.Time        `json:"createdAt"`
-	Attempts   int               `json:"attempts"`
-	Reason     string            `json:"reason"`
-	ParkedAt   *time.Time        `json:"parkedAt"`
-	Headers    map[string]string `json:"headers,omitempty"` // only where a single row is shown, like the body
-	Body       *string           `json:"body,omitempty"`
+	ID         string     `json:"id"`
+	Queue      string     `json:"queue"`
+	Key        string     `json:"key,omitempty"`
+	Type       string     `json:"type,omitempty"`
+	Group      string     `json:"group,omitempty"`
+	Dedup      string     `json:"dedup,omitempty"`
+	Generation int        `json:"generation,omitempty"`
+	CreatedAt  *time.Time `json:"createdAt"`
+	Attempts   int        `json:"attempts"`
+	Reason     string     `json:"reason"`
+	ParkedAt   *time.Time `json:"parkedAt"`
+	// only where a single row is shown, like the body
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    *string           `json:"body,omitempty"`
 }
 
 // documents leave out what may be large.
@@ -141,8 +150,10 @@ func documents(rows []outbox.ParkedRow) []row {
 	all := []row{}
 	for _, p := range rows {
 		all = append(all, row{
-			ID: p.ID, Queue: p.Queue, Key: p.Key, Type: p.Type, Group: p.Group, Dedup: p.Dedup, Generation: p.Generation,
-			CreatedAt: cli.TimeOrNull(p.CreatedAt), Attempts: p.Attempts, Reason: p.Reason, ParkedAt: cli.TimeOrNull(p.At),
+			ID: p.ID, Queue: p.Queue, Key: p.Key, Type: p.Type, Group: p.Group, Dedup: p.Dedup,
+			Generation: p.Generation,
+			CreatedAt:  cli.TimeOrNull(p.CreatedAt), Attempts: p.Attempts, Reason: p.Reason,
+			ParkedAt: cli.TimeOrNull(p.At),
 		})
 	}
 	return all
@@ -150,13 +161,16 @@ func documents(rows []outbox.ParkedRow) []row {
 
 func printRows(a *cli.App, rows []row) error {
 	now := time.Now()
-	return cli.PrintList(a, "rows", rows, []string{"ROW", "QUEUE", "KEY", "TYPE", "ATTEMPTS", "SET ASIDE", "REASON"}, func(r *row) []string {
-		aside := "-"
-		if r.ParkedAt != nil {
-			aside = cli.AgeText(now.Sub(*r.ParkedAt)) + " ago"
-		}
-		return []string{r.ID, r.Queue, cli.OrDash(r.Key), cli.OrDash(r.Type), strconv.Itoa(r.Attempts), aside, cli.OrDash(cli.FirstWords(r.Reason, 120))}
-	})
+	return cli.PrintList(a, "rows", rows,
+		[]string{"ROW", "QUEUE", "KEY", "TYPE", "ATTEMPTS", "SET ASIDE",
+			"REASON"}, func(r *row) []string {
+			aside := "-"
+			if r.ParkedAt != nil {
+				aside = cli.AgeText(now.Sub(*r.ParkedAt)) + " ago"
+			}
+			return []string{r.ID, r.Queue, cli.OrDash(r.Key), cli.OrDash(r.Type),
+				strconv.Itoa(r.Attempts), aside, cli.OrDash(cli.FirstWords(r.Reason, 120))}
+		})
 }
 
 func newParkedShowCmd(a *cli.App, f *flags) *cobra.Command {
@@ -181,8 +195,10 @@ no such row the exit code is 3.`,
 				generation = strconv.Itoa(r.Generation)
 			}
 			fields := [][2]string{
-				{"row", r.ID}, {"set aside", cli.TimeText(r.ParkedAt, now)}, {"reason", r.Reason}, {"queue", r.Queue}, {"key", r.Key}, {"type", r.Type},
-				{"group", r.Group}, {"dedup", r.Dedup}, {"generation", generation}, {"written", cli.TimeText(r.CreatedAt, now)},
+				{"row", r.ID}, {"set aside", cli.TimeText(r.ParkedAt, now)}, {"reason", r.Reason},
+				{"queue", r.Queue}, {"key", r.Key}, {"type", r.Type},
+				{"group", r.Group}, {"dedup", r.Dedup}, {"generation", generation},
+				{"written", cli.TimeText(r.CreatedAt, now)},
 				{"attempts", strconv.Itoa(r.Attempts)},
 			}
 			for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
@@ -194,11 +210,15 @@ no such row the exit code is 3.`,
 }
 
 // pick returns the rows that a command line means.
-func (o *openOutbox) pick(ctx context.Context, p *cli.Pick, ids []string) ([]outbox.ParkedRow, error) {
+func (o *openOutbox) pick(
+	ctx context.Context, p *cli.Pick, ids []string,
+) ([]outbox.ParkedRow, error) {
 	if err := p.Choose(ids); err != nil {
 		return nil, err
 	}
-	found, _, err := o.parked(ctx, 0, func(r *outbox.ParkedRow) bool { return p.Wants(r.ID, r.Queue) })
+	found, _, err := o.parked(ctx, 0, func(r *outbox.ParkedRow) bool {
+		return p.Wants(r.ID, r.Queue)
+	})
 	if err == nil {
 		err = p.Check(o.place.String(), len(found), "")
 	}
@@ -226,8 +246,10 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 		Use:   c.Verb + " [ROW...]",
 		Short: c.short,
 		Long:  c.long,
-		Example: "  tenaq outbox parked " + c.Verb + " 018f3a5e --run\n  tenaq outbox parked " + c.Verb +
-			" --queue orders           # lists the rows\n  tenaq outbox parked " + c.Verb + " --queue orders --run",
+		Example: "  tenaq outbox parked " + c.Verb + " 018f3a5e --run\n  tenaq outbox parked " +
+			c.Verb +
+			" --queue orders           # lists the rows\n  tenaq outbox parked " + c.Verb +
+			" --queue orders --run",
 		Args: cli.Wants(0, -1),
 		RunE: f.with(func(ctx context.Context, o *openOutbox, args []string) error {
 			found, err := o.pick(ctx, &c.Pick, args)
@@ -235,7 +257,8 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 			case err != nil:
 				return err
 			case len(found) == 0:
-				return a.Result(map[string]any{"rows": []any{}}, "no rows are set aside in %s", o.place)
+				return a.Result(map[string]any{"rows": []any{}}, "no rows are set aside in %s",
+					o.place)
 			case !c.Previews(len(found)):
 				return c.carryOut(ctx, a, o, rows)
 			case a.JSON:
@@ -263,7 +286,8 @@ func (c *act) carryOut(ctx context.Context, a *cli.App, o *openOutbox, found []r
 		done += n
 		switch {
 		case err != nil && done > 0:
-			return cli.Codedf(cli.ExitPartly, "%w; %d of %s were %s before", explain(o.place, err), done, rowsText(len(found)), c.done)
+			return cli.Codedf(cli.ExitPartly, "%w; %d of %s were %s before", explain(o.place, err),
+				done, rowsText(len(found)), c.done)
 		case err != nil:
 			return explain(o.place, err)
 		}
@@ -271,5 +295,6 @@ func (c *act) carryOut(ctx context.Context, a *cli.App, o *openOutbox, found []r
 	if gone := len(found) - done; gone > 0 {
 		a.Note("left out %s that another command had released or discarded", rowsText(gone))
 	}
-	return a.Result(map[string]any{"rows": found, "run": true, c.done: done}, "%s %s", c.done, rowsText(done))
+	return a.Result(map[string]any{"rows": found, "run": true, c.done: done}, "%s %s", c.done,
+		rowsText(done))
 }

@@ -30,8 +30,9 @@ type place interface {
 	Open(context.Context) (box, error)           // of an outbox that exists
 	Close()
 
-	name() string        // of the table
-	advice(error) string // where an error happened and what to do, as far as the error does not say so
+	name() string // of the table
+	// where an error happened and what to do, as far as the error does not say so
+	advice(error) string
 }
 
 // place finds out what the address means. It connects to nothing.
@@ -64,7 +65,8 @@ func (f *flags) withTable(address string) (string, error) {
 		return "", err
 	}
 	if strings.Contains(address, cli.TableParameter+"=") {
-		return "", fmt.Errorf("the address names a table already, with %s; leave out one of them", cli.TableParameter)
+		return "", fmt.Errorf("the address names a table already, with %s; leave out one of them",
+			cli.TableParameter)
 	}
 	separator := "?"
 	if !strings.HasPrefix(address, "sqlite:") && strings.Contains(address, "?") {
@@ -102,7 +104,8 @@ func explain(p place, err error) error {
 		if schema, _, qualified := strings.Cut(p.name(), "."); qualified {
 			other = schema + "." + other
 		}
-		return cli.Codedf(cli.ExitRefused, "%s is not an outbox: %s. Nothing was changed. Use another table: tenaq outbox init --table %s, and add --table %[3]s to all outbox commands",
+		return cli.Codedf(cli.ExitRefused,
+			"%s is not an outbox: %s. Nothing was changed. Use another table: tenaq outbox init --table %s, and add --table %[3]s to all outbox commands",
 			p, foreign.Why, other)
 	case errors.Is(err, outbox.ErrSchema):
 		return cli.Codedf(cli.ExitNotFound, "%v%s", err, p.advice(nil))
@@ -155,7 +158,8 @@ func (p *Postgres) Close() {
 	p.Pool.Close()
 }
 
-// A sqlite is an outbox in a file of SQLite. Package sqliteoutbox says itself where an error happened.
+// A sqlite is an outbox in a file of SQLite. Package sqliteoutbox says itself where an error
+// happened.
 type sqlite struct {
 	file  *cli.SQLitePlace
 	table string
@@ -189,7 +193,9 @@ func (p *sqlite) Exists(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	tables := 0
-	err = p.box.DB().QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE", p.table+"_meta").Scan(&tables)
+	err = p.box.DB().QueryRowContext(ctx,
+		"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
+		p.table+"_meta").Scan(&tables)
 	return tables > 0, explain(p, err)
 }
 
@@ -202,9 +208,11 @@ func (p *sqlite) Make(ctx context.Context, create bool) error {
 	case err == nil:
 		_ = file.Close() // nothing was written
 	case !create && errors.Is(err, os.ErrNotExist):
-		return cli.Codedf(cli.ExitNotFound, "there is no file %s; name the database to which the program writes, or make an empty one with --create", p.file.Path)
+		return cli.Codedf(cli.ExitNotFound,
+			"there is no file %s; name the database to which the program writes, or make an empty one with --create", p.file.Path)
 	case create:
-		return cli.Codedf(cli.ExitFailed, "cannot make the file of the database: %v; check that the directory exists and that this user may write to it", err)
+		return cli.Codedf(cli.ExitFailed,
+			"cannot make the file of the database: %v; check that the directory exists and that this user may write to it", err)
 	}
 	if _, err := p.Open(ctx); err != nil {
 		return err

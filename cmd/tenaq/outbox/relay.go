@@ -69,14 +69,17 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
   tenaq outbox relay --metrics-listen :9328 --bodies dir:/mnt/bodies
   tenaq outbox relay --once      # from cron`,
 		Args: cli.Wants(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), a, cmd.Flags()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), a, cmd.Flags())
+		},
 	}
 	f.ClientFlags.Register(cmd)
 	f.BodiesFlags.Register(cmd)
 	f.MetricsFlags.Register(cmd)
 	f.PushFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.queues, "queue", nil, "other queue of rows, as `NAME=QUEUE`; repeatable")
+	flags.StringArrayVar(&f.queues, "queue", nil,
+		"other queue of rows, as `NAME=QUEUE`; repeatable")
 	flags.IntVar(&f.parallel, "parallel", 8, "`number` of requests in progress")
 	flags.IntVar(&f.rows, "rows", 400, "`number` of rows in progress")
 	flags.StringVar(&f.lease, "lease", "30s", "lease `duration`, at least 3s")
@@ -106,7 +109,8 @@ func (f *relayFlags) config(flags *pflag.FlagSet) (cfg outbox.Config, err error)
 		name, text string
 		to         *time.Duration
 	}{
-		{"lease", f.lease, &cfg.Lease}, {"retry-base", f.retryBase, &cfg.RetryBase}, {"retry-max", f.retryMax, &cfg.RetryMax},
+		{"lease", f.lease, &cfg.Lease}, {"retry-base", f.retryBase, &cfg.RetryBase},
+		{"retry-max", f.retryMax, &cfg.RetryMax},
 		{"keep", f.keep, &cfg.Keep}, {"poll", f.poll, &cfg.Poll},
 	} {
 		if d.text == "" && *d.to < 0 {
@@ -120,7 +124,8 @@ func (f *relayFlags) config(flags *pflag.FlagSet) (cfg outbox.Config, err error)
 		return cfg, cli.Usagef("--once and --until-empty exclude each other")
 	}
 	if cfg.RetryMax < cfg.RetryBase {
-		return cfg, cli.Usagef("--retry-max: %s is less than --retry-base, %s", f.retryMax, f.retryBase)
+		return cfg, cli.Usagef("--retry-max: %s is less than --retry-base, %s", f.retryMax,
+			f.retryBase)
 	}
 	if cfg.Queues, err = cli.ParsePairs("--queue", f.queues); err != nil {
 		return cfg, err
@@ -211,7 +216,9 @@ type verdict struct {
 }
 
 // verdict prints what was done, and makes an error of what was not. failure is that of the relay.
-func (o *openOutbox) verdict(ctx context.Context, a *cli.App, m *Metrics, sick []string, failure error) error {
+func (o *openOutbox) verdict(
+	ctx context.Context, a *cli.App, m *Metrics, sick []string, failure error,
+) error {
 	var left outbox.Stats
 	if len(sick) > 0 && failure == nil {
 		left, failure = o.Stats(ctx)
@@ -234,7 +241,8 @@ func (o *openOutbox) verdict(ctx context.Context, a *cli.App, m *Metrics, sick [
 		add(true, "the outbox does not say what is left: %v", explain(o.place, failure))
 	default:
 		v.Left = &left.Due
-		add(left.Due > 0, "%d left, because a queue takes no messages now: %s; see above", left.Due, strings.Join(sick, ", "))
+		add(left.Due > 0, "%d left, because a queue takes no messages now: %s; see above", left.Due,
+			strings.Join(sick, ", "))
 	}
 	if err := a.Result(v, "sent %s", rowsText(int(v.Sent))); err != nil || len(bad) == 0 {
 		return err

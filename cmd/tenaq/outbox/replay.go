@@ -69,22 +69,28 @@ columns are called as those of an outbox, and dedup_id or id names the work.
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "send what was sent since this `moment`")
 	flags.StringVar(&f.to, "to", "", "and before this `moment` (default: now)")
-	flags.StringArrayVar(&f.source.Queues, "queue", nil, "only rows for this `queue`; may be repeated")
-	flags.StringArrayVar(&f.source.Types, "type", nil, "only messages of this `type`; may be repeated")
-	flags.StringArrayVar(&f.source.Keys, "key", nil, "only messages about this `key`; may be repeated")
-	flags.StringVar(&f.source.Where, "where", "", "only rows for which this SQL `condition` is true")
+	flags.StringArrayVar(&f.source.Queues, "queue", nil,
+		"only rows for this `queue`; may be repeated")
+	flags.StringArrayVar(&f.source.Types, "type", nil,
+		"only messages of this `type`; may be repeated")
+	flags.StringArrayVar(&f.source.Keys, "key", nil,
+		"only messages about this `key`; may be repeated")
+	flags.StringVar(&f.source.Where, "where", "",
+		"only rows for which this SQL `condition` is true")
 	flags.StringVar(&f.source.Query, "query", "", "send what this `SELECT` returns instead")
 	flags.StringVar(&f.queryFile, "query-file", "", "read --query from this `file`")
 	flags.BoolVar(&f.cfg.MissingOnly, "missing-only", false, "send only work that is not completed")
 	flags.StringVar(&f.cfg.Lane, "lane", "", "send everything to this `queue`")
 	flags.Float64Var(&f.cfg.Rate, "rate", 50, "maximum `number` of messages per second")
 	flags.IntVar(&f.cfg.Ahead, "ahead", 1000, "maximum `number` of due rows")
-	flags.IntVar(&f.cfg.Generation, "generation", 0, "`number` of the generation (default: a new one)")
+	flags.IntVar(&f.cfg.Generation, "generation", 0,
+		"`number` of the generation (default: a new one)")
 	flags.IntVar(&f.samples, "samples", 5, "`number` of messages that the plan shows")
 	flags.StringVar(&f.cfg.Note, "note", "", "reason, for the record, as `text`")
 	flags.BoolVar(&f.beside, "beside", false, "run although another replay has not ended")
 	flags.BoolVar(&f.run, "run", false, "do it; without this flag only the plan is printed")
-	cmd.AddCommand(newReplayListCmd(a, o), newReplayShowCmd(a, o), newReplayContinueCmd(a, f), newReplayCancelCmd(a, o))
+	cmd.AddCommand(newReplayListCmd(a, o), newReplayShowCmd(a, o), newReplayContinueCmd(a, f),
+		newReplayCancelCmd(a, o))
 	return cmd
 }
 
@@ -142,7 +148,8 @@ func (f *replayFlags) replay(ctx context.Context, a *cli.App) error {
 	}
 	p := newProgress(a)
 	cfg := f.cfg
-	cfg.Box, cfg.Source, cfg.By, cfg.Progress, cfg.Logger = o, f.source, cli.Person(), p.show, p.logger()
+	cfg.Box, cfg.Source, cfg.By, cfg.Progress, cfg.Logger = o, f.source, cli.Person(), p.show,
+		p.logger()
 	if cfg.MissingOnly {
 		l, err := f.ClaimsFlags.Open(ctx)
 		if err != nil {
@@ -170,7 +177,8 @@ func (f *replayFlags) replay(ctx context.Context, a *cli.App) error {
 	return f.printPlan(a, &plan)
 }
 
-// refuseSecond rejects a replay beside another one: the same replay twice would repeat everything twice.
+// refuseSecond rejects a replay beside another one: the same replay twice would repeat everything
+// twice.
 func (o *openOutbox) refuseSecond(ctx context.Context) error {
 	all, err := o.Replays(ctx, 100)
 	if err != nil {
@@ -178,7 +186,8 @@ func (o *openOutbox) refuseSecond(ctx context.Context) error {
 	}
 	for i := range all {
 		if r := &all[i]; !r.AtEnd() {
-			return cli.Codedf(cli.ExitRefused, "replay %d is %s, at %d of %d; continue it: tenaq outbox replay continue %[1]d, end it: tenaq outbox replay cancel %[1]d, or add --beside", r.Number, r.State, r.Read, r.Found)
+			return cli.Codedf(cli.ExitRefused,
+				"replay %d is %s, at %d of %d; continue it: tenaq outbox replay continue %[1]d, end it: tenaq outbox replay cancel %[1]d, or add --beside", r.Number, r.State, r.Read, r.Found)
 		}
 	}
 	return nil
@@ -217,7 +226,8 @@ type leftOut struct {
 }
 
 func newLeftOut(t *outbox.Tally) leftOut {
-	return leftOut{SameWork: t.Same(), Completed: t.Completed, Later: t.Later, Parked: t.Parked, Gone: t.Gone}
+	return leftOut{SameWork: t.Same(), Completed: t.Completed, Later: t.Later, Parked: t.Parked,
+		Gone: t.Gone}
 }
 
 // String lists the reasons; it is empty if nothing was left out.
@@ -227,7 +237,8 @@ func (l leftOut) String() string {
 		n    int
 		what string
 	}{
-		{l.Completed, "completed"}, {l.Later, "begun in a later generation"}, {l.Parked, "awaiting a decision"}, {l.Gone, "gone"},
+		{l.Completed, "completed"}, {l.Later, "begun in a later generation"},
+		{l.Parked, "awaiting a decision"}, {l.Gone, "gone"},
 		{l.SameWork, "about the same work as others"},
 	} {
 		if p.n > 0 {
@@ -252,11 +263,13 @@ type past struct {
 }
 
 func (f *replayFlags) printPlan(a *cli.App, p *outbox.Plan) error {
-	d := planDocument{Rows: p.Count, Works: p.Works, Messages: p.Written, LeftOut: newLeftOut(&p.Tally), Samples: []past{}}
+	d := planDocument{Rows: p.Count, Works: p.Works, Messages: p.Written,
+		LeftOut: newLeftOut(&p.Tally), Samples: []past{}}
 	t := cli.Table{Head: []string{"QUEUE", "KEY", "TYPE", "SENT", "BODY"}}
 	for _, s := range p.First {
 		d.Samples = append(d.Samples, past{
-			ID: s.ID, Queue: s.Queue, Key: s.Key, Type: s.Type, Dedup: s.Dedup, SentAt: cli.TimeOrNull(s.SentAt), MessageID: s.MessageID, Body: s.Body,
+			ID: s.ID, Queue: s.Queue, Key: s.Key, Type: s.Type, Dedup: s.Dedup,
+			SentAt: cli.TimeOrNull(s.SentAt), MessageID: s.MessageID, Body: s.Body,
 		})
 		sent := "-"
 		if !s.SentAt.IsZero() {
@@ -281,9 +294,12 @@ func (f *replayFlags) printPlan(a *cli.App, p *outbox.Plan) error {
 	if f.cfg.MissingOnly {
 		effect = "consumers do what they never completed"
 	}
-	seconds := time.Duration(float64(p.Written) / f.cfg.Rate * float64(time.Second)).Round(time.Second)
+	seconds := time.Duration(float64(p.Written) / f.cfg.Rate * float64(time.Second))
+	seconds = seconds.Round(time.Second)
 	a.Note("%s to send, in %s at %v per second, from %s about %s%s; %s. Nothing was sent; add --run to send",
-		cli.Counted(p.Written, "message", "messages"), cmp.Or(cli.HumanDuration(seconds), "no time"), f.cfg.Rate,
-		rowsText(p.Count), cli.Counted(p.Works, "piece of work", "pieces of work"), d.LeftOut, effect)
+		cli.Counted(p.Written, "message", "messages"),
+		cmp.Or(cli.HumanDuration(seconds), "no time"), f.cfg.Rate,
+		rowsText(p.Count), cli.Counted(p.Works, "piece of work",
+			"pieces of work"), d.LeftOut, effect)
 	return nil
 }

@@ -42,10 +42,14 @@ A running replay that is no longer updated has lost its process: continue it.`,
 				documents = append(documents, newDocument(&all[i]))
 			}
 			now := time.Now()
-			return cli.PrintList(a, "replays", documents, []string{"REPLAY", "STATE", "READ", "WRITTEN", "UPDATED", "BY", "NOTE"}, func(r *document) []string {
-				return []string{strconv.FormatInt(r.Number, 10), string(r.State), fmt.Sprintf("%d of %d", r.Read, r.Found), strconv.Itoa(r.Written),
-					cli.AgeText(now.Sub(r.Updated)) + " ago", cli.OrDash(r.By), cli.OrDash(cli.FirstWords(r.Note, 60))}
-			})
+			return cli.PrintList(a, "replays", documents,
+				[]string{"REPLAY", "STATE", "READ", "WRITTEN", "UPDATED", "BY",
+					"NOTE"}, func(r *document) []string {
+					return []string{strconv.FormatInt(r.Number, 10), string(r.State),
+						fmt.Sprintf("%d of %d", r.Read, r.Found), strconv.Itoa(r.Written),
+						cli.AgeText(now.Sub(r.Updated)) +
+							" ago", cli.OrDash(r.By), cli.OrDash(cli.FirstWords(r.Note, 60))}
+				})
 		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", 20, "list at most this `number` of replays")
@@ -61,11 +65,14 @@ type document struct {
 func newDocument(r *outbox.Replay) document { return document{r.Number, *r} }
 
 // withReplay opens the outbox and reads the replay whose number is the argument.
-func (f *flags) withReplay(do func(context.Context, *openOutbox, *outbox.Replay) error) func(*cobra.Command, []string) error {
+func (f *flags) withReplay(
+	do func(context.Context, *openOutbox, *outbox.Replay) error,
+) func(*cobra.Command, []string) error {
 	return f.with(func(ctx context.Context, o *openOutbox, args []string) error {
 		number, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || number < 1 {
-			return cli.Usagef("%q is not the number of a replay; see: tenaq outbox replay list", args[0])
+			return cli.Usagef("%q is not the number of a replay; see: tenaq outbox replay list",
+				args[0])
 		}
 		r, err := o.Replay(ctx, number)
 		if err != nil {
@@ -86,20 +93,26 @@ ended.`,
 		RunE: f.withReplay(func(_ context.Context, _ *openOutbox, r *outbox.Replay) error {
 			now, s := time.Now(), &r.Source
 			fields := [][2]string{
-				{"replay", fmt.Sprintf("%d, %s", r.Number, r.State)}, {"begun", cli.TimeText(&r.Created, now)}, {"by", r.By}, {"note", r.Note},
+				{"replay", fmt.Sprintf("%d, %s", r.Number, r.State)},
+				{"begun", cli.TimeText(&r.Created, now)}, {"by", r.By}, {"note", r.Note},
 				{"updated", cli.TimeText(&r.Updated, now)}, {"ended", r.Ended}, {"query", s.Query},
 			}
 			if s.Query == "" {
-				fields = append(fields, [2]string{"sent", s.From.UTC().Format(time.RFC3339) + " to " + s.To.UTC().Format(time.RFC3339)})
+				fields = append(fields, [2]string{"sent",
+					s.From.UTC().Format(time.RFC3339) + " to " + s.To.UTC().Format(time.RFC3339)})
 			}
-			kind := fmt.Sprintf("all, again in generation %d", cmp.Or(int64(r.Generation), r.Number))
+			kind := fmt.Sprintf("all, again in generation %d",
+				cmp.Or(int64(r.Generation), r.Number))
 			if r.MissingOnly {
 				kind = "only what is missing"
 			}
 			return a.PrintCard(newDocument(r), "", append(fields, [][2]string{
-				{"queues", strings.Join(s.Queues, ", ")}, {"types", strings.Join(s.Types, ", ")}, {"keys", strings.Join(s.Keys, ", ")}, {"where", s.Where},
-				{"sends", kind}, {"lane", r.Lane}, {"rate", fmt.Sprintf("%v per second", r.Rate)}, {"read", fmt.Sprintf("%d of %s", r.Read, rowsText(r.Found))},
-				{"written", rowsText(r.Written) + newLeftOut(&r.Tally).String()}, {"process", r.Runner},
+				{"queues", strings.Join(s.Queues, ", ")}, {"types", strings.Join(s.Types, ", ")},
+				{"keys", strings.Join(s.Keys, ", ")}, {"where", s.Where},
+				{"sends", kind}, {"lane", r.Lane}, {"rate", fmt.Sprintf("%v per second", r.Rate)},
+				{"read", fmt.Sprintf("%d of %s", r.Read, rowsText(r.Found))},
+				{"written", rowsText(r.Written) + newLeftOut(&r.Tally).String()},
+				{"process", r.Runner},
 			}...)...)
 		}),
 	}
@@ -119,10 +132,13 @@ replay. A replay with --missing-only needs the ledger again.`,
 		Args: cli.Wants(1, 1),
 		RunE: f.withReplay(func(ctx context.Context, o *openOutbox, r *outbox.Replay) error {
 			if r.AtEnd() {
-				return cli.Codedf(cli.ExitRefused, "replay %d is %s; begin another one with: tenaq outbox replay", r.Number, r.State)
+				return cli.Codedf(cli.ExitRefused,
+					"replay %d is %s; begin another one with: tenaq outbox replay", r.Number,
+					r.State)
 			}
 			p := newProgress(a)
-			cfg := outbox.ReplayConfig{Box: o, Rate: rate, Ahead: ahead, Progress: p.show, Logger: p.logger()}
+			cfg := outbox.ReplayConfig{Box: o, Rate: rate, Ahead: ahead, Progress: p.show,
+				Logger: p.logger()}
 			if r.MissingOnly {
 				l, err := f.ClaimsFlags.Open(ctx)
 				if err != nil {
@@ -162,7 +178,9 @@ Relays send what it has already written.`,
 			if err != nil {
 				return o.explainReplay(err)
 			}
-			return a.Result(newDocument(&ended), "cancelled replay %d, which had read %d of %s and written %s", ended.Number, ended.Read, rowsText(ended.Found), rowsText(ended.Written))
+			return a.Result(newDocument(&ended),
+				"cancelled replay %d, which had read %d of %s and written %s", ended.Number,
+				ended.Read, rowsText(ended.Found), rowsText(ended.Written))
 		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "reason, for the record, as `text`")
@@ -170,22 +188,30 @@ Relays send what it has already written.`,
 }
 
 // replayed reports how a replay ended, or why it has not.
-func (o *openOutbox) replayed(ctx context.Context, a *cli.App, p *progress, r *outbox.Replay, err error) error {
+func (o *openOutbox) replayed(
+	ctx context.Context, a *cli.App, p *progress, r *outbox.Replay, err error,
+) error {
 	p.Done()
 	switch {
 	case err != nil && ctx.Err() != nil && r.Number != 0:
-		return cli.Codedf(cli.ExitFailed, "interrupted after %d of %s; continue it with: tenaq outbox replay continue %d, or end it with: tenaq outbox replay cancel %[3]d", r.Read, rowsText(r.Found), r.Number)
+		return cli.Codedf(cli.ExitFailed,
+			"interrupted after %d of %s; continue it with: tenaq outbox replay continue %d, or end it with: tenaq outbox replay cancel %[3]d", r.Read, rowsText(r.Found), r.Number)
 	case err != nil && r.Number != 0 && !r.AtEnd():
-		return cli.Codedf(cli.ExitFailed, "%w; continue it with: tenaq outbox replay continue %d", o.explainReplay(err), r.Number)
+		return cli.Codedf(cli.ExitFailed, "%w; continue it with: tenaq outbox replay continue %d",
+			o.explainReplay(err), r.Number)
 	case err != nil:
 		return o.explainReplay(err)
 	case r.State == outbox.Cancelled:
-		return cli.Codedf(cli.ExitRefused, "replay %d was cancelled by %s, after %d of %s; %s were written", r.Number, r.Ended, r.Read, rowsText(r.Found), rowsText(r.Written))
+		return cli.Codedf(cli.ExitRefused,
+			"replay %d was cancelled by %s, after %d of %s; %s were written", r.Number, r.Ended,
+			r.Read, rowsText(r.Found), rowsText(r.Written))
 	}
 	if r.Gone > 0 {
-		a.Note("%s had been removed from the outbox before the replay reached them", rowsText(r.Gone))
+		a.Note("%s had been removed from the outbox before the replay reached them",
+			rowsText(r.Gone))
 	}
-	return a.Result(newDocument(r), "replay %d has written %s for relays to send%s", r.Number, rowsText(r.Written), newLeftOut(&r.Tally))
+	return a.Result(newDocument(r), "replay %d has written %s for relays to send%s", r.Number,
+		rowsText(r.Written), newLeftOut(&r.Tally))
 }
 
 // A progress shows how far a replay is.
@@ -204,10 +230,12 @@ func newProgress(a *cli.App) *progress {
 const sayEvery = 30 * time.Second
 
 func (p *progress) show(r outbox.Replay) {
-	p.Line("%s %d of %s, %d written", cli.Bar(r.Read, r.Found), r.Read, rowsText(r.Found), r.Written)
+	p.Line("%s %d of %s, %d written", cli.Bar(r.Read, r.Found), r.Read, rowsText(r.Found),
+		r.Written)
 	if r.Number != 0 && time.Since(p.said) >= sayEvery && !r.AtEnd() { // a plan has no number
 		p.said = time.Now()
-		p.Say("number %d: %d of %s, %s written", r.Number, r.Read, rowsText(r.Found), rowsText(r.Written))
+		p.Say("number %d: %d of %s, %s written", r.Number, r.Read, rowsText(r.Found),
+			rowsText(r.Written))
 	}
 }
 

@@ -45,7 +45,8 @@ another exit code than 4: 1 or 3.`,
 				if err != nil {
 					return explain(o.place, err)
 				}
-				d := status{Outbox: o.place.String(), Pending: s.Pending, Due: s.Due, Parked: s.Parked}
+				d := status{Outbox: o.place.String(), Pending: s.Pending, Due: s.Due,
+					Parked: s.Parked}
 				due, parked := strconv.Itoa(s.Due), strconv.Itoa(s.Parked)
 				if s.Due > 0 {
 					seconds := s.Oldest.Seconds()
@@ -56,18 +57,21 @@ another exit code than 4: 1 or 3.`,
 					parked += "; see: tenaq outbox parked list"
 				}
 				if err := a.PrintCard(d, "", [][2]string{
-					{"outbox", d.Outbox}, {"pending", strconv.Itoa(s.Pending)}, {"due", due}, {"parked", parked},
+					{"outbox", d.Outbox}, {"pending", strconv.Itoa(s.Pending)}, {"due", due},
+					{"parked", parked},
 				}...); err != nil {
 					return err
 				}
 				if bound > 0 && s.Due > 0 && s.Oldest > bound {
-					return cli.Codedf(cli.ExitRefused, "a row has been due for %s, which is longer than %s; check that a relay runs, and its log", cli.AgeText(s.Oldest), older)
+					return cli.Codedf(cli.ExitRefused,
+						"a row has been due for %s, which is longer than %s; check that a relay runs, and its log", cli.AgeText(s.Oldest), older)
 				}
 				return nil
 			})(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&older, "fail-if-older", "", "exit code 4 if a row is due longer, a `duration`")
+	cmd.Flags().StringVar(&older, "fail-if-older", "",
+		"exit code 4 if a row is due longer, a `duration`")
 	return cmd
 }
 

@@ -16,10 +16,12 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A pipeEnd is a client that ends a worker when the queue has nothing more for it: a poll returned nothing and no
-// message is in hand. If whole is set, the queue must also hold no delayed or hidden messages.
+// A pipeEnd is a client that ends a worker when the queue has nothing more for it: a poll returned
+// nothing and no message is in hand. If whole is set, the queue must also hold no delayed or hidden
+// messages.
 //
-// It tracks each message from its receive on: only this process knows until when a message that it given back is hidden.
+// It tracks each message from its receive on: only this process knows until when a message that it
+// given back is hidden.
 type pipeEnd struct {
 	*sqs.Client
 	url   string
@@ -49,12 +51,14 @@ func newPipeEnd(c *sqs.Client, url string, whole bool, log *slog.Logger, stop fu
 	}
 }
 
-// pollWait is how long a poll waits, in seconds. Any wait makes SQS query all its servers; a short one lets the command
-// exit quickly.
+// pollWait is how long a poll waits, in seconds. Any wait makes SQS query all its servers; a short
+// one lets the command exit quickly.
 const pollWait = 1
 
 // ReceiveMessage receives, and ends the worker if there was nothing.
-func (e *pipeEnd) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+func (e *pipeEnd) ReceiveMessage(
+	ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options),
+) (*sqs.ReceiveMessageOutput, error) {
 	short := *in
 	short.WaitTimeSeconds = min(in.WaitTimeSeconds, pollWait)
 	began := time.Now()
@@ -66,7 +70,8 @@ func (e *pipeEnd) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInpu
 	e.polls--
 	if err == nil {
 		for _, m := range out.Messages {
-			e.take(aws.ToString(m.MessageId), aws.ToString(m.ReceiptHandle), began.Add(time.Duration(in.VisibilityTimeout)*time.Second))
+			e.take(aws.ToString(m.MessageId), aws.ToString(m.ReceiptHandle),
+				began.Add(time.Duration(in.VisibilityTimeout)*time.Second))
 		}
 	}
 	nothing := err == nil && e.idle()
@@ -89,8 +94,8 @@ func (e *pipeEnd) take(id, handle string, until time.Time) {
 	e.handles[handle] = id
 }
 
-// idle reports whether no message is in hand and no other poll is running. It forgets messages that are no longer
-// hidden: they are in the queue, or another worker has them. The mutex is locked.
+// idle reports whether no message is in hand and no other poll is running. It forgets messages that
+// are no longer hidden: they are in the queue, or another worker has them. The mutex is locked.
 func (e *pipeEnd) idle() bool {
 	now, inHand := time.Now(), 0
 	for id, m := range e.held {
@@ -111,7 +116,8 @@ func (e *pipeEnd) forget(id string) {
 	}
 }
 
-// givenBack records that the worker is done with a message. It may be called more than once for a message.
+// givenBack records that the worker is done with a message. It may be called more than once for a
+// message.
 func (e *pipeEnd) givenBack(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -248,7 +254,8 @@ func (e *pipeEnd) holdsNothing(ctx context.Context) bool {
 // lookMax bounds the time for the last request.
 const lookMax = 10 * time.Second
 
-// verdict returns an error if messages are left that could not be received yet. It is nil after a signal.
+// verdict returns an error if messages are left that could not be received yet. It is nil after a
+// signal.
 func (e *pipeEnd) verdict() error {
 	if !e.ended {
 		return nil

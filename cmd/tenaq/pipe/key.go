@@ -42,8 +42,8 @@ func attributeKey(m *worker.Message, name string) (string, error) {
 	return *a.StringValue, nil
 }
 
-// bodyKey follows a path into a JSON document, through members of objects and indexes of lists. The value must be a
-// string or an integer: others have several spellings.
+// bodyKey follows a path into a JSON document, through members of objects and indexes of lists. The
+// value must be a string or an integer: others have several spellings.
 func bodyKey(body string, path []string) (string, error) {
 	d := json.NewDecoder(strings.NewReader(body))
 	d.UseNumber()

@@ -19,7 +19,8 @@ type pipeLog struct {
 	received, done, failed, deferred, busy, duplicate, deadLettered, lost atomic.Int64
 }
 
-// events go to the log, and to what ends the worker; that sees deletions as the client of the worker.
+// events go to the log, and to what ends the worker; that sees deletions as the client of the
+// worker.
 func (l *pipeLog) events(end *pipeEnd) worker.Events {
 	return worker.Events{
 		Received: func(m *worker.Message) {
@@ -52,7 +53,8 @@ func (l *pipeLog) outcome(m *worker.Message, o worker.Outcome) {
 		log.Info("done", "attempt", m.Attempt(), "took", o.Took.Round(time.Millisecond))
 	case worker.Failed:
 		l.failed.Add(1)
-		log.Warn("failed", "attempt", m.Attempt(), "took", o.Took.Round(time.Millisecond), "error", o.Err)
+		log.Warn("failed", "attempt", m.Attempt(), "took", o.Took.Round(time.Millisecond), "error",
+			o.Err)
 	case worker.Deferred:
 		l.deferred.Add(1)
 		log.Info("given back", "for", o.After.Round(time.Millisecond), "reason", o.Reason)
@@ -73,10 +75,13 @@ func (l *pipeLog) outcome(m *worker.Message, o worker.Outcome) {
 	}
 }
 
-func (l *pipeLog) about(m *worker.Message) *slog.Logger { return l.With("key", m.Key, "message", m.ID) }
+func (l *pipeLog) about(m *worker.Message) *slog.Logger {
+	return l.With("key", m.Key, "message", m.ID)
+}
 
-// checkMemo warns of a key that was first claimed for another queue. That is right if the message moved here from there.
-// If two queues use one key for different work, the second piece of work is never done.
+// checkMemo warns of a key that was first claimed for another queue. That is right if the message
+// moved here from there. If two queues use one key for different work, the second piece of work is
+// never done.
 func (l *pipeLog) checkMemo(m *worker.Message, text []byte) {
 	var memo pipeMemo
 	if json.Unmarshal(text, &memo) == nil && memo.Queue != "" && memo.Queue != l.queue {
@@ -88,6 +93,8 @@ func (l *pipeLog) checkMemo(m *worker.Message, text []byte) {
 // summary logs the counts.
 func (l *pipeLog) summary() {
 	l.Info("stopped",
-		"received", l.received.Load(), "done", l.done.Load(), "failed", l.failed.Load(), "given_back", l.deferred.Load(),
-		"busy", l.busy.Load(), "duplicate", l.duplicate.Load(), "dead_lettered", l.deadLettered.Load(), "lost", l.lost.Load())
+		"received", l.received.Load(), "done", l.done.Load(), "failed", l.failed.Load(),
+		"given_back", l.deferred.Load(),
+		"busy", l.busy.Load(), "duplicate", l.duplicate.Load(), "dead_lettered",
+		l.deadLettered.Load(), "lost", l.lost.Load())
 }

@@ -30,9 +30,10 @@ type workerMetrics struct {
 func NewMetrics(queue string, concurrency int) *workerMetrics {
 	return &workerMetrics{
 		queue: queue, concurrency: concurrency,
-		claims:      cli.NewWordCount("won", "busy", "done", "exhausted", "parked", "unknown"),
-		attempts:    cli.NewWordCount("first", "repeated"),
-		handled:     cli.NewWordCount("succeeded", "failed", "poison", "given_back", "lost", "abandoned"),
+		claims:   cli.NewWordCount("won", "busy", "done", "exhausted", "parked", "unknown"),
+		attempts: cli.NewWordCount("first", "repeated"),
+		handled: cli.NewWordCount("succeeded", "failed", "poison", "given_back", "lost",
+			"abandoned"),
 		renewals:    cli.NewWordCount("renewed", "failed"),
 		queueErrors: cli.NewWordCount("receive", "delete", "visibility", "dead_letter", "other"),
 		took:        metric.NewHistogram(metric.Ages...),
@@ -44,43 +45,80 @@ var workerLabel = []string{"queue"}
 
 // Table has all metrics of "tenaq pipe".
 var Table = []cli.MetricRow[*workerMetrics]{
-	ofWorker("tenaq_worker_received_total", "Messages received", func(m *workerMetrics) *metric.Counter { return &m.received }),
-	byWord("tenaq_worker_claims_total", "Claims by outcome: won, busy, done before, exhausted, awaiting a decision, or unknown", "outcome",
+	ofWorker("tenaq_worker_received_total", "Messages received",
+		func(m *workerMetrics) *metric.Counter {
+			return &m.received
+		}),
+	byWord("tenaq_worker_claims_total",
+		"Claims by outcome: won, busy, done before, exhausted, awaiting a decision, or unknown",
+		"outcome",
 		func(m *workerMetrics) *cli.WordCount { return m.claims }),
-	byWord("tenaq_worker_attempts_total", "Handler starts, by attempt: first or repeated", "attempt",
+	byWord("tenaq_worker_attempts_total", "Handler starts, by attempt: first or repeated",
+		"attempt",
 		func(m *workerMetrics) *cli.WordCount { return m.attempts }),
-	byWord("tenaq_worker_handled_total", "Messages whose handler ended, by result: succeeded, failed, poison, given back, lost to another worker, or abandoned because the handler does not return", "result",
+	byWord("tenaq_worker_handled_total",
+		"Messages whose handler ended, by result: succeeded, failed, poison, given back, lost to another worker, or abandoned because the handler does not return", "result",
 		func(m *workerMetrics) *cli.WordCount { return m.handled }),
-	{Family: metric.Family{Name: "tenaq_worker_handling_seconds", Help: "Duration of handlers, whatever the result", Kind: metric.KindHistogram, Labels: workerLabel},
+	{Family: metric.Family{Name: "tenaq_worker_handling_seconds",
+		Help: "Duration of handlers, whatever the result", Kind: metric.KindHistogram,
+		Labels: workerLabel},
 		Write: func(w *metric.Writer, m *workerMetrics) { w.Histogram(m.took, m.queue) }},
-	{Family: metric.Family{Name: "tenaq_worker_running", Help: "Messages in handlers, without abandoned ones", Kind: metric.KindGauge, Labels: workerLabel},
+	{Family: metric.Family{Name: "tenaq_worker_running",
+		Help: "Messages in handlers, without abandoned ones", Kind: metric.KindGauge,
+		Labels: workerLabel},
 		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.runs()), m.queue) }},
-	{Family: metric.Family{Name: "tenaq_worker_concurrency", Help: "Maximum number of concurrent handlers, each with a message or a batch", Kind: metric.KindGauge, Labels: workerLabel},
-		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.concurrency), m.queue) }},
-	ofWorker("tenaq_worker_given_back_total", "Messages given back without counting an attempt, except busy ones", func(m *workerMetrics) *metric.Counter { return &m.givenBack }),
-	ofWorker("tenaq_worker_lost_total", "Messages whose lease or claim was lost", func(m *workerMetrics) *metric.Counter { return &m.lost }),
-	ofWorker("tenaq_worker_dead_lettered_total", "Messages that this worker moved to the dead-letter queue", func(m *workerMetrics) *metric.Counter { return &m.deadLettered }),
-	byWord("tenaq_worker_lease_renewals_total", "Lease renewals, by result: renewed or failed", "result",
+	{Family: metric.Family{Name: "tenaq_worker_concurrency",
+		Help: "Maximum number of concurrent handlers, each with a message or a batch",
+		Kind: metric.KindGauge, Labels: workerLabel},
+		Write: func(w *metric.Writer, m *workerMetrics) {
+			w.Value(float64(m.concurrency), m.queue)
+		}},
+	ofWorker("tenaq_worker_given_back_total",
+		"Messages given back without counting an attempt, except busy ones",
+		func(m *workerMetrics) *metric.Counter {
+			return &m.givenBack
+		}),
+	ofWorker("tenaq_worker_lost_total", "Messages whose lease or claim was lost",
+		func(m *workerMetrics) *metric.Counter {
+			return &m.lost
+		}),
+	ofWorker("tenaq_worker_dead_lettered_total",
+		"Messages that this worker moved to the dead-letter queue",
+		func(m *workerMetrics) *metric.Counter {
+			return &m.deadLettered
+		}),
+	byWord("tenaq_worker_lease_renewals_total", "Lease renewals, by result: renewed or failed",
+		"result",
 		func(m *workerMetrics) *cli.WordCount { return m.renewals }),
-	byWord("tenaq_worker_queue_errors_total", "Failed requests to queues, by operation: receive, delete, visibility, dead_letter or other", "operation",
+	byWord("tenaq_worker_queue_errors_total",
+		"Failed requests to queues, by operation: receive, delete, visibility, dead_letter or other", "operation",
 		func(m *workerMetrics) *cli.WordCount { return m.queueErrors }),
 }
 
 // ofWorker is a row of a counter.
-func ofWorker(name, help string, of func(*workerMetrics) *metric.Counter) cli.MetricRow[*workerMetrics] {
-	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindCounter, Labels: workerLabel},
-		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(of(m).Value()), m.queue) }}
+func ofWorker(
+	name, help string, of func(*workerMetrics) *metric.Counter,
+) cli.MetricRow[*workerMetrics] {
+	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help,
+		Kind: metric.KindCounter, Labels: workerLabel},
+		Write: func(w *metric.Writer, m *workerMetrics) {
+			w.Value(float64(of(m).Value()), m.queue)
+		}}
 }
 
 // byWord is a row of what is counted by words.
-func byWord(name, help, label string, of func(*workerMetrics) *cli.WordCount) cli.MetricRow[*workerMetrics] {
-	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help, Kind: metric.KindCounter, Labels: []string{"queue", label}},
+func byWord(
+	name, help, label string, of func(*workerMetrics) *cli.WordCount,
+) cli.MetricRow[*workerMetrics] {
+	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help,
+		Kind: metric.KindCounter, Labels: []string{"queue", label}},
 		Write: func(w *metric.Writer, m *workerMetrics) { of(m).Write(w, m.queue) }}
 }
 
 func (m *workerMetrics) Write(w *metric.Writer) { cli.WriteMetrics(w, Table, m) }
 
-// events counts events and forwards them to the log, which must set all callbacks that are called here.
+// events counts events and forwards them to the log, which must set all callbacks that are called
+// here.
 func (m *workerMetrics) events(log worker.Events) worker.Events {
 	return worker.Events{
 		Received: func(msg *worker.Message) {
@@ -99,7 +137,9 @@ func (m *workerMetrics) events(log worker.Events) worker.Events {
 			}
 			m.renewals.Add("renewed", messages)
 		},
-		QueueError: func(operation string, _ int, _ error) { m.queueErrors.Add(operationWords[operation], 1) },
+		QueueError: func(operation string, _ int, _ error) {
+			m.queueErrors.Add(operationWords[operation], 1)
+		},
 	}
 }
 
@@ -137,12 +177,14 @@ func (m *workerMetrics) outcome(msg *worker.Message, o worker.Outcome) {
 
 // operationWords are labels for what package worker calls operations.
 var operationWords = map[string]string{
-	"receive": "receive", "delete": "delete", "change the visibility": "visibility", "send to the dead-letter queue": "dead_letter",
+	"receive": "receive", "delete": "delete", "change the visibility": "visibility",
+	"send to the dead-letter queue": "dead_letter",
 }
 
 // claimOutcomes are the words for why the ledger gave no claim.
 var claimOutcomes = map[claims.Refusal]string{
-	claims.Busy: "busy", claims.Done: "done", claims.UsedUp: "exhausted", claims.NeedsPerson: "parked",
+	claims.Busy: "busy", claims.Done: "done", claims.UsedUp: "exhausted",
+	claims.NeedsPerson: "parked",
 }
 
 // claimOutcome is the word for what the ledger answered.
@@ -157,7 +199,9 @@ func claimOutcome(err error) string {
 }
 
 // around is the worker.Middleware that notes which handlers run.
-func (m *workerMetrics) around(ctx context.Context, messages []*worker.Message, next func(context.Context) error) error {
+func (m *workerMetrics) around(
+	ctx context.Context, messages []*worker.Message, next func(context.Context) error,
+) error {
 	for _, msg := range messages {
 		m.started(msg)
 	}
@@ -179,7 +223,8 @@ func (m *workerMetrics) started(msg *worker.Message) {
 	}
 }
 
-// ended records that the handler of a message has ended. It is false if none had begun, or if that is known.
+// ended records that the handler of a message has ended. It is false if none had begun, or if that
+// is known.
 func (m *workerMetrics) ended(msg *worker.Message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

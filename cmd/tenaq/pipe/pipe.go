@@ -1,5 +1,6 @@
-// Package pipe has the command that runs a program, or calls an address, for each message of a queue. Package
-// worker/pipe runs the tasks; this package reads flags, writes the log and says how a run ended.
+// Package pipe has the command that runs a program, or calls an address, for each message of a
+// queue. Package worker/pipe runs the tasks; this package reads flags, writes the log and says how
+// a run ended.
 package pipe
 
 import (
@@ -152,13 +153,15 @@ func NewCmd(a *cli.App) *cobra.Command {
 	flags.StringVar(&f.drain, "drain", "30s", "drain `duration` after a signal")
 	flags.StringVar(&f.retryBase, "retry-base", "2s", "first retry pause, a `duration`")
 	flags.StringVar(&f.retryMax, "retry-max", "15m", "longest retry pause, a `duration`")
-	flags.StringVar(&f.deadLetter, "dead-letter", "", "dead-letter `queue` (default: redrive policy's)")
+	flags.StringVar(&f.deadLetter, "dead-letter", "",
+		"dead-letter `queue` (default: redrive policy's)")
 	flags.StringVar(&f.key, "key", "", "key of a message: body.`PATH` or attribute:NAME")
 	flags.StringVar(&f.ledger, "ledger", "claim/", "key `prefix` of the ledger")
 	flags.BoolVar(&f.noClaims, "no-claims", false, "run without a ledger; attempts are receives")
 	flags.BoolVar(&f.once, "once", false, "exit when nothing can be received")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when the queue is empty")
-	flags.BoolVar(&f.deleteBodies, "delete-bodies", false, "remove the bodies of completed messages")
+	flags.BoolVar(&f.deleteBodies, "delete-bodies", false,
+		"remove the bodies of completed messages")
 	flags.StringVar(&f.grace, "grace", "10s", "`duration` from stop to kill")
 	flags.StringVar(&f.pause, "pause", "60s", "postpone by this `duration`")
 	flags.BoolVar(&f.noOutput, "no-output", false, "do not print the output of tasks")
@@ -176,7 +179,8 @@ func splitPipeArgs(cmd *cobra.Command, args []string) (queue string, program []s
 	}
 	switch len(args) {
 	case 0:
-		return "", nil, cli.Usagef("%s needs the name of a queue; usage: %s", cmd.CommandPath(), cmd.UseLine())
+		return "", nil, cli.Usagef("%s needs the name of a queue; usage: %s", cmd.CommandPath(),
+			cmd.UseLine())
 	case 1:
 		return args[0], program, nil
 	}
@@ -187,7 +191,8 @@ func splitPipeArgs(cmd *cobra.Command, args []string) (queue string, program []s
 // config reads the flags of the worker.
 func (f *pipeFlags) config() (worker.Config, error) {
 	cfg := worker.Config{
-		Concurrency: f.concurrency, BatchSize: f.batchSize, Prefetch: f.prefetch, Attempts: f.attempts, NoClaims: f.noClaims,
+		Concurrency: f.concurrency, BatchSize: f.batchSize, Prefetch: f.prefetch,
+		Attempts: f.attempts, NoClaims: f.noClaims,
 	}
 	for _, n := range []struct {
 		flag  string
@@ -214,9 +219,12 @@ func (f *pipeFlags) config() (worker.Config, error) {
 }
 
 // handler reads the flags that say what to do with a message.
-func (f *pipeFlags) handler(a *cli.App, cmd *cobra.Command, program []string) (worker.Handler, error) {
+func (f *pipeFlags) handler(
+	a *cli.App, cmd *cobra.Command, program []string,
+) (worker.Handler, error) {
 	var grace, pause, drain time.Duration
-	err := parseDurations([]durationFlag{{"grace", f.grace, &grace}, {"pause", f.pause, &pause}, {"drain", f.drain, &drain}})
+	err := parseDurations([]durationFlag{{"grace", f.grace, &grace}, {"pause", f.pause, &pause},
+		{"drain", f.drain, &drain}})
 	switch {
 	case err != nil:
 		return nil, err
@@ -236,7 +244,9 @@ func (f *pipeFlags) handler(a *cli.App, cmd *cobra.Command, program []string) (w
 		return nil, cli.Usagef("%v", err)
 	}
 	// The address is in use by this program: a task that runs another tenaq could not listen on it.
-	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cli.MetricsVariable+"=") })
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, cli.MetricsVariable+"=")
+	})
 	if !f.noOutput {
 		c.Output = a.Stdout
 	}

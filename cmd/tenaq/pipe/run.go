@@ -15,7 +15,9 @@ import (
 )
 
 // run works on the messages of a queue until ctx ends, or until --once or --until-empty says so.
-func (f *pipeFlags) run(ctx context.Context, a *cli.App, queue string, cfg worker.Config, handler worker.Handler) error {
+func (f *pipeFlags) run(
+	ctx context.Context, a *cli.App, queue string, cfg worker.Config, handler worker.Handler,
+) error {
 	style, err := f.log.Style(a, slog.LevelInfo)
 	if err != nil {
 		return err
@@ -51,7 +53,8 @@ func (f *pipeFlags) run(ctx context.Context, a *cli.App, queue string, cfg worke
 	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, log.Logger, stop)
 	counts := NewMetrics(name, cfg.Concurrency)
 	cfg.Middleware = []worker.Middleware{counts.around}
-	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, counts.events(log.events(end))
+	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger,
+		counts.events(log.events(end))
 	cfg.Memo = func(*worker.Message) []byte { return newPipeMemo(name) }
 	if f.once || f.untilEmpty {
 		cfg.Client = end
@@ -68,8 +71,11 @@ func (f *pipeFlags) run(ctx context.Context, a *cli.App, queue string, cfg worke
 	return err
 }
 
-// findQueues finds the queues that the flags name, so that errors about them read as in other commands.
-func (f *pipeFlags) findQueues(ctx context.Context, c *cli.Client, queue string, cfg *worker.Config, handler worker.Handler) (err error) {
+// findQueues finds the queues that the flags name, so that errors about them read as in other
+// commands.
+func (f *pipeFlags) findQueues(
+	ctx context.Context, c *cli.Client, queue string, cfg *worker.Config, handler worker.Handler,
+) (err error) {
 	if cfg.QueueURL, err = c.QueueURL(ctx, queue); err != nil {
 		return err
 	}

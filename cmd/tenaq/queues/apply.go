@@ -52,7 +52,8 @@ deletes a queue.`,
 			ap := &applier{App: a, c: c, dryRun: f.dryRun, fix: f.fix}
 			if err := ap.run(cmd.Context(), file.Queues); err != nil {
 				if ap.done > 0 {
-					_ = ap.report(len(file.Queues)) // what was done is worth knowing; err says the rest
+					// what was done is worth knowing; err says the rest
+					_ = ap.report(len(file.Queues))
 				}
 				return err
 			}
@@ -78,7 +79,8 @@ type applier struct {
 	last    error // why the last of them was
 }
 
-// run goes through the queues. It continues after a refusal of the server, but not after a failed connection.
+// run goes through the queues. It continues after a refusal of the server, but not after a failed
+// connection.
 func (ap *applier) run(ctx context.Context, queues []settings.DeclaredQueue) error {
 	var missing, present []settings.DeclaredQueue
 	states := map[string]queueState{}
@@ -113,7 +115,8 @@ func (ap *applier) create(ctx context.Context, s server.CreationStep) error {
 		if ap.dryRun {
 			return nil // the creating step reported it
 		}
-		return ap.attempt(change{Queue: s.Queue.Name, Attribute: "RedrivePolicy", Want: s.Redrive, Action: actionSet},
+		return ap.attempt(change{Queue: s.Queue.Name, Attribute: "RedrivePolicy", Want: s.Redrive,
+			Action: actionSet},
 			ap.setAttributes(ctx, s.Queue.Name, map[string]string{"RedrivePolicy": s.Redrive}))
 	}
 	ch := change{Queue: s.Queue.Name, Action: actionCreated}
@@ -121,7 +124,8 @@ func (ap *applier) create(ctx context.Context, s server.CreationStep) error {
 		ap.pending(ch, "would create")
 		return nil
 	}
-	in := &sqs.CreateQueueInput{QueueName: &s.Queue.Name, Attributes: s.Queue.Attributes, Tags: s.Queue.Tags}
+	in := &sqs.CreateQueueInput{QueueName: &s.Queue.Name, Attributes: s.Queue.Attributes,
+		Tags: s.Queue.Tags}
 	_, err := cli.Call(ctx, ap.c, ap.c.CreateQueue, in)
 	if err != nil {
 		err = ap.c.Explain("create queue", s.Queue.Name, suggestAttribute(in.Attributes, err))
@@ -145,12 +149,14 @@ func (ap *applier) compare(ctx context.Context, q settings.DeclaredQueue, state 
 		return nil
 	}
 	if len(attributes) > 0 {
-		if err := ap.attemptAll(attributes, ap.setAttributes(ctx, q.Name, wanted(attributes))); err != nil {
+		if err := ap.attemptAll(attributes,
+			ap.setAttributes(ctx, q.Name, wanted(attributes))); err != nil {
 			return err
 		}
 	}
 	if len(tags) > 0 {
-		_, err := cli.Call(ctx, ap.c, ap.c.TagQueue, &sqs.TagQueueInput{QueueUrl: &state.URL, Tags: wanted(tags)})
+		_, err := cli.Call(ctx, ap.c, ap.c.TagQueue,
+			&sqs.TagQueueInput{QueueUrl: &state.URL, Tags: wanted(tags)})
 		if err != nil {
 			err = ap.c.Explain("tag queue", q.Name, err)
 		}
@@ -159,12 +165,15 @@ func (ap *applier) compare(ctx context.Context, q settings.DeclaredQueue, state 
 	return nil
 }
 
-func (ap *applier) setAttributes(ctx context.Context, queue string, attributes map[string]string) error {
+func (ap *applier) setAttributes(
+	ctx context.Context, queue string, attributes map[string]string,
+) error {
 	url, err := ap.c.QueueURL(ctx, queue)
 	if err != nil {
 		return err
 	}
-	if _, err := cli.Call(ctx, ap.c, ap.c.SetQueueAttributes, &sqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: attributes}); err != nil {
+	if _, err := cli.Call(ctx, ap.c, ap.c.SetQueueAttributes,
+		&sqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: attributes}); err != nil {
 		return ap.c.Explain("change queue", queue, suggestAttribute(attributes, err))
 	}
 	return nil
@@ -177,8 +186,8 @@ func (ap *applier) pending(ch change, action string) {
 	ap.changes = append(ap.changes, ch)
 }
 
-// attempt records the outcome of a change. A refusal is recorded only; any other error ends the run, because the
-// next request would meet it too.
+// attempt records the outcome of a change. A refusal is recorded only; any other error ends the
+// run, because the next request would meet it too.
 func (ap *applier) attempt(ch change, err error) error {
 	return ap.attemptAll([]change{ch}, err)
 }
@@ -186,7 +195,8 @@ func (ap *applier) attempt(ch change, err error) error {
 func (ap *applier) attemptAll(changes []change, err error) error {
 	if err != nil && cli.ExitCode(err) == cli.ExitFailed {
 		if ap.done > 0 {
-			return cli.Codedf(cli.ExitPartly, "stopped after %s: %w", cli.Counted(ap.done, "change", "changes"), err)
+			return cli.Codedf(cli.ExitPartly, "stopped after %s: %w",
+				cli.Counted(ap.done, "change", "changes"), err)
 		}
 		return err
 	}
@@ -214,13 +224,17 @@ func (ap *applier) finish(queues int) error {
 	}
 	switch {
 	case ap.failed > 0 && ap.done > 0:
-		return cli.Codedf(cli.ExitPartly, "%s and %d refused", cli.Counted(ap.done, "change was made", "changes were made"), ap.failed)
+		return cli.Codedf(cli.ExitPartly, "%s and %d refused",
+			cli.Counted(ap.done, "change was made", "changes were made"), ap.failed)
 	case ap.failed > 0:
-		return cli.Codedf(cli.ExitCode(ap.last), "%s refused", cli.Counted(ap.failed, "change was", "changes were"))
+		return cli.Codedf(cli.ExitCode(ap.last), "%s refused",
+			cli.Counted(ap.failed, "change was", "changes were"))
 	case ap.open > 0 && ap.dryRun:
-		return cli.Codedf(cli.ExitRefused, "%s; nothing was done", cli.Counted(ap.open, "difference", "differences"))
+		return cli.Codedf(cli.ExitRefused, "%s; nothing was done",
+			cli.Counted(ap.open, "difference", "differences"))
 	case ap.open > 0:
-		return cli.Codedf(cli.ExitRefused, "%s with --fix", cli.Counted(ap.open, "difference remains; set it", "differences remain; set them"))
+		return cli.Codedf(cli.ExitRefused, "%s with --fix",
+			cli.Counted(ap.open, "difference remains; set it", "differences remain; set them"))
 	}
 	return nil
 }
@@ -231,10 +245,12 @@ func (ap *applier) report(queues int) error {
 		if changes == nil {
 			changes = []change{}
 		}
-		return ap.PrintJSON(map[string]any{"queues": queues, "changes": changes, "drift": ap.open+ap.failed > 0})
+		return ap.PrintJSON(map[string]any{"queues": queues, "changes": changes,
+			"drift": ap.open+ap.failed > 0})
 	}
 	if len(ap.changes) == 0 {
-		_, err := fmt.Fprintf(ap.Stdout, "%s as declared\n", cli.Counted(queues, "queue is", "queues are"))
+		_, err := fmt.Fprintf(ap.Stdout, "%s as declared\n",
+			cli.Counted(queues, "queue is", "queues are"))
 		return err
 	}
 	t := cli.Table{Head: []string{"QUEUE", "ATTRIBUTE", "WANT", "HAVE", "ACTION"}}

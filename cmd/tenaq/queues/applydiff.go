@@ -40,7 +40,8 @@ func differences(q settings.DeclaredQueue, state queueState) (attributes, tags [
 	for _, name := range attributeOrder(q.Attributes) {
 		want, have := q.Attributes[name], state.Attributes[name]
 		if !cli.SameAttribute(name, want, have) {
-			attributes = append(attributes, change{Queue: q.Name, Attribute: name, Want: want, Have: have})
+			attributes = append(attributes,
+				change{Queue: q.Name, Attribute: name, Want: want, Have: have})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(q.Tags)) {

@@ -15,8 +15,8 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// maxReceivesDefault is also the default of Amazon's console. It is well above the three attempts of "tenaq pipe" and
-// package worker, which dead-letter a message themselves and give a reason.
+// maxReceivesDefault is also the default of Amazon's console. It is well above the three attempts
+// of "tenaq pipe" and package worker, which dead-letter a message themselves and give a reason.
 const maxReceivesDefault = 10
 
 type createFlags struct {
@@ -69,7 +69,8 @@ and keeps messages for 14 days. The dead-letter queue of a FIFO queue is FIFO;
 					return err
 				}
 				result["deadLetterQueueArn"] = arn
-				if in.Attributes["RedrivePolicy"], err = redrivePolicyOf(arn, cf.maxReceives); err != nil {
+				if in.Attributes["RedrivePolicy"], err = redrivePolicyOf(arn,
+					cf.maxReceives); err != nil {
 					return err
 				}
 			}
@@ -82,16 +83,19 @@ and keeps messages for 14 days. The dead-letter queue of a FIFO queue is FIFO;
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&cf.attributes, "attribute", nil, "set an attribute, as `NAME=VALUE`; repeatable")
+	flags.StringArrayVar(&cf.attributes, "attribute", nil,
+		"set an attribute, as `NAME=VALUE`; repeatable")
 	flags.StringArrayVar(&cf.tags, "tag", nil, "set a tag, as `KEY=VALUE`; repeatable")
 	flags.StringVar(&cf.deadLetter, "dead-letter", "", "move failing messages to this `queue`")
-	flags.IntVar(&cf.maxReceives, "max-receives", maxReceivesDefault, "`number` of receives before a move")
+	flags.IntVar(&cf.maxReceives, "max-receives", maxReceivesDefault,
+		"`number` of receives before a move")
 	flags.StringVar(&cf.visibility, "visibility", "", "hide received messages for this `duration`")
 	flags.StringVar(&cf.retention, "retention", "", "keep messages for this `duration`, such as 4d")
 	return cmd
 }
 
-// queueAttributes returns the attributes that the flags ask for, except the redrive policy of --dead-letter.
+// queueAttributes returns the attributes that the flags ask for, except the redrive policy of
+// --dead-letter.
 func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[string]string, error) {
 	given, err := cli.ParseAttributes(f.attributes)
 	if err != nil {
@@ -124,16 +128,19 @@ func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[stri
 	case f.deadLetter != "" && policy:
 		return nil, cli.Usagef("--dead-letter and --attribute RedrivePolicy set the same attribute; leave out one of them")
 	case f.deadLetter != "" && (f.maxReceives < 1 || f.maxReceives > sqslimits.ReceivesMax):
-		return nil, cli.Usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives, sqslimits.ReceivesMax)
+		return nil, cli.Usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives,
+			sqslimits.ReceivesMax)
 	case f.deadLetter != "" && cli.IsQueueURL(name):
 		return nil, cli.Usagef("%s is a URL; name the new queue instead", name)
 	}
 	return attributes, nil
 }
 
-// deadLetterQueue returns the ARN of the dead-letter queue for the named queue. It creates a missing queue that is
-// given by name.
-func deadLetterQueue(a *cli.App, ctx context.Context, c *cli.Client, name, deadLetter string) (string, error) {
+// deadLetterQueue returns the ARN of the dead-letter queue for the named queue. It creates a
+// missing queue that is given by name.
+func deadLetterQueue(
+	a *cli.App, ctx context.Context, c *cli.Client, name, deadLetter string,
+) (string, error) {
 	fifo := strings.HasSuffix(name, ".fifo")
 	byName := !cli.IsQueueURL(deadLetter) && !cli.IsQueueARN(deadLetter)
 	if fifo && byName && !strings.HasSuffix(deadLetter, ".fifo") {
@@ -141,7 +148,8 @@ func deadLetterQueue(a *cli.App, ctx context.Context, c *cli.Client, name, deadL
 	}
 	switch {
 	case cli.QueueNameOf(deadLetter) == name:
-		return "", cli.Usagef("--dead-letter: %s cannot be its own dead-letter queue; name another", name)
+		return "", cli.Usagef("--dead-letter: %s cannot be its own dead-letter queue; name another",
+			name)
 	case fifo != strings.HasSuffix(deadLetter, ".fifo"):
 		return "", cli.Usagef("--dead-letter: %s is not of the same kind as %s; both are FIFO queues, or neither is", cli.QueueNameOf(deadLetter), name)
 	}
@@ -149,18 +157,22 @@ func deadLetterQueue(a *cli.App, ctx context.Context, c *cli.Client, name, deadL
 	if !byName || cli.ExitCode(err) != cli.ExitNotFound {
 		return arn, err
 	}
-	if _, err := c.QueueURL(ctx, name); err == nil { // it may have another policy; do not leave an unused queue behind
-		return "", cli.Codedf(cli.ExitRefused, "queue %s exists and the dead-letter queue %s does not; create that first, then: "+
-			"tenaq queue set %s --attribute RedrivePolicy=...", name, deadLetter, name)
+	// it may have another policy; do not leave an unused queue behind
+	if _, err := c.QueueURL(ctx, name); err == nil {
+		return "", cli.Codedf(cli.ExitRefused,
+			"queue %s exists and the dead-letter queue %s does not; create that first, then: "+
+				"tenaq queue set %s --attribute RedrivePolicy=...", name, deadLetter, name)
 	}
-	in := &sqs.CreateQueueInput{QueueName: &deadLetter, Attributes: cli.ImpliedAttributes(deadLetter, map[string]string{
-		"MessageRetentionPeriod": strconv.Itoa(int(sqslimits.RetentionMax / time.Second)),
-	})}
+	in := &sqs.CreateQueueInput{QueueName: &deadLetter,
+		Attributes: cli.ImpliedAttributes(deadLetter, map[string]string{
+			"MessageRetentionPeriod": strconv.Itoa(int(sqslimits.RetentionMax / time.Second)),
+		})}
 	out, err := cli.Call(ctx, c, c.CreateQueue, in)
 	if err != nil {
 		return "", c.Explain("create queue", deadLetter, err)
 	}
-	a.Note("created the dead-letter queue %s, which keeps messages for %s", cli.OneLine(deadLetter), cli.HumanDuration(sqslimits.RetentionMax))
+	a.Note("created the dead-letter queue %s, which keeps messages for %s", cli.OneLine(deadLetter),
+		cli.HumanDuration(sqslimits.RetentionMax))
 	return c.QueueARN(ctx, aws.ToString(out.QueueUrl))
 }
 

@@ -14,8 +14,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// deadLetters is what a queue has to do with dead letters: its own go to Target, those of Sources come
-// here, and Move takes them out.
+// deadLetters is what a queue has to do with dead letters: its own go to Target, those of Sources
+// come here, and Move takes them out.
 type deadLetters struct {
 	Target      string    `json:"target,omitempty"` // ARN
 	MaxReceives int       `json:"maxReceiveCount,omitempty"`
@@ -23,8 +23,8 @@ type deadLetters struct {
 	Move        *moveTask `json:"moveTask,omitempty"` // the one that is active
 }
 
-// findDeadLetters finds out about the dead letters of a queue; nil when there is nothing to say. A server that
-// does not know the actions, or does not allow them, says nothing.
+// findDeadLetters finds out about the dead letters of a queue; nil when there is nothing to say. A
+// server that does not know the actions, or does not allow them, says nothing.
 func findDeadLetters(c *cli.Client, ctx context.Context, q queueState) (*deadLetters, error) {
 	var policy struct {
 		Target      string      `json:"deadLetterTargetArn"`
@@ -75,7 +75,8 @@ const sourcesShown = 10
 func (d *deadLetters) table(now time.Time) cli.Table {
 	t := cli.Table{Head: []string{"DEAD LETTERS", "QUEUE", "MEANS"}}
 	if d.Target != "" {
-		t.Add("go to", cli.QueueNameOf(d.Target), fmt.Sprintf("what was received and not deleted, maxReceiveCount %d", d.MaxReceives))
+		t.Add("go to", cli.QueueNameOf(d.Target),
+			fmt.Sprintf("what was received and not deleted, maxReceiveCount %d", d.MaxReceives))
 	}
 	for i, url := range d.Sources {
 		if i == sourcesShown {
@@ -85,7 +86,9 @@ func (d *deadLetters) table(now time.Time) cli.Table {
 		t.Add("come from", cli.QueueNameOf(url))
 	}
 	if d.Move != nil {
-		t.Add("move to", d.Move.destination(), fmt.Sprintf("%s, %s, started %s", d.Move.Status, d.Move.messages(), cli.HumanTime(d.Move.Started, now)))
+		t.Add("move to", d.Move.destination(),
+			fmt.Sprintf("%s, %s, started %s", d.Move.Status, d.Move.messages(),
+				cli.HumanTime(d.Move.Started, now)))
 	}
 	return t
 }

@@ -20,14 +20,17 @@ elsewhere. The name is reserved for 60 seconds after that.`,
   tenaq queue delete orders --yes`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, url, err := confirmed(a, cmd.Context(), f, args[0], yes, "Delete the queue with them")
+			c, url, err := confirmed(a, cmd.Context(), f, args[0], yes,
+				"Delete the queue with them")
 			if err != nil {
 				return err
 			}
-			if _, err := cli.Call(cmd.Context(), c, c.DeleteQueue, &sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
+			if _, err := cli.Call(cmd.Context(), c, c.DeleteQueue,
+				&sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
 				return c.Explain("delete queue", args[0], err)
 			}
-			return a.Result(map[string]any{"url": url, "deleted": true}, "deleted queue %s", cli.QueueNameOf(url))
+			return a.Result(map[string]any{"url": url, "deleted": true}, "deleted queue %s",
+				cli.QueueNameOf(url))
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

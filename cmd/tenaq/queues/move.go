@@ -44,9 +44,10 @@ flight. A moved message is a new message with another id and no receives.`,
 
 // A moveTask is a move task as --json prints it.
 type moveTask struct {
-	Status      string    `json:"status"`
-	Source      string    `json:"source"`                // ARN
-	Destination string    `json:"destination,omitempty"` // ARN; absent when each message goes where it came from
+	Status string `json:"status"`
+	Source string `json:"source"` // ARN
+	// ARN; absent when each message goes where it came from
+	Destination string    `json:"destination,omitempty"`
 	Rate        int32     `json:"rate,omitempty"`
 	Started     time.Time `json:"started"`
 	Moved       int64     `json:"moved"`
@@ -72,7 +73,8 @@ func (t *moveTask) bar(took time.Duration) string {
 	if t.ToMove == nil {
 		return text
 	}
-	return cli.Bar(int(t.Moved), int(*t.ToMove)) + " " + text + cli.LeftText(t.Moved, *t.ToMove, took)
+	return cli.Bar(int(t.Moved), int(*t.ToMove)) + " " + text + cli.LeftText(t.Moved, *t.ToMove,
+		took)
 }
 
 // messages says the same of messages.
@@ -80,7 +82,8 @@ func (t *moveTask) messages() string {
 	if t.ToMove == nil {
 		return cli.Counted(t.Moved, "message", "messages")
 	}
-	return strconv.FormatInt(t.Moved, 10) + " of about " + cli.Counted(*t.ToMove, "message", "messages")
+	return strconv.FormatInt(t.Moved, 10) + " of about " + cli.Counted(*t.ToMove, "message",
+		"messages")
 }
 
 // destination says where the messages go.
@@ -93,7 +96,8 @@ func (t *moveTask) destination() string {
 
 // moveTasks lists the latest move tasks of a queue, the newest first.
 func moveTasks(c *cli.Client, ctx context.Context, arn string, limit int32) ([]moveTask, error) {
-	out, err := cli.Call(ctx, c, c.ListMessageMoveTasks, &sqs.ListMessageMoveTasksInput{SourceArn: &arn, MaxResults: &limit})
+	out, err := cli.Call(ctx, c, c.ListMessageMoveTasks,
+		&sqs.ListMessageMoveTasksInput{SourceArn: &arn, MaxResults: &limit})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +167,8 @@ func printMoveTasks(a *cli.App, tasks []moveTask, now time.Time) error {
 		if task.Rate > 0 {
 			rate = strconv.Itoa(int(task.Rate)) + "/s"
 		}
-		t.Add(task.Status, task.progress(), task.destination(), cli.OrDash(rate), cli.HumanTime(task.Started, now), task.Failure)
+		t.Add(task.Status, task.progress(), task.destination(), cli.OrDash(rate),
+			cli.HumanTime(task.Started, now), task.Failure)
 	}
 	return a.PrintTable(t)
 }
@@ -191,17 +196,21 @@ Moved messages stay where they are, and the rest stays in the dead-letter queue.
 					return err
 				}
 			}
-			out, err := cli.Call(ctx, c, c.CancelMessageMoveTask, &sqs.CancelMessageMoveTaskInput{TaskHandle: &handle})
+			out, err := cli.Call(ctx, c, c.CancelMessageMoveTask,
+				&sqs.CancelMessageMoveTaskInput{TaskHandle: &handle})
 			if err != nil {
 				return explainMove(c, "cancel the move of", queue, err)
 			}
 			moved := out.ApproximateNumberOfMessagesMoved
-			return a.Result(map[string]any{"source": queue, "moved": moved}, "cancelled the move of %s after %s", cli.QueueNameOf(queue), cli.Counted(moved, "message", "messages"))
+			return a.Result(map[string]any{"source": queue, "moved": moved},
+				"cancelled the move of %s after %s", cli.QueueNameOf(queue), cli.Counted(moved,
+					"message", "messages"))
 		},
 	}
 }
 
-// sourceOfTask returns the ARN of the queue that a task handle is about; "" for what is no task handle.
+// sourceOfTask returns the ARN of the queue that a task handle is about; "" for what is no task
+// handle.
 func sourceOfTask(handle string) string {
 	var task struct{ TaskID, SourceARN string } // encoding/json does not look at case
 	b, err := base64.StdEncoding.DecodeString(handle)
@@ -226,11 +235,12 @@ func runningTask(c *cli.Client, ctx context.Context, queue string) (string, erro
 			return t.Handle, nil
 		}
 	}
-	return "", cli.Codedf(cli.ExitNotFound, "no move task of %s is running; see: tenaq move list %[1]s", cli.QueueNameOf(queue))
+	return "", cli.Codedf(cli.ExitNotFound,
+		"no move task of %s is running; see: tenaq move list %[1]s", cli.QueueNameOf(queue))
 }
 
-// explainMove explains refusals of move tasks: SQS reports some conflicts with the present state as a wrong
-// parameter.
+// explainMove explains refusals of move tasks: SQS reports some conflicts with the present state as
+// a wrong parameter.
 func explainMove(c *cli.Client, doing, queue string, err error) error {
 	explained := c.Explain(doing, queue, err)
 	var answer smithy.APIError
@@ -244,16 +254,22 @@ func explainMove(c *cli.Client, doing, queue string, err error) error {
 	const invalid, notFound = "InvalidParameterValue", "ResourceNotFoundException"
 	switch {
 	case says(invalid, "already a task running"):
-		return cli.Codedf(cli.ExitRefused, "%s is being moved already; see: tenaq move list %[1]s", name)
+		return cli.Codedf(cli.ExitRefused, "%s is being moved already; see: tenaq move list %[1]s",
+			name)
 	case says(invalid, "must be configured as a Dead Letter Queue"):
-		return cli.Codedf(cli.ExitRefused, "%s is not the dead-letter queue of any queue; give the one it belongs to a RedrivePolicy "+
-			"that names it, with: tenaq queue set", name)
+		return cli.Codedf(cli.ExitRefused,
+			"%s is not the dead-letter queue of any queue; give the one it belongs to a RedrivePolicy "+
+				"that names it, with: tenaq queue set", name)
 	case says(notFound, "Task does not exist"):
-		return cli.Codedf(cli.ExitNotFound, "the task does not exist or has ended; see: tenaq move list %s", name)
+		return cli.Codedf(cli.ExitNotFound,
+			"the task does not exist or has ended; see: tenaq move list %s", name)
 	case says(notFound, "SourceArn"):
-		return cli.Codedf(cli.ExitNotFound, "%s: %s has no queue %q; see: tenaq queue list", doing, c.Endpoint, name)
+		return cli.Codedf(cli.ExitNotFound, "%s: %s has no queue %q; see: tenaq queue list", doing,
+			c.Endpoint, name)
 	case says(notFound, "DestinationArn"):
-		return cli.Codedf(cli.ExitNotFound, "%s %s: the queue to move to does not exist at %s; see: tenaq queue list", doing, name, c.Endpoint)
+		return cli.Codedf(cli.ExitNotFound,
+			"%s %s: the queue to move to does not exist at %s; see: tenaq queue list", doing, name,
+			c.Endpoint)
 	case says("OverLimit", ""):
 		return cli.Codedf(cli.ExitRefused, "%w; wait for others to end, or cancel one", explained)
 	}

@@ -95,11 +95,13 @@ type mover struct {
 
 // started reports a task that goes on without this command.
 func (m *mover) started() error {
-	return m.Result(map[string]string{"taskHandle": m.task.Handle, "source": m.source}, "moving the messages of %s to %s; see: tenaq move list %[1]s",
+	return m.Result(map[string]string{"taskHandle": m.task.Handle, "source": m.source},
+		"moving the messages of %s to %s; see: tenaq move list %[1]s",
 		cli.QueueNameOf(m.source), m.task.destination())
 }
 
-// wait looks at the task until it has ended. A server that is away comes back, and its task with it.
+// wait looks at the task until it has ended. A server that is away comes back, and its task with
+// it.
 func (m *mover) wait(ctx context.Context) error {
 	p := cli.NewProgress(m.Stderr)
 	p.Begin("moving " + cli.QueueNameOf(m.source))
@@ -114,11 +116,14 @@ func (m *mover) wait(ctx context.Context) error {
 			return explainMove(m.c, "watch the move of", m.source, err)
 		case err != nil && !troubled:
 			p.Done()
-			m.Complain(fmt.Errorf("%w; retrying; the task goes on", m.c.Explain("watch the move of", m.source, err)))
+			m.Complain(fmt.Errorf("%w; retrying; the task goes on",
+				m.c.Explain("watch the move of", m.source, err)))
 			troubled = true
 		case err == nil && !listed:
 			if misses++; misses == missesMax {
-				return cli.Codedf(cli.ExitFailed, "the task is no longer listed; see what is left with: tenaq queue show %s", cli.QueueNameOf(m.source))
+				return cli.Codedf(cli.ExitFailed,
+					"the task is no longer listed; see what is left with: tenaq queue show %s",
+					cli.QueueNameOf(m.source))
 			}
 		case err == nil && !m.task.active():
 			p.Done()
@@ -133,11 +138,12 @@ func (m *mover) wait(ctx context.Context) error {
 	}
 }
 
-// missesMax is how often in a row a task may be missing in the listing: Amazon's may be a little late.
+// missesMax is how often in a row a task may be missing in the listing: Amazon's may be a little
+// late.
 const missesMax = 20
 
-// look finds the task in the listing. There it has its handle only while it is running, so from the first
-// look on it is known by the time at which it was started.
+// look finds the task in the listing. There it has its handle only while it is running, so from the
+// first look on it is known by the time at which it was started.
 func (m *mover) look(ctx context.Context) (listed bool, err error) {
 	tasks, err := moveTasks(m.c, ctx, m.source, tasksMax)
 	if err != nil {
@@ -157,7 +163,8 @@ func (m *mover) look(ctx context.Context) (listed bool, err error) {
 
 func (m *mover) interrupted() error {
 	name := cli.QueueNameOf(m.source)
-	return cli.Codedf(cli.ExitFailed, "interrupted; the task goes on: watch it with: tenaq move list %s, stop it with: tenaq move cancel %[1]s", name)
+	return cli.Codedf(cli.ExitFailed,
+		"interrupted; the task goes on: watch it with: tenaq move list %s, stop it with: tenaq move cancel %[1]s", name)
 }
 
 // ended reports how the task ended.
@@ -172,12 +179,16 @@ func (m *mover) ended() error {
 	case m.task.Status == "COMPLETED" && m.JSON:
 		return nil
 	case m.task.Status == "COMPLETED":
-		_, err := fmt.Fprintf(m.Stdout, "moved %s from %s to %s\n", cli.Counted(m.task.Moved, "message", "messages"), name, m.task.destination())
+		_, err := fmt.Fprintf(m.Stdout, "moved %s from %s to %s\n",
+			cli.Counted(m.task.Moved, "message", "messages"), name, m.task.destination())
 		return err
 	case m.task.Status == "FAILED":
-		return cli.Codedf(cli.ExitFailed, "the move of %s failed after %s: %s", name, m.task.messages(), adviceOnFailure(m.task.Failure))
+		return cli.Codedf(cli.ExitFailed, "the move of %s failed after %s: %s", name,
+			m.task.messages(), adviceOnFailure(m.task.Failure))
 	}
-	return cli.Codedf(cli.ExitFailed, "the move of %s was stopped after %s (%s); move the rest with: tenaq move start %[1]s", name, m.task.messages(), m.task.Status)
+	return cli.Codedf(cli.ExitFailed,
+		"the move of %s was stopped after %s (%s); move the rest with: tenaq move start %[1]s",
+		name, m.task.messages(), m.task.Status)
 }
 
 // adviceOnFailure adds to the reason of a failed task what to do.

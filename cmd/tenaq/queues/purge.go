@@ -28,19 +28,23 @@ refused with exit code 4.`,
 			if err != nil {
 				return err
 			}
-			if _, err := cli.Call(cmd.Context(), c, c.PurgeQueue, &sqs.PurgeQueueInput{QueueUrl: &url}); err != nil {
+			if _, err := cli.Call(cmd.Context(), c, c.PurgeQueue,
+				&sqs.PurgeQueueInput{QueueUrl: &url}); err != nil {
 				return c.Explain("purge queue", args[0], err)
 			}
-			return a.Result(map[string]any{"url": url, "purged": true}, "purged %s", cli.QueueNameOf(url))
+			return a.Result(map[string]any{"url": url, "purged": true}, "purged %s",
+				cli.QueueNameOf(url))
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
 
-// confirmed finds a queue and, unless yes is set, asks whether to destroy its messages. The question names their
-// number and the server, so that an operator notices the wrong queue in time.
-func confirmed(a *cli.App, ctx context.Context, f *cli.ClientFlags, queue string, yes bool, what string) (*cli.Client, string, error) {
+// confirmed finds a queue and, unless yes is set, asks whether to destroy its messages. The
+// question names their number and the server, so that an operator notices the wrong queue in time.
+func confirmed(
+	a *cli.App, ctx context.Context, f *cli.ClientFlags, queue string, yes bool, what string,
+) (*cli.Client, string, error) {
 	if !yes && !cli.IsTerminal(a.Stdin) {
 		return nil, "", confirm(a, ctx, yes, "")
 	}
@@ -56,8 +60,10 @@ func confirmed(a *cli.App, ctx context.Context, f *cli.ClientFlags, queue string
 	if err != nil {
 		return nil, "", err
 	}
-	question := fmt.Sprintf("%s at %s holds about %s, %s in flight, %s delayed. %s?", cli.OneLine(q.Name), c.Endpoint,
-		cli.CountedText(q.Attributes["ApproximateNumberOfMessages"], "message", "messages"), q.Attributes["ApproximateNumberOfMessagesNotVisible"],
+	question := fmt.Sprintf("%s at %s holds about %s, %s in flight, %s delayed. %s?",
+		cli.OneLine(q.Name), c.Endpoint,
+		cli.CountedText(q.Attributes["ApproximateNumberOfMessages"], "message", "messages"),
+		q.Attributes["ApproximateNumberOfMessagesNotVisible"],
 		q.Attributes["ApproximateNumberOfMessagesDelayed"], what)
 	return c, q.URL, confirm(a, ctx, yes, question)
 }

@@ -1,5 +1,5 @@
-// Package queues has the commands that create, list, change and delete queues, apply a file of them, and move
-// messages between them. Each works on any SQS endpoint.
+// Package queues has the commands that create, list, change and delete queues, apply a file of
+// them, and move messages between them. Each works on any SQS endpoint.
 package queues
 
 import (
@@ -42,8 +42,8 @@ and 256KiB.`,
 	return cmd
 }
 
-// confirm asks before something that cannot be undone. Where there is nobody to ask, the answer must have
-// been given on the command line.
+// confirm asks before something that cannot be undone. Where there is nobody to ask, the answer
+// must have been given on the command line.
 func confirm(a *cli.App, ctx context.Context, yes bool, question string) error {
 	switch {
 	case yes:

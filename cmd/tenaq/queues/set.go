@@ -45,14 +45,17 @@ are in the queue: older ones expire.`,
 			if err != nil {
 				return err
 			}
-			if _, err := cli.Call(cmd.Context(), c, c.SetQueueAttributes, &sqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: values}); err != nil {
+			if _, err := cli.Call(cmd.Context(), c, c.SetQueueAttributes,
+				&sqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: values}); err != nil {
 				return c.Explain("change queue", args[0], suggestAttribute(values, err))
 			}
 			names := slices.Sorted(maps.Keys(values))
-			return a.Result(map[string]any{"url": url, "set": values}, "set %s of %s", strings.Join(names, ", "), cli.QueueNameOf(url))
+			return a.Result(map[string]any{"url": url, "set": values}, "set %s of %s",
+				strings.Join(names, ", "), cli.QueueNameOf(url))
 		},
 	}
-	cmd.Flags().StringArrayVar(&attributes, "attribute", nil, "set an attribute, as `NAME=VALUE`; repeatable")
+	cmd.Flags().StringArrayVar(&attributes, "attribute", nil,
+		"set an attribute, as `NAME=VALUE`; repeatable")
 	return cmd
 }
 

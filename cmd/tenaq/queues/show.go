@@ -20,7 +20,8 @@ type queueState struct {
 	Attributes map[string]string `json:"attributes"`
 	Tags       map[string]string `json:"tags"`
 
-	DeadLetters *deadLetters `json:"deadLetters,omitempty"` // only where it was asked for, and there are some
+	// only where it was asked for, and there are some
+	DeadLetters *deadLetters `json:"deadLetters,omitempty"`
 }
 
 func newQueueShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
@@ -72,7 +73,8 @@ func state(c *cli.Client, ctx context.Context, queue string) (queueState, error)
 	if err != nil {
 		return queueState{}, c.Explain("read the tags of", queue, err)
 	}
-	q := queueState{QueueRef: cli.QueueRef{Name: cli.QueueNameOf(url), URL: url}, Attributes: attributes.Attributes, Tags: tags.Tags}
+	q := queueState{QueueRef: cli.QueueRef{Name: cli.QueueNameOf(url), URL: url},
+		Attributes: attributes.Attributes, Tags: tags.Tags}
 	if q.Attributes == nil {
 		q.Attributes = map[string]string{}
 	}
@@ -83,7 +85,8 @@ func state(c *cli.Client, ctx context.Context, queue string) (queueState, error)
 }
 
 func printQueue(a *cli.App, q queueState, now time.Time) error {
-	if _, err := fmt.Fprintf(a.Stdout, "%s\n%s\n\n", cli.OneLine(q.Name), cli.OneLine(q.URL)); err != nil {
+	if _, err := fmt.Fprintf(a.Stdout, "%s\n%s\n\n", cli.OneLine(q.Name),
+		cli.OneLine(q.URL)); err != nil {
 		return err
 	}
 	t := cli.Table{Head: []string{"ATTRIBUTE", "VALUE", "MEANS"}}

@@ -31,11 +31,13 @@ func newQueueTagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := cli.Call(cmd.Context(), c, c.TagQueue, &sqs.TagQueueInput{QueueUrl: &url, Tags: tags}); err != nil {
+			if _, err := cli.Call(cmd.Context(), c, c.TagQueue,
+				&sqs.TagQueueInput{QueueUrl: &url, Tags: tags}); err != nil {
 				return c.Explain("tag queue", args[0], err)
 			}
 			keys := slices.Sorted(maps.Keys(tags))
-			return a.Result(map[string]any{"url": url, "tagged": tags}, "tagged %s: %s", cli.QueueNameOf(url), strings.Join(keys, ", "))
+			return a.Result(map[string]any{"url": url, "tagged": tags}, "tagged %s: %s",
+				cli.QueueNameOf(url), strings.Join(keys, ", "))
 		},
 	}
 }
@@ -57,10 +59,12 @@ func newQueueUntagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 				return err
 			}
 			keys := args[1:]
-			if _, err := cli.Call(cmd.Context(), c, c.UntagQueue, &sqs.UntagQueueInput{QueueUrl: &url, TagKeys: keys}); err != nil {
+			if _, err := cli.Call(cmd.Context(), c, c.UntagQueue,
+				&sqs.UntagQueueInput{QueueUrl: &url, TagKeys: keys}); err != nil {
 				return c.Explain("untag queue", args[0], err)
 			}
-			return a.Result(map[string]any{"url": url, "untagged": keys}, "untagged %s: %s", cli.QueueNameOf(url), strings.Join(keys, ", "))
+			return a.Result(map[string]any{"url": url, "untagged": keys}, "untagged %s: %s",
+				cli.QueueNameOf(url), strings.Join(keys, ", "))
 		},
 	}
 }

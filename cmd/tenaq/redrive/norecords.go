@@ -12,11 +12,12 @@ import (
 // openRecords opens the records of a command.
 type openRecords func(context.Context) (*cli.RecordStore, error)
 
-// openOrEmpty opens the records for a look. On a machine that has none, and where none are named, they are empty: no
-// redriver has run yet.
+// openOrEmpty opens the records for a look. On a machine that has none, and where none are named,
+// they are empty: no redriver has run yet.
 func (f *flags) openOrEmpty(ctx context.Context) (*cli.RecordStore, error) {
 	store, err := f.OpenExisting(ctx)
-	if f.Address != "" || os.Getenv("TENAQ_RECORDS") != "" || cli.ExitCode(err) != cli.ExitNotFound {
+	if f.Address != "" || os.Getenv("TENAQ_RECORDS") != "" ||
+		cli.ExitCode(err) != cli.ExitNotFound {
 		return store, err
 	}
 	place, err := f.Place()

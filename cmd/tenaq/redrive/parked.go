@@ -40,7 +40,8 @@ move on what is looked at.`,
 	}
 	f := &parkedFlags{flags: r}
 	cmd.PersistentFlags().IntVar(&f.limit, "limit", 1000, "receive at most this `number`")
-	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f), newReleaseCmd(a, f), newDiscardCmd(a, f))
+	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f), newReleaseCmd(a, f),
+		newDiscardCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
@@ -61,9 +62,12 @@ type look struct {
 	store  *cli.RecordStore
 }
 
-// withLook receives the messages of the parking lot that is the first argument, the oldest first, and picks those that the
-// command line means. At the end it gives back what is still there, also after an interrupt.
-func (f *parkedFlags) withLook(a *cli.App, p *cli.Pick, do func(context.Context, *look, []*redrive.Parked) error) func(*cobra.Command, []string) error {
+// withLook receives the messages of the parking lot that is the first argument, the oldest first,
+// and picks those that the command line means. At the end it gives back what is still there, also
+// after an interrupt.
+func (f *parkedFlags) withLook(
+	a *cli.App, p *cli.Pick, do func(context.Context, *look, []*redrive.Parked) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := p.Choose(args[1:]); err != nil {
 			return err
@@ -105,7 +109,9 @@ func (f *parkedFlags) withLook(a *cli.App, p *cli.Pick, do func(context.Context,
 			return redrivehost.ExplainStep(l.Client, l.name, err)
 		}
 		l.unseen = max(0, count-len(l.all))
-		slices.SortStableFunc(l.all, func(a, b *redrive.Parked) int { return a.Since.Compare(b.Since) })
+		slices.SortStableFunc(l.all, func(a, b *redrive.Parked) int {
+			return a.Since.Compare(b.Since)
+		})
 		found, err := l.pick(p)
 		if err != nil {
 			return err
@@ -114,11 +120,12 @@ func (f *parkedFlags) withLook(a *cli.App, p *cli.Pick, do func(context.Context,
 	}
 }
 
-// openOptional opens the records. It returns nil if no address was given and the usual place has none: few parked
-// messages need them.
+// openOptional opens the records. It returns nil if no address was given and the usual place has
+// none: few parked messages need them.
 func (f *parkedFlags) openOptional(ctx context.Context) (*cli.RecordStore, error) {
 	store, err := f.OpenExisting(ctx)
-	if f.Address == "" && os.Getenv("TENAQ_RECORDS") == "" && cli.ExitCode(err) == cli.ExitNotFound {
+	if f.Address == "" && os.Getenv("TENAQ_RECORDS") == "" &&
+		cli.ExitCode(err) == cli.ExitNotFound {
 		return nil, nil
 	}
 	return store, err
@@ -169,15 +176,20 @@ func newParkedListCmd(a *cli.App, f *parkedFlags) *cobra.Command {
   tenaq redrive parked list orders-parking --kind 2p7d1xk
   tenaq redrive parked list orders-parking --json | jq -r '.messages[].kind' | sort | uniq -c`,
 		Args: cli.Wants(1, 1),
-		RunE: f.withLook(a, cli.PickAll(), func(_ context.Context, l *look, found []*redrive.Parked) error {
-			defer l.noteUnseen(a)
-			found = slices.DeleteFunc(found, func(p *redrive.Parked) bool { return kind != "" && string(p.Kind) != kind })
-			if len(found) == 0 && !a.JSON {
-				a.Note("no parked messages%s in %s", cli.OrEmpty(kind != "", " of the kind "+kind), l.name)
-				return nil
-			}
-			return printParked(a, documents(found))
-		}),
+		RunE: f.withLook(a, cli.PickAll(),
+			func(_ context.Context, l *look, found []*redrive.Parked) error {
+				defer l.noteUnseen(a)
+				found = slices.DeleteFunc(found, func(p *redrive.Parked) bool {
+					return kind != "" && string(p.Kind) != kind
+				})
+				if len(found) == 0 && !a.JSON {
+					a.Note("no parked messages%s in %s",
+						cli.OrEmpty(kind != "", " of the kind "+kind),
+						l.name)
+					return nil
+				}
+				return printParked(a, documents(found))
+			}),
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "list only messages of this `kind`")
 	return cmd
@@ -185,27 +197,29 @@ func newParkedListCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 
 // A document is a parked message as --json prints it.
 type document struct {
-	Message    string                          `json:"messageId"`
-	Kind       redrive.Fingerprint             `json:"kind"`
-	Why        string                          `json:"why"` // it was parked
-	Reason     string                          `json:"reason"`
-	Key        string                          `json:"key,omitempty"`
-	Lineage    string                          `json:"lineage,omitempty"`
-	Group      string                          `json:"group,omitempty"`
-	Source     string                          `json:"source,omitempty"`
-	Attempts   int                             `json:"attempts"`
-	Redrives   int                             `json:"redrives"`
-	Strikes    int                             `json:"strikes"`
-	FirstSent  *time.Time                      `json:"firstSent"`
-	Since      *time.Time                      `json:"parkedSince"`
-	Body       *string                         `json:"body,omitempty"` // only where a single message is shown, like the attributes
+	Message   string              `json:"messageId"`
+	Kind      redrive.Fingerprint `json:"kind"`
+	Why       string              `json:"why"` // it was parked
+	Reason    string              `json:"reason"`
+	Key       string              `json:"key,omitempty"`
+	Lineage   string              `json:"lineage,omitempty"`
+	Group     string              `json:"group,omitempty"`
+	Source    string              `json:"source,omitempty"`
+	Attempts  int                 `json:"attempts"`
+	Redrives  int                 `json:"redrives"`
+	Strikes   int                 `json:"strikes"`
+	FirstSent *time.Time          `json:"firstSent"`
+	Since     *time.Time          `json:"parkedSince"`
+	// only where a single message is shown, like the attributes
+	Body       *string                         `json:"body,omitempty"`
 	Attributes map[string]cli.MessageAttribute `json:"messageAttributes,omitempty"`
 }
 
 func documents(all []*redrive.Parked) (documents []document) {
 	for _, p := range all {
 		documents = append(documents, document{
-			Message: p.ID, Kind: p.Kind, Why: p.Why, Reason: p.Reason, Key: p.Key, Lineage: p.Lineage, Group: p.Group, Source: p.Source,
+			Message: p.ID, Kind: p.Kind, Why: p.Why, Reason: p.Reason, Key: p.Key,
+			Lineage: p.Lineage, Group: p.Group, Source: p.Source,
 			Attempts: p.Attempts, Redrives: p.Redrives, Strikes: p.Strikes,
 			FirstSent: cli.TimeOrNull(p.FirstSent), Since: cli.TimeOrNull(p.Since),
 		})
@@ -215,14 +229,18 @@ func documents(all []*redrive.Parked) (documents []document) {
 
 func printParked(a *cli.App, all []document) error {
 	now := time.Now()
-	return cli.PrintList(a, "messages", all, []string{"MESSAGE", "KIND", "KEY", "FROM", "ATTEMPTS", "REDRIVES", "STRIKES", "PARKED", "REASON"}, func(p *document) []string {
-		parked := "-"
-		if p.Since != nil {
-			parked = cli.AgeText(now.Sub(*p.Since)) + " ago"
-		}
-		return []string{p.Message, string(p.Kind), cli.OrDash(p.Key), cli.OrDash(cli.QueueNameOf(p.Source)), strconv.Itoa(p.Attempts), strconv.Itoa(p.Redrives),
-			strconv.Itoa(p.Strikes), parked, cli.OrDash(cli.FirstWords(p.Reason, 120))}
-	})
+	return cli.PrintList(a, "messages", all,
+		[]string{"MESSAGE", "KIND", "KEY", "FROM", "ATTEMPTS", "REDRIVES", "STRIKES", "PARKED",
+			"REASON"}, func(p *document) []string {
+			parked := "-"
+			if p.Since != nil {
+				parked = cli.AgeText(now.Sub(*p.Since)) + " ago"
+			}
+			return []string{p.Message, string(p.Kind), cli.OrDash(p.Key),
+				cli.OrDash(cli.QueueNameOf(p.Source)), strconv.Itoa(p.Attempts),
+				strconv.Itoa(p.Redrives),
+				strconv.Itoa(p.Strikes), parked, cli.OrDash(cli.FirstWords(p.Reason, 120))}
+		})
 }
 
 func newParkedShowCmd(a *cli.App, f *parkedFlags) *cobra.Command {
@@ -235,21 +253,27 @@ attributes and its body. If there is no such message the exit code is 3.`,
 		Example: `  tenaq redrive parked show orders-parking 1b4d8a2e
   tenaq redrive parked show orders-parking 1b4d8a2e --json | jq -r .body`,
 		Args: cli.Wants(2, 2),
-		RunE: f.withLook(a, &shown, func(_ context.Context, _ *look, found []*redrive.Parked) error {
-			p, d, now := found[0], documents(found)[0], time.Now()
-			d.Body, d.Attributes = &p.Body, map[string]cli.MessageAttribute{}
-			fields := [][2]string{
-				{"message", p.ID}, {"parked", cli.TimeText(d.Since, now)}, {"because", p.Why}, {"reason", p.Reason}, {"kind", string(p.Kind)}, {"from", p.Source},
-				{"key", p.Key}, {"lineage", p.Lineage}, {"group", p.Group}, {"first sent", cli.TimeText(d.FirstSent, now)},
-				{"attempts", strconv.Itoa(p.Attempts)}, {"redrives", strconv.Itoa(p.Redrives)}, {"strikes", strconv.Itoa(p.Strikes)},
-			}
-			for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
-				v := p.Attributes[name]
-				d.Attributes[name] = cli.MessageAttribute{Type: aws.ToString(v.DataType), String: v.StringValue, Binary: v.BinaryValue}
-				fields = append(fields, [2]string{"attribute", name + ":" + cli.AttributeValueText(v)})
-			}
-			return a.PrintCard(d, p.Body, fields...)
-		}),
+		RunE: f.withLook(a, &shown,
+			func(_ context.Context, _ *look, found []*redrive.Parked) error {
+				p, d, now := found[0], documents(found)[0], time.Now()
+				d.Body, d.Attributes = &p.Body, map[string]cli.MessageAttribute{}
+				fields := [][2]string{
+					{"message", p.ID}, {"parked", cli.TimeText(d.Since, now)}, {"because", p.Why},
+					{"reason", p.Reason}, {"kind", string(p.Kind)}, {"from", p.Source},
+					{"key", p.Key}, {"lineage", p.Lineage}, {"group", p.Group},
+					{"first sent", cli.TimeText(d.FirstSent, now)},
+					{"attempts", strconv.Itoa(p.Attempts)}, {"redrives", strconv.Itoa(p.Redrives)},
+					{"strikes", strconv.Itoa(p.Strikes)},
+				}
+				for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
+					v := p.Attributes[name]
+					d.Attributes[name] = cli.MessageAttribute{Type: aws.ToString(v.DataType),
+						String: v.StringValue, Binary: v.BinaryValue}
+					fields = append(fields, [2]string{"attribute",
+						name + ":" + cli.AttributeValueText(v)})
+				}
+				return a.PrintCard(d, p.Body, fields...)
+			}),
 	}
 }
 
@@ -273,20 +297,23 @@ The exit code is 5 if some could not be released, and 1 if none could.`,
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run
   tenaq redrive parked release orders-parking --all --to orders-by-hand --run`,
 		Args: cli.Wants(1, 2),
-		RunE: f.withLook(a, &c.Pick, func(ctx context.Context, l *look, found []*redrive.Parked) (err error) {
-			url := ""
-			if to != "" {
-				if url, err = l.QueueURL(ctx, to); err != nil {
-					return err
+		RunE: f.withLook(a, &c.Pick,
+			func(ctx context.Context, l *look, found []*redrive.Parked) (err error) {
+				url := ""
+				if to != "" {
+					if url, err = l.QueueURL(ctx, to); err != nil {
+						return err
+					}
 				}
-			}
-			return c.run(ctx, a, l, found, func(one *redrive.Parked) (string, error) {
-				if url == "" && one.Source == "" {
-					return "", cli.Usagef("%s does not say which queue it came from; name one with --to", one.ID)
-				}
-				return " to " + cli.QueueNameOf(cmp.Or(url, one.Source)), l.lot.Release(ctx, one, url)
-			})
-		}),
+				return c.run(ctx, a, l, found, func(one *redrive.Parked) (string, error) {
+					if url == "" && one.Source == "" {
+						return "", cli.Usagef("%s does not say which queue it came from; name one with --to", one.ID)
+					}
+					return " to " + cli.QueueNameOf(cmp.Or(url, one.Source)),
+						l.lot.Release(ctx, one,
+							url)
+				})
+			}),
 	}
 	c.Register(cmd.Flags(), "release")
 	cmd.Flags().StringVar(&to, "to", "", "send to this `queue` (default: where each came from)")
@@ -306,9 +333,12 @@ could not be deleted, and 1 if none could.`,
   tenaq redrive parked discard orders-parking --kind 2p7d1xk           # lists them
   tenaq redrive parked discard orders-parking --kind 2p7d1xk --run`,
 		Args: cli.Wants(1, 2),
-		RunE: f.withLook(a, &c.Pick, func(ctx context.Context, l *look, found []*redrive.Parked) error {
-			return c.run(ctx, a, l, found, func(one *redrive.Parked) (string, error) { return "", l.lot.Discard(ctx, one) })
-		}),
+		RunE: f.withLook(a, &c.Pick,
+			func(ctx context.Context, l *look, found []*redrive.Parked) error {
+				return c.run(ctx, a, l, found, func(one *redrive.Parked) (string, error) {
+					return "", l.lot.Discard(ctx, one)
+				})
+			}),
 	}
 	c.Register(cmd.Flags(), "delete")
 	return cmd
@@ -327,8 +357,12 @@ type actDocument struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// run does something with one message after the other, or lists them. do returns where a message went.
-func (c *act) run(ctx context.Context, a *cli.App, l *look, found []*redrive.Parked, do func(*redrive.Parked) (where string, err error)) error {
+// run does something with one message after the other, or lists them. do returns where a message
+// went.
+func (c *act) run(
+	ctx context.Context, a *cli.App, l *look, found []*redrive.Parked,
+	do func(*redrive.Parked) (where string, err error),
+) error {
 	if len(found) == 0 {
 		return a.Result(map[string]any{"messages": []any{}}, "no messages are parked in %s", l.name)
 	}
@@ -380,7 +414,8 @@ func (c *act) run(ctx context.Context, a *cli.App, l *look, found []*redrive.Par
 	case failed == len(found):
 		return cli.Codedf(cli.ExitFailed, "none of %d was %s; see above", failed, c.done)
 	case failed > 0:
-		return cli.Codedf(cli.ExitPartly, "%d %s, %d not; see above", len(found)-failed, c.done, failed)
+		return cli.Codedf(cli.ExitPartly, "%d %s, %d not; see above", len(found)-failed, c.done,
+			failed)
 	}
 	return nil
 }

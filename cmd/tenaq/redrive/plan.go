@@ -37,7 +37,9 @@ later step. The plan looks at few more messages than the rate has room for.`,
   tenaq redrive plan orders-dlq mail-dlq --redrives 3
   tenaq redrive plan orders-dlq --json | jq '.queues[].decisions[] | select(.action == "park")'`,
 		Args: cli.Wants(1, -1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), a, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), a, args)
+		},
 	}
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
@@ -60,7 +62,8 @@ type planDocument struct {
 	Park      int                         `json:"park"`
 	Hold      int                         `json:"hold"`
 	Decisions []decisionDocument          `json:"decisions"`
-	Silence   *silenceDocument            `json:"silence,omitempty"` // null with a ledger, and if no message was looked at
+	// null with a ledger, and if no message was looked at
+	Silence *silenceDocument `json:"silence,omitempty"`
 }
 
 // A silenceDocument says how messages that do not come back are judged, as --json prints it.
@@ -68,9 +71,10 @@ type silenceDocument struct {
 	Visibility float64 `json:"visibilityTimeoutSeconds"`
 	Receives   int     `json:"receives"`
 	Step       float64 `json:"stepSeconds"`
-	Half       float64 `json:"halfSuccessAfterSeconds"` // after the message became visible, as the next one
-	Settled    float64 `json:"settledAfterSeconds"`
-	Formula    string  `json:"formula"`
+	// after the message became visible, as the next one
+	Half    float64 `json:"halfSuccessAfterSeconds"`
+	Settled float64 `json:"settledAfterSeconds"`
+	Formula string  `json:"formula"`
 
 	text string
 }
@@ -84,12 +88,15 @@ func newSilenceDocument(s *redrive.Silence) *silenceDocument {
 		half = "settled"
 	}
 	d := &silenceDocument{
-		Visibility: s.Visibility.Seconds(), Receives: s.Receives, Step: s.Step.Seconds(), Half: s.Half().Seconds(), Settled: s.Settled().Seconds(),
-		Formula: "half = " + half + "; settled = min(receives * max(visibility, 30 s) + 60 s, 24 h)",
+		Visibility: s.Visibility.Seconds(), Receives: s.Receives, Step: s.Step.Seconds(),
+		Half: s.Half().Seconds(), Settled: s.Settled().Seconds(),
+		Formula: "half = " + half +
+			"; settled = min(receives * max(visibility, 30 s) + 60 s, 24 h)",
 	}
 	d.text = fmt.Sprintf("without a ledger, a message that has not come back counts as half a success %s after its delay, and can come back for %s; "+
 		"%s; visibility = %s, receives = %d, step = %s. A tenaq server reports deletes at once",
-		cli.HumanDuration(s.Half()), cli.HumanDuration(s.Settled()), d.Formula, cli.HumanDuration(s.Visibility), s.Receives, cli.HumanDuration(s.Step))
+		cli.HumanDuration(s.Half()), cli.HumanDuration(s.Settled()), d.Formula,
+		cli.HumanDuration(s.Visibility), s.Receives, cli.HumanDuration(s.Step))
 	return d
 }
 
@@ -104,7 +111,8 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, queues []string) error 
 		return cli.Usagef("--schedule: %v", err)
 	}
 	if most := spec.Schedule.Interval(); spec.Look > most {
-		return cli.Usagef("--look: %s is longer than the %s between two steps", f.look, cli.HumanDuration(most))
+		return cli.Usagef("--look: %s is longer than the %s between two steps", f.look,
+			cli.HumanDuration(most))
 	}
 	if spec.Policy, err = f.Policy(); err != nil {
 		return err
@@ -134,9 +142,11 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, queues []string) error 
 	case last == nil || len(queues) == 1:
 		return last
 	case len(plans) > 0:
-		return cli.Codedf(cli.ExitPartly, "there is no plan for %d of %d queues; see above", failed, len(queues))
+		return cli.Codedf(cli.ExitPartly, "there is no plan for %d of %d queues; see above", failed,
+			len(queues))
 	}
-	return cli.Codedf(cli.ExitCode(last), "there is no plan for any of %d queues; see above", len(queues))
+	return cli.Codedf(cli.ExitCode(last), "there is no plan for any of %d queues; see above",
+		len(queues))
 }
 
 // plan plans for one queue.
@@ -149,13 +159,16 @@ func plan(ctx context.Context, h *redrivehost.Host, s *redrivehost.Spec) (planDo
 	defer cancel()
 	r, err := v.Redriver.Plan(bounded)
 	if err != nil {
-		return planDocument{}, redrivehost.ExplainStep(h.Client, v.Queue, cli.WithCause(bounded, err))
+		return planDocument{}, redrivehost.ExplainStep(h.Client, v.Queue,
+			cli.WithCause(bounded, err))
 	}
 	d := planDocument{
-		Queue: v.Queue, Breaker: redrivehost.NewBreakerDocument(r.State.Breaker, &s.Policy), Paused: r.State.Paused, Rate: r.State.Rate,
+		Queue: v.Queue, Breaker: redrivehost.NewBreakerDocument(r.State.Breaker, &s.Policy),
+		Paused: r.State.Paused, Rate: r.State.Rate,
 		OnTheWay: len(r.State.Flights), Depth: r.Depth,
-		Redrive: r.Count(redrive.Redrive), Park: r.Count(redrive.Park), Hold: r.Count(redrive.Hold), Decisions: []decisionDocument{},
-		Silence: newSilenceDocument(r.Silence),
+		Redrive: r.Count(redrive.Redrive), Park: r.Count(redrive.Park), Hold: r.Count(redrive.Hold),
+		Decisions: []decisionDocument{},
+		Silence:   newSilenceDocument(r.Silence),
 	}
 	for _, one := range r.Decisions {
 		d.Decisions = append(d.Decisions, newDecisionDocument(&one))
@@ -167,10 +180,12 @@ func printPlans(a *cli.App, plans []planDocument, look time.Duration) error {
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"queues": plans})
 	}
-	t := cli.Table{Head: []string{"QUEUE", "MESSAGE", "KEY", "REDRIVES", "STRIKES", "ACTION", "DELAY", "REASON", "WHY"}}
+	t := cli.Table{Head: []string{"QUEUE", "MESSAGE", "KEY", "REDRIVES", "STRIKES", "ACTION",
+		"DELAY", "REASON", "WHY"}}
 	for _, p := range plans {
 		for _, d := range p.Decisions {
-			t.Add(p.Queue, d.Message, d.Key, strconv.Itoa(d.Redrives), strconv.Itoa(d.Strikes), string(d.Action), d.delayText(), cli.OrDash(cli.FirstWords(d.Reason, 40)), d.Why)
+			t.Add(p.Queue, d.Message, d.Key, strconv.Itoa(d.Redrives), strconv.Itoa(d.Strikes),
+				string(d.Action), d.delayText(), cli.OrDash(cli.FirstWords(d.Reason, 40)), d.Why)
 		}
 	}
 	if len(t.Rows) > 0 {
@@ -206,7 +221,8 @@ func (p *planDocument) summary() string {
 	text := fmt.Sprintf("%s: %s", p.Queue, cli.Counted(p.Depth, "dead letter", "dead letters"))
 	switch n := len(p.Decisions); {
 	case n > 0:
-		text += fmt.Sprintf(", %d looked at: %d to redrive, %d to park, %d to hold", n, p.Redrive, p.Park, p.Hold)
+		text += fmt.Sprintf(", %d looked at: %d to redrive, %d to park, %d to hold", n, p.Redrive,
+			p.Park, p.Hold)
 	case p.Paused != "":
 		return text + ", paused: " + p.Paused
 	case p.Breaker.State == breaker.Open:
@@ -214,5 +230,6 @@ func (p *planDocument) summary() string {
 	case p.Depth > 0:
 		text += ", none of which can be received now: they are hidden, or the rate has no room for more"
 	}
-	return text + fmt.Sprintf("; the breaker is %s, and %d of at most %d would be on their way", p.Breaker.State, p.OnTheWay, p.Rate)
+	return text + fmt.Sprintf("; the breaker is %s, and %d of at most %d would be on their way",
+		p.Breaker.State, p.OnTheWay, p.Rate)
 }

@@ -1,5 +1,6 @@
-// Package redrive has the commands of the redriver: run, plan, status, pause, and those about parking lots. They read
-// flags and print; package redrivehost runs redrivers, and package redrive at the root of the module decides.
+// Package redrive has the commands of the redriver: run, plan, status, pause, and those about
+// parking lots. They read flags and print; package redrivehost runs redrivers, and package redrive
+// at the root of the module decides.
 package redrive
 
 import (
@@ -40,7 +41,8 @@ how it decides.
 	f := &flags{}
 	f.ClientFlags.Register(cmd)
 	f.RecordsFlags.Register(cmd)
-	cmd.AddCommand(newRunCmd(a, f), newPlanCmd(a, f), newStatusCmd(a, f), newPauseCmd(a, f), newResumeCmd(a, f), newParkedCmd(a, f))
+	cmd.AddCommand(newRunCmd(a, f), newPlanCmd(a, f), newStatusCmd(a, f), newPauseCmd(a, f),
+		newResumeCmd(a, f), newParkedCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
@@ -60,8 +62,11 @@ func (f *flags) registerClaims(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noClaims, "no-claims", false, "the workers keep no ledger")
 }
 
-// host makes a host with the store that open opens. A command that only looks wants one that exists.
-func (f *flags) host(ctx context.Context, logger *slog.Logger, open openRecords) (*redrivehost.Host, error) {
+// host makes a host with the store that open opens. A command that only looks wants one that
+// exists.
+func (f *flags) host(
+	ctx context.Context, logger *slog.Logger, open openRecords,
+) (*redrivehost.Host, error) {
 	c, err := f.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -78,16 +83,21 @@ func (f *flags) host(ctx context.Context, logger *slog.Logger, open openRecords)
 	return h, nil
 }
 
-// withView opens the redriver of the dead-letter queue that is the argument. The queue has to exist: a misspelled name
-// would pause nothing.
-func (f *flags) withView(a *cli.App, p *redrive.Policy, open openRecords, do func(context.Context, *redrivehost.View) error) func(*cobra.Command, []string) error {
+// withView opens the redriver of the dead-letter queue that is the argument. The queue has to
+// exist: a misspelled name would pause nothing.
+func (f *flags) withView(
+	a *cli.App, p *redrive.Policy, open openRecords,
+	do func(context.Context, *redrivehost.View) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		h, err := f.host(cmd.Context(), newReporter(a).logger, open)
 		if err != nil {
 			return err
 		}
 		defer h.Close()
-		v, err := h.View(cmd.Context(), &redrivehost.Spec{DeadLetter: args[0], Policy: *p, Schedule: redrivehost.Schedule{Every: redrivehost.RateMost}})
+		v, err := h.View(cmd.Context(),
+			&redrivehost.Spec{DeadLetter: args[0], Policy: *p,
+				Schedule: redrivehost.Schedule{Every: redrivehost.RateMost}})
 		if err != nil {
 			return err
 		}
@@ -113,13 +123,15 @@ after the last step of a redriver.`,
 			if strings.TrimSpace(reason) == "" {
 				return cli.Usagef("the reason is missing; add --reason TEXT, for people who look at the status later")
 			}
-			return f.withView(a, &redrive.Policy{}, f.OpenExisting, func(ctx context.Context, v *redrivehost.View) error {
-				why := reason + " (" + cli.Person() + ")"
-				if err := v.Redriver.Pause(ctx, why); err != nil {
-					return v.InRecords(err)
-				}
-				return a.Result(map[string]any{"queue": v.Queue, "paused": why}, "paused the redrivers of %s; end the pause with: tenaq redrive resume %[1]s", v.Queue)
-			})(cmd, args)
+			return f.withView(a, &redrive.Policy{}, f.OpenExisting,
+				func(ctx context.Context, v *redrivehost.View) error {
+					why := reason + " (" + cli.Person() + ")"
+					if err := v.Redriver.Pause(ctx, why); err != nil {
+						return v.InRecords(err)
+					}
+					return a.Result(map[string]any{"queue": v.Queue, "paused": why},
+						"paused the redrivers of %s; end the pause with: tenaq redrive resume %[1]s", v.Queue)
+				})(cmd, args)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown in the status, as `text`")
@@ -134,20 +146,23 @@ func newResumeCmd(a *cli.App, f *flags) *cobra.Command {
 they are not paused, nothing changes.`,
 		Example: `  tenaq redrive resume orders-dlq`,
 		Args:    cli.Wants(1, 1),
-		RunE: f.withView(a, &redrive.Policy{}, f.OpenExisting, func(ctx context.Context, v *redrivehost.View) error {
-			state, err := v.Redriver.State(ctx)
-			if err == nil && state.Paused != "" {
-				err = v.Redriver.Resume(ctx)
-			}
-			document := map[string]any{"queue": v.Queue, "wasPaused": state.Paused}
-			switch {
-			case err != nil:
-				return v.InRecords(err)
-			case state.Paused == "":
-				return a.Result(document, "%s was not paused", v.Queue)
-			}
-			return a.Result(document, "the redrivers of %s go on; they were paused: %s", v.Queue, cli.OneLine(state.Paused))
-		}),
+		RunE: f.withView(a, &redrive.Policy{}, f.OpenExisting,
+			func(ctx context.Context, v *redrivehost.View) error {
+				state, err := v.Redriver.State(ctx)
+				if err == nil && state.Paused != "" {
+					err = v.Redriver.Resume(ctx)
+				}
+				document := map[string]any{"queue": v.Queue, "wasPaused": state.Paused}
+				switch {
+				case err != nil:
+					return v.InRecords(err)
+				case state.Paused == "":
+					return a.Result(document, "%s was not paused", v.Queue)
+				}
+				return a.Result(document, "the redrivers of %s go on; they were paused: %s",
+					v.Queue,
+					cli.OneLine(state.Paused))
+			}),
 	}
 }
 
@@ -175,28 +190,29 @@ Add the policy flags of "tenaq redrive run": the records do not have them.
 			if err != nil {
 				return err
 			}
-			return f.withView(a, &p, f.openOrEmpty, func(ctx context.Context, v *redrivehost.View) error {
-				s, err := v.Status(ctx, &p)
-				if err != nil {
-					return err
-				}
-				now := time.Now()
-				if err := a.PrintCard(s, "", s.Fields(now)...); err != nil || a.JSON {
-					return err
-				}
-				if len(s.Kinds) > 0 {
-					if err := a.PrintText("\n"); err != nil {
+			return f.withView(a, &p, f.openOrEmpty,
+				func(ctx context.Context, v *redrivehost.View) error {
+					s, err := v.Status(ctx, &p)
+					if err != nil {
 						return err
 					}
-					if err := a.PrintTable(s.KindTable(now)); err != nil {
+					now := time.Now()
+					if err := a.PrintCard(s, "", s.Fields(now)...); err != nil || a.JSON {
 						return err
 					}
-				}
-				for _, w := range s.Warnings {
-					a.Note("warning: %s", cli.OneLine(w))
-				}
-				return nil
-			})(cmd, args)
+					if len(s.Kinds) > 0 {
+						if err := a.PrintText("\n"); err != nil {
+							return err
+						}
+						if err := a.PrintTable(s.KindTable(now)); err != nil {
+							return err
+						}
+					}
+					for _, w := range s.Warnings {
+						a.Note("warning: %s", cli.OneLine(w))
+					}
+					return nil
+				})(cmd, args)
 		},
 	}
 	policy.Register(cmd.Flags())

@@ -33,8 +33,9 @@ type decisionDocument struct {
 
 func newDecisionDocument(d *redrive.Decided) decisionDocument {
 	return decisionDocument{
-		Message: d.ID, Key: d.Key, Lineage: d.Lineage, Group: d.Group, Redrives: d.Sends, Strikes: d.Decision.Strikes,
-		Reason: d.Reason, Kind: redrive.FingerprintOf(d.Reason), Since: cli.TimeOrNull(d.Died),
+		Message: d.ID, Key: d.Key, Lineage: d.Lineage, Group: d.Group, Redrives: d.Sends,
+		Strikes: d.Decision.Strikes,
+		Reason:  d.Reason, Kind: redrive.FingerprintOf(d.Reason), Since: cli.TimeOrNull(d.Died),
 		Action: d.Action, Delay: d.Delay.Seconds(), Until: cli.TimeOrNull(d.Until), Why: d.Why,
 	}
 }
@@ -65,8 +66,10 @@ func newStepDocument(s *redrivehost.Step, p *redrive.Policy) stepDocument {
 	d := stepDocument{
 		Time: s.Ended.UTC(), Queue: s.Queue, Changed: r.Changed, Paused: r.State.Paused,
 		Rate: r.State.Rate, OnTheWay: len(r.State.Flights), Depth: r.Depth,
-		Redriven: r.Count(redrive.Redrive), Parked: r.Count(redrive.Park), Held: r.Count(redrive.Hold),
-		Drain: redrivehost.SecondsOrNull(s.Drain), Decisions: []decisionDocument{}, Next: cli.TimeOrNull(s.Next),
+		Redriven: r.Count(redrive.Redrive), Parked: r.Count(redrive.Park),
+		Held:  r.Count(redrive.Hold),
+		Drain: redrivehost.SecondsOrNull(s.Drain), Decisions: []decisionDocument{},
+		Next: cli.TimeOrNull(s.Next),
 	}
 	d.Succeeded, d.Failed = redrivehost.OutcomeCounts(r)
 	if r.State.Breaker.State != "" {
@@ -84,8 +87,8 @@ func newStepDocument(s *redrivehost.Step, p *redrive.Policy) stepDocument {
 	return d
 }
 
-// A reporter reports steps: as JSON, in one line of a terminal that is written over, or in a log. What is written to it
-// stands above that line.
+// A reporter reports steps: as JSON, in one line of a terminal that is written over, or in a log.
+// What is written to it stands above that line.
 type reporter struct {
 	*cli.App
 	logger *slog.Logger
@@ -169,7 +172,8 @@ func stepsText(steps map[string]redrivehost.Step, now time.Time) string {
 	var parts []string
 	for name, s := range steps {
 		state := &s.Report.State
-		text := fmt.Sprintf("%s %s: %d dead, %d on their way, %d done, %d parked", name, state.Breaker.State, s.Report.Depth, len(state.Flights), state.Successes, state.Parked)
+		text := fmt.Sprintf("%s %s: %d dead, %d on their way, %d done, %d parked", name,
+			state.Breaker.State, s.Report.Depth, len(state.Flights), state.Successes, state.Parked)
 		switch {
 		case s.Err != nil:
 			text = name + ": " + s.Err.Error()

@@ -75,7 +75,8 @@ time, and 5 if only some of several queues failed.
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.spec.Parking, "parking", "", "`queue` that is the parking lot")
-	flags.BoolVar(&f.spec.CreateParking, "create-parking", false, "create a missing parking lot; keeps for 14 days")
+	flags.BoolVar(&f.spec.CreateParking, "create-parking", false,
+		"create a missing parking lot; keeps for 14 days")
 	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: the origin)")
 	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of steps")
 	flags.StringVar(&f.look, "look", "", "`duration` to hide messages (default up to 2m)")
@@ -106,7 +107,9 @@ func (f *runFlags) specs(queues []string) (specs []redrivehost.Spec, err error) 
 	}
 	for _, queue := range queues {
 		name := cli.QueueNameOf(queue)
-		if slices.ContainsFunc(specs, func(o redrivehost.Spec) bool { return cli.QueueNameOf(o.DeadLetter) == name }) {
+		if slices.ContainsFunc(specs, func(o redrivehost.Spec) bool {
+			return cli.QueueNameOf(o.DeadLetter) == name
+		}) {
 			return nil, cli.Usagef("%s is given twice", name)
 		}
 		s.DeadLetter = queue
@@ -141,10 +144,12 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec
 	if push, err := f.Enabled(h.Client.Endpoint); err != nil {
 		return err
 	} else if push && f.once {
-		// Only the parking lots are pushed: the silence after a single step means nothing. The step itself reports an
-		// endpoint that does not answer.
+		// Only the parking lots are pushed: the silence after a single step means nothing. The step
+		// itself reports an endpoint that does not answer.
 		var pushing sync.WaitGroup
-		pushing.Go(func() { _ = cli.NewPusher(h.Client, monitor.Redrivers, r.logger, counts.Lots).Once(ctx) })
+		pushing.Go(func() {
+			_ = cli.NewPusher(h.Client, monitor.Redrivers, r.logger, counts.Lots).Once(ctx)
+		})
 		defer pushing.Wait()
 	} else if push {
 		defer cli.NewPusher(h.Client, monitor.Redrivers, r.logger, counts.Pushed).Start(ctx)()
@@ -163,7 +168,8 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec
 		return err
 	}
 	for _, s := range specs {
-		r.logger.Info("redriving", "queue", cli.QueueNameOf(s.DeadLetter), "parking", cli.QueueNameOf(s.Parking), "schedule", s.Schedule.Text)
+		r.logger.Info("redriving", "queue", cli.QueueNameOf(s.DeadLetter), "parking",
+			cli.QueueNameOf(s.Parking), "schedule", s.Schedule.Text)
 	}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -174,7 +180,8 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec
 	return nil
 }
 
-// findAll finds the queues of all loops. One may be missing for now; if all are missing the command ends.
+// findAll finds the queues of all loops. One may be missing for now; if all are missing the command
+// ends.
 func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger) error {
 	missing := 0
 	var last error
@@ -182,7 +189,8 @@ func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger
 		if err := l.Find(ctx); err != nil {
 			missing, last = missing+1, err
 			if len(loops) > 1 {
-				logger.Warn("not redriven for now", "queue", cli.QueueNameOf(l.Spec.DeadLetter), "error", err)
+				logger.Warn("not redriven for now", "queue", cli.QueueNameOf(l.Spec.DeadLetter),
+					"error", err)
 			}
 		}
 	}
@@ -190,7 +198,8 @@ func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger
 	case missing == 1 && len(loops) == 1:
 		return last
 	case missing == len(loops):
-		return cli.Codedf(cli.ExitCode(last), "none of %d queues can be redriven; see above", missing)
+		return cli.Codedf(cli.ExitCode(last), "none of %d queues can be redriven; see above",
+			missing)
 	}
 	return nil
 }
@@ -229,11 +238,16 @@ func onceVerdict(steps []redrivehost.Step) error {
 	case len(failed) == len(steps):
 		return cli.Codedf(cli.ExitCode(last), "none of %d steps was taken; see above", len(steps))
 	case len(failed) > 0:
-		return cli.Codedf(cli.ExitPartly, "the steps of %s failed; see above", strings.Join(failed, ", "))
+		return cli.Codedf(cli.ExitPartly, "the steps of %s failed; see above",
+			strings.Join(failed, ", "))
 	case len(open) > 0:
-		return cli.Codedf(cli.ExitRefused, "the breaker of %s is open, because its consumer is sick; see: tenaq redrive status %s", strings.Join(open, ", "), open[0])
+		return cli.Codedf(cli.ExitRefused,
+			"the breaker of %s is open, because its consumer is sick; see: tenaq redrive status %s",
+			strings.Join(open, ", "), open[0])
 	case len(met) > 0:
-		return cli.Codedf(cli.ExitRefused, "another redriver took a step for %s at the same time; nothing is lost", strings.Join(met, ", "))
+		return cli.Codedf(cli.ExitRefused,
+			"another redriver took a step for %s at the same time; nothing is lost",
+			strings.Join(met, ", "))
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ outboxes, and bodies kept beside a queue.`,
 func refuseThere(path string) error {
 	switch _, err := os.Lstat(path); {
 	case err == nil:
-		return cli.Codedf(cli.ExitRefused, "%s exists already: choose another name, or move it away", path)
+		return cli.Codedf(cli.ExitRefused,
+			"%s exists already: choose another name, or move it away", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	default:
@@ -103,7 +104,8 @@ func writeBackup(a *cli.App, ctx context.Context, v *cli.V1Client, path string) 
 			return cutOff(v, ctx, err)
 		}
 		line.Done()
-		a.Note("backup of store %s up to commit %d, %s", result.Backup.Store, result.Backup.Commit, megabytes(result.Bytes))
+		a.Note("backup of store %s up to commit %d, %s", result.Backup.Store, result.Backup.Commit,
+			megabytes(result.Bytes))
 		return nil
 	}
 	partial := path + ".partial"
@@ -125,7 +127,8 @@ func writeBackup(a *cli.App, ctx context.Context, v *cli.V1Client, path string) 
 		return err
 	}
 	line.Done()
-	return a.Result(result, "%s: backup of store %s up to commit %d, %s", path, result.Backup.Store, result.Backup.Commit, megabytes(result.Bytes))
+	return a.Result(result, "%s: backup of store %s up to commit %d, %s", path, result.Backup.Store,
+		result.Backup.Commit, megabytes(result.Bytes))
 }
 
 // name renames a file durably, unless the name is taken by now.
@@ -153,7 +156,8 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // Open requests a backup and returns the stream.
 func Open(v *cli.V1Client, ctx context.Context) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.C.Endpoint.URL+"/v1/backup", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.C.Endpoint.URL+"/v1/backup",
+		http.NoBody)
 	if err != nil {
 		return nil, cli.Usagef("%s is not an address to ask at: %v", v.C.Endpoint, err)
 	}
@@ -164,7 +168,8 @@ func Open(v *cli.V1Client, ctx context.Context) (io.ReadCloser, error) {
 	switch {
 	case err != nil:
 		return nil, v.C.Explain("take a backup", "", cli.WithCause(ctx, err))
-	case resp.StatusCode == http.StatusOK && resp.Header.Get(cli.V1Header) != "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-tar"):
+	case resp.StatusCode == http.StatusOK && resp.Header.Get(cli.V1Header) != "" &&
+		strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-tar"):
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
@@ -179,7 +184,8 @@ func cutOff(v *cli.V1Client, ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	return cli.Codedf(cli.ExitFailed, "the backup from %s is incomplete: %v: try again", v.C.Endpoint, err)
+	return cli.Codedf(cli.ExitFailed, "the backup from %s is incomplete: %v: try again",
+		v.C.Endpoint, err)
 }
 
 // megabytes shows a number of bytes.

@@ -101,10 +101,12 @@ func printConfiguration(a *cli.App, c *settings.Configuration) error {
 		t.Add(v.Name, cli.OrDash(v.Value), v.Origin)
 	}
 	if len(c.Queues) > 0 {
-		t.Add("queues", strings.Join(settings.QueueNames(c.Queues), ","), fmt.Sprintf("%s:%d", c.File.Path, c.File.Queues[0].Line))
+		t.Add("queues", strings.Join(settings.QueueNames(c.Queues), ","),
+			fmt.Sprintf("%s:%d", c.File.Path, c.File.Queues[0].Line))
 	}
 	if c.File != nil && c.File.Redrive != nil {
-		t.Add("redrive", strings.Join(c.File.Redrive.QueueNames(), ","), fmt.Sprintf("%s:%d", c.File.Path, c.File.Redrive.Line))
+		t.Add("redrive", strings.Join(c.File.Redrive.QueueNames(), ","),
+			fmt.Sprintf("%s:%d", c.File.Path, c.File.Redrive.Line))
 	}
 	if c.File != nil && len(c.File.Actions) > 0 {
 		t.Add("actions", strings.Join(c.File.ActionNames(), ","), c.File.Path)

@@ -14,15 +14,19 @@ import (
 	"tenaq/internal/settings"
 )
 
-// A server can redrive its own dead letters. It does so through its own API, as any other program would, so no other
-// part of it knows about redriving.
+// A server can redrive its own dead letters. It does so through its own API, as any other program
+// would, so no other part of it knows about redriving.
 
-// recordsRetry is how long a hosted redriver waits for records that cannot be opened. The server does not wait.
+// recordsRetry is how long a hosted redriver waits for records that cannot be opened. The server
+// does not wait.
 const recordsRetry = time.Minute
 
-// redriveHosted runs the redrivers of the configuration file until ctx ends, once the server answers, and counts their
-// steps.
-func redriveHosted(a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration, counts *redrivehost.Metrics) {
+// redriveHosted runs the redrivers of the configuration file until ctx ends, once the server
+// answers, and counts their steps.
+func redriveHosted(
+	a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration,
+	counts *redrivehost.Metrics,
+) {
 	section := c.File.Redrive
 	logger := c.Logger.With("component", "redrive")
 	if !answers(ctx, s) {
@@ -39,7 +43,8 @@ func redriveHosted(a *cli.App, ctx context.Context, s *server.Server, c *setting
 		counts.Reach(h)
 		var loops []*redrivehost.Loop
 		for _, spec := range section.Specs {
-			logger.Info("redriving", "queue", spec.DeadLetter, "parking", spec.Parking, "schedule", spec.Schedule.Text)
+			logger.Info("redriving", "queue", spec.DeadLetter, "parking", spec.Parking, "schedule",
+				spec.Schedule.Text)
 			loops = append(loops, redrivehost.NewLoop(h, spec, func(step redrivehost.Step) {
 				counts.Note(step)
 				redrivehost.LogStep(logger, &step)
@@ -54,19 +59,23 @@ func redriveHosted(a *cli.App, ctx context.Context, s *server.Server, c *setting
 }
 
 // host opens the records of a section.
-func host(s *settings.RedriveSection, ctx context.Context, door *cli.Client, c *settings.Configuration) (*redrivehost.Host, error) {
+func host(
+	s *settings.RedriveSection, ctx context.Context, door *cli.Client, c *settings.Configuration,
+) (*redrivehost.Host, error) {
 	store, err := s.Records.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	h, err := redrivehost.NewHost(door, store, s.Ledger, s.NoClaims, c.Logger.With("component", "redrive"))
+	h, err := redrivehost.NewHost(door, store, s.Ledger, s.NoClaims,
+		c.Logger.With("component", "redrive"))
 	if err != nil {
 		_ = store.Close()
 	}
 	return h, err
 }
 
-// frontDoor is a client of the server in this process, with a key of its own if the server has credentials.
+// frontDoor is a client of the server in this process, with a key of its own if the server has
+// credentials.
 func frontDoor(s *server.Server, c *settings.Configuration) *cli.Client {
 	id, secret := cli.OpenID, cli.OpenSecret
 	if c.Credentials != nil {
@@ -76,7 +85,8 @@ func frontDoor(s *server.Server, c *settings.Configuration) *cli.Client {
 	url := s.URL()
 	return &cli.Client{
 		Client: sqs.New(sqs.Options{
-			BaseEndpoint: &url, Region: c.Region, Retryer: cli.NewRetryer(), HTTPClient: s.HTTPClient(),
+			BaseEndpoint: &url, Region: c.Region, Retryer: cli.NewRetryer(),
+			HTTPClient:  s.HTTPClient(),
 			Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
 		}),
 		Endpoint: cli.Endpoint{URL: url, Origin: "its own address"},

@@ -73,6 +73,8 @@ func restore(a *cli.App, ctx context.Context, in io.Reader, dir string) error {
 	}
 	line.Done()
 	b, v := &restored.Backup, &restored.Verified
-	return a.Result(restoreResult{dir, restored}, "%s: store %s, of the backup of %s from store %s, queues %d, messages %d, up to commit %d",
-		dir, restored.Store, b.Taken.Format("2006-01-02T15:04:05Z"), b.Store, v.Queues, v.Messages, v.Commit)
+	return a.Result(restoreResult{dir, restored},
+		"%s: store %s, of the backup of %s from store %s, queues %d, messages %d, up to commit %d",
+		dir, restored.Store, b.Taken.Format("2006-01-02T15:04:05Z"), b.Store, v.Queues, v.Messages,
+		v.Commit)
 }

@@ -73,10 +73,13 @@ func salvage(a *cli.App, ctx context.Context, source, dir string) error {
 	line := cli.NewProgress(a.Stderr)
 	line.Begin("salvage")
 	defer line.Done()
-	out, err := server.Salvage(ctx, source, dir, func(rows int64) { line.Line("%s", cli.Counted(rows, "row", "rows")) })
+	out, err := server.Salvage(ctx, source, dir, func(rows int64) {
+		line.Line("%s", cli.Counted(rows, "row", "rows"))
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && cli.ExitCode(err) == cli.ExitFailed:
-		return cli.Codedf(cli.ExitNotFound, "there is no store in %s: name the directory of the server with --data-dir", source)
+		return cli.Codedf(cli.ExitNotFound,
+			"there is no store in %s: name the directory of the server with --data-dir", source)
 	case err != nil:
 		return err
 	}
@@ -85,7 +88,8 @@ func salvage(a *cli.App, ctx context.Context, source, dir string) error {
 		return err
 	}
 	if out.Lost > 0 || len(out.Damage) > 0 || out.LostRows > 0 {
-		return cli.Codedf(cli.ExitPartly, "the store in %s is damaged: at least %s lost, and messages that were deleted shortly before may be back in %s",
+		return cli.Codedf(cli.ExitPartly,
+			"the store in %s is damaged: at least %s lost, and messages that were deleted shortly before may be back in %s",
 			source, cli.Counted(out.Lost, "message was", "messages were"), dir)
 	}
 	return nil
@@ -96,13 +100,15 @@ func printSalvaged(a *cli.App, r *salvageResult) error {
 		return a.PrintJSON(r)
 	}
 	if len(r.Queues) > 0 {
-		t := cli.Table{Head: []string{"QUEUE", "KEPT", "LOST", "WITHOUT BODY", "DELIVERY LOST", "NAME"}}
+		t := cli.Table{Head: []string{"QUEUE", "KEPT", "LOST", "WITHOUT BODY", "DELIVERY LOST",
+			"NAME"}}
 		for _, q := range r.Queues {
 			name := "kept"
 			if q.Recovered {
 				name = "lost"
 			}
-			t.Add(q.Name, strconv.FormatInt(q.Kept, 10), strconv.FormatInt(q.Lost, 10), strconv.FormatInt(q.NoBody, 10), strconv.FormatInt(q.Forgotten, 10), name)
+			t.Add(q.Name, strconv.FormatInt(q.Kept, 10), strconv.FormatInt(q.Lost, 10),
+				strconv.FormatInt(q.NoBody, 10), strconv.FormatInt(q.Forgotten, 10), name)
 		}
 		if err := a.PrintTable(t); err != nil {
 			return err
@@ -114,12 +120,14 @@ func printSalvaged(a *cli.App, r *salvageResult) error {
 		}
 	}
 	if n := r.LostRows; n > 0 {
-		if err := a.Result(nil, "%s lost with all messages", cli.Counted(n, "queue is", "queues are")); err != nil {
+		if err := a.Result(nil, "%s lost with all messages",
+			cli.Counted(n, "queue is", "queues are")); err != nil {
 			return err
 		}
 	}
 	if n := r.Cancelled; n > 0 {
-		if err := a.Result(nil, "%s cancelled", cli.Counted(n, "move task was", "move tasks were")); err != nil {
+		if err := a.Result(nil, "%s cancelled",
+			cli.Counted(n, "move task was", "move tasks were")); err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package serve has the commands that run a server and look after its data: serve, config, verify, backup,
-// restore and salvage.
+// Package serve has the commands that run a server and look after its data: serve, config, verify,
+// backup, restore and salvage.
 package serve
 
 import (
@@ -112,8 +112,8 @@ func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
 	return err
 }
 
-// announce reports that the server is ready, once it has answered a request: New takes the address, but Run creates
-// the declared queues before anything is answered.
+// announce reports that the server is ready, once it has answered a request: New takes the address,
+// but Run creates the declared queues before anything is answered.
 func announce(a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration) error {
 	url := s.URL()
 	if !answers(ctx, s) {
@@ -129,7 +129,8 @@ func announce(a *cli.App, ctx context.Context, s *server.Server, c *settings.Con
 			"version": c.Version, "url": url, "adminUrl": adminURL, "dataDir": c.DataDir,
 		})
 	}
-	_, err := fmt.Fprintf(a.Stdout, "tenaq %s ready: SQS on %s, %s, data in %s\n", c.Version, url, where, c.DataDir)
+	_, err := fmt.Fprintf(a.Stdout, "tenaq %s ready: SQS on %s, %s, data in %s\n", c.Version, url,
+		where, c.DataDir)
 	return err
 }
 

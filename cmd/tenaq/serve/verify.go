@@ -68,12 +68,15 @@ func verify(a *cli.App, dir string) error {
 		}
 		v.Findings = append(v.Findings, f)
 	}, func(so server.Verified) {
-		line.Line("%s, %s, %s, %s", cli.Counted(so.Messages, "message", "messages"), cli.Counted(so.Rows, "row", "rows"), megabytes(so.Bytes), cli.Counted(so.Findings, "finding", "findings"))
+		line.Line("%s, %s, %s, %s", cli.Counted(so.Messages, "message", "messages"),
+			cli.Counted(so.Rows, "row", "rows"), megabytes(so.Bytes), cli.Counted(so.Findings,
+				"finding", "findings"))
 	})
 	line.Done()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && cli.ExitCode(err) == cli.ExitFailed:
-		return cli.Codedf(cli.ExitNotFound, "there is no store in %s: name the directory of the server with --data-dir", dir)
+		return cli.Codedf(cli.ExitNotFound,
+			"there is no store in %s: name the directory of the server with --data-dir", dir)
 	case err != nil:
 		return err
 	}
@@ -82,7 +85,8 @@ func verify(a *cli.App, dir string) error {
 		return err
 	}
 	if n := v.Verified.Findings; n > 0 {
-		return cli.Codedf(cli.ExitDamaged, "the store in %s is damaged: %s. Keep the directory, and restore a backup elsewhere or copy what is intact with: tenaq salvage --to NEW", dir, cli.Counted(n, "finding", "findings"))
+		return cli.Codedf(cli.ExitDamaged,
+			"the store in %s is damaged: %s. Keep the directory, and restore a backup elsewhere or copy what is intact with: tenaq salvage --to NEW", dir, cli.Counted(n, "finding", "findings"))
 	}
 	return nil
 }
@@ -97,11 +101,13 @@ func printVerification(a *cli.App, v *verification) error {
 		}
 	}
 	if more := v.Verified.Findings - int64(len(v.Findings)); more > 0 {
-		if err := a.Result(nil, "and %s", cli.Counted(more, "more finding", "more findings")); err != nil {
+		if err := a.Result(nil, "and %s",
+			cli.Counted(more, "more finding", "more findings")); err != nil {
 			return err
 		}
 	}
 	so := &v.Verified
 	return a.Result(nil, "queues %d, messages %d, rows %d of %s, files %s, up to commit %d, in %.1f s: findings %d",
-		so.Queues, so.Messages, so.Rows, megabytes(so.Bytes), megabytes(so.TableBytes), so.Commit, v.Seconds, so.Findings)
+		so.Queues, so.Messages, so.Rows, megabytes(so.Bytes), megabytes(so.TableBytes), so.Commit,
+		v.Seconds, so.Findings)
 }

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A bank pretends to be a payment provider, which takes its time. It writes its charges to a file, so that one can
-// kill the program and look how often each card was charged.
+// A bank pretends to be a payment provider, which takes its time. It writes its charges to a file,
+// so that one can kill the program and look how often each card was charged.
 type bank struct {
 	file  string
 	takes time.Duration
 }
 
-// Find returns the charge that was made with a key, or nothing. At a real provider that is a search for the key
-// among the metadata of charges.
+// Find returns the charge that was made with a key, or nothing. At a real provider that is a search
+// for the key among the metadata of charges.
 func (b bank) Find(_ context.Context, key string) (charge string, err error) {
 	text, err := os.ReadFile(b.file)
 	if err != nil && !os.IsNotExist(err) {
@@ -30,8 +30,8 @@ func (b bank) Find(_ context.Context, key string) (charge string, err error) {
 	return charge, nil
 }
 
-// Charge charges a card. A real provider is given the key twice: as the idempotency key, which is an option of the
-// request and no parameter of the charge, and as metadata.
+// Charge charges a card. A real provider is given the key twice: as the idempotency key, which is
+// an option of the request and no parameter of the charge, and as metadata.
 func (b bank) Charge(ctx context.Context, key string, cents int) (charge string, err error) {
 	select {
 	case <-ctx.Done():

@@ -25,15 +25,16 @@ type Books struct {
 	db    *sql.DB
 	Close func()
 
-	// shared: the ledger keeps its records in this database, so that a claim can be completed in the transaction that
-	// writes the order.
+	// shared: the ledger keeps its records in this database, so that a claim can be completed in
+	// the transaction that writes the order.
 	shared bool
 }
 
 // Open opens the records and the books.
 func Open(ctx context.Context, address string) (store records.Store, b *Books, err error) {
 	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
-		location := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(filepath.Dir(path), "orders.db"),
+		location := url.URL{Scheme: "file", OmitHost: true,
+			Path:     filepath.Join(filepath.Dir(path), "orders.db"),
 			RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_txlock=immediate"}
 		db, err := sql.Open("sqlite", location.String())
 		if err != nil {
@@ -57,7 +58,9 @@ func Open(ctx context.Context, address string) (store records.Store, b *Books, e
 }
 
 // prepare makes the tables.
-func (b *Books) prepare(ctx context.Context, store records.Store, err error) (records.Store, *Books, error) {
+func (b *Books) prepare(
+	ctx context.Context, store records.Store, err error,
+) (records.Store, *Books, error) {
 	for _, table := range []string{
 		`CREATE TABLE IF NOT EXISTS orders (key TEXT PRIMARY KEY, charge TEXT NOT NULL, fence BIGINT NOT NULL)`,
 		`CREATE TABLE IF NOT EXISTS outbox (key TEXT PRIMARY KEY, mail TEXT NOT NULL, sent BOOLEAN NOT NULL DEFAULT FALSE)`,
@@ -76,8 +79,8 @@ func (b *Books) prepare(ctx context.Context, store records.Store, err error) (re
 // ErrStale is for a handler whose claim was taken over: a later holder has done its work.
 var ErrStale = errors.New("the order was written by a later holder of its claim")
 
-// write writes an order and the mail about it, or neither. It refuses the row of a handler that has lost its claim to
-// one that has written already: that one has the larger fence.
+// write writes an order and the mail about it, or neither. It refuses the row of a handler that has
+// lost its claim to one that has written already: that one has the larger fence.
 func (b *Books) write(ctx context.Context, m *worker.Message, charge string) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {

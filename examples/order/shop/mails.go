@@ -9,9 +9,9 @@ import (
 	"tenaq/claims"
 )
 
-// SendMails sends the mails in the outbox until ctx ends. Each mail is claimed, so several programs may do this, and
-// no transaction stays open. Mail knows no idempotency key: if the program dies between sending and recording, that
-// one mail is sent again, with the same Message-ID.
+// SendMails sends the mails in the outbox until ctx ends. Each mail is claimed, so several programs
+// may do this, and no transaction stays open. Mail knows no idempotency key: if the program dies
+// between sending and recording, that one mail is sent again, with the same Message-ID.
 func (s *Shop) SendMails(ctx context.Context, mail func(key, text string)) error {
 	ledger, err := claims.New(s.Store, claims.Config{Prefix: "mail/"})
 	if err != nil {
@@ -30,7 +30,9 @@ func (s *Shop) SendMails(ctx context.Context, mail func(key, text string)) error
 }
 
 // sendWaiting sends the mails that wait.
-func (s *Shop) sendWaiting(ctx context.Context, ledger *claims.Ledger, mail func(key, text string)) error {
+func (s *Shop) sendWaiting(
+	ctx context.Context, ledger *claims.Ledger, mail func(key, text string),
+) error {
 	waiting, err := s.Books.mails(ctx)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package shop is a program to start from: it charges a card for each order, writes the order and sends a mail.
-// "tenaq demo order" runs it too, with a bank of its own and workers that are killed.
+// Package shop is a program to start from: it charges a card for each order, writes the order and
+// sends a mail. "tenaq demo order" runs it too, with a bank of its own and workers that are killed.
 package shop
 
 import (
@@ -23,7 +23,8 @@ import (
 // Run is the program.
 func Run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("order", flag.ContinueOnError)
-	address := flags.String("records", "sqlite:records.db", "where records are kept: sqlite:PATH or postgres://...")
+	address := flags.String("records", "sqlite:records.db",
+		"where records are kept: sqlite:PATH or postgres://...")
 	takes := flags.Duration("bank", 20*time.Second, "how long the bank takes to charge a card")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -60,7 +61,9 @@ type Order struct {
 }
 
 // send sends each order once: sending it again, the next day too, sends nothing.
-func send(ctx context.Context, client producer.SQS, queueURL string, store records.Store, ids []string) error {
+func send(
+	ctx context.Context, client producer.SQS, queueURL string, store records.Store, ids []string,
+) error {
 	var orders []Order
 	for _, id := range ids {
 		orders = append(orders, Order{id, 1999})
@@ -70,21 +73,26 @@ func send(ctx context.Context, client producer.SQS, queueURL string, store recor
 		if r.New {
 			log.Printf("%s: sent", r.Key)
 		} else {
-			log.Printf("%s: sent before, %v ago, as message %s", r.Key, r.Age.Round(time.Second), r.MessageID)
+			log.Printf("%s: sent before, %v ago, as message %s", r.Key, r.Age.Round(time.Second),
+				r.MessageID)
 		}
 	}
 	return err // send them all again then: what was sent is not sent again
 }
 
 // Send sends each order once, and returns what became of each so far if one cannot be sent.
-func Send(ctx context.Context, client producer.SQS, queueURL string, store records.Store, orders []Order) (
+func Send(
+	ctx context.Context, client producer.SQS, queueURL string, store records.Store, orders []Order,
+) (
 	receipts []producer.Receipt, err error,
 ) {
-	work, err := claims.New(store, claims.Config{}) // so that a receipt says what became of the order
+	// so that a receipt says what became of the order
+	work, err := claims.New(store, claims.Config{})
 	if err != nil {
 		return nil, err
 	}
-	p, err := producer.New(producer.Config{Client: client, Store: store, QueueURL: queueURL, Work: work})
+	p, err := producer.New(producer.Config{Client: client, Store: store, QueueURL: queueURL,
+		Work: work})
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +110,8 @@ func Send(ctx context.Context, client producer.SQS, queueURL string, store recor
 	return receipts, nil
 }
 
-// lease is how long after the death of a worker its orders come back: longer than the store and the queue may be
-// out of reach, and independent of how long the work takes.
+// lease is how long after the death of a worker its orders come back: longer than the store and the
+// queue may be out of reach, and independent of how long the work takes.
 const lease = 30 * time.Second
 
 // A Bank is a payment provider.
@@ -125,11 +133,14 @@ type Shop struct {
 
 // Worker returns the configuration of a worker.
 func (s *Shop) Worker(client worker.SQS, queueURL string) (worker.Config, error) {
-	// The claim ends a little before the message comes back, so that the message does not find its order busy.
+	// The claim ends a little before the message comes back, so that the message does not find its
+	// order busy.
 	ledger, err := claims.New(s.Store, claims.Config{Lease: s.Lease * 2 / 3})
 	return worker.Config{
-		Client: client, QueueURL: queueURL, Claims: ledger, Handler: worker.JSON(s.Handle), Lease: s.Lease,
-		// The key of an order is in its body, which stays the same when a message is moved or sent again.
+		Client: client, QueueURL: queueURL, Claims: ledger, Handler: worker.JSON(s.Handle),
+		Lease: s.Lease,
+		// The key of an order is in its body, which stays the same when a message is moved or sent
+		// again.
 		Key: func(m *worker.Message) (string, error) {
 			var o Order
 			err := json.Unmarshal([]byte(m.Body), &o)
@@ -153,7 +164,9 @@ func (s *Shop) work(ctx context.Context, client worker.SQS, queueURL string) err
 		return err
 	}
 	go func() {
-		err := s.SendMails(ctx, func(key, text string) { log.Printf("mail <%s@shop.example>: %s", key, text) })
+		err := s.SendMails(ctx, func(key, text string) {
+			log.Printf("mail <%s@shop.example>: %s", key, text)
+		})
 		if err != nil {
 			log.Printf("send mails: %v", err)
 		}
@@ -161,9 +174,10 @@ func (s *Shop) work(ctx context.Context, client worker.SQS, queueURL string) err
 	return w.Run(ctx)
 }
 
-// Handle may run several times for one order, one after the other, and stop anywhere. So each step finds out what
-// the one before it has done: the charge is looked up, for the bank forgets idempotency keys after a day or so and
-// a dead letter may come back later; and the order is written under the fence.
+// Handle may run several times for one order, one after the other, and stop anywhere. So each step
+// finds out what the one before it has done: the charge is looked up, for the bank forgets
+// idempotency keys after a day or so and a dead letter may come back later; and the order is
+// written under the fence.
 func (s *Shop) Handle(ctx context.Context, o Order, m *worker.Message) error {
 	charge, err := s.Bank.Find(ctx, m.EffectKey())
 	if err == nil && charge == "" {

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The commands of the README, against a server: each card is charged once, each order is written, each mail sent,
-// although everything is sent twice, and one message comes back after it is done.
+// The commands of the README, against a server: each card is charged once, each order is written,
+// each mail sent, although everything is sent twice, and one message comes back after it is done.
 func TestCommands(t *testing.T) {
 	for name, address := range map[string]func(t *testing.T) string{
 		"sqlite":   func(*testing.T) string { return "sqlite:records.db" },
@@ -103,8 +103,8 @@ func TestStaleOrder(t *testing.T) {
 	}
 }
 
-// An order that was written by a worker which died before it could say so is written again, and its mail is not sent
-// again.
+// An order that was written by a worker which died before it could say so is written again, and its
+// mail is not sent again.
 func TestOrderWrittenBefore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	startServer(t)
@@ -145,7 +145,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// runWorker runs the worker until what it has said is enough, for a minute at most, and returns what it has said.
+// runWorker runs the worker until what it has said is enough, for a minute at most, and returns
+// what it has said.
 func runWorker(t *testing.T, records string, enough func(said string) bool) string {
 	t.Helper()
 	said := &buffer{}

@@ -31,8 +31,8 @@ type Studio struct {
 	Enqueue func(context.Context, *sql.Tx, ...outbox.Message) error
 	ends    []func() error
 
-	// Shared: the records are in this database, so that a claim can be completed in the transaction that marks the
-	// job as done.
+	// Shared: the records are in this database, so that a claim can be completed in the transaction
+	// that marks the job as done.
 	Shared bool
 }
 
@@ -74,7 +74,8 @@ func (s *Studio) openFiles(path string) (b box, err error) {
 		return nil, err
 	}
 	s.Enqueue, s.ends = sqliteoutbox.Enqueue, append(s.ends, s.DB.Close)
-	store, err := sqliterecords.New(sqliterecords.Config{Path: filepath.Join(filepath.Dir(path), "records.db")})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: filepath.Join(filepath.Dir(path),
+		"records.db")})
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +145,9 @@ func (s *Studio) Upload(ctx context.Context, j Job, m outbox.Message) (isNew boo
 // errStale is for a handler whose claim was taken over: a later holder has done its work.
 var errStale = errors.New("the job was done by a later holder of its claim, or in a later generation")
 
-// Done marks a job as done. A worker that has lost its claim to one that was here already is refused: that one has the
-// larger fence, or works in a later generation. Fences of two generations cannot be compared.
+// Done marks a job as done. A worker that has lost its claim to one that was here already is
+// refused: that one has the larger fence, or works in a later generation. Fences of two generations
+// cannot be compared.
 func (s *Studio) Done(ctx context.Context, j Job, m *worker.Message) error {
 	return s.within(ctx, func(tx *sql.Tx) error {
 		updated, err := tx.ExecContext(ctx, `UPDATE jobs SET status = 'done', generation = $1, fence = $2

@@ -1,5 +1,6 @@
-// Package studio is a program to start from: it writes a job and its message in one transaction, sends the message
-// with a relay, and transcodes. "tenaq demo outbox" runs it too, with processes that are killed at every step.
+// Package studio is a program to start from: it writes a job and its message in one transaction,
+// sends the message with a relay, and transcodes. "tenaq demo outbox" runs it too, with processes
+// that are killed at every step.
 package studio
 
 import (
@@ -25,7 +26,8 @@ import (
 // Run is the program.
 func Run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("outbox", flag.ContinueOnError)
-	address := flags.String("db", "sqlite:studio.db", "where the jobs are: sqlite:PATH or postgres://...")
+	address := flags.String("db", "sqlite:studio.db",
+		"where the jobs are: sqlite:PATH or postgres://...")
 	quality := flags.String("quality", "good", "the quality of what is transcoded")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -54,7 +56,8 @@ func Run(ctx context.Context, args []string) error {
 // QueueName is the queue that rows of the outbox name.
 const QueueName = "transcode"
 
-// A Job is the body of a message: all that a worker needs. What it looked up later might have changed.
+// A Job is the body of a message: all that a worker needs. What it looked up later might have
+// changed.
 type Job struct {
 	ID    string
 	Video string
@@ -80,15 +83,19 @@ func upload(ctx context.Context, s *Studio, videos []string) error {
 // Message is the message about a job. Workers know the job again by its deduplication id.
 func (j Job) Message() outbox.Message {
 	body, _ := json.Marshal(j) // nothing in it can fail to be encoded
-	return outbox.Message{Queue: QueueName, Key: j.Video, Type: "transcode_requested", Body: string(body), Dedup: j.ID}
+	return outbox.Message{Queue: QueueName, Key: j.Video, Type: "transcode_requested",
+		Body: string(body), Dedup: j.ID}
 }
 
-// relay sends what is in the outbox. Any number of programs may do that; "tenaq outbox relay" is another one.
+// relay sends what is in the outbox. Any number of programs may do that; "tenaq outbox relay" is
+// another one.
 func relay(ctx context.Context, s *Studio, client outbox.SQS) error {
 	r, err := outbox.NewRelay(outbox.Config{
 		Box: s.Box, Client: client,
 		Events: outbox.Events{
-			Sent: func(r outbox.Row, messageID string) { log.Printf("%s: sent as message %s", r.Key, messageID) },
+			Sent: func(r outbox.Row, messageID string) {
+				log.Printf("%s: sent as message %s", r.Key, messageID)
+			},
 		},
 	})
 	if err != nil {
@@ -97,8 +104,9 @@ func relay(ctx context.Context, s *Studio, client outbox.SQS) error {
 	return r.Run(ctx)
 }
 
-// lease is how long after the death of a worker its jobs come back, not as long as the work takes. The claim ends a
-// little before the message comes back, so that the message does not find its job busy.
+// lease is how long after the death of a worker its jobs come back, not as long as the work takes.
+// The claim ends a little before the message comes back, so that the message does not find its job
+// busy.
 const lease = 30 * time.Second
 
 // work transcodes until ctx ends.
@@ -115,7 +123,8 @@ func work(ctx context.Context, s *Studio, client *sqs.Client, directory, quality
 		Client: client, QueueURL: *queue.QueueUrl, Claims: ledger, Lease: lease,
 		Timeout: 10 * time.Minute, // a handler that hangs is alive, and renews its lease
 		Handler: worker.JSON(func(ctx context.Context, j Job, m *worker.Message) error {
-			if err := Write(filepath.Join(directory, j.Video+".txt"), Transcode(j.Video, quality)); err != nil {
+			if err := Write(filepath.Join(directory, j.Video+".txt"),
+				Transcode(j.Video, quality)); err != nil {
 				return err
 			}
 			return s.Done(ctx, j, m)

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The commands of the README, against a server: each video is transcoded once, though it is uploaded twice; and again,
-// when it is replayed.
+// The commands of the README, against a server: each video is transcoded once, though it is
+// uploaded twice; and again, when it is replayed.
 func TestCommands(t *testing.T) {
 	for name, database := range map[string]func(t *testing.T) string{
 		"sqlite":   func(*testing.T) string { return "sqlite:studio.db" },
@@ -108,7 +108,8 @@ func TestUploadIsOneTransaction(t *testing.T) {
 	}
 }
 
-// A worker that comes late marks nothing: neither behind a later holder of its claim nor behind a later generation.
+// A worker that comes late marks nothing: neither behind a later holder of its claim nor behind a
+// later generation.
 func TestStaleWorker(t *testing.T) {
 	t.Chdir(t.TempDir())
 	startServer(t)

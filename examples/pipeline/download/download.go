@@ -1,5 +1,6 @@
-// Package download is a program to start from: it registers the files of a batch and downloads each of them once.
-// "tenaq demo pipeline" runs it too, with a slow source and workers and tasks that are killed.
+// Package download is a program to start from: it registers the files of a batch and downloads each
+// of them once. "tenaq demo pipeline" runs it too, with a slow source and workers and tasks that
+// are killed.
 package download
 
 import (
@@ -44,7 +45,8 @@ func Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("find the queue: %w", err)
 	}
-	store, err := sqliterecords.New(sqliterecords.Config{Path: cmp.Or(os.Getenv("PIPELINE_RECORDS"), "records.db")})
+	store, err := sqliterecords.New(sqliterecords.Config{Path: cmp.Or(os.Getenv("PIPELINE_RECORDS"),
+		"records.db")})
 	if err != nil {
 		return err
 	}
@@ -61,8 +63,12 @@ func Run(ctx context.Context, args []string) error {
 // A File is the body of a message.
 type File struct{ FileID, BatchID, SHA256 string }
 
-// send registers each file once, under its name: who runs the batch again, the next day too, sends nothing.
-func send(ctx context.Context, client producer.SQS, queueURL string, store records.Store, batch string, paths []string) error {
+// send registers each file once, under its name: who runs the batch again, the next day too, sends
+// nothing.
+func send(
+	ctx context.Context, client producer.SQS, queueURL string, store records.Store, batch string,
+	paths []string,
+) error {
 	p, err := producer.New(producer.Config{Client: client, Store: store, QueueURL: queueURL})
 	if err != nil {
 		return err
@@ -78,14 +84,16 @@ func send(ctx context.Context, client producer.SQS, queueURL string, store recor
 	var failed []error
 	for _, r := range p.SendAll(ctx, messages) {
 		switch {
-		case errors.Is(r.Err, producer.ErrDiffers) && r.MessageID != "": // of another batch, or with another checksum
+		case errors.Is(r.Err, producer.ErrDiffers) &&
+			r.MessageID != "": // of another batch, or with another checksum
 			log.Printf("%s: registered before with another body, as message %s: this one was not sent", r.Key, r.MessageID)
 		case r.Err != nil:
 			failed = append(failed, r.Err)
 		case r.New:
 			log.Printf("%s: sent", r.Key)
 		default:
-			log.Printf("%s: sent before, %v ago, as message %s", r.Key, r.Age.Round(time.Second), r.MessageID)
+			log.Printf("%s: sent before, %v ago, as message %s", r.Key, r.Age.Round(time.Second),
+				r.MessageID)
 		}
 	}
 	return errors.Join(failed...) // run it again then: what was sent is not sent again
@@ -100,12 +108,16 @@ func Message(batch, path string) (m producer.Message, err error) {
 	sum := sha256.Sum256(text)
 	name := filepath.Base(path)
 	body, err := json.Marshal(File{name, batch, hex.EncodeToString(sum[:])})
-	// Messages of one group are handled in order, and wait for the one before. These files need no order.
+	// Messages of one group are handled in order, and wait for the one before. These files need no
+	// order.
 	return producer.Message{Key: name, Body: string(body), Group: name}, err
 }
 
 // work downloads files until ctx ends.
-func work(ctx context.Context, client worker.SQS, queueURL string, store records.Store, source, directory string) error {
+func work(
+	ctx context.Context, client worker.SQS, queueURL string, store records.Store, source,
+	directory string,
+) error {
 	ledger, err := claims.New(store, claims.Config{})
 	if err != nil {
 		return err
@@ -116,7 +128,8 @@ func work(ctx context.Context, client worker.SQS, queueURL string, store records
 	}
 	defer d.Close()
 	w, err := worker.New(worker.Config{
-		Client: client, QueueURL: queueURL, Claims: ledger, Handler: worker.JSON(d.handle), Concurrency: 4,
+		Client: client, QueueURL: queueURL, Claims: ledger, Handler: worker.JSON(d.handle),
+		Concurrency: 4,
 		Events: worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
 			log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), o)
 		}},
@@ -167,9 +180,12 @@ func (d *Downloader) handle(ctx context.Context, f File, m *worker.Message) erro
 	return err
 }
 
-// Download puts a file into the directory, whole or not at all. Its name there is the effect key: an attempt that
-// follows one which wrote the file and did not live to say so comes to the same place, and finds it.
-func (d *Downloader) Download(ctx context.Context, f File, effectKey string) (written bool, err error) {
+// Download puts a file into the directory, whole or not at all. Its name there is the effect key:
+// an attempt that follows one which wrote the file and did not live to say so comes to the same
+// place, and finds it.
+func (d *Downloader) Download(
+	ctx context.Context, f File, effectKey string,
+) (written bool, err error) {
 	part := ".part-" + rand.Text()
 	out, err := d.dir.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -187,9 +203,11 @@ func (d *Downloader) Download(ctx context.Context, f File, effectKey string) (wr
 	return err == nil, err
 }
 
-// fetch writes what the source has to out, if it is what was announced. Encrypted files would be decrypted here.
+// fetch writes what the source has to out, if it is what was announced. Encrypted files would be
+// decrypted here.
 func (d *Downloader) fetch(ctx context.Context, f File, out io.Writer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.source+"/"+url.PathEscape(f.FileID), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		d.source+"/"+url.PathEscape(f.FileID), nil)
 	if err != nil {
 		return worker.Poison(err)
 	}

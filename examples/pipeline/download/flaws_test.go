@@ -20,8 +20,9 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// The usual download pipelines have known flaws. Each test here that is named after one says what the usual solution
-// does, and shows that this one does otherwise. More of them are in the packages that it uses.
+// The usual download pipelines have known flaws. Each test here that is named after one says what
+// the usual solution does, and shows that this one does otherwise. More of them are in the packages
+// that it uses.
 
 const name = "accounts-2026-02-28.csv"
 
@@ -111,8 +112,8 @@ func depth(t *testing.T, client *sqs.Client, url string) (n int) {
 	return n
 }
 
-// Usual: the five minutes of deduplication pass for "exactly once", so what a producer sends again after them is
-// downloaded again. Ours: the claim on the key outlives every message.
+// Usual: the five minutes of deduplication pass for "exactly once", so what a producer sends again
+// after them is downloaded again. Ours: the claim on the key outlives every message.
 func TestClaimOutlivesTheWindow_FA12(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *place) {
 		p.work(time.Minute)
@@ -135,8 +136,9 @@ func TestClaimOutlivesTheWindow_FA12(t *testing.T) {
 	})
 }
 
-// Usual: the upload and the change of the status are two writes; after a crash in between nobody knows, and the file
-// is uploaded again over the first one. Ours: the place of the file is its effect key, and is taken once.
+// Usual: the upload and the change of the status are two writes; after a crash in between nobody
+// knows, and the file is uploaded again over the first one. Ours: the place of the file is its
+// effect key, and is taken once.
 func TestCrashBetweenWriteAndRecord_FA15(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *place) {
 		ledger, err := claims.New(p.store, claims.Config{Owner: "one who died"})
@@ -163,8 +165,8 @@ func TestCrashBetweenWriteAndRecord_FA15(t *testing.T) {
 	})
 }
 
-// A file that is not what was announced is tried three times, and then put aside with the reason. One that is not there
-// yet is waited for.
+// A file that is not what was announced is tried three times, and then put aside with the reason.
+// One that is not there yet is waited for.
 func TestFilesThatCannotBeHad(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *place) {
 		if err := os.Remove(filepath.Join(p.source, name)); err != nil {

@@ -29,7 +29,8 @@ func (c *call) describeAlarms(in *describeAlarmsInput) (*describeAlarmsOutput, e
 	if err != nil {
 		return nil, err
 	}
-	out := &describeAlarmsOutput{CompositeAlarms: []struct{}{}, MetricAlarms: []metricAlarm{}, LogAlarms: []struct{}{}}
+	out := &describeAlarmsOutput{CompositeAlarms: []struct{}{}, MetricAlarms: []metricAlarm{},
+		LogAlarms: []struct{}{}}
 	if len(in.AlarmTypes) > 0 && !slices.Contains(in.AlarmTypes, "MetricAlarm") {
 		return out, nil
 	}
@@ -51,14 +52,18 @@ func (in *describeAlarmsInput) means(s *monitor.Status) bool {
 	return (len(in.AlarmNames) == 0 || slices.Contains(in.AlarmNames, s.Name)) &&
 		strings.HasPrefix(s.Name, in.AlarmNamePrefix) &&
 		(in.StateValue == "" || in.StateValue == string(s.State)) &&
-		(in.ActionPrefix == "" || slices.ContainsFunc(slices.Concat(s.OnAlarm, s.OnOK, s.OnInsufficient), func(action string) bool {
-			return strings.HasPrefix(action, in.ActionPrefix)
-		}))
+		(in.ActionPrefix == "" ||
+			slices.ContainsFunc(slices.Concat(s.OnAlarm, s.OnOK, s.OnInsufficient),
+				func(action string) bool {
+					return strings.HasPrefix(action, in.ActionPrefix)
+				}))
 }
 
 // describeAlarmsForMetric returns the alarms on one metric. Those on expressions are not among
 // them, as in CloudWatch.
-func (c *call) describeAlarmsForMetric(in *describeAlarmsForMetricInput) (*describeAlarmsForMetricOutput, error) {
+func (c *call) describeAlarmsForMetric(
+	in *describeAlarmsForMetricInput,
+) (*describeAlarmsForMetricOutput, error) {
 	m, err := c.metric(metric{in.Namespace, in.MetricName, in.Dimensions}, "")
 	if err != nil {
 		return nil, err
@@ -101,7 +106,8 @@ func (c *call) setAlarmState(in *setAlarmStateInput) error {
 	if in.StateReasonData != "" && !json.Valid([]byte(in.StateReasonData)) {
 		return &Error{InvalidFormat, "StateReasonData is not JSON."}
 	}
-	return c.cfg.Monitor.SetState(in.AlarmName, alarm.State(in.StateValue), in.StateReason, in.StateReasonData)
+	return c.cfg.Monitor.SetState(in.AlarmName, alarm.State(in.StateValue), in.StateReason,
+		in.StateReasonData)
 }
 
 func (c *call) enableAlarmActions(in *alarmNamesInput) error {
@@ -138,7 +144,8 @@ func (c *call) described(s *monitor.Status) metricAlarm {
 		d.DatapointsToAlarm = new(int64(s.Rule.Datapoints))
 	}
 	if q, ok := single(&s.Rule); ok {
-		d.MetricName, d.Namespace, d.Dimensions = q.Metric.Name, q.Metric.Namespace, dimensions(q.Metric)
+		d.MetricName, d.Namespace, d.Dimensions = q.Metric.Name, q.Metric.Namespace,
+			dimensions(q.Metric)
 		d.Statistic, d.Period, d.Unit = string(q.Stat), new(q.Period), q.Unit
 		return d
 	}

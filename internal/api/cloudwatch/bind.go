@@ -47,7 +47,8 @@ func fields(t reflect.Type) []field {
 	all := make([]field, t.NumField())
 	for i := range all {
 		f := t.Field(i)
-		all[i] = field{name: f.Name, index: i, refuse: f.Tag.Get("refuse"), each: readLimits(f.Tag.Get("each"))}
+		all[i] = field{name: f.Name, index: i, refuse: f.Tag.Get("refuse"),
+			each: readLimits(f.Tag.Get("each"))}
 		tag := f.Tag.Get("cw")
 		tag, all[i].required = strings.CutPrefix(tag, "required")
 		all[i].rule = readLimits(strings.TrimPrefix(tag, ","))
@@ -175,7 +176,8 @@ func (b binder) check(v reflect.Value, path string, rule limits) error {
 	switch v.Kind() {
 	case reflect.Int64:
 		if n := v.Int(); n < rule.min || n > rule.max {
-			return b.fit.invalid("The value %d for parameter %s is invalid: it must be %s.", n, path, rule.between("", ""))
+			return b.fit.invalid("The value %d for parameter %s is invalid: it must be %s.", n,
+				path, rule.between("", ""))
 		}
 	case reflect.String:
 		s := v.String()
@@ -183,9 +185,11 @@ func (b binder) check(v reflect.Value, path string, rule limits) error {
 		case !utf8.ValidString(s):
 			return b.fit.invalid("The value for parameter %s is invalid: it is not UTF-8.", path)
 		case n < rule.min || n > rule.max:
-			return b.fit.invalid("The value for parameter %s is invalid: it must have %s.", path, rule.between(" character", " characters"))
+			return b.fit.invalid("The value for parameter %s is invalid: it must have %s.", path,
+				rule.between(" character", " characters"))
 		case rule.enum != nil && !slices.Contains(rule.enum, s):
-			return b.fit.invalid("The value %s for parameter %s is invalid: it must be one of %s.", wire.Quote(s), path, strings.Join(rule.enum, ", "))
+			return b.fit.invalid("The value %s for parameter %s is invalid: it must be one of %s.",
+				wire.Quote(s), path, strings.Join(rule.enum, ", "))
 		}
 	}
 	return nil

@@ -38,7 +38,8 @@ func (c *call) definition(in *putMetricAlarmInput) (d monitor.Definition, err er
 			return d, c.op.fit.missing(m.name)
 		}
 	}
-	if strings.Contains(in.ComparisonOperator, "Lower") || strings.Contains(in.ComparisonOperator, "Upper") {
+	if strings.Contains(in.ComparisonOperator, "Lower") ||
+		strings.Contains(in.ComparisonOperator, "Upper") {
 		return d, c.op.fit.invalid("The ComparisonOperator %s is not supported: there is no anomaly detection; use one that ends in Threshold, such as GreaterThanThreshold.", in.ComparisonOperator)
 	}
 	d = monitor.Definition{
@@ -85,7 +86,8 @@ func (c *call) singleQuery(in *putMetricAlarmInput) ([]alarm.Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []alarm.Query{{Metric: m, Stat: series.Stat(in.Statistic), Period: *in.Period, Unit: in.Unit, Return: true}}, nil
+	return []alarm.Query{{Metric: m, Stat: series.Stat(in.Statistic), Period: *in.Period,
+		Unit: in.Unit, Return: true}}, nil
 }
 
 // queriesOf are those of an alarm on an expression.
@@ -124,7 +126,8 @@ func (c *call) queries(in []metricDataQuery, path string) ([]alarm.Query, error)
 var elsewhere = []string{"SEARCH(", "ANOMALY_DETECTION_BAND(", "INSIGHT_RULE_METRIC(", "METRICS("}
 
 func (c *call) query(in metricDataQuery, path string) (q alarm.Query, err error) {
-	q = alarm.Query{ID: in.Id, Expression: in.Expression, Label: in.Label, Return: in.ReturnData == nil || *in.ReturnData}
+	q = alarm.Query{ID: in.Id, Expression: in.Expression, Label: in.Label,
+		Return: in.ReturnData == nil || *in.ReturnData}
 	if in.AccountId != "" && in.AccountId != c.cfg.Account {
 		return q, c.op.fit.invalid("The value %s for parameter %s.AccountId is invalid: there is no account but %s.", wire.Quote(in.AccountId), path, c.cfg.Account)
 	}
@@ -146,7 +149,8 @@ func (c *call) query(in metricDataQuery, path string) (q alarm.Query, err error)
 	}
 	s := in.MetricStat
 	if in.Period != nil && *in.Period != s.Period {
-		return q, c.op.fit.invalid("%s has one Period in its MetricStat and another beside it.", path)
+		return q, c.op.fit.invalid("%s has one Period in its MetricStat and another beside it.",
+			path)
 	}
 	if q.Stat = series.Stat(s.Stat); !q.Stat.Known() {
 		return q, c.op.fit.invalid("The value %s for parameter %s.MetricStat.Stat is invalid: no percentiles are kept; use Average, Minimum, Maximum, Sum or SampleCount.", wire.Quote(s.Stat), path)
@@ -158,7 +162,8 @@ func (c *call) query(in metricDataQuery, path string) (q alarm.Query, err error)
 
 // asked is how a query is shown.
 func asked(q alarm.Query) metricDataQuery {
-	shown := metricDataQuery{Id: q.ID, Expression: q.Expression, Label: q.Label, ReturnData: new(q.Return)}
+	shown := metricDataQuery{Id: q.ID, Expression: q.Expression, Label: q.Label,
+		ReturnData: new(q.Return)}
 	if q.Expression != "" && q.Period > 0 {
 		shown.Period = new(q.Period)
 	}
@@ -188,7 +193,8 @@ func (c *call) metric(in metric, path string) (m series.Metric, err error) {
 	m = m.Sorted()
 	for i, d := range m.Dimensions {
 		if i > 0 && d.Name == m.Dimensions[i-1].Name {
-			return m, c.op.fit.invalid("The parameter %sDimensions has two dimensions %s.", path, wire.Quote(d.Name))
+			return m, c.op.fit.invalid("The parameter %sDimensions has two dimensions %s.", path,
+				wire.Quote(d.Name))
 		}
 	}
 	return m, nil
@@ -203,5 +209,6 @@ func dimensions(m series.Metric) []dimension {
 }
 
 func equal(x, y series.Metric) bool {
-	return x.Namespace == y.Namespace && x.Name == y.Name && slices.Equal(x.Dimensions, y.Dimensions)
+	return x.Namespace == y.Namespace && x.Name == y.Name &&
+		slices.Equal(x.Dimensions, y.Dimensions)
 }

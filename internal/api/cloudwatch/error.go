@@ -80,7 +80,8 @@ var catalogue = map[Code]errorInfo{
 	Throttling:            {unmodelled + "ThrottlingException", 400},
 }
 
-var errTooLarge = &Error{MalformedInput, "The body of the request is larger than 1 MiB: send less at a time."}
+var errTooLarge = &Error{MalformedInput,
+	"The body of the request is larger than 1 MiB: send less at a time."}
 
 // notOffered refuses an action that is not in the table of operations, whether or not CloudWatch
 // has it.
@@ -90,17 +91,19 @@ func notOffered(name string) *Error {
 		names = append(names, n)
 	}
 	slices.Sort(names)
-	return &Error{InvalidAction, fmt.Sprintf("This server does not offer the action %q of CloudWatch. It offers %s.",
-		name, strings.Join(names, ", "))}
+	return &Error{InvalidAction,
+		fmt.Sprintf("This server does not offer the action %q of CloudWatch. It offers %s.",
+			name, strings.Join(names, ", "))}
 }
 
 // A fit is which codes the model names for an operation, beside those that all have.
 type fit int
 
 const (
-	onlyGeneral   fit = iota // none: ValidationError says it all
-	namesValue               // InvalidParameterValue
-	namesEveryOne            // InvalidParameterValue, InvalidParameterCombination and MissingParameter
+	onlyGeneral fit = iota // none: ValidationError says it all
+	namesValue             // InvalidParameterValue
+	// InvalidParameterValue, InvalidParameterCombination and MissingParameter
+	namesEveryOne
 )
 
 // missing refuses a request that lacks a member.

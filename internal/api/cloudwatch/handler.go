@@ -93,7 +93,8 @@ func New(cfg Config) *Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Handler{cfg: cfg, reading: make(places, readings), decoding: make(places, decodings), computing: make(places, computations)}
+	return &Handler{cfg: cfg, reading: make(places, readings), decoding: make(places, decodings),
+		computing: make(places, computations)}
 }
 
 // Is reports whether a request that came to an address of several services is for CloudWatch. The
@@ -130,7 +131,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.result(op, out)
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, p protocol) (*operation, any, error) {
+func (h *Handler) serve(
+	w http.ResponseWriter, r *http.Request, p protocol,
+) (*operation, any, error) {
 	if h.cfg.Authenticate == nil {
 		return nil, nil, &Error{AccessDenied, "The server has no authentication for this API."}
 	}
@@ -184,14 +187,16 @@ func (h *Handler) refusal(err error) *Error {
 	case errors.As(err, &malformed):
 		return &Error{Code(malformed.Code), malformed.Message}
 	case errors.Is(err, monitor.ErrInvalid):
-		return &Error{ValidationError, strings.TrimPrefix(err.Error(), monitor.ErrInvalid.Error()+": ")}
+		return &Error{ValidationError,
+			strings.TrimPrefix(err.Error(), monitor.ErrInvalid.Error()+": ")}
 	case errors.Is(err, monitor.ErrNotFound):
 		return &Error{ResourceNotFound, err.Error()}
 	case errors.Is(err, monitor.ErrLimit):
 		return &Error{LimitExceeded, err.Error()}
 	}
 	h.cfg.Logger.Error("CloudWatch request failed", "error", err)
-	return &Error{InternalServiceError, "The request failed for a reason inside the server: see its log."}
+	return &Error{InternalServiceError,
+		"The request failed for a reason inside the server: see its log."}
 }
 
 // An answer is on its way to a client.

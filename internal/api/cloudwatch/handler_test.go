@@ -21,7 +21,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// The signature, the target or the path names the service. What names another, or none, is not for this one.
+// The signature, the target or the path names the service. What names another, or none, is not for
+// this one.
 func TestIs(t *testing.T) {
 	signed := func(service string) string {
 		return "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260131/us-east-1/" + service + "/aws4_request, SignedHeaders=host, Signature=00"
@@ -193,8 +194,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Readers that wait with larger bodies hold up neither small requests nor each other, and one that leaves leaves no place
-// taken.
+// Readers that wait with larger bodies hold up neither small requests nor each other, and one that
+// leaves leaves no place taken.
 func TestSlowBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

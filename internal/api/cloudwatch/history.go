@@ -14,7 +14,9 @@ import (
 type History interface{ History() []monitor.Change }
 
 // describeAlarmHistory returns changes of states. Other events of an alarm are not recorded.
-func (c *call) describeAlarmHistory(in *describeAlarmHistoryInput) (*describeAlarmHistoryOutput, error) {
+func (c *call) describeAlarmHistory(
+	in *describeAlarmHistoryInput,
+) (*describeAlarmHistoryOutput, error) {
 	m, ok := c.cfg.Monitor.(History)
 	if !ok {
 		return nil, notOffered(c.op.name)
@@ -61,7 +63,8 @@ func (in *describeAlarmHistoryInput) means(change monitor.Change) bool {
 
 // place tells a change from all others.
 func place(change monitor.Change) string {
-	return fmt.Sprintf("%s %s %s %s", change.At.UTC().Format(time.RFC3339Nano), change.Was, change.State, change.Alarm)
+	return fmt.Sprintf("%s %s %s %s", change.At.UTC().Format(time.RFC3339Nano), change.Was,
+		change.State, change.Alarm)
 }
 
 func item(change monitor.Change) alarmHistoryItem {
@@ -75,8 +78,9 @@ func item(change monitor.Change) alarmHistoryItem {
 		NewState state  `json:"newState"`
 	}{"1.0", state{StateValue: string(change.Was)}, state{string(change.State), change.Reason}})
 	return alarmHistoryItem{
-		AlarmName: change.Alarm, AlarmType: "MetricAlarm", Timestamp: change.At, HistoryItemType: "StateUpdate",
-		HistorySummary: fmt.Sprintf("Alarm updated from %s to %s", change.Was, change.State),
-		HistoryData:    string(data),
+		AlarmName: change.Alarm, AlarmType: "MetricAlarm", Timestamp: change.At,
+		HistoryItemType: "StateUpdate",
+		HistorySummary:  fmt.Sprintf("Alarm updated from %s to %s", change.Was, change.State),
+		HistoryData:     string(data),
 	}
 }

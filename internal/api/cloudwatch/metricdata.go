@@ -31,7 +31,9 @@ const (
 
 // Compute evaluates expressions: it returns what the queries come to in the periods (seconds)
 // between from and to, by their ids. Its errors are for the author of the expressions.
-type Compute func(queries []alarm.Query, d alarm.Data, period, from, to int64) (map[string][]series.Point, error)
+type Compute func(
+	queries []alarm.Query, d alarm.Data, period, from, to int64,
+) (map[string][]series.Point, error)
 
 // A line is the result of one query of a GetMetricData.
 type line struct {
@@ -61,7 +63,9 @@ func (c *call) getMetricData(in *getMetricDataInput) (*getMetricDataOutput, erro
 			older = func(x, y int64) bool { return x > y }
 		}
 		if i == first && after != nil {
-			points = slices.DeleteFunc(points, func(p series.Point) bool { return !older(*after, p.At) })
+			points = slices.DeleteFunc(points, func(p series.Point) bool {
+				return !older(*after, p.At)
+			})
 		}
 		if most == 0 && len(points) > 0 {
 			out.NextToken = c.token(strconv.Itoa(i))
@@ -113,7 +117,8 @@ func (c *call) lines(in *getMetricDataInput) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	var period int64 // of expressions: the longest, which the others are multiples of only if they are the same
+	// of expressions: the longest, which the others are multiples of only if they are the same
+	var period int64
 	known := make(map[string]bool)
 	for i, q := range queries {
 		if !idPattern.MatchString(q.ID) || known[q.ID] {
@@ -154,7 +159,9 @@ func (c *call) points(q alarm.Query, s span) []series.Point {
 }
 
 // computed returns the results of the expressions, if there are any.
-func (c *call) computed(in *getMetricDataInput, queries []alarm.Query, period int64) (map[string][]series.Point, error) {
+func (c *call) computed(
+	in *getMetricDataInput, queries []alarm.Query, period int64,
+) (map[string][]series.Point, error) {
 	if !slices.ContainsFunc(queries, func(q alarm.Query) bool { return q.Expression != "" }) {
 		return nil, nil
 	}

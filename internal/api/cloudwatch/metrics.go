@@ -55,8 +55,10 @@ func (c *call) putMetricData(in *putMetricDataInput) error {
 		err := c.cfg.Monitor.Series().Put(p.metric, p.at, p.set, p.unit)
 		switch {
 		case errors.Is(err, series.ErrFull):
-			return &Error{LimitExceeded, err.Error() + ": put fewer, or wait until some are a day old."}
-		case errors.Is(err, series.ErrTooOld), errors.Is(err, series.ErrTooNew), errors.Is(err, series.ErrInvalid):
+			return &Error{LimitExceeded,
+				err.Error() + ": put fewer, or wait until some are a day old."}
+		case errors.Is(err, series.ErrTooOld), errors.Is(err, series.ErrTooNew),
+			errors.Is(err, series.ErrInvalid):
 			return c.op.fit.invalid("%s.", err)
 		case err != nil:
 			return err
@@ -137,7 +139,8 @@ func (c *call) statisticSet(s statisticSet, path string) (set series.Set, err er
 	for _, v := range []struct {
 		name  string
 		value float64
-	}{{"SampleCount", s.SampleCount}, {"Sum", s.Sum}, {"Minimum", s.Minimum}, {"Maximum", s.Maximum}} {
+	}{{"SampleCount", s.SampleCount}, {"Sum", s.Sum}, {"Minimum", s.Minimum}, {"Maximum",
+		s.Maximum}} {
 		if err := c.checkValue(v.value, path+v.name); err != nil {
 			return set, err
 		}
@@ -146,7 +149,8 @@ func (c *call) statisticSet(s statisticSet, path string) (set series.Set, err er
 		return set, c.op.fit.invalid("The value %g for parameter %sSampleCount is invalid: it must be greater than zero.", s.SampleCount, path)
 	}
 	if s.Minimum > s.Maximum {
-		return set, c.op.fit.invalid("The parameter %sMaximum must be greater than %[1]sMinimum.", path)
+		return set, c.op.fit.invalid("The parameter %sMaximum must be greater than %[1]sMinimum.",
+			path)
 	}
 	return series.Set{Min: s.Minimum, Max: s.Maximum, Sum: s.Sum, Count: s.SampleCount}, nil
 }

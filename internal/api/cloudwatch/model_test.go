@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// A model is what botocore knows of CloudWatch: it comes with the emulator that make emulators installs.
+// A model is what botocore knows of CloudWatch: it comes with the emulator that make emulators
+// installs.
 type model struct {
 	Metadata struct {
 		TargetPrefix, XMLNamespace, APIVersion string

@@ -11,7 +11,8 @@ import (
 type operation struct {
 	name string
 	fit  fit
-	in   reflect.Type // of the structs for its input and output; the output is nil for an operation without one
+	// of the structs for its input and output; the output is nil for an operation without one
+	in   reflect.Type
 	out  reflect.Type
 	call func(c *call, in any) (any, error)
 }
@@ -63,18 +64,20 @@ func Actions() []string {
 
 // void is an operation without output.
 func void[In any](name string, f fit, do func(*call, *In) error) *operation {
-	return &operation{name: name, fit: f, in: reflect.TypeFor[In](), call: func(c *call, in any) (any, error) {
-		return nil, do(c, in.(*In))
-	}}
+	return &operation{name: name, fit: f, in: reflect.TypeFor[In](),
+		call: func(c *call, in any) (any, error) {
+			return nil, do(c, in.(*In))
+		}}
 }
 
 // result is an operation with output.
 func result[In, Out any](name string, f fit, do func(*call, *In) (*Out, error)) *operation {
-	return &operation{name: name, fit: f, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), call: func(c *call, in any) (any, error) {
-		out, err := do(c, in.(*In))
-		if err != nil {
-			return nil, err
-		}
-		return out, nil
-	}}
+	return &operation{name: name, fit: f, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
+		call: func(c *call, in any) (any, error) {
+			out, err := do(c, in.(*In))
+			if err != nil {
+				return nil, err
+			}
+			return out, nil
+		}}
 }

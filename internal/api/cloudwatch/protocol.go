@@ -70,7 +70,9 @@ func (p protocol) request(r *http.Request, body []byte) (action string, in wire.
 		return "", nil, &Error{InvalidAction, "The request names no Action."}
 	}
 	if version != apiVersion {
-		return "", nil, &Error{InvalidAction, "Could not find operation " + action + " for version " + wire.Quote(version) + ": CloudWatch has the version " + apiVersion + "."}
+		return "", nil, &Error{InvalidAction,
+			"Could not find operation " + action + " for version " + wire.Quote(version) +
+				": CloudWatch has the version " + apiVersion + "."}
 	}
 	return action, n, nil
 }
@@ -105,7 +107,8 @@ func (p protocol) failure(e *Error, fault, id string) (kind []string, body []byt
 	if e.Code == InternalServiceError {
 		message = "Message" // so it is in the model
 	}
-	t := wire.Object{{Name: "__type", Tree: catalogue[e.Code].shape}, {Name: message, Tree: e.Message}}
+	t := wire.Object{{Name: "__type", Tree: catalogue[e.Code].shape},
+		{Name: message, Tree: e.Message}}
 	if p == awsJSON {
 		return wire.JSONType, wire.AppendJSON(nil, t)
 	}

@@ -31,24 +31,27 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// TestScripts runs the scripts in testdata. Each begins at midnight of the first day of 2000 with a server for each of
-// the three protocols, so that a call has the same effect on all of them. The commands:
+// TestScripts runs the scripts in testdata. Each begins at midnight of the first day of 2000 with a
+// server for each of the three protocols, so that a call has the same effect on all of them. The
+// commands:
 //
 //	call ACTION [brief|names|enabled]
 //
-// sends the input, an object of JSON, in each protocol: as a form, as JSON, and as CBOR. It prints the form, and then of
-// each answer status, content type, query error and body. CBOR is written as JSON would be, with 1(...) for times; what
-// is the same as the answer in JSON is not repeated. Brief leaves out form and XML; names and enabled leave out all but
-// the names of alarms and the next token, or whether their actions are enabled.
+// sends the input, an object of JSON, in each protocol: as a form, as JSON, and as CBOR. It prints
+// the form, and then of each answer status, content type, query error and body. CBOR is written as
+// JSON would be, with 1(...) for times; what is the same as the answer in JSON is not repeated.
+// Brief leaves out form and XML; names and enabled leave out all but the names of alarms and the
+// next token, or whether their actions are enabled.
 //
 //	http [hex|gzip]
 //
-// sends the input as it stands: request line, headers, an empty line, and the body, to one server. It prints the answer.
+// sends the input as it stands: request line, headers, an empty line, and the body, to one server.
+// It prints the answer.
 //
 //	state ALARM STATE / advance DURATION / put NAMESPACE METRIC DIMENSION=VALUE NUMBER...
 //
-// let an alarm come into a state, time pass, and a metric have values, one a minute, of which the last is in the minute
-// before.
+// let an alarm come into a state, time pass, and a metric have values, one a minute, of which the
+// last is in the minute before.
 //
 // In input <x*1000> stands for a thousand letters x, and <now-5m> for a time.
 func TestScripts(t *testing.T) {

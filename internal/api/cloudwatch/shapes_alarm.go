@@ -71,11 +71,12 @@ type metricAlarm struct {
 type describeAlarmsInput struct {
 	AlarmNames      []string `cw:"max=100" each:"min=1,max=255"`
 	AlarmNamePrefix string   `cw:"min=1,max=255"`
-	AlarmTypes      []string `cw:"max=10" each:"enum=AlarmType"` // metric alarms when absent; there are no others
-	StateValue      string   `cw:"enum=StateValue"`
-	ActionPrefix    string   `cw:"min=1,max=1024"`
-	MaxRecords      *int64   `cw:"min=1,max=100"`
-	NextToken       string
+	// metric alarms when absent; there are no others
+	AlarmTypes   []string `cw:"max=10" each:"enum=AlarmType"`
+	StateValue   string   `cw:"enum=StateValue"`
+	ActionPrefix string   `cw:"min=1,max=1024"`
+	MaxRecords   *int64   `cw:"min=1,max=100"`
+	NextToken    string
 
 	ChildrenOfAlarmName given `refuse:"there are no composite alarms; leave it out"`
 	ParentsOfAlarmName  given `refuse:"there are no composite alarms; leave it out"`
@@ -163,14 +164,21 @@ type listTagsForResourceOutput struct{ Tags []tag }
 
 // enums are the words that members may have.
 var enums = map[string][]string{
-	"AlarmType":          {"CompositeAlarm", "MetricAlarm", "LogAlarm"},
-	"ComparisonOperator": {"GreaterThanOrEqualToThreshold", "GreaterThanThreshold", "LessThanThreshold", "LessThanOrEqualToThreshold", "LessThanLowerOrGreaterThanUpperThreshold", "LessThanLowerThreshold", "GreaterThanUpperThreshold"},
-	"HistoryItemType":    {"ConfigurationUpdate", "StateUpdate", "Action", "AlarmContributorStateUpdate", "AlarmContributorAction"},
-	"RecentlyActive":     {"PT3H"},
-	"ScanBy":             {"TimestampDescending", "TimestampAscending"},
-	"StandardUnit": {"Seconds", "Microseconds", "Milliseconds", "Bytes", "Kilobytes", "Megabytes", "Gigabytes", "Terabytes", "Bits",
-		"Kilobits", "Megabits", "Gigabits", "Terabits", "Percent", "Count", "Bytes/Second", "Kilobytes/Second", "Megabytes/Second",
-		"Gigabytes/Second", "Terabytes/Second", "Bits/Second", "Kilobits/Second", "Megabits/Second", "Gigabits/Second",
+	"AlarmType": {"CompositeAlarm", "MetricAlarm", "LogAlarm"},
+	"ComparisonOperator": {"GreaterThanOrEqualToThreshold", "GreaterThanThreshold",
+		"LessThanThreshold", "LessThanOrEqualToThreshold",
+		"LessThanLowerOrGreaterThanUpperThreshold", "LessThanLowerThreshold",
+		"GreaterThanUpperThreshold"},
+	"HistoryItemType": {"ConfigurationUpdate", "StateUpdate", "Action",
+		"AlarmContributorStateUpdate", "AlarmContributorAction"},
+	"RecentlyActive": {"PT3H"},
+	"ScanBy":         {"TimestampDescending", "TimestampAscending"},
+	"StandardUnit": {"Seconds", "Microseconds", "Milliseconds", "Bytes", "Kilobytes", "Megabytes",
+		"Gigabytes", "Terabytes", "Bits",
+		"Kilobits", "Megabits", "Gigabits", "Terabits", "Percent", "Count", "Bytes/Second",
+		"Kilobytes/Second", "Megabytes/Second",
+		"Gigabytes/Second", "Terabytes/Second", "Bits/Second", "Kilobits/Second", "Megabits/Second",
+		"Gigabits/Second",
 		"Terabits/Second", "Count/Second", "None"},
 	"StateValue": {"OK", "ALARM", "INSUFFICIENT_DATA"},
 	"Statistic":  {"SampleCount", "Average", "Sum", "Minimum", "Maximum"},

@@ -37,7 +37,9 @@ func (c *call) span(start, end time.Time, period, most int64) (span, error) {
 	return span{from, from + periods*period*1000}, nil
 }
 
-func (c *call) getMetricStatistics(in *getMetricStatisticsInput) (*getMetricStatisticsOutput, error) {
+func (c *call) getMetricStatistics(
+	in *getMetricStatisticsInput,
+) (*getMetricStatisticsOutput, error) {
 	if len(in.Statistics) == 0 {
 		return nil, c.op.fit.missing("Statistics")
 	}
@@ -64,7 +66,8 @@ func (c *call) getMetricStatistics(in *getMetricStatisticsInput) (*getMetricStat
 		}
 		out.Datapoints = append(out.Datapoints, datapoint{
 			Timestamp: time.UnixMilli(i.At), Unit: unit,
-			SampleCount: asked(series.SampleCount), Average: asked(series.Average), Sum: asked(series.Sum),
+			SampleCount: asked(series.SampleCount), Average: asked(series.Average),
+			Sum:     asked(series.Sum),
 			Minimum: asked(series.Minimum), Maximum: asked(series.Maximum),
 		})
 	}

@@ -39,7 +39,9 @@ func (c *call) untagResource(in *untagResourceInput) (*struct{}, error) {
 	return &struct{}{}, c.missing(s.Name, c.cfg.Monitor.SetTags(s.Name, nil, in.TagKeys))
 }
 
-func (c *call) listTagsForResource(in *listTagsForResourceInput) (*listTagsForResourceOutput, error) {
+func (c *call) listTagsForResource(
+	in *listTagsForResourceInput,
+) (*listTagsForResourceOutput, error) {
 	s, err := c.resource(in.ResourceARN)
 	if err != nil {
 		return nil, err

@@ -26,4 +26,5 @@ func (c *call) readToken(token string) (place string, err error) {
 	return place, nil
 }
 
-var errToken = &Error{InvalidNextToken, "NextToken is not one that this call has given: begin again without."}
+var errToken = &Error{InvalidNextToken,
+	"NextToken is not one that this call has given: begin again without."}

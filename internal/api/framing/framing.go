@@ -186,7 +186,8 @@ func (c *framed) header(line []byte) {
 	switch {
 	case len(line) >= len(length) && strings.EqualFold(string(line[:len(length)]), length):
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(line[len(length):])), 10, 64)
-		if c.length, c.left = true, n; err != nil || len(line) >= lineMax { // its end may be missing
+		// its end may be missing
+		if c.length, c.left = true, n; err != nil || len(line) >= lineMax {
 			c.left = -1
 		}
 	case len(line) >= len(chunked) && strings.EqualFold(string(line[:len(chunked)]), chunked):
@@ -245,7 +246,8 @@ func (c *framedTLS) handshake() {
 	}
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil && isHTTP(plain.RecordHeader) {
-		io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+		io.WriteString(plain.Conn,
+			"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
 		plain.Conn.Close()
 		err = errors.New("client sent an HTTP request to an HTTPS server")
 	}

@@ -17,8 +17,8 @@ type bytesConn struct {
 
 func (c bytesConn) Read(b []byte) (int, error) { return c.r.Read(b[:min(len(b), c.n)]) }
 
-// A connection is followed from request to request, whatever their bodies have in them and however their bytes come.
-// [WIRE-32]
+// A connection is followed from request to request, whatever their bodies have in them and however
+// their bytes come. [WIRE-32]
 func TestFraming(t *testing.T) {
 	const head, length, chunks = "POST / HTTP/1.1\r\nHost: a\r\n", "Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n"
 	long := "X-A: " + strings.Repeat("x", 1000) + "\r\n"

@@ -138,7 +138,8 @@ func (s *Sealer) Open(text string) (Handle, bool) {
 	h.Seq = binary.BigEndian.Uint64(b[24:])
 	h.Generation = binary.BigEndian.Uint32(b[32:])
 	if end > fieldsLen {
-		if h.Received = int64(binary.BigEndian.Uint64(b[36:])); h.Received == 0 { // which has another text
+		// which has another text
+		if h.Received = int64(binary.BigEndian.Uint64(b[36:])); h.Received == 0 {
 			return Handle{}, false
 		}
 	}

@@ -17,8 +17,9 @@ type endKey struct{ action, code string }
 // An End is how often an action ended with a code since the start.
 type End struct {
 	Action string // empty for requests that name none
-	Code   string // of the error; empty for success, ClientGone when the client left before the answer
-	N      metric.Counter
+	// of the error; empty for success, ClientGone when the client left before the answer
+	Code string
+	N    metric.Counter
 
 	// Times are the seconds from the headers of the request to its answer, waits of polls included.
 	// They are of requests that succeeded.
@@ -30,7 +31,8 @@ func (e *Ends) Add(action, code string, from time.Time) {
 	k := endKey{action, code}
 	found, ok := e.m.Load(k)
 	if !ok {
-		found, _ = e.m.LoadOrStore(k, &End{Action: action, Code: code, Times: metric.NewHistogram(metric.Latencies...)})
+		found, _ = e.m.LoadOrStore(k,
+			&End{Action: action, Code: code, Times: metric.NewHistogram(metric.Latencies...)})
 	}
 	end := found.(*End)
 	end.N.Add(1)
@@ -45,6 +47,8 @@ func (e *Ends) All() (all []*End) {
 		all = append(all, v.(*End))
 		return true
 	})
-	slices.SortFunc(all, func(x, y *End) int { return cmp.Or(cmp.Compare(x.Action, y.Action), cmp.Compare(x.Code, y.Code)) })
+	slices.SortFunc(all, func(x, y *End) int {
+		return cmp.Or(cmp.Compare(x.Action, y.Action), cmp.Compare(x.Code, y.Code))
+	})
 	return all
 }

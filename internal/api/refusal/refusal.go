@@ -36,5 +36,6 @@ func Of(err error) *sqswire.Error {
 	case errors.Is(err, intake.ErrCutOff):
 		return sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
 	}
-	return sqswire.Errorf(sqswire.InternalFailure, "The request failed for a reason inside the server: see its log.")
+	return sqswire.Errorf(sqswire.InternalFailure,
+		"The request failed for a reason inside the server: see its log.")
 }

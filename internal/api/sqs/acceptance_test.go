@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The list of docs/semantics/README.md is in order, names scripts and tests that there are, and names every script that was
-// written for it.
+// The list of docs/semantics/README.md is in order, names scripts and tests that there are, and
+// names every script that was written for it.
 func TestAcceptanceList(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/semantics/README.md")
 	if err != nil {

@@ -31,7 +31,8 @@ func (r reply) String() string {
 	return strings.TrimSpace(strconv.Itoa(r.status)+" "+r.query) + "\n" + r.body + "\n"
 }
 
-// A pair is the answers to one request in both protocols. Form is empty when there was no second request.
+// A pair is the answers to one request in both protocols. Form is empty when there was no second
+// request.
 type pair struct {
 	action    string
 	json, xml reply
@@ -59,8 +60,8 @@ func (s *script) ask(t *testing.T, d *datadriven.TestData, body string) pair {
 	return s.settle(t, s.askOn(t, conns, d.CmdArgs[0].Key, path, body, headers...))
 }
 
-// settle hides what is random in two answers, and checks that they say the same. Names are given in the order in
-// which answers are looked at, so that they are the same in every run.
+// settle hides what is random in two answers, and checks that they say the same. Names are given in
+// the order in which answers are looked at, so that they are the same in every run.
 func (s *script) settle(t *testing.T, p pair) pair {
 	t.Helper()
 	p.json.body, p.xml.body = s.hide(p.json.body), s.twin.hide(p.xml.body)
@@ -125,9 +126,9 @@ func (s *script) send(t *testing.T, conn net.Conn, request string) reply {
 	return reply{status: resp.StatusCode, query: resp.Header.Get("x-amzn-query-error"), body: body}
 }
 
-// formOf says a request in the Query protocol. ok is false when that has no words for it: for a body that is not
-// well-formed, for an absent list of entries, which is the same as an empty one there, and for an absent queue on the path of
-// one, which names it there. [XML-11, XML-30]
+// formOf says a request in the Query protocol. ok is false when that has no words for it: for a
+// body that is not well-formed, for an absent list of entries, which is the same as an empty one
+// there, and for an absent queue on the path of one, which names it there. [XML-11, XML-30]
 func formOf(action, path, body string) (form string, ok bool) {
 	op := operations[action]
 	if op == nil {
@@ -148,8 +149,8 @@ func formOf(action, path, body string) (form string, ok bool) {
 	return form, err == nil
 }
 
-// sameReply checks that two answers say the same. The text for an unknown queue has two versions, and what XML
-// cannot hold is replaced. [XML-18, XML-23]
+// sameReply checks that two answers say the same. The text for an unknown queue has two versions,
+// and what XML cannot hold is replaced. [XML-18, XML-23]
 func sameReply(t *testing.T, p pair) {
 	t.Helper()
 	action := p.action

@@ -13,13 +13,15 @@ import (
 	"tenaq/internal/api/sqs/sqswire"
 )
 
-// A sighting is an answer that a script shows: success of an action, or an error, in one of the protocols.
+// A sighting is an answer that a script shows: success of an action, or an error, in one of the
+// protocols.
 type sighting struct {
 	what  string // action or code
 	query bool   // the protocol
 }
 
-// elsewhere are the errors that scripts do not show in both protocols, with the reason and the test that knows them.
+// elsewhere are the errors that scripts do not show in both protocols, with the reason and the test
+// that knows them.
 var elsewhere = map[sqswire.ErrorCode]struct{ why, test string }{
 	sqswire.MissingAuthenticationToken: {"scripts have no keys", "TestSignaturesInBothProtocols"},
 	sqswire.IncompleteSignature:        {"scripts have no keys", "TestSignaturesInBothProtocols"},
@@ -53,8 +55,8 @@ var (
 	codePattern   = regexp.MustCompile(`(?m)^(?:[45][0-9][0-9] |x-amzn-query-error: )([A-Za-z.]+);(Sender|Receiver)$`)
 )
 
-// sightings collects what the scripts show. An answer whose parts do not agree with the catalogue is none; those of the wrong
-// status, as that of what is not found, are shown beside the right one.
+// sightings collects what the scripts show. An answer whose parts do not agree with the catalogue
+// is none; those of the wrong status, as that of what is not found, are shown beside the right one.
 func sightings(t *testing.T) map[sighting]bool {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -124,9 +126,9 @@ func successes(text string, seen map[sighting]bool) {
 	}
 }
 
-// Every action and every error of the API is in a script in both protocols, with its request, its status, its headers, which
-// checkHeaders holds to the same rules everywhere, and its body. What cannot be is listed with the test that knows it.
-// [ERR-5, ERR-6]
+// Every action and every error of the API is in a script in both protocols, with its request, its
+// status, its headers, which checkHeaders holds to the same rules everywhere, and its body. What
+// cannot be is listed with the test that knows it. [ERR-5, ERR-6]
 func TestScriptsShowTheAPI(t *testing.T) {
 	seen := sightings(t)
 	for _, op := range sortedOperations() {

@@ -13,9 +13,9 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// Two servers are asked the same things, one in JSON and one in the Query protocol, and answer the same: the same
-// members with the same values, or the same error. What is asked is random, legal or not, of every action.
-// [XML-3 to XML-10, XML-15, XML-17, XML-18, XML-22, XML-23]
+// Two servers are asked the same things, one in JSON and one in the Query protocol, and answer the
+// same: the same members with the same values, or the same error. What is asked is random, legal or
+// not, of every action. [XML-3 to XML-10, XML-15, XML-17, XML-18, XML-22, XML-23]
 func TestBothProtocols(t *testing.T) {
 	seed, steps := proof.Seed(t), proof.Count(150, 600, 600, 20_000)
 	inBubble(t, settings{}, func(t *testing.T, _ *world) {
@@ -46,7 +46,8 @@ func TestBothProtocols(t *testing.T) {
 	})
 }
 
-// A generator makes requests. Queues, handles and names come from small sets, so that requests meet.
+// A generator makes requests. Queues, handles and names come from small sets, so that requests
+// meet.
 type generator struct {
 	*rand.Rand
 	masks *masks

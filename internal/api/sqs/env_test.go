@@ -27,8 +27,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// Connections in these tests are pipes, so that a server fits into a synctest bubble: time there passes
-// only when everybody waits, and timestamps are the same in every run.
+// Connections in these tests are pipes, so that a server fits into a synctest bubble: time there
+// passes only when everybody waits, and timestamps are the same in every run.
 
 // A pipeListener is a listener whose connections are pipes.
 type pipeListener struct {
@@ -174,8 +174,8 @@ func newWorld(s settings) *world {
 	return w
 }
 
-// exchange sends a request, byte for byte, on a connection and returns the answer in both forms, raw and
-// parsed. Interim answers such as 100 Continue are in the raw form only.
+// exchange sends a request, byte for byte, on a connection and returns the answer in both forms,
+// raw and parsed. Interim answers such as 100 Continue are in the raw form only.
 func exchange(conn net.Conn, method, request string) (raw string, resp *http.Response, body string, err error) {
 	// A server may answer before it has read everything.
 	go io.WriteString(conn, request)
@@ -190,8 +190,8 @@ func exchange(conn net.Conn, method, request string) (raw string, resp *http.Res
 	return seen.String(), resp, string(b), err
 }
 
-// request writes an HTTP request of the JSON protocol. Headers are given as name, value, and replace the
-// usual ones; an empty value leaves the header out.
+// request writes an HTTP request of the JSON protocol. Headers are given as name, value, and
+// replace the usual ones; an empty value leaves the header out.
 func request(target, body string, headers ...string) string {
 	all := [][2]string{
 		{"Host", host},
@@ -226,8 +226,8 @@ var (
 	maskPattern   = regexp.MustCompile(`"[mrt][0-9]+"`)
 )
 
-// masks give what is random a name: message ids are m1, m2 and so on, receipt handles r1, r2, handles of
-// move tasks t1, t2.
+// masks give what is random a name: message ids are m1, m2 and so on, receipt handles r1, r2,
+// handles of move tasks t1, t2.
 type masks struct {
 	names, values map[string]string
 	counts        map[string]int
@@ -263,8 +263,8 @@ func (m *masks) show(s string) string {
 	})
 }
 
-// checkHeaders holds every answer to the rules that have no exception. Ids holds the request ids of the
-// answers before.
+// checkHeaders holds every answer to the rules that have no exception. Ids holds the request ids of
+// the answers before.
 func checkHeaders(t testing.TB, resp *http.Response, body string, ids *sync.Map) {
 	t.Helper()
 	id := resp.Header.Get("X-Amzn-Requestid")

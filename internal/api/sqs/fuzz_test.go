@@ -15,8 +15,8 @@ import (
 )
 
 // FuzzHandler throws arbitrary requests at a handler that has seen all those before. Whatever it is
-// asked, it answers with an id of its own and one JSON object or XML document, which is an error of the
-// catalogue unless the status is 200, and nothing it is asked is its own fault.
+// asked, it answers with an id of its own and one JSON object or XML document, which is an error of
+// the catalogue unless the status is 200, and nothing it is asked is its own fault.
 // [WIRE-11, WIRE-18, WIRE-19, ERR-1, ERR-3, ERR-5, ERR-6, XML-13, XML-20, XML-21]
 func FuzzHandler(f *testing.F) {
 	bodies := map[string]string{

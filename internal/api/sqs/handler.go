@@ -62,9 +62,12 @@ func New(cfg Config) *Handler {
 		cfg.Policies = auth.NewPolicies(cfg.Broker, cfg.Logger)
 	}
 	if cfg.Intake == nil {
-		cfg.Intake = intake.New(intake.Config{Polls: func() int64 { return cfg.Broker.Metrics().Polls }})
+		cfg.Intake = intake.New(intake.Config{Polls: func() int64 {
+			return cfg.Broker.Metrics().Polls
+		}})
 	}
-	return &Handler{cfg: cfg, suspended: suspend.New(suspend.Config{Rejoin: cfg.Rejoin, IdleMax: cfg.IdleMax})}
+	return &Handler{cfg: cfg,
+		suspended: suspend.New(suspend.Config{Rejoin: cfg.Rejoin, IdleMax: cfg.IdleMax})}
 }
 
 // An attempt is a request on its way to an answer.
@@ -155,7 +158,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // request reads a request. The body that it came with is not kept.
-func (c *call) request(w http.ResponseWriter, pending auth.Pending, p protocol) (*operation, sqswire.Shape, error) {
+func (c *call) request(
+	w http.ResponseWriter, pending auth.Pending, p protocol,
+) (*operation, sqswire.Shape, error) {
 	body, err := c.h.cfg.Intake.Read(w, c.http, pending)
 	if err != nil {
 		return nil, nil, err
@@ -177,11 +182,14 @@ type statusError struct {
 func (e statusError) Unwrap() error { return e.error }
 
 var (
-	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction, "There is nothing here that a request of this form could mean. "+
-		"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or forms with the parameter Action."),
+	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction,
+		"There is nothing here that a request of this form could mean. "+
+			"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or forms with the parameter Action."),
 		http.StatusNotFound} // [WIRE-24]
-	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction, "The request has no parameter Action."), http.StatusNotFound} // [XML-25]
-	errHeaders  = statusError{sqswire.Errorf(sqswire.MalformedInput, "The request line and the headers are larger than 64 KiB."),
+	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction,
+		"The request has no parameter Action."), http.StatusNotFound} // [XML-25]
+	errHeaders = statusError{sqswire.Errorf(sqswire.MalformedInput,
+		"The request line and the headers are larger than 64 KiB."),
 		http.StatusRequestHeaderFieldsTooLarge}
 	errTwoLengths = sqswire.Errorf(sqswire.MalformedInput,
 		"The request has both Content-Length and Transfer-Encoding: send one of them.")
@@ -222,7 +230,8 @@ func (e *attempt) refuse(w http.ResponseWriter, err error) {
 	if special == errNoAction {
 		wire.Respond(w, status, wire.XMLType, []byte(sqswire.UnknownOperationXML))
 	} else {
-		wire.Respond(w, status, contentTypes[e.protocol], e.protocol.appendError(nil, refused, e.id))
+		wire.Respond(w, status, contentTypes[e.protocol],
+			e.protocol.appendError(nil, refused, e.id))
 	}
 	e.ends(string(refused.Code))
 }

@@ -45,8 +45,8 @@ func TestConnectionIsKept(t *testing.T) {
 	})
 }
 
-// A poll may take its 20 seconds although what was read before it had to be quick, in both protocols, whether the
-// body is small or has a deadline of its own. [WIRE-22]
+// A poll may take its 20 seconds although what was read before it had to be quick, in both
+// protocols, whether the body is small or has a deadline of its own. [WIRE-22]
 func TestPollAfterSlowBody(t *testing.T) {
 	large := strings.Repeat("x", 2*intake.Small)
 	for _, test := range []struct{ name, poll, body, want string }{

@@ -51,9 +51,10 @@ func (w *world) sendLarge(t *testing.T, account, queue string, n, size int) {
 	}
 }
 
-// Clients that ask for large messages and read nothing hold no more than the share of their account. Small receives are
-// answered at once. Large ones of the same account are given back uncounted what they have no room for. The clients are cut
-// off after ten seconds. [WIRE-29, WIRE-31, RCV-24]
+// Clients that ask for large messages and read nothing hold no more than the share of their
+// account. Small receives are answered at once. Large ones of the same account are given back
+// uncounted what they have no room for. The clients are cut off after ten seconds.
+// [WIRE-29, WIRE-31, RCV-24]
 func TestHostileReaders(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		const size = 1_000_000
@@ -98,7 +99,8 @@ func TestHostileReadersOfOneAccount(t *testing.T) {
 	}
 }
 
-// A client that reads, but too slowly, is cut off; one that reads at the least rate gets all of its answer. [WIRE-31]
+// A client that reads, but too slowly, is cut off; one that reads at the least rate gets all of its
+// answer. [WIRE-31]
 func TestSlowReaders(t *testing.T) {
 	for _, c := range []struct {
 		rate int // bytes a second
@@ -125,8 +127,9 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// Clients that promise bodies and send none, or a part, hold what they have sent and no more: a large body is taken at once
-// beside hundreds of them. They are cut off after ten seconds. [WIRE-30]
+// Clients that promise bodies and send none, or a part, hold what they have sent and no more: a
+// large body is taken at once beside hundreds of them. They are cut off after ten seconds.
+// [WIRE-30]
 func TestHostileWriters(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		head := request("AmazonSQS.ListQueues", "", "Content-Length", "8388608")
@@ -150,8 +153,9 @@ func TestHostileWriters(t *testing.T) {
 	})
 }
 
-// Bodies up to 64 KiB are charged too. When clients that stop in the middle of them have used up what one address may have,
-// the next waits until they are cut off; tiny ones do not wait. [WIRE-30]
+// Bodies up to 64 KiB are charged too. When clients that stop in the middle of them have used up
+// what one address may have, the next waits until they are cut off; tiny ones do not wait.
+// [WIRE-30]
 func TestHostileSmallWriters(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		part := request("AmazonSQS.ListQueues", "", "Content-Length", itoa(intake.Small)) + strings.Repeat("x", intake.Small-1)
@@ -198,8 +202,8 @@ func TestSlowWriters(t *testing.T) {
 	}
 }
 
-// Thousands of large sends at the same time stay within the budget, all that is made of them included, and small ones are
-// taken beside them. [WIRE-30]
+// Thousands of large sends at the same time stay within the budget, all that is made of them
+// included, and small ones are taken beside them. [WIRE-30]
 func TestHostileSends(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q","Attributes":{"MaximumMessageSize":"1048576"}}`)
@@ -221,7 +225,8 @@ type addressed struct {
 
 func (c addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: c.from, Port: 1} }
 
-// Large sends from several addresses, far more at once than there is room for, are all carried out in turn. [WIRE-30]
+// Large sends from several addresses, far more at once than there is room for, are all carried out
+// in turn. [WIRE-30]
 func TestLargeSendsOfMany(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q","Attributes":{"MaximumMessageSize":"1048576"}}`)
@@ -254,7 +259,8 @@ func TestLargeSendsOfMany(t *testing.T) {
 	})
 }
 
-// The request of a poll is charged for as long as it waits, since the poll refers to its text. [WIRE-30]
+// The request of a poll is charged for as long as it waits, since the poll refers to its text.
+// [WIRE-30]
 func TestBodiesOfPolls(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)

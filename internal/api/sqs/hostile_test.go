@@ -35,8 +35,8 @@ const (
 	sendForm = "Action=SendMessage&QueueUrl=q&MessageBody=x"
 )
 
-// run sends each of the requests to a server with one queue, called q, and then looks whether any has changed something
-// although it was refused.
+// run sends each of the requests to a server with one queue, called q, and then looks whether any
+// has changed something although it was refused.
 func run(t *testing.T, sends int, cases []hostile) {
 	t.Helper()
 	inBubble(t, settings{hosts: []string{}}, func(t *testing.T, w *world) {
@@ -134,8 +134,8 @@ func TestOneReading(t *testing.T) {
 	})
 }
 
-// What is wrong as HTTP is refused before it means anything, and what two servers could read in two ways closes the
-// connection. [WIRE-18, WIRE-21, WIRE-23, WIRE-24, WIRE-26]
+// What is wrong as HTTP is refused before it means anything, and what two servers could read in two
+// ways closes the connection. [WIRE-18, WIRE-21, WIRE-23, WIRE-24, WIRE-26]
 func TestHostileHTTP(t *testing.T) {
 	sendHead := jsonHead + target + "SendMessage\r\n"
 	listHead := jsonHead + target + "ListQueues\r\n"
@@ -212,8 +212,9 @@ func TestHostileHTTP(t *testing.T) {
 	})
 }
 
-// What is legal JSON in one reader and not in another, or costs more than it should, is refused; what is odd and legal is
-// taken for what it says. [WIRE-4, WIRE-6, WIRE-7, WIRE-8, WIRE-10, SEND-2]
+// What is legal JSON in one reader and not in another, or costs more than it should, is refused;
+// what is odd and legal is taken for what it says.
+// [WIRE-4, WIRE-6, WIRE-7, WIRE-8, WIRE-10, SEND-2]
 func TestHostileJSON(t *testing.T) {
 	ask := func(action, body string) string { return withBody(jsonHead+target+action+"\r\n", body) }
 	wide := `"` + strings.Repeat("x", 1000) + `"`
@@ -276,8 +277,8 @@ func TestHostileJSON(t *testing.T) {
 	run(t, 7, cases)
 }
 
-// A web page of elsewhere can have a browser send a form without an Origin. What says where it comes from in another way is
-// refused as a GET is. [XML-37]
+// A web page of elsewhere can have a browser send a form without an Origin. What says where it
+// comes from in another way is refused as a GET is. [XML-37]
 func TestHostileForms(t *testing.T) {
 	form := func(headers string) string { return withBody(formHead+headers, sendForm) }
 	refused := func(name, headers string) hostile {

@@ -19,7 +19,8 @@ import (
 	"tenaq/internal/door/credentials"
 )
 
-// scriptKeys are the keys that scripts can sign with, by the name of their user: whose they are and what they may do.
+// scriptKeys are the keys that scripts can sign with, by the name of their user: whose they are and
+// what they may do.
 var scriptKeys = map[string]struct{ account, allow string }{
 	"root":     {"111111111111", `"*"`},
 	"admin":    {"111111111111", `"sqs:*"`},
@@ -55,7 +56,8 @@ func scriptDoor(t testing.TB) *auth.Door {
 	return auth.New(auth.Config{Credentials: set, Account: account, Region: scriptRegion})
 }
 
-// sign adds the headers of a signature to a request as it is sent. Without a name it stays as it is.
+// sign adds the headers of a signature to a request as it is sent. Without a name it stays as it
+// is.
 func sign(t testing.TB, name, request string) string {
 	t.Helper()
 	if name == "" {

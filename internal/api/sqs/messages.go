@@ -16,16 +16,18 @@ func messageOperations() []*operation {
 		onQueue("SendMessageBatch", (*call).sendMessageBatch),
 		onQueue("ReceiveMessage", (*call).receiveMessage),
 		void("DeleteMessage", func(c *call, req *sqswire.DeleteMessageRequest) engine.Op {
-			return &engine.DeleteMessage{Queue: c.queue(req.QueueURL), Handle: c.handle(req.ReceiptHandle)}
+			return &engine.DeleteMessage{Queue: c.queue(req.QueueURL),
+				Handle: c.handle(req.ReceiptHandle)}
 		}),
 		onQueue("DeleteMessageBatch", (*call).deleteMessageBatch),
-		void("ChangeMessageVisibility", func(c *call, req *sqswire.ChangeMessageVisibilityRequest) engine.Op {
-			return &engine.ChangeMessageVisibility{
-				Queue:   c.queue(req.QueueURL),
-				Handle:  c.handle(req.ReceiptHandle),
-				Timeout: engine.Int(req.VisibilityTimeout),
-			}
-		}),
+		void("ChangeMessageVisibility",
+			func(c *call, req *sqswire.ChangeMessageVisibilityRequest) engine.Op {
+				return &engine.ChangeMessageVisibility{
+					Queue:   c.queue(req.QueueURL),
+					Handle:  c.handle(req.ReceiptHandle),
+					Timeout: engine.Int(req.VisibilityTimeout),
+				}
+			}),
 		onQueue("ChangeMessageVisibilityBatch", (*call).changeMessageVisibilityBatch),
 	}
 }
@@ -81,7 +83,8 @@ const (
 
 func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing)
-	res, err := c.do(&engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft, Follow: c.http.Header.Get(followHeader) != ""})
+	res, err := c.do(&engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft,
+		Follow: c.http.Header.Get(followHeader) != ""})
 	if err != nil {
 		return response{}, err
 	}
@@ -123,7 +126,8 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 			continue
 		}
 		stored(&sent[i], &s)
-		resp.Successful = append(resp.Successful, sqswire.SendMessageBatchResultEntry{ID: id, Sent: sent[i]})
+		resp.Successful = append(resp.Successful,
+			sqswire.SendMessageBatchResultEntry{ID: id, Sent: sent[i]})
 	}
 	return answer(resp)
 }
@@ -149,7 +153,8 @@ func (c *call) deleteMessageBatch(req *sqswire.DeleteMessageBatchRequest) (respo
 	for i := range req.Entries {
 		entry := &req.Entries[i]
 		ids[i] = entry.ID.Value
-		op.Entries = append(op.Entries, engine.DeleteEntry{ID: engine.Text(entry.ID), Handle: c.handle(entry.ReceiptHandle)})
+		op.Entries = append(op.Entries,
+			engine.DeleteEntry{ID: engine.Text(entry.ID), Handle: c.handle(entry.ReceiptHandle)})
 	}
 	res, err := c.do(op)
 	if err != nil {
@@ -160,8 +165,11 @@ func (c *call) deleteMessageBatch(req *sqswire.DeleteMessageBatchRequest) (respo
 	return answer(resp)
 }
 
-func (c *call) changeMessageVisibilityBatch(req *sqswire.ChangeMessageVisibilityBatchRequest) (response, error) {
-	op := &engine.ChangeMessageVisibilityBatch{Queue: c.queue(req.QueueURL), Given: req.Entries != nil}
+func (c *call) changeMessageVisibilityBatch(
+	req *sqswire.ChangeMessageVisibilityBatchRequest,
+) (response, error) {
+	op := &engine.ChangeMessageVisibilityBatch{Queue: c.queue(req.QueueURL),
+		Given: req.Entries != nil}
 	ids := make([]string, len(req.Entries))
 	for i := range req.Entries {
 		entry := &req.Entries[i]
@@ -182,7 +190,9 @@ func (c *call) changeMessageVisibilityBatch(req *sqswire.ChangeMessageVisibility
 }
 
 // outcomes divides the entries of a batch, keeping their order. [BATCH-11, BATCH-12]
-func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry, failed []sqswire.BatchResultErrorEntry) {
+func outcomes(
+	ids []string, errs []*engine.Error,
+) (ok []sqswire.BatchResultEntry, failed []sqswire.BatchResultErrorEntry) {
 	for i, err := range errs {
 		if err != nil {
 			failed = append(failed, refusal.Of(err).Entry(ids[i]))
@@ -194,7 +204,8 @@ func outcomes(ids []string, errs []*engine.Error) (ok []sqswire.BatchResultEntry
 }
 
 func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, error) {
-	wanted := wantedAttributes{system: append(req.AttributeNames, req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
+	wanted := wantedAttributes{system: append(req.AttributeNames,
+		req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
 	c.room = c.h.cfg.Intake.Answers.Hold(c.principal.Account())
 	res, err := c.poll(&engine.ReceiveMessage{
 		Queue:      c.queue(req.QueueURL),
@@ -231,11 +242,15 @@ func (c *call) deliver(res *engine.Result, wanted *wantedAttributes) response {
 // An answerRoom is the room of a receive as the broker sees it, in bytes of messages. [RCV-24]
 type answerRoom struct{ *intake.Holding }
 
-func (r answerRoom) Reserve() int64  { return r.Holding.Reserve(intake.AnswerMost) / intake.AnswerCost }
+func (r answerRoom) Reserve() int64 {
+	return r.Holding.Reserve(intake.AnswerMost) / intake.AnswerCost
+}
 func (r answerRoom) Keep(size int64) { r.Set(size * intake.AnswerCost) }
 
 // message puts together what a client gets to see of a delivered message. [RCV-4]
-func (c *call) message(d *engine.Delivery, content *engine.Content, incarnation [16]byte, wanted *wantedAttributes) sqswire.Message {
+func (c *call) message(
+	d *engine.Delivery, content *engine.Content, incarnation [16]byte, wanted *wantedAttributes,
+) sqswire.Message {
 	var buf [128]byte
 	m := sqswire.Message{
 		MessageID: d.ID.String(),

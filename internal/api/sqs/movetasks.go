@@ -7,18 +7,21 @@ import (
 
 func moveTaskOperations() []*operation {
 	return []*operation{
-		with(onOther("StartMessageMoveTask", func(_ *call, req *sqswire.StartMessageMoveTaskRequest) engine.QueueName {
-			return queueOfARN(req.SourceARN)
-		}, (*call).startMessageMoveTask), rightsToMove),
-		onOther("ListMessageMoveTasks", func(_ *call, req *sqswire.ListMessageMoveTasksRequest) engine.QueueName {
-			return queueOfARN(req.SourceARN)
-		}, (*call).listMessageMoveTasks),
-		onOther("CancelMessageMoveTask", func(c *call, req *sqswire.CancelMessageMoveTaskRequest) engine.QueueName {
-			if source, ok := engine.TaskSource(req.TaskHandle.Value); ok {
-				return queueOfARN(sqswire.Some(source))
-			}
-			return c.account()
-		}, (*call).cancelMessageMoveTask),
+		with(onOther("StartMessageMoveTask",
+			func(_ *call, req *sqswire.StartMessageMoveTaskRequest) engine.QueueName {
+				return queueOfARN(req.SourceARN)
+			}, (*call).startMessageMoveTask), rightsToMove),
+		onOther("ListMessageMoveTasks",
+			func(_ *call, req *sqswire.ListMessageMoveTasksRequest) engine.QueueName {
+				return queueOfARN(req.SourceARN)
+			}, (*call).listMessageMoveTasks),
+		onOther("CancelMessageMoveTask",
+			func(c *call, req *sqswire.CancelMessageMoveTaskRequest) engine.QueueName {
+				if source, ok := engine.TaskSource(req.TaskHandle.Value); ok {
+					return queueOfARN(sqswire.Some(source))
+				}
+				return c.account()
+			}, (*call).cancelMessageMoveTask),
 	}
 }
 
@@ -79,7 +82,8 @@ func moveTask(t *engine.MoveTask) sqswire.ListMessageMoveTasksResultEntry {
 }
 
 func (c *call) cancelMessageMoveTask(req *sqswire.CancelMessageMoveTaskRequest) (response, error) {
-	res, err := c.do(&engine.CancelMessageMoveTask{Account: c.principal.Account(), Handle: engine.Text(req.TaskHandle)})
+	res, err := c.do(&engine.CancelMessageMoveTask{Account: c.principal.Account(),
+		Handle: engine.Text(req.TaskHandle)})
 	if err != nil {
 		return response{}, err
 	}

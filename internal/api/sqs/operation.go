@@ -53,7 +53,9 @@ var operations = func() map[string]*operation {
 
 // sortedOperations returns all operations by name.
 func sortedOperations() []*operation {
-	return slices.SortedFunc(maps.Values(operations), func(a, b *operation) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(operations), func(a, b *operation) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 // Actions are all that a key may be allowed to do here, such as sqs:SendMessage. [AUTH-18, AUTH-38]
@@ -79,7 +81,9 @@ type queuedOf[R any] interface {
 
 // onQueue is an operation on the queue that its request names.
 func onQueue[R any, P queuedOf[R]](name string, serve func(*call, P) (response, error)) *operation {
-	op := onOther(name, func(c *call, req P) engine.QueueName { return c.queue(req.Queue()) }, serve)
+	op := onOther(name, func(c *call, req P) engine.QueueName {
+		return c.queue(req.Queue())
+	}, serve)
 	op.onQueue = true
 	return op
 }
@@ -95,12 +99,16 @@ func void[R any, P queuedOf[R]](name string, ask func(*call, P) engine.Op) *oper
 }
 
 // onOther is an operation whose queue is found in another way.
-func onOther[R any, P requestOf[R]](name string, queueOf func(*call, P) engine.QueueName, serve func(*call, P) (response, error)) *operation {
+func onOther[R any, P requestOf[R]](
+	name string, queueOf func(*call, P) engine.QueueName, serve func(*call, P) (response, error),
+) *operation {
 	return &operation{
 		Operation:  sqswire.Operation{Name: name},
 		newRequest: func() sqswire.Shape { return P(new(R)) },
-		queueOf:    func(c *call, req sqswire.Shape) engine.QueueName { return queueOf(c, req.(P)) },
-		serve:      func(c *call, req sqswire.Shape) (response, error) { return serve(c, req.(P)) },
+		queueOf: func(c *call, req sqswire.Shape) engine.QueueName {
+			return queueOf(c, req.(P))
+		},
+		serve: func(c *call, req sqswire.Shape) (response, error) { return serve(c, req.(P)) },
 	}
 }
 
@@ -111,7 +119,9 @@ func with[R any, P requestOf[R]](op *operation, also func(*call, P) []right) *op
 }
 
 // account stands for every queue of the caller's account.
-func (c *call) account() engine.QueueName { return engine.QueueName{Account: c.principal.Account()} }
+func (c *call) account() engine.QueueName {
+	return engine.QueueName{Account: c.principal.Account()}
+}
 
 // ownQueue is a queue of the caller's account.
 func (c *call) ownQueue(name string) engine.QueueName {

@@ -25,7 +25,8 @@ func says(effect, principal, action string) string {
 	return fmt.Sprintf(`{"Effect":%q,"Principal":%s,"Action":%q}`, effect, principal, action)
 }
 
-// TestAllow is the table of who decides what. [AUTH-17, AUTH-20, AUTH-21, AUTH-42, AUTH-44, AUTH-50]
+// TestAllow is the table of who decides what.
+// [AUTH-17, AUTH-20, AUTH-21, AUTH-42, AUTH-44, AUTH-50]
 func TestAllow(t *testing.T) {
 	const (
 		fine     = ""
@@ -39,7 +40,8 @@ func TestAllow(t *testing.T) {
 		allow  string // of the key
 		policy string
 		action string
-		// The outcomes, for the account's own queue and for one of another account with the same policy.
+		// The outcomes, for the account's own queue and for one of another account with the same
+		// policy.
 		own, other string
 	}{
 		{`"sqs:*"`, "", "SendMessage", fine, resource},
@@ -85,8 +87,8 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// A refusal does not say whether there is a queue in another account: it is the same for one that is not there, one without
-// a policy, one that allows something else and one that denies. [AUTH-20]
+// A refusal does not say whether there is a queue in another account: it is the same for one that
+// is not there, one without a policy, one that allows something else and one that denies. [AUTH-20]
 func TestNothingIsToldOfOtherAccounts(t *testing.T) {
 	for _, action := range []string{"SendMessage", "GetQueueUrl", "DeleteQueue"} {
 		var first string
@@ -105,7 +107,8 @@ func TestNothingIsToldOfOtherAccounts(t *testing.T) {
 	}
 }
 
-// Conditions look at the connection, the clock and the user agent, and believe no other header. [AUTH-46]
+// Conditions look at the connection, the clock and the user agent, and believe no other header.
+// [AUTH-46]
 func TestConditionsOfConnections(t *testing.T) {
 	when := func(condition string) string {
 		return `{"Statement":{"Effect":"Deny","Principal":"*","Action":"*","Condition":{` + condition + `}}}`
@@ -146,7 +149,8 @@ func TestConditionsOfConnections(t *testing.T) {
 	}
 }
 
-// A policy can name every operation, but for batches, which are asked for as their single action, and nothing else. [AUTH-18, AUTH-24]
+// A policy can name every operation, but for batches, which are asked for as their single action,
+// and nothing else. [AUTH-18, AUTH-24]
 func TestPoliciesNameOperations(t *testing.T) {
 	named := 0
 	for _, op := range sortedOperations() {
@@ -163,7 +167,8 @@ func TestPoliciesNameOperations(t *testing.T) {
 	}
 }
 
-// BenchmarkPermit is what it costs to find that a request may be carried out, once it is known who asks.
+// BenchmarkPermit is what it costs to find that a request may be carried out, once it is known who
+// asks.
 func BenchmarkPermit(b *testing.B) {
 	full := make([]string, policy.StatementsMax)
 	for i := range full {

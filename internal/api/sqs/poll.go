@@ -65,7 +65,8 @@ func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) (engine
 
 // suspend lets a poll wait without its handler. It reports false when that is not possible.
 func (c *call) suspend(pending broker.Pending, wanted *wantedAttributes) bool {
-	p := &suspendedPoll{attempt: *c.attempt, op: c.op, wanted: *wanted, room: c.room, body: c.body, pending: pending}
+	p := &suspendedPoll{attempt: *c.attempt, op: c.op, wanted: *wanted, room: c.room, body: c.body,
+		pending: pending}
 	if !c.h.suspended.Take(&p.conn, c.w, c.http) {
 		return false
 	}
@@ -100,10 +101,13 @@ func (p *suspendedPoll) answer(res engine.Result, err error) {
 }
 
 // write reports whether there is an answer.
-func (p *suspendedPoll) write(ctx context.Context, w http.ResponseWriter, res *engine.Result, err error) (ok bool) {
+func (p *suspendedPoll) write(
+	ctx context.Context, w http.ResponseWriter, res *engine.Result, err error,
+) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil { // as the HTTP server does for handlers
-			p.h.cfg.Logger.Error("request failed", "error", fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			p.h.cfg.Logger.Error("request failed", "error",
+				fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 			ok = false
 		}
 	}()

@@ -21,7 +21,8 @@ import (
 	"tenaq/internal/observe/metric"
 )
 
-// suspended is how many polls are suspended, and connections that wait for the next request after one.
+// suspended is how many polls are suspended, and connections that wait for the next request after
+// one.
 func (w *world) suspended() int {
 	synctest.Wait()
 	return w.handler.suspended.Len()
@@ -63,7 +64,8 @@ func wantClosed(t *testing.T, conn net.Conn) {
 	}
 }
 
-// A poll that was suspended is answered as one that was not, to the byte, whatever the protocol and the answer. [WIRE-18, WIRE-20]
+// A poll that was suspended is answered as one that was not, to the byte, whatever the protocol and
+// the answer. [WIRE-18, WIRE-20]
 func TestSuspendedPollAnswersAsAnyOther(t *testing.T) {
 	const poll = `{"QueueUrl":"q","WaitTimeSeconds":20,"MessageAttributeNames":["All"],"AttributeNames":["All"]}`
 	const form = "Action=ReceiveMessage&QueueUrl=q&WaitTimeSeconds=20&AttributeName.1=All"
@@ -150,8 +152,8 @@ func undated(raw string) string {
 	return timestampPattern.ReplaceAllString(raw, "timestamp")
 }
 
-// A connection whose poll was suspended serves the next request, and the next poll, and is closed only when nothing comes for long.
-// [WIRE-23]
+// A connection whose poll was suspended serves the next request, and the next poll, and is closed
+// only when nothing comes for long. [WIRE-23]
 func TestSuspendedConnectionGoesOn(t *testing.T) {
 	inBubble(t, settings{sqs: Config{IdleMax: time.Minute}}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q","Attributes":{"VisibilityTimeout":"0"}}`)
@@ -184,7 +186,8 @@ func TestSuspendedConnectionGoesOn(t *testing.T) {
 	})
 }
 
-// What a client sends before it has the answer to a poll is served after it, however much of it comes when. [WIRE-23]
+// What a client sends before it has the answer to a poll is served after it, however much of it
+// comes when. [WIRE-23]
 func TestRequestBehindSuspendedPoll(t *testing.T) {
 	poll := request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","WaitTimeSeconds":20}`)
 	next := request("AmazonSQS.ListQueueTags", `{"QueueUrl":"q"}`)
@@ -230,8 +233,8 @@ func TestRequestBehindSuspendedPoll(t *testing.T) {
 	}
 }
 
-// A client that goes away while its poll is suspended is given no message: the next receive has it at once and for the first
-// time. [POLL-10]
+// A client that goes away while its poll is suspended is given no message: the next receive has it
+// at once and for the first time. [POLL-10]
 func TestSuspendedClientGone(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
@@ -306,7 +309,8 @@ func TestSuspendedPollIsCounted(t *testing.T) {
 	})
 }
 
-// A client that does not read its answer is cut off after ten seconds, and its part of the budget is free again. [WIRE-31]
+// A client that does not read its answer is cut off after ten seconds, and its part of the budget
+// is free again. [WIRE-31]
 func TestSuspendedClientDoesNotRead(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
@@ -324,8 +328,8 @@ func TestSuspendedClientDoesNotRead(t *testing.T) {
 	})
 }
 
-// A stop answers all that is suspended, says that there will be no more, and closes. Whoever does not read is cut off when the
-// time is over. [POLL-11, DUR-24]
+// A stop answers all that is suspended, says that there will be no more, and closes. Whoever does
+// not read is cut off when the time is over. [POLL-11, DUR-24]
 func TestSuspendedPollsAtStop(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
@@ -446,7 +450,8 @@ func TestSuspendedPollFails(t *testing.T) {
 	}
 }
 
-// A stop refuses a poll that waits for room for its answer, and hides nothing for it. [RCV-24, POLL-11]
+// A stop refuses a poll that waits for room for its answer, and hides nothing for it.
+// [RCV-24, POLL-11]
 func TestStopBeforeRoom(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
@@ -464,7 +469,8 @@ func TestStopBeforeRoom(t *testing.T) {
 	})
 }
 
-// A request that the HTTP server has is answered, also when a stop begins in the moment in which it is handed over. [DUR-24]
+// A request that the HTTP server has is answered, also when a stop begins in the moment in which it
+// is handed over. [DUR-24]
 func TestDrainWhileRejoining(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)

@@ -12,7 +12,8 @@ import (
 type protocol int
 
 const (
-	noProtocol protocol = iota // the request is in none; the answer, that it is not found, is like one of awsJSON
+	// the request is in none; the answer, that it is not found, is like one of awsJSON
+	noProtocol protocol = iota
 	awsJSON
 	queryXML
 	queryJSON // a request in the Query protocol whose client accepts JSON
@@ -76,13 +77,16 @@ func queryOf(r *http.Request) protocol {
 
 // decode makes a request of what was read. The operation is known before the request is, and also
 // when that is refused.
-func (p protocol) decode(h *Handler, r *http.Request, body []byte) (*operation, sqswire.Shape, error) {
+func (p protocol) decode(
+	h *Handler, r *http.Request, body []byte,
+) (*operation, sqswire.Shape, error) {
 	switch p {
 	case awsJSON:
 		name, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
 		op := operations[name]
 		if !ok || op == nil || len(r.Header["X-Amz-Target"]) > 1 { // [ERR-8, WIRE-25]
-			return nil, nil, sqswire.Errorf(sqswire.InvalidAction, "The action or operation requested is invalid. Verify that the action is typed correctly.")
+			return nil, nil, sqswire.Errorf(sqswire.InvalidAction,
+				"The action or operation requested is invalid. Verify that the action is typed correctly.")
 		}
 		req := op.newRequest()
 		err := sqswire.DecodeJSON(body, req)
@@ -105,7 +109,9 @@ func (p protocol) decode(h *Handler, r *http.Request, body []byte) (*operation, 
 
 // decodeForm makes a request of parameters, to which the path is one more.
 // [XML-11, XML-12, XML-24, XML-25]
-func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (*operation, sqswire.Shape, error) {
+func (h *Handler) decodeForm(
+	r *http.Request, form sqswire.Form,
+) (*operation, sqswire.Shape, error) {
 	action, ok := form.Get("Action")
 	if !ok {
 		return nil, nil, errNoAction
@@ -113,7 +119,8 @@ func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (*operation, sq
 	op := operations[action]
 	queue := strings.Trim(r.URL.Path, "/")
 	if op == nil || queue != "" && (op.Name == "CreateQueue" || op.Name == "ListQueues") {
-		return op, nil, sqswire.Errorf(sqswire.InvalidAction, "The action %s is not valid for this endpoint.", wire.Cut(action))
+		return op, nil, sqswire.Errorf(sqswire.InvalidAction,
+			"The action %s is not valid for this endpoint.", wire.Cut(action))
 	}
 	if queue != "" {
 		form.SetDefault("QueueUrl", queue)
@@ -129,12 +136,16 @@ func (h *Handler) decodeForm(r *http.Request, form sqswire.Form) (*operation, sq
 // there. [QUEUE-37]
 func (h *Handler) errNoQueueURL(r *http.Request) error {
 	if strings.Trim(r.URL.Path, "/") != "" {
-		return sqswire.Errorf(sqswire.MissingParameter, "The request must contain the parameter QueueUrl.")
+		return sqswire.Errorf(sqswire.MissingParameter,
+			"The request must contain the parameter QueueUrl.")
 	}
-	return sqswire.Errorf(sqswire.InvalidAddress, "The address %s/ is not valid for this endpoint.", wire.BaseURL(h.cfg.PublicURL, r))
+	return sqswire.Errorf(sqswire.InvalidAddress, "The address %s/ is not valid for this endpoint.",
+		wire.BaseURL(h.cfg.PublicURL, r))
 }
 
-func (p protocol) appendAnswer(dst []byte, op sqswire.Operation, shape sqswire.Shape, id string) []byte {
+func (p protocol) appendAnswer(
+	dst []byte, op sqswire.Operation, shape sqswire.Shape, id string,
+) []byte {
 	switch p {
 	case queryXML:
 		return sqswire.AppendXML(dst, op, shape, id)

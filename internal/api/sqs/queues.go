@@ -10,11 +10,14 @@ import (
 
 func queueOperations() []*operation {
 	return []*operation{
-		with(onOther("CreateQueue", func(c *call, req *sqswire.CreateQueueRequest) engine.QueueName {
-			return c.ownQueue(req.QueueName.Value)
-		}, (*call).createQueue), rightsToCreate),
+		with(onOther("CreateQueue",
+			func(c *call, req *sqswire.CreateQueueRequest) engine.QueueName {
+				return c.ownQueue(req.QueueName.Value)
+			}, (*call).createQueue), rightsToCreate),
 		onOther("GetQueueUrl", queueAsked, (*call).getQueueURL),
-		onOther("ListQueues", func(c *call, _ *sqswire.ListQueuesRequest) engine.QueueName { return c.account() }, (*call).listQueues),
+		onOther("ListQueues", func(c *call, _ *sqswire.ListQueuesRequest) engine.QueueName {
+			return c.account()
+		}, (*call).listQueues),
 		onQueue("ListDeadLetterSourceQueues", (*call).listDeadLetterSourceQueues),
 		onQueue("GetQueueAttributes", (*call).getQueueAttributes),
 		onQueue("ListQueueTags", (*call).listQueueTags),
@@ -25,15 +28,18 @@ func queueOperations() []*operation {
 			return &engine.PurgeQueue{Queue: c.queue(req.QueueURL)}
 		}),
 		void("SetQueueAttributes", func(c *call, req *sqswire.SetQueueAttributesRequest) engine.Op {
-			return &engine.SetQueueAttributes{Queue: c.queue(req.QueueURL), Values: valueMap(req.Attributes)}
+			return &engine.SetQueueAttributes{Queue: c.queue(req.QueueURL),
+				Values: valueMap(req.Attributes)}
 		}),
 		void("AddPermission", func(c *call, req *sqswire.AddPermissionRequest) engine.Op {
 			return &engine.AddPermission{
-				Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label), Accounts: req.AWSAccountIDs, Actions: req.Actions,
+				Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label),
+				Accounts: req.AWSAccountIDs, Actions: req.Actions,
 			}
 		}),
 		void("RemovePermission", func(c *call, req *sqswire.RemovePermissionRequest) engine.Op {
-			return &engine.RemovePermission{Queue: c.queue(req.QueueURL), Label: engine.Text(req.Label)}
+			return &engine.RemovePermission{Queue: c.queue(req.QueueURL),
+				Label: engine.Text(req.Label)}
 		}),
 		void("TagQueue", func(c *call, req *sqswire.TagQueueRequest) engine.Op {
 			return &engine.TagQueue{Queue: c.queue(req.QueueURL), Tags: tags(req.Tags)}
@@ -54,7 +60,8 @@ func rightsToCreate(c *call, req *sqswire.CreateQueueRequest) []right {
 
 // queueAsked is the queue whose URL is asked for.
 func queueAsked(c *call, req *sqswire.GetQueueURLRequest) engine.QueueName {
-	return engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.Account()), Name: req.QueueName.Value}
+	return engine.QueueName{Account: req.QueueOwnerAWSAccountID.Or(c.principal.Account()),
+		Name: req.QueueName.Value}
 }
 
 // queue reads a queue URL. Only the last two segments of its path count, and one segment is a name
@@ -122,10 +129,13 @@ func (c *call) listQueues(req *sqswire.ListQueuesRequest) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return answer(&sqswire.ListQueuesResponse{QueueURLs: c.urls(res.Queues), NextToken: res.NextToken})
+	return answer(&sqswire.ListQueuesResponse{QueueURLs: c.urls(res.Queues),
+		NextToken: res.NextToken})
 }
 
-func (c *call) listDeadLetterSourceQueues(req *sqswire.ListDeadLetterSourceQueuesRequest) (response, error) {
+func (c *call) listDeadLetterSourceQueues(
+	req *sqswire.ListDeadLetterSourceQueuesRequest,
+) (response, error) {
 	res, err := c.do(&engine.ListDeadLetterSourceQueues{
 		Queue:      c.queue(req.QueueURL),
 		MaxResults: engine.Int(req.MaxResults),
@@ -138,7 +148,8 @@ func (c *call) listDeadLetterSourceQueues(req *sqswire.ListDeadLetterSourceQueue
 }
 
 func (c *call) getQueueAttributes(req *sqswire.GetQueueAttributesRequest) (response, error) {
-	res, err := c.do(&engine.GetQueueAttributes{Queue: c.queue(req.QueueURL), Names: req.AttributeNames})
+	res, err := c.do(&engine.GetQueueAttributes{Queue: c.queue(req.QueueURL),
+		Names: req.AttributeNames})
 	if err != nil {
 		return response{}, err
 	}

@@ -43,7 +43,8 @@ func (c *call) permitReturn() error {
 	if err := c.allow("sqs:SendMessage", engine.QueueName{Account: account}); err != nil {
 		return err
 	}
-	list := &engine.ListQueues{Account: account, MaxResults: engine.Int{Value: returnPage, Set: true}}
+	list := &engine.ListQueues{Account: account,
+		MaxResults: engine.Int{Value: returnPage, Set: true}}
 	for {
 		res, err := c.do(list)
 		if err != nil {

@@ -18,14 +18,14 @@ import (
 	"tenaq/internal/kv"
 )
 
-// TestScripts runs the scripts in testdata. Each is one server on an empty store, at midnight of the
-// first day of 2000, and a twin of it that is asked the same things at the same time in the Query protocol.
-// The commands:
+// TestScripts runs the scripts in testdata. Each is one server on an empty store, at midnight of
+// the first day of 2000, and a twin of it that is asked the same things at the same time in the
+// Query protocol. The commands:
 //
 //	call ACTION [trace=TEXT] [path=PATH]
 //
-// sends the input as the body of a request and prints status, query error and body of the answer. The answer
-// in the Query protocol must say the same, unless the request can only be said in JSON.
+// sends the input as the body of a request and prints status, query error and body of the answer.
+// The answer in the Query protocol must say the same, unless the request can only be said in JSON.
 //
 //	both ACTION [trace=TEXT] [path=PATH]
 //
@@ -33,14 +33,14 @@ import (
 //
 //	http
 //
-// sends the input as it stands, request line and headers and after an empty line the body, and prints
-// the whole answer. Lines end as HTTP wants; Content-Length is supplied unless the request has it, and a
-// body that is said to be chunked is sent in chunks.
+// sends the input as it stands, request line and headers and after an empty line the body, and
+// prints the whole answer. Lines end as HTTP wants; Content-Length is supplied unless the request
+// has it, and a body that is said to be chunked is sent in chunks.
 //
 //	get PATH [host=HOST] [origin=ORIGIN] [method=METHOD]
 //
-// asks for something under /v1 and prints the status and the body of the answer. Places to go on from
-// appear as p1, p2 and so on.
+// asks for something under /v1 and prints the status and the body of the answer. Places to go on
+// from appear as p1, p2 and so on.
 //
 //	begin NAME ACTION / end NAME / leave NAME
 //
@@ -50,12 +50,13 @@ import (
 //	server [account=A] [public-url=U] [hosts=H,...|any] [in-flight-max=N] [queue-max=N] [purge-interval=D] [recreate-delay=D] [full] [keys]
 //	restart
 //
-// create queues, let time pass, ask the broker to drain, begin again with another server, or stop this one and start it again
-// with the settings and the store that it has.
+// create queues, let time pass, ask the broker to drain, begin again with another server, or stop
+// this one and start it again with the settings and the store that it has.
 //
 //	as NAME
 //
-// signs the calls from now on with a key of scriptKeys, or with none when NAME is nobody. The server must have been begun with keys.
+// signs the calls from now on with a key of scriptKeys, or with none when NAME is nobody. The
+// server must have been begun with keys.
 //
 // In input <x*1000> stands for a thousand letters x. See masks for the names m1, r1 and t1.
 func TestScripts(t *testing.T) {
@@ -68,7 +69,8 @@ func TestScripts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := new(script)
 				s.begin(settings{hosts: []string{}})
-				// The server takes half a second to close a connection whose request it did not read.
+				// The server takes half a second to close a connection whose request it did not
+				// read.
 				defer func() { s.stop(); time.Sleep(time.Second) }()
 				datadriven.RunTest(t, path, s.run)
 			})

@@ -73,8 +73,8 @@ func signedRequest(t testing.TB, id, secret, service, body string, change func(*
 	return r
 }
 
-// enter goes through a door. What comes back is the outcome as a client of SQS sees it: code, status and the beginning of
-// the text.
+// enter goes through a door. What comes back is the outcome as a client of SQS sees it: code,
+// status and the beginning of the text.
 func enter(d *auth.Door, r *http.Request, service, body string) (auth.Principal, string) {
 	pending, err := d.Authenticate(r, service)
 	var p auth.Principal
@@ -194,7 +194,8 @@ func TestZeroPending(t *testing.T) {
 	}
 }
 
-// TestDoorWithoutCredentials holds a door without credentials to what Handler does. [AUTH-2, AUTH-3, AUTH-4]
+// TestDoorWithoutCredentials holds a door without credentials to what Handler does.
+// [AUTH-2, AUTH-3, AUTH-4]
 func TestDoorWithoutCredentials(t *testing.T) {
 	hosts := []string{signHost}
 	d := auth.New(auth.Config{Account: account, Region: "eu-central-1", Hosts: hosts})
@@ -226,7 +227,8 @@ func TestDoorWithoutCredentials(t *testing.T) {
 	}
 }
 
-// What is in a message must not become parameters because somebody changed a header that is not signed. [AUTH-41]
+// What is in a message must not become parameters because somebody changed a header that is not
+// signed. [AUTH-41]
 func TestAmbiguousBody(t *testing.T) {
 	d, _, _ := newDoor(t, `"*"`)
 	const body = `{"MessageBody":"&Action=PurgeQueue&QueueUrl=orders&"}`
@@ -266,7 +268,8 @@ func TestDoorAfterReload(t *testing.T) {
 	}
 }
 
-// TestEverySignatureErrorIsKnown: a code that the catalogue does not have would be answered as a failure of the server.
+// TestEverySignatureErrorIsKnown: a code that the catalogue does not have would be answered as a
+// failure of the server.
 func TestEverySignatureErrorIsKnown(t *testing.T) {
 	for _, code := range []sigv4.Code{sigv4.ExpiredToken, sigv4.IncompleteSignature, sigv4.InvalidClientTokenID, sigv4.MissingAuthenticationToken,
 		sigv4.RequestExpired, sigv4.SignatureDoesNotMatch} {
@@ -339,8 +342,8 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// TestRights goes through all operations: each needs its own right and the others that are said here, on its queue.
-// [AUTH-18, AUTH-19]
+// TestRights goes through all operations: each needs its own right and the others that are said
+// here, on its queue. [AUTH-18, AUTH-19]
 func TestRights(t *testing.T) {
 	more := map[string]string{
 		"CreateQueue":          "TagQueue",
@@ -390,8 +393,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A move task without a destination needs the right to send to every queue of the account, also to those that come late in
-// the listing, by the key itself. [AUTH-48]
+// A move task without a destination needs the right to send to every queue of the account, also to
+// those that come late in the listing, by the key itself. [AUTH-48]
 func TestReturn(t *testing.T) {
 	w := newWorld(settings{})
 	t.Cleanup(w.stop)
@@ -444,7 +447,8 @@ func actionsBut(without string) map[string]bool {
 	return actions
 }
 
-// BenchmarkDoor is the cost of a signed request of the usual size, from its headers to the right to send.
+// BenchmarkDoor is the cost of a signed request of the usual size, from its headers to the right to
+// send.
 func BenchmarkDoor(b *testing.B) {
 	d, _, _ := newDoor(b, `"sqs:ReceiveMessage", "sqs:Send*"`)
 	body := bytes.Repeat([]byte("x"), 1024)

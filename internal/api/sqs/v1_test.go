@@ -53,8 +53,8 @@ func (s *script) get(t *testing.T, d *datadriven.TestData) string {
 	return line + "\n" + strings.TrimSuffix(s.hide(body), "\n") + "\n"
 }
 
-// What is asked of /v1 is counted under names of its own, and bodies that were asked for give their share of
-// the budget back.
+// What is asked of /v1 is counted under names of its own, and bodies that were asked for give their
+// share of the budget back.
 func TestV1IsCounted(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		conn := w.listener.dial()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A send that asks for it is answered with a mark, by which the message can be followed; others are answered
-// as ever. [PEEK-9]
+// A send that asks for it is answered with a mark, by which the message can be followed; others are
+// answered as ever. [PEEK-9]
 func TestV1Follow(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		conn := w.listener.dial()

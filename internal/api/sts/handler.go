@@ -76,14 +76,17 @@ func Is(r *http.Request) bool {
 	if service := wire.SignedService(r); service != "" {
 		return service == "sts"
 	}
-	return r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "Action="+Action) && r.URL.Query().Get("Action") == Action
+	return r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "Action="+Action) &&
+		r.URL.Query().Get("Action") == Action
 }
 
 // IsUnsigned reports whether a request that is not signed is for STS. It looks into the body of a
 // small form, which can be read again afterwards.
 func IsUnsigned(r *http.Request) bool {
-	if r.Method != http.MethodPost || r.Header.Get("Authorization") != "" || r.Header.Get("X-Amz-Target") != "" ||
-		!wire.IsForm(r.Header.Get("Content-Type")) || r.ContentLength <= 0 || r.ContentLength > peekMax {
+	if r.Method != http.MethodPost || r.Header.Get("Authorization") != "" ||
+		r.Header.Get("X-Amz-Target") != "" ||
+		!wire.IsForm(r.Header.Get("Content-Type")) || r.ContentLength <= 0 ||
+		r.ContentLength > peekMax {
 		return false
 	}
 	var b strings.Builder
@@ -109,7 +112,8 @@ type readCloser struct {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := answer{w: w, id: wire.RequestID(), json: strings.Contains(r.Header.Get("Accept"), "application/json")}
+	a := answer{w: w, id: wire.RequestID(),
+		json: strings.Contains(r.Header.Get("Accept"), "application/json")}
 	identity, err := h.serve(w, r)
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has left, and to return would be to answer 200
@@ -123,7 +127,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	if h.cfg.Authenticate == nil {
-		return Identity{}, &Error{"AccessDenied", http.StatusForbidden, "The server has no authentication for this API."}
+		return Identity{}, &Error{"AccessDenied", http.StatusForbidden,
+			"The server has no authentication for this API."}
 	}
 	finish, err := h.cfg.Authenticate(r)
 	if err != nil {
@@ -133,7 +138,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Identity, error
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			return Identity{}, &Error{"MalformedInput", http.StatusRequestEntityTooLarge, "The body of the request is larger than 16 KiB."}
+			return Identity{}, &Error{"MalformedInput", http.StatusRequestEntityTooLarge,
+				"The body of the request is larger than 16 KiB."}
 		}
 		return Identity{}, &Error{"MalformedInput", http.StatusBadRequest, "The body ended early."}
 	}
@@ -154,13 +160,16 @@ func checkAction(r *http.Request, body string) error {
 		form = url.Values{}
 	}
 	query := r.URL.Query()
-	action, version := cmp.Or(form.Get("Action"), query.Get("Action")), cmp.Or(form.Get("Version"), query.Get("Version"), apiVersion)
+	action, version := cmp.Or(form.Get("Action"), query.Get("Action")), cmp.Or(form.Get("Version"),
+		query.Get("Version"), apiVersion)
 	switch {
 	case r.Method != http.MethodPost && r.Method != http.MethodGet, action == "":
-		return &Error{"MissingAction", http.StatusBadRequest, "The request is not a form with the parameter Action."}
+		return &Error{"MissingAction", http.StatusBadRequest,
+			"The request is not a form with the parameter Action."}
 	case action != Action || version != apiVersion:
 		return &Error{"InvalidAction", http.StatusBadRequest, fmt.Sprintf(
-			"Could not find operation %s for version %s: this server has %s of version %s only.", wire.Cut(action), wire.Cut(version), Action, apiVersion)}
+			"Could not find operation %s for version %s: this server has %s of version %s only.",
+			wire.Cut(action), wire.Cut(version), Action, apiVersion)}
 	}
 	return nil
 }
@@ -174,16 +183,19 @@ type answer struct {
 
 func (a answer) identity(i Identity) {
 	if a.json {
-		a.write(http.StatusOK, wire.PlainJSONType, wire.AppendJSON(nil, wire.Object{{Name: Action + "Response", Tree: wire.Object{
-			{Name: Action + "Result", Tree: wire.Object{
-				{Name: "Account", Tree: i.Account}, {Name: "Arn", Tree: i.ARN}, {Name: "UserId", Tree: i.UserID},
-			}},
-			{Name: "ResponseMetadata", Tree: wire.Object{{Name: "RequestId", Tree: a.id}}},
-		}}}))
+		a.write(http.StatusOK, wire.PlainJSONType,
+			wire.AppendJSON(nil, wire.Object{{Name: Action + "Response", Tree: wire.Object{
+				{Name: Action + "Result", Tree: wire.Object{
+					{Name: "Account", Tree: i.Account}, {Name: "Arn", Tree: i.ARN},
+					{Name: "UserId", Tree: i.UserID},
+				}},
+				{Name: "ResponseMetadata", Tree: wire.Object{{Name: "RequestId", Tree: a.id}}},
+			}}}))
 		return
 	}
 	a.write(http.StatusOK, wire.XMLType, wire.ResultXML(namespace, Action, wire.Object{
-		{Name: "Arn", Tree: i.ARN}, {Name: "UserId", Tree: i.UserID}, {Name: "Account", Tree: i.Account},
+		{Name: "Arn", Tree: i.ARN}, {Name: "UserId", Tree: i.UserID},
+		{Name: "Account", Tree: i.Account},
 	}, a.id))
 }
 
@@ -199,13 +211,15 @@ func (a answer) refuse(err error) {
 	if a.json {
 		a.write(refusal.Status, wire.PlainJSONType, wire.AppendJSON(nil, wire.Object{
 			{Name: "Error", Tree: wire.Object{
-				{Name: "Code", Tree: refusal.Code}, {Name: "Message", Tree: refusal.Message}, {Name: "Type", Tree: fault},
+				{Name: "Code", Tree: refusal.Code}, {Name: "Message", Tree: refusal.Message},
+				{Name: "Type", Tree: fault},
 			}},
 			{Name: "RequestId", Tree: a.id},
 		}))
 		return
 	}
-	a.write(refusal.Status, wire.XMLType, wire.FailureXML(namespace, refusal.Code, refusal.Message, fault, a.id))
+	a.write(refusal.Status, wire.XMLType,
+		wire.FailureXML(namespace, refusal.Code, refusal.Message, fault, a.id))
 }
 
 func (a answer) write(status int, kind []string, body []byte) {

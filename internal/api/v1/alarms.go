@@ -39,7 +39,8 @@ type shownAlarm struct {
 func (c *call) alarms() (answer, error) {
 	q := c.query("state")
 	state := alarm.State(q.text("state"))
-	if states := []alarm.State{"", alarm.OK, alarm.Alarm, alarm.Insufficient}; q.err == nil && !slices.Contains(states, state) {
+	if states := []alarm.State{"", alarm.OK, alarm.Alarm, alarm.Insufficient}; q.err == nil &&
+		!slices.Contains(states, state) {
 		q.err = errValue("state", string(state), "OK, ALARM or INSUFFICIENT_DATA")
 	}
 	if q.err != nil {
@@ -52,8 +53,10 @@ func (c *call) alarms() (answer, error) {
 			continue
 		}
 		a := shownAlarm{
-			Name: s.Name, Queue: s.Queue, Description: s.Description, Shipped: s.Shipped, State: s.State, Since: s.Since.UTC(),
-			Reason: s.Reason, Actions: []string{}, Acknowledged: s.Acknowledged, Commands: m.Commands(&s),
+			Name: s.Name, Queue: s.Queue, Description: s.Description, Shipped: s.Shipped,
+			State: s.State, Since: s.Since.UTC(),
+			Reason: s.Reason, Actions: []string{}, Acknowledged: s.Acknowledged,
+			Commands: m.Commands(&s),
 		}
 		if s.ActionsEnabled {
 			a.Actions = append(a.Actions, s.OnAlarm...)
@@ -96,7 +99,8 @@ func (c *call) silence() (answer, error) {
 		return answer{}, errValue("for", in.For, "a duration such as 2h, or 0s to end a silence")
 	}
 	m := c.cfg.Monitor
-	about, err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(), Reason: in.Reason})
+	about, err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(),
+		Reason: in.Reason})
 	if err != nil {
 		return answer{}, asAlarmError(err)
 	}
@@ -143,7 +147,8 @@ func asAlarmError(err error) error {
 	case errors.Is(err, monitor.ErrBusy):
 		return &Error{http.StatusTooManyRequests, "Busy", err.Error()}
 	case errors.Is(err, monitor.ErrInvalid):
-		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", sentence(err, monitor.ErrInvalid))
+		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s",
+			sentence(err, monitor.ErrInvalid))
 	case errors.Is(err, monitor.ErrLimit):
 		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", sentence(err, monitor.ErrLimit))
 	}

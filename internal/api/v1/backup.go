@@ -42,7 +42,8 @@ func (c *call) backup() (answer, error) {
 func (h *Handler) stream(w http.ResponseWriter, b Backup) (code string) {
 	h.header(w, "application/x-tar")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the one of the request would end the stream in the middle
+	// the one of the request would end the stream in the middle
+	_ = control.SetReadDeadline(time.Time{})
 	_, err := b.WriteTo(&patient{w, control})
 	if closed := b.Close(); closed != nil {
 		h.cfg.Logger.Warn("backup not removed", "error", closed)
@@ -63,7 +64,8 @@ type patient struct {
 }
 
 func (p *patient) Write(b []byte) (int, error) {
-	if err := p.control.SetWriteDeadline(time.Now().Add(backupPause)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := p.control.SetWriteDeadline(time.Now().Add(backupPause)); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	return p.w.Write(b)

@@ -21,15 +21,18 @@ func (e *Error) Error() string { return e.Code + ": " + e.Message }
 var (
 	errNotFound = &Error{http.StatusNotFound, "NotFound",
 		"There is nothing at this path: there are /v1/queues, /v1/queues/NAME/messages, /v1/queues/NAME/fate, /v1/alarms and /v1/backup."}
-	errMethod  = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This only reads: use GET."}
-	errPost    = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed", "This changes something: use POST."}
+	errMethod = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
+		"This only reads: use GET."}
+	errPost = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
+		"This changes something: use POST."}
 	errHeaders = &Error{http.StatusRequestHeaderFieldsTooLarge, "MalformedInput",
 		"The request line and the headers are larger than 64 KiB."}
 )
 
 // errValue refuses the value of a parameter.
 func errValue(name, value, want string) error {
-	return sqswire.Errorf(sqswire.InvalidParameterValue, "Value %s for parameter %s is invalid. Reason: Must be %s.", value, name, want)
+	return sqswire.Errorf(sqswire.InvalidParameterValue,
+		"Value %s for parameter %s is invalid. Reason: Must be %s.", value, name, want)
 }
 
 // asError turns any error into one of /v1: the code and the message of SQS, with the status that
@@ -39,7 +42,8 @@ func asError(err error) *Error {
 		return own
 	}
 	e := refusal.Of(err)
-	refused := &Error{e.Info().Status, strings.TrimPrefix(string(e.Code), "AWS.SimpleQueueService."), e.Message}
+	refused := &Error{e.Info().Status,
+		strings.TrimPrefix(string(e.Code), "AWS.SimpleQueueService."), e.Message}
 	switch e.Code {
 	case sqswire.NonExistentQueue:
 		refused.status = http.StatusNotFound

@@ -35,7 +35,9 @@ const silenceMax = 15 * time.Second
 // 503 with one sentence, /metrics, and / with a page for people.
 func Admin(cfg Health) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { say(w, cfg.stuck()) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, cfg.stuck())
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		trouble := cfg.stuck()
 		if trouble == "" {

@@ -44,9 +44,10 @@ type message struct {
 	Group        string              `json:"groupId,omitempty"`
 	Dedup        string              `json:"deduplicationId,omitempty"`
 	Sequence     string              `json:"sequenceNumber,omitempty"`
-	Source       string              `json:"deadLetterSource,omitempty"` // ARN; as its worker wrote it, where SQS does not know it
-	Lineage      string              `json:"lineageId"`
-	Size         int64               `json:"size"`
+	// ARN; as its worker wrote it, where SQS does not know it
+	Source  string `json:"deadLetterSource,omitempty"`
+	Lineage string `json:"lineageId"`
+	Size    int64  `json:"size"`
 
 	// What workers and redrivers wrote about it, when that or the body was asked for.
 	Key      string `json:"key,omitempty"`
@@ -98,7 +99,8 @@ func (c *call) messages() (answer, error) {
 			}
 		}
 		c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
-		if err := c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost), intake.WaitMax); err != nil {
+		if err := c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost),
+			intake.WaitMax); err != nil {
 			return answer{}, err
 		}
 	}

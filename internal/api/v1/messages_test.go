@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A client that asks for messages in one state may get an empty page that is not the last, and reaches the end by going
-// on. [PEEK-5]
+// A client that asks for messages in one state may get an empty page that is not the last, and
+// reaches the end by going on. [PEEK-5]
 func TestPageWithoutMessages(t *testing.T) {
 	w := newWorld(t)
 	name := engine.QueueName{Account: account, Name: "q"}

@@ -27,7 +27,8 @@ func (c *call) query(known ...string) *query {
 			continue // of the signature, which has been verified
 		}
 		if !slices.Contains(known, name) || len(values) > 1 {
-			q.err = sqswire.Errorf(sqswire.InvalidParameterValue, "The parameter %s is not known here, or is there twice.", name)
+			q.err = sqswire.Errorf(sqswire.InvalidParameterValue,
+				"The parameter %s is not known here, or is there twice.", name)
 		}
 	}
 	return q
@@ -49,7 +50,8 @@ func (q *query) number(name string, low, high, otherwise int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < low || n > high {
 		if q.err == nil {
-			q.err = errValue(name, text, "a number from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+			q.err = errValue(name, text, "a number from "+strconv.Itoa(low)+" to "+
+				strconv.Itoa(high))
 		}
 		return otherwise
 	}
@@ -59,14 +61,18 @@ func (q *query) number(name string, low, high, otherwise int) int {
 // read decodes the body of a request that changes something. A browser does not let a web page of
 // another origin send this content type without asking the server first.
 func (c *call) read(in any) error {
-	if kind, _, _ := mime.ParseMediaType(c.request.Header.Get("Content-Type")); kind != "application/json" {
-		return sqswire.Errorf(sqswire.InvalidParameterValue, "The body must be JSON, with Content-Type: application/json.")
+	kind, _, _ := mime.ParseMediaType(c.request.Header.Get("Content-Type"))
+	if kind != "application/json" {
+		return sqswire.Errorf(sqswire.InvalidParameterValue,
+			"The body must be JSON, with Content-Type: application/json.")
 	}
 	if len(c.body) > intake.Small {
-		return &Error{http.StatusRequestEntityTooLarge, "MalformedInput", "The body is larger than 64 KiB."}
+		return &Error{http.StatusRequestEntityTooLarge, "MalformedInput",
+			"The body is larger than 64 KiB."}
 	}
 	if err := json.Unmarshal(c.body, in); err != nil {
-		return sqswire.Errorf(sqswire.InvalidParameterValue, "The body is not the JSON that is wanted: %s.", err.Error())
+		return sqswire.Errorf(sqswire.InvalidParameterValue,
+			"The body is not the JSON that is wanted: %s.", err.Error())
 	}
 	return nil
 }

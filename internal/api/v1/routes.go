@@ -13,9 +13,11 @@ const root = "/v1"
 
 // A route answers a path.
 type route struct {
-	action  string // the name under which it is counted and that a key must be allowed: PeekMessages is tenaq:PeekMessages
-	changes bool   // it is a POST
-	server  bool   // it is about the server: only keys of the server's own account may use it
+	// the name under which it is counted and that a key must be allowed: PeekMessages is
+	// tenaq:PeekMessages
+	action  string
+	changes bool // it is a POST
+	server  bool // it is about the server: only keys of the server's own account may use it
 	serve   func(c *call) (answer, error)
 }
 
@@ -27,13 +29,16 @@ var queueRoutes = map[string]*route{
 
 // routes are the paths that name no queue.
 var routes = map[string]*route{
-	"queues":             {action: "ListQueues", serve: (*call).queues},
-	"backup":             {action: "Backup", changes: true, server: true, serve: (*call).backup},
-	"alarms":             {action: "ListAlarms", server: true, serve: (*call).alarms},
-	"alarms/history":     {action: "ListAlarmHistory", server: true, serve: (*call).alarmHistory},
-	"alarms/silence":     {action: "SilenceAlarms", changes: true, server: true, serve: (*call).silence},
-	"alarms/test":        {action: "TestAction", changes: true, server: true, serve: (*call).testAction},
-	"alarms/acknowledge": {action: "AcknowledgeAlarm", changes: true, server: true, serve: (*call).acknowledge},
+	"queues":         {action: "ListQueues", serve: (*call).queues},
+	"backup":         {action: "Backup", changes: true, server: true, serve: (*call).backup},
+	"alarms":         {action: "ListAlarms", server: true, serve: (*call).alarms},
+	"alarms/history": {action: "ListAlarmHistory", server: true, serve: (*call).alarmHistory},
+	"alarms/silence": {action: "SilenceAlarms", changes: true, server: true,
+		serve: (*call).silence},
+	"alarms/test": {action: "TestAction", changes: true, server: true,
+		serve: (*call).testAction},
+	"alarms/acknowledge": {action: "AcknowledgeAlarm", changes: true, server: true,
+		serve: (*call).acknowledge},
 }
 
 // Is reports whether a request is for /v1. A request that names an action of SQS before its body is
@@ -50,7 +55,8 @@ func (h *Handler) find(path string) (found *route, queue string) {
 	if parts := strings.Split(path, "/"); len(parts) == 3 && parts[0] == "queues" {
 		return queueRoutes[parts[2]], parts[1]
 	}
-	if h.cfg.Monitor == nil && strings.HasPrefix(path, "alarms") || h.cfg.Backup == nil && path == "backup" {
+	if h.cfg.Monitor == nil && strings.HasPrefix(path, "alarms") || h.cfg.Backup == nil &&
+		path == "backup" {
 		return nil, ""
 	}
 	return routes[path], ""

@@ -39,7 +39,8 @@ func ReadQuery(form string) (*Node, error) {
 			continue
 		}
 		if n++; n > parameters {
-			return nil, Malformed("The form has more than %d parameters: send less at a time.", parameters)
+			return nil, Malformed("The form has more than %d parameters: send less at a time.",
+				parameters)
 		}
 		name, text, _ := strings.Cut(parameter, "=")
 		name, err := unescape(name)
@@ -167,7 +168,8 @@ func (n *Node) Boolean() (bool, error) {
 func (n *Node) Time() (time.Time, error) { return parseTime(n.own) }
 
 // timeForms are how times are written in letters. Without a zone they are UTC.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly}
+var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999",
+	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly}
 
 func parseTime(s string) (time.Time, error) {
 	for _, form := range timeForms {

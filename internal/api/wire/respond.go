@@ -9,14 +9,17 @@ import (
 
 // The values of Content-Type, as the header holds them. [WIRE-19, XML-19, XML-26]
 var (
-	JSONType      = []string{"application/x-amz-json-1.0"}
-	PlainJSONType = []string{"application/json"} // in the Query protocol, for clients that ask for it
+	JSONType = []string{"application/x-amz-json-1.0"}
+	// in the Query protocol, for clients that ask for it
+	PlainJSONType = []string{"application/json"}
 	XMLType       = []string{"text/xml"}
 	CBORType      = []string{"application/cbor"}
 )
 
 // SetRequestID sets the header that every answer has. [WIRE-18]
-func SetRequestID(w http.ResponseWriter, id string) { w.Header()["x-amzn-RequestId"] = []string{id} }
+func SetRequestID(w http.ResponseWriter, id string) {
+	w.Header()["x-amzn-RequestId"] = []string{id}
+}
 
 // Respond writes an answer while its client reads quickly enough. A nil kind leaves out the
 // Content-Type, for answers without a body.

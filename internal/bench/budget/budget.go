@@ -1,8 +1,9 @@
 // Package budget measures what tenaq promises about speed and memory.
 //
-// Each Line is a scenario with a server of its own, on an empty directory that is removed afterwards. A rate is
-// measured as the ratio to another rate, in alternating rounds, so it says little about the machine. The bounds are
-// all in Lines; Config.Short measures smaller numbers and judges only gross deviations of ratios.
+// Each Line is a scenario with a server of its own, on an empty directory that is removed
+// afterwards. A rate is measured as the ratio to another rate, in alternating rounds, so it says
+// little about the machine. The bounds are all in Lines; Config.Short measures smaller numbers and
+// judges only gross deviations of ratios.
 package budget
 
 import (
@@ -41,8 +42,9 @@ type bound struct {
 	most bool    // the value is the largest allowed, otherwise the smallest
 	is   float64 // in the full form
 
-	// gross is in its place in the short form, which a busy machine must not fail: far from what is measured when nothing is
-	// wrong. Only ratios have one. What has none is measured and not judged there.
+	// gross is in its place in the short form, which a busy machine must not fail: far from what is
+	// measured when nothing is wrong. Only ratios have one. What has none is measured and not
+	// judged there.
 	gross float64
 }
 
@@ -53,7 +55,9 @@ type measure struct {
 	note  string // what it was made of
 }
 
-func atLeast(what string, is, gross float64) bound { return bound{what: what, is: is, gross: gross} }
+func atLeast(what string, is, gross float64) bound {
+	return bound{what: what, is: is, gross: gross}
+}
 
 func atMost(what string, is float64, unit string, gross float64) bound {
 	return bound{what: what, unit: unit, most: true, is: is, gross: gross}
@@ -114,7 +118,8 @@ func Choose(names []string) (lines []Line, err error) {
 	for _, name := range names {
 		i := slices.Index(all, name)
 		if i < 0 {
-			return nil, cli.Usagef("the budget has no line %q: choose from %s", name, strings.Join(all, ", "))
+			return nil, cli.Usagef("the budget has no line %q: choose from %s", name,
+				strings.Join(all, ", "))
 		}
 		lines = append(lines, Lines[i])
 	}

@@ -11,7 +11,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A bound is kept up to its limit. The short form has limits of its own, and judges nothing that has none.
+// A bound is kept up to its limit. The short form has limits of its own, and judges nothing that
+// has none.
 func TestBoundsAreJudged(t *testing.T) {
 	ratio, memory := atLeast("rate", 0.8, 0.2), atMost("memory", 512, "MiB", 0)
 	for _, tt := range []struct {
@@ -40,7 +41,8 @@ func TestBoundsAreJudged(t *testing.T) {
 	}
 }
 
-// What a line has found is told although it failed later, and what it has not found is a failure even if it says nothing.
+// What a line has found is told although it failed later, and what it has not found is a failure
+// even if it says nothing.
 func TestLinesThatFail(t *testing.T) {
 	line := Line{Name: "line", bounds: []bound{atLeast("a", 1, 1), atLeast("b", 1, 1)}}
 	f := &Config{Short: true, Scale: 1, Dir: t.TempDir()}
@@ -53,7 +55,8 @@ func TestLinesThatFail(t *testing.T) {
 	}
 }
 
-// The short form judges ratios and nothing else, far below the bounds, and every line has something to judge but idle.
+// The short form judges ratios and nothing else, far below the bounds, and every line has something
+// to judge but idle.
 func TestBudgetLines(t *testing.T) {
 	for _, l := range Lines {
 		for _, b := range l.bounds {

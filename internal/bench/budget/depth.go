@@ -21,9 +21,11 @@ func measureDepth(ctx context.Context, e *env) (found []measure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	filled := fmt.Sprintf("%d waiting, sent in %s", deep.Depth, cli.ShortDuration(time.Since(began)))
+	filled := fmt.Sprintf("%d waiting, sent in %s", deep.Depth,
+		cli.ShortDuration(time.Since(began)))
 	for _, kind := range []bench.Kind{bench.Send, bench.Life} {
-		ratio, note, err := e.versus(ctx, string(kind)+", empty", bench.Work{Kind: kind}, string(kind)+", deep", bench.Work{Kind: kind, On: url})
+		ratio, note, err := e.versus(ctx, string(kind)+", empty", bench.Work{Kind: kind},
+			string(kind)+", deep", bench.Work{Kind: kind, On: url})
 		if err != nil {
 			return found, err
 		}
@@ -42,13 +44,15 @@ func measureDepth(ctx context.Context, e *env) (found []measure, err error) {
 	return append(found, ready), nil
 }
 
-// measureFIFO compares a queue of many groups with one without groups, with as many messages waiting in both.
+// measureFIFO compares a queue of many groups with one without groups, with as many messages
+// waiting in both.
 func measureFIFO(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
 	n := e.count(1_000_000, 50_000)
-	ratio, note, err := e.versus(ctx, "standard", bench.Work{Kind: bench.Life, Depth: n}, "FIFO", bench.Work{Kind: bench.Life, Depth: n, Groups: int(n)})
+	ratio, note, err := e.versus(ctx, "standard", bench.Work{Kind: bench.Life, Depth: n}, "FIFO",
+		bench.Work{Kind: bench.Life, Depth: n, Groups: int(n)})
 	return []measure{{"life", ratio, note}}, err
 }
 
@@ -60,7 +64,8 @@ func measureDedup(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
-	full := e.work(bench.Work{Kind: bench.Send, Groups: dedupGroups, Depth: e.count(5_000_000, 100_000)})
+	full := e.work(bench.Work{Kind: bench.Send, Groups: dedupGroups,
+		Depth: e.count(5_000_000, 100_000)})
 	began := time.Now()
 	url, err := bench.Fill(ctx, full, e.telling("fill the queue"))
 	if err != nil {
@@ -79,7 +84,8 @@ func measureDedup(ctx context.Context, e *env) ([]measure, error) {
 	if over := time.Since(began) - doctor.DedupWindow; over > 0 {
 		remembered -= int64(float64(full.Depth) * min(1, over.Seconds()/filled.Seconds()))
 	}
-	found := []measure{{"send", ratio, fmt.Sprintf("%s, %d remembered at the end", note, remembered)}}
+	found := []measure{{"send", ratio,
+		fmt.Sprintf("%s, %d remembered at the end", note, remembered)}}
 	ready, err := e.readyAgain(ctx)
 	if err != nil {
 		return found, err

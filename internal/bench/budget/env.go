@@ -32,7 +32,8 @@ func newEnv(c *Config, line *cli.Progress) *env {
 	return &env{short: c.Short, scale: c.Scale, own: &bench.Servers{Dir: c.Dir}, line: line}
 }
 
-// room refuses a full form for which the disk is too small: a disk that fills up is of no use to anybody on it.
+// room refuses a full form for which the disk is too small: a disk that fills up is of no use to
+// anybody on it.
 func (e *env) room(need int64) error {
 	const least = 512 << 20
 	need = max(int64(float64(need)*e.scale), least)
@@ -101,15 +102,19 @@ func (e *env) contender(name string, w bench.Work) (bench.Named, error) {
 	return bench.Named{Name: name, Contender: c}, err
 }
 
-// compare returns the ratio of the second contender to the first. What the others do is for the note.
-func (e *env) compare(ctx context.Context, first, second bench.Named, others ...bench.Named) (ratio float64, note string, err error) {
+// compare returns the ratio of the second contender to the first. What the others do is for the
+// note.
+func (e *env) compare(
+	ctx context.Context, first, second bench.Named, others ...bench.Named,
+) (ratio float64, note string, err error) {
 	all := append([]bench.Named{first, second}, others...)
 	results, err := bench.Compare(ctx, e.load(), e.rounds(), e.tell, all...)
 	if err != nil {
 		return 0, "", err
 	}
 	r := &results[1]
-	note = fmt.Sprintf("%.0f/s against %.0f/s, rounds %.2f to %.2f", r.Rate(), results[0].Rate(), r.Least, r.Most)
+	note = fmt.Sprintf("%.0f/s against %.0f/s, rounds %.2f to %.2f", r.Rate(), results[0].Rate(),
+		r.Least, r.Most)
 	for i := 2; i < len(all); i++ {
 		note += fmt.Sprintf("; %s %.0f/s", all[i].Name, results[i].Rate())
 	}
@@ -117,7 +122,9 @@ func (e *env) compare(ctx context.Context, first, second bench.Named, others ...
 }
 
 // versus compares two workloads.
-func (e *env) versus(ctx context.Context, firstName string, first bench.Work, secondName string, second bench.Work) (ratio float64, note string, err error) {
+func (e *env) versus(
+	ctx context.Context, firstName string, first bench.Work, secondName string, second bench.Work,
+) (ratio float64, note string, err error) {
 	a, err := e.contender(firstName, first)
 	if err != nil {
 		return 0, "", err
@@ -164,7 +171,8 @@ func (e *env) memory(most bool) (float64, error) {
 	}
 	n := doctor.StatusBytes(e.proc("status"), name)
 	if n == 0 {
-		return 0, fmt.Errorf("%s does not tell the memory of the server, as it does on Linux", e.proc("status"))
+		return 0, fmt.Errorf("%s does not tell the memory of the server, as it does on Linux",
+			e.proc("status"))
 	}
 	return float64(n) / (1 << 20), nil
 }
@@ -195,8 +203,9 @@ func (e *env) processor() (time.Duration, error) {
 	return processorTime(string(text))
 }
 
-// processorTime reads the text of /proc/PID/stat. The name of the program, which may be anything, stands in parentheses;
-// behind it the times in user and in system mode are the twelfth and the thirteenth field.
+// processorTime reads the text of /proc/PID/stat. The name of the program, which may be anything,
+// stands in parentheses; behind it the times in user and in system mode are the twelfth and the
+// thirteenth field.
 func processorTime(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
@@ -210,8 +219,11 @@ func processorTime(stat string) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
-// medianRate runs rounds of one contender, which is prepared, and returns the median of their rates with all that was done.
-func medianRate(ctx context.Context, c bench.Contender, load bench.Load, rounds int) (median float64, total bench.Tally, err error) {
+// medianRate runs rounds of one contender, which is prepared, and returns the median of their rates
+// with all that was done.
+func medianRate(
+	ctx context.Context, c bench.Contender, load bench.Load, rounds int,
+) (median float64, total bench.Tally, err error) {
 	var rates []float64
 	for range rounds {
 		t, err := c.Round(ctx, load)

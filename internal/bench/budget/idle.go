@@ -11,7 +11,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// measureIdle has queues that nobody uses and polls that find nothing, and looks at what the server needs for them.
+// measureIdle has queues that nobody uses and polls that find nothing, and looks at what the server
+// needs for them.
 func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
@@ -21,13 +22,15 @@ func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 		return nil, err
 	}
 	queues, clients := e.count(100_000, 2_000), int(e.count(10_000, 500))
-	err = bench.Each(ctx, e.endpoint, "CreateQueue", queues, e.telling("create queues"), func(i int64) string {
-		return fmt.Sprintf(`{"QueueName":"idle-%d"}`, i)
-	})
+	err = bench.Each(ctx, e.endpoint, "CreateQueue", queues, e.telling("create queues"),
+		func(i int64) string {
+			return fmt.Sprintf(`{"QueueName":"idle-%d"}`, i)
+		})
 	if err != nil {
 		return nil, err
 	}
-	url, err := bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send}), e.telling("create the polled queue"))
+	url, err := bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send}),
+		e.telling("create the polled queue"))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +45,8 @@ func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	if err := rest(ctx, e.seconds(70, 2)); err != nil {
 		return nil, err
 	}
-	// The polls end every 20 seconds, all together, and begin again. That is work, and not what most seconds are like.
+	// The polls end every 20 seconds, all together, and begin again. That is work, and not what
+	// most seconds are like.
 	e.tell("do nothing", 0)
 	shares, err := e.processorShares(ctx, int(e.choose(60, 3)))
 	if err != nil {
@@ -54,8 +58,10 @@ func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	}
 	now, err := e.memory(false)
 	return []measure{
-		{"more memory", now - before, fmt.Sprintf("%.0f MiB after %.0f MiB, %d queues and %d polls", now, before, queues, clients)},
-		{"processor", medianOf(shares), fmt.Sprintf("in half of the seconds; %.1f %% on the average, with the polls that end and begin again", all)},
+		{"more memory", now - before, fmt.Sprintf("%.0f MiB after %.0f MiB, %d queues and %d polls",
+			now, before, queues, clients)},
+		{"processor", medianOf(shares),
+			fmt.Sprintf("in half of the seconds; %.1f %% on the average, with the polls that end and begin again", all)},
 	}, errors.Join(err, polls.Err())
 }
 
@@ -77,7 +83,8 @@ func (e *env) processorShares(ctx context.Context, n int) (shares []float64, err
 // dueBatch is how many messages a request has that fills a queue.
 const dueBatch = 10
 
-// measureDue lets delayed messages fall due in the same second, and watches what that does to the lives on another queue.
+// measureDue lets delayed messages fall due in the same second, and watches what that does to the
+// lives on another queue.
 func measureDue(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
@@ -128,24 +135,26 @@ func measureDue(ctx context.Context, e *env) ([]measure, error) {
 	}
 	got := <-first
 	return []measure{
-		{"life", during / max(before, 1e-9), fmt.Sprintf("%.0f/s against %.0f/s before, %d messages fall due", during, before, n)},
+		{"life", during / max(before, 1e-9),
+			fmt.Sprintf("%.0f/s against %.0f/s before, %d messages fall due", during, before, n)},
 		{"first received after", got.after.Seconds(), ""},
 	}, got.err
 }
 
 // delay sends n messages that fall due within the second that begins at due.
 func (e *env) delay(ctx context.Context, url string, n int64, due time.Time) error {
-	return bench.Each(ctx, e.endpoint, "SendMessageBatch", (n+dueBatch-1)/dueBatch, e.telling("send delayed messages"), func(int64) string {
-		seconds := int64((max(0, time.Until(due)) + time.Second - 1) / time.Second)
-		body := fmt.Appendf(nil, `{"QueueUrl":%q,"Entries":[`, url)
-		for i := range dueBatch {
-			if i > 0 {
-				body = append(body, ',')
+	return bench.Each(ctx, e.endpoint, "SendMessageBatch", (n+dueBatch-1)/dueBatch,
+		e.telling("send delayed messages"), func(int64) string {
+			seconds := int64((max(0, time.Until(due)) + time.Second - 1) / time.Second)
+			body := fmt.Appendf(nil, `{"QueueUrl":%q,"Entries":[`, url)
+			for i := range dueBatch {
+				if i > 0 {
+					body = append(body, ',')
+				}
+				body = fmt.Appendf(body, `{"Id":"%d","MessageBody":"due","DelaySeconds":%d}`, i, seconds)
 			}
-			body = fmt.Appendf(body, `{"Id":"%d","MessageBody":"due","DelaySeconds":%d}`, i, seconds)
-		}
-		return string(append(body, "]}"...))
-	})
+			return string(append(body, "]}"...))
+		})
 }
 
 // A dueReceive is when the first of the delayed messages was received.
@@ -155,7 +164,9 @@ type dueReceive struct {
 }
 
 // receiveDue waits for the first message of a queue, whose messages fall due from a moment on.
-func receiveDue(ctx context.Context, endpoint bench.Endpoint, url string, due time.Time) dueReceive {
+func receiveDue(
+	ctx context.Context, endpoint bench.Endpoint, url string, due time.Time,
+) dueReceive {
 	for time.Since(due) < 20*time.Second {
 		answer, err := bench.Call(ctx, endpoint, "ReceiveMessage", fmt.Sprintf(`{"QueueUrl":%q,"WaitTimeSeconds":20}`, url))
 		if err != nil {
@@ -164,7 +175,8 @@ func receiveDue(ctx context.Context, endpoint bench.Endpoint, url string, due ti
 		if bytes.Contains(answer, []byte(`"ReceiptHandle"`)) {
 			after := time.Since(due)
 			if after < 0 {
-				return dueReceive{err: fmt.Errorf("a message was received %s before it was due", cli.ShortDuration(-after))}
+				return dueReceive{err: fmt.Errorf("a message was received %s before it was due",
+					cli.ShortDuration(-after))}
 			}
 			return dueReceive{after: after}
 		}

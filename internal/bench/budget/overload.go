@@ -12,8 +12,9 @@ import (
 	"tenaq/internal/cli"
 )
 
-// measureOverload asks for twice of what a server can do, and then for half of it. Whoever asks too much is told so by the name
-// of SQS, what is done meanwhile is hardly less than without, and when it is over all is as before.
+// measureOverload asks for twice of what a server can do, and then for half of it. Whoever asks too
+// much is told so by the name of SQS, what is done meanwhile is hardly less than without, and when
+// it is over all is as before.
 func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 	admin, err := freeAddress()
 	if err != nil {
@@ -77,8 +78,11 @@ func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 	e.tell("closed loop again", 0.9)
 	again, _, err := medianRate(ctx, c, closed, rounds)
 	return append(found,
-		measure{"half load afterwards", calm / half.Rate, fmt.Sprintf("%.0f/s of %.0f/s, %d refused, p99 %s", calm, half.Rate, after.Throttled, cli.ShortDuration(after.Latency.At(99)))},
-		measure{"closed loop afterwards", again / peak, fmt.Sprintf("%.0f/s against %.0f/s", again, peak)},
+		measure{"half load afterwards", calm / half.Rate,
+			fmt.Sprintf("%.0f/s of %.0f/s, %d refused, p99 %s", calm, half.Rate, after.Throttled,
+				cli.ShortDuration(after.Latency.At(99)))},
+		measure{"closed loop afterwards", again / peak,
+			fmt.Sprintf("%.0f/s against %.0f/s", again, peak)},
 	), err
 }
 
@@ -97,8 +101,9 @@ const (
 	healthMax   = 10 * time.Second
 )
 
-// watchHealth asks for the health of a server over and over, each time on a new connection, as those do who watch servers.
-// The function it returns ends that and says how long the slowest answer took, and why one was none.
+// watchHealth asks for the health of a server over and over, each time on a new connection, as
+// those do who watch servers. The function it returns ends that and says how long the slowest
+// answer took, and why one was none.
 func watchHealth(ctx context.Context, url string) (end func() (slowest time.Duration, err error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	client := &http.Client{Timeout: healthMax, Transport: &http.Transport{DisableKeepAlives: true}}

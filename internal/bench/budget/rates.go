@@ -31,8 +31,9 @@ func measureSend(ctx context.Context, e *env) ([]measure, error) {
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// measureBatch compares lives over HTTP with those that the engine makes by itself. The note says how many the clients make of
-// requests that nothing is done for: no server on this stack does more.
+// measureBatch compares lives over HTTP with those that the engine makes by itself. The note says
+// how many the clients make of requests that nothing is done for: no server on this stack does
+// more.
 func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
@@ -50,14 +51,16 @@ func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	ratio, note, err := e.compare(ctx, bench.Named{Name: "engine", Contender: bench.Engine(dir, w)}, server,
+	ratio, note, err := e.compare(ctx, bench.Named{Name: "engine", Contender: bench.Engine(dir, w)},
+		server,
 		bench.Named{Name: "baseline", Contender: nothing})
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// measureLatency sends at half of the rate that the closed loop has just reached, and forces writes of its own to the same disk
-// meanwhile, so that both see the same machine. A server that does nothing is asked at the same rate, in turns; what it takes is
-// for the note, for nobody's requests are quicker than that here.
+// measureLatency sends at half of the rate that the closed loop has just reached, and forces writes
+// of its own to the same disk meanwhile, so that both see the same machine. A server that does
+// nothing is asked at the same rate, in turns; what it takes is for the note, for nobody's requests
+// are quicker than that here.
 func measureLatency(ctx context.Context, e *env) ([]measure, error) {
 	if err := e.start(ctx); err != nil {
 		return nil, err
@@ -110,14 +113,16 @@ func measureLatency(ctx context.Context, e *env) ([]measure, error) {
 	slices.Sort(writes)
 	sent, forced := sends.At(99), doctor.QuantileOf(writes, 0.99)
 	note := fmt.Sprintf("%s of %d sends against %s of %d writes; baseline %s",
-		cli.ShortDuration(sent), sends.Count(), cli.ShortDuration(forced), len(writes), cli.ShortDuration(nothings.At(99)))
+		cli.ShortDuration(sent), sends.Count(), cli.ShortDuration(forced), len(writes),
+		cli.ShortDuration(nothings.At(99)))
 	return []measure{{"p99", sent.Seconds() / forced.Seconds(), note}}, nil
 }
 
 // forcedEvery is how long a disk is left to others between two writes that only measure it.
 const forcedEvery = 5 * time.Millisecond
 
-// forcedMeanwhile forces small writes to a file in dir while f runs, and returns what each took; at least one.
+// forcedMeanwhile forces small writes to a file in dir while f runs, and returns what each took; at
+// least one.
 func forcedMeanwhile(dir string, f func() error) (took []time.Duration, err error) {
 	probe, err := os.CreateTemp(dir, doctor.FsyncPattern)
 	if err != nil {

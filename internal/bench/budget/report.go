@@ -12,17 +12,19 @@ type Report struct {
 	Short      bool    `json:"short"`
 	Scale      float64 `json:"scale"`
 	Processors int     `json:"processors"`
-	Load       string  `json:"loadBefore"` // of the machine, averages of 1, 5 and 15 minutes; empty where it is not known
-	Rows       []Row   `json:"rows"`
+	// of the machine, averages of 1, 5 and 15 minutes; empty where it is not known
+	Load string `json:"loadBefore"`
+	Rows []Row  `json:"rows"`
 }
 
 // A Row is one line of the table.
 type Row struct {
-	Line     string   `json:"line"`
-	Measure  string   `json:"measure,omitempty"`
-	Unit     string   `json:"unit,omitempty"`
-	AtMost   bool     `json:"atMost"`
-	Bound    *float64 `json:"bound"`    // that of the form that was run; null when the short form does not judge this
+	Line    string `json:"line"`
+	Measure string `json:"measure,omitempty"`
+	Unit    string `json:"unit,omitempty"`
+	AtMost  bool   `json:"atMost"`
+	// that of the form that was run; null when the short form does not judge this
+	Bound    *float64 `json:"bound"`
 	Measured *float64 `json:"measured"` // null when it could not be measured
 	Holds    *bool    `json:"holds"`    // null when it was not judged
 	Note     string   `json:"note,omitempty"`
@@ -50,7 +52,8 @@ func (r *Row) verdict() string {
 
 // judge makes the row of a measure.
 func (b bound) judge(line string, short bool, m measure) Row {
-	r := Row{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value, Note: m.note, bound: b}
+	r := Row{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value,
+		Note: m.note, bound: b}
 	limit := b.is
 	if short {
 		if limit = b.gross; limit == 0 {

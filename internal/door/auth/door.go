@@ -66,7 +66,8 @@ type Door struct {
 
 // New returns a door.
 func New(cfg Config) *Door {
-	return &Door{cfg: cfg, verifier: sigv4.New(sigv4.Config{Region: cfg.Region, Hosts: cfg.Aliases})}
+	return &Door{cfg: cfg, verifier: sigv4.New(sigv4.Config{Region: cfg.Region,
+		Hosts: cfg.Aliases})}
 }
 
 // Account is the server's own account, which unsigned requests use.
@@ -97,8 +98,10 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 	if err := refuseAmbiguous(r); err != nil {
 		return Pending{}, err
 	}
-	if d.cfg.Credentials.Find(signed.KeyID) == nil { // the body of an unknown key is not waited for [AUTH-34]
-		return Pending{}, &Error{"InvalidClientTokenId", http.StatusForbidden, "The security token included in the request is invalid."}
+	// the body of an unknown key is not waited for [AUTH-34]
+	if d.cfg.Credentials.Find(signed.KeyID) == nil {
+		return Pending{}, &Error{"InvalidClientTokenId", http.StatusForbidden,
+			"The security token included in the request is invalid."}
 	}
 	return Pending{d, signed}, nil
 }
@@ -132,7 +135,8 @@ func (p Pending) Finish(body []byte) (Principal, error) {
 	case p.door == nil:
 		return Principal{}, denied("The request was not authenticated.")
 	case p.door.cfg.Credentials == nil:
-		return Principal{account: p.door.cfg.Account, id: p.door.cfg.Account, region: p.door.cfg.Region}, nil
+		return Principal{account: p.door.cfg.Account, id: p.door.cfg.Account,
+			region: p.door.cfg.Region}, nil
 	}
 	return p.door.verify(p.signed, body)
 }
@@ -143,7 +147,8 @@ func (d *Door) verify(signed *sigv4.Request, body []byte) (Principal, error) {
 	key := d.cfg.Credentials.Find(signed.KeyID)
 	var secrets *sigv4.Key
 	if key != nil {
-		secrets = &sigv4.Key{Secret: key.Secret.Reveal(), Token: key.Token.Reveal(), Expires: key.Expires}
+		secrets = &sigv4.Key{Secret: key.Secret.Reveal(), Token: key.Token.Reveal(),
+			Expires: key.Expires}
 	}
 	if err := signed.Verify(secrets, sha256.Sum256(body)); err != nil {
 		return Principal{}, signatureError(err)
@@ -164,7 +169,8 @@ func signatureError(err error) error {
 // of a message. The other way round there is no X-Amz-Target, which is always signed. [AUTH-41]
 func refuseAmbiguous(r *http.Request) error {
 	kinds := r.Header["Content-Type"]
-	if r.Header.Get("X-Amz-Target") != "" && (len(kinds) > 1 || len(kinds) == 1 && isForm(kinds[0])) {
+	if r.Header.Get("X-Amz-Target") != "" &&
+		(len(kinds) > 1 || len(kinds) == 1 && isForm(kinds[0])) {
 		return denied("A request with the header X-Amz-Target has a JSON body: leave that out, or send application/x-amz-json-1.0.")
 	}
 	return nil

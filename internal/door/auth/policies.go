@@ -67,7 +67,8 @@ func (p *Policies) of(name engine.QueueName) *policy.Policy {
 		known = cachedPolicy{text: text, parsed: p.parse(name, text)}
 	}
 	known.version = version
-	p.remember(engine.QueueName{Account: strings.Clone(name.Account), Name: strings.Clone(name.Name)}, known)
+	p.remember(engine.QueueName{Account: strings.Clone(name.Account),
+		Name: strings.Clone(name.Name)}, known)
 	return known.parsed
 }
 
@@ -87,7 +88,8 @@ func (p *Policies) parse(name engine.QueueName, text string) *policy.Policy {
 	}
 	parsed, err := policy.Parse(text)
 	if err != nil {
-		p.logger.Error("policy cannot be read, everything is denied until it is set again", "account", name.Account, "queue", name.Name, "error", err)
+		p.logger.Error("policy cannot be read, everything is denied until it is set again",
+			"account", name.Account, "queue", name.Name, "error", err)
 		return deniesAll
 	}
 	return parsed
@@ -111,12 +113,15 @@ func (p *Policies) remember(name engine.QueueName, known cachedPolicy) {
 
 // unlocks are the actions that remove a policy which denies everything. A key with full access may
 // always use them. [AUTH-44]
-var unlocks = map[string]bool{"sqs:GetQueueUrl": true, "sqs:GetQueueAttributes": true, "sqs:SetQueueAttributes": true}
+var unlocks = map[string]bool{"sqs:GetQueueUrl": true, "sqs:GetQueueAttributes": true,
+	"sqs:SetQueueAttributes": true}
 
 // Allow refuses an action on a queue; without a name it is on every queue of the account. It
 // answers alike for a queue of another account that does not allow the action and for one that does
 // not exist. Errors are of type *Error. [AUTH-17, AUTH-20, AUTH-21]
-func (p *Policies) Allow(who Principal, r *http.Request, action string, queue engine.QueueName) error {
+func (p *Policies) Allow(
+	who Principal, r *http.Request, action string, queue engine.QueueName,
+) error {
 	if who.key == nil {
 		return nil // [AUTH-47]
 	}
@@ -128,7 +133,8 @@ func (p *Policies) Allow(who Principal, r *http.Request, action string, queue en
 	}
 	switch {
 	case own && byQueue == policy.Deny && !(unlocks[action] && who.key.Allows("*")):
-		return who.denied(action, who.arn(queue.Account, queue.Name), "with an explicit deny in a resource-based policy")
+		return who.denied(action, who.arn(queue.Account, queue.Name),
+			"with an explicit deny in a resource-based policy")
 	case own && (byKey || byQueue == policy.Allow):
 		return nil
 	case own, !byKey:
@@ -143,11 +149,14 @@ func (p *Policies) Allow(who Principal, r *http.Request, action string, queue en
 func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
 
 // alike are the actions of /v1 that show what an action of SQS does.
-var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage", "tenaq:FollowMessage": "sqs:SendMessage"}
+var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage",
+	"tenaq:FollowMessage": "sqs:SendMessage"}
 
 // decide asks a policy. A policy cannot name an action of /v1, so it does not allow one. It denies
 // one together with the action of SQS that it resembles. [AUTH-50]
-func decide(p *policy.Policy, who Principal, r *http.Request, action string, queue engine.QueueName) policy.Effect {
+func decide(
+	p *policy.Policy, who Principal, r *http.Request, action string, queue engine.QueueName,
+) policy.Effect {
 	effect := p.Decide(question(who, r, action, queue))
 	if strings.HasPrefix(action, "sqs:") {
 		return effect

@@ -35,8 +35,8 @@ type policyMap struct {
 func (m *policyMap) Policy(name engine.QueueName) string { m.reads++; return m.texts[name] }
 func (m *policyMap) PolicyVersion() uint64               { return m.version }
 
-// A policy is read once for each version, parsed once for each text, and never for what cannot be the name of a queue.
-// [AUTH-45]
+// A policy is read once for each version, parsed once for each text, and never for what cannot be
+// the name of a queue. [AUTH-45]
 func TestPoliciesAreCached(t *testing.T) {
 	source := &policyMap{texts: map[engine.QueueName]string{owned: statements(says("Deny", `"*"`, "*"))}}
 	p := NewPolicies(source, slog.New(slog.DiscardHandler))
@@ -65,7 +65,8 @@ func TestPoliciesAreCached(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded, in names and in bytes, and does not keep the bodies that names came in.
+// What is remembered is bounded, in names and in bytes, and does not keep the bodies that names
+// came in.
 func TestPoliciesAreBounded(t *testing.T) {
 	text := statements(strings.Replace(says("Allow", `"*"`, "sqs:*"), `"Effect"`, `"Sid":"`+strings.Repeat("x", 7000)+`","Effect"`, 1))
 	for _, test := range []struct {
@@ -117,7 +118,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A policy that another version of this program has taken, and this one cannot read, is said in the log and denies everything.
+// A policy that another version of this program has taken, and this one cannot read, is said in the
+// log and denies everything.
 func TestUnreadablePolicyIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	p := NewPolicies(&policyMap{texts: map[engine.QueueName]string{owned: `{"Statement":7}`}}, slog.New(slog.NewTextHandler(&log, nil)))
@@ -131,8 +133,8 @@ func TestUnreadablePolicyIsLogged(t *testing.T) {
 	}
 }
 
-// Policies may be asked for at any time, while others change them: nobody gets one that is older than the version before it
-// asked. [AUTH-45]
+// Policies may be asked for at any time, while others change them: nobody gets one that is older
+// than the version before it asked. [AUTH-45]
 func TestPoliciesConcurrently(t *testing.T) {
 	source := &movingPolicy{}
 	p := NewPolicies(source, slog.New(slog.DiscardHandler))
@@ -166,7 +168,8 @@ func versionARN(version uint64) string {
 	return fmt.Sprint("arn:aws:sqs:us-east-1:111122223333:v", version)
 }
 
-// A movingPolicy is about a queue that has its version as name. It changes its text before its version, as the broker does.
+// A movingPolicy is about a queue that has its version as name. It changes its text before its
+// version, as the broker does.
 type movingPolicy struct {
 	mu            sync.Mutex
 	text, version uint64

@@ -45,13 +45,15 @@ func (p Principal) Authorize(action, resource string) error {
 
 // denied refuses an action for a reason.
 func (p Principal) denied(action, resource, reason string) error {
-	return denied("User: " + p.key.ARN() + " is not authorized to perform: " + strings.ToLower(action) +
+	return denied("User: " + p.key.ARN() + " is not authorized to perform: " +
+		strings.ToLower(action) +
 		" on resource: " + resource + " " + reason)
 }
 
 // deniedBy refuses an action that no policy of a kind, identity or resource, allows.
 func (p Principal) deniedBy(kind, action, resource string) error {
-	return p.denied(action, resource, "because no "+kind+"-based policy allows the "+strings.ToLower(action)+" action")
+	return p.denied(action, resource, "because no "+kind+"-based policy allows the "+
+		strings.ToLower(action)+" action")
 }
 
 // arn names a queue. An empty account is the principal's; an empty name stands for every queue of

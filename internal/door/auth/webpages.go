@@ -28,7 +28,8 @@ func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string
 			return errElsewhere
 		}
 	}
-	if (origin == "" || r.Method == http.MethodGet || r.Method == http.MethodHead) && fromElsewhere(r) {
+	if (origin == "" || r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		fromElsewhere(r) {
 		return errElsewhere
 	}
 	return nil

@@ -17,7 +17,9 @@ func checkPattern(pattern string, actions []string) error {
 		return nil
 	case !found || action == "" || !slices.Contains(services, strings.ToLower(service)):
 		return fmt.Errorf("allow: %q is not like sqs:SendMessage, sqs:Receive* or *; there are actions of %s", pattern, strings.Join(services, ", "))
-	case len(actions) == 0 || slices.ContainsFunc(actions, func(a string) bool { return match(pattern, a) }):
+	case len(actions) == 0 || slices.ContainsFunc(actions, func(a string) bool {
+		return match(pattern, a)
+	}):
 		return nil
 	case strings.HasSuffix(strings.ToLower(action), "batch"):
 		return fmt.Errorf("allow: %q is not an action of its own: the right to do it to one message covers batches; allow that", pattern)
@@ -26,7 +28,9 @@ func checkPattern(pattern string, actions []string) error {
 }
 
 func allows(patterns []string, action string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, action) })
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return match(pattern, action)
+	})
 }
 
 // match reports whether an action is one of a pattern's, in which * stands for any text and ? for

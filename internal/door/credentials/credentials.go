@@ -56,7 +56,8 @@ type Config struct {
 // the file, or TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY.
 func (c *Config) Environment(getenv func(string) string) {
 	if c.File == "" && c.ID == "" {
-		c.File, c.ID, c.Secret = getenv("TENAQ_CREDENTIALS"), getenv("TENAQ_ACCESS_KEY_ID"), NewSecret(getenv("TENAQ_SECRET_ACCESS_KEY"))
+		c.File, c.ID, c.Secret = getenv("TENAQ_CREDENTIALS"), getenv("TENAQ_ACCESS_KEY_ID"),
+			NewSecret(getenv("TENAQ_SECRET_ACCESS_KEY"))
 	}
 }
 
@@ -89,7 +90,8 @@ func (k *Key) String() string { return k.ID + " of " + k.ARN() }
 
 // LogValue shows a key in a log.
 func (k *Key) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("id", k.ID), slog.String("account", k.Account), slog.String("name", k.Name))
+	return slog.GroupValue(slog.String("id", k.ID), slog.String("account", k.Account),
+		slog.String("name", k.Name))
 }
 
 // A Set is the keys there are. It may be used by any number of goroutines, also while it is
@@ -132,7 +134,8 @@ func (s *Set) Reload() error {
 // Own makes a key with which this process asks itself. It may do everything in the account, is
 // nowhere but in memory, and is there until the process ends, or Own is called again.
 func (s *Set) Own(name string) *Key {
-	k := &Key{ID: "TQOWN" + rand.Text(), Account: s.cfg.Account, Name: name, Secret: NewSecret(rand.Text() + rand.Text()), allow: []string{"*"}}
+	k := &Key{ID: "TQOWN" + rand.Text(), Account: s.cfg.Account, Name: name,
+		Secret: NewSecret(rand.Text() + rand.Text()), allow: []string{"*"}}
 	s.own.Store(k)
 	return k
 }
@@ -154,7 +157,8 @@ func (s *Set) read() (map[string]*Key, error) {
 	if s.cfg.File != "" {
 		return readFile(s.cfg)
 	}
-	k := &Key{ID: s.cfg.ID, Secret: s.cfg.Secret, Account: s.cfg.Account, Name: s.cfg.ID, allow: []string{"*"}}
+	k := &Key{ID: s.cfg.ID, Secret: s.cfg.Secret, Account: s.cfg.Account, Name: s.cfg.ID,
+		allow: []string{"*"}}
 	if err := k.check(); err != nil {
 		return nil, fmt.Errorf("credentials: %w; both TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY must be set, or neither", err)
 	}

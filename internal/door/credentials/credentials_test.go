@@ -338,7 +338,8 @@ func TestNothingShowsASecret(t *testing.T) {
 	}
 }
 
-// FuzzFile holds reading to: a set or an error that names the file, never a panic, and no secret in an error.
+// FuzzFile holds reading to: a set or an error that names the file, never a panic, and no secret in
+// an error.
 func FuzzFile(f *testing.F) {
 	f.Add(single)
 	f.Add(`{"credentials": [{"id": "AAAA", "secret": "short", "allow": ["sqs:S*"], "expires": "2027-01-31T00:00:00Z"}]}`)

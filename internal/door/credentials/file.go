@@ -36,7 +36,8 @@ func (k *Key) check() error {
 	case len(k.Account) != 12 || strings.Trim(k.Account, "0123456789") != "":
 		return fmt.Errorf("account %q is not twelve digits", k.Account)
 	case !namePattern.MatchString(k.Name):
-		return fmt.Errorf("name %q must be up to 64 letters, digits and characters of +=,.@-_", k.Name)
+		return fmt.Errorf("name %q must be up to 64 letters, digits and characters of +=,.@-_",
+			k.Name)
 	}
 	if err := checkSecret("secret", k.Secret); err != nil {
 		return err
@@ -76,7 +77,8 @@ func readFile(cfg Config) (map[string]*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	doc := &document{cfg: cfg, text: text, d: json.NewDecoder(bytes.NewReader(text)), keys: map[string]*Key{}, lines: map[string]int{}}
+	doc := &document{cfg: cfg, text: text, d: json.NewDecoder(bytes.NewReader(text)),
+		keys: map[string]*Key{}, lines: map[string]int{}}
 	doc.d.UseNumber()
 	if err := doc.read(); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
@@ -129,9 +131,11 @@ func (doc *document) members(known []string, read func(name string) error) error
 		name, _ := t.(string) // JSON has no other names
 		switch line := doc.line(); {
 		case !slices.Contains(known, name):
-			return doc.at(line, "there is no %q here; there are %s", name, strings.Join(known, ", "))
+			return doc.at(line, "there is no %q here; there are %s", name,
+				strings.Join(known, ", "))
 		case seen[name] > 0:
-			return doc.at(line, "%q is there a second time; the first is in line %d", name, seen[name])
+			return doc.at(line, "%q is there a second time; the first is in line %d", name,
+				seen[name])
 		default:
 			seen[name] = line
 		}
@@ -172,7 +176,8 @@ func (doc *document) read() error {
 	return nil
 }
 
-var keyMembers = []string{"id", "secret", "secret-file", "account", "name", "allow", "token", "expires"}
+var keyMembers = []string{"id", "secret", "secret-file", "account", "name", "allow", "token",
+	"expires"}
 
 func (doc *document) readKey() error {
 	if err := doc.expect('{', "an entry of credentials must be an object"); err != nil {
@@ -204,12 +209,14 @@ func (doc *document) readKey() error {
 		return doc.at(line, "%s%v", entryName(values), err)
 	}
 	if first, ok := doc.lines[k.ID]; ok {
-		return doc.at(line, "the id %s is there a second time; the first is in line %d", k.ID, first)
+		return doc.at(line, "the id %s is there a second time; the first is in line %d", k.ID,
+			first)
 	}
 	for _, other := range doc.keys {
 		// The key id is not signed, so the holder of one key could pass for the other.
 		if other.Secret.Reveal() == k.Secret.Reveal() {
-			return doc.at(line, "%s has the secret of %s: each needs one of its own", k.ID, other.ID)
+			return doc.at(line, "%s has the secret of %s: each needs one of its own", k.ID,
+				other.ID)
 		}
 	}
 	doc.keys[k.ID], doc.lines[k.ID] = k, line
@@ -293,7 +300,8 @@ func (doc *document) readAllow() ([]string, error) {
 // file belongs to somebody else: so systems hand out secrets that the user of a service shall not
 // change.
 func readPrivate(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a pipe
+	// not to wait for the writer of a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +318,8 @@ func readPrivate(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a file", path)
 	case info.Mode()&open != 0:
-		return nil, fmt.Errorf("%s can be read or changed by others (mode %04o): chmod 600 %s", path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%s can be read or changed by others (mode %04o): chmod 600 %s",
+			path, info.Mode().Perm(), path)
 	case info.Size() > fileMax:
 		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
 	}

@@ -58,13 +58,27 @@ const (
 // keys are the condition keys that a policy may name. Keys without a get are those that no request
 // here has; see judge. [AUTH-24, AUTH-46, AUTH-51]
 var keys = map[string]key{
-	"aws:securetransport":  {kind: booleans, get: func(a *Ask) (string, bool) { return strconv.FormatBool(a.Secure), true }},
-	"aws:sourceip":         {kind: addresses, get: func(a *Ask) (string, bool) { return a.SourceIP.String(), a.SourceIP.IsValid() }},
-	"aws:principalarn":     {kind: arns, get: func(a *Ask) (string, bool) { return a.Principal, a.Principal != "" }},
-	"aws:principalaccount": {kind: accounts, get: func(a *Ask) (string, bool) { return a.Account, a.Account != "" }},
-	"aws:useragent":        {kind: words, get: func(a *Ask) (string, bool) { return a.UserAgent, a.UserAgent != "" }},
-	"aws:currenttime":      {kind: dates, get: func(a *Ask) (string, bool) { return strconv.FormatInt(a.Now, 10), true }},
-	"aws:epochtime":        {kind: epochs, get: func(a *Ask) (string, bool) { return strconv.FormatInt(a.Now, 10), true }},
+	"aws:securetransport": {kind: booleans, get: func(a *Ask) (string, bool) {
+		return strconv.FormatBool(a.Secure), true
+	}},
+	"aws:sourceip": {kind: addresses, get: func(a *Ask) (string, bool) {
+		return a.SourceIP.String(), a.SourceIP.IsValid()
+	}},
+	"aws:principalarn": {kind: arns, get: func(a *Ask) (string, bool) {
+		return a.Principal, a.Principal != ""
+	}},
+	"aws:principalaccount": {kind: accounts, get: func(a *Ask) (string, bool) {
+		return a.Account, a.Account != ""
+	}},
+	"aws:useragent": {kind: words, get: func(a *Ask) (string, bool) {
+		return a.UserAgent, a.UserAgent != ""
+	}},
+	"aws:currenttime": {kind: dates, get: func(a *Ask) (string, bool) {
+		return strconv.FormatInt(a.Now, 10), true
+	}},
+	"aws:epochtime": {kind: epochs, get: func(a *Ask) (string, bool) {
+		return strconv.FormatInt(a.Now, 10), true
+	}},
 
 	"aws:sourcearn":      {kind: arns, service: true},
 	"aws:sourceaccount":  {kind: accounts, service: true},
@@ -110,24 +124,36 @@ var (
 		"stringnotequalsignorecase": {kinds: textual, test: strings.EqualFold, negated: true},
 		"stringlike":                {kinds: textual, test: match, pattern: true},
 		"stringnotlike":             {kinds: textual, test: match, pattern: true, negated: true},
-		"arnequals":                 {kinds: []kind{arns}, test: matchARN}, // the same as ArnLike: both take patterns
-		"arnnotequals":              {kinds: []kind{arns}, test: matchARN, negated: true},
-		"arnlike":                   {kinds: []kind{arns}, test: matchARN},
-		"arnnotlike":                {kinds: []kind{arns}, test: matchARN, negated: true},
-		"ipaddress":                 {kinds: []kind{addresses}, test: inNetwork},
-		"notipaddress":              {kinds: []kind{addresses}, test: inNetwork, negated: true},
-		"bool":                      {kinds: []kind{booleans}, test: strings.EqualFold},
-		"null":                      {kinds: []kind{words, accounts, arns, addresses, booleans, numbers, dates, epochs}, reads: booleans, null: true},
+		// the same as ArnLike: both take patterns
+		"arnequals":    {kinds: []kind{arns}, test: matchARN},
+		"arnnotequals": {kinds: []kind{arns}, test: matchARN, negated: true},
+		"arnlike":      {kinds: []kind{arns}, test: matchARN},
+		"arnnotlike":   {kinds: []kind{arns}, test: matchARN, negated: true},
+		"ipaddress":    {kinds: []kind{addresses}, test: inNetwork},
+		"notipaddress": {kinds: []kind{addresses}, test: inNetwork, negated: true},
+		"bool":         {kinds: []kind{booleans}, test: strings.EqualFold},
+		"null": {kinds: []kind{words, accounts, arns, addresses, booleans, numbers, dates,
+			epochs}, reads: booleans, null: true},
 
-		"numericequals":            comparison(numbers, numeric, func(c int) bool { return c == 0 }),
-		"numericnotequals":         comparison(numbers, numeric, func(c int) bool { return c == 0 }).not(),
-		"numericlessthan":          comparison(numbers, numeric, func(c int) bool { return c < 0 }),
-		"numericlessthanequals":    comparison(numbers, numeric, func(c int) bool { return c <= 0 }),
-		"numericgreaterthan":       comparison(numbers, numeric, func(c int) bool { return c > 0 }),
-		"numericgreaterthanequals": comparison(numbers, numeric, func(c int) bool { return c >= 0 }),
+		"numericequals": comparison(numbers, numeric, func(c int) bool {
+			return c == 0
+		}),
+		"numericnotequals": comparison(numbers, numeric, func(c int) bool {
+			return c == 0
+		}).not(),
+		"numericlessthan": comparison(numbers, numeric, func(c int) bool { return c < 0 }),
+		"numericlessthanequals": comparison(numbers, numeric, func(c int) bool {
+			return c <= 0
+		}),
+		"numericgreaterthan": comparison(numbers, numeric, func(c int) bool { return c > 0 }),
+		"numericgreaterthanequals": comparison(numbers, numeric, func(c int) bool {
+			return c >= 0
+		}),
 
-		"dateequals":            comparison(dates, timely, func(c int) bool { return c == 0 }),
-		"datenotequals":         comparison(dates, timely, func(c int) bool { return c == 0 }).not(),
+		"dateequals": comparison(dates, timely, func(c int) bool { return c == 0 }),
+		"datenotequals": comparison(dates, timely, func(c int) bool {
+			return c == 0
+		}).not(),
 		"datelessthan":          comparison(dates, timely, func(c int) bool { return c < 0 }),
 		"datelessthanequals":    comparison(dates, timely, func(c int) bool { return c <= 0 }),
 		"dategreaterthan":       comparison(dates, timely, func(c int) bool { return c > 0 }),
@@ -231,7 +257,9 @@ func (c *condition) without() bool {
 
 // isNull reports whether a Null condition holds when the key is absent, or is not.
 func (c *condition) isNull(absent bool) bool {
-	return slices.ContainsFunc(c.values, func(value string) bool { return strings.EqualFold(value, strconv.FormatBool(absent)) })
+	return slices.ContainsFunc(c.values, func(value string) bool {
+		return strings.EqualFold(value, strconv.FormatBool(absent))
+	})
 }
 
 // isConstant reports whether the condition has the same result for every request, because none has
@@ -297,7 +325,8 @@ func (k kind) wrong(value string) string {
 			return err.Error()
 		}
 	case arns:
-		if len(strings.SplitN(value, ":", arnParts)) < arnParts || !strings.HasPrefix(strings.ToLower(value), "arn:") {
+		if len(strings.SplitN(value, ":", arnParts)) < arnParts ||
+			!strings.HasPrefix(strings.ToLower(value), "arn:") {
 			return fmt.Sprintf("%q is not an ARN, which has six parts", value)
 		}
 	case accounts:
@@ -310,7 +339,8 @@ func (k kind) wrong(value string) string {
 		}
 	case dates:
 		if _, ok := k.number(value); !ok {
-			return fmt.Sprintf("%q is not a date, such as 2030-01-31 or 2030-01-31T12:00:00Z", value)
+			return fmt.Sprintf("%q is not a date, such as 2030-01-31 or 2030-01-31T12:00:00Z",
+				value)
 		}
 	}
 	return ""

@@ -37,11 +37,13 @@ func refuse(reason Reason, format string, args ...any) error {
 var (
 	granted = []string{
 		"*", // before the others, and no action itself
-		"ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ListDeadLetterSourceQueues",
+		"ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl",
+		"ListDeadLetterSourceQueues",
 		"PurgeQueue", "ReceiveMessage", "SendMessage",
 	}
 	kept = []string{
-		"AddPermission", "CancelMessageMoveTask", "CreateQueue", "DeleteQueue", "ListMessageMoveTasks", "ListQueues", "ListQueueTags",
+		"AddPermission", "CancelMessageMoveTask", "CreateQueue", "DeleteQueue",
+		"ListMessageMoveTasks", "ListQueues", "ListQueueTags",
 		"RemovePermission", "SetQueueAttributes", "StartMessageMoveTask", "TagQueue", "UntagQueue",
 	}
 )
@@ -137,10 +139,12 @@ func Add(text, queueARN, label string, accounts, actions []string) (string, erro
 		return "", err
 	}
 	if slices.Contains(d.labels(), label) {
-		return "", refuse(Invalid, "Value %s for parameter Label is invalid. Reason: Already exists.", label)
+		return "", refuse(Invalid,
+			"Value %s for parameter Label is invalid. Reason: Already exists.", label)
 	}
 	if n := len(d.Statements) + 1; n > StatementsMax {
-		return "", refuse(OverLimit, "%d Statements were found, maximum allowed is %d.", n, StatementsMax)
+		return "", refuse(OverLimit, "%d Statements were found, maximum allowed is %d.", n,
+			StatementsMax)
 	}
 	principals, names := make([]string, len(accounts)), make([]string, len(actions))
 	for i, a := range accounts {
@@ -174,9 +178,11 @@ func checkPermission(label string, accounts, actions []string) error {
 	case len(actions) == 0:
 		return refuse(Missing, "The request must contain the parameter Actions.")
 	case len(actions) > ActionsMax:
-		return refuse(OverLimit, "%d Actions were found, maximum allowed is %d.", len(actions), ActionsMax)
+		return refuse(OverLimit, "%d Actions were found, maximum allowed is %d.", len(actions),
+			ActionsMax)
 	case len(accounts) > principalsMax:
-		return refuse(OverLimit, "%d Principals were found, maximum allowed is %d.", len(accounts), principalsMax)
+		return refuse(OverLimit, "%d Principals were found, maximum allowed is %d.", len(accounts),
+			principalsMax)
 	}
 	for _, a := range actions {
 		switch {
@@ -186,7 +192,9 @@ func checkPermission(label string, accounts, actions []string) error {
 			return refuse(Invalid, "Value SQS:%s for parameter ActionName is invalid. Reason: Please refer to the appropriate WSDL for a list of valid actions.", a)
 		}
 	}
-	if bad := slices.IndexFunc(accounts, func(a string) bool { return !accountPattern.MatchString(a) }); len(accounts) == 0 || bad >= 0 {
+	if bad := slices.IndexFunc(accounts, func(a string) bool {
+		return !accountPattern.MatchString(a)
+	}); len(accounts) == 0 || bad >= 0 {
 		return refuse(Invalid, "Value [%s] for parameter PrincipalId is invalid. Reason: Unable to verify.", strings.Join(accounts, ", "))
 	}
 	return nil
@@ -209,7 +217,8 @@ func Remove(text, queueARN, label string) (string, error) {
 	}
 	labels := d.labels()
 	if label == "" || !slices.Contains(labels, label) {
-		return "", refuse(Invalid, "Value %s for parameter Label is invalid. Reason: can't find label.", label)
+		return "", refuse(Invalid,
+			"Value %s for parameter Label is invalid. Reason: can't find label.", label)
 	}
 	var left []json.RawMessage
 	for i, s := range d.Statements {

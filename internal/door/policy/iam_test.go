@@ -19,7 +19,8 @@ type iamCondition struct{ prefix, operator, suffix, key, value string }
 
 func (c iamCondition) name() string { return c.prefix + c.operator + c.suffix }
 
-// holds decides a condition by the words of the IAM user guide. Present says whether the request has the key.
+// holds decides a condition by the words of the IAM user guide. Present says whether the request
+// has the key.
 func (c iamCondition) holds(got string, present bool) bool {
 	if c.operator == "Null" {
 		return (c.value == "true") == !present
@@ -66,8 +67,8 @@ func iam(statements []iamStatement, context map[string]string) Effect {
 	return effect
 }
 
-// Whatever a policy asks of keys that no request here has: when it allows a request here, IAM would allow it too, for each value
-// that the keys may have there, and without them. [AUTH-51]
+// Whatever a policy asks of keys that no request here has: when it allows a request here, IAM would
+// allow it too, for each value that the keys may have there, and without them. [AUTH-51]
 func TestNeverMoreThanIAM(t *testing.T) {
 	seed := proof.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))

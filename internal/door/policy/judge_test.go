@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// A request without the key of a condition, as IAM decides it: a positive operator does not hold, a negated one and ...IfExists do,
-// ForAllValues does, and ForAnyValue does not, whatever the operator. What a statement makes of that does not depend on its effect,
-// as long as some request may have the key.
+// A request without the key of a condition, as IAM decides it: a positive operator does not hold, a
+// negated one and ...IfExists do, ForAllValues does, and ForAnyValue does not, whatever the
+// operator. What a statement makes of that does not depend on its effect, as long as some request
+// may have the key.
 func TestMissingKey(t *testing.T) {
 	for operator, holds := range map[string]bool{
 		"IpAddress": false, "NotIpAddress": true, "IpAddressIfExists": true, "NotIpAddressIfExists": true,
@@ -37,8 +38,9 @@ func TestMissingKey(t *testing.T) {
 	}
 }
 
-// Conditions on keys that no request here has are judged when a policy is set. An Allow that can only be narrower than in AWS and
-// a Deny that can only be wider are accepted, the two others are refused. [AUTH-51]
+// Conditions on keys that no request here has are judged when a policy is set. An Allow that can
+// only be narrower than in AWS and a Deny that can only be wider are accepted, the two others are
+// refused. [AUTH-51]
 func TestKeysThatAreNeverThere(t *testing.T) {
 	absent := map[string][]struct {
 		operator, value string
@@ -91,7 +93,8 @@ func TestKeysThatAreNeverThere(t *testing.T) {
 		}
 	}
 
-	// All conditions of a statement have to hold: one that never does keeps an Allow from applying, and makes a Deny none.
+	// All conditions of a statement have to hold: one that never does keeps an Allow from applying,
+	// and makes a Deny none.
 	const never, always = `"StringEquals":{"aws:SourceVpce":"a"}`, `"StringNotEquals":{"aws:SourceVpc":"b"}`
 	const secure = `"Bool":{"aws:SecureTransport":"false"}`
 	for _, tt := range []struct {
@@ -111,8 +114,8 @@ func TestKeysThatAreNeverThere(t *testing.T) {
 	}
 }
 
-// Policies with the keys that services of Amazon set were always accepted, and still are: a store may hold them. With the newer
-// operators these keys are judged as any other. [AUTH-46]
+// Policies with the keys that services of Amazon set were always accepted, and still are: a store
+// may hold them. With the newer operators these keys are judged as any other. [AUTH-46]
 func TestKeysOfServices(t *testing.T) {
 	for _, tt := range []struct {
 		effect, operator string

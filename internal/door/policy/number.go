@@ -43,8 +43,10 @@ func parseDate(text string) (decimal string, ok bool) {
 	for i, part := range parts {
 		n[i], _ = strconv.Atoi(part)
 	}
-	year, month, day, hour, minute, second, offset := n[1], n[2], n[3], n[4], n[5], n[6], n[9]*60+n[10]
-	if month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 || n[9] > 23 || n[10] > 59 {
+	year, month, day, hour, minute, second, offset := n[1], n[2], n[3], n[4], n[5], n[6], n[9]*60+
+		n[10]
+	if month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 ||
+		minute > 59 || second > 59 || n[9] > 23 || n[10] > 59 {
 		return "", false
 	}
 	if parts[8] == "-" {
@@ -96,7 +98,8 @@ func compareDecimals(x, y string) int {
 	case yNegative && !xNegative:
 		return 1
 	}
-	c := cmp.Or(cmp.Compare(len(xWhole), len(yWhole)), strings.Compare(xWhole, yWhole), strings.Compare(xFraction, yFraction))
+	c := cmp.Or(cmp.Compare(len(xWhole), len(yWhole)), strings.Compare(xWhole, yWhole),
+		strings.Compare(xFraction, yFraction))
 	if xNegative {
 		return -c
 	}

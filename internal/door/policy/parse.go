@@ -28,7 +28,9 @@ type Unsupported struct{ Reason string }
 
 func (e *Unsupported) Error() string { return e.Reason }
 
-func unsupported(format string, args ...any) error { return &Unsupported{fmt.Sprintf(format, args...)} }
+func unsupported(format string, args ...any) error {
+	return &Unsupported{fmt.Sprintf(format, args...)}
+}
 
 // An Excess is a policy that is over a limit of SQS, in its words. [AUTH-23]
 type Excess struct{ Reason string }
@@ -54,7 +56,8 @@ func Parse(text string) (*Policy, error) {
 	}
 	if v, ok := top["version"]; ok {
 		var version string
-		if json.Unmarshal(v, &version) != nil || version != "2008-10-17" && version != "2012-10-17" {
+		if json.Unmarshal(v, &version) != nil || version != "2008-10-17" &&
+			version != "2012-10-17" {
 			return nil, fmt.Errorf("its version %s is neither 2012-10-17 nor 2008-10-17", v)
 		}
 	}
@@ -80,7 +83,8 @@ func Parse(text string) (*Policy, error) {
 }
 
 func parseStatement(raw json.RawMessage) (s statement, err error) {
-	members, err := object(raw, "it", "sid", "effect", "principal", "notprincipal", "action", "notaction", "resource", "notresource", "condition")
+	members, err := object(raw, "it", "sid", "effect", "principal", "notprincipal", "action",
+		"notaction", "resource", "notresource", "condition")
 	if err != nil {
 		return s, err
 	}
@@ -171,7 +175,8 @@ func (s *statement) parseResources(raw json.RawMessage) error {
 		case strings.HasPrefix(r, "arn:") || (s.effect == Allow) == s.otherResources:
 			return unsupported("its Resource %q is not the ARN of a queue, such as arn:aws:sqs:*:*:orders, nor *", r)
 		default:
-			s.notes = append(s.notes, fmt.Sprintf("its Resource %q is not an ARN and matches no queue", r))
+			s.notes = append(s.notes,
+				fmt.Sprintf("its Resource %q is not an ARN and matches no queue", r))
 		}
 	}
 	if len(s.resources) == 0 && !s.otherResources {
@@ -227,7 +232,8 @@ func isPrincipal(p string) bool {
 		return true
 	}
 	rest, ok := strings.CutPrefix(p, "arn:aws:iam::")
-	if !ok || len(rest) < 13 || strings.Trim(rest[:12], "0123456789") != "" || strings.ContainsAny(rest, "*?$") {
+	if !ok || len(rest) < 13 || strings.Trim(rest[:12], "0123456789") != "" ||
+		strings.ContainsAny(rest, "*?$") {
 		return false
 	}
 	rest = rest[12:]
@@ -248,7 +254,8 @@ func mayBeQueue(pattern string) bool {
 			fits = match(part, [...]string{"arn", "aws", "sqs"}[i])
 		case 4:
 			digits := strings.ReplaceAll(part, "*", "")
-			fits = fits && strings.Trim(digits, "0123456789?") == "" && (len(digits) == 12 || len(digits) < 12 && digits != part)
+			fits = fits && strings.Trim(digits, "0123456789?") == "" &&
+				(len(digits) == 12 || len(digits) < 12 && digits != part)
 		}
 		if !fits {
 			return false
@@ -274,7 +281,9 @@ func parseActions(raw json.RawMessage) ([]string, error) {
 		case a == "*":
 		case !ok:
 			return nil, fmt.Errorf("%q is not an action of SQS", a)
-		case slices.ContainsFunc(Actions(), func(k string) bool { return match(name, strings.ToLower(k)) }):
+		case slices.ContainsFunc(Actions(), func(k string) bool {
+			return match(name, strings.ToLower(k))
+		}):
 		case strings.HasSuffix(name, "batch"):
 			return nil, unsupported("%q is not an action of its own: whoever may do it to one message may do it to a batch; name that", a)
 		default:

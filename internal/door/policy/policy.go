@@ -46,8 +46,10 @@ type Policy struct{ statements []statement }
 
 // A statement is one statement of a policy.
 type statement struct {
-	effect     Effect
-	principals []string // account numbers, ARNs of identities and "*"; services are not among them, because none comes here
+	effect Effect
+	// account numbers, ARNs of identities and "*"; services are not among them, because none comes
+	// here
+	principals []string
 	actions    []string // patterns, in lower case
 	resources  []string // patterns; none for the queue of the policy
 	conditions []condition
@@ -113,7 +115,8 @@ func (s *statement) isFor(a *Ask) bool {
 func (s *statement) exempts(a *Ask) bool {
 	root := "arn:aws:iam::" + a.Account + ":root"
 	inAccount := slices.Contains(s.principals, a.Account) || slices.Contains(s.principals, root)
-	return a.Principal != "" && inAccount && (a.Principal == root || slices.Contains(s.principals, a.Principal))
+	return a.Principal != "" && inAccount &&
+		(a.Principal == root || slices.Contains(s.principals, a.Principal))
 }
 
 // accountOf returns the account in an ARN, empty when it is none.

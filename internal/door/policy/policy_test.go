@@ -225,7 +225,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// What can never match is refused with the reason: a Deny with it would be stored and never fire. [AUTH-24]
+// What can never match is refused with the reason: a Deny with it would be stored and never fire.
+// [AUTH-24]
 func TestNeverFires(t *testing.T) {
 	action := func(a string) string { return strings.Replace(one(``), "sqs:SendMessage", a, 1) }
 	resource := func(r string) string { return strings.Replace(one(``), queueARN, r, 1) }
@@ -298,7 +299,8 @@ func TestNeverFires(t *testing.T) {
 	}
 }
 
-// A queue's own account as principal allows nothing to its users by itself, and denies what it says. [AUTH-42]
+// A queue's own account as principal allows nothing to its users by itself, and denies what it
+// says. [AUTH-42]
 func TestOwnAccount(t *testing.T) {
 	own := ask("sqs:SendMessage")
 	own.Principal, own.Account = "arn:aws:iam::111111111111:user/billing", "111111111111"
@@ -360,8 +362,9 @@ func TestMatchARN(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for texts on which it panics, for policies that say something else when a denial of everything is added than
-// to deny everything, and for ones that cannot be read any more when a permission was added.
+// FuzzParse looks for texts on which it panics, for policies that say something else when a denial
+// of everything is added than to deny everything, and for ones that cannot be read any more when a
+// permission was added.
 func FuzzParse(f *testing.F) {
 	f.Add(one(``))
 	f.Add(one(`,"Condition":{"NotIpAddress":{"aws:SourceIp":["10.0.0.0/8","::1"]}}`))

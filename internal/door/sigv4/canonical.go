@@ -90,7 +90,9 @@ func canonicalQuery(pairs []pair, presigned bool) string {
 		size += len(p.name) + len(p.value) + 2
 		encoded = append(encoded, p)
 	}
-	slices.SortFunc(encoded, func(a, b pair) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.value, b.value)) })
+	slices.SortFunc(encoded, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.value, b.value))
+	})
 	b := make([]byte, 0, size)
 	for i, p := range encoded {
 		if i > 0 {
@@ -124,5 +126,6 @@ func appendEncoded(dst []byte, c byte) []byte {
 
 // unreserved says which bytes of a URI mean the same encoded or not, by RFC 3986.
 func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' ||
+		c == '.' || c == '_' || c == '~'
 }

@@ -33,7 +33,8 @@ func readParameters(r *http.Request, query []pair) (parameters, error) {
 	case len(headers) > 1:
 		return parameters{}, incomplete("The Authorization header is in the request more than once.")
 	case len(headers) == 0 || !strings.HasPrefix(headers[0], "AWS4-"):
-		return parameters{}, &Error{MissingAuthenticationToken, http.StatusForbidden, "Request is missing Authentication Token"}
+		return parameters{}, &Error{MissingAuthenticationToken, http.StatusForbidden,
+			"Request is missing Authentication Token"}
 	}
 	return headerParameters(r, headers[0])
 }
@@ -111,7 +112,8 @@ func queryParameters(query []pair) (p parameters, err error) {
 				continue
 			}
 			if seen[pair.name] {
-				return p, incomplete("The parameter '%s' is in the query string more than once.", pair.name)
+				return p, incomplete("The parameter '%s' is in the query string more than once.",
+					pair.name)
 			}
 			seen[pair.name] = true
 			*param.into = pair.value

@@ -24,7 +24,8 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// The official signer is the other half of this package: what it signs must be valid, and nothing that differs from it.
+// The official signer is the other half of this package: what it signs must be valid, and nothing
+// that differs from it.
 
 var (
 	testNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -86,7 +87,8 @@ func receive(wire []byte) (*http.Request, []byte, error) {
 	return r, body, err
 }
 
-// verify is what a server does. The key id is no part of what is signed: it decides which secret is asked for.
+// verify is what a server does. The key id is no part of what is signed: it decides which secret is
+// asked for.
 func verify(v *Verifier, r *http.Request, body []byte, key *Key) error {
 	q, err := v.Parse(r, "sqs", "monitoring")
 	if err != nil {
@@ -152,7 +154,8 @@ func (m maker) request() (sending, error) {
 	return sign(r, body, key, testNow.Add(-time.Duration(m.IntN(60))*time.Second), presign, m.pick("sqs", "monitoring"))
 }
 
-// differences change a signed request in a way that must not be accepted. They report whether they could.
+// differences change a signed request in a way that must not be accepted. They report whether they
+// could.
 var differences = map[string]func(m maker, r *http.Request, body *[]byte) bool{
 	"byte of the body": func(m maker, r *http.Request, body *[]byte) bool {
 		if len(*body) == 0 {
@@ -240,7 +243,8 @@ var differences = map[string]func(m maker, r *http.Request, body *[]byte) bool{
 	},
 }
 
-// replaceSignature changes Authorization, or the query of a presigned request, which ends with the signature.
+// replaceSignature changes Authorization, or the query of a presigned request, which ends with the
+// signature.
 func replaceSignature(r *http.Request, change func(string) string) bool {
 	was := r.Header.Get("Authorization") + r.URL.RawQuery
 	if strings.Contains(r.URL.RawQuery, "X-Amz-Signature=") {
@@ -300,7 +304,8 @@ func wantRefusal(t *testing.T, err error, what string) {
 	}
 }
 
-// checkBytes changes bytes on the connection, wherever they are. What is read the same afterwards is valid, nothing else.
+// checkBytes changes bytes on the connection, wherever they are. What is read the same afterwards
+// is valid, nothing else.
 func checkBytes(t *testing.T, m maker, v *Verifier, s sending) {
 	t.Helper()
 	first, body, _ := receive(s.wire)

@@ -139,7 +139,8 @@ func (q *Request) readDate(p parameters) error {
 	now, skew := q.v.cfg.Now().UTC().Truncate(time.Second), q.v.cfg.Skew
 	minutes := int(skew / time.Minute)
 	if latest := now.Add(skew); q.date.After(latest) {
-		return mismatch("Signature not yet current: %s is still later than %s (%s + %d min.)", stamp(q.date), stamp(latest), stamp(now), minutes)
+		return mismatch("Signature not yet current: %s is still later than %s (%s + %d min.)",
+			stamp(q.date), stamp(latest), stamp(now), minutes)
 	}
 	if p.expires != "" {
 		life, err := parseExpires(p.expires)
@@ -152,7 +153,8 @@ func (q *Request) readDate(p parameters) error {
 		return nil
 	}
 	if earliest := now.Add(-skew); q.date.Before(earliest) {
-		return mismatch("Signature expired: %s is now earlier than %s (%s - %d min.)", stamp(q.date), stamp(earliest), stamp(now), minutes)
+		return mismatch("Signature expired: %s is now earlier than %s (%s - %d min.)",
+			stamp(q.date), stamp(earliest), stamp(now), minutes)
 	}
 	return nil
 }
@@ -179,7 +181,8 @@ func parseExpires(text string) (time.Duration, error) {
 	}
 	life := time.Duration(n) * time.Second
 	if life <= 0 || life > expiresMax {
-		return 0, incomplete("X-Amz-Expires must be a number of seconds from 1 to %d.", int(expiresMax/time.Second))
+		return 0, incomplete("X-Amz-Expires must be a number of seconds from 1 to %d.",
+			int(expiresMax/time.Second))
 	}
 	return life, nil
 }
@@ -200,7 +203,8 @@ func (q *Request) readSigned(p parameters) error {
 			return mismatch("'SignedHeaders' must be sorted and name each header once: '%s' follows '%s'.", name, q.signed[i-1])
 		case name == "host" || name == "content-length":
 		case len(q.http.Header.Values(name)) == 0:
-			return mismatch("The header '%s' is among the 'SignedHeaders' and not in the request.", name)
+			return mismatch("The header '%s' is among the 'SignedHeaders' and not in the request.",
+				name)
 		}
 	}
 	// A second Host would be one that is not looked at.
@@ -235,7 +239,8 @@ func differs(values []string, want string) bool {
 
 func (q *Request) readAlgorithm(p parameters) error {
 	if p.algorithm != algorithm {
-		return incomplete("Unsupported AWS 'algorithm': '%s' (only AWS4-HMAC-SHA256 for now). ", p.algorithm)
+		return incomplete("Unsupported AWS 'algorithm': '%s' (only AWS4-HMAC-SHA256 for now). ",
+			p.algorithm)
 	}
 	return nil
 }
@@ -252,10 +257,12 @@ func (q *Request) readCredential(credential string, services []string) error {
 		wrong = append(wrong, "Credential should be scoped to a valid region.")
 	}
 	if !slices.Contains(services, service) {
-		wrong = append(wrong, "Credential should be scoped to correct service: '"+strings.Join(services, "', '")+"'.")
+		wrong = append(wrong, "Credential should be scoped to correct service: '"+
+			strings.Join(services, "', '")+"'.")
 	}
 	if term != terminator {
-		wrong = append(wrong, "Credential should be scoped with a valid terminator: '"+terminator+"', not '"+term+"'.")
+		wrong = append(wrong, "Credential should be scoped with a valid terminator: '"+terminator+
+			"', not '"+term+"'.")
 	}
 	if want := q.date.Format(dayForm); day != want {
 		wrong = append(wrong, "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '"+

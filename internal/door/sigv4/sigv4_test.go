@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// signed returns a request as a client of SQS signs it, as a server receives it. Change, if there is one, comes before
-// the signature.
+// signed returns a request as a client of SQS signs it, as a server receives it. Change, if there
+// is one, comes before the signature.
 func signed(t testing.TB, body string, key Key, at time.Time, presign bool, change func(r *http.Request)) *http.Request {
 	t.Helper()
 	r := httptest.NewRequest("POST", "http://"+testHost+"/", nil)
@@ -58,7 +58,8 @@ const (
 	unknownKey = "InvalidClientTokenId 403 The security token included in the request is invalid."
 )
 
-// TestRefusals changes a request after it was signed, or signs it differently. [AUTH-5 to AUTH-16, AUTH-32 to AUTH-34]
+// TestRefusals changes a request after it was signed, or signs it differently.
+// [AUTH-5 to AUTH-16, AUTH-32 to AUTH-34]
 func TestRefusals(t *testing.T) {
 	set := func(name, value string) func(r *http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -367,8 +368,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestUnknownKeyCostsTheSame counts hashes instead of time: those that are made for a key that is not known, and for one
-// that is. [AUTH-34]
+// TestUnknownKeyCostsTheSame counts hashes instead of time: those that are made for a key that is
+// not known, and for one that is. [AUTH-34]
 func TestUnknownKeyCostsTheSame(t *testing.T) {
 	work := 0
 	v := newTestVerifier(Config{Hosts: []string{"a", "b"}})

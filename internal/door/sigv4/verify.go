@@ -43,11 +43,13 @@ func (q *Request) Verify(key *Key, body [sha256.Size]byte) error {
 	rightToken := subtle.ConstantTimeCompare([]byte(q.token), []byte(key.Token)) == 1
 	switch {
 	case !known || !rightToken:
-		return &Error{InvalidClientTokenID, http.StatusForbidden, "The security token included in the request is invalid."}
+		return &Error{InvalidClientTokenID, http.StatusForbidden,
+			"The security token included in the request is invalid."}
 	case !valid:
 		return q.wrongSignature(bodyHash)
 	case !key.Expires.IsZero() && !q.v.cfg.Now().Before(key.Expires):
-		return &Error{ExpiredToken, http.StatusForbidden, "The security token included in the request is expired"}
+		return &Error{ExpiredToken, http.StatusForbidden,
+			"The security token included in the request is expired"}
 	}
 	return nil
 }
@@ -124,7 +126,8 @@ func (c *keyCache) get(q *Request, id, secret string) []byte {
 		key = q.v.hmac(key, text)
 	}
 	// The strings are parts of a header that need not stay.
-	d = derivation{strings.Clone(id), secret, strings.Clone(d.day), strings.Clone(d.region), strings.Clone(d.service)}
+	d = derivation{strings.Clone(id), secret, strings.Clone(d.day), strings.Clone(d.region),
+		strings.Clone(d.service)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.keys == nil || len(c.keys) >= cacheMax {

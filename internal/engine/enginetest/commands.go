@@ -37,7 +37,8 @@ func init() {
 		"receive-many": (*Player).receiveMany, // receives, ten at a time, without showing them
 		"drain":        (*Player).drain,       // receives and deletes, all or n messages
 		"create-many":  (*Player).createMany,  // queues q0001 and so on
-		"tag-many":     (*Player).tagMany,     // tags tag01 and so on, on a queue that is there or is created
+		// tags tag01 and so on, on a queue that is there or is created
+		"tag-many": (*Player).tagMany,
 
 		// The world around the engine.
 		"advance": (*Player).advance,

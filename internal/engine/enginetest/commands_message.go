@@ -168,7 +168,9 @@ func (p *Player) drain(a *args, _ []string) (string, error) {
 }
 
 // takeAll receives up to n messages, ten at a time, and calls f, if there is one, for each.
-func (p *Player) takeAll(q engine.QueueName, n int, vt engine.Int, f func(engine.Handle) (string, error)) (string, error) {
+func (p *Player) takeAll(
+	q engine.QueueName, n int, vt engine.Int, f func(engine.Handle) (string, error),
+) (string, error) {
 	got, first, last := 0, "", ""
 	for got < n {
 		res, refusal, err := p.do(&engine.ReceiveMessage{
@@ -192,8 +194,9 @@ func (p *Player) takeAll(q engine.QueueName, n int, vt engine.Int, f func(engine
 			if f == nil {
 				continue
 			}
-			refusal, err := f(engine.Handle{Text: m.alias, Valid: true, Incarnation: res.Incarnation,
-				Space: d.Space, Seq: d.Seq, Generation: d.Generation, Received: d.Received})
+			refusal, err := f(engine.Handle{Text: m.alias, Valid: true,
+				Incarnation: res.Incarnation,
+				Space:       d.Space, Seq: d.Seq, Generation: d.Generation, Received: d.Received})
 			if refusal != "" || err != nil {
 				return refusal, err
 			}
@@ -219,7 +222,8 @@ func (p *Player) deleteBatch(a *args, lines []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		op.Entries = append(op.Entries, engine.DeleteEntry{ID: b.text("id"), Handle: p.handle(b.text("r"))})
+		op.Entries = append(op.Entries,
+			engine.DeleteEntry{ID: b.text("id"), Handle: p.handle(b.text("r"))})
 		if err := b.done(); err != nil {
 			return "", err
 		}
@@ -236,7 +240,8 @@ func (p *Player) deleteBatch(a *args, lines []string) (string, error) {
 
 func (p *Player) visibility(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
-	return p.simple(a, &engine.ChangeMessageVisibility{Queue: q, Handle: p.handle(a.text("r")), Timeout: a.number("vt")})
+	return p.simple(a, &engine.ChangeMessageVisibility{Queue: q, Handle: p.handle(a.text("r")),
+		Timeout: a.number("vt")})
 }
 
 func (p *Player) visibilityBatch(a *args, lines []string) (string, error) {
@@ -249,7 +254,8 @@ func (p *Player) visibilityBatch(a *args, lines []string) (string, error) {
 			return "", err
 		}
 		op.Entries = append(op.Entries,
-			engine.VisibilityEntry{ID: b.text("id"), Handle: p.handle(b.text("r")), Timeout: b.number("vt")})
+			engine.VisibilityEntry{ID: b.text("id"), Handle: p.handle(b.text("r")),
+				Timeout: b.number("vt")})
 		if err := b.done(); err != nil {
 			return "", err
 		}

@@ -57,13 +57,15 @@ func (p *Player) moveList(a *args, _ []string) (string, error) {
 	}
 	known := p.tasks[op.Source.Value]
 	if len(res.Tasks) > len(known) {
-		return "", fmt.Errorf("%d tasks of %s, and %d were started", len(res.Tasks), op.Source.Value, len(known))
+		return "", fmt.Errorf("%d tasks of %s, and %d were started", len(res.Tasks),
+			op.Source.Value, len(known))
 	}
 	var b strings.Builder
 	for i := range res.Tasks {
 		t, k := &res.Tasks[i], known[len(known)-1-i]
 		if t.Handle != "" && t.Handle != k.handle || t.Source != op.Source.Value {
-			return "", fmt.Errorf("%s is listed with the handle %s and the source %s", k.alias, t.Handle, t.Source)
+			return "", fmt.Errorf("%s is listed with the handle %s and the source %s", k.alias,
+				t.Handle, t.Source)
 		}
 		fmt.Fprintf(&b, "%s %s\n", k.alias, showTask(t))
 	}

@@ -72,7 +72,8 @@ func (p *Player) listQueues(a *args, _ []string) (string, error) {
 
 // sources lists the queues whose dead-letter queue this one is.
 func (p *Player) sources(a *args, _ []string) (string, error) {
-	op := &engine.ListDeadLetterSourceQueues{MaxResults: a.number("max"), NextToken: p.token(a.text("token").Value)}
+	op := &engine.ListDeadLetterSourceQueues{MaxResults: a.number("max"),
+		NextToken: p.token(a.text("token").Value)}
 	op.Queue, _ = a.queue()
 	return p.page(a, op)
 }
@@ -80,7 +81,8 @@ func (p *Player) sources(a *args, _ []string) (string, error) {
 // token returns the paging token that an alias, t1, t2 and so on, stands for. Any other text is a
 // token that nobody handed out.
 func (p *Player) token(alias string) string {
-	if n, err := strconv.Atoi(strings.TrimPrefix(alias, "t")); err == nil && n >= 1 && n <= len(p.tokens) {
+	if n, err := strconv.Atoi(strings.TrimPrefix(alias, "t")); err == nil && n >= 1 &&
+		n <= len(p.tokens) {
 		return p.tokens[n-1]
 	}
 	return alias
@@ -227,7 +229,8 @@ func (p *Player) purge(a *args, _ []string) (string, error) {
 
 // permit adds a permission to the policy of a queue, and forbid takes one out.
 func (p *Player) permit(a *args, _ []string) (string, error) {
-	op := &engine.AddPermission{Label: a.text("label"), Accounts: a.values("accounts"), Actions: a.values("actions")}
+	op := &engine.AddPermission{Label: a.text("label"), Accounts: a.values("accounts"),
+		Actions: a.values("actions")}
 	op.Queue, _ = a.queue()
 	return p.simple(a, op)
 }

@@ -29,7 +29,8 @@ func (p *Player) survey(a *args, _ []string) (string, error) {
 				if uncounted {
 					continue
 				}
-				if counts := showCounts(p.machine.Tally().Of(g.Queue.Account, g.Queue.Name)); counts != "" {
+				if counts := showCounts(p.machine.Tally().Of(g.Queue.Account,
+					g.Queue.Name)); counts != "" {
 					fmt.Fprintln(&b, "  "+counts)
 				}
 			}
@@ -45,7 +46,8 @@ func (p *Player) survey(a *args, _ []string) (string, error) {
 func showGauge(g *engine.Gauge) string {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	text := fmt.Sprintf("%s visible=%d in-flight=%d delayed=%d age=%v aws-age=%v kept=%v timeout=%v retention=%v",
-		g.Queue.Name, g.Visible, g.InFlight, g.Delayed, ms(g.Age), ms(g.AWSAge), ms(g.Kept), ms(g.VisibilityTimeout), ms(g.Retention))
+		g.Queue.Name, g.Visible, g.InFlight, g.Delayed, ms(g.Age), ms(g.AWSAge), ms(g.Kept),
+		ms(g.VisibilityTimeout), ms(g.Retention))
 	if g.FIFO {
 		text += " fifo"
 	}
@@ -81,7 +83,8 @@ func showCounts(q *tally.Queue) string {
 		}
 	}
 	if s := q.SizeExtremes.Take(); s.Count > 0 {
-		shown = append(shown, fmt.Sprintf("sizes=%v..%v sum=%v count=%v", s.Min, s.Max, s.Sum, s.Count))
+		shown = append(shown, fmt.Sprintf("sizes=%v..%v sum=%v count=%v", s.Min, s.Max, s.Sum,
+			s.Count))
 	}
 	return strings.Join(shown, " ")
 }

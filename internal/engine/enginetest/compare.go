@@ -28,7 +28,9 @@ func Compare(seed uint64, n int, variants []Variant) (Played, *Difference) {
 
 // Alike plays n generated steps against the engine in every variant. The difference is nil when all
 // answer as the first one does and leave the same behind. What that is of a store, rows says.
-func Alike(seed uint64, n int, variants []Variant, rows func(kv.Store) []string) (Played, *Difference) {
+func Alike(
+	seed uint64, n int, variants []Variant, rows func(kv.Store) []string,
+) (Played, *Difference) {
 	return compare(seed, n, judge{first: &variants[0], rows: rows}, variants[1:])
 }
 
@@ -62,7 +64,8 @@ func compare(seed uint64, n int, by judge, variants []Variant) (played Played, d
 	}()
 	var steps []Step
 	differs := func(w *trial, complaint string) (Played, *Difference) {
-		return played, &Difference{Variant: w.variant, Steps: steps, Complaint: complaint, judge: by}
+		return played, &Difference{Variant: w.variant, Steps: steps, Complaint: complaint,
+			judge: by}
 	}
 	for range n {
 		s := g.Next(right.player.Receipts()).prepared()
@@ -134,7 +137,8 @@ func (d *Difference) Shrink() {
 // last step.
 func (d *Difference) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "in variant %+v\n%s\n\nThe script, with the answers of ", d.Variant, d.Complaint)
+	fmt.Fprintf(&b, "in variant %+v\n%s\n\nThe script, with the answers of ", d.Variant,
+		d.Complaint)
 	if d.judge.first != nil {
 		fmt.Fprintf(&b, "variant %+v:\n\n", *d.judge.first)
 	} else {

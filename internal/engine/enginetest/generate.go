@@ -47,7 +47,9 @@ func NewGenerator(seed uint64) *Generator {
 	}
 	g.emit("config in-flight-max=%s purge-interval=%s recreate-delay=%s",
 		limit, g.one("0s", "1s", "1m"), g.one("0s", "1s", "1m"))
-	first := slices.DeleteFunc([]string{"a", "b", "f.fifo", "g.fifo"}, func(q string) bool { return !slices.Contains(g.names, q) })
+	first := slices.DeleteFunc([]string{"a", "b", "f.fifo", "g.fifo"}, func(q string) bool {
+		return !slices.Contains(g.names, q)
+	})
 	for _, q := range first {
 		g.create(q)
 	}
@@ -141,7 +143,8 @@ func (g *Generator) message(q string) string {
 	}
 	if g.chance(6) {
 		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x",
-			"tenaq:String=v=1&first-sent="+g.one("1", "1767225600000", "1767225601000", "9999999999999")) + ")"
+			"tenaq:String=v=1&first-sent="+g.one("1", "1767225600000", "1767225601000",
+				"9999999999999")) + ")"
 	}
 	if isFIFO(q) {
 		return text + g.ids()
@@ -205,7 +208,8 @@ func (g *Generator) more(receipts int) {
 		g.repeat(q, receipts)
 	case n < 480:
 		g.emit("receive q=%s%s%s%s%s show=(sent, first, size, seq, dedup, source)", q,
-			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait", "0", "20"), g.attempt(q))
+			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait",
+				"0", "20"), g.attempt(q))
 	case g.dead && g.chance(4):
 		// Messages that nobody deletes are what dead-letter queues are for.
 		g.emit("receive q=%s max=10 vt=%s show=(seq, source)", q, g.one("0", "0", "1"))
@@ -220,7 +224,9 @@ func (g *Generator) more(receipts int) {
 	case n < 700:
 		g.emit("visibility q=%s r=%s vt=%s", q, g.handle(receipts), g.timeout())
 	case n < 730:
-		g.batch("visibility-batch q="+q, func() string { return " r=" + g.handle(receipts) + " vt=" + g.timeout() })
+		g.batch("visibility-batch q="+q, func() string {
+			return " r=" + g.handle(receipts) + " vt=" + g.timeout()
+		})
 	case n < 775:
 		g.emit("counters q=%s", q)
 	case n < 790:
@@ -253,7 +259,8 @@ func (g *Generator) more(receipts int) {
 		g.held = !g.held
 		g.emit("hold %s", map[bool]string{true: "on", false: "off"}[g.held])
 	default:
-		g.emit("advance %s", g.one("1ms", "1ms", "500ms", "999ms", "1s", "1s", "2s", "5s", "10s", "30s", "60s",
+		g.emit("advance %s", g.one("1ms", "1ms", "500ms", "999ms", "1s", "1s", "2s", "5s", "10s",
+			"30s", "60s",
 			g.one("59.999s", "5m", "1h", "11h59m59s", "12h")))
 	}
 	if len(g.queue) == 0 {
@@ -304,6 +311,7 @@ func (g *Generator) restart() {
 	default:
 		// The stamp makes the grace the same whatever restarts the variant adds.
 		g.emit("stamp")
-		g.emit("restart unclean down=%s grace=%s", g.one("1ms", "1s", "10s", "2m"), g.one("0s", "5s", "60s"))
+		g.emit("restart unclean down=%s grace=%s", g.one("1ms", "1s", "10s", "2m"),
+			g.one("0s", "5s", "60s"))
 	}
 }

@@ -29,7 +29,8 @@ func (g *Generator) deadStep(q string) {
 	switch n := g.r.IntN(100); {
 	case n < 20:
 		if g.chance(10) {
-			g.emit("create q=%s%s%s", q, map[bool]string{true: " FifoQueue=true"}[isFIFO(q)], g.policy(q))
+			g.emit("create q=%s%s%s", q, map[bool]string{true: " FifoQueue=true"}[isFIFO(q)],
+				g.policy(q))
 		} else {
 			g.emit("set q=%s%s", q, g.policy(q))
 		}
@@ -59,7 +60,8 @@ func (g *Generator) moveStart(q string) {
 			to = " to=" + g.name()
 		}
 	}
-	g.emit("move-start source=%s%s%s", q, to, g.maybe("rate", "1", "2", "3", "7", "10", "100", "500"))
+	g.emit("move-start source=%s%s%s", q, to,
+		g.maybe("rate", "1", "2", "3", "7", "10", "100", "500"))
 }
 
 // exhaust makes one queue full of messages that were received too often: a receive of another moves

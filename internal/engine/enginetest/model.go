@@ -23,7 +23,8 @@ type Model struct {
 	tasked int                        // how many were ever started
 	tally  *tally.Queues
 
-	movesMax int  // how many dead letters the next receive moves before it is broken off; zero is any number
+	// how many dead letters the next receive moves before it is broken off; zero is any number
+	movesMax int
 	broken   bool // it was
 
 	now      int64
@@ -168,14 +169,18 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 		m.settle(q)
 		res.Attributes = q.show(m.now)
 		if !slices.Contains(op.Names, "All") {
-			maps.DeleteFunc(res.Attributes, func(name, _ string) bool { return !slices.Contains(op.Names, name) })
+			maps.DeleteFunc(res.Attributes, func(name, _ string) bool {
+				return !slices.Contains(op.Names, name)
+			})
 		}
 	case *engine.SetQueueAttributes:
 		no = m.set(q, op.Values)
 	case *engine.TagQueue:
 		q.tag(op.Tags)
 	case *engine.UntagQueue:
-		q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool { return slices.Contains(op.Keys, t.Key) })
+		q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool {
+			return slices.Contains(op.Keys, t.Key)
+		})
 	case *engine.ListQueueTags:
 		res.Tags = slices.Clone(q.tags)
 	case *engine.ListDeadLetterSourceQueues:
@@ -209,7 +214,8 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 		no = m.change(q, op.Handle, op.Timeout.Value)
 	case *engine.ChangeMessageVisibilityBatch:
 		for _, e := range op.Entries {
-			res.Outcomes = append(res.Outcomes, modelEntry(m.change(q, e.Handle, e.Timeout.Value), e.Handle, false))
+			res.Outcomes = append(res.Outcomes,
+				modelEntry(m.change(q, e.Handle, e.Timeout.Value), e.Handle, false))
 		}
 	default:
 		panic(fmt.Sprintf("the model does not know %T", op))
@@ -259,7 +265,8 @@ func modelRefusal(code engine.Code, format string, args ...any) *engine.Error {
 
 // modelBadValue is a refusal in the form that most of them have.
 func modelBadValue(value, parameter, reason string) *engine.Error {
-	return modelRefusal(engine.CodeInvalidParameter, "Value %s for parameter %s is invalid. Reason: %s", value, parameter, reason)
+	return modelRefusal(engine.CodeInvalidParameter,
+		"Value %s for parameter %s is invalid. Reason: %s", value, parameter, reason)
 }
 
 func (m *Model) identity() (id [16]byte) {

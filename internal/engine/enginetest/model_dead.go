@@ -43,7 +43,8 @@ func (m *Model) checkRedrive(name engine.QueueName, fifo bool, policy string) *e
 	case target == nil:
 		return modelBadValue(policy, "RedrivePolicy", "Dead letter target does not exist.")
 	case target.fifo() != fifo:
-		return modelBadValue(policy, "RedrivePolicy", "Dead-letter queue must be same type of queue as the source..")
+		return modelBadValue(policy, "RedrivePolicy",
+			"Dead-letter queue must be same type of queue as the source..")
 	}
 	return nil
 }
@@ -75,7 +76,9 @@ func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 
 // sources lists the queues whose policy names this one. [DLQ-35]
 func (m *Model) sources(op *engine.ListDeadLetterSourceQueues) engine.Result {
-	return m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool { return m.pointsTo(q, op.Queue) })
+	return m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool {
+		return m.pointsTo(q, op.Queue)
+	})
 }
 
 func (m *Model) pointsTo(q *modelQueue, target engine.QueueName) bool {

@@ -77,7 +77,8 @@ func (m *Model) repeat(q *modelQueue, attempt string, room int64) []*modelMessag
 		return nil
 	}
 	for i, msg := range earlier.messages {
-		if !q.has(msg) || q.expired(msg, m.now) || msg.generation != earlier.generations[i] || msg.changed {
+		if !q.has(msg) || q.expired(msg, m.now) || msg.generation != earlier.generations[i] ||
+			msg.changed {
 			return nil
 		}
 		if msg.at <= m.now {

@@ -71,7 +71,8 @@ func (q *modelQueue) lacksID(e engine.Entry) *engine.Error {
 	case !q.fifo():
 		return nil
 	case !e.Group.Set:
-		return modelRefusal(engine.CodeMissingParameter, "The request must contain the parameter MessageGroupId.")
+		return modelRefusal(engine.CodeMissingParameter,
+			"The request must contain the parameter MessageGroupId.")
 	case !e.Dedup.Set && q.attributes["ContentBasedDeduplication"] != "true":
 		return modelRefusal(engine.CodeInvalidParameter,
 			"The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")

@@ -43,7 +43,9 @@ func (m *Model) settle(q *modelQueue) {
 	}
 	if !m.hold {
 		n := len(q.messages)
-		q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool { return q.expired(msg, m.now) })
+		q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool {
+			return q.expired(msg, m.now)
+		})
 		m.of(q).Expired.Add(int64(n - len(q.messages)))
 	}
 }
@@ -65,7 +67,8 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 		delay.Value = q.number("DelaySeconds")
 	}
 	id := m.identity()
-	msg := &modelMessage{id: id, lineage: id, sent: m.now, firstSent: m.firstSent(&e), base: m.now, dedup: q.dedupID(e), entry: e}
+	msg := &modelMessage{id: id, lineage: id, sent: m.now, firstSent: m.firstSent(&e), base: m.now,
+		dedup: q.dedupID(e), entry: e}
 	m.of(q).AddSent(sizeOf(&e))
 	m.enter(q, msg, delay.Value)
 	if q.fifo() {
@@ -103,8 +106,9 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 	}
 	d := e.Delay.Value
 	if q.fifo() && d > 0 {
-		return modelRefusal(engine.CodeInvalidParameter, "Value %d for parameter DelaySeconds is invalid. "+
-			"Reason: The request include parameter that is not valid for this queue type.", d)
+		return modelRefusal(engine.CodeInvalidParameter,
+			"Value %d for parameter DelaySeconds is invalid. "+
+				"Reason: The request include parameter that is not valid for this queue type.", d)
 	}
 	if d < 0 || d > 900 {
 		return modelRefusal(engine.CodeInvalidParameter,
@@ -112,12 +116,15 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 	}
 	if limit := q.number("MaximumMessageSize"); sizeOf(&e) > limit {
 		return modelRefusal(engine.CodeInvalidParameter,
-			"One or more parameters %s. Reason: Message must be shorter than %d bytes.", wrong, limit)
+			"One or more parameters %s. Reason: Message must be shorter than %d bytes.", wrong,
+			limit)
 	}
 	return nil
 }
 
-func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Result, no *engine.Error) {
+func (m *Model) receive(
+	q *modelQueue, op *engine.ReceiveMessage,
+) (res engine.Result, no *engine.Error) {
 	or := func(i engine.Int, def int64) int64 {
 		if i.Set {
 			return i.Value
@@ -140,8 +147,9 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) (res engine.Re
 		}
 	}
 	if room == 0 && res.Wait == 0 && !q.fifo() {
-		return res, modelRefusal(engine.CodeOverLimit, "Too many messages have been received without being deleted.\n"+
-			"Please delete your received messages or let them timeout before receiving more.")
+		return res, modelRefusal(engine.CodeOverLimit,
+			"Too many messages have been received without being deleted.\n"+
+				"Please delete your received messages or let them timeout before receiving more.")
 	}
 	picked := m.pick(q, int(min(or(op.Max, 1), room)))
 	for _, msg := range picked {
@@ -313,7 +321,9 @@ func modelEntry(no *engine.Error, h engine.Handle, deletes bool) *engine.Error {
 }
 
 func (q *modelQueue) remove(msg *modelMessage) {
-	q.messages = slices.DeleteFunc(q.messages, func(other *modelMessage) bool { return other == msg })
+	q.messages = slices.DeleteFunc(q.messages, func(other *modelMessage) bool {
+		return other == msg
+	})
 }
 
 func (m *Model) change(q *modelQueue, h engine.Handle, seconds int64) *engine.Error {
@@ -323,10 +333,13 @@ func (m *Model) change(q *modelQueue, h engine.Handle, seconds int64) *engine.Er
 	case no != nil:
 		return no
 	case msg == nil:
-		return modelBadValue(h.Text, "ReceiptHandle", "Message does not exist or is not available for visibility timeout change.")
+		return modelBadValue(h.Text, "ReceiptHandle",
+			"Message does not exist or is not available for visibility timeout change.")
 	case m.now+seconds*1000 > msg.last+43200*1000:
-		return modelRefusal(engine.CodeInvalidParameter, "Value %d for parameter VisibilityTimeout is invalid. "+
-			"Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]", seconds)
+		return modelRefusal(engine.CodeInvalidParameter,
+			"Value %d for parameter VisibilityTimeout is invalid. "+
+				"Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]",
+			seconds)
 	}
 	m.hide(msg, seconds)
 	msg.changed = true

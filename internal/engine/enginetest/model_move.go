@@ -29,7 +29,8 @@ func (m *Model) resource(arn, parameter string) (*modelQueue, *engine.Error) {
 	if q := m.queues[m.byARN(arn)]; q != nil {
 		return q, nil
 	}
-	return nil, modelRefusal(engine.CodeNoResource, "The resource that you specified for the %s parameter doesn't exist.", parameter)
+	return nil, modelRefusal(engine.CodeNoResource,
+		"The resource that you specified for the %s parameter doesn't exist.", parameter)
 }
 
 // tasksOf returns the tasks of a queue, the newest first.
@@ -47,8 +48,11 @@ func (m *Model) startTask(op *engine.StartMessageMoveTask) (res engine.Result, n
 	if no != nil {
 		return res, no
 	}
-	if len(m.page("", engine.Int{}, func(other *modelQueue) bool { return m.pointsTo(other, q.name) }).Queues) == 0 {
-		return res, modelRefusal(engine.CodeInvalidParameter, "Source queue must be configured as a Dead Letter Queue.")
+	if len(m.page("", engine.Int{}, func(other *modelQueue) bool {
+		return m.pointsTo(other, q.name)
+	}).Queues) == 0 {
+		return res, modelRefusal(engine.CodeInvalidParameter,
+			"Source queue must be configured as a Dead Letter Queue.")
 	}
 	if op.Destination.Set {
 		to, no := m.resource(op.Destination.Value, "DestinationArn")
@@ -56,9 +60,11 @@ func (m *Model) startTask(op *engine.StartMessageMoveTask) (res engine.Result, n
 		case no != nil:
 			return res, no
 		case to == q:
-			return res, modelBadValue(op.Destination.Value, "DestinationArn", "Source and destination must be different queues.")
+			return res, modelBadValue(op.Destination.Value, "DestinationArn",
+				"Source and destination must be different queues.")
 		case to.fifo() != q.fifo():
-			return res, modelBadValue(op.Destination.Value, "DestinationArn", "Source and destination must be queues of the same type.")
+			return res, modelBadValue(op.Destination.Value, "DestinationArn",
+				"Source and destination must be queues of the same type.")
 		}
 	}
 	earlier := m.tasksOf(q.name)
@@ -71,7 +77,8 @@ func (m *Model) startTask(op *engine.StartMessageMoveTask) (res engine.Result, n
 		m.tasks = slices.DeleteFunc(m.tasks, func(t *modelTask) bool { return t == earlier[9] })
 	}
 	m.tasked++
-	t := &modelTask{number: m.tasked, source: q.name, last: q.seq, due: m.now * 1000, stepped: m.now}
+	t := &modelTask{number: m.tasked, source: q.name, last: q.seq, due: m.now * 1000,
+		stepped: m.now}
 	t.MoveTask = engine.MoveTask{
 		Handle:      fmt.Sprintf("%d of %s", t.number, m.arn(q.name)),
 		Status:      "RUNNING",
@@ -111,7 +118,8 @@ func (m *Model) listTasks(op *engine.ListMessageMoveTasks) (res engine.Result, n
 func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) (res engine.Result, no *engine.Error) {
 	number, source, ok := strings.Cut(op.Handle.Value, " of ")
 	if !ok {
-		return res, modelRefusal(engine.CodeInvalidParameter, "Value for parameter TaskHandle is invalid.")
+		return res, modelRefusal(engine.CodeInvalidParameter,
+			"Value for parameter TaskHandle is invalid.")
 	}
 	q, no := m.resource(source, "SourceArn")
 	if no != nil {

@@ -49,11 +49,13 @@ func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 		}
 		if different != "" {
 			return modelRefusal(engine.CodeQueueExists,
-				"A queue already exists with the same name and a different value for attribute %s", different)
+				"A queue already exists with the same name and a different value for attribute %s",
+				different)
 		}
 		if given := new(modelQueue); len(op.Tags) > 0 {
 			if given.tag(op.Tags); !slices.Equal(given.tags, q.tags) {
-				return modelRefusal(engine.CodeQueueExists, "A queue already exists with the same name and different tags")
+				return modelRefusal(engine.CodeQueueExists,
+					"A queue already exists with the same name and different tags")
 			}
 		}
 		return nil
@@ -62,7 +64,8 @@ func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 		return modelRefusal(engine.CodeDeletedRecently,
 			"You must wait 60 seconds after deleting a queue before you can create another with the same name.")
 	}
-	q := &modelQueue{name: op.Queue, incarnation: m.identity(), boot: m.boot, attributes: make(map[string]string)}
+	q := &modelQueue{name: op.Queue, incarnation: m.identity(), boot: m.boot,
+		attributes: make(map[string]string)}
 	q.assign(modelDefaults)
 	if fifo {
 		q.assign(modelFIFODefaults)
@@ -95,13 +98,17 @@ func (m *Model) list(op *engine.ListQueues) engine.Result {
 }
 
 // page lists the queues that have something, by name, from behind the one that the token names.
-func (m *Model) page(token string, size engine.Int, has func(*modelQueue) bool) (res engine.Result) {
+func (m *Model) page(
+	token string, size engine.Int, has func(*modelQueue) bool,
+) (res engine.Result) {
 	for name, q := range m.queues { // order does not matter: sorted below
 		if has(q) && name.Name > token {
 			res.Queues = append(res.Queues, name)
 		}
 	}
-	slices.SortFunc(res.Queues, func(a, b engine.QueueName) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(res.Queues, func(a, b engine.QueueName) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	if n := int(size.Value); size.Set && len(res.Queues) > n {
 		res.Queues = res.Queues[:n]
 		res.NextToken = res.Queues[n-1].Name

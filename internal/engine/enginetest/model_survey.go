@@ -55,7 +55,9 @@ func (m *Model) survey() (res engine.Result) {
 		}
 		res.Gauges = append(res.Gauges, g)
 	}
-	slices.SortFunc(res.Gauges, func(a, b engine.Gauge) int { return strings.Compare(a.Queue.Name, b.Queue.Name) })
+	slices.SortFunc(res.Gauges, func(a, b engine.Gauge) int {
+		return strings.Compare(a.Queue.Name, b.Queue.Name)
+	})
 	return res
 }
 

@@ -40,7 +40,8 @@ func (w *World) peekAt(g *engine.Gauge) error {
 			}
 			last = m.Seq
 			fifo := m.Sequence != 0
-			if blocked := fifo && closed[m.Group] && m.VisibleAt <= w.now; blocked != (m.State == engine.StateBlocked) {
+			if blocked := fifo && closed[m.Group] &&
+				m.VisibleAt <= w.now; blocked != (m.State == engine.StateBlocked) {
 				return fmt.Errorf("message %d of group %s is %s", m.Seq, m.Group, m.State)
 			}
 			closed[m.Group] = closed[m.Group] || m.VisibleAt > w.now
@@ -50,8 +51,10 @@ func (w *World) peekAt(g *engine.Gauge) error {
 		}
 	}
 	visible := counts[engine.StateVisible] + counts[engine.StateBlocked]
-	if visible != g.Visible || counts[engine.StateInFlight] != g.InFlight || counts[engine.StateDelayed] != g.Delayed {
-		return fmt.Errorf("got the states %v, want %d visible or blocked, %d in flight, %d delayed", counts, g.Visible, g.InFlight, g.Delayed)
+	if visible != g.Visible || counts[engine.StateInFlight] != g.InFlight ||
+		counts[engine.StateDelayed] != g.Delayed {
+		return fmt.Errorf("got the states %v, want %d visible or blocked, %d in flight, %d delayed",
+			counts, g.Visible, g.InFlight, g.Delayed)
 	}
 	return nil
 }

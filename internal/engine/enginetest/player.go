@@ -116,7 +116,9 @@ func (p *Player) Play(s Step) (answer string, err error) {
 func (p *Player) Receipts() int { return len(p.handles) }
 
 // do submits an operation. A refusal is returned as the text of an answer.
-func (p *Player) do(op engine.Op, entries ...engine.Entry) (res engine.Result, refusal string, err error) {
+func (p *Player) do(
+	op engine.Op, entries ...engine.Entry,
+) (res engine.Result, refusal string, err error) {
 	p.count++
 	r := Request{Command: engine.Command{Now: p.now, HoldExpiry: p.hold, Op: op}, Entries: entries}
 	binary.BigEndian.PutUint64(r.Seed[:], p.count*0x9e3779b97f4a7c15)
@@ -198,7 +200,8 @@ func (p *Player) handle(t engine.Text) engine.Handle {
 // receipt returns the alias of the handle of a delivery: a new one, unless it is the handle of an
 // earlier delivery, which the repeat of a receive attempt has returned again.
 func (p *Player) receipt(d *engine.Delivery, incarnation [16]byte) string {
-	h := engine.Handle{Valid: true, Incarnation: incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation, Received: d.Received}
+	h := engine.Handle{Valid: true, Incarnation: incarnation, Space: d.Space, Seq: d.Seq,
+		Generation: d.Generation, Received: d.Received}
 	alias, ok := p.aliases[h]
 	if !ok {
 		alias = fmt.Sprintf("r%d", len(p.handles)+1)
@@ -210,7 +213,9 @@ func (p *Player) receipt(d *engine.Delivery, incarnation [16]byte) string {
 }
 
 // deliver describes a received message. Show names what is not shown always.
-func (p *Player) deliver(d *engine.Delivery, incarnation [16]byte, show []string) (line string, err error) {
+func (p *Player) deliver(
+	d *engine.Delivery, incarnation [16]byte, show []string,
+) (line string, err error) {
 	m, err := p.meet(d)
 	if err != nil {
 		return "", err
@@ -219,7 +224,8 @@ func (p *Player) deliver(d *engine.Delivery, incarnation [16]byte, show []string
 	if m.of != "" {
 		line += " of=" + m.of
 	}
-	line += fmt.Sprintf(" body=%s receipt=%s receives=%d", printable(m.entry.Body.Value), p.receipt(d, incarnation), d.Receives)
+	line += fmt.Sprintf(" body=%s receipt=%s receives=%d", printable(m.entry.Body.Value),
+		p.receipt(d, incarnation), d.Receives)
 	if d.Group != "" {
 		line += " group=" + d.Group
 	}
@@ -251,7 +257,8 @@ func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text st
 		return " trace=" + printable(traceOf(&m.entry)), nil
 	case "attr":
 		for _, attr := range m.entry.Attributes {
-			text += fmt.Sprintf(" %s:%s=%s", attr.Name, attr.Type.Value, printable(attr.String.Value+string(attr.Binary)))
+			text += fmt.Sprintf(" %s:%s=%s", attr.Name, attr.Type.Value,
+				printable(attr.String.Value+string(attr.Binary)))
 		}
 		return text, nil
 	case "seq":
@@ -306,7 +313,9 @@ func printable(s string) string {
 	switch {
 	case len(s) > 40:
 		return fmt.Sprintf("<%d bytes>", len(s))
-	case s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '"' || r > '~' }):
+	case s == "" || strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r == '"' || r > '~'
+	}):
 		return fmt.Sprintf("%q", s)
 	}
 	return s
@@ -318,10 +327,14 @@ func sinceEpoch(ms int64) string { return (time.Duration(ms-epoch) * time.Millis
 // traceOf is the trace header that a message ends up with. One from the transport is left out when
 // it cannot be one. [MA-21]
 func traceOf(e *engine.Entry) string {
-	if i := slices.IndexFunc(e.System, func(a engine.EntryAttribute) bool { return a.Name == "AWSTraceHeader" }); i >= 0 {
+	if i := slices.IndexFunc(e.System, func(a engine.EntryAttribute) bool {
+		return a.Name == "AWSTraceHeader"
+	}); i >= 0 {
 		return e.System[i].String.Value
 	}
-	if len(e.Trace) > 1024 || strings.ContainsFunc(e.Trace, func(r rune) bool { return r < ' ' || r == utf8.RuneError }) {
+	if len(e.Trace) > 1024 || strings.ContainsFunc(e.Trace, func(r rune) bool {
+		return r < ' ' || r == utf8.RuneError
+	}) {
 		return ""
 	}
 	return e.Trace

@@ -48,7 +48,9 @@ func (s *Story) ask(store kv.Store, c Cut, key probeKey) (err error) {
 		}
 	}()
 	// Turns and windows that differ from those with which the store was written.
-	w := NewWorld(Variant{Window: 3, Turn: 1 + key.point.Requests%3, Disk: func() Disk { return found{store} }})
+	w := NewWorld(Variant{Window: 3, Turn: 1 + key.point.Requests%3, Disk: func() Disk {
+		return found{store}
+	}})
 	p := s.moments[key.point.Requests].player.clone()
 	now, grace := key.now, key.outage.Grace
 	if key.twice {
@@ -162,7 +164,8 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	each("fifo: receive q=QUEUE max=3 vt=30 attempt=A show=(seq)")
 	each("send q=QUEUE body=after group=g2 dedup=after")
 	const show = " show=(sent, first, size, seq, dedup, source)"
-	each("receive q=QUEUE max=10 vt=5"+show, "receive q=QUEUE max=2 vt=0"+show, "receive-many q=QUEUE n=100000 vt=5", "counters q=QUEUE")
+	each("receive q=QUEUE max=10 vt=5"+show, "receive q=QUEUE max=2 vt=0"+show,
+		"receive-many q=QUEUE n=100000 vt=5", "counters q=QUEUE")
 	say("peek")
 	say("move-step")
 	each("move-list source=QUEUE max=10")
@@ -178,7 +181,8 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	say("advance 1m")
 	each("receive q=QUEUE max=10 vt=0" + show)
 	say("advance 16m")
-	each("counters q=QUEUE", "fifo: send q=QUEUE body=late group=g1 dedup=d1", "receive q=QUEUE max=10 vt=1"+show)
+	each("counters q=QUEUE", "fifo: send q=QUEUE body=late group=g1 dedup=d1",
+		"receive q=QUEUE max=10 vt=1"+show)
 	say("advance 2s")
 	// What is moved by the first draining is left for the second.
 	each("drain q=QUEUE")
@@ -187,7 +191,8 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	say("peek")
 	each("move-start source=QUEUE")
 	say("move-step")
-	each("send q=QUEUE body=last group=g1 dedup=last", "purge q=QUEUE", "send q=QUEUE body=purged group=g1 dedup=last", "drain q=QUEUE")
+	each("send q=QUEUE body=last group=g1 dedup=last", "purge q=QUEUE",
+		"send q=QUEUE body=purged group=g1 dedup=last", "drain q=QUEUE")
 	each("delete-queue q=QUEUE")
 	say("advance 1m")
 	for _, q := range s.queues {
@@ -197,7 +202,8 @@ func (s *Story) questions(receipts int) (steps []Step) {
 			say("create q=%s", q)
 		}
 	}
-	each("send q=QUEUE body=reborn group=g1 dedup=d1", "receive q=QUEUE"+show, fmt.Sprintf("delete q=QUEUE r=r%d", max(receipts, 1)), "counters q=QUEUE")
+	each("send q=QUEUE body=reborn group=g1 dedup=d1", "receive q=QUEUE"+show,
+		fmt.Sprintf("delete q=QUEUE r=r%d", max(receipts, 1)), "counters q=QUEUE")
 	say("list-queues")
 	return steps
 }

@@ -30,7 +30,8 @@ func RunScript(t *testing.T, path string, variants []Variant) {
 			p := newPlayerOver(t, v)
 			for i, s := range steps {
 				if got := mustPlay(t, p, s); got != want[i] {
-					t.Fatalf("%s: %s\ngot:\n%swant, as in variant %s:\n%s", s.Pos, s, got, variants[0].Name, want[i])
+					t.Fatalf("%s: %s\ngot:\n%swant, as in variant %s:\n%s", s.Pos, s, got,
+						variants[0].Name, want[i])
 				}
 			}
 		})

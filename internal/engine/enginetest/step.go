@@ -69,7 +69,8 @@ func stepOf(d *datadriven.TestData) Step {
 	for _, a := range d.CmdArgs {
 		s.Text += " " + a.Key
 		switch {
-		case len(a.Vals) == 1 && !strings.Contains(a.Vals[0], " ") && !strings.HasPrefix(a.Vals[0], "("):
+		case len(a.Vals) == 1 && !strings.Contains(a.Vals[0], " ") &&
+			!strings.HasPrefix(a.Vals[0], "("):
 			s.Text += "=" + a.Vals[0]
 		case len(a.Vals) > 0:
 			s.Text += "=(" + strings.Join(a.Vals, ", ") + ")"

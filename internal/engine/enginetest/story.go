@@ -35,9 +35,10 @@ type Story struct {
 
 // A moment is between two requests.
 type moment struct {
-	now    int64     // of the request before
-	player *Player   // knows what the engine has answered so far
-	states []*Player // of models: the state, and those in which the next request has been carried out in part
+	now    int64   // of the request before
+	player *Player // knows what the engine has answered so far
+	// of models: the state, and those in which the next request has been carried out in part
+	states []*Player
 }
 
 // ReadStory reads a script with one step to a line. Lines that are indented are entries of the
@@ -123,7 +124,8 @@ func (s *Story) rehearse() error {
 	for ; at < len(s.steps); at++ {
 		answer, err := p.Play(s.steps[at])
 		if err != nil || answer != want[at] {
-			return fmt.Errorf("%s: %s: the engine answers\n%sand the model\n%s%v", s.steps[at].Pos, s.steps[at], want[at], answer, err)
+			return fmt.Errorf("%s: %s: the engine answers\n%sand the model\n%s%v", s.steps[at].Pos,
+				s.steps[at], want[at], answer, err)
 		}
 	}
 	s.moments[requests].states = []*Player{copied(p, model)}
@@ -281,7 +283,8 @@ func (s *Story) Check(store kv.Store, c Cut) (err error) {
 			closest = err
 		}
 	}
-	return fmt.Errorf("none of the %d states from %v to %v: the closest %w", len(possible), c.From, c.To, closest)
+	return fmt.Errorf("none of the %d states from %v to %v: the closest %w", len(possible), c.From,
+		c.To, closest)
 }
 
 // possible are the states that a cut may leave, the newest first.

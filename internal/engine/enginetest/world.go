@@ -34,7 +34,8 @@ type Variant struct {
 // cut without one, and not while one that the script has given is under way, which a second cut
 // would give again. [CLOCK-10, CLOCK-13]
 type Stops struct {
-	OneIn int    // before one command in so many, about; the turn ends there, unless the script holds it open
+	// before one command in so many, about; the turn ends there, unless the script holds it open
+	OneIn int
 	Cut   bool   // the power is cut: what no wait function has confirmed is lost
 	Seed  uint64 // of the moments
 }
@@ -83,7 +84,8 @@ type World struct {
 	awakened map[string]bool
 	tally    *tally.Queues
 
-	finished, parts int // requests, and how often the one that is under way was to be submitted again
+	// requests, and how often the one that is under way was to be submitted again
+	finished, parts int
 	progress        progress
 }
 
@@ -102,7 +104,8 @@ func NewWorld(v Variant) *World {
 	if v.Disk == nil {
 		v.Disk = NewMemoryDisk
 	}
-	w := &World{variant: v, disk: v.Disk(), awakened: make(map[string]bool), tally: new(tally.Queues), clean: true}
+	w := &World{variant: v, disk: v.Disk(), awakened: make(map[string]bool),
+		tally: new(tally.Queues), clean: true}
 	w.stops = rand.New(rand.NewPCG(v.Stops.Seed, 2))
 	w.store = w.disk.Open()
 	return w
@@ -148,7 +151,8 @@ func (w *World) open() {
 // inform applies a command of the world's own. It holds expiry if the last request did, so that it
 // is the requests alone that say since when.
 func (w *World) inform(op engine.Op) {
-	if _, err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry, Op: op}); err != nil {
+	if _, err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry,
+		Op: op}); err != nil {
 		panic(err) // these are never refused
 	}
 }
@@ -261,17 +265,21 @@ func (w *World) check(d engine.Delivery, alone bool) error {
 	}
 	want := w.entryOf(&d)
 	if got.Body != want.Body.Value || got.BodyMD5 != want.BodyMD5 {
-		return fmt.Errorf("message %s was sent with the body %.50q and received with %.50q", d.ID, want.Body.Value, got.Body)
+		return fmt.Errorf("message %s was sent with the body %.50q and received with %.50q", d.ID,
+			want.Body.Value, got.Body)
 	}
 	if got.Sender != want.Sender || got.Trace != traceOf(want) {
 		return fmt.Errorf("message %s was sent by %q with trace %q and received from %q with trace %q",
 			d.ID, want.Sender, traceOf(want), got.Sender, got.Trace)
 	}
-	same := slices.EqualFunc(got.Attributes, want.Attributes, func(g engine.Attribute, w engine.EntryAttribute) bool {
-		return g.Name == w.Name && g.Type == w.Type.Value && g.String == w.String.Value && bytes.Equal(g.Binary, w.Binary)
-	})
+	same := slices.EqualFunc(got.Attributes, want.Attributes,
+		func(g engine.Attribute, w engine.EntryAttribute) bool {
+			return g.Name == w.Name && g.Type == w.Type.Value && g.String == w.String.Value &&
+				bytes.Equal(g.Binary, w.Binary)
+		})
 	if !same {
-		return fmt.Errorf("message %s was sent with the attributes %v and received with %v", d.ID, want.Attributes, got.Attributes)
+		return fmt.Errorf("message %s was sent with the attributes %v and received with %v", d.ID,
+			want.Attributes, got.Attributes)
 	}
 	return nil
 }
@@ -291,7 +299,8 @@ func (w *World) takeStirred() []string {
 // some queues have are named when there are any.
 func (w *World) rows() string {
 	w.mustCommit()
-	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder"}
+	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group",
+		"line", "head", "dedup", "origin", "elder"}
 	const always = 6
 	counts := make([]int, len(kinds))
 	const family, kindAt = 0x10, 9

@@ -19,7 +19,8 @@ type Attributes struct {
 	FIFO                      bool
 	ContentBasedDeduplication bool
 	GroupScope                bool // DeduplicationScope is messageGroup
-	GroupLimit                bool // FifoThroughputLimit is perMessageGroupId; shown, and no limit here
+	// FifoThroughputLimit is perMessageGroupId; shown, and no limit here
+	GroupLimit bool
 
 	Redrive      Redrive
 	RedriveAllow string // RedriveAllowPolicy, normalised
@@ -64,7 +65,8 @@ func (a *Attributes) decode(d *Dec, version byte) {
 	if version == 1 {
 		return
 	}
-	a.FIFO, a.ContentBasedDeduplication, a.GroupScope, a.GroupLimit = d.bool(), d.bool(), d.bool(), d.bool()
+	a.FIFO, a.ContentBasedDeduplication, a.GroupScope, a.GroupLimit = d.bool(), d.bool(), d.bool(),
+		d.bool()
 	a.Redrive.Target = QueueName{Account: d.string(), Name: d.string()}
 	a.Redrive.MaxReceives = d.Int()
 	a.RedriveAllow = d.string()

@@ -23,8 +23,9 @@ type Delivery struct {
 	LastReceive  int64
 	Apart        bool // the content is a row of its own
 	Origin       bool // it was dead-lettered here and has a row in origin
-	Elder        bool // it has a row in elder, unless it is of a store from before there were such rows
-	Changed      bool // the visibility was changed since the newest receive
+	// it has a row in elder, unless it is of a store from before there were such rows
+	Elder   bool
+	Changed bool // the visibility was changed since the newest receive
 }
 
 func (v *Delivery) Pos(seq uint64) Pos { return Pos{At: v.At, Seq: seq} }

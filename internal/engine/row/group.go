@@ -4,7 +4,8 @@ package row
 type HeadClass byte
 
 const (
-	HeadFresh  HeadClass = 0 // never handed out: receivable since it was sent, or the queue's delay later
+	// never handed out: receivable since it was sent, or the queue's delay later
+	HeadFresh  HeadClass = 0
 	HeadPlaced HeadClass = 1 // it stands in due: receivable since its place there
 )
 

@@ -11,7 +11,8 @@ const (
 	FlagInline                // the content follows the metadata
 	flagBase                  // the retention base is not the time it was sent
 	flagLineage               // the lineage is not the message's own id
-	flagHistory               // generation, redrive count, first-sent time differ from a new message's
+	// generation, redrive count, first-sent time differ from a new message's
+	flagHistory
 	flagGroup
 	flagDedup
 	flagSource // where it was moved from
@@ -99,7 +100,8 @@ func (m *Meta) Expired(now, retention int64) bool { return now >= m.Base+retenti
 
 // NewMeta returns the metadata of a message that begins a lineage of its own.
 func NewMeta(seq uint64, id MessageID, now, size int64) Meta {
-	return Meta{Seq: seq, ID: id, Sent: now, Size: size, Base: now, Arrived: now, Lineage: id, FirstSent: now}
+	return Meta{Seq: seq, ID: id, Sent: now, Size: size, Base: now, Arrived: now, Lineage: id,
+		FirstSent: now}
 }
 
 // messageVersion is that of a message row that says when the message came into its queue, as it

@@ -51,7 +51,8 @@ func (s *State) Unchanging() bool { return s.Live == 0 && len(s.Buckets) == 0 }
 // NewState is the state of an empty space. Messages are numbered on from next, so that sequence
 // numbers grow across purges. [FIFO-38]
 func NewState(next uint64) State {
-	return State{NextSeq: next, Cursor: next, Segment: next >> SegmentBits, Counted: SeqRange{next, next}}
+	return State{NextSeq: next, Cursor: next, Segment: next >> SegmentBits,
+		Counted: SeqRange{next, next}}
 }
 
 // stateVersion is that of the state row since it knows about elders.
@@ -60,7 +61,8 @@ const stateVersion = 3
 func DecodeState(value []byte) (s State, ok bool) {
 	d := Dec{B: value}
 	version := d.Version(stateVersion)
-	s.NextSeq, s.LastFresh, s.Cursor, s.Mixed, s.Segment = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
+	s.NextSeq, s.LastFresh, s.Cursor, s.Mixed, s.Segment = d.Uint(), d.Uint(), d.Uint(), d.Uint(),
+		d.Uint()
 	s.DueLow, s.Settled = d.pos(), d.pos()
 	s.Boot = d.Uint()
 	s.Live, s.Delayed, s.InFlight = d.Int(), d.Int(), d.Int()

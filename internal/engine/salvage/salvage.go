@@ -236,8 +236,10 @@ func (s *salvage) queues() {
 
 // recover makes a queue of messages whose queue is not known.
 func (s *salvage) recover(account string, space uint64, fifo bool) {
-	q := salvagedQueue{name: row.QueueName{Account: account, Name: fmt.Sprintf("salvaged-%d", space)}, recovered: true}
-	q.row = row.Queue{Space: space, Created: s.sys.Stamp, Modified: s.sys.Stamp, Attributes: row.DefaultAttributes()}
+	q := salvagedQueue{name: row.QueueName{Account: account,
+		Name: fmt.Sprintf("salvaged-%d", space)}, recovered: true}
+	q.row = row.Queue{Space: space, Created: s.sys.Stamp, Modified: s.sys.Stamp,
+		Attributes: row.DefaultAttributes()}
 	if q.row.Attributes.FIFO = fifo; fifo {
 		q.name.Name += row.FIFOSuffix
 	}
@@ -253,7 +255,8 @@ const seqMargin = 1 << 20
 // space computes all rows of a queue that follow from its messages.
 func (s *salvage) space(q *salvagedQueue) {
 	space := q.row.Space
-	w := &spaceSalvage{salvage: s, queue: q, space: space, fifo: q.row.Attributes.FIFO, groups: make(map[string]*row.Group)}
+	w := &spaceSalvage{salvage: s, queue: q, space: space, fifo: q.row.Attributes.FIFO,
+		groups: make(map[string]*row.Group)}
 	w.out = Queue{Queue: q.name, Recovered: q.recovered}
 	if value, ok := s.get(row.StateKey(space)); ok {
 		w.old, _ = row.DecodeState(value)
@@ -295,7 +298,8 @@ type spaceSalvage struct {
 
 // remembered keeps the deduplication ids that do not contradict the messages.
 func (w *spaceSalvage) remembered() {
-	for k, v := range w.store.Scan(row.SpaceKey(w.space, row.KindDedup), row.SpaceKey(w.space, row.KindDedup+1)) {
+	for k, v := range w.store.Scan(row.SpaceKey(w.space, row.KindDedup),
+		row.SpaceKey(w.space, row.KindDedup+1)) {
 		bucket, hash, _ := key.Int64(k[row.SpacePrefixLen:])
 		d, ok := row.DecodeDedup(v)
 		ok = ok && w.fifo && len(hash) == len(row.DedupHash{}) && d.At/row.DedupBucket == bucket
@@ -326,7 +330,8 @@ type message struct {
 // messages keeps the messages that are whole.
 func (w *spaceSalvage) messages() {
 	lowest := w.st.NextSeq
-	for k, v := range w.store.Scan(row.SpaceKey(w.space, row.KindMessage), row.SpaceKey(w.space, row.KindMessage+1)) {
+	for k, v := range w.store.Scan(row.SpaceKey(w.space, row.KindMessage),
+		row.SpaceKey(w.space, row.KindMessage+1)) {
 		seq := row.SeqOf(k)
 		m, content, ok := row.DecodeMeta(seq, v)
 		if ok && m.Flags&row.FlagInline == 0 {
@@ -367,7 +372,8 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	switch {
 	case placed.hasDelivery:
 	case m.Scheduled():
-		placed.Delivery, placed.hasDelivery = row.Delivery{Kind: row.DueReturned, At: m.Arrived}, true
+		placed.Delivery, placed.hasDelivery = row.Delivery{Kind: row.DueReturned,
+			At: m.Arrived}, true
 		if m.Source == "" { // it was sent with a delay that is lost: it must not come too early
 			placed.Kind, placed.At = row.DueDelayed, m.Arrived+sqslimits.DelayMax.Milliseconds()
 		}
@@ -379,7 +385,8 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 		}
 	}
 	if placed.hasDelivery {
-		placed.Apart, placed.Origin, placed.Elder = m.Flags&row.FlagInline == 0, !w.fifo && m.Source != "", m.IsElder()
+		placed.Apart, placed.Origin, placed.Elder = m.Flags&row.FlagInline == 0, !w.fifo &&
+			m.Source != "", m.IsElder()
 		w.set(k, placed.Delivery.Encode(nil))
 		w.set(row.DueRows.Key(w.space, placed.Pos(m.Seq)), []byte{byte(placed.Kind)})
 		w.count(&placed)
@@ -459,7 +466,8 @@ func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	}
 	d := row.Dedup{At: m.Sent, ID: m.ID, Sequence: row.Sequence(m.Seq)}
 	want := d.Encode(nil)
-	hashes := []row.DedupHash{row.HashOf(row.HashQueue, "", m.Dedup), row.HashOf(row.HashGroup, m.Group, m.Dedup)}
+	hashes := []row.DedupHash{row.HashOf(row.HashQueue, "", m.Dedup),
+		row.HashOf(row.HashGroup, m.Group, m.Dedup)}
 	for _, h := range hashes {
 		if value, ok := w.get(row.DedupKey(w.space, minute, h)); ok && bytes.Equal(value, want) {
 			return
@@ -540,19 +548,22 @@ func holds(m *row.Meta, value []byte) bool {
 	for _, a := range c.Attributes {
 		size += int64(len(a.Name) + len(a.Type) + len(a.String) + len(a.Binary))
 	}
-	return size == m.Size && (c.BodyMD5 == [16]byte{} || c.BodyMD5 == md5.Sum([]byte(c.Body))) && bytes.Equal(c.Encode(), value)
+	return size == m.Size && (c.BodyMD5 == [16]byte{} || c.BodyMD5 == md5.Sum([]byte(c.Body))) &&
+		bytes.Equal(c.Encode(), value)
 }
 
 // deliveryFits reports whether a message may have been delivered as its row says.
 func deliveryFits(d *row.Delivery, m *row.Meta, fifo bool) bool {
 	received := d.Receives > 0
-	if received != (d.FirstReceive != 0) || received != (d.LastReceive != 0) || d.FirstReceive > d.LastReceive || d.Generation > d.Receives ||
+	if received != (d.FirstReceive != 0) || received != (d.LastReceive != 0) ||
+		d.FirstReceive > d.LastReceive || d.Generation > d.Receives ||
 		received && d.FirstReceive < m.Sent {
 		return false
 	}
 	switch d.Kind {
 	case row.DueDelayed:
-		return !fifo && !received && d.At > m.Arrived && d.At <= m.Arrived+sqslimits.DelayMax.Milliseconds()
+		return !fifo && !received && d.At > m.Arrived &&
+			d.At <= m.Arrived+sqslimits.DelayMax.Milliseconds()
 	case row.DueInFlight:
 		return d.Generation > 0 && d.At > d.LastReceive
 	}

@@ -31,7 +31,8 @@ func (s *spaceRun) inGroups() {
 	s.lines.settle()
 	s.heads.all(func(k, v []byte) {
 		_, ok := row.DecodeHead(v)
-		if !ok || len(k) != row.PosKeyLen+1 || row.HeadClass(k[row.SpacePrefixLen]) > row.HeadPlaced {
+		if !ok || len(k) != row.PosKeyLen+1 ||
+			row.HeadClass(k[row.SpacePrefixLen]) > row.HeadPlaced {
 			s.damagedRow(s.queue, k, "head", v)
 			return
 		}
@@ -65,11 +66,14 @@ func (s *spaceRun) group(k []byte, g *namedGroup, lines *cursor) {
 	case count != g.Count:
 		s.say(k, "group %s says that it has %d messages, and it has %d", g.name, g.Count, count)
 	case first != g.First:
-		s.say(k, "group %s says that it begins with message %d of %d, and it is message %d of %d", g.name, g.First.Seq, g.First.Sent, first.Seq, first.Sent)
+		s.say(k, "group %s says that it begins with message %d of %d, and it is message %d of %d",
+			g.name, g.First.Seq, g.First.Sent, first.Seq, first.Sent)
 	case g.Last != row.Line{} && last != g.Last:
-		s.say(k, "group %s says that it ends with message %d of %d, and it is message %d of %d", g.name, g.Last.Seq, g.Last.Sent, last.Seq, last.Sent)
+		s.say(k, "group %s says that it ends with message %d of %d, and it is message %d of %d",
+			g.name, g.Last.Seq, g.Last.Sent, last.Seq, last.Sent)
 	case g.Founder == 0 || g.Founder > g.First.Seq || g.Placed >= s.st.NextSeq:
-		s.say(k, "group %s began with message %d, and messages up to %d were handed out", g.name, g.Founder, g.Placed)
+		s.say(k, "group %s began with message %d, and messages up to %d were handed out", g.name,
+			g.Founder, g.Placed)
 	}
 	class, at := row.HeadFresh, g.First.Sent
 	if value, ok := s.get(row.SeqKey(s.space, row.KindDelivery, g.First.Seq)); ok {
@@ -78,7 +82,8 @@ func (s *spaceRun) group(k []byte, g *namedGroup, lines *cursor) {
 		}
 	}
 	if class != g.Class || at != g.At {
-		s.say(k, "group %s stands in class %d at %d, and its first message in class %d at %d", g.name, g.Class, g.At, class, at)
+		s.say(k, "group %s stands in class %d at %d, and its first message in class %d at %d",
+			g.name, g.Class, g.At, class, at)
 	}
 }
 
@@ -120,12 +125,14 @@ func (s *spaceRun) remembered(k []byte, m *row.Meta) {
 	if !known {
 		return
 	}
-	for _, h := range []row.DedupHash{row.HashOf(row.HashQueue, "", m.Dedup), row.HashOf(row.HashGroup, m.Group, m.Dedup)} {
+	for _, h := range []row.DedupHash{row.HashOf(row.HashQueue, "", m.Dedup),
+		row.HashOf(row.HashGroup, m.Group, m.Dedup)} {
 		value, ok := s.get(row.DedupKey(s.space, m.Sent/row.DedupBucket, h))
 		if !ok {
 			continue
 		}
-		if d, ok := row.DecodeDedup(value); ok && d.Deliveries == nil && d.At == m.Sent && d.ID == m.ID && uint64(d.Sequence) == m.Seq {
+		if d, ok := row.DecodeDedup(value); ok && d.Deliveries == nil && d.At == m.Sent &&
+			d.ID == m.ID && uint64(d.Sequence) == m.Seq {
 			return
 		}
 	}
@@ -160,7 +167,8 @@ func (s *spaceRun) dedup() {
 		}
 		for _, a := range d.Deliveries {
 			if a.Seq == 0 || a.Seq >= s.st.NextSeq || a.Generation == 0 {
-				s.say(k, "it is of delivery %d of message %d, and the next message is to be %d", a.Generation, a.Seq, s.st.NextSeq)
+				s.say(k, "it is of delivery %d of message %d, and the next message is to be %d",
+					a.Generation, a.Seq, s.st.NextSeq)
 				break
 			}
 		}

@@ -33,9 +33,12 @@ type relation struct {
 	name  string // of the rows of the index
 
 	owners, rows row.Span
-	wants        func(k, v []byte) (wantKey, wantValue []byte, ok bool) // the row in the index that an owner must have, if it can be read and must
-	owner        func(k, v []byte) (ownerKey []byte, ok bool)           // whose a row of the index is
-	excused      func(k, v []byte) bool                                 // an owner may be without its row; nil for none
+	// the row in the index that an owner must have, if it can be read and must
+	wants func(k, v []byte) (wantKey, wantValue []byte, ok bool)
+	// whose a row of the index is
+	owner func(k, v []byte) (ownerKey []byte, ok bool)
+	// an owner may be without its row; nil for none
+	excused func(k, v []byte) bool
 
 	want, have rowSum
 }
@@ -64,9 +67,11 @@ func (r *relation) settle() {
 		case !found && r.excused != nil && r.excused(k, v):
 			excused = true
 		case !found:
-			r.audit.report(r.queue, k, "it has no %s row, which would have the key %x", r.name, wantKey)
+			r.audit.report(r.queue, k, "it has no %s row, which would have the key %x", r.name,
+				wantKey)
 		case !bytes.Equal(have, wantValue):
-			r.audit.report(r.queue, wantKey, "this %s row says %x and, by the row %x, should say %x", r.name, have, k, wantValue)
+			r.audit.report(r.queue, wantKey,
+				"this %s row says %x and, by the row %x, should say %x", r.name, have, k, wantValue)
 		}
 	}
 	for k, v := range r.audit.Store.Scan(r.rows.Lo, r.rows.Hi) {
@@ -80,7 +85,8 @@ func (r *relation) settle() {
 		r.audit.report(r.queue, k, "this %s row stands for nothing that is there", r.name)
 	}
 	if r.audit.found == before && !excused {
-		r.audit.report(r.queue, nil, "there are %d %s rows where %d should be", r.have.rows, r.name, r.want.rows)
+		r.audit.report(r.queue, nil, "there are %d %s rows where %d should be", r.have.rows, r.name,
+			r.want.rows)
 	}
 }
 

@@ -48,7 +48,8 @@ func (s *spaceRun) messages() {
 		placed := message{Meta: m}
 		if deliveries.ok && row.SeqOf(deliveries.k) == seq {
 			placed.hasDelivery = true
-			if placed.Delivery, placed.hasDelivery = row.DecodeDelivery(deliveries.v); !placed.hasDelivery || len(deliveries.k) != row.SeqKeyLen {
+			placed.Delivery, placed.hasDelivery = row.DecodeDelivery(deliveries.v)
+			if !placed.hasDelivery || len(deliveries.k) != row.SeqKeyLen {
 				s.damagedRow(s.queue, deliveries.k, "delivery", deliveries.v)
 			} else {
 				s.canonical(s.queue, deliveries.k, deliveries.v, placed.Delivery.Encode(nil))
@@ -75,7 +76,8 @@ func (s *spaceRun) messages() {
 
 // orphans reports the rows before a message which are of messages that are not there.
 func (s *spaceRun) orphans(c *cursor, kind string, before uint64) {
-	for ; c.ok && (row.SeqOf(c.k) < before || before == math.MaxUint64 || len(c.k) != row.SeqKeyLen); c.next() {
+	for ; c.ok && (row.SeqOf(c.k) < before || before == math.MaxUint64 ||
+		len(c.k) != row.SeqKeyLen); c.next() {
 		s.say(c.k, "this is the %s row of message %d, which is not there", kind, row.SeqOf(c.k))
 	}
 }
@@ -88,8 +90,10 @@ func (s *spaceRun) message(k []byte, m *message) {
 	switch {
 	case meta.Seq >= st.NextSeq:
 		s.say(k, "this is message %d, and the next one is to be %d", meta.Seq, st.NextSeq)
-	case meta.FirstSent > meta.Sent || meta.FirstSent < 0 || meta.Base < meta.Sent || meta.Arrived < meta.Base:
-		s.say(k, "it was first sent at %d, sent at %d, is kept from %d on and arrived at %d", meta.FirstSent, meta.Sent, meta.Base, meta.Arrived)
+	case meta.FirstSent > meta.Sent || meta.FirstSent < 0 || meta.Base < meta.Sent ||
+		meta.Arrived < meta.Base:
+		s.say(k, "it was first sent at %d, sent at %d, is kept from %d on and arrived at %d",
+			meta.FirstSent, meta.Sent, meta.Base, meta.Arrived)
 	case fifo && (meta.Group == "" || meta.Dedup == ""):
 		s.say(k, "it is in a FIFO queue without a group or a deduplication id")
 	case !fifo && meta.Dedup != "":
@@ -101,7 +105,8 @@ func (s *spaceRun) message(k []byte, m *message) {
 	case meta.Scheduled():
 		s.say(k, "it entered through due and has no delivery row")
 	case !fifo && (meta.Seq < st.Cursor || meta.Seq > st.LastFresh):
-		s.say(k, "it was never handed out, and what was not is from %d to %d", st.Cursor, st.LastFresh)
+		s.say(k, "it was never handed out, and what was not is from %d to %d", st.Cursor,
+			st.LastFresh)
 	}
 	if fifo && !m.hasDelivery && st.Counted.Has(meta.Seq) {
 		s.delayed++
@@ -126,21 +131,29 @@ func (s *spaceRun) delivery(m *message) {
 	case d.Origin != (!fifo && m.Source != ""):
 		s.say(k, "it has an origin row: %v, and it came from %q", d.Origin, m.Source)
 	case d.Elder && !m.IsElder():
-		s.say(k, "it has an elder row, and it was first sent at %d and is kept from %d on", m.FirstSent, m.Base)
-	case !d.Elder && m.IsElder() && s.has(row.ElderRows.Key(s.space, row.Pos{At: m.FirstSent, Seq: m.Seq})):
+		s.say(k, "it has an elder row, and it was first sent at %d and is kept from %d on",
+			m.FirstSent, m.Base)
+	case !d.Elder && m.IsElder() &&
+		s.has(row.ElderRows.Key(s.space, row.Pos{At: m.FirstSent, Seq: m.Seq})):
 		s.say(k, "it has an elder row and does not know of it")
-	case received != (d.FirstReceive != 0) || received != (d.LastReceive != 0) || d.FirstReceive > d.LastReceive || d.Generation > d.Receives:
-		s.say(k, "it was received %d times, %d of them here, first at %d and last at %d", d.Receives, d.Generation, d.FirstReceive, d.LastReceive)
+	case received != (d.FirstReceive != 0) || received != (d.LastReceive != 0) ||
+		d.FirstReceive > d.LastReceive || d.Generation > d.Receives:
+		s.say(k, "it was received %d times, %d of them here, first at %d and last at %d",
+			d.Receives, d.Generation, d.FirstReceive, d.LastReceive)
 	case received && d.FirstReceive < m.Sent:
 		s.say(k, "it was sent at %d and received at %d", m.Sent, d.FirstReceive)
-	case d.Kind == row.DueDelayed && (fifo || received || d.At <= m.Arrived || d.At > m.Arrived+sqslimits.DelayMax.Milliseconds()):
-		s.say(k, "it arrived at %d and is delayed until %d, after %d receives", m.Arrived, d.At, d.Receives)
-	case d.Kind == row.DueInFlight && (d.Generation == 0 || d.At <= d.LastReceive || d.At > s.sys.Hidden):
+	case d.Kind == row.DueDelayed && (fifo || received || d.At <= m.Arrived ||
+		d.At > m.Arrived+sqslimits.DelayMax.Milliseconds()):
+		s.say(k, "it arrived at %d and is delayed until %d, after %d receives", m.Arrived, d.At,
+			d.Receives)
+	case d.Kind == row.DueInFlight && (d.Generation == 0 || d.At <= d.LastReceive ||
+		d.At > s.sys.Hidden):
 		s.say(k, "it is in flight until %d, was last received at %d, and nothing was hidden until later than %d", d.At, d.LastReceive, s.sys.Hidden)
 	case d.Kind == row.DueReturned && d.At < m.Sent:
 		s.say(k, "it was given back at %d and sent at %d", d.At, m.Sent)
 	case fifo && m.Seq > s.placedOf(m.Group):
-		s.say(k, "it was handed out, and its group row says that no message behind %d was", s.placedOf(m.Group))
+		s.say(k, "it was handed out, and its group row says that no message behind %d was",
+			s.placedOf(m.Group))
 	case !fifo && !m.Scheduled() && m.Seq >= max(s.st.Cursor, s.st.Mixed):
 		s.say(k, "it was handed out; the cursor is %d and mixed %d", s.st.Cursor, s.st.Mixed)
 	}
@@ -175,7 +188,8 @@ func (s *spaceRun) content(k []byte, m *row.Meta, inline, apartKey, apart []byte
 	}
 	switch {
 	case (len(value) <= row.InlineMax) != (m.Flags&row.FlagInline != 0):
-		s.say(k, "it is a content of %d bytes, which is in a message row up to %d", len(value), row.InlineMax)
+		s.say(k, "it is a content of %d bytes, which is in a message row up to %d", len(value),
+			row.InlineMax)
 	case size != m.Size:
 		s.say(k, "its message is of %d bytes, and it is of %d", m.Size, size)
 	case c.BodyMD5 != [16]byte{} && c.BodyMD5 != md5.Sum([]byte(c.Body)):
@@ -225,12 +239,16 @@ func (s *spaceRun) segment(c *cursor, part *segmentSum) {
 		}
 		switch {
 		case stored.Live != found.live:
-			s.say(c.k, "this segment says that it has %d messages, and it has %d", stored.Live, found.live)
-		case id > s.st.NextSeq>>row.SegmentBits || stored.First < id<<row.SegmentBits || stored.First > (id+1)<<row.SegmentBits:
-			s.say(c.k, "this segment begins at message %d, and the next one is to be %d", stored.First, s.st.NextSeq)
+			s.say(c.k, "this segment says that it has %d messages, and it has %d", stored.Live,
+				found.live)
+		case id > s.st.NextSeq>>row.SegmentBits || stored.First < id<<row.SegmentBits ||
+			stored.First > (id+1)<<row.SegmentBits:
+			s.say(c.k, "this segment begins at message %d, and the next one is to be %d",
+				stored.First, s.st.NextSeq)
 		case found.live == 0:
 		case id < s.st.Segment:
-			s.say(c.k, "this segment has %d messages, and reading begins at segment %d", stored.Live, s.st.Segment)
+			s.say(c.k, "this segment has %d messages, and reading begins at segment %d",
+				stored.Live, s.st.Segment)
 		case found.first < stored.First || found.sent > stored.Sent:
 			s.say(c.k, "this segment begins at message %d and at the latest is kept from %d on, and there are message %d and the time %d",
 				stored.First, stored.Sent, found.first, found.sent)
@@ -238,6 +256,7 @@ func (s *spaceRun) segment(c *cursor, part *segmentSum) {
 		s.past(s.queue, c.k, "its latest message", stored.Sent)
 	}
 	if part.live > 0 {
-		s.say(row.SeqKey(s.space, row.KindSegment, part.id), "%d messages from number %d on have no segment row", part.live, part.first)
+		s.say(row.SeqKey(s.space, row.KindSegment, part.id),
+			"%d messages from number %d on have no segment row", part.live, part.first)
 	}
 }

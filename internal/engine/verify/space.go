@@ -32,7 +32,8 @@ type namedGroup struct {
 func (a *run) space(name row.QueueName, space uint64) {
 	value, _ := a.get(row.QueueKey(name))
 	stored, _ := row.DecodeQueue(value)
-	s := &spaceRun{run: a, queue: name, settings: stored.Attributes, space: space, placed: make(map[string]uint64)}
+	s := &spaceRun{run: a, queue: name, settings: stored.Attributes, space: space,
+		placed: make(map[string]uint64)}
 	if !s.state() {
 		return
 	}
@@ -45,12 +46,15 @@ func (a *run) space(name row.QueueName, space uint64) {
 	s.dedup()
 	s.others()
 	if s.live != s.st.Live || s.delayed != s.st.Delayed || s.inFlight != s.st.InFlight {
-		s.say(row.StateKey(space), "the state counts %d messages, %d of them delayed and %d in flight, and there are %d, %d and %d",
+		s.say(row.StateKey(space),
+			"the state counts %d messages, %d of them delayed and %d in flight, and there are %d, %d and %d",
 			s.st.Live, s.st.Delayed, s.st.InFlight, s.live, s.delayed, s.inFlight)
 	}
 }
 
-func (s *spaceRun) say(k []byte, format string, args ...any) { s.report(s.queue, k, format, args...) }
+func (s *spaceRun) say(k []byte, format string, args ...any) {
+	s.report(s.queue, k, format, args...)
+}
 
 func (s *spaceRun) kind(kind row.Kind) row.Span {
 	return row.Span{Lo: row.SpaceKey(s.space, kind), Hi: row.SpaceKey(s.space, kind+1)}
@@ -71,7 +75,8 @@ func (s *spaceRun) state() (ok bool) {
 		s.checkState(k)
 	}
 	if !ok {
-		s.say(row.StateKey(s.space), "without the state row nothing else of the queue was looked at")
+		s.say(row.StateKey(s.space),
+			"without the state row nothing else of the queue was looked at")
 	}
 	return ok
 }
@@ -80,13 +85,15 @@ func (s *spaceRun) checkState(k []byte) {
 	st := &s.st
 	s.past(s.queue, k, "the place up to which it has counted", st.Settled.At)
 	switch {
-	case st.NextSeq == 0 || st.Cursor > st.NextSeq || st.Mixed > st.NextSeq || st.LastFresh >= st.NextSeq || st.Segment > st.NextSeq>>row.SegmentBits:
+	case st.NextSeq == 0 || st.Cursor > st.NextSeq || st.Mixed > st.NextSeq ||
+		st.LastFresh >= st.NextSeq || st.Segment > st.NextSeq>>row.SegmentBits:
 		s.say(k, "the next message is %d, but the cursor %d, mixed %d, the last fresh one %d, the first segment %d",
 			st.NextSeq, st.Cursor, st.Mixed, st.LastFresh, st.Segment)
 	case st.Boot > s.sys.Boot:
 		s.say(k, "it was given the grace of boot %d, and the last one was %d", st.Boot, s.sys.Boot)
 	case st.Counted.Lo > st.Counted.Hi || st.Counted.Hi > st.NextSeq:
-		s.say(k, "the range of counted messages is from %d to %d, and the next message is %d", st.Counted.Lo, st.Counted.Hi, st.NextSeq)
+		s.say(k, "the range of counted messages is from %d to %d, and the next message is %d",
+			st.Counted.Lo, st.Counted.Hi, st.NextSeq)
 	}
 	for i := 1; i < len(st.Buckets); i++ {
 		if st.Buckets[i] <= st.Buckets[i-1] {
@@ -101,10 +108,13 @@ func (s *spaceRun) relate() {
 	// seqOwner reads the number of an index row that ends with a place.
 	seqOwner := func(kind row.Kind) func(k, _ []byte) ([]byte, bool) {
 		return func(k, _ []byte) ([]byte, bool) {
-			return row.SeqKey(s.space, kind, row.PosOf(k[min(row.SpacePrefixLen, len(k)):]).Seq), len(k) == row.PosKeyLen
+			return row.SeqKey(s.space, kind,
+				row.PosOf(k[min(row.SpacePrefixLen, len(k)):]).Seq), len(k) == row.PosKeyLen
 		}
 	}
-	ofMeta := func(want func(*row.Meta) (k, v []byte, ok bool)) func(k, v []byte) ([]byte, []byte, bool) {
+	ofMeta := func(
+		want func(*row.Meta) (k, v []byte, ok bool),
+	) func(k, v []byte) ([]byte, []byte, bool) {
 		return func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
 			m, _, known := row.DecodeMeta(row.SeqOf(k), v)
 			wantKey, wantValue, ok = want(&m)
@@ -112,7 +122,8 @@ func (s *spaceRun) relate() {
 		}
 	}
 	index := func(name string, owners, rows row.Kind) relation {
-		return relation{audit: s.run, queue: s.queue, name: name, owners: s.kind(owners), rows: s.kind(rows), owner: seqOwner(owners)}
+		return relation{audit: s.run, queue: s.queue, name: name, owners: s.kind(owners),
+			rows: s.kind(rows), owner: seqOwner(owners)}
 	}
 	s.dues = index("due", row.KindDelivery, row.KindDue)
 	s.dues.wants = func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
@@ -125,10 +136,14 @@ func (s *spaceRun) relate() {
 	s.elders = index("elder", row.KindMessage, row.KindElder)
 	s.elders.wants = ofMeta(s.elderRow)
 	// Those that came before the program knew of elders have none, and every later one has.
-	s.elders.excused = func(k, _ []byte) bool { return s.firstElder == 0 || row.SeqOf(k) < s.firstElder }
+	s.elders.excused = func(k, _ []byte) bool {
+		return s.firstElder == 0 || row.SeqOf(k) < s.firstElder
+	}
 	s.lines = index("line", row.KindMessage, row.KindLine)
 	s.lines.wants = ofMeta(s.lineRow)
-	s.lines.owner = func(k, _ []byte) ([]byte, bool) { return row.SeqKey(s.space, row.KindMessage, row.LineSeq(k)), true }
+	s.lines.owner = func(k, _ []byte) ([]byte, bool) {
+		return row.SeqKey(s.space, row.KindMessage, row.LineSeq(k)), true
+	}
 	s.lines.excused = func(k, v []byte) bool {
 		m, _, _ := row.DecodeMeta(row.SeqOf(k), v)
 		return s.groupRow(m.Group).Founder == m.Seq
@@ -163,7 +178,8 @@ func (s *spaceRun) elderRow(m *row.Meta) (k, v []byte, ok bool) {
 	if !m.IsElder() {
 		return nil, nil, false
 	}
-	return row.ElderRows.Key(s.space, row.Pos{At: m.FirstSent, Seq: m.Seq}), []byte{row.Version}, true
+	return row.ElderRows.Key(s.space,
+		row.Pos{At: m.FirstSent, Seq: m.Seq}), []byte{row.Version}, true
 }
 
 func (s *spaceRun) lineRow(m *row.Meta) (k, v []byte, ok bool) {
@@ -234,7 +250,8 @@ func (s *spaceRun) elder() {
 // others finds rows of kinds that there are not, and those that only the other type of queue has.
 func (s *spaceRun) others() {
 	all := row.WholeSpace(s.space)
-	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)}, {Lo: row.SpaceKey(s.space, row.KindElder+1), Hi: all.Hi}} {
+	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
+		{Lo: row.SpaceKey(s.space, row.KindElder+1), Hi: all.Hi}} {
 		for k := range s.rows(gap) {
 			s.say(k, "this row is of no kind that there is")
 		}

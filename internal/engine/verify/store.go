@@ -23,18 +23,25 @@ func (a *run) system() {
 		var ok bool
 		if a.sys, ok = row.DecodeSystem(v); !ok {
 			a.damagedRow(row.QueueName{}, k, "system", v)
-			a.sys = row.System{NextSpace: 1<<64 - 1, NextTask: 1<<64 - 1, Boot: 1<<64 - 1, Hidden: row.MaxTime}
+			a.sys = row.System{NextSpace: 1<<64 - 1, NextTask: 1<<64 - 1, Boot: 1<<64 - 1,
+				Hidden: row.MaxTime}
 			return
 		}
 		found, stamped = true, v[0] >= row.StampedVersion
 		a.canonical(row.QueueName{}, k, v, a.sys.Encode(nil))
 		switch s := &a.sys; {
 		case s.NextSpace == 0 || s.NextTask == 0:
-			a.report(row.QueueName{}, k, "the next space is %d and the next task %d", s.NextSpace, s.NextTask)
+			a.report(row.QueueName{}, k, "the next space is %d and the next task %d", s.NextSpace,
+				s.NextTask)
 		case s.GraceFrom > s.GraceUntil || s.GraceUntil > s.Hidden:
-			a.report(row.QueueName{}, k, "the grace is from %d until %d, and nothing was hidden until later than %d", s.GraceFrom, s.GraceUntil, s.Hidden)
-		case s.HeldFrom < 0 || s.Stamp < 0 || s.HeldUntil < 0 || s.HeldFrom == 0 && s.HeldUntil != 0:
-			a.report(row.QueueName{}, k, "the last stamp is of %d, and expiry is held from %d until %d", s.Stamp, s.HeldFrom, s.HeldUntil)
+			a.report(row.QueueName{}, k,
+				"the grace is from %d until %d, and nothing was hidden until later than %d",
+				s.GraceFrom, s.GraceUntil, s.Hidden)
+		case s.HeldFrom < 0 || s.Stamp < 0 || s.HeldUntil < 0 || s.HeldFrom == 0 &&
+			s.HeldUntil != 0:
+			a.report(row.QueueName{}, k,
+				"the last stamp is of %d, and expiry is held from %d until %d", s.Stamp, s.HeldFrom,
+				s.HeldUntil)
 		}
 	}
 	if found && (a.sys.Clean || stamped) {
@@ -68,29 +75,39 @@ func (a *run) queue(name row.QueueName, k []byte, stored *row.Queue) {
 	other, taken := a.spaces[stored.Space]
 	switch {
 	case taken:
-		a.report(name, k, "it is in space %d, and so is queue %s of account %s", stored.Space, other.Name, other.Account)
+		a.report(name, k, "it is in space %d, and so is queue %s of account %s", stored.Space,
+			other.Name, other.Account)
 		return
 	case stored.Space == 0 || stored.Space >= a.sys.NextSpace:
-		a.report(name, k, "it is in space %d, and the next one to be taken is %d", stored.Space, a.sys.NextSpace)
+		a.report(name, k, "it is in space %d, and the next one to be taken is %d", stored.Space,
+			a.sys.NextSpace)
 	case stored.Incarnation == [16]byte{}:
 		a.report(name, k, "it has no incarnation")
 	case strings.HasSuffix(name.Name, row.FIFOSuffix) != stored.Attributes.FIFO:
 		a.report(name, k, "it is a FIFO queue by its name or by its attributes, but not by both")
 	case stored.Modified < stored.Created || stored.Purged != 0 && stored.Purged < stored.Created:
-		a.report(name, k, "it was created at %d, changed at %d and purged at %d", stored.Created, stored.Modified, stored.Purged)
-	case !slices.IsSortedFunc(stored.Tags, func(x, y row.Tag) int { return strings.Compare(x.Key, y.Key) }):
+		a.report(name, k, "it was created at %d, changed at %d and purged at %d", stored.Created,
+			stored.Modified, stored.Purged)
+	case !slices.IsSortedFunc(stored.Tags, func(x, y row.Tag) int {
+		return strings.Compare(x.Key, y.Key)
+	}):
 		a.report(name, k, "its tags are not in order")
 	}
 	for _, n := range []struct {
 		name             string
 		value, low, high int64
 	}{
-		{"DelaySeconds", stored.Attributes.DelaySeconds, 0, int64(sqslimits.DelayMax / time.Second)},
-		{"MaximumMessageSize", stored.Attributes.MaximumMessageSize, sqslimits.MessageSizeMin, sqslimits.MessageBytesMax},
+		{"DelaySeconds", stored.Attributes.DelaySeconds, 0,
+			int64(sqslimits.DelayMax / time.Second)},
+		{"MaximumMessageSize", stored.Attributes.MaximumMessageSize, sqslimits.MessageSizeMin,
+			sqslimits.MessageBytesMax},
 		{"MessageRetentionPeriod", stored.Attributes.MessageRetentionPeriod,
-			int64(sqslimits.RetentionMin / time.Second), int64(sqslimits.RetentionMax / time.Second)},
-		{"ReceiveMessageWaitTimeSeconds", stored.Attributes.ReceiveMessageWaitTimeSeconds, 0, int64(sqslimits.WaitMax / time.Second)},
-		{"VisibilityTimeout", stored.Attributes.VisibilityTimeout, 0, int64(sqslimits.VisibilityMax / time.Second)},
+			int64(sqslimits.RetentionMin / time.Second),
+			int64(sqslimits.RetentionMax / time.Second)},
+		{"ReceiveMessageWaitTimeSeconds", stored.Attributes.ReceiveMessageWaitTimeSeconds, 0,
+			int64(sqslimits.WaitMax / time.Second)},
+		{"VisibilityTimeout", stored.Attributes.VisibilityTimeout, 0,
+			int64(sqslimits.VisibilityMax / time.Second)},
 	} {
 		if n.value < n.low || n.value > n.high {
 			a.report(name, k, "its %s is %d", n.name, n.value)
@@ -108,7 +125,8 @@ func (a *run) sources() {
 			name, ok := row.QueueOf(k)
 			stored, known := row.DecodeQueue(v)
 			target := stored.Attributes.Redrive
-			return row.SourceKey(target.Target, name.Name), []byte{row.Version}, ok && known && target != (row.Redrive{})
+			return row.SourceKey(target.Target, name.Name), []byte{row.Version}, ok && known &&
+				target != (row.Redrive{})
 		},
 		owner: func(k, _ []byte) ([]byte, bool) {
 			name, ok := row.SourceOf(k)
@@ -155,7 +173,8 @@ func (a *run) tasks() {
 			last, kept, active = t.Source, 0, 0
 		}
 		if kept++; kept > sqslimits.TasksKept {
-			a.report(t.Source, k, "this is task %d of the queue, which keeps %d", kept, sqslimits.TasksKept)
+			a.report(t.Source, k, "this is task %d of the queue, which keeps %d", kept,
+				sqslimits.TasksKept)
 		}
 		if t.Status.Active() {
 			if active++; active > 1 {
@@ -183,8 +202,10 @@ func (a *run) task(k []byte, t *row.Task) {
 	}
 	switch {
 	case t.Number == 0 || t.Number >= a.sys.NextTask:
-		a.report(t.Source, k, "it is task %d, and the next one to be made is %d", t.Number, a.sys.NextTask)
-	case t.Moved < 0 || t.ToMove < 0 || t.Rate < 0 || t.Rate > sqslimits.TaskRateMax || t.Stepped < t.Started || t.ID == [16]byte{}:
+		a.report(t.Source, k, "it is task %d, and the next one to be made is %d", t.Number,
+			a.sys.NextTask)
+	case t.Moved < 0 || t.ToMove < 0 || t.Rate < 0 || t.Rate > sqslimits.TaskRateMax ||
+		t.Stepped < t.Started || t.ID == [16]byte{}:
 		a.report(t.Source, k, "it has moved %d of %d at the rate %d, and stepped at %d after a start at %d",
 			t.Moved, t.ToMove, t.Rate, t.Stepped, t.Started)
 	case (t.Failure != "") != (t.Status == row.TaskFailed):
@@ -211,7 +232,8 @@ func (a *run) secret() {
 
 // unknown finds the rows of families that there are not.
 func (a *run) unknown() {
-	for _, gap := range []row.Span{{Lo: []byte{row.FamilyActive + 1}, Hi: []byte{row.FamilySpace}}, {Lo: []byte{row.FamilySpace + 1}, Hi: nil}} {
+	for _, gap := range []row.Span{{Lo: []byte{row.FamilyActive + 1}, Hi: []byte{row.FamilySpace}},
+		{Lo: []byte{row.FamilySpace + 1}, Hi: nil}} {
 		for k := range a.rows(gap) {
 			a.report(row.QueueName{}, k, "this row is of no kind that there is")
 		}

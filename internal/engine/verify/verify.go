@@ -82,7 +82,8 @@ func (a *run) part(queue row.QueueName, f func()) {
 		return
 	}
 	if err := a.Try(f); err != nil {
-		a.report(queue, nil, "rows cannot be read, and those behind them were not looked at: %v", err)
+		a.report(queue, nil, "rows cannot be read, and those behind them were not looked at: %v",
+			err)
 	}
 }
 
@@ -112,7 +113,8 @@ func (a *run) get(k []byte) ([]byte, bool) { return a.Store.Get(nil, k) }
 // past checks a time that has passed.
 func (a *run) past(queue row.QueueName, k []byte, what string, at int64) {
 	if at < 0 || at > a.latest {
-		a.report(queue, k, "%s is at %d, and the latest time there can be is %d", what, at, a.latest)
+		a.report(queue, k, "%s is at %d, and the latest time there can be is %d", what, at,
+			a.latest)
 	}
 }
 
@@ -134,7 +136,8 @@ func (a *run) damagedRow(queue row.QueueName, k []byte, kind string, v []byte) {
 		a.report(queue, k, "this %s row cannot be read: it is empty", kind)
 		return
 	}
-	a.report(queue, k, "this %s row cannot be read: it has %d bytes and is of version %d", kind, len(v), v[0])
+	a.report(queue, k, "this %s row cannot be read: it has %d bytes and is of version %d", kind,
+		len(v), v[0])
 }
 
 // eachSpace verifies the spaces in their order, and finds those that belong to no queue.
@@ -181,7 +184,8 @@ func (a *run) stray(space uint64, first []byte) {
 	for range a.rows(row.WholeSpace(space)) {
 		n++
 	}
-	a.report(row.QueueName{}, first, "this row and %d behind it are in space %d, which no queue has", n-1, space)
+	a.report(row.QueueName{}, first,
+		"this row and %d behind it are in space %d, which no queue has", n-1, space)
 }
 
 // A cursor is a scan that is taken forward by hand, beside another one.

@@ -77,10 +77,12 @@ func (h *History) Survived(s kv.Store, confirmed int) error {
 		n, _ = strconv.Atoi(string(v))
 	}
 	if n < confirmed {
-		return fmt.Errorf("the store came back with batch %d, and batch %d was confirmed", n, confirmed)
+		return fmt.Errorf("the store came back with batch %d, and batch %d was confirmed", n,
+			confirmed)
 	}
 	if n >= len(h.states) {
-		return fmt.Errorf("the store came back with batch %d, and %d were applied", n, len(h.states)-1)
+		return fmt.Errorf("the store came back with batch %d, and %d were applied", n,
+			len(h.states)-1)
 	}
 	if err := h.states[n].compare(s, "", ""); err != nil {
 		return fmt.Errorf("the store came back with something else than batch %d: %w", n, err)

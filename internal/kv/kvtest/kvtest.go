@@ -107,7 +107,8 @@ func testEmpty(t *testing.T, s kv.Store) {
 }
 
 func testOrder(t *testing.T, s kv.Store) {
-	keys := []string{"\x01", "\x01\x00", "\x01\x00\x00", "\x01\x01", "\x01\xFF", "\x02", "a", "a\x00", "aa", "b", "\xFE", "\xFF", "\xFF\x00", "\xFF\xFF"}
+	keys := []string{"\x01", "\x01\x00", "\x01\x00\x00", "\x01\x01", "\x01\xFF", "\x02", "a",
+		"a\x00", "aa", "b", "\xFE", "\xFF", "\xFF\x00", "\xFF\xFF"}
 	shuffled := slices.Clone(keys)
 	rand.Shuffle(len(keys), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	for _, k := range shuffled {
@@ -237,7 +238,8 @@ func testDeleteRange(t *testing.T, s kv.Store) {
 	apply(s, "set a 1, set b 2, set ba 3, set c 4, set d 5")
 	apply(s, "range b c")
 	expect(t, s, "a=1 c=4 d=5")
-	apply(s, "range b c, range c c, range d a") // nothing there, nothing between, the wrong way round
+	// nothing there, nothing between, the wrong way round
+	apply(s, "range b c, range c c, range d a")
 	expect(t, s, "a=1 c=4 d=5")
 	apply(s, "set b 6")
 	expect(t, s, "a=1 b=6 c=4 d=5")
@@ -258,7 +260,8 @@ func testLen(t *testing.T, s kv.Store) {
 		t.Errorf("length of an empty batch %d, want 0", got)
 	}
 	last := 0
-	for _, line := range []string{"set a 1", "set a 1", "delete a", "range a b", "set a 1, delete b"} {
+	for _, line := range []string{"set a 1", "set a 1", "delete a", "range a b",
+		"set a 1, delete b"} {
 		fill(b, line)
 		if got := b.Len(); got <= last {
 			t.Errorf("length after %s is %d, was %d", line, got, last)

@@ -31,7 +31,8 @@ func testReaders(t *testing.T, s kv.Store) {
 					seen, n = x, n+1
 				}
 				if before > 0 && (n != rows || seen < before || seen < last) {
-					t.Errorf("an iteration saw %d rows of batch %d after batches %d and %d", n, seen, before, last)
+					t.Errorf("an iteration saw %d rows of batch %d after batches %d and %d", n,
+						seen, before, last)
 					return
 				}
 				last = seen

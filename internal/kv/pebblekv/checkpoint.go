@@ -38,7 +38,8 @@ func (s *Store) Checkpoint() (c *Checkpoint, err error) {
 	s.witness.mu.Lock()
 	m := s.witness.confirmed
 	s.witness.mu.Unlock()
-	c = &Checkpoint{Dir: s.aside.dir, ID: s.id, Commit: m.number, Witness: witnessBytes(slot{id: s.id, turn: 1, mark: m}), fs: s.aside.raw}
+	c = &Checkpoint{Dir: s.aside.dir, ID: s.id, Commit: m.number,
+		Witness: witnessBytes(slot{id: s.id, turn: 1, mark: m}), fs: s.aside.raw}
 	if err := c.Remove(); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,9 @@ func (a aside) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return a.in(name).Open(name, opts...)
 }
 
-func (a aside) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (a aside) OpenReadWrite(
+	name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption,
+) (vfs.File, error) {
 	return a.in(name).OpenReadWrite(name, c, opts...)
 }
 
@@ -100,10 +103,14 @@ func (a aside) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (
 	return a.in(newname).ReuseForWrite(oldname, newname, c)
 }
 
-func (a aside) List(name string) ([]string, error)        { return a.in(name).List(name) }
-func (a aside) OpenDir(name string) (vfs.File, error)     { return a.in(name).OpenDir(name) }
-func (a aside) Link(oldname, newname string) error        { return a.in(newname).Link(oldname, newname) }
-func (a aside) Rename(oldname, newname string) error      { return a.in(newname).Rename(oldname, newname) }
+func (a aside) List(name string) ([]string, error)    { return a.in(name).List(name) }
+func (a aside) OpenDir(name string) (vfs.File, error) { return a.in(name).OpenDir(name) }
+func (a aside) Link(oldname, newname string) error {
+	return a.in(newname).Link(oldname, newname)
+}
+func (a aside) Rename(oldname, newname string) error {
+	return a.in(newname).Rename(oldname, newname)
+}
 func (a aside) Remove(name string) error                  { return a.in(name).Remove(name) }
 func (a aside) RemoveAll(name string) error               { return a.in(name).RemoveAll(name) }
 func (a aside) MkdirAll(name string, m fs.FileMode) error { return a.in(name).MkdirAll(name, m) }
@@ -127,7 +134,8 @@ func Renew(o Options, change func(s *Store, b kv.Batch)) (ID, error) {
 	err = s.db.Flush() // as a genesis record is when it is created
 	err = errors.Join(err, s.Close())
 	if err == nil {
-		err = createWitness(s.aside.raw, s.aside.raw.PathJoin(o.Dir, "witness"), slot{id: id, turn: s.witness.written.turn + 1, mark: s.chain.mark})
+		err = createWitness(s.aside.raw, s.aside.raw.PathJoin(o.Dir, "witness"),
+			slot{id: id, turn: s.witness.written.turn + 1, mark: s.chain.mark})
 	}
 	if err != nil {
 		return ID{}, classify(s.dir, err)

@@ -71,5 +71,6 @@ func (o *opening) holder(err error) int {
 // isLocked says whether err, which locking a file returned, means that another process holds the
 // lock. Pebble has no error of its own for a lock held by this very process.
 func isLocked(err error) bool {
-	return errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process")
+	return errors.Is(err, syscall.EAGAIN) ||
+		strings.Contains(err.Error(), "lock held by current process")
 }

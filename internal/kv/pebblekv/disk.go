@@ -90,7 +90,9 @@ func (d *disk) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (
 	return d.wrap(f, newname, d.check("create", newname, err))
 }
 
-func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (d *disk) OpenReadWrite(
+	name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption,
+) (vfs.File, error) {
 	f, err := d.FS.OpenReadWrite(name, c, opts...)
 	return d.wrap(f, name, d.check("open", name, err))
 }

@@ -43,7 +43,8 @@ func (e *LostError) Is(target error) bool { return target == ErrDamaged }
 // A LockedError says that the data directory is in use. It counts as ErrLocked.
 type LockedError struct {
 	Dir string // the data directory
-	PID int    // the process that holds it; 0 when the system does not say, as for one in another container
+	// the process that holds it; 0 when the system does not say, as for one in another container
+	PID int
 }
 
 func (e *LockedError) Error() string {
@@ -87,14 +88,16 @@ func (e *openError) Unwrap() []error {
 const salvageCommand = "tenaq salvage --to NEW"
 
 const (
-	adviceDamaged = "restore a backup, or copy what is intact into a new directory with: " + salvageCommand
-	adviceNewer   = "run the version that wrote it, or a later one"
-	adviceErrno   = "check the disk and the permissions, and start again"
-	adviceFull    = "free space on its file system and start again"
+	adviceDamaged = "restore a backup, or copy what is intact into a new directory with: " +
+		salvageCommand
+	adviceNewer = "run the version that wrote it, or a later one"
+	adviceErrno = "check the disk and the permissions, and start again"
+	adviceFull  = "free space on its file system and start again"
 )
 
 func damaged(dir, format string, args ...any) error {
-	return &openError{kind: ErrDamaged, cause: fmt.Errorf(format, args...), advice: adviceDamaged, dir: dir}
+	return &openError{kind: ErrDamaged, cause: fmt.Errorf(format, args...), advice: adviceDamaged,
+		dir: dir}
 }
 
 // classify turns an error met while opening into one that says what kind it is. What the operating
@@ -140,15 +143,19 @@ func (f *storageFault) Unwrap() error { return f.kind }
 func newFault(dir, what string, err error) *storageFault {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return &storageFault{ErrFull, fmt.Sprintf("disk full: %s: %s: free space on the file system of %s and start again", what, oneLine(err), dir)}
+		return &storageFault{ErrFull,
+			fmt.Sprintf("disk full: %s: %s: free space on the file system of %s and start again",
+				what, oneLine(err), dir)}
 	case pebble.IsCorruptionError(err):
-		return &storageFault{ErrDamaged, fmt.Sprintf("store is damaged: %s: %s: keep %s, and %s", what, oneLine(err), dir, adviceDamaged)}
+		return &storageFault{ErrDamaged, fmt.Sprintf("store is damaged: %s: %s: keep %s, and %s",
+			what, oneLine(err), dir, adviceDamaged)}
 	}
 	var kind error
 	if errors.Is(err, fs.ErrPermission) {
 		kind = err
 	}
-	return &storageFault{kind, fmt.Sprintf("storage failed: %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)}
+	return &storageFault{kind,
+		fmt.Sprintf("storage failed: %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)}
 }
 
 // oneLine is the text of err on one line. Joined errors and some of Pebble's have several.

@@ -48,7 +48,8 @@ type newerError struct {
 }
 
 func (e *newerError) Error() string {
-	return fmt.Sprintf("%s has format %d and this program knows formats up to %d", e.what, e.have, e.know)
+	return fmt.Sprintf("%s has format %d and this program knows formats up to %d", e.what, e.have,
+		e.know)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -84,7 +85,8 @@ func decodeGenesis(b []byte) (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	if len(body) < 1+len(genesisMagic) || string(body[1:1+len(genesisMagic)]) != genesisMagic || body[0] == 0 {
+	if len(body) < 1+len(genesisMagic) || string(body[1:1+len(genesisMagic)]) != genesisMagic ||
+		body[0] == 0 {
 		return ID{}, errMalformed
 	}
 	if body[0] > rowFormat {
@@ -145,9 +147,10 @@ func (c *chain) next(writes []byte) mark {
 }
 
 const (
-	witnessMagic  = "tenaqwit"
-	slotSize      = 64   // bytes of a witness slot
-	slotStride    = 4096 // from one slot to the next, so that no write of one touches the page of the other
+	witnessMagic = "tenaqwit"
+	slotSize     = 64 // bytes of a witness slot
+	// from one slot to the next, so that no write of one touches the page of the other
+	slotStride    = 4096
 	witnessLength = slotStride + slotSize
 )
 

@@ -125,7 +125,8 @@ func (o *opening) look() error {
 		return o.witnessErr
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".blob") {
+		if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") ||
+			strings.HasSuffix(name, ".blob") {
 			return damaged(o.store.dir, "it has the file %s and no manifest", name)
 		}
 	}
@@ -252,7 +253,8 @@ func (o *opening) readChain() error {
 		if marks[1].number <= marks[0].number+1 {
 			return damaged(s.dir, "its commit %d does not follow its commit %d, as if a file of another store were among its own", marks[1].number, marks[0].number)
 		}
-		return damaged(s.dir, "commits after commit %d and before commit %d are missing", marks[0].number, marks[1].number)
+		return damaged(s.dir, "commits after commit %d and before commit %d are missing",
+			marks[0].number, marks[1].number)
 	}
 	s.chain.mark = marks[0]
 	s.number.Store(marks[0].number)
@@ -266,7 +268,8 @@ func (o *opening) compare() (rebuild bool, err error) {
 	case !o.hasWitness && o.witnessErr == nil && have.number == 0:
 		return true, nil // the creation was interrupted before it wrote the witness
 	case !o.hasWitness && o.AcceptLoss > 0:
-		discard(o.Logger).Warn("the store has no witness and is trusted as it is", "have", have.number)
+		discard(o.Logger).Warn("the store has no witness and is trusted as it is", "have",
+			have.number)
 		return true, nil
 	case !o.hasWitness:
 		cause := o.witnessErr
@@ -277,15 +280,18 @@ func (o *opening) compare() (rebuild bool, err error) {
 			advice: fmt.Sprintf("put back the file %s that belongs to it, start once with --accept-loss=1 to trust the store as it is, or copy what is intact into a new directory with: %s", o.witnessPath, salvageCommand)}
 	case o.witnessed.id != s.id:
 		return false, &openError{kind: ErrDamaged, dir: s.dir,
-			cause:  fmt.Errorf("it is store %v and the witness is of store %v", s.id, o.witnessed.id),
+			cause: fmt.Errorf("it is store %v and the witness is of store %v", s.id,
+				o.witnessed.id),
 			advice: fmt.Sprintf("put back the file %s that belongs to it, remove that file and start once with --accept-loss=1 to trust the store as it is, or copy what is intact into a new directory with: %s", o.witnessPath, salvageCommand)}
 	case have.number < want.number && want.number-have.number > o.AcceptLoss:
 		return false, &LostError{Dir: s.dir, Have: have.number, Want: want.number}
 	case have.number == want.number && have.hash != want.hash:
-		return false, damaged(s.dir, "its commit %d is not the commit %d that was confirmed", have.number, want.number)
+		return false, damaged(s.dir, "its commit %d is not the commit %d that was confirmed",
+			have.number, want.number)
 	}
 	if have.number < want.number {
-		discard(o.Logger).Warn("confirmed commits are lost and the loss is accepted", "have", have.number, "want", want.number)
+		discard(o.Logger).Warn("confirmed commits are lost and the loss is accepted", "have",
+			have.number, "want", want.number)
 	}
 	return !o.whole, nil
 }

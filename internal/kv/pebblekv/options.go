@@ -71,7 +71,8 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 
 		// One core is left to requests, however much there is to do.
 		CompactionConcurrencyRange: func() (lower, upper int) {
-			return 1, max(1, min(3, runtime.NumCPU()-1, runtime.GOMAXPROCS(0)-1)) // a server has more threads than processors
+			// a server has more threads than processors
+			return 1, max(1, min(3, runtime.NumCPU()-1, runtime.GOMAXPROCS(0)-1))
 		},
 
 		// A purge gives its room back soon, also when nothing is written after it.
@@ -91,8 +92,10 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			log.fail("read "+info.Path, errors.Join(pebble.ErrCorruption, info.Details))
 		},
-		WriteStallBegin: func(info pebble.WriteStallBeginInfo) { log.log.Warn("writes stall", "reason", info.Reason) },
-		WriteStallEnd:   func() { log.log.Warn("writes go on") },
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			log.log.Warn("writes stall", "reason", info.Reason)
+		},
+		WriteStallEnd: func() { log.log.Warn("writes go on") },
 	}
 	return p
 }

@@ -40,7 +40,9 @@ func OpenRead(o Options) (*Reader, error) {
 		}
 		return nil, classify(dir, err)
 	}
-	r := &Reader{store: &Store{dir: dir, fatal: func(err error) { panic(readFault{err}) }}, fs: o.FS}
+	r := &Reader{store: &Store{dir: dir, fatal: func(err error) {
+		panic(readFault{err})
+	}}, fs: o.FS}
 	opening := &opening{Options: o, store: r.store, witnessPath: o.FS.PathJoin(o.Dir, "witness")}
 	var err error
 	if fault := r.Try(func() { err = r.open(opening) }); fault != nil {
@@ -232,7 +234,9 @@ func (u unwritable) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, erro
 
 func (u unwritable) Link(_, name string) error { return u.refuse("link", name) }
 
-func (u unwritable) OpenReadWrite(name string, _ vfs.DiskWriteCategory, _ ...vfs.OpenOption) (vfs.File, error) {
+func (u unwritable) OpenReadWrite(
+	name string, _ vfs.DiskWriteCategory, _ ...vfs.OpenOption,
+) (vfs.File, error) {
 	return nil, u.refuse("open", name)
 }
 

@@ -65,13 +65,15 @@ func ReadDamaged(o Options, row func(key, value []byte) error) (*Salvage, error)
 	switch {
 	case err == nil:
 		defer lock.Close()
-	case !errors.Is(err, syscall.EROFS): // on a file system that nothing can write to, no lock is needed
+	// On a file system that nothing can write to, no lock is needed.
+	case !errors.Is(err, syscall.EROFS):
 		return nil, classify(dir, err)
 	}
 	if err := newerFormat(names); err != nil {
 		return nil, classify(dir, err)
 	}
-	s := &salvaging{fs: o.FS, dir: dir, names: names, opts: pebbleOptions(o, logger{log: discard(nil)})}
+	s := &salvaging{fs: o.FS, dir: dir, names: names,
+		opts: pebbleOptions(o, logger{log: discard(nil)})}
 	s.opts.EventListener = nil
 	s.opts.EnsureDefaults()
 	s.readWitness(o.FS.PathJoin(o.Dir, "witness"))
@@ -173,7 +175,8 @@ func (s *salvaging) live(lock *pebble.Lock) (tables, logs []string) {
 		return errors.Join(err, db.Close())
 	})
 	if err != nil {
-		s.damaged(s.inStore("MANIFEST"), "it cannot be read: %s; all tables and logs that are there were read, also those that were no longer needed", oneLine(err))
+		s.damaged(s.inStore("MANIFEST"),
+			"it cannot be read: %s; all tables and logs that are there were read, also those that were no longer needed", oneLine(err))
 		return s.withSuffix(".sst"), s.withSuffix(".log")
 	}
 	slices.Sort(tables)
@@ -210,7 +213,9 @@ func (s *salvaging) withSuffix(suffix string) (names []string) {
 			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(fileNumber(a), fileNumber(b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Compare(fileNumber(a), fileNumber(b))
+	})
 	return names
 }
 
@@ -235,7 +240,9 @@ func (b *blindFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), ni
 
 func (b *blindFS) List(dir string) ([]string, error) {
 	names, err := b.unwritable.List(dir)
-	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "OPTIONS-") }), err
+	return slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, "OPTIONS-")
+	}), err
 }
 
 func (b *blindFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
@@ -290,7 +297,8 @@ func (s *salvaging) readLog(name string, writes []version, last bool) []version 
 	damagedAt := int64(-1) // where what cannot be read begins
 	ended := false         // there the log says that it ends, which a flipped bit can make it say
 	for at := int64(0); at < int64(len(content)); {
-		r := record.NewReader(bytes.NewReader(content[at:]), numbered(pebble.SSTableInfo{}.BackingSSTNum, fileNumber(name)))
+		r := record.NewReader(bytes.NewReader(content[at:]),
+			numbered(pebble.SSTableInfo{}.BackingSSTNum, fileNumber(name)))
 		for {
 			begin := r.Offset()
 			batch, err := r.Next()
@@ -306,12 +314,15 @@ func (s *salvaging) readLog(name string, writes []version, last bool) []version 
 				break
 			}
 			if damagedAt >= 0 {
-				s.damaged(s.inStore(name), "commits are missing from byte %d on, up to one before byte %d", damagedAt, at+r.Offset())
+				s.damaged(s.inStore(name),
+					"commits are missing from byte %d on, up to one before byte %d", damagedAt, at+
+						r.Offset())
 				damagedAt = -1
 			}
 			b, err := readBatch(repr)
 			if err != nil {
-				s.damaged(s.inStore(name), "the commit at byte %d cannot be read: %s", at+begin, oneLine(err))
+				s.damaged(s.inStore(name), "the commit at byte %d cannot be read: %s", at+begin,
+					oneLine(err))
 				continue
 			}
 			writes, s.ranges = append(writes, b.rows...), append(s.ranges, b.ranges...)
@@ -375,7 +386,8 @@ func readBatch(repr []byte) (b writeBatch, err error) {
 				continue // takes no number
 			case pebble.InternalKeyKindRangeDelete:
 				b.ranges = append(b.ranges, rangeDelete{key, value, seq})
-			case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete, pebble.InternalKeyKindSingleDelete:
+			case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete,
+				pebble.InternalKeyKindSingleDelete:
 				b.rows = append(b.rows, version{key, seq, kind == pebble.InternalKeyKindSet, value})
 			default:
 				return errMalformed
@@ -406,7 +418,8 @@ func (s *salvaging) openTable(name string) *damagedTable {
 		return nil
 	}
 	if err := guardOpen(t.readRanges); err != nil {
-		s.damaged(s.inStore(name), "removals of whole ranges, as by a purge, cannot be read: %s", oneLine(err))
+		s.damaged(s.inStore(name), "removals of whole ranges, as by a purge, cannot be read: %s",
+			oneLine(err))
 	}
 	return t
 }
@@ -437,7 +450,8 @@ func (t *damagedTable) open(path string) error {
 }
 
 func (t *damagedTable) readRanges() error {
-	it, err := t.reader.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
+	it, err := t.reader.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms,
+		sstable.NoReadEnv)
 	if err != nil || it == nil {
 		return err
 	}
@@ -445,7 +459,8 @@ func (t *damagedTable) readRanges() error {
 	span, err := it.First()
 	for ; span != nil && err == nil; span, err = it.Next() {
 		for _, k := range span.Keys {
-			t.s.ranges = append(t.s.ranges, rangeDelete{bytes.Clone(span.Start), bytes.Clone(span.End), uint64(k.SeqNum())})
+			t.s.ranges = append(t.s.ranges,
+				rangeDelete{bytes.Clone(span.Start), bytes.Clone(span.End), uint64(k.SeqNum())})
 		}
 	}
 	return err
@@ -475,8 +490,11 @@ func (t *damagedTable) next() (v version, ok bool) {
 
 // readBlock reads the next block, after its checksum was compared.
 func (t *damagedTable) readBlock() error {
-	h, err := t.reader.BlockReader().Read(context.Background(), block.NoReadEnv, nil, t.blocks[0].Handle, blockkind.SSTableData,
-		func(m *block.Metadata, data []byte) error { return colblk.InitDataBlockMetadata(t.schema, m, data) })
+	h, err := t.reader.BlockReader().Read(context.Background(), block.NoReadEnv, nil,
+		t.blocks[0].Handle, blockkind.SSTableData,
+		func(m *block.Metadata, data []byte) error {
+			return colblk.InitDataBlockMetadata(t.schema, m, data)
+		})
 	if err != nil {
 		return err
 	}
@@ -551,7 +569,9 @@ func (s *salvaging) merge(all []source, row func(key, value []byte) error) error
 		for len(waiting) > 0 && bytes.Compare(waiting[0].start, v.key) <= 0 {
 			open, waiting = append(open, waiting[0]), waiting[1:]
 		}
-		open = slices.DeleteFunc(open, func(r rangeDelete) bool { return bytes.Compare(r.end, v.key) <= 0 })
+		open = slices.DeleteFunc(open, func(r rangeDelete) bool {
+			return bytes.Compare(r.end, v.key) <= 0
+		})
 		if !v.set || slices.ContainsFunc(open, func(r rangeDelete) bool { return r.seq > v.seq }) {
 			continue
 		}
@@ -577,7 +597,8 @@ func (s *salvaging) checkChain(marks []mark) {
 	slices.SortFunc(marks, func(a, b mark) int { return cmp.Compare(a.number, b.number) })
 	for i, m := range marks {
 		if i > 0 {
-			s.damaged("store", "commits after commit %d and before commit %d are missing", marks[i-1].number, m.number)
+			s.damaged("store", "commits after commit %d and before commit %d are missing",
+				marks[i-1].number, m.number)
 		}
 		s.Have = m.number
 	}
@@ -585,8 +606,10 @@ func (s *salvaging) checkChain(marks []mark) {
 	case len(marks) == 0:
 		s.damaged("store", "its last commits are missing, and which ones is not known")
 	case s.Have < s.confirmed.number:
-		s.damaged("store", "commits %d to %d were confirmed and are missing", s.Have+1, s.confirmed.number)
+		s.damaged("store", "commits %d to %d were confirmed and are missing", s.Have+1,
+			s.confirmed.number)
 	case s.Have == s.confirmed.number && marks[len(marks)-1].hash != s.confirmed.hash:
-		s.damaged("store", "its commit %d is not the commit that was confirmed under that number", s.Have)
+		s.damaged("store", "its commit %d is not the commit that was confirmed under that number",
+			s.Have)
 	}
 }

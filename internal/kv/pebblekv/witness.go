@@ -59,13 +59,15 @@ func readWitness(fs vfs.FS, path string) (newest slot, ok, whole bool, err error
 	case errors.As(err, &newer):
 		return slot{}, false, false, newer
 	case err0 != nil && err1 != nil:
-		return slot{}, false, false, fmt.Errorf("%w: both slots of the witness: %w", ErrDamaged, err0)
+		return slot{}, false, false, fmt.Errorf("%w: both slots of the witness: %w", ErrDamaged,
+			err0)
 	case err0 != nil:
 		return s1, true, false, nil
 	case err1 != nil:
 		return s0, true, false, nil
 	case s0.id != s1.id:
-		return slot{}, false, false, fmt.Errorf("%w: the slots of the witness are of two stores", ErrDamaged)
+		return slot{}, false, false, fmt.Errorf("%w: the slots of the witness are of two stores",
+			ErrDamaged)
 	case s0.turn > s1.turn:
 		return s0, true, true, nil
 	}

@@ -33,7 +33,8 @@ func KnownUnit(unit string) bool { return slices.Contains(units, unit) }
 
 var idPattern = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]*$`)
 
-// A Refusal is what is wrong with a rule: a sentence for who wrote it. Where CloudWatch's own is known, it is that.
+// A Refusal is what is wrong with a rule: a sentence for who wrote it. Where CloudWatch's own is
+// known, it is that.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -96,7 +97,8 @@ func (r Rule) checkThreshold() error {
 	switch r.Missing {
 	case "", TreatMissing, TreatIgnore, TreatBreaching, TreatNotBreaching:
 	default:
-		return refuse("Missing data can be treated as %s, %s, %s or %s, not as %q.", TreatMissing, TreatIgnore, TreatBreaching, TreatNotBreaching, r.Missing)
+		return refuse("Missing data can be treated as %s, %s, %s or %s, not as %q.", TreatMissing,
+			TreatIgnore, TreatBreaching, TreatNotBreaching, r.Missing)
 	}
 	if math.IsNaN(r.Threshold) || math.IsInf(r.Threshold, 0) {
 		return refuse("The threshold must be a finite number.")
@@ -127,7 +129,8 @@ func (q Query) check(period int64, alone bool) error {
 	}
 	if q.Expression != "" {
 		if q.Metric.Name != "" || q.Metric.Namespace != "" || q.Stat != "" || q.Unit != "" {
-			return refuse("Query %s has both an expression and a metric; it takes one of them.", q.ID)
+			return refuse("Query %s has both an expression and a metric; it takes one of them.",
+				q.ID)
 		}
 		if q.Period != 0 && q.Period != period {
 			return refuse("All queries of an alarm must have the same period.")
@@ -160,16 +163,19 @@ func checkMetric(m series.Metric) error {
 		return refuse("The name and the namespace of a metric have at most %d characters.", nameMax)
 	}
 	if len(m.Dimensions) > dimensionsMax {
-		return refuse("A metric has at most %d dimensions, not %d.", dimensionsMax, len(m.Dimensions))
+		return refuse("A metric has at most %d dimensions, not %d.", dimensionsMax,
+			len(m.Dimensions))
 	}
 	for i, d := range m.Dimensions {
 		switch {
 		case d.Name == "" || len(d.Name) > nameMax || d.Value == "" || len(d.Value) > valueMax:
-			return refuse("A dimension has a name of 1 to %d and a value of 1 to %d characters.", nameMax, valueMax)
+			return refuse("A dimension has a name of 1 to %d and a value of 1 to %d characters.",
+				nameMax, valueMax)
 		case i > 0 && m.Dimensions[i-1].Name == d.Name:
 			return refuse("Dimension %s is given more than once.", d.Name)
 		case i > 0 && m.Dimensions[i-1].Name > d.Name:
-			return refuse("The dimensions of metric %s are not in the order of their names.", m.Name)
+			return refuse("The dimensions of metric %s are not in the order of their names.",
+				m.Name)
 		}
 	}
 	return nil
@@ -208,9 +214,11 @@ func (p *program) parse(queries []Query) error {
 	return nil
 }
 
-// circular looks for an expression that is needed to compute itself. above are those on the way here, done those that are
-// known to need no such thing.
-func circular(id string, uses map[string][]string, above []string, done map[string]bool) (string, bool) {
+// circular looks for an expression that is needed to compute itself. above are those on the way
+// here, done those that are known to need no such thing.
+func circular(
+	id string, uses map[string][]string, above []string, done map[string]bool,
+) (string, bool) {
 	if slices.Contains(above, id) {
 		return id, true
 	}

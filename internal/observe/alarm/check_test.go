@@ -115,7 +115,8 @@ func addMetrics(r *Rule, metrics int) {
 	}
 }
 
-// An expression that many others lead to is computed once: this would take a million steps otherwise.
+// An expression that many others lead to is computed once: this would take a million steps
+// otherwise.
 func TestSharedQueriesAreComputedOnce(t *testing.T) {
 	r := single(1, 0)
 	r.Queries = []Query{{ID: "e0", Metric: watched, Stat: series.Sum, Period: 60}}

@@ -70,7 +70,8 @@ type program struct {
 	watched Query
 }
 
-// series computes what the alarm watches: a value for each period of a window, which is not a number where it is missing.
+// series computes what the alarm watches: a value for each period of a window, which is not a
+// number where it is missing.
 func (p *program) series(d Data, w window) []float64 {
 	m := machine{program: p, data: d, window: w, known: make(map[string][]float64)}
 	return m.query(p.watched)
@@ -151,17 +152,21 @@ func (m *machine) eval(n *node) value {
 func (m *machine) binary(f func(x, y float64) float64, x, y value) value {
 	switch {
 	case x.kind == list1:
-		return x.lines(func(line []float64) []float64 { return m.binary(f, value{kind: series1, line: line}, y).line })
+		return x.lines(func(line []float64) []float64 {
+			return m.binary(f, value{kind: series1, line: line}, y).line
+		})
 	case y.kind == list1:
-		return y.lines(func(line []float64) []float64 { return m.binary(f, x, value{kind: series1, line: line}).line })
+		return y.lines(func(line []float64) []float64 {
+			return m.binary(f, x, value{kind: series1, line: line}).line
+		})
 	case x.kind == number1 && y.kind == number1:
 		return value{kind: number1, number: operate(f, x.number, y.number)}
 	}
 	out := m.empty()
 	for i := range out {
 		a, b := x.at(i), y.at(i)
-		// Where only one of two series has a value, the other counts as zero. A number is no value of its own:
-		// it is there in every period, and nothing comes of it alone. [ALARM-24]
+		// Where only one of two series has a value, the other counts as zero. A number is no value
+		// of its own: it is there in every period, and nothing comes of it alone. [ALARM-24]
 		if x.kind == series1 && y.kind == series1 && math.IsNaN(a) != math.IsNaN(b) {
 			if math.IsNaN(a) {
 				a = 0
@@ -206,7 +211,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Units is what a Data may also be: one that knows in which unit a metric was recorded, empty for none.
+// Units is what a Data may also be: one that knows in which unit a metric was recorded, empty for
+// none.
 type Units interface {
 	Unit(m series.Metric) string
 }

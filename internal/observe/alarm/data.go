@@ -6,9 +6,10 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// Compute returns what the queries that return data come to in the periods (seconds) that begin between from and to, which
-// are whole minutes, by their ids. It is for who wants to see what an alarm would; expressions are those of alarms, and
-// what they refer to has this period. Its errors are Refusals.
+// Compute returns what the queries that return data come to in the periods (seconds) that begin
+// between from and to, which are whole minutes, by their ids. It is for who wants to see what an
+// alarm would; expressions are those of alarms, and what they refer to has this period. Its errors
+// are Refusals.
 func Compute(queries []Query, d Data, period, from, to int64) (map[string][]series.Point, error) {
 	p := &program{queries: make(map[string]Query), parsed: make(map[string]*node)}
 	for _, q := range queries {

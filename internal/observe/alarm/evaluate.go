@@ -6,15 +6,15 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// extra is how many periods are looked at beyond those that are evaluated, in case some have no data. CloudWatch does
-// not say how many it takes; in its examples there are two. [ALARM-5]
+// extra is how many periods are looked at beyond those that are evaluated, in case some have no
+// data. CloudWatch does not say how many it takes; in its examples there are two. [ALARM-5]
 const extra = 2
 
 // Range returns how many periods a rule looks at: its evaluation range.
 func Range(r Rule) int { return r.Periods + extra }
 
-// Span returns how far back a rule looks, in milliseconds. Whoever keeps the data keeps it at least that long; what it has
-// forgotten is missing data to the rule. [ALARM-35]
+// Span returns how far back a rule looks, in milliseconds. Whoever keeps the data keeps it at least
+// that long; what it has forgotten is missing data to the rule. [ALARM-35]
 func (r Rule) Span() int64 { return int64(Range(r)) * r.period() * 1000 }
 
 // period returns the period of all queries, in seconds.
@@ -35,8 +35,9 @@ func (r Rule) datapoints() int {
 	return r.Datapoints
 }
 
-// Evaluate decides the state at a time, which is a whole minute: the newest period ends there, whatever its length. The
-// state before matters only where missing data keeps it. A rule that Check refuses is Insufficient, with the reason.
+// Evaluate decides the state at a time, which is a whole minute: the newest period ends there,
+// whatever its length. The state before matters only where missing data keeps it. A rule that Check
+// refuses is Insufficient, with the reason.
 func (r Rule) Evaluate(d Data, at int64, was State) Verdict {
 	p, err := r.compile()
 	if err != nil {
@@ -59,8 +60,9 @@ func (r Rule) Evaluate(d Data, at int64, was State) Verdict {
 	return Verdict{State: state, Reason: e.reason(state, kept), Recent: e.points}
 }
 
-// evidence is what a rule is decided on: the newest values there are within the range, at most as many as periods are
-// evaluated, oldest first. Where there are fewer, the rest is missing. [ALARM-6 to ALARM-8]
+// evidence is what a rule is decided on: the newest values there are within the range, at most as
+// many as periods are evaluated, oldest first. Where there are fewer, the rest is missing.
+// [ALARM-6 to ALARM-8]
 type evidence struct {
 	rule   Rule
 	points []series.Point
@@ -99,8 +101,9 @@ func (e evidence) judge(was State) (state State, kept bool) {
 		if len(e.points) == 0 {
 			return Insufficient, false
 		}
-		// What breaches and was followed by nothing but silence alarms when it is old enough, however few
-		// there are: no later value can be expected to take it back. [ALARM-13, ALARM-14]
+		// What breaches and was followed by nothing but silence alarms when it is old enough,
+		// however few there are: no later value can be expected to take it back.
+		// [ALARM-13, ALARM-14]
 		if healthy == 0 && e.ages[0] >= m {
 			return Alarm, false
 		}

@@ -12,8 +12,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// naive reads the rules of CloudWatch's documentation once more, over letters: 0, X and - as in testdata. The data
-// has a letter for each period of the evaluation range.
+// naive reads the rules of CloudWatch's documentation once more, over letters: 0, X and - as in
+// testdata. The data has a letter for each period of the evaluation range.
 func naive(data string, n, m int, treat Missing, was State) State {
 	verdict := func(letters string) State {
 		if strings.Count(letters, "X") >= m {
@@ -46,8 +46,8 @@ func naive(data string, n, m int, treat Missing, was State) State {
 	return OK
 }
 
-// Every sequence of up to five periods, under every rule of up to four, is judged as the second reading of the rules
-// has it. [ALARM-4 to ALARM-14]
+// Every sequence of up to five periods, under every rule of up to four, is judged as the second
+// reading of the rules has it. [ALARM-4 to ALARM-14]
 func TestEvaluateLikeNaive(t *testing.T) {
 	sequences := []string{""}
 	for from := 0; len(sequences[len(sequences)-1]) < 5; {
@@ -152,8 +152,8 @@ func TestEvaluateProperties(t *testing.T) {
 	}
 }
 
-// Periods end at the minute of the evaluation, however long they are, and what comes later is not looked at.
-// [ALARM-15, ALARM-20]
+// Periods end at the minute of the evaluation, however long they are, and what comes later is not
+// looked at. [ALARM-15, ALARM-20]
 func TestWindowsSlide(t *testing.T) {
 	s := series.New(series.Config{})
 	start := noon - 100*series.Minute
@@ -220,7 +220,8 @@ type odd struct{ points []series.Point }
 
 func (o odd) Points(series.Metric, series.Stat, int64, int64, int64) []series.Point { return o.points }
 
-// What is no finite number is missing, and what lies outside the range is not looked at. [ALARM-3, ALARM-25]
+// What is no finite number is missing, and what lies outside the range is not looked at.
+// [ALARM-3, ALARM-25]
 func TestOddData(t *testing.T) {
 	minute := func(n int64) int64 { return noon - n*series.Minute }
 	d := odd{[]series.Point{

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A function of metric math. Either kind looks at its arguments as they stand, or result gets their kinds; call gets their
-// values.
+// A function of metric math. Either kind looks at its arguments as they stand, or result gets their
+// kinds; call gets their values.
 type function struct {
 	least, most int
 	takes       string // for the error that says how many
@@ -24,7 +24,9 @@ var functions map[string]function
 var functionNames string
 
 func init() { // they refer to kindOf, which refers to them
-	one := func(call func(m *machine, n *node) value, result func(n *node, args []kind) (kind, error)) function {
+	one := func(
+		call func(m *machine, n *node) value, result func(n *node, args []kind) (kind, error),
+	) function {
 		return function{least: 1, most: 1, takes: "1 argument", result: result, call: call}
 	}
 	functions = map[string]function{
@@ -106,7 +108,8 @@ func each(f func(float64) float64) func(m *machine, n *node) value {
 	return func(m *machine, n *node) value { return m.eval(n.args[0]).each(f) }
 }
 
-// steps returns DIFF, how much every value is above the one before, or RATE, the same per second. [ALARM-30]
+// steps returns DIFF, how much every value is above the one before, or RATE, the same per second.
+// [ALARM-30]
 func steps(perSecond bool) func(m *machine, n *node) value {
 	return func(m *machine, n *node) value {
 		return m.eval(n.args[0]).lines(func(line []float64) []float64 {
@@ -129,8 +132,9 @@ func steps(perSecond bool) func(m *machine, n *node) value {
 	}
 }
 
-// reduce returns the function that makes one value of several: of all in a series, or of those that the series of a list
-// have in a period. f gets those there are, and how many series there are. [ALARM-31]
+// reduce returns the function that makes one value of several: of all in a series, or of those that
+// the series of a list have in a period. f gets those there are, and how many series there are.
+// [ALARM-31]
 func reduce(f func(values []float64, series int) float64) func(m *machine, n *node) value {
 	return func(m *machine, n *node) value {
 		v := m.eval(n.args[0])

@@ -1,7 +1,7 @@
 package alarm
 
-// What an expression may be made of, decided before there is any data: whether a number, a series or a list of series
-// stands where it is expected. [ALARM-27, ALARM-32]
+// What an expression may be made of, decided before there is any data: whether a number, a series
+// or a list of series stands where it is expected. [ALARM-27, ALARM-32]
 
 // A kind is what a part of an expression gives.
 type kind int
@@ -16,8 +16,8 @@ func (k kind) String() string {
 	return [...]string{"a number", "a time series", "a list of time series"}[k]
 }
 
-// kindOf returns what a part of an expression gives, or what is wrong with it. refer is told of every reference, and says
-// whether there is such a query.
+// kindOf returns what a part of an expression gives, or what is wrong with it. refer is told of
+// every reference, and says whether there is such a query.
 func kindOf(n *node, refer func(id string, metric bool) bool) (kind, error) {
 	switch n.kind {
 	case aNumber:

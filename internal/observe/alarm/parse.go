@@ -48,8 +48,9 @@ func wrong(at int, format string, args ...any) error {
 	return &expressionError{at, fmt.Sprintf(format, args...)}
 }
 
-// parse reads an expression. From loose to tight, its operators are OR, AND, comparisons, + and -, * and /, unary minus
-// and ^, of which only the last groups from the right. Comparisons are not chained. [ALARM-26]
+// parse reads an expression. From loose to tight, its operators are OR, AND, comparisons, + and
+// -, * and /, unary minus and ^, of which only the last groups from the right. Comparisons are not
+// chained. [ALARM-26]
 func parse(text string) (*node, error) {
 	if len(text) > expressionMax {
 		return nil, wrong(expressionMax, "Expression is longer than %d characters", expressionMax)
@@ -109,7 +110,8 @@ func tokenLen(text string) int {
 	return i
 }
 
-// exponentAt reports whether the character is part of the exponent of a number: the letter, or the sign behind it.
+// exponentAt reports whether the character is part of the exponent of a number: the letter, or the
+// sign behind it.
 func exponentAt(text string, i int) bool {
 	switch text[i] {
 	case 'e', 'E':
@@ -255,7 +257,8 @@ func (p *parser) primary() (*node, error) {
 	return nil, p.unexpected()
 }
 
-// arguments reads expressions between commas, from the bracket that opens them to the one that closes them.
+// arguments reads expressions between commas, from the bracket that opens them to the one that
+// closes them.
 func (p *parser) arguments(closing string) (args []*node, err error) {
 	for {
 		p.next()

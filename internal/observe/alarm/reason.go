@@ -12,10 +12,12 @@ import (
 // What operators and treatments are called in a reason.
 var (
 	compared = map[Operator]string{
-		Above: "greater than", AtLeast: "greater than or equal to", Below: "less than", AtMost: "less than or equal to",
+		Above: "greater than", AtLeast: "greater than or equal to", Below: "less than",
+		AtMost: "less than or equal to",
 	}
 	treated = map[Missing]string{
-		TreatBreaching: "Breaching", TreatNotBreaching: "NonBreaching", TreatMissing: "Missing", "": "Missing",
+		TreatBreaching: "Breaching", TreatNotBreaching: "NonBreaching", TreatMissing: "Missing",
+		"": "Missing",
 	}
 )
 
@@ -24,28 +26,33 @@ func (e evidence) reason(state State, kept bool) string {
 	r := e.rule
 	switch {
 	case kept:
-		return fmt.Sprintf("Unchanged: %s unknown and missing data is ignored.", count(e.missing(), "datapoint", "was", "were"))
+		return fmt.Sprintf("Unchanged: %s unknown and missing data is ignored.",
+			count(e.missing(), "datapoint", "was", "were"))
 	case state == Insufficient:
-		return fmt.Sprintf("Insufficient Data: %s unknown.", count(r.Periods, "datapoint", "was", "were"))
+		return fmt.Sprintf("Insufficient Data: %s unknown.",
+			count(r.Periods, "datapoint", "was", "were"))
 	}
 
 	// The values that speak for the state, newest first.
 	var values []string
 	for _, p := range slices.Backward(e.points) {
 		if r.breaches(p.Value) == (state == Alarm) {
-			values = append(values, number(p.Value)+time.UnixMilli(p.At).UTC().Format(" (02/01/06 15:04:05)"))
+			values = append(values, number(p.Value)+
+				time.UnixMilli(p.At).UTC().Format(" (02/01/06 15:04:05)"))
 		}
 	}
 	filled := ""
 	if e.missing() > 0 {
-		filled = fmt.Sprintf(" and %s treated as [%s]", count(e.missing(), "missing datapoint", "was", "were"), treated[r.Missing])
+		filled = fmt.Sprintf(" and %s treated as [%s]",
+			count(e.missing(), "missing datapoint", "was", "were"), treated[r.Missing])
 	}
 	if len(values) == 0 {
 		received := "no datapoints were"
 		if n := len(e.points); n > 0 {
 			received = count(n, "datapoint", "was", "were")
 		}
-		return fmt.Sprintf("Threshold Crossed: %s received for %s%s.", received, count(r.Periods, "period", "", ""), filled)
+		return fmt.Sprintf("Threshold Crossed: %s received for %s%s.", received,
+			count(r.Periods, "period", "", ""), filled)
 	}
 	if treated[r.Missing] == "Missing" || r.Missing == TreatIgnore {
 		filled = "" // nothing stands in for it
@@ -62,10 +69,12 @@ func (e evidence) reason(state State, kept bool) string {
 	those, minimum := count(len(values), "datapoint", "", ""), ""
 	if r.Datapoints > 0 { // M out of N was asked for
 		those = fmt.Sprintf("%d out of the last %d datapoints", len(values), r.Periods)
-		minimum = fmt.Sprintf(" (minimum %s for %s transition)", count(least, "datapoint", "", ""), change)
+		minimum = fmt.Sprintf(" (minimum %s for %s transition)", count(least, "datapoint", "", ""),
+			change)
 	}
 	return fmt.Sprintf("Threshold Crossed: %s [%s] %s %s%s the threshold (%s)%s%s.",
-		those, strings.Join(values, ", "), verb, not, compared[r.Operator], number(r.Threshold), filled, minimum)
+		those, strings.Join(values,
+			", "), verb, not, compared[r.Operator], number(r.Threshold), filled, minimum)
 }
 
 // count returns a number of things, and the verb that goes with it.

@@ -31,7 +31,8 @@ func single(periods, datapoints int) Rule {
 	}
 }
 
-// record returns a Store that has a value for each of the last minutes; what is not a number is missing.
+// record returns a Store that has a value for each of the last minutes; what is not a number is
+// missing.
 func record(t testing.TB, values map[string][]float64) *series.Store {
 	t.Helper()
 	s := series.New(series.Config{})

@@ -2,9 +2,9 @@ package metric
 
 import "sync"
 
-// Extremes keeps of the values since it was last taken how small and how large they were, their sum, and how many there
-// were. One reader takes it: what it was given once, it is not given again, and no value is lost in between. The zero
-// Extremes is ready.
+// Extremes keeps of the values since it was last taken how small and how large they were, their
+// sum, and how many there were. One reader takes it: what it was given once, it is not given again,
+// and no value is lost in between. The zero Extremes is ready.
 type Extremes struct {
 	mu   sync.Mutex
 	span Span

@@ -1,11 +1,12 @@
-// Package metric counts, and writes what was counted in the text format of Prometheus. It needs nothing but the
-// standard library, so the engine may use it.
+// Package metric counts, and writes what was counted in the text format of Prometheus. It needs
+// nothing but the standard library, so the engine may use it.
 //
-// A family is a name with its help and its kind; a Sample is one value of it under some labels. Nothing is
-// registered anywhere: whoever is scraped hands a Writer what it has, so that what is gone is not shown for ever.
+// A family is a name with its help and its kind; a Sample is one value of it under some labels.
+// Nothing is registered anywhere: whoever is scraped hands a Writer what it has, so that what is
+// gone is not shown for ever.
 //
-// Counters and histograms may be raised by one goroutine, or by many, and read by any others at the same time. What
-// a reader sees of a histogram is not of one moment, but never goes back.
+// Counters and histograms may be raised by one goroutine, or by many, and read by any others at the
+// same time. What a reader sees of a histogram is not of one moment, but never goes back.
 package metric
 
 import (
@@ -29,8 +30,8 @@ type Histogram struct {
 	sum    atomic.Uint64 // the bits of a float64
 }
 
-// NewHistogram returns one whose buckets have these bounds, in rising order. A value that equals a bound is below
-// it.
+// NewHistogram returns one whose buckets have these bounds, in rising order. A value that equals a
+// bound is below it.
 func NewHistogram(bounds ...float64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Int64, len(bounds)+1)}
 }

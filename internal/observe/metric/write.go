@@ -40,7 +40,8 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: bufio.NewWriterSize(w, 3
 // Begin starts a family. All of its values have to follow before the next one.
 func (w *Writer) Begin(f Family) {
 	w.family = f
-	w.w.WriteString("# HELP " + f.Name + " " + helpEscaper.Replace(f.Help) + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n")
+	w.w.WriteString("# HELP " + f.Name + " " + helpEscaper.Replace(f.Help) + "\n# TYPE " + f.Name +
+		" " + string(f.Kind) + "\n")
 }
 
 // Value writes a counter or a gauge, under the values of the labels of its family.

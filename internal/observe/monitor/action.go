@@ -21,19 +21,19 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// An Action is something that is done when an alarm changes its state. It is one of the four; the configuration of the
-// server is the only place where actions come from.
+// An Action is something that is done when an alarm changes its state. It is one of the four; the
+// configuration of the server is the only place where actions come from.
 type Action struct {
-	// Webhook is a URL to which the notice is posted: {"text": "..."} as Slack and those that follow it want it, or the
-	// whole notice if Whole is set.
+	// Webhook is a URL to which the notice is posted: {"text": "..."} as Slack and those that
+	// follow it want it, or the whole notice if Whole is set.
 	Webhook string
 	Whole   bool
 
 	// Queue is the name of a queue of this server to which the notice is sent.
 	Queue string
 
-	// Command is run with the notice on its standard input, and in its environment TENAQ_ALARM, TENAQ_QUEUE and
-	// TENAQ_STATE. It fails when its status is not zero.
+	// Command is run with the notice on its standard input, and in its environment TENAQ_ALARM,
+	// TENAQ_QUEUE and TENAQ_STATE. It fails when its status is not zero.
 	Command []string
 
 	// Log writes it into the log of the server.
@@ -78,7 +78,8 @@ func (r *runner) log(n *Notice) {
 		logger = logger.With("undeclared_actions", n.undeclared)
 	}
 	if n.State != alarm.Alarm {
-		logger.Info("an alarm is over, or has no data", "alarm", n.Alarm, "state", n.State, "reason", n.Reason)
+		logger.Info("an alarm is over, or has no data", "alarm", n.Alarm, "state", n.State,
+			"reason", n.Reason)
 		return
 	}
 	if n.Sample != nil {
@@ -87,7 +88,8 @@ func (r *runner) log(n *Notice) {
 	if n.Sample != nil && n.Sample.Reason != "" {
 		logger = logger.With("message_reason", n.Sample.Reason)
 	}
-	logger.Warn("alarm", "alarm", n.Alarm, "state", n.State, "reason", n.Reason, "commands", n.Commands)
+	logger.Warn("alarm", "alarm", n.Alarm, "state", n.State, "reason", n.Reason, "commands",
+		n.Commands)
 }
 
 // A poster posts to webhooks. Its errors do not have the URL, which may hold a secret.
@@ -97,7 +99,9 @@ func newPoster() poster {
 	return poster{&http.Client{
 		Timeout: attemptMax,
 		// A webhook that moves is declared anew; its notices go nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}}
 }
 
@@ -109,7 +113,8 @@ func (p poster) post(ctx context.Context, url string, body []byte) error {
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("the webhook does not answer: %w", errors.Unwrap(err)) // the outer one has the URL
+		// the outer one has the URL
+		return fmt.Errorf("the webhook does not answer: %w", errors.Unwrap(err))
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, answerMax))
@@ -123,25 +128,31 @@ func (p poster) post(ctx context.Context, url string, body []byte) error {
 	return err
 }
 
-// send sends the notice to a queue. The deduplication id is that of the change, so that a FIFO queue has it once.
+// send sends the notice to a queue. The deduplication id is that of the change, so that a FIFO
+// queue has it once.
 func (r *runner) send(ctx context.Context, n *Notice) error {
 	body := string(n.json())
-	entry := engine.Entry{Body: engine.Text{Value: body, Set: true}, BodyMD5: md5.Sum([]byte(body)), Sender: r.m.cfg.Account}
+	entry := engine.Entry{Body: engine.Text{Value: body, Set: true}, BodyMD5: md5.Sum([]byte(body)),
+		Sender: r.m.cfg.Account}
 	if strings.HasSuffix(r.action.Queue, ".fifo") {
-		sum := sha256.Sum256([]byte(n.Alarm + "\n" + string(n.State) + "\n" + n.At.String() + "\n" + fmt.Sprint(n.Again)))
-		entry.Group, entry.Dedup = engine.Text{Value: "alarms", Set: true}, engine.Text{Value: hex.EncodeToString(sum[:]), Set: true}
+		sum := sha256.Sum256([]byte(n.Alarm + "\n" + string(n.State) + "\n" + n.At.String() + "\n" +
+			fmt.Sprint(n.Again)))
+		entry.Group, entry.Dedup = engine.Text{Value: "alarms",
+			Set: true}, engine.Text{Value: hex.EncodeToString(sum[:]), Set: true}
 	}
 	_, err := r.m.cfg.Queues.Do(ctx, &engine.SendMessage{
-		Queue: engine.QueueName{Account: r.m.cfg.Account, Name: r.action.Queue}, Draft: engine.NewDraft(entry),
+		Queue: engine.QueueName{Account: r.m.cfg.Account, Name: r.action.Queue},
+		Draft: engine.NewDraft(entry),
 	})
 	return err
 }
 
-// exec runs the command in a process group of its own, which ends as a whole when it takes too long. What it leaves in
-// the background when it succeeds goes on.
+// exec runs the command in a process group of its own, which ends as a whole when it takes too
+// long. What it leaves in the background when it succeeds goes on.
 func (r *runner) exec(ctx context.Context, n *Notice) error {
 	cmd := exec.CommandContext(ctx, r.action.Command[0], r.action.Command[1:]...)
-	cmd.Env = append(cmd.Environ(), "TENAQ_ALARM="+clean(n.Alarm, nameMax), "TENAQ_QUEUE="+clean(n.Queue, nameMax), "TENAQ_STATE="+string(n.State))
+	cmd.Env = append(cmd.Environ(), "TENAQ_ALARM="+clean(n.Alarm, nameMax),
+		"TENAQ_QUEUE="+clean(n.Queue, nameMax), "TENAQ_STATE="+string(n.State))
 	cmd.Stdin = bytes.NewReader(append(n.json(), '\n'))
 	said := &head{}
 	cmd.Stdout, cmd.Stderr = said, said

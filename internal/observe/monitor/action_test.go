@@ -119,8 +119,8 @@ func (h *hangingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// A webhook that hangs is tried for an hour, then the notice is lost and the log says so. Other actions do not wait for it.
-// [ALARM-48]
+// A webhook that hangs is tried for an hour, then the notice is lost and the log says so. Other
+// actions do not wait for it. [ALARM-48]
 func TestHangingWebhook(t *testing.T) {
 	cfg := Config{
 		Actions:   map[string]Action{"hangs": {Webhook: "http://192.0.2.1/"}, "copy": {Queue: noticeQueue}},
@@ -208,8 +208,8 @@ func TestTry(t *testing.T) {
 	})
 }
 
-// A webhook that says when it wants to be asked again is asked then. Notices of several alarms are one message then, and of
-// an alarm that has changed meanwhile only the newest is told.
+// A webhook that says when it wants to be asked again is asked then. Notices of several alarms are
+// one message then, and of an alarm that has changed meanwhile only the newest is told.
 func TestBusyWebhook(t *testing.T) {
 	cfg := Config{Actions: map[string]Action{"team": {Webhook: "http://192.0.2.1/"}}, NoShipped: true}
 	bubble(t, cfg, func(w *world) {

@@ -11,8 +11,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// BenchmarkMinute is what a minute costs with 10,000 queues that have a message and to which things happen: one look, the
-// write of the minute, and the alarms.
+// BenchmarkMinute is what a minute costs with 10,000 queues that have a message and to which things
+// happen: one look, the write of the minute, and the alarms.
 func BenchmarkMinute(b *testing.B) {
 	w := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", InFlightMax: 10, Fault: func(s string) { panic(s) }}})
 	ctx, cancel := context.WithCancel(b.Context())

@@ -13,8 +13,8 @@ type Definition struct {
 	Description string     `json:"description,omitempty"`
 	Rule        alarm.Rule `json:"rule"`
 
-	// Names of actions, as they were written: ActionName says which is meant. They run when the alarm comes into the
-	// state, if ActionsEnabled is set.
+	// Names of actions, as they were written: ActionName says which is meant. They run when the
+	// alarm comes into the state, if ActionsEnabled is set.
 	ActionsEnabled bool     `json:"actionsEnabled"`
 	OnAlarm        []string `json:"onAlarm,omitempty"`
 	OnOK           []string `json:"onOK,omitempty"`

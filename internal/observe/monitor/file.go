@@ -16,9 +16,9 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// The alarms are a file of JSON beside the store: they are few, change seldom, and a person may want to read them. It is
-// written as a whole, under another name, forced to disk and put in the place of the old one, so that it is always one
-// that was complete.
+// The alarms are a file of JSON beside the store: they are few, change seldom, and a person may
+// want to read them. It is written as a whole, under another name, forced to disk and put in the
+// place of the old one, so that it is always one that was complete.
 
 const fileName, fileVersion = "alarms.json", 1
 
@@ -43,8 +43,8 @@ type fileAlarm struct {
 	Acked      bool        `json:"acknowledged,omitempty"`
 }
 
-// load reads the file. One that cannot be read is set aside: a server without its alarms is better than none, and its log
-// and what is set aside say what is missing. [ALARM-44]
+// load reads the file. One that cannot be read is set aside: a server without its alarms is better
+// than none, and its log and what is set aside say what is missing. [ALARM-44]
 func (m *Monitor) load() error {
 	path := filepath.Join(m.cfg.Dir, fileName)
 	b, err := os.ReadFile(path)
@@ -77,12 +77,14 @@ func (m *Monitor) loaded(a fileAlarm) *entry {
 			Definition: a.Definition, Shipped: a.Shipped, Configured: a.Configured,
 			State: a.State, Reason: a.Reason, Data: a.Data, Since: a.Since, Updated: a.Updated,
 		},
-		told: a.Told, done: a.Told, last: a.Last, acked: a.Acked, from: m.sights.since + series.Minute,
+		told: a.Told, done: a.Told, last: a.Last, acked: a.Acked,
+		from: m.sights.since + series.Minute,
 	}
 	if e.Shipped {
 		e.OnAlarm, e.OnOK = m.cfg.ShippedActions, m.cfg.ShippedActions
 	}
-	if err := m.checkActions(slices.Concat(e.OnAlarm, e.OnOK, e.OnInsufficient)); err != nil && !m.cfg.LogUnknownActions {
+	if err := m.checkActions(slices.Concat(e.OnAlarm, e.OnOK, e.OnInsufficient)); err != nil &&
+		!m.cfg.LogUnknownActions {
 		m.cfg.Logger.Warn("an alarm names an action that is not declared any more, and cannot run it", "alarm", a.Name, "error", err)
 	}
 	return e
@@ -97,7 +99,8 @@ func (m *Monitor) changed() {
 	}
 }
 
-// keep writes what has changed, until ctx is done. However much changes while it writes is one write more.
+// keep writes what has changed, until ctx is done. However much changes while it writes is one
+// write more.
 func (m *Monitor) keep(ctx context.Context) {
 	for {
 		select {
@@ -109,8 +112,8 @@ func (m *Monitor) keep(ctx context.Context) {
 	}
 }
 
-// save writes everything, unless somebody has while it waited for the disk. Nobody holds the lock meanwhile: looking at
-// alarms does not wait for a disk.
+// save writes everything, unless somebody has while it waited for the disk. Nobody holds the lock
+// meanwhile: looking at alarms does not wait for a disk.
 func (m *Monitor) save() error {
 	m.mu.Lock()
 	version := m.version
@@ -121,11 +124,13 @@ func (m *Monitor) save() error {
 		return nil
 	}
 	m.mu.Lock()
-	f := file{Version: fileVersion, Alarms: []fileAlarm{}, Silences: slices.Clone(m.silences), History: slices.Clone(m.history)}
+	f := file{Version: fileVersion, Alarms: []fileAlarm{}, Silences: slices.Clone(m.silences),
+		History: slices.Clone(m.history)}
 	for _, e := range m.alarms {
 		f.Alarms = append(f.Alarms, fileAlarm{
 			Definition: e.Definition, Shipped: e.Shipped, Configured: e.Configured,
-			State: e.State, Reason: e.Reason, Data: e.Data, Since: e.Since, Updated: e.Updated, Told: e.done, Last: e.last, Acked: e.acked,
+			State: e.State, Reason: e.Reason, Data: e.Data, Since: e.Since, Updated: e.Updated,
+			Told: e.done, Last: e.last, Acked: e.acked,
 		})
 	}
 	version = m.version
@@ -143,8 +148,8 @@ func (m *Monitor) save() error {
 	return nil
 }
 
-// mutate makes a change that somebody asked for, and answers when it is on disk. A change that cannot be stored is taken
-// back.
+// mutate makes a change that somebody asked for, and answers when it is on disk. A change that
+// cannot be stored is taken back.
 func (m *Monitor) mutate(change func() (undo func(), err error)) error {
 	m.mu.Lock()
 	undo, err := change()

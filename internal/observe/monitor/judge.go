@@ -11,15 +11,16 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// An entry is an alarm that is known. Those that every queue has are entries only while there is something about them
-// to know.
+// An entry is an alarm that is known. Those that every queue has are entries only while there is
+// something about them to know.
 type entry struct {
 	Status
 	told  alarm.State // the state that its actions have been given last
 	done  alarm.State // the state that they were given and have finished with; what is stored
 	last  time.Time   // when they were
 	acked bool        // somebody knows; until the state changes
-	from  int64       // the first minute from which it has data: a restart is no reason to change a state
+	// the first minute from which it has data: a restart is no reason to change a state
+	from int64
 
 	round, open int         // of notices, and how many actions have not ended with it
 	notices     []time.Time // of late
@@ -37,8 +38,9 @@ type Change struct {
 	At     time.Time   `json:"at"`
 }
 
-// judge evaluates all alarms at the end of a minute. Those that were put are evaluated without the lock, which people
-// wait for; what is computed of one that somebody has changed meanwhile is not looked at.
+// judge evaluates all alarms at the end of a minute. Those that were put are evaluated without the
+// lock, which people wait for; what is computed of one that somebody has changed meanwhile is not
+// looked at.
 func (m *Monitor) judge(ctx context.Context, at int64) {
 	m.mu.Lock()
 	m.judgeShipped(at)
@@ -59,7 +61,8 @@ func (m *Monitor) judge(ctx context.Context, at int64) {
 		}
 		v := rule.Evaluate(m.series, at, was)
 		m.mu.Lock()
-		if v.State != was && e.State == was && e.Configured.Equal(configured) && m.alarms[e.Name] == e {
+		if v.State != was && e.State == was && e.Configured.Equal(configured) &&
+			m.alarms[e.Name] == e {
 			m.change(e, v.State, v.Reason, recentJSON(v.Recent))
 			m.changed()
 		}
@@ -101,7 +104,8 @@ func (m *Monitor) judgeShipped(at int64) {
 		if q == nil {
 			continue // nothing has happened to it, and no alarm is about it
 		}
-		v := view{queue: name, gauge: &q.gauge, minute: &q.minute, dead: dead[name] || DeadName(name), inFlightMax: m.cfg.InFlightMax}
+		v := view{queue: name, gauge: &q.gauge, minute: &q.minute, dead: dead[name] ||
+			DeadName(name), inFlightMax: m.cfg.InFlightMax}
 		for i := range templates {
 			t := &templates[i]
 			if t.told != "" {
@@ -120,7 +124,8 @@ func (m *Monitor) judgeShipped(at int64) {
 		queue, t := templateOf(name)
 		switch {
 		case !e.Shipped || t == nil:
-		case e.State == alarm.OK && e.told == alarm.OK && e.done == alarm.OK && m.Now().Sub(e.last) > noticeWindow:
+		case e.State == alarm.OK && e.told == alarm.OK && e.done == alarm.OK &&
+			m.Now().Sub(e.last) > noticeWindow:
 			delete(m.alarms, name) // there is nothing to know about it any more
 		case !m.isGone(t, queue, e):
 		case e.State == alarm.OK:
@@ -140,8 +145,8 @@ func (m *Monitor) end(e *entry, reason string) {
 	}
 }
 
-// deadLetterQueues are the queues where dead letters go: targets of redrive policies, those that the configuration names,
-// and those in which redrivers say that they park.
+// deadLetterQueues are the queues where dead letters go: targets of redrive policies, those that
+// the configuration names, and those in which redrivers say that they park.
 func (m *Monitor) deadLetterQueues() map[string]bool {
 	dead := make(map[string]bool)
 	for _, q := range m.sights.queues {
@@ -159,8 +164,8 @@ func (m *Monitor) deadLetterQueues() map[string]bool {
 	return dead
 }
 
-// isGone reports whether what an alarm is about does not exist any more: a queue that was deleted, or a program that has
-// not been heard of for so long that nobody waits for it.
+// isGone reports whether what an alarm is about does not exist any more: a queue that was deleted,
+// or a program that has not been heard of for so long that nobody waits for it.
 func (m *Monitor) isGone(t *template, queue string, e *entry) bool {
 	if !m.sights.complete {
 		return false // nobody has told yet what there is
@@ -174,7 +179,8 @@ func (m *Monitor) isGone(t *template, queue string, e *entry) bool {
 			return true
 		}
 	}
-	known := m.series.List(series.Filter{Namespace: string(t.told), Name: t.sign, Dimensions: t.told.Metric(t.sign, queue).Dimensions})
+	known := m.series.List(series.Filter{Namespace: string(t.told), Name: t.sign,
+		Dimensions: t.told.Metric(t.sign, queue).Dimensions})
 	return len(known) == 0 && m.Now().Sub(e.Since) > seriesKeep
 }
 
@@ -184,8 +190,8 @@ const tellersMax = 500
 // outboxName is what an outbox may be called in the name of an alarm.
 var outboxName = regexp.MustCompile(`^[A-Za-z0-9._@:()-]{1,100}$`)
 
-// judgeTold evaluates the alarms on what other programs tell of themselves. They have to name a queue that exists, or what
-// could be an outbox: anybody may put metrics.
+// judgeTold evaluates the alarms on what other programs tell of themselves. They have to name a
+// queue that exists, or what could be an outbox: anybody may put metrics.
 func (m *Monitor) judgeTold(at int64) {
 	for i := range templates {
 		t := &templates[i]
@@ -198,7 +204,8 @@ func (m *Monitor) judgeTold(at int64) {
 				continue
 			}
 			about := metric.Dimensions[0].Value
-			if t.told == Redrivers && m.sights.queues[about] == nil || t.told == Relays && !outboxName.MatchString(about) {
+			if t.told == Redrivers && m.sights.queues[about] == nil || t.told == Relays &&
+				!outboxName.MatchString(about) {
 				continue
 			}
 			m.judgeTemplate(t, &view{queue: about}, at)
@@ -206,16 +213,19 @@ func (m *Monitor) judgeTold(at int64) {
 	}
 }
 
-// judgeTemplate evaluates the alarm of a template on a queue. It becomes one that is known when it is not OK.
+// judgeTemplate evaluates the alarm of a template on a queue. It becomes one that is known when it
+// is not OK.
 func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
 	e := m.alarms[shippedName(v.queue, t.kind)]
 	if e == nil {
 		e = &entry{
-			Status: Status{Definition: t.shipped(v, m.cfg.ShippedActions), Shipped: true, State: alarm.OK},
-			told:   alarm.OK, done: alarm.OK, from: m.sights.since - 10*series.Minute,
+			Status: Status{Definition: t.shipped(v, m.cfg.ShippedActions), Shipped: true,
+				State: alarm.OK},
+			told: alarm.OK, done: alarm.OK, from: m.sights.since - 10*series.Minute,
 		}
 	} else {
-		e.Definition = t.shipped(v, m.cfg.ShippedActions) // an earlier version, or another configuration, may have stored it
+		// an earlier version, or another configuration, may have stored it
+		e.Definition = t.shipped(v, m.cfg.ShippedActions)
 	}
 	if m.judgeOne(e, at) {
 		m.alarms[e.Name] = e
@@ -229,7 +239,9 @@ func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
 // change puts an alarm into another state.
 func (m *Monitor) change(e *entry, state alarm.State, reason, data string) {
 	now := m.Now()
-	m.history = append(slices.Clip(m.history), Change{Alarm: e.Name, Queue: queueOf(&e.Rule), Was: e.State, State: state, Reason: reason, At: now})
+	m.history = append(slices.Clip(m.history),
+		Change{Alarm: e.Name, Queue: queueOf(&e.Rule), Was: e.State, State: state, Reason: reason,
+			At: now})
 	if over := len(m.history) - historyMax; over > 0 {
 		m.history = slices.Clone(m.history[over:])
 	}
@@ -248,7 +260,8 @@ func recentJSON(points []series.Point) string {
 		Points  []point `json:"evaluatedDatapoints"`
 	}{Version: "1.0", Points: []point{}}
 	for _, p := range points {
-		data.Points = append(data.Points, point{time.UnixMilli(p.At).UTC().Format(time.RFC3339), p.Value})
+		data.Points = append(data.Points,
+			point{time.UnixMilli(p.At).UTC().Format(time.RFC3339), p.Value})
 	}
 	b, err := json.Marshal(data)
 	if err != nil { // a value that JSON has no number for
@@ -257,7 +270,8 @@ func recentJSON(points []series.Point) string {
 	return string(b)
 }
 
-// Status returns all alarms that were put, and those of queues that are not OK or have not been for long, by name.
+// Status returns all alarms that were put, and those of queues that are not OK or have not been for
+// long, by name.
 func (m *Monitor) Status() []Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,15 +1,18 @@
-// Package monitor watches the queues of a server: it notes every minute what CloudWatch would know of them and what it
-// would not, evaluates alarms over that, and tells people when one changes its state.
+// Package monitor watches the queues of a server: it notes every minute what CloudWatch would know
+// of them and what it would not, evaluates alarms over that, and tells people when one changes its
+// state.
 //
 // What it guarantees:
 //
-//   - Counts are exact: what happens to a queue between two minutes is in the minute between them, and is in no other.
-//   - An alarm that comes into a state whose actions are enabled runs them at least once, also when the process ends in
-//     between; a notice that cannot be delivered is tried again for an hour, and then logged as lost. [ALARM-42]
-//   - Only actions that the configuration declares are ever run. A request names one, and can neither make nor change one.
-//     [ALARM-43]
-//   - What alarms there are, and the state they are in, outlives the process; a restart alone changes no state. The data
-//     does not outlive it. [ALARM-44]
+//   - Counts are exact: what happens to a queue between two minutes is in the minute between them,
+//     and is in no other.
+//   - An alarm that comes into a state whose actions are enabled runs them at least once, also when
+//     the process ends in between; a notice that cannot be delivered is tried again for an hour,
+//     and then logged as lost. [ALARM-42]
+//   - Only actions that the configuration declares are ever run. A request names one, and can
+//     neither make nor change one. [ALARM-43]
+//   - What alarms there are, and the state they are in, outlives the process; a restart alone
+//     changes no state. The data does not outlive it. [ALARM-44]
 //   - No body of a message is in a notice, in the log or in what is stored.
 //
 // It leaves the rules of states to package alarm, and HTTP to those who have it.
@@ -42,8 +45,8 @@ type Queues interface {
 
 var _ Queues = (*broker.Broker)(nil)
 
-// Config says what is watched, and who is told. The zero value watches nothing that exists: Queues and Dir have no
-// default.
+// Config says what is watched, and who is told. The zero value watches nothing that exists: Queues
+// and Dir have no default.
 type Config struct {
 	Queues  Queues
 	Account string // whose queues
@@ -52,24 +55,26 @@ type Config struct {
 	// Minute is how long a minute of the alarms takes; 0 for a minute. It is for demos and tests.
 	Minute time.Duration
 
-	// DeadLetterQueues are the names of queues where dead letters go, besides those that a redrive policy names as its
-	// target and those whose names say so: dead-letter queues and parking lots that the configuration redrives.
+	// DeadLetterQueues are the names of queues where dead letters go, besides those that a redrive
+	// policy names as its target and those whose names say so: dead-letter queues and parking lots
+	// that the configuration redrives.
 	DeadLetterQueues []string
 
 	// InFlightMax is how many messages of a queue may be in flight, 120000 when zero.
 	InFlightMax int
 
-	// Actions are what may be run, by name. There always is "log". ShippedActions are what the alarms run that every
-	// queue has; "log" when nil. NoShipped leaves these alarms out.
+	// Actions are what may be run, by name. There always is "log". ShippedActions are what the
+	// alarms run that every queue has; "log" when nil. NoShipped leaves these alarms out.
 	Actions        map[string]Action
 	ShippedActions []string
 	NoShipped      bool
 
-	// LogUnknownActions accepts alarms that name actions which Actions does not have, and logs the notices for these.
+	// LogUnknownActions accepts alarms that name actions which Actions does not have, and logs the
+	// notices for these.
 	LogUnknownActions bool
 
-	// Repeat is after how long a notice of an alarm that goes on is repeated, until it is acknowledged; four hours when
-	// zero, never when negative. [ALARM-47]
+	// Repeat is after how long a notice of an alarm that goes on is repeated, until it is
+	// acknowledged; four hours when zero, never when negative. [ALARM-47]
 	Repeat time.Duration
 
 	// Endpoint is added to the commands in notices, where commands do not find the server without.
@@ -86,9 +91,10 @@ type Monitor struct {
 	began  time.Time
 	sights sights // belongs to Run
 
-	judged atomic.Int64 // when all alarms were evaluated last, in Unix milliseconds of the wall clock
-	disk   sync.Mutex   // held while the file is written
-	stored uint64       // the version that is in it; guarded by disk
+	// when all alarms were evaluated last, in Unix milliseconds of the wall clock
+	judged atomic.Int64
+	disk   sync.Mutex // held while the file is written
+	stored uint64     // the version that is in it; guarded by disk
 	dirty  chan struct{}
 
 	mu       sync.Mutex
@@ -119,8 +125,9 @@ func New(cfg Config) (*Monitor, error) {
 		cfg.ShippedActions = []string{LogAction}
 	}
 	m := &Monitor{
-		cfg:    cfg,
-		series: series.New(series.Config{Keep: seriesKeep, Own: []string{awsSQS, tenaqSQS}, MetricsMax: clientMetricsMax}),
+		cfg: cfg,
+		series: series.New(series.Config{Keep: seriesKeep, Own: []string{awsSQS, tenaqSQS},
+			MetricsMax: clientMetricsMax}),
 		runs:   make(map[string]*runner),
 		began:  time.Now(),
 		alarms: make(map[string]*entry),
@@ -143,7 +150,8 @@ func (m *Monitor) Now() time.Time {
 	if m.cfg.Minute == time.Minute {
 		return time.Now()
 	}
-	return m.began.Add(time.Duration(float64(time.Since(m.began)) * float64(time.Minute) / float64(m.cfg.Minute)))
+	scale := float64(time.Minute) / float64(m.cfg.Minute)
+	return m.began.Add(time.Duration(float64(time.Since(m.began)) * scale))
 }
 
 // minute is the beginning of the present minute.
@@ -205,7 +213,8 @@ func (m *Monitor) look(ctx context.Context) time.Duration {
 	}
 	now := m.Now().UnixMilli()
 	next := time.Duration(now/series.Minute*series.Minute+series.Minute-now) * time.Millisecond
-	// However many queues there are, a hundredth of the time goes into looking at them, and one look into each minute.
+	// However many queues there are, a hundredth of the time goes into looking at them, and one
+	// look into each minute.
 	return min(max(m.real(sampleEvery), 100*cost), m.real(next)+time.Millisecond)
 }
 
@@ -217,7 +226,8 @@ func (m *Monitor) kick() {
 	}
 }
 
-// queueOf names the queue, or the outbox, that a rule is about, empty if it is about none or several.
+// queueOf names the queue, or the outbox, that a rule is about, empty if it is about none or
+// several.
 func queueOf(r *alarm.Rule) string {
 	name := ""
 	for _, q := range r.Queries {

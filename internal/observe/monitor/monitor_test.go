@@ -19,8 +19,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// A worker that is slower than the visibility timeout does work twice: within two minutes there are the alarms that say
-// so, with a message and with commands that lead to more. [ALARM-51]
+// A worker that is slower than the visibility timeout does work twice: within two minutes there are
+// the alarms that say so, with a message and with commands that lead to more. [ALARM-51]
 func TestSlowWorker(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -56,8 +56,8 @@ func TestSlowWorker(t *testing.T) {
 	})
 }
 
-// A retry pause that a worker sets is no timeout that was too short: messages whose first attempt failed, and that were
-// given back with a pause, raise nothing. [ALARM-51]
+// A retry pause that a worker sets is no timeout that was too short: messages whose first attempt
+// failed, and that were given back with a pause, raise nothing. [ALARM-51]
 func TestRetryPauses(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("orders")
@@ -109,7 +109,8 @@ func TestStoredRuleIsRenewed(t *testing.T) {
 	})
 }
 
-// Workers that die without a word raise the alarm, also beside those that set retry pauses. [ALARM-51]
+// Workers that die without a word raise the alarm, also beside those that set retry pauses.
+// [ALARM-51]
 func TestDeadWorkers(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("orders")
@@ -151,7 +152,8 @@ func TestGoodWorker(t *testing.T) {
 	})
 }
 
-// A dead letter is told with the reason that its worker has written, and never with its body. [ALARM-45]
+// A dead letter is told with the reason that its worker has written, and never with its body.
+// [ALARM-45]
 func TestDeadLetterReason(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -185,8 +187,8 @@ func TestDeadLetterReason(t *testing.T) {
 	})
 }
 
-// A message that goes round, from the dead-letter queue to its queue and back, is a new one each time. Its age is that of
-// its work, so the alarm is raised all the same. [METRIC-24, ALARM-51]
+// A message that goes round, from the dead-letter queue to its queue and back, is a new one each
+// time. Its age is that of its work, so the alarm is raised all the same. [METRIC-24, ALARM-51]
 func TestDeadLetterGoesRound(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("orders-dlq")
@@ -227,8 +229,8 @@ func TestDeadLetterQueueByPolicy(t *testing.T) {
 	})
 }
 
-// A parking lot is a queue of dead letters however it is called: when the configuration names it, and when a redriver
-// says where it parks. [ALARM-51]
+// A parking lot is a queue of dead letters however it is called: when the configuration names it,
+// and when a redriver says where it parks. [ALARM-51]
 func TestParkingLots(t *testing.T) {
 	bubble(t, Config{DeadLetterQueues: []string{"aside"}}, func(w *world) {
 		for _, name := range []string{"aside", "undecided", "ParkingLotQueue", "orders"} {
@@ -302,8 +304,8 @@ func putVisible(name string, actions ...string) Definition {
 	}
 }
 
-// An alarm that was put goes through its states, evaluated every minute, and names its actions as CloudWatch does.
-// [ALARM-40, ALARM-41]
+// An alarm that was put goes through its states, evaluated every minute, and names its actions as
+// CloudWatch does. [ALARM-40, ALARM-41]
 func TestPut(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -345,8 +347,9 @@ func TestUndeclaredAction(t *testing.T) {
 	})
 }
 
-// With unknown actions logged, an alarm is put whatever actions it names, as a Terraform module for Amazon writes it. Those
-// that are declared run, the log has the notices for the others, and nothing else is run. [ALARM-43]
+// With unknown actions logged, an alarm is put whatever actions it names, as a Terraform module for
+// Amazon writes it. Those that are declared run, the log has the notices for the others, and
+// nothing else is run. [ALARM-43]
 func TestUnknownActionsLogged(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped, cfg.LogUnknownActions = true, true
@@ -375,8 +378,8 @@ func TestUnknownActionsLogged(t *testing.T) {
 	})
 }
 
-// A restart changes no state: an alarm that was raised stays raised while its data is gone, is not told twice, and is
-// over when the data says so. [ALARM-44]
+// A restart changes no state: an alarm that was raised stays raised while its data is gone, is not
+// told twice, and is over when the data says so. [ALARM-44]
 func TestRestart(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -536,7 +539,8 @@ func TestPutNotStored(t *testing.T) {
 	})
 }
 
-// A file of another version, or one that cannot be read, is set aside, and the server has a queue at least.
+// A file of another version, or one that cannot be read, is set aside, and the server has a queue
+// at least.
 func TestUnreadableFile(t *testing.T) {
 	for _, text := range []string{"{", `{"version":2,"alarms":[]}`, ""} {
 		dir := t.TempDir()
@@ -570,7 +574,8 @@ func TestNearExpiry(t *testing.T) {
 	})
 }
 
-// An action that is not declared any more is said to be missing, and the others are run. Nothing else stops.
+// An action that is not declared any more is said to be missing, and the others are run. Nothing
+// else stops.
 func TestActionRemoved(t *testing.T) {
 	cfg := toQueue()
 	cfg.Actions["old"] = Action{Queue: "elsewhere"}
@@ -591,7 +596,8 @@ func TestActionRemoved(t *testing.T) {
 	})
 }
 
-// Dead letters are told when they come, and again when more come; the alarm is over when there are none.
+// Dead letters are told when they come, and again when more come; the alarm is over when there are
+// none.
 func TestDeadLettersStay(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -619,7 +625,8 @@ func TestDeadLettersStay(t *testing.T) {
 	})
 }
 
-// An alarm stays while nobody can tell what queues there are, and is over when its queue is deleted. [ALARM-44]
+// An alarm stays while nobody can tell what queues there are, and is over when its queue is
+// deleted. [ALARM-44]
 func TestQueueDeleted(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)

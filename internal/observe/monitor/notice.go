@@ -13,8 +13,8 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// A Notice is what an action is told. It is written as JSON where a program reads it; its fields are an interface.
-// [ALARM-45]
+// A Notice is what an action is told. It is written as JSON where a program reads it; its fields
+// are an interface. [ALARM-45]
 type Notice struct {
 	Alarm       string      `json:"alarm"`
 	Description string      `json:"description,omitempty"`
@@ -24,8 +24,9 @@ type Notice struct {
 	Reason      string      `json:"reason"`
 	At          time.Time   `json:"at"`
 
-	Again   bool `json:"again,omitempty"`   // it has been told before, and goes on
-	Changes int  `json:"changes,omitempty"` // how often the state has changed since the last notice, when more than once
+	Again bool `json:"again,omitempty"` // it has been told before, and goes on
+	// how often the state has changed since the last notice, when more than once
+	Changes int `json:"changes,omitempty"`
 
 	// A message that it is about, where there is one, and why it is there, where that is recorded.
 	Sample *Sample `json:"sample,omitempty"`
@@ -56,7 +57,8 @@ func (n *Notice) json() []byte {
 	return b
 }
 
-// Notices of one alarm within this time are at most so many; what is more waits, and is counted. [ALARM-46]
+// Notices of one alarm within this time are at most so many; what is more waits, and is counted.
+// [ALARM-46]
 const (
 	noticeWindow = 30 * time.Minute
 	noticesMax   = 4
@@ -101,7 +103,8 @@ func (m *Monitor) isDue(e *entry) bool {
 func (m *Monitor) tellOne(ctx context.Context, e *entry) {
 	m.mu.Lock()
 	n := Notice{
-		Alarm: e.Name, Description: e.Description, Queue: queueOf(&e.Rule), State: e.State, Was: e.told, Reason: e.Reason,
+		Alarm: e.Name, Description: e.Description, Queue: queueOf(&e.Rule), State: e.State,
+		Was: e.told, Reason: e.Reason,
 		At: e.Since, Again: e.State == e.told, Changes: e.changes,
 	}
 	var runs []*runner
@@ -130,7 +133,8 @@ func (m *Monitor) tellOne(ctx context.Context, e *entry) {
 	}
 }
 
-// runnersOf returns what runs the actions that an alarm has for its state. Undeclared are those that the log stands in for.
+// runnersOf returns what runs the actions that an alarm has for its state. Undeclared are those
+// that the log stands in for.
 func (m *Monitor) runnersOf(e *entry) (runs []*runner, undeclared []string) {
 	for _, name := range e.actionsOf(e.State) {
 		switch r := m.runs[ActionName(name)]; {
@@ -139,7 +143,8 @@ func (m *Monitor) runnersOf(e *entry) (runs []*runner, undeclared []string) {
 		case m.cfg.LogUnknownActions:
 			undeclared = append(undeclared, name)
 		default:
-			m.cfg.Logger.Error("an alarm names an action that is not declared any more", "alarm", e.Name, "action", name)
+			m.cfg.Logger.Error("an alarm names an action that is not declared any more", "alarm",
+				e.Name, "action", name)
 		}
 	}
 	if logs := m.runs[LogAction]; len(undeclared) > 0 && !slices.Contains(runs, logs) {
@@ -174,8 +179,9 @@ func (e *entry) actionsOf(s alarm.State) []string {
 // samplePages bounds how far is looked for the newest dead letter, in pages of engine.PeekMax.
 const samplePages = 5
 
-// sampleOf looks for a message that an alarm is about: of dead letters the newest among those that are looked at, else the
-// oldest that waits, or one that is in flight where the alarm is about these.
+// sampleOf looks for a message that an alarm is about: of dead letters the newest among those that
+// are looked at, else the oldest that waits, or one that is in flight where the alarm is about
+// these.
 func (m *Monitor) sampleOf(ctx context.Context, n *Notice) *Sample {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -189,7 +195,8 @@ func (m *Monitor) sampleOf(ctx context.Context, n *Notice) *Sample {
 		}
 	}
 	for _, state := range states {
-		if p := m.lastOf(ctx, &engine.Peek{Queue: engine.QueueName{Account: m.cfg.Account, Name: n.Queue}, State: state, Max: most}, pages); p != nil {
+		if p := m.lastOf(ctx, &engine.Peek{Queue: engine.QueueName{Account: m.cfg.Account,
+			Name: n.Queue}, State: state, Max: most}, pages); p != nil {
 			return m.sampled(p)
 		}
 	}
@@ -216,7 +223,8 @@ func (m *Monitor) lastOf(ctx context.Context, op *engine.Peek, pages int) (last 
 // sampled is what a notice says of a message.
 func (m *Monitor) sampled(p *engine.Peeked) *Sample {
 	s := &Sample{
-		MessageID: p.ID.String(), FirstSent: time.UnixMilli(p.FirstSent).UTC(), Receives: p.Receives, Group: p.Group, Source: p.Source,
+		MessageID: p.ID.String(), FirstSent: time.UnixMilli(p.FirstSent).UTC(),
+		Receives: p.Receives, Group: p.Group, Source: p.Source,
 	}
 	if content, ok := m.cfg.Queues.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq}); ok {
 		s.addTrail(content.Attributes)
@@ -224,7 +232,8 @@ func (m *Monitor) sampled(p *engine.Peeked) *Sample {
 	return s
 }
 
-// trailAttribute is the attribute in which workers of tenaq write what they know of a message, as the query of a URL.
+// trailAttribute is the attribute in which workers of tenaq write what they know of a message, as
+// the query of a URL.
 const trailAttribute = "tenaq"
 
 // A Trail is what workers and redrivers wrote about a message. Any client can write it.
@@ -236,9 +245,12 @@ type Trail struct {
 	Redrives int
 }
 
-// TrailOf reads the trail among the attributes of a message; the zero value when it has none that can be read.
+// TrailOf reads the trail among the attributes of a message; the zero value when it has none that
+// can be read.
 func TrailOf(attributes []engine.Attribute) Trail {
-	i := slices.IndexFunc(attributes, func(a engine.Attribute) bool { return a.Name == trailAttribute })
+	i := slices.IndexFunc(attributes, func(a engine.Attribute) bool {
+		return a.Name == trailAttribute
+	})
 	if i < 0 {
 		return Trail{}
 	}
@@ -250,7 +262,8 @@ func TrailOf(attributes []engine.Attribute) Trail {
 		n, _ := strconv.Atoi(v.Get(field))
 		return max(n, 0)
 	}
-	return Trail{v.Get("key"), v.Get("reason"), v.Get("source"), number("attempts"), number("redrives")}
+	return Trail{v.Get("key"), v.Get("reason"), v.Get("source"), number("attempts"),
+		number("redrives")}
 }
 
 // addTrail adds what the worker has written that gave the message up.

@@ -23,13 +23,15 @@ func (m *Monitor) status(e *entry) Status {
 	return s
 }
 
-// Put creates an alarm, or gives one another definition, and stores it. An alarm that exists keeps its state and its
-// tags. Its errors are ErrInvalid, ErrLimit, and those of the disk.
+// Put creates an alarm, or gives one another definition, and stores it. An alarm that exists keeps
+// its state and its tags. Its errors are ErrInvalid, ErrLimit, and those of the disk.
 func (m *Monitor) Put(d Definition) error {
 	if err := d.Rule.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	e := &entry{Status: Status{Definition: d, State: alarm.Insufficient, Reason: "Unchecked: Initial alarm creation"}, told: alarm.Insufficient, done: alarm.Insufficient}
+	e := &entry{Status: Status{Definition: d, State: alarm.Insufficient,
+		Reason: "Unchecked: Initial alarm creation"}, told: alarm.Insufficient,
+		done: alarm.Insufficient}
 	switch {
 	case d.Name == "" || strings.Contains(d.Name, "/"):
 		return fmt.Errorf("%w: a name must not be empty, and a slash is for the alarms that every queue has", ErrInvalid)
@@ -38,7 +40,8 @@ func (m *Monitor) Put(d Definition) error {
 	case e.work() > workMax:
 		return fmt.Errorf("%w: its expressions are too long for so many periods: use shorter ones, or fewer periods", ErrInvalid)
 	}
-	if err := m.checkActions(slices.Concat(d.OnAlarm, d.OnOK, d.OnInsufficient)); err != nil && !m.cfg.LogUnknownActions {
+	if err := m.checkActions(slices.Concat(d.OnAlarm, d.OnOK, d.OnInsufficient)); err != nil &&
+		!m.cfg.LogUnknownActions {
 		return err
 	}
 	return m.mutate(func() (func(), error) {
@@ -69,8 +72,8 @@ func (m *Monitor) Put(d Definition) error {
 	})
 }
 
-// What evaluating alarms may cost in a minute, in letters of expressions times periods: one, and all together. An alarm as
-// people write them has some hundreds.
+// What evaluating alarms may cost in a minute, in letters of expressions times periods: one, and
+// all together. An alarm as people write them has some hundreds.
 const (
 	workMax    = 1_000_000
 	workAllMax = 20_000_000
@@ -140,11 +143,14 @@ func (m *Monitor) SetState(name string, state alarm.State, reason, data string) 
 		} else {
 			e.Reason, e.Data, e.Updated = reason, data, m.Now()
 		}
-		return func() { e.Status, e.changes, e.acked, m.history = before, changes, acked, history }, nil
+		return func() {
+			e.Status, e.changes, e.acked, m.history = before, changes, acked, history
+		}, nil
 	})
 }
 
-// EnableActions says whether the actions of alarms are run. Names that do not exist are left out, as CloudWatch does.
+// EnableActions says whether the actions of alarms are run. Names that do not exist are left out,
+// as CloudWatch does.
 func (m *Monitor) EnableActions(enable bool, names ...string) error {
 	return m.mutate(func() (func(), error) {
 		var switched []*entry
@@ -183,8 +189,8 @@ func (m *Monitor) SetTags(name string, set map[string]string, remove []string) e
 	})
 }
 
-// ActionName returns the name of the action that is meant by a name or by an ARN, of which the last part counts.
-// [ALARM-43]
+// ActionName returns the name of the action that is meant by a name or by an ARN, of which the last
+// part counts. [ALARM-43]
 func ActionName(written string) string {
 	if strings.HasPrefix(written, "arn:") {
 		return written[strings.LastIndexAny(written, ":/")+1:]
@@ -207,7 +213,9 @@ func (m *Monitor) checkActions(written []string) error {
 
 // undeclared says that an action is not declared, and what to do.
 func (m *Monitor) undeclared(action string) string {
-	declared := slices.DeleteFunc(m.ActionNames(), func(name string) bool { return name == LogAction })
+	declared := slices.DeleteFunc(m.ActionNames(), func(name string) bool {
+		return name == LogAction
+	})
 	return fmt.Sprintf("there is no action %q: declare it in the configuration of the server, under actions; it declares %s",
 		clean(action, nameMax), cmp.Or(strings.Join(declared, ", "), "none"))
 }

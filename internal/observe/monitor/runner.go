@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// What an action may take. An attempt is what runs once; between two there is a pause that doubles. [ALARM-48]
+// What an action may take. An attempt is what runs once; between two there is a pause that doubles.
+// [ALARM-48]
 const (
 	attemptMax = 30 * time.Second
 	pauseFirst = time.Second
@@ -19,8 +20,9 @@ const (
 	digestMax  = 50        // notices in one message to people
 )
 
-// A runner runs one action. Notices wait for it in the order in which they came; of one alarm only the newest waits, so
-// there are never more than alarms. One that fails goes behind the others and is tried again.
+// A runner runs one action. Notices wait for it in the order in which they came; of one alarm only
+// the newest waits, so there are never more than alarms. One that fails goes behind the others and
+// is tried again.
 type runner struct {
 	m      *Monitor
 	name   string
@@ -69,8 +71,8 @@ func (r *runner) hand(t *task) {
 	}
 }
 
-// take takes what can be tried now: one notice, or several where the action can tell them together. If there is nothing
-// it says for how long.
+// take takes what can be tried now: one notice, or several where the action can tell them together.
+// If there is nothing it says for how long.
 func (r *runner) take() (tasks []*task, rest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +142,8 @@ func (r *runner) deliver(ctx context.Context, tasks []*task) {
 			t.ended()
 		case now.Sub(t.first) >= triesMax:
 			r.lost.Add(1)
-			r.m.cfg.Logger.Error("a notice is lost", "action", r.name, "alarm", t.notice.Alarm, "state", t.notice.State, "error", err)
+			r.m.cfg.Logger.Error("a notice is lost", "action", r.name, "alarm", t.notice.Alarm,
+				"state", t.notice.State, "error", err)
 			t.ended()
 		default:
 			r.putBack(t, now, err)
@@ -157,10 +160,13 @@ func (r *runner) putBack(t *task, now time.Time, err error) {
 	}
 	t.pause = min(2*t.pause, pauseMax)
 	t.next = now.Add(pause)
-	r.m.cfg.Logger.Warn("a notice waits", "action", r.name, "alarm", t.notice.Alarm, "error", err, "retry_in", pause.Round(time.Millisecond))
+	r.m.cfg.Logger.Warn("a notice waits", "action", r.name, "alarm", t.notice.Alarm, "error", err,
+		"retry_in", pause.Round(time.Millisecond))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	newer := slices.ContainsFunc(r.waiting, func(w *task) bool { return w.notice.Alarm == t.notice.Alarm })
+	newer := slices.ContainsFunc(r.waiting, func(w *task) bool {
+		return w.notice.Alarm == t.notice.Alarm
+	})
 	if newer {
 		defer t.ended()
 		return

@@ -9,8 +9,8 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// Namespaces of the metrics of queues: what SQS tells of itself, under its names, and what it does not. All have the
-// dimension QueueName.
+// Namespaces of the metrics of queues: what SQS tells of itself, under its names, and what it does
+// not. All have the dimension QueueName.
 const (
 	awsSQS   = "AWS/SQS"
 	tenaqSQS = "Tenaq/SQS"
@@ -18,21 +18,24 @@ const (
 	queueDimension = "QueueName"
 )
 
-// sampleEvery is how often it is looked where the messages are. What is counted is read once a minute.
+// sampleEvery is how often it is looked where the messages are. What is counted is read once a
+// minute.
 const sampleEvery = 5 * time.Second
 
-// activeFor is how long after the last thing that happened to it an empty queue still has data, as in SQS. [METRIC-2]
+// activeFor is how long after the last thing that happened to it an empty queue still has data, as
+// in SQS. [METRIC-2]
 const activeFor = 6 * time.Hour
 
-// surveyMax is how long the writer may take to tell of all queues. Alarms on other things do not wait for it longer.
+// surveyMax is how long the writer may take to tell of all queues. Alarms on other things do not
+// wait for it longer.
 const surveyMax = 20 * time.Second
 
-// surveyPage is how many queues the writer looks at in one go. A page takes a turn: with small ones a hundred thousand queues would
-// not be through in surveyMax where the disk is slow.
+// surveyPage is how many queues the writer looks at in one go. A page takes a turn: with small ones
+// a hundred thousand queues would not be through in surveyMax where the disk is slow.
 const surveyPage = 250
 
-// unusedMax is how many queues have data to which nothing has happened since the start, besides those that alarms are
-// about. [METRIC-2]
+// unusedMax is how many queues have data to which nothing has happened since the start, besides
+// those that alarms are about. [METRIC-2]
 const unusedMax = 1000
 
 // sights are what was seen of the queues.
@@ -76,11 +79,21 @@ var gaugeTable = [...]struct {
 	namespace, name, unit string
 	value                 func(g *engine.Gauge) (float64, bool)
 }{
-	{awsSQS, nameVisible, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Visible), true }},
-	{awsSQS, nameInFlight, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.InFlight), true }},
-	{awsSQS, nameDelayed, "Count", func(g *engine.Gauge) (float64, bool) { return float64(g.Delayed), true }},
-	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.AWSAge / 1000), true }},
-	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) (float64, bool) { return float64(g.Age / 1000), true }},
+	{awsSQS, nameVisible, "Count", func(g *engine.Gauge) (float64, bool) {
+		return float64(g.Visible), true
+	}},
+	{awsSQS, nameInFlight, "Count", func(g *engine.Gauge) (float64, bool) {
+		return float64(g.InFlight), true
+	}},
+	{awsSQS, nameDelayed, "Count", func(g *engine.Gauge) (float64, bool) {
+		return float64(g.Delayed), true
+	}},
+	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) {
+		return float64(g.AWSAge / 1000), true
+	}},
+	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) (float64, bool) {
+		return float64(g.Age / 1000), true
+	}},
 	{tenaqSQS, nameRetentionUsed, "Percent", func(g *engine.Gauge) (float64, bool) {
 		return float64(100 * g.Kept / max(g.Retention, 1)), true
 	}},
@@ -104,7 +117,9 @@ var countTable = [...]struct {
 	{tenaqSQS, nameRemoved, func(q *tally.Queue) int64 { return q.Deleted.Value() }},
 	{tenaqSQS, nameStale, func(q *tally.Queue) int64 { return q.DeletedStale.Value() }},
 	{tenaqSQS, nameRedelivered, func(q *tally.Queue) int64 { return q.Redelivered.Value() }},
-	{tenaqSQS, nameTimedOut, func(q *tally.Queue) int64 { return q.TimedOut.Value() + q.TimedOutChanged.Value() }},
+	{tenaqSQS, nameTimedOut, func(q *tally.Queue) int64 {
+		return q.TimedOut.Value() + q.TimedOutChanged.Value()
+	}},
 	{tenaqSQS, nameTimedOutKept, func(q *tally.Queue) int64 { return q.TimedOut.Value() }},
 	{tenaqSQS, nameExpired, func(q *tally.Queue) int64 { return q.Expired.Value() }},
 	{tenaqSQS, nameDeadLettered, func(q *tally.Queue) int64 { return q.DeadLetters.Value() }},
@@ -128,7 +143,8 @@ const (
 	nameRemoved      = "NumberOfMessagesRemoved"
 	nameStale        = "NumberOfStaleDeletes"
 	nameRedelivered  = "NumberOfMessagesRedelivered"
-	nameTimedOut     = "NumberOfVisibilityTimeouts" // of deliveries, when their messages go on [METRIC-21]
+	// of deliveries, when their messages go on [METRIC-21]
+	nameTimedOut     = "NumberOfVisibilityTimeouts"
 	nameTimedOutKept = "NumberOfVisibilityTimeoutsKept"
 	nameExpired      = "NumberOfMessagesExpired"
 	nameDeadLettered = "NumberOfMessagesDeadLettered"
@@ -137,11 +153,13 @@ const (
 
 // ofQueue names a metric of a queue.
 func ofQueue(namespace, name, queue string) series.Metric {
-	return series.Metric{Namespace: namespace, Name: name, Dimensions: []series.Dimension{{Name: queueDimension, Value: queue}}}
+	return series.Metric{Namespace: namespace, Name: name,
+		Dimensions: []series.Dimension{{Name: queueDimension, Value: queue}}}
 }
 
-// sample looks at all queues and returns how long that took. Where it is not told where the messages are, because there is
-// too much to do, the minute has fewer looks; what is counted is complete.
+// sample looks at all queues and returns how long that took. Where it is not told where the
+// messages are, because there is too much to do, the minute has fewer looks; what is counted is
+// complete.
 func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 	begun := time.Now()
 	s := &m.sights
@@ -175,7 +193,8 @@ func (m *Monitor) watched() map[string]bool {
 	return found
 }
 
-// survey asks where the messages are: of all queues once, and from then on of those that may have changed.
+// survey asks where the messages are: of all queues once, and from then on of those that may have
+// changed.
 func (m *Monitor) survey(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, surveyMax)
 	defer cancel()
@@ -279,8 +298,8 @@ func (s *sights) forget(name string) {
 	delete(s.queues, name)
 }
 
-// begin returns the data of a queue to which something has happened. Looked says that there were looks in this minute
-// before: where the data begins now, they have found the queue empty.
+// begin returns the data of a queue to which something has happened. Looked says that there were
+// looks in this minute before: where the data begins now, they have found the queue empty.
 func (s *sights) begin(q *sight, looked bool) *data {
 	switch {
 	case q.data == nil:
@@ -300,8 +319,8 @@ func (q *data) see(g *engine.Gauge) {
 	q.gauge = *g
 	for i := range gaugeTable {
 		if v, ok := gaugeTable[i].value(g); ok {
-			// The average of a minute is what there was at its end, so that it is a whole number that somebody could have
-			// seen; smallest and largest are of all samples. [METRIC-4]
+			// The average of a minute is what there was at its end, so that it is a whole number
+			// that somebody could have seen; smallest and largest are of all samples. [METRIC-4]
 			was := q.gauges[i]
 			q.gauges[i] = series.Set{Min: v, Max: v, Sum: v, Count: 1}
 			if was.Count > 0 {
@@ -360,14 +379,17 @@ func (m *Monitor) put(name string, q *data) {
 			m.write(ofQueue(c.namespace, c.name, name), series.One(float64(q.minute[i])), "Count")
 		}
 	}
-	m.write(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes") // nothing when nothing was sent [METRIC-13]
+	// nothing when nothing was sent [METRIC-13]
+	m.write(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes")
 }
 
-// write puts data into the series. That there are too many queues is said once, until a minute has room for all data.
+// write puts data into the series. That there are too many queues is said once, until a minute has
+// room for all data.
 func (m *Monitor) write(metric series.Metric, set series.Set, unit string) {
 	err := m.series.Put(metric, m.sights.minute, set, unit)
 	if err != nil && !m.sights.leftOut && !m.sights.wasOut {
-		m.cfg.Logger.Warn("data of queues is left out, so they have no alarms", "metric", metric.Name, "error", err)
+		m.cfg.Logger.Warn("data of queues is left out, so they have no alarms", "metric",
+			metric.Name, "error", err)
 	}
 	m.sights.leftOut = m.sights.leftOut || err != nil
 }

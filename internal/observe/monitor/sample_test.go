@@ -124,7 +124,8 @@ func TestExtremesOfGauges(t *testing.T) {
 	})
 }
 
-// A queue has data while it has messages, and for six hours after something has happened to it. [METRIC-2]
+// A queue has data while it has messages, and for six hours after something has happened to it.
+// [METRIC-2]
 func TestActive(t *testing.T) {
 	bubble(t, Config{NoShipped: true}, func(w *world) {
 		w.create("orders")

@@ -10,11 +10,12 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// The alarms that every queue has. They are templates: of each queue that something happens to there is one alarm of
-// each kind that concerns it, and its name is QUEUE/KIND. [ALARM-51]
+// The alarms that every queue has. They are templates: of each queue that something happens to
+// there is one alarm of each kind that concerns it, and its name is QUEUE/KIND. [ALARM-51]
 //
-// What they count is counted where it happens and not made up from the difference of two numbers whose times do not
-// line up: a delete that removes nothing is work that somebody else has done or is doing, whatever was sent when.
+// What they count is counted where it happens and not made up from the difference of two numbers
+// whose times do not line up: a delete that removes nothing is work that somebody else has done or
+// is doing, whatever was sent when.
 
 // A Kind is one of the templates.
 type Kind string
@@ -40,8 +41,8 @@ const (
 	KindRowsParked     Kind = "rows-parked"
 )
 
-// A Teller is a namespace in which programs tell of themselves: those of tenaq put a few metrics there every minute, with
-// one dimension, the queue or the outbox that they are about.
+// A Teller is a namespace in which programs tell of themselves: those of tenaq put a few metrics
+// there every minute, with one dimension, the queue or the outbox that they are about.
 type Teller string
 
 // The namespaces of redrivers and of relays of an outbox.
@@ -69,16 +70,17 @@ type template struct {
 	applies func(v *view) bool
 	rule    func(v *view) alarm.Rule
 
-	// may reports whether the last minute could have brought the alarm about. Nothing else is evaluated of a queue
-	// that is well, so that ten thousand of them cost little.
+	// may reports whether the last minute could have brought the alarm about. Nothing else is
+	// evaluated of a queue that is well, so that ten thousand of them cost little.
 	may func(v *view) bool
 
-	// news reports whether the last minute has brought more of what the alarm is about, which is told although its state
-	// is the same. Nil for never.
+	// news reports whether the last minute has brought more of what the alarm is about, which is
+	// told although its state is the same. Nil for never.
 	news func(v *view) bool
 
-	// told is set where the alarm is on what a program tells of itself, and sign is the metric that shows that it does.
-	// Such an alarm is evaluated as long as it is known that there was one: its silence is what matters.
+	// told is set where the alarm is on what a program tells of itself, and sign is the metric that
+	// shows that it does. Such an alarm is evaluated as long as it is known that there was one: its
+	// silence is what matters.
 	told Teller
 	sign string
 
@@ -95,19 +97,20 @@ type view struct {
 	inFlightMax int
 }
 
-// deadName is a name that ends like that of a dead-letter queue or a parking lot: a word of its own, in any case, or the
-// last hump of a name such as OrdersParkingLotQueue.
+// deadName is a name that ends like that of a dead-letter queue or a parking lot: a word of its
+// own, in any case, or the last hump of a name such as OrdersParkingLotQueue.
 var deadName = regexp.MustCompile(`(^|[-_])(?i:dlq|dead([-_]?letters?)?|parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$` +
 	`|[a-z0-9](DLQ|Dlq|Dead(Letters?)?|Parked|Parking(Lots?)?)(Queue)?([.]fifo)?$`)
 
 // parkingName is a name that ends like that of a parking lot.
 var parkingName = regexp.MustCompile(`(?i:parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$`)
 
-// ParkingName reports whether a queue of that name is taken for a parking lot: one of dead letters that no redriver
-// brings back.
+// ParkingName reports whether a queue of that name is taken for a parking lot: one of dead letters
+// that no redriver brings back.
 func ParkingName(queue string) bool { return DeadName(queue) && parkingName.MatchString(queue) }
 
-// DeadName reports whether a queue of that name is taken for one of dead letters, whatever its policies say.
+// DeadName reports whether a queue of that name is taken for one of dead letters, whatever its
+// policies say.
 func DeadName(queue string) bool { return deadName.MatchString(queue) }
 
 // counted returns what a metric of countTable was in the last minute.
@@ -124,7 +127,8 @@ func (v *view) metric(namespace, name string, stat series.Stat) alarm.Query {
 	return alarm.Query{Metric: ofQueue(namespace, name, v.queue), Stat: stat, Period: 60}
 }
 
-// above is a rule on a single metric, in alarm when so many of so many minutes are above the threshold.
+// above is a rule on a single metric, in alarm when so many of so many minutes are above the
+// threshold.
 func above(q alarm.Query, threshold float64, datapoints, periods int) alarm.Rule {
 	q.ID, q.Return = "m", true
 	return alarm.Rule{
@@ -134,7 +138,9 @@ func above(q alarm.Query, threshold float64, datapoints, periods int) alarm.Rule
 }
 
 // math is a rule on an expression.
-func math(expression string, threshold float64, datapoints, periods int, queries ...alarm.Query) alarm.Rule {
+func math(
+	expression string, threshold float64, datapoints, periods int, queries ...alarm.Query,
+) alarm.Rule {
 	r := above(alarm.Query{Expression: expression}, threshold, datapoints, periods)
 	r.Queries[0].ID = "e"
 	r.Queries = append(r.Queries, queries...)
@@ -155,7 +161,8 @@ var templates = []template{
 		news:    func(v *view) bool { return v.counted(nameArrived)+v.counted(nameSent) > 0 },
 		rule: func(v *view) alarm.Rule {
 			return math("visible + hidden + delayed", 0, 1, 1,
-				named("visible", v.metric(awsSQS, nameVisible, series.Average)), named("hidden", v.metric(awsSQS, nameInFlight, series.Average)),
+				named("visible", v.metric(awsSQS, nameVisible, series.Average)),
+				named("hidden", v.metric(awsSQS, nameInFlight, series.Average)),
 				named("delayed", v.metric(awsSQS, nameDelayed, series.Average)))
 		},
 		commands: []string{"tenaq peek QUEUE --body", redrivePlan},
@@ -188,8 +195,10 @@ var templates = []template{
 		may:     func(v *view) bool { return v.counted(nameDeleted) > v.counted(nameRemoved) },
 		rule: func(v *view) alarm.Rule {
 			// Both count deletes, so that it does not matter when the messages were sent.
-			return math("IF(deleted - removed >= 2, deleted / IF(removed > 0, removed, 1), 1)", 1.05, 1, 2,
-				named("deleted", v.metric(awsSQS, nameDeleted, series.Sum)), named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)))
+			return math("IF(deleted - removed >= 2, deleted / IF(removed > 0, removed, 1), 1)",
+				1.05, 1, 2,
+				named("deleted", v.metric(awsSQS, nameDeleted, series.Sum)), named("removed",
+					v.metric(tenaqSQS, nameRemoved, series.Sum)))
 		},
 		commands: []string{"tenaq doctor QUEUE", "tenaq peek QUEUE --state in_flight"},
 	},
@@ -201,7 +210,8 @@ var templates = []template{
 		may:     func(v *view) bool { return v.counted(nameTimedOutKept) > 2 },
 		rule: func(v *view) alarm.Rule {
 			return math("IF(lost > 2, lost / IF(received > 0, received, 1), 0)", 0.2, 1, 2,
-				named("lost", v.metric(tenaqSQS, nameTimedOutKept, series.Sum)), named("received", v.metric(awsSQS, nameReceived, series.Sum)))
+				named("lost", v.metric(tenaqSQS, nameTimedOutKept, series.Sum)), named("received",
+					v.metric(awsSQS, nameReceived, series.Sum)))
 		},
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 	},
@@ -212,7 +222,8 @@ var templates = []template{
 		may:     func(v *view) bool { return v.gauge.InFlight > 0 && v.counted(nameRemoved) == 0 },
 		rule: func(v *view) alarm.Rule {
 			return math("IF(removed == 0, hidden, 0)", 0, 30, 30,
-				named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)), named("hidden", v.metric(awsSQS, nameInFlight, series.Minimum)))
+				named("removed", v.metric(tenaqSQS, nameRemoved, series.Sum)), named("hidden",
+					v.metric(awsSQS, nameInFlight, series.Minimum)))
 		},
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 	},
@@ -242,12 +253,14 @@ var templates = []template{
 		applies: func(v *view) bool { return true },
 		may:     func(v *view) bool { return v.gauge.InFlight*10 > int64(v.inFlightMax)*9 },
 		rule: func(v *view) alarm.Rule {
-			return above(v.metric(awsSQS, nameInFlight, series.Maximum), float64(v.inFlightMax)*0.9, 1, 1)
+			return above(v.metric(awsSQS, nameInFlight, series.Maximum), float64(v.inFlightMax)*0.9,
+				1, 1)
 		},
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq queue show QUEUE"},
 	},
 	{
-		kind: KindRedriverSilent, says: "its redriver has not been heard of for ten minutes", told: Redrivers, sign: BreakerState,
+		kind: KindRedriverSilent, says: "its redriver has not been heard of for ten minutes",
+		told: Redrivers, sign: BreakerState,
 		advice: "It does not run, or cannot reach this server. Nobody brings dead letters back.",
 		rule: func(v *view) alarm.Rule {
 			r := above(told(Redrivers, BreakerState, v.queue, series.SampleCount), 0, 10, 10)
@@ -257,7 +270,8 @@ var templates = []template{
 		commands: []string{"tenaq redrive status QUEUE"},
 	},
 	{
-		kind: KindRedriverFails, says: "the steps of its redriver fail", told: Redrivers, sign: StepFailed,
+		kind: KindRedriverFails, says: "the steps of its redriver fail", told: Redrivers,
+		sign:   StepFailed,
 		advice: "Its log says why. Nobody brings dead letters back meanwhile.",
 		rule: func(v *view) alarm.Rule {
 			return above(told(Redrivers, StepFailed, v.queue, series.Minimum), 0, 5, 5)
@@ -273,7 +287,8 @@ var templates = []template{
 		commands: []string{"tenaq redrive status QUEUE", "tenaq peek QUEUE --body"},
 	},
 	{
-		kind: KindRelaySilent, says: "no relay of this outbox has been heard of for ten minutes", told: Relays, sign: DueAge,
+		kind: KindRelaySilent, says: "no relay of this outbox has been heard of for ten minutes",
+		told: Relays, sign: DueAge,
 		advice: "None runs, or none can reach this server. What programs write into the outbox is not sent.",
 		rule: func(v *view) alarm.Rule {
 			r := above(told(Relays, DueAge, v.queue, series.SampleCount), 0, 10, 10)
@@ -283,7 +298,8 @@ var templates = []template{
 		commands: []string{"tenaq outbox status"},
 	},
 	{
-		kind: KindRelayLate, says: "rows of this outbox have been due for more than five minutes", told: Relays, sign: DueAge,
+		kind: KindRelayLate, says: "rows of this outbox have been due for more than five minutes",
+		told: Relays, sign: DueAge,
 		advice: "The relay does not keep up, or the queue refuses them.",
 		rule: func(v *view) alarm.Rule {
 			return above(told(Relays, DueAge, v.queue, series.Minimum), 300, 5, 5)
@@ -291,7 +307,8 @@ var templates = []template{
 		commands: []string{"tenaq outbox status"},
 	},
 	{
-		kind: KindRowsParked, says: "rows of this outbox were given up", told: Relays, sign: ParkedRows,
+		kind: KindRowsParked, says: "rows of this outbox were given up", told: Relays,
+		sign:   ParkedRows,
 		advice: "Their queue does not take them. They wait for a person.",
 		rule: func(v *view) alarm.Rule {
 			return above(told(Relays, ParkedRows, v.queue, series.Maximum), 0, 1, 1)
@@ -307,7 +324,8 @@ func told(by Teller, name, about string, stat series.Stat) alarm.Query {
 
 // Metric names what a program tells of a queue, or of an outbox.
 func (t Teller) Metric(name, about string) series.Metric {
-	return series.Metric{Namespace: string(t), Name: name, Dimensions: []series.Dimension{{Name: t.dimension(), Value: about}}}
+	return series.Metric{Namespace: string(t), Name: name,
+		Dimensions: []series.Dimension{{Name: t.dimension(), Value: about}}}
 }
 
 func (t Teller) dimension() string {

@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// A Silence keeps alarms from telling anybody, for a while. They go on being evaluated; one that is in another state
-// than was told when the silence ends tells it then. [ALARM-49]
+// A Silence keeps alarms from telling anybody, for a while. They go on being evaluated; one that is
+// in another state than was told when the silence ends tells it then. [ALARM-49]
 type Silence struct {
 	Match  string    `json:"match"` // the name of an alarm, where * stands for any text
 	Until  time.Time `json:"until"`
@@ -25,12 +25,14 @@ const (
 	silenceReasonMax = 1024
 )
 
-// Silence adds a silence, or takes the place of the one with the same Match; one that is over ends it. It returns how many
-// of the alarms that are known now it is about. It fails with ErrInvalid and ErrLimit.
+// Silence adds a silence, or takes the place of the one with the same Match; one that is over ends
+// it. It returns how many of the alarms that are known now it is about. It fails with ErrInvalid
+// and ErrLimit.
 func (m *Monitor) Silence(s Silence) (about int, err error) {
 	switch control := func(c rune) bool { return unicode.IsControl(c) }; {
 	case s.Match == "" || len(s.Match) > nameMax || strings.ContainsFunc(s.Match, control):
-		return 0, fmt.Errorf("%w: the name of an alarm has 1 to %d bytes and no control characters", ErrInvalid, nameMax)
+		return 0, fmt.Errorf("%w: the name of an alarm has 1 to %d bytes and no control characters",
+			ErrInvalid, nameMax)
 	case len(s.Reason) > silenceReasonMax:
 		return 0, fmt.Errorf("%w: a reason has at most %d bytes", ErrInvalid, silenceReasonMax)
 	case s.Until.Sub(m.Now()) > silenceMax:
@@ -39,7 +41,9 @@ func (m *Monitor) Silence(s Silence) (about int, err error) {
 	defer m.kick()
 	err = m.mutate(func() (func(), error) {
 		now, before := m.Now(), m.silences
-		left := slices.DeleteFunc(slices.Clone(before), func(old Silence) bool { return old.Match == s.Match || !old.Until.After(now) })
+		left := slices.DeleteFunc(slices.Clone(before), func(old Silence) bool {
+			return old.Match == s.Match || !old.Until.After(now)
+		})
 		if s.Until.After(now) {
 			if len(left) == silencesMax {
 				return nil, fmt.Errorf("%w: there are %d silences, end some", ErrLimit, silencesMax)
@@ -80,7 +84,9 @@ func (m *Monitor) Silences() []Silence {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.Now()
-	return slices.DeleteFunc(append([]Silence{}, m.silences...), func(s Silence) bool { return !s.Until.After(now) })
+	return slices.DeleteFunc(append([]Silence{}, m.silences...), func(s Silence) bool {
+		return !s.Until.After(now)
+	})
 }
 
 // silenceOf returns the silence of an alarm that lasts longest.
@@ -95,8 +101,9 @@ func (m *Monitor) silenceOf(name string) (longest *Silence) {
 	return longest
 }
 
-// Acknowledge notes that somebody knows of an alarm: it is not told again until its state has changed. It fails with
-// ErrNotFound when there is no such alarm, and with ErrInvalid when it is not in alarm. [ALARM-47]
+// Acknowledge notes that somebody knows of an alarm: it is not told again until its state has
+// changed. It fails with ErrNotFound when there is no such alarm, and with ErrInvalid when it is
+// not in alarm. [ALARM-47]
 func (m *Monitor) Acknowledge(name string) error {
 	return m.mutate(func() (func(), error) {
 		e := m.alarms[name]
@@ -104,7 +111,8 @@ func (m *Monitor) Acknowledge(name string) error {
 		case e == nil:
 			return nil, fmt.Errorf("%w: %s", ErrNotFound, clean(name, nameMax))
 		case e.State != alarm.Alarm:
-			return nil, fmt.Errorf("%w: %s is %s, there is nothing to acknowledge", ErrInvalid, clean(name, nameMax), e.State)
+			return nil, fmt.Errorf("%w: %s is %s, there is nothing to acknowledge", ErrInvalid,
+				clean(name, nameMax), e.State)
 		}
 		before := e.acked
 		e.acked = true

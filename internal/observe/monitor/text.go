@@ -10,8 +10,9 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// What people read. Names, descriptions and reasons come from whoever may call or send, so they are one line each, of
-// bounded length, without control characters, and without what Slack would take for a mention or a link.
+// What people read. Names, descriptions and reasons come from whoever may call or send, so they are
+// one line each, of bounded length, without control characters, and without what Slack would take
+// for a mention or a link.
 
 // Bounds of what strangers write, in bytes.
 const (
@@ -114,7 +115,8 @@ var (
 	plainWord    = regexp.MustCompile(`^[A-Za-z0-9_./@-]+$`)
 )
 
-// commands has no command about a queue whose name is none, and quotes what somebody might have made up.
+// commands has no command about a queue whose name is none, and quotes what somebody might have
+// made up.
 func (m *Monitor) commands(name, queue string, state alarm.State) (list []string) {
 	_, t := templateOf(name)
 	add := func(command string, remote bool) {
@@ -130,7 +132,8 @@ func (m *Monitor) commands(name, queue string, state alarm.State) (list []string
 				c = parkedList
 			}
 			if isQueue || !strings.Contains(c, "QUEUE") {
-				add(strings.ReplaceAll(c, "QUEUE", queue), !strings.HasPrefix(c, "tenaq outbox ")) // that is about a database
+				// that is about a database
+				add(strings.ReplaceAll(c, "QUEUE", queue), !strings.HasPrefix(c, "tenaq outbox "))
 			}
 		}
 	case isQueue:
@@ -154,12 +157,13 @@ func (m *Monitor) isParkingLot(queue string) bool {
 	if ParkingName(queue) {
 		return true
 	}
-	lot := series.Filter{Namespace: string(Redrivers), Name: ParkingLot, Dimensions: Redrivers.Metric(ParkingLot, queue).Dimensions}
+	lot := series.Filter{Namespace: string(Redrivers), Name: ParkingLot,
+		Dimensions: Redrivers.Metric(ParkingLot, queue).Dimensions}
 	return m.series != nil && len(m.series.List(lot)) > 0
 }
 
-// ShippedCommands returns all commands that notices of the alarms may have that every queue has, with the name of a queue
-// and an endpoint.
+// ShippedCommands returns all commands that notices of the alarms may have that every queue has,
+// with the name of a queue and an endpoint.
 func ShippedCommands(queue, endpoint string) (all []string) {
 	m := &Monitor{cfg: Config{Endpoint: endpoint}}
 	for i := range templates {

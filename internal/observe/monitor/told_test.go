@@ -16,7 +16,8 @@ func (w *world) tells(by Teller, name, about string, v float64) {
 	}
 }
 
-// A redriver that falls silent is noticed, by somebody else than itself, and so is that it is back. [ALARM-51]
+// A redriver that falls silent is noticed, by somebody else than itself, and so is that it is back.
+// [ALARM-51]
 func TestSilentRedriver(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -80,7 +81,8 @@ func TestRelay(t *testing.T) {
 	})
 }
 
-// Silence counts from the start of the server: what was told to the one before is not known, and is not missed.
+// Silence counts from the start of the server: what was told to the one before is not known, and is
+// not missed.
 func TestToldBeforeRestart(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.minutes(1)
@@ -94,7 +96,8 @@ func TestToldBeforeRestart(t *testing.T) {
 	})
 }
 
-// An alarm on a program that nobody waits for any more ends by itself, a day after it was heard of last.
+// An alarm on a program that nobody waits for any more ends by itself, a day after it was heard of
+// last.
 func TestRetiredRedriver(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("orders-dlq")

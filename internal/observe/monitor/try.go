@@ -8,9 +8,10 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// Try runs an action once with a notice that says that it is a test. What went wrong is in the log, since it may show what
-// the configuration says. It fails with ErrNoAction when the configuration declares no such action, with ErrBusy while
-// somebody else tries it, and else with ErrAction. [ALARM-43]
+// Try runs an action once with a notice that says that it is a test. What went wrong is in the log,
+// since it may show what the configuration says. It fails with ErrNoAction when the configuration
+// declares no such action, with ErrBusy while somebody else tries it, and else with ErrAction.
+// [ALARM-43]
 func (m *Monitor) Try(ctx context.Context, action string) error {
 	r := m.runs[ActionName(action)]
 	if r == nil {
@@ -21,8 +22,10 @@ func (m *Monitor) Try(ctx context.Context, action string) error {
 	}
 	defer r.testing.Unlock()
 	err := r.attempt(ctx, []*Notice{{
-		Alarm: "test", Description: "Somebody tries out whether notices arrive.", State: alarm.Alarm, Was: alarm.OK,
-		Reason: "This is a test, there is nothing to be done.", At: m.Now().UTC().Truncate(time.Millisecond),
+		Alarm: "test", Description: "Somebody tries out whether notices arrive.",
+		State: alarm.Alarm, Was: alarm.OK,
+		Reason: "This is a test, there is nothing to be done.",
+		At:     m.Now().UTC().Truncate(time.Millisecond),
 	}})
 	if err == nil {
 		return nil

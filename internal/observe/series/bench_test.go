@@ -17,7 +17,8 @@ func metrics(n int) []Metric {
 	return all
 }
 
-// fill puts a value into every minute of the time that is kept, for every metric, and returns the next minute.
+// fill puts a value into every minute of the time that is kept, for every metric, and returns the
+// next minute.
 func fill(tb testing.TB, s *Store, all []Metric, value func(minute int64) float64) (next int64) {
 	for next = range int64(180) {
 		for _, m := range all {
@@ -40,7 +41,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// One operation is a Put of one of 10,000 metrics that have three hours of data, minute after minute.
+// One operation is a Put of one of 10,000 metrics that have three hours of data, minute after
+// minute.
 func BenchmarkPut(b *testing.B) {
 	for name, value := range map[string]func(int64) float64{"idle": idle, "busy": busy} {
 		b.Run(name, func(b *testing.B) {

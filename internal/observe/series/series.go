@@ -1,9 +1,11 @@
-// Package series keeps what metrics were, minute by minute, for a few hours: enough for alarms, and for whoever asks
-// what has just happened. It is memory and nothing else: a process that starts again begins with none.
+// Package series keeps what metrics were, minute by minute, for a few hours: enough for alarms, and
+// for whoever asks what has just happened. It is memory and nothing else: a process that starts
+// again begins with none.
 //
-// A metric is a name in a namespace, with dimensions. Of each minute it has a Set, as CloudWatch has: the smallest and
-// the largest value, their sum, and how many there were. What a metric was in a longer period is made up from the Sets
-// of its minutes, so every statistic but percentiles is exact.
+// A metric is a name in a namespace, with dimensions. Of each minute it has a Set, as CloudWatch
+// has: the smallest and the largest value, their sum, and how many there were. What a metric was in
+// a longer period is made up from the Sets of its minutes, so every statistic but percentiles is
+// exact.
 //
 // Time is Unix milliseconds and comes in as an argument. A Store may be used from any goroutine.
 package series
@@ -27,7 +29,9 @@ type Metric struct {
 
 // Sorted returns m with its dimensions in order, as a Store wants them.
 func (m Metric) Sorted() Metric {
-	m.Dimensions = slices.SortedFunc(slices.Values(m.Dimensions), func(x, y Dimension) int { return strings.Compare(x.Name, y.Name) })
+	m.Dimensions = slices.SortedFunc(slices.Values(m.Dimensions), func(x, y Dimension) int {
+		return strings.Compare(x.Name, y.Name)
+	})
 	return m
 }
 

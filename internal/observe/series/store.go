@@ -11,17 +11,19 @@ import (
 
 // Config bounds a Store. The zero value is that of a server.
 type Config struct {
-	Keep       time.Duration // how far back data may lie; zero for 3 hours
-	RunsMax    int           // runs of minutes of all metrics together; zero for 1,000,000, some 50 MB
-	MetricsMax int           // zero for 200,000
+	Keep time.Duration // how far back data may lie; zero for 3 hours
+	// runs of minutes of all metrics together; zero for 1,000,000, some 50 MB
+	RunsMax    int
+	MetricsMax int // zero for 200,000
 
-	// Own are namespaces whose metrics do not count for MetricsMax, but for OwnMax, 2,000,000 when zero: what others put
-	// takes no room from them.
+	// Own are namespaces whose metrics do not count for MetricsMax, but for OwnMax, 2,000,000 when
+	// zero: what others put takes no room from them.
 	Own    []string
 	OwnMax int
 }
 
-// ahead is how far ahead of the Store data may lie, in minutes: clocks differ. CloudWatch has the same.
+// ahead is how far ahead of the Store data may lie, in minutes: clocks differ. CloudWatch has the
+// same.
 const ahead = 120
 
 // Why a Put was refused.
@@ -48,8 +50,8 @@ type Store struct {
 	floored bool
 }
 
-// New returns an empty Store. It knows the time by what Drop tells it, so whoever owns it calls Drop every minute;
-// before the first call data of any time is taken.
+// New returns an empty Store. It knows the time by what Drop tells it, so whoever owns it calls
+// Drop every minute; before the first call data of any time is taken.
 func New(c Config) *Store {
 	return &Store{
 		keep:       int64(cmp.Or(c.Keep, 3*time.Hour) / time.Minute),
@@ -61,8 +63,9 @@ func New(c Config) *Store {
 	}
 }
 
-// Put adds the values of a Set to those that m has in the minute of at. The first unit that is told with a metric is
-// its unit; a later one is not looked at. A Set without values is nothing: it does not even make a metric known.
+// Put adds the values of a Set to those that m has in the minute of at. The first unit that is told
+// with a metric is its unit; a later one is not looked at. A Set without values is nothing: it does
+// not even make a metric known.
 //
 // Errors are ErrInvalid, ErrTooOld, ErrTooNew and ErrFull, wrapped; nothing has changed then.
 func (s *Store) Put(m Metric, at int64, set Set, unit string) error {
@@ -126,8 +129,9 @@ func (s *Store) track(m Metric) *track {
 	return s.tracks[string(m.appendKey(buf[:0]))]
 }
 
-// Points returns a statistic of m in the periods between from and to, which lie a whole number of periods (seconds, whole
-// minutes) apart. The first period begins in the minute of from, wherever that is. Periods without data are left out.
+// Points returns a statistic of m in the periods between from and to, which lie a whole number of
+// periods (seconds, whole minutes) apart. The first period begins in the minute of from, wherever
+// that is. Periods without data are left out.
 func (s *Store) Points(m Metric, stat Stat, period, from, to int64) []Point {
 	var points []Point
 	for _, i := range s.Sets(m, period, from, to) {
@@ -155,13 +159,14 @@ func (s *Store) Sets(m Metric, period, from, to int64) []Interval {
 
 // A Filter says which metrics are meant. The zero Filter means all.
 type Filter struct {
-	Namespace, Name string      // empty for any
-	Dimensions      []Dimension // which the metric must have, among others; an empty value stands for any
-	Since           int64       // data in this minute or later; zero for any
+	Namespace, Name string // empty for any
+	// which the metric must have, among others; an empty value stands for any
+	Dimensions []Dimension
+	Since      int64 // data in this minute or later; zero for any
 }
 
-// List returns the metrics that a filter means, in the order of their namespaces, names and dimensions. Nobody may
-// change their dimensions.
+// List returns the metrics that a filter means, in the order of their namespaces, names and
+// dimensions. Nobody may change their dimensions.
 func (s *Store) List(f Filter) []Metric {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +184,8 @@ func (s *Store) List(f Filter) []Metric {
 }
 
 func (f Filter) means(t *track) bool {
-	if f.Namespace != "" && f.Namespace != t.metric.Namespace || f.Name != "" && f.Name != t.metric.Name {
+	if f.Namespace != "" && f.Namespace != t.metric.Namespace ||
+		f.Name != "" && f.Name != t.metric.Name {
 		return false
 	}
 	for _, want := range f.Dimensions {
@@ -213,9 +219,10 @@ func (s *Store) Forget(m Metric) {
 	}
 }
 
-// Drop removes the data of the minutes before the one of before, and the metrics that have no other. It is how a Store
-// learns the time: from now on it takes data from that minute on, up to 2 hours beyond the time it keeps.
-// A clock that was set back may say an earlier minute than the last time.
+// Drop removes the data of the minutes before the one of before, and the metrics that have no
+// other. It is how a Store learns the time: from now on it takes data from that minute on, up to 2
+// hours beyond the time it keeps. A clock that was set back may say an earlier minute than the last
+// time.
 func (s *Store) Drop(before int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,8 +256,8 @@ func (s *Store) sweep() {
 	})
 }
 
-// shrink removes the oldest minutes of all metrics until there is room again: for a sixteenth more than is needed, since
-// it looks at every run to find out which minutes these are.
+// shrink removes the oldest minutes of all metrics until there is room again: for a sixteenth more
+// than is needed, since it looks at every run to find out which minutes these are.
 func (s *Store) shrink() {
 	ends := make([]int64, 0, s.runs)
 	for _, t := range s.order {

@@ -37,7 +37,8 @@ func (m model) runs() (n int) {
 	return n
 }
 
-// A Store is exact, in whatever order data comes, and keeps as few runs as there can be. [ALARM-36, ALARM-37]
+// A Store is exact, in whatever order data comes, and keeps as few runs as there can be.
+// [ALARM-36, ALARM-37]
 func TestStoreLikeModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -77,8 +78,8 @@ func TestStoreLikeModel(t *testing.T) {
 	}
 }
 
-// The newest minute of an idle metric is sampled several times. While it is not complete it differs from the minutes
-// before, and when it is, it belongs to their run. [ALARM-38]
+// The newest minute of an idle metric is sampled several times. While it is not complete it differs
+// from the minutes before, and when it is, it belongs to their run. [ALARM-38]
 func TestNewestMinuteJoinsItsRun(t *testing.T) {
 	s, m := New(Config{}), Metric{Name: "M"}
 	for minute := range int64(10) {

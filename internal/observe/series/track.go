@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// A track is what is kept of one metric: runs, in order, that do not overlap. Two that follow each other at once have
-// different Sets, so a metric that does not change has one run, however long it does not.
+// A track is what is kept of one metric: runs, in order, that do not overlap. Two that follow each
+// other at once have different Sets, so a metric that does not change has one run, however long it
+// does not.
 type track struct {
 	metric Metric
 	unit   string
@@ -33,7 +34,8 @@ func (t *track) end() int64 {
 	return t.runs[len(t.runs)-1].end()
 }
 
-// find returns the index of the first run that ends after a minute: the one that holds it, if any does.
+// find returns the index of the first run that ends after a minute: the one that holds it, if any
+// does.
 func (t *track) find(minute int64) int {
 	n := len(t.runs)
 	if n > 0 && t.runs[n-1].first <= minute { // nearly always
@@ -45,7 +47,8 @@ func (t *track) find(minute int64) int {
 	return sort.Search(n, func(i int) bool { return t.runs[i].end() > minute })
 }
 
-// put merges a Set into a minute. It reports false, and has changed nothing, when the result is not finite.
+// put merges a Set into a minute. It reports false, and has changed nothing, when the result is not
+// finite.
 func (t *track) put(minute int64, set Set) bool {
 	i := t.find(minute)
 	from, to := i, i // the runs that are replaced
@@ -125,7 +128,8 @@ func (t *track) trim(first int64) (gone int) {
 // valid reports whether a Set can be the Set of some values.
 func (s Set) valid() bool {
 	finite := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-	return s.Count > 0 && s.Min <= s.Max && finite(s.Min) && finite(s.Max) && finite(s.Sum) && finite(s.Count)
+	return s.Count > 0 && s.Min <= s.Max && finite(s.Min) && finite(s.Max) && finite(s.Sum) &&
+		finite(s.Count)
 }
 
 // times returns the Set of the values of a Set, n times each.

@@ -1,6 +1,6 @@
-// Package tally counts what happens to queues while the process runs. It is no part of a queue: nothing of it is on
-// disk, and no answer depends on it. The engine writes it, the broker adds what only it knows, and whoever is asked for
-// metrics reads it at any time.
+// Package tally counts what happens to queues while the process runs. It is no part of a queue:
+// nothing of it is on disk, and no answer depends on it. The engine writes it, the broker adds what
+// only it knows, and whoever is asked for metrics reads it at any time.
 package tally
 
 import (
@@ -20,13 +20,14 @@ type Queue struct {
 	Redelivered  metric.Counter // of these, those that had been handed out before
 	Empty        metric.Counter // receives that were answered without a message
 
-	// Deliveries that ended because their visibility timeout was over, counted when the message is handed out or moved
-	// the next time; one that was given back with a timeout of zero is not among them. Of those in TimedOutChanged the
-	// consumer had changed the timeout before: it has stopped to extend it, or has put the message off. [METRIC-21]
+	// Deliveries that ended because their visibility timeout was over, counted when the message is
+	// handed out or moved the next time; one that was given back with a timeout of zero is not
+	// among them. Of those in TimedOutChanged the consumer had changed the timeout before: it has
+	// stopped to extend it, or has put the message off. [METRIC-21]
 	TimedOut, TimedOutChanged metric.Counter
 
-	// Deletes that were answered as done: with the handle of the newest delivery, with an older one, which removes
-	// nothing, or of a message that was gone already.
+	// Deletes that were answered as done: with the handle of the newest delivery, with an older
+	// one, which removes nothing, or of a message that was gone already.
 	Deleted, DeletedStale, DeletedGone metric.Counter
 
 	Expired     metric.Counter // messages whose retention was over
@@ -58,7 +59,8 @@ func (q *Queue) AddDeleted(ms int64) {
 	q.Handled.Observe(float64(ms) / 1000)
 }
 
-// Queues are those to which something has happened. The zero value is ready, and may be used from any goroutine.
+// Queues are those to which something has happened. The zero value is ready, and may be used from
+// any goroutine.
 type Queues struct{ m sync.Map } // of *Queue, by id
 
 type id struct{ account, name string }
@@ -72,7 +74,8 @@ func (all *Queues) Of(account, name string) *Queue {
 	k = id{strings.Clone(account), strings.Clone(name)} // they may be parts of a whole request
 	found, _ := all.m.LoadOrStore(k, &Queue{
 		Account: k.account, Name: k.name,
-		Sizes: metric.NewHistogram(metric.Sizes...), Waited: metric.NewHistogram(metric.Ages...), Handled: metric.NewHistogram(metric.Ages...),
+		Sizes: metric.NewHistogram(metric.Sizes...), Waited: metric.NewHistogram(metric.Ages...),
+		Handled: metric.NewHistogram(metric.Ages...),
 	})
 	return found.(*Queue)
 }

@@ -8,7 +8,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// Differences of clocks. SQS refuses a signature that is 15 minutes off, and other services one that is 5.
+// Differences of clocks. SQS refuses a signature that is 15 minutes off, and other services one
+// that is 5.
 const (
 	skewWarns   = time.Minute
 	skewSigns   = 5 * time.Minute
@@ -19,8 +20,8 @@ const (
 // setClock is what to do about a clock that is wrong.
 const setClock = "let the clock of this machine, or of the other one, be kept by NTP: timedatectl set-ntp true, or chrony"
 
-// checkClock compares the clock of this machine with that of the endpoint, as its answer to a request told it: to the
-// second, and at some moment between asked and answered.
+// checkClock compares the clock of this machine with that of the endpoint, as its answer to a
+// request told it: to the second, and at some moment between asked and answered.
 func checkClock(p probe) Finding {
 	if p.date.IsZero() {
 		return unchecked("", "the endpoint does not tell its time")
@@ -29,16 +30,19 @@ func checkClock(p probe) Finding {
 	skew := middle.Sub(p.date.Add(500 * time.Millisecond))
 	figures := map[string]float64{"skewSeconds": math.Round(skew.Seconds()*10) / 10}
 	off := max(0, skew.Abs()-500*time.Millisecond-p.took/2) // at the least
-	says := fmt.Sprintf("this clock is %s %s that of the endpoint", cli.RoughDuration(skew.Abs()), aheadOrBehind(skew))
+	says := fmt.Sprintf("this clock is %s %s that of the endpoint", cli.RoughDuration(skew.Abs()),
+		aheadOrBehind(skew))
 	switch {
 	case off >= skewRefused:
-		return problem(setClock, "%s: SQS refuses signatures that are 15 min off", says).with(figures)
+		return problem(setClock, "%s: SQS refuses signatures that are 15 min off",
+			says).with(figures)
 	case off >= skewSigns:
 		return problem(setClock, "%s: most services of AWS refuse signatures that are 5 min off, and SQS at 15", says).with(figures)
 	case off >= skewWarns:
 		return warning(setClock, "%s", says).with(figures)
 	}
-	return fine("within %s of the clock of the endpoint", cli.HumanDuration(max(time.Second, skew.Abs().Round(time.Second)))).with(figures)
+	return fine("within %s of the clock of the endpoint",
+		cli.HumanDuration(max(time.Second, skew.Abs().Round(time.Second)))).with(figures)
 }
 
 func aheadOrBehind(skew time.Duration) string {
@@ -48,7 +52,8 @@ func aheadOrBehind(skew time.Duration) string {
 	return "ahead of"
 }
 
-// clockSteps watch whether the wall clock is set while something goes on. The zero value has not looked yet.
+// clockSteps watch whether the wall clock is set while something goes on. The zero value has not
+// looked yet.
 type clockSteps struct {
 	first, last time.Time
 	largest     time.Duration // the difference of what both clocks say has passed

@@ -1,9 +1,9 @@
-// Package doctor examines an endpoint, its queues and this machine for settings and conditions that cause trouble
-// later.
+// Package doctor examines an endpoint, its queues and this machine for settings and conditions that
+// cause trouble later.
 //
-// It changes nothing and receives no message. Each check returns a Finding: what was found, with its figures, and
-// what to do about it. A check never fails for lack of data; it reports that it was not done, and why. Printing
-// and exit codes are left to the command.
+// It changes nothing and receives no message. Each check returns a Finding: what was found, with
+// its figures, and what to do about it. A check never fails for lack of data; it reports that it
+// was not done, and why. Printing and exit codes are left to the command.
 package doctor
 
 import (
@@ -22,10 +22,11 @@ const QueuesMax = 10_000
 
 // Config configures a Doctor.
 type Config struct {
-	Connect     cli.ClientFlags         // the endpoint to examine
-	Settings    *settings.Configuration // the server configuration of this machine
-	MetricsURLs []string                // where to read measurements, besides the server of Settings
-	Limit       int                     // queues to examine, at most QueuesMax
+	Connect  cli.ClientFlags         // the endpoint to examine
+	Settings *settings.Configuration // the server configuration of this machine
+	// where to read measurements, besides the server of Settings
+	MetricsURLs []string
+	Limit       int // queues to examine, at most QueuesMax
 }
 
 // A Doctor examines one endpoint, and the part of it that runs on this machine.
@@ -57,8 +58,10 @@ func New(c Config) (*Doctor, error) {
 		return nil, cli.Usagef("--timeout: %q is not a duration such as 15s", c.Connect.Timeout)
 	}
 	return &Doctor{
-		Endpoint: e, Region: cmp.Or(cli.ResolveRegion(c.Connect.Region, os.Getenv), cli.DefaultRegion), HTTP: &http.Client{Timeout: timeout},
-		connect: c.Connect, settings: c.Settings, metricsURLs: c.MetricsURLs, limit: c.Limit, getenv: os.Getenv,
+		Endpoint: e, Region: cmp.Or(cli.ResolveRegion(c.Connect.Region, os.Getenv),
+			cli.DefaultRegion), HTTP: &http.Client{Timeout: timeout},
+		connect: c.Connect, settings: c.Settings, metricsURLs: c.MetricsURLs, limit: c.Limit,
+		getenv: os.Getenv,
 	}, nil
 }
 

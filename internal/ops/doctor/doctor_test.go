@@ -62,7 +62,8 @@ func TestCheckFsync(t *testing.T) {
 	expect(t, "interrupted", checkFsync(nil, nil), NotChecked, "interrupted")
 }
 
-// The file that is written to measure the disk is gone afterwards, and so is what an earlier run has left.
+// The file that is written to measure the disk is gone afterwards, and so is what an earlier run
+// has left.
 func TestMeasureFsync(t *testing.T) {
 	dir := t.TempDir()
 	old, new := filepath.Join(dir, "tenaq-doctor-1.tmp"), filepath.Join(dir, "tenaq-doctor-2.tmp")
@@ -102,8 +103,8 @@ func TestCheckMemory(t *testing.T) {
 	expect(t, "unreadable", checkMemory(memoryLook{whose: "it", err: fs.ErrPermission}), NotChecked, "permission")
 }
 
-// The limit of a group is the least of those above it, in both versions of control groups, and in a container that
-// sees its own group as the root.
+// The limit of a group is the least of those above it, in both versions of control groups, and in a
+// container that sees its own group as the root.
 func TestGroupMemory(t *testing.T) {
 	root := t.TempDir()
 	write := func(path, text string) {

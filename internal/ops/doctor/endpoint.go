@@ -54,11 +54,14 @@ func (d *Doctor) examineEndpoint(ctx context.Context) {
 	}
 	d.find(subject, "encryption", checkScheme(d.Endpoint))
 	d.find(subject, "variables", checkVariables(d.Endpoint, d.getenv))
-	d.find(subject, "AWS CLI", checkCLI(d.Endpoint, d.getenv, func() string { return cliVersion(ctx) }))
+	d.find(subject, "AWS CLI", checkCLI(d.Endpoint, d.getenv, func() string {
+		return cliVersion(ctx)
+	}))
 	d.find(subject, "proxy", checkProxy(d.Endpoint, d.getenv))
 	client, err := d.connect.Connect(ctx)
 	if err != nil {
-		d.find(subject, "credentials", problem("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", "%v", err))
+		d.find(subject, "credentials",
+			problem("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", "%v", err))
 		return
 	}
 	if credentials, err := client.Options().Credentials.Retrieve(ctx); err == nil {
@@ -68,10 +71,13 @@ func (d *Doctor) examineEndpoint(ctx context.Context) {
 		return
 	}
 	d.Region = cmp.Or(client.Options().Region, d.Region)
-	out, err := cli.Call(ctx, client, client.ListQueues, &sqs.ListQueuesInput{MaxResults: aws.Int32(1)})
+	out, err := cli.Call(ctx, client, client.ListQueues,
+		&sqs.ListQueuesInput{MaxResults: aws.Int32(1)})
 	var refusal smithy.APIError
-	if denied := errors.As(err, &refusal) && strings.HasPrefix(cli.ErrorKind(refusal), "AccessDenied"); err != nil && !denied {
-		d.find(subject, "requests", problem("see what the sentence says", "%v", client.Explain("list queues", "", err)))
+	if denied := errors.As(err, &refusal) &&
+		strings.HasPrefix(cli.ErrorKind(refusal), "AccessDenied"); err != nil && !denied {
+		d.find(subject, "requests",
+			problem("see what the sentence says", "%v", client.Explain("list queues", "", err)))
 		return
 	}
 	d.find(subject, "requests", fine("answered"))
@@ -159,7 +165,8 @@ func checkKind(p probe, e cli.Endpoint) Finding {
 	if p.version != "" {
 		says += " " + p.version
 	}
-	says += fmt.Sprintf(", answers in %s; the address comes from %s", cli.ShortDuration(p.took), e.Origin)
+	says += fmt.Sprintf(", answers in %s; the address comes from %s", cli.ShortDuration(p.took),
+		e.Origin)
 	if p.Kind == kindLocalStack {
 		return warning("keep nothing in it that must not be lost", "%s; it is made for tests", says)
 	}
@@ -171,13 +178,15 @@ func checkScheme(e cli.Endpoint) Finding {
 	if e.IsAmazon() || e.IsLoopback() || !strings.HasPrefix(e.URL, "http://") {
 		return Finding{}
 	}
-	return warning("put something in front of it that speaks https, and use that address", "http to another machine: everybody on the way can read and change messages")
+	return warning("put something in front of it that speaks https, and use that address",
+		"http to another machine: everybody on the way can read and change messages")
 }
 
 // endpointVariables are where SDKs and this program look for the endpoint, the one that wins first.
 var endpointVariables = []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"}
 
-// checkVariables looks for programs of this environment that will go somewhere else than where it is looked now.
+// checkVariables looks for programs of this environment that will go somewhere else than where it
+// is looked now.
 func checkVariables(e cli.Endpoint, getenv func(string) string) Finding {
 	var set []string
 	for _, name := range endpointVariables {
@@ -197,22 +206,26 @@ func checkVariables(e cli.Endpoint, getenv func(string) string) Finding {
 			"%s=%s is set, and AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true has the SDKs ignore it: they go to Amazon", from, sdk)
 	case sdk != "" && !same(sdk, e.URL):
 		return warning("let both be the same, or unset "+from,
-			"programs of this environment use %s=%s; this look goes to %s, which comes from %s", from, sdk, e, e.Origin)
+			"programs of this environment use %s=%s; this look goes to %s, which comes from %s",
+			from, sdk, e, e.Origin)
 	case sdk == "" && e.Origin == "TENAQ_ENDPOINT_URL":
 		return fine("%s is for tenaq alone; the SDKs of this environment go to Amazon", e.Origin)
 	}
 	for _, name := range set[min(1, len(set)):] {
 		if !same(getenv(name), getenv(set[0])) {
-			return warning("unset the one that is not meant", "%s=%s and %s=%s differ; for SQS the first one wins", set[0], getenv(set[0]), name, getenv(name))
+			return warning("unset the one that is not meant",
+				"%s=%s and %s=%s differ; for SQS the first one wins", set[0], getenv(set[0]), name,
+				getenv(name))
 		}
 	}
 	return fine("nothing in the environment contradicts %s", e)
 }
 
-// checkCLI looks for an AWS CLI that goes to Amazon although the environment names another address. Its
-// version is asked for only where that matters, for it takes a second.
+// checkCLI looks for an AWS CLI that goes to Amazon although the environment names another address.
+// Its version is asked for only where that matters, for it takes a second.
 func checkCLI(e cli.Endpoint, getenv func(string) string, version func() string) Finding {
-	if e.IsAmazon() || cli.IsAmazonURL(e.URL) || getenv("AWS_ENDPOINT_URL_SQS") == "" && getenv("AWS_ENDPOINT_URL") == "" {
+	if e.IsAmazon() || cli.IsAmazonURL(e.URL) || getenv("AWS_ENDPOINT_URL_SQS") == "" &&
+		getenv("AWS_ENDPOINT_URL") == "" {
 		return Finding{}
 	}
 	v := version()
@@ -224,7 +237,8 @@ func checkCLI(e cli.Endpoint, getenv func(string) string, version func() string)
 	case major < 2:
 		return warning(do, "aws is version %s, which sends requests for SQS to Amazon whatever AWS_ENDPOINT_URL_SQS says", v)
 	case major == 2 && minor < 13:
-		return warning(do+"; or update it to 2.13 or later", "aws is version %s, which ignores AWS_ENDPOINT_URL_SQS and goes to Amazon", v)
+		return warning(do+"; or update it to 2.13 or later",
+			"aws is version %s, which ignores AWS_ENDPOINT_URL_SQS and goes to Amazon", v)
 	}
 	return fine("aws is version %s, which reads AWS_ENDPOINT_URL_SQS", v)
 }
@@ -241,7 +255,8 @@ func cliVersion(ctx context.Context) string {
 	return strings.TrimPrefix(version, "aws-cli/")
 }
 
-// checkProxy looks for a proxy that requests to this machine would go through. Go never does that, other clients do.
+// checkProxy looks for a proxy that requests to this machine would go through. Go never does that,
+// other clients do.
 func checkProxy(e cli.Endpoint, getenv func(string) string) Finding {
 	if !e.IsLoopback() {
 		return Finding{}
@@ -262,7 +277,8 @@ func checkProxy(e cli.Endpoint, getenv func(string) string) Finding {
 	if isExempt(u.Hostname(), exempt) {
 		return fine("%s leaves out %s", names[i], u.Hostname())
 	}
-	return warning("add "+u.Hostname()+" to NO_PROXY", "%s is set and NO_PROXY does not leave out %s: clients such as boto3 and curl ask the proxy for it", names[i], u.Hostname())
+	return warning("add "+u.Hostname()+" to NO_PROXY",
+		"%s is set and NO_PROXY does not leave out %s: clients such as boto3 and curl ask the proxy for it", names[i], u.Hostname())
 }
 
 // isExempt tells whether NO_PROXY names a host, by itself or by a domain that it is in.
@@ -274,7 +290,8 @@ func isExempt(host, list string) bool {
 		entry = strings.TrimPrefix(strings.TrimPrefix(entry, "*"), ".")
 		_, block, err := net.ParseCIDR(entry)
 		switch {
-		case entry == "" || strings.EqualFold(entry, host) || strings.HasSuffix(strings.ToLower(host), "."+strings.ToLower(entry)):
+		case entry == "" || strings.EqualFold(entry, host) ||
+			strings.HasSuffix(strings.ToLower(host), "."+strings.ToLower(entry)):
 			return true
 		case err == nil && block.Contains(net.ParseIP(host)):
 			return true
@@ -284,7 +301,8 @@ func isExempt(host, list string) bool {
 }
 
 // dummyKeys are access keys that examples and other people's tests use.
-var dummyKeys = []string{"tenaq", "test", "dummy", "local", "localstack", "fake", "foo", "x", "mock", "anything", "akiaiosfodnn7example"}
+var dummyKeys = []string{"tenaq", "test", "dummy", "local", "localstack", "fake", "foo", "x",
+	"mock", "anything", "akiaiosfodnn7example"}
 
 // checkCredentials looks for keys that cannot be meant for Amazon.
 func checkCredentials(e cli.Endpoint, key string) Finding {
@@ -292,12 +310,14 @@ func checkCredentials(e cli.Endpoint, key string) Finding {
 	case !e.IsAmazon() && !cli.IsAmazonURL(e.URL):
 		return Finding{}
 	case slices.Contains(dummyKeys, strings.ToLower(key)) || len(key) < 16:
-		return problem("unset AWS_ACCESS_KEY_ID, or set one of Amazon's; AWS_PROFILE names others", "the access key %q is one for tests, and requests go to Amazon", key)
+		return problem("unset AWS_ACCESS_KEY_ID, or set one of Amazon's; AWS_PROFILE names others",
+			"the access key %q is one for tests, and requests go to Amazon", key)
 	}
 	return fine("the access key is %s...", key[:4])
 }
 
-// checkQueueURL follows a queue URL: many clients send their requests to it, and not to the endpoint.
+// checkQueueURL follows a queue URL: many clients send their requests to it, and not to the
+// endpoint.
 func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string) Finding {
 	u, err := url.Parse(queueURL)
 	if err != nil || u.Host == "" {
@@ -318,14 +338,17 @@ func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := net.DefaultResolver.LookupHost(ctx, u.Hostname()); err != nil {
-		return problem(set, "they begin with %s://%s, and that host is not found from here", u.Scheme, u.Host)
+		return problem(set, "they begin with %s://%s, and that host is not found from here",
+			u.Scheme, u.Host)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostPort(u))
 	if err != nil {
-		return problem(set, "they begin with %s://%s, and nothing answers there from here", u.Scheme, u.Host)
+		return problem(set, "they begin with %s://%s, and nothing answers there from here",
+			u.Scheme, u.Host)
 	}
 	conn.Close()
-	return warning(set+", unless both are the same server", "they begin with %s://%s, and requests go to %s", u.Scheme, u.Host, e)
+	return warning(set+", unless both are the same server",
+		"they begin with %s://%s, and requests go to %s", u.Scheme, u.Host, e)
 }
 
 // sameHost tells whether two addresses are the same. Names of this machine are.
@@ -376,7 +399,8 @@ func checkRegionOf(of, region, where string) Finding {
 	case of == "":
 		return Finding{}
 	case of != region:
-		return warning("set AWS_REGION="+of+", or --region of the server to "+region, "%s have the region %s, and requests are signed for %s: ARNs that programs make up name queues that are not there", where, of, region)
+		return warning("set AWS_REGION="+of+", or --region of the server to "+region,
+			"%s have the region %s, and requests are signed for %s: ARNs that programs make up name queues that are not there", where, of, region)
 	}
 	return fine("%s", region)
 }

@@ -34,13 +34,16 @@ func (d *Doctor) examineMachine(ctx context.Context) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.find(subject, "data directory", unchecked("name the one of the server with --data-dir or --config", "there is none"))
+		d.find(subject, "data directory",
+			unchecked("name the one of the server with --data-dir or --config", "there is none"))
 		return
 	case err != nil:
-		d.find(subject, "data directory", unchecked("run this as the user that the server runs as", "%v", err))
+		d.find(subject, "data directory",
+			unchecked("run this as the user that the server runs as", "%v", err))
 		return
 	case !info.IsDir():
-		d.find(subject, "data directory", problem("name a directory with --data-dir", "it is not a directory"))
+		d.find(subject, "data directory",
+			problem("name a directory with --data-dir", "it is not a directory"))
 		return
 	}
 	var st syscall.Statfs_t
@@ -48,7 +51,9 @@ func (d *Doctor) examineMachine(ctx context.Context) {
 		d.find(subject, "file system", unchecked("", "%v", err))
 	} else {
 		d.find(subject, "file system", checkFileSystem(int64(st.Type)))
-		d.find(subject, "free space", checkSpace(int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize, d.settings.DiskReserve))
+		d.find(subject, "free space",
+			checkSpace(int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize,
+				d.settings.DiskReserve))
 	}
 	d.find(subject, "fsync", checkFsync(measureFsync(ctx, dir)))
 	p := serverProcess(dir)
@@ -78,17 +83,26 @@ var fileSystems = map[int64]kindOfDisk{
 	0x2fc12fc1: {"ZFS", OK, ""},
 	0xf2f52010: {"F2FS", OK, ""},
 	0xca451a4e: {"bcachefs", OK, ""},
-	0x01021994: {"tmpfs", Problem, "it is memory: what was acknowledged is gone when the machine or the container restarts"},
-	0x858458f6: {"ramfs", Problem, "it is memory: what was acknowledged is gone when the machine restarts"},
-	0x794c7630: {"overlayfs", Warning, "it is the layer of a container, and goes when the container is removed"},
-	0x6969:     {"NFS", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
-	0xff534d42: {"CIFS", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
-	0xfe534d42: {"SMB", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
-	0x517b:     {"SMB", Warning, "its server and the network decide what a forced write is worth, and how long it takes"},
+	0x01021994: {"tmpfs", Problem,
+		"it is memory: what was acknowledged is gone when the machine or the container restarts"},
+	0x858458f6: {"ramfs", Problem,
+		"it is memory: what was acknowledged is gone when the machine restarts"},
+	0x794c7630: {"overlayfs", Warning,
+		"it is the layer of a container, and goes when the container is removed"},
+	0x6969: {"NFS", Warning,
+		"its server and the network decide what a forced write is worth, and how long it takes"},
+	0xff534d42: {"CIFS", Warning,
+		"its server and the network decide what a forced write is worth, and how long it takes"},
+	0xfe534d42: {"SMB", Warning,
+		"its server and the network decide what a forced write is worth, and how long it takes"},
+	0x517b: {"SMB", Warning,
+		"its server and the network decide what a forced write is worth, and how long it takes"},
 	0x00c36400: {"Ceph", Warning, "the network decides how long a forced write takes"},
-	0x01021997: {"9p", Warning, "it is shared with a host, which decides what a forced write is worth"},
+	0x01021997: {"9p", Warning,
+		"it is shared with a host, which decides what a forced write is worth"},
 	0x65735546: {"FUSE", Warning, "a program decides what a forced write is worth"},
-	0x786f4256: {"vboxsf", Warning, "it is shared with a host, which decides what a forced write is worth"},
+	0x786f4256: {"vboxsf", Warning,
+		"it is shared with a host, which decides what a forced write is worth"},
 }
 
 // checkFileSystem judges a file system by its number.
@@ -96,28 +110,34 @@ func checkFileSystem(magic int64) Finding {
 	k, known := fileSystems[magic&0xffffffff]
 	switch {
 	case !known:
-		return unchecked("see that it is on a local disk", "file system 0x%x is not known here", magic)
+		return unchecked("see that it is on a local disk", "file system 0x%x is not known here",
+			magic)
 	case k.state == OK:
 		return fine("%s", k.name)
 	}
-	return Finding{State: k.state, Says: k.name + ": " + k.says, Do: "keep the data on a local disk or a volume: --data-dir"}
+	return Finding{State: k.state, Says: k.name + ": " + k.says,
+		Do: "keep the data on a local disk or a volume: --data-dir"}
 }
 
 // checkSpace compares what is free with the reserve below which sends are refused.
 func checkSpace(free, all, reserve int64) Finding {
-	figures := map[string]float64{"freeBytes": float64(free), "reserveBytes": float64(max(0, reserve))}
+	figures := map[string]float64{"freeBytes": float64(free),
+		"reserveBytes": float64(max(0, reserve))}
 	says := fmt.Sprintf("%s free of %s", cli.HumanSize(free), cli.HumanSize(all))
 	switch {
 	case reserve > 0 && free < reserve:
-		return problem("free space on this disk", "%s, which is below the reserve of %s: sends are refused", says, cli.HumanSize(reserve)).with(figures)
+		return problem("free space on this disk",
+			"%s, which is below the reserve of %s: sends are refused", says,
+			cli.HumanSize(reserve)).with(figures)
 	case free < 4*max(reserve, 64<<20):
-		return warning("free space, or see what fills it: tenaq peek shows what the queues hold", "%s; below %s sends are refused", says, cli.HumanSize(max(0, reserve))).with(figures)
+		return warning("free space, or see what fills it: tenaq peek shows what the queues hold",
+			"%s; below %s sends are refused", says, cli.HumanSize(max(0, reserve))).with(figures)
 	}
 	return fine("%s", says).with(figures)
 }
 
-// measureFsync writes blocks into a file in dir and forces each. The file is removed, as is any that an earlier run was
-// kept from removing.
+// measureFsync writes blocks into a file in dir and forces each. The file is removed, as is any
+// that an earlier run was kept from removing.
 func measureFsync(ctx context.Context, dir string) (took []time.Duration, err error) {
 	left, _ := filepath.Glob(filepath.Join(dir, FsyncPattern))
 	for _, name := range left {
@@ -150,7 +170,8 @@ func measureFsync(ctx context.Context, dir string) (took []time.Duration, err er
 	return took, nil
 }
 
-// How long one in a hundred forced writes may take before it is worth a word, and the least that a disk takes.
+// How long one in a hundred forced writes may take before it is worth a word, and the least that a
+// disk takes.
 const (
 	fsyncWarns = 100 * time.Millisecond
 	fsyncHurts = time.Second
@@ -164,14 +185,17 @@ func checkFsync(took []time.Duration, err error) Finding {
 	case errors.As(err, &denied) && errors.Is(err, fs.ErrPermission):
 		return unchecked("run this as the user that the server runs as", "%v", err)
 	case err != nil:
-		return problem("see what is wrong with the disk", "a forced write of %s does not succeed: %v", cli.HumanSize(FsyncBlock), err)
+		return problem("see what is wrong with the disk",
+			"a forced write of %s does not succeed: %v", cli.HumanSize(FsyncBlock), err)
 	case len(took) == 0:
 		return unchecked("", "interrupted")
 	}
 	took = slices.Sorted(slices.Values(took))
 	p50, p99 := QuantileOf(took, 0.50), QuantileOf(took, 0.99)
-	figures := map[string]float64{"p50Seconds": p50.Seconds(), "p99Seconds": p99.Seconds(), "writes": float64(len(took))}
-	says := fmt.Sprintf("p50 %s, p99 %s of %d forced writes of %s", cli.ShortDuration(p50), cli.ShortDuration(p99), len(took), cli.HumanSize(FsyncBlock))
+	figures := map[string]float64{"p50Seconds": p50.Seconds(), "p99Seconds": p99.Seconds(),
+		"writes": float64(len(took))}
+	says := fmt.Sprintf("p50 %s, p99 %s of %d forced writes of %s", cli.ShortDuration(p50),
+		cli.ShortDuration(p99), len(took), cli.HumanSize(FsyncBlock))
 	const slow = "use a faster disk, or find what else uses this one; every send waits for such a write, together with others"
 	switch {
 	case p99 >= fsyncHurts:

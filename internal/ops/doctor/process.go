@@ -14,8 +14,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A processLook is a look at a process through /proc: the server that has the data open, or else this one, which stands
-// for a server that would be started here.
+// A processLook is a look at a process through /proc: the server that has the data open, or else
+// this one, which stands for a server that would be started here.
 type processLook struct {
 	pid  int // 0 for this process
 	proc string
@@ -29,8 +29,8 @@ func (p processLook) whose() string {
 	return fmt.Sprintf("the server, process %d,", p.pid)
 }
 
-// serverProcess finds the process that has the store in dir open, by who holds the lock of its file. Asking who holds
-// it takes nothing from anybody.
+// serverProcess finds the process that has the store in dir open, by who holds the lock of its
+// file. Asking who holds it takes nothing from anybody.
 func serverProcess(dir string) processLook {
 	p := processLook{proc: "/proc/self", root: "/sys/fs/cgroup"}
 	f, err := os.Open(filepath.Join(dir, "store", "LOCK"))
@@ -39,14 +39,16 @@ func serverProcess(dir string) processLook {
 	}
 	defer f.Close()
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
-	if syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock) != nil || lock.Type == syscall.F_UNLCK || lock.Pid <= 0 {
+	if syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock) != nil || lock.Type == syscall.F_UNLCK ||
+		lock.Pid <= 0 {
 		return p // nobody, or somebody whom this process cannot see
 	}
 	p.pid, p.proc = int(lock.Pid), "/proc/"+strconv.Itoa(int(lock.Pid))
 	return p
 }
 
-// A memoryLook is how much memory a process has, and may have. A zero is not known, a negative limit is none.
+// A memoryLook is how much memory a process has, and may have. A zero is not known, a negative
+// limit is none.
 type memoryLook struct {
 	whose       string
 	used, limit int64
@@ -67,9 +69,9 @@ func (p processLook) memory() memoryLook {
 	return m
 }
 
-// groupMemory returns the least limit of the control groups of a process and of those above them, -1 when there is none.
-// groups is the text of /proc/PID/cgroup. In a container the path of a group may be that of the host; then what is
-// mounted at the root is the group itself.
+// groupMemory returns the least limit of the control groups of a process and of those above them,
+// -1 when there is none. groups is the text of /proc/PID/cgroup. In a container the path of a group
+// may be that of the host; then what is mounted at the root is the group itself.
 func groupMemory(root, groups string) int64 {
 	least := int64(-1)
 	for line := range strings.Lines(groups) {
@@ -87,7 +89,8 @@ func groupMemory(root, groups string) int64 {
 		for path := filepath.Clean("/" + fields[2]); ; path = filepath.Dir(path) {
 			text, err := os.ReadFile(filepath.Join(base, path, file))
 			// The first version says that there is no limit with a number close to the largest.
-			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil && n < 1<<60 && (least < 0 || n < least) {
+			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil &&
+				bad == nil && n < 1<<60 && (least < 0 || n < least) {
 				least = n
 			}
 			if path == "/" {
@@ -125,15 +128,19 @@ func checkMemory(m memoryLook) Finding {
 	const more = "raise the limit: MemoryMax= of the unit, --memory of the container, limits of the pod"
 	switch {
 	case m.err != nil:
-		return unchecked("", "the control group of %s cannot be read: %v", strings.TrimSuffix(m.whose, ","), m.err)
+		return unchecked("", "the control group of %s cannot be read: %v",
+			strings.TrimSuffix(m.whose, ","), m.err)
 	case m.limit < 0:
 		return fine("%s has no limit", m.whose).with(figures)
 	case m.used > m.limit/10*9:
-		return problem(more, "%s uses %s of %s: beyond that it is killed", m.whose, cli.HumanSize(m.used), cli.HumanSize(m.limit)).with(figures)
+		return problem(more, "%s uses %s of %s: beyond that it is killed", m.whose,
+			cli.HumanSize(m.used), cli.HumanSize(m.limit)).with(figures)
 	case m.limit < memoryLeast:
-		return problem(more+"; "+cli.HumanSize(memoryWell)+" are enough for most", "%s may use %s, which its caches fill", m.whose, cli.HumanSize(m.limit)).with(figures)
+		return problem(more+"; "+cli.HumanSize(memoryWell)+" are enough for most",
+			"%s may use %s, which its caches fill", m.whose, cli.HumanSize(m.limit)).with(figures)
 	case m.limit < memoryWell:
-		return warning(more+"; "+cli.HumanSize(memoryWell)+" are enough for most", "%s may use %s", m.whose, cli.HumanSize(m.limit)).with(figures)
+		return warning(more+"; "+cli.HumanSize(memoryWell)+" are enough for most", "%s may use %s",
+			m.whose, cli.HumanSize(m.limit)).with(figures)
 	}
 	return fine("%s may use %s", m.whose, cli.HumanSize(m.limit)).with(figures)
 }
@@ -163,7 +170,8 @@ func (p processLook) files() filesLook {
 	return l
 }
 
-// openFilesLimit finds the soft limit in the text of /proc/PID/limits. Go programs raise theirs to the hard one when they start.
+// openFilesLimit finds the soft limit in the text of /proc/PID/limits. Go programs raise theirs to
+// the hard one when they start.
 func openFilesLimit(r io.Reader) (int64, error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -194,13 +202,17 @@ func checkFiles(l filesLook) Finding {
 	const more = "raise the limit: LimitNOFILE= of the unit, --ulimit nofile= of the container, ulimit -n of the shell"
 	switch {
 	case l.err != nil:
-		return unchecked("run this as the user that the server runs as", "the limits of %s cannot be read: %v", strings.TrimSuffix(l.whose, ","), l.err)
+		return unchecked("run this as the user that the server runs as",
+			"the limits of %s cannot be read: %v", strings.TrimSuffix(l.whose, ","), l.err)
 	case l.open > l.most/10*8:
-		return problem(more, "%s has %d of %d open: with the last one new connections fail", l.whose, l.open, l.most).with(figures)
+		return problem(more, "%s has %d of %d open: with the last one new connections fail",
+			l.whose, l.open, l.most).with(figures)
 	case l.most < filesLeast:
-		return problem(more, "%s may have %d open, one for each connection and file of the store", l.whose, l.most).with(figures)
+		return problem(more, "%s may have %d open, one for each connection and file of the store",
+			l.whose, l.most).with(figures)
 	case l.most < filesWell:
-		return warning(more, "%s may have %d open, one for each connection and file of the store", l.whose, l.most).with(figures)
+		return warning(more, "%s may have %d open, one for each connection and file of the store",
+			l.whose, l.most).with(figures)
 	case l.most >= 1<<40:
 		return fine("%s has no limit", l.whose).with(figures)
 	case l.open > 0:

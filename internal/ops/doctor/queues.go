@@ -80,7 +80,9 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	case err != nil:
 		return err
 	case more:
-		d.find(subject, "queues", unchecked("raise --limit, or name those that matter", "there are more than the %d that were looked at", d.limit))
+		d.find(subject, "queues",
+			unchecked("raise --limit, or name those that matter",
+				"there are more than the %d that were looked at", d.limit))
 	}
 	queues, err := Examine(d.client, ctx, refs)
 	if err != nil {
@@ -96,11 +98,13 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	}
 	for i, q := range queues {
 		if q.Refused != nil {
-			d.find("queue "+q.Name, "attributes", unchecked("allow sqs:GetQueueAttributes on it", "%v", q.Refused))
+			d.find("queue "+q.Name, "attributes",
+				unchecked("allow sqs:GetQueueAttributes on it", "%v", q.Refused))
 			continue
 		}
 		if i == 0 && d.kind != kindAmazon {
-			d.find(subject, "region", checkRegionOf(regionOfARN(q.arn()), d.Region, "the ARNs of queues"))
+			d.find(subject, "region",
+				checkRegionOf(regionOfARN(q.arn()), d.Region, "the ARNs of queues"))
 		}
 		for _, c := range queueChecks {
 			d.find("queue "+q.Name, c.name, c.check(q))
@@ -109,8 +113,11 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	return nil
 }
 
-// QueueRefs finds the queues that are named, or all whose names have the prefix, up to a number of them.
-func QueueRefs(c *cli.Client, ctx context.Context, names []string, prefix string, limit int) (refs []cli.QueueRef, more bool, err error) {
+// QueueRefs finds the queues that are named, or all whose names have the prefix, up to a number of
+// them.
+func QueueRefs(
+	c *cli.Client, ctx context.Context, names []string, prefix string, limit int,
+) (refs []cli.QueueRef, more bool, err error) {
 	for _, name := range names {
 		url, err := c.QueueURL(ctx, name)
 		if err != nil {
@@ -151,8 +158,8 @@ type explained struct {
 
 func (e explained) Unwrap() []error { return []error{e.error, e.cause} }
 
-// Examine reads the attributes of queues, and of those that their dead letters go to. A queue that is deleted meanwhile is
-// left out. Of one that may not be read, only that is known.
+// Examine reads the attributes of queues, and of those that their dead letters go to. A queue that
+// is deleted meanwhile is left out. Of one that may not be read, only that is known.
 func Examine(c *cli.Client, ctx context.Context, refs []cli.QueueRef) ([]*Examined, error) {
 	read := make([]*Examined, len(refs))
 	group, inGroup := errgroup.WithContext(ctx)
@@ -164,8 +171,10 @@ func Examine(c *cli.Client, ctx context.Context, refs []cli.QueueRef) ([]*Examin
 			switch {
 			case isNotFound(err):
 				return nil
-			case errors.As(err, &answer) && strings.HasPrefix(cli.ErrorKind(answer), "AccessDenied"):
-				read[i] = &Examined{QueueRef: ref, Refused: c.Explain("read the attributes of", ref.Name, err)}
+			case errors.As(err, &answer) &&
+				strings.HasPrefix(cli.ErrorKind(answer), "AccessDenied"):
+				read[i] = &Examined{QueueRef: ref,
+					Refused: c.Explain("read the attributes of", ref.Name, err)}
 				return nil
 			case err != nil:
 				return c.Explain("read the attributes of", ref.Name, err)
@@ -253,9 +262,11 @@ func isNotFound(err error) bool {
 	return errors.As(err, &answer) && cli.ErrorKind(answer) == "NonExistentQueue"
 }
 
-// HasSources tells whether dead letters of other queues come to one; false where that cannot be asked.
+// HasSources tells whether dead letters of other queues come to one; false where that cannot be
+// asked.
 func HasSources(c *cli.Client, ctx context.Context, url string) bool {
-	out, err := cli.Call(ctx, c, c.ListDeadLetterSourceQueues, &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &url})
+	out, err := cli.Call(ctx, c, c.ListDeadLetterSourceQueues,
+		&sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &url})
 	return err == nil && len(out.QueueUrls) > 0
 }
 
@@ -285,7 +296,8 @@ func (d *Doctor) addAges(ctx context.Context, subject string, queues []*Examined
 		age, ok := ages[q.Name]
 		retention, kept := q.seconds("MessageRetentionPeriod")
 		switch {
-		case !ok || q.isFIFO() && q.IsDead: // retention counts from the move there, and that is not told
+		case !ok || q.isFIFO() &&
+			q.IsDead: // retention counts from the move there, and that is not told
 			continue
 		case kept && age.Seconds() > ageWarns*retention.Seconds():
 			if sent, err := sinceSent(v, ctx, q.Name); err == nil {
@@ -296,11 +308,13 @@ func (d *Doctor) addAges(ctx context.Context, subject string, queues []*Examined
 	}
 }
 
-// sinceSent returns how old the oldest of the first messages of a queue is by its latest send, which retention counts
-// from. The age of a queue counts from the first send, before a move task or a redriver has brought the message back.
+// sinceSent returns how old the oldest of the first messages of a queue is by its latest send,
+// which retention counts from. The age of a queue counts from the first send, before a move task or
+// a redriver has brought the message back.
 func sinceSent(v *cli.V1Client, ctx context.Context, queue string) (time.Duration, error) {
 	var page cli.PeekedList
-	err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(queue)+"/messages", url.Values{"limit": {strconv.Itoa(cli.PeekPage)}}, &page)
+	err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(queue)+"/messages",
+		url.Values{"limit": {strconv.Itoa(cli.PeekPage)}}, &page)
 	var oldest int64
 	for i := range page.Messages {
 		oldest = max(oldest, page.Messages[i].AgeMS)
@@ -308,8 +322,11 @@ func sinceSent(v *cli.V1Client, ctx context.Context, queue string) (time.Duratio
 	return time.Duration(oldest) * time.Millisecond, err
 }
 
-// Ages adds the ages of the oldest messages of queues whose names have a prefix, as far as there are messages.
-func Ages(v *cli.V1Client, ctx context.Context, prefix string, limit int, to map[string]time.Duration) error {
+// Ages adds the ages of the oldest messages of queues whose names have a prefix, as far as there
+// are messages.
+func Ages(
+	v *cli.V1Client, ctx context.Context, prefix string, limit int, to map[string]time.Duration,
+) error {
 	next := ""
 	for n := 0; n < limit; {
 		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekQueuesPage, limit-n))}}
@@ -337,7 +354,8 @@ func Ages(v *cli.V1Client, ctx context.Context, prefix string, limit int, to map
 	return nil
 }
 
-// loop returns the names of the queues around which dead letters of q go; nil when they come to an end.
+// loop returns the names of the queues around which dead letters of q go; nil when they come to an
+// end.
 func (q *Examined) loop() []string {
 	seen := map[*Examined]bool{}
 	var names []string

@@ -17,9 +17,11 @@ const (
 	NotChecked Verdict = "not checked"
 )
 
-// A Finding is what a check has to say, as --json prints it. The zero Finding says that the check does not apply.
+// A Finding is what a check has to say, as --json prints it. The zero Finding says that the check
+// does not apply.
 type Finding struct {
-	Subject string  `json:"subject"` // machine, clock, endpoint, or the name of a queue behind "queue "
+	// machine, clock, endpoint, or the name of a queue behind "queue "
+	Subject string  `json:"subject"`
 	Check   string  `json:"check"`
 	State   Verdict `json:"state"`
 	Says    string  `json:"says"`         // what was found, with the figure
@@ -78,7 +80,8 @@ func newReport(endpoint string, findings []Finding) *Report {
 	return r
 }
 
-// bySubject puts together what was found about the same, in the order in which each was first spoken of.
+// bySubject puts together what was found about the same, in the order in which each was first
+// spoken of.
 func bySubject(findings []Finding) []Finding {
 	first := map[string]int{}
 	for i, f := range findings {
@@ -86,13 +89,16 @@ func bySubject(findings []Finding) []Finding {
 			first[f.Subject] = i
 		}
 	}
-	return slices.SortedStableFunc(slices.Values(findings), func(a, b Finding) int { return cmp.Compare(first[a.Subject], first[b.Subject]) })
+	return slices.SortedStableFunc(slices.Values(findings), func(a, b Finding) int {
+		return cmp.Compare(first[a.Subject], first[b.Subject])
+	})
 }
 
 // sameShown is how many queues of which the same is said are named.
 const sameShown = 5
 
-// Together merges findings that say the same of three queues or more into one that names the queues.
+// Together merges findings that say the same of three queues or more into one that names the
+// queues.
 func Together(findings []Finding) []Finding {
 	type said struct {
 		check    string
@@ -102,7 +108,8 @@ func Together(findings []Finding) []Finding {
 	of := func(f *Finding) said { return said{f.Check, f.State, f.Says, f.Do} }
 	queues := map[said][]string{}
 	for i := range findings {
-		if name, ok := strings.CutPrefix(findings[i].Subject, "queue "); ok && findings[i].State != OK {
+		if name, ok := strings.CutPrefix(findings[i].Subject, "queue "); ok &&
+			findings[i].State != OK {
 			queues[of(&findings[i])] = append(queues[of(&findings[i])], name)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"tenaq/internal/door/policy"
 )
 
-// queueChecks are what is looked at in each queue. They need nothing but what was read of it, so they hold for every SQS
-// endpoint; what only some tell is not checked on others.
+// queueChecks are what is looked at in each queue. They need nothing but what was read of it, so
+// they hold for every SQS endpoint; what only some tell is not checked on others.
 var queueChecks = []struct {
 	name  string
 	check func(*Examined) Finding
@@ -40,7 +40,8 @@ func (q *Examined) setTo(attribute, value string) string {
 	return fmt.Sprintf("tenaq queue set %s --attribute %s=%s", q.Name, attribute, value)
 }
 
-// visibilityWarns is how long a message that somebody died on may be hidden without a word about it.
+// visibilityWarns is how long a message that somebody died on may be hidden without a word about
+// it.
 const visibilityWarns = time.Hour
 
 // checkVisibility looks at the visibility timeout by itself.
@@ -54,16 +55,18 @@ func checkVisibility(q *Examined) Finding {
 		return problem("make the retention longer: "+q.setTo("MessageRetentionPeriod", "345600"),
 			"visibility timeout %s, and messages are kept for %s: whatever is received once expires before it comes back", cli.HumanDuration(visibility), cli.HumanDuration(retention))
 	case visibility == 0:
-		return problem(q.setTo("VisibilityTimeout", "30"), "visibility timeout 0: a message stays visible while it is worked on, so that all consumers get it")
+		return problem(q.setTo("VisibilityTimeout", "30"),
+			"visibility timeout 0: a message stays visible while it is worked on, so that all consumers get it")
 	case visibility > visibilityWarns:
 		return warning("make it short, and have the consumers renew it while they work, as tenaq pipe and package worker do",
-			"visibility timeout %s: what a consumer dies on is not handed out again for so long", cli.HumanDuration(visibility))
+			"visibility timeout %s: what a consumer dies on is not handed out again for so long",
+			cli.HumanDuration(visibility))
 	}
 	return fine("visibility timeout %s", cli.HumanDuration(visibility))
 }
 
-// checkHandling compares the visibility timeout with how long the work takes. Twice the median is not enough: what
-// takes longest is what is done twice.
+// checkHandling compares the visibility timeout with how long the work takes. Twice the median is
+// not enough: what takes longest is what is done twice.
 func checkHandling(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	if !ok || !q.times.asked {
@@ -78,12 +81,15 @@ func checkHandling(q *Examined) Finding {
 	}
 	low, high := h.between(0.99)
 	low999, high999 := h.between(0.999)
-	figures := map[string]float64{"visibilitySeconds": visibility.Seconds(), "p99Above": low, "p999Above": low999, "measured": h.count()}
-	says := fmt.Sprintf("visibility timeout %s; %s p99 is %s, p99.9 %s, of %.0f", cli.HumanDuration(visibility), what, h.text(0.99), h.text(0.999), h.count())
+	figures := map[string]float64{"visibilitySeconds": visibility.Seconds(), "p99Above": low,
+		"p999Above": low999, "measured": h.count()}
+	says := fmt.Sprintf("visibility timeout %s; %s p99 is %s, p99.9 %s, of %.0f",
+		cli.HumanDuration(visibility), what, h.text(0.99), h.text(0.999), h.count())
 	const renew = "have the consumers renew the timeout while they work, as tenaq pipe and package worker do"
 	raise := renew
 	if high999 <= 12*3600 {
-		raise = "make it longer than p99.9: " + q.setTo("VisibilityTimeout", fmt.Sprintf("%.0f", max(1, high999))) + "; or " + renew
+		raise = "make it longer than p99.9: " + q.setTo("VisibilityTimeout",
+			fmt.Sprintf("%.0f", max(1, high999))) + "; or " + renew
 	}
 	v := visibility.Seconds()
 	late := low > 0 && v <= low // what is in a bucket is above its lower bound
@@ -93,7 +99,8 @@ func checkHandling(q *Examined) Finding {
 	case q.times.renewed:
 		return fine("%s; the workers renew it", says).with(figures)
 	case late && q.times.changes:
-		return warning("see that all consumers of this queue are among them, or "+raise, "%s; somebody at this endpoint renews timeouts", says).with(figures)
+		return warning("see that all consumers of this queue are among them, or "+raise,
+			"%s; somebody at this endpoint renews timeouts", says).with(figures)
 	case late:
 		return problem(raise, "%s: one message in a hundred is handed out again while it is worked on", says).with(figures)
 	case v < low999 || v < high:
@@ -108,7 +115,8 @@ func checkLateDeletes(q *Examined) Finding {
 	if !t.asked || t.deleted+t.stale == 0 {
 		return Finding{}
 	}
-	says := fmt.Sprintf("%.0f of %.0f deletes came after the message had been handed out again", t.stale, t.deleted+t.stale)
+	says := fmt.Sprintf("%.0f of %.0f deletes came after the message had been handed out again",
+		t.stale, t.deleted+t.stale)
 	figures := map[string]float64{"stale": t.stale, "removed": t.deleted}
 	const do = "the work was done twice: renew or lengthen the visibility timeout, and guard the effect with a claim (tenaq pipe --records)"
 	switch {
@@ -128,14 +136,18 @@ func checkDelay(q *Examined) Finding {
 	case !ok || !kept || delay == 0:
 		return Finding{}
 	case delay >= retention:
-		return problem("make the delay shorter: "+q.setTo("DelaySeconds", "0"), "delay %s, and messages are kept for %s: they expire before anybody can receive them", cli.HumanDuration(delay), cli.HumanDuration(retention))
+		return problem("make the delay shorter: "+q.setTo("DelaySeconds", "0"),
+			"delay %s, and messages are kept for %s: they expire before anybody can receive them",
+			cli.HumanDuration(delay), cli.HumanDuration(retention))
 	case q.IsDead:
-		return warning(q.setTo("DelaySeconds", "0"), "delay %s in a dead-letter queue: what is sent there by a redriver or a worker is not seen for so long", cli.HumanDuration(delay))
+		return warning(q.setTo("DelaySeconds", "0"),
+			"delay %s in a dead-letter queue: what is sent there by a redriver or a worker is not seen for so long", cli.HumanDuration(delay))
 	}
 	return fine("delay %s", cli.HumanDuration(delay))
 }
 
-// checkRetention compares how long messages are kept with how long it takes until they have failed for good.
+// checkRetention compares how long messages are kept with how long it takes until they have failed
+// for good.
 func checkRetention(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	retention, kept := q.seconds("MessageRetentionPeriod")
@@ -146,7 +158,8 @@ func checkRetention(q *Examined) Finding {
 	if q.policy != nil {
 		if most := q.policy.most(); visibility*time.Duration(most) >= retention {
 			return problem("lower maxReceiveCount or the visibility timeout, or keep messages for longer: "+longer,
-				"messages are kept for %s, and %s: they expire before they become dead letters", cli.HumanDuration(retention), receivesTake(int(most), visibility))
+				"messages are kept for %s, and %s: they expire before they become dead letters",
+				cli.HumanDuration(retention), receivesTake(int(most), visibility))
 		}
 	}
 	if retention < time.Hour && !q.IsDead {
@@ -168,22 +181,28 @@ func checkAge(q *Examined) Finding {
 		return Finding{}
 	}
 	share := q.age.Seconds() / retention.Seconds()
-	figures := map[string]float64{"ageSeconds": q.age.Seconds(), "retentionSeconds": retention.Seconds()}
-	says := fmt.Sprintf("the oldest message is %s old, and messages are kept for %s", cli.AgeText(*q.age), cli.HumanDuration(retention))
-	do := fmt.Sprintf("see what it is: tenaq peek %s; keep messages for longer: %s", q.Name, q.setTo("MessageRetentionPeriod", "1209600"))
+	figures := map[string]float64{"ageSeconds": q.age.Seconds(),
+		"retentionSeconds": retention.Seconds()}
+	says := fmt.Sprintf("the oldest message is %s old, and messages are kept for %s",
+		cli.AgeText(*q.age), cli.HumanDuration(retention))
+	do := fmt.Sprintf("see what it is: tenaq peek %s; keep messages for longer: %s", q.Name,
+		q.setTo("MessageRetentionPeriod", "1209600"))
 	if retention >= 14*24*time.Hour {
 		do = fmt.Sprintf("see what it is: tenaq peek %s; they cannot be kept for longer: take them away with tenaq move start %s, or receive them", q.Name, q.Name)
 	}
 	switch {
 	case share >= ageHurts:
-		return problem(do, "%s: it expires in %s", says, cli.AgeText(max(0, retention-*q.age))).with(figures)
+		return problem(do, "%s: it expires in %s", says,
+			cli.AgeText(max(0, retention-*q.age))).with(figures)
 	case share >= ageWarns:
-		return warning(do, "%s: it expires in %s", says, cli.AgeText(retention-*q.age)).with(figures)
+		return warning(do, "%s: it expires in %s", says,
+			cli.AgeText(retention-*q.age)).with(figures)
 	}
 	return fine("%s", says).with(figures)
 }
 
-// endNames are in the names of queues where messages wait for people, and that need no dead-letter queue.
+// endNames are in the names of queues where messages wait for people, and that need no dead-letter
+// queue.
 var endNames = []string{"dlq", "dead", "parking", "parked", "failed", "quarantine"}
 
 // isEnd tells whether messages come here that have failed.
@@ -199,7 +218,8 @@ func (q *Examined) isEnd() bool {
 	return false
 }
 
-// checkDeadLetters looks whether there is a place for what always fails, and whether it can be used.
+// checkDeadLetters looks whether there is a place for what always fails, and whether it can be
+// used.
 func checkDeadLetters(q *Examined) Finding {
 	var refusal smithy.APIError
 	create := "tenaq queue create " + cli.QueueNameOf(q.target())
@@ -210,22 +230,32 @@ func checkDeadLetters(q *Examined) Finding {
 		return warning("give it one with RedrivePolicy, and see to its order: docs/semantics/deadletter.md",
 			"none: a message that always fails stops its group until it expires")
 	case q.policy == nil:
-		return warning("give it one with RedrivePolicy", "none: a message that always fails is handed out again and again until it expires, and then is gone")
+		return warning("give it one with RedrivePolicy",
+			"none: a message that always fails is handed out again and again until it expires, and then is gone")
 	case isNotFound(q.denied):
-		return problem(create+", or change RedrivePolicy", "%s does not exist: what always fails is handed out again and again until it expires", cli.QueueNameOf(q.target()))
+		return problem(create+", or change RedrivePolicy",
+			"%s does not exist: what always fails is handed out again and again until it expires",
+			cli.QueueNameOf(q.target()))
 	case errors.Is(q.denied, errElsewhere):
-		return problem("name a queue of the same region in RedrivePolicy", "%s is in another region: messages cannot go there", q.target())
+		return problem("name a queue of the same region in RedrivePolicy",
+			"%s is in another region: messages cannot go there", q.target())
 	case errors.As(q.denied, &refusal):
-		return unchecked("allow sqs:GetQueueUrl and sqs:GetQueueAttributes on it", "%s cannot be read: %s", cli.QueueNameOf(q.target()), cli.ErrorKind(refusal))
+		return unchecked("allow sqs:GetQueueUrl and sqs:GetQueueAttributes on it",
+			"%s cannot be read: %s", cli.QueueNameOf(q.target()), cli.ErrorKind(refusal))
 	case q.denied != nil:
 		return unchecked("", "%s cannot be read: %v", cli.QueueNameOf(q.target()), q.denied)
 	case q.Dead.isFIFO() != q.isFIFO():
-		return problem("name a queue of the same kind in RedrivePolicy", "%s is %s and this one is %s: messages cannot go there", q.Dead.Name, q.Dead.kindText(), q.kindText())
+		return problem("name a queue of the same kind in RedrivePolicy",
+			"%s is %s and this one is %s: messages cannot go there", q.Dead.Name, q.Dead.kindText(),
+			q.kindText())
 	}
 	if loop := q.loop(); loop != nil {
-		return problem("let dead letters end in a queue without a RedrivePolicy", "dead letters go round: %s; what always fails never comes to rest", strings.Join(loop, " -> "))
+		return problem("let dead letters end in a queue without a RedrivePolicy",
+			"dead letters go round: %s; what always fails never comes to rest", strings.Join(loop,
+				" -> "))
 	}
-	return fine("go to %s after %s", q.Dead.Name, cli.Counted(int(q.policy.most()), "receive", "receives"))
+	return fine("go to %s after %s", q.Dead.Name,
+		cli.Counted(int(q.policy.most()), "receive", "receives"))
 }
 
 func (q *Examined) target() string {
@@ -242,8 +272,8 @@ func (q *Examined) kindText() string {
 	return "standard"
 }
 
-// receivesWell is how many receives a message should have: a consumer that is throttled gives messages back that have
-// nothing wrong.
+// receivesWell is how many receives a message should have: a consumer that is throttled gives
+// messages back that have nothing wrong.
 const receivesWell = 5
 
 // checkMaxReceives looks for messages that become dead letters although nothing is wrong with them.
@@ -265,8 +295,8 @@ func checkMaxReceives(q *Examined) Finding {
 // retentionMostTime is how long SQS keeps a message at the most.
 const retentionMostTime = 14 * 24 * time.Hour
 
-// checkDeadRetention compares how long the dead-letter queue keeps messages with how long the queue does. On standard
-// queues the clock goes on from the first send.
+// checkDeadRetention compares how long the dead-letter queue keeps messages with how long the queue
+// does. On standard queues the clock goes on from the first send.
 func checkDeadRetention(q *Examined) Finding {
 	if q.Dead == nil || q.Dead == q {
 		return Finding{}
@@ -276,15 +306,18 @@ func checkDeadRetention(q *Examined) Finding {
 	if !ok || !told {
 		return Finding{}
 	}
-	figures := map[string]float64{"retentionSeconds": own.Seconds(), "deadRetentionSeconds": dead.Seconds()}
-	says := fmt.Sprintf("%s keeps messages for %s, this queue for %s", q.Dead.Name, cli.HumanDuration(dead), cli.HumanDuration(own))
+	figures := map[string]float64{"retentionSeconds": own.Seconds(),
+		"deadRetentionSeconds": dead.Seconds()}
+	says := fmt.Sprintf("%s keeps messages for %s, this queue for %s", q.Dead.Name,
+		cli.HumanDuration(dead), cli.HumanDuration(own))
 	longer := q.Dead.setTo("MessageRetentionPeriod", "1209600")
 	if own >= retentionMostTime {
 		longer = "nothing is kept for longer than 14 days: keep messages here for a shorter time, " + q.setTo("MessageRetentionPeriod", "604800")
 	}
 	switch {
 	case q.isFIFO() && dead < own:
-		return warning(q.Dead.setTo("MessageRetentionPeriod", "1209600"), "%s: there is less time for a person than for the consumers", says).with(figures)
+		return warning(q.Dead.setTo("MessageRetentionPeriod", "1209600"),
+			"%s: there is less time for a person than for the consumers", says).with(figures)
 	case q.isFIFO():
 		return fine("%s, from the move on", says).with(figures)
 	case dead <= own:
@@ -305,8 +338,8 @@ func checkChain(q *Examined) Finding {
 // DedupWindow is for how long SQS knows a deduplication id.
 const DedupWindow = 5 * time.Minute
 
-// checkDedup compares the deduplication window of a FIFO queue with how long a message can be under way before
-// somebody sends it again.
+// checkDedup compares the deduplication window of a FIFO queue with how long a message can be under
+// way before somebody sends it again.
 func checkDedup(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	if !q.isFIFO() || !ok {
@@ -316,8 +349,10 @@ func checkDedup(q *Examined) Finding {
 		return fine("a deduplication id is known for 5 min; a producer that sends again later sends a second message")
 	}
 	under := visibility * time.Duration(q.policy.most())
-	figures := map[string]float64{"underWaySeconds": under.Seconds(), "windowSeconds": DedupWindow.Seconds()}
-	says := receivesTake(int(q.policy.most()), visibility) + ", and a deduplication id is known for 5 min"
+	figures := map[string]float64{"underWaySeconds": under.Seconds(),
+		"windowSeconds": DedupWindow.Seconds()}
+	says := receivesTake(int(q.policy.most()), visibility) +
+		", and a deduplication id is known for 5 min"
 	if under > DedupWindow {
 		return warning("let consumers tell work that is done by its own key, as claims do: tenaq pipe --records; and producers that replay use one key, as tenaq outbox does",
 			"%s: a redrive or a replay after that is a second message", says).with(figures)
@@ -331,12 +366,15 @@ func checkThroughput(q *Examined) Finding {
 	if !q.isFIFO() || scope == "" && limit == "" {
 		return Finding{}
 	}
-	says := fmt.Sprintf("DeduplicationScope %s with FifoThroughputLimit %s", cli.OrDash(scope), cli.OrDash(limit))
+	says := fmt.Sprintf("DeduplicationScope %s with FifoThroughputLimit %s", cli.OrDash(scope),
+		cli.OrDash(limit))
 	switch {
 	case limit == "perMessageGroupId" && scope != "messageGroup":
-		return problem(q.setTo("DeduplicationScope", "messageGroup"), "%s: high throughput needs the scope messageGroup", says)
+		return problem(q.setTo("DeduplicationScope", "messageGroup"),
+			"%s: high throughput needs the scope messageGroup", says)
 	case scope == "messageGroup" && limit != "perMessageGroupId":
-		return warning(q.setTo("FifoThroughputLimit", "perMessageGroupId")+", or back to the scope queue",
+		return warning(q.setTo("FifoThroughputLimit", "perMessageGroupId")+
+			", or back to the scope queue",
 			"%s: the same deduplication id in two groups is two messages, and throughput is no higher for it", says)
 	}
 	return fine("%s", says)
@@ -361,13 +399,15 @@ func checkKMS(q *Examined) Finding {
 	case key == "" || q.kind == kindAmazon:
 		return Finding{}
 	case q.kind == KindTenaq:
-		return warning("keep --data-dir on an encrypted disk, and do not rely on the key", "KmsMasterKeyId %s is stored and shown, and nothing is encrypted by it", key)
+		return warning("keep --data-dir on an encrypted disk, and do not rely on the key",
+			"KmsMasterKeyId %s is stored and shown, and nothing is encrypted by it", key)
 	}
-	return unchecked("ask whoever runs it", "KmsMasterKeyId is set, and whether %s encrypts anything is not known", q.kind)
+	return unchecked("ask whoever runs it",
+		"KmsMasterKeyId is set, and whether %s encrypts anything is not known", q.kind)
 }
 
-// checkPolicy looks for policy statements that have another effect on a tenaq server than on Amazon SQS, because no request there
-// has the condition key or the resource that they name.
+// checkPolicy looks for policy statements that have another effect on a tenaq server than on Amazon
+// SQS, because no request there has the condition key or the resource that they name.
 func checkPolicy(q *Examined) Finding {
 	text := q.Attributes["Policy"]
 	if text == "" || q.kind != KindTenaq {
@@ -389,5 +429,6 @@ func receivesTake(n int, visibility time.Duration) string {
 	if n == 1 {
 		return "1 receive takes " + cli.HumanDuration(visibility)
 	}
-	return fmt.Sprintf("%d receives of %s each take %s", n, cli.HumanDuration(visibility), cli.HumanDuration(visibility*time.Duration(n)))
+	return fmt.Sprintf("%d receives of %s each take %s", n, cli.HumanDuration(visibility),
+		cli.HumanDuration(visibility*time.Duration(n)))
 }

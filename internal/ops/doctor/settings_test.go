@@ -65,7 +65,8 @@ const (
 
 var notFound = error(&types.QueueDoesNotExist{})
 
-// Each check of a queue finds what it is there for, and leaves alone what is well or does not concern it.
+// Each check of a queue finds what it is there for, and leaves alone what is well or does not
+// concern it.
 func TestQueueChecks(t *testing.T) {
 	age := func(d time.Duration) *time.Duration { return &d }
 	with := func(q *Examined, change func(q *Examined)) *Examined { change(q); return q }

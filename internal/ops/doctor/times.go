@@ -19,8 +19,9 @@ import (
 
 // handlingTimes are what was measured of the work on the messages of a queue.
 type handlingTimes struct {
-	asked  bool       // somebody was asked for it
-	server *histogram // from the newest receive to the delete; a delete that came too late is not in it
+	asked bool // somebody was asked for it
+	// from the newest receive to the delete; a delete that came too late is not in it
+	server *histogram
 	worker *histogram // of handlers, whatever became of them
 
 	renewed bool    // workers renew the leases of the queue
@@ -35,14 +36,16 @@ func (t *handlingTimes) add(samples []sample, queue string) {
 	for i := range samples {
 		s := &samples[i]
 		switch {
-		case s.name == "tenaq_requests_total" && strings.HasPrefix(s.labels["action"], "ChangeMessageVisibility") && s.labels["code"] == "" && s.value > 0:
+		case s.name == "tenaq_requests_total" && strings.HasPrefix(s.labels["action"],
+			"ChangeMessageVisibility") && s.labels["code"] == "" && s.value > 0:
 			t.changes = true
 		case s.labels["queue"] != queue:
 		case s.name == "tenaq_queue_handling_seconds_bucket":
 			addBucket(&t.server, s)
 		case s.name == "tenaq_worker_handling_seconds_bucket":
 			addBucket(&t.worker, s)
-		case s.name == "tenaq_worker_lease_renewals_total" && s.labels["result"] == "renewed" && s.value > 0:
+		case s.name == "tenaq_worker_lease_renewals_total" && s.labels["result"] == "renewed" &&
+			s.value > 0:
 			t.renewed = true
 		case s.name == "tenaq_queue_deleted_total" && s.labels["handle"] == "current":
 			t.deleted += s.value
@@ -83,7 +86,8 @@ func (h *histogram) count() float64 {
 	return h.counts[len(h.counts)-1]
 }
 
-// between returns the bounds of the bucket that the quantile is in. The upper one is infinite in the last.
+// between returns the bounds of the bucket that the quantile is in. The upper one is infinite in
+// the last.
 func (h *histogram) between(quantile float64) (low, high float64) {
 	rank := math.Ceil(quantile * h.count())
 	for i, n := range h.counts {
@@ -173,8 +177,8 @@ func parseSample(line string) (sample, bool) {
 // metricsMax bounds what is read from one address: a hundred thousand queues tell about that much.
 const metricsMax = 256 << 20
 
-// addTimes asks for measurements: at the addresses that are named, or at the admin address of the server of this
-// configuration when it is the one that is looked at.
+// addTimes asks for measurements: at the addresses that are named, or at the admin address of the
+// server of this configuration when it is the one that is looked at.
 func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examined) {
 	if len(queues) == 0 {
 		return
@@ -184,13 +188,16 @@ func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examine
 		addresses = []string{admin}
 	}
 	if len(addresses) == 0 {
-		d.find(subject, "measurements", unchecked("name where the server or its workers tell their metrics: --metrics-url", "nobody was asked how long the work on messages takes"))
+		d.find(subject, "measurements",
+			unchecked("name where the server or its workers tell their metrics: --metrics-url",
+				"nobody was asked how long the work on messages takes"))
 		return
 	}
 	for _, address := range addresses {
 		samples, err := d.metrics(ctx, address)
 		if err != nil {
-			d.find(subject, "measurements", unchecked("name another address with --metrics-url", "%s: %v", address, err))
+			d.find(subject, "measurements",
+				unchecked("name another address with --metrics-url", "%s: %v", address, err))
 			continue
 		}
 		d.find(subject, "measurements", fine("%s tells metrics", address))
@@ -200,7 +207,8 @@ func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examine
 	}
 }
 
-// adminURL is where the metrics of the server are, if its configuration is the one that is known here.
+// adminURL is where the metrics of the server are, if its configuration is the one that is known
+// here.
 func (d *Doctor) adminURL() string {
 	u, err := url.Parse(d.Endpoint.URL)
 	if d.kind != KindTenaq || err != nil || d.settings.AdminListen == "off" {
@@ -213,7 +221,8 @@ func (d *Doctor) adminURL() string {
 	return "http://" + cli.ReachableAddress(d.settings.AdminListen) + "/metrics"
 }
 
-// metrics reads what is told at an address. One without a path is that of a program that tells them at /metrics.
+// metrics reads what is told at an address. One without a path is that of a program that tells them
+// at /metrics.
 func (d *Doctor) metrics(ctx context.Context, address string) ([]sample, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -239,7 +248,9 @@ func (d *Doctor) metrics(ctx context.Context, address string) ([]sample, error) 
 		return nil, fmt.Errorf("HTTP status %d", resp.StatusCode)
 	}
 	samples := parseMetrics(body)
-	if !slices.ContainsFunc(samples, func(s sample) bool { return strings.HasPrefix(s.name, "tenaq_") }) {
+	if !slices.ContainsFunc(samples, func(s sample) bool {
+		return strings.HasPrefix(s.name, "tenaq_")
+	}) {
 		return nil, fmt.Errorf("no metrics of a tenaq program")
 	}
 	return samples, nil

@@ -10,9 +10,12 @@ import (
 	"tenaq/producer"
 )
 
-// Act settles and sends again what was found, and notes the results in it. open returns a client and the URL of a queue.
-// Nothing is changed if a queue cannot be opened.
-func (s *Sweeper) Act(ctx context.Context, found []*Work, open func(ctx context.Context, queue string) (producer.SQS, string, error)) error {
+// Act settles and sends again what was found, and notes the results in it. open returns a client
+// and the URL of a queue. Nothing is changed if a queue cannot be opened.
+func (s *Sweeper) Act(
+	ctx context.Context, found []*Work,
+	open func(ctx context.Context, queue string) (producer.SQS, string, error),
+) error {
 	senders := make(map[string]*producer.Producer)
 	for _, w := range found {
 		if w.Action != Resend || senders[w.Queue] != nil {
@@ -26,8 +29,9 @@ func (s *Sweeper) Act(ctx context.Context, found []*Work, open func(ctx context.
 			return err
 		}
 	}
-	// A producer sees for itself that the lease of a dead sender has expired. In a store without a clock that takes
-	// as long as the lease. So there are two rounds, and the second begins when all these leases have expired.
+	// A producer sees for itself that the lease of a dead sender has expired. In a store without a
+	// clock that takes as long as the lease. So there are two rounds, and the second begins when
+	// all these leases have expired.
 	var busy []*Work
 	var wait time.Duration
 	for _, w := range found {
@@ -62,9 +66,11 @@ func (s *Sweeper) settle(ctx context.Context, w *Work) {
 	}
 }
 
-// resend sends one message. If another process may be sending it at the moment, it returns how long to wait before the
-// next try.
-func (s *Sweeper) resend(ctx context.Context, p *producer.Producer, w *Work) (retryIn time.Duration) {
+// resend sends one message. If another process may be sending it at the moment, it returns how long
+// to wait before the next try.
+func (s *Sweeper) resend(
+	ctx context.Context, p *producer.Producer, w *Work,
+) (retryIn time.Duration) {
 	if w.entry != nil {
 		if e, err := s.cfg.Ledger.Entry(ctx, w.Key); err == nil && e.Version != w.entry.Version {
 			w.leave("it changed meanwhile")

@@ -1,9 +1,11 @@
-// Package sweep finds work that is stuck and gets it going again. Work is stuck if it was begun or registered, is not
-// completed, and no worker has been at it for a while: its message is lost, or its producer died before it sent one.
+// Package sweep finds work that is stuck and gets it going again. Work is stuck if it was begun or
+// registered, is not completed, and no worker has been at it for a while: its message is lost, or
+// its producer died before it sent one.
 //
-// A Sweeper sends such a message again, once per Config.Stuck at most, under the same key: the claim on the key keeps the
-// work from being done twice. It settles claims whose messages a queue moved to its dead-letter queue by itself. It leaves
-// alone what changes meanwhile, work that awaits a person's decision, and messages that no producer has registered.
+// A Sweeper sends such a message again, once per Config.Stuck at most, under the same key: the
+// claim on the key keeps the work from being done twice. It settles claims whose messages a queue
+// moved to its dead-letter queue by itself. It leaves alone what changes meanwhile, work that
+// awaits a person's decision, and messages that no producer has registered.
 package sweep
 
 import (
@@ -30,8 +32,8 @@ type Config struct {
 	// Queues limits the sweep to what is registered for them, by name. Empty means all queues.
 	Queues []string
 
-	// Stuck is how long no worker has been at stuck work. Watch is the time between two looks at a store without
-	// a clock; 0 rejects such a store with ErrNoClock.
+	// Stuck is how long no worker has been at stuck work. Watch is the time between two looks at a
+	// store without a clock; 0 rejects such a store with ErrNoClock.
 	Stuck, Watch time.Duration
 }
 
@@ -85,10 +87,12 @@ func (w *Work) leave(why string) { w.Action, w.Why = None, why }
 
 // A Sweeper finds stuck work.
 type Sweeper struct {
-	cfg       Config
-	producers map[string]*producer.Producer // by the names of their queues; they read, and do not send
-	queues    []string                      // those names, in order
-	letters   map[string]string             // names of dead-letter queues by the ids of messages that were moved there
+	cfg Config
+	// by the names of their queues; they read, and do not send
+	producers map[string]*producer.Producer
+	queues    []string // those names, in order
+	// names of dead-letter queues by the ids of messages that were moved there
+	letters map[string]string
 
 	// Entries that are not for a sweep, as of the last Find.
 	Parked, Unreadable int
@@ -96,7 +100,8 @@ type Sweeper struct {
 
 // New reads which queues have registrations.
 func New(ctx context.Context, cfg Config) (*Sweeper, error) {
-	s := &Sweeper{cfg: cfg, producers: make(map[string]*producer.Producer), letters: make(map[string]string)}
+	s := &Sweeper{cfg: cfg, producers: make(map[string]*producer.Producer),
+		letters: make(map[string]string)}
 	registered, err := registeredQueues(ctx, cfg.Ledger.Store)
 	if err != nil {
 		return nil, err
@@ -118,13 +123,15 @@ func New(ctx context.Context, cfg Config) (*Sweeper, error) {
 	return s, nil
 }
 
-// SetLetter reports, before Find, that a queue has moved a message to a dead-letter queue by itself.
+// SetLetter reports, before Find, that a queue has moved a message to a dead-letter queue by
+// itself.
 func (s *Sweeper) SetLetter(message, deadLetter string) { s.letters[message] = deadLetter }
 
 // producer makes a producer that sends to url what is registered for the queue of that name.
 func (s *Sweeper) producer(client producer.SQS, name, url string) (*producer.Producer, error) {
 	return producer.New(producer.Config{
-		Client: client, Store: s.cfg.Ledger.Store, QueueURL: url, Prefix: producer.Prefix + name + "/", Owner: cli.Operator(),
+		Client: client, Store: s.cfg.Ledger.Store, QueueURL: url,
+		Prefix: producer.Prefix + name + "/", Owner: cli.Operator(),
 		Retention: s.cfg.Ledger.Retention(), Work: s.cfg.Ledger.Ledger,
 	})
 }
@@ -132,7 +139,9 @@ func (s *Sweeper) producer(client producer.SQS, name, url string) (*producer.Pro
 // unconnected is the client of a producer that only looks up registrations.
 type unconnected struct{}
 
-func (unconnected) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
+func (unconnected) SendMessage(
+	context.Context, *sqs.SendMessageInput, ...func(*sqs.Options),
+) (*sqs.SendMessageOutput, error) {
 	return nil, errors.New("this producer sends nothing")
 }
 
@@ -152,7 +161,8 @@ func registeredQueues(ctx context.Context, store records.Store) (names []string,
 			continue
 		}
 		names = append(names, name)
-		after = producer.Prefix + name + "0" // the byte behind the slash: beyond all keys of this queue
+		// the byte behind the slash: beyond all keys of this queue
+		after = producer.Prefix + name + "0"
 	}
 }
 
@@ -178,7 +188,8 @@ func (s *Sweeper) Find(ctx context.Context) (found []*Work, err error) {
 		}
 		for _, r := range registrations {
 			w := newUnsent(queue, r)
-			// A producer that died between sending and recording has sent the message, so there may be an entry.
+			// A producer that died between sending and recording has sent the message, so there may
+			// be an entry.
 			if _, err := s.cfg.Ledger.Entry(ctx, w.Key); errors.Is(err, claims.ErrNoEntry) {
 				found = append(found, w)
 			} else if err != nil {
@@ -189,7 +200,8 @@ func (s *Sweeper) Find(ctx context.Context) (found []*Work, err error) {
 	return found, nil
 }
 
-// begun returns the entries of work that was begun or given back, and that no worker has been at for long.
+// begun returns the entries of work that was begun or given back, and that no worker has been at
+// for long.
 func (s *Sweeper) begun(ctx context.Context) ([]claims.Entry, error) {
 	found, err := s.look(ctx)
 	before := make(map[string]records.Version)
@@ -205,7 +217,9 @@ func (s *Sweeper) begun(ctx context.Context) ([]claims.Entry, error) {
 		return nil, ctx.Err()
 	}
 	found, err = s.look(ctx)
-	return slices.DeleteFunc(found, func(e claims.Entry) bool { return before[e.Key] != e.Version }), err
+	return slices.DeleteFunc(found, func(e claims.Entry) bool {
+		return before[e.Key] != e.Version
+	}), err
 }
 
 // look reads the ledger once. Of entries without an age it takes those that could be stuck.
@@ -245,11 +259,13 @@ func (s *Sweeper) look(ctx context.Context) (found []claims.Entry, err error) {
 	return found, err
 }
 
-// judge says what can be done about an entry. It returns nil for one that is not stuck after all, because its message was
-// sent again lately, and for one that belongs to none of the queues of Config.
+// judge says what can be done about an entry. It returns nil for one that is not stuck after all,
+// because its message was sent again lately, and for one that belongs to none of the queues of
+// Config.
 func (s *Sweeper) judge(ctx context.Context, e claims.Entry) (*Work, error) {
 	w := &Work{
-		Key: e.Key, State: string(e.State), Age: cli.AgeDocument(e.Age), Owner: e.Owner, Attempts: e.Attempts, Message: e.Message,
+		Key: e.Key, State: string(e.State), Age: cli.AgeDocument(e.Age), Owner: e.Owner,
+		Attempts: e.Attempts, Message: e.Message,
 		Action: None, Waited: e.Age, entry: &e,
 	}
 	if dead := s.letters[e.Message]; dead != "" && e.Message != "" {
@@ -296,7 +312,8 @@ func (s *Sweeper) judge(ctx context.Context, e claims.Entry) (*Work, error) {
 // newUnsent is the work of a registration that was never begun.
 func newUnsent(queue string, r producer.Registration) *Work {
 	w := &Work{
-		Key: claims.EffectKey(r.Key, r.Generation), State: NotSent, Age: cli.AgeDocument(r.Age), Owner: r.Owner,
+		Key: claims.EffectKey(r.Key, r.Generation), State: NotSent, Age: cli.AgeDocument(r.Age),
+		Owner:   r.Owner,
 		Message: r.MessageID, Queue: queue, Action: None, Waited: r.Age,
 	}
 	why := "it was registered, and perhaps never sent"

@@ -176,7 +176,8 @@ func (rig *sweepRig) want(what, got, want string) {
 	}
 }
 
-// Work is stuck when nobody has been at it for long: not while a holder renews, and not once it is done.
+// Work is stuck when nobody has been at it for long: not while a holder renews, and not once it is
+// done.
 func TestFindsWhatNobodyIsAt(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		for _, key := range []string{"alive", "dead", "done", "exhausted", "failed", "released"} {
@@ -268,8 +269,8 @@ func TestSendsWhatWasRegistered(t *testing.T) {
 	})
 }
 
-// A message that was sent again has its time before it is sent once more, although the entry of the work is
-// as old as before: whoever sweeps every few minutes must not fill the queue.
+// A message that was sent again has its time before it is sent once more, although the entry of the
+// work is as old as before: whoever sweeps every few minutes must not fill the queue.
 func TestSendsOnceInAWhile(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		rig.send("order-1", sqstest.None)
@@ -287,8 +288,8 @@ func TestSendsOnceInAWhile(t *testing.T) {
 	})
 }
 
-// A producer that died while it held the registration: its lease has to be over, which a store without a
-// clock cannot tell at once.
+// A producer that died while it held the registration: its lease has to be over, which a store
+// without a clock cannot tell at once.
 func TestTakesOverADeadProducer(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		rig.send("order-1", sqstest.Dropped)
@@ -316,7 +317,8 @@ func TestTakesOverADeadProducer(t *testing.T) {
 	})
 }
 
-// What is taken up between the look and the act is left alone, and so is what another sweep has sent.
+// What is taken up between the look and the act is left alone, and so is what another sweep has
+// sent.
 func TestLeavesWhatHasChanged(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		for _, key := range []string{"order-1", "order-2"} {

@@ -28,7 +28,8 @@ const (
 	answerMax  = 512 // bytes of what an action says that are shown
 )
 
-// A action tells somebody of a change. It says in its errors what it is, without what may be secret in it.
+// A action tells somebody of a change. It says in its errors what it is, without what may be secret
+// in it.
 type action func(ctx context.Context, n *Notice) error
 
 // execAction runs a command of the shell with the notice on its standard input.
@@ -39,7 +40,8 @@ func execAction(command string) action {
 			return err
 		}
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-		cmd.Env = append(os.Environ(), "TENAQ_ALARM="+n.Alarm, "TENAQ_QUEUE="+n.Queue, "TENAQ_STATE="+string(n.State))
+		cmd.Env = append(os.Environ(), "TENAQ_ALARM="+n.Alarm, "TENAQ_QUEUE="+n.Queue,
+			"TENAQ_STATE="+string(n.State))
 		cmd.Stdin = bytes.NewReader(append(text, '\n'))
 		var said limitedBuffer
 		cmd.Stdout, cmd.Stderr = &said, &said
@@ -61,7 +63,9 @@ func execAction(command string) action {
 func webhookAction(url string) action {
 	client := &http.Client{
 		// A webhook that moves is given anew; notices go nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}
 	return func(ctx context.Context, n *Notice) error {
 		body, err := json.Marshal(map[string]string{"text": n.Text()})
@@ -117,7 +121,8 @@ type runner struct {
 }
 
 func newRunner(a *cli.App, actions []action) *runner {
-	return &runner{App: a, actions: actions, notices: make(chan Notice, waitingMax), ended: make(chan struct{})}
+	return &runner{App: a, actions: actions, notices: make(chan Notice, waitingMax),
+		ended: make(chan struct{})}
 }
 
 // hand gives a notice to the actions. It does not wait for them: readings go on.
@@ -139,7 +144,8 @@ func (r *runner) lose(n *Notice, err error) {
 	r.Note("a notice of %s is not delivered: %s", cli.OneLine(n.Alarm), cli.OneLine(err.Error()))
 }
 
-// run runs the actions of what is handed over, until finish is called. When ctx ends, what is left is lost.
+// run runs the actions of what is handed over, until finish is called. When ctx ends, what is left
+// is lost.
 func (r *runner) run(ctx context.Context) {
 	defer close(r.ended)
 	for n := range r.notices {
@@ -176,8 +182,9 @@ func (r *runner) attempt(ctx context.Context, act action, n *Notice) error {
 
 var errActionSlow = fmt.Errorf("it has not ended within %s", cli.HumanDuration(attemptMax))
 
-// finish waits until all that was handed over has been delivered, but no longer than patience, after which stop has to end
-// the context of run. It returns how many notices were lost. Nothing may be handed over any more.
+// finish waits until all that was handed over has been delivered, but no longer than patience,
+// after which stop has to end the context of run. It returns how many notices were lost. Nothing
+// may be handed over any more.
 func (r *runner) finish(patience time.Duration, stop func()) int {
 	close(r.notices)
 	select {

@@ -19,7 +19,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// CloudWatch's bounds, and how far back is asked. It is some minutes late, and what it told of the latest minutes changes.
+// CloudWatch's bounds, and how far back is asked. It is some minutes late, and what it told of the
+// latest minutes changes.
 const (
 	cloudWatchMetrics = 500 // of one GetMetricData
 	cloudWatchBack    = 20 * time.Minute
@@ -44,8 +45,11 @@ type cloudWatchMetric struct {
 	take           func(q *watchedQueue, minutes []series.Interval)
 }
 
-// connectCloudWatch makes a client. It asks for ages only if nobody else tells them, and only for what is watched.
-func (cfg *Config) connectCloudWatch(ctx context.Context, c *cli.Client, ages bool) (*cloudWatch, error) {
+// connectCloudWatch makes a client. It asks for ages only if nobody else tells them, and only for
+// what is watched.
+func (cfg *Config) connectCloudWatch(
+	ctx context.Context, c *cli.Client, ages bool,
+) (*cloudWatch, error) {
 	kinds, err := cfg.kinds()
 	if err != nil {
 		return nil, err
@@ -55,17 +59,25 @@ func (cfg *Config) connectCloudWatch(ctx context.Context, c *cli.Client, ages bo
 	}
 	w := &cloudWatch{client: c}
 	if ages && watched("oldest-age") {
-		w.wanted = append(w.wanted, cloudWatchMetric{"a", "ApproximateAgeOfOldestMessage", "Maximum", takeAge})
+		w.wanted = append(w.wanted,
+			cloudWatchMetric{"a", "ApproximateAgeOfOldestMessage", "Maximum", takeAge})
 	}
 	if watched("double-deletes") {
 		w.wanted = append(w.wanted,
-			cloudWatchMetric{"s", "NumberOfMessagesSent", "Sum", func(q *watchedQueue, m []series.Interval) { q.sent = m }},
-			cloudWatchMetric{"d", "NumberOfMessagesDeleted", "Sum", func(q *watchedQueue, m []series.Interval) { q.deleted = m }})
+			cloudWatchMetric{"s", "NumberOfMessagesSent", "Sum",
+				func(q *watchedQueue, m []series.Interval) {
+					q.sent = m
+				}},
+			cloudWatchMetric{"d", "NumberOfMessagesDeleted", "Sum",
+				func(q *watchedQueue, m []series.Interval) {
+					q.deleted = m
+				}})
 	}
 	if len(w.wanted) == 0 {
 		return nil, nil
 	}
-	settings, err := cli.AWSConfig(ctx, c.Endpoint, cli.ResolveRegion(cfg.Connect.Region, os.Getenv))
+	settings, err := cli.AWSConfig(ctx, c.Endpoint,
+		cli.ResolveRegion(cfg.Connect.Region, os.Getenv))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +90,8 @@ func (cfg *Config) connectCloudWatch(ctx context.Context, c *cli.Client, ages bo
 	return w, nil
 }
 
-// takeAge takes the newest of the ages. Where there is none the queue has been empty, or nobody has used it for hours.
+// takeAge takes the newest of the ages. Where there is none the queue has been empty, or nobody has
+// used it for hours.
 func takeAge(q *watchedQueue, minutes []series.Interval) {
 	if len(minutes) > 0 {
 		age := time.Duration(minutes[len(minutes)-1].Set.Max * float64(time.Second))
@@ -102,7 +115,8 @@ func (w *cloudWatch) add(ctx context.Context, now time.Time, queues []*watchedQu
 			return fmt.Errorf("%s, so nobody tells %s; allow cloudwatch:GetMetricData, or do not ask with --cloudwatch=off", shortError(err), w.names())
 		case !w.worked && !w.client.Endpoint.IsAmazon():
 			w.refused = true
-			return fmt.Errorf("%s does not answer GetMetricData, so nobody tells %s", w.client.Endpoint, w.names())
+			return fmt.Errorf("%s does not answer GetMetricData, so nobody tells %s",
+				w.client.Endpoint, w.names())
 		}
 		return errors.New(shortError(err))
 	}
@@ -137,10 +151,13 @@ func shortError(err error) string {
 }
 
 // ask makes one GetMetricData, and returns the minutes of each metric, oldest first, by its id.
-func (w *cloudWatch) ask(ctx context.Context, now time.Time, queues []*watchedQueue) (map[string][]series.Interval, error) {
+func (w *cloudWatch) ask(
+	ctx context.Context, now time.Time, queues []*watchedQueue,
+) (map[string][]series.Interval, error) {
 	in := &cloudwatch.GetMetricDataInput{
-		StartTime: aws.Time(now.Add(-cloudWatchBack).Truncate(time.Minute)), EndTime: aws.Time(now.Truncate(time.Minute).Add(time.Minute)),
-		ScanBy: types.ScanByTimestampAscending,
+		StartTime: aws.Time(now.Add(-cloudWatchBack).Truncate(time.Minute)),
+		EndTime:   aws.Time(now.Truncate(time.Minute).Add(time.Minute)),
+		ScanBy:    types.ScanByTimestampAscending,
 	}
 	for i, q := range queues {
 		for _, m := range w.wanted {
@@ -149,7 +166,8 @@ func (w *cloudWatch) ask(ctx context.Context, now time.Time, queues []*watchedQu
 				MetricStat: &types.MetricStat{
 					Metric: &types.Metric{
 						Namespace: aws.String("AWS/SQS"), MetricName: aws.String(m.name),
-						Dimensions: []types.Dimension{{Name: aws.String("QueueName"), Value: aws.String(q.name)}},
+						Dimensions: []types.Dimension{{Name: aws.String("QueueName"),
+							Value: aws.String(q.name)}},
 					},
 					Period: aws.Int32(60), Stat: aws.String(m.stat),
 				},
@@ -166,7 +184,8 @@ func (w *cloudWatch) ask(ctx context.Context, now time.Time, queues []*watchedQu
 		}
 		for _, r := range out.MetricDataResults {
 			for i := range min(len(r.Timestamps), len(r.Values)) {
-				minutes[aws.ToString(r.Id)] = append(minutes[aws.ToString(r.Id)], series.Interval{At: r.Timestamps[i].UnixMilli(), Set: series.One(r.Values[i])})
+				minutes[aws.ToString(r.Id)] = append(minutes[aws.ToString(r.Id)],
+					series.Interval{At: r.Timestamps[i].UnixMilli(), Set: series.One(r.Values[i])})
 			}
 		}
 		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {

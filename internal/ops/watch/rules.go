@@ -13,7 +13,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// A Notice is a change of an alarm, as --json prints it and actions receive it. A tenaq server sends the same.
+// A Notice is a change of an alarm, as --json prints it and actions receive it. A tenaq server
+// sends the same.
 type Notice = monitor.Notice
 
 // Limits are the thresholds of the alarms.
@@ -24,7 +25,8 @@ type Limits struct {
 	BacklogMin  int64         // messages below which a backlog may grow
 }
 
-// period is how long a period of one reading is, in seconds: whole minutes, and none without a reading.
+// period is how long a period of one reading is, in seconds: whole minutes, and none without a
+// reading.
 func (l Limits) period() int64 {
 	return int64((l.Interval + time.Minute - 1) / time.Minute * 60)
 }
@@ -46,7 +48,8 @@ type watchKind struct {
 	rule    func(l Limits, queue string) alarm.Rule
 	says    func(l Limits, q *watchedQueue) string // why it is in alarm
 	well    string                                 // and why it is not any more
-	show    []string                               // commands that show more; QUEUE is the name of the queue
+	// commands that show more; QUEUE is the name of the queue
+	show []string
 
 	// needs is how long the readings have to go on until it is decided; zero when one is enough.
 	needs time.Duration
@@ -64,21 +67,26 @@ const (
 )
 
 func watchMetric(name, queue string) series.Metric {
-	return series.Metric{Namespace: watchSpace, Name: name, Dimensions: []series.Dimension{{Name: "QueueName", Value: queue}}}
+	return series.Metric{Namespace: watchSpace, Name: name,
+		Dimensions: []series.Dimension{{Name: "QueueName", Value: queue}}}
 }
 
 // Periods of alarms that take longer than a reading.
 const (
 	flightPeriods = 5
-	growthPeriod  = 300 // seconds; a backlog has grown when the least of it did, in each of growthSteps such periods
-	growthSteps   = 3
-	ratioPeriod   = 900
-	ratioMost     = 1.05
+	// seconds; a backlog has grown when the least of it did, in each of growthSteps such periods
+	growthPeriod = 300
+	growthSteps  = 3
+	ratioPeriod  = 900
+	ratioMost    = 1.05
 )
 
 // watchRule is a rule on one metric, or on an expression if there is one.
-func watchRule(threshold float64, periods int, period int64, expression string, queries ...alarm.Query) alarm.Rule {
-	r := alarm.Rule{Periods: periods, Operator: alarm.Above, Threshold: threshold, Missing: alarm.TreatIgnore}
+func watchRule(
+	threshold float64, periods int, period int64, expression string, queries ...alarm.Query,
+) alarm.Rule {
+	r := alarm.Rule{Periods: periods, Operator: alarm.Above, Threshold: threshold,
+		Missing: alarm.TreatIgnore}
 	for _, q := range queries {
 		q.Period, q.Return = period, expression == ""
 		r.Queries = append(r.Queries, q)
@@ -98,7 +106,8 @@ var watchKinds = []watchKind{
 		name:    "dead-letters",
 		applies: func(q *watchedQueue) bool { return q.dead },
 		rule: func(l Limits, queue string) alarm.Rule {
-			return watchRule(0, 1, l.period(), "", watchQuery("m", metricAll, queue, series.Maximum))
+			return watchRule(0, 1, l.period(), "",
+				watchQuery("m", metricAll, queue, series.Maximum))
 		},
 		says: func(_ Limits, q *watchedQueue) string {
 			return cli.Counted(int(q.visible+q.hidden+q.delayed), "dead letter", "dead letters")
@@ -110,10 +119,12 @@ var watchKinds = []watchKind{
 		name:    "oldest-age",
 		applies: func(q *watchedQueue) bool { return !q.dead && q.age != nil },
 		rule: func(l Limits, queue string) alarm.Rule {
-			return watchRule(l.AgeMax.Seconds(), 1, l.period(), "", watchQuery("m", metricAge, queue, series.Maximum))
+			return watchRule(l.AgeMax.Seconds(), 1, l.period(), "",
+				watchQuery("m", metricAge, queue, series.Maximum))
 		},
 		says: func(l Limits, q *watchedQueue) string {
-			return fmt.Sprintf("the oldest message is %s old, more than %s", cli.AgeText(*q.age), cli.HumanDuration(l.AgeMax))
+			return fmt.Sprintf("the oldest message is %s old, more than %s", cli.AgeText(*q.age),
+				cli.HumanDuration(l.AgeMax))
 		},
 		well: "no message is that old any more",
 		show: []string{"tenaq peek QUEUE --limit 10", "tenaq claims stuck"},
@@ -122,7 +133,8 @@ var watchKinds = []watchKind{
 		name:    "in-flight-limit",
 		applies: func(q *watchedQueue) bool { return true },
 		rule: func(l Limits, queue string) alarm.Rule {
-			return watchRule(float64(l.InFlightMax), flightPeriods, l.period(), "", watchQuery("m", metricHidden, queue, series.Minimum))
+			return watchRule(float64(l.InFlightMax), flightPeriods, l.period(), "",
+				watchQuery("m", metricHidden, queue, series.Minimum))
 		},
 		says: func(l Limits, q *watchedQueue) string {
 			return fmt.Sprintf("%s in flight, for %s more than %d: at the limit of SQS receives are refused", cli.Counted(q.hidden, "message", "messages"), cli.HumanDuration(time.Duration(l.period()*flightPeriods)*time.Second), l.InFlightMax)
@@ -135,11 +147,15 @@ var watchKinds = []watchKind{
 		name:    "backlog-grows",
 		applies: func(q *watchedQueue) bool { return !q.dead },
 		rule: func(l Limits, queue string) alarm.Rule {
-			return watchRule(0, growthSteps, max(growthPeriod, l.period()), fmt.Sprintf("IF(m >= %d, DIFF(m), 0)", l.BacklogMin),
+			return watchRule(0, growthSteps, max(growthPeriod, l.period()),
+				fmt.Sprintf("IF(m >= %d, DIFF(m), 0)", l.BacklogMin),
 				watchQuery("m", metricVisible, queue, series.Minimum))
 		},
 		says: func(l Limits, q *watchedQueue) string {
-			return fmt.Sprintf("%s, and the number has grown for %s", cli.Counted(q.visible, "message waits", "messages wait"), cli.HumanDuration(time.Duration(max(growthPeriod, l.period())*growthSteps)*time.Second))
+			return fmt.Sprintf("%s, and the number has grown for %s",
+				cli.Counted(q.visible, "message waits",
+					"messages wait"), cli.HumanDuration(time.Duration(max(growthPeriod,
+					l.period())*growthSteps)*time.Second))
 		},
 		well:  "it does not grow any more",
 		show:  []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
@@ -150,7 +166,8 @@ var watchKinds = []watchKind{
 		applies: func(q *watchedQueue) bool { return !q.dead && q.deleted != nil },
 		rule: func(l Limits, queue string) alarm.Rule {
 			return watchRule(ratioMost, 1, ratioPeriod, "IF(s > 0, d / s, 0)",
-				watchQuery("s", metricSent, queue, series.Sum), watchQuery("d", metricDeleted, queue, series.Sum))
+				watchQuery("s", metricSent, queue, series.Sum), watchQuery("d", metricDeleted,
+					queue, series.Sum))
 		},
 		says: func(_ Limits, q *watchedQueue) string {
 			return fmt.Sprintf("within 15 min %.0f were deleted and %.0f sent: work is done twice, or a backlog is worked off", total(q.deleted), total(q.sent))
@@ -179,19 +196,26 @@ type judge struct {
 	commands func(templates []string, queue string) []string
 }
 
-func newJudge(kinds []*watchKind, limits Limits, commands func(templates []string, queue string) []string) *judge {
-	return &judge{kinds: kinds, limits: limits, commands: commands, data: series.New(series.Config{Keep: 24 * time.Hour}), states: map[string]alarm.State{}, lost: alarm.OK}
+func newJudge(
+	kinds []*watchKind, limits Limits, commands func(templates []string, queue string) []string,
+) *judge {
+	return &judge{kinds: kinds, limits: limits, commands: commands,
+		data: series.New(series.Config{Keep: 24 * time.Hour}), states: map[string]alarm.State{},
+		lost: alarm.OK}
 }
 
 // reading takes what the queues are like now, and returns what has changed by it.
 func (j *judge) reading(now time.Time, queues []*watchedQueue) []Notice {
 	var changes []Notice
 	if j.lost == alarm.Alarm {
-		changes = append(changes, Notice{Alarm: "endpoint/unreachable", State: alarm.OK, Was: j.lost, Reason: "the queues can be read again", At: now})
+		changes = append(changes,
+			Notice{Alarm: "endpoint/unreachable", State: alarm.OK, Was: j.lost,
+				Reason: "the queues can be read again", At: now})
 	}
 	j.lost = alarm.OK
 	at := now.UnixMilli()
-	end := at - at%series.Minute + series.Minute // the minute that is not over counts: what is known is said now
+	// the minute that is not over counts: what is known is said now
+	end := at - at%series.Minute + series.Minute
 	j.data.Drop(end - (24 * time.Hour).Milliseconds())
 	seen := map[string]bool{}
 	for _, q := range queues {
@@ -212,17 +236,21 @@ func (j *judge) reading(now time.Time, queues []*watchedQueue) []Notice {
 			switch {
 			case is == alarm.Alarm && was != alarm.Alarm:
 				changes = append(changes, Notice{
-					Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.says(j.limits, q), At: now, Commands: j.commands(k.show, q.name),
+					Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.says(j.limits, q),
+					At: now, Commands: j.commands(k.show, q.name),
 				})
 			case is == alarm.OK && was == alarm.Alarm:
-				changes = append(changes, Notice{Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.well, At: now})
+				changes = append(changes,
+					Notice{Alarm: name, Queue: q.name, State: is, Was: was, Reason: k.well,
+						At: now})
 			}
 		}
 	}
 	return append(changes, j.forget(now, seen)...)
 }
 
-// forget ends the alarms of which nothing is known any more: the queue is gone, or what it depends on.
+// forget ends the alarms of which nothing is known any more: the queue is gone, or what it depends
+// on.
 func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
 	var changes []Notice
 	for _, name := range slices.Sorted(maps.Keys(j.states)) {
@@ -232,7 +260,8 @@ func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
 		if j.states[name] == alarm.Alarm {
 			queue, _, _ := strings.Cut(name, "/")
 			changes = append(changes, Notice{
-				Alarm: name, Queue: queue, State: alarm.Insufficient, Was: alarm.Alarm, Reason: "nothing is known of it any more: the queue is gone, or is not read any more", At: now,
+				Alarm: name, Queue: queue, State: alarm.Insufficient, Was: alarm.Alarm,
+				Reason: "nothing is known of it any more: the queue is gone, or is not read any more", At: now,
 			})
 		}
 		delete(j.states, name)
@@ -240,10 +269,12 @@ func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
 	return changes
 }
 
-// put adds a reading. What others count minute by minute comes late and changes, so all of it is put again.
+// put adds a reading. What others count minute by minute comes late and changes, so all of it is
+// put again.
 func (j *judge) put(at int64, q *watchedQueue) {
 	one := func(name string, v float64) {
-		_ = j.data.Put(watchMetric(name, q.name), at, series.One(v), "") // it is finite and of now, and there is room
+		// it is finite and of now, and there is room
+		_ = j.data.Put(watchMetric(name, q.name), at, series.One(v), "")
 	}
 	one(metricVisible, float64(q.visible))
 	one(metricHidden, float64(q.hidden))
@@ -251,7 +282,8 @@ func (j *judge) put(at int64, q *watchedQueue) {
 	if q.age != nil {
 		one(metricAge, q.age.Seconds())
 	}
-	for name, minutes := range map[string][]series.Interval{metricSent: q.sent, metricDeleted: q.deleted} {
+	for name, minutes := range map[string][]series.Interval{metricSent: q.sent,
+		metricDeleted: q.deleted} {
 		m := watchMetric(name, q.name)
 		j.data.Forget(m)
 		for _, i := range minutes {
@@ -271,8 +303,9 @@ func (j *judge) unreachable(now time.Time, times int, err error) []Notice {
 	was := j.lost
 	j.lost = alarm.Alarm
 	return []Notice{{
-		Alarm: "endpoint/unreachable", State: alarm.Alarm, Was: was, At: now, Commands: []string{"tenaq doctor"},
-		Reason: fmt.Sprintf("%d readings in a row have failed: %v", times, err),
+		Alarm: "endpoint/unreachable", State: alarm.Alarm, Was: was, At: now,
+		Commands: []string{"tenaq doctor"},
+		Reason:   fmt.Sprintf("%d readings in a row have failed: %v", times, err),
 	}}
 }
 

@@ -22,7 +22,8 @@ type source interface {
 	commands(templates []string, queue string) []string
 }
 
-// sqsSource reads the attributes of queues, and asks those who know more for what attributes do not tell.
+// sqsSource reads the attributes of queues, and asks those who know more for what attributes do not
+// tell.
 type sqsSource struct {
 	client *cli.Client
 	refs   []cli.QueueRef // that are named; empty for all with the prefix
@@ -41,7 +42,8 @@ type sqsSource struct {
 // source finds out what answers at the endpoint, and resolves the names of queues.
 func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error) {
 	s := &sqsSource{
-		client: c, prefix: cfg.Prefix, limit: cfg.Limit, redriven: cfg.Redriven, dead: map[string]bool{}, notes: map[string]error{},
+		client: c, prefix: cfg.Prefix, limit: cfg.Limit, redriven: cfg.Redriven,
+		dead: map[string]bool{}, notes: map[string]error{},
 	}
 	var err error
 	if len(cfg.Queues) > 0 {
@@ -54,7 +56,8 @@ func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error
 			return nil, err
 		}
 	}
-	d := &doctor.Doctor{Endpoint: c.Endpoint, Region: c.Options().Region, HTTP: &http.Client{Timeout: c.Timeout}}
+	d := &doctor.Doctor{Endpoint: c.Endpoint, Region: c.Options().Region,
+		HTTP: &http.Client{Timeout: c.Timeout}}
 	p := d.Probe(ctx)
 	if p.Err != nil {
 		return nil, p.Err
@@ -73,28 +76,33 @@ func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error
 func (s *sqsSource) where() string { return s.client.Endpoint.String() }
 
 func (s *sqsSource) isParkingLot(queue string) bool {
-	return monitor.ParkingName(queue) || slices.ContainsFunc(s.lots, func(l cli.QueueRef) bool { return l.Name == queue })
+	return monitor.ParkingName(queue) || slices.ContainsFunc(s.lots, func(l cli.QueueRef) bool {
+		return l.Name == queue
+	})
 }
 
-// commands puts the name of the queue into them, and where it is. Only a server of ours shows messages without delivering
-// them, so elsewhere there is no peek.
+// commands puts the name of the queue into them, and where it is. Only a server of ours shows
+// messages without delivering them, so elsewhere there is no peek.
 func (s *sqsSource) commands(templates []string, queue string) []string {
 	var list []string
 	for _, c := range templates {
 		switch {
 		case strings.HasPrefix(c, "tenaq peek ") && s.v1 == nil:
 			c = "tenaq queue show QUEUE"
-		case strings.HasPrefix(c, "tenaq redrive plan ") && s.isParkingLot(queue): // no redriver plans for it
+		case strings.HasPrefix(c, "tenaq redrive plan ") &&
+			s.isParkingLot(queue): // no redriver plans for it
 			c = "tenaq redrive parked list QUEUE"
 		}
-		if text := strings.ReplaceAll(c, "QUEUE", queue) + s.flags(c); !slices.Contains(list, text) {
+		if text := strings.ReplaceAll(c, "QUEUE", queue) + s.flags(c); !slices.Contains(list,
+			text) {
 			list = append(list, text)
 		}
 	}
 	return list
 }
 
-// flags are those that lead a command to the endpoint, if it was named by a flag and the command is about a queue.
+// flags are those that lead a command to the endpoint, if it was named by a flag and the command is
+// about a queue.
 func (s *sqsSource) flags(command string) string {
 	switch e := s.client.Endpoint; {
 	case !strings.Contains(command, "QUEUE"):
@@ -164,14 +172,18 @@ func newWatchedQueue(q *doctor.Examined, dead bool) *watchedQueue {
 	}
 	return &watchedQueue{
 		name: q.Name, dead: dead,
-		visible: number("ApproximateNumberOfMessages"), hidden: number("ApproximateNumberOfMessagesNotVisible"), delayed: number("ApproximateNumberOfMessagesDelayed"),
+		visible: number("ApproximateNumberOfMessages"),
+		hidden:  number("ApproximateNumberOfMessagesNotVisible"),
+		delayed: number("ApproximateNumberOfMessagesDelayed"),
 	}
 }
 
-// isDead reports whether a queue is one of dead letters although no queue that was read names it as its target. Of a queue
-// that is named it asks once whether others have it as their target: those others are not read.
+// isDead reports whether a queue is one of dead letters although no queue that was read names it as
+// its target. Of a queue that is named it asks once whether others have it as their target: those
+// others are not read.
 func (s *sqsSource) isDead(ctx context.Context, q *doctor.Examined) bool {
-	if monitor.DeadName(q.Name) || slices.Contains(s.lots, q.QueueRef) || slices.Contains(s.redriven, q.Name) {
+	if monitor.DeadName(q.Name) || slices.Contains(s.lots, q.QueueRef) ||
+		slices.Contains(s.redriven, q.Name) {
 		return true
 	}
 	if len(s.refs) == 0 {

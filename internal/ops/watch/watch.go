@@ -1,8 +1,10 @@
-// Package watch watches the queues of any SQS endpoint from outside, and reports alarms that begin or end.
+// Package watch watches the queues of any SQS endpoint from outside, and reports alarms that begin
+// or end.
 //
-// It receives no message, so it runs beside any consumers. It evaluates the same rules as a tenaq server, on what
-// queue attributes, a tenaq server and CloudWatch report. A notice is printed first and handed to the actions
-// afterwards, which never delay a reading. Nothing that a message contains becomes part of a notice.
+// It receives no message, so it runs beside any consumers. It evaluates the same rules as a tenaq
+// server, on what queue attributes, a tenaq server and CloudWatch report. A notice is printed first
+// and handed to the actions afterwards, which never delay a reading. Nothing that a message
+// contains becomes part of a notice.
 package watch
 
 import (
@@ -18,19 +20,22 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// webhookVariable replaces --webhook: the URL is often a secret, and every user of a machine sees its command lines.
+// webhookVariable replaces --webhook: the URL is often a secret, and every user of a machine sees
+// its command lines.
 const webhookVariable = "TENAQ_WEBHOOK"
 
 // Config configures a Watcher.
 type Config struct {
-	Connect      cli.ClientFlags
-	Queues       []string // by name; empty for all that begin with Prefix
-	Prefix       string
-	Parking      []string // parking lots to watch besides
-	Redriven     []string // dead-letter queues and parking lots that the configuration of a redriver names
-	Limit        int      // queues to watch
-	Limits       Limits
-	Alarms       []string // by name; empty for all, and with Once for those that one reading decides
+	Connect cli.ClientFlags
+	Queues  []string // by name; empty for all that begin with Prefix
+	Prefix  string
+	Parking []string // parking lots to watch besides
+	// dead-letter queues and parking lots that the configuration of a redriver names
+	Redriven []string
+	Limit    int // queues to watch
+	Limits   Limits
+	// by name; empty for all, and with Once for those that one reading decides
+	Alarms       []string
 	NoCloudWatch bool
 	Commands     []string // of the shell, to run with each notice
 	Webhooks     []string // URLs to post each notice to; empty for that of TENAQ_WEBHOOK
@@ -44,7 +49,8 @@ func New(ctx context.Context, a *cli.App, cfg Config) (*Watcher, error) {
 	case cfg.Prefix != "" && len(cfg.Queues) > 0:
 		return nil, cli.Usagef("--prefix and the names of queues exclude each other")
 	case cfg.Limit < 1 || cfg.Limit > doctor.QueuesMax:
-		return nil, cli.Usagef("--limit: %d is not a number from 1 to %d", cfg.Limit, doctor.QueuesMax)
+		return nil, cli.Usagef("--limit: %d is not a number from 1 to %d", cfg.Limit,
+			doctor.QueuesMax)
 	case l.InFlightMax < 0:
 		return nil, cli.Usagef("--in-flight-max: %d is negative", l.InFlightMax)
 	case l.BacklogMin < 0:
@@ -77,13 +83,15 @@ func (cfg *Config) kinds() ([]*watchKind, error) {
 	for i := range watchKinds {
 		k := &watchKinds[i]
 		known = append(known, k.name)
-		if len(cfg.Alarms) == 0 && (!cfg.Once || k.needs == 0) || slices.Contains(cfg.Alarms, k.name) {
+		if len(cfg.Alarms) == 0 && (!cfg.Once || k.needs == 0) ||
+			slices.Contains(cfg.Alarms, k.name) {
 			chosen = append(chosen, k)
 		}
 	}
 	for _, name := range cfg.Alarms {
 		if !slices.Contains(known, name) {
-			return nil, cli.Usagef("--alarms: there is no alarm %q%s; there are %s", name, cli.DidYouMean(name, known), strings.Join(known, ", "))
+			return nil, cli.Usagef("--alarms: there is no alarm %q%s; there are %s", name,
+				cli.DidYouMean(name, known), strings.Join(known, ", "))
 		}
 	}
 	return chosen, nil
@@ -104,7 +112,8 @@ func (cfg *Config) actions() ([]action, error) {
 	}
 	for _, url := range webhooks {
 		if !cli.IsQueueURL(url) { // nothing of it is shown: it may be a secret
-			return nil, cli.Usagef("%s: this is not a URL that begins with https:// or http://", origin)
+			return nil, cli.Usagef("%s: this is not a URL that begins with https:// or http://",
+				origin)
 		}
 		actions = append(actions, webhookAction(url))
 	}
@@ -124,15 +133,17 @@ type Watcher struct {
 	reached bool
 }
 
-func newWatcher(a *cli.App, source source, kinds []*watchKind, limits Limits, actions []action, once bool) *Watcher {
+func newWatcher(
+	a *cli.App, source source, kinds []*watchKind, limits Limits, actions []action, once bool,
+) *Watcher {
 	return &Watcher{
 		App: a, source: source, kinds: kinds, limits: limits, once: once,
 		judge: newJudge(kinds, limits, source.commands), runner: newRunner(a, actions),
 	}
 }
 
-// Run watches until ctx ends; with --once, until the alarms are decided. Actions that are due then are still run, within
-// a time.
+// Run watches until ctx ends; with --once, until the alarms are decided. Actions that are due then
+// are still run, within a time.
 func (w *Watcher) Run(ctx context.Context) error {
 	acting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -143,7 +154,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		patience = attempts * 2 * attemptMax
 	}
 	if lost := w.runner.finish(patience, cancel); lost > 0 && err == nil {
-		err = cli.Codedf(cli.ExitPartly, "%s not delivered; what happened is printed above", cli.Counted(lost, "notice was", "notices were"))
+		err = cli.Codedf(cli.ExitPartly, "%s not delivered; what happened is printed above",
+			cli.Counted(lost, "notice was", "notices were"))
 	}
 	return err
 }
@@ -152,7 +164,8 @@ func (w *Watcher) watch(ctx context.Context) error {
 	started := time.Now()
 	needs := w.needs()
 	if w.once && needs > 0 {
-		w.Note("this takes %s: some alarms are decided by what happens meanwhile", cli.HumanDuration(needs))
+		w.Note("this takes %s: some alarms are decided by what happens meanwhile",
+			cli.HumanDuration(needs))
 	}
 	ticker := time.NewTicker(w.limits.Interval)
 	defer ticker.Stop()
@@ -202,7 +215,8 @@ func (w *Watcher) read(ctx context.Context) error {
 		return err
 	}
 	if !w.reached && !w.once {
-		w.Note("watching %s at %s every %s", cli.Counted(len(queues), "queue", "queues"), w.source.where(), cli.HumanDuration(w.limits.Interval))
+		w.Note("watching %s at %s every %s", cli.Counted(len(queues), "queue", "queues"),
+			w.source.where(), cli.HumanDuration(w.limits.Interval))
 	}
 	w.reached, w.failed = true, 0
 	w.tell(w.judge.reading(now, queues))
@@ -227,7 +241,9 @@ func (w *Watcher) line(n Notice) string {
 	if n.State == alarm.Alarm {
 		colour = cli.Red
 	}
-	text := fmt.Sprintf("%s  %s  %s  %s", n.At.UTC().Format(time.RFC3339), w.Painted(colour, fmt.Sprintf("%-5s", n.State)), cli.OneLine(n.Alarm), cli.OneLine(n.Reason))
+	text := fmt.Sprintf("%s  %s  %s  %s", n.At.UTC().Format(time.RFC3339),
+		w.Painted(colour, fmt.Sprintf("%-5s",
+			n.State)), cli.OneLine(n.Alarm), cli.OneLine(n.Reason))
 	if n.State == alarm.Alarm && len(n.Commands) > 0 {
 		text += "; see: " + cli.OneLine(strings.Join(n.Commands, "; "))
 	}
@@ -241,6 +257,7 @@ func (w *Watcher) verdict() error {
 		w.Note("nothing is in alarm at %s", w.source.where())
 		return nil
 	default:
-		return cli.Codedf(cli.ExitRefused, "%s in the state ALARM", cli.Counted(n, "alarm is", "alarms are"))
+		return cli.Codedf(cli.ExitRefused, "%s in the state ALARM",
+			cli.Counted(n, "alarm is", "alarms are"))
 	}
 }

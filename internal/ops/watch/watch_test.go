@@ -125,7 +125,8 @@ func receive(t *testing.T, c *sqstest.Client, url string, n int, visibility int3
 	return handles
 }
 
-// A real dead letter is told once, with what to do next and without what stands in it; so is that it is gone.
+// A real dead letter is told once, with what to do next and without what stands in it; so is that
+// it is gone.
 func TestWatchDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(t)
@@ -163,7 +164,8 @@ func TestWatchDeadLetters(t *testing.T) {
 	})
 }
 
-// A queue that is named is watched with its dead-letter queue, and a dead-letter queue is known as one by its sources.
+// A queue that is named is watched with its dead-letter queue, and a dead-letter queue is known as
+// one by its sources.
 func TestWatchNamed(t *testing.T) {
 	for _, name := range []string{"orders", "orders-dlq"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -200,7 +202,8 @@ func TestWatchInFlight(t *testing.T) {
 	})
 }
 
-// A backlog that grows for a quarter of an hour is told, one that comes and goes is not, and neither is a small one.
+// A backlog that grows for a quarter of an hour is told, one that comes and goes is not, and
+// neither is a small one.
 func TestWatchBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(t)
@@ -375,7 +378,8 @@ func TestWatchJudge(t *testing.T) {
 	}
 }
 
-// An action that fails is tried again, with pauses; then the next notice has its turn, and it is said what is lost.
+// An action that fails is tried again, with pauses; then the next notice has its turn, and it is
+// said what is lost.
 func TestWatchRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer

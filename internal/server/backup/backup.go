@@ -117,7 +117,8 @@ func (a *archive) addFile(f File) error {
 
 func (a *archive) add(name string, size int64, r io.Reader) error {
 	sum := sha256.New()
-	if err := writeFile(a.w, name, size, a.time, io.TeeReader(io.LimitReader(r, size), sum)); err != nil {
+	if err := writeFile(a.w, name, size, a.time,
+		io.TeeReader(io.LimitReader(r, size), sum)); err != nil {
 		return err
 	}
 	a.note(name, sum)
@@ -130,7 +131,9 @@ func (a *archive) note(name string, sum hash.Hash) {
 
 // Read reads a backup to the end of r and hands each file to each, which reads as much of it as it
 // likes. What each has been given counts only when Read returns no error.
-func Read(r io.Reader, each func(m Manifest, name string, size int64, r io.Reader) error) (m Manifest, err error) {
+func Read(
+	r io.Reader, each func(m Manifest, name string, size int64, r io.Reader) error,
+) (m Manifest, err error) {
 	t := &reader{in: r}
 	var sums archive
 	seen := make(map[string]bool)

@@ -83,8 +83,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// Entries as a whole are where they were and what they were: none is gone, none is there twice or in the place of another,
-// and nothing stands behind the end, whatever it is. [DUR-31]
+// Entries as a whole are where they were and what they were: none is gone, none is there twice or
+// in the place of another, and nothing stands behind the end, whatever it is. [DUR-31]
 func TestEntriesMoved(t *testing.T) {
 	b := write(t, fileOf("witness", "w"), fileOf("store/000001.sst", strings.Repeat("x", 3000)), fileOf("store/000002.sst", strings.Repeat("y", 3000)))
 	entries := entriesOf(t, b)

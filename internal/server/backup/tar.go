@@ -24,7 +24,8 @@ func header(name string, size int64, at int64) (b [blockSize]byte) {
 	copy(b[0:100], name)
 	copy(b[100:], "0000600\x000000000\x000000000\x00") // mode, owner, group
 	copy(b[124:], fmt.Sprintf("%011o\x00%011o\x00", size, at))
-	copy(b[148:], "        0") // the checksum, for which it counts as blanks, and the kind: a plain file
+	// the checksum, for which it counts as blanks, and the kind: a plain file
+	copy(b[148:], "        0")
 	copy(b[257:], "ustar\x0000")
 	copy(b[329:], "0000000\x000000000\x00") // device
 	sum := 0

@@ -112,13 +112,16 @@ func (v Violation) String() string {
 type Report struct {
 	Acknowledged int // bodies of which a send was acknowledged
 	Unanswered   int // sends that got no answer, and may be stored or not
-	Copies       int // messages beyond the first of their body, which sends without an answer may leave
-	Deliveries   int
-	Repeated     int // deliveries of a message that had been delivered before, which is what Check can judge
+	// messages beyond the first of their body, which sends without an answer may leave
+	Copies     int
+	Deliveries int
+	// deliveries of a message that had been delivered before, which is what Check can judge
+	Repeated int
 
-	Duplicates   int // sends that were answered with a message that an earlier one had stored
-	Ordered      int // deliveries of messages that had others before them in their group
-	DeadLettered int // messages that were delivered by another queue than at first or than they were sent to
+	Duplicates int // sends that were answered with a message that an earlier one had stored
+	Ordered    int // deliveries of messages that had others before them in their group
+	// messages that were delivered by another queue than at first or than they were sent to
+	DeadLettered int
 	Moved        int // messages that only a move task can have made
 	Delayed      int // messages that were sent with a delay and delivered
 
@@ -255,7 +258,8 @@ func (c *checker) index(h *History) {
 func (c *checker) indexSend(s *Send, i int) {
 	b := c.bodies[s.Body]
 	if b == nil {
-		b = &body{text: s.Body, queue: s.Queue, group: s.Group, dedup: s.Dedup, from: s.Call, delay: s.Delay}
+		b = &body{text: s.Body, queue: s.Queue, group: s.Group, dedup: s.Dedup, from: s.Call,
+			delay: s.Delay}
 		c.bodies[s.Body] = b
 		c.inOrder = append(c.inOrder, b)
 	}
@@ -325,7 +329,8 @@ func (c *checker) indexDelivery(d *Delivery, i int) {
 		if answer == 0 {
 			answer = -1 - i
 		}
-		s.group.deliveries = append(s.group.deliveries, handedOut{Span: d.Span, stay: s, answer: answer, i: i})
+		s.group.deliveries = append(s.group.deliveries,
+			handedOut{Span: d.Span, stay: s, answer: answer, i: i})
 	}
 }
 

@@ -36,7 +36,8 @@ func (c *checker) checkDuplicates(b *body) bool {
 		case first == nil:
 			first = m
 		default:
-			c.violate(Deduplicated, m, "stored for deduplication ID %s, as was message %s", b.dedup, first.id)
+			c.violate(Deduplicated, m, "stored for deduplication ID %s, as was message %s", b.dedup,
+				first.id)
 			return true
 		}
 	}
@@ -86,7 +87,8 @@ func (c *checker) checkCopies(b *body) {
 		c.report.Moved += max(0, len(b.messages)-b.attempts)
 	}
 	if ended > copies {
-		c.violate(Multiplied, last, "%d messages were deleted that came from %d attempts to send", ended, copies)
+		c.violate(Multiplied, last, "%d messages were deleted that came from %d attempts to send",
+			ended, copies)
 	}
 }
 

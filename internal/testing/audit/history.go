@@ -111,6 +111,7 @@ type Delete struct {
 // destination at any time from its call on.
 type Move struct {
 	Span
-	Outcome             Outcome
-	Source, Destination string // names; without a destination each message goes back to where it came from
+	Outcome Outcome
+	// names; without a destination each message goes back to where it came from
+	Source, Destination string
 }

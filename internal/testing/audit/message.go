@@ -105,14 +105,17 @@ func (c *checker) checkExpiry(m *message) {
 
 // hiddenUntil returns a moment until which a message was surely hidden by delivery d, which
 // happened at from or later, as far as it matters to an operation that happened during span.
-func (c *checker) hiddenUntil(m *message, d *Delivery, from time.Duration, span Span) time.Duration {
+func (c *checker) hiddenUntil(
+	m *message, d *Delivery, from time.Duration, span Span,
+) time.Duration {
 	// A change lengthens the delivery for sure only when it was acknowledged, came surely after
 	// what it changed and surely before span, and found the message still hidden: otherwise a
 	// receive whose answer was lost may have come between, and the handle was not the current one
 	// any more.
 	last, until := d.Span, from+d.Visibility
 	for _, ch := range m.changes {
-		if ch.Handle == d.Handle && ch.Outcome == Done && ch.Call > last.Return && ch.Return < span.Call &&
+		if ch.Handle == d.Handle && ch.Outcome == Done && ch.Call > last.Return &&
+			ch.Return < span.Call &&
 			ch.Return+c.tolerance < m.lowered(until, last, ch.Span) {
 			last, until = ch.Span, ch.Call+ch.Visibility
 		}
@@ -135,9 +138,12 @@ func (m *message) lowered(until time.Duration, last, span Span) time.Duration {
 // of a delivery that surely had not ended when the delete was acknowledged.
 func (c *checker) checkDeleted(m *message) {
 	for _, del := range m.deletes {
-		i := slices.IndexFunc(m.deliveries, func(d *Delivery) bool { return d.Handle == del.Handle })
+		i := slices.IndexFunc(m.deliveries, func(d *Delivery) bool {
+			return d.Handle == del.Handle
+		})
 		with := m.deliveries[i]
-		if del.Outcome != Done || del.Return+c.tolerance >= c.hiddenUntil(m, with, m.from[i], del.Span) {
+		if del.Outcome != Done ||
+			del.Return+c.tolerance >= c.hiddenUntil(m, with, m.from[i], del.Span) {
 			continue
 		}
 		m.removed = true
@@ -162,7 +168,8 @@ func (c *checker) checkCounts(m *message) {
 		case i > 0 && d.Count == m.deliveries[i-1].Count:
 			c.violate(Counts, m, "two deliveries with receive count %d", d.Count)
 		case i > 0 && d.Return < latest:
-			c.violate(Counts, m, "receive count %d at %v, and a smaller one at %v", d.Count, d.Return, latest)
+			c.violate(Counts, m, "receive count %d at %v, and a smaller one at %v", d.Count,
+				d.Return, latest)
 		}
 		latest = max(latest, d.Call)
 	}
@@ -175,12 +182,14 @@ func (c *checker) checkPath(m *message) {
 	if first.Queue != m.body.queue || m.deliveries[len(m.deliveries)-1].Queue != first.Queue {
 		c.report.DeadLettered++
 	}
-	var left time.Duration // of the calls of deliveries by queues before that of the delivery before
+	// of the calls of deliveries by queues before that of the delivery before
+	var left time.Duration
 	for i, d := range m.deliveries {
 		c.checkArrival(m, d)
 		q := c.ways.queues[d.Queue]
 		if q.DeadLetter != "" && q.DeadLetter != d.Queue && d.Count > q.MaxReceives {
-			c.violate(DeadLetter, m, "receive count %d in queue %s, which allows %d", d.Count, d.Queue, q.MaxReceives)
+			c.violate(DeadLetter, m, "receive count %d in queue %s, which allows %d", d.Count,
+				d.Queue, q.MaxReceives)
 		}
 		if i == 0 {
 			continue
@@ -192,7 +201,8 @@ func (c *checker) checkPath(m *message) {
 			}
 		}
 		if _, ok := c.ways.path(before.Queue, d.Queue); !ok {
-			c.violate(DeadLetter, m, "delivery %d by queue %s, after delivery %d by queue %s", d.Count, d.Queue, before.Count, before.Queue)
+			c.violate(DeadLetter, m, "delivery %d by queue %s, after delivery %d by queue %s",
+				d.Count, d.Queue, before.Count, before.Queue)
 		} else if d.Return < left {
 			c.violate(DeadLetter, m, "delivery %d by queue %s at %v, and by the queue that it came from at %v", d.Count, d.Queue, d.Return, left)
 		}
@@ -216,6 +226,7 @@ func (c *checker) checkArrival(m *message, d *Delivery) {
 	case d.Group != b.group:
 		c.violate(Invented, m, "sent to group %q and delivered in group %q", b.group, d.Group)
 	case d.Queue == b.queue && d.Dedup != b.dedup && (m.acked || !c.ways.movable(b.queue)):
-		c.violate(Invented, m, "sent with deduplication ID %q and delivered with %q", b.dedup, d.Dedup)
+		c.violate(Invented, m, "sent with deduplication ID %q and delivered with %q", b.dedup,
+			d.Dedup)
 	}
 }

@@ -40,7 +40,8 @@ func (c *checker) stay(m *message, queue, sequence, groupID string, by time.Dura
 			continue
 		}
 		if s.sequence != sequence {
-			c.violate(Sequence, m, "sequence number %s and then %s in queue %s", s.sequence, sequence, queue)
+			c.violate(Sequence, m, "sequence number %s and then %s in queue %s", s.sequence,
+				sequence, queue)
 		}
 		s.by = min(s.by, by)
 		return s
@@ -60,7 +61,9 @@ func (c *checker) stay(m *message, queue, sequence, groupID string, by time.Dura
 
 // checkGroup judges the order of a group.
 func (c *checker) checkGroup(g *group) {
-	slices.SortStableFunc(g.stays, func(a, b *stay) int { return compareSequences(a.sequence, b.sequence) })
+	slices.SortStableFunc(g.stays, func(a, b *stay) int {
+		return compareSequences(a.sequence, b.sequence)
+	})
 	for i, s := range g.stays {
 		s.place = i
 	}
@@ -80,10 +83,12 @@ func (c *checker) checkSequences(g *group) {
 	batches := map[int]int{} // the last entry of each batch
 	for i, s := range g.stays {
 		if i > 0 && s.sequence == g.stays[i-1].sequence {
-			c.violate(Sequence, s.message, "sequence number %s, as message %s of the same group", s.sequence, g.stays[i-1].message.id)
+			c.violate(Sequence, s.message, "sequence number %s, as message %s of the same group",
+				s.sequence, g.stays[i-1].message.id)
 		}
 		if s.by < latest {
-			c.violate(Sequence, s.message, "sequence number %s at %v, and a smaller one was given in its group after that, at %v", s.sequence, s.by, latest)
+			c.violate(Sequence, s.message,
+				"sequence number %s at %v, and a smaller one was given in its group after that, at %v", s.sequence, s.by, latest)
 		}
 		latest = max(latest, c.entered(s))
 		if m := s.message; m.batch != 0 && m.body.attempts == 1 && m.body.queue == g.queue {
@@ -156,7 +161,9 @@ func (c *checker) mayBeDead(s *stay) bool {
 		return false
 	}
 	return !c.drained || len(m.deletes) == 0 || c.ways.movable(dead) ||
-		slices.ContainsFunc(m.deliveries, func(d *Delivery) bool { return d.Queue != s.group.queue })
+		slices.ContainsFunc(m.deliveries, func(d *Delivery) bool {
+			return d.Queue != s.group.queue
+		})
 }
 
 // checkLines holds the answer of each receive against the line of messages: whatever stands before
@@ -189,7 +196,9 @@ func (c *checker) checkAnswer(g *group, lefts *maxima, answer []handedOut) {
 			c.report.Ordered++
 		}
 		if s.place < next {
-			c.violate(Order, s.message, "sequence number %s behind a larger one of its group in one answer, at %v to %v", s.sequence, d.Call, d.Return)
+			c.violate(Order, s.message,
+				"sequence number %s behind a larger one of its group in one answer, at %v to %v",
+				s.sequence, d.Call, d.Return)
 			return
 		}
 		if i, left := lefts.in(next, s.place); i >= 0 && left > d.Return+c.tolerance {
@@ -198,7 +207,8 @@ func (c *checker) checkAnswer(g *group, lefts *maxima, answer []handedOut) {
 				until = left.String()
 			}
 			before := g.stays[i]
-			c.violate(Order, s.message, "delivery at %v to %v with sequence number %s, before which message %s with %s of group %q is in the queue until %s at least",
+			c.violate(Order, s.message,
+				"delivery at %v to %v with sequence number %s, before which message %s with %s of group %q is in the queue until %s at least",
 				d.Call, d.Return, s.sequence, before.message.id, before.sequence, g.group, until)
 			return
 		}

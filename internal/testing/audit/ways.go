@@ -52,7 +52,8 @@ func newWays(h *History) *ways {
 func (w *ways) reach(name string, to map[string][]string) []string {
 	origins := []string{name}
 	for i := 0; i < len(origins); i++ {
-		for q, n := origins[i], 0; q != "" && n <= len(w.queues); q, n = w.queues[q].DeadLetter, n+1 {
+		for q, n := origins[i], 0; q != "" &&
+			n <= len(w.queues); q, n = w.queues[q].DeadLetter, n+1 {
 			for _, next := range to[q] {
 				if !slices.Contains(origins, next) {
 					origins = append(origins, next)

@@ -1,5 +1,5 @@
-// Package dynamotest is DynamoDB for tests, as package mototest emulates it: where moto is missing they are
-// skipped.
+// Package dynamotest is DynamoDB for tests, as package mototest emulates it: where moto is missing
+// they are skipped.
 package dynamotest
 
 import (

@@ -10,12 +10,14 @@ type failure struct {
 	SenderFault bool
 }
 
-// split takes every second entry out of a batch request, beginning with the first of two, and returns the
-// failures of those it took as a JSON list. What is no batch of at least two stays as it is.
+// split takes every second entry out of a batch request, beginning with the first of two, and
+// returns the failures of those it took as a JSON list. What is no batch of at least two stays as
+// it is.
 func split(body []byte) (rest, failed []byte) {
 	var request map[string]json.RawMessage
 	var entries []json.RawMessage
-	if json.Unmarshal(body, &request) != nil || json.Unmarshal(request["Entries"], &entries) != nil || len(entries) < 2 {
+	if json.Unmarshal(body, &request) != nil ||
+		json.Unmarshal(request["Entries"], &entries) != nil || len(entries) < 2 {
 		return body, nil
 	}
 	var keep []json.RawMessage

@@ -169,8 +169,8 @@ func TestHostStays(t *testing.T) {
 	}
 }
 
-// A request that is delayed waits, and its client can go away meanwhile: before the server has seen the
-// request it then never does, and a poll that waits at the server ends there.
+// A request that is delayed waits, and its client can go away meanwhile: before the server has seen
+// the request it then never does, and a poll that waits at the server ends there.
 func TestClientGoesAway(t *testing.T) {
 	b := newBackend(t)
 	p := start(t, b, Script("Op", map[int]Fault{1: {Before: time.Hour}, 3: {Before: time.Millisecond, After: time.Millisecond}}))
@@ -242,8 +242,8 @@ func TestArrived(t *testing.T) {
 	}
 }
 
-// The same seed has the same faults for the n-th request of an operation, whatever comes in between, and
-// each about as often as its chance says.
+// The same seed has the same faults for the n-th request of an operation, whatever comes in
+// between, and each about as often as its chance says.
 func TestSometimes(t *testing.T) {
 	chances := map[string]Chances{
 		"Op": {Drop: .1, Lose: .1, Late: .1, Twice: .1, Partly: .1, Fail: .1, Unavailable: .1, Throttle: .1, Slow: .5, DelayMax: time.Second},

@@ -1,16 +1,16 @@
-// Package faultproxy stands between a client and a server that speak the SQS API in JSON, and disturbs
-// them as a test tells it to: requests that never arrive, answers that are lost although the server has done
-// what it was asked, requests that arrive twice or when nobody waits for them any more, refusals, delays, and
-// outages in which nothing gets through.
+// Package faultproxy stands between a client and a server that speak the SQS API in JSON, and
+// disturbs them as a test tells it to: requests that never arrive, answers that are lost although
+// the server has done what it was asked, requests that arrive twice or when nobody waits for them
+// any more, refusals, delays, and outages in which nothing gets through.
 //
-// What happens to a request is decided by a plan, by operation and number; a plan that rolls dice repeats
-// itself when its seed is the same. A request without a fault passes as it is, with its Host header, so
-// queue URLs lead back through the proxy and signatures stay valid. Long polls pass, and end at the server
-// when the client goes away. The proxy counts what it has done, and shows every request to whoever wants to
-// judge them.
+// What happens to a request is decided by a plan, by operation and number; a plan that rolls dice
+// repeats itself when its seed is the same. A request without a fault passes as it is, with its
+// Host header, so queue URLs lead back through the proxy and signatures stay valid. Long polls
+// pass, and end at the server when the client goes away. The proxy counts what it has done, and
+// shows every request to whoever wants to judge them.
 //
-// It listens on loopback only, and answers are held in memory as a whole. It leaves to others what clients
-// make of it all.
+// It listens on loopback only, and answers are held in memory as a whole. It leaves to others what
+// clients make of it all.
 package faultproxy
 
 import (
@@ -33,11 +33,12 @@ type Config struct {
 	// Target is the URL of the server.
 	Target string
 
-	// Plan says what goes wrong with a request; nil is nothing. Script and Sometimes make such functions.
+	// Plan says what goes wrong with a request; nil is nothing. Script and Sometimes make such
+	// functions.
 	Plan func(Request) Fault
 
-	// Arrived is told of every request, as soon as it is there and before anything happens to it. It is
-	// called from many goroutines, and may be nil.
+	// Arrived is told of every request, as soon as it is there and before anything happens to it.
+	// It is called from many goroutines, and may be nil.
 	Arrived func(Request, time.Time)
 }
 
@@ -83,11 +84,12 @@ func (p *Proxy) Close() {
 	p.client.CloseIdleConnections()
 }
 
-// Outage begins an outage, or ends it. Meanwhile requests do not arrive and answers are lost, also those of
-// requests that were under way when it began.
+// Outage begins an outage, or ends it. Meanwhile requests do not arrive and answers are lost, also
+// those of requests that were under way when it began.
 func (p *Proxy) Outage(on bool) { p.out.Store(on) }
 
-// Count returns how many requests of an operation came to each end. The empty name is all operations.
+// Count returns how many requests of an operation came to each end. The empty name is all
+// operations.
 func (p *Proxy) Count(operation string) map[How]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,13 +147,16 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		reset(w)
 		return
 	case Fail:
-		refuse(w, http.StatusInternalServerError, "InternalFailure;Receiver", "com.amazon.coral.service#InternalFailure")
+		refuse(w, http.StatusInternalServerError, "InternalFailure;Receiver",
+			"com.amazon.coral.service#InternalFailure")
 		return
 	case Unavailable:
-		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable;Receiver", "com.amazon.coral.service#ServiceUnavailable")
+		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable;Receiver",
+			"com.amazon.coral.service#ServiceUnavailable")
 		return
 	case Throttle:
-		refuse(w, http.StatusForbidden, "RequestThrottled;Sender", "com.amazonaws.sqs#RequestThrottled")
+		refuse(w, http.StatusForbidden, "RequestThrottled;Sender",
+			"com.amazonaws.sqs#RequestThrottled")
 		return
 	}
 	p.pass(w, r, body, fault)
@@ -264,7 +269,8 @@ func reset(w http.ResponseWriter) {
 	if h, ok := w.(http.Hijacker); ok {
 		if conn, _, err := h.Hijack(); err == nil {
 			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0) // the client is told by a reset, and not by an end that looks orderly
+				// the client is told by a reset, and not by an end that looks orderly
+				_ = tcp.SetLinger(0)
 			}
 			_ = conn.Close()
 			return

@@ -1,11 +1,13 @@
 // Package mototest runs moto, which emulates DynamoDB, S3 and other services of AWS, for tests.
 //
-// The emulator keeps everything in memory, listens on 127.0.0.1, and one serves the whole test binary. It
-// is installed once, by make emulators, into TENAQ_EMULATOR_DIR or the user's cache. It ends with the test
-// binary, however that ends, because it is the child of a shell that holds a pipe from there.
+// The emulator keeps everything in memory, listens on 127.0.0.1, and one serves the whole test
+// binary. It is installed once, by make emulators, into TENAQ_EMULATOR_DIR or the user's cache. It
+// ends with the test binary, however that ends, because it is the child of a shell that holds a
+// pipe from there.
 //
-// It carries out one request at a time, see serve.py. So tests show what callers do when their requests
-// come in any order, and that AWS keeps concurrent ones apart is taken from its documentation.
+// It carries out one request at a time, see serve.py. So tests show what callers do when their
+// requests come in any order, and that AWS keeps concurrent ones apart is taken from its
+// documentation.
 //
 // Where it is missing tests are skipped, loudly; with TENAQ_REQUIRE_ALL=1 they fail.
 package mototest
@@ -70,7 +72,8 @@ func find(t testing.TB) string {
 	}
 	dir = filepath.Join(dir, "moto")
 	// The last thing that make emulators does.
-	if complete, err := os.ReadFile(filepath.Join(dir, "complete")); err == nil && string(complete) == requirements {
+	if complete, err := os.ReadFile(filepath.Join(dir, "complete")); err == nil &&
+		string(complete) == requirements {
 		return filepath.Join(dir, "bin", "python")
 	}
 	const missing = "no moto here, or another version: apt-get install python3-venv, and make emulators"

@@ -1,9 +1,9 @@
 // Package pgtest runs a real PostgreSQL for tests, from the binaries of the machine.
 //
-// URL gives each test a database of its own on a server that the whole test binary shares. New gives it a
-// server of its own, which can be killed and started again. Both leave nothing behind, however the test
-// binary ends: each server is the child of a shell that holds a pipe from the test binary, and stops the
-// server and removes its files when the pipe closes.
+// URL gives each test a database of its own on a server that the whole test binary shares. New
+// gives it a server of its own, which can be killed and started again. Both leave nothing behind,
+// however the test binary ends: each server is the child of a shell that holds a pipe from the test
+// binary, and stops the server and removes its files when the pipe closes.
 //
 // Where there is no PostgreSQL tests are skipped, loudly; with TENAQ_REQUIRE_ALL=1 they fail.
 package pgtest
@@ -32,8 +32,8 @@ import (
 // startMax is how long a server may take to start, on a machine that is busy with other things.
 const startMax = time.Minute
 
-// A Server is one PostgreSQL, or what is left of it while it is dead. It listens on a socket in its own
-// directory and nowhere else.
+// A Server is one PostgreSQL, or what is left of it while it is dead. It listens on a socket in its
+// own directory and nowhere else.
 type Server struct {
 	bin, dir string
 	options  []string
@@ -68,8 +68,8 @@ func URL(t testing.TB) string {
 	return shared.server.url(name)
 }
 
-// New starts a server for one test, with its data on disk as PostgreSQL comes but for the options, which
-// are like work_mem=8MB.
+// New starts a server for one test, with its data on disk as PostgreSQL comes but for the options,
+// which are like work_mem=8MB.
 func New(t testing.TB, options ...string) *Server {
 	t.Helper()
 	s, err := start(find(t), options...)
@@ -90,7 +90,8 @@ func (s *Server) url(database string) string {
 // Data is the server's data directory.
 func (s *Server) Data() string { return filepath.Join(s.dir, "data") }
 
-// Kill ends the server's first process with SIGKILL; the others notice and end too, without tidying up.
+// Kill ends the server's first process with SIGKILL; the others notice and end too, without tidying
+// up.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.Data(), "postmaster.pid"))
@@ -166,7 +167,8 @@ func (s *Server) prepare() error {
 			return err
 		}
 	}
-	initdb := s.command(filepath.Join(s.bin, "initdb"), "--pgdata=data", "--username=postgres", "--auth=trust",
+	initdb := s.command(filepath.Join(s.bin, "initdb"), "--pgdata=data", "--username=postgres",
+		"--auth=trust",
 		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
@@ -197,12 +199,13 @@ func (s *Server) becomeSomebody() error {
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true} // not for a terminal's ^C
+	// not for a terminal's ^C
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
 	return cmd
 }
 
-// keeper runs a server until it ends, or until standard input does; in the second case it stops the server
-// and removes the directory that it is in.
+// keeper runs a server until it ends, or until standard input does; in the second case it stops the
+// server and removes the directory that it is in.
 const keeper = `
 exec 3<&0
 "$@" </dev/null 3<&- >>log 2>&1 &
@@ -214,10 +217,11 @@ wait $server
 if [ -e over ]; then rm -rf "$PWD"; else kill $watch; fi
 `
 
-// run starts the server and waits until it answers. After a kill the first attempts fail, while processes
-// of the dead server are still there.
+// run starts the server and waits until it answers. After a kill the first attempts fail, while
+// processes of the dead server are still there.
 func (s *Server) run() error {
-	args := []string{"-c", keeper, "keeper", filepath.Join(s.bin, "postgres"), "-D", "data", "-k", s.dir, "-c", "listen_addresses="}
+	args := []string{"-c", keeper, "keeper", filepath.Join(s.bin, "postgres"), "-D", "data", "-k",
+		s.dir, "-c", "listen_addresses="}
 	for _, o := range s.options {
 		args = append(args, "-c", o)
 	}

@@ -1,5 +1,5 @@
-// Package sqstest adds faults to the server of package queuetest: clients whose requests are lost, refused or carried
-// out twice, where Client.SetFault says so. It fits into a synctest bubble.
+// Package sqstest adds faults to the server of package queuetest: clients whose requests are lost,
+// refused or carried out twice, where Client.SetFault says so. It fits into a synctest bubble.
 package sqstest
 
 import (
@@ -64,8 +64,8 @@ func (s *Server) Client() *Client {
 	return c
 }
 
-// SetFault decides about every request from now on. The function is called from many goroutines, one at a
-// time; nil is no faults.
+// SetFault decides about every request from now on. The function is called from many goroutines,
+// one at a time; nil is no faults.
 func (c *Client) SetFault(f func(operation string) Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package pgdb holds what every store in PostgreSQL needs: connecting, checking the version of its tables, and
-// telling errors apart.
+// Package pgdb holds what every store in PostgreSQL needs: connecting, checking the version of its
+// tables, and telling errors apart.
 package pgdb
 
 import (
@@ -42,8 +42,9 @@ func HasCode(err error, codes ...string) bool {
 // ErrStandby is the error of a call that reached a server in recovery.
 var ErrStandby = errors.New("the server is a standby and may be behind; connect to the primary, for one with target_session_attrs=read-write")
 
-// Connect returns a pool of connections to a database, by its URL, or by the words and environment variables that psql
-// knows. Of several hosts it uses the one that takes writes. It does not wait for a connection.
+// Connect returns a pool of connections to a database, by its URL, or by the words and environment
+// variables that psql knows. Of several hosts it uses the one that takes writes. It does not wait
+// for a connection.
 func Connect(url string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -55,7 +56,8 @@ func Connect(url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), cfg)
 }
 
-// A Schema knows which version the tables of a store have. The version stands in a table of one row.
+// A Schema knows which version the tables of a store have. The version stands in a table of one
+// row.
 type Schema struct {
 	Pool    *pgxpool.Pool
 	Table   string // that has the version, as SQL names it
@@ -65,7 +67,8 @@ type Schema struct {
 	checked atomic.Bool
 }
 
-// Find returns the version of the tables, zero when there are none. A version that is too new is an error.
+// Find returns the version of the tables, zero when there are none. A version that is too new is an
+// error.
 func (s *Schema) Find(ctx context.Context) (version int, err error) {
 	err = s.Pool.QueryRow(ctx, "SELECT schema FROM "+s.Table, pgx.QueryExecModeExec).Scan(&version)
 	switch {
@@ -80,21 +83,23 @@ func (s *Schema) Find(ctx context.Context) (version int, err error) {
 	return version, nil
 }
 
-// Check returns an error unless the tables have the version that this program works with. It asks until they do.
+// Check returns an error unless the tables have the version that this program works with. It asks
+// until they do.
 func (s *Schema) Check(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
 	}
 	found, err := s.Find(ctx)
 	if err == nil && found < s.Version {
-		err = fmt.Errorf("%w (the tables have schema %d and this program needs %d)", s.Unfit, found, s.Version)
+		err = fmt.Errorf("%w (the tables have schema %d and this program needs %d)", s.Unfit, found,
+			s.Version)
 	}
 	s.checked.Store(err == nil)
 	return err
 }
 
-// Migrate applies sql in one transaction if the tables are older than this program. Any number of processes may call
-// it at once; a deadlock between them is tried again.
+// Migrate applies sql in one transaction if the tables are older than this program. Any number of
+// processes may call it at once; a deadlock between them is tried again.
 func (s *Schema) Migrate(ctx context.Context, sql string) error {
 	found, err := s.Find(ctx)
 	if err != nil || found == s.Version {
@@ -114,7 +119,8 @@ var ReadCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.R
 // deadlocksMax is how often a call is made that PostgreSQL ends because of a deadlock.
 const deadlocksMax = 10
 
-// Retried makes a call again when PostgreSQL ended it because it and another transaction waited for each other.
+// Retried makes a call again when PostgreSQL ended it because it and another transaction waited for
+// each other.
 func Retried(call func() error) error {
 	for n := 1; ; n++ {
 		if err := call(); n == deadlocksMax || !HasCode(err, DeadlockDetected) {

@@ -9,8 +9,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// What a worker counts can be read soon afterwards, whatever went wrong meanwhile, and is forgotten when
-// nothing more comes.
+// What a worker counts can be read soon afterwards, whatever went wrong meanwhile, and is forgotten
+// when nothing more comes.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &recordstest.Faulty{Store: recordstest.NewMemory(), Fault: recordstest.Script(map[int]recordstest.Fault{

@@ -1,5 +1,6 @@
-// Package sqlitedb holds what every store in SQLite needs: it opens files so that an answer is durable, and it
-// classifies and explains the errors of SQLite. It works with any driver of package database/sql.
+// Package sqlitedb holds what every store in SQLite needs: it opens files so that an answer is
+// durable, and it classifies and explains the errors of SQLite. It works with any driver of package
+// database/sql.
 package sqlitedb
 
 import (
@@ -11,7 +12,8 @@ import (
 	"strings"
 )
 
-// Result codes of SQLite, without the extension above the lowest byte. Source: https://sqlite.org/rescode.html
+// Result codes of SQLite, without the extension above the lowest byte. Source:
+// https://sqlite.org/rescode.html
 const (
 	perm     = 3
 	busy     = 5
@@ -68,20 +70,21 @@ func code(err error) int {
 // IsBusy reports whether another connection held the lock.
 func IsBusy(err error) bool { return code(err) == busy }
 
-// IsStatement reports whether an error is the fault of the SQL, and not of the file, the machine, the connection or
-// another process.
+// IsStatement reports whether an error is the fault of the SQL, and not of the file, the machine,
+// the connection or another process.
 func IsStatement(err error) bool {
 	c := code(err)
 	switch c {
 	case locked, noMemory, aborted, protocol:
 		return false
 	}
-	return err != nil && advice[c] == "" && !errors.Is(err, driver.ErrBadConn) && !errors.Is(err, sql.ErrConnDone) &&
+	return err != nil && advice[c] == "" && !errors.Is(err, driver.ErrBadConn) &&
+		!errors.Is(err, sql.ErrConnDone) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// Explain adds to an error what was being done, where, and what an operator can do about it. Once the context of the
-// call has ended it is the reason, whatever that looks like to the driver.
+// Explain adds to an error what was being done, where, and what an operator can do about it. Once
+// the context of the call has ended it is the reason, whatever that looks like to the driver.
 func Explain(ctx context.Context, doing, where string, err error) error {
 	if err == nil {
 		return nil

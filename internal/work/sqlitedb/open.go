@@ -22,8 +22,8 @@ type Options struct {
 	Existing    bool          // do not create the file
 }
 
-// Open returns a pool of connections to a file. What they write is on disk when they answer, also on systems where an
-// fsync alone is not enough.
+// Open returns a pool of connections to a file. What they write is on disk when they answer, also
+// on systems where an fsync alone is not enough.
 func Open(path string, o Options) (*sql.DB, error) {
 	values := url.Values{
 		"_pragma": {
@@ -35,7 +35,8 @@ func Open(path string, o Options) (*sql.DB, error) {
 	if o.Existing {
 		values.Set("mode", "rw")
 	}
-	location := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: values.Encode()}
+	location := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
+		RawQuery: values.Encode()}
 	db, err := sql.Open("sqlite", location.String())
 	if err != nil {
 		return nil, err
@@ -45,8 +46,8 @@ func Open(path string, o Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// UseWAL switches a file to a write-ahead log, which is permanent, so that readers and writers do not wait for each
-// other. SQLite does not wait for others that are about to do the same.
+// UseWAL switches a file to a write-ahead log, which is permanent, so that readers and writers do
+// not wait for each other. SQLite does not wait for others that are about to do the same.
 func UseWAL(ctx context.Context, db *sql.DB) error {
 	for {
 		var mode string

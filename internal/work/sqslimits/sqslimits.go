@@ -1,23 +1,24 @@
-// Package sqslimits holds the limits of Amazon SQS that both the server and its clients need: the engine
-// enforces them, the command line and the libraries check them before they send a request.
+// Package sqslimits holds the limits of Amazon SQS that both the server and its clients need: the
+// engine enforces them, the command line and the libraries check them before they send a request.
 //
-// Each constant names the parameter of the SQS API that it bounds. The codes in brackets are rules in
-// docs/semantics, which cite the source of each limit and the date of the observation.
+// Each constant names the parameter of the SQS API that it bounds. The codes in brackets are rules
+// in docs/semantics, which cite the source of each limit and the date of the observation.
 package sqslimits
 
 import "time"
 
 // Messages.
 const (
-	// MessageBytesMax bounds the body of a message and the names, types and values of its attributes
-	// together. [SIZE-1, ATTR-2] It also bounds the messages of one batch together. [BATCH-8]
+	// MessageBytesMax bounds the body of a message and the names, types and values of its
+	// attributes together. [SIZE-1, ATTR-2] It also bounds the messages of one batch together.
+	// [BATCH-8]
 	MessageBytesMax = 1 << 20
 
 	// AttributesMax is the number of user attributes of one message. [MA-1]
 	AttributesMax = 10
 
-	// IDMax is the length of a MessageGroupId, a MessageDeduplicationId or a ReceiveRequestAttemptId,
-	// in bytes. [SEND-10, DEDUP-1]
+	// IDMax is the length of a MessageGroupId, a MessageDeduplicationId or a
+	// ReceiveRequestAttemptId, in bytes. [SEND-10, DEDUP-1]
 	IDMax = 128
 
 	// DelayMax is the longest DelaySeconds, of a message and of a queue. [SEND-4, ATTR-1]
@@ -35,8 +36,9 @@ const (
 	// WaitMax is the longest WaitTimeSeconds of a receive. [RCV-3, ATTR-4]
 	WaitMax = 20 * time.Second
 
-	// VisibilityMax is the longest VisibilityTimeout of one request, and the longest time that a message
-	// stays hidden after one receive, however often the timeout is changed. [RCV-2, VIS-10, VIS-11]
+	// VisibilityMax is the longest VisibilityTimeout of one request, and the longest time that a
+	// message stays hidden after one receive, however often the timeout is changed.
+	// [RCV-2, VIS-10, VIS-11]
 	VisibilityMax = 12 * time.Hour
 
 	// ListMax is the largest MaxResults of a listing of queues. [QUEUE-24]

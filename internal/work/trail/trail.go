@@ -45,12 +45,13 @@ const (
 
 // A Trail is what one attribute holds. The zero value is that of a message that has none.
 type Trail struct {
-	Key        string    // what the producer calls the work; empty if it gave it no name
-	Generation int       // raised only by an intended replay of completed work
-	Lineage    string    // message id of the first message; empty on the first one itself
-	Redrives   int       // how often it was brought back from a dead-letter queue
-	Strikes    int       // how often it then failed while others succeeded
-	FirstSent  time.Time // when the first message was sent, to the millisecond; zero on the first one itself
+	Key        string // what the producer calls the work; empty if it gave it no name
+	Generation int    // raised only by an intended replay of completed work
+	Lineage    string // message id of the first message; empty on the first one itself
+	Redrives   int    // how often it was brought back from a dead-letter queue
+	Strikes    int    // how often it then failed while others succeeded
+	// when the first message was sent, to the millisecond; zero on the first one itself
+	FirstSent time.Time
 
 	// Died is when it became a dead letter, of one that was sent to its dead-letter queue again
 	// since; else zero.
@@ -98,7 +99,9 @@ func Of(attributes map[string]types.MessageAttributeValue) (Trail, error) {
 
 // Attach returns attributes with the trail in place of the one they had. It reports false, and
 // changes nothing, when that would be more attributes than SQS allows.
-func (t Trail) Attach(attributes map[string]types.MessageAttributeValue) (with map[string]types.MessageAttributeValue, ok bool) {
+func (t Trail) Attach(
+	attributes map[string]types.MessageAttributeValue,
+) (with map[string]types.MessageAttributeValue, ok bool) {
 	if _, has := attributes[Attribute]; !has && len(attributes) >= AttributesMax {
 		return attributes, false
 	}
@@ -106,7 +109,8 @@ func (t Trail) Attach(attributes map[string]types.MessageAttributeValue) (with m
 	if with == nil {
 		with = make(map[string]types.MessageAttributeValue, 1)
 	}
-	with[Attribute] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(t.String())}
+	with[Attribute] = types.MessageAttributeValue{DataType: aws.String("String"),
+		StringValue: aws.String(t.String())}
 	return with, true
 }
 
@@ -168,8 +172,10 @@ func parse(s string) (t Trail, err error) {
 		}
 		return n
 	}
-	t.Key, t.Lineage, t.Reason, t.Source = text(fieldKey), text(fieldLineage), text(fieldReason), text(fieldSource)
-	t.Generation, t.Redrives, t.Strikes = number(fieldGeneration), number(fieldRedrives), number(fieldStrikes)
+	t.Key, t.Lineage, t.Reason, t.Source = text(fieldKey), text(fieldLineage), text(fieldReason),
+		text(fieldSource)
+	t.Generation, t.Redrives, t.Strikes = number(fieldGeneration), number(fieldRedrives),
+		number(fieldStrikes)
 	t.Attempts, t.Poison = number(fieldAttempts), number(fieldPoison) != 0
 	if ms := number(fieldFirstSent); ms != 0 {
 		t.FirstSent = time.UnixMilli(int64(ms)).UTC()

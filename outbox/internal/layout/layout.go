@@ -1,5 +1,5 @@
-// Package layout converts between messages and the rows of an outbox table, in the same way for every database.
-// It has no database of its own.
+// Package layout converts between messages and the rows of an outbox table, in the same way for
+// every database. It has no database of its own.
 package layout
 
 import (
@@ -20,12 +20,12 @@ import (
 // Columns are the columns of a row that a program may set.
 const Columns = "id, aggregatetype, aggregateid, type, payload, group_id, dedup_id, headers, deliver_after, generation"
 
-// word is a part of a table name. It is short enough that names which begin with it stay distinct within the
-// 63 bytes that PostgreSQL compares.
+// word is a part of a table name. It is short enough that names which begin with it stay distinct
+// within the 63 bytes that PostgreSQL compares.
 var word = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
 
-// Table splits the name of an outbox table into its schema, which may be empty, and its name. The default name is
-// "outbox". Each part has at most 40 letters, digits and underscores.
+// Table splits the name of an outbox table into its schema, which may be empty, and its name. The
+// default name is "outbox". Each part has at most 40 letters, digits and underscores.
 func Table(name string) (schema, table string, err error) {
 	name = cmp.Or(name, "outbox")
 	schema, table, qualified := strings.Cut(name, ".")
@@ -38,9 +38,9 @@ func Table(name string) (schema, table string, err error) {
 	return schema, table, nil
 }
 
-// Encode returns messages as a JSON array of rows, with the headers of trace added to each. Messages of one stream
-// keep their order. The streams are sorted, so that two transactions which write to the same streams cannot block
-// each other.
+// Encode returns messages as a JSON array of rows, with the headers of trace added to each.
+// Messages of one stream keep their order. The streams are sorted, so that two transactions which
+// write to the same streams cannot block each other.
 func Encode(ctx context.Context, trace outbox.Trace, messages []outbox.Message) (string, error) {
 	messages = slices.Clone(messages)
 	var more map[string]string
@@ -61,10 +61,13 @@ func Encode(ctx context.Context, trace outbox.Trace, messages []outbox.Message) 
 			return "", fmt.Errorf("message %d of %d for the outbox: %w", i+1, len(messages), err)
 		}
 	}
-	slices.SortStableFunc(messages, func(a, b outbox.Message) int { return strings.Compare(stream(&a), stream(&b)) })
+	slices.SortStableFunc(messages, func(a, b outbox.Message) int {
+		return strings.Compare(stream(&a), stream(&b))
+	})
 	rows := make([]map[string]any, len(messages))
 	for i, m := range messages {
-		row := map[string]any{"id": m.ID, "aggregatetype": m.Queue, "aggregateid": m.Key, "type": m.Type, "payload": m.Body}
+		row := map[string]any{"id": m.ID, "aggregatetype": m.Queue, "aggregateid": m.Key,
+			"type": m.Type, "payload": m.Body}
 		set := func(column string, is bool, value any) {
 			if is {
 				row[column] = value
@@ -81,8 +84,8 @@ func Encode(ctx context.Context, trace outbox.Trace, messages []outbox.Message) 
 	return string(text), err
 }
 
-// stream names the stream in which a message keeps its order, or is empty. The triggers of the tables compute the
-// same name.
+// stream names the stream in which a message keeps its order, or is empty. The triggers of the
+// tables compute the same name.
 func stream(m *outbox.Message) string {
 	switch {
 	case m.Group != "":
@@ -93,7 +96,8 @@ func stream(m *outbox.Message) string {
 	return ""
 }
 
-// Decode reads a row of Source.Query, a JSON object of its columns. Its errors are an outbox.ErrSource.
+// Decode reads a row of Source.Query, a JSON object of its columns. Its errors are an
+// outbox.ErrSource.
 func Decode(row []byte) (m outbox.Message, err error) {
 	if err := decode(&m, row); err != nil {
 		return outbox.Message{}, fmt.Errorf("%w: %w", outbox.ErrSource, err)
@@ -107,8 +111,10 @@ func decode(m *outbox.Message, row []byte) (err error) {
 		return err
 	}
 	known := map[string]any{
-		"id": &m.ID, "aggregatetype": &m.Queue, "aggregateid": &m.Key, "type": &m.Type, "payload": &m.Body,
-		"group_id": &m.Group, "dedup_id": &m.Dedup, "headers": &m.Headers, "generation": &m.Generation,
+		"id": &m.ID, "aggregatetype": &m.Queue, "aggregateid": &m.Key, "type": &m.Type,
+		"payload":  &m.Body,
+		"group_id": &m.Group, "dedup_id": &m.Dedup, "headers": &m.Headers,
+		"generation": &m.Generation,
 	}
 	for name, value := range columns {
 		field, ok := known[name]
@@ -143,8 +149,8 @@ func decode(m *outbox.Message, row []byte) (err error) {
 	return nil
 }
 
-// Headers reads the column headers of a row, a JSON object. Programs may have written other values than strings:
-// a number becomes its text, and a null is skipped.
+// Headers reads the column headers of a row, a JSON object. Programs may have written other values
+// than strings: a number becomes its text, and a null is skipped.
 func Headers(object []byte) (map[string]string, error) {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(object, &values); err != nil {

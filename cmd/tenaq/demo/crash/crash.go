@@ -1,5 +1,5 @@
-// Package crash sends messages through a server that is killed again and again. In the end package audit accounts
-// for each of them, from what the clients saw.
+// Package crash sends messages through a server that is killed again and again. In the end package
+// audit accounts for each of them, from what the clients saw.
 package crash
 
 import (
@@ -21,10 +21,11 @@ import (
 
 // Scenario is this scenario.
 var Scenario = stage.Scenario{
-	Name:   "crash",
-	Text:   "messages through a server that is killed again and again",
-	Run:    run,
-	Breaks: []stage.Break{{Name: "disk", Text: "the disk forgets what was written between two deaths", Ours: true}},
+	Name: "crash",
+	Text: "messages through a server that is killed again and again",
+	Run:  run,
+	Breaks: []stage.Break{{Name: "disk",
+		Text: "the disk forgets what was written between two deaths", Ours: true}},
 }
 
 // A crash is a run of the scenario.
@@ -38,8 +39,8 @@ type crash struct {
 	restarts []time.Duration // how long each took
 }
 
-// run lets producers send messages and consumers handle them, some too slowly, while the server dies and comes
-// back; then every message is accounted for.
+// run lets producers send messages and consumers handle them, some too slowly, while the server
+// dies and comes back; then every message is accounted for.
 func run(ctx context.Context, env *stage.Env) ([]stage.Row, error) {
 	s, err := env.OpenSQS(ctx)
 	if err != nil {
@@ -57,7 +58,8 @@ func run(ctx context.Context, env *stage.Env) ([]stage.Row, error) {
 		Body:   func(n int) string { return fmt.Sprintf(`{"message": %d, "demo": %d}`, n+1, env.Seed) },
 		Pause:  80 * time.Millisecond, Work: 15 * time.Millisecond,
 		Visibility: 2 * time.Second,
-		Overruns:   c.messages * 3 / 100, Changes: c.messages * 4 / 100, Canaries: c.messages * 3 / 100,
+		Overruns:   c.messages * 3 / 100, Changes: c.messages * 4 / 100,
+		Canaries:          c.messages * 3 / 100,
 		RefusesOldHandles: s.Server == nil,
 	})
 	if err := c.run(ctx); err != nil {
@@ -70,7 +72,8 @@ func run(ctx context.Context, env *stage.Env) ([]stage.Row, error) {
 		}
 	}
 	left, err := c.load.Left(ctx)
-	rows := append(auditRows(report, c.messages), stage.Want("left in the queue, by its own counters", 0, left))
+	rows := append(auditRows(report, c.messages),
+		stage.Want("left in the queue, by its own counters", 0, left))
 	return slices.Concat(rows, c.killRows(), c.serverRows()), err
 }
 
@@ -92,7 +95,8 @@ func (c *crash) run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		p := c.load.Progress()
-		c.env.Progress.Line("%s %d of %d sent, %d delivered, %s", cli.Bar(p.Acknowledged, c.messages),
+		c.env.Progress.Line("%s %d of %d sent, %d delivered, %s",
+			cli.Bar(p.Acknowledged, c.messages),
 			p.Acknowledged, c.messages, p.Received, cli.Counted(kills, "kill", "kills"))
 	}
 }
@@ -127,8 +131,8 @@ func (c *crash) kill(ctx context.Context, killed chan<- int) error {
 	return nil
 }
 
-// A rollback puts the data of a server that is not running back to an earlier state, as a disk does that only
-// pretends to write.
+// A rollback puts the data of a server that is not running back to an earlier state, as a disk does
+// that only pretends to write.
 type rollback struct{ saved string }
 
 // at saves at the second death and restores at the third.
@@ -154,7 +158,8 @@ func auditRows(r *audit.Report, messages int) []stage.Row {
 		stage.Want("delivered while surely in flight elsewhere", 0, r.Count(audit.InFlight)),
 		stage.Want("delivered after an acknowledged delete", 0, r.Count(audit.Deleted)),
 		stage.Want("receive counts going backwards", 0, r.Count(audit.Counts)),
-		stage.Want("invented, multiplied or altered", 0, r.Count(audit.Invented, audit.Multiplied, audit.Fixed)),
+		stage.Want("invented, multiplied or altered", 0,
+			r.Count(audit.Invented, audit.Multiplied, audit.Fixed)),
 		stage.Show("deliveries in all", r.Deliveries),
 		stage.Show("deliveries of what had been delivered before", r.Repeated),
 		stage.Show("stored twice by a retry of the SDK", r.Copies),
@@ -176,12 +181,13 @@ func (c *crash) killRows() []stage.Row {
 	return rows
 }
 
-// serverRows judges what only a server of our own promises. Amazon accepts a delete with an old handle, and some
-// emulators do not.
+// serverRows judges what only a server of our own promises. Amazon accepts a delete with an old
+// handle, and some emulators do not.
 func (c *crash) serverRows() []stage.Row {
 	const old, stop = "old handles refused", "exit status after SIGTERM"
 	if c.server == nil {
-		return []stage.Row{stage.Show(old, c.load.OldHandlesRefused()), stage.Skip(stop, stage.NotOurs)}
+		return []stage.Row{stage.Show(old, c.load.OldHandlesRefused()),
+			stage.Skip(stop, stage.NotOurs)}
 	}
 	ended := "0"
 	if err := c.server.Stop(); err != nil {
@@ -200,7 +206,8 @@ func (c *crash) keepHistory(r *audit.Report) error {
 	for _, v := range r.Violations {
 		findings = fmt.Appendln(findings, v)
 	}
-	if err := os.WriteFile(filepath.Join(c.env.Dir, "violations.txt"), findings, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.env.Dir, "violations.txt"), findings,
+		0o600); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(c.env.Dir, "history.json"), text, 0o600)

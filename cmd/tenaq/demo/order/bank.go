@@ -14,9 +14,9 @@ import (
 	"tenaq/cmd/tenaq/demo/stage"
 )
 
-// A bank stands for a payment provider. It charges a card for each request without an idempotency key, and once for
-// all requests with the same key, until it forgets the key. Charges it does not forget. It is slow, and it finishes
-// what it has begun, whether or not the caller still waits.
+// A bank stands for a payment provider. It charges a card for each request without an idempotency
+// key, and once for all requests with the same key, until it forgets the key. Charges it does not
+// forget. It is slow, and it finishes what it has begun, whether or not the caller still waits.
 type bank struct {
 	p *play
 
@@ -37,7 +37,8 @@ type charge struct {
 
 // newBank serves a bank to the workers.
 func newBank(p *play) *bank {
-	b := &bank{p: p, keys: make(map[string]*charge), charges: make(map[string][]*charge), played: make(map[string]bool)}
+	b := &bank{p: p, keys: make(map[string]*charge), charges: make(map[string][]*charge),
+		played: make(map[string]bool)}
 	p.crew.Mux.HandleFunc("POST /charges/{order}", b.create)
 	p.crew.Mux.HandleFunc("GET /charges/{order}", b.find)
 	return b
@@ -120,8 +121,8 @@ func (b *bank) find(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(found)
 }
 
-// nextDay puts money on the cards and forgets the idempotency keys, as providers do after a day or so. It reports
-// whether it was not the next day before.
+// nextDay puts money on the cards and forgets the idempotency keys, as providers do after a day or
+// so. It reports whether it was not the next day before.
 func (b *bank) nextDay() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +155,9 @@ func (b *bank) counts() map[string]int {
 	return n
 }
 
-// A bankClient is the bank of a worker. Each request has its own connection: Go repeats a request with an
-// idempotency key by itself if an old connection turns out to be closed, and the demo wants to see the error.
+// A bankClient is the bank of a worker. Each request has its own connection: Go repeats a request
+// with an idempotency key by itself if an old connection turns out to be closed, and the demo wants
+// to see the error.
 type bankClient struct {
 	worker, url string
 	keyless     bool
@@ -163,7 +165,8 @@ type bankClient struct {
 }
 
 func newBankClient(c *stage.Child, url string) *bankClient {
-	return &bankClient{c.Name, url, c.Broken == "key", http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	return &bankClient{c.Name, url, c.Broken == "key",
+		http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
 // Find looks for the charge of an order.
@@ -200,15 +203,16 @@ func (b *bankClient) ask(ctx context.Context, method, key string) (id string, er
 	case resp.StatusCode == http.StatusNotFound:
 		return "", nil
 	case resp.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("the bank answers %d: %s", resp.StatusCode, strings.TrimSpace(string(bytes.TrimSpace(body))))
+		return "", fmt.Errorf("the bank answers %d: %s", resp.StatusCode,
+			strings.TrimSpace(string(bytes.TrimSpace(body))))
 	}
 	var c charge
 	err = json.Unmarshal(body, &c)
 	return c.ID, err
 }
 
-// usualTimeout is the visibility timeout of the usual workers, and usualTakes is how long the bank takes there. The
-// timeout was long enough when it was chosen.
+// usualTimeout is the visibility timeout of the usual workers, and usualTakes is how long the bank
+// takes there. The timeout was long enough when it was chosen.
 const (
 	usualTimeout = 2 * time.Second
 	usualTakes   = 3 * time.Second

@@ -1,8 +1,9 @@
-// Package order runs the program of examples/order with workers that are killed and stopped, and a bank that is
-// slower than the visibility timeout. Beside it the same orders go to workers that are written as usual.
+// Package order runs the program of examples/order with workers that are killed and stopped, and a
+// bank that is slower than the visibility timeout. Beside it the same orders go to workers that are
+// written as usual.
 //
-// The bank is where most things happen: it knows which worker asks, so a worker dies exactly between the charge and
-// the order row. In the end each order has one charge, one row and one mail.
+// The bank is where most things happen: it knows which worker asks, so a worker dies exactly
+// between the charge and the order row. In the end each order has one charge, one row and one mail.
 package order
 
 import (
@@ -43,10 +44,12 @@ const lease = 3 * time.Second
 type fate string
 
 const (
-	plain      fate = ""           // the bank takes one and a half leases
-	crashed    fate = "crashed"    // its worker is killed when the card is charged and the order is not written
-	doomed     fate = "doomed"     // so is every worker, until the order is a dead letter
-	frozen     fate = "frozen"     // its worker is stopped there, until another one has written the order
+	plain fate = "" // the bank takes one and a half leases
+	// its worker is killed when the card is charged and the order is not written
+	crashed fate = "crashed"
+	doomed  fate = "doomed" // so is every worker, until the order is a dead letter
+	// its worker is stopped there, until another one has written the order
+	frozen     fate = "frozen"
 	unanswered fate = "unanswered" // the card is charged, and the bank hangs up
 	refused    fate = "refused"    // the card has no money until the next day
 	copied     fate = "copied"     // its message is sent twice
@@ -87,12 +90,14 @@ func run(ctx context.Context, env *stage.Env) ([]stage.Row, error) {
 		return nil, err
 	}
 	defer s.Close()
-	p := &play{env: env, sqs: s, guarded: make(map[string]string), out: &outcome{Ours: s.Server != nil, Broken: env.Broken}}
+	p := &play{env: env, sqs: s, guarded: make(map[string]string),
+		out: &outcome{Ours: s.Server != nil, Broken: env.Broken}}
 	timeout := map[string]string{"VisibilityTimeout": fmt.Sprint(lease.Seconds())}
 	if p.url, p.deadURL, err = s.CreatePair(ctx, "order", "order-dead", timeout, nil); err != nil {
 		return nil, err
 	}
-	if p.usualURL, err = s.CreateQueue(ctx, "order-usual", map[string]string{"VisibilityTimeout": "2"}); err != nil {
+	if p.usualURL, err = s.CreateQueue(ctx, "order-usual",
+		map[string]string{"VisibilityTimeout": "2"}); err != nil {
 		return nil, err
 	}
 	if p.crew, err = stage.NewCrew(ctx, s); err != nil {
@@ -131,7 +136,8 @@ func (p *play) play(ctx context.Context) error {
 			p.out.Sent++
 		}
 	}
-	tell := task{QueueURL: p.url, Bank: p.crew.URL, Attempts: p.env.Scale(2, 3), AtOnce: p.env.Scale(4, 6)}
+	tell := task{QueueURL: p.url, Bank: p.crew.URL, Attempts: p.env.Scale(2, 3),
+		AtOnce: p.env.Scale(4, 6)}
 	for range p.env.Scale(4, 6) {
 		if err := p.crew.Hire("worker", tell); err != nil {
 			return err
@@ -142,7 +148,9 @@ func (p *play) play(ctx context.Context) error {
 	defer stop()
 	sent := make(chan error, 1)
 	go func() {
-		sent <- p.shop.SendMails(mails, func(key, _ string) { p.crew.Do(func() { p.out.Mails[key]++ }) })
+		sent <- p.shop.SendMails(mails, func(key, _ string) {
+			p.crew.Do(func() { p.out.Mails[key]++ })
+		})
 	}()
 	if err := errors.Join(p.untilDone(ctx), <-usual); err != nil {
 		return errors.Join(err, p.collect(context.WithoutCancel(ctx)))
@@ -208,7 +216,8 @@ func (p *play) send(ctx context.Context, url string, o shop.Order) error {
 	return err
 }
 
-// charged is called when a worker is about to learn that a card is charged. The order is not written yet.
+// charged is called when a worker is about to learn that a card is charged. The order is not
+// written yet.
 func (p *play) charged(from, key string) {
 	p.crew.Do(func() {
 		switch p.out.Fates[key] {
@@ -249,7 +258,9 @@ func (p *play) freeze(from, key string) {
 		return stage.Unlocked(p.crew.Ctx, records, orders)
 	})
 	p.crew.Wait(time.Minute, func() bool {
-		return slices.ContainsFunc(p.crew.Seen(pointEnd), func(r stage.Report) bool { return r.Key == key && r.Text == "" })
+		return slices.ContainsFunc(p.crew.Seen(pointEnd), func(r stage.Report) bool {
+			return r.Key == key && r.Text == ""
+		})
 	})
 	p.crew.Thaw(from)
 }
@@ -261,7 +272,8 @@ func (p *play) killAtRandom(rng *mathrand.Rand, n int) {
 		p.crew.Do(func() {
 			var busy []string
 			for _, h := range handlings(p.crew.Seen("")) {
-				if h.open() && p.crew.Alive(h.begin.From) && !p.crew.IsFrozen(h.begin.From) && p.guarded[h.begin.From] == "" {
+				if h.open() && p.crew.Alive(h.begin.From) && !p.crew.IsFrozen(h.begin.From) &&
+					p.guarded[h.begin.From] == "" {
 					busy = append(busy, h.begin.From)
 				}
 			}
@@ -272,8 +284,8 @@ func (p *play) killAtRandom(rng *mathrand.Rand, n int) {
 	}
 }
 
-// untilDone waits until every order is done and nothing is left. Dead letters are brought back the next day: the
-// cards have money, and the bank has forgotten all idempotency keys.
+// untilDone waits until every order is done and nothing is left. Dead letters are brought back the
+// next day: the cards have money, and the bank has forgotten all idempotency keys.
 func (p *play) untilDone(ctx context.Context) error {
 	fated := 0
 	for _, f := range p.out.Fates {
@@ -347,7 +359,8 @@ func (p *play) move(ctx context.Context) error {
 		return err
 	}
 	return p.crew.Until("move the dead letters", func() (bool, error) {
-		out, err := p.sqs.API.ListMessageMoveTasks(ctx, &sqs.ListMessageMoveTasksInput{SourceArn: &source})
+		out, err := p.sqs.API.ListMessageMoveTasks(ctx,
+			&sqs.ListMessageMoveTasksInput{SourceArn: &source})
 		if err != nil || len(out.Results) == 0 || *out.Results[0].Status == "RUNNING" {
 			return false, err
 		}
@@ -369,7 +382,8 @@ func (p *play) again(ctx context.Context) error {
 	return err
 }
 
-// work is a worker process: the worker of the example, which reports when a handler begins and ends.
+// work is a worker process: the worker of the example, which reports when a handler begins and
+// ends.
 func work(ctx context.Context, c *stage.Child) error {
 	var t task
 	if err := json.Unmarshal(c.Task, &t); err != nil {
@@ -398,12 +412,14 @@ func work(ctx context.Context, c *stage.Child) error {
 	cfg.RetryBase, cfg.RetryMax = lease/6, lease/3
 	cfg.Logger = slog.Default()
 	cfg.Handler = worker.JSON(func(ctx context.Context, o shop.Order, m *worker.Message) error {
-		r := stage.Report{Point: pointBegin, Key: o.ID, Run: rand.Text(), Number: m.Attempt(), Fence: m.Fence()}
+		r := stage.Report{Point: pointBegin, Key: o.ID, Run: rand.Text(), Number: m.Attempt(),
+			Fence: m.Fence()}
 		c.Tell(ctx, r)
-		// On purpose without the context's end, as it happens: a handler that has lost its claim and does not look
-		// at its context is refused by its fence.
+		// On purpose without the context's end, as it happens: a handler that has lost its claim
+		// and does not look at its context is refused by its fence.
 		err := s.Handle(context.WithoutCancel(ctx), o, m)
-		r.Point, r.Lost, r.Stale = pointEnd, context.Cause(ctx) == worker.ErrLost, errors.Is(err, shop.ErrStale)
+		r.Point, r.Lost, r.Stale = pointEnd, context.Cause(ctx) == worker.ErrLost, errors.Is(err,
+			shop.ErrStale)
 		if err != nil {
 			r.Text = err.Error()
 		}

@@ -75,7 +75,9 @@ func (o *outcome) rows() []stage.Row {
 		}
 	}
 	kills := stage.At(o.Reports, stage.Killed)
-	bereft := len(slices.DeleteFunc(slices.Clone(kills), func(r stage.Report) bool { return r.Key == "" }))
+	bereft := len(slices.DeleteFunc(slices.Clone(kills), func(r stage.Report) bool {
+		return r.Key == ""
+	}))
 	stale := 0
 	for _, r := range stage.At(o.Reports, pointEnd) {
 		if r.Stale {
@@ -98,9 +100,11 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("handlers that went on beside another one", 0, beside(hs)),
 		stage.AtLeast("workers killed, the card charged and no row written", 4, bereft),
 		stage.Show("workers killed in all", len(kills)),
-		stage.AtLeast("workers stopped past their lease, and continued", 1, len(stage.At(o.Reports, stage.Thawed))),
+		stage.AtLeast("workers stopped past their lease, and continued", 1,
+			len(stage.At(o.Reports, stage.Thawed))),
 		stage.AtLeast("writes of those that the fence refused", 1, stale),
-		stage.AtLeast("deliveries turned away, the order busy or done", 1, len(stage.At(o.Reports, pointAway))),
+		stage.AtLeast("deliveries turned away, the order busy or done", 1,
+			len(stage.At(o.Reports, pointAway))),
 		stage.AtLeast("dead letters", 2, len(dead)),
 		stage.Want("of these, charged twice after the redrive", 0, redriven),
 		stage.Want("killed until dead-lettered, then redriven: charges", 1, doomedDead),
@@ -116,7 +120,8 @@ func (o *outcome) usualRows() []stage.Row {
 	if o.Broken != "" {
 		return []stage.Row{stage.Skip(twice, "left out too")}
 	}
-	return []stage.Row{stage.Show(charges, o.Usual.Charges), stage.AtLeast(twice, 1, o.Usual.Doubled)}
+	return []stage.Row{stage.Show(charges, o.Usual.Charges),
+		stage.AtLeast(twice, 1, o.Usual.Doubled)}
 }
 
 // alarmRows: an operator would notice the usual workers, and is not bothered by these.
@@ -184,8 +189,8 @@ func handlings(reports []stage.Report) (all []*handling) {
 	return all
 }
 
-// beside counts handlers that went on while another one handled the same order, and were not told so. A process that
-// was stopped could not be told; its fence refuses what it writes.
+// beside counts handlers that went on while another one handled the same order, and were not told
+// so. A process that was stopped could not be told; its fence refuses what it writes.
 func beside(hs []*handling) (n int) {
 	for i, h := range hs {
 		if h.killed > 0 || h.frozen || h.end.Lost {
@@ -201,19 +206,24 @@ func beside(hs []*handling) (n int) {
 	return n
 }
 
-// takeOver is the longest time, in seconds, from a kill until the next worker began with an order of the killed one.
+// takeOver is the longest time, in seconds, from a kill until the next worker began with an order
+// of the killed one.
 func takeOver(reports []stage.Report, hs []*handling) (most float64) {
 	dead := stage.At(reports, pointDead)
 	for i, h := range hs {
 		if h.killed == 0 {
 			continue
 		}
-		next := slices.IndexFunc(hs[i+1:], func(later *handling) bool { return later.begin.Key == h.begin.Key })
+		next := slices.IndexFunc(hs[i+1:], func(later *handling) bool {
+			return later.begin.Key == h.begin.Key
+		})
 		if next < 0 {
 			continue
 		}
 		to := hs[i+1+next].begin.At
-		if slices.ContainsFunc(dead, func(r stage.Report) bool { return r.Key == h.begin.Key && r.At > h.killed && r.At < to }) {
+		if slices.ContainsFunc(dead, func(r stage.Report) bool {
+			return r.Key == h.begin.Key && r.At > h.killed && r.At < to
+		}) {
 			continue // it waited in the dead-letter queue
 		}
 		most = max(most, to-h.killed)

@@ -13,8 +13,9 @@ import (
 	"tenaq/examples/order/shop"
 )
 
-// usual is the program as it is usually written: look whether the order is done, charge the card, write the order,
-// delete the message. No crash is needed: a bank that is slower than the visibility timeout is enough.
+// usual is the program as it is usually written: look whether the order is done, charge the card,
+// write the order, delete the message. No crash is needed: a bank that is slower than the
+// visibility timeout is enough.
 type usual struct {
 	mu      sync.Mutex
 	charges map[string]int
@@ -64,7 +65,8 @@ func (u *usual) poll(ctx context.Context, api *sqs.Client, url string) error {
 	defer busy.Wait()
 	for {
 		got, err := api.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: int32(usualTimeout / time.Second),
+			QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: 1,
+			VisibilityTimeout: int32(usualTimeout / time.Second),
 		})
 		if err != nil {
 			return err
@@ -92,5 +94,6 @@ func (u *usual) handle(ctx context.Context, api *sqs.Client, url string, m types
 		u.done[o.ID] = true
 		u.mu.Unlock()
 	}
-	_, _ = api.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle})
+	_, _ = api.DeleteMessage(ctx,
+		&sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle})
 }

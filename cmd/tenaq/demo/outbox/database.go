@@ -16,14 +16,16 @@ import (
 	"tenaq/examples/outbox/studio"
 )
 
-// openDatabase makes the tables: in a file, or in a schema of their own in PostgreSQL. Drop removes the schema.
+// openDatabase makes the tables: in a file, or in a schema of their own in PostgreSQL. Drop removes
+// the schema.
 func (p *play) openDatabase(ctx context.Context) (drop func(context.Context) error, err error) {
 	drop = func(context.Context) error { return nil }
 	p.base.Database = "sqlite:" + filepath.Join(p.env.Dir, "studio.db")
 	if address := p.env.Database; address != "" {
 		at, err := url.Parse(address)
 		if err != nil {
-			return drop, errors.New("--db is no URL; write postgres://USER@HOST/DATABASE") // the error has the password in it
+			// the error has the password in it
+			return drop, errors.New("--db is no URL; write postgres://USER@HOST/DATABASE")
 		}
 		name := "tenaq_demo_" + strings.ToLower(rand.Text()[:8])
 		if err := execute(ctx, address, "CREATE SCHEMA "+name); err != nil {

@@ -1,8 +1,8 @@
-// Package outbox runs the program of examples/outbox while uploads, relays and workers are killed at every step, and
-// replays the jobs of some days on which the transcoder was wrong.
+// Package outbox runs the program of examples/outbox while uploads, relays and workers are killed
+// at every step, and replays the jobs of some days on which the transcoder was wrong.
 //
-// The days are short and their times are real: the window of the replay is from the moment at which the wrong
-// transcoder was deployed until it was taken away, by the clock of the database.
+// The days are short and their times are real: the window of the replay is from the moment at which
+// the wrong transcoder was deployed until it was taken away, by the clock of the database.
 package outbox
 
 import (
@@ -85,7 +85,8 @@ func run(ctx context.Context, env *stage.Env) (rows []stage.Row, err error) {
 		out: &outcome{Ours: s.Server != nil, Broken: env.Broken}, relays: newRelays(),
 	}
 	p.base.Queues = make(map[string]string)
-	for name, attributes := range map[string]map[string]string{plainQueue: nil, orderedQueue: {"FifoQueue": "true"}} {
+	for name, attributes := range map[string]map[string]string{plainQueue: nil,
+		orderedQueue: {"FifoQueue": "true"}} {
 		if p.base.Queues[name], err = s.CreateQueue(ctx, name, attributes); err != nil {
 			return nil, err
 		}
@@ -204,7 +205,8 @@ func (p *play) settled(ctx context.Context, undone int) error {
 			return false, err
 		}
 		left, err := p.sqs.Left(ctx, p.base.Queues[plainQueue], p.base.Queues[orderedQueue])
-		p.env.Progress.Line("%d rows to send, %d jobs to do, %d messages in the queues", stats.Pending, jobs, left)
+		p.env.Progress.Line("%d rows to send, %d jobs to do, %d messages in the queues",
+			stats.Pending, jobs, left)
 		if quiet++; stats.Pending+left > 0 || jobs > undone {
 			quiet = 0
 		}
@@ -218,7 +220,8 @@ func (p *play) storm(ctx context.Context) error {
 	p.env.Say("%d uploads; uploads, relays and workers are killed at every step", len(uploads))
 	p.crew.Do(func() {
 		for range p.env.Scale(1, 2) {
-			p.relays.deaths = append(p.relays.deaths, pointClaiming, pointClaimed, pointSent, pointSettled)
+			p.relays.deaths = append(p.relays.deaths, pointClaiming, pointClaimed, pointSent,
+				pointSettled)
 		}
 	})
 	if err := p.deploy(good); err != nil {
@@ -260,8 +263,8 @@ func (p *play) bug(ctx context.Context) (err error) {
 // gap is how many messages are lost.
 const gap = 3
 
-// repair is day 10: the transcoder is repaired. Before its workers run, a stray program receives some messages, does
-// nothing and deletes them.
+// repair is day 10: the transcoder is repaired. Before its workers run, a stray program receives
+// some messages, does nothing and deletes them.
 func (p *play) repair(ctx context.Context) error {
 	p.crew.Dismiss("worker")
 	if err := p.upload(p.plain(p.env.Scale(5, 12))); err != nil {
@@ -275,7 +278,8 @@ func (p *play) repair(ctx context.Context) error {
 	}
 	url := p.base.Queues[plainQueue]
 	if err := p.crew.Until("lose messages", func() (bool, error) {
-		got, err := p.sqs.API.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 1})
+		got, err := p.sqs.API.ReceiveMessage(ctx,
+			&sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 1})
 		if err != nil {
 			return false, err
 		}
@@ -285,7 +289,9 @@ func (p *play) repair(ctx context.Context) error {
 				return false, err
 			}
 			p.lost[j.ID] = true
-			if _, err := p.sqs.API.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			if _, err := p.sqs.API.DeleteMessage(ctx,
+				&sqs.DeleteMessageInput{QueueUrl: &url,
+					ReceiptHandle: m.ReceiptHandle}); err != nil {
 				return false, err
 			}
 		}
@@ -328,7 +334,8 @@ func (p *play) replayAsUsual(ctx context.Context) error {
 	}
 	p.out.UsualSent = len(received(p.crew.Reports(), 0)) - before
 	p.out.UsualRight = p.out.Window - p.wrong(p.window)
-	p.env.Say("the same jobs again, as usual: %d messages, and %d files are right", p.out.UsualSent, p.out.UsualRight)
+	p.env.Say("the same jobs again, as usual: %d messages, and %d files are right", p.out.UsualSent,
+		p.out.UsualRight)
 	return nil
 }
 

@@ -17,7 +17,8 @@ type outcome struct {
 	Ours   bool
 	Broken string
 
-	// Of the usual uploads: jobs that are recorded and have no message, and jobs that were done without a record.
+	// Of the usual uploads: jobs that are recorded and have no message, and jobs that were done
+	// without a record.
 	Usual struct{ Unsent, Unrecorded int }
 
 	// Of the storm.
@@ -74,7 +75,8 @@ func (p *play) countStorm(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			if _, err := os.Stat(p.result(job)); n+messages[job] > 0 || !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(p.result(job)); n+messages[job] > 0 ||
+				!errors.Is(err, fs.ErrNotExist) {
 				o.Ghosts++
 			}
 			continue
@@ -146,16 +148,18 @@ func (o *outcome) rows() []stage.Row {
 		if o.Ours {
 			return stage.Want(check, 0, got)
 		}
-		// moto forgets a deduplication id when its message is deleted, and of two messages of a group whose visibility
-		// timeouts have ended it gives out the second one first.
+		// moto forgets a deduplication id when its message is deleted, and of two messages of a
+		// group whose visibility timeouts have ended it gives out the second one first.
 		return stage.Show(check, got)
 	}
 	judged, hasty := o.pace()
 	rows := append(o.usualRows(),
 		stage.AtLeast("upload services killed between their statements", 3, killed("upload", "")),
 		stage.AtLeast("relays killed before a claim", 1, killed("relay", pointClaiming)),
-		stage.AtLeast("relays killed after a claim, before they sent", 1, killed("relay", pointClaimed)),
-		stage.AtLeast("relays killed after a send, before they noted it", 1, killed("relay", pointSent)),
+		stage.AtLeast("relays killed after a claim, before they sent", 1,
+			killed("relay", pointClaimed)),
+		stage.AtLeast("relays killed after a send, before they noted it", 1,
+			killed("relay", pointSent)),
 		stage.AtLeast("relays killed after they noted it", 1, killed("relay", pointSettled)),
 		stage.AtLeast("workers killed with a job", 3, killed("worker", "")),
 		stage.AtLeast("uploads committed after younger ones were sent", 1, o.Late),
@@ -196,15 +200,18 @@ func (o *outcome) rows() []stage.Row {
 
 // usualRows judges the usual uploads. If they did no harm, the rest would prove nothing.
 func (o *outcome) usualRows() []stage.Row {
-	const unsent, unrecorded = "as usual, row first: jobs without a message", "as usual, message first: jobs done without a record"
+	const unsent, unrecorded = "as usual, row first: jobs without a message",
+		"as usual, message first: jobs done without a record"
 	if o.Broken != "" {
-		return []stage.Row{stage.Skip(unsent, "left out too"), stage.Skip(unrecorded, "left out too")}
+		return []stage.Row{stage.Skip(unsent, "left out too"),
+			stage.Skip(unrecorded, "left out too")}
 	}
-	return []stage.Row{stage.AtLeast(unsent, 1, o.Usual.Unsent), stage.AtLeast(unrecorded, 2, o.Usual.Unrecorded)}
+	return []stage.Row{stage.AtLeast(unsent, 1, o.Usual.Unsent),
+		stage.AtLeast(unrecorded, 2, o.Usual.Unrecorded)}
 }
 
-// disorder counts versions of films that were recorded before an earlier version, in one generation. Jobs are
-// numbered in the order of their uploads.
+// disorder counts versions of films that were recorded before an earlier version, in one
+// generation. Jobs are numbered in the order of their uploads.
 func (o *outcome) disorder(generation int) (n int) {
 	latest := make(map[string]string)
 	seen := make(map[string]bool)
@@ -238,13 +245,15 @@ func (o *outcome) redone() (n int) {
 	return n
 }
 
-// pace judges the pauses between two steps of one process that replays: how many there were, and how many were
-// shorter than the rows of the first step take at the rate of the replay. A report may come late, so not the whole
-// time is asked for.
+// pace judges the pauses between two steps of one process that replays: how many there were, and
+// how many were shorter than the rows of the first step take at the rate of the replay. A report
+// may come late, so not the whole time is asked for.
 func (o *outcome) pace() (judged, hasty int) {
 	steps := stage.At(o.Reports, pointStepping)
 	for i, r := range steps {
-		next := slices.IndexFunc(steps[i+1:], func(later stage.Report) bool { return later.From == r.From })
+		next := slices.IndexFunc(steps[i+1:], func(later stage.Report) bool {
+			return later.From == r.From
+		})
 		if next < 0 {
 			continue
 		}

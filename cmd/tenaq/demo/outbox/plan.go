@@ -31,7 +31,8 @@ func (u upload) message() outbox.Message {
 	return m
 }
 
-// A fate is what happens to an upload, or to a worker: the point at which its process is killed, or one of these.
+// A fate is what happens to an upload, or to a worker: the point at which its process is killed, or
+// one of these.
 type fate string
 
 const (
@@ -40,8 +41,8 @@ const (
 	late       fate = "late" // committed after younger rows were sent
 )
 
-// stormy returns the uploads of the storm. Those that kill the upload service are the first ones, and those that
-// commit late come next, so that enough is uploaded after them.
+// stormy returns the uploads of the storm. Those that kill the upload service are the first ones,
+// and those that commit late come next, so that enough is uploaded after them.
 func (p *play) stormy() []upload {
 	rng := p.env.RNG(1)
 	uploads := p.plain(p.env.Scale(24, 60))
@@ -126,18 +127,20 @@ type relays struct {
 	replayDeaths []string
 	played       map[string]bool // fates of uploads and workers that have happened
 
-	// Only one relay is killed at a time, and its successor has to be heard of first: otherwise the other relay would
-	// send everything meanwhile.
+	// Only one relay is killed at a time, and its successor has to be heard of first: otherwise the
+	// other relay would send everything meanwhile.
 	busy     bool
 	newcomer string
 
-	unsettled map[string]map[string]bool // by relay: jobs that it has sent, or begun to send, and not written down
-	excused   map[string]int             // jobs that may be sent again, and how often
+	// by relay: jobs that it has sent, or begun to send, and not written down
+	unsettled map[string]map[string]bool
+	excused   map[string]int // jobs that may be sent again, and how often
 }
 
 func newRelays() relays {
 	return relays{
-		played: make(map[string]bool), unsettled: make(map[string]map[string]bool), excused: make(map[string]int),
+		played: make(map[string]bool), unsettled: make(map[string]map[string]bool),
+		excused: make(map[string]int),
 	}
 }
 
@@ -178,7 +181,8 @@ func (p *play) on(r stage.Report) {
 func (p *play) overtake(row string) {
 	younger := 0
 	p.crew.Aside(func() {
-		for began := time.Now(); younger < 3 && time.Since(began) < 30*time.Second && p.crew.Ctx.Err() == nil; {
+		for began := time.Now(); younger < 3 && time.Since(began) < 30*time.Second &&
+			p.crew.Ctx.Err() == nil; {
 			younger, _ = p.number(p.crew.Ctx, `SELECT count(*) FROM outbox_sent WHERE id > $1`, row)
 			stage.Pause(p.crew.Ctx, 50*time.Millisecond)
 		}
@@ -215,8 +219,11 @@ func (p *play) onRelay(r stage.Report) {
 			s.excused[job]++
 		}
 	}
-	plainOnly := r.Point != pointSent || !slices.ContainsFunc(r.Keys, func(job string) bool { return p.uploads[job].ordered() })
-	if len(s.deaths) == 0 || s.deaths[0] != r.Point || s.busy || s.newcomer != "" || !plainOnly || !p.crew.Alive(r.From) {
+	plainOnly := r.Point != pointSent || !slices.ContainsFunc(r.Keys, func(job string) bool {
+		return p.uploads[job].ordered()
+	})
+	if len(s.deaths) == 0 || s.deaths[0] != r.Point || s.busy || s.newcomer != "" || !plainOnly ||
+		!p.crew.Alive(r.From) {
 		return // a FIFO queue would drop the copies
 	}
 	s.deaths = s.deaths[1:]

@@ -69,8 +69,8 @@ func newLedger(s *studio.Studio) (*claims.Ledger, error) {
 // errEnough ends a transaction that is to be rolled back.
 var errEnough = errors.New("the upload is rolled back")
 
-// upload is the upload service. What it is asked for a second time, it does not do again. An upload that commits
-// late is under way beside the others, which stay in their order.
+// upload is the upload service. What it is asked for a second time, it does not do again. An upload
+// that commits late is under way beside the others, which stay in their order.
 func (p *process) upload(ctx context.Context) error {
 	var lates sync.WaitGroup
 	errs := make([]error, len(p.Uploads))
@@ -85,7 +85,8 @@ func (p *process) upload(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// uploadOne writes a job and its message with the program of the example, and reports each statement.
+// uploadOne writes a job and its message with the program of the example, and reports each
+// statement.
 func (p *process) uploadOne(ctx context.Context, u upload) error {
 	m := u.message()
 	m.ID = outbox.NewID()
@@ -147,7 +148,9 @@ type watchedBox struct {
 }
 
 // Claim reports that it is about to, and what it got.
-func (b *watchedBox) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Duration, error) {
+func (b *watchedBox) Claim(
+	ctx context.Context, c outbox.Claim,
+) ([]outbox.Row, time.Duration, error) {
 	b.p.tell(ctx, pointClaiming)
 	rows, next, err := b.Box.Claim(ctx, c)
 	var jobs []string
@@ -217,11 +220,14 @@ func (p *process) work(ctx context.Context) error {
 	var errs [2]error
 	for i, queue := range []string{p.Queues[plainQueue], p.Queues[orderedQueue]} {
 		w, err := worker.New(worker.Config{
-			Client: stage.ShortPolls{Client: p.api}, QueueURL: queue, Claims: p.ledger, Handler: worker.JSON(p.handle),
-			Concurrency: 4, Lease: lease, Attempts: 20, RetryBase: 200 * time.Millisecond, Drain: 5 * time.Second,
+			Client: stage.ShortPolls{Client: p.api}, QueueURL: queue, Claims: p.ledger,
+			Handler:     worker.JSON(p.handle),
+			Concurrency: 4, Lease: lease, Attempts: 20, RetryBase: 200 * time.Millisecond,
+			Drain:  5 * time.Second,
 			Logger: slog.Default(),
 			Events: worker.Events{Received: func(m *worker.Message) {
-				p.Tell(ctx, stage.Report{Point: pointReceived, Key: m.Key, Message: m.ID, Number: m.Generation})
+				p.Tell(ctx, stage.Report{Point: pointReceived, Key: m.Key, Message: m.ID,
+					Number: m.Generation})
 			}},
 		})
 		if err != nil {
@@ -236,13 +242,15 @@ func (p *process) work(ctx context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
-// handle transcodes and marks the job as done, with the program of the example, and reports each step.
+// handle transcodes and marks the job as done, with the program of the example, and reports each
+// step.
 func (p *process) handle(ctx context.Context, j studio.Job, m *worker.Message) error {
 	tell := func(point string) {
 		p.Tell(ctx, stage.Report{Point: point, Key: j.ID, Number: m.Generation, Text: j.Video})
 	}
 	tell(pointBegun)
-	if err := studio.Write(resultFile(resultsDir(p.Dir), j.ID), studio.Transcode(j.Video, p.Quality)); err != nil {
+	if err := studio.Write(resultFile(resultsDir(p.Dir), j.ID),
+		studio.Transcode(j.Video, p.Quality)); err != nil {
 		return err
 	}
 	tell(pointWritten)
@@ -304,7 +312,9 @@ type watchedHistory struct {
 }
 
 // StepReplay writes rows.
-func (h *watchedHistory) StepReplay(ctx context.Context, r outbox.Replay, rows []outbox.Message) (outbox.Replay, error) {
+func (h *watchedHistory) StepReplay(
+	ctx context.Context, r outbox.Replay, rows []outbox.Message,
+) (outbox.Replay, error) {
 	if len(rows) == 0 {
 		return h.History.StepReplay(ctx, r, rows)
 	}

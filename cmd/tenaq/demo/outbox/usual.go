@@ -18,13 +18,14 @@ import (
 // usualJobs is the table of the usual uploads.
 const usualJobs = `CREATE TABLE usual_jobs (job_id TEXT PRIMARY KEY, status TEXT NOT NULL)`
 
-// uploadAsUsual is the upload as it is usually written: it writes to the database and to the queue, one after the
-// other. Which one comes first is in the name of the job.
+// uploadAsUsual is the upload as it is usually written: it writes to the database and to the queue,
+// one after the other. Which one comes first is in the name of the job.
 func (p *process) uploadAsUsual(ctx context.Context) error {
 	u := p.Uploads[0]
 	send := func() error {
 		body := u.message().Body
-		_, err := p.api.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &p.Usual, MessageBody: &body})
+		_, err := p.api.SendMessage(ctx,
+			&sqs.SendMessageInput{QueueUrl: &p.Usual, MessageBody: &body})
 		return err
 	}
 	record := func() error {
@@ -58,13 +59,16 @@ func (p *play) usual(ctx context.Context) error {
 				f = rolledBack
 			}
 			t := p.base
-			t.Uploads = []upload{{Job: fmt.Sprintf("%s-%d", order, i+1), Video: fmt.Sprintf("usual-%d", i+1), Fate: f}}
+			t.Uploads = []upload{{Job: fmt.Sprintf("%s-%d", order, i+1),
+				Video: fmt.Sprintf("usual-%d", i+1), Fate: f}}
 			if err := p.crew.Finish("usual", t, func() {}); err != nil {
 				return err
 			}
 		}
 	}
-	if err := p.crew.Until("work as usual", func() (bool, error) { return p.workAsUsual(ctx) }); err != nil {
+	if err := p.crew.Until("work as usual", func() (bool, error) {
+		return p.workAsUsual(ctx)
+	}); err != nil {
 		return err
 	}
 	pending, err := p.number(ctx, `SELECT count(*) FROM usual_jobs WHERE status = 'pending'`)
@@ -78,13 +82,15 @@ func (p *play) usual(ctx context.Context) error {
 		p.out.Usual.Unrecorded += 1 - n
 		err = errors.Join(err, errCount)
 	}
-	p.env.Say("as usual: %d jobs have no message, %d were done without a record", pending, p.out.Usual.Unrecorded)
+	p.env.Say("as usual: %d jobs have no message, %d were done without a record", pending,
+		p.out.Usual.Unrecorded)
 	return err
 }
 
 // workAsUsual handles the messages that there are, and reports whether none is left.
 func (p *play) workAsUsual(ctx context.Context) (bool, error) {
-	got, err := p.sqs.API.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &p.base.Usual, MaxNumberOfMessages: 10})
+	got, err := p.sqs.API.ReceiveMessage(ctx,
+		&sqs.ReceiveMessageInput{QueueUrl: &p.base.Usual, MaxNumberOfMessages: 10})
 	if err != nil {
 		return false, err
 	}
@@ -92,13 +98,15 @@ func (p *play) workAsUsual(ctx context.Context) (bool, error) {
 		var j studio.Job
 		err := json.Unmarshal([]byte(aws.ToString(m.Body)), &j)
 		if err == nil {
-			err = studio.Write(resultFile(usualDir(p.env.Dir), j.ID), studio.Transcode(j.Video, good))
+			err = studio.Write(resultFile(usualDir(p.env.Dir), j.ID),
+				studio.Transcode(j.Video, good))
 		}
 		if err == nil {
 			_, err = p.studio.DB.ExecContext(ctx, `UPDATE usual_jobs SET status = 'done' WHERE job_id = $1`, j.ID)
 		}
 		if err == nil {
-			_, err = p.sqs.API.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &p.base.Usual, ReceiptHandle: m.ReceiptHandle})
+			_, err = p.sqs.API.DeleteMessage(ctx,
+				&sqs.DeleteMessageInput{QueueUrl: &p.base.Usual, ReceiptHandle: m.ReceiptHandle})
 		}
 		if err != nil {
 			return false, err

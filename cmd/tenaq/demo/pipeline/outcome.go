@@ -16,8 +16,9 @@ type outcome struct {
 	Encrypted bool // the server took the name of a key
 	Files     []file
 
-	// Of producers: receipts of new messages and duplicates, message ids by file, and what came of sending the same
-	// files in another batch, of the batch again, and of the two files whose producer died.
+	// Of producers: receipts of new messages and duplicates, message ids by file, and what came of
+	// sending the same files in another batch, of the batch again, and of the two files whose
+	// producer died.
 	New, Duplicates              int
 	IDs                          map[string]string
 	Others, OtherBatch, Differs  int
@@ -55,28 +56,39 @@ func (o *outcome) rows() []stage.Row {
 
 		stage.Want("worker dies before its claim", "completed by task 1", o.end(fileBeforeClaim)),
 		stage.Want("task dies in its download", "completed by task 2", o.end(fileAmidTask)),
-		stage.Want("worker dies, its task downloading", "completed by task 2", o.end(fileAmidWorker)),
-		o.unlessBroken(stage.AtLeast("  its claim was taken over", 1, o.seen(fileAmidWorker, pointTakenOver))),
-		stage.Want("task dies between writing and exit", "completed by task 2", o.end(fileAfterWrite)),
-		stage.Want("  what the second found and did not write", 1, o.seen(fileAfterWrite, pointFound)),
-		stage.Want("worker dies between completion and delete", "completed by task 1", o.end(fileAfterComplete)),
-		stage.AtLeast("  its redelivery was deleted and did nothing", 1, o.seen(fileAfterComplete, pointDuplicate)),
+		stage.Want("worker dies, its task downloading", "completed by task 2",
+			o.end(fileAmidWorker)),
+		o.unlessBroken(stage.AtLeast("  its claim was taken over", 1,
+			o.seen(fileAmidWorker, pointTakenOver))),
+		stage.Want("task dies between writing and exit", "completed by task 2",
+			o.end(fileAfterWrite)),
+		stage.Want("  what the second found and did not write", 1,
+			o.seen(fileAfterWrite, pointFound)),
+		stage.Want("worker dies between completion and delete", "completed by task 1",
+			o.end(fileAfterComplete)),
+		stage.AtLeast("  its redelivery was deleted and did nothing", 1,
+			o.seen(fileAfterComplete, pointDuplicate)),
 		stage.Want("deaths in all (kill -9)", o.deaths(), len(stage.At(o.Reports, stage.Killed))),
 
-		stage.Want("wrong checksum (exit 1)", fmt.Sprintf("dead after task %d", attempts), o.end(fileDamaged)),
+		stage.Want("wrong checksum (exit 1)", fmt.Sprintf("dead after task %d", attempts),
+			o.end(fileDamaged)),
 		stage.Want("  attempts that its dead letter reports", attempts, bad.Attempts),
-		stage.True("  its reason names the checksum", strings.Contains(bad.Reason, "its checksum is ")),
+		stage.True("  its reason names the checksum",
+			strings.Contains(bad.Reason, "its checksum is ")),
 		stage.Want("withdrawn for good (exit 65)", "dead after task 1", o.end(fileWithdrawn)),
 		stage.True("  its reason says so", strings.Contains(gone.Reason, "was withdrawn")),
-		stage.Want("not there yet (exit 75)", fmt.Sprintf("completed by task %d", notYetFor+1), o.end(fileNotYet)),
-		stage.Want("  of these tasks, counted as attempts", 1, o.tasks(fileNotYet)-o.seen(fileNotYet, pointLater)),
+		stage.Want("not there yet (exit 75)", fmt.Sprintf("completed by task %d", notYetFor+1),
+			o.end(fileNotYet)),
+		stage.Want("  of these tasks, counted as attempts", 1,
+			o.tasks(fileNotYet)-o.seen(fileNotYet, pointLater)),
 
 		stage.True("one group: completed as sent, a dead worker included", o.inOrder()),
 		stage.Want("one group: downloads at once", 1, o.Most[orderedGroup]),
 		stage.True("a group for each file: downloads at once", o.Met),
 
 		stage.Want("batch run again later: new messages", 0, o.Late),
-		o.unlessBroken(stage.Want("batch run again later: told of completed work", done, o.LateCompleted)),
+		o.unlessBroken(stage.Want("batch run again later: told of completed work", done,
+			o.LateCompleted)),
 		stage.True("sent past the register later: delivered", o.late(pointReceived) > 0),
 		stage.Want("  tasks begun for it", 0, o.late(pointStarted)),
 		stage.AtLeast("  deleted because the work was completed", 1, o.late(pointDuplicate)),
@@ -86,7 +98,8 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("files written, identical to their originals", done, o.Identical),
 		stage.Want("files that are anything else", 0, o.Strange),
 		stage.Want("files written twice", 0, o.writtenTwice()),
-		o.unlessBroken(stage.Want("claims that are still held", fmt.Sprint("0 of ", len(o.Files)), fmt.Sprint(o.Held, " of ", o.Entries))),
+		o.unlessBroken(stage.Want("claims that are still held", fmt.Sprint("0 of ", len(o.Files)),
+			fmt.Sprint(o.Held, " of ", o.Entries))),
 		stage.Want("left in the queue", 0, o.Left),
 		stage.Want("dead letters", dead, len(o.Letters)),
 		stage.Want("processes that did not end when told to", 0, o.Unclean),
@@ -112,7 +125,8 @@ func (o *outcome) deaths() (n int) {
 	return n
 }
 
-// strangers is how many messages were received that are on no receipt, the one that was sent late aside.
+// strangers is how many messages were received that are on no receipt, the one that was sent late
+// aside.
 func (o *outcome) strangers() int {
 	seen := make(map[string]bool)
 	for _, r := range stage.At(o.Reports, pointReceived) {
@@ -139,8 +153,8 @@ func (o *outcome) late(point string) (n int) {
 	return n
 }
 
-// tasks is how often the work of a file was begun, without the times that ended because this machine paused for
-// longer than a lease.
+// tasks is how often the work of a file was begun, without the times that ended because this
+// machine paused for longer than a lease.
 func (o *outcome) tasks(id string) int { return o.seen(id, pointStarted) - o.seen(id, pointLost) }
 
 // end says how a file ended, and with which of its tasks.

@@ -1,9 +1,10 @@
-// Package pipeline runs the program of examples/pipeline on a batch of files, while producers, workers and tasks die
-// at the worst moments. A worker starts one task per message, as "tenaq pipe" does, and the task downloads the file.
+// Package pipeline runs the program of examples/pipeline on a batch of files, while producers,
+// workers and tasks die at the worst moments. A worker starts one task per message, as "tenaq pipe"
+// does, and the task downloads the file.
 //
-// Each death is at a chosen point: after the receive and before the claim, in the middle of a download, between the
-// write and the exit. The outcome is judged from outside: by the receipts of the producer, what the processes
-// reported, the files that were written, and the queues.
+// Each death is at a chosen point: after the receive and before the claim, in the middle of a
+// download, between the write and the exit. The outcome is judged from outside: by the receipts of
+// the producer, what the processes reported, the files that were written, and the queues.
 package pipeline
 
 import (
@@ -38,7 +39,8 @@ var Scenario = stage.Scenario{
 	Breaks: []stage.Break{{Name: "claim", Text: "workers do not claim the files"}},
 }
 
-// Times and counts. The lease is as short as a busy machine allows, because each death of a worker takes one.
+// Times and counts. The lease is as short as a busy machine allows, because each death of a worker
+// takes one.
 const (
 	lease       = 3 * time.Second
 	leaseDoomed = 3 * time.Second // of the registrations of producers that die
@@ -79,7 +81,8 @@ func run(ctx context.Context, env *stage.Env) (rows []stage.Row, err error) {
 		return nil, err
 	}
 	defer s.Close()
-	p := &play{env: env, sqs: s, files: plan(env), out: &outcome{Broken: env.Broken, Encrypted: true}}
+	p := &play{env: env, sqs: s, files: plan(env),
+		out: &outcome{Broken: env.Broken, Encrypted: true}}
 	p.out.Files = p.files
 	if p.crew, err = stage.NewCrew(ctx, s); err != nil {
 		return nil, err
@@ -89,7 +92,8 @@ func run(ctx context.Context, env *stage.Env) (rows []stage.Row, err error) {
 		return nil, err
 	}
 	defer p.store.Close()
-	for _, step := range []func(context.Context) error{p.register, p.replay, p.work, p.count, p.replayLate} {
+	for _, step := range []func(context.Context) error{p.register, p.replay, p.work, p.count,
+		p.replayLate} {
 		if err = step(p.crew.Ctx); err != nil {
 			break
 		}
@@ -101,13 +105,15 @@ func run(ctx context.Context, env *stage.Env) (rows []stage.Row, err error) {
 // prepare makes the queues, the files and the ledger.
 func (p *play) prepare(ctx context.Context) (err error) {
 	attributes := map[string]string{
-		"FifoQueue": "true", "ContentBasedDeduplication": "true", "MessageRetentionPeriod": "1209600",
-		"KmsMasterKeyId": "alias/aws/sqs",
+		"FifoQueue": "true", "ContentBasedDeduplication": "true",
+		"MessageRetentionPeriod": "1209600",
+		"KmsMasterKeyId":         "alias/aws/sqs",
 	}
 	create := func() error {
 		work := maps.Clone(attributes)
 		work["VisibilityTimeout"] = "3600" // for consumers that do not renew; a worker does
-		p.url, p.deadURL, err = p.sqs.CreatePair(ctx, "data-download-queue.fifo", "data-download-dlq.fifo", work, attributes)
+		p.url, p.deadURL, err = p.sqs.CreatePair(ctx, "data-download-queue.fifo",
+			"data-download-dlq.fifo", work, attributes)
 		return err
 	}
 	if create() != nil { // an emulator may not take the key
@@ -136,7 +142,8 @@ func (p *play) prepare(ctx context.Context) (err error) {
 		p.messages[f.ID] = m
 	}
 	p.crew.On = p.on
-	if p.store, err = sqliterecords.New(sqliterecords.Config{Path: recordsFile(p.env.Dir)}); err != nil {
+	p.store, err = sqliterecords.New(sqliterecords.Config{Path: recordsFile(p.env.Dir)})
+	if err != nil {
 		return err
 	}
 	if p.ledger, err = claims.New(p.store, claims.Config{Lease: lease}); err != nil {
@@ -147,7 +154,8 @@ func (p *play) prepare(ctx context.Context) (err error) {
 
 // newProducer makes the producer for the queue.
 func (p *play) newProducer() (err error) {
-	p.producer, err = producer.New(producer.Config{Client: p.sqs.API, Store: p.store, QueueURL: p.url, Work: p.ledger})
+	p.producer, err = producer.New(producer.Config{Client: p.sqs.API, Store: p.store,
+		QueueURL: p.url, Work: p.ledger})
 	return err
 }
 
@@ -155,10 +163,11 @@ func (p *play) task(message producer.Message, lease time.Duration) task {
 	return task{QueueURL: p.url, Source: p.crew.URL, Lease: lease, Message: message}
 }
 
-// register registers the batch. The producers of two files die between registering and sending: one is started
-// again, and for the other one a sweep has to find what it left.
+// register registers the batch. The producers of two files die between registering and sending: one
+// is started again, and for the other one a sweep has to find what it left.
 func (p *play) register(ctx context.Context) error {
-	if err := p.crew.Finish("producer", p.task(p.messages[fileUnswept], lease), func() {}); err != nil {
+	if err := p.crew.Finish("producer", p.task(p.messages[fileUnswept], lease),
+		func() {}); err != nil {
 		return err
 	}
 	var batch []producer.Message
@@ -194,8 +203,8 @@ func (p *play) others() (again []producer.Message) {
 	return again
 }
 
-// replay runs the batch again at once. Some of it also goes past the register, as by a producer that has none: there
-// SQS itself has to drop it.
+// replay runs the batch again at once. Some of it also goes past the register, as by a producer
+// that has none: there SQS itself has to drop it.
 func (p *play) replay(ctx context.Context) error {
 	for _, r := range p.producer.SendAll(ctx, p.sent()) {
 		if r.Err != nil {
@@ -222,10 +231,13 @@ func (p *play) sent() (all []producer.Message) {
 }
 
 // sendPast sends the message of a file without asking the register.
-func (p *play) sendPast(ctx context.Context, id, deduplicationID string) (messageID string, err error) {
+func (p *play) sendPast(
+	ctx context.Context, id, deduplicationID string,
+) (messageID string, err error) {
 	m := p.messages[id]
 	out, err := p.sqs.API.SendMessage(ctx, &sqs.SendMessageInput{
-		QueueUrl: &p.url, MessageBody: &m.Body, MessageGroupId: &m.Group, MessageDeduplicationId: &deduplicationID,
+		QueueUrl: &p.url, MessageBody: &m.Body, MessageGroupId: &m.Group,
+		MessageDeduplicationId: &deduplicationID,
 	})
 	if err != nil {
 		return "", err
@@ -272,7 +284,9 @@ func (p *play) sweep(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	// What was sent and waits for a worker is not the sweep's business.
-	stuck = slices.DeleteFunc(stuck, func(r producer.Registration) bool { return r.State == claims.Completed })
+	stuck = slices.DeleteFunc(stuck, func(r producer.Registration) bool {
+		return r.State == claims.Completed
+	})
 	for _, r := range stuck {
 		receipt, err := p.producer.Resend(ctx, r)
 		if err != nil {
@@ -309,7 +323,8 @@ func (p *play) count(ctx context.Context) (err error) {
 	o.Letters = make(map[string]trail.Trail)
 	err = p.crew.Until("read the dead letters", func() (bool, error) {
 		got, err := p.sqs.API.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &p.deadURL, MaxNumberOfMessages: 10, VisibilityTimeout: 30, MessageAttributeNames: []string{"All"},
+			QueueUrl: &p.deadURL, MaxNumberOfMessages: 10, VisibilityTimeout: 30,
+			MessageAttributeNames: []string{"All"},
 		})
 		if err != nil {
 			return false, err
@@ -357,15 +372,15 @@ func (p *play) compare() error {
 	return nil
 }
 
-// lateScale is how fast time passes in the long form, so that the five minutes of deduplication end within seconds,
-// and lateLease the lease that is long enough then.
+// lateScale is how fast time passes in the long form, so that the five minutes of deduplication end
+// within seconds, and lateLease the lease that is long enough then.
 const (
 	lateScale = "100"
 	lateLease = time.Hour
 )
 
-// replayLate runs the batch again when deduplication has forgotten it. In the long form time is made to pass for
-// that; otherwise another deduplication id does the same.
+// replayLate runs the batch again when deduplication has forgotten it. In the long form time is
+// made to pass for that; otherwise another deduplication id does the same.
 func (p *play) replayLate(ctx context.Context) error {
 	long, id := p.env.Long && p.sqs.Server != nil, fileLate+"-again"
 	t := p.task(producer.Message{}, lease)
@@ -407,7 +422,8 @@ func (p *play) replayLate(ctx context.Context) error {
 	err := p.crew.Until("the message that was sent late", func() (bool, error) {
 		left, err := p.sqs.Left(ctx, p.url)
 		done := slices.ContainsFunc(p.crew.Reports(), func(r stage.Report) bool {
-			return r.Message == p.out.LateID && (r.Point == pointDuplicate || r.Point == pointCompleted)
+			return r.Message == p.out.LateID &&
+				(r.Point == pointDuplicate || r.Point == pointCompleted)
 		})
 		return left == 0 && done, err
 	})

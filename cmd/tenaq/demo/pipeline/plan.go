@@ -58,7 +58,8 @@ const (
 	fileLate = fileBeforeClaim // is sent again when SQS has forgotten it
 )
 
-// plan makes the plan of a seed. Nothing happens twice to one file, so that no good file can use its attempts up.
+// plan makes the plan of a seed. Nothing happens twice to one file, so that no good file can use
+// its attempts up.
 func plan(env *stage.Env) (files []file) {
 	rng := env.RNG(1)
 	add := func(id, group string, k kind, d death) {

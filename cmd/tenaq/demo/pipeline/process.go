@@ -48,13 +48,15 @@ func produce(ctx context.Context, c *stage.Child, t task) error {
 		return err
 	}
 	defer store.Close()
-	p, err := producer.New(producer.Config{Client: &sending{client, c, t.Message.Key}, Store: store, QueueURL: t.QueueURL, Lease: leaseDoomed})
+	p, err := producer.New(producer.Config{Client: &sending{client, c, t.Message.Key}, Store: store,
+		QueueURL: t.QueueURL, Lease: leaseDoomed})
 	if err != nil {
 		return err
 	}
 	r, err := p.SendOnce(ctx, t.Message)
 	if err == nil {
-		c.Tell(ctx, stage.Report{Point: pointProduced, Key: r.Key, Message: r.MessageID, Number: count(r.New)})
+		c.Tell(ctx, stage.Report{Point: pointProduced, Key: r.Key, Message: r.MessageID,
+			Number: count(r.New)})
 	}
 	return err
 }
@@ -101,7 +103,8 @@ func work(ctx context.Context, c *stage.Child, t task) error {
 	w, err := worker.New(worker.Config{
 		Client: client, QueueURL: t.QueueURL, Claims: ledger, NoClaims: ledger == nil,
 		Handler: &pipe.Command{Args: command, Grace: time.Second, Pause: time.Second},
-		Key: func(m *worker.Message) (string, error) { // what the message itself says, because SQS forgets
+		// what the message itself says, because SQS forgets
+		Key: func(m *worker.Message) (string, error) {
 			var f download.File
 			err := json.Unmarshal([]byte(m.Body), &f)
 			return f.FileID, err
@@ -119,12 +122,15 @@ func work(ctx context.Context, c *stage.Child, t task) error {
 
 // about is a report about a message.
 func about(point string, m *worker.Message, why string) stage.Report {
-	return stage.Report{Point: point, Key: m.Key, Message: m.ID, Number: m.Attempt(), Fence: m.Fence(), Text: why}
+	return stage.Report{Point: point, Key: m.Key, Message: m.ID, Number: m.Attempt(),
+		Fence: m.Fence(), Text: why}
 }
 
 // begun reports that a handler begins.
 func begun(c *stage.Child) worker.Middleware {
-	return func(ctx context.Context, messages []*worker.Message, next func(context.Context) error) error {
+	return func(
+		ctx context.Context, messages []*worker.Message, next func(context.Context) error,
+	) error {
 		if messages[0].TakenOver() != nil {
 			c.Tell(ctx, about(pointTakenOver, messages[0], ""))
 		}

@@ -13,7 +13,8 @@ import (
 	"tenaq/cmd/tenaq/demo/stage"
 )
 
-// A source is the server of the files. It is slow, and it is where processes die in the middle of a download.
+// A source is the server of the files. It is slow, and it is where processes die in the middle of a
+// download.
 type source struct {
 	p     *play
 	texts map[string]string // what is in the files, by id
@@ -36,7 +37,8 @@ const (
 // newSource makes the originals and serves them.
 func newSource(p *play, dir string) (*source, error) {
 	s := &source{
-		p: p, texts: make(map[string]string), asked: make(map[string]int), active: make(map[string]int),
+		p: p, texts: make(map[string]string), asked: make(map[string]int),
+		active: make(map[string]int),
 		played: make(map[string]bool),
 	}
 	p.out.Most = make(map[string]int)
@@ -49,7 +51,9 @@ func newSource(p *play, dir string) (*source, error) {
 		}
 	}
 	for _, f := range p.files {
-		p.crew.Mux.HandleFunc("GET /"+f.ID, func(w http.ResponseWriter, r *http.Request) { s.serve(f, w, r) })
+		p.crew.Mux.HandleFunc("GET /"+f.ID, func(w http.ResponseWriter, r *http.Request) {
+			s.serve(f, w, r)
+		})
 	}
 	return s, nil
 }
@@ -75,7 +79,8 @@ func (s *source) serve(f file, w http.ResponseWriter, r *http.Request) {
 		if n == chunks*f.Share/100 {
 			s.p.amid(f)
 		}
-		if _, err := w.Write([]byte(text[len(text)*n/chunks : len(text)*(n+1)/chunks])); err != nil || r.Context().Err() != nil {
+		if _, err := w.Write([]byte(text[len(text)*n/chunks : len(text)*(n+
+			1)/chunks])); err != nil || r.Context().Err() != nil {
 			return
 		}
 		_ = http.NewResponseController(w).Flush()
@@ -105,7 +110,8 @@ func (s *source) end(f file) {
 	s.active[f.Group]--
 }
 
-// allActive reports whether all files of a kind are being downloaded, or have been. Each is a group of its own.
+// allActive reports whether all files of a kind are being downloaded, or have been. Each is a group
+// of its own.
 func (s *source) allActive(k kind) bool {
 	if s.p.out.Met {
 		return true

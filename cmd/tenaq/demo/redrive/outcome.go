@@ -16,23 +16,24 @@ type outcome struct {
 	Ours   bool
 	Broken string
 
-	// Of the usual redriver: its dead letters, calls of the warehouse while it was down, rounds of the poison message
-	// that made the fewest once it was up, and messages parked.
+	// Of the usual redriver: its dead letters, calls of the warehouse while it was down, rounds of
+	// the poison message that made the fewest once it was up, and messages parked.
 	Usual struct{ Orders, Sick, Rounds, Parked int }
 
-	Orders, Live int     // dead letters at first, and orders that came in meanwhile
-	Sick         int     // calls by redriven messages while the warehouse was down
-	Trips        int     // how often the breaker had opened by then
-	TurnedAway   int     // deliveries of orders that were being booked, or were booked
-	Booked       int     // orders
-	Doubled      int     // orders booked twice or more
-	After        float64 // seconds from the end of the outage until all were booked; zero if they were not
-	Parked       map[string]int
-	ParkedWrong  string // an order that was parked though it can be booked, or for another reason
-	PoisonCalls  int    // of the healthy warehouse
-	Left         int    // messages in the queues
-	Unclean      int
-	Reports      []stage.Report
+	Orders, Live int // dead letters at first, and orders that came in meanwhile
+	Sick         int // calls by redriven messages while the warehouse was down
+	Trips        int // how often the breaker had opened by then
+	TurnedAway   int // deliveries of orders that were being booked, or were booked
+	Booked       int // orders
+	Doubled      int // orders booked twice or more
+	// seconds from the end of the outage until all were booked; zero if they were not
+	After       float64
+	Parked      map[string]int
+	ParkedWrong string // an order that was parked though it can be booked, or for another reason
+	PoisonCalls int    // of the healthy warehouse
+	Left        int    // messages in the queues
+	Unclean     int
+	Reports     []stage.Report
 }
 
 // collect counts.
@@ -51,7 +52,8 @@ func (p *play) collect(ctx context.Context) (err error) {
 	if o.Left, err = p.sqs.Left(ctx, p.queues.Work, p.queues.Dead); err != nil {
 		return err
 	}
-	lot, err := redrive.NewParkingLot(redrive.ParkingLotConfig{Client: p.sqs.API, Store: p.store, URL: p.queues.Parking})
+	lot, err := redrive.NewParkingLot(redrive.ParkingLotConfig{Client: p.sqs.API, Store: p.store,
+		URL: p.queues.Parking})
 	if err != nil {
 		return err
 	}
@@ -93,8 +95,10 @@ func (o *outcome) rows() []stage.Row {
 		stage.AtMost("calls of the sick warehouse by redriven messages", rateFirst+o.Trips, o.Sick),
 		stage.Want("breaker", "CLOSED, OPEN, HALF_OPEN, CLOSED", path(steps)),
 		stage.AtLeast("times it opened in the outage", tripsLeast, o.Trips),
-		stage.Want("messages redriven sooner than policy allows (1 s, then 2 s)", 0, hasty(o.Reports)),
-		stage.Want("redrivers killed (kill -9) between send and delete", 1, len(stage.At(o.Reports, stage.Killed))),
+		stage.Want("messages redriven sooner than policy allows (1 s, then 2 s)", 0,
+			hasty(o.Reports)),
+		stage.Want("redrivers killed (kill -9) between send and delete", 1,
+			len(stage.At(o.Reports, stage.Killed))),
 		stage.AtLeast("copies that the worker turned away", 1, o.TurnedAway),
 		stage.Want("orders booked", o.Orders+o.Live-poisoned, o.Booked),
 		stage.Want("orders booked twice", 0, o.Doubled),
@@ -112,7 +116,8 @@ func (o *outcome) rows() []stage.Row {
 
 // usualRows judges the usual redriver. If it did no harm, the rest would prove nothing.
 func (o *outcome) usualRows() []stage.Row {
-	const sick, rounds = "as usual: calls of the sick warehouse", "as usual: rounds of each poison message"
+	const sick, rounds = "as usual: calls of the sick warehouse",
+		"as usual: rounds of each poison message"
 	if o.Broken != "" {
 		return []stage.Row{stage.Skip(sick, "left out too"), stage.Skip(rounds, "left out too")}
 	}
@@ -136,7 +141,8 @@ func stepsOf(reports []stage.Report) (all []step) {
 	return all
 }
 
-// trips is how often the breaker has opened since it was closed, and parked how many messages were parked.
+// trips is how often the breaker has opened since it was closed, and parked how many messages were
+// parked.
 func trips(reports []stage.Report) int {
 	if s := stepsOf(reports); len(s) > 0 {
 		return s[len(s)-1].Trips
@@ -151,9 +157,9 @@ func parked(reports []stage.Report) int {
 	return 0
 }
 
-// hasty counts messages that the first redriver sent back with a shorter delay than a second at their first redrive,
-// two seconds at a further one. The redriver that follows finishes what the first one has begun, and
-// that has no delay.
+// hasty counts messages that the first redriver sent back with a shorter delay than a second at
+// their first redrive, two seconds at a further one. The redriver that follows finishes what the
+// first one has begun, and that has no delay.
 func hasty(reports []stage.Report) (n int) {
 	for _, r := range stage.At(reports, pointSent) {
 		if r.From == "redriver-1" && r.Number < 1<<min(1, max(0, int(r.Fence)-1)) {
@@ -163,7 +169,8 @@ func hasty(reports []stage.Report) (n int) {
 	return n
 }
 
-// path is how the breaker came from state to state until it was closed again, without the canaries that failed.
+// path is how the breaker came from state to state until it was closed again, without the canaries
+// that failed.
 func path(steps []step) string {
 	states, trips := []string{"CLOSED"}, 0 // as it begins
 	pass := func(state string) {

@@ -1,11 +1,12 @@
-// Package redrive brings dead letters back after an outage: a warehouse is down, all orders become dead letters, and
-// among them are three that can never be fulfilled.
+// Package redrive brings dead letters back after an outage: a warehouse is down, all orders become
+// dead letters, and among them are three that can never be fulfilled.
 //
-// First a redriver does it as it is usually written. Then package redrive does it, in a process that is killed
-// between a send and the delete that follows. The warehouse counts its calls, so the outcome does not depend on what
-// a redriver says about itself.
+// First a redriver does it as it is usually written. Then package redrive does it, in a process
+// that is killed between a send and the delete that follows. The warehouse counts its calls, so the
+// outcome does not depend on what a redriver says about itself.
 //
-// Times are scaled down to what SQS allows: delays and cool-downs begin at a second and not at a minute.
+// Times are scaled down to what SQS allows: delays and cool-downs begin at a second and not at a
+// minute.
 package redrive
 
 import (
@@ -46,15 +47,15 @@ var Scenario = stage.Scenario{
 	},
 }
 
-// rateFirst is how many messages may be on their way before anything is known, and tripsLeast how often the breaker
-// opens before the warehouse is up again.
+// rateFirst is how many messages may be on their way before anything is known, and tripsLeast how
+// often the breaker opens before the warehouse is up again.
 const (
 	rateFirst  = 5
 	tripsLeast = 2
 )
 
-// policy is the usual one with its times scaled down. A message is parked when it has failed once while others
-// succeeded: if anything else counted, the orders of the outage would be parked.
+// policy is the usual one with its times scaled down. A message is parked when it has failed once
+// while others succeeded: if anything else counted, the orders of the outage would be parked.
 func policy(broken string) redrive.Policy {
 	p := redrive.Policy{
 		RateFirst: rateFirst, RateMax: 200, Redrives: 1,
@@ -66,7 +67,8 @@ func policy(broken string) redrive.Policy {
 	case "breaker":
 		p.Failures, p.RateFirst = 1<<30, p.RateMax
 	case "identity":
-		p.Settle = 5 * time.Second // it hears of no message that it sends, and would stop after the first five
+		// it hears of no message that it sends, and would stop after the first five
+		p.Settle = 5 * time.Second
 	case "delay":
 		p.DelayBase = time.Millisecond
 	}
@@ -126,7 +128,8 @@ func run(ctx context.Context, env *stage.Env) (rows []stage.Row, err error) {
 		return nil, err
 	}
 	defer p.warehouse.close()
-	if p.store, err = sqliterecords.New(sqliterecords.Config{Path: recordsFile(env.Dir)}); err != nil {
+	p.store, err = sqliterecords.New(sqliterecords.Config{Path: recordsFile(env.Dir)})
+	if err != nil {
 		return nil, err
 	}
 	defer p.store.Close()
@@ -146,7 +149,8 @@ func recordsFile(dir string) string { return filepath.Join(dir, "records.db") }
 // create makes the queues of one part.
 func (p *play) create(ctx context.Context, name string) (q queues, err error) {
 	longest := map[string]string{"MessageRetentionPeriod": redrivehost.RetentionMost}
-	if q.Work, q.Dead, err = p.sqs.CreatePair(ctx, name+"-work", name+"-dead", nil, longest); err != nil {
+	if q.Work, q.Dead, err = p.sqs.CreatePair(ctx, name+"-work", name+"-dead", nil,
+		longest); err != nil {
 		return q, err
 	}
 	if q.Parking, err = p.sqs.CreateQueue(ctx, name+"-parking", longest); err != nil {
@@ -167,11 +171,12 @@ func (p *play) play(ctx context.Context, made int) error {
 		defer p.mu.Unlock()
 		p.away++
 	}
-	stop, err := p.startWorker(ctx, p.queues, p.warehouse, ledger, worker.Events{Outcome: func(_ *worker.Message, o worker.Outcome) {
-		if o.Kind == worker.Busy || o.Kind == worker.Duplicate {
-			away()
-		}
-	}})
+	stop, err := p.startWorker(ctx, p.queues, p.warehouse, ledger,
+		worker.Events{Outcome: func(_ *worker.Message, o worker.Outcome) {
+			if o.Kind == worker.Busy || o.Kind == worker.Duplicate {
+				away()
+			}
+		}})
 	if err != nil {
 		return err
 	}
@@ -232,7 +237,8 @@ func (p *play) on(r stage.Report) {
 	p.kill = p.kill && !dies
 	p.mu.Unlock()
 	if dies {
-		p.crew.Kill(r.From, "after it had sent an order and before it had deleted the dead letter", r.Key)
+		p.crew.Kill(r.From, "after it had sent an order and before it had deleted the dead letter",
+			r.Key)
 	}
 }
 
@@ -240,7 +246,8 @@ func (p *play) on(r stage.Report) {
 func (p *play) outage() error {
 	err := p.crew.Until("the outage", func() (bool, error) {
 		sick, trips := p.warehouse.sick(), trips(p.crew.Reports())
-		p.env.Progress.Line("the warehouse is down: called %d times, the breaker opened %d times", sick, trips)
+		p.env.Progress.Line("the warehouse is down: called %d times, the breaker opened %d times",
+			sick, trips)
 		switch p.env.Broken {
 		case "breaker":
 			return sick > 4*rateFirst, nil
@@ -255,7 +262,8 @@ func (p *play) outage() error {
 	return err
 }
 
-// recovery waits until the dead letters of the outage have come to their end, and kills the redriver on the way.
+// recovery waits until the dead letters of the outage have come to their end, and kills the
+// redriver on the way.
 func (p *play) recovery() error {
 	began, healthy := time.Now(), len(p.orders)-poisoned
 	kill := func() {
@@ -268,7 +276,8 @@ func (p *play) recovery() error {
 		killAt = 0
 	}
 	most := time.Duration(p.env.Scale(45, 100)) * time.Second
-	for killed := false; time.Since(began) < most && p.crew.Ctx.Err() == nil; stage.Pause(p.crew.Ctx, 50*time.Millisecond) {
+	for killed := false; time.Since(began) < most &&
+		p.crew.Ctx.Err() == nil; stage.Pause(p.crew.Ctx, 50*time.Millisecond) {
 		done, parked := p.warehouse.booked(p.orders), parked(p.crew.Reports())
 		p.env.Progress.Line("%d of %d orders booked, %d parked", done, healthy, parked)
 		if !killed && done >= killAt {
@@ -278,7 +287,8 @@ func (p *play) recovery() error {
 		if done == healthy && p.out.After == 0 {
 			p.out.After = time.Since(began).Seconds()
 		}
-		if done == healthy && parked >= poisoned || p.env.Broken == "identity" && p.warehouse.doubled() > 0 {
+		if done == healthy && parked >= poisoned || p.env.Broken == "identity" &&
+			p.warehouse.doubled() > 0 {
 			return nil
 		}
 	}
@@ -290,7 +300,8 @@ func (p *play) rest(ctx context.Context) error {
 	if p.env.Broken == "identity" {
 		return nil // that would not end
 	}
-	for began := time.Now(); time.Since(began) < 20*time.Second; stage.Pause(ctx, 50*time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 20*time.Second; stage.Pause(ctx,
+		50*time.Millisecond) {
 		left, err := p.sqs.Left(ctx, p.queues.Work, p.queues.Dead)
 		if err != nil || left == 0 && p.warehouse.booked(p.live) == len(p.live) {
 			return err
@@ -337,7 +348,8 @@ func redriver(ctx context.Context, c *stage.Child) error {
 		}
 		text, _ := json.Marshal(step{
 			Breaker: string(report.State.Breaker.State), Trips: report.State.Breaker.Trips,
-			Parked: report.State.Parked, Redriven: report.State.Redriven, OnTheWay: len(report.State.Flights),
+			Parked: report.State.Parked, Redriven: report.State.Redriven,
+			OnTheWay: len(report.State.Flights),
 		})
 		c.Tell(ctx, stage.Report{Point: pointStep, Text: string(text)})
 	}
@@ -377,8 +389,9 @@ func (w *witness) SendMessage(
 	out, err := w.SQS.SendMessage(ctx, in, options...)
 	if err == nil {
 		w.c.Tell(ctx, stage.Report{
-			Point: pointSent, Key: orderOf(aws.ToString(in.MessageBody)), Number: int(in.DelaySeconds),
-			Fence: uint64(t.Redrives),
+			Point: pointSent, Key: orderOf(aws.ToString(in.MessageBody)),
+			Number: int(in.DelaySeconds),
+			Fence:  uint64(t.Redrives),
 		})
 	}
 	return out, err
@@ -407,8 +420,8 @@ func names(what string, n int) (all []string) {
 	return all
 }
 
-// send sends orders. With a source they are dead letters, as a worker writes them: most are made like this, because
-// to let them fail one by one would take minutes.
+// send sends orders. With a source they are dead letters, as a worker writes them: most are made
+// like this, because to let them fail one by one would take minutes.
 func (p *play) send(ctx context.Context, url string, orders []string, source string) error {
 	for some := range slices.Chunk(orders, 10) {
 		in := &sqs.SendMessageBatchInput{QueueUrl: &url}
@@ -436,8 +449,9 @@ func (p *play) send(ctx context.Context, url string, orders []string, source str
 	return nil
 }
 
-// traffic is the orders that come in meanwhile. Some fail once, and succeed when they are brought back: by that the
-// redriver knows that the workers are well when nothing else is left of the outage.
+// traffic is the orders that come in meanwhile. Some fail once, and succeed when they are brought
+// back: by that the redriver knows that the workers are well when nothing else is left of the
+// outage.
 func (p *play) traffic(ctx context.Context) error {
 	for n := 1; ctx.Err() == nil; n++ {
 		order := fmt.Sprintf("live-%04d", n)
@@ -447,7 +461,8 @@ func (p *play) traffic(ctx context.Context) error {
 		p.mu.Lock()
 		p.live = append(p.live, order)
 		p.mu.Unlock()
-		if err := p.send(context.WithoutCancel(ctx), p.queues.Work, []string{order}, ""); err != nil {
+		if err := p.send(context.WithoutCancel(ctx), p.queues.Work, []string{order},
+			""); err != nil {
 			return err
 		}
 		stage.Pause(ctx, 250*time.Millisecond)
@@ -455,18 +470,22 @@ func (p *play) traffic(ctx context.Context) error {
 	return nil
 }
 
-// startWorker starts a worker that books orders. Without a ledger it is one as it is usually written.
+// startWorker starts a worker that books orders. Without a ledger it is one as it is usually
+// written.
 func (p *play) startWorker(
 	ctx context.Context, q queues, w *warehouse, ledger *claims.Ledger, events worker.Events,
 ) (stop func() error, err error) {
-	log, err := os.OpenFile(filepath.Join(p.env.Dir, "workers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(p.env.Dir, "workers.log"),
+		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	one, err := worker.New(worker.Config{
 		Client: stage.ShortPolls{Client: p.sqs.API}, QueueURL: q.Work, DeadLetterURL: q.Dead,
 		Claims: ledger, NoClaims: ledger == nil,
-		Handler:     worker.JSON(func(ctx context.Context, b booking, _ *worker.Message) error { return w.call(ctx, b) }),
+		Handler: worker.JSON(func(ctx context.Context, b booking, _ *worker.Message) error {
+			return w.call(ctx, b)
+		}),
 		Concurrency: 40, Attempts: 1, Drain: 5 * time.Second, Events: events,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})

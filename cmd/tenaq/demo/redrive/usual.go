@@ -13,15 +13,17 @@ import (
 // usualLimit is how often the usual redriver brings a message back before it parks it: it would.
 const usualLimit = 5
 
-// A usualRedriver is the program as it is usually written: at every tick of a schedule it sends up to a batch of dead
-// letters back. It counts redrives by message id, and takes it for a success that the queue took a message.
+// A usualRedriver is the program as it is usually written: at every tick of a schedule it sends up
+// to a batch of dead letters back. It counts redrives by message id, and takes it for a success
+// that the queue took a message.
 type usualRedriver struct {
 	api    *sqs.Client
 	queues queues
 	count  map[string]int // by message id
 }
 
-// Times of the usual part: the schedule, how long the warehouse is down, and how long the redriver then goes on.
+// Times of the usual part: the schedule, how long the warehouse is down, and how long the redriver
+// then goes on.
 const (
 	usualEvery  = 200 * time.Millisecond
 	usualOutage = 3 * time.Second
@@ -65,21 +67,24 @@ func (p *play) usual(ctx context.Context) error {
 	p.out.Usual.Orders, p.out.Usual.Rounds = len(orders), -1
 	w.each(func(order string, a *account) {
 		p.out.Usual.Sick += a.sick
-		if rounds := a.calls - a.sick; !w.isHealthy(order) && (p.out.Usual.Rounds < 0 || rounds < p.out.Usual.Rounds) {
+		if rounds := a.calls - a.sick; !w.isHealthy(order) &&
+			(p.out.Usual.Rounds < 0 || rounds < p.out.Usual.Rounds) {
 			p.out.Usual.Rounds = rounds
 		}
 	})
 	if err == nil {
 		p.out.Usual.Parked, err = p.sqs.Left(ctx, q.Parking)
 	}
-	p.env.Say("as usual: %d calls of the sick warehouse, poison went round %d times", p.out.Usual.Sick, p.out.Usual.Rounds)
+	p.env.Say("as usual: %d calls of the sick warehouse, poison went round %d times",
+		p.out.Usual.Sick, p.out.Usual.Rounds)
 	return err
 }
 
 // redrive is one run of the schedule.
 func (u *usualRedriver) redrive(ctx context.Context, dead, work, parking string) error {
 	for range 2 {
-		got, err := u.api.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &dead, MaxNumberOfMessages: 10})
+		got, err := u.api.ReceiveMessage(ctx,
+			&sqs.ReceiveMessageInput{QueueUrl: &dead, MaxNumberOfMessages: 10})
 		if err != nil {
 			return err
 		}
@@ -88,10 +93,13 @@ func (u *usualRedriver) redrive(ctx context.Context, dead, work, parking string)
 			if u.count[*m.MessageId]++; u.count[*m.MessageId] > usualLimit {
 				to = parking
 			}
-			if _, err := u.api.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &to, MessageBody: m.Body}); err != nil {
+			if _, err := u.api.SendMessage(ctx,
+				&sqs.SendMessageInput{QueueUrl: &to, MessageBody: m.Body}); err != nil {
 				return err
 			}
-			if _, err := u.api.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &dead, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			if _, err := u.api.DeleteMessage(ctx,
+				&sqs.DeleteMessageInput{QueueUrl: &dead,
+					ReceiptHandle: m.ReceiptHandle}); err != nil {
 				return err
 			}
 		}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A warehouse books orders, as often as it is asked to, so it knows what was done twice. It is down at first.
+// A warehouse books orders, as often as it is asked to, so it knows what was done twice. It is down
+// at first.
 type warehouse struct {
 	url    string
 	server *http.Server
@@ -35,8 +36,8 @@ type account struct {
 // poisoned is how many orders can never be fulfilled: two for one reason, one for another.
 const poisoned = 3
 
-// What the warehouse says when it is down, to some orders at their first call, and to orders that can never be
-// fulfilled. While it is down these look like all others.
+// What the warehouse says when it is down, to some orders at their first call, and to orders that
+// can never be fulfilled. While it is down these look like all others.
 const (
 	overloaded = "overloaded, try again later"
 	hiccup     = "a connection was reset"
@@ -53,8 +54,10 @@ func newWarehouse(orders []string, rng *rand.Rand) (*warehouse, error) {
 		return nil, err
 	}
 	w := &warehouse{
-		url: "http://" + l.Addr().String(), poison: make(map[string]string), orders: make(map[string]*account),
-		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+		url: "http://" + l.Addr().String(), poison: make(map[string]string),
+		orders: make(map[string]*account),
+		client: &http.Client{Timeout: 30 * time.Second,
+			Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
 	some := orders[len(orders)/5 : len(orders)/2] // not the first ones
 	for i, n := range rng.Perm(len(some))[:poisoned] {
@@ -146,8 +149,8 @@ func (w *warehouse) each(see func(order string, a *account)) {
 	}
 }
 
-// sick is how often redriven messages called while the warehouse was down. The first call of an order that came in
-// meanwhile is none.
+// sick is how often redriven messages called while the warehouse was down. The first call of an
+// order that came in meanwhile is none.
 func (w *warehouse) sick() (n int) {
 	w.each(func(order string, a *account) {
 		if a.before == 0 && strings.HasPrefix(order, "live-") {

@@ -16,8 +16,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A Child is what another process of a scenario is told: in the first line of its standard input, or in an
-// argument if its standard input is needed for something else.
+// A Child is what another process of a scenario is told: in the first line of its standard input,
+// or in an argument if its standard input is needed for something else.
 type Child struct {
 	Name     string          `json:"name"`
 	Role     string          `json:"role"`
@@ -55,7 +55,8 @@ func RunChild(ctx context.Context, scenarios []Scenario, args []string, stdin io
 	} else {
 		lines := bufio.NewReader(stdin)
 		told, _ = lines.ReadBytes('\n')
-		go func() { // this process ends with the demo, which holds the other end of its standard input
+		// this process ends with the demo, which holds the other end of its standard input
+		go func() {
 			_, _ = io.Copy(io.Discard, lines)
 			cancel()
 		}()
@@ -83,7 +84,8 @@ func (c *Child) Client(ctx context.Context) (*sqs.Client, error) {
 	return newClient(cfg, c.Endpoint), nil
 }
 
-// A Report is what a process says at a point, before it goes on. Which fields are set depends on the point.
+// A Report is what a process says at a point, before it goes on. Which fields are set depends on
+// the point.
 type Report struct {
 	From    string   `json:"from"`
 	Role    string   `json:"role"`
@@ -94,20 +96,23 @@ type Report struct {
 	Text    string   `json:"text,omitempty"`
 	Number  int      `json:"number,omitempty"` // attempt, generation, delay
 	Fence   uint64   `json:"fence,omitempty"`
-	Run     string   `json:"run,omitempty"`   // of a handler; each run has its own
-	Lost    bool     `json:"lost,omitempty"`  // the handler was told that its claim or its lease is lost
-	Stale   bool     `json:"stale,omitempty"` // a fence refused its write
-	PID     int      `json:"pid,omitempty"`
+	Run     string   `json:"run,omitempty"` // of a handler; each run has its own
+	// the handler was told that its claim or its lease is lost
+	Lost  bool `json:"lost,omitempty"`
+	Stale bool `json:"stale,omitempty"` // a fence refused its write
+	PID   int  `json:"pid,omitempty"`
 
 	// At is when the report came, in seconds from the beginning. The crew sets it.
 	At float64 `json:"at"`
 }
 
-// Tell reports a point and returns when the process may go on. A process that is killed here never does.
+// Tell reports a point and returns when the process may go on. A process that is killed here never
+// does.
 func (c *Child) Tell(ctx context.Context, r Report) {
 	r.From, r.Role, r.PID = c.Name, c.Role, os.Getpid()
 	body, _ := json.Marshal(r) // nothing in it can fail to be encoded
-	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, c.Stage+"/report", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost,
+		c.Stage+"/report", bytes.NewReader(body))
 	if err != nil {
 		return
 	}

@@ -22,8 +22,8 @@ import (
 	_ "modernc.org/sqlite" // the driver for files
 )
 
-// A Crew is the other processes of a scenario, and what they have reported. Its mutex is locked while On runs;
-// Kill, Freeze, Thaw, Wait and Aside are for On and unlock it while they wait.
+// A Crew is the other processes of a scenario, and what they have reported. Its mutex is locked
+// while On runs; Kill, Freeze, Thaw, Wait and Aside are for On and unlock it while they wait.
 type Crew struct {
 	Ctx context.Context // ends when the scenario fails
 	Mux *http.ServeMux  // for other servers of the scenario, such as a bank
@@ -143,18 +143,21 @@ func (c *Crew) Reports() []Report {
 func (c *Crew) Child(role string, task any) (Child, error) {
 	text, err := json.Marshal(task)
 	return Child{
-		Role: role, Scenario: c.sqs.Env.Name, Stage: c.URL, Endpoint: c.sqs.Endpoint, Region: c.sqs.AWS.Region,
-		Ours: c.sqs.Server != nil, Dir: c.sqs.Env.Dir, Broken: c.sqs.Env.Broken, Task: text,
+		Role: role, Scenario: c.sqs.Env.Name, Stage: c.URL, Endpoint: c.sqs.Endpoint,
+		Region: c.sqs.AWS.Region,
+		Ours:   c.sqs.Server != nil, Dir: c.sqs.Env.Dir, Broken: c.sqs.Env.Broken, Task: text,
 	}, err
 }
 
-// Hire starts a process that runs until it is dismissed. If it is killed, another one takes its place.
+// Hire starts a process that runs until it is dismissed. If it is killed, another one takes its
+// place.
 func (c *Crew) Hire(role string, task any) error {
 	_, err := c.hireFor(role, task, false)
 	return err
 }
 
-// Finish starts a process that ends when it is done, and waits until it is done, or one that took its place.
+// Finish starts a process that ends when it is done, and waits until it is done, or one that took
+// its place.
 func (c *Crew) Finish(role string, task any, line func()) error {
 	m, err := c.hireFor(role, task, true)
 	if err != nil {
@@ -207,8 +210,8 @@ func (c *Crew) hire(told Child, once bool) (*member, error) {
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(cmd.Environ(), "TMPDIR="+c.sqs.Env.Dir)
-	// A group of its own: an interrupt from the terminal is not for it, and when this process dies while the child
-	// is stopped, the system wakes the child up and ends it.
+	// A group of its own: an interrupt from the terminal is not for it, and when this process dies
+	// while the child is stopped, the system wakes the child up and ends it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -217,7 +220,8 @@ func (c *Crew) hire(told Child, once bool) (*member, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", told.Name, err)
 	}
-	m := &member{child: told, once: once, process: cmd.Process, stdin: stdin, ended: make(chan struct{})}
+	m := &member{child: told, once: once, process: cmd.Process, stdin: stdin,
+		ended: make(chan struct{})}
 	c.members[told.Name] = m
 	go c.watch(m, cmd)
 	_, err = stdin.Write(append(text, '\n'))
@@ -239,7 +243,8 @@ func (c *Crew) watch(m *member, cmd *exec.Cmd) {
 	c.mu.Unlock()
 	close(m.ended)
 	if !fine {
-		c.fail(fmt.Errorf("%s ended by itself: %v%s", m.child.Name, cmd.ProcessState, c.logTail(m.child.Name)))
+		c.fail(fmt.Errorf("%s ended by itself: %v%s", m.child.Name, cmd.ProcessState,
+			c.logTail(m.child.Name)))
 	}
 }
 
@@ -264,8 +269,8 @@ func (c *Crew) IsFrozen(name string) bool {
 	return m != nil && m.frozen
 }
 
-// Kill kills a process with kill -9 and starts another one in its place, whose name it returns: empty if the
-// process was dead before.
+// Kill kills a process with kill -9 and starts another one in its place, whose name it returns:
+// empty if the process was dead before.
 func (c *Crew) Kill(name, why, key string) (next string) { return c.kill(name, why, key, true) }
 
 // KillForGood kills a process, and none takes its place.
@@ -303,9 +308,10 @@ func (c *Crew) KillPID(r Report, why string) {
 	_ = syscall.Kill(r.PID, syscall.SIGKILL)
 }
 
-// Freeze stops a process where it is, as a machine does that runs out of memory or moves to another host. Free
-// reports whether the databases can be written: a process that is stopped in the middle of a write keeps SQLite
-// locked for all, which is a limit of SQLite files and not the subject here.
+// Freeze stops a process where it is, as a machine does that runs out of memory or moves to another
+// host. Free reports whether the databases can be written: a process that is stopped in the middle
+// of a write keeps SQLite locked for all, which is a limit of SQLite files and not the subject
+// here.
 func (c *Crew) Freeze(name string, free func() bool) {
 	m := c.members[name]
 	if !c.Alive(name) {
@@ -388,7 +394,8 @@ func (c *Crew) Until(what string, happened func() (bool, error)) error {
 	}
 }
 
-// Dismiss tells the processes of some roles to end, or all processes, and waits until they have ended.
+// Dismiss tells the processes of some roles to end, or all processes, and waits until they have
+// ended.
 func (c *Crew) Dismiss(roles ...string) {
 	leaving := c.leave(roles...)
 	for _, m := range leaving {
@@ -405,7 +412,8 @@ func (c *Crew) Dismiss(roles ...string) {
 		}
 		if m.err != nil {
 			c.unclean++
-			c.sqs.Env.Say("%s did not end as it should: %v%s", m.child.Name, m.err, c.logTail(m.child.Name))
+			c.sqs.Env.Say("%s did not end as it should: %v%s", m.child.Name, m.err,
+				c.logTail(m.child.Name))
 		}
 	}
 }
@@ -468,7 +476,8 @@ func Unlocked(ctx context.Context, paths ...string) bool {
 	return true
 }
 
-// Seen returns the reports of a point so far, or all for an empty one. It is for On; the result is not to be changed.
+// Seen returns the reports of a point so far, or all for an empty one. It is for On; the result is
+// not to be changed.
 func (c *Crew) Seen(point string) []Report {
 	if point == "" {
 		return c.reports

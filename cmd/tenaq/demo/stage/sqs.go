@@ -20,7 +20,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// alarmMinute is the length of one minute of the alarms in a demo, whose incidents end within seconds.
+// alarmMinute is the length of one minute of the alarms in a demo, whose incidents end within
+// seconds.
 const alarmMinute = time.Second
 
 // An SQS is where the queues of a scenario are.
@@ -56,7 +57,8 @@ func (s *SQS) start(ctx context.Context, flags ...string) error {
 	}
 	s.Server, err = child.New(child.Config{
 		Program: program, Dir: s.Env.Dir,
-		Args: slices.Concat([]string{"--log-level", "warn", "--alarm-minute", alarmMinute.String()}, flags),
+		Args: slices.Concat([]string{"--log-level", "warn", "--alarm-minute", alarmMinute.String()},
+			flags),
 	})
 	if err != nil {
 		return err
@@ -86,7 +88,8 @@ func openConfig() aws.Config {
 	}
 }
 
-// newClient returns a client of an endpoint, Amazon's if it is empty. The environment is not asked again.
+// newClient returns a client of an endpoint, Amazon's if it is empty. The environment is not asked
+// again.
 func newClient(cfg aws.Config, endpoint string) *sqs.Client {
 	return sqs.NewFromConfig(cfg, func(o *sqs.Options) {
 		o.BaseEndpoint = nil
@@ -97,16 +100,20 @@ func newClient(cfg aws.Config, endpoint string) *sqs.Client {
 }
 
 // CreateQueue creates a queue and returns its URL. The suffix .fifo stays at the end of its name.
-func (s *SQS) CreateQueue(ctx context.Context, name string, attributes map[string]string) (url string, err error) {
+func (s *SQS) CreateQueue(
+	ctx context.Context, name string, attributes map[string]string,
+) (url string, err error) {
 	if s.Env.Other != nil {
-		// Queues of other users may be there, and SQS keeps a name for a while after its queue is deleted.
+		// Queues of other users may be there, and SQS keeps a name for a while after its queue is
+		// deleted.
 		base, isFIFO := strings.CutSuffix(name, ".fifo")
 		name = fmt.Sprintf("tenaq-demo-%s-%08x", base, rand.Uint32())
 		if isFIFO {
 			name += ".fifo"
 		}
 	}
-	out, err := s.API.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	out, err := s.API.CreateQueue(ctx,
+		&sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	switch {
 	case err != nil && s.Env.Other != nil:
 		return "", (&cli.Client{Endpoint: *s.Env.Other}).Explain("create queue", name, err)
@@ -117,9 +124,11 @@ func (s *SQS) CreateQueue(ctx context.Context, name string, attributes map[strin
 	return *out.QueueUrl, nil
 }
 
-// CreatePair creates a queue and its dead-letter queue. The workers of the scenarios count attempts themselves
-// and dead-letter a message after the last one; the queue's own limit is far above that.
-func (s *SQS) CreatePair(ctx context.Context, name, dead string, attributes, deadAttributes map[string]string) (
+// CreatePair creates a queue and its dead-letter queue. The workers of the scenarios count attempts
+// themselves and dead-letter a message after the last one; the queue's own limit is far above that.
+func (s *SQS) CreatePair(
+	ctx context.Context, name, dead string, attributes, deadAttributes map[string]string,
+) (
 	url, deadURL string, err error,
 ) {
 	if deadURL, err = s.CreateQueue(ctx, dead, deadAttributes); err != nil {
@@ -171,12 +180,13 @@ func (s *SQS) Left(ctx context.Context, urls ...string) (n int, err error) {
 	return n, nil
 }
 
-// Alarms returns the names of the alarms that have fired. It waits for two minutes of the alarms first, so that
-// alarms on the latest events are among them.
+// Alarms returns the names of the alarms that have fired. It waits for two minutes of the alarms
+// first, so that alarms on the latest events are among them.
 func (s *SQS) Alarms(ctx context.Context) (names []string, err error) {
 	Pause(ctx, 2*alarmMinute+alarmMinute/4)
 	v := &cli.V1Client{
-		C:    &cli.Client{Endpoint: cli.Endpoint{URL: s.Endpoint, Origin: "the demo"}, Timeout: 10 * time.Second},
+		C: &cli.Client{Endpoint: cli.Endpoint{URL: s.Endpoint, Origin: "the demo"},
+			Timeout: 10 * time.Second},
 		HTTP: http.DefaultClient, Lack: "has no alarms",
 	}
 	var history cli.AlarmHistory
@@ -197,19 +207,21 @@ func (s *SQS) Close() {
 		s.Server.Close()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // also after an interrupt
+	// also after an interrupt
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for _, url := range s.queues {
 		if s.Env.Keep {
 			s.Env.Progress.Note("the queue is %s", url)
-		} else if _, err := s.API.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
+		} else if _, err := s.API.DeleteQueue(ctx,
+			&sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
 			s.Env.Progress.Note("the queue %s is left behind: %v", url, err)
 		}
 	}
 }
 
-// ShortPolls is a client that asks for messages without waiting for them: another server may be an emulator that
-// carries out one request at a time, long polls included.
+// ShortPolls is a client that asks for messages without waiting for them: another server may be an
+// emulator that carries out one request at a time, long polls included.
 type ShortPolls struct{ *sqs.Client }
 
 // ReceiveMessage pauses if there is no message.

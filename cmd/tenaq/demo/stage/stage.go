@@ -1,9 +1,9 @@
-// Package stage is what the scenarios of "tenaq demo" share: a server and queues, a crew of processes that can be
-// killed at chosen points, and rows that compare what must be with what is.
+// Package stage is what the scenarios of "tenaq demo" share: a server and queues, a crew of
+// processes that can be killed at chosen points, and rows that compare what must be with what is.
 //
-// A scenario is a plan. It says which processes run, at which points one of them dies, and how the outcome is
-// judged. Every process reports each point that it reaches and waits for the answer, so a death happens exactly
-// where the plan puts it.
+// A scenario is a plan. It says which processes run, at which points one of them dies, and how the
+// outcome is judged. Every process reports each point that it reaches and waits for the answer, so
+// a death happens exactly where the plan puts it.
 //
 // The package does not judge anything itself, and it knows no scenario.
 package stage
@@ -48,8 +48,8 @@ type Env struct {
 	Progress *cli.Progress
 }
 
-// RNG returns a source of randomness that depends on the seed and on its purpose, so that a change in one place
-// leaves the decisions elsewhere as they are.
+// RNG returns a source of randomness that depends on the seed and on its purpose, so that a change
+// in one place leaves the decisions elsewhere as they are.
 func (e *Env) RNG(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(e.Seed, purpose)) }
 
 // Scale returns the size to use: small or, with --long, large.

@@ -78,7 +78,8 @@ func TestCrewKills(t *testing.T) {
 	}
 }
 
-// Finish waits for the process that takes the place of a killed one, but not for one that is killed for good.
+// Finish waits for the process that takes the place of a killed one, but not for one that is killed
+// for good.
 func TestCrewFinish(t *testing.T) {
 	c := newTestCrew(t)
 	c.On = func(r Report) {

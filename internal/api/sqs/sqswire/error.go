@@ -192,7 +192,8 @@ func (e *Error) QueryError() string {
 // Entry returns the error as the outcome of the batch entry with the given ID.
 func (e *Error) Entry(id string) BatchResultErrorEntry {
 	code, info := e.lookup()
-	return BatchResultErrorEntry{ID: id, Code: code, Message: e.Message, SenderFault: info.Fault == Sender}
+	return BatchResultErrorEntry{ID: id, Code: code, Message: e.Message,
+		SenderFault: info.Fault == Sender}
 }
 
 // The texts for an unknown queue. [ERR-9, XML-23]

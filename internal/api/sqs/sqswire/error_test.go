@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The whole catalogue, written out once more as clients see it. [ERR-2] [ERR-3] [ERR-5] [ERR-6] [ERR-12]
+// The whole catalogue, written out once more as clients see it. [ERR-2] [ERR-3] [ERR-5] [ERR-6]
+// [ERR-12]
 var wantErrors = []struct {
 	code   ErrorCode
 	typ    string

@@ -15,8 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzDecode compares DecodeJSON with encoding/json. A body must be accepted by both and mean the same, or
-// be refused for a reason: a member of the wrong type, or one of excuses. The scripts are the seeds.
+// FuzzDecode compares DecodeJSON with encoding/json. A body must be accepted by both and mean the
+// same, or be refused for a reason: a member of the wrong type, or one of excuses. The scripts are
+// the seeds.
 func FuzzDecode(f *testing.F) {
 	paths, err := filepath.Glob("testdata/requests/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -63,8 +64,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// excuses reports whether DecodeJSON may refuse a body whatever its members are: it is not a JSON object, or
-// breaks a rule that encoding/json does not have.
+// excuses reports whether DecodeJSON may refuse a body whatever its members are: it is not a JSON
+// object, or breaks a rule that encoding/json does not have.
 func excuses(body []byte) bool {
 	return !json.Valid(body) || !utf8.Valid(body) || !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) ||
 		surrogate.Match(body) || hasDuplicates(body) ||
@@ -118,8 +119,8 @@ func decodeAndMeasure(body []byte, req Shape) (uint64, error) {
 	return after.TotalAlloc - before.TotalAlloc, err
 }
 
-// sizeMax is what decoding a body may allocate: four times its length, and the most entries that fit in the
-// limit on items, in a slice that grows.
+// sizeMax is what decoding a body may allocate: four times its length, and the most entries that
+// fit in the limit on items, in a slice that grows.
 func sizeMax(body []byte) uint64 {
 	return 4*uint64(len(body)) + 8*itemsMax*uint64(reflect.TypeFor[SendMessageBatchRequestEntry]().Size())
 }

@@ -272,7 +272,8 @@ func (d *decoder) integer() int64 {
 			return n
 		}
 		// The bounds are the powers of two at which a float64 no longer fits.
-		if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
+		if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) &&
+			f >= -1<<63 && f < 1<<63 {
 			return int64(f)
 		}
 		d.refuse("NUMBER_VALUE" + textNotInteger)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every operation answers an object, at least an empty one, without empty lists and maps. [WIRE-11] [WIRE-12]
-// [WIRE-13] [WIRE-15] [WIRE-16] [WIRE-17]
+// Every operation answers an object, at least an empty one, without empty lists and maps. [WIRE-11]
+// [WIRE-12] [WIRE-13] [WIRE-15] [WIRE-16] [WIRE-17]
 func TestResponses(t *testing.T) {
 	const md5Hi, md5K = "49f68a5c8493ec2c0bf489821c21fc3b", "a45daa70926828a2f0a1db3418e6feb4"
 	tests := map[string][]struct {
@@ -174,7 +174,8 @@ func TestQuoting(t *testing.T) {
 	}
 }
 
-// Every byte is found, or not, at every place of the eight that are looked at together, whatever surrounds it.
+// Every byte is found, or not, at every place of the eight that are looked at together, whatever
+// surrounds it.
 func TestPlainPrefix(t *testing.T) {
 	for _, filler := range []byte{' ', '!', '#', '[', ']', 'a', 0x7f, 0x80, 0xa2, 0xdc, 0xff} {
 		for length := range 20 {

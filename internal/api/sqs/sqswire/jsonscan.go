@@ -30,7 +30,8 @@ func (d *scanner) refuse(message string) {
 // a place help a person who wrote the request by hand.
 func (d *scanner) syntax(reason string) {
 	if d.err == nil {
-		d.err = &Error{MalformedInput, fmt.Sprintf("The request body can not be read: %s, near byte %d.", reason, d.pos)}
+		d.err = &Error{MalformedInput,
+			fmt.Sprintf("The request body can not be read: %s, near byte %d.", reason, d.pos)}
 	}
 }
 

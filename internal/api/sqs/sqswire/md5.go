@@ -31,7 +31,8 @@ func MD5OfAttributes(attrs MessageAttributes) string {
 	size := 0
 	for i := range attrs {
 		a := &attrs[i]
-		size += 13 + len(a.Name) + len(a.DataType.Value) + len(a.StringValue.Value) + len(a.BinaryValue)
+		size += 13 + len(a.Name) + len(a.DataType.Value) + len(a.StringValue.Value) +
+			len(a.BinaryValue)
 	}
 	buf := make([]byte, 0, size)
 	for i := range attrs {

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// An oracle is a visitor that holds what encoding/json made of the same body, and compares every member of
-// a shape with it. It knows the rules on types, too: mistyped tells that the body breaks one.
+// An oracle is a visitor that holds what encoding/json made of the same body, and compares every
+// member of a shape with it. It knows the rules on types, too: mistyped tells that the body breaks
+// one.
 type oracle struct {
 	t        *testing.T
 	tree     map[string]any // the object of the shape being visited
@@ -98,8 +99,8 @@ func (o *oracle) list(name string) []any {
 	return list
 }
 
-// object returns an object and the sorted names in it whose values are not null; they are nil only when the
-// object itself is.
+// object returns an object and the sorted names in it whose values are not null; they are nil only
+// when the object itself is.
 func (o *oracle) object(name string) (map[string]any, []string) {
 	if o.tree[name] == nil {
 		return nil, nil

@@ -47,7 +47,8 @@ func (d *queryDecoder) refuse(message string) {
 // missing refuses a structure without a part that it cannot do without.
 func (d *queryDecoder) missing(name string) {
 	if d.err == nil {
-		d.err = Errorf(MissingParameter, "The request must contain the parameter %s%s.", d.params[0].name[:d.skip], name)
+		d.err = Errorf(MissingParameter, "The request must contain the parameter %s%s.",
+			d.params[0].name[:d.skip], name)
 	}
 }
 
@@ -157,7 +158,9 @@ type element struct {
 // stands below the list and is no number must be one of parts, or it is refused: no list has such
 // elements. no is the refusal of a list that is given as a text; when it is empty, that is an
 // element.
-func (d *queryDecoder) elements(name, query, no string, parts ...string) (list []element, given bool) {
+func (d *queryDecoder) elements(
+	name, query, no string, parts ...string,
+) (list []element, given bool) {
 	for i, name := range [...]string{query, capital(name)} {
 		if i > 0 && name == query {
 			break
@@ -232,7 +235,9 @@ func (d *queryDecoder) strings(name, query string, m *[]string) {
 	}
 }
 
-func (d *queryDecoder) requiredStrings(name, query string, m *[]string) { d.strings(name, query, m) }
+func (d *queryDecoder) requiredStrings(name, query string, m *[]string) {
+	d.strings(name, query, m)
+}
 
 func (d *queryDecoder) listGiven(name, query string, m *bool) {
 	list, _ := d.elements(name, query, "")

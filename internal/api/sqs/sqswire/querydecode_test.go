@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzQuery compares Decode with net/url, and holds it to what it promises: it takes what a form says and no
-// more, whatever order its parameters come in, in little memory, and what it takes it takes again from what a
-// client would make of it. The scripts are the seeds. [XML-31, XML-32]
+// FuzzQuery compares Decode with net/url, and holds it to what it promises: it takes what a form
+// says and no more, whatever order its parameters come in, in little memory, and what it takes it
+// takes again from what a client would make of it. The scripts are the seeds. [XML-31, XML-32]
 func FuzzQuery(f *testing.F) {
 	paths, err := filepath.Glob("testdata/requests/query.txt")
 	if err != nil || len(paths) == 0 {
@@ -99,7 +99,8 @@ func formMax(text string) uint64 {
 	return 4*uint64(len(text)) + 8*paramsMax*uint64(reflect.TypeFor[SendMessageBatchRequestEntry]().Size())
 }
 
-// Small bodies that ask for much memory do not get it, and a million parameters cost next to nothing. [XML-32]
+// Small bodies that ask for much memory do not get it, and a million parameters cost next to
+// nothing. [XML-32]
 func TestFormMemory(t *testing.T) {
 	numbered := func(format string, n int) string {
 		var b strings.Builder

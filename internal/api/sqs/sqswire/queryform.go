@@ -85,7 +85,9 @@ func (f Form) Get(name string) (value string, ok bool) {
 
 // SetDefault adds a parameter unless it is given.
 func (f *Form) SetDefault(name, value string) {
-	i, found := slices.BinarySearchFunc(f.params, name, func(p param, name string) int { return strings.Compare(p.name, name) })
+	i, found := slices.BinarySearchFunc(f.params, name, func(p param, name string) int {
+		return strings.Compare(p.name, name)
+	})
 	if !found {
 		f.params = slices.Insert(f.params, i, param{name, value})
 	}

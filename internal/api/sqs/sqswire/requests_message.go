@@ -71,7 +71,8 @@ type ReceiveMessageRequest struct {
 func (m *ReceiveMessageRequest) members(v visitor) {
 	v.optString("QueueUrl", &m.QueueURL)
 	v.strings("AttributeNames", "AttributeName", &m.AttributeNames)
-	v.strings("MessageSystemAttributeNames", "MessageSystemAttributeName", &m.MessageSystemAttributeNames)
+	v.strings("MessageSystemAttributeNames", "MessageSystemAttributeName",
+		&m.MessageSystemAttributeNames)
 	v.strings("MessageAttributeNames", "MessageAttributeName", &m.MessageAttributeNames)
 	v.optInt("MaxNumberOfMessages", &m.MaxNumberOfMessages)
 	v.optInt("VisibilityTimeout", &m.VisibilityTimeout)

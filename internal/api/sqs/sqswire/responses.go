@@ -46,7 +46,8 @@ type ListDeadLetterSourceQueuesResponse struct {
 }
 
 func (m *ListDeadLetterSourceQueuesResponse) members(v visitor) {
-	v.requiredStrings("queueUrls", "QueueUrl", &m.QueueURLs) // lower-case in the SQS model, unlike in ListQueues
+	// lower-case in the SQS model, unlike in ListQueues
+	v.requiredStrings("queueUrls", "QueueUrl", &m.QueueURLs)
 	v.string("NextToken", &m.NextToken)
 }
 

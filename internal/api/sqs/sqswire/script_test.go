@@ -11,10 +11,10 @@ import (
 	"tenaq/internal/api/sqs/sqswire/wiretest"
 )
 
-// TestRequests runs the scripts in testdata: "decode op=X" has a body as input and the request it stands
-// for, or the error response it gets, as output. Backslashes of the input reach the decoder as they are.
-// "query op=X" has parameters of the Query protocol, one on a line. What a body says is also read as
-// parameters, where they can say it, and must be the same request.
+// TestRequests runs the scripts in testdata: "decode op=X" has a body as input and the request it
+// stands for, or the error response it gets, as output. Backslashes of the input reach the decoder
+// as they are. "query op=X" has parameters of the Query protocol, one on a line. What a body says
+// is also read as parameters, where they can say it, and must be the same request.
 func TestRequests(t *testing.T) {
 	seen := map[string]bool{}
 	datadriven.Walk(t, "testdata/requests", func(t *testing.T, path string) {
@@ -64,9 +64,9 @@ func decodeQuery(op testedOperation, form string) (Shape, error) {
 	return req, err
 }
 
-// sameAsForm checks that a request says the same in the Query protocol, unless that has no words for it: for
-// numbers that are whole but have a point, for maps that are empty, and for elements that are null. There tags
-// have no other name than Tags.
+// sameAsForm checks that a request says the same in the Query protocol, unless that has no words
+// for it: for numbers that are whole but have a point, for maps that are empty, and for elements
+// that are null. There tags have no other name than Tags.
 func sameAsForm(t *testing.T, op testedOperation, body string, want Shape) {
 	t.Helper()
 	form, err := wiretest.Form(op.Name, []byte(body))
@@ -94,8 +94,8 @@ func clearEntries(req Shape) {
 	}
 }
 
-// describe writes the members of a struct that were given, one per line. It goes by the fields of the
-// struct and not by its members method, so that a member bound to the wrong field shows.
+// describe writes the members of a struct that were given, one per line. It goes by the fields of
+// the struct and not by its members method, so that a member bound to the wrong field shows.
 func describe(b *strings.Builder, indent string, v reflect.Value) {
 	if v.IsZero() {
 		fmt.Fprintf(b, "%snothing given\n", indent)

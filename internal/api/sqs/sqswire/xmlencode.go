@@ -40,7 +40,8 @@ func AppendXML(dst []byte, op Operation, resp Shape, requestID string) []byte {
 			dst = append(append(append(dst, "</"...), op.Name...), "Result>"...)
 		}
 	}
-	dst = append(append(append(dst, "<ResponseMetadata><RequestId>"...), requestID...), "</RequestId></ResponseMetadata></"...)
+	dst = append(append(append(dst, "<ResponseMetadata><RequestId>"...), requestID...),
+		"</RequestId></ResponseMetadata></"...)
 	return append(append(dst, op.Name...), "Response>"...)
 }
 
@@ -205,7 +206,8 @@ func plainXML(s string) int {
 		quote := (x | ones*('"'^'&')) ^ ones*('"'|'&')
 		angle := (x | ones*('<'^'>')) ^ ones*('<'|'>')
 		last := x ^ ones*0xEF
-		hits := ((x-ones*' ')&^x | (quote-ones)&^quote | (angle-ones)&^angle | (last-ones)&^last) & tops
+		hits := ((x-ones*' ')&^x | (quote-ones)&^quote |
+			(angle-ones)&^angle | (last-ones)&^last) & tops
 		if hits != 0 {
 			return len(s) - len(rest) + bits.TrailingZeros64(hits)/8
 		}

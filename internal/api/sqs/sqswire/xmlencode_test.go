@@ -192,8 +192,8 @@ func holdsXML(s string) bool {
 	})
 }
 
-// sameInXML checks that a response is the same in XML as in JSON, apart from empty lists, and that JSON for
-// clients of the Query protocol is well-formed.
+// sameInXML checks that a response is the same in XML as in JSON, apart from empty lists, and that
+// JSON for clients of the Query protocol is well-formed.
 func sameInXML(t *testing.T, op Operation, resp Shape) {
 	t.Helper()
 	want, err := wiretest.FromJSON(AppendJSON(nil, resp), "")

@@ -1,5 +1,5 @@
-// Package metrictest reads what a metric writer has written, for tests: the value of each name with its labels.
-// It checks nothing about the format; package metric does that.
+// Package metrictest reads what a metric writer has written, for tests: the value of each name with
+// its labels. It checks nothing about the format; package metric does that.
 package metrictest
 
 import (
@@ -20,7 +20,8 @@ func Values(t *testing.T, write func(*metric.Writer)) map[string]string {
 	}
 	values := make(map[string]string)
 	for line := range strings.Lines(b.String()) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && !strings.HasPrefix(line, "#") {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok &&
+			!strings.HasPrefix(line, "#") {
 			values[name+"}"] = value
 		} else if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name != "#" {
 			values[name] = value

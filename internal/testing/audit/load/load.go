@@ -244,7 +244,8 @@ func (l *Load) take(n int, disturbed <-chan struct{}) (messages []message) {
 		m := message{body: l.cfg.Body(l.next)}
 		m.delay = l.delayOf(m.body)
 		if l.main.fifo {
-			m.group, m.dedup = fmt.Sprintf("group-%d", l.next%l.cfg.Groups), fmt.Sprintf("order-%d", l.next)
+			m.group, m.dedup = fmt.Sprintf("group-%d", l.next%l.cfg.Groups), fmt.Sprintf("order-%d",
+				l.next)
 		}
 		messages = append(messages, m)
 		l.next++
@@ -276,7 +277,9 @@ func (l *Load) work(ctx context.Context, rng *rand.Rand, sent <-chan struct{}) e
 	}
 }
 
-func (l *Load) receive(ctx context.Context, q *queue, most, waitSeconds int) ([]audit.Delivery, error) {
+func (l *Load) receive(
+	ctx context.Context, q *queue, most, waitSeconds int,
+) ([]audit.Delivery, error) {
 	got, err := l.record.receive(ctx, q, most, waitSeconds, l.cfg.Visibility)
 	if len(got) > 0 {
 		l.received.Add(int64(len(got)))
@@ -383,7 +386,8 @@ const drainMax = 90 * time.Second
 
 // drain deletes what it receives until the queue is empty.
 func (l *Load) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, drainMax, fmt.Errorf("the queue was not empty after %v of draining", drainMax))
+	ctx, cancel := context.WithTimeoutCause(ctx, drainMax,
+		fmt.Errorf("the queue was not empty after %v of draining", drainMax))
 	defer cancel()
 	if err := l.awaitMove(ctx); err != nil {
 		return err

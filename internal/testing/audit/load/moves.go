@@ -13,7 +13,9 @@ import (
 // startMove starts a task that moves messages of a dead-letter queue back to where they came from,
 // at most rate a second unless that is zero. It returns no handle when there is a task already, or
 // no answer.
-func (r *recorder) startMove(ctx context.Context, q *queue, arn string, rate int) (handle string, err error) {
+func (r *recorder) startMove(
+	ctx context.Context, q *queue, arn string, rate int,
+) (handle string, err error) {
 	in := &sqs.StartMessageMoveTaskInput{SourceArn: &arn}
 	if rate > 0 {
 		in.MaxNumberOfMessagesPerSecond = aws.Int32(int32(rate))
@@ -40,7 +42,8 @@ func (r *recorder) cancelMove(ctx context.Context, handle string) {
 
 // isMoving tells whether a task of a dead-letter queue is active.
 func (r *recorder) isMoving(ctx context.Context, arn string) (bool, error) {
-	out, k := do(ctx, r, r.api.ListMessageMoveTasks, &sqs.ListMessageMoveTasksInput{SourceArn: &arn})
+	out, k := do(ctx, r, r.api.ListMessageMoveTasks,
+		&sqs.ListMessageMoveTasksInput{SourceArn: &arn})
 	if k.err != nil {
 		return false, k.err
 	}

@@ -118,7 +118,9 @@ func (c counting) Do(request *http.Request) (*http.Response, error) {
 
 // do carries out one operation.
 func do[In, Out any](
-	ctx context.Context, r *recorder, op func(context.Context, In, ...func(*sqs.Options)) (Out, error), in In, options ...func(*sqs.Options),
+	ctx context.Context, r *recorder,
+	op func(context.Context, In, ...func(*sqs.Options)) (Out, error),
+	in In, options ...func(*sqs.Options),
 ) (Out, *call) {
 	k := &call{r: r, span: audit.Span{Call: r.now()}}
 	var out Out
@@ -134,7 +136,8 @@ func (k *call) outcome() (audit.Outcome, error) {
 	switch {
 	case k.err == nil:
 		return audit.Done, nil
-	case !errors.As(k.err, &answer) || !errors.As(k.err, &response) || response.HTTPStatusCode() >= 500:
+	case !errors.As(k.err, &answer) || !errors.As(k.err, &response) ||
+		response.HTTPStatusCode() >= 500:
 		return audit.Unknown, nil
 	}
 	o := audit.Unknown // the refusal says nothing about the attempts before it
@@ -156,7 +159,8 @@ func (k *call) entryOutcome(e types.BatchResultErrorEntry) (audit.Outcome, error
 	if k.attempts == 1 {
 		o = audit.Refused
 	}
-	return o, fmt.Errorf("the queue refused an entry of a batch: %s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
+	return o, fmt.Errorf("the queue refused an entry of a batch: %s: %s", aws.ToString(e.Code),
+		aws.ToString(e.Message))
 }
 
 // once makes a request to a FIFO queue without retries, so that it stays without an answer at
@@ -168,21 +172,26 @@ func (q *queue) once(o *sqs.Options) {
 }
 
 // send sends messages, more than one as a batch, and returns those that were not acknowledged.
-func (r *recorder) send(ctx context.Context, q *queue, messages []message) (left []message, err error) {
+func (r *recorder) send(
+	ctx context.Context, q *queue, messages []message,
+) (left []message, err error) {
 	sends := make([]audit.Send, len(messages))
 	for i, m := range messages {
-		sends[i] = audit.Send{Queue: q.name, Body: m.body, Group: m.group, Dedup: m.dedup, Delay: cmp.Or(m.delay, q.delay)}
+		sends[i] = audit.Send{Queue: q.name, Body: m.body, Group: m.group, Dedup: m.dedup,
+			Delay: cmp.Or(m.delay, q.delay)}
 	}
 	if len(messages) == 1 {
 		m := messages[0]
 		out, k := do(ctx, r, r.api.SendMessage, &sqs.SendMessageInput{
-			QueueUrl: q.url, MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
-			DelaySeconds: int32(m.delay / time.Second),
+			QueueUrl: q.url, MessageBody: &m.body, MessageGroupId: text(m.group),
+			MessageDeduplicationId: text(m.dedup),
+			DelaySeconds:           int32(m.delay / time.Second),
 		}, q.once)
 		sends[0].Span, sends[0].Attempts = k.span, k.attempts
 		sends[0].Outcome, err = k.outcome()
 		if k.err == nil {
-			sends[0].MessageID, sends[0].Sequence = aws.ToString(out.MessageId), aws.ToString(out.SequenceNumber)
+			sends[0].MessageID, sends[0].Sequence = aws.ToString(out.MessageId),
+				aws.ToString(out.SequenceNumber)
 		}
 	} else {
 		err = r.sendBatch(ctx, q, messages, sends)
@@ -202,12 +211,15 @@ func (r *recorder) send(ctx context.Context, q *queue, messages []message) (left
 	return left, err
 }
 
-func (r *recorder) sendBatch(ctx context.Context, q *queue, messages []message, sends []audit.Send) error {
+func (r *recorder) sendBatch(
+	ctx context.Context, q *queue, messages []message, sends []audit.Send,
+) error {
 	in := &sqs.SendMessageBatchInput{QueueUrl: q.url}
 	for i, m := range messages {
 		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{
-			Id: aws.String(strconv.Itoa(i)), MessageBody: &m.body, MessageGroupId: text(m.group), MessageDeduplicationId: text(m.dedup),
-			DelaySeconds: int32(m.delay / time.Second),
+			Id: aws.String(strconv.Itoa(i)), MessageBody: &m.body, MessageGroupId: text(m.group),
+			MessageDeduplicationId: text(m.dedup),
+			DelaySeconds:           int32(m.delay / time.Second),
 		})
 	}
 	out, k := do(ctx, r, r.api.SendMessageBatch, in, q.once)
@@ -226,7 +238,8 @@ func (r *recorder) sendBatch(ctx context.Context, q *queue, messages []message, 
 			err = bad
 		} else {
 			sends[i].Outcome = audit.Done
-			sends[i].MessageID, sends[i].Sequence = aws.ToString(e.MessageId), aws.ToString(e.SequenceNumber)
+			sends[i].MessageID, sends[i].Sequence = aws.ToString(e.MessageId),
+				aws.ToString(e.SequenceNumber)
 		}
 	}
 	for _, e := range out.Failed {
@@ -244,13 +257,16 @@ func (r *recorder) sendBatch(ctx context.Context, q *queue, messages []message, 
 func index[T any](id *string, entries []T) (int, error) {
 	i, err := strconv.Atoi(aws.ToString(id))
 	if err != nil || i < 0 || i >= len(entries) {
-		return 0, fmt.Errorf("the answer to a batch speaks of entry %q, of which there is none", aws.ToString(id))
+		return 0, fmt.Errorf("the answer to a batch speaks of entry %q, of which there is none",
+			aws.ToString(id))
 	}
 	return i, nil
 }
 
 // receive receives up to most messages.
-func (r *recorder) receive(ctx context.Context, q *queue, most, waitSeconds int, visibility time.Duration) ([]audit.Delivery, error) {
+func (r *recorder) receive(
+	ctx context.Context, q *queue, most, waitSeconds int, visibility time.Duration,
+) ([]audit.Delivery, error) {
 	out, k := do(ctx, r, r.api.ReceiveMessage, &sqs.ReceiveMessageInput{
 		QueueUrl:                    q.url,
 		MaxNumberOfMessages:         int32(most),
@@ -308,7 +324,8 @@ func (r *recorder) change(ctx context.Context, q *queue, handle string, to time.
 	var err error
 	c.Outcome, err = k.outcome()
 	refused := !isHandleRefused(k.err) && r.isOldHandle(errorCode(k.err))
-	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isHandleRefused(k.err) || refused {
+	if gone := new(types.MessageNotInflight); errors.As(k.err, &gone) || isHandleRefused(k.err) ||
+		refused {
 		err = nil // another worker was faster and deleted it, or its timeout has ended
 	}
 	r.mu.Lock()
@@ -334,7 +351,8 @@ func isHandleRefused(err error) bool { return errorCode(err) == handleRefused }
 // expired. [BATCH-23]
 func isEntryExpired(e types.BatchResultErrorEntry) bool {
 	code := aws.ToString(e.Code)
-	return code == handleRefused || code == "ReceiptHandleIsInvalid" && aws.ToString(e.Message) == "The receipt handle has expired"
+	return code == handleRefused || code == "ReceiptHandleIsInvalid" &&
+		aws.ToString(e.Message) == "The receipt handle has expired"
 }
 
 // errorCode is the code of an answer; empty when there was none.
@@ -357,7 +375,8 @@ func (r *recorder) delete(ctx context.Context, q *queue, handles []string) (done
 	deletes := make([]audit.Delete, len(handles))
 	refused := 0
 	if len(handles) == 1 {
-		_, k := do(ctx, r, r.api.DeleteMessage, &sqs.DeleteMessageInput{QueueUrl: q.url, ReceiptHandle: &handles[0]})
+		_, k := do(ctx, r, r.api.DeleteMessage,
+			&sqs.DeleteMessageInput{QueueUrl: q.url, ReceiptHandle: &handles[0]})
 		deletes[0] = audit.Delete{Span: k.span, Handle: handles[0]}
 		if deletes[0].Outcome, err = k.outcome(); q.fifo && isHandleRefused(k.err) {
 			err = nil
@@ -380,10 +399,14 @@ func (r *recorder) delete(ctx context.Context, q *queue, handles []string) (done
 }
 
 // deleteBatch returns how many old handles were refused.
-func (r *recorder) deleteBatch(ctx context.Context, q *queue, handles []string, deletes []audit.Delete) (refused int, err error) {
+func (r *recorder) deleteBatch(
+	ctx context.Context, q *queue, handles []string, deletes []audit.Delete,
+) (refused int, err error) {
 	in := &sqs.DeleteMessageBatchInput{QueueUrl: q.url}
 	for i := range handles {
-		in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &handles[i]})
+		in.Entries = append(in.Entries,
+			types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
+				ReceiptHandle: &handles[i]})
 	}
 	out, k := do(ctx, r, r.api.DeleteMessageBatch, in)
 	o, err := k.outcome()
@@ -434,7 +457,8 @@ func (r *recorder) left(ctx context.Context, q *queue) (int, error) {
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
 	}
-	out, k := do(ctx, r, r.api.GetQueueAttributes, &sqs.GetQueueAttributesInput{QueueUrl: q.url, AttributeNames: counters})
+	out, k := do(ctx, r, r.api.GetQueueAttributes,
+		&sqs.GetQueueAttributesInput{QueueUrl: q.url, AttributeNames: counters})
 	if k.err != nil {
 		return 0, k.err
 	}

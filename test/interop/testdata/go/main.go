@@ -1,5 +1,5 @@
-// Go leads the operations through the AWS SDK for Go v2, in the version that this module depends on. The SDK compares the
-// checksums of bodies; those of attributes are compared here.
+// Go leads the operations through the AWS SDK for Go v2, in the version that this module depends
+// on. The SDK compares the checksums of bodies; those of attributes are compared here.
 package main
 
 import (
@@ -62,7 +62,8 @@ func report(operation string, run func()) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n%s\n", operation, failure, debug.Stack())
-			print(map[string]any{"operation": operation, "ok": false, "detail": fmt.Sprint(failure)})
+			print(map[string]any{"operation": operation, "ok": false,
+				"detail": fmt.Sprint(failure)})
 		}
 	}()
 	run()
@@ -100,11 +101,14 @@ func refused[E error](what string, err error, code string) {
 }
 
 func connect(options ...func(*config.LoadOptions) error) *sqs.Client {
-	return sqs.NewFromConfig(must(config.LoadDefaultConfig(ctx, options...)), func(o *sqs.Options) { o.BaseEndpoint = &endpoint })
+	return sqs.NewFromConfig(must(config.LoadDefaultConfig(ctx, options...)), func(o *sqs.Options) {
+		o.BaseEndpoint = &endpoint
+	})
 }
 
 func queue(name string, attributes map[string]string) *string {
-	return must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String(prefix + name), Attributes: attributes})).QueueUrl
+	return must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String(prefix + name),
+		Attributes: attributes})).QueueUrl
 }
 
 func send(url *string, body string) *sqs.SendMessageOutput {
@@ -136,52 +140,68 @@ func bodies(messages []types.Message) (all []string) {
 
 func create() {
 	url := queue("create", map[string]string{"VisibilityTimeout": "40"})
-	holds("queue URL", strings.HasPrefix(*url, endpoint+"/") && strings.HasSuffix(*url, "/"+prefix+"create"), *url)
-	same("URL when created again", *queue("create", map[string]string{"VisibilityTimeout": "40"}), *url)
-	same("GetQueueUrl", *must(client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "create")})).QueueUrl, *url)
+	holds("queue URL", strings.HasPrefix(*url, endpoint+"/") &&
+		strings.HasSuffix(*url, "/"+prefix+"create"), *url)
+	same("URL when created again", *queue("create", map[string]string{"VisibilityTimeout": "40"}),
+		*url)
+	same("GetQueueUrl", *must(client.GetQueueUrl(ctx,
+		&sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "create")})).QueueUrl, *url)
 }
 
 func attributes() {
 	url := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{
-		QueueName: aws.String(prefix + "attributes"), Tags: map[string]string{"team": "a b", "empty": ""},
+		QueueName: aws.String(prefix + "attributes"),
+		Tags:      map[string]string{"team": "a b", "empty": ""},
 	})).QueueUrl
-	must(client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: url, Attributes: map[string]string{"VisibilityTimeout": "50"}}))
+	must(client.SetQueueAttributes(ctx,
+		&sqs.SetQueueAttributesInput{QueueUrl: url,
+			Attributes: map[string]string{"VisibilityTimeout": "50"}}))
 	get := func(names ...types.QueueAttributeName) map[string]string {
-		return must(client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: names})).Attributes
+		return must(client.GetQueueAttributes(ctx,
+			&sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: names})).Attributes
 	}
 	all := get(types.QueueAttributeNameAll)
 	same("VisibilityTimeout", all["VisibilityTimeout"], "50")
 	same("MessageRetentionPeriod", all["MessageRetentionPeriod"], "345600")
-	holds("QueueArn", strings.HasPrefix(all["QueueArn"], "arn:aws:sqs:us-east-1:") && strings.HasSuffix(all["QueueArn"], ":"+prefix+"attributes"), all)
-	same("one attribute", get(types.QueueAttributeNameVisibilityTimeout), map[string]string{"VisibilityTimeout": "50"})
-	must(client.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: url, Tags: map[string]string{"env": "x+y"}}))
+	holds("QueueArn", strings.HasPrefix(all["QueueArn"], "arn:aws:sqs:us-east-1:") &&
+		strings.HasSuffix(all["QueueArn"], ":"+prefix+"attributes"), all)
+	same("one attribute", get(types.QueueAttributeNameVisibilityTimeout),
+		map[string]string{"VisibilityTimeout": "50"})
+	must(client.TagQueue(ctx,
+		&sqs.TagQueueInput{QueueUrl: url, Tags: map[string]string{"env": "x+y"}}))
 	must(client.UntagQueue(ctx, &sqs.UntagQueueInput{QueueUrl: url, TagKeys: []string{"team"}}))
-	same("tags", must(client.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: url})).Tags, map[string]string{"empty": "", "env": "x+y"})
+	same("tags", must(client.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: url})).Tags,
+		map[string]string{"empty": "", "env": "x+y"})
 }
 
 func fifo() {
 	url := queue("fifo.fifo", map[string]string{"FifoQueue": "true"})
 	send := func(body, id string) *sqs.SendMessageOutput {
-		return must(client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: url, MessageBody: &body, MessageGroupId: aws.String("g"), MessageDeduplicationId: &id}))
+		return must(client.SendMessage(ctx,
+			&sqs.SendMessageInput{QueueUrl: url, MessageBody: &body,
+				MessageGroupId: aws.String("g"), MessageDeduplicationId: &id}))
 	}
 	first, second, again := send("1", "a"), send("2", "b"), send("other", "a")
 	same("MessageId of a duplicate", *again.MessageId, *first.MessageId)
 	same("SequenceNumber of a duplicate", aws.ToString(again.SequenceNumber), *first.SequenceNumber)
-	holds("SequenceNumber of the second", *second.SequenceNumber > *first.SequenceNumber, *second.SequenceNumber)
+	holds("SequenceNumber of the second", *second.SequenceNumber > *first.SequenceNumber,
+		*second.SequenceNumber)
 	messages := poll(url, 30, 10)
 	same("order", bodies(messages), []string{"1", "2"})
 	system := messages[1].Attributes
-	same("system attributes", []string{system["MessageGroupId"], system["MessageDeduplicationId"], system["SequenceNumber"]},
+	same("system attributes", []string{system["MessageGroupId"], system["MessageDeduplicationId"],
+		system["SequenceNumber"]},
 		[]string{"g", "b", *second.SequenceNumber})
 }
 
 func batch() {
 	url := queue("batch", nil)
-	sent := must(client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: url, Entries: []types.SendMessageBatchRequestEntry{
-		{Id: aws.String("a"), MessageBody: aws.String("1")},
-		{Id: aws.String("bad"), MessageBody: aws.String("a\x00b")},
-		{Id: aws.String("c"), MessageBody: aws.String("3")},
-	}}))
+	sent := must(client.SendMessageBatch(ctx,
+		&sqs.SendMessageBatchInput{QueueUrl: url, Entries: []types.SendMessageBatchRequestEntry{
+			{Id: aws.String("a"), MessageBody: aws.String("1")},
+			{Id: aws.String("bad"), MessageBody: aws.String("a\x00b")},
+			{Id: aws.String("c"), MessageBody: aws.String("3")},
+		}}))
 	same("sent", []int{len(sent.Successful), len(sent.Failed)}, []int{2, 1})
 	same("sent", []string{*sent.Successful[0].Id, *sent.Successful[1].Id}, []string{"a", "c"})
 	refusedEntry(sent.Failed[0], "InvalidMessageContents")
@@ -190,13 +210,15 @@ func batch() {
 		messages = append(messages, poll(url, 30, 10)...)
 	}
 	same("received", slices.Sorted(slices.Values(bodies(messages))), []string{"1", "3"})
-	deleted := must(client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []types.DeleteMessageBatchRequestEntry{
-		{Id: aws.String("a"), ReceiptHandle: messages[0].ReceiptHandle},
-		{Id: aws.String("bad"), ReceiptHandle: aws.String("nonsense")},
-		{Id: aws.String("c"), ReceiptHandle: messages[1].ReceiptHandle},
-	}}))
+	deleted := must(client.DeleteMessageBatch(ctx,
+		&sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []types.DeleteMessageBatchRequestEntry{
+			{Id: aws.String("a"), ReceiptHandle: messages[0].ReceiptHandle},
+			{Id: aws.String("bad"), ReceiptHandle: aws.String("nonsense")},
+			{Id: aws.String("c"), ReceiptHandle: messages[1].ReceiptHandle},
+		}}))
 	same("deleted", []int{len(deleted.Successful), len(deleted.Failed)}, []int{2, 1})
-	same("deleted", []string{*deleted.Successful[0].Id, *deleted.Successful[1].Id}, []string{"a", "c"})
+	same("deleted", []string{*deleted.Successful[0].Id, *deleted.Successful[1].Id},
+		[]string{"a", "c"})
 	refusedEntry(deleted.Failed[0], "ReceiptHandleIsInvalid")
 }
 
@@ -233,16 +255,22 @@ func receive() {
 	m := messages[0]
 	same("MessageId", *m.MessageId, *sent.MessageId)
 	same("attributes", m.MessageAttributes, attributes)
-	same("MD5 of the attributes", []string{aws.ToString(sent.MD5OfMessageAttributes), aws.ToString(m.MD5OfMessageAttributes)}, []string{checksum(attributes), checksum(attributes)})
+	same("MD5 of the attributes",
+		[]string{aws.ToString(sent.MD5OfMessageAttributes),
+			aws.ToString(m.MD5OfMessageAttributes)},
+		[]string{checksum(attributes), checksum(attributes)})
 	same("ApproximateReceiveCount", m.Attributes["ApproximateReceiveCount"], "1")
 	same("AWSTraceHeader", m.Attributes["AWSTraceHeader"], trace)
-	holds("SenderId and SentTimestamp", m.Attributes["SenderId"] != "" && len(m.Attributes["SentTimestamp"]) == 13, m.Attributes)
+	holds("SenderId and SentTimestamp", m.Attributes["SenderId"] != "" &&
+		len(m.Attributes["SentTimestamp"]) == 13, m.Attributes)
 }
 
 // checksum is that of message attributes, as SQS documents it.
 func checksum(attributes map[string]types.MessageAttributeValue) string {
 	var b []byte
-	add := func(part []byte) { b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...) }
+	add := func(part []byte) {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
+	}
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		a := attributes[name]
 		add([]byte(name))
@@ -264,40 +292,52 @@ func visibility() {
 	send(url, "again")
 	first := poll(url, 600, 10)
 	same("hidden", len(poll(url, 600, 0)), 0)
-	must(client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: url, ReceiptHandle: first[0].ReceiptHandle, VisibilityTimeout: 0}))
+	must(client.ChangeMessageVisibility(ctx,
+		&sqs.ChangeMessageVisibilityInput{QueueUrl: url, ReceiptHandle: first[0].ReceiptHandle,
+			VisibilityTimeout: 0}))
 	second := poll(url, 600, 10)
 	same("messages", []int{len(first), len(second)}, []int{1, 1})
 	same("MessageId", *second[0].MessageId, *first[0].MessageId)
 	same("ApproximateReceiveCount", second[0].Attributes["ApproximateReceiveCount"], "2")
-	holds("a handle of its own", *second[0].ReceiptHandle != *first[0].ReceiptHandle, *second[0].ReceiptHandle)
+	holds("a handle of its own", *second[0].ReceiptHandle != *first[0].ReceiptHandle,
+		*second[0].ReceiptHandle)
 }
 
 func remove() {
 	url := queue("delete", nil)
 	send(url, "gone")
-	must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: poll(url, 1, 10)[0].ReceiptHandle}))
+	must(client.DeleteMessage(ctx,
+		&sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: poll(url, 1, 10)[0].ReceiptHandle}))
 	same("deleted message", len(poll(url, 1, 2)), 0)
 	must(client.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: url}))
-	_, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "delete")})
+	_, err := client.GetQueueUrl(ctx,
+		&sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "delete")})
 	refused[*types.QueueDoesNotExist]("a deleted queue", err, missing)
 }
 
-// missing is the code of a queue that does not exist. The SDK takes it from the header that Query clients need.
+// missing is the code of a queue that does not exist. The SDK takes it from the header that Query
+// clients need.
 const missing = "AWS.SimpleQueueService.NonExistentQueue"
 
 func failures() {
 	url := queue("error", nil)
-	_, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "nowhere")})
+	_, err := client.GetQueueUrl(ctx,
+		&sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "nowhere")})
 	refused[*types.QueueDoesNotExist]("a missing queue", err, missing)
-	_, err = client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(*url + "-nowhere"), MessageBody: aws.String("x")})
+	_, err = client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(*url + "-nowhere"),
+		MessageBody: aws.String("x")})
 	refused[*types.QueueDoesNotExist]("a send to it", err, missing)
-	_, err = client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String(prefix + "error"), Attributes: map[string]string{"DelaySeconds": "7"}})
+	_, err = client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String(prefix + "error"),
+		Attributes: map[string]string{"DelaySeconds": "7"}})
 	refused[*types.QueueNameExists]("a queue with other attributes", err, "QueueAlreadyExists")
-	_, err = client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: aws.String("nonsense")})
+	_, err = client.DeleteMessage(ctx,
+		&sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: aws.String("nonsense")})
 	refused[*types.ReceiptHandleIsInvalid]("a receipt handle", err, "ReceiptHandleIsInvalid")
-	_, err = client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("\x00")})
+	_, err = client.SendMessage(ctx,
+		&sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("\x00")})
 	refused[*types.InvalidMessageContents]("a body", err, "InvalidMessageContents")
-	signedBy(os.Getenv("TENAQ_WRONG_KEY_ID"), os.Getenv("TENAQ_WRONG_SECRET"), "SignatureDoesNotMatch")
+	signedBy(os.Getenv("TENAQ_WRONG_KEY_ID"), os.Getenv("TENAQ_WRONG_SECRET"),
+		"SignatureDoesNotMatch")
 	signedBy("TQNOBODY", os.Getenv("AWS_SECRET_ACCESS_KEY"), "InvalidClientTokenId")
 }
 
@@ -313,7 +353,9 @@ func paging() {
 		urls = append(urls, *queue(fmt.Sprintf("paging-%02d", i), nil))
 	}
 	var sizes []int
-	pages := sqs.NewListQueuesPaginator(client, &sqs.ListQueuesInput{QueueNamePrefix: aws.String(prefix + "paging-"), MaxResults: aws.Int32(10)})
+	pages := sqs.NewListQueuesPaginator(client,
+		&sqs.ListQueuesInput{QueueNamePrefix: aws.String(prefix + "paging-"),
+			MaxResults: aws.Int32(10)})
 	for pages.HasMorePages() {
 		page := must(pages.NextPage(ctx))
 		sizes = append(sizes, len(page.QueueUrls))

@@ -1,5 +1,6 @@
-// Gocloud sends and receives through gocloud.dev/pubsub, which knows topics and subscriptions and no queues. Queues are
-// created with the AWS SDK that it stands on. It is a module of its own, so that nothing else depends on gocloud.dev.
+// Gocloud sends and receives through gocloud.dev/pubsub, which knows topics and subscriptions and
+// no queues. Queues are created with the AWS SDK that it stands on. It is a module of its own, so
+// that nothing else depends on gocloud.dev.
 package main
 
 import (
@@ -51,7 +52,8 @@ func report(operation string, run func()) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n%s\n", operation, failure, debug.Stack())
-			print(map[string]any{"operation": operation, "ok": false, "detail": fmt.Sprint(failure)})
+			print(map[string]any{"operation": operation, "ok": false,
+				"detail": fmt.Sprint(failure)})
 		}
 	}()
 	run()
@@ -76,7 +78,9 @@ func same[T any](what string, got, want T) {
 }
 
 func connect(options ...func(*config.LoadOptions) error) *sqs.Client {
-	return sqs.NewFromConfig(must(config.LoadDefaultConfig(ctx, options...)), func(o *sqs.Options) { o.BaseEndpoint = &endpoint })
+	return sqs.NewFromConfig(must(config.LoadDefaultConfig(ctx, options...)), func(o *sqs.Options) {
+		o.BaseEndpoint = &endpoint
+	})
 }
 
 // A pair is what sends to a queue, and what receives from it.
@@ -89,13 +93,16 @@ type pair struct {
 // open creates a queue. What a receive hides is to stay hidden.
 func open(name string) pair {
 	name = os.Getenv("TENAQ_PREFIX") + name
-	out := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: map[string]string{"VisibilityTimeout": "600"}}))
+	out := must(client.CreateQueue(ctx,
+		&sqs.CreateQueueInput{QueueName: &name,
+			Attributes: map[string]string{"VisibilityTimeout": "600"}}))
 	return with(client, *out.QueueUrl)
 }
 
 func with(client *sqs.Client, url string) pair {
 	options := &awssnssqs.SubscriptionOptions{Raw: true, WaitTime: 5 * time.Second}
-	return pair{url, awssnssqs.OpenSQSTopic(ctx, client, url, nil), awssnssqs.OpenSubscription(ctx, client, url, options)}
+	return pair{url, awssnssqs.OpenSQSTopic(ctx, client, url, nil),
+		awssnssqs.OpenSubscription(ctx, client, url, options)}
 }
 
 // close ends what a pair has under way, acknowledgements among it.
@@ -113,7 +120,8 @@ func (p pair) left() [2]string {
 	attributes := must(client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: &p.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})).Attributes
-	return [2]string{attributes["ApproximateNumberOfMessages"], attributes["ApproximateNumberOfMessagesNotVisible"]}
+	return [2]string{attributes["ApproximateNumberOfMessages"],
+		attributes["ApproximateNumberOfMessagesNotVisible"]}
 }
 
 // received is how often SQS counts a message as received.
@@ -177,7 +185,8 @@ func failures() {
 	}
 	fails(client, p.url+"-nowhere", gcerrors.NotFound)
 	key := credentials.NewStaticCredentialsProvider(os.Getenv("TENAQ_WRONG_KEY_ID"), os.Getenv("TENAQ_WRONG_SECRET"), "")
-	err := fails(connect(config.WithCredentialsProvider(key)), p.url, gcerrors.Unknown) // it has no code for this
+	// it has no code for this
+	err := fails(connect(config.WithCredentialsProvider(key)), p.url, gcerrors.Unknown)
 	if !strings.Contains(err.Error(), "SignatureDoesNotMatch") {
 		panic("wrong secret: got " + err.Error())
 	}

@@ -1,5 +1,6 @@
-// Legacy leads the operations through the AWS SDK for Go v1. It is a module of its own, so that nothing else depends on that
-// SDK, in two versions: go.mod has one that speaks Query, and json.mod the last one, which speaks JSON.
+// Legacy leads the operations through the AWS SDK for Go v1. It is a module of its own, so that
+// nothing else depends on that SDK, in two versions: go.mod has one that speaks Query, and json.mod
+// the last one, which speaks JSON.
 package main
 
 import (
@@ -51,7 +52,8 @@ func report(operation string, run func()) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n%s\n", operation, failure, debug.Stack())
-			print(map[string]any{"operation": operation, "ok": false, "detail": fmt.Sprint(failure)})
+			print(map[string]any{"operation": operation, "ok": false,
+				"detail": fmt.Sprint(failure)})
 		}
 	}()
 	run()
@@ -91,17 +93,20 @@ func refused(err error, code string, status int, text string) {
 
 func connect(pair *credentials.Credentials) *sqs.SQS {
 	return sqs.New(must(session.NewSession(&aws.Config{
-		Endpoint: aws.String(os.Getenv("TENAQ_ENDPOINT")), MaxRetries: aws.Int(0), Credentials: pair,
+		Endpoint: aws.String(os.Getenv("TENAQ_ENDPOINT")), MaxRetries: aws.Int(0),
+		Credentials: pair,
 	})))
 }
 
 func queue(name string, attributes map[string]string) *string {
-	in := &sqs.CreateQueueInput{QueueName: aws.String(prefix + name), Attributes: aws.StringMap(attributes)}
+	in := &sqs.CreateQueueInput{QueueName: aws.String(prefix + name),
+		Attributes: aws.StringMap(attributes)}
 	return must(client.CreateQueue(in)).QueueUrl
 }
 
 func arn(url *string) string {
-	in := &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: aws.StringSlice([]string{"QueueArn"})}
+	in := &sqs.GetQueueAttributesInput{QueueUrl: url,
+		AttributeNames: aws.StringSlice([]string{"QueueArn"})}
 	return *must(client.GetQueueAttributes(in)).Attributes["QueueArn"]
 }
 
@@ -115,8 +120,10 @@ func poll(url *string, hidden, wait int64) []*sqs.Message { return must(ask(url,
 // ask does the same for a goroutine of its own, where a panic would end the other operations too.
 func ask(url *string, hidden, wait int64) ([]*sqs.Message, error) {
 	out, err := client.ReceiveMessage(&sqs.ReceiveMessageInput{
-		QueueUrl: url, MaxNumberOfMessages: aws.Int64(10), VisibilityTimeout: &hidden, WaitTimeSeconds: &wait,
-		AttributeNames: aws.StringSlice([]string{"All"}), MessageAttributeNames: aws.StringSlice([]string{"All"}),
+		QueueUrl: url, MaxNumberOfMessages: aws.Int64(10), VisibilityTimeout: &hidden,
+		WaitTimeSeconds:       &wait,
+		AttributeNames:        aws.StringSlice([]string{"All"}),
+		MessageAttributeNames: aws.StringSlice([]string{"All"}),
 	})
 	if err != nil {
 		return nil, err
@@ -133,16 +140,19 @@ func bodies(messages []*sqs.Message) (all []string) {
 
 func create() {
 	url := queue("create", map[string]string{"VisibilityTimeout": "40"})
-	holds("queue URL", strings.HasPrefix(*url, os.Getenv("TENAQ_ENDPOINT")+"/") && strings.HasSuffix(*url, "/"+prefix+"create"), *url)
-	same("URL when created again", *queue("create", map[string]string{"VisibilityTimeout": "40"}), *url)
+	holds("queue URL", strings.HasPrefix(*url, os.Getenv("TENAQ_ENDPOINT")+"/") &&
+		strings.HasSuffix(*url, "/"+prefix+"create"), *url)
+	same("URL when created again", *queue("create", map[string]string{"VisibilityTimeout": "40"}),
+		*url)
 	same("GetQueueUrl", *must(client.GetQueueUrl(&sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "create")})).QueueUrl, *url)
 }
 
 func attributes() {
 	url := must(client.CreateQueue(&sqs.CreateQueueInput{
-		QueueName:  aws.String(prefix + "attributes"),
-		Attributes: aws.StringMap(map[string]string{"VisibilityTimeout": "40", "DelaySeconds": "0"}),
-		Tags:       aws.StringMap(map[string]string{"team": "a b", "empty": ""}),
+		QueueName: aws.String(prefix + "attributes"),
+		Attributes: aws.StringMap(map[string]string{"VisibilityTimeout": "40",
+			"DelaySeconds": "0"}),
+		Tags: aws.StringMap(map[string]string{"team": "a b", "empty": ""}),
 	})).QueueUrl
 	must(client.SetQueueAttributes(&sqs.SetQueueAttributesInput{
 		QueueUrl: url, Attributes: aws.StringMap(map[string]string{"VisibilityTimeout": "50"}),
@@ -152,11 +162,14 @@ func attributes() {
 		return aws.StringValueMap(must(client.GetQueueAttributes(in)).Attributes)
 	}
 	all := get("All")
-	holds("attributes", all["VisibilityTimeout"] == "50" && all["MessageRetentionPeriod"] == "345600" && len(all) >= 12, all)
+	holds("attributes", all["VisibilityTimeout"] == "50" &&
+		all["MessageRetentionPeriod"] == "345600" && len(all) >= 12, all)
 	same("one attribute", get("VisibilityTimeout"), map[string]string{"VisibilityTimeout": "50"})
 	same("no attributes", len(get()), 0)
-	must(client.TagQueue(&sqs.TagQueueInput{QueueUrl: url, Tags: aws.StringMap(map[string]string{"env": "x+y"})}))
-	must(client.UntagQueue(&sqs.UntagQueueInput{QueueUrl: url, TagKeys: aws.StringSlice([]string{"team"})}))
+	must(client.TagQueue(&sqs.TagQueueInput{QueueUrl: url,
+		Tags: aws.StringMap(map[string]string{"env": "x+y"})}))
+	must(client.UntagQueue(&sqs.UntagQueueInput{QueueUrl: url,
+		TagKeys: aws.StringSlice([]string{"team"})}))
 	tags := aws.StringValueMap(must(client.ListQueueTags(&sqs.ListQueueTagsInput{QueueUrl: url})).Tags)
 	same("tags", tags, map[string]string{"empty": "", "env": "x+y"})
 }
@@ -164,18 +177,23 @@ func attributes() {
 func fifo() {
 	url := queue("fifo.fifo", map[string]string{"FifoQueue": "true"})
 	send := func(text, id string) *sqs.SendMessageOutput {
-		return must(client.SendMessage(&sqs.SendMessageInput{QueueUrl: url, MessageBody: &text, MessageGroupId: aws.String("g"), MessageDeduplicationId: &id}))
+		return must(client.SendMessage(&sqs.SendMessageInput{QueueUrl: url, MessageBody: &text,
+			MessageGroupId: aws.String("g"), MessageDeduplicationId: &id}))
 	}
 	first, second, again := send("1", "a"), send("2", "b"), send("other", "a")
 	same("MessageId of a duplicate", *again.MessageId, *first.MessageId)
-	same("SequenceNumber of a duplicate", aws.StringValue(again.SequenceNumber), *first.SequenceNumber)
-	holds("SequenceNumber of the second", *second.SequenceNumber > *first.SequenceNumber, *second.SequenceNumber)
+	same("SequenceNumber of a duplicate", aws.StringValue(again.SequenceNumber),
+		*first.SequenceNumber)
+	holds("SequenceNumber of the second", *second.SequenceNumber > *first.SequenceNumber,
+		*second.SequenceNumber)
 	messages := must(client.ReceiveMessage(&sqs.ReceiveMessageInput{
-		QueueUrl: url, MaxNumberOfMessages: aws.Int64(10), ReceiveRequestAttemptId: aws.String("attempt"),
-		AttributeNames: aws.StringSlice([]string{"MessageGroupId", "SequenceNumber"}),
+		QueueUrl: url, MaxNumberOfMessages: aws.Int64(10),
+		ReceiveRequestAttemptId: aws.String("attempt"),
+		AttributeNames:          aws.StringSlice([]string{"MessageGroupId", "SequenceNumber"}),
 	})).Messages
 	same("order", bodies(messages), []string{"1", "2"})
-	same("system attributes", aws.StringValueMap(messages[1].Attributes), map[string]string{"MessageGroupId": "g", "SequenceNumber": *second.SequenceNumber})
+	same("system attributes", aws.StringValueMap(messages[1].Attributes),
+		map[string]string{"MessageGroupId": "g", "SequenceNumber": *second.SequenceNumber})
 }
 
 func batch() {
@@ -184,12 +202,14 @@ func batch() {
 		{Id: aws.String("a"), MessageBody: aws.String("1")},
 		{Id: aws.String("bad"), MessageBody: aws.String("2\x00")},
 		{Id: aws.String("late"), MessageBody: aws.String("2"), DelaySeconds: aws.Int64(901)},
-		{Id: aws.String("c"), MessageBody: aws.String("3"), MessageAttributes: map[string]*sqs.MessageAttributeValue{
-			"k": {DataType: aws.String("String"), StringValue: aws.String("x")},
-		}},
+		{Id: aws.String("c"), MessageBody: aws.String("3"),
+			MessageAttributes: map[string]*sqs.MessageAttributeValue{
+				"k": {DataType: aws.String("String"), StringValue: aws.String("x")},
+			}},
 	}}))
 	same("sent", []string{*sent.Successful[0].Id, *sent.Successful[1].Id}, []string{"a", "c"})
-	same("not sent", refusals(sent.Failed), []string{"bad InvalidMessageContents true", "late InvalidParameterValue true"})
+	same("not sent", refusals(sent.Failed),
+		[]string{"bad InvalidMessageContents true", "late InvalidParameterValue true"})
 	var messages []*sqs.Message
 	for i := 0; i < 2 && len(messages) < 2; i++ {
 		messages = append(messages, poll(url, 30, 10)...)
@@ -197,8 +217,10 @@ func batch() {
 	same("received", slices.Sorted(slices.Values(bodies(messages))), []string{"1", "3"})
 	changed := must(client.ChangeMessageVisibilityBatch(&sqs.ChangeMessageVisibilityBatchInput{QueueUrl: url,
 		Entries: []*sqs.ChangeMessageVisibilityBatchRequestEntry{
-			{Id: aws.String("a"), ReceiptHandle: messages[0].ReceiptHandle, VisibilityTimeout: aws.Int64(60)},
-			{Id: aws.String("bad"), ReceiptHandle: aws.String("nonsense"), VisibilityTimeout: aws.Int64(60)},
+			{Id: aws.String("a"), ReceiptHandle: messages[0].ReceiptHandle,
+				VisibilityTimeout: aws.Int64(60)},
+			{Id: aws.String("bad"), ReceiptHandle: aws.String("nonsense"),
+				VisibilityTimeout: aws.Int64(60)},
 		}}))
 	same("not changed", refusals(changed.Failed), []string{"bad ReceiptHandleIsInvalid true"})
 	deleted := must(client.DeleteMessageBatch(&sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []*sqs.DeleteMessageBatchRequestEntry{
@@ -206,7 +228,8 @@ func batch() {
 		{Id: aws.String("bad"), ReceiptHandle: aws.String("nonsense")},
 		{Id: aws.String("c"), ReceiptHandle: messages[1].ReceiptHandle},
 	}}))
-	same("deleted", []string{*deleted.Successful[0].Id, *deleted.Successful[1].Id}, []string{"a", "c"})
+	same("deleted", []string{*deleted.Successful[0].Id, *deleted.Successful[1].Id},
+		[]string{"a", "c"})
 	same("not deleted", refusals(deleted.Failed), []string{"bad ReceiptHandleIsInvalid true"})
 }
 
@@ -247,16 +270,22 @@ func receive() {
 	m := messages[0]
 	same("MessageId", *m.MessageId, *sent.MessageId)
 	same("attributes", m.MessageAttributes, attributes)
-	same("MD5 of the attributes", []string{aws.StringValue(sent.MD5OfMessageAttributes), aws.StringValue(m.MD5OfMessageAttributes)}, []string{checksum(attributes), checksum(attributes)})
+	same("MD5 of the attributes",
+		[]string{aws.StringValue(sent.MD5OfMessageAttributes),
+			aws.StringValue(m.MD5OfMessageAttributes)},
+		[]string{checksum(attributes), checksum(attributes)})
 	same("ApproximateReceiveCount", *m.Attributes["ApproximateReceiveCount"], "1")
 	same("AWSTraceHeader", *m.Attributes["AWSTraceHeader"], trace)
-	holds("SenderId and SentTimestamp", *m.Attributes["SenderId"] != "" && len(*m.Attributes["SentTimestamp"]) == 13, m.Attributes)
+	holds("SenderId and SentTimestamp", *m.Attributes["SenderId"] != "" &&
+		len(*m.Attributes["SentTimestamp"]) == 13, m.Attributes)
 }
 
 // checksum is that of message attributes, as SQS documents it.
 func checksum(attributes map[string]*sqs.MessageAttributeValue) string {
 	var b []byte
-	add := func(part []byte) { b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...) }
+	add := func(part []byte) {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
+	}
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		a := attributes[name]
 		add([]byte(name))
@@ -290,7 +319,8 @@ func visibility() {
 func remove() {
 	url := queue("delete", nil)
 	send(url, "gone")
-	must(client.DeleteMessage(&sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: poll(url, 1, 10)[0].ReceiptHandle}))
+	must(client.DeleteMessage(&sqs.DeleteMessageInput{QueueUrl: url,
+		ReceiptHandle: poll(url, 1, 10)[0].ReceiptHandle}))
 	same("deleted message", poll(url, 1, 2), nil)
 	send(url, "purged")
 	must(client.PurgeQueue(&sqs.PurgeQueueInput{QueueUrl: url}))
@@ -308,22 +338,31 @@ func failures() {
 	}
 	_, err := client.GetQueueUrl(&sqs.GetQueueUrlInput{QueueName: aws.String(prefix + "nowhere")})
 	refused(err, sqs.ErrCodeQueueDoesNotExist, 400, text)
-	_, err = client.DeleteMessage(&sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: aws.String("\"<nonsense>\"")})
+	_, err = client.DeleteMessage(&sqs.DeleteMessageInput{QueueUrl: url,
+		ReceiptHandle: aws.String("\"<nonsense>\"")})
 	refused(err, sqs.ErrCodeReceiptHandleIsInvalid, 404, `The input receipt handle ""<nonsense>"" is not a valid receipt handle.`)
-	_, err = client.SendMessageBatch(&sqs.SendMessageBatchInput{QueueUrl: url, Entries: []*sqs.SendMessageBatchRequestEntry{}})
-	refused(err, sqs.ErrCodeEmptyBatchRequest, 400, "There should be at least one SendMessageBatchRequestEntry in the request.")
-	_, err = client.CreateQueue(&sqs.CreateQueueInput{QueueName: aws.String(prefix + "error"), Attributes: aws.StringMap(map[string]string{"DelaySeconds": "7"})})
+	_, err = client.SendMessageBatch(&sqs.SendMessageBatchInput{QueueUrl: url,
+		Entries: []*sqs.SendMessageBatchRequestEntry{}})
+	refused(err, sqs.ErrCodeEmptyBatchRequest, 400,
+		"There should be at least one SendMessageBatchRequestEntry in the request.")
+	_, err = client.CreateQueue(&sqs.CreateQueueInput{QueueName: aws.String(prefix + "error"),
+		Attributes: aws.StringMap(map[string]string{"DelaySeconds": "7"})})
 	refused(err, sqs.ErrCodeQueueNameExists, 400, "DelaySeconds")
-	_, err = client.SendMessage(&sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String("a\x00b")})
-	refused(err, sqs.ErrCodeInvalidMessageContents, 400, "Invalid binary character '#x0' was found in the message body")
-	_, err = client.ReceiveMessage(&sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: aws.Int64(11)})
+	_, err = client.SendMessage(&sqs.SendMessageInput{QueueUrl: url,
+		MessageBody: aws.String("a\x00b")})
+	refused(err, sqs.ErrCodeInvalidMessageContents, 400,
+		"Invalid binary character '#x0' was found in the message body")
+	_, err = client.ReceiveMessage(&sqs.ReceiveMessageInput{QueueUrl: url,
+		MaxNumberOfMessages: aws.Int64(11)})
 	refused(err, "InvalidParameterValue", 400, "MaxNumberOfMessages")
-	signedBy(os.Getenv("TENAQ_WRONG_KEY_ID"), os.Getenv("TENAQ_WRONG_SECRET"), "SignatureDoesNotMatch")
+	signedBy(os.Getenv("TENAQ_WRONG_KEY_ID"), os.Getenv("TENAQ_WRONG_SECRET"),
+		"SignatureDoesNotMatch")
 	signedBy("TQNOBODY", os.Getenv("AWS_SECRET_ACCESS_KEY"), "InvalidClientTokenId")
 }
 
 func signedBy(id, secret, code string) {
-	_, err := connect(credentials.NewStaticCredentials(id, secret, "")).ListQueues(&sqs.ListQueuesInput{})
+	_, err := connect(credentials.NewStaticCredentials(id, secret,
+		"")).ListQueues(&sqs.ListQueuesInput{})
 	refused(err, code, 403, "")
 }
 
@@ -333,7 +372,8 @@ func paging() {
 		urls = append(urls, *queue(fmt.Sprintf("paging-%02d", i), nil))
 	}
 	var sizes []int
-	in := &sqs.ListQueuesInput{QueueNamePrefix: aws.String(prefix + "paging-"), MaxResults: aws.Int64(10)}
+	in := &sqs.ListQueuesInput{QueueNamePrefix: aws.String(prefix + "paging-"),
+		MaxResults: aws.Int64(10)}
 	err := client.ListQueuesPages(in, func(out *sqs.ListQueuesOutput, _ bool) bool {
 		sizes = append(sizes, len(out.QueueUrls))
 		found = append(found, aws.StringValueSlice(out.QueueUrls)...)
@@ -359,6 +399,7 @@ func deadLetters() {
 	same("dead letters", bodies(poll(dead, 0, 10)), []string{"poison"})
 	must(client.StartMessageMoveTask(&sqs.StartMessageMoveTaskInput{SourceArn: &source}))
 	tasks := must(client.ListMessageMoveTasks(&sqs.ListMessageMoveTasksInput{SourceArn: &source})).Results
-	holds("tasks", len(tasks) == 1 && *tasks[0].SourceArn == source && *tasks[0].StartedTimestamp > 0, tasks)
+	holds("tasks", len(tasks) == 1 && *tasks[0].SourceArn == source &&
+		*tasks[0].StartedTimestamp > 0, tasks)
 	same("brought back", bodies(poll(url, 600, 10)), []string{"poison"})
 }
