@@ -53,10 +53,10 @@ func TestCommands(t *testing.T) {
 				}
 			})
 			said := runWorker(t, records, func(said string) bool {
-				if strings.Contains(said, "order-1: done in") {
+				if strings.Contains(said, "order-1: attempt 1: done in") {
 					twin()
 				}
-				return strings.Contains(said, "order-1: was done before") && messages(t, client) == 0 && unsent(t, records) == 0
+				return strings.Contains(said, ": duplicate") && messages(t, client) == 0 && unsent(t, records) == 0
 			})
 			charges, err := os.ReadFile("charges.log")
 			if err != nil || bytes.Count(charges, []byte("\n")) != 3 {
@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 				if n := strings.Count(said, "mail <"+id+"@"); n != 1 {
 					t.Errorf("%d mails for %s, want 1", n, id)
 				}
-				if n := strings.Count(said, id+": done in"); n != 1 {
+				if n := strings.Count(said, id+": attempt 1: done in"); n != 1 {
 					t.Errorf("%s was done %d times, want once", id, n)
 				}
 			}
@@ -94,7 +94,7 @@ func TestStaleOrder(t *testing.T) {
 	if _, err := b.db.Exec(`INSERT INTO orders VALUES ('order-1', 'of a later holder', $1)`, int64(math.MaxInt64)); err != nil {
 		t.Fatal(err)
 	}
-	runWorker(t, records, func(said string) bool { return strings.Contains(said, "order-1: attempt 1: "+ErrStale.Error()) })
+	runWorker(t, records, func(said string) bool { return strings.Contains(said, "order-1: attempt 1: failed: "+ErrStale.Error()) })
 	if got := count(t, records, `SELECT count(*) FROM orders WHERE charge = 'of a later holder'`); got != 1 {
 		t.Error("the order of a later holder is gone")
 	}
@@ -126,7 +126,7 @@ func TestOrderWrittenBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said := runWorker(t, records, func(said string) bool { return strings.Contains(said, "order-1: done in") })
+	said := runWorker(t, records, func(said string) bool { return strings.Contains(said, "order-1: attempt 1: done in") })
 	if strings.Contains(said, "mail <") {
 		t.Errorf("the mail was sent again:\n%s", said)
 	}

@@ -130,7 +130,7 @@ func work(ctx context.Context, s *Studio, client *sqs.Client, directory, quality
 			return s.Done(ctx, j, m)
 		}),
 		Events: worker.Events{Outcome: func(m *worker.Message, o worker.Outcome) {
-			log.Printf("%s: attempt %d: %v", m.Key, m.Attempt(), o)
+			log.Printf("%s, generation %d: attempt %d: %v", m.Key, m.Generation, m.Attempt(), o)
 		}},
 	})
 	if err != nil {

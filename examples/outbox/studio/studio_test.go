@@ -55,13 +55,13 @@ func TestCommands(t *testing.T) {
 					Queue: QueueName, Key: "video-2", Body: `{"ID": "job-of-video-2", "Video": "video-2"}`, Dedup: "job-of-video-2",
 				})
 			}))
-			runAll(t, db, "good", func(said string) bool { return strings.Contains(said, "job-of-video-2: was done before") })
+			runAll(t, db, "good", func(said string) bool { return strings.Contains(said, "job-of-video-2, generation 0: attempt 1: duplicate") })
 			if got := read(t, "video-2"); got != "video-2 in bad quality\n" {
 				t.Errorf("after the same once more video-2 is %q", got)
 			}
 
 			replay(t, s)
-			runAll(t, db, "good", func(said string) bool { return strings.Count(said, "generation 1") == all })
+			runAll(t, db, "good", func(said string) bool { return strings.Count(said, "generation 1: attempt 1: done in") == all })
 			for _, video := range []string{"video-1", "video-2", "video-3"} {
 				if got, want := read(t, video), video+" in good quality\n"; got != want {
 					t.Errorf("after the replay: got %q, want %q", got, want)
@@ -122,7 +122,7 @@ func TestStaleWorker(t *testing.T) {
 	_, err = s.DB.Exec(`UPDATE jobs SET generation = 1 WHERE video_id = 'video-2'`)
 	must(t, err)
 	runAll(t, db, "bad", func(said string) bool {
-		return strings.Contains(said, "job-of-video-1: attempt 1: "+errStale.Error()) && strings.Contains(said, "job-of-video-2: attempt 1: "+errStale.Error())
+		return strings.Contains(said, "job-of-video-1, generation 0: attempt 1: failed: "+errStale.Error()) && strings.Contains(said, "job-of-video-2, generation 0: attempt 1: failed: "+errStale.Error())
 	})
 	ledger, err := claims.New(s.Records, claims.Config{})
 	must(t, err)
