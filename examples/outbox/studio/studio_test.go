@@ -55,7 +55,9 @@ func TestCommands(t *testing.T) {
 					Queue: QueueName, Key: "video-2", Body: `{"ID": "job-of-video-2", "Video": "video-2"}`, Dedup: "job-of-video-2",
 				})
 			}))
-			runAll(t, db, "good", func(said string) bool { return strings.Contains(said, "job-of-video-2, generation 0: attempt 1: duplicate") })
+			runAll(t, db, "good", func(said string) bool {
+				return strings.Contains(said, "job-of-video-2, generation 0: attempt 1: duplicate")
+			})
 			if got := read(t, "video-2"); got != "video-2 in bad quality\n" {
 				t.Errorf("after the same once more video-2 is %q", got)
 			}
