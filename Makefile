@@ -117,7 +117,7 @@ PROVE := $(PURE_GO) test -count=1 -v
 
 proofs: export TENAQ_EFFORT = hard
 proofs: ## try to break the promises, with the counts that a change has to survive, in at most 8 minutes
-	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere|Audit)'
+	$(PROVE) ./internal/engine ./internal/engine/verify -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere|Audit)'
 	$(PROVE) ./internal/broker -run '^Test(Crashes|Clock|Held|Hold|WallClock|Steps|Restart)'
 	$(PROVE) ./internal/kv/pebblekv ./internal/server/backup -run '^Test(Faults|Damage|ReaderFindsDamage|Changed|CutOff|EntriesMoved)$$'
 	$(PROVE) ./internal/server -run '^Test(Fault|DiskReallyFull|OneSentence)'
