@@ -46,6 +46,7 @@ const (
 	leaseDoomed = 3 * time.Second // of the registrations of producers that die
 	attempts    = 3
 	batchID     = "31"
+	dedupPrefix = "once/" // of the deduplication ids of package producer
 )
 
 // A play is a run of the scenario.
@@ -203,8 +204,8 @@ func (p *play) others() (again []producer.Message) {
 	return again
 }
 
-// replay runs the batch again at once. Some of it also goes past the register, as by a producer
-// that has none: there SQS itself has to drop it.
+// replay runs the batch again at once. Some of it also goes past the register, under the
+// deduplication ids that the producer gave it: there SQS itself has to drop it.
 func (p *play) replay(ctx context.Context) error {
 	for _, r := range p.producer.SendAll(ctx, p.sent()) {
 		if r.Err != nil {
@@ -213,7 +214,7 @@ func (p *play) replay(ctx context.Context) error {
 		p.out.Replayed += count(r.New)
 	}
 	for _, id := range []string{fileBeforeClaim, fileAmidTask, fileAmidWorker} {
-		if _, err := p.sendPast(ctx, id, id); err != nil {
+		if _, err := p.sendPast(ctx, id, dedupPrefix+id); err != nil {
 			return err
 		}
 	}
@@ -382,7 +383,7 @@ const (
 // replayLate runs the batch again when deduplication has forgotten it. In the long form time is
 // made to pass for that; otherwise another deduplication id does the same.
 func (p *play) replayLate(ctx context.Context) error {
-	long, id := p.env.Long && p.sqs.Server != nil, fileLate+"-again"
+	long, id := p.env.Long && p.sqs.Server != nil, dedupPrefix+fileLate+"-again"
 	t := p.task(producer.Message{}, lease)
 	if long {
 		p.env.Say("time passes %s times as fast, until the queue has forgotten", lateScale)
@@ -394,7 +395,7 @@ func (p *play) replayLate(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("find the queue again: %w", err)
 		}
-		p.url, id = *at.QueueUrl, fileLate
+		p.url, id = *at.QueueUrl, dedupPrefix+fileLate
 		t = p.task(producer.Message{}, lateLease)
 	}
 	if err := p.newProducer(); err != nil {
