@@ -51,7 +51,7 @@ func metricsOf(ts *testscript.TestScript, where string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		found := regexp.MustCompile(`msg="telling metrics" .*url=(http://\S+)`).FindSubmatch(log)
+		found := regexp.MustCompile(`msg="serving metrics" .*url=(http://\S+)`).FindSubmatch(log)
 		if found == nil {
 			return "", fmt.Errorf("no address in %s", log)
 		}

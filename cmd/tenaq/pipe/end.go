@@ -21,7 +21,7 @@ import (
 // messages.
 //
 // It tracks each message from its receive on: only this process knows until when a message that it
-// given back is hidden.
+// gave back is hidden.
 type pipeEnd struct {
 	*sqs.Client
 	url   string
@@ -178,7 +178,7 @@ func failedEntries(failed []types.BatchResultErrorEntry) map[string]bool {
 // A left is what a queue holds if nothing can be received.
 type left struct {
 	visible, hidden, delayed int // by the attributes of the queue
-	paused                   int // of the hidden ones, those that this worker given back
+	paused                   int // of the hidden ones, those that this worker gave back
 	next, last               time.Time
 }
 
@@ -289,6 +289,6 @@ func (l *left) text() string {
 	if l.paused == 0 {
 		return s + "; run the command again later"
 	}
-	return fmt.Sprintf("%s; this worker given back %d, the first until %s and the last until %s; run the command again after that",
+	return fmt.Sprintf("%s; this worker gave back %d, the first until %s and the last until %s; run the command again after that",
 		s, l.paused, l.next.Format(time.RFC3339), l.last.Format(time.RFC3339))
 }
