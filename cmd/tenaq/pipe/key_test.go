@@ -23,8 +23,8 @@ func TestPipeKey(t *testing.T) {
 		{"body.0.id", `[{"id": "a"}]`, "a", ""},
 		{"body.items.1", `{"items": ["a", "b"]}`, "b", ""},
 		{"attribute:order", ``, "17", ""},
-		{"body.id", `{"id": 1.0}`, "", "neither a text nor a whole number"},
-		{"body.id", `{"id": 1e3}`, "", "neither a text nor a whole number"},
+		{"body.id", `{"id": 1.0}`, "", "neither a string nor a whole number"},
+		{"body.id", `{"id": 1e3}`, "", "neither a string nor a whole number"},
 		{"body.id", `{"id": true}`, "", "neither"},
 		{"body.id", `{"id": null}`, "", "neither"},
 		{"body.id", `{"id": ["a"]}`, "", "neither"},
@@ -33,10 +33,10 @@ func TestPipeKey(t *testing.T) {
 		{"body.id.x", `{"id": "a"}`, "", `there is no "x"`},
 		{"body.2", `["a", "b"]`, "", `there is no "2"`},
 		{"body.-1", `["a", "b"]`, "", `there is no "-1"`},
-		{"body.id", `id`, "", "the body is no JSON"},
+		{"body.id", `id`, "", "the body is not valid JSON"},
 		{"body.id", `{"id": "a"} {"id": "b"}`, "", "more than one"},
 		{"attribute:trace", ``, "", `no attribute "trace"`},
-		{"attribute:blob", ``, "", "is no text"},
+		{"attribute:blob", ``, "", "is not a non-empty string"},
 	} {
 		key, err := parseKey(test.where)
 		if err != nil {
