@@ -31,7 +31,7 @@ type PushFlags struct{ push string }
 
 func (f *PushFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.push, "push-metrics", "auto",
-		"push metrics for alarms: `on`, off or auto")
+		"push metrics: `on`, off or auto")
 }
 
 // Enabled reports whether to push. Amazon charges for metrics, so auto means off there.

@@ -81,7 +81,7 @@ time, and 5 if only some of several queues failed.
 	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of steps")
 	flags.StringVar(&f.look, "look", "", "`duration` to hide messages (default up to 2m)")
 	flags.BoolVar(&f.once, "once", false, "take one step, then end")
-	f.log.Register(flags, "info; warn on a terminal or with --json")
+	f.log.Register(flags, "info or warn")
 	f.PolicyFlags.Register(flags)
 	f.MetricsFlags.Register(cmd)
 	f.PushFlags.Register(cmd)

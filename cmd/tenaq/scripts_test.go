@@ -9,12 +9,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +24,54 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tenaq": main})
+}
+
+// TestScripts runs the scripts that need no server.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		Cmds:                scriptCmds,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               setup,
+	})
+}
+
+// raceEnv keeps the race detector from sleeping for a second at the end of each of hundreds of
+// processes.
+const raceEnv = "GORACE=atexit_sleep_ms=0"
+
+func setup(env *testscript.Env) error {
+	env.Vars = append(env.Vars, raceEnv)
+	return nil
+}
+
+type scriptCmd = func(ts *testscript.TestScript, neg bool, args []string)
+
+var scriptCmds = map[string]scriptCmd{"exits": exits, "record": record, "register": register, "scrape": scrape}
+
+// exits runs a command and checks its exit code: exits 2 tenaq send.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
 
 // TestServerScripts runs the scripts that start servers and speak to them.
 func TestServerScripts(t *testing.T) {
@@ -165,4 +215,104 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s is no text in %v", args[1], v)
 	}
 	ts.Setenv(args[0], text)
+}
+
+// TestRedriveExample tells the story of examples/redrive, with its own files.
+func TestRedriveExample(t *testing.T) {
+	cmds := map[string]scriptCmd{"serve": startServer, "halt": halt}
+	for name, cmd := range scriptCmds {
+		cmds[name] = cmd
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/redrive",
+		Cmds:                cmds,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Values[running{}] = &running{}
+			for _, name := range []string{"tenaq.yaml", "charge.sh"} {
+				text, err := os.ReadFile(filepath.Join("..", "..", "examples", "redrive", name))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(env.WorkDir, name), text, 0o700)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return setup(env)
+		},
+	})
+}
+
+// SIGHUP during the start is served after it. The certificate is a named pipe at first, so that the
+// start waits for it for as long as the test likes. [AUTH-39]
+func TestHangupDuringStart(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	program, err := exec.LookPath("tenaq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfifo", path("cert.pem")).CombinedOutput(); err != nil {
+		t.Skipf("there are no named pipes here: %v: %s", err, out)
+	}
+	cert, key, err := newCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"file.pem": cert, "key.pem": key} {
+		if err := os.WriteFile(path(name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "off",
+		"--data-dir", path("data"), "--tls-cert", path("cert.pem"), "--tls-key", path("key.pem"))
+	cmd.Env = []string{raceEnv}
+	log, err := os.Create(path("log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	logged := func() string {
+		data, _ := os.ReadFile(path("log"))
+		return string(data)
+	}
+	opened := make(chan *os.File, 1)
+	go func() {
+		pipe, _ := os.OpenFile(path("cert.pem"), os.O_WRONLY, 0) // waits for the server to read
+		opened <- pipe
+	}()
+	var pipe *os.File
+	select {
+	case pipe = <-opened:
+	case err := <-exited:
+		t.Fatalf("the server ended with %v:\n%s", err, logged())
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path("file.pem"), path("cert.pem")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = pipe.Write(cert) // a server that has gone is noticed below
+	pipe.Close()
+	for !strings.Contains(logged(), "certificate reloaded") {
+		select {
+		case err := <-exited:
+			t.Fatalf("SIGHUP during the start: the server ended with %v, want the certificate reloaded:\n%s", err, logged())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-exited; err != nil {
+		t.Errorf("the server ended with %v:\n%s", err, logged())
+	}
 }
