@@ -82,7 +82,7 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 	if err := w.prepare(); err != nil {
 		return report, err
 	}
-	if w.refused.Load() && !w.isNamed() {
+	if w.refused.Load() && w.isUnnamed() {
 		return report, ErrNotDeadLetters // without another receive, which counts
 	}
 	w.askWorkers()

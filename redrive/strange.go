@@ -28,11 +28,12 @@ func (w *walk) strange(letters []*letter) bool {
 			return false
 		}
 	}
-	return !w.isNamed()
+	return w.isUnnamed()
 }
 
-// isNamed reports whether a redrive policy names the queue. It is false where that cannot be asked.
-func (w *walk) isNamed() bool {
+// isUnnamed reports whether no redrive policy names the queue. It is false where that is unknown,
+// for example because the credentials do not allow sqs:ListDeadLetterSourceQueues.
+func (w *walk) isUnnamed() bool {
 	client, can := w.cfg.Client.(interface {
 		ListDeadLetterSourceQueues(context.Context, *sqs.ListDeadLetterSourceQueuesInput,
 			...func(*sqs.Options)) (*sqs.ListDeadLetterSourceQueuesOutput, error)
@@ -42,7 +43,7 @@ func (w *walk) isNamed() bool {
 	}
 	out, err := client.ListDeadLetterSourceQueues(w.ctx,
 		&sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &w.cfg.DeadLetterURL})
-	return err == nil && len(out.QueueUrls) > 0
+	return err == nil && len(out.QueueUrls) == 0
 }
 
 // putBack makes messages visible again. One that it does not reach is visible when its look ends.

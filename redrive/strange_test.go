@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -58,4 +59,31 @@ func TestNotDeadLetters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noListing is a client whose credentials do not allow it to list the sources of a queue.
+type noListing struct{ *sqs.Client }
+
+func (noListing) ListDeadLetterSourceQueues(
+	context.Context, *sqs.ListDeadLetterSourceQueuesInput, ...func(*sqs.Options),
+) (*sqs.ListDeadLetterSourceQueuesOutput, error) {
+	return nil, errors.New("AccessDenied")
+}
+
+// Where it is unknown whether a policy names the queue, its messages are held one by one: a real
+// dead letter behind others is redriven.
+func TestNotDeadLettersUnknown(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		in := &sqs.SendMessageInput{QueueUrl: &r.dead, MessageBody: aws.String("order-17")}
+		if _, err := r.client.SendMessage(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		redriver := r.redriver(func(cfg *redrive.Config) { cfg.Client = noListing{r.client.Client} })
+		for range 2 {
+			if report, err := redriver.Step(t.Context()); err != nil || report.Count(redrive.Hold) != 1 {
+				t.Errorf("step: %+v, %v; want one held message", report.Decisions, err)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
 }
