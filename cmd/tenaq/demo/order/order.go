@@ -23,6 +23,7 @@ import (
 	"tenaq/claims"
 	"tenaq/cmd/tenaq/demo/stage"
 	"tenaq/examples/order/shop"
+	"tenaq/internal/cli"
 	"tenaq/worker"
 )
 
@@ -306,8 +307,8 @@ func (p *play) untilDone(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		p.env.Progress.Line("%d of %d orders done, %d messages in the queue, %d dead letters",
-			len(rows), len(p.orders), waiting, dead)
+		p.env.Progress.Line("%d of %d orders done, %s in the queue, %d dead letters",
+			len(rows), len(p.orders), cli.Counted(waiting, "message", "messages"), dead)
 		if dead >= fated || dead > 0 && (waiting == 0 || p.bank.isTomorrow()) {
 			if p.bank.nextDay() {
 				p.env.Say("%d dead letters are brought back; the bank has forgotten all idempotency keys", dead)

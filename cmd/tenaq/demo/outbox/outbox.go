@@ -21,6 +21,7 @@ import (
 	"tenaq/claims"
 	"tenaq/cmd/tenaq/demo/stage"
 	"tenaq/examples/outbox/studio"
+	"tenaq/internal/cli"
 	"tenaq/outbox"
 )
 
@@ -205,8 +206,8 @@ func (p *play) settled(ctx context.Context, undone int) error {
 			return false, err
 		}
 		left, err := p.sqs.Left(ctx, p.base.Queues[plainQueue], p.base.Queues[orderedQueue])
-		p.env.Progress.Line("%d rows to send, %d jobs to do, %d messages in the queues",
-			stats.Pending, jobs, left)
+		p.env.Progress.Line("%s to send, %d jobs to do, %s in the queues",
+			cli.Counted(stats.Pending, "row", "rows"), jobs, cli.Counted(left, "message", "messages"))
 		if quiet++; stats.Pending+left > 0 || jobs > undone {
 			quiet = 0
 		}
@@ -334,8 +335,8 @@ func (p *play) replayAsUsual(ctx context.Context) error {
 	}
 	p.out.UsualSent = len(received(p.crew.Reports(), 0)) - before
 	p.out.UsualRight = p.out.Window - p.wrong(p.window)
-	p.env.Say("the same jobs again, as usual: %d messages, and %d files are right", p.out.UsualSent,
-		p.out.UsualRight)
+	p.env.Say("the same jobs again, as usual: %s, and %d files are right",
+		cli.Counted(p.out.UsualSent, "message", "messages"), p.out.UsualRight)
 	return nil
 }
 

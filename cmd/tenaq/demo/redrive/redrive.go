@@ -28,6 +28,7 @@ import (
 
 	"tenaq/claims"
 	"tenaq/cmd/tenaq/demo/stage"
+	"tenaq/internal/cli"
 	"tenaq/internal/redrivehost"
 	"tenaq/internal/work/trail"
 	"tenaq/records/sqliterecords"
@@ -246,8 +247,8 @@ func (p *play) on(r stage.Report) {
 func (p *play) outage() error {
 	err := p.crew.Until("the outage", func() (bool, error) {
 		sick, trips := p.warehouse.sick(), trips(p.crew.Reports())
-		p.env.Progress.Line("the warehouse is down: called %d times, the breaker opened %d times",
-			sick, trips)
+		p.env.Progress.Line("the warehouse is down: called %s, the breaker opened %s",
+			cli.Counted(sick, "time", "times"), cli.Counted(trips, "time", "times"))
 		switch p.env.Broken {
 		case "breaker":
 			return sick > 4*rateFirst, nil
@@ -258,7 +259,8 @@ func (p *play) outage() error {
 	})
 	p.out.Trips, p.out.Sick = trips(p.crew.Reports()), p.warehouse.sick()
 	p.warehouse.open()
-	p.env.Say("the warehouse is up; redriven messages had called it %d times", p.out.Sick)
+	p.env.Say("the warehouse is up; redriven messages had called it %s",
+		cli.Counted(p.out.Sick, "time", "times"))
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/cmd/tenaq/demo/stage"
+	"tenaq/internal/cli"
 	"tenaq/worker"
 )
 
@@ -75,8 +76,8 @@ func (p *play) usual(ctx context.Context) error {
 	if err == nil {
 		p.out.Usual.Parked, err = p.sqs.Left(ctx, q.Parking)
 	}
-	p.env.Say("as usual: %d calls of the sick warehouse, poison went round %d times",
-		p.out.Usual.Sick, p.out.Usual.Rounds)
+	p.env.Say("as usual: %d calls of the sick warehouse, poison went round %s",
+		p.out.Usual.Sick, cli.Counted(p.out.Usual.Rounds, "time", "times"))
 	return err
 }
 
