@@ -96,9 +96,11 @@ func endsLikeGeneration(key string) bool {
 	return name != key && strings.HasSuffix(name, "#")
 }
 
-// input is the request that sends the message. Before is what was sent under this key earlier, if
-// it is to be sent again on purpose.
-func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInput {
+// input is the request that sends the message under a claim on its key. Before is what was sent
+// under this key earlier, if it is to be sent again on purpose.
+func (m *Message) input(
+	url string, fifo bool, claim *claims.Claim, before *sent,
+) *sqs.SendMessageInput {
 	t := trail.Trail{Key: m.Key, Generation: m.Generation}
 	if before != nil && before.MessageID != "" {
 		t.Lineage, t.FirstSent = before.lineage(), before.firstSent()
@@ -114,8 +116,7 @@ func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInp
 		in.MessageGroupId = &m.Group
 	}
 	if fifo {
-		in.MessageDeduplicationId = aws.String(dedupid.Of(dedupPrefix + claims.EffectKey(m.Key,
-			m.Generation)))
+		in.MessageDeduplicationId = aws.String(dedupID(claim))
 	}
 	return in
 }
@@ -124,6 +125,16 @@ func (m *Message) input(url string, fifo bool, before *sent) *sqs.SendMessageInp
 // registered message as the duplicate of any message that another program sent with the key as its
 // id, and answer as if it had taken it.
 const dedupPrefix = "once/"
+
+// dedupID returns the deduplication id for the key of a claim. It is the same for every send of a
+// registration, so what an earlier version registered, and perhaps sent, keeps its id.
+func dedupID(claim *claims.Claim) string {
+	id := dedupPrefix + claim.Key()
+	if r, err := decodeRegistered(claim.Entry().Memo); err == nil && !r.Once {
+		id = claim.Key()
+	}
+	return dedupid.Of(id)
+}
 
 func (m *Message) delaySeconds() int32 { return int32((m.Delay + time.Second - 1) / time.Second) }
 

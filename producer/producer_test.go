@@ -219,6 +219,48 @@ func TestOthersIDs(t *testing.T) {
 	})
 }
 
+// What an earlier version registered keeps its deduplication id, the key alone: of a send without
+// an answer, from before an upgrade, the queue still drops the second.
+func TestEarlierID(t *testing.T) {
+	for _, again := range []struct {
+		name string
+		by   func(context.Context, *producer.Producer) (producer.Receipt, error)
+	}{
+		{"send", func(ctx context.Context, p *producer.Producer) (producer.Receipt, error) {
+			return p.SendOnce(ctx, producer.Message{Key: "order-17", Body: "b", Group: "g"})
+		}},
+		{"resend", func(ctx context.Context, p *producer.Producer) (producer.Receipt, error) {
+			r, err := p.Lookup(ctx, "order-17", 0)
+			must(t, err)
+			return p.Resend(ctx, r)
+		}},
+	} {
+		t.Run(again.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				p := at(t, "orders.fifo")
+				ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders.fifo/"})
+				must(t, err)
+				claim, err := ledger.AcquireWith(t.Context(), "order-17", claims.Note{
+					Memo: []byte(`{"v":1,"key":"order-17","at":1,"sum":"of everything","message":{"body":"b","group":"g"}}`),
+				})
+				must(t, err)
+				sent, err := p.server.Client().SendMessage(t.Context(), &sqs.SendMessageInput{
+					QueueUrl: &p.url, MessageBody: aws.String("b"), MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String("order-17"),
+				})
+				must(t, err)
+				must(t, claim.Fail(t.Context(), "unknown whether it was sent"))
+
+				r, err := again.by(t.Context(), p.producer(nil, nil, producer.Config{}))
+				must(t, err)
+				if r.MessageID != *sent.MessageId {
+					t.Errorf("message %s was sent, want %s, which is in the queue", r.MessageID, *sent.MessageId)
+				}
+				p.wantMessages(1)
+			})
+		})
+	}
+}
+
 // While another process sends a key, SendOnce waits for its answer.
 func TestBusyWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {

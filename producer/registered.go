@@ -27,7 +27,9 @@ type registered struct {
 	At         int64  `json:"at"`  // Unix milliseconds by the clock of the producer
 	Sum        string `json:"sum"` // SHA-256 of the content
 	// that of what the effect depends on; earlier versions wrote none
-	Effect  string   `json:"effect,omitempty"`
+	Effect string `json:"effect,omitempty"`
+	// the deduplication id begins with dedupPrefix; in earlier versions it was the key alone
+	Once    bool     `json:"once,omitempty"`
 	Message *content `json:"message,omitempty"`
 }
 
@@ -57,7 +59,7 @@ func register(m Message, now time.Time) *registered {
 	sum := sha256.Sum256(encode(c))
 	return &registered{
 		Version: registeredVersion, Key: m.Key, Generation: m.Generation, At: now.UnixMilli(),
-		Sum: hex.EncodeToString(sum[:]), Effect: c.effect(), Message: c,
+		Sum: hex.EncodeToString(sum[:]), Effect: c.effect(), Once: true, Message: c,
 	}
 }
 

@@ -26,7 +26,8 @@ func (p *Producer) send(
 	}
 
 	var w watch
-	out, err := p.cfg.Client.SendMessage(sending, m.input(p.cfg.QueueURL, p.fifo, before), w.option)
+	in := m.input(p.cfg.QueueURL, p.fifo, claim, before)
+	out, err := p.cfg.Client.SendMessage(sending, in, w.option)
 	if what := w.outcome(err); what != outcomeSent {
 		return receipt, p.failed(ctx, claim, what, err, before)
 	}
