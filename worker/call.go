@@ -97,11 +97,14 @@ func (w *Worker) awaitHandler(
 	return false
 }
 
+// errExited is what a handler says that calls runtime.Goexit: no code after the call runs.
+var errExited = errors.New("the handler ended its goroutine and did not return")
+
 // callOnce calls the handler, with what Config.Middleware puts around it.
 func (w *Worker) callOnce(ctx context.Context, unit []*delivery, errs []error) {
 	messages := make([]*Message, len(unit))
 	for i, d := range unit {
-		messages[i] = d.Message
+		messages[i], errs[i] = d.Message, errExited
 	}
 	err := w.guarded(messages, func() error { return w.around(ctx, messages) })
 	some, partial := errors.AsType[Failures](err)
