@@ -76,6 +76,36 @@ func TestDrainWaitsForItsHand(t *testing.T) {
 	})
 }
 
+// A late box returns no rows at first although some are due, as pgoutbox may after a relay with
+// many rows died.
+type late struct {
+	outbox.Box
+	claims int
+}
+
+func (l *late) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Duration, error) {
+	if l.claims++; l.claims <= 3 {
+		return nil, 0, nil
+	}
+	return l.Box.Claim(ctx, c)
+}
+
+// Drain goes on after a claim that returned nothing and says that a row is due.
+func TestDrainClaimsAgain(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			url := r.server.Queue(t, "jobs")
+			r.enqueue(outbox.Message{Queue: "jobs", Body: "1"})
+			if _, err := r.drainer(func(c *outbox.Config) { c.Box = &late{Box: r.box} }).Drain(t.Context(), all); err != nil {
+				t.Error(err)
+			}
+			if got := bodies(r.received(url)); !slices.Equal(got, []string{"1"}) {
+				t.Errorf("with all %t: sent %q, want the row", all, got)
+			}
+		})
+	}
+}
+
 // Drain reports an interrupt, and a database that does not answer; with all it waits for the
 // database.
 func TestDrainFails(t *testing.T) {

@@ -230,7 +230,8 @@ func (f *flow) startClaim(ctx context.Context) {
 		defer cancel()
 		got := claimed{began: time.Now(), except: c.Except}
 		got.rows, got.next, got.err = f.cfg.Box.Claim(ctx, c)
-		if f.drain != nil && idle && got.err == nil && len(got.rows) == 0 {
+		// a claim may return nothing although a row is due, which is the next one's then
+		if f.drain != nil && idle && got.err == nil && len(got.rows) == 0 && got.next > 0 {
 			got.drained, got.err = f.drain.isOver(ctx, f.cfg.Box)
 		}
 		f.claims <- got
