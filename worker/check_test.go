@@ -26,6 +26,7 @@ func TestNewRefuses(t *testing.T) {
 			"SQS counts in whole seconds":                      func(c *worker.Config) { c.Lease = 3500 * time.Millisecond },
 			"Timeout is 12h0m0s":                               func(c *worker.Config) { c.Timeout = 12 * time.Hour },
 			"Concurrency is -1":                                func(c *worker.Config) { c.Concurrency = -1 },
+			"Middleware[1] is nil":                             func(c *worker.Config) { c.Middleware = append(c.Middleware, nil) },
 			"Prefetch is -1":                                   func(c *worker.Config) { c.Prefetch = -1 },
 			"Attempts is -1":                                   func(c *worker.Config) { c.Attempts = -1 },
 			"RetryBase and RetryMax are 2s and":                func(c *worker.Config) { c.RetryMax = 13 * time.Hour },

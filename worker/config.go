@@ -169,6 +169,9 @@ func (c *Config) setDefaults() error {
 	refuse(c.Client == nil, "Client is missing")
 	refuse(c.QueueURL == "", "QueueURL is missing")
 	refuse(c.Handler == nil, "Handler is missing")
+	for i, around := range c.Middleware {
+		refuse(around == nil, "Middleware[%d] is nil: remove it", i)
+	}
 	refuse(c.Claims == nil && !c.NoClaims,
 		"Claims is missing: set it to a ledger so that work is done once, "+
 			"or set NoClaims to handle messages at least once")
