@@ -174,6 +174,7 @@ func printRows(a *cli.App, rows []row) error {
 }
 
 func newParkedShowCmd(a *cli.App, f *flags) *cobra.Command {
+	pick := (&act{}).pick()
 	return &cobra.Command{
 		Use:   "show ROW",
 		Short: "Show a row that was set aside",
@@ -182,12 +183,9 @@ no such row the exit code is 3.`,
 		Example: `  tenaq outbox parked show 018f3a5e --db sqlite:app.db
   tenaq outbox parked show 018f3a5e --json | jq -r .body`,
 		Args: cli.Wants(1, 1),
-		RunE: f.with(func(ctx context.Context, o *openOutbox, args []string) error {
-			pick := (&act{}).pick()
-			found, err := o.pick(ctx, &pick, args)
-			if err != nil {
-				return err
-			}
+		RunE: f.withPick(&pick, func(
+			_ context.Context, _ *openOutbox, found []outbox.ParkedRow,
+		) error {
 			r, now := documents(found)[0], time.Now()
 			r.Headers, r.Body = found[0].Headers, &found[0].Body
 			generation := ""
@@ -209,20 +207,28 @@ no such row the exit code is 3.`,
 	}
 }
 
-// pick returns the rows that a command line means.
-func (o *openOutbox) pick(
-	ctx context.Context, p *cli.Pick, ids []string,
-) ([]outbox.ParkedRow, error) {
-	if err := p.Choose(ids); err != nil {
-		return nil, err
+// withPick opens the outbox and finds the rows that the command line means. A mistake in the
+// command line is reported before the database is asked.
+func (f *flags) withPick(
+	p *cli.Pick, do func(context.Context, *openOutbox, []outbox.ParkedRow) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := p.Choose(args); err != nil {
+			return err
+		}
+		return f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
+			found, _, err := o.parked(ctx, 0, func(r *outbox.ParkedRow) bool {
+				return p.Wants(r.ID, r.Queue)
+			})
+			if err == nil {
+				err = p.Check(o.place.String(), len(found), "")
+			}
+			if err != nil {
+				return err
+			}
+			return do(ctx, o, found)
+		})(cmd, args)
 	}
-	found, _, err := o.parked(ctx, 0, func(r *outbox.ParkedRow) bool {
-		return p.Wants(r.ID, r.Queue)
-	})
-	if err == nil {
-		err = p.Check(o.place.String(), len(found), "")
-	}
-	return found, err
 }
 
 // An act is what a command does with rows that were set aside.
@@ -251,11 +257,10 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 			" --queue orders           # lists the rows\n  tenaq outbox parked " + c.Verb +
 			" --queue orders --run",
 		Args: cli.Wants(0, -1),
-		RunE: f.with(func(ctx context.Context, o *openOutbox, args []string) error {
-			found, err := o.pick(ctx, &c.Pick, args)
+		RunE: f.withPick(&c.Pick, func(
+			ctx context.Context, o *openOutbox, found []outbox.ParkedRow,
+		) (err error) {
 			switch rows := documents(found); {
-			case err != nil:
-				return err
 			case len(found) == 0:
 				return a.Result(map[string]any{"rows": []any{}}, "no rows are set aside in %s",
 					o.place)

@@ -64,22 +64,25 @@ type document struct {
 
 func newDocument(r *outbox.Replay) document { return document{r.Number, *r} }
 
-// withReplay opens the outbox and reads the replay whose number is the argument.
+// withReplay opens the outbox and reads the replay whose number is the argument. An argument that
+// is not a number is reported before the database is asked.
 func (f *flags) withReplay(
 	do func(context.Context, *openOutbox, *outbox.Replay) error,
 ) func(*cobra.Command, []string) error {
-	return f.with(func(ctx context.Context, o *openOutbox, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		number, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || number < 1 {
 			return cli.Usagef("%q is not the number of a replay; see: tenaq outbox replay list",
 				args[0])
 		}
-		r, err := o.Replay(ctx, number)
-		if err != nil {
-			return o.explainReplay(fmt.Errorf("replay %d: %w", number, err))
-		}
-		return do(ctx, o, &r)
-	})
+		return f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
+			r, err := o.Replay(ctx, number)
+			if err != nil {
+				return o.explainReplay(fmt.Errorf("replay %d: %w", number, err))
+			}
+			return do(ctx, o, &r)
+		})(cmd, args)
+	}
 }
 
 func newReplayShowCmd(a *cli.App, f *flags) *cobra.Command {
