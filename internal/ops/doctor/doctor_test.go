@@ -218,6 +218,12 @@ func TestEndpointChecks(t *testing.T) {
 	expect(t, "ignored by the SDKs", checkVariables(local, environ("AWS_ENDPOINT_URL", local.URL, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")), Problem, "they go to Amazon")
 	expect(t, "ignored here", checkVariables(aws, environ("AWS_ENDPOINT_URL", local.URL)), Warning, "this look goes to Amazon SQS")
 	expect(t, "two", checkVariables(local, environ("AWS_ENDPOINT_URL_SQS", local.URL, "AWS_ENDPOINT_URL", "http://127.0.0.1:4566")), Warning, "differ")
+	for _, origin := range []string{"TENAQ_ENDPOINT_URL", "TENAQ_LISTEN"} {
+		ours := local
+		ours.Origin = origin
+		expect(t, "ours alone", checkVariables(ours, environ()), OK,
+			origin+" is for tenaq alone; the SDKs of this environment go to Amazon")
+	}
 	expect(t, "ours and theirs", checkVariables(local, environ("TENAQ_ENDPOINT_URL", local.URL, "AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")), Warning, "http://127.0.0.1:1")
 
 	pointed := environ("AWS_ENDPOINT_URL_SQS", local.URL)

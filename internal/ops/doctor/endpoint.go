@@ -208,7 +208,7 @@ func checkVariables(e cli.Endpoint, getenv func(string) string) Finding {
 		return warning("let both be the same, or unset "+from,
 			"programs of this environment use %s=%s; this look goes to %s, which comes from %s",
 			from, sdk, e, e.Origin)
-	case sdk == "" && e.Origin == "TENAQ_ENDPOINT_URL":
+	case sdk == "" && (e.Origin == "TENAQ_ENDPOINT_URL" || e.Origin == "TENAQ_LISTEN"):
 		return fine("%s is for tenaq alone; the SDKs of this environment go to Amazon", e.Origin)
 	}
 	for _, name := range set[min(1, len(set)):] {
