@@ -3,6 +3,7 @@ package sqs
 import (
 	"crypto/tls"
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 
@@ -201,6 +202,48 @@ func TestProtocolOf(t *testing.T) {
 		}
 		if got := protocolOf(r); got != test.want {
 			t.Errorf("%s %q as %q for %q: got protocol %v, want %v", test.method, test.path, test.kind, test.accept, got, test.want)
+		}
+	}
+}
+
+// The header X-Amz-Target names an action exactly. [WIRE-1]
+func TestTarget(t *testing.T) {
+	for target, want := range map[string]string{
+		"AmazonSQS.SendMessage":  "SendMessage",
+		"AmazonSQS.GetQueueUrl":  "GetQueueUrl",
+		"":                       "",
+		"SendMessage":            "",
+		"AmazonSQS.":             "",
+		"AmazonSQS.sendMessage":  "",
+		"AmazonSQS.SendMessage ": "",
+		"AmazonSQS.NoSuchAction": "",
+		"AmazonSNS.SendMessage":  "",
+		"amazonsqs.SendMessage":  "",
+	} {
+		r := &http.Request{URL: new(url.URL), Header: http.Header{"X-Amz-Target": {target}}}
+		op, req, err := awsJSON.decode(new(Handler), r, []byte(`{"QueueUrl": "q"}`))
+		got := ""
+		if op != nil {
+			got = op.Name
+		}
+		if got != want {
+			t.Errorf("%q: got the action %q, want %q", target, got, want)
+		}
+		invalid := sqswire.AsError(err).Code == sqswire.InvalidAction
+		if want == "" && !invalid || want != "" && (err != nil || req == nil) {
+			t.Errorf("%q: got the request %v and the error %v", target, req, err)
+		}
+	}
+}
+
+// SQS has 23 actions, and each request is a new one.
+func TestOperationsAreComplete(t *testing.T) {
+	if got := len(operations); got != 23 {
+		t.Errorf("got %d operations, want 23", got)
+	}
+	for name, op := range operations {
+		if a, b := op.newRequest(), op.newRequest(); a == b {
+			t.Errorf("%s: two requests are the same", name)
 		}
 	}
 }
