@@ -207,7 +207,8 @@ func (p *play) settled(ctx context.Context, undone int) error {
 		}
 		left, err := p.sqs.Left(ctx, p.base.Queues[plainQueue], p.base.Queues[orderedQueue])
 		p.env.Progress.Line("%s to send, %d jobs to do, %s in the queues",
-			cli.Counted(stats.Pending, "row", "rows"), jobs, cli.Counted(left, "message", "messages"))
+			cli.Counted(stats.Pending, "row", "rows"), jobs, cli.Counted(left, "message",
+				"messages"))
 		if quiet++; stats.Pending+left > 0 || jobs > undone {
 			quiet = 0
 		}
