@@ -32,20 +32,9 @@ func TestOutboxScripts(t *testing.T) {
 }
 
 func runOutboxScripts(t *testing.T, address func(*testscript.Env) string) {
-	cmds := map[string]scriptCmd{"serve": startServer, "halt": halt, "crash": crash, "capture": capture}
-	for name, cmd := range scriptCmds {
-		cmds[name] = cmd
-	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/outbox",
-		Cmds:                cmds,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			env.Values[running{}] = &running{}
-			env.Vars = append(env.Vars, "TENAQ_OUTBOX="+address(env))
-			return setup(env)
-		},
+	runScripts(t, "testdata/outbox", func(env *testscript.Env) error {
+		env.Vars = append(env.Vars, "TENAQ_OUTBOX="+address(env))
+		return nil
 	})
 }
 

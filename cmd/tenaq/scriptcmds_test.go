@@ -132,20 +132,9 @@ func metricsOf(ts *testscript.TestScript, where string) (string, error) {
 
 // TestPipeScripts runs the scripts of tenaq pipe against the real server.
 func TestPipeScripts(t *testing.T) {
-	cmds := map[string]scriptCmd{"serve": startServer, "halt": halt, "crash": crash, "capture": capture, "endpoint": serveEndpoint}
-	for name, cmd := range scriptCmds {
-		cmds[name] = cmd
-	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/pipe",
-		Cmds:                cmds,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			env.Values[running{}] = &running{}
-			env.Vars = append(env.Vars, "TENAQ_RECORDS=sqlite:"+env.WorkDir+"/records.db")
-			return setup(env)
-		},
+	runScripts(t, "testdata/pipe", func(env *testscript.Env) error {
+		env.Vars = append(env.Vars, "TENAQ_RECORDS=sqlite:"+env.WorkDir+"/records.db")
+		return nil
 	})
 }
 

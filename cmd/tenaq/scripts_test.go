@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"io"
 	"math/big"
 	"net"
@@ -26,17 +27,36 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Scripts wait most of the time. There can be more of them at once than processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"tenaq": main})
 }
 
 // TestScripts runs the scripts that need no server.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata", nil) }
+
+// TestServerScripts runs the scripts that start servers and speak to them.
+func TestServerScripts(t *testing.T) { runScripts(t, "testdata/server", nil) }
+
+// runScripts runs the scripts of a folder, each in a working directory of its own, which prepare
+// may fill. A server that a script started is killed when it ends.
+func runScripts(t *testing.T, dir string, prepare func(*testscript.Env) error) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		Cmds:                scriptCmds,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup:               setup,
+		Setup: func(env *testscript.Env) error {
+			env.Values[running{}] = &running{}
+			env.Vars = append(env.Vars, raceEnv)
+			if prepare == nil {
+				return nil
+			}
+			return prepare(env)
+		},
 	})
 }
 
@@ -44,14 +64,13 @@ func TestScripts(t *testing.T) {
 // processes.
 const raceEnv = "GORACE=atexit_sleep_ms=0"
 
-func setup(env *testscript.Env) error {
-	env.Vars = append(env.Vars, raceEnv)
-	return nil
-}
-
 type scriptCmd = func(ts *testscript.TestScript, neg bool, args []string)
 
-var scriptCmds = map[string]scriptCmd{"exits": exits, "record": record, "register": register, "scrape": scrape}
+var scriptCmds = map[string]scriptCmd{
+	"serve": startServer, "halt": halt, "crash": crash, "hangup": hangup, "endpoint": serveEndpoint,
+	"exits": exits, "capture": capture, "record": record, "register": register, "scrape": scrape,
+	"certificate": certificate,
+}
 
 // exits runs a command and checks its exit code: exits 2 tenaq send.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
@@ -71,24 +90,6 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
-}
-
-// TestServerScripts runs the scripts that start servers and speak to them.
-func TestServerScripts(t *testing.T) {
-	cmds := map[string]scriptCmd{"serve": startServer, "halt": halt, "crash": crash, "hangup": hangup, "certificate": certificate, "capture": capture}
-	for name, cmd := range scriptCmds {
-		cmds[name] = cmd
-	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/server",
-		Cmds:                cmds,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			env.Values[running{}] = &running{}
-			return setup(env)
-		},
-	})
 }
 
 // running is the server that a script runs; as a key it finds it.
@@ -219,28 +220,17 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 
 // TestRedriveExample tells the story of examples/redrive, with its own files.
 func TestRedriveExample(t *testing.T) {
-	cmds := map[string]scriptCmd{"serve": startServer, "halt": halt}
-	for name, cmd := range scriptCmds {
-		cmds[name] = cmd
-	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/redrive",
-		Cmds:                cmds,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			env.Values[running{}] = &running{}
-			for _, name := range []string{"tenaq.yaml", "charge.sh"} {
-				text, err := os.ReadFile(filepath.Join("..", "..", "examples", "redrive", name))
-				if err == nil {
-					err = os.WriteFile(filepath.Join(env.WorkDir, name), text, 0o700)
-				}
-				if err != nil {
-					return err
-				}
+	runScripts(t, "testdata/redrive", func(env *testscript.Env) error {
+		for _, name := range []string{"tenaq.yaml", "charge.sh"} {
+			text, err := os.ReadFile(filepath.Join("..", "..", "examples", "redrive", name))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(env.WorkDir, name), text, 0o700)
 			}
-			return setup(env)
-		},
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
