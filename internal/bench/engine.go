@@ -61,7 +61,7 @@ func (e *engineOnly) Prepare(context.Context, func(float64)) (err error) {
 		create.Queue, create.Attributes = e.queue, map[string]string{"FifoQueue": "true"}
 	}
 	for _, op := range []engine.Op{&engine.Start{}, create} {
-		if _, err := e.apply(op); err != nil {
+		if err := e.apply(op); err != nil {
 			return err
 		}
 	}
@@ -72,17 +72,17 @@ func (e *engineOnly) Prepare(context.Context, func(float64)) (err error) {
 // turnMax is how many commands share a turn, as in a server.
 const turnMax = 256
 
-func (e *engineOnly) apply(op engine.Op) (engine.Result, error) {
+func (e *engineOnly) apply(op engine.Op) error {
 	for {
 		c := engine.Command{Now: e.began.UnixMilli() + time.Since(e.began).Milliseconds(), Op: op}
 		e.seed++
 		binary.LittleEndian.PutUint64(c.Seed[:], e.seed)
-		res, err := e.engine.Apply(c)
-		if e.inTurn++; e.inTurn >= turnMax || res.Again {
+		err := e.engine.Apply(c)
+		if e.inTurn++; e.inTurn >= turnMax || err == engine.ErrAgain {
 			e.commit()
 		}
-		if err != nil || !res.Again {
-			return res, err
+		if err != engine.ErrAgain {
+			return err
 		}
 	}
 }
@@ -132,29 +132,27 @@ func (e *engineOnly) send(body string) error {
 		}
 		drafts[i] = engine.NewDraft(entry)
 	}
-	_, err := e.apply(&engine.SendMessageBatch{Queue: e.queue, Given: true, Drafts: drafts})
-	return err
+	return e.apply(&engine.SendMessageBatch{Queue: e.queue, Given: true, Drafts: drafts})
 }
 
 func (e *engineOnly) consume() (n int, err error) {
-	res, err := e.apply(&engine.ReceiveMessage{Queue: e.queue,
-		Max: engine.Int{Value: int64(e.Batch), Set: true}})
-	if err != nil {
+	receive := &engine.ReceiveMessage{Queue: e.queue,
+		Max: engine.Int{Value: int64(e.Batch), Set: true}}
+	if err := e.apply(receive); err != nil {
 		return 0, err
 	}
 	remove := &engine.DeleteMessageBatch{Queue: e.queue, Given: true}
-	for i, m := range res.Messages {
+	for i, m := range receive.Messages {
 		remove.Entries = append(remove.Entries, engine.DeleteEntry{
 			ID: engine.Text{Value: strconv.Itoa(i), Set: true},
-			Handle: engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation,
+			Handle: engine.Handle{Text: "h", Valid: true, Incarnation: receive.Incarnation,
 				Space: m.Space, Seq: m.Seq, Generation: m.Generation},
 		})
 	}
 	if len(remove.Entries) == 0 {
 		return 0, fmt.Errorf("the engine has nothing to receive after %d messages", e.sent)
 	}
-	_, err = e.apply(remove)
-	return len(remove.Entries), err
+	return len(remove.Entries), e.apply(remove)
 }
 
 func (e *engineOnly) Close() error {

@@ -51,19 +51,19 @@ func BenchmarkLives(b *testing.B) {
 		all.Go(func() {
 			ctx := context.Background()
 			for left.Add(-1) >= 0 {
-				if _, err := r.Do(ctx, sendOp("orders", aBody)); err != nil {
+				if err := r.Do(ctx, sendOp("orders", aBody)); err != nil {
 					b.Errorf("send: %v", err)
 					return
 				}
 				// Whoever has sent finds a message: nobody receives more than he has sent.
-				res, err := r.Do(ctx, receiveOp("orders", 0))
-				if err != nil || len(res.Messages) != 1 {
+				res := receiveOp("orders", 0)
+				if err := r.Do(ctx, res); err != nil || len(res.Messages) != 1 {
 					b.Errorf("receive: %d messages, %v", len(res.Messages), err)
 					return
 				}
 				m := res.Messages[0]
 				h := engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation}
-				if _, err := r.Do(ctx, deleteOp("orders", h)); err != nil {
+				if err := r.Do(ctx, deleteOp("orders", h)); err != nil {
 					b.Errorf("delete: %v", err)
 					return
 				}

@@ -148,13 +148,14 @@ func orNow(wall func() time.Time) func() time.Time {
 	return wall
 }
 
-// Do submits an operation and waits for its answer, which is an *engine.Error when the engine
-// refuses. When ctx ends first, Do returns its error; the operation may then still be carried out,
-// except that a receive hands out nothing any more.
-func (b *Broker) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
+// Do submits an operation and waits until op has its answer, or for an *engine.Error when the
+// engine refuses. When ctx ends first, Do returns its error; the operation may then still be
+// carried out, except that a receive hands out nothing any more. So op still belongs to the broker:
+// the caller neither reads its answer nor submits it again.
+func (b *Broker) Do(ctx context.Context, op engine.Op) error {
 	p, err := b.Submit(op)
 	if err != nil {
-		return engine.Result{}, err
+		return err
 	}
 	return p.Wait(ctx)
 }
@@ -368,30 +369,31 @@ func (b *Broker) submit(t *turn, r *request) {
 	if isReceive && (!b.letPass(t, r, receive.Queue) || !r.take()) {
 		return
 	}
-	res, err := b.applyOp(r)
-	if res.Again {
+	r.err = b.applyOp(r)
+	if r.err == engine.ErrAgain {
 		r.release()
 		b.again = append(b.again, r)
 		return
 	}
-	if isReceive && err == nil && len(res.Messages) == 0 && (res.Wait > 0 || res.NoRoom) &&
-		!b.draining && b.polls.count < b.cfg.PollMax {
-		wait, ready := res.Wait, res.NextReady
-		if r.noRoom = res.NoRoom; r.noRoom {
+	isEmpty := isReceive && r.err == nil && len(receive.Messages) == 0
+	if isEmpty && (receive.WaitFor > 0 || receive.NoRoom) && !b.draining &&
+		b.polls.count < b.cfg.PollMax {
+		wait, ready := receive.WaitFor, receive.NextReady
+		if r.noRoom = receive.NoRoom; r.noRoom {
 			wait, ready = cmp.Or(wait, roomWait), b.now+roomRetry
 		}
 		r.release()
 		b.polls.add(r, receive.Queue, r.arrived+wait, ready)
 		return
 	}
-	if r.res, r.err = res, err; res.NoRoom {
-		r.err = ErrThrottled // nothing was handed out
-	}
 	t.answers = append(t.answers, r)
-	if isReceive && err == nil && len(res.Messages) == 0 {
+	if isEmpty {
 		b.countEmpty(receive.Queue)
+		if receive.NoRoom {
+			r.err = ErrThrottled // nothing was handed out
+		}
 	}
-	if remove, ok := r.op.(*engine.DeleteQueue); ok && err == nil {
+	if remove, ok := r.op.(*engine.DeleteQueue); ok && r.err == nil {
 		// Not later: its name may be given to a new queue in this turn. [QUEUE-17]
 		if q := b.polls.queues[remove.Queue]; q != nil {
 			b.serve(t, q)
@@ -423,20 +425,17 @@ func (b *Broker) letPass(t *turn, r *request, name engine.QueueName) bool {
 }
 
 // apply stamps an operation and applies it.
-func (b *Broker) apply(op engine.Op) (engine.Result, error) {
+func (b *Broker) apply(op engine.Op) error {
 	c := engine.Command{Now: b.now, HoldExpiry: b.hold, Op: op}
 	binary.LittleEndian.PutUint64(c.Seed[:8], b.random.Uint64())
 	binary.LittleEndian.PutUint64(c.Seed[8:], b.random.Uint64())
-	res, err := b.engine.Apply(c)
+	err := b.engine.Apply(c)
 	b.engine.TakeStirred(b.stir)
-	return res, err
+	return err
 }
 
-// inform applies an operation of the broker's own.
-func (b *Broker) inform(op engine.Op) engine.Result {
-	res, _ := b.apply(op)
-	return res
-}
+// inform applies an operation of the broker's own, which is never refused.
+func (b *Broker) inform(op engine.Op) { _ = b.apply(op) }
 
 // sleep returns how long the writer may sleep when no signal wakes it.
 func (b *Broker) sleep() time.Duration {

@@ -91,12 +91,12 @@ func (c *client) queue() string { return simulated[c.rng.IntN(len(simulated))] }
 
 // do carries out an operation. When it was answered in time, then is called with the history
 // locked.
-func (c *client) do(a *attempt, op engine.Op, then func(res engine.Result)) {
+func (c *client) do(a *attempt, op engine.Op, then func()) {
 	ctx := c.ctx
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	res, err := c.rig.Do(ctx, op)
+	err := c.rig.Do(ctx, op)
 	var refusal *engine.Error
 	if err != nil && !errors.As(err, &refusal) {
 		c.stopped = errors.Is(err, ErrStopped)
@@ -116,7 +116,7 @@ func (c *client) do(a *attempt, op engine.Op, then func(res engine.Result)) {
 		return
 	}
 	if then != nil {
-		then(res)
+		then()
 	}
 }
 
@@ -145,7 +145,8 @@ func (c *client) sendOne() {
 	a := c.sim.history.call()
 	queue := c.queue()
 	m, draft := c.message(queue, a)
-	c.do(a, &engine.SendMessage{Queue: named(queue), Draft: draft}, func(res engine.Result) { c.sent(m, res.Sent[0].ID) })
+	op := &engine.SendMessage{Queue: named(queue), Draft: draft}
+	c.do(a, op, func() { c.sent(m, op.Sent.ID) })
 }
 
 func (c *client) sendBatch() {
@@ -158,8 +159,8 @@ func (c *client) sendBatch() {
 		b.messages, op.Drafts = append(b.messages, m), append(op.Drafts, draft)
 	}
 	c.sim.history.locked(func() { c.sim.history.batches = append(c.sim.history.batches, b) })
-	c.do(a, op, func(res engine.Result) {
-		for i, sent := range res.Sent {
+	c.do(a, op, func() {
+		for i, sent := range op.Sent {
 			c.sent(b.messages[i], sent.ID)
 		}
 	})
@@ -169,8 +170,8 @@ func (c *client) sendBatch() {
 func (c *client) receive(op *engine.ReceiveMessage) (got []*delivered) {
 	h := c.sim.history
 	a := h.call()
-	c.do(a, op, func(res engine.Result) {
-		for i, d := range res.Messages {
+	c.do(a, op, func() {
+		for i, d := range op.Messages {
 			m := h.byID[d.ID]
 			if content, ok := c.rig.ReadContent(d); ok {
 				m = h.messages[strings.TrimSpace(content.Body)]
@@ -188,7 +189,7 @@ func (c *client) receive(op *engine.ReceiveMessage) (got []*delivered) {
 			delivery := &delivered{
 				attempt:    a,
 				message:    m,
-				handle:     handleOf(res, i),
+				handle:     handleOf(op.Received, i),
 				visibility: time.Duration(op.Visibility.Value) * time.Second,
 				receives:   int(d.Receives),
 				first:      d.FirstReceive,
@@ -275,7 +276,7 @@ func (c *client) setTag() {
 	var value int
 	h.locked(func() { h.tag.attempted++; value = h.tag.attempted })
 	op := &engine.TagQueue{Queue: named("orders"), Tags: []engine.Tag{{Key: "value", Value: strconv.Itoa(value)}}}
-	c.do(h.call(), op, func(engine.Result) { h.tag.answered = max(h.tag.answered, value) })
+	c.do(h.call(), op, func() { h.tag.answered = max(h.tag.answered, value) })
 }
 
 func (c *client) createQueue() {
@@ -296,10 +297,11 @@ func (c *client) purge() {
 // count notes how many messages a queue says it has.
 func (c *client) count(queue string) {
 	a := c.sim.history.call()
-	c.do(a, &engine.GetQueueAttributes{Queue: named(queue), Names: counters}, func(res engine.Result) {
+	op := &engine.GetQueueAttributes{Queue: named(queue), Names: counters}
+	c.do(a, op, func() {
 		n := 0
 		for _, name := range counters {
-			number, _ := strconv.Atoi(res.Attributes[name])
+			number, _ := strconv.Atoi(op.Attributes[name])
 			n += number
 		}
 		c.sim.history.counts = append(c.sim.history.counts, &counted{attempt: a, queue: queue, messages: n})

@@ -321,7 +321,7 @@ func (s *simulation) checkReturned(r *rig, queues []string) {
 	for _, queue := range queues {
 		const name = "ApproximateNumberOfMessagesNotVisible"
 		op := &engine.GetQueueAttributes{Queue: named(queue), Names: []string{name}}
-		n, _ := strconv.Atoi(r.do(op).Attributes[name])
+		n, _ := strconv.Atoi(do(r, op).Attributes[name])
 		h.locked(func() {
 			if !h.cut && n > 0 {
 				s.complain("%d messages of %s were hidden at %v by broker time, want none after %v", n, queue, e.start, hidden)

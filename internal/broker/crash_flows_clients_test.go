@@ -79,10 +79,10 @@ func (c *flowClient) work(off <-chan struct{}) {
 
 // do carries out an operation and then calls record with the history locked. A refusal that is not
 // expected is a problem.
-func (c *flowClient) do(op engine.Op, refusals bool, record func(res engine.Result, span audit.Span, o audit.Outcome)) {
+func (c *flowClient) do(op engine.Op, refusals bool, record func(span audit.Span, o audit.Outcome)) {
 	h := c.sim.history
 	a := h.call()
-	res, err := c.rig.Do(c.ctx, op)
+	err := c.rig.Do(c.ctx, op)
 	var refusal *engine.Error
 	refused := errors.As(err, &refusal)
 	c.stopped = c.stopped || errors.Is(err, ErrStopped)
@@ -101,7 +101,7 @@ func (c *flowClient) do(op engine.Op, refusals bool, record func(res engine.Resu
 		}
 		o = audit.Refused
 	}
-	record(res, span, o)
+	record(span, o)
 }
 
 // sendNew sends some new messages to a queue.
@@ -149,16 +149,18 @@ func (c *flowClient) send(queue string, sends []audit.Send) {
 		}
 		drafts = append(drafts, engine.NewDraft(e))
 	}
-	var op engine.Op = &engine.SendMessageBatch{Queue: named(queue), Given: true, Drafts: drafts}
+	one := &engine.SendMessage{Queue: named(queue), Draft: drafts[0]}
+	several := &engine.SendMessageBatch{Queue: named(queue), Given: true, Drafts: drafts}
+	op, sentAs := engine.Op(several), func(i int) engine.Sent { return several.Sent[i] }
 	if len(drafts) == 1 {
-		op = &engine.SendMessage{Queue: named(queue), Draft: drafts[0]}
+		op, sentAs = one, func(int) engine.Sent { return one.Sent }
 	}
-	c.do(op, false, func(res engine.Result, span audit.Span, o audit.Outcome) {
+	c.do(op, false, func(span audit.Span, o audit.Outcome) {
 		c.answers++
 		for i, s := range sends {
 			s.Span, s.Outcome, s.Batch = span, o, c.answers
 			if o == audit.Done {
-				sent := res.Sent[i]
+				sent := sentAs(i)
 				s.MessageID = fmt.Sprint(sent.ID)
 				if s.Group != "" {
 					s.Sequence = sent.Sequence.String()
@@ -179,13 +181,13 @@ func (c *flowClient) receive(queue string, visibility, wait int64) (got []*flowD
 	op := &engine.ReceiveMessage{
 		Queue: named(queue), Max: number(1 + c.rng.Int64N(10)), Visibility: number(visibility), Wait: number(wait),
 	}
-	c.do(op, false, func(res engine.Result, span audit.Span, o audit.Outcome) {
+	c.do(op, false, func(span audit.Span, o audit.Outcome) {
 		if o != audit.Done {
 			return
 		}
 		c.answers++
 		var deliveries []audit.Delivery
-		for i, d := range res.Messages {
+		for i, d := range op.Messages {
 			body, ok := c.body(d)
 			if !ok {
 				got = nil
@@ -194,7 +196,7 @@ func (c *flowClient) receive(queue string, visibility, wait int64) (got []*flowD
 			if above := sourcesOf(queue); d.Lineage == d.ID && len(above) > 0 && queue[0] != 'l' && queue[0] != 'r' && !slices.Contains(above, d.Source) {
 				c.sim.complain("message %s was received from %s, and says that it came from %q", body, queue, d.Source)
 			}
-			handle := handleOf(res, i)
+			handle := handleOf(op.Received, i)
 			deliveries = append(deliveries, audit.Delivery{
 				Span: span, Queue: queue, Receive: c.answers, Body: body, MessageID: fmt.Sprint(d.ID), Handle: handle.Text,
 				Count: int(d.Receives), Sent: d.Sent, FirstReceive: d.FirstReceive,
@@ -261,7 +263,7 @@ func (c *flowClient) deleteOne() {
 }
 
 func (c *flowClient) delete(d *flowDelivery) {
-	c.do(deleteOp(d.queue, d.handle), true, func(_ engine.Result, span audit.Span, o audit.Outcome) {
+	c.do(deleteOp(d.queue, d.handle), true, func(span audit.Span, o audit.Outcome) {
 		c.audit.Deletes = append(c.audit.Deletes, audit.Delete{Span: span, Outcome: o, Handle: d.handle.Text})
 	})
 }
@@ -275,7 +277,7 @@ func (c *flowClient) change() {
 	if c.rng.IntN(2) == 0 {
 		seconds = 0
 	}
-	c.do(changeOp(d.queue, d.handle, seconds), true, func(_ engine.Result, span audit.Span, o audit.Outcome) {
+	c.do(changeOp(d.queue, d.handle, seconds), true, func(span audit.Span, o audit.Outcome) {
 		c.audit.Changes = append(c.audit.Changes, audit.Change{
 			Span: span, Outcome: o, Handle: d.handle.Text, Visibility: time.Duration(seconds) * time.Second,
 		})
@@ -299,16 +301,16 @@ func (c *flowClient) startMove() {
 		op.Rate = number(1 + c.rng.Int64N(100))
 	}
 	var handle string
-	c.do(op, true, func(res engine.Result, span audit.Span, o audit.Outcome) {
+	c.do(op, true, func(span audit.Span, o audit.Outcome) {
 		m.Span, m.Outcome = span, o
 		c.audit.Moves = append(c.audit.Moves, m)
 		if o == audit.Done {
-			handle = res.Tasks[0].Handle
+			handle = op.Task.Handle
 		}
 	})
 	if handle != "" && c.rng.IntN(6) == 0 {
 		cancel := &engine.CancelMessageMoveTask{Account: named("").Account, Handle: text(handle)}
-		c.do(cancel, true, func(engine.Result, audit.Span, audit.Outcome) {})
+		c.do(cancel, true, func(audit.Span, audit.Outcome) {})
 	}
 }
 

@@ -144,7 +144,7 @@ func (f *flows) drain(r *rig) {
 	for _, name := range flowingNames {
 		for range 1000 {
 			op := &engine.ListMessageMoveTasks{Account: named("").Account, Source: text(arn(name))}
-			tasks := r.do(op).Tasks
+			tasks := do(r, op).Tasks
 			if len(tasks) == 0 || tasks[0].Status != "RUNNING" && tasks[0].Status != "CANCELLING" {
 				break
 			}

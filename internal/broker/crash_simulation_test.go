@@ -288,12 +288,12 @@ func (s *simulation) createQueues(r *rig) {
 // checkSettings checks that queues and the register that were answered are there. [DUR-2]
 func (s *simulation) checkSettings(r *rig) {
 	h := s.history
-	tags := r.do(&engine.ListQueueTags{Queue: named("orders")}).Tags
+	tags := do(r, &engine.ListQueueTags{Queue: named("orders")}).Tags
 	value := 0
 	for _, tag := range tags {
 		value, _ = strconv.Atoi(tag.Value)
 	}
-	listed := r.do(&engine.ListQueues{Account: named("").Account}).Queues
+	listed := do(r, &engine.ListQueues{Account: named("").Account}).Queues
 	h.locked(func() {
 		if h.cut {
 			return // this answer does not count

@@ -55,20 +55,20 @@ func (x *engineBench) restart() {
 	x.commit()
 }
 
-func (x *engineBench) apply(op engine.Op) engine.Result {
+func (x *engineBench) apply(op engine.Op) {
 	for {
 		c := engine.Command{Now: x.now, Op: op}
 		x.seed++
 		binary.LittleEndian.PutUint64(c.Seed[:], x.seed)
-		res, err := x.engine.Apply(c)
-		if err != nil {
+		err := x.engine.Apply(c)
+		if err != nil && err != engine.ErrAgain {
 			x.b.Fatal(err)
 		}
-		if x.inTurn++; x.inTurn >= callers || res.Again {
+		if x.inTurn++; x.inTurn >= callers || err != nil {
 			x.commit()
 		}
-		if !res.Again {
-			return res
+		if err == nil {
+			return
 		}
 	}
 }
@@ -103,9 +103,10 @@ func (x *engineBench) send(queue string, n, groups int) {
 
 // receive receives up to ten messages and returns their handles.
 func (x *engineBench) receive(queue string) (handles []engine.Handle) {
-	res := x.apply(&engine.ReceiveMessage{Queue: named(queue), Max: engine.Int{Value: 10, Set: true}})
-	for _, m := range res.Messages {
-		handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation,
+	op := &engine.ReceiveMessage{Queue: named(queue), Max: engine.Int{Value: 10, Set: true}}
+	x.apply(op)
+	for _, m := range op.Messages {
+		handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: op.Incarnation,
 			Space: m.Space, Seq: m.Seq, Generation: m.Generation})
 	}
 	return handles

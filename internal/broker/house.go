@@ -40,12 +40,10 @@ func (b *Broker) keepHouse(busy bool) {
 	}
 	if mono.Sub(h.swept) >= h.rest {
 		h.swept, h.rest = mono, sweepEvery
-		res := b.inform(&engine.Sweep{After: h.after, Max: sweepMax})
-		h.after = engine.QueueName{}
-		if len(res.Queues) > 0 {
-			h.after = res.Queues[0]
-		} else {
-			h.rest = sweepRest
+		sweep := &engine.Sweep{After: h.after, Max: sweepMax}
+		b.inform(sweep)
+		if h.after = sweep.Last; !sweep.More {
+			h.after, h.rest = engine.QueueName{}, sweepRest
 		}
 	}
 	at, ok := b.engine.NextMove()

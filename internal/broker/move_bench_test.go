@@ -61,7 +61,7 @@ func (r *rig) load(queue string, n int) {
 		all.Go(func() {
 			for left.Add(-1) >= 0 {
 				one := *op
-				if _, err := r.Do(context.Background(), &one); err != nil {
+				if err := r.Do(context.Background(), &one); err != nil {
 					r.t.Errorf("send: %v", err)
 					return
 				}
@@ -96,19 +96,18 @@ func (r *rig) livesFor(d time.Duration) float64 {
 
 // live sends, receives and deletes one message.
 func (r *rig) live(ctx context.Context) error {
-	if _, err := r.Do(ctx, sendOp("live", aBody)); err != nil {
+	if err := r.Do(ctx, sendOp("live", aBody)); err != nil {
 		return err
 	}
-	res, err := r.Do(ctx, receiveOp("live", 0))
-	if err != nil || len(res.Messages) == 0 {
+	op := receiveOp("live", 0)
+	if err := r.Do(ctx, op); err != nil || len(op.Messages) == 0 {
 		return err
 	}
-	_, err = r.Do(ctx, deleteOp("live", handleOf(res, 0)))
-	return err
+	return r.Do(ctx, deleteOp("live", handleOf(op.Received, 0)))
 }
 
 // moved is how many messages the latest task of the queue named dead has moved.
 func (r *rig) moved() int {
-	res := r.do(&engine.ListMessageMoveTasks{Account: "000000000000", Source: text("arn:aws:sqs:elsewhere:000000000000:dead")})
+	res := do(r, &engine.ListMessageMoveTasks{Account: "000000000000", Source: text("arn:aws:sqs:elsewhere:000000000000:dead")})
 	return int(res.Tasks[0].Moved)
 }

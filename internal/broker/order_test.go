@@ -214,7 +214,7 @@ func TestDiskThatHangs(t *testing.T) {
 		hung := r.begin(sendOp("orders", "hello"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := r.Do(ctx, receiveOp("empty", 0)); err != context.DeadlineExceeded {
+		if err := r.Do(ctx, receiveOp("empty", 0)); err != context.DeadlineExceeded {
 			t.Errorf("a receive behind a hung disk ended with %v, want %v", err, context.DeadlineExceeded)
 		}
 		time.Sleep(24 * time.Hour)

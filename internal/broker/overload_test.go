@@ -248,7 +248,7 @@ func TestRefuseSends(t *testing.T) {
 		r.send("orders", "hello")
 		r.RefuseSends(true)
 		for _, op := range []engine.Op{sendOp("orders", "no"), &engine.SendMessageBatch{Queue: named("orders")}} {
-			if _, err := r.Do(context.Background(), op); !errors.Is(err, ErrNoSpace) {
+			if err := r.Do(context.Background(), op); !errors.Is(err, ErrNoSpace) {
 				t.Errorf("%T answered %v, want %v", op, err, ErrNoSpace)
 			}
 		}

@@ -33,51 +33,44 @@ func (b *Broker) enqueue(r *request) (Pending, error) {
 }
 
 // Wait waits for the answer, as Do does.
-func (p Pending) Wait(ctx context.Context) (engine.Result, error) {
+func (p Pending) Wait(ctx context.Context) error {
 	select {
 	case <-p.r.done:
 		return p.fetch()
 	case <-ctx.Done():
 		p.Abandon()
-		return engine.Result{}, ctx.Err()
+		return ctx.Err()
 	}
 }
 
 // WaitFor waits for the answer, as Do does, but no longer than for d. It reports false when the
 // operation is still pending.
-func (p Pending) WaitFor(
-	ctx context.Context, d time.Duration,
-) (res engine.Result, answered bool, err error) {
+func (p Pending) WaitFor(ctx context.Context, d time.Duration) (answered bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-p.r.done:
-		res, err := p.fetch()
-		return res, true, err
+		return true, p.fetch()
 	case <-ctx.Done():
 		p.Abandon()
-		return engine.Result{}, true, ctx.Err()
+		return true, ctx.Err()
 	case <-timer.C:
-		return engine.Result{}, false, nil
+		return false, nil
 	}
 }
 
-func (p Pending) fetch() (engine.Result, error) {
-	res, err := p.r.res, p.r.err
+func (p Pending) fetch() error {
+	err := p.r.err
 	p.b.requests.put(p.r)
-	return res, err
+	return err
 }
 
 // Then calls f with the answer, on a goroutine that starts then, so that waiting costs none. It
 // calls f once, unless Abandon comes first.
-func (p Pending) Then(f func(engine.Result, error)) {
+func (p Pending) Then(f func(error)) {
 	// The request is not used again: Abandon may come at any time, and must not meet another in its
 	// place.
-	call := func() {
-		res, err := p.r.res, p.r.err
-		p.r.res = engine.Result{} // or p would hold what the answer keeps
-		f(res, err)
-	}
+	call := func() { f(p.r.err) }
 	if !p.r.then.CompareAndSwap(nil, &call) {
 		go call()
 	}

@@ -11,14 +11,9 @@ import (
 )
 
 // told collects what Then is told.
-type told struct {
-	res []engine.Result
-	err []error
-}
+type told []error
 
-func (to *told) take(res engine.Result, err error) {
-	to.res, to.err = append(to.res, res), append(to.err, err)
-}
+func (to *told) take(err error) { *to = append(*to, err) }
 
 func (r *rig) submit(op engine.Op) Pending {
 	r.t.Helper()
@@ -33,16 +28,17 @@ func (r *rig) submit(op engine.Op) Pending {
 // answer, once.
 func TestPendingThen(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		p, start := r.submit(receiveOp("orders", 20)), time.Now()
-		if _, answered, err := p.WaitFor(t.Context(), time.Second); answered || err != nil || time.Since(start) != time.Second {
+		op := receiveOp("orders", 20)
+		p, start := r.submit(op), time.Now()
+		if answered, err := p.WaitFor(t.Context(), time.Second); answered || err != nil || time.Since(start) != time.Second {
 			t.Fatalf("answered: %v, %v, after %v; want that it waits, after 1s", answered, err, time.Since(start))
 		}
 		var to told
 		p.Then(to.take)
 		r.send("orders", "hello")
 		synctest.Wait()
-		if len(to.res) != 1 || r.bodies(to.res[0]) != "hello" || to.err[0] != nil {
-			t.Errorf("told %+v, want the message, once", to)
+		if got := r.bodies(op.Received); len(to) != 1 || got != "hello" || to[0] != nil {
+			t.Errorf("told %v with %q, want the message, once", to, got)
 		}
 		if p.Abandon() {
 			t.Errorf("an operation that has its answer was abandoned")
@@ -60,7 +56,7 @@ func TestPendingThenAfterAnswer(t *testing.T) {
 		var to told
 		p.Then(to.take)
 		synctest.Wait()
-		if len(to.err) != 1 || to.err[0] == nil {
+		if len(to) != 1 || to[0] == nil {
 			t.Errorf("told %+v, want the refusal, once", to)
 		}
 	})
@@ -78,20 +74,21 @@ func TestPendingWaitForAndAbandon(t *testing.T) {
 			t.Errorf("a poll that waits was not abandoned")
 		}
 		r.send("orders", "hello")
-		res, answered, err := r.submit(receiveOp("orders", 20)).WaitFor(t.Context(), time.Second)
-		if !answered || err != nil || r.bodies(res) != "hello" {
-			t.Errorf("got %q, answered: %v, %v; want hello", r.bodies(res), answered, err)
+		op := receiveOp("orders", 20)
+		answered, err := r.submit(op).WaitFor(t.Context(), time.Second)
+		if got := r.bodies(op.Received); !answered || err != nil || got != "hello" {
+			t.Errorf("got %q, answered: %v, %v; want hello", got, answered, err)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, answered, err := r.submit(receiveOp("orders", 20)).WaitFor(gone, time.Second); !answered || !errors.Is(err, context.Canceled) {
+		if answered, err := r.submit(receiveOp("orders", 20)).WaitFor(gone, time.Second); !answered || !errors.Is(err, context.Canceled) {
 			t.Errorf("who has gone got %v, answered: %v; want %v", err, answered, context.Canceled)
 		}
 		synctest.Wait()
 		if got := r.polls.count; got != 0 {
 			t.Errorf("%d polls wait, want none", got)
 		}
-		if len(to.res) != 0 {
+		if len(to) != 0 {
 			t.Errorf("who abandoned was told %+v", to)
 		}
 	})

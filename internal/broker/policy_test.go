@@ -19,7 +19,7 @@ func TestPermissionsAtTheSameTime(t *testing.T) {
 			label := fmt.Sprint("l", i)
 			all.Go(func() {
 				before := r.PolicyVersion()
-				_, err := r.Do(t.Context(), &engine.AddPermission{Queue: named("orders"), Label: text(label),
+				err := r.Do(t.Context(), &engine.AddPermission{Queue: named("orders"), Label: text(label),
 					Accounts: []string{"111122223333"}, Actions: []string{"SendMessage"}})
 				if err != nil {
 					t.Error(err)
@@ -66,7 +66,7 @@ func TestPolicyVersion(t *testing.T) {
 			{"its queue goes", &engine.DeleteQueue{Queue: named("orders")}, true, ""},
 		} {
 			before := r.PolicyVersion()
-			if _, err := r.Do(t.Context(), step.op); err != nil {
+			if err := r.Do(t.Context(), step.op); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 			if grew := r.PolicyVersion() > before; grew != step.grow {

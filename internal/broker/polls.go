@@ -174,23 +174,24 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 			p.remove(r)
 			continue
 		}
-		res, err := b.applyOp(r)
+		op := r.op.(*engine.ReceiveMessage)
+		err := b.applyOp(r)
 		switch {
-		case err == nil && res.NoRoom:
+		case err == nil && op.NoRoom:
 			r.release()
 			r.noRoom = true
 			full.add(r)
 			p.setReady(q, b.now+roomRetry)
 			continue
-		case res.Again:
+		case err == engine.ErrAgain:
 			r.release()
 			p.mark(q)
 			b.signal()
 			return
-		case err == nil && len(res.Messages) == 0 && (res.Wait > 0 || !r.noRoom):
+		case err == nil && len(op.Messages) == 0 && (op.WaitFor > 0 || !r.noRoom):
 			r.release()
 			r.noRoom = false
-			p.setReady(q, res.NextReady)
+			p.setReady(q, op.NextReady)
 			if len(full) > 0 { // those in front are to learn that there is nothing
 				p.sooner(q, b.now+roomRetry)
 			}
@@ -199,9 +200,9 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 		p.remove(r)
 		var refusal *engine.Error
 		if errors.As(err, &refusal) && refusal.Code == engine.CodeNoQueue {
-			res, err = engine.Result{}, nil // the poll ends early, with nothing [QUEUE-17]
+			err = nil // the poll ends early, with nothing [QUEUE-17]
 		}
-		r.res, r.err = res, err
+		r.err = err
 		t.answers = append(t.answers, r)
 	}
 }

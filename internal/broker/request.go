@@ -9,10 +9,12 @@ import (
 
 // A request is one operation on its way through the broker.
 type request struct {
-	op   engine.Op
-	res  engine.Result
+	op    engine.Op
+	class engine.Class
+	size  int64 // bytes of messages that it would send
+
 	err  error
-	done chan struct{} // receives one element when res and err are set
+	done chan struct{} // receives one element when the answer is in op, or in err
 
 	// state says which side may decide about the request. The writer holds it while it is taken.
 	// The caller may abandon it at any time: a receive that is then not held is never taken again,
@@ -47,12 +49,18 @@ func (p *requestPool) get(op engine.Op) *request {
 	if !ok {
 		r = &request{done: make(chan struct{}, 1)}
 	}
-	r.op = op
+	r.op, r.class, r.size = op, engine.ClassListing, 0
+	if op, ok := op.(interface{ Class() engine.Class }); ok {
+		r.class = op.Class()
+	}
+	if op, ok := op.(interface{ Size() int64 }); ok {
+		r.size = op.Size()
+	}
 	return r
 }
 
 func (p *requestPool) put(r *request) {
-	r.op, r.res, r.err, r.arrived, r.poll = nil, engine.Result{}, nil, 0, poll{}
+	r.op, r.err, r.arrived, r.poll = nil, nil, 0, poll{}
 	r.room, r.noRoom = nil, false
 	r.state.Store(waiting)
 	r.then.Store(nil)
@@ -63,40 +71,13 @@ func (r *request) take() bool { return r.state.CompareAndSwap(waiting, taken) }
 func (r *request) release()   { r.state.CompareAndSwap(taken, waiting) }
 func (r *request) abandon()   { r.state.Store(abandoned) }
 
-// answer tells the caller that res and err are set. Once done has its element, the request may be
-// reused at any moment.
+// answer tells the caller that its operation is answered. Once done has its element, the request
+// may be reused at any moment.
 func (r *request) answer() {
 	then := r.then.Swap(&settled)
 	r.done <- struct{}{}
 	if then != nil && then != &settled {
 		go (*then)()
-	}
-}
-
-// The classes of requests, the most dispensable first. A queue whose deletes come late feeds itself
-// with redeliveries, so under overload listings are refused first and deletes last. [DUR-25]
-type class int
-
-const (
-	classListing class = iota
-	classSend
-	classReceive
-	classVisibility
-	classDelete
-)
-
-func classOf(op engine.Op) class {
-	switch op.(type) {
-	case *engine.SendMessage, *engine.SendMessageBatch:
-		return classSend
-	case *engine.ReceiveMessage:
-		return classReceive
-	case *engine.ChangeMessageVisibility, *engine.ChangeMessageVisibilityBatch:
-		return classVisibility
-	case *engine.DeleteMessage, *engine.DeleteMessageBatch:
-		return classDelete
-	default:
-		return classListing
 	}
 }
 
@@ -109,8 +90,8 @@ func classOf(op engine.Op) class {
 // to poll in the same moment. Nearly all of them find nothing, so that a turn is over within a
 // millisecond, and are out of the line when they wait; to refuse one of them only has it come
 // again.
-var share = [...]int{classListing: 5, classSend: 6, classReceive: 28, classVisibility: 32,
-	classDelete: shares}
+var share = [...]int{engine.ClassListing: 5, engine.ClassSend: 6, engine.ClassReceive: 28,
+	engine.ClassVisibility: 32, engine.ClassDelete: shares}
 
 const shares = 40
 
@@ -129,34 +110,21 @@ type intake struct {
 	full     bool // the disk
 }
 
-func sizeOf(op engine.Op) (n int64) {
-	switch op := op.(type) {
-	case *engine.SendMessage:
-		return op.Draft.Size()
-	case *engine.SendMessageBatch:
-		for i := range op.Drafts {
-			n += op.Drafts[i].Size()
-		}
-	}
-	return n
-}
-
 // put takes up a request and returns how many wait with it, or says why not.
 func (in *intake) put(r *request) (waiting int, err error) {
-	c, size := classOf(r.op), sizeOf(r.op)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case in.stopped:
 		return 0, ErrStopped
-	case in.full && c == classSend:
+	case in.full && r.class == engine.ClassSend:
 		return 0, ErrNoSpace
-	case len(in.waiting) >= in.max*share[c]/shares, size > 0 && in.bytes > 0 &&
-		in.bytes+size > bytesMax:
+	case len(in.waiting) >= in.max*share[r.class]/shares, r.size > 0 && in.bytes > 0 &&
+		in.bytes+r.size > bytesMax:
 		return 0, ErrThrottled
 	}
 	in.waiting = append(in.waiting, r)
-	in.bytes += size
+	in.bytes += r.size
 	return len(in.waiting), nil
 }
 
@@ -168,7 +136,7 @@ func (in *intake) take(limit int) (taken []*request, draining bool) {
 	taken = in.waiting[:n:n]
 	in.waiting = in.waiting[n:]
 	for _, r := range taken {
-		in.bytes -= sizeOf(r.op)
+		in.bytes -= r.size
 	}
 	return taken, in.draining
 }

@@ -71,7 +71,7 @@ func TestStopAnswersWhatWasTakenUp(t *testing.T) {
 				t.Errorf("send %d: %v", i, c.err)
 			}
 		}
-		if _, err := r.Do(context.Background(), sendOp("orders", "too late")); !errors.Is(err, ErrStopped) {
+		if err := r.Do(context.Background(), sendOp("orders", "too late")); !errors.Is(err, ErrStopped) {
 			t.Errorf("a send after the stop answered %v, want %v", err, ErrStopped)
 		}
 		if got := store.Unconfirmed(); got != 0 {
@@ -306,14 +306,14 @@ func TestGroupsSurviveRestart(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.create("line.fifo", "FifoQueue", "true")
 				begun := time.Now()
-				first := r.do(fifoOp("line.fifo", "g", "a")).Sent[0]
+				first := do(r, fifoOp("line.fifo", "g", "a")).Sent
 				r.do(fifoOp("line.fifo", "g", "b"))
 				r.take("line.fifo", 250)
 				time.Sleep(100 * time.Second)
 				store := stop(r)
 				time.Sleep(100 * time.Second)
 				r = start(t, newConfig(t, store))
-				again := r.do(fifoOp("line.fifo", "g", "a")).Sent[0]
+				again := do(r, fifoOp("line.fifo", "g", "a")).Sent
 				if !again.Duplicate || again.ID != first.ID || again.Sequence != first.Sequence {
 					t.Errorf("a repeated send answers %+v, want the first message, %+v", again, first)
 				}
@@ -321,7 +321,7 @@ func TestGroupsSurviveRestart(t *testing.T) {
 				time.Sleep(time.Until(begun.Add(251 * time.Second)))
 				r.begin(&engine.ReceiveMessage{Queue: named("line.fifo"), Max: number(10)}).wantAt(0, "a b")
 				time.Sleep(time.Until(begun.Add(301 * time.Second)))
-				if late := r.do(fifoOp("line.fifo", "g", "a")).Sent[0]; late.Duplicate || late.Sequence <= first.Sequence {
+				if late := do(r, fifoOp("line.fifo", "g", "a")).Sent; late.Duplicate || late.Sequence <= first.Sequence {
 					t.Errorf("a send after the window answers %+v, want a new message", late)
 				}
 			})
@@ -342,12 +342,12 @@ func TestReceiveAttemptsSurviveRestart(t *testing.T) {
 				attempt := &engine.ReceiveMessage{
 					Queue: named("line.fifo"), Max: number(2), Visibility: number(200), AttemptID: text("attempt"),
 				}
-				first := r.do(attempt)
+				first := do(r, attempt).Received
 				time.Sleep(10 * time.Second)
 				store := stop(r)
 				time.Sleep(90 * time.Second)
 				r = start(t, newConfig(t, store))
-				again := r.do(attempt)
+				again := do(r, attempt).Received
 				if got := r.bodies(again); got != "a b" {
 					t.Fatalf("a repeated receive returned %q, want %q", got, "a b")
 				}
@@ -382,7 +382,7 @@ func TestMoveTaskSurvivesRestart(t *testing.T) {
 					Destination: text("arn:aws:sqs:elsewhere:000000000000:orders"),
 				})
 				moved := func() int64 {
-					return r.do(&engine.ListMessageMoveTasks{Account: named("").Account, Source: text(source)}).Tasks[0].Moved
+					return do(r, &engine.ListMessageMoveTasks{Account: named("").Account, Source: text(source)}).Tasks[0].Moved
 				}
 				time.Sleep((before*1000/rate - 250) * time.Millisecond)
 				if got := moved(); got != before {
@@ -405,7 +405,7 @@ func TestMoveTaskSurvivesRestart(t *testing.T) {
 				}
 				var got []string
 				for range count / 10 {
-					got = append(got, r.bodies(r.do(&engine.ReceiveMessage{Queue: named("orders"), Max: number(10)})))
+					got = append(got, r.bodies(do(r, &engine.ReceiveMessage{Queue: named("orders"), Max: number(10)}).Received))
 				}
 				if strings.Join(got, " ") != strings.Join(want, " ") {
 					t.Errorf("moved %q, want %q", got, want)

@@ -89,13 +89,18 @@ func receiveOp(queue string, wait int64) *engine.ReceiveMessage {
 }
 
 // do is Do for an operation that must succeed.
-func (r *rig) do(op engine.Op) engine.Result {
+func (r *rig) do(op engine.Op) {
 	r.t.Helper()
-	res, err := r.Do(context.Background(), op)
-	if err != nil {
+	if err := r.Do(context.Background(), op); err != nil {
 		r.t.Fatalf("%T: %v", op, err)
 	}
-	return res
+}
+
+// do is rig.do and returns the operation with its answer.
+func do[O engine.Op](r *rig, op O) O {
+	r.t.Helper()
+	r.do(op)
+	return op
 }
 
 // create creates a queue; attributes are given as name, value, name, value.
@@ -113,11 +118,11 @@ func (r *rig) send(queue, body string) { r.t.Helper(); r.do(sendOp(queue, body))
 // attribute returns one attribute of a queue.
 func (r *rig) attribute(queue, name string) string {
 	r.t.Helper()
-	return r.do(&engine.GetQueueAttributes{Queue: named(queue), Names: []string{name}}).Attributes[name]
+	return do(r, &engine.GetQueueAttributes{Queue: named(queue), Names: []string{name}}).Attributes[name]
 }
 
 // bodies returns the bodies of what a receive delivered, joined by blanks.
-func (r *rig) bodies(res engine.Result) string {
+func (r *rig) bodies(res engine.Received) string {
 	var bodies []string
 	for _, m := range res.Messages {
 		c, ok := r.ReadContent(m)
@@ -132,7 +137,7 @@ func (r *rig) bodies(res engine.Result) string {
 // take receives one message, which must be there, without waiting, and hides it for some seconds.
 func (r *rig) take(queue string, visibility int64) engine.Handle {
 	r.t.Helper()
-	res := r.do(&engine.ReceiveMessage{Queue: named(queue), Wait: number(0), Visibility: number(visibility)})
+	res := do(r, &engine.ReceiveMessage{Queue: named(queue), Wait: number(0), Visibility: number(visibility)}).Received
 	if len(res.Messages) != 1 {
 		r.t.Fatalf("receive from %s returned %d messages, want 1", queue, len(res.Messages))
 	}
@@ -142,7 +147,7 @@ func (r *rig) take(queue string, visibility int64) engine.Handle {
 // takeNothing checks that a queue has no message to receive.
 func (r *rig) takeNothing(queue string) {
 	r.t.Helper()
-	if res := r.do(receiveOp(queue, 0)); len(res.Messages) != 0 {
+	if res := do(r, receiveOp(queue, 0)).Received; len(res.Messages) != 0 {
 		r.t.Errorf("receive from %s returned %q, want nothing", queue, r.bodies(res))
 	}
 }
@@ -156,7 +161,7 @@ func (r *rig) takeNothingBefore(queue string, end time.Time) {
 }
 
 // handleOf returns the receipt handle of a delivery.
-func handleOf(res engine.Result, i int) engine.Handle {
+func handleOf(res engine.Received, i int) engine.Handle {
 	m := res.Messages[i]
 	return engine.Handle{
 		Text:        fmt.Sprintf("%d/%d/%d", m.Space, m.Seq, m.Generation),
@@ -184,7 +189,7 @@ type call struct {
 	done   chan struct{}
 
 	// Set when done is closed.
-	res   engine.Result
+	res   engine.Received // of a receive
 	err   error
 	after time.Duration // how long it took
 }
@@ -200,15 +205,18 @@ func (r *rig) begin(op engine.Op) *call {
 
 // beginOutside is begin without waiting for anything.
 func (r *rig) beginOutside(op engine.Op) *call {
-	return r.beginWith(func(ctx context.Context) (engine.Result, error) { return r.Do(ctx, op) })
+	return r.beginWith(op, func(ctx context.Context) error { return r.Do(ctx, op) })
 }
 
-func (r *rig) beginWith(do func(context.Context) (engine.Result, error)) *call {
+func (r *rig) beginWith(op engine.Op, do func(context.Context) error) *call {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &call{r: r, cancel: cancel, begun: time.Now(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.res, c.err = do(ctx)
+		c.err = do(ctx)
+		if receive, ok := op.(*engine.ReceiveMessage); ok && c.err == nil {
+			c.res = receive.Received
+		}
 		c.after = time.Since(c.begun)
 	}()
 	r.t.Cleanup(cancel)

@@ -35,26 +35,26 @@ func (b *Broker) SubmitReceive(op *engine.ReceiveMessage, room Room) (Pending, e
 	return b.enqueue(r)
 }
 
-// ReadDelivered reads what a message carries that res has handed out; false when it has been
-// removed since.
-func (b *Broker) ReadDelivered(res *engine.Result, d engine.Delivery) (engine.Content, bool) {
-	return engine.ReadDelivered(b.cfg.Store, d, res.Kept, b.cfg.Engine.Fault)
+// ReadDelivered reads the content of one of the messages of a receive; false when the message has
+// been removed since.
+func (b *Broker) ReadDelivered(from *engine.Received, d engine.Delivery) (engine.Content, bool) {
+	return engine.ReadDelivered(b.cfg.Store, d, from.Kept, b.cfg.Engine.Fault)
 }
 
 // applyOp applies the operation of a request, within its room if it has one.
-func (b *Broker) applyOp(r *request) (engine.Result, error) {
+func (b *Broker) applyOp(r *request) error {
 	op, ok := r.op.(*engine.ReceiveMessage)
 	if !ok || r.room == nil {
 		return b.apply(r.op)
 	}
 	op.Room = engine.Int{Value: r.room.Reserve(), Set: true}
-	res, err := b.apply(op)
+	err := b.apply(op)
 	size := int64(0)
-	for i := range res.Messages {
-		size += res.Messages[i].Size
+	for i := range op.Messages {
+		size += op.Messages[i].Size
 	}
 	r.room.Keep(size)
-	return res, err
+	return err
 }
 
 // A roomless set is the owners that have no room.

@@ -30,10 +30,10 @@ func (r *testRoom) Owner() string   { return r.owner }
 // beginIn is begin for a receive with room.
 func (r *rig) beginIn(room Room, op *engine.ReceiveMessage) *call {
 	r.t.Helper()
-	c := r.beginWith(func(ctx context.Context) (engine.Result, error) {
+	c := r.beginWith(op, func(ctx context.Context) error {
 		pending, err := r.SubmitReceive(op, room)
 		if err != nil {
-			return engine.Result{}, err
+			return err
 		}
 		return pending.Wait(ctx)
 	})

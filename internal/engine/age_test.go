@@ -19,16 +19,16 @@ func newAger(t *testing.T, store kv.Store) *ager {
 	return &ager{t: t, now: 1_700_000_000_000, e: engine.Open(store, engine.Config{Region: "us-east-1", InFlightMax: 100_000, Window: 16, Fault: func(s string) { t.Fatal(s) }})}
 }
 
-func (a *ager) apply(op engine.Op) engine.Result {
+func (a *ager) apply(op engine.Op) {
 	a.t.Helper()
 	for {
 		a.id++
-		res, err := a.e.Apply(engine.Command{Now: a.now, Seed: [16]byte{a.id, byte(a.now), byte(a.now >> 8)}, Op: op})
-		if err != nil {
-			a.t.Fatal(err)
+		err := a.e.Apply(engine.Command{Now: a.now, Seed: [16]byte{a.id, byte(a.now), byte(a.now >> 8)}, Op: op})
+		if err == nil {
+			return
 		}
-		if !res.Again {
-			return res
+		if err != engine.ErrAgain {
+			a.t.Fatal(err)
 		}
 		a.e.Commit()
 	}
@@ -64,9 +64,10 @@ func (a *ager) sendTo(name, group string) {
 // receive receives up to n messages, hides them for so many seconds, and returns their handles.
 func (a *ager) receive(name string, n, seconds int64) (handles []engine.Handle) {
 	a.t.Helper()
-	res := a.apply(&engine.ReceiveMessage{Queue: ofAger(name), Max: engine.Int{Value: n, Set: true}, Visibility: engine.Int{Value: seconds, Set: true}})
-	for _, m := range res.Messages {
-		handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+	op := &engine.ReceiveMessage{Queue: ofAger(name), Max: engine.Int{Value: n, Set: true}, Visibility: engine.Int{Value: seconds, Set: true}}
+	a.apply(op)
+	for _, m := range op.Messages {
+		handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: op.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
 	}
 	return handles
 }
@@ -78,17 +79,16 @@ func (a *ager) delete(name string, h engine.Handle) {
 
 func (a *ager) gauge(name string) engine.Gauge {
 	a.t.Helper()
-	for after := (engine.QueueName{}); ; {
-		res := a.apply(&engine.Survey{After: after, Max: 10})
-		for _, g := range res.Gauges {
+	for op := (&engine.Survey{Max: 10}); ; op.After = op.Last {
+		a.apply(op)
+		for _, g := range op.Gauges {
 			if g.Queue.Name == name {
 				return g
 			}
 		}
-		if len(res.Queues) == 0 {
+		if !op.More {
 			a.t.Fatalf("no survey tells of %s", name)
 		}
-		after = res.Queues[0]
 	}
 }
 

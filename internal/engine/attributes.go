@@ -223,27 +223,31 @@ func sortedKeys[V any](m map[string]V) []string {
 type GetQueueAttributes struct {
 	Queue QueueName
 	Names []string
+
+	// The answer: the values by name.
+	Attributes map[string]string
 }
 
-func (op *GetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
+func (op *GetQueueAttributes) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	all := false
 	for _, name := range op.Names {
 		if name == "All" { // [ATTR-28]
 			all = true
 		} else if a := findAttribute(name); a == nil || a.fifo && !q.fifo() { // [ATTR-30, ATTR-31]
-			return Result{}, errUnknownAttribute(name)
+			return errUnknownAttribute(name)
 		}
 	}
+	op.Attributes = nil
 	if len(op.Names) == 0 { // [ATTR-27]
-		return Result{}, nil
+		return nil
 	}
 	// The counters are exact: everything that time has done is settled first. [ATTR-42, ATTR-43]
 	if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	values := make(map[string]string)
 	for i := range attributes {
@@ -257,7 +261,8 @@ func (op *GetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 			}
 		}
 	}
-	return Result{Attributes: values}, nil
+	op.Attributes = values
+	return nil
 }
 
 // SetQueueAttributes changes attributes, all of the given ones or none. They take effect at once.
@@ -267,21 +272,21 @@ type SetQueueAttributes struct {
 	Values map[string]string
 }
 
-func (op *SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
+func (op *SetQueueAttributes) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if len(op.Values) == 0 { // [ATTR-33]
-		return Result{}, errMissing("Attribute.Name")
+		return errMissing("Attribute.Name")
 	}
 	changed, err := e.with(op.Queue, q.row.Attributes, op.Values)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	// What has expired under the old period must not come back under a longer one. [RET-6]
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	if changed.MessageRetentionPeriod != q.row.Attributes.MessageRetentionPeriod {
 		q.expiry = 0
@@ -295,5 +300,5 @@ func (op *SetQueueAttributes) apply(e *Engine, _ *Command) (Result, error) {
 	q.row.Attributes, q.row.Modified = changed, e.now // [ATTR-36]
 	e.writeRow(q)
 	e.stir(q)
-	return Result{}, nil
+	return nil
 }

@@ -21,26 +21,26 @@ type CreateQueue struct {
 	Tags       []Tag
 }
 
-func (op *CreateQueue) apply(e *Engine, c *Command) (Result, error) {
+func (op *CreateQueue) apply(e *Engine, c *Command) *Error {
 	if err := op.checkName(); err != nil {
-		return Result{}, err
+		return err
 	}
 	defaults := row.DefaultAttributes()
 	defaults.FIFO = op.isFIFO()
 	wanted, err := e.with(op.Queue, defaults, op.Attributes) // [QUEUE-13]
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	tags, err := withTags(op.Queue.Name, nil, op.Tags)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	old, err := e.lookup(op.Queue)
 	if err == nil {
-		return Result{}, asError(op.compare(e, old, tags))
+		return op.compare(e, old, tags)
 	}
 	if err := e.checkGrave(op.Queue); err != nil {
-		return Result{}, err
+		return err
 	}
 	q := &queue{name: op.Queue.Clone(), row: row.Queue{
 		Incarnation: identity(c.Seed, 0),
@@ -57,15 +57,7 @@ func (op *CreateQueue) apply(e *Engine, c *Command) (Result, error) {
 	e.add(q)
 	e.touch(q)
 	e.stir(q)
-	return Result{}, nil
-}
-
-// asError keeps a nil *Error from becoming a non-nil error.
-func asError(err *Error) error {
-	if err == nil {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // isFIFO reports whether the request is for a FIFO queue.
@@ -153,10 +145,10 @@ func (e *Engine) checkGrave(name QueueName) *Error {
 // DeleteQueue removes a queue and everything in it.
 type DeleteQueue struct{ Queue QueueName }
 
-func (op *DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *DeleteQueue) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	e.rows.deleteRange(row.WholeSpace(q.row.Space))
 	e.writeSource(q, q.row.Attributes.Redrive.Target, QueueName{})
@@ -167,7 +159,7 @@ func (op *DeleteQueue) apply(e *Engine, _ *Command) (Result, error) {
 	e.writeRow(q)
 	e.stir(q)
 	e.cfg.Tally.Drop(q.name.Account, q.name.Name)
-	return Result{}, nil
+	return nil
 }
 
 // GetQueueURL looks for a queue.
@@ -176,13 +168,13 @@ type GetQueueURL struct {
 	NameSet bool
 }
 
-func (op *GetQueueURL) apply(e *Engine, _ *Command) (Result, error) {
+func (op *GetQueueURL) apply(e *Engine, _ *Command) *Error {
 	if !op.NameSet || op.Queue.Name == "" { // [QUEUE-28]
-		return Result{}, refuse(CodeInvalidParameter,
+		return refuse(CodeInvalidParameter,
 			"Value for parameter QueueName is invalid. Reason: Must specify a queue name.")
 	}
 	_, err := e.lookup(op.Queue)
-	return Result{}, asError(err)
+	return err
 }
 
 // ListQueues lists the queues of an account, by name. [QUEUE-21 to QUEUE-26]
@@ -191,14 +183,19 @@ type ListQueues struct {
 	Prefix     string
 	MaxResults Int
 	NextToken  string
+
+	// The answer: a page, and the token of the next one; empty after the last.
+	Queues []QueueName
+	Next   string
 }
 
-func (op *ListQueues) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ListQueues) apply(e *Engine, _ *Command) *Error {
 	after, err := checkPage(op.MaxResults, op.NextToken)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	return page(e.names(op.Account, op.Prefix, after), op.MaxResults), nil
+	op.Queues, op.Next = page(e.names(op.Account, op.Prefix, after), op.MaxResults)
+	return nil
 }
 
 // checkPage refuses the parameters of a listing, and otherwise returns the name behind which it
@@ -215,19 +212,19 @@ func checkPage(size Int, token string) (after string, err *Error) {
 	return after, nil
 }
 
-// page cuts a listing to its size.
-func page(names iter.Seq[QueueName], size Int) (res Result) {
+// page cuts a listing to its size. Next is the token of the next page.
+func page(names iter.Seq[QueueName], size Int) (page []QueueName, next string) {
 	limit := size.or(sqslimits.ListMax)
 	for name := range names {
-		if int64(len(res.Queues)) == limit {
+		if int64(len(page)) == limit {
 			if size.Set {
-				res.NextToken = sealToken(res.Queues[limit-1].Name)
+				next = sealToken(page[limit-1].Name)
 			}
 			break
 		}
-		res.Queues = append(res.Queues, name)
+		page = append(page, name)
 	}
-	return res
+	return page, next
 }
 
 // names yields the queues of an account whose names begin with prefix and come behind after.
@@ -305,18 +302,21 @@ func openToken(token string) (name string, ok bool) {
 }
 
 // Sweep does for unused queues what every command does for its own: it removes what has expired,
-// for a few queues behind After. Result.Queues holds the last queue it is done with, and nothing
-// after the end of the catalogue was reached. It stops at a queue that has more to remove than one
-// command may, so that the next sweep goes on there.
+// for a few queues behind After. It stops at a queue that has more to remove than one command may,
+// so that the next sweep goes on there.
 type Sweep struct {
 	After QueueName
 	Max   int
+
+	// The answer: the last queue it is done with, and whether there are others behind it.
+	Last QueueName
+	More bool
 }
 
-func (op *Sweep) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Sweep) apply(e *Engine, _ *Command) *Error {
 	var seen []catalogued
 	var graves []QueueName
-	var last QueueName
+	last := op.After
 	for k, v := range e.scan(queuesBehind(op.After)) {
 		name, ok := row.QueueOf(k)
 		stored, known := row.DecodeQueue(v)
@@ -333,14 +333,11 @@ func (op *Sweep) apply(e *Engine, _ *Command) (Result, error) {
 			break
 		}
 	}
-	var res Result
-	if len(seen)+len(graves) == op.Max {
-		res.Queues = []QueueName{last}
-	}
+	op.Last, op.More = last, len(seen)+len(graves) == op.Max
 	done := op.After
 	for i := range seen {
 		if q := e.stale(seen[i].name, seen[i].row); q != nil && !e.ready(q) {
-			res.Queues = []QueueName{done}
+			op.Last, op.More = done, true
 			break
 		}
 		done = seen[i].name
@@ -350,5 +347,5 @@ func (op *Sweep) apply(e *Engine, _ *Command) (Result, error) {
 			e.rows.delete(row.QueueKey(name))
 		}
 	}
-	return res, nil
+	return nil
 }

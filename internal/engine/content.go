@@ -41,8 +41,8 @@ func (e *Engine) keep(from *queue, m *message, content []byte) {
 	}
 }
 
-// ReadDelivered reads the content of a message that a receive has handed out; contents is the Kept
-// of its Result. It is ReadContent, but finds the content also when the message has moved to
+// ReadDelivered reads the content of a message that a receive has handed out; contents is Kept of
+// its answer. It is ReadContent, but finds the content also when the message has moved to
 // another queue since.
 func ReadDelivered(
 	store kv.Store, d Delivery, contents *kept.Contents, fault func(string),

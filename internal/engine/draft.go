@@ -45,7 +45,7 @@ type Draft struct {
 	delay        Int
 	group, dedup Text
 	contentKey   string // hash of the body, when a FIFO queue might need it [DEDUP-2]
-	size         int64
+	size         int64  // as SQS counts it, in bytes [SIZE-1]
 	content      []byte
 	// when its work was first sent, as its attributes claim; zero for now [METRIC-24]
 	claimedSent int64
@@ -58,9 +58,6 @@ type Draft struct {
 // traceMax is how long a trace header from the transport may be, in bytes. The transport is no part
 // of the request, so one that cannot be a trace header is left out rather than refused.
 const traceMax = 1024
-
-// Size is the message's size as SQS counts it, in bytes. [SIZE-1]
-func (d *Draft) Size() int64 { return d.size }
 
 // NewDraft prepares a message for sending. What is wrong with the entry is found here and reported
 // when the draft is sent, after the queue was found.

@@ -15,16 +15,16 @@ func TestStoreWithoutElders(t *testing.T) {
 	cfg := Config{Region: "r", InFlightMax: 100, Window: 4, Fault: func(s string) { t.Fatal(s) }}
 	now, seed := testTime, byte(0)
 	e := Open(store, cfg)
-	apply := func(op Op) Result {
+	apply := func(op Op) {
 		t.Helper()
 		for {
 			seed++
-			res, err := e.Apply(Command{Now: now, Seed: [16]byte{seed}, Op: op})
-			if err != nil {
-				t.Fatal(err)
+			err := e.Apply(Command{Now: now, Seed: [16]byte{seed}, Op: op})
+			if err == nil {
+				return
 			}
-			if !res.Again {
-				return res
+			if err != ErrAgain {
+				t.Fatal(err)
 			}
 			e.Commit()
 		}
@@ -33,9 +33,10 @@ func TestStoreWithoutElders(t *testing.T) {
 	text := func(s string) Text { return Text{Value: s, Set: true} }
 	receive := func(name QueueName, n int64) (handles []Handle) {
 		t.Helper()
-		res := apply(&ReceiveMessage{Queue: name, Max: Int{Value: n, Set: true}, Visibility: Int{Value: 0, Set: true}})
-		for _, m := range res.Messages {
-			handles = append(handles, Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+		op := &ReceiveMessage{Queue: name, Max: Int{Value: n, Set: true}, Visibility: Int{Value: 0, Set: true}}
+		apply(op)
+		for _, m := range op.Messages {
+			handles = append(handles, Handle{Text: "h", Valid: true, Incarnation: op.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
 		}
 		return handles
 	}
@@ -47,7 +48,9 @@ func TestStoreWithoutElders(t *testing.T) {
 	}
 	want := func(name QueueName, live, age int64) {
 		t.Helper()
-		for _, g := range apply(&Survey{Max: 10}).Gauges {
+		op := &Survey{Max: 10}
+		apply(op)
+		for _, g := range op.Gauges {
 			if got := g.Visible + g.InFlight + g.Delayed; g.Queue == name && (got != live || g.Age != age) {
 				t.Errorf("%s has %d messages and the age %d ms, want %d and %d", name.Name, got, g.Age, live, age)
 			}

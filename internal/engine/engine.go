@@ -82,50 +82,33 @@ type Command struct {
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
 // actions; Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; and Start, Stamp,
-// Hold, Sweep and MoveStep, which are the broker's own. Every Op is a pointer: apply has a pointer
-// receiver, so a type switch over operations cannot miss one that was passed as a value.
+// Hold, Sweep and MoveStep, which are the broker's own.
+//
+// An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them
+// anew. Every Op is a pointer: apply has a pointer receiver, so a type switch over operations
+// cannot miss one that was passed as a value.
 type Op interface {
-	// apply carries the operation out. It checks everything before it writes anything.
-	apply(e *Engine, c *Command) (Result, error)
+	// apply carries the operation out and sets the fields of its answer. It checks everything
+	// before it writes anything. It returns ErrAgain, or a refusal, or nil.
+	apply(e *Engine, c *Command) *Error
 }
 
-// A Result is what a command that was not refused answers. Only the fields of its operation are
-// set.
-type Result struct {
-	Sent     []Sent     // SendMessage, SendMessageBatch: one per entry
-	Messages []Delivery // ReceiveMessage
-	// ReceiveMessage: contents of those that move before they are read
-	Kept *kept.Contents
-	// ReceiveMessage: there is a message, but the command leaves no room for it
-	NoRoom bool
-	// DeleteMessageBatch, ChangeMessageVisibilityBatch: nil is success
-	Outcomes []*Error
-	// ListQueues, ListDeadLetterSourceQueues; Sweep and Survey: the queue to go on after; News:
-	// those that are gone
-	Queues []QueueName
-	// of the listings of queues and messages: empty after the last page
-	NextToken   string
-	Attributes  map[string]string // GetQueueAttributes
-	Tags        []Tag             // ListQueueTags, in order of key
-	Incarnation [16]byte          // ReceiveMessage: what its handles are bound to
-	// StartMessageMoveTask: the new one; ListMessageMoveTasks: the newest first; SurveyTasks
-	Tasks []MoveTask
-	// CancelMessageMoveTask: how many messages the task has moved so far
-	Moved      int64
-	Gauges     []Gauge     // Survey and News
-	More       bool        // News: there are more to report
-	Peeked     []Peeked    // Peek
-	QueueViews []QueueView // PeekQueues
-	Fate       Fate        // Follow
+// ErrAgain says that the bound on one Apply was reached before the operation was carried out:
+// submit the same operation again, in a later turn. It is not a refusal.
+var ErrAgain = &Error{Message: "the operation has to be submitted again"}
 
-	// Again says that the bound on one Apply was reached before the operation could be carried out:
-	// submit the same operation again, in a later turn, to go on. Everything else is then unset.
-	Again bool
+// A Class says when an operation is refused under overload, the most dispensable class first. A
+// queue whose deletes come late feeds itself with redeliveries, so deletes come last. [DUR-25]
+type Class int
 
-	// Wait is how long, in milliseconds, an empty receive is willing to wait, and NextReady when,
-	// as far as is known, time alone will make a message receivable; zero for never.
-	Wait, NextReady int64
-}
+// The classes. An operation without a method Class is a listing.
+const (
+	ClassListing Class = iota
+	ClassSend
+	ClassReceive
+	ClassVisibility
+	ClassDelete
+)
 
 // An Engine is the state machine over one store.
 type Engine struct {
@@ -161,9 +144,10 @@ func Open(store kv.Store, cfg Config) *Engine {
 	return e
 }
 
-// Apply carries out c and puts its writes into the open batch of the turn. When it refuses it
-// returns an *Error.
-func (e *Engine) Apply(c Command) (Result, error) {
+// Apply carries out c, puts its writes into the open batch of the turn and the answer into c.Op.
+// The error is nil, ErrAgain, or the *Error of a refusal; the fields of the answer then mean
+// nothing.
+func (e *Engine) Apply(c Command) error {
 	if c.Now < e.now {
 		invariant.Fail("time went back from %d to %d", e.now, c.Now)
 	}
@@ -172,7 +156,10 @@ func (e *Engine) Apply(c Command) (Result, error) {
 	}
 	e.now, e.hold = c.Now, c.HoldExpiry
 	e.rows.boundary()
-	return c.Op.apply(e, &c)
+	if err := c.Op.apply(e, &c); err != nil {
+		return err // not the nil *Error, which would be an error
+	}
+	return nil
 }
 
 // TakeStirred calls f for every queue to which something happened, since the last call, that may

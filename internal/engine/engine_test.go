@@ -43,22 +43,27 @@ func (r *rig) reopen() {
 }
 
 // do applies an operation in a turn of its own.
-func (r *rig) do(op Op) Result {
+func (r *rig) do(op Op) {
 	r.t.Helper()
-	res, err := r.apply(op)
-	if err != nil {
+	if err := r.apply(op); err != nil && err != ErrAgain {
 		r.t.Fatalf("%T: %v", op, err)
 	}
-	return res
 }
 
-func (r *rig) apply(op Op) (Result, error) {
+// do is rig.do and returns the operation with its answer.
+func do[O Op](r *rig, op O) O {
+	r.t.Helper()
+	r.do(op)
+	return op
+}
+
+func (r *rig) apply(op Op) error {
 	r.seed++
-	res, err := r.Apply(Command{Now: r.now, Seed: [16]byte{r.seed}, Op: op})
+	err := r.Apply(Command{Now: r.now, Seed: [16]byte{r.seed}, Op: op})
 	if wait := r.Commit(); wait != nil {
 		wait()
 	}
-	return res, err
+	return err
 }
 
 func (r *rig) send(q QueueName, body string) {
@@ -68,7 +73,7 @@ func (r *rig) send(q QueueName, body string) {
 
 func (r *rig) receive(q QueueName, seconds int64) (Delivery, Handle) {
 	r.t.Helper()
-	res := r.do(&ReceiveMessage{Queue: q, Visibility: Int{Value: seconds, Set: true}})
+	res := do(r, &ReceiveMessage{Queue: q, Visibility: Int{Value: seconds, Set: true}}).Received
 	if len(res.Messages) != 1 {
 		r.t.Fatalf("received %d messages, want 1", len(res.Messages))
 	}

@@ -12,6 +12,8 @@ import (
 type Follow struct {
 	Queue QueueName
 	Mark  string // Sent.Mark
+
+	Fate Fate // the answer
 }
 
 // States of a followed message that is not in its queue any more.
@@ -28,19 +30,20 @@ type Fate struct {
 	Receives uint32 // while it is in its queue
 }
 
-func (op *Follow) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Follow) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	m, ok := openMark(op.Mark)
 	if !ok {
-		return Result{}, errValue(op.Mark, "mark", "It is not the mark of a message.")
+		return errValue(op.Mark, "mark", "It is not the mark of a message.")
 	}
 	if !e.ready(q) || !e.settleDelayed(q, settleStep) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
-	return Result{Fate: e.fate(q, &m)}, nil
+	op.Fate = e.fate(q, &m)
+	return nil
 }
 
 // fate finds a message by its mark.

@@ -10,14 +10,14 @@ import (
 // follow asks what became of a message.
 func (r *runner) follow(q engine.QueueName, mark string) engine.MessageState {
 	r.t.Helper()
-	return r.do(&engine.Follow{Queue: q, Mark: mark}).Fate.State
+	return do(r, &engine.Follow{Queue: q, Mark: mark}).Fate.State
 }
 
 // marked sends a message that can be followed.
 func (r *runner) marked(q engine.QueueName, e engine.Entry) string {
 	r.t.Helper()
 	e.Body = text("body")
-	return r.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(e), Follow: true}).Sent[0].Mark
+	return do(r, &engine.SendMessage{Queue: q, Draft: engine.NewDraft(e), Follow: true}).Sent.Mark
 }
 
 // A message is followed through its states to its end, among others that were sent in the same
@@ -43,7 +43,7 @@ func TestFollow(t *testing.T) {
 		want(first, engine.StateVisible)
 	}
 	want(late, engine.StateDelayed)
-	one := r.do(&engine.ReceiveMessage{Queue: orders, Visibility: number(10)})
+	one := do(r, &engine.ReceiveMessage{Queue: orders, Visibility: number(10)}).Received
 	if n := one.Messages[0].Receives; n != 1 {
 		t.Errorf("it was received %d times, want once", n)
 	}
@@ -73,7 +73,7 @@ func TestFollow(t *testing.T) {
 	for _, mark := range []string{"", "x", first[:20], first + "AA"} {
 		r.refused(&engine.Follow{Queue: orders, Mark: mark})
 	}
-	if r.do(&engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{Body: text("x")})}).Sent[0].Mark != "" {
+	if do(r, &engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{Body: text("x")})}).Sent.Mark != "" {
 		t.Error("there is a mark although none was asked for")
 	}
 }

@@ -17,10 +17,10 @@ func TestRoomOfFIFO(t *testing.T) {
 	for _, body := range []string{"aaaa", "bbbb", "c"} {
 		r.do(&SendMessage{Queue: name, Draft: NewDraft(Entry{Body: text(body), Group: text("g"), Dedup: text(body)})})
 	}
-	receive := func(room int64, want int, noRoom bool) Result {
+	receive := func(room int64, want int, noRoom bool) Received {
 		t.Helper()
-		res := r.do(&ReceiveMessage{
-			Queue: name, Max: Int{Value: 10, Set: true}, AttemptID: text("a"), Room: Int{Value: room, Set: true}})
+		res := do(r, &ReceiveMessage{
+			Queue: name, Max: Int{Value: 10, Set: true}, AttemptID: text("a"), Room: Int{Value: room, Set: true}}).Received
 		if len(res.Messages) != want || res.NoRoom != noRoom {
 			t.Errorf("with room for %d: got %d messages, no room %v, want %d, %v", room, len(res.Messages), res.NoRoom, want, noRoom)
 		}
@@ -49,9 +49,9 @@ func TestReadDelivered(t *testing.T) {
 			"RedrivePolicy":     `{"deadLetterTargetArn":"arn:aws:sqs:elsewhere:` + dead.Account + `:dead","maxReceiveCount":"1"}`}})
 		r.send(testQueue, body)
 		receive := &ReceiveMessage{Queue: testQueue}
-		res := r.do(receive)
+		res := do(r, receive)
 		for range 3 {
-			if empty := r.do(&ReceiveMessage{Queue: testQueue}); len(empty.Messages) != 0 {
+			if empty := do(r, &ReceiveMessage{Queue: testQueue}).Received; len(empty.Messages) != 0 {
 				t.Fatalf("the message was received twice: %v", empty.Messages)
 			}
 		}

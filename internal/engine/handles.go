@@ -36,22 +36,22 @@ type DeleteMessage struct {
 	Handle Handle
 }
 
-func (op *DeleteMessage) apply(e *Engine, _ *Command) (Result, error) {
+// Class is the class of its action.
+func (op *DeleteMessage) Class() Class { return ClassDelete }
+
+func (op *DeleteMessage) apply(e *Engine, _ *Command) *Error {
 	if op.Handle.Text == "" { // [HND-4]
-		return Result{}, errMissing("ReceiptHandle")
+		return errMissing("ReceiptHandle")
 	}
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	e.prepareDeletes(q, &op.Handle)
-	if err := e.delete(q, &op.Handle); err != nil {
-		return Result{}, err
-	}
-	return Result{}, nil
+	return e.delete(q, &op.Handle)
 }
 
 // errExpired refuses the handle of a delivery that is over. On a FIFO queue that is every delivery
@@ -119,6 +119,8 @@ type DeleteMessageBatch struct {
 	Queue   QueueName
 	Entries []DeleteEntry
 	Given   bool
+
+	Outcomes []*Error // the answer, for each entry; nil is success
 }
 
 // A DeleteEntry is an entry of a DeleteMessageBatch.
@@ -127,35 +129,38 @@ type DeleteEntry struct {
 	Handle Handle
 }
 
-func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) (Result, error) {
+// Class is the class of its action.
+func (op *DeleteMessageBatch) Class() Class { return ClassDelete }
+
+func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) *Error {
 	q, err := openBatch(e, op.Queue, "DeleteMessageBatch", op.Given, op.Entries,
 		func(entry *DeleteEntry) Text {
 			return entry.ID
 		})
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	handles := make([]*Handle, len(op.Entries))
 	for i := range op.Entries {
 		handles[i] = &op.Entries[i].Handle
 	}
 	e.prepareDeletes(q, handles...)
-	res := Result{Outcomes: make([]*Error, len(op.Entries))}
+	op.Outcomes = make([]*Error, len(op.Entries))
 	for i := range op.Entries {
 		entry := &op.Entries[i]
 		if entry.Handle.Text == "" { // [BATCH-22]
-			res.Outcomes[i] = errMissingPart("DeleteMessageBatch", i, "ReceiptHandle")
+			op.Outcomes[i] = errMissingPart("DeleteMessageBatch", i, "ReceiptHandle")
 			continue
 		}
-		res.Outcomes[i] = e.delete(q, &entry.Handle).ofHandleEntry(&entry.Handle)
-		if no := res.Outcomes[i]; no != nil && no.Code == CodeInvalidParameter { // [BATCH-23]
-			res.Outcomes[i] = refuse(CodeInvalidHandle, "The receipt handle has expired")
+		op.Outcomes[i] = e.delete(q, &entry.Handle).ofHandleEntry(&entry.Handle)
+		if no := op.Outcomes[i]; no != nil && no.Code == CodeInvalidParameter { // [BATCH-23]
+			op.Outcomes[i] = refuse(CodeInvalidHandle, "The receipt handle has expired")
 		}
 	}
-	return res, nil
+	return nil
 }
 
 // ofHandleEntry gives the refusal of another queue's handle the text that it has in the entry of a
@@ -174,28 +179,31 @@ type ChangeMessageVisibility struct {
 	Timeout Int
 }
 
-func (op *ChangeMessageVisibility) apply(e *Engine, _ *Command) (Result, error) {
+// Class is the class of its action.
+func (op *ChangeMessageVisibility) Class() Class { return ClassVisibility }
+
+func (op *ChangeMessageVisibility) apply(e *Engine, _ *Command) *Error {
 	switch {
 	case op.Handle.Text == "": // [HND-4]
-		return Result{}, errMissing("ReceiptHandle")
+		return errMissing("ReceiptHandle")
 	case !op.Timeout.Set: // [VIS-9]
-		return Result{}, errMissing("VisibilityTimeout")
+		return errMissing("VisibilityTimeout")
 	}
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if t := op.Timeout.Value; t < 0 || t > visibilityMax { // [VIS-10]
-		return Result{}, errNumber(t, "VisibilityTimeout", "Must be between 0 and 43200.")
+		return errNumber(t, "VisibilityTimeout", "Must be between 0 and 43200.")
 	}
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	if err := e.changeVisibility(q, &op.Handle, op.Timeout.Value); err != nil {
-		return Result{}, err
+		return err
 	}
 	e.stir(q)
-	return Result{}, nil
+	return nil
 }
 
 // changeVisibility applies a change of any handle the message ever had: SQS honours older ones on
@@ -228,6 +236,8 @@ type ChangeMessageVisibilityBatch struct {
 	Queue   QueueName
 	Entries []VisibilityEntry
 	Given   bool
+
+	Outcomes []*Error // the answer, for each entry; nil is success
 }
 
 // A VisibilityEntry is an entry of a ChangeMessageVisibilityBatch.
@@ -237,33 +247,36 @@ type VisibilityEntry struct {
 	Timeout Int
 }
 
-func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) (Result, error) {
+// Class is the class of its action.
+func (op *ChangeMessageVisibilityBatch) Class() Class { return ClassVisibility }
+
+func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) *Error {
 	q, err := openBatch(e, op.Queue, "ChangeMessageVisibilityBatch", op.Given, op.Entries,
 		func(entry *VisibilityEntry) Text {
 			return entry.ID
 		})
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
-	res := Result{Outcomes: make([]*Error, len(op.Entries))}
+	op.Outcomes = make([]*Error, len(op.Entries))
 	e.stir(q)
 	for i := range op.Entries {
 		entry := &op.Entries[i]
 		switch t := entry.Timeout; {
 		case entry.Handle.Text == "": // [BATCH-22]
-			res.Outcomes[i] = errMissingPart("ChangeMessageVisibilityBatch", i, "ReceiptHandle")
+			op.Outcomes[i] = errMissingPart("ChangeMessageVisibilityBatch", i, "ReceiptHandle")
 		case !t.Set:
-			res.Outcomes[i] = errMissingPart("ChangeMessageVisibilityBatch", i, "VisibilityTimeout")
+			op.Outcomes[i] = errMissingPart("ChangeMessageVisibilityBatch", i, "VisibilityTimeout")
 		case t.Value < 0 || t.Value > visibilityMax: // [BATCH-20]
-			res.Outcomes[i] = errNumber(t.Value, "VisibilityTimeout",
+			op.Outcomes[i] = errNumber(t.Value, "VisibilityTimeout",
 				"VisibilityTimeout must be an integer between 0 and 43200.")
 		default:
-			res.Outcomes[i] = e.changeVisibility(q, &entry.Handle,
+			op.Outcomes[i] = e.changeVisibility(q, &entry.Handle,
 				t.Value).ofHandleEntry(&entry.Handle)
 		}
 	}
-	return res, nil
+	return nil
 }

@@ -10,7 +10,7 @@ import (
 // to do the one that was idle for longest.
 type MoveStep struct{}
 
-func (op *MoveStep) apply(e *Engine, c *Command) (Result, error) {
+func (op *MoveStep) apply(e *Engine, c *Command) *Error {
 	var next *task
 	for _, t := range e.tasks {
 		if t.nextStep() <= e.now && (next == nil || t.before(next)) {
@@ -18,9 +18,12 @@ func (op *MoveStep) apply(e *Engine, c *Command) (Result, error) {
 		}
 	}
 	if next == nil {
-		return Result{}, nil
+		return nil
 	}
-	return Result{Again: !e.stepTask(next, c.Seed)}, nil
+	if !e.stepTask(next, c.Seed) {
+		return ErrAgain
+	}
+	return nil
 }
 
 // NextMove is when, in Unix milliseconds, the next MoveStep has something to do, and whether there

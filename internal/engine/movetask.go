@@ -156,6 +156,8 @@ type StartMessageMoveTask struct {
 	Account             string // of the caller
 	Source, Destination Text   // ARNs
 	Rate                Int    // messages a second
+
+	Task MoveTask // the answer
 }
 
 // checkARN refuses what is not an ARN. [MOVE-4]
@@ -179,16 +181,16 @@ func (e *Engine) queueByARN(account, arn, parameter string) (*queue, *Error) {
 		" parameter doesn't exist.")
 }
 
-func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
+func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 	if err := op.check(); err != nil {
-		return Result{}, err
+		return err
 	}
 	source, err := e.queueByARN(op.Account, op.Source.Value, "SourceArn")
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if !e.isDeadLetterQueue(source.name) { // [MOVE-1]
-		return Result{}, refuse(CodeInvalidParameter,
+		return refuse(CodeInvalidParameter,
 			"Source queue must be configured as a Dead Letter Queue.")
 	}
 	t := &task{row.Task{
@@ -206,18 +208,18 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 		destination, err := e.queueByARN(op.Account, op.Destination.Value, "DestinationArn")
 		switch {
 		case err != nil:
-			return Result{}, err
+			return err
 		case destination == source: // [MOVE-7]
-			return Result{}, errValue(op.Destination.Value, "DestinationArn",
+			return errValue(op.Destination.Value, "DestinationArn",
 				"Source and destination must be different queues.")
 		case destination.fifo() != source.fifo():
-			return Result{}, errValue(op.Destination.Value, "DestinationArn",
+			return errValue(op.Destination.Value, "DestinationArn",
 				"Source and destination must be queues of the same type.")
 		}
 		t.Destination = destination.name
 	}
 	if e.activeTask(source.name) != nil { // [MOVE-5]
-		return Result{}, refuse(CodeInvalidParameter, "There is already a task running. "+
+		return refuse(CodeInvalidParameter, "There is already a task running. "+
 			"Only one active task is allowed for a source queue arn at a given time.")
 	}
 	active := 0
@@ -227,11 +229,11 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 		}
 	}
 	if active >= tasksActive { // [MOVE-23]
-		return Result{}, refuse(CodeOverLimit,
+		return refuse(CodeOverLimit,
 			"The maximum number of active message move tasks is 100.")
 	}
 	if !e.ready(source) || !e.settle(source, settleStep) || !e.settleDelayed(source, settleStep) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	t.ToMove = source.visible()
 	if old := e.tasksOf(source.name); len(old) >= sqslimits.TasksKept {
@@ -244,7 +246,8 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) (Result, error) {
 	e.tasks = append(e.tasks, t)
 	e.rows.set(row.ActiveKey(t.Number), row.EncodeActive(e.rows.scratch(), t.Source))
 	e.saveTask(t)
-	return Result{Tasks: []MoveTask{e.showTask(t)}}, nil
+	op.Task = e.showTask(t)
+	return nil
 }
 
 // check refuses parameters that are wrong whatever queues there are.
@@ -272,56 +275,61 @@ type ListMessageMoveTasks struct {
 	Account    string
 	Source     Text // ARN
 	MaxResults Int
+
+	Tasks []MoveTask // the answer, the newest first
 }
 
-func (op *ListMessageMoveTasks) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ListMessageMoveTasks) apply(e *Engine, _ *Command) *Error {
 	if !op.Source.Set {
-		return Result{}, errMissing("SourceArn")
+		return errMissing("SourceArn")
 	}
 	if err := checkARN(op.Source.Value, "SourceArn"); err != nil {
-		return Result{}, err
+		return err
 	}
 	limit := op.MaxResults.or(1)
 	if limit < 1 || limit > sqslimits.TasksKept {
-		return Result{}, errNumber(limit, "MaxResults", "Must be between 1 and 10, if provided.")
+		return errNumber(limit, "MaxResults", "Must be between 1 and 10, if provided.")
 	}
 	q, err := e.queueByARN(op.Account, op.Source.Value, "SourceArn")
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	var res Result
+	op.Tasks = nil
 	for _, t := range e.tasksOf(q.name) {
-		if int64(len(res.Tasks)) == limit {
+		if int64(len(op.Tasks)) == limit {
 			break
 		}
-		res.Tasks = append(res.Tasks, e.showTask(t))
+		op.Tasks = append(op.Tasks, e.showTask(t))
 	}
-	return res, nil
+	return nil
 }
 
 // CancelMessageMoveTask stops a move task. [MOVE-19]
 type CancelMessageMoveTask struct {
 	Account string
 	Handle  Text
+
+	Moved int64 // the answer: how many messages the task has moved so far
 }
 
-func (op *CancelMessageMoveTask) apply(e *Engine, _ *Command) (Result, error) {
+func (op *CancelMessageMoveTask) apply(e *Engine, _ *Command) *Error {
 	if !op.Handle.Set {
-		return Result{}, errMissing("TaskHandle")
+		return errMissing("TaskHandle")
 	}
 	h, ok := openTask(op.Handle.Value)
 	if !ok { // [MOVE-20]
-		return Result{}, refuse(CodeInvalidParameter, "Value for parameter TaskHandle is invalid.")
+		return refuse(CodeInvalidParameter, "Value for parameter TaskHandle is invalid.")
 	}
 	q, err := e.queueByARN(op.Account, h.Source, "SourceArn")
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	t := e.activeTask(q.name)
 	if t == nil || MessageID(t.ID).String() != h.ID { // [MOVE-21]
-		return Result{}, refuse(CodeNoResource, "Task does not exist.")
+		return refuse(CodeNoResource, "Task does not exist.")
 	}
 	t.Status = row.TaskCancelling
 	e.saveTask(t)
-	return Result{Moved: t.Moved}, nil
+	op.Moved = t.Moved
+	return nil
 }

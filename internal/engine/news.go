@@ -6,13 +6,18 @@ import "tenaq/internal/engine/row"
 // report and on those that have messages. An unused queue therefore costs nothing.
 //
 // It continues a Survey that says Watch and has covered all queues. Each change is reported once,
-// so News is for one caller. The caller asks until Result.More is not set, and makes a Survey again
-// when an answer was lost. Result.Queues are queues that are gone.
+// so News is for one caller. The caller asks until More is not set, and makes a Survey again when
+// an answer was lost.
 //
 // Unlike every other answer it depends on the memory of the engine: one that was opened later knows
 // of no Survey and reports nothing.
 type News struct {
 	Max int // queues in one report
+
+	// The answer: queues, those that are gone, and whether there are more to report.
+	Gauges []Gauge
+	Gone   []QueueName
+	More   bool
 }
 
 // news are the queues that News has to tell of, those that wait longest first. It is kept in memory
@@ -50,17 +55,18 @@ func (e *Engine) watch() {
 	}
 }
 
-func (op *News) apply(e *Engine, _ *Command) (res Result, _ error) {
+func (op *News) apply(e *Engine, _ *Command) *Error {
+	op.Gauges, op.Gone = nil, nil
 	n := &e.news
 	if n.left == 0 {
 		n.left = len(n.names)
 	}
-	for looks := 0; n.left > 0 && len(res.Gauges)+len(res.Queues) < op.Max && looks <= looksMax; {
+	for looks := 0; n.left > 0 && len(op.Gauges)+len(op.Gone) < op.Max && looks <= looksMax; {
 		name := n.names[0]
 		stored, ok := e.known(name)
 		if !ok {
 			n.told()
-			res.Queues = append(res.Queues, name)
+			op.Gone = append(op.Gone, name)
 			continue
 		}
 		q := e.stale(name, stored)
@@ -76,11 +82,11 @@ func (op *News) apply(e *Engine, _ *Command) (res Result, _ error) {
 		} else if q := e.queues[name]; q != nil {
 			q.noted = false
 		}
-		res.Gauges = append(res.Gauges, g)
+		op.Gauges = append(op.Gauges, g)
 		looks += looked
 	}
-	res.More = n.left > 0
-	return res, nil
+	op.More = n.left > 0
+	return nil
 }
 
 // known returns the row of a queue that exists.

@@ -20,27 +20,27 @@ func TestNews(t *testing.T) {
 		survey := func(watch bool) map[QueueName]Gauge {
 			all := make(map[QueueName]Gauge)
 			for after := (QueueName{}); ; {
-				res := r.do(&Survey{After: after, Max: 7, Watch: watch})
+				res := do(r, &Survey{After: after, Max: 7, Watch: watch})
 				for _, g := range res.Gauges {
 					all[g.Queue] = g
 				}
-				if len(res.Queues) == 0 {
+				if !res.More {
 					return all
 				}
-				after = res.Queues[0]
+				after = res.Last
 			}
 		}
 		known := survey(true)
 		follow := func() (told int) {
 			for {
-				res := r.do(&News{Max: 7})
+				res := do(r, &News{Max: 7})
 				for _, g := range res.Gauges {
 					known[g.Queue] = g
 				}
-				for _, gone := range res.Queues {
+				for _, gone := range res.Gone {
 					delete(known, gone)
 				}
-				told += len(res.Gauges) + len(res.Queues)
+				told += len(res.Gauges) + len(res.Gone)
 				if !res.More {
 					return told
 				}
@@ -52,19 +52,20 @@ func TestNews(t *testing.T) {
 				q := name()
 				switch rng.IntN(8) { // what is refused, because there is no such queue, changes nothing
 				case 0, 1:
-					_, _ = r.apply(&CreateQueue{Queue: q, NameSet: true})
+					_ = r.apply(&CreateQueue{Queue: q, NameSet: true})
 				case 2:
-					_, _ = r.apply(&DeleteQueue{Queue: q})
+					_ = r.apply(&DeleteQueue{Queue: q})
 				case 3:
-					_, _ = r.apply(&SetQueueAttributes{Queue: q, Values: map[string]string{"VisibilityTimeout": fmt.Sprint(rng.IntN(100))}})
+					_ = r.apply(&SetQueueAttributes{Queue: q, Values: map[string]string{"VisibilityTimeout": fmt.Sprint(rng.IntN(100))}})
 				case 4:
-					_, _ = r.apply(&PurgeQueue{Queue: q})
+					_ = r.apply(&PurgeQueue{Queue: q})
 				case 5, 6:
-					_, _ = r.apply(&SendMessage{Queue: q, Draft: NewDraft(Entry{Body: Text{Value: "x", Set: true}})})
+					_ = r.apply(&SendMessage{Queue: q, Draft: NewDraft(Entry{Body: Text{Value: "x", Set: true}})})
 				case 7:
-					res, _ := r.apply(&ReceiveMessage{Queue: q, Visibility: Int{Value: 5, Set: true}})
-					for _, d := range res.Messages {
-						h := Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation}
+					op := &ReceiveMessage{Queue: q, Visibility: Int{Value: 5, Set: true}}
+					_ = r.apply(op)
+					for _, d := range op.Messages {
+						h := Handle{Text: "h", Valid: true, Incarnation: op.Incarnation, Space: d.Space, Seq: d.Seq, Generation: d.Generation}
 						r.do(&DeleteMessage{Queue: q, Handle: h})
 					}
 				}

@@ -20,10 +20,14 @@ import (
 type Peek struct {
 	Queue QueueName
 	State MessageState // only messages in this state; empty for all
-	After string       // Result.NextToken of the page before; empty to begin at the front
+	After string       // Next of the page before; empty to begin at the front
 	Max   int          // messages of a page, at most PeekMax
 	// a page ends before its messages are larger together, except with the first; zero for no bound
 	Bytes int64
+
+	// The answer: a page, and where the next one begins; empty after the last.
+	Messages []Peeked
+	Next     string
 }
 
 // PeekMax is how many messages a page may have.
@@ -75,31 +79,31 @@ type Peeked struct {
 	Source       string // ARN of the queue it was dead-lettered from, if it was
 }
 
-func (op *Peek) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Peek) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	after, ok := openPlace(q.row.Incarnation, op.After)
 	switch {
 	case !ok:
-		return Result{}, errValue(op.After, "after", "It is not a place in this queue.")
+		return errValue(op.After, "after", "It is not a place in this queue.")
 	case op.State != "" && !op.State.Known():
-		return Result{}, errValue(string(op.State), "state",
+		return errValue(string(op.State), "state",
 			"Must be visible, in_flight, delayed or blocked.")
 	case op.Max < 1 || op.Max > PeekMax:
-		return Result{}, errNumber(int64(op.Max), "limit", "Must be between 1 and 100.")
+		return errNumber(int64(op.Max), "limit", "Must be between 1 and 100.")
 	}
 	if !e.ready(q) || !e.settleDelayed(q, settleStep) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	p := peek{Peek: *op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
-	res := Result{}
+	op.Next = ""
 	if p.run() {
-		res.NextToken = sealPlace(q.row.Incarnation, p.place)
+		op.Next = sealPlace(q.row.Incarnation, p.place)
 	}
-	res.Peeked = p.found
-	return res, nil
+	op.Messages = p.found
+	return nil
 }
 
 // A peek is a Peek that is being carried out. It reads rows and nothing that is kept in memory, and

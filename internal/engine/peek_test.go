@@ -15,12 +15,12 @@ import (
 func (r *runner) pages(op *engine.Peek) (all []engine.Peeked) {
 	r.t.Helper()
 	for {
-		res := r.do(op)
-		if len(res.Peeked) > op.Max {
-			r.t.Fatalf("a page of %d messages, want at most %d", len(res.Peeked), op.Max)
+		res := do(r, op)
+		if len(res.Messages) > op.Max {
+			r.t.Fatalf("a page of %d messages, want at most %d", len(res.Messages), op.Max)
 		}
-		all = append(all, res.Peeked...)
-		if op.After = res.NextToken; op.After == "" {
+		all = append(all, res.Messages...)
+		if op.After = res.Next; op.After == "" {
 			return all
 		}
 	}
@@ -31,12 +31,12 @@ func (r *runner) sendTo(q engine.QueueName, e engine.Entry) engine.MessageID {
 	if !e.Body.Set {
 		e.Body = engine.Text{Value: "body", Set: true}
 	}
-	return r.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(e)}).Sent[0].ID
+	return do(r, &engine.SendMessage{Queue: q, Draft: engine.NewDraft(e)}).Sent.ID
 }
 
 func (r *runner) refused(op engine.Op) string {
 	r.t.Helper()
-	_, err := r.e.Apply(engine.Command{Now: r.now, Op: op})
+	err := r.e.Apply(engine.Command{Now: r.now, Op: op})
 	r.e.Commit()
 	if err == nil {
 		r.t.Fatalf("%+v is not refused", op)
@@ -137,18 +137,18 @@ func TestPeekPages(t *testing.T) {
 	for _, n := range []int{10, 500, 5000, 20, 30} {
 		r.sendTo(orders, engine.Entry{Body: text(strings.Repeat("x", n))})
 	}
-	if res := r.do(&engine.Peek{Queue: orders, Max: 5}); len(res.Peeked) != 5 || res.NextToken != "" {
-		t.Errorf("%d of 5 messages on a page, and then %q", len(res.Peeked), res.NextToken)
+	if res := do(r, &engine.Peek{Queue: orders, Max: 5}); len(res.Messages) != 5 || res.Next != "" {
+		t.Errorf("%d of 5 messages on a page, and then %q", len(res.Messages), res.Next)
 	}
 	var sizes []string
 	for op := (&engine.Peek{Queue: orders, Max: 5, Bytes: 510}); ; {
-		res := r.do(op)
+		res := do(r, op)
 		var page []string
-		for _, m := range res.Peeked {
+		for _, m := range res.Messages {
 			page = append(page, fmt.Sprint(m.Size))
 		}
 		sizes = append(sizes, strings.Join(page, "+"))
-		if op.After = res.NextToken; op.After == "" {
+		if op.After = res.Next; op.After == "" {
 			break
 		}
 	}
@@ -165,7 +165,7 @@ func TestPeekPlaces(t *testing.T) {
 	r.do(create)
 	r.send("a")
 	r.send("b")
-	place := r.do(&engine.Peek{Queue: orders, Max: 1}).NextToken
+	place := do(r, &engine.Peek{Queue: orders, Max: 1}).Next
 	if got := r.pages(&engine.Peek{Queue: orders, After: place, Max: 1}); len(got) != 1 || got[0].Seq != 2 {
 		t.Errorf("behind the first message is %+v", got)
 	}
@@ -202,7 +202,7 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 		r.do(&engine.Start{})
 		r.do(&engine.CreateQueue{Queue: orders, NameSet: true})
 		r.send("stays")
-		first := r.do(&engine.ReceiveMessage{Queue: orders, Visibility: number(43200)})
+		first := do(r, &engine.ReceiveMessage{Queue: orders, Visibility: number(43200)}).Received
 		if len(first.Messages) != 1 {
 			t.Fatal("nothing received")
 		}
@@ -210,7 +210,7 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 		for range depth / 2 {
 			r.life() // so that the second message stands half the depth behind the first
 		}
-		middle := r.do(&engine.Peek{Queue: orders, Max: 1}).NextToken
+		middle := do(r, &engine.Peek{Queue: orders, Max: 1}).Next
 		for name, op := range map[string]engine.Peek{
 			"front":          {Max: 100},
 			"middle":         {Max: 100, After: middle},
@@ -218,8 +218,8 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 		} {
 			op.Queue = orders
 			store.rows = 0
-			res := r.do(&op)
-			t.Logf("depth %d, %s: %d messages, %d rows", depth, name, len(res.Peeked), store.rows)
+			res := do(r, &op)
+			t.Logf("depth %d, %s: %d messages, %d rows", depth, name, len(res.Messages), store.rows)
 			// A message has two rows at most, and one message more than is shown is read, or while
 			// one state is looked for about 512. The few others are of segments.
 			limit := 2*101 + 20
@@ -229,8 +229,8 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 			if store.rows > limit {
 				t.Errorf("depth %d, %s: %d rows are read, want at most %d", depth, name, store.rows, limit)
 			}
-			if want := 100; op.State == "" && len(res.Peeked) != want {
-				t.Errorf("depth %d, %s: %d messages, want %d", depth, name, len(res.Peeked), want)
+			if want := 100; op.State == "" && len(res.Messages) != want {
+				t.Errorf("depth %d, %s: %d messages, want %d", depth, name, len(res.Messages), want)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func TestPeekBetweenTheDeleted(t *testing.T) {
 	var want []uint64
 	for i := range 4500 {
 		r.fill(orders, 10)
-		res := r.do(&engine.ReceiveMessage{Queue: orders, Max: number(10), Visibility: number(43200)})
+		res := do(r, &engine.ReceiveMessage{Queue: orders, Max: number(10), Visibility: number(43200)}).Received
 		remove := &engine.DeleteMessageBatch{Queue: orders, Given: true}
 		for j, m := range res.Messages {
 			if i%400 == 0 && j == 0 {
@@ -263,14 +263,14 @@ func TestPeekBetweenTheDeleted(t *testing.T) {
 	pages := 0
 	for op := (&engine.Peek{Queue: orders, Max: 100}); ; {
 		store.rows = 0
-		res := r.do(op)
-		for _, m := range res.Peeked {
+		res := do(r, op)
+		for _, m := range res.Messages {
 			got = append(got, m.Seq)
 		}
 		if pages++; store.rows > 50 {
 			t.Errorf("page %d reads %d rows", pages, store.rows)
 		}
-		if op.After = res.NextToken; op.After == "" {
+		if op.After = res.Next; op.After == "" {
 			break
 		}
 	}
@@ -292,7 +292,7 @@ func TestPeekCostOfGroups(t *testing.T) {
 			r.sendTo(q, engine.Entry{Group: text(fmt.Sprint(i % groups)), Dedup: text(fmt.Sprint(i))})
 		}
 		for range 20 {
-			res := r.do(&engine.ReceiveMessage{Queue: q, Max: number(10)})
+			res := do(r, &engine.ReceiveMessage{Queue: q, Max: number(10)}).Received
 			for i, m := range res.Messages {
 				if groups == 1 || i%2 == 0 { // given back, so that those behind it decide
 					r.do(&engine.ChangeMessageVisibility{Queue: q, Timeout: number(0), Handle: engine.Handle{
@@ -302,7 +302,7 @@ func TestPeekCostOfGroups(t *testing.T) {
 			}
 		}
 		store.rows = 0
-		got := r.do(&engine.Peek{Queue: q, Max: 100}).Peeked
+		got := do(r, &engine.Peek{Queue: q, Max: 100}).Messages
 		t.Logf("%d groups: %d messages, %d rows", groups, len(got), store.rows)
 		if limit := 2*101 + 101*20 + 10; store.rows > limit || len(got) != 100 {
 			t.Errorf("%d groups: %d rows are read for %d messages, want at most %d for 100", groups, store.rows, len(got), limit)

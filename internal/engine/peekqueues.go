@@ -6,8 +6,12 @@ import "tenaq/internal/engine/row"
 type PeekQueues struct {
 	Account string
 	Prefix  string // of the names
-	After   string // Result.NextToken of the page before; empty to begin with the first
+	After   string // Next of the page before; empty to begin with the first
 	Max     int    // queues of a page, at most PeekQueuesMax
+
+	// The answer: a page, and where the next one begins; empty after the last.
+	Queues []QueueView
+	Next   string
 }
 
 // PeekQueuesMax is how many queues a page may have. Each of them is brought up to the time of the
@@ -28,13 +32,13 @@ type QueueView struct {
 	MoreSources bool
 }
 
-func (op *PeekQueues) apply(e *Engine, _ *Command) (Result, error) {
+func (op *PeekQueues) apply(e *Engine, _ *Command) *Error {
 	after, ok := openToken(op.After)
 	switch {
 	case !ok:
-		return Result{}, errValue(op.After, "after", "It is not a place in the list of queues.")
+		return errValue(op.After, "after", "It is not a place in the list of queues.")
 	case op.Max < 1 || op.Max > PeekQueuesMax:
-		return Result{}, errNumber(int64(op.Max), "limit", "Must be between 1 and 50.")
+		return errNumber(int64(op.Max), "limit", "Must be between 1 and 50.")
 	}
 	var names []QueueName
 	more := false
@@ -45,25 +49,25 @@ func (op *PeekQueues) apply(e *Engine, _ *Command) (Result, error) {
 		}
 		names = append(names, name)
 	}
-	var res Result
+	op.Queues, op.Next = nil, ""
 	for _, name := range names {
 		q, err := e.lookup(name)
 		if err != nil {
 			continue
 		}
 		if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
-			if len(res.QueueViews) == 0 {
-				return Result{Again: true}, nil
+			if len(op.Queues) == 0 {
+				return ErrAgain
 			}
 			more = true
 			break
 		}
-		res.QueueViews = append(res.QueueViews, e.view(q))
+		op.Queues = append(op.Queues, e.view(q))
 	}
-	if n := len(res.QueueViews); more && n > 0 {
-		res.NextToken = sealToken(res.QueueViews[n-1].Queue.Name)
+	if n := len(op.Queues); more && n > 0 {
+		op.Next = sealToken(op.Queues[n-1].Queue.Name)
 	}
-	return res, nil
+	return nil
 }
 
 func (e *Engine) view(q *queue) QueueView {

@@ -74,7 +74,7 @@ type AddPermission struct {
 	Actions  []string // without the prefix SQS:
 }
 
-func (op *AddPermission) apply(e *Engine, _ *Command) (Result, error) {
+func (op *AddPermission) apply(e *Engine, _ *Command) *Error {
 	return e.changePolicy(op.Queue, op.Label, func(text, arn string) (string, error) {
 		return policy.Add(text, arn, op.Label.Value, op.Accounts, op.Actions)
 	})
@@ -87,7 +87,7 @@ type RemovePermission struct {
 	Label Text
 }
 
-func (op *RemovePermission) apply(e *Engine, _ *Command) (Result, error) {
+func (op *RemovePermission) apply(e *Engine, _ *Command) *Error {
 	return e.changePolicy(op.Queue, op.Label, func(text, arn string) (string, error) {
 		return policy.Remove(text, arn, op.Label.Value)
 	})
@@ -96,23 +96,23 @@ func (op *RemovePermission) apply(e *Engine, _ *Command) (Result, error) {
 // changePolicy puts what change makes of a queue's policy in its place.
 func (e *Engine) changePolicy(
 	name QueueName, label Text, change func(text, arn string) (string, error),
-) (Result, error) {
+) *Error {
 	if !label.Set {
-		return Result{}, errMissing("Label")
+		return errMissing("Label")
 	}
 	q, err := e.lookup(name)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	before := q.row.Attributes.Policy
 	after, refusal := change(before, e.arn(q.name))
 	if refusal != nil {
-		return Result{}, permissionError(refusal)
+		return permissionError(refusal)
 	}
 	q.row.Attributes.Policy, q.row.Modified = after, e.now // [ATTR-36]
 	e.notePolicy(before, after)
 	e.writeRow(q)
-	return Result{}, nil
+	return nil
 }
 
 // permissionError is the refusal of a permission with the code that SQS has for it.

@@ -6,13 +6,13 @@ import "tenaq/internal/engine/row"
 // [PURGE-1, PURGE-2]
 type PurgeQueue struct{ Queue QueueName }
 
-func (op *PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *PurgeQueue) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if q.row.Purged != 0 && e.now < q.row.Purged+e.cfg.PurgeInterval { // [PURGE-3, PURGE-4]
-		return Result{}, refuse(CodePurgeInProgress,
+		return refuse(CodePurgeInProgress,
 			"Only one PurgeQueue operation on "+op.Queue.Name+" is allowed every 60 seconds.")
 	}
 	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts
@@ -22,5 +22,5 @@ func (op *PurgeQueue) apply(e *Engine, _ *Command) (Result, error) {
 	q.st.Boot = e.sys.Boot
 	q.row.Purged = e.now
 	e.writeRow(q)
-	return Result{}, nil
+	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"tenaq/internal/engine/kept"
 	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
@@ -40,7 +41,26 @@ type ReceiveMessage struct {
 	Room Int
 
 	horizon horizon // of dead-lettering, kept while the operation has to be submitted again
+
+	Received // the answer
 }
+
+// Received is what a receive answers. Times are in milliseconds.
+type Received struct {
+	Messages    []Delivery
+	Incarnation [16]byte       // what their handles are bound to
+	Kept        *kept.Contents // contents of messages that move before they are read
+
+	// NoRoom says that there is a message, and Room leaves none for it.
+	NoRoom bool
+
+	// WaitFor is how long an empty receive is willing to wait, and NextReady when, as far as is
+	// known, time alone will make a message receivable; zero for never.
+	WaitFor, NextReady int64
+}
+
+// Class makes it more important than a send.
+func (op *ReceiveMessage) Class() Class { return ClassReceive }
 
 // fits reports whether so many bytes of messages may be handed out.
 func (op *ReceiveMessage) fits(size int64) bool { return !op.Room.Set || size <= op.Room.Value }
@@ -82,47 +102,46 @@ func (op *ReceiveMessage) check(q *queue) *Error {
 	return nil
 }
 
-func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
+	op.Received = Received{}
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if err := op.check(q); err != nil {
-		return Result{}, err
+		return err
 	}
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
-	res := Result{
-		Incarnation: q.row.Incarnation,
-		Wait:        op.Wait.or(q.row.Attributes.ReceiveMessageWaitTimeSeconds) * 1000, // [POLL-1]
-	}
-	visibility := op.Visibility.or(q.row.Attributes.VisibilityTimeout) * 1000 // [VIS-4]
+	op.Incarnation = q.row.Incarnation
+	op.WaitFor = op.Wait.or(q.row.Attributes.ReceiveMessageWaitTimeSeconds) * 1000 // [POLL-1]
+	visibility := op.Visibility.or(q.row.Attributes.VisibilityTimeout) * 1000      // [VIS-4]
 	room := e.cfg.InFlightMax - q.st.InFlight
 	if room < sqslimits.ReceiveMax { // [LIM-1]
 		// Some of those in flight may only count because the counters have not followed yet.
 		// [LIM-6]
 		if !e.settle(q, settleStep) {
-			return Result{Again: true}, nil
+			return ErrAgain
 		}
 		room = max(e.cfg.InFlightMax-q.st.InFlight, 0)
 	}
 	if op.isAttempt(q) {
 		if again := e.repeat(q, op.attempt(), room); again != nil {
 			if !op.fits(sizeOf(again)) {
-				res.NoRoom = true
-				return res, nil
+				op.NoRoom = true
+				return nil
 			}
-			res.Kept = e.kept
+			op.Kept = e.kept
 			for _, m := range again {
 				e.hideAgain(q, m, e.now+visibility) // [DEDUP-20]
-				res.Messages = append(res.Messages, e.show(q, m))
+				op.Messages = append(op.Messages, e.show(q, m))
 			}
-			return res, nil
+			return nil
 		}
 	}
-	if room == 0 && res.Wait == 0 && !q.fifo() { // [LIM-2, LIM-3, FIFO-29]
-		return Result{}, refuse(CodeOverLimit,
+	if room == 0 && op.WaitFor == 0 && !q.fifo() { // [LIM-2, LIM-3, FIFO-29]
+		return refuse(CodeOverLimit,
 			"Too many messages have been received without being deleted.\n"+
 				"Please delete your received messages or let them timeout before receiving more.")
 	}
@@ -130,9 +149,9 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	found := e.pick(q, op, int(want))
 	if len(found.picked) == 0 && len(found.dead) == 0 {
 		op.horizon = horizon{}
-		res.NoRoom = found.noRoom
-		res.NextReady = e.nextReady(q, room == 0)
-		return res, nil
+		op.NoRoom = found.noRoom
+		op.NextReady = e.nextReady(q, room == 0)
+		return nil
 	}
 	// Everything has been read; from here on the command writes.
 	for _, m := range found.dead {
@@ -144,20 +163,20 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) (Result, error) {
 	if found.more || len(found.picked) == 0 {
 		// With nothing to deliver, it has to be found out what the next moment is at which there
 		// will be; and the indexes cannot be searched any more.
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	op.horizon = horizon{}
-	res.Kept = e.kept
+	op.Kept = e.kept
 	e.checkPicked(q, found.picked)
 	q.fresh.pop(found.fresh)
 	for _, m := range found.picked {
 		e.deliver(q, m, e.now+visibility)
-		res.Messages = append(res.Messages, e.show(q, m))
+		op.Messages = append(op.Messages, e.show(q, m))
 	}
 	if op.isAttempt(q) {
 		e.noteAttempt(q, op.attempt(), found.picked)
 	}
-	return res, nil
+	return nil
 }
 
 // show describes a message as a receive hands it out.

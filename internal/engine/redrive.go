@@ -214,15 +214,20 @@ type ListDeadLetterSourceQueues struct {
 	Queue      QueueName
 	MaxResults Int
 	NextToken  string
+
+	// The answer: a page, and the token of the next one; empty after the last.
+	Queues []QueueName
+	Next   string
 }
 
-func (op *ListDeadLetterSourceQueues) apply(e *Engine, _ *Command) (Result, error) {
+func (op *ListDeadLetterSourceQueues) apply(e *Engine, _ *Command) *Error {
 	if _, err := e.lookup(op.Queue); err != nil {
-		return Result{}, err
+		return err
 	}
 	after, err := checkPage(op.MaxResults, op.NextToken)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	return page(e.sources(op.Queue, after), op.MaxResults), nil
+	op.Queues, op.Next = page(e.sources(op.Queue, after), op.MaxResults)
+	return nil
 }

@@ -29,20 +29,15 @@ func TestRest(t *testing.T) {
 	// look does what a server does now and then, and returns how many queues and messages there
 	// are.
 	look := func() (all int, messages int64) {
-		for _, op := range []func(after QueueName) Op{
-			func(after QueueName) Op { return &Survey{After: after, Max: 50} },
-			func(after QueueName) Op { return &Sweep{After: after, Max: 100} },
-		} {
-			for after := (QueueName{}); ; {
-				res := r.do(op(after))
-				for _, g := range res.Gauges {
-					all, messages = all+1, messages+g.Visible+g.InFlight+g.Delayed
-				}
-				if len(res.Queues) == 0 {
-					break
-				}
-				after = res.Queues[0]
+		survey, sweep := &Survey{Max: 50, More: true}, &Sweep{Max: 100, More: true}
+		for ; survey.More; survey.After = survey.Last {
+			r.do(survey)
+			for _, g := range survey.Gauges {
+				all, messages = all+1, messages+g.Visible+g.InFlight+g.Delayed
 			}
+		}
+		for ; sweep.More; sweep.After = sweep.Last {
+			r.do(sweep)
 		}
 		return all, messages
 	}

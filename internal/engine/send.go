@@ -22,29 +22,36 @@ type SendMessage struct {
 	Queue  QueueName
 	Draft  Draft
 	Follow bool // the answer is to have a Mark [PEEK-9]
+
+	Sent Sent // the answer
 }
 
-func (op *SendMessage) apply(e *Engine, c *Command) (Result, error) {
+// Class and Size are what the broker needs to know before it takes the operation up. Size is in
+// bytes, as SQS counts them.
+func (op *SendMessage) Class() Class { return ClassSend }
+func (op *SendMessage) Size() int64  { return op.Draft.size }
+
+func (op *SendMessage) apply(e *Engine, c *Command) *Error {
 	if op.Draft.noBody { // [SEND-1]
-		return Result{}, errMissing("MessageBody")
+		return errMissing("MessageBody")
 	}
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if err := op.Draft.check(q, 0); err != nil {
-		return Result{}, err
+		return err
 	}
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
 	e.stir(q)
 	seq := q.st.NextSeq
-	sent := e.send(q, &op.Draft, identity(c.Seed, 0))
-	if op.Follow && !sent.Duplicate {
-		sent.Mark = (&mark{q.row.Incarnation, q.row.Space, seq, e.now, sent.ID}).seal()
+	op.Sent = e.send(q, &op.Draft, identity(c.Seed, 0))
+	if op.Follow && !op.Sent.Duplicate {
+		op.Sent.Mark = (&mark{q.row.Incarnation, q.row.Space, seq, e.now, op.Sent.ID}).seal()
 	}
-	return Result{Sent: []Sent{sent}}, nil
+	return nil
 }
 
 // SendMessageBatch stores up to ten messages in one step, each of which may be refused for itself.
@@ -53,44 +60,51 @@ type SendMessageBatch struct {
 	Queue  QueueName
 	Drafts []Draft
 	Given  bool // the request had a list of entries
+
+	Sent []Sent // the answer, for each draft
 }
 
-func (op *SendMessageBatch) apply(e *Engine, c *Command) (Result, error) {
+// Class and Size are those of SendMessage.
+func (op *SendMessageBatch) Class() Class { return ClassSend }
+func (op *SendMessageBatch) Size() (size int64) {
+	for i := range op.Drafts {
+		size += op.Drafts[i].size
+	}
+	return size
+}
+
+func (op *SendMessageBatch) apply(e *Engine, c *Command) *Error {
 	q, err := openBatch(e, op.Queue, "SendMessageBatch", op.Given, op.Drafts, func(d *Draft) Text {
 		return d.id
 	})
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	size := int64(0)
-	for i := range op.Drafts {
-		size += op.Drafts[i].size
-	}
-	if size > sqslimits.MessageBytesMax {
-		return Result{}, refuse(CodeBatchTooLong,
+	if size := op.Size(); size > sqslimits.MessageBytesMax {
+		return refuse(CodeBatchTooLong,
 			"Batch requests cannot be longer than 1048576 bytes. You have sent "+decimal(size)+
 				" bytes.")
 	}
 	if q.fifo() { // [FIFO-14]
 		for i := range op.Drafts {
 			if err := op.Drafts[i].checkIDs(q); err != nil {
-				return Result{}, refuse(CodeInvalidParameter, err.Message)
+				return refuse(CodeInvalidParameter, err.Message)
 			}
 		}
 	}
 	if !e.ready(q) {
-		return Result{Again: true}, nil
+		return ErrAgain
 	}
-	res := Result{Sent: make([]Sent, len(op.Drafts))}
+	op.Sent = make([]Sent, len(op.Drafts))
 	e.stir(q)
 	for i := range op.Drafts {
 		if err := op.Drafts[i].check(q, i+1); err != nil {
-			res.Sent[i].Err = err
+			op.Sent[i].Err = err
 			continue
 		}
-		res.Sent[i] = e.send(q, &op.Drafts[i], identity(c.Seed, i))
+		op.Sent[i] = e.send(q, &op.Drafts[i], identity(c.Seed, i))
 	}
-	return res, nil
+	return nil
 }
 
 // send stores a message that has been checked, unless it is a duplicate. [FIFO-15, DEDUP-17]

@@ -3,13 +3,16 @@ package engine
 import "tenaq/internal/engine/row"
 
 // Survey reads where the messages of a few queues are, those behind After in the order of their
-// names: all queues have to be told about, also those that nobody asks for. Result.Queues holds the
-// last queue it is done with, and nothing after the last queue. With Watch, News goes on where the
-// last of them ends.
+// names. It covers all queues, used or not. With Watch, News continues where the last Survey ends.
 type Survey struct {
 	After QueueName
 	Max   int
 	Watch bool
+
+	// The answer: queues, the last of them, and whether there are others behind it.
+	Gauges []Gauge
+	Last   QueueName
+	More   bool
 }
 
 // A Gauge is where the messages of a queue are at one moment, and what has to be known of the queue
@@ -37,42 +40,39 @@ type Gauge struct {
 	DeadLetterTarget string
 }
 
-func (op *Survey) apply(e *Engine, _ *Command) (Result, error) {
+func (op *Survey) apply(e *Engine, _ *Command) *Error {
 	if op.Watch {
 		e.watch()
 	}
 	var rows []catalogued
-	more := false
+	op.More = false
 	for name, stored := range e.queuesIn(queuesBehind(op.After)) {
 		if len(rows) == op.Max {
-			more = true
+			op.More = true
 			break
 		}
 		rows = append(rows, catalogued{name, stored})
 	}
-	res := Result{Gauges: make([]Gauge, 0, len(rows))}
-	done, looks := op.After, 0
+	op.Gauges, op.Last = make([]Gauge, 0, len(rows)), op.After
+	looks := 0
 	for i := range rows {
 		c := &rows[i]
 		g, looked := emptyGauge(c.name, &c.row), 0
 		if q := e.stale(c.name, c.row); q != nil {
 			if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
-				more = true
+				op.More = true
 				break
 			}
 			g, looked = e.gauge(q)
 		}
-		res.Gauges = append(res.Gauges, g)
-		done = c.name
+		op.Gauges = append(op.Gauges, g)
+		op.Last = c.name
 		if looks += looked; looks > looksMax {
-			more = true
+			op.More = true
 			break
 		}
 	}
-	if more {
-		res.Queues = []QueueName{done}
-	}
-	return res, nil
+	return nil
 }
 
 // gauge reads a queue that is ready. Looks is how many messages it has looked at.
@@ -95,13 +95,18 @@ func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 
 // SurveyTasks reads the move tasks of an account that are running or being cancelled, in the order
 // of their starts. There are a hundred of them at most. [MOVE-23, METRIC-22]
-type SurveyTasks struct{ Account string }
+type SurveyTasks struct {
+	Account string
 
-func (op *SurveyTasks) apply(e *Engine, _ *Command) (res Result, _ error) {
+	Tasks []MoveTask // the answer
+}
+
+func (op *SurveyTasks) apply(e *Engine, _ *Command) *Error {
+	op.Tasks = nil
 	for _, t := range e.tasks {
 		if t.Source.Account == op.Account {
-			res.Tasks = append(res.Tasks, e.showTask(t))
+			op.Tasks = append(op.Tasks, e.showTask(t))
 		}
 	}
-	return res, nil
+	return nil
 }

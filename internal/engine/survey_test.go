@@ -20,15 +20,15 @@ func TestSurvey(t *testing.T) {
 	counts := new(tally.Queues)
 	e := engine.Open(kv.NewMemory(), engine.Config{Region: "us-east-1", InFlightMax: 20, Window: 8, Tally: counts, Fault: func(s string) { t.Fatal(s) }})
 	now := int64(1_700_000_000_000)
-	apply := func(op engine.Op) (engine.Result, error) {
+	apply := func(op engine.Op) error {
 		for {
 			var seed [16]byte
 			for i := range seed {
 				seed[i] = byte(r.Uint32())
 			}
-			res, err := e.Apply(engine.Command{Now: now, Seed: seed, Op: op})
-			if !res.Again {
-				return res, err
+			err := e.Apply(engine.Command{Now: now, Seed: seed, Op: op})
+			if err != engine.ErrAgain {
+				return err
 			}
 			e.Commit()
 		}
@@ -48,7 +48,7 @@ func TestSurvey(t *testing.T) {
 		{"b.fifo", map[string]string{"FifoQueue": "true", "DelaySeconds": "3", "RedrivePolicy": dead("dead.fifo"), "VisibilityTimeout": "5"}},
 		{"c", map[string]string{"DelaySeconds": "7", "MessageRetentionPeriod": "60", "VisibilityTimeout": "4"}},
 	} {
-		if _, err := apply(&engine.CreateQueue{Queue: queue(c.name), NameSet: true, Attributes: c.attributes}); err != nil {
+		if err := apply(&engine.CreateQueue{Queue: queue(c.name), NameSet: true, Attributes: c.attributes}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,16 +67,16 @@ func TestSurvey(t *testing.T) {
 					Group: engine.Text{Value: fmt.Sprint(r.IntN(4)), Set: true}, Dedup: engine.Text{Value: fmt.Sprint(r.IntN(500)), Set: true},
 				})
 			}
-			if _, err := apply(&engine.SendMessage{Queue: queue(name), Draft: d}); err != nil {
+			if err := apply(&engine.SendMessage{Queue: queue(name), Draft: d}); err != nil {
 				t.Fatal(err)
 			}
 		case 2, 3:
-			res, err := apply(&engine.ReceiveMessage{Queue: queue(name), Max: engine.Int{Value: 4, Set: true}})
-			if err != nil {
+			op := &engine.ReceiveMessage{Queue: queue(name), Max: engine.Int{Value: 4, Set: true}}
+			if err := apply(op); err != nil {
 				continue // too many are in flight
 			}
-			for _, m := range res.Messages {
-				handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+			for _, m := range op.Messages {
+				handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: op.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
 				of = append(of, name)
 			}
 		default:
@@ -86,7 +86,7 @@ func TestSurvey(t *testing.T) {
 					recent = min(recent, 8)
 				}
 				i := len(handles) - 1 - r.IntN(recent)
-				_, _ = apply(&engine.DeleteMessage{Queue: queue(of[i]), Handle: handles[i]}) // which may have expired
+				_ = apply(&engine.DeleteMessage{Queue: queue(of[i]), Handle: handles[i]}) // which may have expired
 			}
 		}
 		if r.IntN(4) == 0 {
@@ -95,27 +95,20 @@ func TestSurvey(t *testing.T) {
 		if step%25 != 0 {
 			continue
 		}
-		for more := step > 0; more; {
-			res, err := apply(&engine.News{Max: 2})
-			if err != nil {
+		for news := (&engine.News{Max: 2, More: step > 0}); news.More; {
+			if err := apply(news); err != nil {
 				t.Fatal(err)
 			}
-			for _, g := range res.Gauges {
+			for _, g := range news.Gauges {
 				told[g.Queue] = g
 			}
-			more = res.More
 		}
 		var gauges []engine.Gauge
-		for after := (engine.QueueName{}); ; {
-			res, err := apply(&engine.Survey{After: after, Max: 2, Watch: step == 0})
-			if err != nil {
+		for survey := (&engine.Survey{Max: 2, Watch: step == 0, More: true}); survey.More; survey.After = survey.Last {
+			if err := apply(survey); err != nil {
 				t.Fatal(err)
 			}
-			gauges = append(gauges, res.Gauges...)
-			if len(res.Queues) == 0 {
-				break
-			}
-			after = res.Queues[0]
+			gauges = append(gauges, survey.Gauges...)
 		}
 		if len(gauges) != len(names) {
 			t.Fatalf("step %d: a survey tells of %d queues, want %d", step, len(gauges), len(names))
@@ -126,18 +119,18 @@ func TestSurvey(t *testing.T) {
 			} else if told[g.Queue] != g {
 				t.Fatalf("step %d: the news say %+v, a survey %+v", step, told[g.Queue], g)
 			}
-			res, err := apply(&engine.GetQueueAttributes{Queue: queue(names[i]), Names: []string{"All"}})
-			if err != nil {
+			op := &engine.GetQueueAttributes{Queue: queue(names[i]), Names: []string{"All"}}
+			if err := apply(op); err != nil {
 				t.Fatal(err)
 			}
 			number := func(attribute string) int64 {
-				n, _ := strconv.ParseInt(res.Attributes[attribute], 10, 64)
+				n, _ := strconv.ParseInt(op.Attributes[attribute], 10, 64)
 				return n
 			}
 			want := engine.Gauge{
 				Queue: queue(names[i]), Visible: number("ApproximateNumberOfMessages"),
 				InFlight: number("ApproximateNumberOfMessagesNotVisible"), Delayed: number("ApproximateNumberOfMessagesDelayed"), Age: g.Age, AWSAge: g.AWSAge, Kept: g.Kept,
-				FIFO: res.Attributes["FifoQueue"] == "true", VisibilityTimeout: number("VisibilityTimeout") * 1000, Retention: number("MessageRetentionPeriod") * 1000,
+				FIFO: op.Attributes["FifoQueue"] == "true", VisibilityTimeout: number("VisibilityTimeout") * 1000, Retention: number("MessageRetentionPeriod") * 1000,
 				DeadLetterTarget: map[string]string{"a": "dead", "b.fifo": "dead.fifo"}[names[i]],
 			}
 			if g != want {
@@ -170,15 +163,15 @@ func TestSurveyAge(t *testing.T) {
 	counts := new(tally.Queues)
 	e := engine.Open(kv.NewMemory(), engine.Config{Region: "us-east-1", InFlightMax: 100, Tally: counts, Fault: func(s string) { t.Fatal(s) }})
 	now := int64(1_700_000_000_000)
-	apply := func(op engine.Op) engine.Result {
+	apply := func(op engine.Op) {
 		t.Helper()
 		for {
-			res, err := e.Apply(engine.Command{Now: now, Op: op})
-			if err != nil {
-				t.Fatal(err)
+			err := e.Apply(engine.Command{Now: now, Op: op})
+			if err == nil {
+				return
 			}
-			if !res.Again {
-				return res
+			if err != engine.ErrAgain {
+				t.Fatal(err)
 			}
 			e.Commit()
 		}
@@ -186,11 +179,12 @@ func TestSurveyAge(t *testing.T) {
 	q, d := engine.QueueName{Account: "1", Name: "q"}, engine.QueueName{Account: "1", Name: "dead"}
 	want := func(age, deadAge int64) {
 		t.Helper()
-		res := apply(&engine.Survey{Max: 10})
-		if got := res.Gauges[1].Age; got != age {
+		op := &engine.Survey{Max: 10}
+		apply(op)
+		if got := op.Gauges[1].Age; got != age {
 			t.Errorf("the oldest message is %d ms old, want %d", got, age)
 		}
-		if got := res.Gauges[0].Age; got != deadAge {
+		if got := op.Gauges[0].Age; got != deadAge {
 			t.Errorf("the oldest dead letter is %d ms old, want %d", got, deadAge)
 		}
 	}
@@ -198,9 +192,10 @@ func TestSurveyAge(t *testing.T) {
 		apply(&engine.SendMessage{Queue: to, Draft: engine.NewDraft(engine.Entry{Body: engine.Text{Value: "b", Set: true}})})
 	}
 	receive := func() (handles []engine.Handle) {
-		res := apply(&engine.ReceiveMessage{Queue: q, Max: engine.Int{Value: 10, Set: true}, Visibility: engine.Int{Value: 1, Set: true}})
-		for _, m := range res.Messages {
-			handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: res.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
+		op := &engine.ReceiveMessage{Queue: q, Max: engine.Int{Value: 10, Set: true}, Visibility: engine.Int{Value: 1, Set: true}}
+		apply(op)
+		for _, m := range op.Messages {
+			handles = append(handles, engine.Handle{Text: "h", Valid: true, Incarnation: op.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation})
 		}
 		return handles
 	}

@@ -74,7 +74,7 @@ func (e *Engine) trusted() int64 {
 // [CLOCK-12]
 type Start struct{ Grace int64 }
 
-func (op *Start) apply(e *Engine, c *Command) (Result, error) {
+func (op *Start) apply(e *Engine, c *Command) *Error {
 	s := &e.sys
 	if !s.Clean {
 		s.Boot++
@@ -90,24 +90,24 @@ func (op *Start) apply(e *Engine, c *Command) (Result, error) {
 		}
 	}
 	s.Clean, s.Stamp, s.dirty = false, c.Now, true
-	return Result{}, nil
+	return nil
 }
 
 // Stamp records the time. Clean says that the server is about to stop and answers nothing any more.
 type Stamp struct{ Clean bool }
 
-func (op *Stamp) apply(e *Engine, c *Command) (Result, error) {
+func (op *Stamp) apply(e *Engine, c *Command) *Error {
 	e.sys.Stamp, e.sys.Clean, e.sys.dirty = c.Now, op.Clean, true
-	return Result{}, nil
+	return nil
 }
 
 // Hold records until when expiry is held if nothing happens that begins the hold anew, so that a
 // restart can go on with it. [CLOCK-8] It comes with HoldExpiry.
 type Hold struct{ Until int64 }
 
-func (op *Hold) apply(e *Engine, c *Command) (Result, error) {
+func (op *Hold) apply(e *Engine, c *Command) *Error {
 	if c.HoldExpiry {
 		e.sys.HeldUntil, e.sys.dirty = op.Until, true
 	}
-	return Result{}, nil
+	return nil
 }

@@ -73,21 +73,21 @@ type TagQueue struct {
 	Tags  []Tag
 }
 
-func (op *TagQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *TagQueue) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if len(op.Tags) == 0 { // [TAG-12]
-		return Result{}, errMissing("Tags")
+		return errMissing("Tags")
 	}
 	tags, err := withTags(op.Queue.Name, q.row.Tags, op.Tags)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	q.row.Tags = tags
 	e.writeRow(q)
-	return Result{}, nil
+	return nil
 }
 
 // UntagQueue removes tags. Removing one that is not there succeeds. [TAG-5]
@@ -96,28 +96,33 @@ type UntagQueue struct {
 	Keys  []string
 }
 
-func (op *UntagQueue) apply(e *Engine, _ *Command) (Result, error) {
+func (op *UntagQueue) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	if len(op.Keys) == 0 { // [TAG-13]
-		return Result{}, errMissing("TagKeys")
+		return errMissing("TagKeys")
 	}
 	q.row.Tags = slices.DeleteFunc(slices.Clone(q.row.Tags), func(t Tag) bool {
 		return slices.Contains(op.Keys, t.Key)
 	})
 	e.writeRow(q)
-	return Result{}, nil
+	return nil
 }
 
 // ListQueueTags reads the tags of a queue, in order of key.
-type ListQueueTags struct{ Queue QueueName }
+type ListQueueTags struct {
+	Queue QueueName
 
-func (op *ListQueueTags) apply(e *Engine, _ *Command) (Result, error) {
+	Tags []Tag // the answer
+}
+
+func (op *ListQueueTags) apply(e *Engine, _ *Command) *Error {
 	q, err := e.lookup(op.Queue)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	return Result{Tags: q.row.Tags}, nil
+	op.Tags = q.row.Tags
+	return nil
 }

@@ -97,7 +97,7 @@ func (s *Server) declare(ctx context.Context) error {
 func (s *Server) createDeclared(ctx context.Context) error {
 	var missing, present []Queue
 	for _, q := range s.cfg.Queues {
-		_, err := s.broker.Do(ctx, &engine.GetQueueURL{Queue: s.nameOf(q), NameSet: true})
+		err := s.broker.Do(ctx, &engine.GetQueueURL{Queue: s.nameOf(q), NameSet: true})
 		var refusal *engine.Error
 		switch {
 		case err == nil:
@@ -114,7 +114,7 @@ func (s *Server) createDeclared(ctx context.Context) error {
 			op = &engine.SetQueueAttributes{Queue: s.nameOf(step.Queue),
 				Values: map[string]string{"RedrivePolicy": step.Redrive}}
 		}
-		if _, err := s.broker.Do(ctx, op); err != nil {
+		if err := s.broker.Do(ctx, op); err != nil {
 			return declaredError(step.Queue, err)
 		}
 	}
@@ -122,7 +122,7 @@ func (s *Server) createDeclared(ctx context.Context) error {
 		// The queue may have tags of its own beside the declared ones, which CreateQueue would
 		// refuse. [QUEUE-12]
 		q.Tags = nil
-		_, err := s.broker.Do(ctx, s.creation(q))
+		err := s.broker.Do(ctx, s.creation(q))
 		var refusal *engine.Error
 		switch {
 		case errors.As(err, &refusal) && refusal.Code == engine.CodeQueueExists:

@@ -377,8 +377,9 @@ func (s *Server) read(ctx context.Context) *reading {
 	defer cancel()
 	r.gauges, r.answers = s.survey(ctx)
 	if r.answers {
-		if res, err := s.broker.Do(ctx, &engine.SurveyTasks{Account: s.cfg.Account}); err == nil {
-			r.tasks = res.Tasks
+		op := &engine.SurveyTasks{Account: s.cfg.Account}
+		if err := s.broker.Do(ctx, op); err == nil {
+			r.tasks = op.Tasks
 		} else {
 			r.gauges, r.answers = nil, false
 		}
@@ -396,20 +397,18 @@ func (s *Server) read(ctx context.Context) *reading {
 
 // survey asks the writer where the messages are, of all queues or of none.
 func (s *Server) survey(ctx context.Context) (gauges []engine.Gauge, ok bool) {
-	for after := (engine.QueueName{}); ; {
-		res, err := s.broker.Do(ctx, &engine.Survey{After: after, Max: surveyPage})
-		if err != nil {
+	for op := (&engine.Survey{Max: surveyPage}); ; op.After = op.Last {
+		if err := s.broker.Do(ctx, op); err != nil {
 			return nil, false
 		}
-		for _, g := range res.Gauges {
+		for _, g := range op.Gauges {
 			if g.Queue.Account == s.cfg.Account {
 				gauges = append(gauges, g)
 			}
 		}
-		if len(res.Queues) == 0 {
+		if !op.More {
 			return gauges, true
 		}
-		after = res.Queues[0]
 	}
 }
 

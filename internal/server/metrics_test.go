@@ -274,10 +274,10 @@ func BenchmarkScrape(b *testing.B) {
 	draft := engine.NewDraft(engine.Entry{Body: engine.Text{Value: "body", Set: true}})
 	for i := range 10_000 {
 		name := engine.QueueName{Account: "000000000000", Name: fmt.Sprintf("queue-%05d", i)}
-		if _, err := w.Do(ctx, &engine.CreateQueue{Queue: name, NameSet: true}); err != nil {
+		if err := w.Do(ctx, &engine.CreateQueue{Queue: name, NameSet: true}); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := w.Do(ctx, &engine.SendMessage{Queue: name, Draft: draft}); err != nil {
+		if err := w.Do(ctx, &engine.SendMessage{Queue: name, Draft: draft}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -247,6 +247,6 @@ type response struct {
 func answer(shape sqswire.Shape) (response, error) { return response{shape: shape}, nil }
 
 // do asks the broker.
-func (c *call) do(op engine.Op) (engine.Result, error) { return c.h.cfg.Broker.Do(c, op) }
+func (c *call) do(op engine.Op) error { return c.h.cfg.Broker.Do(c, op) }
 
 func hexOf(sum [16]byte) string { return hex.EncodeToString(sum[:]) }

@@ -45,7 +45,7 @@ func (w *world) sendLarge(t *testing.T, account, queue string, n, size int) {
 	for range n {
 		draft := engine.NewDraft(engine.Entry{Body: engine.Text{Value: strings.Repeat("x", size), Set: true}})
 		op := &engine.SendMessage{Queue: engine.QueueName{Account: account, Name: queue}, Draft: draft}
-		if _, err := w.broker.Do(t.Context(), op); err != nil {
+		if err := w.broker.Do(t.Context(), op); err != nil {
 			t.Fatal(err)
 		}
 	}

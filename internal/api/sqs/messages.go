@@ -83,15 +83,15 @@ const (
 
 func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing)
-	res, err := c.do(&engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft,
-		Follow: c.http.Header.Get(followHeader) != ""})
-	if err != nil {
+	op := &engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft,
+		Follow: c.http.Header.Get(followHeader) != ""}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
-	if mark := res.Sent[0].Mark; mark != "" {
+	if mark := op.Sent.Mark; mark != "" {
 		c.w.Header().Set(markHeader, mark)
 	}
-	stored(&sent, &res.Sent[0])
+	stored(&sent, &op.Sent)
 	return answer(&sqswire.SendMessageResponse{Sent: sent})
 }
 
@@ -114,12 +114,11 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 	for i := range req.Entries {
 		op.Drafts[i], sent[i] = c.draft(req.Entries[i].ID, &req.Entries[i].Outgoing)
 	}
-	res, err := c.do(op)
-	if err != nil {
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
 	resp := new(sqswire.SendMessageBatchResponse)
-	for i, s := range res.Sent {
+	for i, s := range op.Sent {
 		id := req.Entries[i].ID.Value
 		if s.Err != nil {
 			resp.Failed = append(resp.Failed, refusal.Of(s.Err).Entry(id))
@@ -156,12 +155,11 @@ func (c *call) deleteMessageBatch(req *sqswire.DeleteMessageBatchRequest) (respo
 		op.Entries = append(op.Entries,
 			engine.DeleteEntry{ID: engine.Text(entry.ID), Handle: c.handle(entry.ReceiptHandle)})
 	}
-	res, err := c.do(op)
-	if err != nil {
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
 	resp := new(sqswire.DeleteMessageBatchResponse)
-	resp.Successful, resp.Failed = outcomes(ids, res.Outcomes)
+	resp.Successful, resp.Failed = outcomes(ids, op.Outcomes)
 	return answer(resp)
 }
 
@@ -180,12 +178,11 @@ func (c *call) changeMessageVisibilityBatch(
 			Timeout: engine.Int(entry.VisibilityTimeout),
 		})
 	}
-	res, err := c.do(op)
-	if err != nil {
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
 	resp := new(sqswire.ChangeMessageVisibilityBatchResponse)
-	resp.Successful, resp.Failed = outcomes(ids, res.Outcomes)
+	resp.Successful, resp.Failed = outcomes(ids, op.Outcomes)
 	return answer(resp)
 }
 
@@ -207,22 +204,23 @@ func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, err
 	wanted := wantedAttributes{system: append(req.AttributeNames,
 		req.MessageSystemAttributeNames...), user: req.MessageAttributeNames}
 	c.room = c.h.cfg.Intake.Answers.Hold(c.principal.Account())
-	res, err := c.poll(&engine.ReceiveMessage{
+	op := &engine.ReceiveMessage{
 		Queue:      c.queue(req.QueueURL),
 		Max:        engine.Int(req.MaxNumberOfMessages),
 		Visibility: engine.Int(req.VisibilityTimeout),
 		Wait:       engine.Int(req.WaitTimeSeconds),
 		AttemptID:  engine.Text(req.ReceiveRequestAttemptID),
 		System:     wanted.system,
-	}, &wanted)
-	if err != nil {
+	}
+	if err := c.poll(op, &wanted); err != nil {
 		return response{}, err
 	}
-	return c.deliver(&res, &wanted), nil
+	return c.deliver(&op.Received, &wanted), nil
 }
 
-// deliver answers a receive, whose room the writer has taken with its messages.
-func (c *call) deliver(res *engine.Result, wanted *wantedAttributes) response {
+// deliver answers a receive, whose room the writer has taken with its messages. It empties res,
+// which would otherwise be kept while a client reads.
+func (c *call) deliver(res *engine.Received, wanted *wantedAttributes) response {
 	resp := response{room: c.room}
 	messages := make([]sqswire.Message, 0, len(res.Messages))
 	for _, d := range res.Messages {
@@ -231,7 +229,7 @@ func (c *call) deliver(res *engine.Result, wanted *wantedAttributes) response {
 			resp.size += len(content.Body)
 		}
 	}
-	*res = engine.Result{} // or what it keeps would be kept while a client reads
+	*res = engine.Received{}
 	if resp.size += resp.size / 8; resp.size <= intake.Small {
 		resp.size = 0 // there are buffers for that
 	}

@@ -37,30 +37,30 @@ func rightsToMove(_ *call, req *sqswire.StartMessageMoveTaskRequest) (rights []r
 }
 
 func (c *call) startMessageMoveTask(req *sqswire.StartMessageMoveTaskRequest) (response, error) {
-	res, err := c.do(&engine.StartMessageMoveTask{
+	op := &engine.StartMessageMoveTask{
 		Account:     c.principal.Account(),
 		Source:      engine.Text(req.SourceARN),
 		Destination: engine.Text(req.DestinationARN),
 		Rate:        engine.Int(req.MaxNumberOfMessagesPerSecond),
-	})
-	if err != nil {
+	}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
-	return answer(&sqswire.StartMessageMoveTaskResponse{TaskHandle: res.Tasks[0].Handle})
+	return answer(&sqswire.StartMessageMoveTaskResponse{TaskHandle: op.Task.Handle})
 }
 
 func (c *call) listMessageMoveTasks(req *sqswire.ListMessageMoveTasksRequest) (response, error) {
-	res, err := c.do(&engine.ListMessageMoveTasks{
+	op := &engine.ListMessageMoveTasks{
 		Account:    c.principal.Account(),
 		Source:     engine.Text(req.SourceARN),
 		MaxResults: engine.Int(req.MaxResults),
-	})
-	if err != nil {
+	}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
 	resp := new(sqswire.ListMessageMoveTasksResponse)
-	for i := range res.Tasks {
-		resp.Results = append(resp.Results, moveTask(&res.Tasks[i]))
+	for i := range op.Tasks {
+		resp.Results = append(resp.Results, moveTask(&op.Tasks[i]))
 	}
 	return answer(resp)
 }
@@ -82,10 +82,10 @@ func moveTask(t *engine.MoveTask) sqswire.ListMessageMoveTasksResultEntry {
 }
 
 func (c *call) cancelMessageMoveTask(req *sqswire.CancelMessageMoveTaskRequest) (response, error) {
-	res, err := c.do(&engine.CancelMessageMoveTask{Account: c.principal.Account(),
-		Handle: engine.Text(req.TaskHandle)})
-	if err != nil {
+	op := &engine.CancelMessageMoveTask{Account: c.principal.Account(),
+		Handle: engine.Text(req.TaskHandle)}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
-	return answer(&sqswire.CancelMessageMoveTaskResponse{ApproximateNumberOfMessagesMoved: res.Moved})
+	return answer(&sqswire.CancelMessageMoveTaskResponse{ApproximateNumberOfMessagesMoved: op.Moved})
 }

@@ -91,8 +91,7 @@ func onQueue[R any, P queuedOf[R]](name string, serve func(*call, P) (response, 
 // void is an operation on the queue that its request names. Its answer says only that it was done.
 func void[R any, P queuedOf[R]](name string, ask func(*call, P) engine.Op) *operation {
 	op := onQueue(name, func(c *call, req P) (response, error) {
-		_, err := c.do(ask(c, req))
-		return response{shape: &sqswire.Empty{}}, err
+		return response{shape: &sqswire.Empty{}}, c.do(ask(c, req))
 	})
 	op.Void = true
 	return op

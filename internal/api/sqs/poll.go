@@ -33,6 +33,7 @@ type suspendedPoll struct {
 	attempt
 	conn    suspend.Conn
 	op      *operation
+	receive *engine.ReceiveMessage // belongs to the broker until it is answered
 	wanted  wantedAttributes
 	room    *intake.Holding // for the answer
 	body    *intake.Holding // of the request, whose text the poll still refers to
@@ -40,10 +41,10 @@ type suspendedPoll struct {
 }
 
 // poll asks the broker for messages. When it returns errSuspended, the rest happens elsewhere.
-func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) (engine.Result, error) {
+func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) error {
 	pending, err := c.h.cfg.Broker.SubmitReceive(op, answerRoom{c.room})
 	if err != nil {
-		return engine.Result{}, err
+		return err
 	}
 	if c.h.cfg.Rejoin == nil || op.Wait.Set && op.Wait.Value == 0 {
 		return pending.Wait(c)
@@ -52,21 +53,23 @@ func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) (engine
 	if c.h.waiting.Add(1) > crowd {
 		after = suspendSoon
 	}
-	res, answered, err := pending.WaitFor(c, after)
+	answered, err := pending.WaitFor(c, after)
 	c.h.waiting.Add(-1)
 	switch {
 	case answered:
-		return res, err
-	case c.suspend(pending, wanted):
-		return engine.Result{}, errSuspended
+		return err
+	case c.suspend(op, pending, wanted):
+		return errSuspended
 	}
 	return pending.Wait(c)
 }
 
 // suspend lets a poll wait without its handler. It reports false when that is not possible.
-func (c *call) suspend(pending broker.Pending, wanted *wantedAttributes) bool {
-	p := &suspendedPoll{attempt: *c.attempt, op: c.op, wanted: *wanted, room: c.room, body: c.body,
-		pending: pending}
+func (c *call) suspend(
+	receive *engine.ReceiveMessage, pending broker.Pending, wanted *wantedAttributes,
+) bool {
+	p := &suspendedPoll{attempt: *c.attempt, op: c.op, receive: receive, wanted: *wanted,
+		room: c.room, body: c.body, pending: pending}
 	if !c.h.suspended.Take(&p.conn, c.w, c.http) {
 		return false
 	}
@@ -93,16 +96,16 @@ func (p *suspendedPoll) release() {
 }
 
 // answer makes the answer and writes it.
-func (p *suspendedPoll) answer(res engine.Result, err error) {
+func (p *suspendedPoll) answer(err error) {
 	p.conn.Answer(func(ctx context.Context, w http.ResponseWriter) bool {
 		defer p.release()
-		return p.write(ctx, w, &res, err)
+		return p.write(ctx, w, err)
 	})
 }
 
 // write reports whether there is an answer.
 func (p *suspendedPoll) write(
-	ctx context.Context, w http.ResponseWriter, res *engine.Result, err error,
+	ctx context.Context, w http.ResponseWriter, err error,
 ) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil { // as the HTTP server does for handlers
@@ -114,7 +117,7 @@ func (p *suspendedPoll) write(
 	var resp response
 	if err == nil {
 		c := &call{Context: ctx, h: p.h, room: p.room}
-		resp = c.deliver(res, &p.wanted)
+		resp = c.deliver(&p.receive.Received, &p.wanted)
 	}
 	wire.SetRequestID(w, p.id)
 	switch {

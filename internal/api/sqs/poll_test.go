@@ -379,11 +379,12 @@ func TestSuspendedPollsAtStop(t *testing.T) {
 // An answer whose client left before it began waits for nothing.
 func TestSuspendedClientGoneBeforeAnswer(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
-		p := &suspendedPoll{attempt: attempt{h: w.handler, action: "ReceiveMessage"}}
+		p := &suspendedPoll{attempt: attempt{h: w.handler, action: "ReceiveMessage"},
+			receive: &engine.ReceiveMessage{Received: engine.Received{Messages: []engine.Delivery{{Size: 1}}}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		start := time.Now()
-		written := p.write(ctx, httptest.NewRecorder(), &engine.Result{Messages: []engine.Delivery{{Size: 1}}}, nil)
+		written := p.write(ctx, httptest.NewRecorder(), nil)
 		if took := time.Since(start); took != 0 || written {
 			t.Errorf("the answer took %v and was written: %v, want neither", took, written)
 		}

@@ -99,7 +99,7 @@ func (c *call) urls(names []engine.QueueName) (urls []string) {
 
 func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
 	name := c.ownQueue(req.QueueName.Value)
-	_, err := c.do(&engine.CreateQueue{
+	err := c.do(&engine.CreateQueue{
 		Queue:      name,
 		NameSet:    req.QueueName.Set,
 		Attributes: valueMap(req.Attributes),
@@ -113,60 +113,61 @@ func (c *call) createQueue(req *sqswire.CreateQueueRequest) (response, error) {
 
 func (c *call) getQueueURL(req *sqswire.GetQueueURLRequest) (response, error) {
 	name := queueAsked(c, req)
-	if _, err := c.do(&engine.GetQueueURL{Queue: name, NameSet: req.QueueName.Set}); err != nil {
+	if err := c.do(&engine.GetQueueURL{Queue: name, NameSet: req.QueueName.Set}); err != nil {
 		return response{}, err
 	}
 	return answer(&sqswire.GetQueueURLResponse{QueueURL: c.url(name)})
 }
 
 func (c *call) listQueues(req *sqswire.ListQueuesRequest) (response, error) {
-	res, err := c.do(&engine.ListQueues{
+	op := &engine.ListQueues{
 		Account:    c.principal.Account(),
 		Prefix:     req.QueueNamePrefix.Value,
 		MaxResults: engine.Int(req.MaxResults),
 		NextToken:  req.NextToken.Value,
-	})
-	if err != nil {
+	}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
-	return answer(&sqswire.ListQueuesResponse{QueueURLs: c.urls(res.Queues),
-		NextToken: res.NextToken})
+	return answer(&sqswire.ListQueuesResponse{QueueURLs: c.urls(op.Queues),
+		NextToken: op.Next})
 }
 
 func (c *call) listDeadLetterSourceQueues(
 	req *sqswire.ListDeadLetterSourceQueuesRequest,
 ) (response, error) {
-	res, err := c.do(&engine.ListDeadLetterSourceQueues{
+	op := &engine.ListDeadLetterSourceQueues{
 		Queue:      c.queue(req.QueueURL),
 		MaxResults: engine.Int(req.MaxResults),
 		NextToken:  req.NextToken.Value,
-	})
-	if err != nil {
+	}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
-	return answer(&sqswire.ListDeadLetterSourceQueuesResponse{QueueURLs: c.urls(res.Queues), NextToken: res.NextToken})
+	return answer(&sqswire.ListDeadLetterSourceQueuesResponse{QueueURLs: c.urls(op.Queues),
+		NextToken: op.Next})
 }
 
 func (c *call) getQueueAttributes(req *sqswire.GetQueueAttributesRequest) (response, error) {
-	res, err := c.do(&engine.GetQueueAttributes{Queue: c.queue(req.QueueURL),
-		Names: req.AttributeNames})
-	if err != nil {
+	op := &engine.GetQueueAttributes{Queue: c.queue(req.QueueURL),
+		Names: req.AttributeNames}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
 	resp := new(sqswire.GetQueueAttributesResponse)
-	for name, value := range res.Attributes {
+	for name, value := range op.Attributes {
 		resp.Attributes = append(resp.Attributes, sqswire.Pair{Name: name, Value: value})
 	}
 	return answer(resp) // the encoder sorts
 }
 
 func (c *call) listQueueTags(req *sqswire.ListQueueTagsRequest) (response, error) {
-	res, err := c.do(&engine.ListQueueTags{Queue: c.queue(req.QueueURL)})
-	if err != nil {
+	op := &engine.ListQueueTags{Queue: c.queue(req.QueueURL)}
+	if err := c.do(op); err != nil {
 		return response{}, err
 	}
 	resp := new(sqswire.ListQueueTagsResponse)
-	for _, t := range res.Tags {
+	for _, t := range op.Tags {
 		resp.Tags = append(resp.Tags, sqswire.Pair{Name: t.Key, Value: t.Value})
 	}
 	return answer(resp)

@@ -46,16 +46,15 @@ func (c *call) permitReturn() error {
 	list := &engine.ListQueues{Account: account,
 		MaxResults: engine.Int{Value: returnPage, Set: true}}
 	for {
-		res, err := c.do(list)
-		if err != nil {
+		if err := c.do(list); err != nil {
 			return err
 		}
-		for _, queue := range res.Queues {
+		for _, queue := range list.Queues {
 			if err := c.allow("sqs:SendMessage", queue); err != nil {
 				return err
 			}
 		}
-		if list.NextToken = res.NextToken; list.NextToken == "" {
+		if list.NextToken = list.Next; list.NextToken == "" {
 			return nil
 		}
 	}

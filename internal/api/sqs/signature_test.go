@@ -402,11 +402,11 @@ func TestReturn(t *testing.T) {
 		return engine.QueueName{Account: "111122223333", Name: fmt.Sprintf("q%04d", i)}
 	}
 	for i := range returnPage + 2 {
-		if _, err := w.broker.Do(t.Context(), &engine.CreateQueue{Queue: name(i), NameSet: true}); err != nil {
+		if err := w.broker.Do(t.Context(), &engine.CreateQueue{Queue: name(i), NameSet: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.broker.Do(t.Context(), &engine.CreateQueue{Queue: foreign, NameSet: true}); err != nil {
+	if err := w.broker.Do(t.Context(), &engine.CreateQueue{Queue: foreign, NameSet: true}); err != nil {
 		t.Fatal(err)
 	}
 	const rights = `"sqs:StartMessageMoveTask", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"`

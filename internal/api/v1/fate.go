@@ -15,9 +15,8 @@ func (c *call) fate() (answer, error) {
 	if q.err != nil {
 		return answer{}, q.err
 	}
-	res, err := c.do(op)
-	if err != nil {
+	if err := c.do(op); err != nil {
 		return answer{}, err
 	}
-	return answer{body: messageFate{State: res.Fate.State, Receives: res.Fate.Receives}}, nil
+	return answer{body: messageFate{State: op.Fate.State, Receives: op.Fate.Receives}}, nil
 }

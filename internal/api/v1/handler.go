@@ -149,7 +149,7 @@ func (c *call) url(n engine.QueueName) string {
 }
 
 // do asks the broker.
-func (c *call) do(op engine.Op) (engine.Result, error) { return c.cfg.Broker.Do(c, op) }
+func (c *call) do(op engine.Op) error { return c.cfg.Broker.Do(c, op) }
 
 // refuse answers an error and returns its code.
 func (h *Handler) refuse(w http.ResponseWriter, err error) (code string) {

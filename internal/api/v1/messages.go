@@ -77,22 +77,20 @@ func (c *call) messages() (answer, error) {
 	if q.err != nil {
 		return answer{}, q.err
 	}
-	var res engine.Result
 	for range stepsMax {
-		var err error
-		if res, err = c.do(op); err != nil {
+		if err := c.do(op); err != nil {
 			return answer{}, err
 		}
-		if len(res.Peeked) > 0 || res.NextToken == "" {
+		if len(op.Messages) > 0 || op.Next == "" {
 			break
 		}
-		op.After = res.NextToken
+		op.After = op.Next
 	}
-	list := messageList{Messages: []message{}, Next: res.NextToken}
+	list := messageList{Messages: []message{}, Next: op.Next}
 	if contents {
 		size := int64(0)
-		for i := range res.Peeked {
-			if each := res.Peeked[i].Size; body > 0 {
+		for i := range op.Messages {
+			if each := op.Messages[i].Size; body > 0 {
 				size += each
 			} else { // of each content only the trail is kept
 				size = max(size, each)
@@ -104,9 +102,9 @@ func (c *call) messages() (answer, error) {
 			return answer{}, err
 		}
 	}
-	for i := range res.Peeked {
-		m := shown(&res.Peeked[i])
-		if contents && !c.addContent(&m, &res.Peeked[i], body) {
+	for i := range op.Messages {
+		m := shown(&op.Messages[i])
+		if contents && !c.addContent(&m, &op.Messages[i], body) {
 			continue // it was removed since
 		}
 		list.Messages = append(list.Messages, m)

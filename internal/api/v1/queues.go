@@ -40,13 +40,12 @@ func (c *call) queues() (answer, error) {
 	if q.err != nil {
 		return answer{}, q.err
 	}
-	res, err := c.do(op)
-	if err != nil {
+	if err := c.do(op); err != nil {
 		return answer{}, err
 	}
-	list := queueList{Queues: []queue{}, Next: res.NextToken}
-	for i := range res.QueueViews {
-		list.Queues = append(list.Queues, c.shownQueue(&res.QueueViews[i]))
+	list := queueList{Queues: []queue{}, Next: op.Next}
+	for i := range op.Queues {
+		list.Queues = append(list.Queues, c.shownQueue(&op.Queues[i]))
 	}
 	return answer{body: list}, nil
 }

@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) do(t *testing.T, op engine.Op) {
 	t.Helper()
-	if _, err := w.broker.Do(t.Context(), op); err != nil {
+	if err := w.broker.Do(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,11 +14,12 @@ func (p *Player) send(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(entry)}, entry)
+	op := &engine.SendMessage{Queue: q, Draft: engine.NewDraft(entry)}
+	refusal, err := p.do(op, entry)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
-	return p.accept(res.Sent[0], entry)
+	return p.accept(op.Sent, entry)
 }
 
 func (p *Player) sendBatch(a *args, lines []string) (string, error) {
@@ -42,12 +43,12 @@ func (p *Player) sendBatch(a *args, lines []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op, entries...)
+	refusal, err := p.do(op, entries...)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
 	var b strings.Builder
-	for i, s := range res.Sent {
+	for i, s := range op.Sent {
 		answer := ""
 		if s.Err != nil {
 			answer = s.Err.Error()
@@ -82,14 +83,15 @@ func (p *Player) fill(a *args, _ []string) (string, error) {
 		if groups > 0 || dedups {
 			draft = engine.NewDraft(entry)
 		}
-		res, refusal, err := p.do(&engine.SendMessage{Queue: q, Draft: draft}, entry)
+		op := &engine.SendMessage{Queue: q, Draft: draft}
+		refusal, err := p.do(op, entry)
 		if refusal != "" || err != nil {
 			return refusal, err
 		}
-		if _, err = p.accept(res.Sent[0], entry); err != nil {
+		if _, err = p.accept(op.Sent, entry); err != nil {
 			return "", err
 		}
-		if last = p.sent[res.Sent[0].ID].alias; i == 0 {
+		if last = p.sent[op.Sent.ID].alias; i == 0 {
 			first = last
 		}
 	}
@@ -109,16 +111,16 @@ func (p *Player) receive(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
-	if len(res.Messages) == 0 {
-		return p.empty(&res), nil
+	if len(op.Messages) == 0 {
+		return p.empty(&op.Received), nil
 	}
 	var b strings.Builder
-	for i := range res.Messages {
-		line, err := p.deliver(&res.Messages[i], res.Incarnation, show)
+	for i := range op.Messages {
+		line, err := p.deliver(&op.Messages[i], op.Incarnation, show)
 		if err != nil {
 			return "", err
 		}
@@ -129,10 +131,10 @@ func (p *Player) receive(a *args, _ []string) (string, error) {
 
 // empty describes a receive that found nothing: how long it would wait, and when time alone would
 // give it something.
-func (p *Player) empty(res *engine.Result) string {
+func (p *Player) empty(res *engine.Received) string {
 	answer := "nothing"
-	if res.Wait > 0 {
-		answer += ", waits " + (time.Duration(res.Wait) * time.Millisecond).String()
+	if res.WaitFor > 0 {
+		answer += ", waits " + (time.Duration(res.WaitFor) * time.Millisecond).String()
 		if res.NextReady != 0 {
 			answer += ", next at " + sinceEpoch(res.NextReady)
 		}
@@ -162,8 +164,7 @@ func (p *Player) drain(a *args, _ []string) (string, error) {
 		return "", err
 	}
 	return p.takeAll(q, int(n.Value), engine.Int{}, func(h engine.Handle) (string, error) {
-		_, refusal, err := p.do(&engine.DeleteMessage{Queue: q, Handle: h})
-		return refusal, err
+		return p.do(&engine.DeleteMessage{Queue: q, Handle: h})
 	})
 }
 
@@ -173,16 +174,17 @@ func (p *Player) takeAll(
 ) (string, error) {
 	got, first, last := 0, "", ""
 	for got < n {
-		res, refusal, err := p.do(&engine.ReceiveMessage{
+		op := &engine.ReceiveMessage{
 			Queue: q, Max: engine.Int{Value: int64(min(10, n-got)), Set: true}, Visibility: vt,
-		})
+		}
+		refusal, err := p.do(op)
 		if refusal != "" || err != nil {
 			return refusal, err
 		}
-		if len(res.Messages) == 0 {
+		if len(op.Messages) == 0 {
 			break
 		}
-		for _, d := range res.Messages {
+		for _, d := range op.Messages {
 			m, err := p.meet(&d)
 			if err != nil {
 				return "", err
@@ -195,7 +197,7 @@ func (p *Player) takeAll(
 				continue
 			}
 			refusal, err := f(engine.Handle{Text: m.alias, Valid: true,
-				Incarnation: res.Incarnation,
+				Incarnation: op.Incarnation,
 				Space:       d.Space, Seq: d.Seq, Generation: d.Generation, Received: d.Received})
 			if refusal != "" || err != nil {
 				return refusal, err
@@ -231,11 +233,11 @@ func (p *Player) deleteBatch(a *args, lines []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
-	return outcomes(res.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
+	return outcomes(op.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
 }
 
 func (p *Player) visibility(a *args, _ []string) (string, error) {
@@ -263,11 +265,11 @@ func (p *Player) visibilityBatch(a *args, lines []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
-	return outcomes(res.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
+	return outcomes(op.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
 }
 
 func outcomes(errs []*engine.Error, id func(int) string) string {

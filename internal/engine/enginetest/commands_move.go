@@ -30,12 +30,12 @@ func (p *Player) moveStart(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
 	p.started++
-	t := moveTask{alias: fmt.Sprintf("task%d", p.started), handle: res.Tasks[0].Handle}
+	t := moveTask{alias: fmt.Sprintf("task%d", p.started), handle: op.Task.Handle}
 	p.tasks[op.Source.Value] = append(p.tasks[op.Source.Value], t)
 	return t.alias, nil
 }
@@ -51,18 +51,18 @@ func (p *Player) moveList(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
 	known := p.tasks[op.Source.Value]
-	if len(res.Tasks) > len(known) {
-		return "", fmt.Errorf("%d tasks of %s, and %d were started", len(res.Tasks),
+	if len(op.Tasks) > len(known) {
+		return "", fmt.Errorf("%d tasks of %s, and %d were started", len(op.Tasks),
 			op.Source.Value, len(known))
 	}
 	var b strings.Builder
-	for i := range res.Tasks {
-		t, k := &res.Tasks[i], known[len(known)-1-i]
+	for i := range op.Tasks {
+		t, k := &op.Tasks[i], known[len(known)-1-i]
 		if t.Handle != "" && t.Handle != k.handle || t.Source != op.Source.Value {
 			return "", fmt.Errorf("%s is listed with the handle %s and the source %s", k.alias,
 				t.Handle, t.Source)
@@ -104,11 +104,11 @@ func (p *Player) moveCancel(a *args, _ []string) (string, error) {
 			}
 		}
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
-	return fmt.Sprintf("moved=%d", res.Moved), nil
+	return fmt.Sprintf("moved=%d", op.Moved), nil
 }
 
 // moveStep lets the move tasks go on by one step.

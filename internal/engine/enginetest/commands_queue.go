@@ -67,7 +67,7 @@ func (p *Player) listQueues(a *args, _ []string) (string, error) {
 		MaxResults: a.number("max"),
 		NextToken:  p.token(a.text("token").Value),
 	}
-	return p.page(a, op)
+	return p.page(a, op, &op.Queues, &op.Next)
 }
 
 // sources lists the queues whose dead-letter queue this one is.
@@ -75,7 +75,7 @@ func (p *Player) sources(a *args, _ []string) (string, error) {
 	op := &engine.ListDeadLetterSourceQueues{MaxResults: a.number("max"),
 		NextToken: p.token(a.text("token").Value)}
 	op.Queue, _ = a.queue()
-	return p.page(a, op)
+	return p.page(a, op, &op.Queues, &op.Next)
 }
 
 // token returns the paging token that an alias, t1, t2 and so on, stands for. Any other text is a
@@ -88,28 +88,30 @@ func (p *Player) token(alias string) string {
 	return alias
 }
 
-// page shows one page of a listing of queues.
-func (p *Player) page(a *args, op engine.Op) (string, error) {
+// page shows one page of a listing of queues, which op answers in queues and next.
+func (p *Player) page(
+	a *args, op engine.Op, queues *[]engine.QueueName, next *string,
+) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
 	var b strings.Builder
-	for i, q := range res.Queues {
+	for i, q := range *queues {
 		// A thousand names are nothing to read.
-		if len(res.Queues) > 20 && i >= 2 && i < len(res.Queues)-2 {
+		if n := len(*queues); n > 20 && i >= 2 && i < n-2 {
 			if i == 2 {
-				fmt.Fprintf(&b, "... %d more\n", len(res.Queues)-4)
+				fmt.Fprintf(&b, "... %d more\n", n-4)
 			}
 			continue
 		}
 		fmt.Fprintln(&b, q.Name)
 	}
-	if res.NextToken != "" {
-		p.tokens = append(p.tokens, res.NextToken)
+	if *next != "" {
+		p.tokens = append(p.tokens, *next)
 		fmt.Fprintf(&b, "next=t%d\n", len(p.tokens))
 	}
 	return b.String(), nil
@@ -134,12 +136,12 @@ func (p *Player) get(a *args, _ []string) (string, error) {
 	op := &engine.GetQueueAttributes{}
 	op.Queue, _ = a.queue()
 	op.Names, _ = a.pairs()
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
 	var lines []string
-	for name, value := range res.Attributes { // order does not matter: sorted below
+	for name, value := range op.Attributes { // order does not matter: sorted below
 		lines = append(lines, name+"="+value+"\n")
 	}
 	slices.Sort(lines)
@@ -152,14 +154,14 @@ func (p *Player) counters(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(op)
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
 	return fmt.Sprintf("visible=%s in-flight=%s delayed=%s",
-		res.Attributes["ApproximateNumberOfMessages"],
-		res.Attributes["ApproximateNumberOfMessagesNotVisible"],
-		res.Attributes["ApproximateNumberOfMessagesDelayed"]), nil
+		op.Attributes["ApproximateNumberOfMessages"],
+		op.Attributes["ApproximateNumberOfMessagesNotVisible"],
+		op.Attributes["ApproximateNumberOfMessagesDelayed"]), nil
 }
 
 func (p *Player) tag(a *args, _ []string) (string, error) {
@@ -179,7 +181,7 @@ func (p *Player) createMany(a *args, _ []string) (string, error) {
 	}
 	for i := range n {
 		name := engine.QueueName{Account: accountDefault, Name: fmt.Sprintf("q%04d", i+1)}
-		_, refusal, err := p.do(&engine.CreateQueue{Queue: name, NameSet: true})
+		refusal, err := p.do(&engine.CreateQueue{Queue: name, NameSet: true})
 		if refusal != "" || err != nil {
 			return refusal, err
 		}
@@ -211,12 +213,13 @@ func (p *Player) tags(a *args, _ []string) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	res, refusal, err := p.do(&engine.ListQueueTags{Queue: q})
+	op := &engine.ListQueueTags{Queue: q}
+	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
 	var b strings.Builder
-	for _, t := range res.Tags {
+	for _, t := range op.Tags {
 		fmt.Fprintf(&b, "%s=%s\n", printable(t.Key), printable(t.Value))
 	}
 	return b.String(), nil

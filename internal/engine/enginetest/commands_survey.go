@@ -18,13 +18,14 @@ func (p *Player) survey(a *args, _ []string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	for after, round := (engine.QueueName{}), 0; round < againMax; round++ {
-		res, refusal, err := p.do(&engine.Survey{After: after, Max: 2})
+	op := &engine.Survey{Max: 2}
+	for range againMax {
+		refusal, err := p.do(op)
 		if refusal != "" || err != nil {
 			return refusal, err
 		}
-		for i := range res.Gauges {
-			if g := &res.Gauges[i]; !some || g.Queue == one {
+		for i := range op.Gauges {
+			if g := &op.Gauges[i]; !some || g.Queue == one {
 				fmt.Fprintln(&b, showGauge(g))
 				if uncounted {
 					continue
@@ -35,10 +36,10 @@ func (p *Player) survey(a *args, _ []string) (string, error) {
 				}
 			}
 		}
-		if len(res.Queues) == 0 {
+		if !op.More {
 			return b.String(), nil
 		}
-		after = res.Queues[0]
+		op.After = op.Last
 	}
 	return "", fmt.Errorf("a survey does not end")
 }

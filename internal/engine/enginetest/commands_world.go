@@ -88,11 +88,11 @@ func (p *Player) sweep(a *args, _ []string) (string, error) {
 	// follows must not.
 	defer func(count uint64) { p.count = count + 1 }(p.count)
 	for range 10_000 {
-		res, refusal, err := p.do(op)
-		if refusal != "" || err != nil || len(res.Queues) == 0 {
+		refusal, err := p.do(op)
+		if refusal != "" || err != nil || !op.More {
 			return refusal, err
 		}
-		op.After = res.Queues[0]
+		op.After = op.Last
 	}
 	return "", errors.New("the sweep does not end")
 }

@@ -110,7 +110,7 @@ func (m *Model) Start(cfg engine.Config, now, grace int64) {
 func (m *Model) Stop(_ int64, clean bool) { m.clean = clean }
 
 // Do implements Machine.
-func (m *Model) Do(r Request) (res engine.Result, err error) {
+func (m *Model) Do(r Request) error {
 	if r.HoldExpiry && !m.hold {
 		m.heldFrom = m.now
 	}
@@ -120,36 +120,36 @@ func (m *Model) Do(r Request) (res engine.Result, err error) {
 	case *engine.CreateQueue:
 		no = m.create(op)
 	case *engine.ListQueues:
-		res = m.list(op)
+		m.list(op)
 	case *engine.Stamp:
 		m.stamp = r.Now
 	case *engine.Sweep:
 		m.sweep()
 	case *engine.Survey:
-		res = m.survey()
+		op.Gauges = m.survey()
 	case *engine.StartMessageMoveTask:
-		res, no = m.startTask(op)
+		no = m.startTask(op)
 	case *engine.ListMessageMoveTasks:
-		res, no = m.listTasks(op)
+		no = m.listTasks(op)
 	case *engine.CancelMessageMoveTask:
-		res, no = m.cancelTask(op)
+		no = m.cancelTask(op)
 	case *engine.MoveStep:
 		m.step()
 	default:
-		res, no = m.onQueue(r)
+		no = m.onQueue(r)
 	}
 	if no != nil {
-		return engine.Result{}, no
+		return no
 	}
-	return res, nil
+	return nil
 }
 
 // onQueue carries out what needs a queue that exists.
-func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
+func (m *Model) onQueue(r Request) (no *engine.Error) {
 	name := queueOf(r.Op)
 	q := m.queues[name]
 	if q == nil {
-		return res, modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
+		return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
 	}
 	switch op := r.Op.(type) {
 	case *engine.DeleteQueue:
@@ -159,7 +159,7 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 		m.tasks = slices.DeleteFunc(m.tasks, func(t *modelTask) bool { return t.source == name })
 	case *engine.PurgeQueue:
 		if q.purged != 0 && m.now-q.purged < m.cfg.PurgeInterval {
-			return res, modelRefusal(engine.CodePurgeInProgress,
+			return modelRefusal(engine.CodePurgeInProgress,
 				"Only one PurgeQueue operation on %s is allowed every 60 seconds.", name.Name)
 		}
 		q.messages, q.sends, q.attempts = nil, nil, nil
@@ -167,9 +167,9 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 		q.space++
 	case *engine.GetQueueAttributes:
 		m.settle(q)
-		res.Attributes = q.show(m.now)
+		op.Attributes = q.show(m.now)
 		if !slices.Contains(op.Names, "All") {
-			maps.DeleteFunc(res.Attributes, func(name, _ string) bool {
+			maps.DeleteFunc(op.Attributes, func(name, _ string) bool {
 				return !slices.Contains(op.Names, name)
 			})
 		}
@@ -182,24 +182,22 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 			return slices.Contains(op.Keys, t.Key)
 		})
 	case *engine.ListQueueTags:
-		res.Tags = slices.Clone(q.tags)
+		op.Tags = slices.Clone(q.tags)
 	case *engine.ListDeadLetterSourceQueues:
-		res = m.sources(op)
+		m.sources(op)
 	case *engine.SendMessage:
-		sent := m.send(q, r.Entries[0], "are invalid")
-		if sent.Err != nil {
-			return res, sent.Err
-		}
-		res.Sent = []engine.Sent{sent}
+		op.Sent = m.send(q, r.Entries[0], "are invalid")
+		no = op.Sent.Err
 	case *engine.SendMessageBatch:
 		for _, e := range r.Entries {
 			if no := q.lacksID(e); no != nil {
-				return res, modelRefusal(engine.CodeInvalidParameter, "%s", no.Message)
+				return modelRefusal(engine.CodeInvalidParameter, "%s", no.Message)
 			}
 		}
 		m.settle(q) // though every entry be refused: the batch as such was taken
+		op.Sent = nil
 		for _, e := range r.Entries {
-			res.Sent = append(res.Sent, m.send(q, e, "cannot be validated"))
+			op.Sent = append(op.Sent, m.send(q, e, "cannot be validated"))
 		}
 	case *engine.ReceiveMessage:
 		m.settle(q)
@@ -207,20 +205,22 @@ func (m *Model) onQueue(r Request) (res engine.Result, no *engine.Error) {
 	case *engine.DeleteMessage:
 		no = m.delete(q, op.Handle)
 	case *engine.DeleteMessageBatch:
+		op.Outcomes = nil
 		for _, e := range op.Entries {
-			res.Outcomes = append(res.Outcomes, modelEntry(m.delete(q, e.Handle), e.Handle, true))
+			op.Outcomes = append(op.Outcomes, modelEntry(m.delete(q, e.Handle), e.Handle, true))
 		}
 	case *engine.ChangeMessageVisibility:
 		no = m.change(q, op.Handle, op.Timeout.Value)
 	case *engine.ChangeMessageVisibilityBatch:
+		op.Outcomes = nil
 		for _, e := range op.Entries {
-			res.Outcomes = append(res.Outcomes,
+			op.Outcomes = append(op.Outcomes,
 				modelEntry(m.change(q, e.Handle, e.Timeout.Value), e.Handle, false))
 		}
 	default:
 		panic(fmt.Sprintf("the model does not know %T", op))
 	}
-	return res, no
+	return no
 }
 
 func queueOf(op engine.Op) engine.QueueName {

@@ -75,8 +75,8 @@ func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 }
 
 // sources lists the queues whose policy names this one. [DLQ-35]
-func (m *Model) sources(op *engine.ListDeadLetterSourceQueues) engine.Result {
-	return m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool {
+func (m *Model) sources(op *engine.ListDeadLetterSourceQueues) {
+	op.Queues, op.Next = m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool {
 		return m.pointsTo(q, op.Queue)
 	})
 }

@@ -122,17 +122,16 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 	return nil
 }
 
-func (m *Model) receive(
-	q *modelQueue, op *engine.ReceiveMessage,
-) (res engine.Result, no *engine.Error) {
+func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error {
+	op.Received = engine.Received{}
 	or := func(i engine.Int, def int64) int64 {
 		if i.Set {
 			return i.Value
 		}
 		return def
 	}
-	res.Incarnation = q.incarnation
-	res.Wait = or(op.Wait, q.number("ReceiveMessageWaitTimeSeconds")) * 1000
+	op.Incarnation = q.incarnation
+	op.WaitFor = or(op.Wait, q.number("ReceiveMessageWaitTimeSeconds")) * 1000
 	visibility := or(op.Visibility, q.number("VisibilityTimeout"))
 	room := max(m.cfg.InFlightMax-int64(q.count(inFlight, m.now)), 0)
 	if op.AttemptID.Set && q.fifo() {
@@ -141,13 +140,13 @@ func (m *Model) receive(
 				msg.last = m.now
 				m.of(q).Received.Add(1)
 				m.hide(msg, visibility)
-				res.Messages = append(res.Messages, q.delivery(msg))
+				op.Messages = append(op.Messages, q.delivery(msg))
 			}
-			return res, nil
+			return nil
 		}
 	}
-	if room == 0 && res.Wait == 0 && !q.fifo() {
-		return res, modelRefusal(engine.CodeOverLimit,
+	if room == 0 && op.WaitFor == 0 && !q.fifo() {
+		return modelRefusal(engine.CodeOverLimit,
 			"Too many messages have been received without being deleted.\n"+
 				"Please delete your received messages or let them timeout before receiving more.")
 	}
@@ -162,14 +161,14 @@ func (m *Model) receive(
 			msg.first = m.now
 		}
 		m.hide(msg, visibility)
-		res.Messages = append(res.Messages, q.delivery(msg))
+		op.Messages = append(op.Messages, q.delivery(msg))
 	}
 	if len(picked) == 0 {
-		res.NextReady = q.nextReady(m.now, room == 0)
+		op.NextReady = q.nextReady(m.now, room == 0)
 	} else if op.AttemptID.Set && q.fifo() {
 		m.rememberAttempt(q, op.AttemptID.Value, picked)
 	}
-	return res, nil
+	return nil
 }
 
 // pick chooses up to want messages in the order in which they are handed out. On the way it moves

@@ -43,33 +43,33 @@ func (m *Model) tasksOf(source engine.QueueName) (tasks []*modelTask) {
 	return tasks
 }
 
-func (m *Model) startTask(op *engine.StartMessageMoveTask) (res engine.Result, no *engine.Error) {
+func (m *Model) startTask(op *engine.StartMessageMoveTask) *engine.Error {
 	q, no := m.resource(op.Source.Value, "SourceArn")
 	if no != nil {
-		return res, no
+		return no
 	}
-	if len(m.page("", engine.Int{}, func(other *modelQueue) bool {
+	if sources, _ := m.page("", engine.Int{}, func(other *modelQueue) bool {
 		return m.pointsTo(other, q.name)
-	}).Queues) == 0 {
-		return res, modelRefusal(engine.CodeInvalidParameter,
+	}); len(sources) == 0 {
+		return modelRefusal(engine.CodeInvalidParameter,
 			"Source queue must be configured as a Dead Letter Queue.")
 	}
 	if op.Destination.Set {
 		to, no := m.resource(op.Destination.Value, "DestinationArn")
 		switch {
 		case no != nil:
-			return res, no
+			return no
 		case to == q:
-			return res, modelBadValue(op.Destination.Value, "DestinationArn",
+			return modelBadValue(op.Destination.Value, "DestinationArn",
 				"Source and destination must be different queues.")
 		case to.fifo() != q.fifo():
-			return res, modelBadValue(op.Destination.Value, "DestinationArn",
+			return modelBadValue(op.Destination.Value, "DestinationArn",
 				"Source and destination must be queues of the same type.")
 		}
 	}
 	earlier := m.tasksOf(q.name)
 	if len(earlier) > 0 && earlier[0].active() {
-		return res, modelRefusal(engine.CodeInvalidParameter, "There is already a task running. "+
+		return modelRefusal(engine.CodeInvalidParameter, "There is already a task running. "+
 			"Only one active task is allowed for a source queue arn at a given time.")
 	}
 	m.settle(q)
@@ -89,50 +89,51 @@ func (m *Model) startTask(op *engine.StartMessageMoveTask) (res engine.Result, n
 		ToMove:      int64(q.count(available, m.now)),
 	}
 	m.tasks = append(m.tasks, t)
-	res.Tasks = []engine.MoveTask{t.MoveTask}
-	return res, nil
+	op.Task = t.MoveTask
+	return nil
 }
 
-func (m *Model) listTasks(op *engine.ListMessageMoveTasks) (res engine.Result, no *engine.Error) {
+func (m *Model) listTasks(op *engine.ListMessageMoveTasks) *engine.Error {
 	q, no := m.resource(op.Source.Value, "SourceArn")
 	if no != nil {
-		return res, no
+		return no
 	}
 	size := 1
 	if op.MaxResults.Set {
 		size = int(op.MaxResults.Value)
 	}
+	op.Tasks = nil
 	for _, t := range m.tasksOf(q.name) {
-		if len(res.Tasks) == size {
+		if len(op.Tasks) == size {
 			break
 		}
 		shown := t.MoveTask
 		if t.Status != "RUNNING" {
 			shown.Handle = ""
 		}
-		res.Tasks = append(res.Tasks, shown)
+		op.Tasks = append(op.Tasks, shown)
 	}
-	return res, nil
+	return nil
 }
 
-func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) (res engine.Result, no *engine.Error) {
+func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) *engine.Error {
 	number, source, ok := strings.Cut(op.Handle.Value, " of ")
 	if !ok {
-		return res, modelRefusal(engine.CodeInvalidParameter,
+		return modelRefusal(engine.CodeInvalidParameter,
 			"Value for parameter TaskHandle is invalid.")
 	}
 	q, no := m.resource(source, "SourceArn")
 	if no != nil {
-		return res, no
+		return no
 	}
 	for _, t := range m.tasksOf(q.name) {
 		if strconv.Itoa(t.number) == number && t.active() {
 			t.Status = "CANCELLING"
-			res.Moved = t.Moved
-			return res, nil
+			op.Moved = t.Moved
+			return nil
 		}
 	}
-	return res, modelRefusal(engine.CodeNoResource, "Task does not exist.")
+	return modelRefusal(engine.CodeNoResource, "Task does not exist.")
 }
 
 // step lets one task go on: of those that have something to do, the one that was stepped longest

@@ -91,8 +91,8 @@ func (q *modelQueue) assign(values map[string]string) {
 	}
 }
 
-func (m *Model) list(op *engine.ListQueues) engine.Result {
-	return m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool {
+func (m *Model) list(op *engine.ListQueues) {
+	op.Queues, op.Next = m.page(op.NextToken, op.MaxResults, func(q *modelQueue) bool {
 		return q.name.Account == op.Account && strings.HasPrefix(q.name.Name, op.Prefix)
 	})
 }
@@ -100,20 +100,20 @@ func (m *Model) list(op *engine.ListQueues) engine.Result {
 // page lists the queues that have something, by name, from behind the one that the token names.
 func (m *Model) page(
 	token string, size engine.Int, has func(*modelQueue) bool,
-) (res engine.Result) {
+) (page []engine.QueueName, next string) {
 	for name, q := range m.queues { // order does not matter: sorted below
 		if has(q) && name.Name > token {
-			res.Queues = append(res.Queues, name)
+			page = append(page, name)
 		}
 	}
-	slices.SortFunc(res.Queues, func(a, b engine.QueueName) int {
+	slices.SortFunc(page, func(a, b engine.QueueName) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
-	if n := int(size.Value); size.Set && len(res.Queues) > n {
-		res.Queues = res.Queues[:n]
-		res.NextToken = res.Queues[n-1].Name
+	if n := int(size.Value); size.Set && len(page) > n {
+		page = page[:n]
+		next = page[n-1].Name
 	}
-	return res
+	return page, next
 }
 
 func (m *Model) sweep() {

@@ -35,7 +35,7 @@ func (m *Model) countTimeout(q *modelQueue, msg *modelMessage) {
 }
 
 // survey tells of all queues at once.
-func (m *Model) survey() (res engine.Result) {
+func (m *Model) survey() (gauges []engine.Gauge) {
 	for name, q := range m.queues { // order does not matter: sorted below
 		m.settle(q)
 		g := engine.Gauge{
@@ -53,12 +53,12 @@ func (m *Model) survey() (res engine.Result) {
 			g.Age = max(g.Age, m.now-msg.firstSent) // [METRIC-9]
 			g.Kept = max(g.Kept, m.now-msg.base)    // [METRIC-23]
 		}
-		res.Gauges = append(res.Gauges, g)
+		gauges = append(gauges, g)
 	}
-	slices.SortFunc(res.Gauges, func(a, b engine.Gauge) int {
+	slices.SortFunc(gauges, func(a, b engine.Gauge) int {
 		return strings.Compare(a.Queue.Name, b.Queue.Name)
 	})
-	return res
+	return gauges
 }
 
 // awsAge is the age that SQS shows. [METRIC-5 to METRIC-8]

@@ -10,16 +10,16 @@ import (
 // with what the counters say. That it changes no answer is for the transcript to show.
 func (w *World) peek() error {
 	for after := ""; ; {
-		res, err := w.look(&engine.PeekQueues{Account: accountDefault, After: after, Max: 3})
-		if err != nil {
+		op := &engine.PeekQueues{Account: accountDefault, After: after, Max: 3}
+		if err := w.look(op); err != nil {
 			return err
 		}
-		for _, v := range res.QueueViews {
+		for _, v := range op.Queues {
 			if err := w.peekAt(&v.Gauge); err != nil {
 				return fmt.Errorf("peek at %s: %w", v.Queue.Name, err)
 			}
 		}
-		if after = res.NextToken; after == "" {
+		if after = op.Next; after == "" {
 			return nil
 		}
 	}
@@ -29,11 +29,11 @@ func (w *World) peekAt(g *engine.Gauge) error {
 	counts, last, after := make(map[engine.MessageState]int64), uint64(0), ""
 	closed := make(map[string]bool) // groups in which a message was met that cannot be received
 	for {
-		res, err := w.look(&engine.Peek{Queue: g.Queue, After: after, Max: 7})
-		if err != nil {
+		op := &engine.Peek{Queue: g.Queue, After: after, Max: 7}
+		if err := w.look(op); err != nil {
 			return err
 		}
-		for _, m := range res.Peeked {
+		for _, m := range op.Messages {
 			counts[m.State]++
 			if m.Seq <= last {
 				return fmt.Errorf("message %d comes behind %d", m.Seq, last)
@@ -46,7 +46,7 @@ func (w *World) peekAt(g *engine.Gauge) error {
 			}
 			closed[m.Group] = closed[m.Group] || m.VisibleAt > w.now
 		}
-		if after = res.NextToken; after == "" {
+		if after = op.Next; after == "" {
 			break
 		}
 	}
@@ -60,15 +60,15 @@ func (w *World) peekAt(g *engine.Gauge) error {
 }
 
 // look applies an operation that only reads, at the moment of the last command.
-func (w *World) look(op engine.Op) (engine.Result, error) {
+func (w *World) look(op engine.Op) error {
 	for range againMax {
-		res, err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry, Op: op})
-		if !res.Again {
-			return res, err
+		err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry, Op: op})
+		if err != engine.ErrAgain {
+			return err
 		}
 		if err := w.commit(); err != nil {
-			return res, err
+			return err
 		}
 	}
-	return engine.Result{}, fmt.Errorf("%T was to be submitted again %d times", op, againMax)
+	return fmt.Errorf("%T was to be submitted again %d times", op, againMax)
 }

@@ -23,8 +23,8 @@ type Machine interface {
 	// Stop ends what Start began, cleanly or not.
 	Stop(now int64, clean bool)
 
-	// Do carries out one request.
-	Do(Request) (engine.Result, error)
+	// Do carries out one request. Its operation then has the answer.
+	Do(Request) error
 
 	// Tally is what was counted since the first Start.
 	Tally() *tally.Queues
@@ -116,19 +116,17 @@ func (p *Player) Play(s Step) (answer string, err error) {
 func (p *Player) Receipts() int { return len(p.handles) }
 
 // do submits an operation. A refusal is returned as the text of an answer.
-func (p *Player) do(
-	op engine.Op, entries ...engine.Entry,
-) (res engine.Result, refusal string, err error) {
+func (p *Player) do(op engine.Op, entries ...engine.Entry) (refusal string, err error) {
 	p.count++
 	r := Request{Command: engine.Command{Now: p.now, HoldExpiry: p.hold, Op: op}, Entries: entries}
 	binary.BigEndian.PutUint64(r.Seed[:], p.count*0x9e3779b97f4a7c15)
 	binary.BigEndian.PutUint64(r.Seed[8:], p.count)
-	res, err = p.machine.Do(r)
+	err = p.machine.Do(r)
 	var no *engine.Error
 	if errors.As(err, &no) {
-		return res, no.Error(), nil
+		return no.Error(), nil
 	}
-	return res, "", err
+	return "", err
 }
 
 // simple submits an operation that answers nothing when it succeeds.
@@ -136,8 +134,7 @@ func (p *Player) simple(a *args, op engine.Op) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	_, refusal, err := p.do(op)
-	return refusal, err
+	return p.do(op)
 }
 
 // accept gives a message that was sent its alias, and describes what a send answers.

@@ -82,7 +82,7 @@ type recorder struct {
 	before func(Request) // it is carried out
 }
 
-func (m recorder) Do(r Request) (engine.Result, error) {
+func (m recorder) Do(r Request) error {
 	m.before(r)
 	return m.Machine.Do(r)
 }
@@ -152,7 +152,7 @@ func statesOf(p *Player, m *Model, r Request) []*Player {
 		c := copied(p, m)
 		model := c.machine.(*Model)
 		model.movesMax = parts * movesAtOnce
-		_, _ = model.Do(r) // a refusal has no parts
+		_ = model.Do(r) // a refusal has no parts
 		if !model.broken {
 			return states
 		}

@@ -151,7 +151,7 @@ func (w *World) open() {
 // inform applies a command of the world's own. It holds expiry if the last request did, so that it
 // is the requests alone that say since when.
 func (w *World) inform(op engine.Op) {
-	if _, err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry,
+	if err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry,
 		Op: op}); err != nil {
 		panic(err) // these are never refused
 	}
@@ -186,7 +186,7 @@ func (w *World) stop() {
 const againMax = 1000
 
 // Do implements Machine.
-func (w *World) Do(r Request) (res engine.Result, err error) {
+func (w *World) Do(r Request) error {
 	w.progress.begun.Add(1)
 	for range againMax {
 		if w.variant.Restart && w.inTurn == 0 {
@@ -194,32 +194,34 @@ func (w *World) Do(r Request) (res engine.Result, err error) {
 		}
 		w.stop()
 		w.now, w.expiry = r.Now, r.HoldExpiry
-		res, err = w.engine.Apply(r.Command)
+		err := w.engine.Apply(r.Command)
 		w.engine.TakeStirred(func(n engine.QueueName) { w.awakened[n.Name] = true })
-		w.unread = append(w.unread, res.Messages...)
 		w.inTurn++
-		if res.Again {
+		if err == engine.ErrAgain {
 			// What it did so far has to be a turn of its own, as in the broker.
 			w.parts++
 			if err := w.commit(); err != nil {
-				return res, err
+				return err
 			}
 			continue
+		}
+		if op, ok := r.Op.(*engine.ReceiveMessage); ok {
+			w.unread = append(w.unread, op.Messages...)
 		}
 		w.finished, w.parts = w.finished+1, 0
 		if w.variant.Peek {
 			if bad := w.peek(); bad != nil {
-				return res, bad
+				return bad
 			}
 		}
 		if w.inTurn >= w.variant.Turn && !w.held {
 			if bad := w.commit(); bad != nil {
-				return res, bad
+				return bad
 			}
 		}
-		return res, err
+		return err
 	}
-	return res, fmt.Errorf("%T was to be submitted again %d times", r.Op, againMax)
+	return fmt.Errorf("%T was to be submitted again %d times", r.Op, againMax)
 }
 
 // hold keeps the turn open until it is called again with false.

@@ -140,11 +140,10 @@ func (r *runner) send(ctx context.Context, n *Notice) error {
 		entry.Group, entry.Dedup = engine.Text{Value: "alarms",
 			Set: true}, engine.Text{Value: hex.EncodeToString(sum[:]), Set: true}
 	}
-	_, err := r.m.cfg.Queues.Do(ctx, &engine.SendMessage{
+	return r.m.cfg.Queues.Do(ctx, &engine.SendMessage{
 		Queue: engine.QueueName{Account: r.m.cfg.Account, Name: r.action.Queue},
 		Draft: engine.NewDraft(entry),
 	})
-	return err
 }
 
 // exec runs the command in a process group of its own, which ends as a whole when it takes too

@@ -162,7 +162,7 @@ func TestQueueFIFO(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		res := w.do(&engine.ReceiveMessage{Queue: queueNamed("notices.fifo"), Wait: engine.Int{Set: true}, Max: engine.Int{Value: 10, Set: true}})
+		res := do(w, &engine.ReceiveMessage{Queue: queueNamed("notices.fifo"), Wait: engine.Int{Set: true}, Max: engine.Int{Value: 10, Set: true}}).Received
 		if len(res.Messages) != 1 {
 			t.Errorf("got %d messages, want 1", len(res.Messages))
 		}

@@ -38,7 +38,7 @@ import (
 
 // A Queues is what the monitor needs of a broker.
 type Queues interface {
-	Do(ctx context.Context, op engine.Op) (engine.Result, error)
+	Do(ctx context.Context, op engine.Op) error
 	ReadContent(d engine.Delivery) (engine.Content, bool)
 	Tally() *tally.Queues
 }

@@ -655,10 +655,10 @@ func TestQueueDeleted(t *testing.T) {
 // A deaf broker tells nobody where the messages are.
 type deaf struct{ *broker.Broker }
 
-func (d deaf) Do(ctx context.Context, op engine.Op) (engine.Result, error) {
+func (d deaf) Do(ctx context.Context, op engine.Op) error {
 	switch op.(type) {
 	case *engine.Survey, *engine.News:
-		return engine.Result{}, broker.ErrThrottled
+		return broker.ErrThrottled
 	}
 	return d.Broker.Do(ctx, op)
 }

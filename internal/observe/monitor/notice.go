@@ -206,14 +206,13 @@ func (m *Monitor) sampleOf(ctx context.Context, n *Notice) *Sample {
 // lastOf returns the last message of a few pages.
 func (m *Monitor) lastOf(ctx context.Context, op *engine.Peek, pages int) (last *engine.Peeked) {
 	for range pages {
-		res, err := m.cfg.Queues.Do(ctx, op)
-		if err != nil {
+		if err := m.cfg.Queues.Do(ctx, op); err != nil {
 			break
 		}
-		if n := len(res.Peeked); n > 0 {
-			last = &res.Peeked[n-1]
+		if n := len(op.Messages); n > 0 {
+			last = &op.Messages[n-1]
 		}
-		if op.After = res.NextToken; op.After == "" {
+		if op.After = op.Next; op.After == "" {
 			break
 		}
 	}

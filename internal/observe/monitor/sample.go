@@ -230,42 +230,40 @@ func (m *Monitor) survey(ctx context.Context) {
 
 // surveyNews asks for what has changed, and reports whether it was told of all of that.
 func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
-	for more := true; more; {
-		res, err := m.cfg.Queues.Do(ctx, &engine.News{Max: surveyPage})
-		if err != nil {
+	for op := (&engine.News{Max: surveyPage}); ; {
+		if err := m.cfg.Queues.Do(ctx, op); err != nil {
 			return false
 		}
-		for i := range res.Gauges {
-			if g := &res.Gauges[i]; g.Queue.Account == m.cfg.Account {
+		for i := range op.Gauges {
+			if g := &op.Gauges[i]; g.Queue.Account == m.cfg.Account {
 				m.sights.see(g, now)
 			}
 		}
-		for _, gone := range res.Queues {
+		for _, gone := range op.Gone {
 			if gone.Account == m.cfg.Account {
 				m.sights.forget(gone.Name)
 			}
 		}
-		more = res.More
+		if !op.More {
+			return true
+		}
 	}
-	return true
 }
 
 // surveyAll asks for all queues, and reports whether it was told of them.
 func (m *Monitor) surveyAll(ctx context.Context, now time.Time) bool {
-	for after := (engine.QueueName{}); ; {
-		res, err := m.cfg.Queues.Do(ctx, &engine.Survey{After: after, Max: surveyPage, Watch: true})
-		if err != nil {
+	for op := (&engine.Survey{Max: surveyPage, Watch: true}); ; op.After = op.Last {
+		if err := m.cfg.Queues.Do(ctx, op); err != nil {
 			return false
 		}
-		for i := range res.Gauges {
-			if g := &res.Gauges[i]; g.Queue.Account == m.cfg.Account {
+		for i := range op.Gauges {
+			if g := &op.Gauges[i]; g.Queue.Account == m.cfg.Account {
 				m.sights.see(g, now)
 			}
 		}
-		if len(res.Queues) == 0 {
+		if !op.More {
 			return true
 		}
-		after = res.Queues[0]
 	}
 }
 

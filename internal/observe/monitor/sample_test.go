@@ -41,7 +41,7 @@ func TestCountsAreExact(t *testing.T) {
 					want[nameSent]++
 					size = size.Merge(series.One(float64(len(body))))
 				case 1:
-					res := w.do(&engine.ReceiveMessage{Queue: queueNamed("orders"), Wait: engine.Int{Set: true}, Visibility: engine.Int{Value: int64(rng.IntN(100)), Set: true}})
+					res := do(w, &engine.ReceiveMessage{Queue: queueNamed("orders"), Wait: engine.Int{Set: true}, Visibility: engine.Int{Value: int64(rng.IntN(100)), Set: true}}).Received
 					if len(res.Messages) == 0 {
 						want["NumberOfEmptyReceives"]++
 					}
@@ -54,9 +54,9 @@ func TestCountsAreExact(t *testing.T) {
 					}
 				case 2:
 					if len(held) > 0 {
-						before := w.do(&engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
+						before := do(w, &engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
 						w.remove("orders", held[rng.IntN(len(held))])
-						after := w.do(&engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
+						after := do(w, &engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes
 						want[nameDeleted]++
 						if waits(before) > waits(after) {
 							want[nameRemoved]++
@@ -85,7 +85,7 @@ func TestCountsAreExact(t *testing.T) {
 			}
 			// What is in the queue now was there at the end of the minute.
 			if got, want := w.stat(awsSQS, "ApproximateNumberOfMessagesVisible", "orders", series.Average, 1)+w.stat(awsSQS, nameInFlight, "orders", series.Average, 1),
-				waits(w.do(&engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes); got != want {
+				waits(do(w, &engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes); got != want {
 				t.Errorf("minute %d: %v messages at its end, want %v", minute, got, want)
 			}
 		}

@@ -107,13 +107,18 @@ func (w *world) minutes(n int) {
 	}
 }
 
-func (w *world) do(op engine.Op) engine.Result {
+func (w *world) do(op engine.Op) {
 	w.t.Helper()
-	res, err := w.broker.Do(context.Background(), op)
-	if err != nil {
+	if err := w.broker.Do(context.Background(), op); err != nil {
 		w.t.Fatalf("%T: %v", op, err)
 	}
-	return res
+}
+
+// do is world.do and returns the operation with its answer.
+func do[O engine.Op](w *world, op O) O {
+	w.t.Helper()
+	w.do(op)
+	return op
 }
 
 func queueNamed(name string) engine.QueueName { return engine.QueueName{Account: account, Name: name} }
@@ -135,7 +140,7 @@ func (w *world) send(queue, body string, attributes ...engine.EntryAttribute) {
 // take receives a message and hides it for some seconds.
 func (w *world) take(queue string, seconds int64) engine.Handle {
 	w.t.Helper()
-	res := w.do(&engine.ReceiveMessage{Queue: queueNamed(queue), Wait: engine.Int{Set: true}, Visibility: engine.Int{Value: seconds, Set: true}})
+	res := do(w, &engine.ReceiveMessage{Queue: queueNamed(queue), Wait: engine.Int{Set: true}, Visibility: engine.Int{Value: seconds, Set: true}}).Received
 	if len(res.Messages) != 1 {
 		w.t.Fatalf("got %d messages of %s, want 1", len(res.Messages), queue)
 	}
@@ -177,7 +182,7 @@ func (w *world) wantChanges(want string) {
 func (w *world) notices() (bodies []string) {
 	w.t.Helper()
 	for {
-		res := w.do(&engine.ReceiveMessage{Queue: queueNamed(noticeQueue), Wait: engine.Int{Set: true}, Max: engine.Int{Value: 10, Set: true}})
+		res := do(w, &engine.ReceiveMessage{Queue: queueNamed(noticeQueue), Wait: engine.Int{Set: true}, Max: engine.Int{Value: 10, Set: true}}).Received
 		if len(res.Messages) == 0 {
 			return bodies
 		}
