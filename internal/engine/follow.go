@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 
 	"tenaq/internal/engine/row"
 )
@@ -103,24 +102,26 @@ type mark struct {
 
 const markVersion = 1
 
+func (m *mark) parts(c *row.Codec) {
+	c.Version(markVersion)
+	c.ID(&m.incarnation)
+	c.Uint(&m.space, &m.seq)
+	c.Int(&m.sent)
+	c.ID((*[16]byte)(&m.id))
+}
+
 func (m *mark) seal() string {
-	b := append([]byte{markVersion}, m.incarnation[:]...)
-	b = binary.AppendUvarint(b, m.space)
-	b = binary.AppendUvarint(b, m.seq)
-	b = binary.AppendVarint(b, m.sent)
-	return base64.RawURLEncoding.EncodeToString(append(b, m.id[:]...))
+	var c row.Codec
+	m.parts(&c)
+	return base64.RawURLEncoding.EncodeToString(c.B)
 }
 
 // openMark reads a mark. It is not sealed against changes: a wrong one names another message of the
 // queue, or none.
 func openMark(text string) (m mark, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return m, false
-	}
-	d := row.Dec{B: b}
-	d.Version(markVersion)
-	m.incarnation, m.space, m.seq, m.sent, m.id = d.ID(), d.Uint(), d.Uint(), d.Int(), d.ID()
+	c := row.Codec{B: b, Reading: true}
+	m.parts(&c)
 	const later = 1 << 60 // than any number or time that is used
-	return m, d.Done() && m.seq > 0 && m.seq < later && m.sent >= 0 && m.sent < later
+	return m, err == nil && c.Done() && m.seq > 0 && m.seq < later && m.sent >= 0 && m.sent < later
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 
 	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
@@ -348,8 +347,11 @@ const placeVersion = 1
 // sealPlace returns the place behind a message as clients get to see it. It says which queue it is
 // of: another one of the same name counts its messages from the beginning.
 func sealPlace(incarnation [16]byte, seq uint64) string {
-	b := append([]byte{placeVersion}, incarnation[:]...)
-	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(b, seq))
+	var c row.Codec
+	c.Version(placeVersion)
+	c.ID(&incarnation)
+	c.Uint(&seq)
+	return base64.RawURLEncoding.EncodeToString(c.B)
 }
 
 // openPlace reads a place. The empty one is the front of any queue.
@@ -358,12 +360,10 @@ func openPlace(incarnation [16]byte, place string) (seq uint64, ok bool) {
 		return 0, true
 	}
 	b, err := base64.RawURLEncoding.DecodeString(place)
-	if err != nil {
-		return 0, false
-	}
-	d := row.Dec{B: b}
-	d.Version(placeVersion)
-	of := d.ID()
-	seq = d.Uint()
-	return seq, d.Done() && of == incarnation && seq < 1<<63
+	var of [16]byte
+	c := row.Codec{B: b, Reading: true}
+	c.Version(placeVersion)
+	c.ID(&of)
+	c.Uint(&seq)
+	return seq, err == nil && c.Done() && of == incarnation && seq < 1<<63
 }

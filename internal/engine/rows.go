@@ -30,7 +30,7 @@ type rows struct {
 }
 
 // scratch returns an empty buffer for encoding one value; the batch copies what it is given.
-func (r *rows) scratch() row.Enc {
+func (r *rows) scratch() []byte {
 	if r.value == nil {
 		r.value = make([]byte, 0, 4<<10)
 	}

@@ -32,46 +32,21 @@ func (a *Attributes) Retention() int64 { return a.MessageRetentionPeriod * 1000 
 
 func (a *Attributes) Delay() int64 { return a.DelaySeconds * 1000 }
 
-func (a *Attributes) encode(b *Enc) {
-	b.int(a.DelaySeconds)
-	b.int(a.MaximumMessageSize)
-	b.int(a.MessageRetentionPeriod)
-	b.int(a.ReceiveMessageWaitTimeSeconds)
-	b.int(a.VisibilityTimeout)
-	b.string(a.KmsMasterKeyID)
-	b.int(a.KmsDataKeyReusePeriodSeconds)
-	b.bool(a.SqsManagedSseEnabled)
-	b.bool(a.FIFO)
-	b.bool(a.ContentBasedDeduplication)
-	b.bool(a.GroupScope)
-	b.bool(a.GroupLimit)
-	b.string(a.Redrive.Target.Account)
-	b.string(a.Redrive.Target.Name)
-	b.int(a.Redrive.MaxReceives)
-	b.string(a.RedriveAllow)
-	b.string(a.Policy)
-}
-
-// decode reads the attributes as each version of a queue row has them.
-func (a *Attributes) decode(d *Dec, version byte) {
-	a.DelaySeconds = d.Int()
-	a.MaximumMessageSize = d.Int()
-	a.MessageRetentionPeriod = d.Int()
-	a.ReceiveMessageWaitTimeSeconds = d.Int()
-	a.VisibilityTimeout = d.Int()
-	a.KmsMasterKeyID = d.string()
-	a.KmsDataKeyReusePeriodSeconds = d.Int()
-	a.SqsManagedSseEnabled = d.bool()
-	if version == 1 {
-		return
+// parts visits the attributes that each version of a queue row has.
+func (a *Attributes) parts(c *Codec, version byte) {
+	c.Int(&a.DelaySeconds, &a.MaximumMessageSize, &a.MessageRetentionPeriod,
+		&a.ReceiveMessageWaitTimeSeconds, &a.VisibilityTimeout)
+	c.string(&a.KmsMasterKeyID)
+	c.Int(&a.KmsDataKeyReusePeriodSeconds)
+	c.bool(&a.SqsManagedSseEnabled)
+	if version > 1 {
+		c.bool(&a.FIFO, &a.ContentBasedDeduplication, &a.GroupScope, &a.GroupLimit)
+		c.string(&a.Redrive.Target.Account, &a.Redrive.Target.Name)
+		c.Int(&a.Redrive.MaxReceives)
+		c.string(&a.RedriveAllow)
 	}
-	a.FIFO, a.ContentBasedDeduplication, a.GroupScope, a.GroupLimit = d.bool(), d.bool(), d.bool(),
-		d.bool()
-	a.Redrive.Target = QueueName{Account: d.string(), Name: d.string()}
-	a.Redrive.MaxReceives = d.Int()
-	a.RedriveAllow = d.string()
 	if version > 2 {
-		a.Policy = d.string()
+		c.string(&a.Policy)
 	}
 }
 

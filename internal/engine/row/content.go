@@ -16,24 +16,23 @@ func (c *Content) Encode() []byte {
 	for _, a := range c.Attributes {
 		size += 16 + len(a.Name) + len(a.Type) + len(a.String) + len(a.Binary)
 	}
-	b := make(Enc, 0, size)
-	b.byte(Version)
-	b.raw(c.BodyMD5[:])
-	b.string(c.Sender)
-	b.string(c.Trace)
-	b.uint(uint64(len(c.Attributes)))
-	for _, a := range c.Attributes {
-		b.string(a.Name)
-		b.string(a.Type)
-		if IsBinary(a.Type) {
-			b.uint(uint64(len(a.Binary)))
-			b.raw(a.Binary)
+	w := Codec{B: make([]byte, 0, size)}
+	c.parts(&w)
+	return w.B
+}
+
+func (c *Content) parts(w *Codec) {
+	w.Version(Version)
+	w.ID(&c.BodyMD5)
+	w.string(&c.Sender, &c.Trace)
+	list(w, &c.Attributes, func(a *Attribute) {
+		if w.string(&a.Name, &a.Type); IsBinary(a.Type) {
+			w.bytes(&a.Binary)
 		} else {
-			b.string(a.String)
+			w.string(&a.String)
 		}
-	}
-	b.string(c.Body)
-	return b
+	})
+	w.string(&c.Body)
 }
 
 // An Attribute is a user attribute of a message. Type is the whole data type, label included; a
@@ -47,19 +46,7 @@ type Attribute struct {
 func IsBinary(dataType string) bool { return strings.HasPrefix(dataType, "Binary") }
 
 func DecodeContent(value []byte) (c Content, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	copy(c.BodyMD5[:], d.take(16))
-	c.Sender, c.Trace = d.string(), d.string()
-	for n := d.Uint(); n > 0 && !d.Bad; n-- {
-		a := Attribute{Name: d.string(), Type: d.string()}
-		if v := d.take(d.Uint()); IsBinary(a.Type) {
-			a.Binary = append([]byte(nil), v...)
-		} else {
-			a.String = string(v)
-		}
-		c.Attributes = append(c.Attributes, a)
-	}
-	c.Body = d.string()
-	return c, d.Done()
+	r := Codec{B: value, Reading: true}
+	c.parts(&r)
+	return c, r.Done()
 }

@@ -38,23 +38,30 @@ type Dedup struct {
 	Deliveries []Attempted // of a receive
 }
 
-func (d *Dedup) Encode(b Enc) []byte {
-	b.byte(Version)
-	if d.Deliveries == nil {
-		b.byte(dedupSend)
-		b.int(d.At)
-		b.raw(d.ID[:])
-		b.uint(uint64(d.Sequence))
-		return b
+func (d *Dedup) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	d.parts(&c)
+	return c.B
+}
+
+func (d *Dedup) parts(c *Codec) {
+	c.Version(Version)
+	kind := byte(dedupSend)
+	if d.Deliveries != nil {
+		kind = dedupReceive
 	}
-	b.byte(dedupReceive)
-	b.int(d.At)
-	b.uint(uint64(len(d.Deliveries)))
-	for _, a := range d.Deliveries {
-		b.uint(a.Seq)
-		b.uint(uint64(a.Generation))
+	c.Byte(&kind)
+	c.Int(&d.At)
+	switch kind {
+	case dedupSend:
+		c.ID((*[16]byte)(&d.ID))
+		c.Uint((*uint64)(&d.Sequence))
+	case dedupReceive:
+		list(c, &d.Deliveries, func(a *Attempted) { c.Uint(&a.Seq); c.uint32(&a.Generation) })
 	}
-	return b
+	if kind < dedupSend || kind > dedupReceive || kind == dedupReceive && d.Deliveries == nil {
+		c.fail()
+	}
 }
 
 // Attempted is a delivery of a receive attempt.
@@ -68,25 +75,8 @@ const (
 	dedupReceive = 2
 )
 
-func DecodeDedup(value []byte) (e Dedup, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	kind := d.byte()
-	e.At = d.Int()
-	switch kind {
-	case dedupSend:
-		e.ID = d.ID()
-		e.Sequence = Sequence(d.Uint())
-	case dedupReceive:
-		n := d.Uint()
-		if n == 0 {
-			return e, false
-		}
-		for ; n > 0 && !d.Bad; n-- {
-			e.Deliveries = append(e.Deliveries, Attempted{d.Uint(), uint32(d.Uint())})
-		}
-	default:
-		return e, false
-	}
-	return e, d.Done()
+func DecodeDedup(value []byte) (d Dedup, ok bool) {
+	c := Codec{B: value, Reading: true}
+	d.parts(&c)
+	return d, c.Done()
 }

@@ -30,47 +30,23 @@ type Delivery struct {
 
 func (v *Delivery) Pos(seq uint64) Pos { return Pos{At: v.At, Seq: seq} }
 
-func (v *Delivery) Encode(b Enc) []byte {
-	b.byte(Version)
-	b.byte(byte(v.Kind))
-	b.int(v.At)
-	b.uint(uint64(v.Receives))
-	b.uint(uint64(v.Generation))
-	b.int(v.FirstReceive)
-	b.int(v.LastReceive)
-	var flags byte
-	if v.Apart {
-		flags |= deliveryApart
-	}
-	if v.Origin {
-		flags |= deliveryOrigin
-	}
-	if v.Changed {
-		flags |= deliveryChanged
-	}
-	if v.Elder {
-		flags |= deliveryElder
-	}
-	b.byte(flags)
-	return b
+func (v *Delivery) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	v.parts(&c)
+	return c.B
 }
 
-// Flags of a delivery row.
-const (
-	deliveryApart = 1 << iota
-	deliveryOrigin
-	deliveryChanged
-	deliveryElder
-)
+func (v *Delivery) parts(c *Codec) {
+	c.Version(Version)
+	c.Byte((*byte)(&v.Kind))
+	c.Int(&v.At)
+	c.uint32(&v.Receives, &v.Generation)
+	c.Int(&v.FirstReceive, &v.LastReceive)
+	c.flags(&v.Apart, &v.Origin, &v.Changed, &v.Elder)
+}
 
 func DecodeDelivery(value []byte) (v Delivery, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	v.Kind, v.At = DueKind(d.byte()), d.Int()
-	v.Receives, v.Generation = uint32(d.Uint()), uint32(d.Uint())
-	v.FirstReceive, v.LastReceive = d.Int(), d.Int()
-	flags := d.byte()
-	v.Apart, v.Origin = flags&deliveryApart != 0, flags&deliveryOrigin != 0
-	v.Changed, v.Elder = flags&deliveryChanged != 0, flags&deliveryElder != 0
-	return v, d.Done() && v.Kind.known()
+	c := Codec{B: value, Reading: true}
+	v.parts(&c)
+	return v, c.Done() && v.Kind.known()
 }

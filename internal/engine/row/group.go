@@ -17,17 +17,18 @@ var HeadRows = [...]Index[string]{
 	HeadPlaced: {Name: "head", Kind: KindHead, Sub: []byte{byte(HeadPlaced)}, Read: DecodeHead},
 }
 
-func EncodeHead(b Enc, group string) []byte {
-	b.byte(Version)
-	b.string(group)
-	return b
+func EncodeHead(b []byte, group string) []byte {
+	c := Codec{B: b}
+	c.Version(Version)
+	c.string(&group)
+	return c.B
 }
 
 func DecodeHead(value []byte) (group string, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	group = d.string()
-	return group, d.Done()
+	c := Codec{B: value, Reading: true}
+	c.Version(Version)
+	c.string(&group)
+	return group, c.Done()
 }
 
 // A Line is one message of a group.
@@ -36,17 +37,18 @@ type Line struct {
 	Sent int64
 }
 
-func EncodeLine(b Enc, sent int64) []byte {
-	b.byte(Version)
-	b.int(sent)
-	return b
+func EncodeLine(b []byte, sent int64) []byte {
+	c := Codec{B: b}
+	c.Version(Version)
+	c.Int(&sent)
+	return c.B
 }
 
 func DecodeLine(value []byte) (sent int64, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	sent = d.Int()
-	return sent, d.Done()
+	c := Codec{B: value, Reading: true}
+	c.Version(Version)
+	c.Int(&sent)
+	return sent, c.Done()
 }
 
 // A Group is what the store knows about a group that has messages.
@@ -62,27 +64,25 @@ type Group struct {
 
 func (r *Group) Pos() Pos { return Pos{At: r.At, Seq: r.First.Seq} }
 
-func (r *Group) Encode(b Enc) []byte {
-	b.byte(Version)
-	b.uint(r.Count)
-	b.uint(r.First.Seq)
-	b.int(r.First.Sent)
-	b.byte(byte(r.Class))
-	b.int(r.At)
-	b.uint(r.Last.Seq)
-	b.int(r.Last.Sent)
-	b.uint(r.Founder)
-	b.uint(r.Placed)
-	return b
+func (r *Group) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	r.parts(&c)
+	return c.B
+}
+
+func (r *Group) parts(c *Codec) {
+	c.Version(Version)
+	c.Uint(&r.Count, &r.First.Seq)
+	c.Int(&r.First.Sent)
+	c.Byte((*byte)(&r.Class))
+	c.Int(&r.At)
+	c.Uint(&r.Last.Seq)
+	c.Int(&r.Last.Sent)
+	c.Uint(&r.Founder, &r.Placed)
 }
 
 func DecodeGroup(value []byte) (r Group, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	r.Count = d.Uint()
-	r.First = Line{d.Uint(), d.Int()}
-	r.Class, r.At = HeadClass(d.byte()), d.Int()
-	r.Last = Line{d.Uint(), d.Int()}
-	r.Founder, r.Placed = d.Uint(), d.Uint()
-	return r, d.Done() && r.Count > 0 && r.Class <= HeadPlaced
+	c := Codec{B: value, Reading: true}
+	r.parts(&c)
+	return r, c.Done() && r.Count > 0 && r.Class <= HeadPlaced
 }

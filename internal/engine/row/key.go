@@ -139,11 +139,11 @@ func TaskNumber(k []byte) (number uint64, ok bool) {
 }
 
 // An active row says whose task it is.
-func EncodeActive(b Enc, source QueueName) []byte {
-	b.byte(Version)
-	b.string(source.Account)
-	b.string(source.Name)
-	return b
+func EncodeActive(b []byte, source QueueName) []byte {
+	c := Codec{B: b}
+	c.Version(Version)
+	c.string(&source.Account, &source.Name)
+	return c.B
 }
 
 func DecodeActive(k, v []byte) (number uint64, source QueueName, ok bool) {
@@ -151,10 +151,10 @@ func DecodeActive(k, v []byte) (number uint64, source QueueName, ok bool) {
 		return 0, source, false
 	}
 	number, _, ok = key.Uint64(k[1:])
-	d := Dec{B: v}
-	d.Version(Version)
-	source = QueueName{Account: d.string(), Name: d.string()}
-	return number, source, ok && d.Done()
+	c := Codec{B: v, Reading: true}
+	c.Version(Version)
+	c.string(&source.Account, &source.Name)
+	return number, source, ok && c.Done()
 }
 
 // Below covers the rows whose keys begin with prefix.

@@ -16,6 +16,8 @@ const (
 	flagGroup
 	flagDedup
 	flagSource // where it was moved from
+
+	flagsComputed = flagBase | flagLineage | flagHistory | flagGroup | flagDedup | flagSource
 )
 
 // Meta is a message row without its inline content. It is written once and never changed.
@@ -37,8 +39,20 @@ type Meta struct {
 }
 
 // Encode returns the message row. Inline is the content when flagInline is set, else nil.
-func (m *Meta) Encode(b Enc, inline []byte) []byte {
-	flags := m.Flags &^ (flagBase | flagLineage | flagHistory | flagGroup | flagDedup | flagSource)
+func (m *Meta) Encode(b, inline []byte) []byte {
+	c := Codec{B: b}
+	m.parts(&c)
+	return append(c.B, inline...)
+}
+
+// parts visits all but the inline content.
+func (m *Meta) parts(c *Codec) {
+	write := byte(Version)
+	if m.Arrived != m.Base {
+		write = messageVersion
+	}
+	version := c.version(write, messageVersion)
+	flags := m.Flags &^ flagsComputed
 	mark := func(flag byte, on bool) {
 		if on {
 			flags |= flag
@@ -50,41 +64,38 @@ func (m *Meta) Encode(b Enc, inline []byte) []byte {
 	mark(flagGroup, m.Group != "")
 	mark(flagDedup, m.Dedup != "")
 	mark(flagSource, m.Source != "")
-
-	version := byte(Version)
-	if m.Arrived != m.Base {
-		version = messageVersion
+	c.Byte(&flags)
+	c.ID((*[16]byte)(&m.ID))
+	c.Int(&m.Sent, &m.Size)
+	if c.Reading {
+		m.Flags = flags
+		m.Base, m.Lineage, m.FirstSent = m.Sent, m.ID, m.Sent
 	}
-	b.byte(version)
-	b.byte(flags)
-	b.raw(m.ID[:])
-	b.int(m.Sent)
-	b.int(m.Size)
 	if flags&flagBase != 0 {
-		b.int(m.Base)
+		c.Int(&m.Base)
 	}
 	if flags&flagLineage != 0 {
-		b.raw(m.Lineage[:])
+		c.ID(&m.Lineage)
 	}
 	if flags&flagHistory != 0 {
-		b.uint(m.Generation)
-		b.uint(m.Redrives)
-		b.int(m.FirstSent)
+		c.Uint(&m.Generation, &m.Redrives)
+		c.Int(&m.FirstSent)
 	}
 	if flags&flagGroup != 0 {
-		b.string(m.Group)
+		c.string(&m.Group)
 	}
 	if flags&flagDedup != 0 {
-		b.string(m.Dedup)
+		c.string(&m.Dedup)
 	}
 	if flags&flagSource != 0 {
-		b.string(m.Source)
+		c.string(&m.Source)
+	}
+	if c.Reading {
+		m.Arrived = m.Base
 	}
 	if version > 1 {
-		b.int(m.Arrived)
+		c.Int(&m.Arrived)
 	}
-	b.raw(inline)
-	return b
 }
 
 // FreshPos is the place of a fresh message among those in due.
@@ -111,34 +122,10 @@ const messageVersion = 2
 
 // DecodeMeta reads a message row. The inline content, if there is any, is a part of value.
 func DecodeMeta(seq uint64, value []byte) (m Meta, inline []byte, ok bool) {
-	d := Dec{B: value}
-	version := d.Version(messageVersion)
-	m.Seq, m.Flags, m.ID = seq, d.byte(), d.ID()
-	m.Sent, m.Size = d.Int(), d.Int()
-	m.Base, m.Lineage, m.FirstSent = m.Sent, m.ID, m.Sent
-	if m.Flags&flagBase != 0 {
-		m.Base = d.Int()
+	c := Codec{B: value, Reading: true}
+	m.parts(&c)
+	if m.Seq = seq; m.Flags&FlagInline != 0 {
+		return m, c.B, !c.bad
 	}
-	if m.Flags&flagLineage != 0 {
-		m.Lineage = d.ID()
-	}
-	if m.Flags&flagHistory != 0 {
-		m.Generation, m.Redrives, m.FirstSent = d.Uint(), d.Uint(), d.Int()
-	}
-	if m.Flags&flagGroup != 0 {
-		m.Group = d.string()
-	}
-	if m.Flags&flagDedup != 0 {
-		m.Dedup = d.string()
-	}
-	if m.Flags&flagSource != 0 {
-		m.Source = d.string()
-	}
-	if m.Arrived = m.Base; version > 1 {
-		m.Arrived = d.Int()
-	}
-	if m.Flags&FlagInline != 0 {
-		return m, d.B, !d.Bad
-	}
-	return m, nil, d.Done()
+	return m, nil, c.Done()
 }

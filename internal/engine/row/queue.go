@@ -15,41 +15,29 @@ type Queue struct {
 	Deleted int64
 }
 
-func (r *Queue) Encode(b Enc) []byte {
-	b.byte(queueVersion)
-	b.int(r.Deleted)
-	if r.Deleted != 0 {
-		return b
+func (r *Queue) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	r.parts(&c)
+	return c.B
+}
+
+func (r *Queue) parts(c *Codec) {
+	version := c.Version(queueVersion)
+	if c.Int(&r.Deleted); r.Deleted != 0 {
+		return
 	}
-	b.raw(r.Incarnation[:])
-	b.uint(r.Space)
-	b.int(r.Created)
-	b.int(r.Modified)
-	b.int(r.Purged)
-	r.Attributes.encode(&b)
-	b.uint(uint64(len(r.Tags)))
-	for _, t := range r.Tags {
-		b.string(t.Key)
-		b.string(t.Value)
-	}
-	return b
+	c.ID(&r.Incarnation)
+	c.Uint(&r.Space)
+	c.Int(&r.Created, &r.Modified, &r.Purged)
+	r.Attributes.parts(c, version)
+	list(c, &r.Tags, func(t *Tag) { c.string(&t.Key, &t.Value) })
 }
 
 // queueVersion is that of the queue row since queues have policies.
 const queueVersion = 3
 
 func DecodeQueue(value []byte) (r Queue, ok bool) {
-	d := Dec{B: value}
-	version := d.Version(queueVersion)
-	if r.Deleted = d.Int(); r.Deleted != 0 {
-		return r, d.Done()
-	}
-	r.Incarnation = d.ID()
-	r.Space = d.Uint()
-	r.Created, r.Modified, r.Purged = d.Int(), d.Int(), d.Int()
-	r.Attributes.decode(&d, version)
-	for n := d.Uint(); n > 0 && !d.Bad; n-- {
-		r.Tags = append(r.Tags, Tag{Key: d.string(), Value: d.string()})
-	}
-	return r, d.Done()
+	c := Codec{B: value, Reading: true}
+	r.parts(&c)
+	return r, c.Done()
 }

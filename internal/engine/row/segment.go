@@ -11,17 +11,20 @@ type Segment struct {
 	Live  int64
 }
 
-func (s *Segment) Encode(b Enc) []byte {
-	b.byte(Version)
-	b.uint(s.First)
-	b.int(s.Sent)
-	b.int(s.Live)
-	return b
+func (s *Segment) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	s.parts(&c)
+	return c.B
+}
+
+func (s *Segment) parts(c *Codec) {
+	c.Version(Version)
+	c.Uint(&s.First)
+	c.Int(&s.Sent, &s.Live)
 }
 
 func DecodeSegment(value []byte) (s Segment, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	s.First, s.Sent, s.Live = d.Uint(), d.Int(), d.Int()
-	return s, d.Done()
+	c := Codec{B: value, Reading: true}
+	s.parts(&c)
+	return s, c.Done()
 }

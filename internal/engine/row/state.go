@@ -20,30 +20,26 @@ type State struct {
 	ElderLow  Pos      // low-water key of elder
 }
 
-func (s *State) Encode(b Enc) []byte {
-	b.byte(stateVersion)
-	b.uint(s.NextSeq)
-	b.uint(s.LastFresh)
-	b.uint(s.Cursor)
-	b.uint(s.Mixed)
-	b.uint(s.Segment)
-	b.pos(s.DueLow)
-	b.pos(s.Settled)
-	b.uint(s.Boot)
-	b.int(s.Live)
-	b.int(s.Delayed)
-	b.int(s.InFlight)
-	b.pos(s.OriginLow)
-	b.pos(s.HeadLow[HeadFresh])
-	b.pos(s.HeadLow[HeadPlaced])
-	b.uint(s.Counted.Lo)
-	b.uint(s.Counted.Hi)
-	b.uint(uint64(len(s.Buckets)))
-	for _, bucket := range s.Buckets {
-		b.int(bucket)
+func (s *State) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	s.parts(&c)
+	return c.B
+}
+
+func (s *State) parts(c *Codec) {
+	version := c.Version(stateVersion)
+	c.Uint(&s.NextSeq, &s.LastFresh, &s.Cursor, &s.Mixed, &s.Segment)
+	c.pos(&s.DueLow, &s.Settled)
+	c.Uint(&s.Boot)
+	c.Int(&s.Live, &s.Delayed, &s.InFlight)
+	if version > 1 {
+		c.pos(&s.OriginLow, &s.HeadLow[HeadFresh], &s.HeadLow[HeadPlaced])
+		c.Uint(&s.Counted.Lo, &s.Counted.Hi)
+		list(c, &s.Buckets, func(bucket *int64) { c.Int(bucket) })
 	}
-	b.pos(s.ElderLow)
-	return b
+	if version > 2 {
+		c.pos(&s.ElderLow)
+	}
 }
 
 func (s *State) Unchanging() bool { return s.Live == 0 && len(s.Buckets) == 0 }
@@ -59,23 +55,7 @@ func NewState(next uint64) State {
 const stateVersion = 3
 
 func DecodeState(value []byte) (s State, ok bool) {
-	d := Dec{B: value}
-	version := d.Version(stateVersion)
-	s.NextSeq, s.LastFresh, s.Cursor, s.Mixed, s.Segment = d.Uint(), d.Uint(), d.Uint(), d.Uint(),
-		d.Uint()
-	s.DueLow, s.Settled = d.pos(), d.pos()
-	s.Boot = d.Uint()
-	s.Live, s.Delayed, s.InFlight = d.Int(), d.Int(), d.Int()
-	if version > 1 {
-		s.OriginLow = d.pos()
-		s.HeadLow[HeadFresh], s.HeadLow[HeadPlaced] = d.pos(), d.pos()
-		s.Counted = SeqRange{d.Uint(), d.Uint()}
-		for n := d.Uint(); n > 0 && !d.Bad; n-- {
-			s.Buckets = append(s.Buckets, d.Int())
-		}
-	}
-	if version > 2 {
-		s.ElderLow = d.pos()
-	}
-	return s, d.Done()
+	c := Codec{B: value, Reading: true}
+	s.parts(&c)
+	return s, c.Done()
 }

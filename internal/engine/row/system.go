@@ -21,19 +21,26 @@ type System struct {
 	NextTask  uint64 // number of the next move task
 }
 
-func (s *System) Encode(b Enc) []byte {
-	b.byte(systemVersion)
-	b.uint(s.NextSpace)
-	b.uint(s.Boot)
-	b.bool(s.Clean)
-	b.int(s.Stamp)
-	b.int(s.Hidden)
-	b.int(s.GraceFrom)
-	b.int(s.GraceUntil)
-	b.int(s.HeldFrom)
-	b.uint(s.NextTask)
-	b.int(s.HeldUntil)
-	return b
+func (s *System) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	s.parts(&c)
+	return c.B
+}
+
+func (s *System) parts(c *Codec) {
+	version := c.Version(systemVersion)
+	c.Uint(&s.NextSpace, &s.Boot)
+	c.bool(&s.Clean)
+	c.Int(&s.Stamp, &s.Hidden, &s.GraceFrom, &s.GraceUntil)
+	if version > 1 {
+		c.Int(&s.HeldFrom)
+		c.Uint(&s.NextTask)
+	}
+	if version > 4 {
+		c.Int(&s.HeldUntil)
+	} else if s.HeldFrom != 0 {
+		s.HeldUntil = MaxTime // a version that did not note it
+	}
 }
 
 // systemVersion is that of the system row. Versions 2 to 4 hold the same: version 3 keeps programs
@@ -46,18 +53,8 @@ const systemVersion = 5
 const StampedVersion = 5
 
 func DecodeSystem(value []byte) (s System, ok bool) {
-	d := Dec{B: value}
-	version := d.Version(systemVersion)
-	s.NextTask = 1
-	s.NextSpace, s.Boot, s.Clean, s.Stamp, s.Hidden = d.Uint(), d.Uint(), d.bool(), d.Int(), d.Int()
-	s.GraceFrom, s.GraceUntil = d.Int(), d.Int()
-	if version > 1 {
-		s.HeldFrom, s.NextTask = d.Int(), d.Uint()
-	}
-	if version > 4 {
-		s.HeldUntil = d.Int()
-	} else if s.HeldFrom != 0 {
-		s.HeldUntil = MaxTime // a version that did not note it
-	}
-	return s, d.Done()
+	c := Codec{B: value, Reading: true}
+	s.NextTask = 1 // the first version has none
+	s.parts(&c)
+	return s, c.Done()
 }

@@ -35,30 +35,26 @@ type Task struct {
 	Stepped     int64  // when the last step was
 }
 
-func (t *Task) Encode(b Enc) []byte {
-	b.byte(Version)
-	b.raw(t.ID[:])
-	b.string(t.Destination.Account)
-	b.string(t.Destination.Name)
-	b.int(t.Rate)
-	b.int(t.Started)
-	b.byte(byte(t.Status))
-	b.string(t.Failure)
-	b.int(t.Moved)
-	b.int(t.ToMove)
-	b.uint(t.Limit)
-	b.int(t.Due)
-	b.int(t.Stepped)
-	return b
+func (t *Task) Encode(b []byte) []byte {
+	c := Codec{B: b}
+	t.parts(&c)
+	return c.B
+}
+
+func (t *Task) parts(c *Codec) {
+	c.Version(Version)
+	c.ID(&t.ID)
+	c.string(&t.Destination.Account, &t.Destination.Name)
+	c.Int(&t.Rate, &t.Started)
+	c.Byte((*byte)(&t.Status))
+	c.string(&t.Failure)
+	c.Int(&t.Moved, &t.ToMove)
+	c.Uint(&t.Limit)
+	c.Int(&t.Due, &t.Stepped)
 }
 
 func DecodeTask(value []byte) (t Task, ok bool) {
-	d := Dec{B: value}
-	d.Version(Version)
-	t.ID = d.ID()
-	t.Destination = QueueName{Account: d.string(), Name: d.string()}
-	t.Rate, t.Started, t.Status = d.Int(), d.Int(), TaskStatus(d.byte())
-	t.Failure = d.string()
-	t.Moved, t.ToMove, t.Limit, t.Due, t.Stepped = d.Int(), d.Int(), d.Uint(), d.Int(), d.Int()
-	return t, d.Done() && t.Status.known()
+	c := Codec{B: value, Reading: true}
+	t.parts(&c)
+	return t, c.Done() && t.Status.known()
 }
