@@ -30,9 +30,8 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	id, s := e.oldestSegment(q)
 	for segments := 0; s != nil && segments < ageSegmentsMax && looks < ageLooksMax &&
 		!counts; segments++ {
-		lo, hi := max(s.First, id<<row.SegmentBits), min((id+1)<<row.SegmentBits, q.st.NextSeq)
-		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, lo, hi)) {
-			m := e.decodeMeta(k, v)
+		lo, hi := q.bounds(id, &s.Segment)
+		for m := range e.metas(q, lo, hi) {
 			if looks == 0 {
 				sent = m.Base
 			}

@@ -246,7 +246,7 @@ func (op *GetQueueAttributes) apply(e *Engine, _ *Command) *Error {
 		return nil
 	}
 	// The counters are exact: everything that time has done is settled first. [ATTR-42, ATTR-43]
-	if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
+	if !e.settled(q) {
 		return ErrAgain
 	}
 	values := make(map[string]string)

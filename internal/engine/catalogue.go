@@ -237,14 +237,9 @@ func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 	if after >= prefix && after != "" {
 		s.Lo = append(row.QueueKey(QueueName{Account: account, Name: after}), 0)
 	}
-	return e.namesIn(s)
-}
-
-// namesIn yields the queues whose rows are in a span.
-func (e *Engine) namesIn(s row.Span) iter.Seq[QueueName] {
 	return func(yield func(QueueName) bool) {
-		for name := range e.queuesIn(s) {
-			if !yield(name) {
+		for name, stored := range e.queuesIn(s) {
+			if stored.Deleted == 0 && !yield(name) {
 				return
 			}
 		}
@@ -257,7 +252,7 @@ type catalogued struct {
 	row  row.Queue
 }
 
-// queuesIn yields the queues whose rows are in a span, with these.
+// queuesIn yields the queues and the graves whose rows are in a span, with these.
 func (e *Engine) queuesIn(s row.Span) iter.Seq2[QueueName, row.Queue] {
 	return func(yield func(QueueName, row.Queue) bool) {
 		for k, v := range e.scan(s) {
@@ -266,7 +261,7 @@ func (e *Engine) queuesIn(s row.Span) iter.Seq2[QueueName, row.Queue] {
 			if !ok || !known {
 				e.rows.damaged("queue", k)
 			}
-			if stored.Deleted == 0 && !yield(name, stored) {
+			if !yield(name, stored) {
 				return
 			}
 		}
@@ -317,12 +312,7 @@ func (op *Sweep) apply(e *Engine, _ *Command) *Error {
 	var seen []catalogued
 	var graves []QueueName
 	last := op.After
-	for k, v := range e.scan(queuesBehind(op.After)) {
-		name, ok := row.QueueOf(k)
-		stored, known := row.DecodeQueue(v)
-		if !ok || !known {
-			e.rows.damaged("queue", k)
-		}
+	for name, stored := range e.queuesIn(queuesBehind(op.After)) {
 		last = name
 		if stored.Deleted == 0 {
 			seen = append(seen, catalogued{name, stored})

@@ -65,12 +65,8 @@ func (e *Engine) recall(q *queue, h row.DedupHash) (found row.Dedup, ok bool) {
 			continue
 		}
 		k := row.DedupKey(q.row.Space, bucket, h)
-		value, ok := e.rows.get(k)
-		if !ok {
+		if found, ok = read(&e.rows, "dedup", k, row.DecodeDedup); !ok {
 			continue
-		}
-		if found, ok = row.DecodeDedup(value); !ok {
-			e.rows.damaged("dedup", k)
 		}
 		return found, e.trusted() < found.At+dedupWindow // older ones are over as well
 	}

@@ -54,20 +54,18 @@ func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 		return true
 	}
 	fresh := func(seq uint64) bool { return e.find(q, seq) == nil }
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, c.Hi, q.st.NextSeq)) {
+	for m := range e.metas(q, c.Hi, q.st.NextSeq) {
 		if limit--; limit < 0 {
 			return false
 		}
-		m := e.decodeMeta(k, v)
 		if fresh(m.Seq) {
 			q.st.Delayed++
 		}
 		c.Hi, q.stDirty = m.Seq+1, true
 	}
 	c.Hi, q.stDirty = q.st.NextSeq, true
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, c.Lo, c.Hi)) {
+	for m := range e.metas(q, c.Lo, c.Hi) {
 		q.stDirty = true // the scan has saved what was counted before it
-		m := e.decodeMeta(k, v)
 		if q.delayNext = m.Sent + delay; e.now < q.delayNext {
 			c.Lo = m.Seq
 			return true
@@ -88,14 +86,10 @@ func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 // first write of the command.
 func (e *Engine) recountDelayed(q *queue, delay int64) {
 	first := q.st.NextSeq
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment,
-		q.st.NextSeq>>row.SegmentBits+1)) {
-		s, ok := row.DecodeSegment(v)
-		if !ok {
-			e.rows.damaged("segment", k)
-		}
-		if s.Live > 0 && e.now < s.Sent+delay {
-			first = min(first, max(s.First, row.SeqOf(k)<<row.SegmentBits))
+	for id, s := range e.segments(q, q.st.Segment) {
+		if e.now < s.Sent+delay {
+			lo, _ := q.bounds(id, &s)
+			first = min(first, lo)
 			break
 		}
 	}

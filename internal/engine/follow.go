@@ -80,12 +80,8 @@ func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 		found = append(found, row.PosOf(k[row.SpacePrefixLen:]).Seq)
 	}
 	for _, seq := range found {
-		k := row.SeqKey(to.row.Space, row.KindMessage, seq)
-		value, ok := e.rows.get(k)
-		if !ok {
-			e.rows.damaged("message", k)
-		}
-		if e.decodeMeta(k, value).ID == m.id {
+		moved := &message{Meta: row.Meta{Seq: seq}}
+		if e.needMeta(to, moved); moved.ID == m.id {
 			return true
 		}
 	}

@@ -80,8 +80,7 @@ func (e *Engine) loadFresh(q *queue, i int) bool {
 			return false
 		}
 		n := max(e.cfg.Window, 1)
-		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, from, q.st.NextSeq)) {
-			m := e.decodeMeta(k, v)
+		for m := range e.metas(q, from, q.st.NextSeq) {
 			w.end = m.Seq + 1
 			if m.Scheduled() || m.Seq < q.st.Mixed && e.find(q, m.Seq) != nil {
 				continue

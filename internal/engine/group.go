@@ -40,10 +40,8 @@ func (e *Engine) group(q *queue, name string) *group {
 	if g == nil {
 		g = &group{name: strings.Clone(name), turn: e.turn - 1}
 		k := row.GroupKey(q.row.Space, name)
-		if value, ok := e.rows.get(k); ok {
-			if g.row, ok = row.DecodeGroup(value); !ok {
-				e.rows.damaged("group", k)
-			}
+		var ok bool
+		if g.row, ok = read(&e.rows, "group", k, row.DecodeGroup); ok {
 			g.stored = g.row
 			g.lines = append(g.lines, g.row.First)
 		}

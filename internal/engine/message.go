@@ -1,6 +1,10 @@
 package engine
 
-import "tenaq/internal/engine/row"
+import (
+	"iter"
+
+	"tenaq/internal/engine/row"
+)
 
 // A message is what the engine knows about one message in memory: its metadata, its place in due if
 // it has one, or both. Content is never here.
@@ -14,7 +18,18 @@ type message struct {
 	gone bool
 }
 
-// decodeMeta reads a message row that a scan has found.
+// metas yields the messages with lo <= seq < hi.
+func (e *Engine) metas(q *queue, lo, hi uint64) iter.Seq[row.Meta] {
+	return func(yield func(row.Meta) bool) {
+		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, lo, hi)) {
+			if !yield(e.decodeMeta(k, v)) {
+				return
+			}
+		}
+	}
+}
+
+// decodeMeta reads a message row.
 func (e *Engine) decodeMeta(k, v []byte) row.Meta {
 	m, _, ok := row.DecodeMeta(row.SeqOf(k), v)
 	if !ok || m.Seq == 0 {

@@ -82,12 +82,10 @@ func (e *Engine) removeTasks(source QueueName) {
 // tasksOf returns the tasks of a queue, the newest first.
 func (e *Engine) tasksOf(source QueueName) (tasks []*task) {
 	for k, v := range e.scan(row.Below(row.TaskPrefix(source))) {
-		t, ok := row.DecodeTask(v)
-		number, known := row.TaskNumber(k)
-		if !ok || !known {
+		t, ok := row.TaskOf(k, v)
+		if !ok {
 			e.rows.damaged("task", k)
 		}
-		t.Number, t.Source = number, source
 		tasks = append(tasks, &task{t})
 	}
 	return tasks
@@ -232,7 +230,7 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 		return refuse(CodeOverLimit,
 			"The maximum number of active message move tasks is 100.")
 	}
-	if !e.ready(source) || !e.settle(source, settleStep) || !e.settleDelayed(source, settleStep) {
+	if !e.settled(source) {
 		return ErrAgain
 	}
 	t.ToMove = source.visible()

@@ -70,8 +70,7 @@ func (op *News) apply(e *Engine, _ *Command) *Error {
 			continue
 		}
 		q := e.stale(name, stored)
-		if q != nil && (!e.ready(q) || !e.settle(q, settleStep) ||
-			!e.settleDelayed(q, settleStep)) {
+		if q != nil && !e.settled(q) {
 			break
 		}
 		n.told()

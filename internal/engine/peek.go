@@ -139,23 +139,13 @@ func (p *peek) run() (more bool) {
 // pieces returns where the next messages behind the place are, by the segments that have live ones,
 // and whether there are other segments. What lies between is what was deleted, and not looked at.
 func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
-	st := &p.q.st
-	from := max((p.place+1)>>row.SegmentBits, st.Segment)
-	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindSegment, from,
-		st.NextSeq>>row.SegmentBits+1)) {
-		s, ok := row.DecodeSegment(v)
-		if !ok {
-			p.e.rows.damaged("segment", k)
-		}
-		if s.Live == 0 {
-			continue
-		}
+	from := max((p.place+1)>>row.SegmentBits, p.q.st.Segment)
+	for id, s := range p.e.segments(p.q, from) {
 		if len(pieces) == peekSegments {
 			return pieces, true
 		}
-		id := row.SeqOf(k)
-		pieces = append(pieces, row.SeqRange{Lo: max(id<<row.SegmentBits, s.First),
-			Hi: min((id+1)<<row.SegmentBits, st.NextSeq)})
+		lo, hi := p.q.bounds(id, &s)
+		pieces = append(pieces, row.SeqRange{Lo: lo, Hi: hi})
 	}
 	return pieces, false
 }
@@ -164,11 +154,11 @@ func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 // page says that it is the last. Whole reports that there are no others.
 func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
 	room := p.Max - len(p.found) + 1
-	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindMessage, lo, hi)) {
+	for m := range p.e.metas(p.q, lo, hi) {
 		if len(metas) == room {
 			return metas, false
 		}
-		metas = append(metas, p.e.decodeMeta(k, v))
+		metas = append(metas, m)
 	}
 	return metas, true
 }
@@ -208,11 +198,8 @@ type placedRow struct {
 // asking for each, since most messages of a backlog have none.
 func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindDelivery, first, last+1)) {
-		d, ok := row.DecodeDelivery(v)
-		if !ok {
-			p.e.rows.damaged("delivery", k)
-		}
-		found = append(found, placedRow{row.SeqOf(k), d})
+		found = append(found, placedRow{row.SeqOf(k),
+			decoded(&p.e.rows, "delivery", k, v, row.DecodeDelivery)})
 	}
 	return found
 }
@@ -279,11 +266,7 @@ const gateLooks = 100
 func (p *peek) findGate(group string) uint64 {
 	e, delay := p.e, p.q.row.Attributes.Delay()
 	k := row.GroupKey(p.q.row.Space, group)
-	value, ok := e.rows.get(k)
-	stored := row.Group{}
-	if ok {
-		stored, ok = row.DecodeGroup(value)
-	}
+	stored, ok := read(&e.rows, "group", k, row.DecodeGroup)
 	if !ok {
 		e.rows.damaged("group", k)
 	}
@@ -330,11 +313,7 @@ func (p *peek) firstHidden(group string, stored *row.Group, from uint64, looks i
 func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
 	if seq <= placed {
 		k := row.SeqKey(p.q.row.Space, row.KindDelivery, seq)
-		if value, ok := p.e.rows.get(k); ok {
-			v, ok := row.DecodeDelivery(value)
-			if !ok {
-				p.e.rows.damaged("delivery", k)
-			}
+		if v, ok := read(&p.e.rows, "delivery", k, row.DecodeDelivery); ok {
 			return v.At > p.e.now
 		}
 	}

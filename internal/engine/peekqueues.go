@@ -55,7 +55,7 @@ func (op *PeekQueues) apply(e *Engine, _ *Command) *Error {
 		if err != nil {
 			continue
 		}
-		if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
+		if !e.settled(q) {
 			if len(op.Queues) == 0 {
 				return ErrAgain
 			}

@@ -107,28 +107,14 @@ func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 
 // queue reads the row of a queue, which may be a grave.
 func (r *rows) queue(name QueueName) (stored row.Queue, ok bool) {
-	k := row.QueueKey(name)
-	value, ok := r.get(k)
-	if !ok {
-		return stored, false
-	}
-	stored, ok = row.DecodeQueue(value)
-	if !ok {
-		r.damaged("queue", k)
-	}
-	return stored, true
+	return read(r, "queue", row.QueueKey(name), row.DecodeQueue)
 }
 
 // state reads the state of a space.
 func (r *rows) state(space uint64) row.State {
-	k := row.StateKey(space)
-	value, ok := r.get(k)
+	st, ok := read(r, "state", row.StateKey(space), row.DecodeState)
 	if !ok {
 		return row.NewState(1)
-	}
-	st, ok := row.DecodeState(value)
-	if !ok {
-		r.damaged("state", k)
 	}
 	return st
 }
@@ -235,16 +221,11 @@ func (e *Engine) find(q *queue, seq uint64) *message {
 	m := q.msgs[seq]
 	if m == nil {
 		k := row.SeqKey(q.row.Space, row.KindDelivery, seq)
-		value, ok := e.rows.get(k)
+		v, ok := read(&e.rows, "delivery", k, row.DecodeDelivery)
 		if !ok {
 			return nil
 		}
-		m = &message{}
-		m.Seq = seq
-		if m.Delivery, ok = row.DecodeDelivery(value); !ok {
-			e.rows.damaged("delivery", k)
-		}
-		m.hasDelivery = true
+		m = &message{Meta: row.Meta{Seq: seq}, Delivery: v, hasDelivery: true}
 		q.remember(m)
 	}
 	if m.gone || !m.hasDelivery {
@@ -259,14 +240,8 @@ func (e *Engine) needMeta(q *queue, m *message) {
 		return
 	}
 	k := row.SeqKey(q.row.Space, row.KindMessage, m.Seq)
-	value, ok := e.rows.get(k)
-	if ok {
-		m.Meta, _, ok = row.DecodeMeta(m.Seq, value)
-	}
-	if !ok {
-		e.rows.damaged("message", k)
-	}
-	m.hasMeta = true
+	value, _ := e.rows.get(k) // without a row it is damaged
+	m.Meta, m.hasMeta = e.decodeMeta(k, value), true
 }
 
 // trim brings the windows back to their size after a turn and forgets the messages that went.

@@ -58,6 +58,11 @@ func (e *Engine) ready(q *queue) bool {
 	return true
 }
 
+// settled is ready, and reports whether the counters have followed time to its end. [ATTR-42]
+func (e *Engine) settled(q *queue) bool {
+	return e.ready(q) && e.settle(q, settleStep) && e.settleDelayed(q, settleStep)
+}
+
 // settleStep is how many due entries the counters follow in one Apply. It exceeds what one command
 // can add, so the counters catch up even when nothing but commands moves them.
 const settleStep = 1000

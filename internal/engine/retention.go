@@ -1,6 +1,10 @@
 package engine
 
-import "tenaq/internal/engine/row"
+import (
+	"iter"
+
+	"tenaq/internal/engine/row"
+)
 
 // Retention. A message is gone the millisecond its retention period is over, whatever state it is
 // in. [RET-1, RET-2] The period is added when a message is looked at, because a change of the
@@ -45,15 +49,31 @@ func (e *Engine) segmentOf(q *queue, seq uint64) *segment {
 	if s := q.segs[id]; s != nil {
 		return s
 	}
-	s := &segment{Segment: row.Segment{First: id << row.SegmentBits}}
 	k := row.SeqKey(q.row.Space, row.KindSegment, id)
-	if value, ok := e.rows.get(k); ok {
-		if s.Segment, ok = row.DecodeSegment(value); !ok {
-			e.rows.damaged("segment", k)
+	stored, ok := read(&e.rows, "segment", k, row.DecodeSegment)
+	if !ok {
+		stored.First = id << row.SegmentBits
+	}
+	q.segs[id] = &segment{Segment: stored}
+	return q.segs[id]
+}
+
+// segments yields the segments that have live messages, from a number on.
+func (e *Engine) segments(q *queue, from uint64) iter.Seq2[uint64, row.Segment] {
+	return func(yield func(uint64, row.Segment) bool) {
+		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, from,
+			q.st.NextSeq>>row.SegmentBits+1)) {
+			s := decoded(&e.rows, "segment", k, v, row.DecodeSegment)
+			if s.Live > 0 && !yield(row.SeqOf(k), s) {
+				return
+			}
 		}
 	}
-	q.segs[id] = s
-	return s
+}
+
+// bounds returns between which numbers, lo <= seq < hi, the live messages of a segment are.
+func (q *queue) bounds(id uint64, s *row.Segment) (lo, hi uint64) {
+	return max(s.First, id<<row.SegmentBits), min((id+1)<<row.SegmentBits, q.st.NextSeq)
 }
 
 // oldestSegment returns the first segment that has live messages.
@@ -67,19 +87,11 @@ func (e *Engine) oldestSegment(q *queue) (id uint64, s *segment) {
 // nextSegment returns the first segment from the one of that number on that has live messages, nil
 // when there is none.
 func (e *Engine) nextSegment(q *queue, from uint64) (id uint64, s *segment) {
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, from,
-		q.st.NextSeq>>row.SegmentBits+1)) {
-		id := row.SeqOf(k)
-		s, ok := row.DecodeSegment(v)
-		if !ok {
-			e.rows.damaged("segment", k)
+	for id, s := range e.segments(q, from) {
+		if q.segs[id] == nil {
+			q.segs[id] = &segment{Segment: s}
 		}
-		if s.Live > 0 {
-			if q.segs[id] == nil {
-				q.segs[id] = &segment{Segment: s}
-			}
-			return id, q.segs[id]
-		}
+		return id, q.segs[id]
 	}
 	return 0, nil
 }
@@ -196,12 +208,8 @@ func (e *Engine) deliveriesOf(q *queue, lo, hi uint64) (found []*message) {
 		seq := row.SeqOf(k)
 		m := q.msgs[seq]
 		if m == nil {
-			m = &message{hasDelivery: true}
-			m.Seq = seq
-			var ok bool
-			if m.Delivery, ok = row.DecodeDelivery(v); !ok {
-				e.rows.damaged("delivery", k)
-			}
+			m = &message{Meta: row.Meta{Seq: seq}, hasDelivery: true,
+				Delivery: decoded(&e.rows, "delivery", k, v, row.DecodeDelivery)}
 			q.remember(m)
 		}
 		found = append(found, m)
@@ -212,11 +220,10 @@ func (e *Engine) deliveriesOf(q *queue, lo, hi uint64) (found []*message) {
 // expirePiece removes up to expiryPiece messages from the front of a segment. What lies behind the
 // first that has not expired has not either, or is one of the origins.
 func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (next int64) {
-	lo, hi := max(s.First, id<<row.SegmentBits), min((id+1)<<row.SegmentBits, q.st.NextSeq)
+	lo, hi := q.bounds(id, &s.Segment)
 	var over []*message
 	next = e.now
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, lo, hi)) {
-		m := e.decodeMeta(k, v)
+	for m := range e.metas(q, lo, hi) {
 		if s.First = m.Seq; !m.Expired(e.now, retention) {
 			next = m.Base + retention
 			break
@@ -252,14 +259,9 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 // serves receives while expiry is held.
 func (e *Engine) firstUnexpired(q *queue) uint64 {
 	retention := q.row.Attributes.Retention()
-	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindSegment, q.st.Segment,
-		q.st.NextSeq>>row.SegmentBits+1)) {
-		s, ok := row.DecodeSegment(v)
-		if !ok {
-			e.rows.damaged("segment", k)
-		}
-		if s.Live > 0 && e.now < s.Sent+retention {
-			return row.SeqOf(k) << row.SegmentBits
+	for id, s := range e.segments(q, q.st.Segment) {
+		if e.now < s.Sent+retention {
+			return id << row.SegmentBits
 		}
 	}
 	return q.st.NextSeq

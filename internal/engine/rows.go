@@ -72,6 +72,26 @@ func (r *rows) damaged(kind string, key []byte) {
 	panic("unreachable: the fault function returned")
 }
 
+// decoded returns what a row holds.
+func decoded[T any](
+	r *rows, kind string, k, value []byte, decode func([]byte) (T, bool),
+) (v T) {
+	v, ok := decode(value)
+	if !ok {
+		r.damaged(kind, k)
+	}
+	return v
+}
+
+// read returns what the row of a key holds; false when there is no such row.
+func read[T any](r *rows, kind string, k []byte, decode func([]byte) (T, bool)) (v T, ok bool) {
+	value, ok := r.get(k)
+	if ok {
+		v = decoded(r, kind, k, value, decode)
+	}
+	return v, ok
+}
+
 // scan yields the rows of a span, those written earlier in this turn included.
 func (e *Engine) scan(s row.Span) iter.Seq2[[]byte, []byte] {
 	if e.rows.wrote {

@@ -47,6 +47,9 @@ func (op *Survey) apply(e *Engine, _ *Command) *Error {
 	var rows []catalogued
 	op.More = false
 	for name, stored := range e.queuesIn(queuesBehind(op.After)) {
+		if stored.Deleted != 0 {
+			continue
+		}
 		if len(rows) == op.Max {
 			op.More = true
 			break
@@ -59,7 +62,7 @@ func (op *Survey) apply(e *Engine, _ *Command) *Error {
 		c := &rows[i]
 		g, looked := emptyGauge(c.name, &c.row), 0
 		if q := e.stale(c.name, c.row); q != nil {
-			if !e.ready(q) || !e.settle(q, settleStep) || !e.settleDelayed(q, settleStep) {
+			if !e.settled(q) {
 				op.More = true
 				break
 			}

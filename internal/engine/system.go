@@ -9,15 +9,11 @@ type system struct {
 }
 
 func (e *Engine) loadSystem() {
-	e.sys.System = row.System{NextSpace: 1, Clean: true, NextTask: 1}
-	value, ok := e.rows.get(row.SystemKey())
+	stored, ok := read(&e.rows, "system", row.SystemKey(), row.DecodeSystem)
 	if !ok {
-		return
+		stored = row.System{NextSpace: 1, Clean: true, NextTask: 1}
 	}
-	if e.sys.System, ok = row.DecodeSystem(value); !ok {
-		e.rows.damaged("system", row.SystemKey())
-	}
-	e.now = e.sys.Stamp
+	e.sys.System, e.now = stored, stored.Stamp
 }
 
 // takeSpace returns a space that no row has ever been in.
