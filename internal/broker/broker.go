@@ -107,7 +107,9 @@ type Broker struct {
 
 // New opens the engine over the store and makes the start durable. Nothing is served before Run.
 func New(cfg Config) *Broker {
-	cfg.Wall = orNow(cfg.Wall)
+	if cfg.Wall == nil {
+		cfg.Wall = time.Now
+	}
 	cfg.TimeScale = cmp.Or(cfg.TimeScale, 1)
 	cfg.TurnMax = cmp.Or(cfg.TurnMax, 256)
 	cfg.QueueMax = cmp.Or(cfg.QueueMax, 16_384)
@@ -139,13 +141,6 @@ func New(cfg Config) *Broker {
 	now := time.Now()
 	b.beat.Store(&now)
 	return b
-}
-
-func orNow(wall func() time.Time) func() time.Time {
-	if wall == nil {
-		return time.Now
-	}
-	return wall
 }
 
 // Do submits an operation and waits until op has its answer, or for an *engine.Error when the
@@ -314,7 +309,9 @@ func (b *Broker) turn() *turn {
 	b.tick() // after everything that was taken has arrived
 	b.noteHold()
 	b.keepHouse(len(taken) > 0)
-	for _, r := range b.takeAgain() {
+	again := b.again
+	b.again = nil
+	for _, r := range again {
 		b.submit(t, r)
 	}
 	for _, r := range taken {
@@ -335,12 +332,6 @@ func (b *Broker) turn() *turn {
 		b.signal()
 	}
 	return t
-}
-
-func (b *Broker) takeAgain() []*request {
-	again := b.again
-	b.again = nil
-	return again
 }
 
 // tick looks at the clock.

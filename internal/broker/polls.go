@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"container/heap"
 	"errors"
 
@@ -14,8 +13,8 @@ type polls struct {
 	queues    map[engine.QueueName]*pollQueue
 	count     int
 	stirred   []*pollQueue
-	deadlines requestHeap
-	readies   queueHeap
+	deadlines timeHeap[*request]
+	readies   timeHeap[*pollQueue]
 }
 
 // A poll is a request's place among the polls.
@@ -207,51 +206,34 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 	}
 }
 
-// requestHeap orders polls by deadline.
-type requestHeap []*request
+func (r *request) when() int64   { return r.poll.deadline }
+func (r *request) place() *int   { return &r.poll.index }
+func (q *pollQueue) when() int64 { return q.ready }
+func (q *pollQueue) place() *int { return &q.index }
 
-func (h requestHeap) Len() int           { return len(h) }
-func (h requestHeap) Less(i, j int) bool { return cmp.Less(h[i].poll.deadline, h[j].poll.deadline) }
-func (h requestHeap) Swap(i, j int) {
+// A timeHeap is a heap by time whose elements know their places in it, -1 for none.
+type timeHeap[T interface {
+	when() int64
+	place() *int
+}] []T
+
+func (h timeHeap[T]) Len() int           { return len(h) }
+func (h timeHeap[T]) Less(i, j int) bool { return h[i].when() < h[j].when() }
+func (h timeHeap[T]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].poll.index, h[j].poll.index = i, j
+	*h[i].place(), *h[j].place() = i, j
 }
 
-func (h *requestHeap) Push(x any) {
-	r := x.(*request)
-	r.poll.index = len(*h)
-	*h = append(*h, r)
+func (h *timeHeap[T]) Push(x any) {
+	*x.(T).place() = len(*h)
+	*h = append(*h, x.(T))
 }
 
-func (h *requestHeap) Pop() any {
+func (h *timeHeap[T]) Pop() any {
 	n := len(*h) - 1
-	r := (*h)[n]
-	(*h)[n] = nil
+	last := (*h)[n]
+	clear((*h)[n:])
 	*h = (*h)[:n]
-	return r
-}
-
-// queueHeap orders queues by the time at which a message becomes receivable.
-type queueHeap []*pollQueue
-
-func (h queueHeap) Len() int           { return len(h) }
-func (h queueHeap) Less(i, j int) bool { return cmp.Less(h[i].ready, h[j].ready) }
-func (h queueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *queueHeap) Push(x any) {
-	q := x.(*pollQueue)
-	q.index = len(*h)
-	*h = append(*h, q)
-}
-
-func (h *queueHeap) Pop() any {
-	n := len(*h) - 1
-	q := (*h)[n]
-	(*h)[n] = nil
-	*h = (*h)[:n]
-	q.index = -1
-	return q
+	*last.place() = -1
+	return last
 }

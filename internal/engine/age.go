@@ -44,11 +44,11 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 			id, s = e.nextSegment(q, id+1)
 		}
 	}
-	if originIndex.load(e, q, &q.origin, 0) {
+	if q.origin.load(e, 0) {
 		sent = min(sent, q.origin.at(0).At)
 	}
 	kept = max(e.now-sent, 0)
-	if elderIndex.load(e, q, &q.elder, 0) {
+	if q.elder.load(e, 0) {
 		sent = min(sent, q.elder.at(0).At)
 	}
 	if counts || int64(looks) < q.st.Live {
@@ -67,28 +67,11 @@ func (e *Engine) worn(q *queue, m *row.Meta) bool {
 	return placed != nil && placed.Delivery.Generation >= wornReceives
 }
 
-// addElder gives a message that has just entered the queue its row in elder.
-func (e *Engine) addElder(q *queue, m *message) {
-	p := row.Pos{At: m.FirstSent, Seq: m.Seq}
-	e.rows.set(elderIndex.Key(q.row.Space, p), []byte{row.Version})
-	q.elder.insert(entry[struct{}]{Pos: p})
-	if p.Less(q.st.ElderLow) {
-		q.st.ElderLow = p
-	}
-	m.Elder = true
-}
-
-// removeElder takes a message out of elder.
-func (e *Engine) removeElder(q *queue, m *message) {
-	e.needMeta(q, m)
-	p := row.Pos{At: m.FirstSent, Seq: m.Seq}
-	e.rows.delete(elderIndex.Key(q.row.Space, p))
-	q.elder.remove(p)
-	q.st.ElderLow = q.elder.low(p)
-}
+// elderPos is the place of a message in elder.
+func elderPos(m *message) row.Pos { return row.Pos{At: m.FirstSent, Seq: m.Seq} }
 
 // hasElders reports whether there may be elders among messages whose retention counts from sent at
 // the latest.
 func (e *Engine) hasElders(q *queue, sent int64) bool {
-	return elderIndex.load(e, q, &q.elder, 0) && q.elder.at(0).At < sent
+	return q.elder.load(e, 0) && q.elder.at(0).At < sent
 }

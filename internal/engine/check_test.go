@@ -117,8 +117,9 @@ func TestIndexOutOfOrder(t *testing.T) {
 		r.receive(name, 30)
 	}
 	q, _ := r.lookup(name)
-	w := &window[row.DueKind]{entries: []entry[row.DueKind]{{row.Pos{At: r.now + 1e6, Seq: 9}, row.DueInFlight}}}
-	v, _ := panicked(func() { dueIndex.load(r.Engine, q, w, 3) }).(*invariant.Violation)
+	w := windowOf(&row.DueRows, q, &q.st.DueLow)
+	w.entries = []entry[row.DueKind]{{row.Pos{At: r.now + 1e6, Seq: 9}, row.DueInFlight}}
+	v, _ := panicked(func() { w.load(r.Engine, 3) }).(*invariant.Violation)
 	if v == nil || !strings.Contains(v.What, "the index due of queue orders goes from") {
 		t.Errorf("got %v, want a report", v)
 	}

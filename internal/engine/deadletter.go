@@ -85,7 +85,8 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 	e.tally(from).DeadLetters.Add(1)
 	e.tally(to).Arrived.Add(1)
 	if moved.Origin {
-		e.addOrigin(to, moved)
+		e.addMark(&to.origin, originPos(moved))
+		to.expiry = min(to.expiry, moved.Base+to.row.Attributes.Retention())
 	}
 	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
 		e.stir(to)

@@ -175,11 +175,11 @@ func TestDamagedRows(t *testing.T) {
 		{"state", row.StateKey(space), receive},
 		{"message", row.SeqKey(space, row.KindMessage, 2), receive},
 		{"segment", row.SeqKey(space, row.KindSegment, 0), counters},
-		{"due", dueIndex.Key(space, row.Pos{At: testTime, Seq: 1}), receive},
-		{"due", dueIndex.Key(space, row.Pos{At: testTime + 60_000, Seq: 1}), func(r *rig) {
+		{"due", row.DueRows.Key(space, row.Pos{At: testTime, Seq: 1}), receive},
+		{"due", row.DueRows.Key(space, row.Pos{At: testTime + 60_000, Seq: 1}), func(r *rig) {
 			r.do(&ChangeMessageVisibility{Queue: testQueue, Timeout: Int{Value: 60, Set: true}, Handle: Handle{
 				Text: "h", Valid: true, Incarnation: identity([16]byte{2}, 0), Space: space, Seq: 1, Generation: 1}})
-			damage(r, dueIndex.Key(space, row.Pos{At: testTime + 60_000, Seq: 1}))
+			damage(r, row.DueRows.Key(space, row.Pos{At: testTime + 60_000, Seq: 1}))
 			r.now += 60_000
 			r.Engine = Open(r.store, r.cfg)
 			counters(r)

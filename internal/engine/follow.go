@@ -73,8 +73,8 @@ func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	if to == nil || to.fifo() {
 		return false
 	}
-	rows := row.Span{Lo: originIndex.Key(to.row.Space, row.Pos{At: m.sent}),
-		Hi: originIndex.Key(to.row.Space, row.LastAt(m.sent))}
+	rows := row.Span{Lo: row.OriginRows.Key(to.row.Space, row.Pos{At: m.sent}),
+		Hi: row.OriginRows.Key(to.row.Space, row.LastAt(m.sent))}
 	var found []uint64
 	for k := range e.scan(rows) {
 		found = append(found, row.PosOf(k[row.SpacePrefixLen:]).Seq)

@@ -70,14 +70,14 @@ func (e *Engine) saveGroups(q *queue) {
 		g.changed = false
 		now, old := &g.row, &g.stored
 		if old.Count > 0 && (now.Count == 0 || now.Class != old.Class || now.Pos() != old.Pos()) {
-			e.rows.delete(headIndexes[old.Class].Key(space, old.Pos()))
+			e.rows.delete(row.HeadRows[old.Class].Key(space, old.Pos()))
 		}
 		switch {
 		case now.Count == 0 && old.Count > 0:
 			e.rows.delete(row.GroupKey(space, g.name))
 		case now.Count > 0:
 			if old.Count == 0 || now.Class != old.Class || now.Pos() != old.Pos() {
-				e.rows.set(headIndexes[now.Class].Key(space, now.Pos()),
+				e.rows.set(row.HeadRows[now.Class].Key(space, now.Pos()),
 					row.EncodeHead(e.rows.scratch(), g.name))
 			}
 			e.rows.set(row.GroupKey(space, g.name), now.Encode(e.rows.scratch()))
@@ -153,19 +153,13 @@ func (e *Engine) lead(q *queue, g *group, m *message) {
 	if m != nil && m.hasDelivery {
 		g.row.Class, g.row.At = row.HeadPlaced, m.At
 	}
-	x := g.row.Class
-	q.heads[x].insert(entry[string]{g.row.Pos(), g.name})
-	if g.row.Pos().Less(q.st.HeadLow[x]) {
-		q.st.HeadLow[x], q.stDirty = g.row.Pos(), true
-	}
+	q.heads[g.row.Class].insert(g.row.Pos(), g.name)
 	q.change(g)
 }
 
 // unlead takes a group out of the head index.
 func (e *Engine) unlead(q *queue, g *group) {
-	x, p := g.row.Class, g.row.Pos()
-	q.heads[x].remove(p)
-	q.st.HeadLow[x], q.stDirty = q.heads[x].low(p), true
+	q.heads[g.row.Class].remove(g.row.Pos())
 	q.change(g)
 }
 

@@ -29,7 +29,7 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	if !q.st.Settled.Less(goal) {
 		return true
 	}
-	passed := dueIndex.between(e, q, &q.due, q.st.Settled.Next(), goal, limit)
+	passed := q.due.between(e, q.st.Settled.Next(), goal, limit)
 	for _, entry := range passed {
 		q.count(entry.Pos, entry.value, -1)
 		q.st.Settled = entry.Pos
@@ -60,7 +60,8 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 	q.st.Live++
 	q.stDirty = true
 	if m.IsElder() {
-		e.addElder(q, m)
+		e.addMark(&q.elder, elderPos(m))
+		m.Elder = true
 	}
 	if m.Scheduled() {
 		q.fresh.skip(m.Seq)
@@ -84,17 +85,13 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 // schedule puts a message that has no place in due there, as its delivery says.
 func (e *Engine) schedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
-	e.rows.set(dueIndex.Key(q.row.Space, p), []byte{byte(m.Kind)})
+	e.rows.set(row.DueRows.Key(q.row.Space, p), []byte{byte(m.Kind)})
 	e.rows.set(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq),
 		m.Delivery.Encode(e.rows.scratch()))
-	q.due.insert(entry[row.DueKind]{p, m.Kind})
-	if p.Less(q.st.DueLow) {
-		q.st.DueLow = p
-	}
+	q.due.insert(p, m.Kind)
 	q.count(p, m.Kind, 1)
 	m.hasDelivery = true
 	q.remember(m)
-	q.stDirty = true
 	if q.fifo() {
 		e.needMeta(q, m)
 		e.placed(q, m)
@@ -105,11 +102,9 @@ func (e *Engine) schedule(q *queue, m *message) {
 // remove.
 func (e *Engine) unschedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
-	e.rows.delete(dueIndex.Key(q.row.Space, p))
+	e.rows.delete(row.DueRows.Key(q.row.Space, p))
 	q.due.remove(p)
-	q.st.DueLow = q.due.low(p)
 	q.count(p, m.Kind, -1)
-	q.stDirty = true
 }
 
 // unfresh takes a message that was never handed out from the fresh ones.
@@ -137,14 +132,16 @@ func (e *Engine) remove(q *queue, m *message) {
 		e.unschedule(q, m)
 		e.rows.delete(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq))
 		if m.Origin {
-			e.removeOrigin(q, m)
+			e.needMeta(q, m)
+			e.removeMark(&q.origin, originPos(m))
 		}
 	} else {
 		e.unfresh(q, &m.Meta)
 		m.Apart, m.Elder = m.Flags&row.FlagInline == 0, m.IsElder()
 	}
 	if m.Elder {
-		e.removeElder(q, m)
+		e.needMeta(q, m)
+		e.removeMark(&q.elder, elderPos(m))
 	}
 	if q.fifo() {
 		e.needMeta(q, m)

@@ -71,14 +71,13 @@ func (q *queue) setSpace(space uint64, now int64) {
 // forget drops every window.
 func (q *queue) forget() {
 	q.fresh = freshWindow{end: q.st.Cursor}
-	empty := q.st.Live == 0
-	q.due = window[row.DueKind]{end: q.st.DueLow, whole: empty}
-	q.origin = window[struct{}]{end: q.st.OriginLow, whole: empty}
-	q.elder = window[struct{}]{end: q.st.ElderLow, whole: empty}
+	q.due = windowOf(&row.DueRows, q, &q.st.DueLow)
+	q.origin = windowOf(&row.OriginRows, q, &q.st.OriginLow)
+	q.elder = windowOf(&row.ElderRows, q, &q.st.ElderLow)
 	if q.fifo() {
 		q.fifoWindows = &fifoWindows{groups: make(map[string]*group)}
 		for class := range q.heads {
-			q.heads[class] = window[string]{end: q.st.HeadLow[class], whole: empty}
+			q.heads[class] = windowOf(&row.HeadRows[class], q, &q.st.HeadLow[class])
 		}
 	}
 	q.msgs = make(map[uint64]*message)

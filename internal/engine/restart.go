@@ -14,8 +14,8 @@ func (e *Engine) grace(q *queue) (done bool) {
 	}
 	var held []row.Pos
 	from, until := row.LastAt(e.sys.GraceFrom), row.Pos{At: e.sys.GraceUntil}
-	for k, v := range e.scan(dueIndex.From(q.row.Space, from)) {
-		hidden := dueIndex.entry(e, k, v)
+	for k, v := range e.scan(row.DueRows.From(q.row.Space, from)) {
+		hidden := entryOf(e, &row.DueRows, k, v)
 		if !hidden.Less(until) {
 			break
 		}

@@ -119,8 +119,7 @@ func (e *Engine) expire(q *queue) (done bool) {
 // expireOrigins removes dead-lettered messages, which expire in another order than they came, at
 // most expiryPiece of them. It returns when the next one expires; Now when that may be at once.
 func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
-	over := originIndex.between(e, q, &q.origin, q.st.OriginLow, row.LastAt(e.now-retention),
-		expiryPiece)
+	over := q.origin.between(e, q.st.OriginLow, row.LastAt(e.now-retention), expiryPiece)
 	var gone []*message
 	for _, o := range over {
 		gone = append(gone, e.mustFind(q, row.Pos{Seq: o.Seq}))
@@ -129,7 +128,7 @@ func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 	switch {
 	case len(over) == expiryPiece:
 		next = e.now
-	case originIndex.load(e, q, &q.origin, len(over)):
+	case q.origin.load(e, len(over)):
 		next = q.origin.at(len(over)).At + retention
 	}
 	for _, m := range gone {
@@ -161,7 +160,8 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	for _, m := range e.deliveriesOf(q, lo, hi) {
 		e.unschedule(q, m)
 		if m.Origin {
-			e.removeOrigin(q, m)
+			e.needMeta(q, m)
+			e.removeMark(&q.origin, originPos(m))
 		}
 		q.end(m)
 	}
@@ -182,24 +182,19 @@ func (e *Engine) countExpired(q *queue, n int) {
 	}
 }
 
-// addOrigin gives a message that was dead-lettered here its row in origin.
-func (e *Engine) addOrigin(q *queue, m *message) {
-	p := row.Pos{At: m.Base, Seq: m.Seq}
-	e.rows.set(originIndex.Key(q.row.Space, p), []byte{row.Version})
-	q.origin.insert(entry[struct{}]{Pos: p})
-	if p.Less(q.st.OriginLow) {
-		q.st.OriginLow = p
-	}
-	q.expiry = min(q.expiry, m.Base+q.row.Attributes.Retention())
+// originPos is the place of a message in origin.
+func originPos(m *message) row.Pos { return row.Pos{At: m.Base, Seq: m.Seq} }
+
+// addMark gives a message its row in origin or elder.
+func (e *Engine) addMark(w *window[struct{}], p row.Pos) {
+	e.rows.set(w.index.Key(w.q.row.Space, p), []byte{row.Version})
+	w.insert(p, struct{}{})
 }
 
-// removeOrigin takes a message out of origin.
-func (e *Engine) removeOrigin(q *queue, m *message) {
-	e.needMeta(q, m)
-	p := row.Pos{At: m.Base, Seq: m.Seq}
-	e.rows.delete(originIndex.Key(q.row.Space, p))
-	q.origin.remove(p)
-	q.st.OriginLow = q.origin.low(p)
+// removeMark takes a message out of origin or elder.
+func (e *Engine) removeMark(w *window[struct{}], p row.Pos) {
+	e.rows.delete(w.index.Key(w.q.row.Space, p))
+	w.remove(p)
 }
 
 // deliveriesOf reads the messages with lo <= seq < hi that have a place in due.

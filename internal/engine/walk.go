@@ -37,7 +37,7 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 			i++
 		}
 		hasFresh := e.loadFresh(q, i)
-		if dueIndex.load(e, q, &q.due, j) && q.due.at(j).At <= e.now {
+		if q.due.load(e, j) && q.due.at(j).At <= e.now {
 			// [ORD-1, ORD-2]
 			if next := q.due.at(j); !hasFresh || next.Less(q.fresh.at(i).FreshPos()) {
 				j++
@@ -73,7 +73,7 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 func (e *Engine) mustFind(q *queue, p row.Pos) *message {
 	m := e.find(q, p.Seq)
 	if m == nil {
-		e.rows.damaged("due", dueIndex.Key(q.row.Space, p))
+		e.rows.damaged("due", row.DueRows.Key(q.row.Space, p))
 	}
 	e.needMeta(q, m)
 	return m
@@ -93,7 +93,7 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 	i, j, past := 0, 0, 0
 	for {
 		freshHead, hasFresh := fresh(i)
-		hasPlaced := headIndexes[row.HeadPlaced].load(e, q, placed, j) && placed.at(j).At <= e.now
+		hasPlaced := placed.load(e, j) && placed.at(j).At <= e.now
 		var next string
 		switch {
 		case !hasFresh && !hasPlaced:
@@ -126,17 +126,17 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 // received, if there are so many. While expiry is held it leaves out those that have expired, which
 // are the first ones, without looking at each. [FIFO-30]
 func (e *Engine) freshHeads(q *queue, delay int64) func(i int) (entry[string], bool) {
-	x, w := &headIndexes[row.HeadFresh], &q.heads[row.HeadFresh]
+	w := &q.heads[row.HeadFresh]
 	if !e.hold {
 		return func(i int) (found entry[string], ok bool) {
-			if x.load(e, q, w, i) && w.at(i).At+delay <= e.now {
+			if w.load(e, i) && w.at(i).At+delay <= e.now {
 				return w.at(i), true
 			}
 			return found, false
 		}
 	}
 	lo := row.LastAt(e.now - q.row.Attributes.Retention()).Next()
-	heads := x.between(e, q, w, lo, row.LastAt(e.now-delay), looksMax)
+	heads := w.between(e, lo, row.LastAt(e.now-delay), looksMax)
 	return func(i int) (found entry[string], ok bool) {
 		if i < len(heads) {
 			return heads[i], true
@@ -203,7 +203,7 @@ func (e *Engine) nextReady(q *queue, full bool) (at int64) {
 		}
 	}
 	if !q.fifo() || full {
-		for _, next := range dueIndex.between(e, q, &q.due, row.LastAt(e.now).Next(), last, 1) {
+		for _, next := range q.due.between(e, row.LastAt(e.now).Next(), last, 1) {
 			earlier(next.At)
 		}
 	}
@@ -212,8 +212,8 @@ func (e *Engine) nextReady(q *queue, full bool) (at int64) {
 	}
 	delay := q.row.Attributes.Delay()
 	for class, later := range []int64{row.HeadFresh: delay, row.HeadPlaced: 0} {
-		x, w := &headIndexes[class], &q.heads[class]
-		for _, next := range x.between(e, q, w, row.LastAt(e.now-later).Next(), last, 1) {
+		w := &q.heads[class]
+		for _, next := range w.between(e, row.LastAt(e.now-later).Next(), last, 1) {
 			earlier(next.At + later)
 		}
 	}

@@ -12,13 +12,22 @@ type entry[T any] struct {
 	value T
 }
 
-// A window is the front of an index in memory: every row from the low-water key up to, but not
-// including, end; or to the end of the index when whole is set.
+// A window is the front of an index of a queue in memory: every row from the low-water key up to,
+// but not including, end; or to the end of the index when whole is set.
 type window[T any] struct {
+	index *row.Index[T]
+	q     *queue
+	low   *row.Pos // low-water key, in the state of the queue: the index has no rows before it
+
 	entries []entry[T]
 	head    int // entries before it have been removed
 	end     row.Pos
 	whole   bool
+}
+
+// windowOf returns a window on an index of which nothing has been read.
+func windowOf[T any](index *row.Index[T], q *queue, low *row.Pos) window[T] {
+	return window[T]{index: index, q: q, low: low, end: *low, whole: q.st.Live == 0}
 }
 
 func (w *window[T]) len() int              { return len(w.entries) - w.head }
@@ -31,11 +40,15 @@ func (w *window[T]) search(p row.Pos) (i int, found bool) {
 	return slices.BinarySearchFunc(live, p, func(e entry[T], p row.Pos) int { return e.Compare(p) })
 }
 
-// insert takes up an entry that was written to the index, if the window covers its place.
-func (w *window[T]) insert(e entry[T]) {
-	if !w.covers(e.Pos) {
+// insert takes up a row that was written to the index, if the window covers its place.
+func (w *window[T]) insert(p row.Pos, value T) {
+	if w.q.stDirty = true; p.Less(*w.low) {
+		*w.low = p
+	}
+	if !w.covers(p) {
 		return
 	}
+	e := entry[T]{p, value}
 	if n := len(w.entries); w.len() == 0 || w.entries[n-1].Less(e.Pos) {
 		w.entries = append(w.entries, e)
 		return
@@ -52,32 +65,26 @@ func (w *window[T]) insert(e entry[T]) {
 	w.entries = slices.Insert(w.entries, w.head+i, e)
 }
 
-// remove drops the entry at p, if the window covers it.
+// remove drops the row at p, which was removed from the index, if the window covers its place.
 func (w *window[T]) remove(p row.Pos) {
 	i, found := w.search(p)
 	switch {
 	case !found:
-		return
-	case i == 0:
-		w.head++
-		if w.head == len(w.entries) {
-			w.entries, w.head = w.entries[:0], 0
-		}
-	default:
+	case i > 0:
 		w.entries = slices.Delete(w.entries, w.head+i, w.head+i+1)
+	case w.len() == 1:
+		w.entries, w.head = w.entries[:0], 0
+	default:
+		w.head++
 	}
-}
-
-// low returns the low-water key of the index, before which it has no rows, after the first one has
-// been removed from where it says.
-func (w *window[T]) low(removed row.Pos) row.Pos {
+	w.q.stDirty = true
 	switch {
 	case w.len() > 0:
-		return w.at(0).Pos
+		*w.low = w.at(0).Pos
 	case w.whole:
-		return removed
+		*w.low = p
 	default:
-		return w.end
+		*w.low = w.end
 	}
 }
 
@@ -94,18 +101,8 @@ func (w *window[T]) trim(limit int) {
 	}
 }
 
-// An index is read through a window.
-type index[T any] struct{ row.Index[T] }
-
-var (
-	dueIndex    = index[row.DueKind]{row.DueRows}
-	originIndex = index[struct{}]{row.OriginRows}
-	elderIndex  = index[struct{}]{row.ElderRows}
-	headIndexes = [...]index[string]{{row.HeadRows[row.HeadFresh]}, {row.HeadRows[row.HeadPlaced]}}
-)
-
-// entry returns a row of the index as a window has it.
-func (x *index[T]) entry(e *Engine, k, v []byte) entry[T] {
+// entryOf returns a row of an index as a window has it.
+func entryOf[T any](e *Engine, x *row.Index[T], k, v []byte) entry[T] {
 	p, value, ok := x.Decode(k, v)
 	if !ok {
 		e.rows.damaged(x.Name, k)
@@ -114,17 +111,17 @@ func (x *index[T]) entry(e *Engine, k, v []byte) entry[T] {
 }
 
 // load makes sure that entry i of the window is there, unless the index ends before it.
-func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
+func (w *window[T]) load(e *Engine, i int) bool {
 	for w.len() <= i {
 		if w.whole {
 			return false
 		}
 		n := max(e.cfg.Window, 1)
-		for k, v := range e.scan(x.From(q.row.Space, w.end)) {
-			next := x.entry(e, k, v)
+		for k, v := range e.scan(w.index.From(w.q.row.Space, w.end)) {
+			next := entryOf(e, w.index, k, v)
 			if last := len(w.entries) - 1; last >= w.head && !w.entries[last].Less(next.Pos) {
 				broken("the index %s of queue %s goes from %d, message %d, to %d, message %d",
-					x.Name, q.name.Name,
+					w.index.Name, w.q.name.Name,
 					w.entries[last].At, w.entries[last].Seq, next.At, next.Seq)
 			}
 			w.entries = append(w.entries, next)
@@ -143,12 +140,10 @@ func (x *index[T]) load(e *Engine, q *queue, w *window[T], i int) bool {
 
 // between returns the first entries from lo to hi, at most limit of them. Where the window does not
 // reach, it reads the rows without moving the window: what is receivable now stays in memory.
-func (x *index[T]) between(
-	e *Engine, q *queue, w *window[T], lo, hi row.Pos, limit int,
-) (entries []entry[T]) {
+func (w *window[T]) between(e *Engine, lo, hi row.Pos, limit int) (entries []entry[T]) {
 	for w.covers(lo) && len(entries) < limit {
 		i, _ := w.search(lo)
-		if !x.load(e, q, w, i) || hi.Less(w.at(i).Pos) {
+		if !w.load(e, i) || hi.Less(w.at(i).Pos) {
 			return entries
 		}
 		entries = append(entries, w.at(i))
@@ -157,8 +152,8 @@ func (x *index[T]) between(
 	if len(entries) == limit {
 		return entries
 	}
-	for k, v := range e.scan(x.From(q.row.Space, lo)) {
-		found := x.entry(e, k, v)
+	for k, v := range e.scan(w.index.From(w.q.row.Space, lo)) {
+		found := entryOf(e, w.index, k, v)
 		if hi.Less(found.Pos) {
 			break
 		}
