@@ -29,6 +29,7 @@ package engine
 
 import (
 	"cmp"
+	"container/list"
 
 	"tenaq/internal/engine/kept"
 	"tenaq/internal/engine/row"
@@ -119,7 +120,8 @@ type Engine struct {
 	now    int64
 	hold   bool
 	queues map[QueueName]*queue
-	recent lru
+	recent list.List // of queues in memory, the one used longest ago first
+	bytes  int       // about what their windows take together
 	news   news
 	turn   uint64
 
@@ -244,25 +246,21 @@ func (e *Engine) endTurn() {
 	e.kept = e.kept.Next()
 	for _, q := range e.touched {
 		if q.gone {
-			e.recent.remove(q)
-			if e.queues[q.name] == q {
-				delete(e.queues, q.name)
-			}
+			e.drop(q)
 			continue
 		}
 		q.trim(e.cfg.Window)
-		e.recent.resize(q, q.footprint())
+		e.bytes -= q.bytes
+		q.bytes = q.footprint()
+		e.bytes += q.bytes
 	}
-	for n := 0; ; n++ {
-		q := e.recent.oldest()
-		if q == nil || q.turn == e.turn {
+	for n := 0; e.recent.Len() > 0; n++ {
+		q := e.recent.Front().Value.(*queue)
+		if q.turn == e.turn || e.bytes <= e.cfg.WindowBytes &&
+			(n >= restMax || e.now < q.used+restAfter) {
 			break
 		}
-		if e.recent.bytes <= e.cfg.WindowBytes && (n >= restMax || e.now < q.used+restAfter) {
-			break
-		}
-		e.recent.remove(q)
-		delete(e.queues, q.name)
+		e.drop(q)
 	}
 	e.touched = e.touched[:0]
 	e.turn++

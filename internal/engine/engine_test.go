@@ -228,11 +228,11 @@ func TestWindowBytes(t *testing.T) {
 		for i := range queues {
 			r.receive(name(i), 3600)
 			bytes, n := 0, 0
-			for q := r.recent.first; q != nil; q = q.next {
-				bytes, n = bytes+q.bytes, n+1
+			for at := r.recent.Front(); at != nil; at = at.Next() {
+				bytes, n = bytes+at.Value.(*queue).bytes, n+1
 			}
-			if bytes != r.recent.bytes || n != len(r.queues) {
-				t.Fatalf("%d queues of %d bytes in the list, %d queues and %d bytes counted", n, bytes, len(r.queues), r.recent.bytes)
+			if bytes != r.bytes || n != len(r.queues) {
+				t.Fatalf("%d queues of %d bytes in the list, %d queues and %d bytes counted", n, bytes, len(r.queues), r.bytes)
 			}
 			if bytes > budget {
 				t.Fatalf("windows take %d bytes, want at most %d", bytes, budget)

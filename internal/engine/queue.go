@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/list"
 	"slices"
 
 	"tenaq/internal/engine/row"
@@ -34,10 +35,10 @@ type queue struct {
 	// expiry is a time before which nothing of this queue expires; zero when unknown.
 	expiry int64
 
-	turn       uint64 // of the last use
-	used       int64  // when that was
-	prev, next *queue // in Engine.recent
-	bytes      int
+	turn  uint64        // of the last use
+	used  int64         // when that was
+	place *list.Element // in Engine.recent
+	bytes int           // of Engine.bytes
 
 	tally *tally.Queue // nil until something has to be counted
 }
@@ -148,7 +149,16 @@ func (e *Engine) load(name QueueName, stored row.Queue, st row.State) *queue {
 func (e *Engine) add(q *queue) {
 	e.queues[q.name] = q
 	q.turn = e.turn - 1
-	e.recent.add(q)
+	q.place = e.recent.PushBack(q)
+}
+
+// drop forgets a queue that is in memory.
+func (e *Engine) drop(q *queue) {
+	e.recent.Remove(q.place)
+	e.bytes -= q.bytes
+	if e.queues[q.name] == q {
+		delete(e.queues, q.name)
+	}
 }
 
 // tally returns what counts for q.
@@ -164,7 +174,7 @@ func (e *Engine) touch(q *queue) {
 	if q.turn != e.turn {
 		q.turn, q.used = e.turn, e.now
 		e.touched = append(e.touched, q)
-		e.recent.touch(q)
+		e.recent.MoveToBack(q.place)
 	}
 	if e.news.watched && !q.noted {
 		e.note(q)
@@ -286,48 +296,4 @@ func (q *queue) footprint() int {
 			groupSize*len(q.groups) + lineSize*q.lineRoom + q.dedup.bytes()
 	}
 	return n
-}
-
-// lru is the list of queues in memory, the one used longest ago first, and their size together.
-type lru struct {
-	first, last *queue
-	bytes       int
-}
-
-func (l *lru) oldest() *queue { return l.first }
-
-func (l *lru) add(q *queue) {
-	q.prev, q.next = l.last, nil
-	if l.last != nil {
-		l.last.next = q
-	} else {
-		l.first = q
-	}
-	l.last = q
-	l.bytes += q.bytes
-}
-
-func (l *lru) remove(q *queue) {
-	if q.prev != nil {
-		q.prev.next = q.next
-	} else {
-		l.first = q.next
-	}
-	if q.next != nil {
-		q.next.prev = q.prev
-	} else {
-		l.last = q.prev
-	}
-	q.prev, q.next = nil, nil
-	l.bytes -= q.bytes
-}
-
-func (l *lru) touch(q *queue) {
-	l.remove(q)
-	l.add(q)
-}
-
-func (l *lru) resize(q *queue, bytes int) {
-	l.bytes += bytes - q.bytes
-	q.bytes = bytes
 }
