@@ -15,8 +15,7 @@
 //
 //	uint64        8 bytes, big endian
 //	int64         8 bytes, big endian, sign bit flipped, so that negative numbers come first
-//	byte          itself
-//	string, bytes 00 becomes 00 FF, other bytes stay; 00 01 at the end
+//	string        00 becomes 00 FF, other bytes stay; 00 01 at the end
 package key
 
 import (
@@ -41,9 +40,6 @@ func AppendInt64(dst []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(v)^signBit)
 }
 
-// AppendByte appends v to dst.
-func AppendByte(dst []byte, v byte) []byte { return append(dst, v) }
-
 // AppendString appends s to dst.
 func AppendString(dst []byte, s string) []byte {
 	for {
@@ -55,20 +51,6 @@ func AppendString(dst []byte, s string) []byte {
 		dst = append(dst, s[:i]...)
 		dst = append(dst, escape, escapedNul)
 		s = s[i+1:]
-	}
-}
-
-// AppendBytes appends b to dst. It encodes as the string of the same bytes.
-func AppendBytes(dst, b []byte) []byte {
-	for {
-		i := bytes.IndexByte(b, escape)
-		if i < 0 {
-			dst = append(dst, b...)
-			return append(dst, escape, terminator)
-		}
-		dst = append(dst, b[:i]...)
-		dst = append(dst, escape, escapedNul)
-		b = b[i+1:]
 	}
 }
 
@@ -89,39 +71,25 @@ func Int64(k []byte) (v int64, rest []byte, ok bool) {
 	return int64(u ^ signBit), rest, true
 }
 
-// Byte reads a byte from the beginning of k and returns what follows it.
-func Byte(k []byte) (v byte, rest []byte, ok bool) {
-	if len(k) == 0 {
-		return 0, k, false
-	}
-	return k[0], k[1:], true
-}
-
 // String reads a string from the beginning of k and returns what follows it.
 func String(k []byte) (s string, rest []byte, ok bool) {
-	b, rest, ok := Bytes(nil, k)
-	return string(b), rest, ok
-}
-
-// Bytes reads bytes from the beginning of k, appends them to dst, and returns the result and what
-// follows in k. When it reports false, it returns dst and k as they were.
-func Bytes(dst, k []byte) (b, rest []byte, ok bool) {
-	b, rest = dst, k
+	b, rest := []byte(nil), k
 	for {
 		i := bytes.IndexByte(rest, escape)
 		if i < 0 || i+1 == len(rest) {
-			return dst, k, false
+			return "", k, false
 		}
-		b = append(b, rest[:i]...)
-		second := rest[i+1]
+		part, second := rest[:i], rest[i+1]
 		rest = rest[i+2:]
-		switch second {
-		case terminator:
-			return b, rest, true
-		case escapedNul:
-			b = append(b, escape)
+		switch {
+		case second == terminator && b == nil:
+			return string(part), rest, true
+		case second == terminator:
+			return string(append(b, part...)), rest, true
+		case second == escapedNul:
+			b = append(append(b, part...), escape)
 		default:
-			return dst, k, false
+			return "", k, false
 		}
 	}
 }

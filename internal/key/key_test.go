@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"tenaq/internal/key"
@@ -21,11 +22,9 @@ func TestEncoding(t *testing.T) {
 		{"int64 minus one", key.AppendInt64(nil, -1), "\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF"},
 		{"int64 zero", key.AppendInt64(nil, 0), "\x80\x00\x00\x00\x00\x00\x00\x00"},
 		{"int64 maximum", key.AppendInt64(nil, math.MaxInt64), "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"},
-		{"byte", key.AppendByte(nil, 7), "\x07"},
 		{"string empty", key.AppendString(nil, ""), "\x00\x01"},
 		{"string", key.AppendString([]byte{9}, "ab"), "\x09ab\x00\x01"},
 		{"string with zeros", key.AppendString(nil, "\x00a\x00\x00"), "\x00\xFFa\x00\xFF\x00\xFF\x00\x01"},
-		{"bytes with zeros", key.AppendBytes(nil, []byte("\x00a\x00")), "\x00\xFFa\x00\xFF\x00\x01"},
 	} {
 		if string(tt.got) != tt.want {
 			t.Errorf("%s: got %x, want %x", tt.name, tt.got, tt.want)
@@ -50,10 +49,8 @@ func TestStringOrder(t *testing.T) {
 
 func TestMalformed(t *testing.T) {
 	for _, in := range []string{"", "a", "a\x00", "\x00", "\x00\x00", "\x00\x02", "a\x00\xFEb\x00\x01", "\x00\xFF", "\x00\xFF\x00"} {
-		dst := []byte("dst")
-		got, rest, ok := key.Bytes(dst, []byte(in))
-		if ok || string(got) != "dst" || string(rest) != in {
-			t.Errorf("Bytes(%q) = %q, %q, %v, want unchanged and false", in, got, rest, ok)
+		if got, rest, ok := key.String([]byte(in)); ok || got != "" || string(rest) != in {
+			t.Errorf("String(%q) = %q, %q, %v, want empty, unchanged and false", in, got, rest, ok)
 		}
 	}
 	for _, in := range []string{"", "1234567"} {
@@ -63,9 +60,6 @@ func TestMalformed(t *testing.T) {
 		if v, rest, ok := key.Int64([]byte(in)); ok || v != 0 || string(rest) != in {
 			t.Errorf("Int64(%q) = %d, %q, %v, want 0 and false", in, v, rest, ok)
 		}
-	}
-	if v, rest, ok := key.Byte(nil); ok || v != 0 || len(rest) != 0 {
-		t.Errorf("Byte(nil) = %d, %q, %v, want 0 and false", v, rest, ok)
 	}
 }
 
@@ -96,25 +90,21 @@ func TestNext(t *testing.T) {
 
 // A tuple is what the fuzz tests build keys from.
 type tuple struct {
-	b byte
 	u uint64
 	s string
 	i int64
-	z []byte
+	z string
 }
 
 func (x tuple) key() []byte {
-	k := key.AppendByte(nil, x.b)
-	k = key.AppendUint64(k, x.u)
+	k := key.AppendUint64(nil, x.u)
 	k = key.AppendString(k, x.s)
 	k = key.AppendInt64(k, x.i)
-	return key.AppendBytes(k, x.z)
+	return key.AppendString(k, x.z)
 }
 
 func (x tuple) compare(y tuple) int {
 	switch {
-	case x.b != y.b:
-		return sign(x.b < y.b)
 	case x.u != y.u:
 		return sign(x.u < y.u)
 	case x.s != y.s:
@@ -122,7 +112,7 @@ func (x tuple) compare(y tuple) int {
 	case x.i != y.i:
 		return sign(x.i < y.i)
 	}
-	return bytes.Compare(x.z, y.z)
+	return strings.Compare(x.z, y.z)
 }
 
 func sign(less bool) int {
@@ -133,31 +123,30 @@ func sign(less bool) int {
 }
 
 func read(k []byte) (x tuple, ok bool) {
-	var oks [5]bool
-	x.b, k, oks[0] = key.Byte(k)
-	x.u, k, oks[1] = key.Uint64(k)
-	x.s, k, oks[2] = key.String(k)
-	x.i, k, oks[3] = key.Int64(k)
-	x.z, k, oks[4] = key.Bytes(nil, k)
+	var oks [4]bool
+	x.u, k, oks[0] = key.Uint64(k)
+	x.s, k, oks[1] = key.String(k)
+	x.i, k, oks[2] = key.Int64(k)
+	x.z, k, oks[3] = key.String(k)
 	return x, !slices.Contains(oks[:], false) && len(k) == 0
 }
 
 func FuzzOrder(f *testing.F) {
-	f.Add(byte(1), uint64(2), "a", int64(-3), []byte("z"), byte(1), uint64(2), "a\x00", int64(3), []byte(""))
-	f.Add(byte(1), uint64(2), "", int64(-1), []byte("\x00"), byte(1), uint64(2), "", int64(0), []byte("\x00\xFF"))
-	f.Add(byte(0), uint64(0), "a\x00\x01", int64(0), []byte{}, byte(0), uint64(0), "a", int64(0), []byte{})
-	f.Fuzz(func(t *testing.T, b1 byte, u1 uint64, s1 string, i1 int64, z1 []byte, b2 byte, u2 uint64, s2 string, i2 int64, z2 []byte) {
+	f.Add(uint64(2), "a", int64(-3), "z", uint64(2), "a\x00", int64(3), "")
+	f.Add(uint64(2), "", int64(-1), "\x00", uint64(2), "", int64(0), "\x00\xFF")
+	f.Add(uint64(0), "a\x00\x01", int64(0), "", uint64(0), "a", int64(0), "")
+	f.Fuzz(func(t *testing.T, u1 uint64, s1 string, i1 int64, z1 string, u2 uint64, s2 string, i2 int64, z2 string) {
 		for _, pair := range [][2]tuple{
-			{{b1, u1, s1, i1, z1}, {b2, u2, s2, i2, z2}},
-			{{b1, u1, s1, i1, z1}, {b1, u1, s2, i2, z2}}, // more often equal at first
-			{{b1, u1, s1, i1, z1}, {b1, u1, s1, i1, z2}},
+			{{u1, s1, i1, z1}, {u2, s2, i2, z2}},
+			{{u1, s1, i1, z1}, {u1, s2, i2, z2}}, // more often equal at first
+			{{u1, s1, i1, z1}, {u1, s1, i1, z2}},
 		} {
 			x, y := pair[0], pair[1]
 			if got, want := bytes.Compare(x.key(), y.key()), x.compare(y); got != want {
 				t.Errorf("%+v and %+v: keys compare %d, want %d", x, y, got, want)
 			}
 		}
-		x := tuple{b1, u1, s1, i1, z1}
+		x := tuple{u1, s1, i1, z1}
 		if got, ok := read(x.key()); !ok || got.compare(x) != 0 {
 			t.Errorf("read %+v, %v, want %+v", got, ok, x)
 		}
@@ -166,7 +155,7 @@ func FuzzOrder(f *testing.F) {
 
 // Reading anything must not panic, and what reads must be the one encoding of what was read.
 func FuzzRead(f *testing.F) {
-	f.Add(tuple{1, 2, "a\x00b", -4, []byte("z")}.key())
+	f.Add(tuple{2, "a\x00b", -4, "z"}.key())
 	f.Add([]byte("\x00\x00\x02"))
 	f.Fuzz(func(t *testing.T, k []byte) {
 		if x, ok := read(k); ok && !bytes.Equal(x.key(), k) {
@@ -194,7 +183,7 @@ func TestAllocations(t *testing.T) {
 	dst, s := make([]byte, 0, 64), "a queue name"
 	got := testing.AllocsPerRun(100, func() {
 		k := key.AppendUint64(key.AppendString(dst, s), 7)
-		_, _, _ = key.Bytes(k[len(k):], k)
+		_, _, _ = key.Uint64(k[len(k)-8:])
 	})
 	if got != 0 {
 		t.Errorf("%v allocations, want none", got)
