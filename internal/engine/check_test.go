@@ -76,7 +76,7 @@ func TestChecks(t *testing.T) {
 		{"two entries in one place", false, func(r *rig, q *queue) {
 			r.receive(q.name, 30)
 			r.receive(q.name, 31)
-			q.due.insert(q.due.at(0))
+			q.due.insert(q.due.at(0).Pos, row.DueInFlight)
 		}, "a second entry"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

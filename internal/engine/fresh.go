@@ -1,26 +1,11 @@
 package engine
 
-import "tenaq/internal/engine/row"
-
 // A freshWindow is the front of a queue's fresh messages in memory: those that were never handed
 // out and entered without a delay. It covers every one with cursor <= seq < end. Fresh messages
 // become receivable in the order they were sent, so the window is a plain list.
 type freshWindow struct {
-	entries []*message
-	head    int
-	end     uint64
-}
-
-func (w *freshWindow) len() int          { return len(w.entries) - w.head }
-func (w *freshWindow) at(i int) *message { return w.entries[w.head+i] }
-
-// pop removes the first n entries.
-func (w *freshWindow) pop(n int) {
-	clear(w.entries[w.head : w.head+n])
-	w.head += n
-	if w.head == len(w.entries) {
-		w.entries, w.head = w.entries[:0], 0
-	}
+	popList[*message]
+	end uint64
 }
 
 // push takes up a message that was just sent, if the window reaches to the end of the queue and has
@@ -29,11 +14,7 @@ func (w *freshWindow) push(m *message, limit int) {
 	if w.end != m.Seq || w.len() >= limit {
 		return
 	}
-	if w.head > 64 && w.head > len(w.entries)/2 {
-		n := copy(w.entries, w.entries[w.head:])
-		clear(w.entries[n:])
-		w.entries, w.head = w.entries[:n], 0
-	}
+	w.compact()
 	w.entries = append(w.entries, m)
 	w.end = m.Seq + 1
 }
@@ -59,8 +40,7 @@ func (w *freshWindow) drop(seq uint64) {
 func (w *freshWindow) trim(limit int) {
 	if w.len() > limit {
 		w.end = w.at(limit).Seq
-		clear(w.entries[w.head+limit:])
-		w.entries = w.entries[:w.head+limit]
+		w.cut(limit)
 	}
 }
 

@@ -42,8 +42,8 @@ func FuzzDraft(f *testing.F) {
 			c.Attributes[0].String != text || !bytes.Equal(c.Attributes[0].Binary, raw) {
 			t.Errorf("%+v was accepted and reads as %+v, %v", entry, c, ok)
 		}
-		if want := int64(len(body) + len(name) + len(kind) + len(text) + len(raw)); d.Size() != want {
-			t.Errorf("size %d, want %d", d.Size(), want)
+		if want := int64(len(body) + len(name) + len(kind) + len(text) + len(raw)); d.size != want {
+			t.Errorf("size %d, want %d", d.size, want)
 		}
 	})
 }

@@ -60,22 +60,12 @@ func (s MessageState) Known() bool {
 // A Peeked is a message as a peek shows it. Times are in Unix milliseconds. Its content is read
 // with ReadContent after the turn is committed, if it is still there.
 type Peeked struct {
-	Space, Seq   uint64
-	ID           MessageID
-	Lineage      MessageID // the id with which it was first sent; another one after a redrive
-	State        MessageState
-	Size         int64 // as SQS counts it
-	Sent         int64
-	FirstSent    int64 // of the lineage
-	Age          int64 // milliseconds since it was sent
-	VisibleAt    int64 // when it is, was or will be visible, others of its group aside
-	Receives     uint32
-	FirstReceive int64 // zero for never
-	LastReceive  int64
-	Group        string
-	Dedup        string
-	Sequence     Sequence
-	Source       string // ARN of the queue it was dead-lettered from, if it was
+	Delivery    // the latest one; its receives are zero when there was none
+	State       MessageState
+	FirstSent   int64 // of the lineage
+	Age         int64 // milliseconds since it was sent
+	VisibleAt   int64 // when it is, was or will be visible, others of its group aside
+	LastReceive int64
 }
 
 func (op *Peek) apply(e *Engine, _ *Command) *Error {
@@ -206,27 +196,12 @@ func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 
 // show describes a message; v is nil when it was never handed out.
 func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
-	found := Peeked{
-		Space:     p.q.row.Space,
-		Seq:       m.Seq,
-		ID:        m.ID,
-		Lineage:   m.Lineage,
-		State:     StateVisible,
-		Size:      m.Size,
-		Sent:      m.Sent,
-		FirstSent: m.FirstSent,
-		Age:       max(p.e.now-m.Sent, 0),
-		VisibleAt: m.Sent,
-		Group:     m.Group,
-		Dedup:     m.Dedup,
-		Sequence:  p.q.sequence(m.Seq),
-		Source:    m.Source,
-	}
-	switch {
-	case v != nil:
-		found.VisibleAt, found.Receives = v.At, v.Receives
-		found.FirstReceive, found.LastReceive = v.FirstReceive, v.LastReceive
-	case p.q.fifo():
+	found := Peeked{State: StateVisible, FirstSent: m.FirstSent, Age: max(p.e.now-m.Sent, 0),
+		VisibleAt: m.Sent}
+	if v != nil {
+		found.Delivery = p.q.show(m, v)
+		found.VisibleAt, found.LastReceive = v.At, v.LastReceive
+	} else if found.Delivery = p.q.show(m, &row.Delivery{}); p.q.fifo() {
 		found.VisibleAt += p.q.row.Attributes.Delay() // [FIFO-11]
 	}
 	switch {

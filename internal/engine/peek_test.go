@@ -68,12 +68,14 @@ func TestPeekShows(t *testing.T) {
 	r.now += 2000
 	want := []engine.Peeked{
 		{
-			ID: id, Lineage: id, State: engine.StateInFlight, Size: 4, Sent: sent, FirstSent: sent, Age: 3000, VisibleAt: sent + 6000,
-			Receives: 1, FirstReceive: sent + 1000, LastReceive: sent + 1000, Group: "g", Dedup: "d", Sequence: 1, Seq: 1,
+			State: engine.StateInFlight, FirstSent: sent, Age: 3000, VisibleAt: sent + 6000, LastReceive: sent + 1000,
+			Delivery: engine.Delivery{
+				ID: id, Lineage: id, Size: 4, Sent: sent, Receives: 1, Generation: 1, FirstReceive: sent + 1000, Group: "g", Dedup: "d", Sequence: 1, Seq: 1,
+			},
 		},
 		{
-			ID: next, Lineage: next, State: engine.StateBlocked, Size: 4, Sent: sent, FirstSent: sent, Age: 3000, VisibleAt: sent,
-			Group: "g", Dedup: "e", Sequence: 2, Seq: 2,
+			State: engine.StateBlocked, FirstSent: sent, Age: 3000, VisibleAt: sent,
+			Delivery: engine.Delivery{ID: next, Lineage: next, Size: 4, Sent: sent, Group: "g", Dedup: "e", Sequence: 2, Seq: 2},
 		},
 	}
 	for range 3 {

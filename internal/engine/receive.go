@@ -17,10 +17,10 @@ type Delivery struct {
 	Received     int64
 	ID           MessageID
 	Lineage      MessageID // the id with which it was first sent; another one after a redrive
-	Size         int64     // of the content, about
+	Size         int64     // as SQS counts it, in bytes
 	Sent         int64     // milliseconds, as all times here
 	Receives     uint32
-	FirstReceive int64
+	FirstReceive int64 // zero for never
 	Group        string
 	Dedup        string
 	Sequence     Sequence
@@ -182,21 +182,25 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 // show describes a message as a receive hands it out.
 func (e *Engine) show(q *queue, m *message) Delivery {
 	e.tally(q).Received.Add(1)
-	var received int64
+	d := q.show(&m.Meta, &m.Delivery)
 	if !q.fifo() {
-		received = m.LastReceive
+		d.Received = m.LastReceive
 	}
+	return d
+}
+
+// show describes a message by its rows.
+func (q *queue) show(m *row.Meta, v *row.Delivery) Delivery {
 	return Delivery{
 		Space:        q.row.Space,
 		Seq:          m.Seq,
-		Generation:   m.Delivery.Generation,
-		Received:     received,
+		Generation:   v.Generation,
 		ID:           m.ID,
 		Lineage:      m.Lineage,
 		Size:         m.Size,
 		Sent:         m.Sent,
-		Receives:     m.Receives,
-		FirstReceive: m.FirstReceive,
+		Receives:     v.Receives,
+		FirstReceive: v.FirstReceive,
 		Group:        m.Group,
 		Dedup:        m.Dedup,
 		Sequence:     q.sequence(m.Seq),

@@ -12,6 +12,37 @@ type entry[T any] struct {
 	value T
 }
 
+// A popList is a list from whose front entries are removed.
+type popList[T any] struct {
+	entries []T
+	head    int // entries before it have been removed
+}
+
+func (l *popList[T]) len() int   { return len(l.entries) - l.head }
+func (l *popList[T]) at(i int) T { return l.entries[l.head+i] }
+
+// pop removes the first n entries.
+func (l *popList[T]) pop(n int) {
+	clear(l.entries[l.head : l.head+n])
+	l.head += n
+	if l.head == len(l.entries) {
+		l.entries, l.head = l.entries[:0], 0
+	}
+}
+
+// cut keeps the first n entries.
+func (l *popList[T]) cut(n int) {
+	clear(l.entries[l.head+n:])
+	l.entries = l.entries[:l.head+n]
+}
+
+// compact gives the places of removed entries back when they are more than the others.
+func (l *popList[T]) compact() {
+	if l.head > 64 && l.head > l.len() {
+		l.entries, l.head = slices.Delete(l.entries, 0, l.head), 0
+	}
+}
+
 // A window is the front of an index of a queue in memory: every row from the low-water key up to,
 // but not including, end; or to the end of the index when whole is set.
 type window[T any] struct {
@@ -19,10 +50,9 @@ type window[T any] struct {
 	q     *queue
 	low   *row.Pos // low-water key, in the state of the queue: the index has no rows before it
 
-	entries []entry[T]
-	head    int // entries before it have been removed
-	end     row.Pos
-	whole   bool
+	popList[entry[T]]
+	end   row.Pos
+	whole bool
 }
 
 // windowOf returns a window on an index of which nothing has been read.
@@ -30,8 +60,6 @@ func windowOf[T any](index *row.Index[T], q *queue, low *row.Pos) window[T] {
 	return window[T]{index: index, q: q, low: low, end: *low, whole: q.st.Live == 0}
 }
 
-func (w *window[T]) len() int              { return len(w.entries) - w.head }
-func (w *window[T]) at(i int) entry[T]     { return w.entries[w.head+i] }
 func (w *window[T]) covers(p row.Pos) bool { return w.whole || p.Less(w.end) }
 
 // search returns the index of the first entry at or after p.
@@ -72,10 +100,8 @@ func (w *window[T]) remove(p row.Pos) {
 	case !found:
 	case i > 0:
 		w.entries = slices.Delete(w.entries, w.head+i, w.head+i+1)
-	case w.len() == 1:
-		w.entries, w.head = w.entries[:0], 0
 	default:
-		w.head++
+		w.pop(1)
 	}
 	w.q.stDirty = true
 	switch {
@@ -92,13 +118,9 @@ func (w *window[T]) remove(p row.Pos) {
 func (w *window[T]) trim(limit int) {
 	if w.len() > limit {
 		w.end, w.whole = w.at(limit).Pos, false
-		clear(w.entries[w.head+limit:])
-		w.entries = w.entries[:w.head+limit]
+		w.cut(limit)
 	}
-	if w.head > limit || w.head > 64 && w.head > w.len() {
-		w.entries = slices.Delete(w.entries, 0, w.head)
-		w.head = 0
-	}
+	w.compact()
 }
 
 // entryOf returns a row of an index as a window has it.

@@ -138,7 +138,7 @@ func shown(p *engine.Peeked) message {
 // addContent reads the content of a message, off the writer. It adds what workers wrote about it,
 // and at most so many bytes of the body. It reports false when the message has been removed.
 func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
-	content, ok := c.cfg.Broker.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq})
+	content, ok := c.cfg.Broker.ReadContent(p.Delivery)
 	if !ok {
 		return false
 	}

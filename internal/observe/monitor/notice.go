@@ -225,7 +225,7 @@ func (m *Monitor) sampled(p *engine.Peeked) *Sample {
 		MessageID: p.ID.String(), FirstSent: time.UnixMilli(p.FirstSent).UTC(),
 		Receives: p.Receives, Group: p.Group, Source: p.Source,
 	}
-	if content, ok := m.cfg.Queues.ReadContent(engine.Delivery{Space: p.Space, Seq: p.Seq}); ok {
+	if content, ok := m.cfg.Queues.ReadContent(p.Delivery); ok {
 		s.addTrail(content.Attributes)
 	}
 	return s
