@@ -265,7 +265,10 @@ func (h *history) checkDeletes(m *sentMessage, complain func(string, ...any)) {
 func (h *history) checkInvisibility(m *sentMessage, complain func(string, ...any)) {
 	for i, d := range m.deliveries {
 		if i == 0 || m.deliveries[i-1].receives != d.receives-1 {
-			continue // a receive in between was not answered, and nobody knows its timeout
+			continue // a receive in between was not answered, and its timeout is unknown
+		}
+		if d.before(m.deliveries[i-1].attempt) {
+			continue // checkCounts complains of that
 		}
 		if early := h.hiddenUntil(m, m.deliveries[i-1], d) - h.latest(d.attempt); early > 0 {
 			complain("was delivered %v too early, as receive %d", early, d.receives)
