@@ -287,13 +287,9 @@ func play(ctx context.Context, s stage.Scenario, env *stage.Env) scenarioReport 
 		fmt.Errorf("not done after %v", scenarioMax))
 	defer cancel()
 	env.Progress.Begin(s.Name)
-	err := os.Mkdir(env.Dir, 0o700)
-	var rows []stage.Row
-	if err == nil {
-		rows, err = s.Run(ctx, env)
-	}
+	rows, err := s.Play(ctx, env)
 	if err != nil {
-		rows = append(rows, stage.Want("ran to its end", "yes", cli.WithCause(ctx, err).Error()))
+		rows = append(rows, stage.Want("ran to its end", "yes", err.Error()))
 	}
 	return scenarioReport{Name: s.Name, Text: s.Text, Seconds: time.Since(began).Seconds(),
 		Rows: rows}

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tenaq/cmd/tenaq/demo/stage"
-	"tenaq/internal/child"
 	"tenaq/internal/cli"
 	"tenaq/internal/testing/audit"
 	"tenaq/internal/testing/audit/load"
@@ -30,103 +30,84 @@ var Scenario = stage.Scenario{
 
 // A crash is a run of the scenario.
 type crash struct {
-	env    *stage.Env
-	server *child.Server // nil if it is not ours
-	load   *load.Load
-
+	*stage.Crew
+	load            *load.Load
 	messages, kills int // wanted
-
-	restarts []time.Duration // how long each took
+	killed          atomic.Int64
+	restarts        []time.Duration // how long each took
 }
 
 // run lets producers send messages and consumers handle them, some too slowly, while the server
 // dies and comes back; then every message is accounted for.
-func run(ctx context.Context, env *stage.Env) ([]stage.Row, error) {
-	s, err := env.OpenSQS(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	url, err := s.CreateQueue(ctx, "crash", nil)
-	if err != nil {
-		return nil, err
-	}
-	c := &crash{env: env, server: s.Server, messages: env.Scale(400, 1000), kills: env.Scale(4, 8)}
+func run(crew *stage.Crew) (rows []stage.Row) {
+	c := &crash{Crew: crew, messages: crew.Scale(400, 1000), kills: crew.Scale(4, 8)}
 	c.load = load.New(load.Config{
-		AWS: s.AWS, Endpoint: s.Endpoint, QueueURL: url, Seed: env.Seed,
+		AWS: c.AWS, Endpoint: c.Endpoint, QueueURL: c.CreateQueue("crash", nil), Seed: c.Seed,
 		Bodies: c.messages,
-		Body:   func(n int) string { return fmt.Sprintf(`{"message": %d, "demo": %d}`, n+1, env.Seed) },
+		Body:   func(n int) string { return fmt.Sprintf(`{"message": %d, "demo": %d}`, n+1, c.Seed) },
 		Pause:  80 * time.Millisecond, Work: 15 * time.Millisecond,
 		Visibility: 2 * time.Second,
 		Overruns:   c.messages * 3 / 100, Changes: c.messages * 4 / 100,
 		Canaries:          c.messages * 3 / 100,
-		RefusesOldHandles: s.Server == nil,
+		RefusesOldHandles: c.Server == nil,
 	})
-	if err := c.run(ctx); err != nil {
-		return c.killRows(), err
-	}
-	report := audit.Check(c.load.History(), audit.Options{})
-	if len(report.Violations) > 0 {
-		if err := c.keepHistory(report); err != nil {
-			return nil, err
+	c.Play(func() {
+		c.play()
+		report := audit.Check(c.load.History(), audit.Options{})
+		if len(report.Violations) > 0 {
+			c.keepHistory(report)
 		}
-	}
-	left, err := c.load.Left(ctx)
-	rows := append(auditRows(report, c.messages),
-		stage.Want("left in the queue, by its own counters", 0, left))
-	return slices.Concat(rows, c.killRows(), c.serverRows()), err
+		left, err := c.load.Left(c.Ctx)
+		c.Must(err)
+		rows = append(auditRows(report, c.messages),
+			stage.Want("left in the queue, by its own counters", 0, left))
+		rows = append(rows, c.serverRows()...)
+	})
+	return append(rows, c.killRows()...)
 }
 
-// run runs the load, and beside it the kills and the progress.
-func (c *crash) run(ctx context.Context) error {
-	killed := make(chan int, c.kills)
-	ended := make(chan error, 1)
+// play runs the load, and beside it the kills and the progress.
+func (c *crash) play() {
+	ctx, end := context.WithCancel(c.Ctx)
 	go func() {
-		ended <- c.load.Run(ctx, func(ctx context.Context) error { return c.kill(ctx, killed) })
-	}()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for kills := 0; ; {
-		select {
-		case err := <-ended:
-			return err
-		case kills = <-killed:
-			c.env.Say("kill %d of %d", kills, c.kills)
-		case <-tick.C:
+		for ; ctx.Err() == nil; stage.Pause(ctx, 200*time.Millisecond) {
+			p := c.load.Progress()
+			c.Progress.Line("%s %d of %d sent, %d delivered, %s",
+				cli.Bar(p.Acknowledged, c.messages), p.Acknowledged, c.messages, p.Received,
+				cli.Counted(int(c.killed.Load()), "kill", "kills"))
 		}
-		p := c.load.Progress()
-		c.env.Progress.Line("%s %d of %d sent, %d delivered, %s",
-			cli.Bar(p.Acknowledged, c.messages),
-			p.Acknowledged, c.messages, p.Received, cli.Counted(kills, "kill", "kills"))
-	}
+	}()
+	defer end()
+	c.Must(c.load.Run(ctx, c.kill))
 }
 
 // kill kills the server at random moments and starts it again at once.
-func (c *crash) kill(ctx context.Context, killed chan<- int) error {
-	if c.server == nil {
+func (c *crash) kill(ctx context.Context) error {
+	if c.Server == nil {
 		return nil
 	}
-	rng := c.env.RNG(1)
+	rng := c.RNG(1)
 	var earlier rollback
 	for n := range c.kills {
 		stage.Pause(ctx, 300*time.Millisecond+time.Duration(rng.Int64N(int64(1200*time.Millisecond))))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := c.server.Kill(); err != nil {
+		if err := c.Server.Kill(); err != nil {
 			return err
 		}
-		if c.env.Broken == "disk" {
-			if err := earlier.at(n, c.server.DataDir()); err != nil {
+		if c.Broken == "disk" {
+			if err := earlier.at(n, c.Server.DataDir()); err != nil {
 				return err
 			}
 		}
-		took, err := c.server.Start(ctx)
+		took, err := c.Server.Start(ctx)
 		if err != nil {
 			return err
 		}
 		c.restarts = append(c.restarts, took)
-		killed <- n + 1
+		c.killed.Add(1)
+		c.Say("kill %d of %d", n+1, c.kills)
 	}
 	return nil
 }
@@ -168,47 +149,37 @@ func auditRows(r *audit.Report, messages int) []stage.Row {
 
 // killRows judges the deaths.
 func (c *crash) killRows() []stage.Row {
-	const deaths, ready = "server kills (kill -9)", "time to ready after a kill"
-	if c.server == nil {
-		return []stage.Row{stage.Skip(deaths, stage.NotOurs), stage.Skip(ready, stage.NotOurs)}
-	}
-	rows := []stage.Row{stage.AtLeast(deaths, 3, len(c.restarts))}
-	if len(c.restarts) > 0 {
-		sorted := slices.Sorted(slices.Values(c.restarts))
-		rows = append(rows, stage.Show(ready, fmt.Sprintf("%d ms, at most %d ms",
-			sorted[len(sorted)/2].Milliseconds(), sorted[len(sorted)-1].Milliseconds())))
-	}
-	return rows
+	sorted := slices.Sorted(slices.Values(append(c.restarts, 0)))
+	n := len(c.restarts)
+	return stage.Unless(c.Server == nil, stage.NotOurs,
+		stage.AtLeast("server kills (kill -9)", 3, n),
+		stage.Show("time to ready after a kill", fmt.Sprintf("%d ms, at most %d ms",
+			sorted[(n+1)/2].Milliseconds(), sorted[n].Milliseconds())))
 }
 
 // serverRows judges what only a server of our own promises. Amazon accepts a delete with an old
 // handle, and some emulators do not.
 func (c *crash) serverRows() []stage.Row {
 	const old, stop = "old handles refused", "exit status after SIGTERM"
-	if c.server == nil {
+	if c.Server == nil {
 		return []stage.Row{stage.Show(old, c.load.OldHandlesRefused()),
 			stage.Skip(stop, stage.NotOurs)}
 	}
 	ended := "0"
-	if err := c.server.Stop(); err != nil {
+	if err := c.Server.Stop(); err != nil {
 		ended = err.Error()
 	}
 	return []stage.Row{stage.Want(old, 0, c.load.OldHandlesRefused()), stage.Want(stop, 0, ended)}
 }
 
 // keepHistory writes down what happened, for a person who looks into a failure.
-func (c *crash) keepHistory(r *audit.Report) error {
+func (c *crash) keepHistory(r *audit.Report) {
 	text, err := json.Marshal(c.load.History())
-	if err != nil {
-		return err
-	}
+	c.Must(err)
 	var findings []byte
 	for _, v := range r.Violations {
 		findings = fmt.Appendln(findings, v)
 	}
-	if err := os.WriteFile(filepath.Join(c.env.Dir, "violations.txt"), findings,
-		0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(c.env.Dir, "history.json"), text, 0o600)
+	c.Must(os.WriteFile(filepath.Join(c.Dir, "violations.txt"), findings, 0o600))
+	c.Must(os.WriteFile(filepath.Join(c.Dir, "history.json"), text, 0o600))
 }

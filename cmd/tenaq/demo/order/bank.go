@@ -1,15 +1,12 @@
 package order
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"tenaq/cmd/tenaq/demo/stage"
 )
@@ -24,33 +21,22 @@ type bank struct {
 	keys     map[string]*charge
 	charges  map[string][]*charge // by order
 	made     int
-	played   map[string]bool
 	tomorrow bool
 }
 
 // A charge is what a request leads to.
 type charge struct {
-	ID      string `json:"id"`
+	ID      string
 	refused bool
 	ended   chan struct{} // closed when there is an answer
 }
 
 // newBank serves a bank to the workers.
 func newBank(p *play) *bank {
-	b := &bank{p: p, keys: make(map[string]*charge), charges: make(map[string][]*charge),
-		played: make(map[string]bool)}
-	p.crew.Mux.HandleFunc("POST /charges/{order}", b.create)
-	p.crew.Mux.HandleFunc("GET /charges/{order}", b.find)
+	b := &bank{p: p, keys: make(map[string]*charge), charges: make(map[string][]*charge)}
+	p.Mux.HandleFunc("POST /charges/{order}", b.create)
+	p.Mux.HandleFunc("GET /charges/{order}", b.find)
 	return b
-}
-
-// once reports whether a thing happens to an order for the first time.
-func (b *bank) once(what, order string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was := b.played[what+order]
-	b.played[what+order] = true
-	return !was
 }
 
 func (b *bank) create(w http.ResponseWriter, r *http.Request) {
@@ -75,39 +61,34 @@ func (b *bank) create(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no money on the card", http.StatusPaymentRequired)
 		return
 	}
-	b.p.charged(r.Header.Get("Worker"), order)
-	if b.p.out.Fates[order] == unanswered && b.once("hang up", order) {
-		panic(http.ErrAbortHandler)
-	}
-	_ = json.NewEncoder(w).Encode(c)
+	b.answer(w, r, c)
 }
 
 // make charges the card, half-way through the time that it takes.
 func (b *bank) make(c *charge, key, order string, first bool) {
 	takes := lease / 6
-	if f := b.p.out.Fates[order]; first && (f == plain || f == copied) {
+	f := b.p.out.Fates[order]
+	if first && (f == plain || f == copied) {
 		takes = lease * 3 / 2
 	}
-	ctx := b.p.crew.Ctx
-	stage.Pause(ctx, takes/2)
+	stage.Pause(b.p.Ctx, takes/2)
 	b.mu.Lock()
-	if c.refused = b.p.out.Fates[order] == refused && !b.tomorrow; c.refused {
+	if c.refused = f == refused && !b.tomorrow; c.refused {
 		delete(b.keys, key) // it may be tried again
 	} else {
 		b.made++
 		c.ID = fmt.Sprintf("ch-%d", b.made)
 	}
 	b.mu.Unlock()
-	stage.Pause(ctx, takes/2)
+	stage.Pause(b.p.Ctx, takes/2)
 	close(c.ended)
 }
 
 // find looks a charge up: 404 if there is none.
 func (b *bank) find(w http.ResponseWriter, r *http.Request) {
-	order := r.PathValue("order")
 	b.mu.Lock()
 	var found *charge
-	for _, c := range b.charges[order] {
+	for _, c := range b.charges[r.PathValue("order")] {
 		if c.ID != "" {
 			found = c
 		}
@@ -117,27 +98,27 @@ func (b *bank) find(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	b.p.charged(r.Header.Get("Worker"), order)
-	_ = json.NewEncoder(w).Encode(found)
+	b.answer(w, r, found)
+}
+
+// answer names the charge, unless the worker is killed or the bank hangs up before.
+func (b *bank) answer(w http.ResponseWriter, r *http.Request, c *charge) {
+	order, times := r.PathValue("order"), 0
+	b.p.Take(stage.Report{From: r.Header.Get("Worker"), Point: pointCharged, Key: order})
+	b.p.Do(func() { times = b.p.times(pointCharged, order) })
+	if b.p.out.Fates[order] == unanswered && times == 1 {
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = io.WriteString(w, c.ID)
 }
 
 // nextDay puts money on the cards and forgets the idempotency keys, as providers do after a day or
-// so. It reports whether it was not the next day before.
-func (b *bank) nextDay() bool {
+// so.
+func (b *bank) nextDay() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	was := b.tomorrow
 	b.tomorrow = true
-	if !was {
-		clear(b.keys)
-	}
-	return !was
-}
-
-func (b *bank) isTomorrow() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.tomorrow
+	clear(b.keys)
 }
 
 // counts returns how often each card was charged.
@@ -146,10 +127,8 @@ func (b *bank) counts() map[string]int {
 	defer b.mu.Unlock()
 	n := make(map[string]int)
 	for order, all := range b.charges {
-		for _, c := range all {
-			if c.ID != "" {
-				n[order]++
-			}
+		if charged := stage.Count(all, func(c *charge) bool { return c.ID != "" }); charged > 0 {
+			n[order] = charged
 		}
 	}
 	return n
@@ -159,19 +138,17 @@ func (b *bank) counts() map[string]int {
 // with an idempotency key by itself if an old connection turns out to be closed, and the demo wants
 // to see the error.
 type bankClient struct {
-	worker, url string
-	keyless     bool
-	http        http.Client
+	*stage.Child
+	http http.Client
 }
 
-func newBankClient(c *stage.Child, url string) *bankClient {
-	return &bankClient{c.Name, url, c.Broken == "key",
-		http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+func newBankClient(c *stage.Child) *bankClient {
+	return &bankClient{c, http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
 // Find looks for the charge of an order.
 func (b *bankClient) Find(ctx context.Context, key string) (string, error) {
-	if b.keyless {
+	if b.Broken == "key" {
 		return "", nil
 	}
 	return b.ask(ctx, http.MethodGet, key)
@@ -183,12 +160,12 @@ func (b *bankClient) Charge(ctx context.Context, key string, _ int) (string, err
 }
 
 func (b *bankClient) ask(ctx context.Context, method, key string) (id string, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, b.url+"/charges/"+key, nil)
+	req, err := http.NewRequestWithContext(ctx, method, b.Stage+"/charges/"+key, nil)
 	if err != nil {
 		return "", err
 	}
-	req.Header.Set("Worker", b.worker)
-	if !b.keyless {
+	req.Header.Set("Worker", b.Name)
+	if b.Broken != "key" {
 		req.Header.Set("Idempotency-Key", key)
 	}
 	resp, err := b.http.Do(req)
@@ -197,23 +174,12 @@ func (b *bankClient) ask(ctx context.Context, method, key string) (id string, er
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	switch {
-	case err != nil:
+	switch text := strings.TrimSpace(string(body)); {
+	case err != nil || resp.StatusCode == http.StatusNotFound:
 		return "", err
-	case resp.StatusCode == http.StatusNotFound:
-		return "", nil
 	case resp.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("the bank answers %d: %s", resp.StatusCode,
-			strings.TrimSpace(string(bytes.TrimSpace(body))))
+		return "", fmt.Errorf("the bank answers %d: %s", resp.StatusCode, text)
+	default:
+		return text, nil
 	}
-	var c charge
-	err = json.Unmarshal(body, &c)
-	return c.ID, err
 }
-
-// usualTimeout is the visibility timeout of the usual workers, and usualTakes is how long the bank
-// takes there. The timeout was long enough when it was chosen.
-const (
-	usualTimeout = 2 * time.Second
-	usualTakes   = 3 * time.Second
-)

@@ -1,15 +1,14 @@
 package order
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"tenaq/claims"
 	"tenaq/cmd/tenaq/demo/stage"
 	"tenaq/examples/order/shop"
+	"tenaq/worker"
 )
 
 // An outcome is what the scenario has found. Its rows are a function of it alone.
@@ -32,23 +31,23 @@ type outcome struct {
 }
 
 // collect asks the database, the ledger, the queues and the alarms.
-func (p *play) collect(ctx context.Context) error {
+func (p *play) collect() {
 	o := p.out
-	o.Reports, o.Unclean, o.Charges = p.crew.Reports(), p.crew.Unclean(), p.bank.counts()
-	entries, errLedger := p.ledger.List(ctx, "order-", "", 0)
+	o.Reports, o.Unclean, o.Charges = p.Reports(), p.Unclean(), p.bank.counts()
+	entries, err := p.ledger.List(p.Outer, "order-", "", 0)
+	p.Must(err)
 	o.Done = make(map[string]uint64)
 	for _, e := range entries {
 		if e.State == claims.Completed {
 			o.Done[e.Key] = e.Fence
 		}
 	}
-	var errRows, errLeft, errAlarms error
-	o.Orders, errRows = p.shop.Books.Rows(ctx)
-	o.Left, errLeft = p.sqs.Left(ctx, p.url, p.deadURL)
+	o.Orders, err = p.shop.Books.Rows(p.Outer)
+	p.Must(err)
+	o.Left = p.Left(p.url, p.deadURL)
 	if o.Ours && o.Broken == "" {
-		o.Alarms, errAlarms = p.sqs.Alarms(ctx)
+		o.Alarms = p.Alarms()
 	}
-	return errors.Join(errLedger, errRows, errLeft, errAlarms)
 }
 
 // takeOverMax is far beyond the lease, for a machine of any speed.
@@ -57,85 +56,63 @@ const takeOverMax = 30 // seconds
 // rows judges the outcome.
 func (o *outcome) rows() []stage.Row {
 	all := len(o.Fates)
-	wrong := 0
-	for _, r := range o.Orders {
-		if o.Done[r.Key] != r.Fence {
-			wrong++
-		}
-	}
+	wrong := stage.Count(o.Orders, func(r shop.Row) bool { return o.Done[r.Key] != r.Fence })
 	hs := handlings(o.Reports)
 	dead := stage.At(o.Reports, pointDead)
-	redriven, doomedDead := 0, "never dead-lettered"
+	redriven := stage.Count(dead, func(r stage.Report) bool { return o.Charges[r.Key] > 1 })
+	doomedDead := "never dead-lettered"
 	for _, r := range dead {
-		if o.Charges[r.Key] > 1 {
-			redriven++
-		}
 		if o.Fates[r.Key] == doomed {
 			doomedDead = fmt.Sprint(o.Charges[r.Key])
 		}
 	}
 	kills := stage.At(o.Reports, stage.Killed)
-	bereft := len(slices.DeleteFunc(slices.Clone(kills), func(r stage.Report) bool {
-		return r.Key == ""
-	}))
-	stale := 0
-	for _, r := range stage.At(o.Reports, pointEnd) {
-		if r.Stale {
-			stale++
-		}
-	}
+	bereft := stage.Count(kills, func(r stage.Report) bool { return r.Key != "" })
+	stale := stage.Count(stage.At(o.Reports, stage.Ended), func(r stage.Report) bool {
+		return strings.Contains(r.Text, shop.ErrStale.Error())
+	})
+	away := stage.Count(o.Reports, func(r stage.Report) bool {
+		return r.Point == string(worker.Busy) || r.Point == string(worker.Duplicate)
+	})
 	thawed := len(stage.At(o.Reports, stage.Thawed))
-	slowest := takeOver(o.Reports, hs)
-	rows := o.usualRows()
-	rows = append(rows,
-		stage.Want("orders sent", all, o.Sent),
-		stage.Want("charges", all, sum(o.Charges)),
-		stage.Want("cards charged twice", 0, doubled(o.Charges)),
-		stage.Want("order rows", all, len(o.Orders)),
-		stage.Want("rows that are not of the last worker to hold the order", 0, wrong),
-		stage.Want("mails", all, sum(o.Mails)),
-		stage.Want("orders with two mails", 0, doubled(o.Mails)),
-		stage.Want("orders that the ledger has as done", all, len(o.Done)),
-		stage.Want("the same batch again: known to be done", all, o.Recognised),
-		stage.Want("messages left in the queues", 0, o.Left),
-		stage.Want("handlers that went on beside another one", 0, beside(hs)),
-		stage.AtLeast("workers killed, the card charged and no row written", 1, bereft),
-		stage.Show("workers killed in all", len(kills)),
-		// A worker that is to be stopped may be killed before: then there is no write to refuse.
-		stage.Show("workers stopped past their lease, and continued", thawed),
-		stage.AtLeast("writes of those that the fence refused", min(1, thawed), stale),
-		stage.AtLeast("deliveries turned away, the order busy or done", 1,
-			len(stage.At(o.Reports, pointAway))),
-		stage.AtLeast("dead letters", 2, len(dead)),
-		stage.Want("of these, charged twice after the redrive", 0, redriven),
-		stage.Want("killed until dead-lettered, then redriven: charges", 1, doomedDead),
-		stage.Want("processes that did not end when told to", 0, o.Unclean),
-		stage.AtMost("seconds from a kill to the next worker, at most", takeOverMax, int(slowest)),
+	alarm := func(name string) bool { return slices.Contains(o.Alarms, name) }
+	return slices.Concat(
+		// If the usual workers did no harm, the rest would prove nothing.
+		stage.Unless(o.Broken != "", stage.LeftOut,
+			stage.Show("as usual: charges for as many orders", o.Usual.Charges),
+			stage.AtLeast("as usual: cards charged twice", 1, o.Usual.Doubled)),
+		[]stage.Row{
+			stage.Want("orders sent", all, o.Sent),
+			stage.Want("charges", all, sum(o.Charges)),
+			stage.Want("cards charged twice", 0, doubled(o.Charges)),
+			stage.Want("order rows", all, len(o.Orders)),
+			stage.Want("rows that are not of the last worker to hold the order", 0, wrong),
+			stage.Want("mails", all, sum(o.Mails)),
+			stage.Want("orders with two mails", 0, doubled(o.Mails)),
+			stage.Want("orders that the ledger has as done", all, len(o.Done)),
+			stage.Want("the same batch again: known to be done", all, o.Recognised),
+			stage.Want("messages left in the queues", 0, o.Left),
+			stage.Want("handlers that went on beside another one", 0, beside(hs)),
+			stage.AtLeast("workers killed, the card charged and no row written", 1, bereft),
+			stage.Show("workers killed in all", len(kills)),
+			// A worker that is to be stopped may be killed before: then there is no write to
+			// refuse.
+			stage.Show("workers stopped past their lease, and continued", thawed),
+			stage.AtLeast("writes of those that the fence refused", min(1, thawed), stale),
+			stage.AtLeast("deliveries turned away, the order busy or done", 1, away),
+			stage.AtLeast("dead letters", 2, len(dead)),
+			stage.Want("of these, charged twice after the redrive", 0, redriven),
+			stage.Want("killed until dead-lettered, then redriven: charges", 1, doomedDead),
+			stage.Want("processes that did not end when told to", 0, o.Unclean),
+			stage.AtMost("seconds from a kill to the next worker, at most", takeOverMax,
+				int(takeOver(o.Reports, hs))),
+		},
+		// An operator would notice the usual workers, and is not bothered by these.
+		stage.Unless(!o.Ours || o.Broken != "", stage.NotOurs,
+			stage.True("as usual: alarm on work done twice", alarm("order-usual/double-deletes")),
+			stage.True("as usual: alarm on visibility timeouts", alarm("order-usual/timed-out")),
+			stage.True("with claims: no alarm on work done twice", !alarm("order/double-deletes"))),
 	)
-	return append(rows, o.alarmRows()...)
-}
-
-// usualRows judges the usual workers. If they did no harm, the rest would prove nothing.
-func (o *outcome) usualRows() []stage.Row {
-	const charges, twice = "as usual: charges for as many orders", "as usual: cards charged twice"
-	if o.Broken != "" {
-		return []stage.Row{stage.Skip(twice, "left out too")}
-	}
-	return []stage.Row{stage.Show(charges, o.Usual.Charges),
-		stage.AtLeast(twice, 1, o.Usual.Doubled)}
-}
-
-// alarmRows: an operator would notice the usual workers, and is not bothered by these.
-func (o *outcome) alarmRows() []stage.Row {
-	if !o.Ours || o.Broken != "" {
-		return []stage.Row{stage.Skip("alarms", stage.NotOurs)}
-	}
-	fired := func(name string) bool { return slices.Contains(o.Alarms, name) }
-	return []stage.Row{
-		stage.True("as usual: alarm on work done twice", fired("order-usual/double-deletes")),
-		stage.True("as usual: alarm on visibility timeouts", fired("order-usual/timed-out")),
-		stage.True("with claims: no alarm on work done twice", !fired("order/double-deletes")),
-	}
 }
 
 func sum(counts map[string]int) (n int) {
@@ -146,10 +123,8 @@ func sum(counts map[string]int) (n int) {
 }
 
 func doubled(counts map[string]int) (n int) {
-	for c := range maps.Values(counts) {
-		if c > 1 {
-			n++
-		}
+	for _, c := range counts {
+		n += stage.One(c > 1)
 	}
 	return n
 }
@@ -169,10 +144,10 @@ func handlings(reports []stage.Report) (all []*handling) {
 	byRun := make(map[string]*handling)
 	for _, r := range reports {
 		switch r.Point {
-		case pointBegin:
+		case stage.Begun:
 			byRun[r.Run] = &handling{begin: r}
 			all = append(all, byRun[r.Run])
-		case pointEnd:
+		case stage.Ended:
 			if h := byRun[r.Run]; h != nil {
 				h.end = r
 			}

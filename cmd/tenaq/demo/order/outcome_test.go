@@ -7,6 +7,7 @@ import (
 
 	"tenaq/cmd/tenaq/demo/stage"
 	"tenaq/examples/order/shop"
+	"tenaq/worker"
 )
 
 // perfect is an outcome in which every check passes.
@@ -28,18 +29,18 @@ func perfect() *outcome {
 	}
 	for i := range 4 {
 		from, key := fmt.Sprintf("worker-%d", i+1), fmt.Sprintf("order-%d", i+1)
-		at(1, from, pointBegin, key).Fence = 1
+		at(1, from, stage.Begun, key).Fence = 1
 		at(2, from, stage.Killed, key)
 	}
-	at(2, "worker-5", pointBegin, "order-5").Fence = 1
+	at(2, "worker-5", stage.Begun, "order-5").Fence = 1
 	at(3, "worker-5", stage.Frozen, "")
-	at(5, "worker-6", pointBegin, "order-5").Fence = 2
-	at(6, "worker-6", pointEnd, "order-5")
+	at(5, "worker-6", stage.Begun, "order-5").Fence = 2
+	at(6, "worker-6", stage.Ended, "order-5")
 	at(6, "worker-5", stage.Thawed, "")
-	at(7, "worker-5", pointEnd, "order-5").Stale = true
-	at(7, "worker-6", pointBegin, "order-1").Fence = 2
-	at(8, "worker-6", pointEnd, "order-1")
-	at(8, "worker-6", pointAway, "order-7")
+	at(7, "worker-5", stage.Ended, "order-5").Text = shop.ErrStale.Error()
+	at(7, "worker-6", stage.Begun, "order-1").Fence = 2
+	at(8, "worker-6", stage.Ended, "order-1")
+	at(8, "worker-6", string(worker.Busy), "order-7")
 	at(8, "worker-6", pointDead, "order-4")
 	at(8, "worker-6", pointDead, "order-6")
 	return o
@@ -82,21 +83,21 @@ func TestRows(t *testing.T) {
 		{"a message left", func(o *outcome) { o.Left = 1 }, []string{"messages left in the queues"}},
 		{"two handlers at once", func(o *outcome) {
 			o.Reports = append(o.Reports,
-				stage.Report{At: 10, From: "worker-7", Point: pointBegin, Key: "order-7", Run: "a", Fence: 1},
-				stage.Report{At: 11, From: "worker-8", Point: pointBegin, Key: "order-7", Run: "b", Fence: 2},
-				stage.Report{At: 12, From: "worker-7", Point: pointEnd, Key: "order-7", Run: "a"},
-				stage.Report{At: 12, From: "worker-8", Point: pointEnd, Key: "order-7", Run: "b"})
+				stage.Report{At: 10, From: "worker-7", Point: stage.Begun, Key: "order-7", Run: "a", Fence: 1},
+				stage.Report{At: 11, From: "worker-8", Point: stage.Begun, Key: "order-7", Run: "b", Fence: 2},
+				stage.Report{At: 12, From: "worker-7", Point: stage.Ended, Key: "order-7", Run: "a"},
+				stage.Report{At: 12, From: "worker-8", Point: stage.Ended, Key: "order-7", Run: "b"})
 		}, []string{"handlers that went on beside another one"}},
 		{"no kill between charge and row", gone(stage.Killed), []string{"handlers that went on beside another one",
 			"workers killed, the card charged and no row written"}},
-		{"no stale write was refused", report(pointEnd, func(r *stage.Report) { r.Stale = false }),
+		{"no stale write was refused", report(stage.Ended, func(r *stage.Report) { r.Text = "" }),
 			[]string{"writes of those that the fence refused"}},
-		{"nothing was turned away", gone(pointAway), []string{"deliveries turned away, the order busy or done"}},
+		{"nothing was turned away", gone(string(worker.Busy)), []string{"deliveries turned away, the order busy or done"}},
 		{"nothing was dead-lettered", gone(pointDead),
 			[]string{"dead letters", "killed until dead-lettered, then redriven: charges"}},
 		{"a worker does not end", func(o *outcome) { o.Unclean = 1 }, []string{"processes that did not end when told to"}},
 		{"a late take-over", func(o *outcome) {
-			o.Reports = append(o.Reports, stage.Report{At: 40, From: "worker-9", Point: pointBegin, Key: "order-2", Run: "z", Fence: 2})
+			o.Reports = append(o.Reports, stage.Report{At: 40, From: "worker-9", Point: stage.Begun, Key: "order-2", Run: "z", Fence: 2})
 		}, []string{"seconds from a kill to the next worker, at most"}},
 		{"no alarm", func(o *outcome) { o.Alarms = nil }, []string{"as usual: alarm on work done twice", "as usual: alarm on visibility timeouts"}},
 		{"a false alarm", func(o *outcome) { o.Alarms = append(o.Alarms, "order/double-deletes") },

@@ -13,94 +13,103 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"tenaq/cmd/tenaq/demo/stage"
 	"tenaq/examples/outbox/studio"
 )
 
-// openDatabase makes the tables: in a file, or in a schema of their own in PostgreSQL. Drop removes
-// the schema.
-func (p *play) openDatabase(ctx context.Context) (drop func(context.Context) error, err error) {
-	drop = func(context.Context) error { return nil }
-	p.base.Database = "sqlite:" + filepath.Join(p.env.Dir, "studio.db")
-	if address := p.env.Database; address != "" {
-		at, err := url.Parse(address)
-		if err != nil {
-			// the error has the password in it
-			return drop, errors.New("--db is no URL; write postgres://USER@HOST/DATABASE")
+// openDatabase makes the tables: in a file, or in a schema of their own in PostgreSQL. What it
+// returns closes the database and drops the schema.
+func (p *play) openDatabase() (closeAll func()) {
+	p.base.Database = "sqlite:" + filepath.Join(p.Dir, "studio.db")
+	schema := ""
+	if p.Database != "" {
+		at, err := url.Parse(p.Database)
+		if err != nil { // which has the password in it
+			p.Must(errors.New("--db is no URL; write postgres://USER@HOST/DATABASE"))
 		}
-		name := "tenaq_demo_" + strings.ToLower(rand.Text()[:8])
-		if err := execute(ctx, address, "CREATE SCHEMA "+name); err != nil {
-			return drop, fmt.Errorf("make a schema for the demo: %w; give --db a database in which this user may make one", err)
+		schema = "tenaq_demo_" + strings.ToLower(rand.Text()[:8])
+		if err := p.execute("CREATE SCHEMA " + schema); err != nil {
+			p.Must(fmt.Errorf("make a schema for the demo: %w; give --db a database in which this user may make one", err))
 		}
-		p.env.Progress.Note("the tables are in the schema %s", name)
-		drop = func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-			defer cancel()
-			return execute(ctx, address, "DROP SCHEMA "+name+" CASCADE")
-		}
+		p.Progress.Note("the tables are in the schema %s", schema)
 		settings := at.Query()
-		settings.Set("search_path", name)
+		settings.Set("search_path", schema)
 		at.RawQuery = settings.Encode()
 		p.base.Database = at.String()
 	}
-	if p.studio, err = studio.Open(ctx, p.base.Database); err != nil {
-		return drop, err
+	closeAll = func() {
+		if p.studio != nil {
+			p.studio.Close()
+		}
+		if schema != "" && !p.Keep {
+			p.Fail(p.execute("DROP SCHEMA " + schema + " CASCADE"))
+		}
 	}
-	if _, err := p.studio.DB.ExecContext(ctx, usualJobs); err != nil {
-		return drop, err
+	err := p.prepare()
+	if err != nil {
+		closeAll()
 	}
-	p.ledger, err = newLedger(p.studio)
-	return drop, err
+	p.Must(err)
+	return closeAll
 }
 
-func execute(ctx context.Context, address, statement string) error {
-	conn, err := pgx.Connect(ctx, address)
+func (p *play) prepare() (err error) {
+	if p.studio, err = studio.Open(p.Ctx, p.base.Database); err != nil {
+		return err
+	}
+	if _, err = p.studio.DB.ExecContext(p.Ctx, usualJobs); err != nil {
+		return err
+	}
+	p.ledger, err = newLedger(p.studio)
+	return err
+}
+
+// execute runs a statement in PostgreSQL, also after an interrupt.
+func (p *play) execute(statement string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Ctx), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, p.Database)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer conn.Close(ctx)
 	_, err = conn.Exec(ctx, statement)
 	return err
 }
 
 // now is the time by the clock that the outbox goes by.
-func (p *play) now(ctx context.Context) (now time.Time, err error) {
+func (p *play) now() (now time.Time) {
 	if !p.studio.Shared {
-		return time.Now().Truncate(time.Millisecond), nil
+		return time.Now().Truncate(time.Millisecond)
 	}
-	return now, p.studio.DB.QueryRowContext(ctx, `SELECT clock_timestamp()`).Scan(&now)
+	p.Must(p.studio.DB.QueryRowContext(p.Ctx, `SELECT clock_timestamp()`).Scan(&now))
+	return now
 }
 
 // number asks for a number.
-func (p *play) number(ctx context.Context, query string, args ...any) (n int, err error) {
-	return n, p.studio.DB.QueryRowContext(ctx, query, args...).Scan(&n)
+func (p *play) number(query string, args ...any) (n int) {
+	p.Must(p.studio.DB.QueryRowContext(p.Ctx, query, args...).Scan(&n))
+	return n
 }
 
-// eachJob calls back with every job in the table.
-func (p *play) eachJob(ctx context.Context, see func(job string) error) error {
-	rows, err := p.studio.DB.QueryContext(ctx, `SELECT job_id FROM jobs`)
-	if err != nil {
-		return err
-	}
+// allJobs returns every job in the table.
+func (p *play) allJobs() (jobs []string) {
+	rows, err := p.studio.DB.QueryContext(p.Ctx, `SELECT job_id FROM jobs`)
+	p.Must(err)
 	defer rows.Close()
 	for rows.Next() {
 		var job string
-		if err := rows.Scan(&job); err != nil {
-			return err
-		}
-		if err := see(job); err != nil {
-			return err
-		}
+		p.Must(rows.Scan(&job))
+		jobs = append(jobs, job)
 	}
-	return rows.Err()
+	p.Must(rows.Err())
+	return jobs
 }
 
 // wrong counts the files of jobs that are wrong or missing.
-func (p *play) wrong(jobs []string) (n int) {
-	for _, job := range jobs {
+func (p *play) wrong(jobs ...string) int {
+	return stage.Count(jobs, func(job string) bool {
 		got, err := os.ReadFile(p.result(job))
-		if err != nil || string(got) != string(studio.Transcode(p.uploads[job].Video, good)) {
-			n++
-		}
-	}
-	return n
+		return err != nil || string(got) != string(studio.Transcode(p.uploads[job].Video, good))
+	})
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -47,8 +46,8 @@ type outcome struct {
 // received are the messages of a generation that workers received, and their jobs.
 func received(reports []stage.Report, generation int) map[string]string {
 	all := make(map[string]string)
-	for _, r := range stage.At(reports, pointReceived) {
-		if r.Number == generation {
+	for _, r := range stage.At(reports, stage.Received) {
+		if r.Generation == generation {
 			all[r.Message] = r.Key
 		}
 	}
@@ -56,73 +55,73 @@ func received(reports []stage.Report, generation int) map[string]string {
 }
 
 // countStorm counts when everything is done and nothing is replayed.
-func (p *play) countStorm(ctx context.Context) (err error) {
+func (p *play) countStorm() {
 	o := p.out
-	if o.Halves, err = p.number(ctx, `SELECT
+	o.Halves = p.number(`SELECT
 		(SELECT count(*) FROM jobs WHERE job_id NOT IN (SELECT dedup_id FROM outbox)) +
-		(SELECT count(*) FROM outbox WHERE dedup_id NOT IN (SELECT job_id FROM jobs))`); err != nil {
-		return err
-	}
-	messages := make(map[string]int)
-	for _, job := range received(p.crew.Reports(), 0) {
+		(SELECT count(*) FROM outbox WHERE dedup_id NOT IN (SELECT job_id FROM jobs))`)
+	messages, excused := make(map[string]int), excused(p.Reports())
+	for _, job := range received(p.Reports(), 0) {
 		messages[job]++
 	}
-	var jobs []string
 	for job, u := range p.uploads {
-		if u.Fate == rolledBack {
-			n, err := p.number(ctx, `SELECT (SELECT count(*) FROM jobs WHERE job_id = $1) +
+		copies := max(0, messages[job]-1)
+		switch {
+		case u.Fate == rolledBack:
+			n := p.number(`SELECT (SELECT count(*) FROM jobs WHERE job_id = $1) +
 				(SELECT count(*) FROM outbox WHERE dedup_id = $1)`, job)
-			if err != nil {
-				return err
-			}
-			if _, err := os.Stat(p.result(job)); n+messages[job] > 0 ||
-				!errors.Is(err, fs.ErrNotExist) {
-				o.Ghosts++
-			}
+			_, err := os.Stat(p.result(job))
+			o.Ghosts += stage.One(n+messages[job] > 0 || !errors.Is(err, fs.ErrNotExist))
 			continue
-		}
-		jobs = append(jobs, job)
-		copies, excused := max(0, messages[job]-1), 0
-		p.crew.Do(func() { excused = p.relays.excused[job] })
-		if u.ordered() {
+		case u.ordered():
 			o.FIFOCopies += copies
-			continue
+		default:
+			o.Copies += min(copies, excused[job])
+			o.Unexcused += max(0, copies-excused[job])
 		}
-		o.Copies += min(copies, excused)
-		o.Unexcused += max(0, copies-excused)
+		o.StormyWrong += p.wrong(job)
 	}
-	o.StormyWrong = p.wrong(jobs)
-	return nil
 }
 
-// countEnd counts in the end.
-func (p *play) countEnd(ctx context.Context) error {
-	o := p.out
-	stats, err := p.studio.Box.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	o.Pending = stats.Pending
-	if o.Undone, err = p.number(ctx, `SELECT count(*) FROM jobs WHERE status <> 'done'`); err != nil {
-		return err
-	}
-	if err := p.eachJob(ctx, func(job string) error {
-		o.Recorded++
-		o.Wrong += p.wrong([]string{job})
-		return nil
-	}); err != nil {
-		return err
-	}
-	for job, before := range p.outside {
-		now, err := os.Stat(p.result(job))
-		if err != nil || !os.SameFile(before, now) || !before.ModTime().Equal(now.ModTime()) {
-			o.Touched++
+// excused is how often jobs may have been sent again: their relay had begun to send them and was
+// killed before it noted it, got no answer, or lost its lease.
+func excused(reports []stage.Report) map[string]int {
+	excused, unsettled := make(map[string]int), make(map[string]map[string]bool)
+	for _, r := range reports {
+		if unsettled[r.From] == nil {
+			unsettled[r.From] = make(map[string]bool) // by relay: jobs
+		}
+		if r.Point == stage.Killed {
+			for job := range unsettled[r.From] {
+				excused[job]++
+			}
+		}
+		for _, job := range r.Keys {
+			switch r.Point {
+			case pointSending:
+				unsettled[r.From][job] = true
+			case pointSettled:
+				delete(unsettled[r.From], job)
+			case pointDoubt, pointLost:
+				excused[job]++
+			}
 		}
 	}
-	entries, err := p.ledger.List(ctx, "job-", "", 0)
-	if err != nil {
-		return err
+	return excused
+}
+
+// countEnd counts in the end. Outside has files that were not to be written again.
+func (p *play) countEnd(outside map[string]os.FileInfo) {
+	o, jobs := p.out, p.allJobs()
+	o.Pending, o.Undone, o.Left = p.pending(), p.number(undone), p.left()
+	o.Recorded, o.Wrong = len(jobs), p.wrong(jobs...)
+	for job, before := range outside {
+		now, err := os.Stat(p.result(job))
+		o.Touched += stage.One(err != nil || !os.SameFile(before, now) ||
+			!before.ModTime().Equal(now.ModTime()))
 	}
+	entries, err := p.ledger.List(p.Ctx, "job-", "", 0)
+	p.Must(err)
 	done := make(map[string]bool)
 	for _, e := range entries {
 		if job, _, _ := strings.Cut(e.Key, "#"); e.State == claims.Completed {
@@ -130,19 +129,14 @@ func (p *play) countEnd(ctx context.Context) error {
 		}
 	}
 	o.Completed = len(done)
-	o.Left, err = p.sqs.Left(ctx, p.base.Queues[plainQueue], p.base.Queues[orderedQueue])
-	return err
 }
 
 // rows judges the outcome.
 func (o *outcome) rows() []stage.Row {
-	killed := func(role, point string) (n int) {
-		for _, r := range stage.At(o.Reports, stage.Killed) {
-			if r.Role == role && (point == "" || r.Text == point) {
-				n++
-			}
-		}
-		return n
+	killed := func(role, point string) int {
+		return stage.Count(stage.At(o.Reports, stage.Killed), func(r stage.Report) bool {
+			return r.Role == role && (point == "" || r.Text == point)
+		})
 	}
 	onOurs := func(check string, got int) stage.Row {
 		if o.Ours {
@@ -153,7 +147,11 @@ func (o *outcome) rows() []stage.Row {
 		return stage.Show(check, got)
 	}
 	judged, hasty := o.pace()
-	rows := append(o.usualRows(),
+	// If the usual uploads did no harm, the rest would prove nothing.
+	return append(stage.Unless(o.Broken != "", stage.LeftOut,
+		stage.AtLeast("as usual, row first: jobs without a message", 1, o.Usual.Unsent),
+		stage.AtLeast("as usual, message first: jobs done without a record", 2, o.Usual.Unrecorded)),
+
 		stage.AtLeast("upload services killed between their statements", 3, killed("upload", "")),
 		stage.AtLeast("relays killed before a claim", 1, killed("relay", pointClaiming)),
 		stage.AtLeast("relays killed after a claim, before they sent", 1,
@@ -195,19 +193,6 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("messages left in the queues", 0, o.Left),
 		stage.Want("processes that did not end when told to", 0, o.Unclean),
 	)
-	return rows
-}
-
-// usualRows judges the usual uploads. If they did no harm, the rest would prove nothing.
-func (o *outcome) usualRows() []stage.Row {
-	const unsent, unrecorded = "as usual, row first: jobs without a message",
-		"as usual, message first: jobs done without a record"
-	if o.Broken != "" {
-		return []stage.Row{stage.Skip(unsent, "left out too"),
-			stage.Skip(unrecorded, "left out too")}
-	}
-	return []stage.Row{stage.AtLeast(unsent, 1, o.Usual.Unsent),
-		stage.AtLeast(unrecorded, 2, o.Usual.Unrecorded)}
 }
 
 // disorder counts versions of films that were recorded before an earlier version, in one
@@ -216,7 +201,7 @@ func (o *outcome) disorder(generation int) (n int) {
 	latest := make(map[string]string)
 	seen := make(map[string]bool)
 	for _, r := range stage.At(o.Reports, pointRecorded) {
-		if r.Number != generation || !strings.HasPrefix(r.Text, "film-") || seen[r.Key] {
+		if r.Generation != generation || !strings.HasPrefix(r.Text, "film-") || seen[r.Key] {
 			continue
 		}
 		seen[r.Key] = true
@@ -233,9 +218,9 @@ func (o *outcome) redone() (n int) {
 	generation := make(map[string]int)
 	for _, r := range stage.At(o.Reports, pointRecorded) {
 		switch was := generation[r.Key]; {
-		case r.Number == 0 || was == r.Number || was < 0:
+		case r.Generation == 0 || was == r.Generation || was < 0:
 		case was == 0:
-			generation[r.Key] = r.Number
+			generation[r.Key] = r.Generation
 			n++
 		default:
 			generation[r.Key] = -1

@@ -17,14 +17,14 @@ func perfect() *outcome {
 	for _, kill := range []struct{ role, point string }{
 		{"upload", pointJob}, {"upload", pointRow}, {"upload", pointCommit},
 		{"relay", pointClaiming}, {"relay", pointClaimed}, {"relay", pointSent}, {"relay", pointSettled},
-		{"worker", pointBegun}, {"worker", pointWritten}, {"worker", pointRecorded},
+		{"worker", stage.Begun}, {"worker", pointWritten}, {"worker", pointRecorded},
 		{"replay", pointStepped}, {"replay", pointStepping},
 	} {
 		o.Reports = append(o.Reports, stage.Report{Role: kill.role, Point: stage.Killed, Text: kill.point})
 	}
 	for i, key := range []string{"job-1", "job-2", "job-3"} {
 		for generation := range 2 {
-			o.Reports = append(o.Reports, stage.Report{Point: pointRecorded, Key: key, Text: "film-1", Number: generation})
+			o.Reports = append(o.Reports, stage.Report{Point: pointRecorded, Key: key, Text: "film-1", Generation: generation})
 		}
 		o.Reports = append(o.Reports, stage.Report{At: float64(i), Point: pointStepping, From: "replay-1", Keys: []string{key}})
 	}
@@ -67,10 +67,10 @@ func TestRows(t *testing.T) {
 		}), []string{"versions of films transcoded before an earlier one", "versions of the film transcoded before an earlier one"}},
 		{"the replay keeps the generation", func(o *outcome) {
 			o.Replayed, o.StillWrong = 0, 3
-			each(pointRecorded, func(_ int, r *stage.Report) { r.Number = 0 })(o)
+			each(pointRecorded, func(_ int, r *stage.Report) { r.Generation = 0 })(o)
 		}, []string{"rows that they wrote with a new generation", "jobs transcoded once more, and not twice", "files of those days that are wrong now"}},
 		{"a replay of two generations", func(o *outcome) {
-			o.Reports = append(o.Reports, stage.Report{Point: pointRecorded, Key: "job-1", Text: "film-1", Number: 2})
+			o.Reports = append(o.Reports, stage.Report{Point: pointRecorded, Key: "job-1", Text: "film-1", Generation: 2})
 		}, []string{"jobs transcoded once more, and not twice"}},
 		{"the replay has no rate", each(pointStepping, func(_ int, r *stage.Report) { r.At = 0 }), []string{"of these, shorter than its rate allows"}},
 		{"the replay takes one step", each(pointStepping, func(i int, r *stage.Report) { r.From = r.Keys[0] }),

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -21,44 +19,34 @@ import (
 	"tenaq/worker"
 )
 
+// A task is what a process is told.
+type task struct {
+	Database string            // as the example takes it
+	Queues   map[string]string // URLs by name
+	Usual    string            // URL of the queue for the usual uploads
+	Uploads  []upload          `json:",omitempty"`
+	Quality  string            `json:",omitempty"` // of a worker
+	Replay   *replay           `json:",omitempty"`
+}
+
 // A process is an upload service, a relay, a worker or a replay.
 type process struct {
 	*stage.Child
 	task
-	api    *sqs.Client
 	studio *studio.Studio
 	ledger *claims.Ledger
 }
 
-func child(ctx context.Context, c *stage.Child) error {
-	p := &process{Child: c}
-	err := json.Unmarshal(c.Task, &p.task)
-	if err != nil {
-		return err
-	}
-	if p.api, err = c.Client(ctx); err != nil {
-		return err
-	}
-	if p.studio, err = studio.Open(ctx, p.Database); err != nil {
-		return err
-	}
-	defer p.studio.Close()
-	if p.ledger, err = newLedger(p.studio); err != nil {
-		return err
-	}
-	switch c.Role {
-	case "usual":
-		return p.uploadAsUsual(ctx)
-	case "upload":
-		return p.upload(ctx)
-	case "relay":
-		return p.relay(ctx)
-	case "worker":
-		return p.work(ctx)
-	case "replay":
-		return p.replay(ctx)
-	}
-	return fmt.Errorf("there is no role %q", c.Role)
+// role returns the role of processes that do something with the studio.
+func role(main func(*process)) stage.Role {
+	return stage.RoleOf(func(c *stage.Child, t task) {
+		s, err := studio.Open(c.Ctx, t.Database)
+		c.Must(err)
+		defer s.Close()
+		ledger, err := newLedger(s)
+		c.Must(err)
+		main(&process{c, t, s, ledger})
+	})
 }
 
 // newLedger returns the ledger of the workers. A claim ends before its message comes back.
@@ -71,28 +59,24 @@ var errEnough = errors.New("the upload is rolled back")
 
 // upload is the upload service. What it is asked for a second time, it does not do again. An upload
 // that commits late is under way beside the others, which stay in their order.
-func (p *process) upload(ctx context.Context) error {
-	var lates sync.WaitGroup
-	errs := make([]error, len(p.Uploads))
-	for i, u := range p.Uploads {
+func (p *process) upload() {
+	for _, u := range p.Uploads {
 		if u.Fate == late {
-			lates.Go(func() { errs[i] = p.uploadOne(ctx, u) })
-		} else if errs[i] = p.uploadOne(ctx, u); errs[i] != nil {
-			break
+			defer p.Beside(func() { p.uploadOne(u) })()
+		} else {
+			p.uploadOne(u)
 		}
 	}
-	lates.Wait()
-	return errors.Join(errs...)
 }
 
 // uploadOne writes a job and its message with the program of the example, and reports each
 // statement.
-func (p *process) uploadOne(ctx context.Context, u upload) error {
+func (p *process) uploadOne(u upload) {
 	m := u.message()
 	m.ID = outbox.NewID()
 	tell := func(point string) {
-		if u.Fate == fate(point) || point == pointLate && u.Fate == late {
-			p.Tell(ctx, stage.Report{Point: point, Key: u.Job, Text: m.ID})
+		if u.Fate == point || point == pointLate && u.Fate == late {
+			p.Tell(stage.Report{Point: point, Key: u.Job, Text: m.ID})
 		}
 	}
 	if !p.studio.Shared { // SQLite has one writer at a time: the row is named now and written later
@@ -113,29 +97,29 @@ func (p *process) uploadOne(ctx context.Context, u upload) error {
 		}
 		return nil
 	}
-	if _, err := s.Upload(ctx, u.job(), m); err != nil && !errors.Is(err, errEnough) {
-		return err
+	if _, err := s.Upload(p.Ctx, u.job(), m); !errors.Is(err, errEnough) {
+		p.Must(err)
 	}
 	tell(pointCommit)
-	return nil
 }
 
 // relay is a relay with few rows in hand, so that it comes by every step often.
-func (p *process) relay(ctx context.Context) error {
+func (p *process) relay() {
 	watched := &watchedBox{Box: p.studio.Box, p: p, jobs: make(map[string]string)}
 	r, err := outbox.NewRelay(outbox.Config{
-		Box: watched, Client: &watchedQueue{p.api, p}, Queues: p.Queues,
+		Box: watched, Client: &watchedQueue{p.API, p}, Queues: p.Queues,
 		Rows: 4, Parallel: 2, Lease: lease, RetryBase: 50 * time.Millisecond,
-		Events: outbox.Events{Lost: func(r outbox.Row) { p.tell(ctx, pointLost, r.Dedup) }},
+		Events: outbox.Events{Lost: func(r outbox.Row) { p.tell(pointLost, r.Dedup) }},
 	})
-	if err != nil {
-		return err
-	}
-	return r.Run(ctx)
+	p.Must(err)
+	p.Must(r.Run(p.Ctx))
 }
 
-func (p *process) tell(ctx context.Context, point string, jobs ...string) {
-	p.Tell(ctx, stage.Report{Point: point, Keys: jobs})
+// tell reports a point about some jobs, if there are any.
+func (p *process) tell(point string, jobs ...string) {
+	if len(jobs) > 0 {
+		p.Tell(stage.Report{Point: point, Keys: jobs})
+	}
 }
 
 // A watchedBox reports what a relay asks of its box, before and after.
@@ -151,7 +135,7 @@ type watchedBox struct {
 func (b *watchedBox) Claim(
 	ctx context.Context, c outbox.Claim,
 ) ([]outbox.Row, time.Duration, error) {
-	b.p.tell(ctx, pointClaiming)
+	b.p.Tell(stage.Report{Point: pointClaiming})
 	rows, next, err := b.Box.Claim(ctx, c)
 	var jobs []string
 	b.mu.Lock()
@@ -160,9 +144,7 @@ func (b *watchedBox) Claim(
 		jobs = append(jobs, r.Dedup)
 	}
 	b.mu.Unlock()
-	if len(jobs) > 0 {
-		b.p.tell(ctx, pointClaimed, jobs...)
-	}
+	b.p.tell(pointClaimed, jobs...)
 	return rows, next, err
 }
 
@@ -180,9 +162,7 @@ func (b *watchedBox) Settle(ctx context.Context, relay string, outcomes []outbox
 		delete(b.jobs, o.ID)
 	}
 	b.mu.Unlock()
-	if len(jobs) > 0 {
-		b.p.tell(ctx, pointSettled, jobs...)
-	}
+	b.p.tell(pointSettled, jobs...)
 	return nil
 }
 
@@ -202,62 +182,44 @@ func (q *watchedQueue) SendMessageBatch(
 		_ = json.Unmarshal([]byte(aws.ToString(e.MessageBody)), &j) // all bodies are jobs
 		jobs = append(jobs, j.ID)
 	}
-	q.p.tell(ctx, pointSending, jobs...)
+	q.p.tell(pointSending, jobs...)
 	out, err := q.SQS.SendMessageBatch(ctx, in, options...)
+	point := pointSent
 	if err != nil {
-		q.p.tell(ctx, pointDoubt, jobs...)
-	} else {
-		q.p.tell(ctx, pointSent, jobs...)
+		point = pointDoubt
 	}
+	q.p.tell(point, jobs...)
 	return out, err
 }
 
 // work is a process with a worker for each of the two queues.
-func (p *process) work(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var both sync.WaitGroup
-	var errs [2]error
-	for i, queue := range []string{p.Queues[plainQueue], p.Queues[orderedQueue]} {
-		w, err := worker.New(worker.Config{
-			Client: stage.ShortPolls{Client: p.api}, QueueURL: queue, Claims: p.ledger,
-			Handler:     worker.JSON(p.handle),
-			Concurrency: 4, Lease: lease, Attempts: 20, RetryBase: 200 * time.Millisecond,
-			Drain:  5 * time.Second,
-			Logger: slog.Default(),
-			Events: worker.Events{Received: func(m *worker.Message) {
-				p.Tell(ctx, stage.Report{Point: pointReceived, Key: m.Key, Message: m.ID,
-					Number: m.Generation})
-			}},
-		})
-		if err != nil {
-			return err
-		}
-		both.Go(func() {
-			defer cancel()
-			errs[i] = w.Run(ctx)
-		})
+func (p *process) work() {
+	for _, url := range p.Queues {
+		defer p.Beside(func() {
+			p.Work(worker.Config{
+				Client: stage.ShortPolls{Client: p.API}, QueueURL: url, Claims: p.ledger,
+				Handler: worker.JSON(p.handle), Concurrency: 4, Lease: lease, Attempts: 20,
+				RetryBase: 200 * time.Millisecond, Drain: 5 * time.Second,
+			})
+		})()
 	}
-	both.Wait()
-	return errors.Join(errs[:]...)
 }
 
 // handle transcodes and marks the job as done, with the program of the example, and reports each
 // step.
 func (p *process) handle(ctx context.Context, j studio.Job, m *worker.Message) error {
-	tell := func(point string) {
-		p.Tell(ctx, stage.Report{Point: point, Key: j.ID, Number: m.Generation, Text: j.Video})
-	}
-	tell(pointBegun)
+	r := stage.Report{Key: j.ID, Generation: m.Generation, Text: j.Video}
 	if err := studio.Write(resultFile(resultsDir(p.Dir), j.ID),
 		studio.Transcode(j.Video, p.Quality)); err != nil {
 		return err
 	}
-	tell(pointWritten)
+	r.Point = pointWritten
+	p.Tell(r)
 	if err := p.studio.Done(ctx, j, m); err != nil {
 		return err
 	}
-	tell(pointRecorded)
+	r.Point = pointRecorded
+	p.Tell(r)
 	return nil
 }
 
@@ -286,23 +248,19 @@ func (r replay) config(s *studio.Studio, ledger *claims.Ledger, broken string) o
 }
 
 // replay begins a replay, or goes on with the one that a process before it has begun.
-func (p *process) replay(ctx context.Context) error {
+func (p *process) replay() {
 	cfg := p.Replay.config(p.studio, p.ledger, p.Broken)
 	cfg.Box = &watchedHistory{cfg.Box, p}
 	r, err := outbox.NewReplayer(cfg)
-	if err != nil {
-		return err
-	}
-	newest, err := cfg.Box.Replays(ctx, 1)
-	if err != nil {
-		return err
-	}
+	p.Must(err)
+	newest, err := cfg.Box.Replays(p.Ctx, 1)
+	p.Must(err)
 	if len(newest) > 0 && !newest[0].AtEnd() {
-		_, err = r.Continue(ctx, newest[0].Number)
+		_, err = r.Continue(p.Ctx, newest[0].Number)
 	} else {
-		_, err = r.Run(ctx)
+		_, err = r.Run(p.Ctx)
 	}
-	return err
+	p.Must(err)
 }
 
 // A watchedHistory reports what a replay writes, before and after.
@@ -326,10 +284,10 @@ func (h *watchedHistory) StepReplay(
 			rows[i].Generation = 0
 		}
 	}
-	h.p.tell(ctx, pointStepping, jobs...)
+	h.p.tell(pointStepping, jobs...)
 	next, err := h.History.StepReplay(ctx, r, rows)
 	if err == nil {
-		h.p.tell(ctx, pointStepped, jobs...)
+		h.p.tell(pointStepped, jobs...)
 	}
 	return next, err
 }

@@ -8,6 +8,7 @@ import (
 	"tenaq/cmd/tenaq/demo/stage"
 	"tenaq/internal/work/trail"
 	"tenaq/producer"
+	"tenaq/worker"
 )
 
 // An outcome is what the scenario has found. Its rows are a function of it alone.
@@ -37,14 +38,15 @@ func (o *outcome) receipt(r producer.Receipt) {
 	if o.IDs == nil {
 		o.IDs = make(map[string]string)
 	}
-	o.New += count(r.New)
-	o.Duplicates += count(!r.New)
+	o.New += stage.One(r.New)
+	o.Duplicates += stage.One(!r.New)
 	o.IDs[r.Key] = r.MessageID
 }
 
 // rows judges the outcome.
 func (o *outcome) rows() []stage.Row {
 	done, dead := fates(o.Files)
+	deaths := stage.Count(o.Files, func(f file) bool { return f.Death != none })
 	bad, gone := o.Letters[fileDamaged], o.Letters[fileWithdrawn]
 	rows := []stage.Row{
 		stage.Want("same file, other batch: new messages", 0, o.OtherBatch),
@@ -58,8 +60,8 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("task dies in its download", "completed by task 2", o.end(fileAmidTask)),
 		stage.Want("worker dies, its task downloading", "completed by task 2",
 			o.end(fileAmidWorker)),
-		o.unlessBroken(stage.AtLeast("  its claim was taken over", 1,
-			o.seen(fileAmidWorker, pointTakenOver))),
+		o.ledgered(stage.AtLeast("  its claim was taken over", 1,
+			o.seen(fileAmidWorker, stage.TakenOver))),
 		stage.Want("task dies between writing and exit", "completed by task 2",
 			o.end(fileAfterWrite)),
 		stage.Want("  what the second found and did not write", 1,
@@ -68,7 +70,7 @@ func (o *outcome) rows() []stage.Row {
 			o.end(fileAfterComplete)),
 		stage.AtLeast("  its redelivery was deleted and did nothing", 1,
 			o.seen(fileAfterComplete, pointDuplicate)),
-		stage.Want("deaths in all (kill -9)", o.deaths(), len(stage.At(o.Reports, stage.Killed))),
+		stage.Want("deaths in all (kill -9)", deaths, len(stage.At(o.Reports, stage.Killed))),
 
 		stage.Want("wrong checksum (exit 1)", fmt.Sprintf("dead after task %d", attempts),
 			o.end(fileDamaged)),
@@ -87,10 +89,10 @@ func (o *outcome) rows() []stage.Row {
 		stage.True("a group for each file: downloads at once", o.Met),
 
 		stage.Want("batch run again later: new messages", 0, o.Late),
-		o.unlessBroken(stage.Want("batch run again later: told of completed work", done,
+		o.ledgered(stage.Want("batch run again later: told of completed work", done,
 			o.LateCompleted)),
-		stage.True("sent past the register later: delivered", o.late(pointReceived) > 0),
-		stage.Want("  tasks begun for it", 0, o.late(pointStarted)),
+		stage.True("sent past the register later: delivered", o.late(stage.Received) > 0),
+		stage.Want("  tasks begun for it", 0, o.late(stage.Begun)),
 		stage.AtLeast("  deleted because the work was completed", 1, o.late(pointDuplicate)),
 
 		stage.Want("expected, from the receipts", len(o.Files), o.New),
@@ -98,7 +100,7 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("files written, identical to their originals", done, o.Identical),
 		stage.Want("files that are anything else", 0, o.Strange),
 		stage.Want("files written twice", 0, o.writtenTwice()),
-		o.unlessBroken(stage.Want("claims that are still held", fmt.Sprint("0 of ", len(o.Files)),
+		o.ledgered(stage.Want("claims that are still held", fmt.Sprint("0 of ", len(o.Files)),
 			fmt.Sprint(o.Held, " of ", o.Entries))),
 		stage.Want("left in the queue", 0, o.Left),
 		stage.Want("dead letters", dead, len(o.Letters)),
@@ -110,26 +112,16 @@ func (o *outcome) rows() []stage.Row {
 	return rows
 }
 
-// unlessBroken skips a row about the ledger if there is none.
-func (o *outcome) unlessBroken(r stage.Row) stage.Row {
-	if o.Broken == "claim" {
-		return stage.Skip(r.Check, "no ledger")
-	}
-	return r
-}
-
-func (o *outcome) deaths() (n int) {
-	for _, f := range o.Files {
-		n += count(f.Death != none)
-	}
-	return n
+// ledgered skips a row about the ledger if there is none.
+func (o *outcome) ledgered(r stage.Row) stage.Row {
+	return stage.Unless(o.Broken == "claim", "no ledger", r)[0]
 }
 
 // strangers is how many messages were received that are on no receipt, the one that was sent late
 // aside.
 func (o *outcome) strangers() int {
 	seen := make(map[string]bool)
-	for _, r := range stage.At(o.Reports, pointReceived) {
+	for _, r := range stage.At(o.Reports, stage.Received) {
 		if r.Message != o.IDs[r.Key] && r.Message != o.LateID {
 			seen[r.Message] = true
 		}
@@ -138,30 +130,30 @@ func (o *outcome) strangers() int {
 }
 
 // seen is how often a point was reported of a file, without the message that was sent late.
-func (o *outcome) seen(id, point string) (n int) {
-	for _, r := range o.Reports {
-		n += count(r.Key == id && r.Point == point && (r.Message == "" || r.Message != o.LateID))
-	}
-	return n
+func (o *outcome) seen(id, point string) int {
+	return stage.Count(o.Reports, func(r stage.Report) bool {
+		return r.Key == id && r.Point == point && (r.Message == "" || r.Message != o.LateID)
+	})
 }
 
 // late is how often a point was reported of the message that was sent late.
-func (o *outcome) late(point string) (n int) {
-	for _, r := range o.Reports {
-		n += count(r.Point == point && r.Message == o.LateID && r.Message != "")
-	}
-	return n
+func (o *outcome) late(point string) int {
+	return stage.Count(o.Reports, func(r stage.Report) bool {
+		return r.Point == point && r.Message == o.LateID && r.Message != ""
+	})
 }
 
 // tasks is how often the work of a file was begun, without the times that ended because this
 // machine paused for longer than a lease.
-func (o *outcome) tasks(id string) int { return o.seen(id, pointStarted) - o.seen(id, pointLost) }
+func (o *outcome) tasks(id string) int {
+	return o.seen(id, stage.Begun) - o.seen(id, string(worker.Lost))
+}
 
 // end says how a file ended, and with which of its tasks.
 func (o *outcome) end(id string) string {
 	switch {
 	case o.seen(id, pointDead) > 0:
-		return fmt.Sprintf("dead after task %d", o.seen(id, pointStarted))
+		return fmt.Sprintf("dead after task %d", o.seen(id, stage.Begun))
 	case o.seen(id, pointCompleted) > 0:
 		return fmt.Sprintf("completed by task %d", o.tasks(id))
 	}
@@ -170,12 +162,10 @@ func (o *outcome) end(id string) string {
 
 // ended is how many files were completed and how many failed.
 func (o *outcome) ended() string {
-	done, dead := 0, 0
-	for _, f := range o.Files {
-		done += count(o.seen(f.ID, pointCompleted) > 0)
-		dead += count(o.seen(f.ID, pointDead) > 0)
+	reached := func(point string) int {
+		return stage.Count(o.Files, func(f file) bool { return o.seen(f.ID, point) > 0 })
 	}
-	return fmt.Sprint(done, " + ", dead)
+	return fmt.Sprint(reached(pointCompleted), " + ", reached(pointDead))
 }
 
 // inOrder reports whether the files of the group were completed as they were sent.
@@ -195,9 +185,6 @@ func (o *outcome) inOrder() bool {
 }
 
 // writtenTwice is how many files were put in their place more than once.
-func (o *outcome) writtenTwice() (n int) {
-	for _, f := range o.Files {
-		n += count(o.seen(f.ID, pointWrote) > 1)
-	}
-	return n
+func (o *outcome) writtenTwice() int {
+	return stage.Count(o.Files, func(f file) bool { return o.seen(f.ID, pointWrote) > 1 })
 }

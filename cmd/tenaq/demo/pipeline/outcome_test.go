@@ -28,20 +28,20 @@ func perfect() *outcome {
 		if f.Death != none {
 			at(f, stage.Killed)
 		}
-		at(f, pointReceived, pointStarted)
+		at(f, stage.Received, stage.Begun)
 		switch {
 		case f.Kind == damaged:
-			at(f, pointStarted, pointStarted, pointDead)
+			at(f, stage.Begun, stage.Begun, pointDead)
 			continue
 		case f.Kind == withdrawn:
 			at(f, pointDead)
 			continue
 		case f.Kind == notYet:
-			at(f, pointLater, pointStarted, pointLater, pointStarted)
+			at(f, pointLater, stage.Begun, pointLater, stage.Begun)
 		case f.Death == amidTask, f.Death == amidWorker:
-			at(f, pointTakenOver, pointStarted)
+			at(f, stage.TakenOver, stage.Begun)
 		case f.Death == afterWrite:
-			at(f, pointStarted, pointWrote, pointFound)
+			at(f, stage.Begun, pointWrote, pointFound)
 		}
 		at(f, pointCompleted)
 		if f.Death == afterComplete {
@@ -51,7 +51,7 @@ func perfect() *outcome {
 	done, dead := fates(o.Files)
 	o.Identical, o.Entries, o.LateCompleted = done, done+dead, done
 	o.Reports = append(o.Reports,
-		stage.Report{Point: pointReceived, Key: fileLate, Message: "late"}, stage.Report{Point: pointDuplicate, Key: fileLate, Message: "late"})
+		stage.Report{Point: stage.Received, Key: fileLate, Message: "late"}, stage.Report{Point: pointDuplicate, Key: fileLate, Message: "late"})
 	return o
 }
 
@@ -78,23 +78,23 @@ func TestRows(t *testing.T) {
 		{"the other batch is sent", func(o *outcome) { o.OtherBatch, o.Differs = 2, 0 },
 			[]string{"same file, other batch: new messages", "same file, other batch: told that it differs"}},
 		{"the batch is sent again", func(o *outcome) { o.Replayed = 1 }, []string{"batch run again at once: new messages"}},
-		{"SQS takes a duplicate", add(pointReceived, fileAmidTask, "another"),
+		{"SQS takes a duplicate", add(stage.Received, fileAmidTask, "another"),
 			[]string{"sent past the register, same deduplication id: delivered"}},
 		{"a registration without a message", func(o *outcome) { o.BySendOnce, o.Swept = 0, 0 },
 			[]string{"producer died before the send: the next run sends", "producer died before the send: a sweep sends"}},
-		{"a file begun twice", add(pointStarted, fileBeforeClaim, ""), []string{"worker dies before its claim"}},
-		{"a claim that nobody takes over", gone(pointTakenOver, fileAmidWorker), []string{"  its claim was taken over"}},
+		{"a file begun twice", add(stage.Begun, fileBeforeClaim, ""), []string{"worker dies before its claim"}},
+		{"a claim that nobody takes over", gone(stage.TakenOver, fileAmidWorker), []string{"  its claim was taken over"}},
 		{"a task that writes again", func(o *outcome) { gone(pointFound, fileAfterWrite)(o); add(pointWrote, fileAfterWrite, "")(o) },
 			[]string{"  what the second found and did not write", "files written twice"}},
 		{"a completed file done again", func(o *outcome) {
 			gone(pointDuplicate, fileAfterComplete)(o)
-			add(pointStarted, fileAfterComplete, "")(o)
+			add(stage.Begun, fileAfterComplete, "")(o)
 		}, []string{"worker dies between completion and delete", "  its redelivery was deleted and did nothing"}},
 		{"a process that was to die", gone(stage.Killed, fileUnsent), []string{"deaths in all (kill -9)"}},
-		{"attempts that are not counted", add(pointStarted, fileDamaged, ""), []string{"wrong checksum (exit 1)"}},
+		{"attempts that are not counted", add(stage.Begun, fileDamaged, ""), []string{"wrong checksum (exit 1)"}},
 		{"a dead letter without a reason", func(o *outcome) { clear(o.Letters) }, []string{"  attempts that its dead letter reports",
 			"  its reason names the checksum", "  its reason says so", "dead letters"}},
-		{"poison tried again", add(pointStarted, fileWithdrawn, ""), []string{"withdrawn for good (exit 65)"}},
+		{"poison tried again", add(stage.Begun, fileWithdrawn, ""), []string{"withdrawn for good (exit 65)"}},
 		{"later counts as an attempt", gone(pointLater, fileNotYet), []string{"  of these tasks, counted as attempts"}},
 		{"a group out of order", add(pointCompleted, "balances-2026-02-01", ""),
 			[]string{"one group: completed as sent, a dead worker included"}},
@@ -104,7 +104,7 @@ func TestRows(t *testing.T) {
 			[]string{"batch run again later: new messages", "batch run again later: told of completed work"}},
 		{"the late one is done again", func(o *outcome) {
 			o.Reports = slices.DeleteFunc(o.Reports, func(r stage.Report) bool { return r.Point == pointDuplicate && r.Message == "late" })
-			add(pointStarted, fileLate, "late")(o)
+			add(stage.Begun, fileLate, "late")(o)
 		}, []string{"  tasks begun for it", "  deleted because the work was completed"}},
 		{"a receipt is missing", func(o *outcome) { o.New-- }, []string{"expected, from the receipts"}},
 		{"a file is damaged", func(o *outcome) { o.Identical--; o.Strange++ },

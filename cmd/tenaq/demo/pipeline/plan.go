@@ -27,7 +27,7 @@ const (
 )
 
 // A death is when a process dies that works on a file, once.
-type death string
+type death string // for people
 
 const (
 	none          death = ""
@@ -38,6 +38,27 @@ const (
 	afterWrite    death = "task, after writing and before its exit"
 	afterComplete death = "worker, after the completion and before the delete"
 )
+
+// points are where the processes report that they may die. The source finds who downloads, and
+// reports deaths amid a download itself.
+var points = map[death]string{
+	beforeSend: pointSending, beforeClaim: stage.Received, afterWrite: pointWrote,
+	afterComplete: pointCompleted, amidWorker: string(amidWorker), amidTask: string(amidTask),
+}
+
+// deaths plans the deaths of the files.
+func deaths(files []file) (all []stage.Death) {
+	for _, f := range files {
+		if f.Death != none {
+			all = append(all, stage.Death{
+				Point: points[f.Death], Key: f.ID, Why: string(f.Death),
+				Task:  f.Death == amidTask || f.Death == afterWrite,
+				Final: f.ID == fileUnswept,
+			})
+		}
+	}
+	return all
+}
 
 // orderedGroup is the group of files that stay in order. Every other file is a group of its own.
 const orderedGroup = "data-download-group"
@@ -76,17 +97,14 @@ func plan(env *stage.Env) (files []file) {
 		add(f.ID, f.ID, f.Kind, f.Death)
 	}
 	for n := range env.Scale(3, 5) {
-		d := none
-		if n == 1 {
-			d = amidWorker
-		}
-		add(fmt.Sprintf("balances-2026-02-%02d", n+1), orderedGroup, plain, d)
+		add(fmt.Sprintf("balances-2026-02-%02d", n+1), orderedGroup, plain,
+			map[int]death{1: amidWorker}[n])
 	}
-	deaths := []death{beforeClaim, amidWorker, amidTask, afterWrite, afterComplete}
+	ways := []death{beforeClaim, amidWorker, amidTask, afterWrite, afterComplete}
 	for n := range env.Scale(4, 12) {
 		d := none
 		if n%3 > 0 {
-			d = deaths[rng.IntN(len(deaths))]
+			d = ways[rng.IntN(len(ways))]
 		}
 		id := fmt.Sprintf("trades-2026-02-%02d", n+1)
 		add(id, id, plain, d)
@@ -96,8 +114,8 @@ func plan(env *stage.Env) (files []file) {
 
 // fates is how many files are to be completed, and how many are to fail.
 func fates(files []file) (completed, failed int) {
-	for _, f := range files {
-		failed += count(f.Kind == damaged || f.Kind == withdrawn)
-	}
+	failed = stage.Count(files, func(f file) bool {
+		return f.Kind == damaged || f.Kind == withdrawn
+	})
 	return len(files) - failed, failed
 }

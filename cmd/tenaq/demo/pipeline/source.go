@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"crypto/rand"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +23,6 @@ type source struct {
 	mu     sync.Mutex
 	asked  map[string]int // how often a file was asked for
 	active map[string]int // downloads under way, by group
-	played map[string]bool
 }
 
 // Sizes and times of the source.
@@ -35,27 +35,21 @@ const (
 )
 
 // newSource makes the originals and serves them.
-func newSource(p *play, dir string) (*source, error) {
+func newSource(p *play, dir string) *source {
 	s := &source{
 		p: p, texts: make(map[string]string), asked: make(map[string]int),
 		active: make(map[string]int),
-		played: make(map[string]bool),
 	}
-	p.out.Most = make(map[string]int)
-	for _, f := range p.files {
+	for _, f := range p.out.Files {
 		text := make([]byte, fileSize)
 		_, _ = rand.Read(text)
 		s.texts[f.ID] = string(text)
-		if err := os.WriteFile(filepath.Join(dir, f.ID), text, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	for _, f := range p.files {
-		p.crew.Mux.HandleFunc("GET /"+f.ID, func(w http.ResponseWriter, r *http.Request) {
+		p.Must(os.WriteFile(filepath.Join(dir, f.ID), text, 0o600))
+		p.Mux.HandleFunc("GET /"+f.ID, func(w http.ResponseWriter, r *http.Request) {
 			s.serve(f, w, r)
 		})
 	}
-	return s, nil
+	return s
 }
 
 func (s *source) serve(f file, w http.ResponseWriter, r *http.Request) {
@@ -72,15 +66,15 @@ func (s *source) serve(f file, w http.ResponseWriter, r *http.Request) {
 	case f.Kind == damaged:
 		text = strings.Repeat("x", len(text))
 	case f.Kind == together: // a pipeline that works on one group at a time would wait in vain
-		s.p.crew.Do(func() { s.p.crew.Wait(metMax, func() bool { return s.allActive(together) }) })
+		s.p.Do(func() { s.p.Wait(metMax, func() bool { return s.allActive(together) }) })
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	for n := range chunks {
 		if n == chunks*f.Share/100 {
 			s.p.amid(f)
 		}
-		if _, err := w.Write([]byte(text[len(text)*n/chunks : len(text)*(n+
-			1)/chunks])); err != nil || r.Context().Err() != nil {
+		chunk := text[len(text)*n/chunks : len(text)*(n+1)/chunks]
+		if _, err := io.WriteString(w, chunk); err != nil || r.Context().Err() != nil {
 			return
 		}
 		_ = http.NewResponseController(w).Flush()
@@ -95,7 +89,7 @@ func (s *source) begin(f file) int {
 	s.active[f.Group]++
 	asked, active := s.asked[f.ID], s.active[f.Group]
 	s.mu.Unlock()
-	s.p.crew.Do(func() {
+	s.p.Do(func() {
 		s.p.out.Most[f.Group] = max(s.p.out.Most[f.Group], active)
 		if f.Kind == together && s.allActive(together) {
 			s.p.out.Met = true
@@ -118,7 +112,7 @@ func (s *source) allActive(k kind) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.p.files {
+	for _, f := range s.p.out.Files {
 		if f.Kind == k && s.active[f.Group] == 0 {
 			return false
 		}
@@ -126,62 +120,12 @@ func (s *source) allActive(k kind) bool {
 	return true
 }
 
-// plays reports whether a death of a file is due, and takes it for done.
-func (s *source) plays(f file, d death) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was := s.played[f.ID]
-	s.played[f.ID] = was || f.Death == d
-	return f.Death == d && !was
-}
-
-// on takes a report, and kills its author where the plan says so. The crew's mutex is locked.
-func (p *play) on(r stage.Report) {
-	f := p.file(r.Key)
-	switch {
-	case r.Point == pointSending && p.source.plays(f, beforeSend):
-		if f.ID == fileUnsent {
-			p.crew.Kill(r.From, string(beforeSend), f.ID)
-		} else {
-			p.crew.KillForGood(r.From, string(beforeSend), f.ID)
-		}
-	case r.Point == pointReceived && p.source.plays(f, beforeClaim):
-		p.crew.Kill(r.From, string(beforeClaim), f.ID)
-	case r.Point == pointCompleted && p.source.plays(f, afterComplete):
-		p.crew.Kill(r.From, string(afterComplete), f.ID)
-	case r.Point == pointWrote && p.source.plays(f, afterWrite):
-		p.crew.KillPID(r, string(afterWrite))
-	}
-}
-
-// amid kills in the middle of a download: the task, or the worker that has started it.
+// amid reports the middle of a download, of the process that is to die there.
 func (p *play) amid(f file) {
-	p.crew.Do(func() {
-		if p.source.plays(f, amidTask) {
-			for _, r := range p.crew.Seen(pointDownload) {
-				if r.Key == f.ID {
-					p.crew.KillPID(r, string(amidTask))
-				}
-			}
-		}
-		if p.source.plays(f, amidWorker) {
-			holder := ""
-			for _, r := range p.crew.Seen(pointStarted) {
-				if r.Key == f.ID {
-					holder = r.From
-				}
-			}
-			p.crew.Kill(holder, string(amidWorker), f.ID)
-		}
-	})
-}
-
-// file finds a file by its id.
-func (p *play) file(id string) (f file) {
-	for _, one := range p.files {
-		if one.ID == id {
-			f = one
-		}
+	if at := map[death]string{amidTask: pointDownload, amidWorker: stage.Begun}[f.Death]; at != "" {
+		var r stage.Report
+		p.Do(func() { r = p.Last(at, f.ID) })
+		r.Point = string(f.Death)
+		p.Take(r)
 	}
-	return f
 }

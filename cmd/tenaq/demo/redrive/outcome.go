@@ -1,7 +1,6 @@
 package redrive
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -37,41 +36,30 @@ type outcome struct {
 }
 
 // collect counts.
-func (p *play) collect(ctx context.Context) (err error) {
-	o := p.out
-	o.Reports, o.Unclean, o.Doubled = p.crew.Reports(), p.crew.Unclean(), p.warehouse.doubled()
-	p.mu.Lock()
-	o.Live, o.TurnedAway = len(p.live), p.away
-	p.mu.Unlock()
-	p.warehouse.each(func(order string, a *account) {
-		o.Booked += min(1, a.booked)
-		if !p.warehouse.isHealthy(order) {
-			o.PoisonCalls += a.calls - a.sick
-		}
+func (p *play) collect() {
+	o, w := p.out, p.warehouse
+	o.Reports, o.Unclean, o.Live = p.Reports(), p.Unclean(), int(p.live.Load())
+	o.TurnedAway, o.Booked, o.Doubled = int(p.away.Load()), w.booked(""), w.doubled()
+	o.PoisonCalls = w.sum(func(order string, a *account) int {
+		return stage.One(!w.isHealthy(order)) * (a.calls - a.sick)
 	})
-	if o.Left, err = p.sqs.Left(ctx, p.queues.Work, p.queues.Dead); err != nil {
-		return err
-	}
-	lot, err := redrive.NewParkingLot(redrive.ParkingLotConfig{Client: p.sqs.API, Store: p.store,
+	o.Left = p.Left(p.queues.Work, p.queues.Dead)
+	lot, err := redrive.NewParkingLot(redrive.ParkingLotConfig{Client: p.API, Store: p.store,
 		URL: p.queues.Parking})
-	if err != nil {
-		return err
-	}
-	parked, err := lot.List(ctx, 100)
-	if err != nil {
-		return err
-	}
+	p.Must(err)
+	parked, err := lot.List(p.Outer, 100)
+	p.Must(err)
 	o.Parked, o.ParkedWrong = make(map[string]int), "none"
 	for _, m := range parked {
 		order := orderOf(m.Body)
-		why := p.warehouse.poison[order]
+		why := w.poison[order]
 		if why == "" || m.Reason != answer(422, why+", in "+order).Error() {
 			o.ParkedWrong = order + ": " + m.Reason
 			continue
 		}
 		o.Parked[why]++
 	}
-	return lot.GiveBack(ctx, parked)
+	p.Must(lot.GiveBack(p.Outer, parked))
 }
 
 // rows judges the outcome.
@@ -88,7 +76,17 @@ func (o *outcome) rows() []stage.Row {
 	if o.After > 0 {
 		after = fmt.Sprintf("%.1f s", o.After)
 	}
-	rows := append(o.usualRows(),
+	least := 3 * o.Usual.Orders
+	if !o.Ours {
+		least = o.Usual.Orders + 1 // an emulator is slow
+	}
+	// If the usual redriver did no harm, the rest would prove nothing.
+	return append(stage.Unless(o.Broken != "", stage.LeftOut,
+		stage.AtLeast("as usual: calls of the sick warehouse", least, o.Usual.Sick),
+		stage.AtLeast("as usual: rounds of each poison message, to be parked after 5",
+			usualLimit+1, o.Usual.Rounds),
+		stage.Want("as usual: poison that was parked", 0, o.Usual.Parked)),
+
 		stage.Show("dead letters at first", o.Orders),
 		stage.Show("orders that came in meanwhile", o.Live),
 		stage.Want("redriven in the first step", rateFirst, first),
@@ -111,25 +109,6 @@ func (o *outcome) rows() []stage.Row {
 		stage.Show("messages on their way, at most", most),
 		stage.Show("from the end of the outage until all were booked", after),
 	)
-	return rows
-}
-
-// usualRows judges the usual redriver. If it did no harm, the rest would prove nothing.
-func (o *outcome) usualRows() []stage.Row {
-	const sick, rounds = "as usual: calls of the sick warehouse",
-		"as usual: rounds of each poison message"
-	if o.Broken != "" {
-		return []stage.Row{stage.Skip(sick, "left out too"), stage.Skip(rounds, "left out too")}
-	}
-	least := 3 * o.Usual.Orders
-	if !o.Ours {
-		least = o.Usual.Orders + 1 // an emulator is slow
-	}
-	return []stage.Row{
-		stage.AtLeast(sick, least, o.Usual.Sick),
-		stage.AtLeast(rounds+", to be parked after 5", usualLimit+1, o.Usual.Rounds),
-		stage.Want("as usual: poison that was parked", 0, o.Usual.Parked),
-	}
 }
 
 func stepsOf(reports []stage.Report) (all []step) {
@@ -141,32 +120,13 @@ func stepsOf(reports []stage.Report) (all []step) {
 	return all
 }
 
-// trips is how often the breaker has opened since it was closed, and parked how many messages were
-// parked.
-func trips(reports []stage.Report) int {
-	if s := stepsOf(reports); len(s) > 0 {
-		return s[len(s)-1].Trips
-	}
-	return 0
-}
-
-func parked(reports []stage.Report) int {
-	if s := stepsOf(reports); len(s) > 0 {
-		return s[len(s)-1].Parked
-	}
-	return 0
-}
-
 // hasty counts messages that the first redriver sent back with a shorter delay than a second at
 // their first redrive, two seconds at a further one. The redriver that follows finishes what the
 // first one has begun, and that has no delay.
-func hasty(reports []stage.Report) (n int) {
-	for _, r := range stage.At(reports, pointSent) {
-		if r.From == "redriver-1" && r.Number < 1<<min(1, max(0, int(r.Fence)-1)) {
-			n++
-		}
-	}
-	return n
+func hasty(reports []stage.Report) int {
+	return stage.Count(stage.At(reports, pointSent), func(r stage.Report) bool {
+		return r.From == "redriver-1" && r.Number < 1<<min(1, max(0, int(r.Fence)-1))
+	})
 }
 
 // path is how the breaker came from state to state until it was closed again, without the canaries

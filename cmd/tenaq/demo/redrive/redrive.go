@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -38,9 +38,10 @@ import (
 
 // Scenario is this scenario.
 var Scenario = stage.Scenario{
-	Name: "redrive",
-	Text: "dead letters go back at their consumer's pace",
-	Run:  run, Child: redriver,
+	Name:  "redrive",
+	Text:  "dead letters go back at their consumer's pace",
+	Run:   run,
+	Roles: map[string]stage.Role{"redriver": stage.RoleOf(redriver)},
 	Breaks: []stage.Break{
 		{Name: "breaker", Text: "no failure opens the breaker; 200 messages go at first"},
 		{Name: "identity", Text: "redriven messages do not say which work they are"},
@@ -79,7 +80,6 @@ func policy(broken string) redrive.Policy {
 // queues are those of one part.
 type queues struct {
 	Work, Dead, Parking string // URLs
-	Source              string // ARN of Work
 }
 
 // A task is what a redriver is told.
@@ -90,139 +90,75 @@ type task struct {
 
 // A play is a run of the scenario.
 type play struct {
-	env       *stage.Env
-	sqs       *stage.SQS
-	crew      *stage.Crew
+	*stage.Crew
 	warehouse *warehouse
 	queues    queues
 	store     *sqliterecords.Store
+	ledger    *claims.Ledger
 	orders    []string // the dead letters at first
 	out       *outcome
 
-	mu   sync.Mutex
-	live []string // orders that came in meanwhile
-	away int      // deliveries that the worker turned away
-	kill bool     // the redriver is to die after its next send
+	live atomic.Int64 // orders that came in meanwhile
+	away atomic.Int64 // deliveries that the worker turned away
 }
 
-func run(ctx context.Context, env *stage.Env) (rows []stage.Row, err error) {
-	s, err := env.OpenSQS(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	p := &play{env: env, sqs: s, out: &outcome{Ours: s.Server != nil, Broken: env.Broken}}
-	n, made := env.Scale(40, 2000), env.Scale(15, 100)
-	if s.Server == nil {
+func run(c *stage.Crew) []stage.Row {
+	p := &play{Crew: c, out: &outcome{Ours: c.Server != nil, Broken: c.Broken}}
+	n, made := p.Scale(40, 2000), p.Scale(15, 100)
+	if !p.out.Ours {
 		n, made = 40, 10 // an emulator may take a second to receive ten messages
 	}
-	p.orders = names("order", n)
-	p.out.Orders = n
-	if p.crew, err = stage.NewCrew(ctx, s); err != nil {
-		return nil, err
-	}
-	defer p.crew.Close()
-	if p.queues, err = p.create(ctx, "redrive"); err != nil {
-		return nil, err
-	}
-	if p.warehouse, err = newWarehouse(p.orders, env.RNG(1)); err != nil {
-		return nil, err
-	}
-	defer p.warehouse.close()
-	p.store, err = sqliterecords.New(sqliterecords.Config{Path: recordsFile(env.Dir)})
-	if err != nil {
-		return nil, err
-	}
+	p.orders, p.out.Orders = names("order", n), n
+	p.warehouse = newWarehouse(p.orders, p.RNG(1))
+	p.queues = p.create("redrive")
+	p.store, p.ledger = p.OpenRecords(p.Dir, 0)
 	defer p.store.Close()
-	usual := make(chan error, 1)
-	go func() { usual <- p.usual(p.crew.Ctx) }()
-	if err = p.play(p.crew.Ctx, made); err == nil {
-		err = <-usual
-	}
-	if errCollect := p.collect(context.WithoutCancel(ctx)); err == nil {
-		err = errCollect
-	}
-	return p.out.rows(), err
+	p.Play(func() {
+		usual := p.Usual(p.usual)
+		p.play(made)
+		usual()
+	})
+	p.collect()
+	return p.out.rows()
 }
 
-func recordsFile(dir string) string { return filepath.Join(dir, "records.db") }
-
 // create makes the queues of one part.
-func (p *play) create(ctx context.Context, name string) (q queues, err error) {
+func (p *play) create(name string) (q queues) {
 	longest := map[string]string{"MessageRetentionPeriod": redrivehost.RetentionMost}
-	if q.Work, q.Dead, err = p.sqs.CreatePair(ctx, name+"-work", name+"-dead", nil,
-		longest); err != nil {
-		return q, err
-	}
-	if q.Parking, err = p.sqs.CreateQueue(ctx, name+"-parking", longest); err != nil {
-		return q, err
-	}
-	q.Source, err = p.sqs.ARN(ctx, q.Work)
-	return q, err
+	var err error
+	q.Work, q.Dead, err = p.CreatePair(name+"-work", name+"-dead", nil, longest)
+	p.Must(err)
+	q.Parking = p.CreateQueue(name+"-parking", longest)
+	return q
 }
 
 // play tells the story.
-func (p *play) play(ctx context.Context, made int) error {
-	ledger, err := claims.New(p.store, claims.Config{})
-	if err != nil {
-		return err
-	}
-	away := func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.away++
-	}
-	stop, err := p.startWorker(ctx, p.queues, p.warehouse, ledger,
+func (p *play) play(made int) {
+	stop := p.startWorker(p.queues, p.warehouse, p.ledger,
 		worker.Events{Outcome: func(_ *worker.Message, o worker.Outcome) {
 			if o.Kind == worker.Busy || o.Kind == worker.Duplicate {
-				away()
+				p.away.Add(1)
 			}
 		}})
-	if err != nil {
-		return err
-	}
-	defer func() { p.crew.Fail(stop()) }()
-	if err := p.send(ctx, p.queues.Work, p.orders[:made], ""); err != nil {
-		return err
-	}
-	if err := p.send(ctx, p.queues.Dead, p.orders[made:], p.queues.Source); err != nil {
-		return err
-	}
-	if err := p.crew.Until("dead letters", func() (bool, error) {
-		n, err := p.sqs.Left(ctx, p.queues.Dead)
-		return n >= len(p.orders), err
-	}); err != nil {
-		return err
-	}
+	defer stop()
+	p.send(p.queues.Work, p.orders[:made], "")
+	p.send(p.queues.Dead, p.orders[made:], p.ARN(p.queues.Work))
+	p.Until("dead letters", func() bool { return p.Left(p.queues.Dead) >= len(p.orders) })
 	p.warehouse.begin()
-	traffic, end := context.WithCancel(ctx)
+	open, end := context.WithCancel(p.Ctx)
 	defer end()
-	ended := make(chan error, 1)
-	go func() { ended <- p.traffic(traffic) }()
-
-	p.crew.On = p.on
+	traffic := p.Beside(func() { p.traffic(open) })
 	look := time.Second
-	if p.sqs.Server == nil {
+	if !p.out.Ours {
 		look = 3 * time.Second
 	}
-	if err := p.crew.Hire("redriver", task{p.queues, look}); err != nil {
-		return err
-	}
-	if err := p.outage(); err != nil {
-		return err
-	}
-	if err := p.recovery(); err != nil {
-		return err
-	}
+	p.Hire("redriver", task{p.queues, look})
+	p.outage()
+	p.recovery()
 	end()
-	if err := <-ended; err != nil {
-		return err
-	}
-	if err := p.rest(ctx); err != nil {
-		return err
-	}
-	p.crew.Dismiss()
-	return nil
+	traffic()
+	p.rest()
+	p.Dismiss()
 }
 
 // Points that the redriver reports.
@@ -231,119 +167,87 @@ const (
 	pointStep = "step"
 )
 
-// on takes a report.
-func (p *play) on(r stage.Report) {
-	p.mu.Lock()
-	dies := p.kill && r.Point == pointSent && p.warehouse.isHealthy(r.Key)
-	p.kill = p.kill && !dies
-	p.mu.Unlock()
-	if dies {
-		p.crew.Kill(r.From, "after it had sent an order and before it had deleted the dead letter",
-			r.Key)
-	}
-}
-
 // outage lets the redriver work while the warehouse is down.
-func (p *play) outage() error {
-	err := p.crew.Until("the outage", func() (bool, error) {
-		sick, trips := p.warehouse.sick(), trips(p.crew.Reports())
-		p.env.Progress.Line("the warehouse is down: called %s, the breaker opened %s",
+func (p *play) outage() {
+	p.Until("the outage", func() bool {
+		sick, trips := p.warehouse.sick(), p.last().Trips
+		p.Progress.Line("the warehouse is down: called %s, the breaker opened %s",
 			cli.Counted(sick, "time", "times"), cli.Counted(trips, "time", "times"))
-		switch p.env.Broken {
+		switch p.Broken {
 		case "breaker":
-			return sick > 4*rateFirst, nil
+			return sick > 4*rateFirst
 		case "identity":
-			return sick >= rateFirst, nil
+			return sick >= rateFirst
 		}
-		return trips >= tripsLeast, nil
+		return trips >= tripsLeast
 	})
-	p.out.Trips, p.out.Sick = trips(p.crew.Reports()), p.warehouse.sick()
+	p.out.Trips, p.out.Sick = p.last().Trips, p.warehouse.sick()
 	p.warehouse.open()
-	p.env.Say("the warehouse is up; redriven messages had called it %s",
+	p.Say("the warehouse is up; redriven messages had called it %s",
 		cli.Counted(p.out.Sick, "time", "times"))
-	return err
 }
 
 // recovery waits until the dead letters of the outage have come to their end, and kills the
 // redriver on the way.
-func (p *play) recovery() error {
+func (p *play) recovery() {
 	began, healthy := time.Now(), len(p.orders)-poisoned
-	kill := func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.kill = true
-	}
-	killAt := healthy / 3
-	if p.env.Broken == "identity" {
-		killAt = 0
-	}
-	most := time.Duration(p.env.Scale(45, 100)) * time.Second
-	for killed := false; time.Since(began) < most &&
-		p.crew.Ctx.Err() == nil; stage.Pause(p.crew.Ctx, 50*time.Millisecond) {
-		done, parked := p.warehouse.booked(p.orders), parked(p.crew.Reports())
-		p.env.Progress.Line("%d of %d orders booked, %d parked", done, healthy, parked)
-		if !killed && done >= killAt {
+	identity, killed := p.Broken == "identity", false
+	most := time.Duration(p.Scale(45, 100)) * time.Second
+	for ; time.Since(began) < most && p.Ctx.Err() == nil; stage.Pause(p.Ctx, 50*time.Millisecond) {
+		done, parked := p.warehouse.booked("order-"), p.last().Parked
+		p.Progress.Line("%d of %d orders booked, %d parked", done, healthy, parked)
+		if !killed && (identity || done >= healthy/3) {
 			killed = true
-			kill()
+			p.Plan(stage.Death{
+				Point: pointSent, Why: "between a send and the delete that follows",
+				If: func(r stage.Report) bool { return p.warehouse.isHealthy(r.Key) },
+			})
 		}
 		if done == healthy && p.out.After == 0 {
 			p.out.After = time.Since(began).Seconds()
 		}
-		if done == healthy && parked >= poisoned || p.env.Broken == "identity" &&
-			p.warehouse.doubled() > 0 {
-			return nil
+		if done == healthy && parked >= poisoned || identity && p.warehouse.doubled() > 0 {
+			return
 		}
 	}
-	return context.Cause(p.crew.Ctx) // what is missing, the rows say
+	p.Must(context.Cause(p.Ctx)) // what is missing, the rows say
 }
 
 // rest waits until nothing is left in the queues.
-func (p *play) rest(ctx context.Context) error {
-	if p.env.Broken == "identity" {
-		return nil // that would not end
+func (p *play) rest() {
+	began := time.Now()
+	for p.Broken != "identity" && time.Since(began) < 20*time.Second && // that would not end
+		(p.Left(p.queues.Work, p.queues.Dead) > 0 ||
+			p.warehouse.booked("live-") < int(p.live.Load())) {
+		stage.Pause(p.Ctx, 50*time.Millisecond)
 	}
-	for began := time.Now(); time.Since(began) < 20*time.Second; stage.Pause(ctx,
-		50*time.Millisecond) {
-		left, err := p.sqs.Left(ctx, p.queues.Work, p.queues.Dead)
-		if err != nil || left == 0 && p.warehouse.booked(p.live) == len(p.live) {
-			return err
+}
+
+// last is what the redriver reported last.
+func (p *play) last() (last step) {
+	p.Do(func() {
+		if steps := p.Seen(pointStep); len(steps) > 0 {
+			last = stepsOf(steps[len(steps)-1:])[0]
 		}
-	}
-	return nil
+	})
+	return last
 }
 
 // redriver is a redriver process.
-func redriver(ctx context.Context, c *stage.Child) error {
-	var t task
-	if err := json.Unmarshal(c.Task, &t); err != nil {
-		return err
-	}
-	client, err := c.Client(ctx)
-	if err != nil {
-		return err
-	}
-	store, err := sqliterecords.New(sqliterecords.Config{Path: recordsFile(c.Dir)})
-	if err != nil {
-		return err
-	}
+func redriver(c *stage.Child, t task) {
+	store, ledger := c.OpenRecords(c.Dir, 0)
 	defer store.Close()
-	ledger, err := claims.New(store, claims.Config{})
-	if err != nil {
-		return err
-	}
 	r, err := redrive.New(redrive.Config{
-		Client: &witness{client, c, t.Queues.Work}, Store: store, Claims: ledger,
+		Client: &witness{c.API, c, t.Queues.Work}, Store: store, Claims: ledger,
 		DeadLetterURL: t.Queues.Dead, ParkingURL: t.Queues.Parking,
 		Policy: policy(c.Broken), Interval: t.Look, Look: t.Look,
 	})
-	if err != nil {
-		return err
-	}
+	c.Must(err)
 	// As Run does, which wants more than a second between two steps.
-	for ; ctx.Err() == nil; stage.Pause(ctx, 100*time.Millisecond) {
-		report, err := r.Step(ctx)
-		if ctx.Err() != nil {
-			return nil
+	for ; c.Ctx.Err() == nil; stage.Pause(c.Ctx, 100*time.Millisecond) {
+		report, err := r.Step(c.Ctx)
+		if c.Ctx.Err() != nil {
+			return
 		}
 		if err != nil {
 			slog.Warn("a step failed", "error", err)
@@ -353,9 +257,8 @@ func redriver(ctx context.Context, c *stage.Child) error {
 			Parked: report.State.Parked, Redriven: report.State.Redriven,
 			OnTheWay: len(report.State.Flights),
 		})
-		c.Tell(ctx, stage.Report{Point: pointStep, Text: string(text)})
+		c.Tell(stage.Report{Point: pointStep, Text: string(text)})
 	}
-	return nil
 }
 
 // A step is what a redriver reports of a step.
@@ -390,7 +293,7 @@ func (w *witness) SendMessage(
 	}
 	out, err := w.SQS.SendMessage(ctx, in, options...)
 	if err == nil {
-		w.c.Tell(ctx, stage.Report{
+		w.c.Tell(stage.Report{
 			Point: pointSent, Key: orderOf(aws.ToString(in.MessageBody)),
 			Number: int(in.DelaySeconds),
 			Fence:  uint64(t.Redrives),
@@ -424,7 +327,7 @@ func names(what string, n int) (all []string) {
 
 // send sends orders. With a source they are dead letters, as a worker writes them: most are made
 // like this, because to let them fail one by one would take minutes.
-func (p *play) send(ctx context.Context, url string, orders []string, source string) error {
+func (p *play) send(url string, orders []string, source string) {
 	for some := range slices.Chunk(orders, 10) {
 		in := &sqs.SendMessageBatchInput{QueueUrl: &url}
 		for i, order := range some {
@@ -440,66 +343,51 @@ func (p *play) send(ctx context.Context, url string, orders []string, source str
 			}
 			in.Entries = append(in.Entries, m)
 		}
-		out, err := p.sqs.API.SendMessageBatch(ctx, in)
-		if err == nil && len(out.Failed) > 0 {
-			err = fmt.Errorf("%s", aws.ToString(out.Failed[0].Message))
-		}
-		if err != nil {
-			return fmt.Errorf("send orders: %w", err)
+		out, err := p.API.SendMessageBatch(p.Outer, in)
+		p.Must(err)
+		if len(out.Failed) > 0 {
+			p.Must(fmt.Errorf("send orders: %s", aws.ToString(out.Failed[0].Message)))
 		}
 	}
-	return nil
 }
 
-// traffic is the orders that come in meanwhile. Some fail once, and succeed when they are brought
-// back: by that the redriver knows that the workers are well when nothing else is left of the
-// outage.
-func (p *play) traffic(ctx context.Context) error {
-	for n := 1; ctx.Err() == nil; n++ {
+// traffic is the orders that come in until it ends. Some fail once, and succeed when they are
+// brought back: by that the redriver knows that the workers are well when nothing else is left of
+// the outage.
+func (p *play) traffic(open context.Context) {
+	for n := int64(1); open.Err() == nil; n++ {
 		order := fmt.Sprintf("live-%04d", n)
 		if n%2 == 0 {
 			order = fmt.Sprintf("%s%04d", shaky, n)
 		}
-		p.mu.Lock()
-		p.live = append(p.live, order)
-		p.mu.Unlock()
-		if err := p.send(context.WithoutCancel(ctx), p.queues.Work, []string{order},
-			""); err != nil {
-			return err
-		}
-		stage.Pause(ctx, 250*time.Millisecond)
+		p.send(p.queues.Work, []string{order}, "")
+		p.live.Store(n)
+		stage.Pause(open, 250*time.Millisecond)
 	}
-	return nil
 }
 
 // startWorker starts a worker that books orders. Without a ledger it is one as it is usually
 // written.
 func (p *play) startWorker(
-	ctx context.Context, q queues, w *warehouse, ledger *claims.Ledger, events worker.Events,
-) (stop func() error, err error) {
-	log, err := os.OpenFile(filepath.Join(p.env.Dir, "workers.log"),
+	q queues, w *warehouse, ledger *claims.Ledger, events worker.Events,
+) (stop func()) {
+	log, err := os.OpenFile(filepath.Join(p.Dir, "workers.log"),
 		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
+	p.Must(err)
 	one, err := worker.New(worker.Config{
-		Client: stage.ShortPolls{Client: p.sqs.API}, QueueURL: q.Work, DeadLetterURL: q.Dead,
-		Claims: ledger, NoClaims: ledger == nil,
-		Handler: worker.JSON(func(ctx context.Context, b booking, _ *worker.Message) error {
-			return w.call(ctx, b)
-		}),
+		Client: stage.ShortPolls{Client: p.API}, QueueURL: q.Work, DeadLetterURL: q.Dead,
+		Claims: ledger, NoClaims: ledger == nil, Handler: worker.JSON(w.handle),
 		Concurrency: 40, Attempts: 1, Drain: 5 * time.Second, Events: events,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- one.Run(ctx) }()
-	return func() error {
-		cancel()
+	p.Must(err)
+	ctx, cancel := context.WithCancel(p.Ctx)
+	ended := p.Beside(func() {
 		defer log.Close()
-		return <-ended
-	}, nil
+		p.Must(one.Run(ctx))
+	})
+	return func() {
+		cancel()
+		ended()
+	}
 }

@@ -3,22 +3,19 @@ package redrive
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"tenaq/cmd/tenaq/demo/stage"
+	"tenaq/worker"
 )
 
 // A warehouse books orders, as often as it is asked to, so it knows what was done twice. It is down
 // at first.
 type warehouse struct {
-	url    string
-	server *http.Server
-	client *http.Client
-
 	mu     sync.Mutex
 	up     bool
 	poison map[string]string // why it refuses orders for ever
@@ -48,40 +45,30 @@ const (
 // shaky is the prefix of orders whose first call fails.
 const shaky = "live-shaky-"
 
-func newWarehouse(orders []string, rng *rand.Rand) (*warehouse, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	w := &warehouse{
-		url: "http://" + l.Addr().String(), poison: make(map[string]string),
-		orders: make(map[string]*account),
-		client: &http.Client{Timeout: 30 * time.Second,
-			Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
-	}
+func newWarehouse(orders []string, rng *rand.Rand) *warehouse {
+	w := &warehouse{poison: make(map[string]string), orders: make(map[string]*account)}
 	some := orders[len(orders)/5 : len(orders)/2] // not the first ones
 	for i, n := range rng.Perm(len(some))[:poisoned] {
 		w.poison[some[n]] = []string{noArticle, noCountry, noArticle}[i]
 	}
-	w.server = &http.Server{Handler: w}
-	go func() { _ = w.server.Serve(l) }()
-	return w, nil
+	return w
 }
 
-func (w *warehouse) close() { _ = w.server.Close() }
+// handle is the handler of the workers. That an answer is final it does not know.
+func (w *warehouse) handle(ctx context.Context, b booking, _ *worker.Message) error {
+	status, text := w.book(b.Order)
+	switch status {
+	case http.StatusOK:
+		return nil
+	case http.StatusServiceUnavailable:
+		stage.Pause(ctx, 5*time.Millisecond) // it is slow as well
+	}
+	return answer(status, text)
+}
 
-// ServeHTTP books.
-func (w *warehouse) ServeHTTP(out http.ResponseWriter, in *http.Request) {
-	body, err := io.ReadAll(in.Body)
-	if err != nil {
-		return
-	}
-	status, text := w.book(orderOf(string(body)))
-	if status == http.StatusServiceUnavailable {
-		time.Sleep(5 * time.Millisecond) // it is slow as well
-	}
-	out.WriteHeader(status)
-	_, _ = out.Write([]byte(text))
+// answer is the error that an answer of the warehouse is.
+func answer(status int, text string) error {
+	return fmt.Errorf("the warehouse answers %d %s: %s", status, http.StatusText(status), text)
 }
 
 func (w *warehouse) book(order string) (status int, text string) {
@@ -103,35 +90,12 @@ func (w *warehouse) book(order string) (status int, text string) {
 		return http.StatusBadGateway, hiccup
 	}
 	a.booked++
-	return http.StatusOK, "booked"
-}
-
-// call books an order, as a handler does. That an answer is final it does not know.
-func (w *warehouse) call(ctx context.Context, b booking) error {
-	in, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(b.body()))
-	if err != nil {
-		return err
-	}
-	out, err := w.client.Do(in)
-	if err != nil {
-		return err
-	}
-	defer out.Body.Close()
-	text, err := io.ReadAll(out.Body)
-	if err == nil && out.StatusCode != http.StatusOK {
-		err = answer(out.StatusCode, string(text))
-	}
-	return err
-}
-
-// answer is the error that an answer of the warehouse is.
-func answer(status int, text string) error {
-	return fmt.Errorf("the warehouse answers %d %s: %s", status, http.StatusText(status), text)
+	return http.StatusOK, ""
 }
 
 // begin notes that the redriver begins.
 func (w *warehouse) begin() {
-	w.each(func(_ string, a *account) { a.before = a.sick })
+	w.sum(func(_ string, a *account) int { a.before = a.sick; return 0 })
 }
 
 // open ends the outage.
@@ -141,47 +105,37 @@ func (w *warehouse) open() {
 	w.up = true
 }
 
-func (w *warehouse) each(see func(order string, a *account)) {
+// sum adds up what an order counts for.
+func (w *warehouse) sum(count func(order string, a *account) int) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for order, a := range w.orders {
-		see(order, a)
+		n += count(order, a)
 	}
+	return n
 }
 
 // sick is how often redriven messages called while the warehouse was down. The first call of an
 // order that came in meanwhile is none.
-func (w *warehouse) sick() (n int) {
-	w.each(func(order string, a *account) {
+func (w *warehouse) sick() int {
+	return w.sum(func(order string, a *account) int {
 		if a.before == 0 && strings.HasPrefix(order, "live-") {
-			n += max(0, a.sick-1)
-			return
+			return max(0, a.sick-1)
 		}
-		n += a.sick - a.before
+		return a.sick - a.before
 	})
-	return n
 }
 
-// booked is how many of some orders are booked.
-func (w *warehouse) booked(orders []string) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, order := range orders {
-		if a := w.orders[order]; a != nil && a.booked > 0 {
-			n++
-		}
-	}
-	return n
+// booked is how many orders with a prefix are booked, and doubled how many were booked twice or
+// more.
+func (w *warehouse) booked(prefix string) int {
+	return w.sum(func(order string, a *account) int {
+		return stage.One(a.booked > 0 && strings.HasPrefix(order, prefix))
+	})
 }
 
-// doubled is how many orders were booked twice or more.
-func (w *warehouse) doubled() (n int) {
-	w.each(func(_ string, a *account) {
-		if a.booked > 1 {
-			n++
-		}
-	})
-	return n
+func (w *warehouse) doubled() int {
+	return w.sum(func(_ string, a *account) int { return stage.One(a.booked > 1) })
 }
 
 // isHealthy reports whether an order can be booked.

@@ -9,79 +9,101 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/internal/cli"
 )
 
-// A Child is what another process of a scenario is told: in the first line of its standard input,
-// or in an argument if its standard input is needed for something else.
+// A Child is another process of a scenario. What it is told is in the first line of its standard
+// input, or in an argument if its standard input is needed for something else.
 type Child struct {
-	Name     string          `json:"name"`
-	Role     string          `json:"role"`
-	Scenario string          `json:"scenario"`
-	Stage    string          `json:"stage"`    // URL to report to
-	Endpoint string          `json:"endpoint"` // of the SQS; empty for Amazon's
-	Region   string          `json:"region"`
-	Ours     bool            `json:"ours"` // the server is the demo's own and checks no credentials
-	Dir      string          `json:"dir"`
-	Broken   string          `json:"broken"`
-	Task     json.RawMessage `json:"task"` // what the scenario adds
-
-	// In is what follows on standard input.
-	In io.Reader `json:"-"`
+	told
+	*Act
+	In  io.Reader // what follows on standard input
+	API *sqs.Client
 }
 
-// Command is the command that runs c as another process, with c as its last argument.
-func (c *Child) Command() ([]string, error) {
+type told struct {
+	Name, Role, Scenario string
+	Stage                string // URL to report to
+	Endpoint             string // of the SQS; empty for Amazon's
+	Region               string
+	Ours                 bool // the server is the demo's own and checks no credentials
+	Dir                  string
+	Broken               string
+	Task                 json.RawMessage // what the scenario adds
+}
+
+// A Role is the main function of a process.
+type Role func(c *Child)
+
+// RoleOf returns the role of processes that are told a task.
+func RoleOf[T any](main func(c *Child, task T)) Role {
+	return func(c *Child) {
+		var task T
+		c.Must(json.Unmarshal(c.Task, &task))
+		main(c, task)
+	}
+}
+
+// command is the command that runs a child, with what it is told as its last argument if there is
+// one.
+func command(told ...string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	told, err := json.Marshal(c)
-	return []string{program, "demo", "child", string(told)}, err
+	return append([]string{program, "demo", "child"}, told...), nil
 }
 
-// RunChild is the main function of a child. Args is empty, or what Command made.
+// Command is the command of a process with another role and the same task. Its standard input is
+// free.
+func (c *Child) Command(role string) []string {
+	other := c.told
+	other.Role, other.Name = role, fmt.Sprintf("a %s of %s", role, c.Name)
+	text, err := json.Marshal(other)
+	c.Must(err)
+	args, err := command(string(text))
+	c.Must(err)
+	return args
+}
+
+// RunChild is the main function of a child. Args is empty, or has what the child is told.
 func RunChild(ctx context.Context, scenarios []Scenario, args []string, stdin io.Reader) error {
-	c := &Child{In: stdin}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	told := []byte(nil)
+	c := &Child{Act: newAct(ctx), In: stdin}
+	text := []byte(nil)
 	if len(args) > 0 {
-		told = []byte(args[0])
+		text = []byte(args[0])
 	} else {
 		lines := bufio.NewReader(stdin)
-		told, _ = lines.ReadBytes('\n')
+		text, _ = lines.ReadBytes('\n')
 		// this process ends with the demo, which holds the other end of its standard input
 		go func() {
 			_, _ = io.Copy(io.Discard, lines)
 			cancel()
 		}()
 	}
-	if err := json.Unmarshal(told, c); err != nil {
+	if err := json.Unmarshal(text, &c.told); err != nil {
 		return cli.Usagef("only the demo starts this command: %v", err)
 	}
-	for _, s := range scenarios {
-		if s.Name == c.Scenario && s.Child != nil {
-			return s.Child(ctx, c)
+	cfg := openConfig()
+	if !c.Ours {
+		var err error
+		if cfg, err = cli.AWSConfig(ctx, cli.Endpoint{URL: c.Endpoint}, c.Region); err != nil {
+			return err
 		}
 	}
-	return cli.Usagef("there is no scenario %q that starts processes", c.Scenario)
-}
-
-// Client is a client of the scenario's SQS.
-func (c *Child) Client(ctx context.Context) (*sqs.Client, error) {
-	if c.Ours {
-		return newClient(openConfig(), c.Endpoint), nil
+	c.API = newClient(cfg, c.Endpoint)
+	for _, s := range scenarios {
+		if role := s.Roles[c.told.Role]; s.Name == c.Scenario && role != nil {
+			c.Play(func() { role(c) })
+			return c.Failure()
+		}
 	}
-	cfg, err := cli.AWSConfig(ctx, cli.Endpoint{URL: c.Endpoint}, c.Region)
-	if err != nil {
-		return nil, err
-	}
-	return newClient(cfg, c.Endpoint), nil
+	return cli.Usagef("no scenario %q has a process %q", c.Scenario, c.told.Role)
 }
 
 // A Report is what a process says at a point, before it goes on. Which fields are set depends on
@@ -94,13 +116,13 @@ type Report struct {
 	Keys    []string `json:"keys,omitempty"`
 	Message string   `json:"message,omitempty"` // id
 	Text    string   `json:"text,omitempty"`
-	Number  int      `json:"number,omitempty"` // attempt, generation, delay
+	Number  int      `json:"number,omitempty"` // attempt, delay
 	Fence   uint64   `json:"fence,omitempty"`
 	Run     string   `json:"run,omitempty"` // of a handler; each run has its own
 	// the handler was told that its claim or its lease is lost
-	Lost  bool `json:"lost,omitempty"`
-	Stale bool `json:"stale,omitempty"` // a fence refused its write
-	PID   int  `json:"pid,omitempty"`
+	Lost       bool `json:"lost,omitempty"`
+	Generation int  `json:"generation,omitempty"`
+	PID        int  `json:"pid,omitempty"`
 
 	// At is when the report came, in seconds from the beginning. The crew sets it.
 	At float64 `json:"at"`
@@ -108,25 +130,12 @@ type Report struct {
 
 // Tell reports a point and returns when the process may go on. A process that is killed here never
 // does.
-func (c *Child) Tell(ctx context.Context, r Report) {
+func (c *Child) Tell(r Report) {
 	r.From, r.Role, r.PID = c.Name, c.Role, os.Getpid()
 	body, _ := json.Marshal(r) // nothing in it can fail to be encoded
-	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost,
-		c.Stage+"/report", bytes.NewReader(body))
-	if err != nil {
-		return
-	}
-	if resp, err := http.DefaultClient.Do(req); err == nil {
+	resp, err := http.Post(c.Stage+"/report", "application/json", bytes.NewReader(body))
+	if err == nil {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-}
-
-// asCommand is the command of c, which waits for a first line on its standard input.
-func asCommand() (*exec.Cmd, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	return exec.Command(program, "demo", "child"), nil
 }

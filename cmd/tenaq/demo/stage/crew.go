@@ -2,6 +2,7 @@ package stage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -25,15 +26,13 @@ import (
 // A Crew is the other processes of a scenario, and what they have reported. Its mutex is locked
 // while On runs; Kill, Freeze, Thaw, Wait and Aside are for On and unlock it while they wait.
 type Crew struct {
-	Ctx context.Context // ends when the scenario fails
-	Mux *http.ServeMux  // for other servers of the scenario, such as a bank
-	URL string          // of Mux
+	*SQS
+	Mux *http.ServeMux // for other servers of the scenario, such as a bank
+	URL string         // of Mux
 
-	// On takes a report and returns when its author may go on.
-	On func(r Report)
+	On   func(r Report) // takes a report, and returns when its author may go on
+	Line func()         // shows the progress while Until waits
 
-	sqs    *SQS
-	fail   context.CancelCauseFunc
 	server *http.Server
 	log    *os.File
 	began  time.Time
@@ -41,15 +40,26 @@ type Crew struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed with every change, and replaced
 	members map[string]*member
+	deaths  []Death        // to come
 	hired   map[string]int // by role
 	reports []Report
 	unclean int
 	closed  bool
 }
 
+// A Death is planned: the process that reports the point is killed with kill -9, once.
+type Death struct {
+	Point string
+	Key   string            // of the work; empty for any
+	If    func(Report) bool // nil for always
+	Why   string            // for people; empty for the point
+	Task  bool              // of what a member has started, such as the task of a pipe
+	Final bool              // no other process takes its place
+}
+
 // A member is a process.
 type member struct {
-	child   Child
+	child   told
 	once    bool // it ends by itself when it is done
 	process *os.Process
 	stdin   io.Closer // ends when this process does, so that none is left behind
@@ -75,9 +85,8 @@ const (
 	stepMax = time.Minute
 )
 
-// NewCrew returns a crew without members.
-func NewCrew(ctx context.Context, s *SQS) (*Crew, error) {
-	log, err := os.Create(filepath.Join(s.Env.Dir, "events.jsonl"))
+func newCrew(s *SQS) (*Crew, error) {
+	log, err := os.Create(filepath.Join(s.Dir, "events.jsonl"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,33 +96,62 @@ func NewCrew(ctx context.Context, s *SQS) (*Crew, error) {
 		return nil, err
 	}
 	c := &Crew{
-		Mux: http.NewServeMux(), URL: "http://" + l.Addr().String(), On: func(Report) {},
-		sqs: s, log: log, began: time.Now(), changed: make(chan struct{}),
-		members: make(map[string]*member), hired: make(map[string]int),
+		SQS: s, Mux: http.NewServeMux(), URL: "http://" + l.Addr().String(),
+		On: func(Report) {}, Line: func() {}, log: log, began: time.Now(),
+		changed: make(chan struct{}), members: make(map[string]*member),
+		hired: make(map[string]int),
 	}
-	c.Ctx, c.fail = context.WithCancelCause(ctx)
 	c.Mux.HandleFunc("POST /report", func(w http.ResponseWriter, r *http.Request) {
 		var in Report
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		c.take(in)
+		c.Take(in)
 	})
 	c.server = &http.Server{Handler: c.Mux}
 	go func() { _ = c.server.Serve(l) }()
 	return c, nil
 }
 
-func (c *Crew) take(r Report) {
+// Take takes a report, of a process or of what a process has asked, such as a bank.
+func (c *Crew) Take(r Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.members[r.From]; m != nil && m.dead {
 		return // said before it was killed
 	}
 	c.record(r)
-	c.On(r)
+	i := slices.IndexFunc(c.deaths, func(d Death) bool {
+		return d.Point == r.Point && (d.Key == "" || d.Key == r.Key) &&
+			(d.Task || c.Alive(r.From)) && (d.If == nil || d.If(r))
+	})
+	if i < 0 {
+		c.On(r)
+	} else {
+		d := c.deaths[i]
+		c.deaths = slices.Delete(c.deaths, i, i+1)
+		c.die(d, r)
+	}
 	c.change()
+}
+
+// Plan plans deaths. Of two that fit a report, the one that was planned first happens.
+func (c *Crew) Plan(deaths ...Death) { c.Do(func() { c.deaths = append(c.deaths, deaths...) }) }
+
+func (c *Crew) die(d Death, r Report) {
+	why := cmp.Or(d.Why, d.Point)
+	if d.Task {
+		c.recordKill(r.From, r.Role, why, r.Key)
+		_ = syscall.Kill(r.PID, syscall.SIGKILL)
+		return
+	}
+	c.kill(r.From, why, r.Key, !d.Final)
+}
+
+func (c *Crew) recordKill(from, role, why, key string) {
+	c.record(Report{From: from, Role: role, Point: Killed, Key: key, Text: why})
+	c.Say("killed %s, %s", from, why)
 }
 
 func (c *Crew) record(r Report) {
@@ -139,32 +177,15 @@ func (c *Crew) Reports() []Report {
 	return slices.Clone(c.reports)
 }
 
-// Child is what a process of a role is told.
-func (c *Crew) Child(role string, task any) (Child, error) {
-	text, err := json.Marshal(task)
-	return Child{
-		Role: role, Scenario: c.sqs.Env.Name, Stage: c.URL, Endpoint: c.sqs.Endpoint,
-		Region: c.sqs.AWS.Region,
-		Ours:   c.sqs.Server != nil, Dir: c.sqs.Env.Dir, Broken: c.sqs.Env.Broken, Task: text,
-	}, err
-}
-
 // Hire starts a process that runs until it is dismissed. If it is killed, another one takes its
 // place.
-func (c *Crew) Hire(role string, task any) error {
-	_, err := c.hireFor(role, task, false)
-	return err
-}
+func (c *Crew) Hire(role string, task any) { c.hireFor(role, task, false) }
 
 // Finish starts a process that ends when it is done, and waits until it is done, or one that took
 // its place.
-func (c *Crew) Finish(role string, task any, line func()) error {
-	m, err := c.hireFor(role, task, true)
-	if err != nil {
-		return err
-	}
-	return c.Until(role, func() (bool, error) {
-		line()
+func (c *Crew) Finish(role string, task any) {
+	m := c.hireFor(role, task, true)
+	c.Until(role, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for m.next != nil {
@@ -172,24 +193,27 @@ func (c *Crew) Finish(role string, task any, line func()) error {
 		}
 		select {
 		case <-m.ended:
-			return !m.dead || m.final, nil
+			return !m.dead || m.final
 		default:
-			return false, nil
+			return false
 		}
 	})
 }
 
-func (c *Crew) hireFor(role string, task any, once bool) (*member, error) {
-	told, err := c.Child(role, task)
-	if err != nil {
-		return nil, err
-	}
+func (c *Crew) hireFor(role string, task any, once bool) *member {
+	text, err := json.Marshal(task)
+	c.Must(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.hire(told, once)
+	m, err := c.hire(told{
+		Role: role, Scenario: c.Name, Stage: c.URL, Endpoint: c.Endpoint, Region: c.AWS.Region,
+		Ours: c.Other == nil, Dir: c.Dir, Broken: c.Broken, Task: text,
+	}, once)
+	c.Must(err)
+	return m
 }
 
-func (c *Crew) hire(told Child, once bool) (*member, error) {
+func (c *Crew) hire(told told, once bool) (*member, error) {
 	if c.closed {
 		return nil, errors.New("start a process: the scenario has ended")
 	}
@@ -204,12 +228,13 @@ func (c *Crew) hire(told Child, once bool) (*member, error) {
 		return nil, err
 	}
 	defer log.Close() // the child has its own
-	cmd, err := asCommand()
+	args, err := command()
 	if err != nil {
 		return nil, err
 	}
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(cmd.Environ(), "TMPDIR="+c.sqs.Env.Dir)
+	cmd.Env = append(cmd.Environ(), "TMPDIR="+c.Dir)
 	// A group of its own: an interrupt from the terminal is not for it, and when this process dies
 	// while the child is stopped, the system wakes the child up and ends it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -228,7 +253,7 @@ func (c *Crew) hire(told Child, once bool) (*member, error) {
 	return m, err
 }
 
-func (c *Crew) logFile(name string) string { return filepath.Join(c.sqs.Env.Dir, name+".log") }
+func (c *Crew) logFile(name string) string { return filepath.Join(c.Dir, name+".log") }
 
 // watch waits for the end of a process. If nothing asked for it, it is a finding.
 func (c *Crew) watch(m *member, cmd *exec.Cmd) {
@@ -243,7 +268,7 @@ func (c *Crew) watch(m *member, cmd *exec.Cmd) {
 	c.mu.Unlock()
 	close(m.ended)
 	if !fine {
-		c.fail(fmt.Errorf("%s ended by itself: %v%s", m.child.Name, cmd.ProcessState,
+		c.Fail(fmt.Errorf("%s ended by itself: %v%s", m.child.Name, cmd.ProcessState,
 			c.logTail(m.child.Name)))
 	}
 }
@@ -273,17 +298,13 @@ func (c *Crew) IsFrozen(name string) bool {
 // empty if the process was dead before.
 func (c *Crew) Kill(name, why, key string) (next string) { return c.kill(name, why, key, true) }
 
-// KillForGood kills a process, and none takes its place.
-func (c *Crew) KillForGood(name, why, key string) { c.kill(name, why, key, false) }
-
 func (c *Crew) kill(name, why, key string, again bool) (next string) {
 	m := c.members[name]
 	if !c.Alive(name) {
 		return ""
 	}
 	m.dead, m.leaving, m.final = true, true, !again
-	c.record(Report{From: name, Role: m.child.Role, Point: Killed, Key: key, Text: why})
-	c.sqs.Env.Say("killed %s, %s", name, why)
+	c.recordKill(name, m.child.Role, why, key)
 	c.Aside(func() {
 		_ = m.process.Kill() // it fails if the process has ended, which is as good
 		<-m.ended
@@ -294,18 +315,11 @@ func (c *Crew) kill(name, why, key string, again bool) (next string) {
 	}
 	successor, err := c.hire(m.child, m.once)
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 		return ""
 	}
 	m.next = successor
 	return successor.child.Name
-}
-
-// KillPID kills a process that a member has started, such as the task of a pipe.
-func (c *Crew) KillPID(r Report, why string) {
-	c.record(Report{From: r.From, Role: r.Role, Point: Killed, Key: r.Key, Text: why})
-	c.sqs.Env.Say("killed %s, %s", r.From, why)
-	_ = syscall.Kill(r.PID, syscall.SIGKILL)
 }
 
 // Freeze stops a process where it is, as a machine does that runs out of memory or moves to another
@@ -373,23 +387,25 @@ func (c *Crew) change() {
 	c.changed = make(chan struct{})
 }
 
-// Fail ends the scenario.
-func (c *Crew) Fail(err error) {
-	if err != nil {
-		c.fail(err)
+// Usual runs the usual way to write the program beside the story, unless a part is left out.
+func (c *Crew) Usual(part func()) (wait func()) {
+	if c.Broken != "" {
+		return func() {}
 	}
+	return c.Beside(part)
 }
 
 // Until asks again and again whether something has happened, for a minute at most.
-func (c *Crew) Until(what string, happened func() (bool, error)) error {
+func (c *Crew) Until(what string, happened func() bool) {
 	for over := time.Now().Add(stepMax); ; Pause(c.Ctx, 50*time.Millisecond) {
-		switch ok, err := happened(); {
-		case c.Ctx.Err() != nil:
-			return context.Cause(c.Ctx)
-		case err != nil || ok:
-			return err
+		c.Line()
+		ok := happened()
+		c.Must(context.Cause(c.Ctx))
+		switch {
+		case ok:
+			return
 		case time.Now().After(over):
-			return fmt.Errorf("%s: not done after %v", what, stepMax)
+			c.Must(fmt.Errorf("%s: not done after %v", what, stepMax))
 		}
 	}
 }
@@ -412,7 +428,7 @@ func (c *Crew) Dismiss(roles ...string) {
 		}
 		if m.err != nil {
 			c.unclean++
-			c.sqs.Env.Say("%s did not end as it should: %v%s", m.child.Name, m.err,
+			c.Say("%s did not end as it should: %v%s", m.child.Name, m.err,
 				c.logTail(m.child.Name))
 		}
 	}
@@ -433,8 +449,8 @@ func (c *Crew) leave(roles ...string) (leaving []*member) {
 	return leaving
 }
 
-// Close makes sure that no process is left.
-func (c *Crew) Close() {
+// close makes sure that no process is left.
+func (c *Crew) close() {
 	c.mu.Lock()
 	c.closed = true
 	var left []*member
@@ -448,7 +464,7 @@ func (c *Crew) Close() {
 		<-m.ended
 		_ = m.stdin.Close()
 	}
-	c.fail(nil)
+	c.cancel(nil)
 	_ = c.server.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -483,6 +499,16 @@ func (c *Crew) Seen(point string) []Report {
 		return c.reports
 	}
 	return At(c.reports, point)
+}
+
+// Last returns the last report of a point about a key. It is for On.
+func (c *Crew) Last(point, key string) (last Report) {
+	for _, r := range c.Seen(point) {
+		if r.Key == key {
+			last = r
+		}
+	}
+	return last
 }
 
 // At returns the reports of a point.

@@ -56,8 +56,25 @@ func row(check, want, got string, ok bool) Row {
 	return r
 }
 
-// NotOurs is why checks are skipped with --endpoint-url.
-const NotOurs = "not our server"
+// Reasons to skip checks: with --endpoint-url, and with --break.
+const (
+	NotOurs = "not our server"
+	LeftOut = "left out too"
+)
+
+// Unless returns rows or, if something keeps them from being judged, only that their checks are
+// skipped.
+func Unless(prevented bool, why string, rows ...Row) (list []Row) {
+	if !prevented {
+		return rows
+	}
+	for _, r := range rows {
+		if r.OK != Shown {
+			list = append(list, Skip(r.Check, why))
+		}
+	}
+	return list
+}
 
 // Red returns the names of the checks that failed.
 func Red(rows []Row) (checks []string) {

@@ -1,11 +1,14 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +29,10 @@ const alarmMinute = time.Second
 
 // An SQS is where the queues of a scenario are.
 type SQS struct {
-	Env      *Env
+	*Env
+	*Act
+	Outer context.Context // ends with the command
+
 	AWS      aws.Config
 	Endpoint string // empty for Amazon's
 	API      *sqs.Client
@@ -35,49 +41,43 @@ type SQS struct {
 	queues []string // URLs of those that were made
 }
 
-// OpenSQS starts a server, or takes the one that the user named.
-func (e *Env) OpenSQS(ctx context.Context) (*SQS, error) {
-	s := &SQS{Env: e, AWS: openConfig()}
-	if e.Other != nil {
-		var err error
-		s.Endpoint = e.Other.URL
-		if s.AWS, err = cli.AWSConfig(ctx, *e.Other, cli.ResolveRegion("", os.Getenv)); err != nil {
-			return nil, err
-		}
-		s.API = newClient(s.AWS, s.Endpoint)
-		return s, nil
+// openSQS starts a server, or takes the one that the user named.
+func openSQS(ctx context.Context, e *Env) (s *SQS, err error) {
+	s = &SQS{Env: e, Act: newAct(ctx), AWS: openConfig(), Outer: ctx}
+	if e.Other == nil {
+		return s, s.start()
 	}
-	return s, s.start(ctx)
+	s.Endpoint = e.Other.URL
+	if s.AWS, err = cli.AWSConfig(ctx, *e.Other, cli.ResolveRegion("", os.Getenv)); err != nil {
+		return nil, err
+	}
+	s.API = newClient(s.AWS, s.Endpoint)
+	return s, nil
 }
 
-func (s *SQS) start(ctx context.Context, flags ...string) error {
+func (s *SQS) start(flags ...string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	s.Server, err = child.New(child.Config{
-		Program: program, Dir: s.Env.Dir,
-		Args: slices.Concat([]string{"--log-level", "warn", "--alarm-minute", alarmMinute.String()},
-			flags),
-	})
+	s.Server, err = child.New(child.Config{Program: program, Dir: s.Dir, Args: append([]string{
+		"--log-level", "warn", "--alarm-minute", alarmMinute.String()}, flags...)})
 	if err != nil {
 		return err
 	}
-	if _, err := s.Server.Start(ctx); err != nil {
+	if _, err := s.Server.Start(s.Outer); err != nil {
 		return err
 	}
 	s.Endpoint = s.Server.URL()
 	s.API = newClient(s.AWS, s.Endpoint)
-	s.Env.Say("server on %s, data in %s", s.Endpoint, s.Server.DataDir())
+	s.Say("server on %s, data in %s", s.Endpoint, s.Server.DataDir())
 	return nil
 }
 
 // Restart stops a server of our own and starts it again with more flags, at another address.
-func (s *SQS) Restart(ctx context.Context, flags ...string) error {
-	if err := s.Server.Stop(); err != nil {
-		return err
-	}
-	return s.start(ctx, flags...)
+func (s *SQS) Restart(flags ...string) {
+	s.Must(s.Server.Stop())
+	s.Must(s.start(flags...))
 }
 
 // openConfig is for a server that checks no credentials.
@@ -100,10 +100,14 @@ func newClient(cfg aws.Config, endpoint string) *sqs.Client {
 }
 
 // CreateQueue creates a queue and returns its URL. The suffix .fifo stays at the end of its name.
-func (s *SQS) CreateQueue(
-	ctx context.Context, name string, attributes map[string]string,
-) (url string, err error) {
-	if s.Env.Other != nil {
+func (s *SQS) CreateQueue(name string, attributes map[string]string) (url string) {
+	url, err := s.createQueue(name, attributes)
+	s.Must(err)
+	return url
+}
+
+func (s *SQS) createQueue(name string, attributes map[string]string) (url string, err error) {
+	if s.Other != nil {
 		// Queues of other users may be there, and SQS keeps a name for a while after its queue is
 		// deleted.
 		base, isFIFO := strings.CutSuffix(name, ".fifo")
@@ -112,11 +116,11 @@ func (s *SQS) CreateQueue(
 			name += ".fifo"
 		}
 	}
-	out, err := s.API.CreateQueue(ctx,
+	out, err := s.API.CreateQueue(s.Outer,
 		&sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	switch {
-	case err != nil && s.Env.Other != nil:
-		return "", (&cli.Client{Endpoint: *s.Env.Other}).Explain("create queue", name, err)
+	case err != nil && s.Other != nil:
+		return "", (&cli.Client{Endpoint: *s.Other}).Explain("create queue", name, err)
 	case err != nil:
 		return "", fmt.Errorf("create queue %s: %w", name, err)
 	}
@@ -127,82 +131,100 @@ func (s *SQS) CreateQueue(
 // CreatePair creates a queue and its dead-letter queue. The workers of the scenarios count attempts
 // themselves and dead-letter a message after the last one; the queue's own limit is far above that.
 func (s *SQS) CreatePair(
-	ctx context.Context, name, dead string, attributes, deadAttributes map[string]string,
-) (
-	url, deadURL string, err error,
-) {
-	if deadURL, err = s.CreateQueue(ctx, dead, deadAttributes); err != nil {
+	name, dead string, attributes, deadAttributes map[string]string,
+) (url, deadURL string, err error) {
+	if deadURL, err = s.createQueue(dead, deadAttributes); err != nil {
 		return "", "", err
 	}
-	arn, err := s.ARN(ctx, deadURL)
-	if err != nil {
-		return "", "", err
-	}
-	all := map[string]string{"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":100}`, arn)}
-	for name, value := range attributes {
-		all[name] = value
-	}
-	url, err = s.CreateQueue(ctx, name, all)
+	all := map[string]string{"RedrivePolicy": fmt.Sprintf(
+		`{"deadLetterTargetArn":%q,"maxReceiveCount":100}`, s.ARN(deadURL))}
+	maps.Copy(all, attributes)
+	url, err = s.createQueue(name, all)
 	return url, deadURL, err
 }
 
 // ARN asks for the ARN of a queue.
-func (s *SQS) ARN(ctx context.Context, url string) (string, error) {
-	all, err := s.attributes(ctx, url)
-	return all["QueueArn"], err
-}
+func (s *SQS) ARN(url string) string { return s.attributes(url)["QueueArn"] }
 
-func (s *SQS) attributes(ctx context.Context, url string) (map[string]string, error) {
-	out, err := s.API.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+func (s *SQS) attributes(url string) map[string]string {
+	out, err := s.API.GetQueueAttributes(s.Outer, &sqs.GetQueueAttributesInput{
 		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look at queue %s: %w", url, err)
-	}
-	return out.Attributes, nil
+	s.Must(err)
+	return out.Attributes
 }
 
 // Left counts the messages in queues, whatever state they are in.
-func (s *SQS) Left(ctx context.Context, urls ...string) (n int, err error) {
+func (s *SQS) Left(urls ...string) (n int) {
 	for _, url := range urls {
-		all, err := s.attributes(ctx, url)
-		if err != nil {
-			return 0, err
-		}
+		all := s.attributes(url)
 		for _, state := range []string{"", "NotVisible", "Delayed"} {
 			some, err := strconv.Atoi(all["ApproximateNumberOfMessages"+state])
-			if err != nil {
-				return 0, fmt.Errorf("count the messages of %s: %w", url, err)
-			}
+			s.Must(err)
 			n += some
 		}
 	}
-	return n, nil
+	return n
+}
+
+// Send sends a message.
+func (s *SQS) Send(url, body string) {
+	_, err := s.API.SendMessage(s.Outer,
+		&sqs.SendMessageInput{QueueUrl: &url, MessageBody: &body})
+	s.Must(err)
+}
+
+// Receive receives messages with their attributes.
+func (s *SQS) Receive(url string, most int32) []types.Message {
+	out, err := s.API.ReceiveMessage(s.Outer, &sqs.ReceiveMessageInput{
+		QueueUrl: &url, MaxNumberOfMessages: most, MessageAttributeNames: []string{"All"},
+	})
+	s.Must(err)
+	return out.Messages
+}
+
+// Handle receives messages, handles them and deletes them.
+func (s *SQS) Handle(url string, most int32, handle func(types.Message)) {
+	for _, m := range s.Receive(url, most) {
+		handle(m)
+		_, err := s.API.DeleteMessage(s.Outer,
+			&sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle})
+		s.Must(err)
+	}
+}
+
+// Tenaq runs a command of this program, as an operator does.
+func (s *SQS) Tenaq(args ...string) {
+	program, err := os.Executable()
+	s.Must(err)
+	out, err := exec.CommandContext(s.Outer, program,
+		append(args, "--endpoint-url", s.Endpoint)...).CombinedOutput()
+	if err != nil {
+		s.Must(fmt.Errorf("tenaq %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out)))
+	}
 }
 
 // Alarms returns the names of the alarms that have fired. It waits for two minutes of the alarms
 // first, so that alarms on the latest events are among them.
-func (s *SQS) Alarms(ctx context.Context) (names []string, err error) {
-	Pause(ctx, 2*alarmMinute+alarmMinute/4)
+func (s *SQS) Alarms() (names []string) {
+	Pause(s.Outer, 2*alarmMinute+alarmMinute/4)
 	v := &cli.V1Client{
 		C: &cli.Client{Endpoint: cli.Endpoint{URL: s.Endpoint, Origin: "the demo"},
 			Timeout: 10 * time.Second},
 		HTTP: http.DefaultClient, Lack: "has no alarms",
 	}
 	var history cli.AlarmHistory
-	if err := v.Get(ctx, "look at the alarms", "", "/alarms/history", nil, &history); err != nil {
-		return nil, err
-	}
+	s.Must(v.Get(s.Outer, "look at the alarms", "", "/alarms/history", nil, &history))
 	for _, c := range history.Changes {
 		if c.State == "ALARM" && !slices.Contains(names, c.Alarm) {
 			names = append(names, c.Alarm)
 		}
 	}
-	return names, nil
+	return names
 }
 
-// Close stops a server of our own, and deletes the queues on one that is not.
-func (s *SQS) Close() {
+// close stops a server of our own, and deletes the queues on one that is not.
+func (s *SQS) close() {
 	if s.Server != nil {
 		s.Server.Close()
 		return
@@ -211,28 +233,11 @@ func (s *SQS) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for _, url := range s.queues {
-		if s.Env.Keep {
-			s.Env.Progress.Note("the queue is %s", url)
+		if s.Keep {
+			s.Progress.Note("the queue is %s", url)
 		} else if _, err := s.API.DeleteQueue(ctx,
 			&sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
-			s.Env.Progress.Note("the queue %s is left behind: %v", url, err)
+			s.Progress.Note("the queue %s is left behind: %v", url, err)
 		}
 	}
-}
-
-// ShortPolls is a client that asks for messages without waiting for them: another server may be an
-// emulator that carries out one request at a time, long polls included.
-type ShortPolls struct{ *sqs.Client }
-
-// ReceiveMessage pauses if there is no message.
-func (s ShortPolls) ReceiveMessage(
-	ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options),
-) (*sqs.ReceiveMessageOutput, error) {
-	short := *in
-	short.WaitTimeSeconds = 0
-	out, err := s.Client.ReceiveMessage(ctx, &short, options...)
-	if err == nil && len(out.Messages) == 0 {
-		Pause(ctx, 100*time.Millisecond)
-	}
-	return out, err
 }

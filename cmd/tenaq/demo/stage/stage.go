@@ -5,12 +5,18 @@
 // outcome is judged. Every process reports each point that it reaches and waits for the answer, so
 // a death happens exactly where the plan puts it.
 //
+// A plan reads like a test: what cannot fail in a scenario that goes well, such as sending a
+// message, returns no error but ends the scenario, as testing.T.FailNow does. Its rows are judged
+// all the same, because they say what is missing.
+//
 // The package does not judge anything itself, and it knows no scenario.
 package stage
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"tenaq/internal/cli"
@@ -20,11 +26,9 @@ import (
 type Scenario struct {
 	Name   string
 	Text   string // what happens, on one line
-	Run    func(ctx context.Context, env *Env) ([]Row, error)
+	Run    func(c *Crew) []Row
+	Roles  map[string]Role // of its other processes
 	Breaks []Break
-
-	// Child is the main function of the scenario's other processes; nil if it has none.
-	Child func(ctx context.Context, c *Child) error
 }
 
 // A Break is a part that a scenario can leave out on purpose, to show that its checks fail then.
@@ -38,7 +42,7 @@ type Break struct {
 type Env struct {
 	Name     string // of the scenario
 	Seed     uint64
-	Dir      string        // for this scenario alone; it exists
+	Dir      string        // to be made for this scenario alone
 	Other    *cli.Endpoint // an SQS that the demo must not kill; nil for a server of its own
 	Long     bool          // the full size, not the short one
 	Keep     bool          // leave queues and schemas behind
@@ -46,6 +50,25 @@ type Env struct {
 	Database string        // URL of a PostgreSQL; empty for SQLite
 	Verbose  bool
 	Progress *cli.Progress
+}
+
+// Play runs the scenario with an SQS and a crew of its own, which are gone when it returns.
+func (s *Scenario) Play(ctx context.Context, env *Env) (rows []Row, err error) {
+	if err := os.Mkdir(env.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	queues, err := openSQS(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	defer queues.close()
+	c, err := newCrew(queues)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	c.Act.Play(func() { rows = s.Run(c) })
+	return rows, cmp.Or(c.Failure(), context.Cause(ctx))
 }
 
 // RNG returns a source of randomness that depends on the seed and on its purpose, so that a change
@@ -69,3 +92,21 @@ func (e *Env) Say(format string, args ...any) {
 
 // Pause waits, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) { cli.Pause(ctx, d) }
+
+// Count counts what is so.
+func Count[T any](all []T, so func(T) bool) (n int) {
+	for _, one := range all {
+		if so(one) {
+			n++
+		}
+	}
+	return n
+}
+
+// One is 1 for true.
+func One(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}

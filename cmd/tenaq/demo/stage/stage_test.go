@@ -16,7 +16,9 @@ import (
 // TestMain is also the main function of the children that the tests start.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "demo" && os.Args[2] == "child" {
-		if err := RunChild(context.Background(), []Scenario{{Name: "test", Child: testChild}}, os.Args[3:], os.Stdin); err != nil {
+		if err := RunChild(context.Background(), []Scenario{{Name: "test", Roles: map[string]Role{
+			"worker": testChild, "broken": testChild, "once": testChild,
+		}}}, os.Args[3:], os.Stdin); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -25,33 +27,33 @@ func TestMain(m *testing.M) {
 }
 
 // testChild reports that it is there, and works until it is told to end, fails, or is done.
-func testChild(ctx context.Context, c *Child) error {
-	c.Tell(ctx, Report{Point: "here"})
-	switch c.Role {
+func testChild(c *Child) {
+	c.Tell(Report{Point: "here"})
+	switch c.told.Role {
 	case "broken":
-		return errors.New("it fails")
+		c.Must(errors.New("it fails"))
 	case "once":
-		return nil
+		return
 	}
-	<-ctx.Done()
-	return nil
+	<-c.Ctx.Done()
 }
 
 func newTestCrew(t *testing.T) *Crew {
 	t.Helper()
 	env := &Env{Name: "test", Dir: t.TempDir(), Progress: cli.NewProgress(io.Discard)}
-	c, err := NewCrew(t.Context(), &SQS{Env: env})
+	c, err := newCrew(&SQS{Env: env, Act: newAct(t.Context()), Outer: t.Context()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(c.close)
 	return c
 }
 
 // seen waits until as many reports of a point are there.
 func seen(t *testing.T, c *Crew, point string, n int) []Report {
 	t.Helper()
-	if err := c.Until(point, func() (bool, error) { return len(At(c.Reports(), point)) >= n, nil }); err != nil {
+	c.Play(func() { c.Until(point, func() bool { return len(At(c.Reports(), point)) >= n }) })
+	if err := context.Cause(c.Ctx); err != nil {
 		t.Fatal(err)
 	}
 	return At(c.Reports(), point)
@@ -60,21 +62,21 @@ func seen(t *testing.T, c *Crew, point string, n int) []Report {
 // A process that is killed at a point goes no further, and another one takes its place.
 func TestCrewKills(t *testing.T) {
 	c := newTestCrew(t)
-	c.On = func(r Report) {
-		if r.From == "worker-1" {
-			c.Kill(r.From, "on purpose", "")
-		}
+	c.deaths = []Death{
+		{Point: "elsewhere"}, {Point: "here", Key: "of another"},
+		{Point: "here", If: func(r Report) bool { return r.From != "worker-1" }},
+		{Point: "here", Why: "on purpose"},
 	}
-	if err := c.Hire("worker", nil); err != nil {
-		t.Fatal(err)
-	}
-	here := seen(t, c, "here", 2)
-	if here[1].From != "worker-2" || len(At(c.Reports(), Killed)) != 1 {
-		t.Errorf("got reports %v, want one killed worker and its successor", c.Reports())
+	c.Hire("worker", nil)
+	here := seen(t, c, "here", 3)
+	killed := At(c.Reports(), Killed)
+	if here[2].From != "worker-3" || len(killed) != 2 || killed[0].Text != "on purpose" {
+		t.Errorf("got reports %v, want two killed workers and their successors", c.Reports())
 	}
 	c.Dismiss("worker")
-	if c.Unclean() != 0 || c.Ctx.Err() != nil {
-		t.Errorf("got %d unclean ends and %v, want none", c.Unclean(), context.Cause(c.Ctx))
+	if c.Unclean() != 0 || c.Ctx.Err() != nil || len(c.deaths) != 2 {
+		t.Errorf("got %d unclean ends, %v and %d deaths to come, want none, nil and 2", c.Unclean(),
+			context.Cause(c.Ctx), len(c.deaths))
 	}
 }
 
@@ -82,30 +84,38 @@ func TestCrewKills(t *testing.T) {
 // for good.
 func TestCrewFinish(t *testing.T) {
 	c := newTestCrew(t)
-	c.On = func(r Report) {
-		switch r.From {
-		case "once-1":
-			c.Kill(r.From, "", "")
-		case "once-3":
-			c.KillForGood(r.From, "", "")
-		}
+	final := func(r Report) bool { return r.From == "once-3" }
+	c.deaths = []Death{{Point: "here", If: final, Final: true}, {Point: "here"}}
+	c.Play(func() {
+		c.Finish("once", nil)
+		c.Finish("once", nil)
+	})
+	if got := len(At(c.Reports(), "here")); got != 3 || c.Ctx.Err() != nil {
+		t.Errorf("%d processes reported, error %v, want 3: %v", got, context.Cause(c.Ctx),
+			c.Reports())
 	}
-	for range 2 {
-		if err := c.Finish("once", nil, func() {}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := len(At(c.Reports(), "here")); got != 3 {
-		t.Errorf("%d processes reported, want 3: %v", got, c.Reports())
+}
+
+// What must not fail ends the scenario and its goroutine; what waits for it ends too.
+func TestMust(t *testing.T) {
+	c := newTestCrew(t)
+	want, after := errors.New("it fails"), false
+	c.Play(func() {
+		c.Beside(func() {
+			c.Must(want)
+			after = true
+		})()
+		after = true
+	})
+	if got := context.Cause(c.Ctx); got != want || after {
+		t.Errorf("got %v, and the story went on: %v; want %v and false", got, after, want)
 	}
 }
 
 // A process that ends by itself ends the scenario.
 func TestCrewFails(t *testing.T) {
 	c := newTestCrew(t)
-	if err := c.Hire("broken", nil); err != nil {
-		t.Fatal(err)
-	}
+	c.Hire("broken", nil)
 	<-c.Ctx.Done()
 	if err := context.Cause(c.Ctx); err == nil || !strings.Contains(err.Error(), "broken-1 ended by itself") {
 		t.Errorf("got %v, want the process that ended", err)
@@ -115,9 +125,7 @@ func TestCrewFails(t *testing.T) {
 // A stopped process can be dismissed.
 func TestCrewFreezes(t *testing.T) {
 	c := newTestCrew(t)
-	if err := c.Hire("worker", nil); err != nil {
-		t.Fatal(err)
-	}
+	c.Hire("worker", nil)
 	seen(t, c, "here", 1)
 	locked := []bool{false, true} // in the middle of a write at first
 	c.Do(func() {

@@ -1,0 +1,92 @@
+package stage
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/claims"
+	"tenaq/records/sqliterecords"
+	"tenaq/worker"
+)
+
+// RecordsFile is where the processes of a scenario keep their records.
+func RecordsFile(dir string) string { return filepath.Join(dir, "records.db") }
+
+// OpenRecords opens the records, and the ledger of the work in them.
+func (a *Act) OpenRecords(
+	dir string, lease time.Duration,
+) (*sqliterecords.Store, *claims.Ledger) {
+	store, err := sqliterecords.New(sqliterecords.Config{Path: RecordsFile(dir)})
+	a.Must(err)
+	ledger, err := claims.New(store, claims.Config{Lease: lease})
+	a.Must(err)
+	return store, ledger
+}
+
+// Points of a message that a watched worker reports, beside the kinds of outcomes.
+const (
+	Received  = "received"
+	TakenOver = "taken over"
+	Begun     = "begun"
+	Ended     = "ended" // the handler, with its error as text
+)
+
+// Work runs a worker that reports all that it does, until the process is told to end.
+func (c *Child) Work(cfg worker.Config) {
+	about := func(point string, m *worker.Message) Report {
+		return Report{Point: point, Key: m.Key, Message: m.ID, Number: m.Attempt(),
+			Generation: m.Generation, Fence: m.Fence()}
+	}
+	cfg.Logger = slog.Default()
+	cfg.Events = worker.Events{
+		Received: func(m *worker.Message) { c.Tell(about(Received, m)) },
+		Outcome: func(m *worker.Message, o worker.Outcome) {
+			r := about(string(o.Kind), m)
+			r.Text = o.Reason
+			c.Tell(r)
+		},
+	}
+	cfg.Middleware = []worker.Middleware{func(
+		ctx context.Context, messages []*worker.Message, next func(context.Context) error,
+	) error {
+		m := messages[0]
+		if m.TakenOver() != nil {
+			c.Tell(about(TakenOver, m))
+		}
+		r := about(Begun, m)
+		r.Run = rand.Text()
+		c.Tell(r)
+		err := next(ctx)
+		r.Point, r.Lost = Ended, context.Cause(ctx) == worker.ErrLost
+		if err != nil {
+			r.Text = err.Error()
+		}
+		c.Tell(r)
+		return err
+	}}
+	w, err := worker.New(cfg)
+	c.Must(err)
+	c.Must(w.Run(c.Ctx))
+}
+
+// ShortPolls is a client that asks for messages without waiting for them: another server may be an
+// emulator that carries out one request at a time, long polls included.
+type ShortPolls struct{ *sqs.Client }
+
+// ReceiveMessage pauses if there is no message.
+func (s ShortPolls) ReceiveMessage(
+	ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options),
+) (*sqs.ReceiveMessageOutput, error) {
+	short := *in
+	short.WaitTimeSeconds = 0
+	out, err := s.Client.ReceiveMessage(ctx, &short, options...)
+	if err == nil && len(out.Messages) == 0 {
+		Pause(ctx, 100*time.Millisecond)
+	}
+	return out, err
+}
