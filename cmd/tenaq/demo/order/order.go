@@ -189,13 +189,11 @@ func (p *play) freeze(from, key string) {
 	p.guarded[from] = key
 	p.Freeze(from, func() bool {
 		return stage.Unlocked(p.Ctx, stage.RecordsFile(p.Dir), filepath.Join(p.Dir, "orders.db"))
-	})
-	p.Wait(time.Minute, func() bool {
+	}, func() bool {
 		return slices.ContainsFunc(p.Seen(stage.Ended), func(r stage.Report) bool {
 			return r.Key == key && r.Text == ""
 		})
 	})
-	p.Thaw(from)
 }
 
 // killAtRandom kills workers that are at work.
@@ -205,8 +203,7 @@ func (p *play) killAtRandom(rng *rand.Rand, n int) {
 		p.Do(func() {
 			var busy []string
 			for _, h := range handlings(p.Seen("")) {
-				if from := h.begin.From; h.open() && p.Alive(from) && !p.IsFrozen(from) &&
-					p.guarded[from] == "" {
+				if from := h.begin.From; h.open() && p.Alive(from) && p.guarded[from] == "" {
 					busy = append(busy, from)
 				}
 			}

@@ -25,6 +25,7 @@ type Child struct {
 }
 
 type told struct {
+	Program              string
 	Name, Role, Scenario string
 	Stage                string // URL to report to
 	Endpoint             string // of the SQS; empty for Amazon's
@@ -47,16 +48,6 @@ func RoleOf[T any](main func(c *Child, task T)) Role {
 	}
 }
 
-// command is the command that runs a child, with what it is told as its last argument if there is
-// one.
-func command(told ...string) ([]string, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	return append([]string{program, "demo", "child"}, told...), nil
-}
-
 // Command is the command of a process with another role and the same task. Its standard input is
 // free.
 func (c *Child) Command(role string) []string {
@@ -64,9 +55,7 @@ func (c *Child) Command(role string) []string {
 	other.Role, other.Name = role, fmt.Sprintf("a %s of %s", role, c.Name)
 	text, err := json.Marshal(other)
 	c.Must(err)
-	args, err := command(string(text))
-	c.Must(err)
-	return args
+	return []string{c.Program, "demo", "child", string(text)}
 }
 
 // RunChild is the main function of a child. Args is empty, or has what the child is told.

@@ -76,6 +76,16 @@ func Unless(prevented bool, why string, rows ...Row) (list []Row) {
 	return list
 }
 
+// At returns the reports of a point.
+func At(reports []Report, point string) (some []Report) {
+	for _, r := range reports {
+		if r.Point == point {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
 // Red returns the names of the checks that failed.
 func Red(rows []Row) (checks []string) {
 	for _, r := range rows {

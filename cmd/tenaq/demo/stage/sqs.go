@@ -56,11 +56,8 @@ func openSQS(ctx context.Context, e *Env) (s *SQS, err error) {
 }
 
 func (s *SQS) start(flags ...string) error {
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	s.Server, err = child.New(child.Config{Program: program, Dir: s.Dir, Args: append([]string{
+	var err error
+	s.Server, err = child.New(child.Config{Program: s.Program, Dir: s.Dir, Args: append([]string{
 		"--log-level", "warn", "--alarm-minute", alarmMinute.String()}, flags...)})
 	if err != nil {
 		return err
@@ -195,9 +192,7 @@ func (s *SQS) Handle(url string, most int32, handle func(types.Message)) {
 
 // Tenaq runs a command of this program, as an operator does.
 func (s *SQS) Tenaq(args ...string) {
-	program, err := os.Executable()
-	s.Must(err)
-	out, err := exec.CommandContext(s.Outer, program,
+	out, err := exec.CommandContext(s.Outer, s.Program,
 		append(args, "--endpoint-url", s.Endpoint)...).CombinedOutput()
 	if err != nil {
 		s.Must(fmt.Errorf("tenaq %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out)))

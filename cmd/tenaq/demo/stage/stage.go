@@ -15,6 +15,7 @@ package stage
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -41,6 +42,7 @@ type Break struct {
 // An Env is what a scenario is given.
 type Env struct {
 	Name     string // of the scenario
+	Program  string // of the demo, for further processes
 	Seed     uint64
 	Dir      string        // to be made for this scenario alone
 	Other    *cli.Endpoint // an SQS that the demo must not kill; nil for a server of its own
@@ -56,6 +58,9 @@ type Env struct {
 func (s *Scenario) Play(ctx context.Context, env *Env) (rows []Row, err error) {
 	if err := os.Mkdir(env.Dir, 0o700); err != nil {
 		return nil, err
+	}
+	if env.Program, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	queues, err := openSQS(ctx, env)
 	if err != nil {

@@ -40,7 +40,7 @@ func testChild(c *Child) {
 
 func newTestCrew(t *testing.T) *Crew {
 	t.Helper()
-	env := &Env{Name: "test", Dir: t.TempDir(), Progress: cli.NewProgress(io.Discard)}
+	env := &Env{Name: "test", Program: os.Args[0], Dir: t.TempDir(), Progress: cli.NewProgress(io.Discard)}
 	c, err := newCrew(&SQS{Env: env, Act: newAct(t.Context()), Outer: t.Context()})
 	if err != nil {
 		t.Fatal(err)
@@ -122,25 +122,30 @@ func TestCrewFails(t *testing.T) {
 	}
 }
 
-// A stopped process can be dismissed.
+// A stopped process can be dismissed, and goes on by itself. It is not left in the middle of a
+// write.
 func TestCrewFreezes(t *testing.T) {
 	c := newTestCrew(t)
 	c.Hire("worker", nil)
 	seen(t, c, "here", 1)
 	locked := []bool{false, true} // in the middle of a write at first
+	free := func() bool {
+		is := locked[0]
+		locked = locked[1:]
+		return is
+	}
 	c.Do(func() {
-		c.Freeze("worker-1", func() bool {
-			free := locked[0]
-			locked = locked[1:]
-			return free
+		c.Freeze("worker-1", free, func() bool {
+			points := []string{c.reports[0].Point, c.reports[1].Point}
+			if want := []string{"here", Frozen}; !slices.Equal(points, want) || len(locked) != 0 {
+				t.Errorf("got %q after %d looks, want %q after 2", points, 2-len(locked), want)
+			}
+			c.Aside(func() { c.Dismiss() })
+			return true
 		})
-		if !c.IsFrozen("worker-1") || len(locked) != 0 {
-			t.Errorf("frozen %v after %d looks, want true after 2", c.IsFrozen("worker-1"), 2-len(locked))
-		}
 	})
-	c.Dismiss()
-	if c.Unclean() != 0 {
-		t.Error("the stopped process did not end")
+	if c.Unclean() != 0 || len(At(c.Reports(), Thawed)) != 1 {
+		t.Errorf("the stopped process did not end as it should: %v", c.Reports())
 	}
 }
 
