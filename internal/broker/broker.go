@@ -1,12 +1,11 @@
 // Package broker is the single writer: it turns requests that arrive on many goroutines into one
 // order of commands, and answers each when the disk has it.
 //
-// The writer works in turns. A turn takes the requests that are waiting, stamps each with the time
-// and randomness, applies it, lets polls that wait for a queue something happened to try again, and
-// hands the batch to the committer, which waits for the disk and then answers. The writer goes on
-// meanwhile; at most two turns are in flight. The second would stand behind the first on its way to
-// the disk, so it is only begun for many requests: few are better off in one larger turn when the
-// first is on disk.
+// The writer works in turns. A turn takes the waiting requests, stamps each with the time and
+// randomness, and applies it. Polls of queues in which something happened try again. The committer
+// then waits for the disk and answers, while the writer continues. At most two turns are in flight.
+// The second waits for the first on its way to the disk, so the writer begins it only for many
+// requests. Few requests are better off in one larger turn when the first is on disk.
 //
 // What it guarantees:
 //
@@ -14,13 +13,13 @@
 //     turns. That holds for refusals and for answers that changed nothing as well.
 //     [DUR-3, DUR-4, DUR-5]
 //   - Time as the engine sees it never decreases. [CLOCK-1]
-//   - A request is refused for overload only before it is taken up. Once taken up it gets its real
-//     outcome, however late. [DUR-25] A receive that finds no room for its answer is refused as
-//     well, and has changed nothing. [RCV-24]
-//   - Polls that wait are served in the order they arrived, cost memory only, and one whose client
-//     has gone away is given no messages. [POLL-9, POLL-10]
+//   - A request is refused for overload only before it is taken up. After that it gets its real
+//     outcome, however late. [DUR-25] A receive without room for its answer is refused as well, and
+//     has changed nothing. [RCV-24]
+//   - Waiting polls are served in the order of their arrival and cost memory only. A poll whose
+//     client has left gets no messages. [POLL-9, POLL-10]
 //
-// It leaves the rules of the queue to engine, and everything about HTTP to sqs.
+// It leaves the rules of the queue to engine, and HTTP to api/sqs.
 package broker
 
 import (
@@ -166,12 +165,11 @@ func (b *Broker) Policy(name engine.QueueName) string {
 	return engine.ReadPolicy(b.cfg.Store, name, b.cfg.Engine.Fault)
 }
 
-// PolicyVersion grows with every change of any policy, before that is answered. What Policy has
-// returned after PolicyVersion was asked need not be asked for again as long as the version stays
-// the same.
+// PolicyVersion grows with every change of any policy, before the change is answered. A policy that
+// was read after PolicyVersion is valid until the version changes.
 func (b *Broker) PolicyVersion() uint64 { return b.policies.Load() }
 
-// Drain answers every waiting poll and lets none wait from now on. Everything else goes on.
+// Drain answers every waiting poll, and lets no poll wait from now on.
 func (b *Broker) Drain() {
 	b.intake.drain()
 	b.signal()
@@ -209,8 +207,8 @@ func (b *Broker) signal() {
 	}
 }
 
-// Run carries out turns until ctx is done. It then takes up nothing more, answers what it has taken
-// up, records that the stop was a clean one and returns when all of that is on disk.
+// Run carries out turns until ctx is done. Then it takes up no more requests, answers those that it
+// has taken up, records a clean stop, and returns when all of that is on disk.
 func (b *Broker) Run(ctx context.Context) error {
 	var committer sync.WaitGroup
 	committer.Go(b.commit)
@@ -243,8 +241,8 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
-// gathers reports whether the writer leaves what has come until the turn in flight is on disk,
-// since it is too little for another one. The committer then wakes the writer.
+// gathers reports whether the waiting requests are too few for a second turn. The committer wakes
+// the writer when the turn in flight is on disk.
 func (b *Broker) gathers() bool {
 	if len(b.again) > 0 || b.isMany(b.intake.len()) {
 		return false
@@ -263,7 +261,7 @@ func (b *Broker) launch() {
 	b.flying.Add(1)
 }
 
-// land is the end of a turn that launch has let in.
+// land ends a turn that launch has begun.
 func (b *Broker) land() {
 	b.flying.Add(-1)
 	<-b.slots
@@ -346,7 +344,7 @@ func (b *Broker) HeldAtStart() time.Time {
 	return time.UnixMilli(b.clock.heldUntil.Milliseconds())
 }
 
-// noteHold has the store know until when expiry is held, for the next start. [CLOCK-8]
+// noteHold stores until when expiry is held, for the next start. [CLOCK-8]
 func (b *Broker) noteHold() {
 	if until := b.clock.heldUntil.Milliseconds(); b.hold && until != b.engine.HeldUntil() {
 		b.inform(&engine.Hold{Until: until})
@@ -397,9 +395,9 @@ func (b *Broker) countEmpty(q engine.QueueName) {
 	b.cfg.Engine.Tally.Of(q.Account, q.Name).Empty.Add(1)
 }
 
-// letPass serves the polls in front of a receive that has just arrived, if there may be something
-// for them. It reports false when they could not be served to the end, and puts the receive behind
-// them. [POLL-9]
+// letPass serves the polls that arrived before a receive, if there may be messages for them. When
+// they cannot all be served in this turn, it puts the receive behind them and reports false.
+// [POLL-9]
 func (b *Broker) letPass(t *turn, r *request, name engine.QueueName) bool {
 	if r.arrived == 0 {
 		r.arrived = b.now

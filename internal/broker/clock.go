@@ -10,13 +10,13 @@ const (
 	// follows the wall clock: one part in twenty.
 	slewShare = 20
 
-	// jumpMax is the forward jump that makes expiry wait, steadyFor how long time must then run
-	// without another surprise before expiry goes on. [CLOCK-6, CLOCK-8]
+	// jumpMax is the forward jump that pauses expiry. Expiry continues when time has then run for
+	// steadyFor without another surprise. [CLOCK-6, CLOCK-8]
 	jumpMax   = time.Hour
 	steadyFor = 10 * time.Minute
 
-	// surprise is the difference between two looks at the wall clock, beyond what the monotonic
-	// clock explains, that counts as a step of the wall clock.
+	// surprise is how much the wall clock must move between two looks, beyond the monotonic clock,
+	// to count as a step.
 	surprise = time.Second
 )
 
@@ -33,10 +33,9 @@ type clock struct {
 	heldUntil time.Duration // broker time
 }
 
-// newClock starts broker time at the wall clock's, or at the last stamp where the wall clock lies
-// behind it. [CLOCK-9] Where expiry was held until some time, in Unix milliseconds, it still is; a
-// wall clock that was set back since the stamp, or is far ahead of it, begins the hold anew.
-// [CLOCK-6, CLOCK-8]
+// newClock starts broker time at the wall clock, or at the last stamp if that is later. [CLOCK-9]
+// HeldUntil, in Unix milliseconds, continues an earlier hold of expiry. The hold begins anew if the
+// wall clock was set back since the stamp, or is far ahead of it. [CLOCK-6, CLOCK-8]
 func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clock {
 	c := &clock{wall: wall, scale: scale, looked: time.Now()}
 	c.wallThen = time.Duration(wall().UnixNano())
@@ -80,8 +79,8 @@ func (c *clock) look() (now int64, hold bool) {
 	return c.now.Milliseconds(), c.now < c.heldUntil
 }
 
-// until returns how long to sleep until broker time reaches at. Where the wall clock is behind,
-// broker time runs slower than this assumes: the sleep then ends early, which only costs another
+// until returns how long to sleep until broker time reaches at. While the wall clock is behind,
+// broker time runs slower than this assumes. The sleep then ends early, which costs only another
 // look.
 func (c *clock) until(at int64) time.Duration {
 	d := time.Duration(at)*time.Millisecond - c.now

@@ -6,8 +6,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// How often the writer looks after things that no request asks for. These are real times; broker
-// time may be scaled.
+// How often the writer does what no request asks for. These are real times; broker time may be
+// scaled.
 const (
 	stampEvery = 5 * time.Second
 	sweepEvery = time.Second
@@ -16,17 +16,17 @@ const (
 )
 
 // housekeeping is what the writer does between requests: it stamps the time while anything is in
-// flight [CLOCK-10], removes expired messages from unused queues [RET-1], and lets move tasks go
-// on, by one bounded step a turn at most. [MOVE-13]
+// flight [CLOCK-10], removes expired messages from unused queues [RET-1], and advances move tasks
+// by at most one bounded step a turn. [MOVE-13]
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
-	after          engine.QueueName // where the sweep goes on
+	after          engine.QueueName // where the sweep continues
 	moveAfter      time.Time        // while there are requests, no step of a move task before this
 }
 
-// moveShare is the part of the writer's time, one in so many, that move tasks may take from
-// requests. When there are none they take all of it.
+// moveShare bounds the part of the writer's time that move tasks may take from requests: one in
+// six. Without requests they may take all of it.
 const moveShare = 6
 
 // keepHouse does what is due. Busy says that requests have come in.

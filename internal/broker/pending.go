@@ -8,8 +8,8 @@ import (
 )
 
 // A Pending is an operation that was taken up and whose answer has not been fetched. Fetch it once:
-// with Wait, with Then, or with WaitFor until that reports true. After that, and after Abandon, a
-// Pending is of no use.
+// with Wait, with Then, or with WaitFor until that reports true. Do not use a Pending after that,
+// nor after Abandon.
 type Pending struct {
 	b *Broker
 	r *request
@@ -43,8 +43,8 @@ func (p Pending) Wait(ctx context.Context) error {
 	}
 }
 
-// WaitFor waits for the answer, as Do does, but no longer than for d. It reports false when the
-// operation is still pending.
+// WaitFor waits for the answer like Do, but at most for d. It reports false when the operation is
+// still pending.
 func (p Pending) WaitFor(ctx context.Context, d time.Duration) (answered bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -65,19 +65,18 @@ func (p Pending) fetch() error {
 	return err
 }
 
-// Then calls f with the answer, on a goroutine that starts then, so that waiting costs none. It
-// calls f once, unless Abandon comes first.
+// Then calls f once the operation is answered, with the error of Do, on a goroutine of its own.
+// Waiting itself takes no goroutine. f is called once, unless Abandon comes first.
 func (p Pending) Then(f func(error)) {
-	// The request is not used again: Abandon may come at any time, and must not meet another in its
-	// place.
+	// The request does not return to the pool: Abandon may come at any time and must find it.
 	call := func() { f(p.r.err) }
 	if !p.r.then.CompareAndSwap(nil, &call) {
 		go call()
 	}
 }
 
-// Abandon gives the operation up, as the end of the context of Do does. It reports false when there
-// is an answer already; the function passed to Then gets that answer.
+// Abandon gives the operation up, like the end of the context of Do. It reports false if the
+// operation is answered already; the function passed to Then is then called.
 func (p Pending) Abandon() bool {
 	if p.r.then.Swap(&settled) == &settled {
 		return false

@@ -55,8 +55,7 @@ func (p *polls) add(r *request, name engine.QueueName, deadline, ready int64) {
 	p.count++
 }
 
-// sooner is setReady, unless the queue is to be looked at before that anyway, as for a poll that
-// waits for room.
+// sooner is setReady, unless the queue is looked at earlier anyway, for a poll that waits for room.
 func (p *polls) sooner(q *pollQueue, ready int64) {
 	if q.ready == 0 || ready != 0 && ready < q.ready {
 		p.setReady(q, ready)
@@ -85,7 +84,7 @@ func (p *polls) remove(r *request) {
 	}
 }
 
-// setReady notes when the queue should be looked at again although nothing happened to it.
+// setReady sets when to look at the queue again if nothing happens in it; zero for never.
 func (p *polls) setReady(q *pollQueue, ready int64) {
 	q.ready = ready
 	switch {
@@ -98,7 +97,7 @@ func (p *polls) setReady(q *pollQueue, ready int64) {
 	}
 }
 
-// stir notes that something happened to a queue that its polls may be waiting for.
+// stir notes that something happened in a queue for which its polls may be waiting.
 func (p *polls) stir(name engine.QueueName) {
 	if q := p.queues[name]; q != nil {
 		p.mark(q)
@@ -123,7 +122,7 @@ func (p *polls) next() (at int64, ok bool) {
 	return at, ok
 }
 
-// servePolls lets the polls of every queue that something happened to try again, and ends those
+// servePolls lets the polls of every queue in which something happened try again, and ends those
 // whose time is over. [POLL-3, POLL-4]
 func (b *Broker) servePolls(t *turn) {
 	p := &b.polls
@@ -157,8 +156,8 @@ func (b *Broker) servePolls(t *turn) {
 	}
 }
 
-// serve lets the polls of a queue try again, the one that waits longest first, until one comes back
-// empty. One that has no room for its answer stays, and lets those of other owners pass.
+// serve lets the polls of a queue try again, the longest waiting first, until one comes back empty.
+// A poll without room for its answer stays, and polls of other owners pass it.
 func (b *Broker) serve(t *turn, q *pollQueue) {
 	p := &b.polls
 	q.stirred = false
@@ -191,7 +190,7 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 			r.release()
 			r.noRoom = false
 			p.setReady(q, op.NextReady)
-			if len(full) > 0 { // those in front are to learn that there is nothing
+			if len(full) > 0 { // those in front must learn that there are no messages
 				p.sooner(q, b.now+roomRetry)
 			}
 			return

@@ -16,13 +16,13 @@ type request struct {
 	err  error
 	done chan struct{} // receives one element when the answer is in op, or in err
 
-	// state says which side may decide about the request. The writer holds it while it is taken.
-	// The caller may abandon it at any time: a receive that is then not held is never taken again,
-	// and what one that is held at that moment finds is lost.
+	// state says who decides about the request. The writer decides while it is taken. The caller
+	// may abandon it at any time. A waiting receive is then never taken again, and the messages
+	// that a taken one finds are lost.
 	state atomic.Int32
 
-	// then is called once the answer is there, instead of a caller waiting for done. It is &settled
-	// when there is an answer, or when none is wanted any more.
+	// then is called when the request is answered, in place of a caller that waits for done. It is
+	// &settled once the request is answered or abandoned.
 	then atomic.Pointer[func()]
 
 	arrived int64 // when the writer first saw it, in broker time; zero before
@@ -81,15 +81,14 @@ func (r *request) answer() {
 	}
 }
 
-// share is which part of the places each class may fill, in fortieths. What a class may not fill is
-// reserved for the more important ones.
+// share is how many of the places each class may fill, in fortieths. The rest is reserved for more
+// important classes.
 //
-// A place that a send may take is time: every request in front of it costs its share of a turn, and
-// to refuse it early is what keeps those that are taken up quick. So listings and sends have few,
-// and wait behind about ten turns. The places of receives are for thousands of clients that begin
-// to poll in the same moment. Nearly all of them find nothing, so that a turn is over within a
-// millisecond, and are out of the line when they wait; to refuse one of them only has it come
-// again.
+// Every request in front of a send delays it by its share of a turn, so refusing sends early keeps
+// those that are taken up quick. Listings and sends therefore have few places, which is about ten
+// turns. Receives have many, for thousands of clients that begin to poll in the same moment. Nearly
+// all of them find nothing and leave the line for the polls, so a turn of them takes a millisecond.
+// A refused receive would only come again.
 var share = [...]int{engine.ClassListing: 5, engine.ClassSend: 6, engine.ClassReceive: 28,
 	engine.ClassVisibility: 32, engine.ClassDelete: shares}
 
@@ -102,7 +101,7 @@ const bytesMax = 64 << 20
 type intake struct {
 	mu       sync.Mutex
 	waiting  []*request
-	gone     []*request // whose callers have given up
+	gone     []*request // abandoned
 	bytes    int64      // of the messages in them
 	max      int
 	draining bool

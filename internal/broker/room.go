@@ -6,23 +6,23 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A Room is the memory for the answer to one receive. The writer asks for it in the moment in which
-// it picks messages, so that no message is hidden or counted whose answer has no room. Its methods
-// do not block.
+// A Room is the memory for the answer to one receive. The writer reserves it when it picks
+// messages, so no message is hidden or counted that the answer has no room for. Its methods do not
+// block.
 type Room interface {
-	// Reserve takes room and returns for how many bytes of messages it is, 0 when there is none.
+	// Reserve takes room and returns how many bytes of messages fit in, 0 if none.
 	Reserve() int64
 
-	// Keep gives back what is not needed for so many bytes of messages.
+	// Keep gives back the room that size bytes of messages do not need.
 	Keep(size int64)
 
-	// Owner names the client that shares the room: when there is none for one receive of an owner,
-	// there is none for the others.
+	// Owner names the client whose receives share room: if one of them finds none, neither do the
+	// others.
 	Owner() string
 }
 
-// roomWait is how long a short poll waits for room before it is refused; a long poll waits as long
-// as it asked to. Every roomRetry it tries again. Both are milliseconds of broker time. [RCV-24]
+// roomWait is how long a short poll waits for room before it is refused. A long poll waits for its
+// own wait time. Both try again every roomRetry. In milliseconds of broker time. [RCV-24]
 const (
 	roomWait  = 10_000
 	roomRetry = 50

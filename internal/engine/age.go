@@ -2,14 +2,14 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// How old the messages of a queue are, in two ways: in truth, and as SQS shows it.
+// The age of the messages of a queue: the real one, and the one that SQS shows.
 
-// A message that was received wornReceives times in its queue is left out of the age that SQS shows
-// for a standard queue: one that no consumer can process must not hide how long the others wait.
+// The age that SQS shows for a standard queue leaves out messages that were received wornReceives
+// times, because a message that no consumer can process must not hide how long the others wait.
 // [METRIC-5]
 const wornReceives = 3
 
-// What ages looks at, at most: messages, and segments they are in. [METRIC-8]
+// How many messages ages looks at, and in how many segments. [METRIC-8]
 const (
 	ageLooksMax    = 256
 	ageSegmentsMax = 16
@@ -19,9 +19,9 @@ const (
 // been kept that expires next, and the age that SQS would show, all zero without a message that
 // counts. Looks is how many messages it has looked at. [METRIC-9]
 //
-// Messages are numbered in the order in which they came, so the first one that SQS counts is the
-// oldest by its rule. Where that is not among those that are looked at, the last of these answers
-// for it, which is older.
+// Messages are numbered in the order of their arrival, so the first one that SQS counts is the
+// oldest by its rule. If it is not among those looked at, the last of them stands for it, which is
+// older.
 func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	if q.st.Live == 0 {
 		return 0, 0, 0, 0
@@ -57,8 +57,8 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	return max(e.now-sent, 0), kept, max(aws, 0), looks
 }
 
-// worn reports whether a message of a standard queue was received so often that SQS does not count
-// it. The receives in the queue it was dead-lettered from are not among these. [METRIC-7]
+// worn reports whether a message of a standard queue was received too often to count for SQS.
+// Receives in the queue it was dead-lettered from do not count. [METRIC-7]
 func (e *Engine) worn(q *queue, m *row.Meta) bool {
 	if !m.Scheduled() && m.Seq >= max(q.st.Cursor, q.st.Mixed) {
 		return false // fresh
@@ -70,8 +70,8 @@ func (e *Engine) worn(q *queue, m *row.Meta) bool {
 // elderPos is the place of a message in elder.
 func elderPos(m *message) row.Pos { return row.Pos{At: m.FirstSent, Seq: m.Seq} }
 
-// hasElders reports whether there may be elders among messages whose retention counts from sent at
-// the latest.
+// hasElders reports whether messages whose retention counts from sent or earlier may have elders
+// among them.
 func (e *Engine) hasElders(q *queue, sent int64) bool {
 	return q.elder.load(e, 0) && q.elder.at(0).At < sent
 }

@@ -2,10 +2,9 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// Receive request attempts. A client that gets no answer to a receive from a FIFO queue would have
-// to wait until the messages it was given become visible again, and their groups with them. When it
-// repeats the request under the same id, it is given the same messages instead, with the same
-// handles.
+// Receive request attempts. A client that loses the answer to a receive from a FIFO queue would
+// have to wait until the messages, and their groups, become visible again. If it repeats the
+// request under the same id, it gets the same messages with the same handles.
 
 // isAttempt reports whether the receive has an attempt id that counts. A standard queue ignores
 // them. [RCV-22]
@@ -15,9 +14,9 @@ func (op *ReceiveMessage) attempt() row.DedupHash {
 	return row.HashOf(row.HashAttempt, "", op.AttemptID.Value)
 }
 
-// repeat returns the messages of an earlier receive under the same id; nil when there was none,
-// when one of them is not as that receive left it, or when so many have become visible since that
-// there is no room in flight for them. [DEDUP-19, DEDUP-21, DEDUP-25]
+// repeat returns the messages of an earlier receive under the same id. It returns nil if there was
+// none, if one of the messages has changed since, or if too many of them have become visible to fit
+// into the in-flight limit again. [DEDUP-19, DEDUP-21, DEDUP-25]
 func (e *Engine) repeat(q *queue, attempt row.DedupHash, room int64) (again []*message) {
 	earlier, ok := e.recall(q, attempt)
 	if !ok {
@@ -49,7 +48,7 @@ func (e *Engine) hideAgain(q *queue, m *message, until int64) {
 	e.hide(q, m, until)
 }
 
-// noteAttempt remembers what a receive has handed out under an id.
+// noteAttempt remembers the messages that a receive has handed out under an id.
 func (e *Engine) noteAttempt(q *queue, attempt row.DedupHash, picked []*message) {
 	answer := row.Dedup{At: e.now}
 	for _, m := range picked {

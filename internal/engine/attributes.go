@@ -9,16 +9,16 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// An attribute is one row of the table of everything a queue can be asked for or told.
+// An attribute is one row of the table of all attributes of queues.
 type attribute struct {
 	name string
 	fifo bool // only FIFO queues have it
 
-	// set parses and stores a value; nil for what cannot be set. What depends on other queues is
-	// checked apart.
+	// set parses and stores a value; nil for an attribute that cannot be set. What depends on other
+	// queues is checked elsewhere.
 	set func(e *Engine, a *row.Attributes, value string) *Error
 
-	// get returns the value as it is shown, and whether there is one.
+	// get returns the value as SQS shows it, and whether there is one.
 	get func(e *Engine, q *queue) (string, bool)
 }
 
@@ -135,8 +135,7 @@ func getKey(_ *Engine, q *queue) (string, bool) {
 var reusePeriod = number("KmsDataKeyReusePeriodSeconds", 60, 86400, // [ATTR-10]
 	func(a *row.Attributes) *int64 { return &a.KmsDataKeyReusePeriodSeconds })
 
-// getReusePeriod shows the period only while there is a key whose data keys it could be about.
-// [ATTR-11]
+// getReusePeriod shows the period only while a key is set. [ATTR-11]
 func getReusePeriod(e *Engine, q *queue) (string, bool) {
 	value, _ := reusePeriod.get(e, q)
 	return value, q.row.Attributes.KmsMasterKeyID != ""
@@ -284,7 +283,7 @@ func (op *SetQueueAttributes) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	// What has expired under the old period must not come back under a longer one. [RET-6]
+	// What has expired under the old period must not return under a longer one. [RET-6]
 	if !e.ready(q) {
 		return ErrAgain
 	}

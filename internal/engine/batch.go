@@ -6,8 +6,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// openBatch returns the queue of a batch, when it exists and the batch has the form it must have.
-// [ERR-11]
+// openBatch returns the queue of a batch if it exists and the batch is well formed. [ERR-11]
 func openBatch[T any](
 	e *Engine, name QueueName, action string, given bool, entries []T, id func(*T) Text,
 ) (*queue, *Error) {
@@ -22,8 +21,8 @@ func openBatch[T any](
 	return q, checkBatch(action, ids, given)
 }
 
-// checkBatch refuses a batch whose form is wrong. Given says that the request had a list of
-// entries: to have none is another mistake than to have an empty one. [BATCH-2 to BATCH-7, BATCH-9]
+// checkBatch refuses a malformed batch. Given says that the request had a list of entries: a
+// missing list has another error than an empty one. [BATCH-2 to BATCH-7, BATCH-9]
 func checkBatch(action string, ids []Text, given bool) *Error {
 	entry := action + "RequestEntry"
 	switch n := len(ids); {
@@ -57,7 +56,7 @@ func checkBatch(action string, ids []Text, given bool) *Error {
 	return nil
 }
 
-// errMissingPart is the refusal of a batch entry, counted from zero, without a part that it needs.
+// errMissingPart refuses a batch entry, counted from zero, that lacks a required part.
 // [BATCH-5, BATCH-15, BATCH-22]
 func errMissingPart(action string, entry int, part string) *Error {
 	return errMissing(action + "RequestEntry." + strconv.Itoa(entry+1) + "." + part)

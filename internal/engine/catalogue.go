@@ -12,8 +12,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// CreateQueue creates a queue, or finds the one that is already there when nothing in the request
-// contradicts it.
+// CreateQueue creates a queue, or finds an existing one that the request does not contradict.
 type CreateQueue struct {
 	Queue      QueueName
 	NameSet    bool
@@ -65,7 +64,7 @@ func (op *CreateQueue) isFIFO() bool {
 	return strings.EqualFold(op.Attributes["FifoQueue"], "true")
 }
 
-// checkName refuses what cannot be the name of a queue of its type.
+// checkName refuses names that a queue of its type cannot have.
 // [QUEUE-1, QUEUE-2, QUEUE-3, QUEUE-5, FIFO-1]
 func (op *CreateQueue) checkName() *Error {
 	if !op.NameSet {
@@ -75,12 +74,10 @@ func (op *CreateQueue) checkName() *Error {
 	stem, suffixed := strings.CutSuffix(name, row.FIFOSuffix)
 	switch {
 	case fifo && (len(stem) < 1 || len(name) > 80 || !suffixed || !isIdentifier(stem)):
-		return refuse(CodeInvalidParameter,
-			"The name of a FIFO queue can only include alphanumeric characters, "+
-				"hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length")
+		return invalid("The name of a FIFO queue can only include alphanumeric characters, " +
+			"hyphens, or underscores, must end with .fifo suffix and be 1 to 80 in length")
 	case !fifo && (len(name) < 1 || len(name) > 80 || !isIdentifier(name)):
-		return refuse(CodeInvalidParameter,
-			"Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+		return invalid("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
 	}
 	return nil
 }
@@ -98,9 +95,9 @@ func isIdentifier(s string) bool {
 	return true
 }
 
-// compare refuses a creation that gives an attribute another value than the queue has, or other
-// tags. Only attributes in the request count, each by its meaning and against the queue as it is
-// now. Tags count when the request has any. [QUEUE-6 to QUEUE-12]
+// compare refuses a creation whose attributes or tags differ from those of the queue. Only
+// attributes in the request count. Their meaning is compared with the present attributes of the
+// queue. Tags count if the request has any. [QUEUE-6 to QUEUE-12]
 func (op *CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 	for _, name := range sortedKeys(op.Attributes) {
 		value := op.Attributes[name]
@@ -127,7 +124,7 @@ func (op *CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
 	return nil
 }
 
-// checkGrave refuses a name whose queue was deleted a moment ago. [QUEUE-18, QUEUE-19]
+// checkGrave refuses the name of a queue that was deleted a moment ago. [QUEUE-18, QUEUE-19]
 func (e *Engine) checkGrave(name QueueName) *Error {
 	var deleted int64
 	if q := e.queues[name]; q != nil {
@@ -170,8 +167,7 @@ type GetQueueURL struct {
 
 func (op *GetQueueURL) apply(e *Engine, _ *Command) *Error {
 	if !op.NameSet || op.Queue.Name == "" { // [QUEUE-28]
-		return refuse(CodeInvalidParameter,
-			"Value for parameter QueueName is invalid. Reason: Must specify a queue name.")
+		return invalid("Value for parameter QueueName is invalid. Reason: Must specify a queue name.")
 	}
 	_, err := e.lookup(op.Queue)
 	return err
@@ -198,16 +194,15 @@ func (op *ListQueues) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// checkPage refuses the parameters of a listing, and otherwise returns the name behind which it
-// begins.
+// checkPage checks the parameters of a listing and returns the name behind which it begins.
 func checkPage(size Int, token string) (after string, err *Error) {
 	if n := size.or(sqslimits.ListMax); n < 1 || n > sqslimits.ListMax {
-		return "", refuse(CodeInvalidParameter, "Value for parameter MaxResults is invalid. "+
+		return "", invalid("Value for parameter MaxResults is invalid. " +
 			"Reason: MaxResults must be an integer between 1 and 1000.")
 	}
 	after, ok := openToken(token)
 	if !ok {
-		return "", refuse(CodeInvalidParameter, "Invalid or expired next token.")
+		return "", invalid("Invalid or expired next token.")
 	}
 	return after, nil
 }
@@ -227,7 +222,7 @@ func page(names iter.Seq[QueueName], size Int) (page []QueueName, next string) {
 	return page, next
 }
 
-// names yields the queues of an account whose names begin with prefix and come behind after.
+// names yields the queues of an account whose names begin with prefix and come after after.
 func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 	s := row.Span{Lo: row.QueueKey(QueueName{Account: account, Name: prefix})}
 	// The encoded name ends with a terminator; without it the key is the prefix of all longer
@@ -268,8 +263,8 @@ func (e *Engine) queuesIn(s row.Span) iter.Seq2[QueueName, row.Queue] {
 	}
 }
 
-// queuesBehind covers the rows of the queues behind a name, in the order of accounts and names;
-// those of all when it is the zero one.
+// queuesBehind covers the rows of the queues behind a name, in the order of accounts and names. The
+// zero name covers all.
 func queuesBehind(name QueueName) row.Span {
 	s := row.Span{Lo: []byte{row.FamilyQueue}, Hi: []byte{row.FamilyQueue + 1}}
 	if name != (QueueName{}) {
@@ -296,9 +291,9 @@ func openToken(token string) (name string, ok bool) {
 	return strings.CutPrefix(string(b), tokenPrefix)
 }
 
-// Sweep does for unused queues what every command does for its own: it removes what has expired,
-// for a few queues behind After. It stops at a queue that has more to remove than one command may,
-// so that the next sweep goes on there.
+// Sweep removes expired messages from a few queues behind After, as every command does for its own
+// queue. It stops at a queue that has more to remove than one command may, so that the next sweep
+// continues there.
 type Sweep struct {
 	After QueueName
 	Max   int

@@ -2,17 +2,16 @@ package engine
 
 import "tenaq/internal/invariant"
 
-// This file says what no command may do, whatever was asked and whatever the code elsewhere
-// believes: the promises, as far as one command can be seen to break them. The checks cost
-// comparisons of numbers that are at hand, and always run: a broken one stops the program before
-// the turn is committed. [DUR-34]
+// This file checks the promises that a single command could break. The checks compare numbers that
+// are at hand, and always run. A check that fails stops the program before the turn is committed.
+// [DUR-34]
 
 // broken stops the program.
 func broken(format string, args ...any) {
 	invariant.Fail(format, args...)
 }
 
-// checkState asserts what must hold of a queue between any two commands.
+// checkState asserts what holds for a queue between any two commands.
 func (e *Engine) checkState(q *queue) {
 	s := &q.st
 	if s.Delayed < 0 || s.InFlight < 0 || s.Delayed+s.InFlight > s.Live {
@@ -25,8 +24,7 @@ func (e *Engine) checkState(q *queue) {
 	}
 }
 
-// checkNew asserts that a message enters under a number that no other ever had, and behind all
-// others of its group.
+// checkNew asserts that a new message has a number that no other message had, behind all others.
 func (e *Engine) checkNew(q *queue, m *message) {
 	if m.Seq == 0 || m.Seq != q.st.NextSeq-1 {
 		broken("queue %s: a new message has the number %d, and the next one is %d", q.name.Name,
@@ -34,9 +32,8 @@ func (e *Engine) checkNew(q *queue, m *message) {
 	}
 }
 
-// checkPicked asserts, before anything is handed out or moved by a task, that each message is
-// there, may be had now, and has not outlived its retention; and that those of a group are the
-// first ones of it, in their order.
+// checkPicked asserts, before messages are handed out or moved by a task, that each message exists,
+// is available and has not expired. Messages of a group must be its first ones, in order.
 func (e *Engine) checkPicked(q *queue, picked []*message) {
 	retention, delay := q.row.Attributes.Retention(), int64(0)
 	if q.fifo() {
@@ -64,8 +61,7 @@ func (e *Engine) checkPicked(q *queue, picked []*message) {
 	}
 }
 
-// checkPrefix asserts that the message is the next of its group behind those of it that were picked
-// before.
+// checkPrefix asserts that a message is the next one of its group after those picked before.
 func (e *Engine) checkPrefix(q *queue, before []*message, m *message) {
 	place := 0
 	for _, b := range before {
@@ -79,7 +75,7 @@ func (e *Engine) checkPrefix(q *queue, before []*message, m *message) {
 	}
 }
 
-// checkHidden asserts that no delivery hides a message for longer than one may. [VIS-11]
+// checkHidden asserts that no delivery hides a message for longer than SQS allows. [VIS-11]
 func (e *Engine) checkHidden(q *queue, m *message, until int64) {
 	if until > m.LastReceive+visibilityMax*1000 {
 		broken("queue %s: message %d was received at %d and is hidden until %d", q.name.Name, m.Seq,
@@ -87,8 +83,8 @@ func (e *Engine) checkHidden(q *queue, m *message, until int64) {
 	}
 }
 
-// A balance is how many messages two queues, which may be one, have together: no move changes it.
-// [DLQ-34]
+// A balance is how many messages two queues, which may be the same, have together. No move changes
+// it. [DLQ-34]
 type balance struct {
 	from, to *queue
 	live     int64

@@ -7,9 +7,9 @@ import (
 )
 
 // ReadContent reads the content of a delivered message. It may be called on any goroutine after the
-// turn that delivered it has been committed. It reports false when the message has been removed
-// since, by a delete, a purge or the end of its retention: the answer then leaves it out.
-// Undecodable rows are reported to fault, which must not return.
+// turn of the delivery is committed. It reports false if a delete, a purge or the end of the
+// retention has removed the message since; the answer then leaves it out. It reports rows that do
+// not decode to fault, which must not return.
 func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content, bool) {
 	r := rows{store: store, fault: fault}
 	k := row.SeqKey(space, row.KindMessage, seq)
@@ -34,7 +34,7 @@ func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content
 	return c, true
 }
 
-// keep has the receives that handed a message out before it moves find its content. [RCV-23]
+// keep keeps the content of a message that moves, for receives that have handed it out. [RCV-23]
 func (e *Engine) keep(from *queue, m *message, content []byte) {
 	if m.hasDelivery {
 		e.kept.Put(kept.Place{Space: from.row.Space, Seq: m.Seq}, content)

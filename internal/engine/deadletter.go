@@ -3,11 +3,11 @@ package engine
 import "tenaq/internal/engine/row"
 
 // Dead-lettering: a message that was received too often moves to another queue when a consumer
-// tries to receive it once more. The move is a part of that receive and of one batch of rows, so
-// the message is at no moment in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
+// tries to receive it once more. The move is part of that receive and of its batch, so the message
+// is never in two queues or in none. [DLQ-2, DLQ-20, DLQ-34]
 
-// What one Apply moves at most, into a dead-letter queue or for a move task: messages, and bytes of
-// content about.
+// How many messages one Apply moves, for dead letters or for a move task, and about how many bytes
+// of content.
 const (
 	movesMax     = 100
 	moveBytesMax = 4 << 20
@@ -18,13 +18,13 @@ const (
 type horizon struct {
 	space, next uint64
 
-	// groups are those of a FIFO queue from which the receive takes messages, and the one in which
-	// it had to stop. Going on it visits them first and in this order, because the moves it has
-	// made so far have given them other places among the groups.
+	// groups are the groups of a FIFO queue from which the receive takes messages, and the one in
+	// which it stopped. When it continues, it visits them first and in this order, because its
+	// moves have changed their places among the groups.
 	groups []string
 }
 
-// of returns the horizon in q, which is set when it is first asked for.
+// of returns the horizon in q. The first call sets it.
 func (h *horizon) of(q *queue) horizon {
 	if h.space != q.row.Space {
 		*h = horizon{space: q.row.Space, next: q.st.NextSeq}

@@ -8,16 +8,15 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Deduplication of sends and of receive attempts on FIFO queues. Both remember for five minutes
-// what was answered to a text that the client chose, and answer the same again. What has become of
-// the messages meanwhile does not matter to a send [DEDUP-9, DEDUP-10], so the rows are apart from
-// the messages.
+// Deduplication of sends and of receive attempts on FIFO queues. For five minutes the queue
+// remembers the answer to a key that the client chose, and answers the same again. What became of
+// the messages does not matter to a send [DEDUP-9, DEDUP-10], so the keys have rows of their own.
 //
-// They are filed by the minute of their first use and thrown away a whole minute at a time, by one
-// range delete, when the window of its last millisecond is over. A send would have to look for its
-// key in up to six minutes, nearly always in vain, so each minute that began while the queue was in
-// memory has a filter that knows which keys it has not. The minutes of before a restart are looked
-// up until they are over.
+// The rows are filed by the minute of their first use. When the window of the last millisecond of a
+// minute is over, one range delete drops the whole minute. A send would have to look for its key in
+// up to six minutes, nearly always in vain. So each minute that began while the queue was in memory
+// has a filter that knows which keys it does not have. Minutes from before a restart are looked up
+// until they are over.
 
 const dedupWindow = int64(sqslimits.DedupWindow / millisecond)
 
@@ -55,7 +54,7 @@ func (c *dedupCache) of(bucket int64) *filter {
 	return nil
 }
 
-// recall returns what was answered to a key inside its window.
+// recall returns the answer that a key got within its window.
 func (e *Engine) recall(q *queue, h row.DedupHash) (found row.Dedup, ok bool) {
 	if found, ok = q.dedup.written[h]; ok {
 		return found, e.trusted() < found.At+dedupWindow
@@ -73,8 +72,8 @@ func (e *Engine) recall(q *queue, h row.DedupHash) (found row.Dedup, ok bool) {
 	return found, false
 }
 
-// memorise notes what is answered to a key that was not recalled, or to a receive attempt whose
-// messages are no longer as the earlier receive left them.
+// memorise notes the answer to a key that was not recalled, or to a receive attempt whose messages
+// have changed since.
 func (e *Engine) memorise(q *queue, h row.DedupHash, answer row.Dedup) {
 	bucket := answer.At / row.DedupBucket
 	if n := len(q.st.Buckets); n == 0 || q.st.Buckets[n-1] < bucket {
@@ -91,7 +90,7 @@ func (e *Engine) memorise(q *queue, h row.DedupHash, answer row.Dedup) {
 	e.rows.set(row.DedupKey(q.row.Space, bucket, h), answer.Encode(e.rows.scratch()))
 }
 
-// forgetDedup throws away the buckets of which every window is over.
+// forgetDedup drops the buckets in which every window is over.
 func (e *Engine) forgetDedup(q *queue) {
 	over := 0
 	for over < len(q.st.Buckets) && e.trusted() >= (q.st.Buckets[over]+1)*row.DedupBucket+
@@ -108,8 +107,8 @@ func (e *Engine) forgetDedup(q *queue) {
 	})
 }
 
-// A filter tells of a key that was never added to it that it was not, nearly always. It grows by
-// adding layers, each four times the size of the one before.
+// A filter recognizes nearly every key that was never added to it. It grows by layers, each four
+// times the size of the one before.
 type filter struct {
 	layers [][]uint64
 	room   int // keys that the last layer can still take
@@ -118,7 +117,7 @@ type filter struct {
 const (
 	filterFirst  = 1 << 10 // words of the first layer
 	filterHashes = 6
-	filterBits   = 10 // per key; with six hashes one key in a hundred is not told apart
+	filterBits   = 10 // per key; with six hashes it fails for one new key in a hundred
 )
 
 func (f *filter) bytes() (n int) {
@@ -157,8 +156,8 @@ func (f *filter) mayHave(h row.DedupHash) bool {
 	return false
 }
 
-// filterHash yields the bits of a key in a layer of that many words. The key is a hash already; its
-// two halves are combined as Kirsch and Mitzenmacher have shown to be enough.
+// filterHash yields the bits of a key in a layer of that many words. The key is a hash already. As
+// Kirsch and Mitzenmacher have shown, combining its two halves is enough.
 func filterHash(h row.DedupHash, words int) func(yield func(uint64) bool) {
 	a, b := binary.LittleEndian.Uint64(h[:8]), binary.LittleEndian.Uint64(h[8:])|1
 	mask := uint64(words)*64 - 1

@@ -2,15 +2,15 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// The delay of a FIFO queue belongs to the queue and not to its messages: a change of it acts on
+// The delay of a FIFO queue belongs to the queue and not to its messages: a change of it applies to
 // messages that are already there. [FIFO-11] So nothing about it is stored with them. A message
-// that was never handed out can be received DelaySeconds after it was sent, by the value the queue
-// has at that moment; one that was handed out has a time of its own.
+// that was never handed out is available DelaySeconds after its send, by the present value of the
+// queue. A message that was handed out has a time of its own.
 //
-// For the counters this means that delayed are those fresh messages that were sent less than the
-// delay ago: a suffix of the queue whose beginning moves with time. state.counted is the range of
-// numbers whose fresh messages are in state.delayed. Its end lags behind only after a change of the
-// delay, which makes the range begin anew further back.
+// So the fresh messages that were sent less than the delay ago count as delayed: a suffix of the
+// queue whose beginning moves with time. State.Counted is the range of numbers whose fresh messages
+// are in State.Delayed. Its end lags behind only after a change of the delay, because the range
+// then begins anew further back.
 
 // countFresh counts a message that has just been sent to a FIFO queue.
 func (q *queue) countFresh(m *row.Meta) {
@@ -28,7 +28,7 @@ func (q *queue) countFresh(m *row.Meta) {
 	}
 }
 
-// uncountFresh forgets a fresh message that has been handed out or removed.
+// uncountFresh ends the counting of a fresh message that is handed out or removed.
 func (q *queue) uncountFresh(seq uint64) {
 	if q.st.Counted.Has(seq) {
 		q.st.Delayed--
@@ -36,8 +36,8 @@ func (q *queue) uncountFresh(seq uint64) {
 	}
 }
 
-// settleDelayed makes the counted range follow time, over at most limit messages, and reports
-// whether it got there.
+// settleDelayed makes the counted range follow time by at most limit messages, and reports whether
+// it is done.
 func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 	if !q.fifo() {
 		return true
@@ -82,8 +82,8 @@ func (e *Engine) settleDelayed(q *queue, limit int) (done bool) {
 	return true
 }
 
-// recountDelayed prepares a FIFO queue for another delay, in milliseconds. It is called before the
-// first write of the command.
+// recountDelayed prepares a FIFO queue for a new delay in milliseconds, before the first write of
+// the command.
 func (e *Engine) recountDelayed(q *queue, delay int64) {
 	first := q.st.NextSeq
 	for id, s := range e.segments(q, q.st.Segment) {

@@ -27,7 +27,7 @@ type Entry struct {
 	Trace      string // from the transport, when no system attribute says otherwise [MA-21]
 }
 
-// An EntryAttribute is an attribute as it was asked for; what is missing may make it illegal.
+// An EntryAttribute is an attribute as the request has it, which may be illegal.
 type EntryAttribute struct {
 	Name   string
 	Type   Text
@@ -37,9 +37,8 @@ type EntryAttribute struct {
 	HasList bool
 }
 
-// A Draft is a message made ready to be sent. Everything about it that does not depend on the queue
-// has been checked and encoded, so that the single writer need not. Drafts are made by NewDraft on
-// any goroutine.
+// A Draft is a message that is ready to be sent. NewDraft makes it on any goroutine: it checks and
+// encodes everything that does not depend on the queue, so that the single writer need not.
 type Draft struct {
 	id           Text
 	delay        Int
@@ -55,12 +54,12 @@ type Draft struct {
 	attributes, letters *Error
 }
 
-// traceMax is how long a trace header from the transport may be, in bytes. The transport is no part
-// of the request, so one that cannot be a trace header is left out rather than refused.
+// traceMax is how long a trace header from the transport may be, in bytes. The transport is not
+// part of the request, so an invalid header is left out instead of refused.
 const traceMax = 1024
 
-// NewDraft prepares a message for sending. What is wrong with the entry is found here and reported
-// when the draft is sent, after the queue was found.
+// NewDraft prepares a message for sending. It finds what is wrong with the entry; the send reports
+// it, after the lookup of the queue.
 func NewDraft(entry Entry) Draft {
 	d := Draft{id: entry.ID, delay: entry.Delay, group: entry.Group, dedup: entry.Dedup}
 	d.size = int64(len(entry.Body.Value))
@@ -92,7 +91,7 @@ func NewDraft(entry Entry) Draft {
 	return d
 }
 
-// errContents refuses a character, such as #x1, that the place does not take.
+// errContents refuses a character, such as #x1, that is not allowed in a place.
 func errContents(code Code, character, place string) *Error {
 	return refuse(code, "Invalid binary character '"+character+"' was found in the "+place+
 		", the set of allowed characters is "+
@@ -127,11 +126,11 @@ func illegalCharacter(s string) string {
 	return ""
 }
 
-// take checks the attributes of an entry and takes them over.
+// takeAttributes checks the attributes of an entry and copies them into c.
 func takeAttributes(c *Content, entry *Entry) *Error {
 	if n := len(entry.Attributes); n > sqslimits.AttributesMax { // [MA-1]
-		return refuse(CodeInvalidParameter,
-			"Number of message attributes ["+strconv.Itoa(n)+"] exceeds the allowed maximum [10].")
+		return invalid("Number of message attributes [" + strconv.Itoa(n) +
+			"] exceeds the allowed maximum [10].")
 	}
 	for i := range entry.Attributes {
 		a := &entry.Attributes[i]
@@ -144,12 +143,10 @@ func takeAttributes(c *Content, entry *Entry) *Error {
 	for i := range entry.System {
 		a := &entry.System[i]
 		if a.Name != "AWSTraceHeader" { // [MA-19]
-			return refuse(CodeInvalidParameter,
-				"Message system attribute name '"+a.Name+"' is invalid.")
+			return invalid("Message system attribute name '" + a.Name + "' is invalid.")
 		}
 		if a.Type.Value != "String" { // [MA-20]
-			return refuse(CodeInvalidParameter,
-				"The message system attribute 'AWSTraceHeader' must have the type 'String'.")
+			return invalid("The message system attribute 'AWSTraceHeader' must have the type 'String'.")
 		}
 		if err := a.checkValue(); err != nil {
 			return err
@@ -161,28 +158,27 @@ func takeAttributes(c *Content, entry *Entry) *Error {
 
 // check refuses an illegal user attribute.
 func (a *EntryAttribute) check() *Error {
-	bad := func(text string) *Error { return refuse(CodeInvalidParameter, text) }
 	name := a.Name
 	lower := strings.ToLower(name)
 	switch {
 	case name == "": // [MA-2]
-		return bad("The request must contain non-empty message (user) attribute names.")
+		return invalid("The request must contain non-empty message (user) attribute names.")
 	case utf8.RuneCountInString(name) > 256: // [MA-3]
-		return bad("Message (user) attribute name must be shorter than 256 bytes.")
+		return invalid("Message (user) attribute name must be shorter than 256 bytes.")
 	case strings.HasPrefix(lower, "aws.") || strings.HasPrefix(lower, "amazon."): // [MA-6]
-		return bad("You can't use message attribute names beginning with 'AWS.' or 'Amazon'. " +
+		return invalid("You can't use message attribute names beginning with 'AWS.' or 'Amazon'. " +
 			"These strings are reserved for internal use.")
 	case strings.HasPrefix(name, "."): // [MA-5]
-		return bad("Invalid message (user) attribute name '" + name +
+		return invalid("Invalid message (user) attribute name '" + name +
 			"': must not begin with character '.'.")
 	case strings.HasSuffix(name, "."):
-		return bad("Invalid message (user) attribute name '" + name +
+		return invalid("Invalid message (user) attribute name '" + name +
 			"': must not end with character '.'.")
 	case strings.Contains(name, ".."):
-		return bad("Invalid message (user) attribute name '" + name +
+		return invalid("Invalid message (user) attribute name '" + name +
 			"': must not have successive '.' characters.")
 	case !isAttributeName(name): // [MA-4]
-		return bad("Invalid message (user) attribute name '" + name +
+		return invalid("Invalid message (user) attribute name '" + name +
 			"': it can only contain letters, digits, '_', '-' and '.'.")
 	}
 	return a.checkValue()
@@ -200,7 +196,6 @@ func isAttributeName(name string) bool {
 
 // checkValue refuses an attribute whose type and value do not go together.
 func (a *EntryAttribute) checkValue() *Error {
-	bad := func(text string) *Error { return refuse(CodeInvalidParameter, text) }
 	the := "The message (user) attribute '" + a.Name + "' "
 	kind, _, _ := strings.Cut(a.Type.Value, ".")
 	switch {
@@ -208,29 +203,30 @@ func (a *EntryAttribute) checkValue() *Error {
 		return refuse(CodeUnsupported,
 			"Message attribute list values in SendMessage operation are not supported.")
 	case a.Type.Value == "": // [MA-10]
-		return bad(the + "must contain a non-empty message attribute type.")
+		return invalid(the + "must contain a non-empty message attribute type.")
 	case len(a.Type.Value) > 256: // [MA-9]
-		return bad("Message (user) attribute type must be shorter than 256 bytes.")
+		return invalid("Message (user) attribute type must be shorter than 256 bytes.")
 	case kind != "String" && kind != "Number" && kind != "Binary": // [MA-8]
-		return bad("The type of message (user) attribute '" + a.Name + "' is invalid. " +
+		return invalid("The type of message (user) attribute '" + a.Name + "' is invalid. " +
 			"You must use only the following supported type prefixes: Binary, Number, String.")
 	case a.String.Set && a.HasBinary: // [MA-17]
-		return bad(the + "must have a single value.")
+		return invalid(the + "must have a single value.")
 	case !a.String.Set && !a.HasBinary: // [MA-10]
-		return bad(the + "must contain a non-empty message attribute value.")
+		return invalid(the + "must contain a non-empty message attribute value.")
 	case kind == "Binary" && a.String.Set: // [MA-16]
-		return bad(the + "with type '" + a.Type.Value + "' must use field 'Binary'.")
+		return invalid(the + "with type '" + a.Type.Value + "' must use field 'Binary'.")
 	case kind != "Binary" && a.HasBinary:
-		return bad(the + "with type '" + a.Type.Value + "' must use field 'String'.")
+		return invalid(the + "with type '" + a.Type.Value + "' must use field 'String'.")
 	case kind == "Binary" && len(a.Binary) == 0 ||
 		kind != "Binary" && a.String.Value == "": // [MA-11]
-		return bad("Message (user) attribute '" + a.Name +
+		return invalid("Message (user) attribute '" + a.Name +
 			"' must contain a non-empty value of type '" + kind + "'.")
 	case kind != "Binary" && illegalCharacter(a.String.Value) != "": // [MA-12]
 		return errContents(CodeInvalidParameter, illegalCharacter(a.String.Value),
 			"value of message (user) attribute '"+a.Name+"'")
 	case kind == "Number" && !isNumber(a.String.Value): // [MA-13]
-		return bad("Can't cast the value of message (user) attribute '" + a.Name + "' to a number.")
+		return invalid("Can't cast the value of message (user) attribute '" + a.Name +
+			"' to a number.")
 	}
 	return nil
 }

@@ -4,15 +4,15 @@
 // What it guarantees:
 //
 //   - The same commands over the same rows give the same answers, on every machine and after every
-//     restart. The engine reads no clock, draws no random numbers and starts no goroutine; time and
-//     randomness arrive in the command.
+//     restart. The engine reads no clock, draws no random numbers and starts no goroutine. Time and
+//     randomness are in the command.
 //   - They also give the same rows, except for bounds and hints that depend on what was in memory,
 //     such as Segment.First and State.DueLow. Package row lists these fields. No answer depends on
 //     them.
-//   - Memory holds a window on the rows and never changes an answer. From outside, its size, an
-//     eviction and a restart show in the speed alone.
-//   - A refusal leaves the rows as they were, except that it settles what time alone has changed:
-//     messages past their retention are removed and counters follow deadlines that have passed.
+//   - Memory holds a window on the rows and never changes an answer. Its size, an eviction and a
+//     restart affect only the speed.
+//   - A refusal leaves the rows as they were, except for what time alone has changed: messages past
+//     their retention are removed, and counters follow deadlines that have passed.
 //   - The work of one Apply is bounded. An operation that needs more says so and is submitted
 //     again.
 //
@@ -57,10 +57,10 @@ type Config struct {
 	// WindowBytes bounds the memory of all windows together, 64 MiB when zero.
 	WindowBytes int
 
-	// Tally counts what happens, for monitoring; nil counts nothing. It changes no answer.
+	// Tally counts what happens, for monitoring. It changes no answer. Nil counts nothing.
 	Tally *tally.Queues
 
-	// Fault is called with one sentence about a row that cannot be what it is. It must not return.
+	// Fault is called with one sentence about a row that cannot be read. It must not return.
 	Fault func(sentence string)
 }
 
@@ -71,8 +71,8 @@ type Command struct {
 	// [CLOCK-1]
 	Now int64
 
-	// HoldExpiry says that the clock is not to be trusted yet: messages past their retention are
-	// then neither delivered nor removed.
+	// HoldExpiry says that the clock is not trusted yet. Messages past their retention are then
+	// neither delivered nor removed.
 	HoldExpiry bool
 
 	// Seed is where identities come from: message IDs and queue incarnations.
@@ -164,9 +164,9 @@ func (e *Engine) Apply(c Command) error {
 	return nil
 }
 
-// TakeStirred calls f for every queue to which something happened, since the last call, that may
-// give a receive which came back empty another answer: more messages, other settings, the end of
-// the queue.
+// TakeStirred calls f for every queue that was stirred since the last call: something happened that
+// may change the answer to a receive which came back empty, such as more messages, other settings
+// or the end of the queue.
 func (e *Engine) TakeStirred(f func(QueueName)) {
 	for _, q := range e.stirred {
 		q.stirred = false
@@ -182,8 +182,7 @@ func (e *Engine) stir(q *queue) {
 	}
 }
 
-// stirFull stirs a queue from which something may be about to be deleted, if that makes room for a
-// receive. [LIM-4]
+// stirFull stirs a full queue before a delete, which may make room for a receive. [LIM-4]
 func (e *Engine) stirFull(q *queue) {
 	if q.st.InFlight >= e.cfg.InFlightMax {
 		e.stir(q)
@@ -202,8 +201,8 @@ func (e *Engine) Commit() (wait func()) {
 	return wait
 }
 
-// flush makes the writes of the turn so far visible to scans. They become durable with the turn, or
-// are what a power cut leaves of it.
+// flush makes the writes of the turn so far visible to scans. They become durable with the turn. A
+// power cut may leave only them.
 func (e *Engine) flush() {
 	e.saveDirty()
 	if e.rows.batch.Len() > 0 {
@@ -212,16 +211,16 @@ func (e *Engine) flush() {
 	e.rows.apply()
 }
 
-// saveStamp adds the time to a batch that is not empty, so that no later start can begin before
-// what is on disk. [CLOCK-9]
+// saveStamp adds the time to a batch that is not empty, so that no start begins at a time before
+// the rows on disk. [CLOCK-9]
 func (e *Engine) saveStamp() {
 	e.sys.Stamp = e.now
 	e.rows.set(row.SystemKey(), e.sys.Encode(nil))
 	e.sys.dirty = false
 }
 
-// saveDirty writes the rows that change with every command and are therefore kept in memory until
-// they are needed on disk: each queue's state and segments, and the system row.
+// saveDirty writes the rows that stay in memory during a turn because nearly every command changes
+// them: each queue's state and segments, and the system row.
 func (e *Engine) saveDirty() {
 	for _, q := range e.touched {
 		q.save(e)
@@ -232,16 +231,16 @@ func (e *Engine) saveDirty() {
 	}
 }
 
-// A queue that was not used for restAfter milliseconds is dropped from memory, but no more than
-// restMax of them in a turn.
+// A queue that was not used for restAfter milliseconds is dropped from memory, at most restMax of
+// them a turn.
 const (
 	restAfter = 60_000
 	restMax   = 1024
 )
 
-// endTurn forgets what only had to be remembered until the turn's rows became visible, and drops
-// the queues used longest ago from memory while all windows together exceed their budget, or they
-// are unused.
+// endTurn forgets what was needed only until the rows of the turn became visible. It drops the
+// queues used longest ago from memory while all windows together exceed their budget, or while
+// queues rest unused.
 func (e *Engine) endTurn() {
 	e.kept = e.kept.Next()
 	for _, q := range e.touched {

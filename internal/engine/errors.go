@@ -37,6 +37,9 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 func refuse(code Code, text string) *Error { return &Error{Code: code, Message: text} }
 
+// invalid is the refusal of a parameter's value.
+func invalid(text string) *Error { return refuse(CodeInvalidParameter, text) }
+
 func errNoQueue() *Error { return refuse(CodeNoQueue, "The specified queue does not exist.") }
 
 // errMissing is the refusal of a request without a parameter it needs. [ERR-7]
@@ -44,10 +47,10 @@ func errMissing(parameter string) *Error {
 	return refuse(CodeMissingParameter, "The request must contain the parameter "+parameter+".")
 }
 
-// errValue is the refusal of a parameter's value, in the form most of them have.
+// errValue is invalid in the form that most of these refusals have.
 func errValue(value, parameter, reason string) *Error {
-	return refuse(CodeInvalidParameter, "Value "+value+" for parameter "+parameter+
-		" is invalid. Reason: "+reason)
+	return invalid("Value " + value + " for parameter " + parameter +
+		" is invalid. Reason: " + reason)
 }
 
 func errNumber(value int64, parameter, reason string) *Error {

@@ -162,7 +162,7 @@ type StartMessageMoveTask struct {
 func checkARN(arn, parameter string) *Error {
 	parts := strings.Split(arn, ":")
 	if len(parts) != 6 || parts[0] != "arn" || slices.Contains(parts, "") {
-		return refuse(CodeInvalidParameter, "You must use this format to specify the "+parameter+
+		return invalid("You must use this format to specify the " + parameter +
 			": arn:<partition>:<service>:<region>:<account-id>:<resource-id>")
 	}
 	return nil
@@ -188,8 +188,7 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 		return err
 	}
 	if !e.isDeadLetterQueue(source.name) { // [MOVE-1]
-		return refuse(CodeInvalidParameter,
-			"Source queue must be configured as a Dead Letter Queue.")
+		return invalid("Source queue must be configured as a Dead Letter Queue.")
 	}
 	t := &task{row.Task{
 		Number:  e.sys.NextTask,
@@ -217,7 +216,7 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 		t.Destination = destination.name
 	}
 	if e.activeTask(source.name) != nil { // [MOVE-5]
-		return refuse(CodeInvalidParameter, "There is already a task running. "+
+		return invalid("There is already a task running. " +
 			"Only one active task is allowed for a source queue arn at a given time.")
 	}
 	active := 0
@@ -316,7 +315,7 @@ func (op *CancelMessageMoveTask) apply(e *Engine, _ *Command) *Error {
 	}
 	h, ok := openTask(op.Handle.Value)
 	if !ok { // [MOVE-20]
-		return refuse(CodeInvalidParameter, "Value for parameter TaskHandle is invalid.")
+		return invalid("Value for parameter TaskHandle is invalid.")
 	}
 	q, err := e.queueByARN(op.Account, h.Source, "SourceArn")
 	if err != nil {

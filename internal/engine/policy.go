@@ -126,5 +126,5 @@ func permissionError(err error) *Error {
 	case r.Reason == policy.OverLimit:
 		return refuse(CodeOverLimit, r.Message)
 	}
-	return refuse(CodeInvalidParameter, r.Message)
+	return invalid(r.Message)
 }

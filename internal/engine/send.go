@@ -88,7 +88,7 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) *Error {
 	if q.fifo() { // [FIFO-14]
 		for i := range op.Drafts {
 			if err := op.Drafts[i].checkIDs(q); err != nil {
-				return refuse(CodeInvalidParameter, err.Message)
+				return invalid(err.Message)
 			}
 		}
 	}
@@ -153,8 +153,7 @@ func (d *Draft) checkIDs(q *queue) *Error {
 	case !d.group.Set: // [FIFO-8, FIFO-9]
 		return errMissing("MessageGroupId")
 	case !d.dedup.Set && !q.row.Attributes.ContentBasedDeduplication: // [DEDUP-4]
-		return refuse(CodeInvalidParameter,
-			"The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
+		return invalid("The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
 	}
 	return nil
 }
@@ -177,8 +176,7 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		return errValue(d.dedup.Value, "MessageDeduplicationId",
 			"The request include parameter that is not valid for this queue type.")
 	case d.dedup.Set && !q.fifo(): // [BATCH-18]
-		return refuse(CodeInvalidParameter,
-			"The request include parameter that is not valid for this queue type")
+		return invalid("The request include parameter that is not valid for this queue type")
 	case d.dedup.Set && !isIDText(d.dedup.Value): // [DEDUP-1]
 		return errIDText(d.dedup.Value, "MessageDeduplicationId")
 	case q.fifo() && d.delay.Value > 0: // [FIFO-10]
@@ -194,8 +192,8 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		if entry > 0 { // [BATCH-14]
 			text = "One or more parameters cannot be validated."
 		}
-		return refuse(CodeInvalidParameter, text+" Reason: Message must be shorter than "+
-			decimal(limit)+" bytes.")
+		return invalid(text + " Reason: Message must be shorter than " +
+			decimal(limit) + " bytes.")
 	}
 	return d.letters
 }

@@ -26,7 +26,7 @@ func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
 		}
 	}
 	if len(tags) > sqslimits.TagsMax { // [TAG-11]
-		return nil, refuse(CodeInvalidParameter, "Too many tags added for queue "+queue+".")
+		return nil, invalid("Too many tags added for queue " + queue + ".")
 	}
 	return tags, nil
 }
@@ -40,18 +40,15 @@ func searchTag(tags []Tag, key string) (int, bool) {
 func checkTag(t Tag) *Error {
 	switch n := utf8.RuneCountInString(t.Key); {
 	case n < 1 || n > 128: // [TAG-6]
-		return refuse(CodeInvalidParameter,
-			"Tag keys must be between 1 and 128 characters in length.")
+		return invalid("Tag keys must be between 1 and 128 characters in length.")
 	case utf8.RuneCountInString(t.Value) > 256: // [TAG-7]
-		return refuse(CodeInvalidParameter,
-			"Tag values must be between 0 and 256 characters in length.")
+		return invalid("Tag values must be between 0 and 256 characters in length.")
 	case !isTagText(t.Key) || !isTagText(t.Value): // [TAG-8]
-		return refuse(CodeInvalidParameter,
-			"Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
+		return invalid("Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
 	case strings.HasPrefix(strings.ToLower(t.Key), "aws:"): // [TAG-9]
-		return refuse(CodeInvalidParameter, "Tag keys beginning with aws: are reserved.")
+		return invalid("Tag keys beginning with aws: are reserved.")
 	case strings.HasPrefix(t.Key, "tenaq:"): // [TAG-10]
-		return refuse(CodeInvalidParameter, "This server has no extension named by the tag "+t.Key+
+		return invalid("This server has no extension named by the tag " + t.Key +
 			"; leave the tag out.")
 	}
 	return nil
