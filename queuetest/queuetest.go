@@ -82,13 +82,16 @@ type Server struct {
 // New starts a server and stops it at the end of the test. In a bubble, call it within the bubble.
 func New(t testing.TB) *Server {
 	t.Helper()
-	b := broker.New(broker.Config{
+	b, err := broker.New(broker.Config{
 		Store: kv.NewMemory(),
 		Engine: engine.Config{
 			Region: Region, InFlightMax: sqslimits.InFlightMax,
 			Fault: func(sentence string) { panic(sentence) },
 		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { b.Run(ctx) })

@@ -33,7 +33,7 @@ type engineOnly struct {
 	seed   uint64
 	sent   int64
 	inTurn int
-	waits  chan func()
+	waits  chan func() error
 	forced sync.WaitGroup
 }
 
@@ -44,7 +44,7 @@ func (e *engineOnly) Prepare(context.Context, func(float64)) (err error) {
 	if err != nil {
 		return err
 	}
-	e.began, e.waits = time.Now(), make(chan func(), 2)
+	e.began, e.waits = time.Now(), make(chan func() error, 2)
 	e.forced.Go(func() {
 		for wait := range e.waits {
 			wait()

@@ -16,6 +16,9 @@
 //   - A request is refused for overload only before it is taken up. After that it gets its real
 //     outcome, however late. [DUR-25] A receive without room for its answer is refused as well, and
 //     has changed nothing. [RCV-24]
+//   - When another node becomes the writer, every request that was taken up is answered: with
+//     ErrNotLeader when it was not carried out, and with ErrOutcomeUnknown when its turn, or one
+//     that it could have seen, is lost. The broker then stops.
 //   - Waiting polls are served in the order of their arrival and cost memory only. A poll whose
 //     client has left gets no messages. [POLL-9, POLL-10]
 //
@@ -28,7 +31,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"math"
 	randv2 "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +54,14 @@ var (
 
 	// ErrNoSpace refuses a send because the disk is nearly full.
 	ErrNoSpace = errors.New("the disk reserve is reached: free disk space; receives and deletes go on")
+
+	// ErrNotLeader refuses a request that was not carried out because another node has become the
+	// writer.
+	ErrNotLeader = errors.New("another node has taken over: try again")
+
+	// ErrOutcomeUnknown answers a request that was carried out just when another node became the
+	// writer: it may have taken effect or not.
+	ErrOutcomeUnknown = errors.New("another node has taken over: the outcome of the request is unknown")
 )
 
 // Config configures a Broker.
@@ -80,8 +93,10 @@ type Broker struct {
 	wake    chan struct{} // has an element when intake, or the writer itself, has work
 	commits chan *turn
 	slots   chan struct{} // one element per turn in flight
-	flying  atomic.Int32  // how many these are
-	putOff  atomic.Bool   // there may be work that waits for a turn in flight to land
+	lost    chan struct{} // closed when another node has become the writer
+	lose    sync.Once
+	flying  atomic.Int32 // how many these are
+	putOff  atomic.Bool  // there may be work that waits for a turn in flight to land
 
 	beat atomic.Pointer[time.Time] // when the last turn was answered
 
@@ -105,7 +120,8 @@ type Broker struct {
 }
 
 // New opens the engine over the store and makes the start durable. Nothing is served before Run.
-func New(cfg Config) *Broker {
+// The error is kv.ErrLost.
+func New(cfg Config) (*Broker, error) {
 	if cfg.Wall == nil {
 		cfg.Wall = time.Now
 	}
@@ -120,6 +136,7 @@ func New(cfg Config) *Broker {
 		wake:    make(chan struct{}, 1),
 		commits: make(chan *turn, 2),
 		slots:   make(chan struct{}, 2),
+		lost:    make(chan struct{}),
 
 		commitTimes: metric.NewHistogram(metric.Latencies...),
 		turnSizes:   metric.NewHistogram(metric.Batches...),
@@ -135,11 +152,13 @@ func New(cfg Config) *Broker {
 	b.inform(&engine.Start{Grace: cfg.Grace.Milliseconds()})
 	b.noteHold()
 	if wait := b.engine.Commit(); wait != nil {
-		wait()
+		if err := wait(); err != nil {
+			return nil, err
+		}
 	}
 	now := time.Now()
 	b.beat.Store(&now)
-	return b
+	return b, nil
 }
 
 // Do submits an operation and waits until op has its answer, or for an *engine.Error when the
@@ -209,36 +228,77 @@ func (b *Broker) signal() {
 
 // Run carries out turns until ctx is done. Then it takes up no more requests, answers those that it
 // has taken up, records a clean stop, and returns when all of that is on disk.
+//
+// When another node becomes the writer, Run ends at once. It answers what a turn in flight has
+// carried out when the outcome of that turn is known, and everything else that was taken up with
+// ErrNotLeader. It then returns kv.ErrLost.
 func (b *Broker) Run(ctx context.Context) error {
 	var committer sync.WaitGroup
 	committer.Go(b.commit)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !b.isLost() {
 		select {
 		case <-b.wake:
 			if b.gathers() {
 				continue
 			}
 		case <-timer.C:
+		case <-b.lost:
+			continue
 		case <-ctx.Done():
 		}
-		b.launch()
-		b.commits <- b.turn()
-		timer.Reset(b.sleep())
+		if b.launch() {
+			b.commits <- b.turn()
+			timer.Reset(b.sleep())
+		}
 	}
-	b.intake.stop()
-	for b.draining = true; b.intake.len() > 0 || len(b.again) > 0 || b.polls.count > 0; {
-		b.launch()
+	b.intake.stop(ErrStopped)
+	b.draining = true
+	for (b.intake.len() > 0 || len(b.again) > 0 || b.polls.count > 0) && b.launch() {
 		b.commits <- b.turn()
 	}
-	b.launch()
-	b.tick()
-	b.inform(&engine.Stamp{Clean: true}) // [CLOCK-12, DUR-24]
-	b.commits <- &turn{wait: b.engine.Commit()}
+	if b.launch() {
+		b.tick()
+		b.inform(&engine.Stamp{Clean: true}) // [CLOCK-12, DUR-24]
+		b.commits <- &turn{wait: b.engine.Commit()}
+	} else {
+		b.dismiss()
+	}
 	close(b.commits)
 	committer.Wait()
+	if b.isLost() {
+		return kv.ErrLost
+	}
 	return nil
+}
+
+// Abandon tells the broker that another node has become the writer of its store: nothing is taken
+// up from now on, and Run ends. The broker notices by itself when a commit is lost. It may be
+// called from any goroutine, more than once.
+func (b *Broker) Abandon() {
+	b.lose.Do(func() {
+		b.intake.stop(ErrNotLeader)
+		close(b.lost)
+	})
+}
+
+func (b *Broker) isLost() bool {
+	select {
+	case <-b.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// dismiss answers everything that was taken up and that no turn has carried out.
+func (b *Broker) dismiss() {
+	taken, _ := b.intake.take(math.MaxInt)
+	for _, r := range slices.Concat(b.takeAgain(), taken, b.polls.deadlines) {
+		r.err = ErrNotLeader
+		r.answer()
+	}
 }
 
 // gathers reports whether the waiting requests are too few for a second turn. The committer wakes
@@ -255,10 +315,15 @@ func (b *Broker) gathers() bool {
 // isMany reports whether so many requests are worth a turn that waits behind another one.
 func (b *Broker) isMany(waiting int) bool { return waiting >= b.cfg.TurnMax/4 }
 
-// launch waits until one more turn may be in flight.
-func (b *Broker) launch() {
-	b.slots <- struct{}{}
-	b.flying.Add(1)
+// launch waits until one more turn may be in flight. It returns false when there is to be no turn
+// any more, because another node has become the writer.
+func (b *Broker) launch() bool {
+	select {
+	case b.slots <- struct{}{}:
+		b.flying.Add(1)
+	case <-b.lost:
+	}
+	return !b.isLost()
 }
 
 // land ends a turn that launch has begun.
@@ -272,7 +337,7 @@ func (b *Broker) land() {
 
 // A turn is the answers that wait for one commit.
 type turn struct {
-	wait    func() // nil when the turn wrote nothing
+	wait    func() error // nil when the turn wrote nothing
 	answers []*request
 }
 
@@ -284,19 +349,35 @@ func (t *turn) answer() {
 }
 
 // commit is the committer: it answers the requests of each turn when the turn, and so every earlier
-// one, is on disk.
+// one, is on disk. When a turn is lost, so is every later one, because it has seen the lost one.
 func (b *Broker) commit() {
+	lost := false
 	for t := range b.commits {
-		if t.wait != nil {
-			from := time.Now()
-			t.wait()
-			b.commitTimes.Observe(time.Since(from).Seconds())
+		if err := b.settle(t); err != nil {
+			lost = true
+			b.Abandon()
+		}
+		if lost {
+			for _, r := range t.answers {
+				r.err = ErrOutcomeUnknown
+			}
 		}
 		t.answer()
 		now := time.Now()
 		b.beat.Store(&now)
 		b.land()
 	}
+}
+
+// settle waits until a turn is on disk.
+func (b *Broker) settle(t *turn) error {
+	if t.wait == nil {
+		return nil
+	}
+	from := time.Now()
+	err := t.wait()
+	b.commitTimes.Observe(time.Since(from).Seconds())
+	return err
 }
 
 // turn carries out one turn.

@@ -209,7 +209,7 @@ func (s *simulation) open(store kv.Store) (b *Broker) {
 	cfg.Engine.Window = 16 // so that windows slide
 	cfg.Grace, cfg.TurnMax = s.grace, s.turnMax
 	cfg.Wall = s.meddler.wall.now
-	return New(cfg)
+	return mustNew(s.t, cfg)
 }
 
 // live lets clients work until the power is cut or the broker has stopped.

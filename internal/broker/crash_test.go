@@ -92,7 +92,10 @@ func (s lyingStore) NewBatch() kv.Batch { return lyingBatch{s.Store.NewBatch()} 
 
 type lyingBatch struct{ kv.Batch }
 
-func (b lyingBatch) Force() (wait func()) { b.Batch.Apply(); return func() {} }
+func (b lyingBatch) Force() (wait func() error) {
+	b.Batch.Apply()
+	return func() error { return nil }
+}
 
 // totals are what happened in simulations.
 type totals struct {

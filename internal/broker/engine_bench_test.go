@@ -29,7 +29,7 @@ type engineBench struct {
 	engine    *engine.Engine
 	now       int64
 	seed      uint64
-	waits     chan func()
+	waits     chan func() error
 	committer sync.WaitGroup
 	inTurn    int
 }
@@ -38,7 +38,7 @@ type engineBench struct {
 const aBody = "an order of the usual size, which is some hundred bytes or so, with a name, an address and two items"
 
 func newEngineBench(b *testing.B) *engineBench {
-	x := &engineBench{b: b, cfg: newConfig(b, openDisk(b)), now: time.Now().UnixMilli(), waits: make(chan func(), 2)}
+	x := &engineBench{b: b, cfg: newConfig(b, openDisk(b)), now: time.Now().UnixMilli(), waits: make(chan func() error, 2)}
 	x.committer.Go(func() {
 		for wait := range x.waits {
 			wait()

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -105,8 +106,8 @@ type intake struct {
 	bytes    int64      // of the messages in them
 	max      int
 	draining bool
-	stopped  bool
-	full     bool // the disk
+	stopped  error // why nothing is taken up any more
+	full     bool  // the disk
 }
 
 // put takes up a request and returns how many wait with it, or says why not.
@@ -114,8 +115,8 @@ func (in *intake) put(r *request) (waiting int, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
-	case in.stopped:
-		return 0, ErrStopped
+	case in.stopped != nil:
+		return 0, in.stopped
 	case in.full && r.class == engine.ClassSend:
 		return 0, ErrNoSpace
 	case len(in.waiting) >= in.max*share[r.class]/shares, r.size > 0 && in.bytes > 0 &&
@@ -167,10 +168,11 @@ func (in *intake) drain() {
 	in.draining = true
 }
 
-func (in *intake) stop() {
+// stop refuses what comes from now on with why.
+func (in *intake) stop(why error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.stopped, in.draining = true, true
+	in.stopped, in.draining = cmp.Or(in.stopped, why), true
 }
 
 func (in *intake) setFull(full bool) {

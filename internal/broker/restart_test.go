@@ -196,7 +196,7 @@ func TestGraceAfterGrace(t *testing.T) {
 				cfg.Grace = time.Minute
 				end := time.Now().Add(time.Since(lastStamp(store)))
 				if second == nil {
-					New(cfg)
+					mustNew(t, cfg)
 					cfg.Store = store.Crash(0)
 				} else {
 					cfg.Store = second(start(t, cfg))

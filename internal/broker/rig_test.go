@@ -34,7 +34,17 @@ func newConfig(t testing.TB, store kv.Store) Config {
 }
 
 // start runs a broker until the test ends or stop is called.
-func start(t testing.TB, cfg Config) *rig { return run(t, New(cfg)) }
+func start(t testing.TB, cfg Config) *rig { return run(t, mustNew(t, cfg)) }
+
+// mustNew opens a broker over a store that is not lost.
+func mustNew(t testing.TB, cfg Config) *Broker {
+	t.Helper()
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	return b
+}
 
 // run runs a broker that has been opened.
 func run(t testing.TB, b *Broker) *rig {

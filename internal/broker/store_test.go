@@ -9,13 +9,14 @@ import (
 )
 
 // A gate is a store that counts what is forced and scanned, and whose wait functions return only
-// when the test opens the gate.
+// when the test opens the gate, or say that all is lost.
 type gate struct {
 	kv.Store
 	scans atomic.Int64
 
 	mu      sync.Mutex
 	shut    bool
+	lost    bool
 	forced  int             // turns that wrote something
 	waiting []chan struct{} // for each wait function called and not let through, in order
 }
@@ -64,16 +65,28 @@ func (g *gate) forces() int {
 	return g.forced
 }
 
-func (g *gate) pass() {
+func (g *gate) pass() error {
 	g.mu.Lock()
-	if !g.shut {
+	defer g.mu.Unlock()
+	if g.shut {
+		w := make(chan struct{})
+		g.waiting = append(g.waiting, w)
 		g.mu.Unlock()
-		return
+		<-w
+		g.mu.Lock()
 	}
-	w := make(chan struct{})
-	g.waiting = append(g.waiting, w)
+	if g.lost {
+		return kv.ErrLost
+	}
+	return nil
+}
+
+// lose makes another node the writer: nothing is confirmed any more.
+func (g *gate) lose() {
+	g.mu.Lock()
+	g.lost = true
 	g.mu.Unlock()
-	<-w
+	g.open()
 }
 
 type gateBatch struct {
@@ -81,12 +94,17 @@ type gateBatch struct {
 	gate *gate
 }
 
-func (b *gateBatch) Force() (wait func()) {
+func (b *gateBatch) Force() (wait func() error) {
 	b.gate.mu.Lock()
 	b.gate.forced++
 	b.gate.mu.Unlock()
 	confirm := b.Batch.Force()
-	return func() { b.gate.pass(); confirm() }
+	return func() error {
+		if err := b.gate.pass(); err != nil {
+			return err
+		}
+		return confirm()
+	}
 }
 
 // countMessages counts the message rows of all queues.

@@ -190,8 +190,8 @@ func (e *Engine) stirFull(q *queue) {
 }
 
 // Commit ends the turn. It returns nil when the turn wrote nothing; otherwise the writes are
-// visible to readers of the store, and wait returns when they are durable.
-func (e *Engine) Commit() (wait func()) {
+// visible to readers of the store, and wait returns nil when they are durable, or kv.ErrLost.
+func (e *Engine) Commit() (wait func() error) {
 	e.saveDirty()
 	if e.rows.dirty() {
 		e.saveStamp()

@@ -57,7 +57,7 @@ func (r *rows) apply() {
 	r.wrote = false
 }
 
-func (r *rows) force() (wait func()) {
+func (r *rows) force() (wait func() error) {
 	wait = r.batch.Force()
 	r.batch, r.applied, r.wrote = r.store.NewBatch(), false, false
 	r.applies++

@@ -4,14 +4,22 @@
 // What a Store guarantees, and kvtest checks for every implementation:
 //
 //   - Rows are ordered by the bytes of their keys.
+//
 //   - A batch takes effect as a whole or not at all, also across a crash.
+//
 //   - Apply makes a batch visible to every reader before it returns. Visible is not durable:
 //     durable is what a wait function returned by Force says, and it says so for that batch and for
 //     every batch applied before it.
+//
 //   - After a crash the store holds a prefix of the applied batches, in the order they were
 //     applied, and that prefix contains everything a wait function has confirmed.
 //
-// A Store has no error results. A disk that fails, lies or is full leaves nothing sensible for a
+//   - A wait function returns ErrLost when another machine has become the writer of these rows. The
+//     store is dead from then on: every later wait function returns ErrLost too. The rows of the
+//     new writer begin with a prefix of what was forced here, and that prefix contains everything a
+//     wait function has confirmed. A store that one machine alone writes never returns it.
+//
+// There is no other error result. A disk that fails, lies or is full leaves nothing sensible for a
 // caller to do, so an implementation reports such a fault to the Fatal function it was opened with,
 // and Fatal never returns. What can go wrong while opening is returned by the implementation's
 // Open.
@@ -21,7 +29,14 @@
 // code may write them, and Scan does not yield them. CheckKey panics on both.
 package kv
 
-import "iter"
+import (
+	"errors"
+	"iter"
+)
+
+// ErrLost says that another machine has become the writer of the rows of a store. Whether what was
+// forced and not confirmed is durable is unknown to this one.
+var ErrLost = errors.New("another node has become the writer: the outcome is unknown")
 
 // A Store is an ordered set of rows. Get and Scan may be called from any goroutine at any time.
 // Batches are made, filled, applied and forced by one goroutine; only the wait function of Force
@@ -69,7 +84,7 @@ type Batch interface {
 	Apply()
 
 	// Force applies the batch and begins to force it, and all batches applied before it, to disk.
-	// The wait function returns when that is done; it must be called, once, and before Close. An
-	// empty batch may be forced; it then waits for the earlier ones.
-	Force() (wait func())
+	// The wait function returns nil when that is done, or ErrLost; it must be called, once, and
+	// before Close. An empty batch may be forced; it then waits for the earlier ones.
+	Force() (wait func() error)
 }

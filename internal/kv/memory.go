@@ -167,9 +167,12 @@ func CheckKey(key []byte) {
 
 func (b *memoryBatch) Apply() { b.apply() }
 
-func (b *memoryBatch) Force() (wait func()) {
+func (b *memoryBatch) Force() (wait func() error) {
 	s := b.apply()
-	return func() { b.store.confirm(s) }
+	return func() error {
+		b.store.confirm(s)
+		return nil
+	}
 }
 
 func (b *memoryBatch) apply() *memoryState {

@@ -61,23 +61,24 @@ type machineBatch struct {
 	machine *machine
 }
 
-func (b *machineBatch) Force() (wait func()) {
+func (b *machineBatch) Force() (wait func() error) {
 	confirm := b.Batch.Force()
 	if b.machine.broken == nil {
 		return confirm
 	}
-	return func() {
+	return func() error {
 		if *b.machine.broken {
 			confirm()
 		}
 		close(b.machine.noticed)
 		runtime.Goexit()
+		return nil
 	}
 }
 
 func TestMemoryCrash(t *testing.T) {
 	m := kv.NewMemory()
-	var waits []func()
+	var waits []func() error
 	for i := range 5 {
 		b := m.NewBatch()
 		b.Set([]byte{'a' + byte(i)}, nil)

@@ -217,7 +217,10 @@ func TestNoQueueMetrics(t *testing.T) {
 
 // When the writer does not answer, that is told, and what it was doing.
 func TestMetricsWithoutWriter(t *testing.T) {
-	w := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", Fault: func(s string) { panic(s) }}})
+	w, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", Fault: func(s string) { panic(s) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	alarms, err := monitor.New(monitor.Config{Queues: w, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +269,10 @@ func TestMetricNames(t *testing.T) {
 // BenchmarkScrape is what a scrape costs with 10,000 queues, each of which has a message.
 func BenchmarkScrape(b *testing.B) {
 	store := kv.NewMemory()
-	w := broker.New(broker.Config{Store: store, Engine: engine.Config{Region: "us-east-1", InFlightMax: 10, Fault: func(s string) { panic(s) }}})
+	w, err := broker.New(broker.Config{Store: store, Engine: engine.Config{Region: "us-east-1", InFlightMax: 10, Fault: func(s string) { panic(s) }}})
+	if err != nil {
+		b.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()

@@ -35,10 +35,13 @@ type bubbled struct {
 // inBubble runs f on a server, over TLS when certificate is not nil.
 func inBubble(t *testing.T, certificate *tls.Certificate, f func(t *testing.T, s *bubbled)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := broker.New(broker.Config{
+		b, err := broker.New(broker.Config{
 			Store:  kv.NewMemory(),
 			Engine: engine.Config{Region: "us-east-1", InFlightMax: 1000, Fault: func(sentence string) { panic(sentence) }},
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		s := &bubbled{
 			Server: &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, broker: b},
 			pipes:  pipes{make(chan net.Conn), make(chan struct{})},

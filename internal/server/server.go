@@ -116,25 +116,10 @@ func (s *Server) open() (err error) {
 		return storeError(s.cfg.DataDir, err)
 	}
 	s.store, s.disks = store, store
-	key, err := sealKey(store)
+	key, err := s.lead()
 	if err != nil {
 		return err
 	}
-	s.broker = broker.New(broker.Config{
-		Store: store,
-		Engine: engine.Config{
-			Region:        s.cfg.Region,
-			InFlightMax:   int64(s.cfg.InFlightMax),
-			PurgeInterval: s.cfg.PurgeInterval.Milliseconds(),
-			RecreateDelay: s.cfg.RecreateDelay.Milliseconds(),
-			Window:        s.cfg.Window,
-			Fault: func(sentence string) {
-				s.cfg.Fatal(&Error{ErrDamaged, errors.New(sentence)})
-			},
-		},
-		TimeScale: s.cfg.TimeScale,
-		Grace:     s.cfg.VisibilityGrace,
-	})
 	if until := s.broker.HeldAtStart(); !until.IsZero() {
 		s.cfg.Logger.Warn("nothing expires for now: the clock jumped, or the server was away for more than an hour", "until", until.UTC())
 	}
@@ -194,6 +179,33 @@ func (s *Server) open() (err error) {
 	return nil
 }
 
+// lead makes this server the writer of its store: it starts the broker, and returns the key that
+// seals receipt handles. A new store has no key before its first writer draws one.
+func (s *Server) lead() (key []byte, err error) {
+	if key, err = sealKey(s.store); err != nil {
+		return nil, err
+	}
+	s.broker, err = broker.New(broker.Config{
+		Store: s.store,
+		Engine: engine.Config{
+			Region:        s.cfg.Region,
+			InFlightMax:   int64(s.cfg.InFlightMax),
+			PurgeInterval: s.cfg.PurgeInterval.Milliseconds(),
+			RecreateDelay: s.cfg.RecreateDelay.Milliseconds(),
+			Window:        s.cfg.Window,
+			Fault: func(sentence string) {
+				s.cfg.Fatal(&Error{ErrDamaged, errors.New(sentence)})
+			},
+		},
+		TimeScale: s.cfg.TimeScale,
+		Grace:     s.cfg.VisibilityGrace,
+	})
+	if err != nil {
+		return nil, &Error{ErrStorage, err}
+	}
+	return key, nil
+}
+
 // newMonitor makes the monitor of the queues.
 func (s *Server) newMonitor() (*monitor.Monitor, error) {
 	m, err := monitor.New(monitor.Config{
@@ -232,7 +244,8 @@ var secretKey = []byte{0x03}
 
 const secretVersion = 1
 
-// sealKey returns the key that seals receipt handles, drawn when the store is new.
+// sealKey returns the key that seals receipt handles, drawn when the store is new. Only the writer
+// of the store may ask for it.
 func sealKey(store kv.Store) ([]byte, error) {
 	if value, ok := store.Get(nil, secretKey); ok {
 		if len(value) != 1+handle.KeySize || value[0] != secretVersion {
@@ -244,7 +257,9 @@ func sealKey(store kv.Store) ([]byte, error) {
 	value := newSecret()
 	batch := store.NewBatch()
 	batch.Set(secretKey, value)
-	batch.Force()()
+	if err := batch.Force()(); err != nil {
+		return nil, &Error{ErrStorage, err}
+	}
 	return value[1:], nil
 }
 

@@ -29,8 +29,11 @@ func Of(err error) *sqswire.Error {
 		return known
 	case errors.Is(err, broker.ErrThrottled), errors.Is(err, intake.ErrBusy):
 		return sqswire.Errorf(sqswire.RequestThrottled, "Request is throttled.")
-	case errors.Is(err, broker.ErrStopped), errors.Is(err, broker.ErrNoSpace):
+	case errors.Is(err, broker.ErrStopped), errors.Is(err, broker.ErrNoSpace),
+		errors.Is(err, broker.ErrNotLeader):
 		return sqswire.Errorf(sqswire.ServiceUnavailable, "%s", err.Error())
+	case errors.Is(err, broker.ErrOutcomeUnknown):
+		return sqswire.Errorf(sqswire.InternalError, "%s", err.Error())
 	case errors.Is(err, intake.ErrTooLarge):
 		return sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB.")
 	case errors.Is(err, intake.ErrCutOff):

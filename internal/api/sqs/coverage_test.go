@@ -31,7 +31,7 @@ var elsewhere = map[sqswire.ErrorCode]struct{ why, test string }{
 	"RequestExpired":                   {"scripts have no keys", "TestSignaturesInBothProtocols"},
 
 	sqswire.InternalFailure: {"no request brings it about", "TestWireError"},
-	sqswire.InternalError:   {"no entry of a batch brings it about", "TestCatalogue"},
+	sqswire.InternalError:   {"another node would have to take over", "TestWireError"},
 
 	// The model has these, and this server never says them. [ERR-13]
 	sqswire.InvalidIDFormat:    {"deprecated", "TestCatalogue"},

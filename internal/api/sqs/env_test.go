@@ -131,7 +131,11 @@ func newWorld(s settings) *world {
 	if s.store == nil {
 		s.store = kv.NewMemory()
 	}
-	w.broker = broker.New(broker.Config{Store: s.store, Engine: s.engine, QueueMax: s.queue})
+	var err error
+	w.broker, err = broker.New(broker.Config{Store: s.store, Engine: s.engine, QueueMax: s.queue})
+	if err != nil {
+		panic(err)
+	}
 	w.broker.RefuseSends(s.refuse)
 	s.sqs.Broker = w.broker
 	s.sqs.Sealer = handle.New(make([]byte, handle.KeySize))

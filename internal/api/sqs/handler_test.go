@@ -139,6 +139,8 @@ func TestWireError(t *testing.T) {
 		{broker.ErrThrottled, sqswire.RequestThrottled, 403, true},
 		{broker.ErrStopped, sqswire.ServiceUnavailable, 503, true},
 		{broker.ErrNoSpace, sqswire.ServiceUnavailable, 503, true},
+		{broker.ErrNotLeader, sqswire.ServiceUnavailable, 503, true},
+		{broker.ErrOutcomeUnknown, sqswire.InternalError, 500, true},
 		{errors.New("secret"), sqswire.InternalFailure, 500, true},
 	} {
 		got := refusal.Of(c.err)

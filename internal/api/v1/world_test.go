@@ -25,9 +25,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	b := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
+	b, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
 		Region: "us-east-1", InFlightMax: 1000, Fault: func(sentence string) { panic(sentence) },
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { b.Run(ctx) })

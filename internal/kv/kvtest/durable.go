@@ -70,7 +70,7 @@ func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
 			if err := h.Survived(s, h.Confirmed()); err != nil {
 				t.Fatal(err)
 			}
-			var pending []func()
+			var pending []func() error
 			for range rng.IntN(60) {
 				if wait := h.Write(rng, s); wait != nil {
 					pending = append(pending, wait)

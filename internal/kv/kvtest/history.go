@@ -35,7 +35,7 @@ func (h *History) Confirmed() int { return int(h.confirmed.Load()) }
 
 // Write applies a random batch to s, the store in the history's last state. When it forces the
 // batch it returns the wait function, else nil.
-func (h *History) Write(rng *rand.Rand, s kv.Store) (wait func()) {
+func (h *History) Write(rng *rand.Rand, s kv.Store) (wait func() error) {
 	b := s.NewBatch()
 	n := h.fill(rng, b)
 	if rng.IntN(3) == 0 {
@@ -43,12 +43,14 @@ func (h *History) Write(rng *rand.Rand, s kv.Store) (wait func()) {
 		return nil
 	}
 	force := b.Force()
-	return func() {
-		force()
+	return func() error {
+		if err := force(); err != nil {
+			return err
+		}
 		for {
 			was := h.confirmed.Load()
 			if was >= int64(n) || h.confirmed.CompareAndSwap(was, int64(n)) {
-				return
+				return nil
 			}
 		}
 	}

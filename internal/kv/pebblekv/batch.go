@@ -59,14 +59,15 @@ func (b *batch) Apply() {
 	b.close()
 }
 
-func (b *batch) Force() (wait func()) {
+func (b *batch) Force() (wait func() error) {
 	m := b.commit(func(p *pebble.Batch) error { return b.store.db.ApplyNoSyncWait(p, pebble.Sync) })
-	return func() {
+	return func() error {
 		if err := b.b.SyncWait(); err != nil {
 			b.store.fail("force a commit to disk", err)
 		}
 		b.store.witness.confirm(m)
 		b.close()
+		return nil
 	}
 }
 

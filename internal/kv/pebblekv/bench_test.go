@@ -12,7 +12,7 @@ func BenchmarkLives(b *testing.B) {
 	const batch = 100
 	value := make([]byte, 200)
 	key := func(n int) []byte { return binary.BigEndian.AppendUint64([]byte{1}, uint64(n)) }
-	n, last := 0, func() {}
+	n, last := 0, func() error { return nil }
 	for b.Loop() {
 		c := s.NewBatch()
 		for range batch {

@@ -193,7 +193,8 @@ func TestWitnessOfManyWaits(t *testing.T) {
 	for range 200 {
 		b := s.NewBatch()
 		b.Set([]byte("a"), nil)
-		waits.Go(b.Force())
+		wait := b.Force()
+		waits.Go(func() { wait() })
 	}
 	waits.Wait()
 	w := s.witness

@@ -14,7 +14,10 @@ import (
 // BenchmarkMinute is what a minute costs with 10,000 queues that have a message and to which things
 // happen: one look, the write of the minute, and the alarms.
 func BenchmarkMinute(b *testing.B) {
-	w := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", InFlightMax: 10, Fault: func(s string) { panic(s) }}})
+	w, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", InFlightMax: 10, Fault: func(s string) { panic(s) }}})
+	if err != nil {
+		b.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()

@@ -52,9 +52,13 @@ func bubble(t *testing.T, cfg Config, f func(w *world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, log: &safeBuffer{}, cfg: cfg}
-		w.broker = broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
+		var err error
+		w.broker, err = broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
 			Region: "us-east-1", InFlightMax: 120_000, Fault: func(sentence string) { panic(sentence) },
 		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() { w.broker.Run(ctx) })

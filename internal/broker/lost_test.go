@@ -1,0 +1,147 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/kv"
+)
+
+// runLost runs a broker over a gate that can lose what is forced; ended receives what Run returns.
+func runLost(t *testing.T, cfg Config) (r *rig, ended chan error) {
+	t.Helper()
+	r, ended = &rig{Broker: mustNew(t, cfg), t: t}, make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	r.stop = cancel
+	go func() { ended <- r.Run(ctx) }()
+	r.create("orders")
+	return r, ended
+}
+
+func (c *call) wantError(want error) {
+	c.r.t.Helper()
+	synctest.Wait()
+	if !c.answered() || !errors.Is(c.err, want) {
+		c.r.t.Errorf("answered %v with error %v, want %v", c.answered(), c.err, want)
+	}
+}
+
+// What was carried out when the commit is lost has an unknown outcome, also what has only seen the
+// lost turn; what waits was not carried out.
+func TestLostCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{Store: kv.NewMemory()}
+		cfg := newConfig(t, g)
+		cfg.TurnMax = 4 // so that one request is many
+		r, ended := runLost(t, cfg)
+		r.create("empty")
+		poll := r.begin(receiveOp("empty", 20))
+		g.close()
+		first := r.begin(sendOp("orders", "first"))
+		saw := r.begin(&engine.GetQueueAttributes{Queue: named("orders"), Names: []string{"All"}})
+		behind := r.begin(sendOp("orders", "behind"))
+		for _, c := range []*call{first, saw, behind, poll} {
+			c.wantWaiting()
+		}
+		g.lose()
+		first.wantError(ErrOutcomeUnknown)
+		saw.wantError(ErrOutcomeUnknown)
+		behind.wantError(ErrNotLeader)
+		poll.wantError(ErrNotLeader)
+		if err := <-ended; !errors.Is(err, kv.ErrLost) {
+			t.Errorf("Run returned %v, want ErrLost", err)
+		}
+		r.begin(sendOp("orders", "late")).wantError(ErrNotLeader)
+	})
+}
+
+// A leader that is told that another one has taken over answers at once what it has not carried
+// out, and the rest when its outcome is known, which may be good.
+func TestAbandon(t *testing.T) {
+	for name, lost := range map[string]bool{"committed": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := &gate{Store: kv.NewMemory()}
+				r, ended := runLost(t, newConfig(t, g))
+				poll := r.begin(receiveOp("orders", 20))
+				r.create("other")
+				g.close()
+				flying := r.begin(sendOp("other", "flying"))
+				waiting := r.begin(sendOp("other", "waiting"))
+				r.Abandon()
+				r.Abandon()
+				waiting.wantError(ErrNotLeader)
+				poll.wantError(ErrNotLeader)
+				flying.wantWaiting()
+				want := error(nil)
+				if lost {
+					g.lose()
+					want = ErrOutcomeUnknown
+				} else {
+					g.open()
+				}
+				flying.wantError(want)
+				if err := <-ended; !errors.Is(err, kv.ErrLost) {
+					t.Errorf("Run returned %v, want ErrLost", err)
+				}
+			})
+		})
+	}
+}
+
+// No clean stop is recorded by a leader that was deposed, so the next one gives the grace.
+func TestAbandonIsNoCleanStop(t *testing.T) {
+	for name, end := range map[string]func(r *rig){
+		"stopped":   func(r *rig) { r.stop() },
+		"abandoned": func(r *rig) { r.Abandon() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := kv.NewMemory()
+			r, ended := runLost(t, newConfig(t, store))
+			r.send("orders", "hidden")
+			r.take("orders", 5)
+			end(r)
+			<-ended
+			time.Sleep(10 * time.Second)
+			cfg := newConfig(t, store)
+			cfg.Grace = time.Minute
+			next := start(t, cfg)
+			got := len(do(next, receiveOp("orders", 0)).Messages)
+			if want := map[string]int{"stopped": 1, "abandoned": 0}[name]; got != want {
+				t.Errorf("%s: the next start delivers %d messages, want %d", name, got, want)
+			}
+		})
+	}
+}
+
+// A node that loses the lead while it takes it never serves.
+func TestLostAtStart(t *testing.T) {
+	g := &gate{Store: kv.NewMemory()}
+	g.lose()
+	if _, err := New(newConfig(t, g)); !errors.Is(err, kv.ErrLost) {
+		t.Errorf("New returned %v, want ErrLost", err)
+	}
+}
+
+// A stop while the last turns are lost still answers everything.
+func TestStopWhileLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{Store: kv.NewMemory()}
+		r, ended := runLost(t, newConfig(t, g))
+		poll := r.begin(receiveOp("orders", 20))
+		g.close()
+		flying := r.begin(sendOp("orders", "flying"))
+		r.stop()
+		g.lose()
+		flying.wantError(ErrOutcomeUnknown)
+		<-poll.done
+		if err := <-ended; !errors.Is(err, kv.ErrLost) {
+			t.Errorf("Run returned %v, want ErrLost", err)
+		}
+	})
+}
