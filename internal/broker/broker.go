@@ -81,6 +81,11 @@ type Config struct {
 	// one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a
 	// long poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
+
+	// Confirm returns nil when this node was the writer at some moment after the call. The answers
+	// of a turn that wrote nothing wait for it, because another node may have written meanwhile; a
+	// receive that ends empty does not. It is nil when no other node can become the writer.
+	Confirm func() error
 }
 
 // A Broker owns the engine. Do and ReadContent may be called from any goroutine while Run runs.
@@ -338,6 +343,7 @@ func (b *Broker) land() {
 // A turn is the answers that wait for one commit.
 type turn struct {
 	wait    func() error // nil when the turn wrote nothing
+	confirm bool         // the turn answers with what other writers could have changed
 	answers []*request
 }
 
@@ -369,9 +375,12 @@ func (b *Broker) commit() {
 	}
 }
 
-// settle waits until a turn is on disk.
+// settle waits until a turn is on disk, or until it is known that there was nothing else to read.
 func (b *Broker) settle(t *turn) error {
-	if t.wait == nil {
+	switch {
+	case t.wait == nil && t.confirm && b.cfg.Confirm != nil:
+		return b.cfg.Confirm()
+	case t.wait == nil:
 		return nil
 	}
 	from := time.Now()
@@ -462,6 +471,8 @@ func (b *Broker) submit(t *turn, r *request) {
 		if receive.NoRoom {
 			r.err = ErrThrottled // nothing was handed out
 		}
+	} else {
+		t.confirm = true
 	}
 	if remove, ok := r.op.(*engine.DeleteQueue); ok && r.err == nil {
 		// Not later: its name may be given to a new queue in this turn. [QUEUE-17]

@@ -145,3 +145,50 @@ func TestStopWhileLost(t *testing.T) {
 		}
 	})
 }
+
+// A turn that wrote nothing is answered when it is confirmed that no other node has written
+// meanwhile. Its requests share the question, and so do those that ask while it is out.
+func TestConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, answer := 0, make(chan error)
+		cfg := newConfig(t, kv.NewMemory())
+		cfg.Confirm = func() error { asked++; return <-answer }
+		r, ended := runLost(t, cfg)
+		read := func() *call { return r.begin(&engine.ListQueues{Account: "000000000000"}) }
+		refused := func() *call { return r.begin(sendOp("none", "")) }
+
+		r.begin(receiveOp("orders", 0)).wantAt(0, "") // needs no confirmation
+		poll := r.begin(receiveOp("orders", 1))
+		time.Sleep(2 * time.Second)
+		poll.wantAt(time.Second, "")
+		r.send("orders", "its commit confirms it")
+		if asked != 0 {
+			t.Fatalf("asked %d times, want never", asked)
+		}
+
+		calls := []*call{read()}
+		for range 20 {
+			calls = append(calls, read(), refused())
+		}
+		for range 2 {
+			answer <- nil
+			synctest.Wait()
+		}
+		for _, c := range calls {
+			if !c.answered() {
+				t.Fatalf("not answered after two confirmations")
+			}
+		}
+		if asked != 2 {
+			t.Errorf("asked %d times for %d reads, want 2", asked, len(calls))
+		}
+
+		last := read()
+		last.wantWaiting()
+		answer <- kv.ErrLost
+		last.wantError(ErrOutcomeUnknown)
+		if err := <-ended; !errors.Is(err, kv.ErrLost) {
+			t.Errorf("Run returned %v, want ErrLost", err)
+		}
+	})
+}

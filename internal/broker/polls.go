@@ -201,7 +201,7 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 			err = nil // the poll ends early, with nothing [QUEUE-17]
 		}
 		r.err = err
-		t.answers = append(t.answers, r)
+		t.answers, t.confirm = append(t.answers, r), true
 	}
 }
 
