@@ -82,6 +82,10 @@ type Config struct {
 	// long poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
 
+	// TurnBytes bounds what one turn writes; no bound when zero. A turn carries out nothing more
+	// once it has written so much, so its last operation may exceed the bound.
+	TurnBytes int
+
 	// Confirm returns nil when this node was the writer at some moment after the call. The answers
 	// of a turn that wrote nothing wait for it, because another node may have written meanwhile; a
 	// receive that ends empty does not. It is nil when no other node can become the writer.
@@ -300,7 +304,7 @@ func (b *Broker) isLost() bool {
 // dismiss answers everything that was taken up and that no turn has carried out.
 func (b *Broker) dismiss() {
 	taken, _ := b.intake.take(math.MaxInt)
-	for _, r := range slices.Concat(b.takeAgain(), taken, b.polls.deadlines) {
+	for _, r := range slices.Concat(b.again, taken, b.polls.deadlines) {
 		r.err = ErrNotLeader
 		r.answer()
 	}
@@ -399,12 +403,8 @@ func (b *Broker) turn() *turn {
 	b.keepHouse(len(taken) > 0)
 	again := b.again
 	b.again = nil
-	for _, r := range again {
-		b.submit(t, r)
-	}
-	for _, r := range taken {
-		b.submit(t, r)
-	}
+	late := slices.Concat(b.submitAll(t, again), b.submitAll(t, taken))
+	b.intake.putBack(late)
 	clear(taken) // the line may use its memory again much later
 	b.servePolls(t)
 	t.wait = b.engine.Commit()
@@ -420,6 +420,22 @@ func (b *Broker) turn() *turn {
 		b.signal()
 	}
 	return t
+}
+
+// full reports whether the turn has written as much as one turn may.
+func (b *Broker) full() bool {
+	return b.cfg.TurnBytes > 0 && b.engine.TurnBytes() >= b.cfg.TurnBytes
+}
+
+// submitAll submits requests until the turn is full, and returns the others.
+func (b *Broker) submitAll(t *turn, requests []*request) (others []*request) {
+	for i, r := range requests {
+		if b.full() {
+			return requests[i:]
+		}
+		b.submit(t, r)
+	}
+	return nil
 }
 
 // tick looks at the clock.

@@ -208,6 +208,9 @@ func (s *simulation) open(store kv.Store) (b *Broker) {
 	cfg := newConfig(s.t, store)
 	cfg.Engine.Window = 16 // so that windows slide
 	cfg.Grace, cfg.TurnMax = s.grace, s.turnMax
+	if s.turnMax == 16 {
+		cfg.TurnBytes = 1000
+	}
 	cfg.Wall = s.meddler.wall.now
 	return mustNew(s.t, cfg)
 }

@@ -138,7 +138,12 @@ func (b *Broker) servePolls(t *turn) {
 	}
 	stirred := p.stirred
 	p.stirred = nil
-	for _, q := range stirred {
+	for i, q := range stirred {
+		if b.full() {
+			p.stirred = append(p.stirred, stirred[i:]...)
+			b.signal()
+			break
+		}
 		if q.stirred {
 			b.serve(t, q)
 		}
@@ -156,8 +161,8 @@ func (b *Broker) servePolls(t *turn) {
 	}
 }
 
-// serve lets the polls of a queue try again, the longest waiting first, until one comes back empty.
-// A poll without room for its answer stays, and polls of other owners pass it.
+// serve lets the polls of a queue try again, the longest waiting first, until one comes back empty or
+// the turn is full. A poll without room for its answer stays, and polls of other owners pass it.
 func (b *Broker) serve(t *turn, q *pollQueue) {
 	p := &b.polls
 	q.stirred = false
@@ -202,6 +207,11 @@ func (b *Broker) serve(t *turn, q *pollQueue) {
 		}
 		r.err = err
 		t.answers, t.confirm = append(t.answers, r), true
+		if next != nil && len(op.Messages) > 0 && b.full() {
+			p.mark(q)
+			b.signal()
+			return
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -139,6 +140,19 @@ func (in *intake) take(limit int) (taken []*request, draining bool) {
 		in.bytes -= r.size
 	}
 	return taken, in.draining
+}
+
+// putBack returns requests to the front of the line.
+func (in *intake) putBack(requests []*request) {
+	if len(requests) == 0 {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.waiting = slices.Concat(requests, in.waiting)
+	for _, r := range requests {
+		in.bytes += r.size
+	}
 }
 
 // giveUp notes that the caller of an abandoned request has gone.

@@ -18,6 +18,8 @@ type gate struct {
 	shut    bool
 	lost    bool
 	forced  int             // turns that wrote something
+	bytes   []int           // what each of them wrote
+	applied int             // bytes that the next one has applied
 	waiting []chan struct{} // for each wait function called and not let through, in order
 }
 
@@ -94,9 +96,15 @@ type gateBatch struct {
 	gate *gate
 }
 
+func (b *gateBatch) Apply() {
+	b.gate.applied += b.Len()
+	b.Batch.Apply()
+}
+
 func (b *gateBatch) Force() (wait func() error) {
 	b.gate.mu.Lock()
 	b.gate.forced++
+	b.gate.bytes, b.gate.applied = append(b.gate.bytes, b.gate.applied+b.Len()), 0
 	b.gate.mu.Unlock()
 	confirm := b.Batch.Force()
 	return func() error {

@@ -201,6 +201,10 @@ func (e *Engine) Commit() (wait func() error) {
 	return wait
 }
 
+// TurnBytes is how many bytes the turn has written so far, about. Commit adds a few rows for each
+// queue that the turn has used.
+func (e *Engine) TurnBytes() int { return e.rows.visible + e.rows.batch.Len() }
+
 // flush makes the writes of the turn so far visible to scans. They become durable with the turn. A
 // power cut may leave only them.
 func (e *Engine) flush() {

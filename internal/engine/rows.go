@@ -25,6 +25,7 @@ type rows struct {
 
 	wrote   bool   // since the last boundary
 	applied bool   // part of this turn is visible and has not been forced yet
+	visible int    // how many bytes that part has
 	applies uint64 // how many batches have become visible; from 1
 	value   []byte
 }
@@ -49,7 +50,8 @@ func (r *rows) deleteRange(s row.Span) { r.wrote = true; r.batch.DeleteRange(s.L
 func (r *rows) dirty() bool            { return r.applied || r.batch.Len() > 0 }
 
 func (r *rows) apply() {
-	if r.batch.Len() > 0 {
+	if n := r.batch.Len(); n > 0 {
+		r.visible += n
 		r.batch.Apply()
 		r.batch, r.applied = r.store.NewBatch(), true
 		r.applies++
@@ -60,6 +62,7 @@ func (r *rows) apply() {
 func (r *rows) force() (wait func() error) {
 	wait = r.batch.Force()
 	r.batch, r.applied, r.wrote = r.store.NewBatch(), false, false
+	r.visible = 0
 	r.applies++
 	return wait
 }
