@@ -74,6 +74,11 @@ type Config struct {
 	Wall      func() time.Time
 	TimeScale float64
 
+	// Applied is when this node applied the last write of the store, if another node has made that
+	// write: the wall clock of this one may differ, so broker time goes on from there. It is zero
+	// when the store is this node's own, and when nothing was applied since the program started.
+	Applied time.Time
+
 	// Grace bounds the visibility grace after an unclean stop; none when zero. [CLOCK-11, CLOCK-13]
 	Grace time.Duration
 
@@ -154,6 +159,9 @@ func New(cfg Config) (*Broker, error) {
 	rand.Read(seed[:])
 	b.random = randv2.NewChaCha8(seed)
 	b.clock = newClock(cfg.Wall, cfg.TimeScale, b.engine.LastStamp(), b.engine.HeldUntil())
+	if !cfg.Applied.IsZero() {
+		b.clock.takeOver(b.engine.LastStamp(), time.Since(cfg.Applied), b.engine.HeldUntil())
+	}
 	b.intake.max = cfg.QueueMax
 	b.polls.init()
 	b.stir = b.polls.stir

@@ -15,6 +15,9 @@ const (
 	jumpMax   = time.Hour
 	steadyFor = 10 * time.Minute
 
+	// takeOverSlack is what a new leader's clock may gain on the old one's.
+	takeOverSlack = time.Second
+
 	// surprise is how much the wall clock must move between two looks, beyond the monotonic clock,
 	// to count as a step.
 	surprise = time.Second
@@ -54,6 +57,21 @@ func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clo
 		c.heldUntil = anew // the store does not say until when
 	}
 	return c
+}
+
+// takeOver starts broker time where the leader on another machine left it: at its last stamp, and
+// since later, when this machine applied that. Where the wall clock of this machine is ahead,
+// broker time gains takeOverSlack at once and follows the rest slowly. Otherwise messages would be
+// delivered before their visibility timeout by the difference between two clocks. Expiry that was
+// held stays held.
+func (c *clock) takeOver(stamp int64, since time.Duration, heldUntil int64) {
+	if stamp == 0 {
+		return // no leader has written yet
+	}
+	last := time.Duration(stamp) * time.Millisecond
+	c.now = max(last, min(c.wallThen, last+since+takeOverSlack))
+	heldUntil = min(heldUntil, (c.now + steadyFor).Milliseconds())
+	c.heldUntil = time.Duration(heldUntil) * time.Millisecond
 }
 
 // look returns broker time in Unix milliseconds and whether expiry has to wait.

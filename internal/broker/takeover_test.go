@@ -1,0 +1,103 @@
+package broker
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/internal/kv"
+)
+
+// A new leader's clock starts where the old one's has got to, whatever its own wall clock says: at
+// most a second early, and never before the last stamp.
+func TestClockTakeOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		wall, since time.Duration // the wall clock is so far ahead of the true time
+		want        time.Duration // of broker time, from the true time
+	}{
+		"equal clocks":            {0, 3 * time.Second, 0},
+		"slightly ahead":          {700 * time.Millisecond, 3 * time.Second, 700 * time.Millisecond},
+		"a minute ahead":          {time.Minute, 3 * time.Second, time.Second},
+		"a minute ahead, at once": {time.Minute, 0, time.Second},
+		"years ahead":             {30 * year, time.Hour, time.Second},
+		"two seconds behind":      {-2 * time.Second, 3 * time.Second, -2 * time.Second},
+		"a minute behind":         {-time.Minute, 3 * time.Second, -3 * time.Second},
+		"years behind":            {-30 * year, 3 * time.Second, -3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWall()
+				stamp := w.now().UnixMilli()
+				time.Sleep(c.since)
+				want := w.now().Add(c.want).UnixMilli()
+				w.step(c.wall)
+				clock := newClock(w.now, 1, stamp, 0)
+				clock.takeOver(stamp, c.since, 0)
+				now, hold := clock.look()
+				if now != want || hold {
+					t.Errorf("broker time is %d ms from what it should be, hold %v", now-want, hold)
+				}
+				time.Sleep(time.Minute)
+				later, _ := clock.look()
+				got := time.Duration(later-now) * time.Millisecond
+				if limit := time.Minute / slewShare; got < time.Minute-limit || got > time.Minute+limit {
+					t.Errorf("a minute later broker time has advanced by %v", got)
+				}
+			})
+		})
+	}
+}
+
+// A hold of the old leader goes on, and lasts no longer than one that begins now.
+func TestClockTakeOverHeld(t *testing.T) {
+	for _, c := range []struct{ held, want time.Duration }{
+		{0, 0}, {time.Minute, time.Minute}, {time.Hour, steadyFor}, {math.MaxInt64, steadyFor},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWall()
+			stamp, until := w.now().UnixMilli(), int64(math.MaxInt64)
+			switch c.held {
+			case 0:
+				until = 0
+			case math.MaxInt64:
+			default:
+				until = w.now().Add(c.held).UnixMilli()
+			}
+			w.step(time.Hour * 24)
+			clock := newClock(w.now, 1, stamp, until)
+			clock.takeOver(stamp, 0, until)
+			got := max(0, clock.heldUntil-time.Duration(stamp)*time.Millisecond)
+			if (got - c.want).Abs() > 2*time.Second {
+				t.Errorf("held for %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// A message that the old leader has hidden becomes visible when its timeout ends, although the new
+// leader's wall clock is a minute ahead. Without grace only the clock keeps it hidden.
+func TestTakeOverKeepsVisibility(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		r, ended := runLost(t, newConfig(t, store))
+		r.send("orders", "hidden")
+		r.take("orders", 30)
+		applied := time.Now()
+		r.Abandon()
+		<-ended
+		time.Sleep(5 * time.Second)
+		cfg := newConfig(t, store)
+		cfg.Applied = applied
+		cfg.Wall = func() time.Time { return time.Now().Add(time.Minute) }
+		next := start(t, cfg)
+		next.takeNothing("orders")
+		time.Sleep(10 * time.Second)
+		c := next.begin(receiveOp("orders", 20))
+		<-c.done
+		// A second is the slack, and broker time is one part in twenty faster while it follows.
+		if got := time.Since(applied); next.bodies(c.res) != "hidden" || got < 27*time.Second || got > 30*time.Second {
+			t.Errorf("received %q after %v, want the message after 30 s", next.bodies(c.res), got)
+		}
+	})
+}
