@@ -84,7 +84,7 @@ schema in a PostgreSQL and drops it at the end.`,
   tenaq demo redrive --long --verbose
   tenaq demo order --break key
   tenaq demo crash --endpoint-url http://127.0.0.1:9324`,
-		ValidArgs: names(),
+		ValidArgs: names(scenarios),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := choose(args)
 			if err != nil {
@@ -136,7 +136,7 @@ func breakNames(scenario []string) (list []string) {
 	return list
 }
 
-func names() (all []string) {
+func names(scenarios []stage.Scenario) (all []string) {
 	for _, s := range scenarios {
 		all = append(all, s.Name)
 	}
@@ -145,15 +145,16 @@ func names() (all []string) {
 
 // choose returns the named scenarios in the order of the table, all of them without a name.
 func choose(args []string) (chosen []stage.Scenario, err error) {
+	known := names(scenarios)
 	for _, name := range args {
-		if slices.Contains(names(), name) {
+		if slices.Contains(known, name) {
 			continue
 		}
-		if near := cli.Nearest(name, names()); near != "" {
+		if near := cli.Nearest(name, known); near != "" {
 			return nil, cli.Usagef("there is no scenario %q; did you mean %s?", name, near)
 		}
 		return nil, cli.Usagef("there is no scenario %q; there are: %s", name,
-			strings.Join(names(), ", "))
+			strings.Join(known, ", "))
 	}
 	for _, s := range scenarios {
 		if len(args) == 0 || slices.Contains(args, s.Name) {
@@ -165,10 +166,10 @@ func choose(args []string) (chosen []stage.Scenario, err error) {
 
 // checkBreak refuses a part that the one chosen scenario cannot leave out.
 func (f *flags) checkBreak(chosen []stage.Scenario) error {
-	if f.breakage == "" {
+	switch {
+	case f.breakage == "":
 		return nil
-	}
-	if len(chosen) != 1 {
+	case len(chosen) != 1:
 		return cli.Usagef("--break is for one scenario: tenaq demo SCENARIO --break %s", f.breakage)
 	}
 	var parts []string
@@ -191,9 +192,7 @@ func (f *flags) checkDatabase(chosen []stage.Scenario) error {
 	if f.database == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(chosen, func(s stage.Scenario) bool {
-		return s.Name == outbox.Scenario.Name
-	}) {
+	if !slices.Contains(names(chosen), outbox.Scenario.Name) {
 		return cli.Usagef("--db is for the scenario %s", outbox.Scenario.Name)
 	}
 	place, err := outboxcmd.ParsePlace(f.database, "postgres://USER@HOST/DATABASE")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -29,36 +30,22 @@ type report struct {
 func (r *report) add(s scenarioReport) {
 	s.Seconds = math.Round(s.Seconds*10) / 10
 	r.Scenarios = append(r.Scenarios, s)
-	_, failed := r.count()
-	r.OK = failed == 0
+	r.OK = r.verdict() == nil
 }
 
-// count returns how many checks passed and how many failed.
-func (r *report) count() (passed, failed int) {
+// count returns how many checks have one of the results.
+func (r *report) count(results ...string) (n int) {
 	for _, s := range r.Scenarios {
-		ok, no := s.count()
-		passed, failed = passed+ok, failed+no
+		n += stage.Count(s.Rows, func(r stage.Row) bool { return slices.Contains(results, r.OK) })
 	}
-	return passed, failed
-}
-
-func (s *scenarioReport) count() (passed, failed int) {
-	for _, row := range s.Rows {
-		switch row.OK {
-		case stage.OK:
-			passed++
-		case stage.Failed:
-			failed++
-		}
-	}
-	return passed, failed
+	return n
 }
 
 // verdict is nil if all checks passed.
 func (r *report) verdict() error {
-	if passed, failed := r.count(); failed > 0 {
+	if failed := r.count(stage.Failed); failed > 0 {
 		return cli.Codedf(cli.ExitFailed, "%d of %s failed", failed,
-			cli.Counted(passed+failed, "check", "checks"))
+			cli.Counted(r.count(stage.OK, stage.Failed), "check", "checks"))
 	}
 	return nil
 }
@@ -70,7 +57,7 @@ var marks = map[string]string{stage.OK: "✓", stage.Failed: "✗", stage.Shown:
 // print prints the scenario on one line, then the checks that failed, or all of them.
 func (s *scenarioReport) print(w io.Writer, verbose bool) {
 	ok := stage.OK
-	if _, failed := s.count(); failed > 0 {
+	if len(stage.Red(s.Rows)) > 0 {
 		ok = stage.Failed
 	}
 	fmt.Fprintf(w, "%s %-9s %-61s %3.0f s\n", marks[ok], s.Name, s.Text, s.Seconds)
@@ -125,12 +112,12 @@ func (r *report) finish(a *cli.App) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}
-	passed, failed := r.count()
 	seconds := 0.0
 	for _, s := range r.Scenarios {
 		seconds += s.Seconds
 	}
 	_, err := fmt.Fprintf(a.Stdout, "\n%d of %s passed in %.0f s. Run it again:\n  %s\n",
-		passed, cli.Counted(passed+failed, "check", "checks"), seconds, r.Repeat)
+		r.count(stage.OK), cli.Counted(r.count(stage.OK, stage.Failed), "check", "checks"), seconds,
+		r.Repeat)
 	return err
 }

@@ -6,18 +6,16 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"tenaq/cmd/tenaq/demo/stage"
 )
 
 // A bank stands for a payment provider. It charges a card for each request without an idempotency
 // key, and once for all requests with the same key, until it forgets the key. Charges it does not
-// forget. It is slow, and it finishes what it has begun, whether or not the caller still waits.
+// forget. It is slow, and it finishes what it has begun, whether or not the caller still waits. The
+// crew's mutex guards it.
 type bank struct {
-	p *play
-
-	mu       sync.Mutex
+	*play
 	keys     map[string]*charge
 	charges  map[string][]*charge // by order
 	made     int
@@ -33,7 +31,7 @@ type charge struct {
 
 // newBank serves a bank to the workers.
 func newBank(p *play) *bank {
-	b := &bank{p: p, keys: make(map[string]*charge), charges: make(map[string][]*charge)}
+	b := &bank{play: p, keys: make(map[string]*charge), charges: make(map[string][]*charge)}
 	p.Mux.HandleFunc("POST /charges/{order}", b.create)
 	p.Mux.HandleFunc("GET /charges/{order}", b.find)
 	return b
@@ -41,17 +39,17 @@ func newBank(p *play) *bank {
 
 func (b *bank) create(w http.ResponseWriter, r *http.Request) {
 	order, key := r.PathValue("order"), r.Header.Get("Idempotency-Key")
-	b.mu.Lock()
-	c := b.keys[key]
-	if c == nil {
-		c = &charge{ended: make(chan struct{})}
-		if key != "" {
-			b.keys[key] = c
+	var c *charge
+	b.Do(func() {
+		if c = b.keys[key]; c == nil {
+			c = &charge{ended: make(chan struct{})}
+			if key != "" {
+				b.keys[key] = c
+			}
+			b.charges[order] = append(b.charges[order], c)
+			go b.make(c, key, order, len(b.charges[order]) == 1)
 		}
-		b.charges[order] = append(b.charges[order], c)
-		go b.make(c, key, order, len(b.charges[order]) == 1)
-	}
-	b.mu.Unlock()
+	})
 	select {
 	case <-c.ended:
 	case <-r.Context().Done():
@@ -67,33 +65,33 @@ func (b *bank) create(w http.ResponseWriter, r *http.Request) {
 // make charges the card, half-way through the time that it takes.
 func (b *bank) make(c *charge, key, order string, first bool) {
 	takes := lease / 6
-	f := b.p.out.Fates[order]
+	f := b.out.Fates[order]
 	if first && (f == plain || f == copied) {
 		takes = lease * 3 / 2
 	}
-	stage.Pause(b.p.Ctx, takes/2)
-	b.mu.Lock()
-	if c.refused = f == refused && !b.tomorrow; c.refused {
-		delete(b.keys, key) // it may be tried again
-	} else {
+	stage.Pause(b.Ctx, takes/2)
+	b.Do(func() {
+		if c.refused = f == refused && !b.tomorrow; c.refused {
+			delete(b.keys, key) // it may be tried again
+			return
+		}
 		b.made++
 		c.ID = fmt.Sprintf("ch-%d", b.made)
-	}
-	b.mu.Unlock()
-	stage.Pause(b.p.Ctx, takes/2)
+	})
+	stage.Pause(b.Ctx, takes/2)
 	close(c.ended)
 }
 
 // find looks a charge up: 404 if there is none.
 func (b *bank) find(w http.ResponseWriter, r *http.Request) {
-	b.mu.Lock()
 	var found *charge
-	for _, c := range b.charges[r.PathValue("order")] {
-		if c.ID != "" {
-			found = c
+	b.Do(func() {
+		for _, c := range b.charges[r.PathValue("order")] {
+			if c.ID != "" {
+				found = c
+			}
 		}
-	}
-	b.mu.Unlock()
+	})
 	if found == nil {
 		http.NotFound(w, r)
 		return
@@ -104,9 +102,9 @@ func (b *bank) find(w http.ResponseWriter, r *http.Request) {
 // answer names the charge, unless the worker is killed or the bank hangs up before.
 func (b *bank) answer(w http.ResponseWriter, r *http.Request, c *charge) {
 	order, times := r.PathValue("order"), 0
-	b.p.Take(stage.Report{From: r.Header.Get("Worker"), Point: pointCharged, Key: order})
-	b.p.Do(func() { times = b.p.times(pointCharged, order) })
-	if b.p.out.Fates[order] == unanswered && times == 1 {
+	b.Take(stage.Report{From: r.Header.Get("Worker"), Point: pointCharged, Key: order})
+	b.Do(func() { times = b.times(pointCharged, order) })
+	if b.out.Fates[order] == unanswered && times == 1 {
 		panic(http.ErrAbortHandler)
 	}
 	_, _ = io.WriteString(w, c.ID)
@@ -115,22 +113,20 @@ func (b *bank) answer(w http.ResponseWriter, r *http.Request, c *charge) {
 // nextDay puts money on the cards and forgets the idempotency keys, as providers do after a day or
 // so.
 func (b *bank) nextDay() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tomorrow = true
-	clear(b.keys)
+	b.Do(func() {
+		b.tomorrow = true
+		clear(b.keys)
+	})
 }
 
 // counts returns how often each card was charged.
 func (b *bank) counts() map[string]int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	n := make(map[string]int)
-	for order, all := range b.charges {
-		if charged := stage.Count(all, func(c *charge) bool { return c.ID != "" }); charged > 0 {
-			n[order] = charged
+	b.Do(func() {
+		for order, all := range b.charges {
+			n[order] = stage.Count(all, func(c *charge) bool { return c.ID != "" })
 		}
-	}
+	})
 	return n
 }
 

@@ -6,23 +6,21 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"tenaq/cmd/tenaq/demo/stage"
 )
 
 // A source is the server of the files. It is slow, and it is where processes die in the middle of a
-// download.
+// download. The crew's mutex guards its counts.
 type source struct {
-	p     *play
-	texts map[string]string // what is in the files, by id
-
-	mu     sync.Mutex
-	asked  map[string]int // how often a file was asked for
-	active map[string]int // downloads under way, by group
+	*play
+	texts  map[string]string // what is in the files, by id
+	asked  map[string]int    // how often a file was asked for
+	active map[string]int    // downloads under way, by group
 }
 
 // Sizes and times of the source.
@@ -36,10 +34,7 @@ const (
 
 // newSource makes the originals and serves them.
 func newSource(p *play, dir string) *source {
-	s := &source{
-		p: p, texts: make(map[string]string), asked: make(map[string]int),
-		active: make(map[string]int),
-	}
+	s := &source{p, make(map[string]string), make(map[string]int), make(map[string]int)}
 	for _, f := range p.out.Files {
 		text := make([]byte, fileSize)
 		_, _ = rand.Read(text)
@@ -53,9 +48,12 @@ func newSource(p *play, dir string) *source {
 }
 
 func (s *source) serve(f file, w http.ResponseWriter, r *http.Request) {
-	text := s.texts[f.ID]
-	asked := s.begin(f)
-	defer s.end(f)
+	text, asked := s.texts[f.ID], 0
+	s.Do(func() {
+		s.begin(f)
+		asked = s.asked[f.ID]
+	})
+	defer s.Do(func() { s.active[f.Group]-- })
 	switch {
 	case f.Kind == withdrawn:
 		w.WriteHeader(http.StatusGone)
@@ -66,12 +64,12 @@ func (s *source) serve(f file, w http.ResponseWriter, r *http.Request) {
 	case f.Kind == damaged:
 		text = strings.Repeat("x", len(text))
 	case f.Kind == together: // a pipeline that works on one group at a time would wait in vain
-		s.p.Do(func() { s.p.Wait(metMax, func() bool { return s.allActive(together) }) })
+		s.Do(func() { s.Wait(metMax, func() bool { return s.out.Met }) })
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	for n := range chunks {
 		if n == chunks*f.Share/100 {
-			s.p.amid(f)
+			s.amid(f)
 		}
 		chunk := text[len(text)*n/chunks : len(text)*(n+1)/chunks]
 		if _, err := io.WriteString(w, chunk); err != nil || r.Context().Err() != nil {
@@ -82,50 +80,22 @@ func (s *source) serve(f file, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin counts a download, and returns how often the file has been asked for.
-func (s *source) begin(f file) int {
-	s.mu.Lock()
+// begin counts a download. Files that are to meet have met when each of them is being downloaded.
+func (s *source) begin(f file) {
 	s.asked[f.ID]++
 	s.active[f.Group]++
-	asked, active := s.asked[f.ID], s.active[f.Group]
-	s.mu.Unlock()
-	s.p.Do(func() {
-		s.p.out.Most[f.Group] = max(s.p.out.Most[f.Group], active)
-		if f.Kind == together && s.allActive(together) {
-			s.p.out.Met = true
-		}
+	s.out.Most[f.Group] = max(s.out.Most[f.Group], s.active[f.Group])
+	s.out.Met = s.out.Met || !slices.ContainsFunc(s.out.Files, func(f file) bool {
+		return f.Kind == together && s.active[f.Group] == 0
 	})
-	return asked
-}
-
-func (s *source) end(f file) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.active[f.Group]--
-}
-
-// allActive reports whether all files of a kind are being downloaded, or have been. Each is a group
-// of its own.
-func (s *source) allActive(k kind) bool {
-	if s.p.out.Met {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.p.out.Files {
-		if f.Kind == k && s.active[f.Group] == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // amid reports the middle of a download, of the process that is to die there.
-func (p *play) amid(f file) {
+func (s *source) amid(f file) {
 	if at := map[death]string{amidTask: pointDownload, amidWorker: stage.Begun}[f.Death]; at != "" {
 		var r stage.Report
-		p.Do(func() { r = p.Last(at, f.ID) })
+		s.Do(func() { r = s.Last(at, f.ID) })
 		r.Point = string(f.Death)
-		p.Take(r)
+		s.Take(r)
 	}
 }
