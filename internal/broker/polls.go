@@ -161,8 +161,8 @@ func (b *Broker) servePolls(t *turn) {
 	}
 }
 
-// serve lets the polls of a queue try again, the longest waiting first, until one comes back empty or
-// the turn is full. A poll without room for its answer stays, and polls of other owners pass it.
+// serve lets the polls of a queue try again, the longest waiting first, until one comes back empty
+// or the turn is full. A poll without room for its answer stays, and polls of other owners pass it.
 func (b *Broker) serve(t *turn, q *pollQueue) {
 	p := &b.polls
 	q.stirred = false
