@@ -27,7 +27,8 @@ var may = map[string][]string{
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
 	"internal/key":             {},
-	"internal/kv":              {},
+	"internal/kv":              {"internal/kv/tree"},
+	"internal/kv/tree":         {},
 	"internal/observe/metric":  {},
 	"internal/door/sigv4":      {},
 	"internal/api/sqs/sqswire": {"internal/work/sqslimits"},
@@ -56,6 +57,7 @@ var may = map[string][]string{
 
 	"internal/kv/kvtest":           {"internal/kv", "internal/testing/proof", "pgregory.net/rapid"},
 	"internal/kv/kvtest/crashdisk": {"github.com/cockroachdb/pebble/v2/vfs"},
+	"internal/kv/replica":          {"internal/kv", "internal/kv/tree", "github.com/cespare/xxhash/v2"},
 	"internal/kv/pebblekv": {
 		"internal/kv", "internal/invariant",
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",

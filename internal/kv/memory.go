@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"tenaq/internal/kv/tree"
 )
 
 // Memory is a Store without a disk, for tests and for servers that may forget. It is also the
@@ -27,8 +29,8 @@ type Memory struct {
 // A memoryState is what the store holds after some batch. It never changes.
 type memoryState struct {
 	batch uint64 // how many batches led here
-	rows  tree[memoryRow]
-	spent tree[struct{}] // keys that DeleteOnce removed, which may not be set again
+	rows  tree.Tree[memoryRow]
+	spent tree.Tree[struct{}] // keys that DeleteOnce removed, which may not be set again
 }
 
 type memoryRow struct {
@@ -68,7 +70,7 @@ func (m *Memory) Unconfirmed() int {
 }
 
 func (m *Memory) Get(dst, key []byte) (value []byte, ok bool) {
-	row, ok := m.now.Load().rows.get(key)
+	row, ok := m.now.Load().rows.Get(key)
 	if !ok {
 		return dst, false
 	}
@@ -80,13 +82,16 @@ func (m *Memory) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
 		// The slices are copies in buffers that every step overwrites, so that a caller that keeps
 		// one past its step notices here and not on the first compaction of a real store.
 		var k, v []byte
-		m.now.Load().rows.ascend(lo, func(key []byte, row memoryRow) bool {
+		rows := m.now.Load().rows.From(lo)
+		for key, row, ok := rows.Next(); ok; key, row, ok = rows.Next() {
 			if hi != nil && bytes.Compare(key, hi) >= 0 {
-				return false
+				break
 			}
 			k, v = append(k[:0], key...), append(v[:0], row.value...)
-			return yield(k, v)
-		})
+			if !yield(k, v) {
+				break
+			}
+		}
 		clear(k)
 		clear(v)
 	}
@@ -197,23 +202,23 @@ func (b *memoryBatch) apply() *memoryState {
 func (s *memoryState) do(op memoryOp) {
 	switch op.kind {
 	case 's':
-		if _, ok := s.spent.get(op.key); ok {
+		if _, ok := s.spent.Get(op.key); ok {
 			panic(fmt.Sprintf("kv: row %x set again after DeleteOnce", op.key))
 		}
-		row, _ := s.rows.get(op.key)
-		s.rows = s.rows.with(op.key, memoryRow{op.value, row.sets + 1})
+		row, _ := s.rows.Get(op.key)
+		s.rows = s.rows.With(op.key, memoryRow{op.value, row.sets + 1})
 	case 'd':
-		s.rows = s.rows.without(op.key)
+		s.rows = s.rows.Without(op.key)
 	case '1':
-		if row, _ := s.rows.get(op.key); row.sets != 1 {
+		if row, _ := s.rows.Get(op.key); row.sets != 1 {
 			panic(fmt.Sprintf("kv: DeleteOnce of row %x, which was set %d times since it last did not exist", op.key, row.sets))
 		}
-		s.rows = s.rows.without(op.key)
-		s.spent = s.spent.with(op.key, struct{}{})
+		s.rows = s.rows.Without(op.key)
+		s.spent = s.spent.With(op.key, struct{}{})
 	case 'r':
 		// A range removal separates what comes after it from everything before, DeleteOnce
 		// included.
-		s.rows = s.rows.withoutRange(op.key, op.value)
-		s.spent = s.spent.withoutRange(op.key, op.value)
+		s.rows = s.rows.WithoutRange(op.key, op.value)
+		s.spent = s.spent.WithoutRange(op.key, op.value)
 	}
 }

@@ -1,26 +1,28 @@
-package kv
+// Package tree holds rows in memory: an ordered map that never changes, so that a reader needs no
+// lock and keeps what it has begun to read.
+package tree
 
 import (
 	"bytes"
 	"hash/maphash"
 )
 
-// A tree is an immutable ordered map from key to T: a treap whose shape depends on its keys alone.
+// A Tree is an immutable ordered map from key to T: a treap whose shape depends on its keys alone.
 // Changing it returns a new tree that shares all untouched nodes with the old one, so holding on to
-// a root is holding a snapshot. The zero tree is empty.
-type tree[T any] struct{ root *treeNode[T] }
+// a root is holding a snapshot. The zero Tree is empty.
+type Tree[T any] struct{ root *node[T] }
 
-type treeNode[T any] struct {
+type node[T any] struct {
 	key         []byte
 	value       T
 	rank        uint64 // a node's rank is at least that of its children
-	left, right *treeNode[T]
+	left, right *node[T]
 }
 
 var rankSeed = maphash.MakeSeed()
 
-// get returns the value of key.
-func (t tree[T]) get(key []byte) (value T, ok bool) {
+// Get returns the value of key.
+func (t Tree[T]) Get(key []byte) (value T, ok bool) {
 	for n := t.root; n != nil; {
 		switch c := bytes.Compare(key, n.key); {
 		case c < 0:
@@ -34,50 +36,60 @@ func (t tree[T]) get(key []byte) (value T, ok bool) {
 	return value, false
 }
 
-// with returns the tree with key set to value. The tree keeps key.
-func (t tree[T]) with(key []byte, value T) tree[T] {
-	return tree[T]{insert(t.root,
-		&treeNode[T]{key: key, value: value, rank: maphash.Bytes(rankSeed, key)})}
+// With returns the tree with key set to value. The tree keeps key.
+func (t Tree[T]) With(key []byte, value T) Tree[T] {
+	return Tree[T]{insert(t.root,
+		&node[T]{key: key, value: value, rank: maphash.Bytes(rankSeed, key)})}
 }
 
-// without returns the tree with no key.
-func (t tree[T]) without(key []byte) tree[T] { return tree[T]{remove(t.root, key)} }
+// Without returns the tree with no key.
+func (t Tree[T]) Without(key []byte) Tree[T] { return Tree[T]{remove(t.root, key)} }
 
-// withoutRange returns the tree with no key in lo <= key < hi, in logarithmic time.
-func (t tree[T]) withoutRange(lo, hi []byte) tree[T] {
+// WithoutRange returns the tree with no key in lo <= key < hi, in logarithmic time.
+func (t Tree[T]) WithoutRange(lo, hi []byte) Tree[T] {
 	if bytes.Compare(lo, hi) >= 0 {
 		return t
 	}
 	below, rest := split(t.root, lo)
 	_, above := split(rest, hi)
-	return tree[T]{join(below, above)}
+	return Tree[T]{join(below, above)}
 }
 
-// ascend calls yield for the keys from lo on, in order, until it returns false.
-func (t tree[T]) ascend(lo []byte, yield func(key []byte, value T) bool) {
-	var path []*treeNode[T] // nodes to visit once the part to the left of each is done
+// From returns a Cursor on the keys from lo on.
+func (t Tree[T]) From(lo []byte) Cursor[T] {
+	var c Cursor[T]
 	for n := t.root; n != nil; {
 		if bytes.Compare(n.key, lo) < 0 {
 			n = n.right
 		} else {
-			path = append(path, n)
+			c.path = append(c.path, n)
 			n = n.left
 		}
 	}
-	for len(path) > 0 {
-		n := path[len(path)-1]
-		path = path[:len(path)-1]
-		if !yield(n.key, n.value) {
-			return
-		}
-		for n = n.right; n != nil; n = n.left {
-			path = append(path, n)
-		}
+	return c
+}
+
+// A Cursor steps through the keys of a tree in order.
+type Cursor[T any] struct {
+	path []*node[T] // nodes to visit once the part to the left of each is done
+}
+
+// Next returns the next key and its value; ok is false behind the last.
+func (c *Cursor[T]) Next() (key []byte, value T, ok bool) {
+	if len(c.path) == 0 {
+		return nil, value, false
 	}
+	last := len(c.path) - 1
+	n := c.path[last]
+	c.path = c.path[:last]
+	for right := n.right; right != nil; right = right.left {
+		c.path = append(c.path, right)
+	}
+	return n.key, n.value, true
 }
 
 // insert returns a copy of n with add in it, replacing the node of the same key.
-func insert[T any](n, add *treeNode[T]) *treeNode[T] {
+func insert[T any](n, add *node[T]) *node[T] {
 	if n == nil {
 		return add
 	}
@@ -101,7 +113,7 @@ func insert[T any](n, add *treeNode[T]) *treeNode[T] {
 }
 
 // remove returns n without key, or n itself when key is not there.
-func remove[T any](n *treeNode[T], key []byte) *treeNode[T] {
+func remove[T any](n *node[T], key []byte) *node[T] {
 	if n == nil {
 		return nil
 	}
@@ -128,7 +140,7 @@ func remove[T any](n *treeNode[T], key []byte) *treeNode[T] {
 }
 
 // split divides n into the keys below key and the others.
-func split[T any](n *treeNode[T], key []byte) (below, rest *treeNode[T]) {
+func split[T any](n *node[T], key []byte) (below, rest *node[T]) {
 	if n == nil {
 		return nil, nil
 	}
@@ -142,7 +154,7 @@ func split[T any](n *treeNode[T], key []byte) (below, rest *treeNode[T]) {
 }
 
 // join merges two trees of which every key of a is below every key of b.
-func join[T any](a, b *treeNode[T]) *treeNode[T] {
+func join[T any](a, b *node[T]) *node[T] {
 	switch {
 	case a == nil:
 		return b
