@@ -43,15 +43,12 @@ var attributes = []attribute{
 	{name: "KmsDataKeyReusePeriodSeconds", set: reusePeriod.set, get: getReusePeriod},
 	{name: "SqsManagedSseEnabled", set: setManaged, get: getManaged},
 	{name: "FifoQueue", fifo: true, set: setFIFO, get: getFIFO},
-	boolean("ContentBasedDeduplication", func(a *row.Attributes) *bool {
-		return &a.ContentBasedDeduplication
-	}),
-	choice("DeduplicationScope", "queue", "messageGroup", func(a *row.Attributes) *bool {
-		return &a.GroupScope
-	}),
-	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", func(a *row.Attributes) *bool {
-		return &a.GroupLimit
-	}),
+	choice("ContentBasedDeduplication", "false", "true", strings.ToLower, // [ATTR-7]
+		func(a *row.Attributes) *bool { return &a.ContentBasedDeduplication }),
+	choice("DeduplicationScope", "queue", "messageGroup", exact,
+		func(a *row.Attributes) *bool { return &a.GroupScope }),
+	choice("FifoThroughputLimit", "perQueue", "perMessageGroupId", exact,
+		func(a *row.Attributes) *bool { return &a.GroupLimit }),
 	{name: "RedrivePolicy", set: setRedrive, get: getRedrive},
 	{name: "RedriveAllowPolicy", set: setRedriveAllow, get: getRedriveAllow},
 	{name: "Policy", set: setPolicy, get: getPolicy},

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"strconv"
 	"strings"
 
 	"tenaq/internal/engine/row"
@@ -33,33 +32,19 @@ func parseBool(value string) (b, ok bool) {
 	return false, false
 }
 
-// boolean is an attribute of FIFO queues that is true or false.
-func boolean(name string, field func(*row.Attributes) *bool) attribute {
-	return attribute{
-		name: name,
-		fifo: true,
-		set: func(_ *Engine, a *row.Attributes, value string) *Error {
-			b, ok := parseBool(value)
-			if !ok {
-				return errAttribute(name)
-			}
-			*field(a) = b
-			return nil
-		},
-		get: func(_ *Engine, q *queue) (string, bool) {
-			return strconv.FormatBool(*field(&q.row.Attributes)), true
-		},
-	}
-}
+// exact is for values that have one spelling.
+func exact(value string) string { return value }
 
 // choice is an attribute of FIFO queues that has one of two values, the first of which is the
-// default. [FIFO-5]
-func choice(name, first, second string, field func(*row.Attributes) *bool) attribute {
+// default. Normal makes one spelling of several. [FIFO-5]
+func choice(
+	name, first, second string, normal func(string) string, field func(*row.Attributes) *bool,
+) attribute {
 	return attribute{
 		name: name,
 		fifo: true,
 		set: func(_ *Engine, a *row.Attributes, value string) *Error {
-			if value != first && value != second {
+			if value = normal(value); value != first && value != second {
 				return errAttribute(name)
 			}
 			*field(a) = value == second

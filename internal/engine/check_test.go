@@ -26,8 +26,8 @@ func TestChecks(t *testing.T) {
 		}, "cannot be received until"},
 		{"a delayed message of a group", true, func(r *rig, q *queue) {
 			r.receive(q.name, 0)
-			q.msgs[1].At = r.now + 1
-			r.checkPicked(q, []*message{q.msgs[1]})
+			q.msgs.of[1].At = r.now + 1
+			r.checkPicked(q, []*message{q.msgs.of[1]})
 		}, "cannot be received until"},
 		{"an expired message", false, func(r *rig, q *queue) {
 			m := q.fresh.at(0)

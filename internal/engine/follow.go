@@ -6,8 +6,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Follow says what became of a message that was sent with SendMessage.Follow: whether it is still
-// in its queue, has become a dead letter, or is gone. It changes nothing. [PEEK-9]
+// Follow reports what became of a message that was sent with SendMessage.Follow: it is still in its
+// queue, is a dead letter, or is gone. Follow changes nothing. [PEEK-9]
 type Follow struct {
 	Queue QueueName
 	Mark  string // Sent.Mark
@@ -15,7 +15,7 @@ type Follow struct {
 	Fate Fate // the answer
 }
 
-// States of a followed message that is not in its queue any more.
+// States of a followed message that is no longer in its queue.
 const (
 	StateDeadLetter MessageState = "dead_letter" // the queue moved it to its dead-letter queue
 	StateDeleted    MessageState = "deleted"     // a consumer deleted it
@@ -65,9 +65,9 @@ func (e *Engine) fate(q *queue, m *mark) Fate {
 	return Fate{State: StateDeleted}
 }
 
-// isDeadLetter reports whether a message that left q is in its dead-letter queue. Dead letters of a
-// standard queue keep the time of their send, by which the queue has an index of them; those of
-// FIFO queues are not found. [DLQ-25, DLQ-26]
+// isDeadLetter reports whether a message that left q is in its dead-letter queue. A standard queue
+// has an index of its dead letters by the time of their send. Dead letters of FIFO queues are not
+// found. [DLQ-25, DLQ-26]
 func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	to := e.deadTarget(q)
 	if to == nil || to.fifo() {
@@ -112,8 +112,8 @@ func (m *mark) seal() string {
 	return base64.RawURLEncoding.EncodeToString(c.B)
 }
 
-// openMark reads a mark. It is not sealed against changes: a wrong one names another message of the
-// queue, or none.
+// openMark reads a mark. A mark is not protected against changes: a wrong one names another message
+// of the queue, or none.
 func openMark(text string) (m mark, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	c := row.Codec{B: b, Reading: true}

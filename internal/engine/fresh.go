@@ -1,15 +1,14 @@
 package engine
 
 // A freshWindow is the front of a queue's fresh messages in memory: those that were never handed
-// out and entered without a delay. It covers every one with cursor <= seq < end. Fresh messages
-// become receivable in the order they were sent, so the window is a plain list.
+// out and entered without a delay. It covers every fresh message with cursor <= seq < end. Fresh
+// messages become available in the order of their sends, so the window is a plain list.
 type freshWindow struct {
 	popList[*message]
 	end uint64
 }
 
-// push takes up a message that was just sent, if the window reaches to the end of the queue and has
-// room.
+// push takes up a new message, if the window reaches to the end of the queue and has room.
 func (w *freshWindow) push(m *message, limit int) {
 	if w.end != m.Seq || w.len() >= limit {
 		return
@@ -45,8 +44,8 @@ func (w *freshWindow) trim(limit int) {
 }
 
 // loadFresh makes sure that entry i of the fresh window is there, unless there are no more fresh
-// messages. While expiry is held it begins behind what has expired, so that a backlog which may not
-// be delivered is not walked through by every receive. Receives then also hand out messages behind
+// messages. While expiry is held, the window begins behind the expired messages, so that receives
+// do not walk through a backlog that they may not deliver. Receives then hand out messages behind
 // others that stay fresh, and only the delivery row tells the two apart.
 func (e *Engine) loadFresh(q *queue, i int) bool {
 	w := &q.fresh

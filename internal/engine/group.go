@@ -8,15 +8,14 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Message groups of FIFO queues. A group is a line of messages in the order of their numbers, and
-// what can be received of it depends on its first message: a group whose first message is hidden is
-// locked, however many wait behind it. [FIFO-17]
+// Message groups of FIFO queues. A group is a line of messages in the order of their numbers. What
+// can be received of it depends on its first message: if that is hidden, the group is locked,
+// however many messages wait behind it. [FIFO-17]
 //
-// The rows follow from that. The group row knows the first message and how many there are; every
-// other message has a line row; and the head index has one entry per group, the place of its first
-// message in time. A receive looks at the head index alone to find groups that it can take from, so
-// a locked group with a million messages costs it nothing, and a million groups cost it no more
-// than one.
+// So the group row knows the first message and the number of messages, every other message has a
+// line row, and the head index has one entry per group: the place of its first message in time. A
+// receive finds its groups in the head index alone. A locked group with a million messages costs it
+// nothing, and a million groups cost it no more than one.
 
 // A group is a group in memory: its row, and a window on its lines.
 type group struct {
@@ -36,7 +35,7 @@ func (g *group) whole() bool { return uint64(len(g.lines)) == g.row.Count }
 
 // group returns the group of that name, which may be empty.
 func (e *Engine) group(q *queue, name string) *group {
-	g := q.groups[name]
+	g := q.groups.of[name]
 	if g == nil {
 		g = &group{name: strings.Clone(name), turn: e.turn - 1}
 		k := row.GroupKey(q.row.Space, name)
@@ -45,8 +44,7 @@ func (e *Engine) group(q *queue, name string) *group {
 			g.stored = g.row
 			g.lines = append(g.lines, g.row.First)
 		}
-		q.groups[g.name] = g
-		q.groupOrder = append(q.groupOrder, g.name)
+		q.groups.put(g.name, g)
 	}
 	if g.turn != e.turn {
 		g.turn = e.turn
@@ -145,8 +143,7 @@ func (e *Engine) join(q *queue, m *message) {
 	q.change(g)
 }
 
-// lead makes the first line of a group its head. M is the message, nil when it is one that was
-// never handed out.
+// lead makes the first line of a group its head. M is its message, nil if it was never handed out.
 func (e *Engine) lead(q *queue, g *group, m *message) {
 	g.row.First = g.lines[0]
 	g.row.Class, g.row.At = row.HeadFresh, g.row.First.Sent
@@ -184,8 +181,8 @@ func (e *Engine) lineOf(q *queue, g *group, l row.Line) *message {
 	return e.find(q, l.Seq)
 }
 
-// leave takes a message out of its group. The two first lines of the group must be in memory when
-// the message is the first one. When it was, the next one can be received from now on.
+// leave takes a message out of its group. If it is the first one, the next one becomes available,
+// and the first two lines of the group must be in memory.
 func (e *Engine) leave(q *queue, m *row.Meta) {
 	g := e.group(q, m.Group)
 	if g.row.Count == 0 {
@@ -221,8 +218,8 @@ func (e *Engine) leave(q *queue, m *row.Meta) {
 	e.lead(q, g, e.lineOf(q, g, g.lines[0]))
 }
 
-// prepareLeave reads what leave needs when up to n messages of m's group leave it. It is called
-// before the first write of a command.
+// prepareLeave reads what leave needs for up to n messages of m's group, before the first write of
+// the command.
 func (e *Engine) prepareLeave(q *queue, m *message, n int) {
 	if q.fifo() {
 		e.needMeta(q, m)
@@ -230,8 +227,8 @@ func (e *Engine) prepareLeave(q *queue, m *message, n int) {
 	}
 }
 
-// trimGroups forgets groups and lines beyond the window after a turn. Groups that are empty are
-// kept as well: to find out again that a group has no row is the most expensive of all lookups.
+// trimGroups forgets groups and lines beyond the window after a turn. It keeps empty groups as
+// well, because looking up a group that has no row is the most expensive of all lookups.
 func (q *queue) trimGroups(window int) {
 	for _, g := range q.usedGroups {
 		if len(g.lines) > max(window, 1) {
@@ -241,16 +238,5 @@ func (q *queue) trimGroups(window int) {
 		g.counted = cap(g.lines)
 	}
 	q.usedGroups = q.usedGroups[:0]
-	for len(q.groups) > window {
-		if g := q.groups[q.groupOrder[0]]; g != nil {
-			q.lineRoom -= g.counted
-			delete(q.groups, g.name)
-		}
-		q.groupOrder = q.groupOrder[1:]
-	}
-	if len(q.groupOrder) > 2*len(q.groups)+64 {
-		q.groupOrder = slices.DeleteFunc(slices.Clone(q.groupOrder), func(name string) bool {
-			return q.groups[name] == nil
-		})
-	}
+	q.groups.trim(window, func(g *group) { q.lineRoom -= g.counted })
 }

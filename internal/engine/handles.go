@@ -3,9 +3,9 @@ package engine
 import "strings"
 
 // A receipt handle names one delivery: the message by space and number, the receive by generation.
-// Its seal has been checked before it comes here; whether it still means anything is decided here.
+// The API has checked its seal. This file decides whether the handle is still valid.
 
-// errHandle refuses what is not a receipt handle of this queue. [HND-3, HND-15]
+// errHandle refuses a handle that is not of this queue. [HND-3, HND-15]
 func errHandle(h *Handle) *Error {
 	return refuse(CodeInvalidHandle, `The input receipt handle "`+h.echo()+`" is not a valid receipt handle.`)
 }
@@ -19,7 +19,7 @@ func (h *Handle) echo() string {
 	return h.Text
 }
 
-// resolve finds the message of a handle: nil without an error when it no longer exists.
+// resolve finds the message of a handle; nil without an error if it no longer exists.
 func (e *Engine) resolve(q *queue, h *Handle) (*message, *Error) {
 	switch {
 	case !h.Valid || h.Incarnation != q.row.Incarnation: // [HND-15, HND-19]
@@ -54,9 +54,9 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) *Error {
 	return e.delete(q, &op.Handle)
 }
 
-// errExpired refuses the handle of a delivery that is over. On a FIFO queue that is every delivery
-// but the newest while it is in flight: another consumer may already have been given the next
-// messages of the group. On a standard queue it is one that is 12 hours old.
+// errExpired refuses the handle of a delivery that is over. On a FIFO queue, only the newest
+// delivery is valid, and only while it is in flight, because another consumer may already have the
+// next messages of the group. On a standard queue, a delivery is over after 12 hours.
 // [HND-20, FIFO-31, FIFO-33, FIFO-35]
 func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 	if m == nil {
@@ -76,8 +76,8 @@ func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 	return errValue(h.echo(), "ReceiptHandle", "The receipt handle has expired.")
 }
 
-// delete removes the message of a handle when the handle is of its newest delivery. When there is a
-// newer one or the message no longer exists, it does nothing.
+// delete removes the message of a handle if the handle is of its newest delivery. It does nothing
+// if there is a newer one, or if the message no longer exists.
 // [HND-5 to HND-9, HND-16, FIFO-34, FIFO-36]
 func (e *Engine) delete(q *queue, h *Handle) *Error {
 	m, err := e.resolve(q, h)
@@ -99,7 +99,7 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 	return nil
 }
 
-// prepareDeletes comes before the first of the deletes of a command. A delete can make room at the
+// prepareDeletes comes before the first delete of a command. A delete can make room at the
 // in-flight limit [LIM-4], and on a FIFO queue it can open a group [FIFO-22].
 func (e *Engine) prepareDeletes(q *queue, handles ...*Handle) {
 	if !q.fifo() {
@@ -163,8 +163,8 @@ func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// ofHandleEntry gives the refusal of another queue's handle the text that it has in the entry of a
-// batch. [BATCH-19]
+// ofHandleEntry gives the refusal of another queue's handle its text for an entry of a batch.
+// [BATCH-19]
 func (e *Error) ofHandleEntry(h *Handle) *Error {
 	if e != nil && e.Code == CodeInvalidHandle && h.Valid {
 		return refuse(CodeInvalidHandle, `The receipt handle "`+h.echo()+`" is not valid for this queue.`)

@@ -6,15 +6,15 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// A message is what the engine knows about one message in memory: its metadata, its place in due if
-// it has one, or both. Content is never here.
+// A message is a message in memory: its metadata, its place in due if it has one, or both. Its
+// content is not in memory.
 type message struct {
 	row.Meta
 	row.Delivery
 	hasMeta, hasDelivery bool // which of the two rows has been read or written
 
-	// gone says that the rows were removed in this turn. The record stays until the turn ends,
-	// since the store still shows the rows until then.
+	// gone says that the rows were removed in this turn. The message stays in memory until the turn
+	// ends, because the store shows the rows until then.
 	gone bool
 }
 

@@ -6,8 +6,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// MoveStep lets one active move task go on by a bounded number of messages: of those with something
-// to do the one that was idle for longest.
+// MoveStep moves a bounded number of messages for one active move task: the one that has waited
+// longest among those with something to do.
 type MoveStep struct{}
 
 func (op *MoveStep) apply(e *Engine, c *Command) *Error {
@@ -26,8 +26,8 @@ func (op *MoveStep) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// NextMove is when, in Unix milliseconds, the next MoveStep has something to do, and whether there
-// is such a time.
+// NextMove returns when, in Unix milliseconds, the next MoveStep has something to do; false for
+// never.
 func (e *Engine) NextMove() (at int64, ok bool) {
 	for _, t := range e.tasks {
 		if next := t.nextStep(); !ok || next < at {
@@ -62,8 +62,8 @@ func (t *task) allowance(now int64) (n int) {
 	return min(n, movesMax)
 }
 
-// spend notes that n messages have moved. What could not move in time is made up for only in part:
-// after a stall the rate must not become a flood. [MOVE-26]
+// spend notes that n messages have moved. After a stall, the task makes up for only part of the
+// lost time, because its rate must not become a flood. [MOVE-26]
 func (t *task) spend(n int, now int64) {
 	t.Moved += int64(n)
 	if t.Rate > 0 {
@@ -113,9 +113,9 @@ type move struct {
 	to *queue
 }
 
-// pickMoves chooses what a step moves: the messages that a receive would find now, as far as they
-// were there when the task started. [MOVE-12, MOVE-24, MOVE-25] Failure says why the task cannot go
-// on behind them. Fresh is what walk returns.
+// pickMoves chooses what a step moves: the messages that a receive would find now, and that were
+// there when the task started. [MOVE-12, MOVE-24, MOVE-25] Failure says why the task cannot
+// continue behind them. Fresh is what walk returns.
 func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure string) {
 	looks, size, allowed := 0, int64(0), t.allowance(e.now)
 	fresh = e.walk(q, nil, func(m *message) verdict {
@@ -155,8 +155,8 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 	return moves, fresh, failure
 }
 
-// redrive moves a message to another queue as a new one. What makes the story of a piece of work
-// stays. [MOVE-11]
+// redrive moves a message to another queue as a new one. It keeps the lineage of the message.
+// [MOVE-11]
 func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 	before := balanceOf(from, to)
 	content := e.contentOf(from, m)

@@ -10,9 +10,9 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Message move tasks: they empty a dead-letter queue in the background. A task is a row, and each
-// step of it is one command: what a step moves and how far the task has come are written in one
-// batch, so that no stop at any moment loses a message or moves one twice. [MOVE-14]
+// Message move tasks empty a dead-letter queue in the background. A task is a row, and each of its
+// steps is one command. The moved messages and the progress of the task are written in one batch,
+// so a stop never loses a message or moves one twice. [MOVE-14]
 
 // Why tasks fail. [MOVE-10, MOVE-18, MOVE-22]
 const (
@@ -48,7 +48,7 @@ func (e *Engine) loadTasks() {
 	}
 }
 
-// saveTask writes a task, and takes it off the active ones when it is over.
+// saveTask writes a task. A task that is over is no longer active.
 func (e *Engine) saveTask(t *task) {
 	e.rows.set(row.TaskKey(t.Source, t.Number), t.Encode(e.rows.scratch()))
 	if !t.Status.Active() {
@@ -91,12 +91,12 @@ func (e *Engine) tasksOf(source QueueName) (tasks []*task) {
 	return tasks
 }
 
-// A MoveTask is what a listing shows of a move task.
+// A MoveTask is a move task as a listing shows it.
 type MoveTask struct {
 	Handle      string // only while it is running [MOVE-17]
 	Status      string // RUNNING, COMPLETED, CANCELLING, CANCELLED or FAILED
 	Source      string // ARN of the dead-letter queue
-	Destination string // ARN; empty when each message goes back to where it came from
+	Destination string // ARN; empty if each message returns to its source
 	Rate        int64  // messages a second; zero for as fast as possible
 	Started     int64  // Unix milliseconds
 	Moved       int64
@@ -143,7 +143,7 @@ func openTask(text string) (h taskHandle, ok bool) {
 	return h, h.ID != "" && h.Source != ""
 }
 
-// TaskSource returns the ARN of the queue whose move task a handle says it is for.
+// TaskSource returns the ARN of the source queue that a task handle names.
 func TaskSource(handle string) (arn string, ok bool) {
 	h, ok := openTask(handle)
 	return h.Source, ok
@@ -247,7 +247,7 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// check refuses parameters that are wrong whatever queues there are.
+// check refuses parameters that are wrong whatever queues exist.
 func (op *StartMessageMoveTask) check() *Error {
 	if !op.Source.Set {
 		return errMissing("SourceArn")

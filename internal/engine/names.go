@@ -18,7 +18,7 @@ type (
 )
 
 // identity derives the i-th random-looking UUID (version 4) of a command from its seed. The first
-// is the seed itself; the others are mixed from it, which keeps them apart without more randomness.
+// is the seed itself. The others are mixed from it, so they differ without more randomness.
 func identity(seed [16]byte, i int) (id MessageID) {
 	id = seed
 	if i > 0 {
@@ -65,13 +65,13 @@ type Text struct {
 	Set   bool
 }
 
-// A Handle is a receipt handle after its seal was checked: it names one delivery of one message.
-// When the seal was wrong, Valid is false and only Text is set.
+// A Handle is a receipt handle whose seal was checked. It names one delivery of one message. If the
+// seal is wrong, Valid is false and only Text is set.
 type Handle struct {
 	Text        string
 	Valid       bool
 	Incarnation [16]byte
 	Space, Seq  uint64
 	Generation  uint32
-	Received    int64 // when the delivery was, in Unix milliseconds; 0 when the handle does not say
+	Received    int64 // time of the delivery in Unix milliseconds; 0 if the handle does not have it
 }

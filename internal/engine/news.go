@@ -2,15 +2,15 @@ package engine
 
 import "tenaq/internal/engine/row"
 
-// News reports on queues as Survey does, but only on those that may have changed since its last
-// report and on those that have messages. An unused queue therefore costs nothing.
+// News reports on queues like Survey, but only on queues that may have changed since its last
+// report and on queues that have messages. An unused queue therefore costs nothing.
 //
-// It continues a Survey that says Watch and has covered all queues. Each change is reported once,
-// so News is for one caller. The caller asks until More is not set, and makes a Survey again when
-// an answer was lost.
+// It continues a Survey with Watch that has covered all queues. It reports each change once, so
+// News is for one caller. The caller repeats News until More is false, and makes a new Survey if an
+// answer was lost.
 //
-// Unlike every other answer it depends on the memory of the engine: one that was opened later knows
-// of no Survey and reports nothing.
+// Unlike every other answer, this one depends on the memory of the engine: an engine that was
+// opened later knows of no Survey and reports nothing.
 type News struct {
 	Max int // queues in one report
 
@@ -20,8 +20,8 @@ type News struct {
 	More   bool
 }
 
-// news are the queues that News has to tell of, those that wait longest first. It is kept in memory
-// and by name, since a queue may leave memory before it was reported.
+// news are the queues that News has yet to report, the longest waiting first. They are kept by
+// name, because a queue may leave memory before it is reported.
 type news struct {
 	watched bool // News is asked for
 	names   []QueueName
@@ -29,7 +29,7 @@ type news struct {
 	left    int                // of names, in this round of News
 }
 
-// note has News tell of a queue.
+// note makes News report a queue.
 func (e *Engine) note(q *queue) {
 	q.noted = true
 	if n := &e.news; !n.has[q.name] {
@@ -38,8 +38,8 @@ func (e *Engine) note(q *queue) {
 	}
 }
 
-// told notes that the next queue was reported.
-func (n *news) told() {
+// next removes the first queue, which was reported.
+func (n *news) next() {
 	delete(n.has, n.names[0])
 	n.names = n.names[1:]
 	n.left--
@@ -48,7 +48,7 @@ func (n *news) told() {
 	}
 }
 
-// watch has every queue that is used from now on noted.
+// watch makes News report every queue that is used from now on.
 func (e *Engine) watch() {
 	if !e.news.watched {
 		e.news = news{watched: true, has: make(map[QueueName]bool)}
@@ -65,7 +65,7 @@ func (op *News) apply(e *Engine, _ *Command) *Error {
 		name := n.names[0]
 		stored, ok := e.known(name)
 		if !ok {
-			n.told()
+			n.next()
 			op.Gone = append(op.Gone, name)
 			continue
 		}
@@ -73,7 +73,7 @@ func (op *News) apply(e *Engine, _ *Command) *Error {
 		if q != nil && !e.settled(q) {
 			break
 		}
-		n.told()
+		n.next()
 		g, looked := emptyGauge(name, &stored), 0
 		if q != nil {
 			g, looked = e.gauge(q)

@@ -7,22 +7,21 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Peek reads the messages of a queue without receiving them: nothing is counted as a receive,
-// hidden or moved, and no later answer is another one because of it. [PEEK-1]
+// Peek reads the messages of a queue without receiving them. It counts, hides and moves nothing,
+// and changes no later answer. [PEEK-1]
 //
 // Messages come in the order of their numbers, in which they entered the queue [PEEK-3], and not in
-// that of receives: a place in it stays where it is whatever happens to the messages, so that a
-// reader who goes on from place to place meets each message once. [PEEK-4]
+// the order of receives. A place in that order stays valid whatever happens to the messages, so a
+// reader that continues from place to place meets each message once. [PEEK-4]
 //
-// The work of one Apply is bounded by rows that are looked at, whether they are of the State that
-// is asked for or not. A page may therefore be short, and even empty, with more behind it.
+// The rows that one Apply reads are bounded, whether their messages are in the State or not. A page
+// may therefore be short or even empty, with more behind it.
 type Peek struct {
 	Queue QueueName
 	State MessageState // only messages in this state; empty for all
 	After string       // Next of the page before; empty to begin at the front
 	Max   int          // messages of a page, at most PeekMax
-	// a page ends before its messages are larger together, except with the first; zero for no bound
-	Bytes int64
+	Bytes int64        // bound on the messages of a page except the first; zero for none
 
 	// The answer: a page, and where the next one begins; empty after the last.
 	Messages []Peeked
@@ -32,15 +31,15 @@ type Peek struct {
 // PeekMax is how many messages a page may have.
 const PeekMax = 100
 
-// What one Apply looks at: messages, and segments, of each of which it may walk over what was
-// deleted.
+// How many messages one Apply looks at, and in how many segments. In each segment it may walk over
+// deleted messages.
 const (
 	peekLooks    = 512
 	peekSegments = 8
 )
 
-// A MessageState says what keeps a message from being received now, if anything does. SQS counts
-// those that are visible and those that are blocked together, as visible.
+// A MessageState says whether a message can be received now, and if not, why. SQS counts blocked
+// messages as visible.
 type MessageState string
 
 // The states of a message. [PEEK-2]
@@ -57,8 +56,8 @@ func (s MessageState) Known() bool {
 	return s == StateVisible || s == StateInFlight || s == StateDelayed || s == StateBlocked
 }
 
-// A Peeked is a message as a peek shows it. Times are in Unix milliseconds. Its content is read
-// with ReadContent after the turn is committed, if it is still there.
+// A Peeked is a message as Peek shows it. Times are in Unix milliseconds. Read its content with
+// ReadContent after the turn is committed; it may be gone by then.
 type Peeked struct {
 	Delivery    // the latest one; its receives are zero when there was none
 	State       MessageState
@@ -95,8 +94,8 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// A peek is a Peek that is being carried out. It reads rows and nothing that is kept in memory, and
-// keeps nothing there: the windows belong to receives.
+// A peek is a Peek in progress. It reads rows only and keeps nothing in memory, because the windows
+// belong to receives.
 type peek struct {
 	Peek
 	e *Engine
@@ -126,8 +125,8 @@ func (p *peek) run() (more bool) {
 	return more
 }
 
-// pieces returns where the next messages behind the place are, by the segments that have live ones,
-// and whether there are other segments. What lies between is what was deleted, and not looked at.
+// pieces returns the next segments behind the place that have live messages, as ranges of numbers,
+// and whether there are other segments. Between them is only what was deleted.
 func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 	from := max((p.place+1)>>row.SegmentBits, p.q.st.Segment)
 	for id, s := range p.e.segments(p.q, from) {
@@ -140,8 +139,8 @@ func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 	return pieces, false
 }
 
-// metas reads messages with lo <= seq < hi: one more than have room on the page, so that the last
-// page says that it is the last. Whole reports that there are no others.
+// metas reads messages with lo <= seq < hi, one more than fit on the page, so that the last page
+// knows that it is the last. Whole reports that there are no others.
 func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
 	room := p.Max - len(p.found) + 1
 	for m := range p.e.metas(p.q, lo, hi) {
@@ -153,8 +152,7 @@ func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
 	return metas, true
 }
 
-// take puts the messages on the page that belong there. It reports false when the page has to end
-// before one of them.
+// take puts messages on the page. It reports false if the page ends before one of them.
 func (p *peek) take(metas []row.Meta) bool {
 	deliveries := p.deliveries(metas[0].Seq, metas[len(metas)-1].Seq)
 	for i := range metas {
@@ -184,8 +182,8 @@ type placedRow struct {
 	row.Delivery
 }
 
-// deliveries reads the delivery rows with first <= seq <= last. A scan of them costs less than
-// asking for each, since most messages of a backlog have none.
+// deliveries reads the delivery rows with first <= seq <= last. A scan costs less than a lookup for
+// each message, because most messages of a backlog have none.
 func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindDelivery, first, last+1)) {
 		found = append(found, placedRow{row.SeqOf(k),
@@ -215,8 +213,8 @@ func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
 	return found
 }
 
-// gate returns the number of the message behind which nothing of its group can be received now; the
-// greatest of all numbers when there is no such message.
+// gate returns the number of the message behind which no message of its group can be received now;
+// noGate if there is none.
 func (p *peek) gate(group string) uint64 {
 	gate, ok := p.gates[group]
 	if !ok {
@@ -233,11 +231,10 @@ const gateLooks = 100
 
 // findGate looks at two places of the group, and at few messages in each.
 //
-// What is in flight is among the first messages, as many as one receive can take: a receive takes
-// messages from the front of a group [FIFO-17], and none ever gets others in front of it. What is
-// delayed is among those that were sent last, and blocks only what has come behind it with a place
-// of its own, as dead letters do. Where more of these than gateLooks have come just before it, it
-// is not found.
+// Messages in flight are among the first ones, as many as one receive can take, because a receive
+// takes messages from the front of a group [FIFO-17] and no message enters there. Delayed messages
+// are among the last ones, and block only messages that came behind them with a place of their own,
+// such as dead letters. A delayed message behind more than gateLooks of these is not found.
 func (p *peek) findGate(group string) uint64 {
 	e, delay := p.e, p.q.row.Attributes.Delay()
 	k := row.GroupKey(p.q.row.Space, group)
@@ -263,8 +260,8 @@ func (p *peek) findGate(group string) uint64 {
 	return gate
 }
 
-// firstHidden returns the first message of a group, from a number on, that is in flight or delayed,
-// if it is among so many.
+// firstHidden returns the first message of a group, from a number on, that is in flight or delayed.
+// It looks at so many messages.
 func (p *peek) firstHidden(group string, stored *row.Group, from uint64, looks int) uint64 {
 	rows := row.LineSpan(p.q.row.Space, group, from)
 	for k, v := range p.e.scan(rows) {
@@ -298,8 +295,8 @@ func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
 // placeVersion begins every place.
 const placeVersion = 1
 
-// sealPlace returns the place behind a message as clients get to see it. It says which queue it is
-// of: another one of the same name counts its messages from the beginning.
+// sealPlace returns the place behind a message as clients see it. It names the incarnation of the
+// queue, because another queue of the same name numbers its messages from the beginning.
 func sealPlace(incarnation [16]byte, seq uint64) string {
 	var c row.Codec
 	c.Version(placeVersion)

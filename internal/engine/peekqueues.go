@@ -14,8 +14,8 @@ type PeekQueues struct {
 	Next   string
 }
 
-// PeekQueuesMax is how many queues a page may have. Each of them is brought up to the time of the
-// command, so a page costs the writer about what as many requests would.
+// PeekQueuesMax is how many queues a page may have. The writer brings each of them up to date, so a
+// page costs about as much as that many requests.
 const PeekQueuesMax = 50
 
 // viewSources is how many of its sources a QueueView names.

@@ -6,9 +6,9 @@ import "tenaq/internal/engine/row"
 // Counters follow here and nowhere else.
 //
 // The counters divide the live messages of a queue into visible, delayed and in flight. A message
-// in due belongs to the class of its kind until its time comes and to the visible ones from then
-// on, and nothing is written when it does. So the counters remember up to which place of the index
-// they have followed (state.settled), and settle brings that place up to Now.
+// in due belongs to the class of its kind until its time comes, and is visible from then on.
+// Nothing is written at that moment. So the counters remember how far they have followed the index
+// (State.Settled), and settle brings that place up to Now.
 
 // count adds n to the class that the entry belongs to as the counters see it.
 func (q *queue) count(p row.Pos, kind row.DueKind, n int64) {
@@ -22,8 +22,7 @@ func (q *queue) count(p row.Pos, kind row.DueKind, n int64) {
 	}
 }
 
-// settle follows the due index up to Now for at most limit entries and reports whether it got
-// there.
+// settle follows the due index up to Now, by at most limit entries, and reports whether it is done.
 func (e *Engine) settle(q *queue, limit int) (done bool) {
 	goal := row.LastAt(e.now)
 	if !q.st.Settled.Less(goal) {
@@ -42,8 +41,8 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	return true
 }
 
-// enter puts a new message into the queue: fresh when it is receivable at once or as soon as its
-// FIFO queue's delay is over, else into due.
+// enter puts a new message into the queue. It is fresh if it is available at once or when the delay
+// of its FIFO queue is over. Otherwise it enters through due.
 func (e *Engine) enter(q *queue, m *message, content []byte) {
 	e.checkNew(q, m)
 	var inline []byte
@@ -82,7 +81,7 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 	}
 }
 
-// schedule puts a message that has no place in due there, as its delivery says.
+// schedule puts a message into due, at the place that its delivery names.
 func (e *Engine) schedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
 	e.rows.set(row.DueRows.Key(q.row.Space, p), []byte{byte(m.Kind)})
@@ -98,8 +97,7 @@ func (e *Engine) schedule(q *queue, m *message) {
 	}
 }
 
-// unschedule takes a message out of due. Its delivery row is left for the caller to replace or
-// remove.
+// unschedule takes a message out of due. The caller replaces or removes its delivery row.
 func (e *Engine) unschedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
 	e.rows.delete(row.DueRows.Key(q.row.Space, p))
@@ -122,8 +120,8 @@ func (e *Engine) unfresh(q *queue, m *row.Meta) {
 	q.stDirty = true
 }
 
-// remove ends the life of a message, whether it was ever handed out or not. The caller has taken a
-// fresh one from the window of a standard queue, and for a FIFO queue has called prepareLeave.
+// remove ends the life of a message. The caller has taken a fresh message from the window of a
+// standard queue, and has called prepareLeave for a FIFO queue.
 func (e *Engine) remove(q *queue, m *message) {
 	if m.gone {
 		broken("queue %s: message %d removed twice", q.name.Name, m.Seq)

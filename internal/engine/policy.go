@@ -9,11 +9,11 @@ import (
 	"tenaq/internal/kv"
 )
 
-// The access policy of a queue. The engine keeps it and changes it. The API decides whom it lets
-// in, before it makes a command. For that ReadPolicy reads it off the writer, and TakePolicyChanges
-// says when to read it again.
+// The access policy of a queue. The engine stores and changes it. The API applies it before it
+// makes a command: ReadPolicy reads it off the writer, and TakePolicyChanges says when to read it
+// again.
 
-// setPolicy stores a policy as it was given. One that could not be evaluated is never stored.
+// setPolicy stores a policy as it was given. It never stores a policy that cannot be evaluated.
 // [AUTH-22 to AUTH-24, ATTR-22]
 func setPolicy(_ *Engine, a *row.Attributes, value string) *Error {
 	if value == "" {
@@ -41,7 +41,7 @@ func getPolicy(_ *Engine, q *queue) (string, bool) {
 	return text, text != ""
 }
 
-// notePolicy remembers that the policy of some queue is another one than before.
+// notePolicy notes that the policy of a queue has changed.
 func (e *Engine) notePolicy(from, to string) {
 	if from != to {
 		e.policyChanged = true
@@ -55,17 +55,17 @@ func (e *Engine) TakePolicyChanges() bool {
 	return changed
 }
 
-// ReadPolicy reads the policy of a queue, which is empty when there is none, or no such queue. It
-// may be called on any goroutine, and sees every turn that was committed before. Undecodable rows
-// are reported to fault, which must not return.
+// ReadPolicy reads the policy of a queue. It is empty if there is none, or no such queue.
+// ReadPolicy may be called on any goroutine, and sees every turn that was committed before. It
+// reports rows that do not decode to fault, which must not return.
 func ReadPolicy(store kv.Store, name QueueName, fault func(string)) string {
 	r := rows{store: store, fault: fault}
 	stored, _ := r.queue(name)
 	return stored.Attributes.Policy
 }
 
-// AddPermission adds a statement to the policy of a queue, which lets accounts do actions. That the
-// policy is read and written in one command is why no two of them can lose one.
+// AddPermission adds a statement to the policy of a queue that allows actions to accounts. It reads
+// and writes the policy in one command, so concurrent changes are not lost.
 // [AUTH-25 to AUTH-29, AUTH-43]
 type AddPermission struct {
 	Queue    QueueName
@@ -80,7 +80,7 @@ func (op *AddPermission) apply(e *Engine, _ *Command) *Error {
 	})
 }
 
-// RemovePermission takes the statements with a label out of the policy of a queue.
+// RemovePermission removes the statements with a label from the policy of a queue.
 // [AUTH-30, AUTH-31]
 type RemovePermission struct {
 	Queue QueueName
@@ -93,7 +93,7 @@ func (op *RemovePermission) apply(e *Engine, _ *Command) *Error {
 	})
 }
 
-// changePolicy puts what change makes of a queue's policy in its place.
+// changePolicy replaces the policy of a queue by what change makes of it.
 func (e *Engine) changePolicy(
 	name QueueName, label Text, change func(text, arn string) (string, error),
 ) *Error {

@@ -2,14 +2,13 @@ package engine
 
 import (
 	"container/list"
-	"slices"
 
 	"tenaq/internal/engine/row"
 	"tenaq/internal/observe/tally"
 )
 
-// A queue is a queue in memory: its rows, and windows on what lies behind them. Everything but the
-// rows may be dropped between two turns.
+// A queue is a queue in memory: its rows, and windows on the rows of its messages. All but the rows
+// may be dropped between two turns.
 type queue struct {
 	name QueueName
 	row  row.Queue
@@ -24,11 +23,9 @@ type queue struct {
 	due    window[row.DueKind]
 	origin window[struct{}]
 	elder  window[struct{}]
-	msgs   map[uint64]*message // deliveries, and metadata, that were read or written lately
-	// the keys of msgs in the order they came, and some that are gone from it
-	order []uint64
-	ended []uint64 // the messages that went in this turn
-	segs  map[uint64]*segment
+	msgs   lately[uint64, *message] // deliveries and metadata
+	ended  []uint64                 // the messages that went in this turn
+	segs   map[uint64]*segment
 
 	*fifoWindows // of a FIFO queue; nil for a standard queue
 
@@ -43,12 +40,10 @@ type queue struct {
 	tally *tally.Queue // nil until something has to be counted
 }
 
-// fifoWindows are what a FIFO queue has in memory besides: windows on its heads, and groups that
-// were read or written lately.
+// fifoWindows are what only a FIFO queue has in memory: windows on its heads, and groups.
 type fifoWindows struct {
 	heads      [2]window[string]
-	groups     map[string]*group
-	groupOrder []string // the keys of groups in the order they came, and some that are gone from it
+	groups     lately[string, *group]
 	usedGroups []*group // in this turn
 	lineRoom   int      // for how many lines the groups have memory
 	changed    []*group // with rows to be written
@@ -76,19 +71,19 @@ func (q *queue) forget() {
 	q.origin = windowOf(&row.OriginRows, q, &q.st.OriginLow)
 	q.elder = windowOf(&row.ElderRows, q, &q.st.ElderLow)
 	if q.fifo() {
-		q.fifoWindows = &fifoWindows{groups: make(map[string]*group)}
+		q.fifoWindows = &fifoWindows{groups: lately[string, *group]{of: make(map[string]*group)}}
 		for class := range q.heads {
 			q.heads[class] = windowOf(&row.HeadRows[class], q, &q.st.HeadLow[class])
 		}
 	}
-	q.msgs = make(map[uint64]*message)
-	q.order, q.ended = nil, nil
+	q.msgs = lately[uint64, *message]{of: make(map[uint64]*message)}
+	q.ended = nil
 	q.segs = make(map[uint64]*segment)
 	q.expiry = 0
 }
 
-// lookup returns the queue of that name. It is the first thing every action on a queue does, before
-// it looks at any other parameter. [ERR-11, QUEUE-32]
+// lookup returns the queue of that name. Every action on a queue does it first, before it looks at
+// other parameters. [ERR-11, QUEUE-32]
 func (e *Engine) lookup(name QueueName) (*queue, *Error) {
 	q, ok := e.queues[name]
 	if !ok {
@@ -119,10 +114,9 @@ func (r *rows) state(space uint64) row.State {
 	return st
 }
 
-// stale returns the queue of a row that a scan has found, in memory, if time changes anything about
-// it, and nil if not: it has no messages and remembers no deduplication. The sweep and surveys of
-// all queues ask for it, so that an unused queue costs them two reads, and does not push a used one
-// out of memory.
+// stale loads the queue of a row that a scan has found. It returns nil if time changes nothing
+// about the queue, because it has no messages and remembers no deduplication. An unused queue
+// therefore costs sweeps and surveys two reads, and pushes no used queue out of memory.
 func (e *Engine) stale(name QueueName, stored row.Queue) *queue {
 	q := e.queues[name]
 	if q == nil {
@@ -211,12 +205,7 @@ func (q *queue) save(e *Engine) {
 }
 
 // remember keeps a message in memory, at least until the end of the turn.
-func (q *queue) remember(m *message) {
-	if _, ok := q.msgs[m.Seq]; !ok {
-		q.order = append(q.order, m.Seq)
-	}
-	q.msgs[m.Seq] = m
-}
+func (q *queue) remember(m *message) { q.msgs.put(m.Seq, m) }
 
 // end marks a message as gone for the rest of the turn, while the store still shows its rows.
 func (q *queue) end(m *message) {
@@ -224,10 +213,9 @@ func (q *queue) end(m *message) {
 	q.ended = append(q.ended, m.Seq)
 }
 
-// find returns the message with its delivery, or nil when it does not exist or was never handed
-// out.
+// find returns the message with its delivery; nil if it does not exist or was never handed out.
 func (e *Engine) find(q *queue, seq uint64) *message {
-	m := q.msgs[seq]
+	m := q.msgs.of[seq]
 	if m == nil {
 		k := row.SeqKey(q.row.Space, row.KindDelivery, seq)
 		v, ok := read(&e.rows, "delivery", k, row.DecodeDelivery)
@@ -267,18 +255,10 @@ func (q *queue) trim(window int) {
 		q.dedup.endTurn()
 	}
 	for _, seq := range q.ended {
-		delete(q.msgs, seq)
+		delete(q.msgs.of, seq)
 	}
 	q.ended = q.ended[:0]
-	for len(q.msgs) > window {
-		delete(q.msgs, q.order[0])
-		q.order = q.order[1:]
-	}
-	if len(q.order) > 2*len(q.msgs)+64 {
-		q.order = slices.DeleteFunc(slices.Clone(q.order), func(seq uint64) bool {
-			return q.msgs[seq] == nil
-		})
-	}
+	q.msgs.trim(window, func(*message) {})
 	if len(q.segs) > 64 {
 		clear(q.segs)
 	}
@@ -288,12 +268,12 @@ func (q *queue) trim(window int) {
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize,
 		fifoSize = 1152, 512, 24, 96, 56, 512, 16, 320
-	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs)+q.fresh.len()) +
+	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs.of)+q.fresh.len()) +
 		segmentSize*len(q.segs) +
 		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
 	if q.fifo() {
 		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
-			groupSize*len(q.groups) + lineSize*q.lineRoom + q.dedup.bytes()
+			groupSize*len(q.groups.of) + lineSize*q.lineRoom + q.dedup.bytes()
 	}
 	return n
 }

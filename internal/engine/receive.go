@@ -8,13 +8,12 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// A Delivery is one message as a receive hands it out. Its content is read with ReadContent after
-// the turn is committed.
+// A Delivery is one message as a receive hands it out. Read its content with ReadContent after the
+// turn is committed.
 type Delivery struct {
-	Space, Seq uint64
-	Generation uint32 // of the handle
-	// in the handle; 0 on FIFO queues, where a repeated attempt answers the handle of before
-	Received     int64
+	Space, Seq   uint64
+	Generation   uint32 // of the handle
+	Received     int64  // in the handle; 0 on FIFO queues, where a repeated attempt has equal handles
 	ID           MessageID
 	Lineage      MessageID // the id with which it was first sent; another one after a redrive
 	Size         int64     // as SQS counts it, in bytes
@@ -34,13 +33,13 @@ type ReceiveMessage struct {
 	Visibility Int      // seconds
 	Wait       Int      // seconds
 	AttemptID  Text     // ReceiveRequestAttemptId
-	System     []string // names of the system attributes that are wanted, here only to be checked
+	System     []string // names of the system attributes that are wanted, which apply only checks
 
 	// Room is how many bytes of messages may be handed out; unset for no bound. A message that does
-	// not fit, and all behind it, are left as they are. [RCV-24]
+	// not fit stays as it is, and so do all behind it. [RCV-24]
 	Room Int
 
-	horizon horizon // of dead-lettering, kept while the operation has to be submitted again
+	horizon horizon // of dead-lettering, kept while the operation is submitted again
 
 	Received // the answer
 }
@@ -153,7 +152,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 		op.NextReady = e.nextReady(q, room == 0)
 		return nil
 	}
-	// Everything has been read; from here on the command writes.
+	// The command has read everything. From here on it writes.
 	for _, m := range found.dead {
 		e.deadLetter(q, found.target, m)
 	}
@@ -161,8 +160,8 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 		op.horizon.groups = found.groups()
 	}
 	if found.more || len(found.picked) == 0 {
-		// With nothing to deliver, it has to be found out what the next moment is at which there
-		// will be; and the indexes cannot be searched any more.
+		// An empty answer needs the time of the next message, and the indexes cannot be searched
+		// after a write.
 		return ErrAgain
 	}
 	op.horizon = horizon{}
@@ -227,8 +226,8 @@ func (f *found) groups() (names []string) {
 	return slices.Compact(append(names, f.stopped))
 }
 
-// pick chooses up to want messages, in the order in which they became available, and on the way
-// those that have to move instead of being delivered. [DLQ-2, DLQ-21] It only looks.
+// pick chooses up to want messages, in the order in which they became available. On the way it
+// collects those that have to move instead. [DLQ-2, DLQ-21] It changes nothing.
 func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	h := op.horizon.of(q)
 	if want == 0 {
@@ -267,7 +266,7 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	return f
 }
 
-// deliver hides a picked message until the given time and counts the receive.
+// deliver hides a picked message until a time, and counts the receive.
 // [VIS-1, RCV-11, RCV-12]
 func (e *Engine) deliver(q *queue, m *message, until int64) {
 	if m.hasDelivery {
@@ -290,8 +289,8 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 	e.hide(q, m, until)
 }
 
-// countTimeout counts the last delivery of a message that leaves its place, if it ended by its
-// timeout. [METRIC-21]
+// countTimeout counts the last delivery of a message that leaves its place, if the delivery timed
+// out. [METRIC-21]
 func (e *Engine) countTimeout(q *queue, m *message) {
 	switch t := e.tally(q); {
 	case !m.hasDelivery || m.Kind != row.DueInFlight:
@@ -302,8 +301,8 @@ func (e *Engine) countTimeout(q *queue, m *message) {
 	}
 }
 
-// hide puts a message that has no place into due, until the given time. Until now means that it
-// is returned at once. [VIS-3, VIS-6]
+// hide puts a message that has no place into due, until a time. Now means that it is available at
+// once. [VIS-3, VIS-6]
 func (e *Engine) hide(q *queue, m *message, until int64) {
 	e.checkHidden(q, m, until)
 	m.At, m.Kind = until, row.DueInFlight

@@ -9,10 +9,10 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// errRedrive refuses a policy in the form most of its refusals have. [DLQ-5]
+// errRedrive refuses a redrive policy. [DLQ-5]
 func errRedrive(value, reason string) *Error { return errValue(value, "RedrivePolicy", reason) }
 
-// setRedrive parses a redrive policy. That its target may be one is checked by checkRedrive.
+// setRedrive parses a redrive policy. checkRedrive checks its target.
 // [DLQ-3 to DLQ-8, DLQ-12]
 func setRedrive(e *Engine, a *row.Attributes, value string) *Error {
 	if value == "" { // [ATTR-22]
@@ -60,7 +60,8 @@ func text(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// queueOfARN returns the queue that an ARN names; false when it is none that could be here.
+// queueOfARN returns the queue that an ARN names; false if the ARN is not of a queue on this
+// server.
 func (e *Engine) queueOfARN(arn string) (QueueName, bool) {
 	parts := strings.Split(arn, ":")
 	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "sqs" ||
@@ -70,9 +71,8 @@ func (e *Engine) queueOfARN(arn string) (QueueName, bool) {
 	return QueueName{Account: parts[4], Name: parts[5]}, true
 }
 
-// checkRedrive refuses the target of a policy that was just set for the queue of that name. It is
-// checked at no other time: what happens to the target later leaves the policy as it is.
-// [DLQ-9 to DLQ-14]
+// checkRedrive checks the target of a policy when it is set for the queue of that name. What
+// happens to the target later leaves the policy as it is. [DLQ-9 to DLQ-14]
 func (e *Engine) checkRedrive(name QueueName, a *row.Attributes, value string) *Error {
 	target := a.Redrive.Target
 	if target.Account != name.Account {
@@ -139,8 +139,7 @@ func setRedriveAllow(_ *Engine, a *row.Attributes, value string) *Error { // [DL
 	return nil
 }
 
-// parseRedriveAllow reads a policy. Names of members are exact, which encoding/json does not insist
-// on by itself.
+// parseRedriveAllow reads a policy. Names of members are case-sensitive, unlike in encoding/json.
 func parseRedriveAllow(value string) (p redriveAllow, ok bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(value), &members) != nil {

@@ -7,10 +7,9 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Workers and redrivers send a message again as a new one: into a dead-letter queue, out of it,
-// into a parking lot. What they know of the work goes along in one attribute, which
-// internal/work/trail documents. The engine reads a single field of it: when the work was first
-// sent. [METRIC-24]
+// Workers and redrivers send a message again as a new one: into a dead-letter queue, out of it, or
+// into a parking lot. One attribute, which internal/work/trail documents, carries what they know of
+// the work. The engine reads a single field of it: when the work was first sent. [METRIC-24]
 
 const (
 	trailAttribute = "tenaq"
@@ -18,13 +17,12 @@ const (
 	trailFirstSent = "first-sent="
 )
 
-// firstSentMost is how long before its own send, in milliseconds, a message may claim that its work
-// was first sent.
+// firstSentMost bounds how long before its own send a message may claim that its work was first
+// sent, in milliseconds.
 const firstSentMost = 365 * 24 * 3600 * 1000
 
 // firstSentOf returns when the work of a message was first sent, in Unix milliseconds, as its
-// attributes claim; zero when they claim nothing. Drafts call it, so the writer never parses an
-// attribute.
+// attributes claim; zero if they do not. Drafts call it, so the writer never parses an attribute.
 func firstSentOf(attributes []Attribute) int64 {
 	for i := range attributes {
 		a := &attributes[i]
@@ -50,7 +48,7 @@ func firstSentOf(attributes []Attribute) int64 {
 }
 
 // firstSent is when the work of a message that is sent now was first sent. Clients write the
-// attribute, so what it claims is bounded: neither later than now nor more than a year ago.
+// attribute, so its claim is bounded: not later than now, and at most a year ago.
 func (d *Draft) firstSent(now int64) int64 {
 	if d.claimedSent == 0 {
 		return now

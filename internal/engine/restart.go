@@ -5,9 +5,9 @@ import "tenaq/internal/engine/row"
 // graceStep bounds how many deliveries of a queue one Apply moves.
 const graceStep = 512
 
-// grace gives a queue the visibility grace of the last start, once, when it is first used after
-// that start: deliveries that were hidden when the server stopped answering, and would end before
-// the grace does, are held until then. It reports whether the queue is done with it. [CLOCK-10]
+// grace gives a queue the visibility grace of the last start, when the queue is first used after
+// that start. Deliveries that were hidden when the server stopped, and would end before the grace,
+// stay hidden until its end. It reports whether it is done. [CLOCK-10]
 func (e *Engine) grace(q *queue) (done bool) {
 	if q.st.Boot == e.sys.Boot || e.now >= e.sys.GraceUntil {
 		return true
@@ -39,8 +39,8 @@ func (e *Engine) grace(q *queue) (done bool) {
 	return true
 }
 
-// ready prepares a queue for an operation that depends on what time alone has changed. When it
-// reports false, the operation must be submitted again.
+// ready does to a queue what time alone has changed. If it reports false, the operation must be
+// submitted again.
 func (e *Engine) ready(q *queue) bool {
 	defer e.rows.boundary()
 	if !e.grace(q) {

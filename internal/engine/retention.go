@@ -6,21 +6,20 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Retention. A message is gone the millisecond its retention period is over, whatever state it is
-// in. [RET-1, RET-2] The period is added when a message is looked at, because a change of the
-// queue's attribute acts on messages that are already there. [RET-5]
+// Retention. A message is gone in the millisecond in which its retention period ends, whatever its
+// state. [RET-1, RET-2] The period is added when a message is looked at, because a change of the
+// queue's attribute applies to messages that are already there. [RET-5]
 //
-// Since time never decreases, messages expire in the order they came, from the front. Where the
-// front is say the segments: each counts how many of 4096 neighbours still live, so that finding
-// the oldest message never walks over the tombstones of deleted ones, and a segment that has
-// expired as a whole falls to a few range deletes. Only messages that were dead-lettered into a
-// standard queue are older than their place says; an index of their own finds those. [DLQ-25]
+// Time never decreases, so messages expire from the front, in the order of their arrival. Segments
+// say where the front is: each counts how many of 4096 neighbours are alive. So finding the oldest
+// message never walks over the tombstones of deleted ones, and a few range deletes remove a segment
+// that has expired as a whole. Only messages that were dead-lettered into a standard queue are
+// older than their place says. They have an index of their own. [DLQ-25]
 //
-// Every command on a queue first removes what has expired by its time, a bounded step at a time, so
-// nothing behind this file ever meets an expired message, except while expiry is held.
-// [RET-6, CLOCK-7]
+// Every command on a queue first removes what has expired, in bounded steps. So no other code meets
+// an expired message, except while expiry is held. [RET-6, CLOCK-7]
 
-// expirySteps bounds the work of one Apply: whole segments, or pieces of one.
+// expirySteps bounds the work of one Apply: whole segments, or pieces of a segment.
 const (
 	expirySteps = 8
 	expiryPiece = 256
@@ -84,8 +83,7 @@ func (e *Engine) oldestSegment(q *queue) (id uint64, s *segment) {
 	return id, s
 }
 
-// nextSegment returns the first segment from the one of that number on that has live messages, nil
-// when there is none.
+// nextSegment returns the first segment from a number on that has live messages; nil if none.
 func (e *Engine) nextSegment(q *queue, from uint64) (id uint64, s *segment) {
 	for id, s := range e.segments(q, from) {
 		if q.segs[id] == nil {
@@ -116,8 +114,8 @@ func (e *Engine) expire(q *queue) (done bool) {
 	return false
 }
 
-// expireOrigins removes dead-lettered messages, which expire in another order than they came, at
-// most expiryPiece of them. It returns when the next one expires; Now when that may be at once.
+// expireOrigins removes dead letters, which do not expire in the order of their arrival, at most
+// expiryPiece of them. It returns when the next one expires; Now if that may be at once.
 func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 	over := q.origin.between(e, q.st.OriginLow, row.LastAt(e.now-retention), expiryPiece)
 	var gone []*message
@@ -139,8 +137,8 @@ func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 	return next
 }
 
-// expireFront removes messages from the front of the queue, a whole segment or a piece of one, and
-// returns as expireOrigins does.
+// expireFront removes a whole segment or a piece of one from the front of the queue, and returns
+// like expireOrigins.
 func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
 	id, s := e.oldestSegment(q)
 	switch {
@@ -153,8 +151,8 @@ func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
 	return e.expirePiece(q, id, s, retention)
 }
 
-// expireSegment removes every message of a segment of a standard queue. None of them is an elder:
-// which of those that were never handed out are cannot be told without reading them all.
+// expireSegment removes every message of a segment of a standard queue that has no elders. To find
+// elders among messages that were never handed out, it would have to read them all.
 func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<row.SegmentBits, min((id+1)<<row.SegmentBits, q.st.NextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
@@ -201,7 +199,7 @@ func (e *Engine) removeMark(w *window[struct{}], p row.Pos) {
 func (e *Engine) deliveriesOf(q *queue, lo, hi uint64) (found []*message) {
 	for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindDelivery, lo, hi)) {
 		seq := row.SeqOf(k)
-		m := q.msgs[seq]
+		m := q.msgs.of[seq]
 		if m == nil {
 			m = &message{Meta: row.Meta{Seq: seq}, hasDelivery: true,
 				Delivery: decoded(&e.rows, "delivery", k, v, row.DecodeDelivery)}
@@ -212,8 +210,8 @@ func (e *Engine) deliveriesOf(q *queue, lo, hi uint64) (found []*message) {
 	return found
 }
 
-// expirePiece removes up to expiryPiece messages from the front of a segment. What lies behind the
-// first that has not expired has not either, or is one of the origins.
+// expirePiece removes up to expiryPiece messages from the front of a segment. Behind the first one
+// that has not expired, only origins may have expired.
 func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (next int64) {
 	lo, hi := q.bounds(id, &s.Segment)
 	var over []*message
@@ -250,8 +248,8 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 	return next
 }
 
-// firstUnexpired returns a number before which every message that is not in due has expired. It
-// serves receives while expiry is held.
+// firstUnexpired returns a number before which every message that is not in due has expired.
+// Receives need it while expiry is held.
 func (e *Engine) firstUnexpired(q *queue) uint64 {
 	retention := q.row.Attributes.Retention()
 	for id, s := range e.segments(q, q.st.Segment) {

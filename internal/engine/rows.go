@@ -12,12 +12,12 @@ import (
 // rows is the engine's view of the store during a turn: the store as readers see it, and the open
 // batch that no reader sees yet.
 //
-// A point read goes to the store, past the open batch. It is right because every row that this turn
-// has written is also in memory, where the engine looks first: queues, states, segments,
-// deliveries, groups, dedup rows and active tasks stay there until the turn ends. A scan cannot
-// look there, so Engine.scan first makes the open batch visible. A batch must never become visible
-// in the middle of a command (a crash could then keep half of it), hence the rule that a command
-// makes all its scans before its first write.
+// A point read goes to the store, past the open batch. That is correct because the engine looks
+// into memory first, and every row that this turn has written is still there: queues, states,
+// segments, deliveries, groups, dedup rows and active tasks. A scan cannot look into memory, so
+// Engine.scan first makes the open batch visible. A batch must not become visible in the middle of
+// a command, because a crash could then keep half of it. So a command makes all its scans before
+// its first write.
 type rows struct {
 	store kv.Store
 	batch kv.Batch
@@ -38,7 +38,7 @@ func (r *rows) scratch() []byte {
 	return r.value[:0]
 }
 
-// boundary marks a point between two changes, where what is in the batch is whole.
+// boundary marks a point between two changes, at which the batch may become visible.
 func (r *rows) boundary() { r.wrote = false }
 
 func (r *rows) get(key []byte) ([]byte, bool) { return r.store.Get(nil, key) }
@@ -67,8 +67,8 @@ func (r *rows) force() (wait func() error) {
 	return wait
 }
 
-// damaged reports a row that does not decode. Storage that returns other bytes than it was given
-// cannot be trusted with anything.
+// damaged reports a row that does not decode. A store that returns other bytes than it was given
+// cannot be trusted.
 func (r *rows) damaged(kind string, key []byte) {
 	r.fault(fmt.Sprintf("the store holds a %s row that cannot be read (key %x): if a newer version of this program "+
 		"has used the data directory, start that one; else keep the directory, restore a backup or copy what is intact with tenaq salvage, and report this", kind, key))

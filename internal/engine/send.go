@@ -7,14 +7,13 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Sent is what became of one message that was to be sent.
+// Sent is the outcome of sending one message.
 type Sent struct {
-	ID       MessageID
-	Sequence Sequence
-	// nothing was stored: ID and Sequence are those of the first message [DEDUP-13]
-	Duplicate bool
-	Mark      string // by which to Follow the message, when that was asked for and it was stored
-	Err       *Error // of an entry of a batch; the entry was not stored
+	ID        MessageID
+	Sequence  Sequence
+	Duplicate bool   // not stored; ID and Sequence are those of the first message [DEDUP-13]
+	Mark      string // for Follow, if it was asked for and the message was stored
+	Err       *Error // of an entry of a batch, which was not stored
 }
 
 // SendMessage stores one message.
@@ -26,8 +25,8 @@ type SendMessage struct {
 	Sent Sent // the answer
 }
 
-// Class and Size are what the broker needs to know before it takes the operation up. Size is in
-// bytes, as SQS counts them.
+// Class and Size are for the broker, before it takes the operation up. Size is in bytes, as SQS
+// counts them.
 func (op *SendMessage) Class() Class { return ClassSend }
 func (op *SendMessage) Size() int64  { return op.Draft.size }
 
@@ -54,7 +53,7 @@ func (op *SendMessage) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// SendMessageBatch stores up to ten messages in one step, each of which may be refused for itself.
+// SendMessageBatch stores up to ten messages in one step. Each of them may be refused by itself.
 // [BATCH-10, BATCH-13]
 type SendMessageBatch struct {
 	Queue  QueueName
@@ -128,7 +127,7 @@ func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
 		}
 		e.memorise(q, hash, row.Dedup{At: e.now, ID: id, Sequence: Sequence(m.Seq)})
 	} else if delay := d.delay.or(q.row.Attributes.DelaySeconds); delay > 0 {
-		// The delay becomes part of the message: a later change of the queue's does not reach it.
+		// The delay becomes part of the message. A later change of the queue does not apply to it.
 		// [DELAY-3]
 		m.Flags |= row.FlagScheduled
 		m.Delivery = row.Delivery{At: e.now + delay*1000, Kind: row.DueDelayed}
@@ -147,7 +146,7 @@ func (q *queue) sequence(seq uint64) Sequence {
 	return 0
 }
 
-// checkIDs refuses a draft that a FIFO queue cannot take because an id is missing.
+// checkIDs refuses a draft for a FIFO queue that lacks an id.
 func (d *Draft) checkIDs(q *queue) *Error {
 	switch {
 	case !d.group.Set: // [FIFO-8, FIFO-9]

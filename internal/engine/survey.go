@@ -15,21 +15,21 @@ type Survey struct {
 	More   bool
 }
 
-// A Gauge is where the messages of a queue are at one moment, and what has to be known of the queue
-// to judge it.
+// A Gauge is where the messages of a queue are at one moment, with the settings that matter to
+// monitoring.
 type Gauge struct {
 	Queue                      QueueName
 	Visible, InFlight, Delayed int64
 
-	// Age is how many milliseconds ago the oldest of the work in the queue was first sent, whatever
-	// queues it has been in since; zero when there is none. [METRIC-9]
+	// Age is how many milliseconds ago the oldest work in the queue was first sent, to whatever
+	// queue; zero if there is none. [METRIC-9]
 	Age int64
 
-	// AWSAge is the age that SQS shows as ApproximateAgeOfOldestMessage, in milliseconds, zero when
-	// there is no message that counts. [METRIC-5 to METRIC-8]
+	// AWSAge is the age that SQS shows as ApproximateAgeOfOldestMessage, in milliseconds; zero if
+	// no message counts. [METRIC-5 to METRIC-8]
 	AWSAge int64
 
-	// Kept is for how many milliseconds, of Retention, the message has been kept that expires next.
+	// Kept is for how many milliseconds of Retention the message that expires next has been kept.
 	// [RET-1, DLQ-25]
 	Kept int64
 
@@ -78,7 +78,7 @@ func (op *Survey) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// gauge reads a queue that is ready. Looks is how many messages it has looked at.
+// gauge reads a queue that is settled. Looks is how many messages it has looked at.
 func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 	g = emptyGauge(q.name, &q.row)
 	g.Visible, g.InFlight, g.Delayed = q.visible(), q.st.InFlight, q.st.Delayed
@@ -86,7 +86,7 @@ func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 	return g, looks
 }
 
-// emptyGauge is that of a queue without messages.
+// emptyGauge is the gauge of a queue without messages.
 func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 	a := &stored.Attributes
 	return Gauge{
@@ -97,7 +97,7 @@ func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 }
 
 // SurveyTasks reads the move tasks of an account that are running or being cancelled, in the order
-// of their starts. There are a hundred of them at most. [MOVE-23, METRIC-22]
+// of their starts, at most a hundred. [MOVE-23, METRIC-22]
 type SurveyTasks struct {
 	Account string
 

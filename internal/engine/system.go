@@ -24,20 +24,19 @@ func (s *system) takeSpace() uint64 {
 	return space
 }
 
-// LastStamp is the latest time the store knows of, in Unix milliseconds: the broker's clock must
-// not start before it.
+// LastStamp is the latest time in the store, in Unix milliseconds. The clock of the broker must not
+// start before it.
 func (e *Engine) LastStamp() int64 { return e.sys.Stamp }
 
-// HiddenUntil is the latest time until which some delivery may be hidden. After it nothing is in
+// HiddenUntil is the latest time until which a delivery may be hidden. After it nothing is in
 // flight, and no stamps are needed.
 func (e *Engine) HiddenUntil() int64 { return e.sys.Hidden }
 
-// HeldUntil is until when expiry was to be held when the store was last written; zero when it was
-// not held.
+// HeldUntil is until when expiry is held, as the store was last written; zero if it is not.
 func (e *Engine) HeldUntil() int64 { return e.sys.HeldUntil }
 
-// hiddenSlack is how much later than necessary system.hidden is set, so that under steady traffic
-// the row is written once in this many milliseconds and not with every delivery.
+// hiddenSlack is how much later than necessary System.Hidden is set, in milliseconds. Under steady
+// traffic, the row is then written once in that time and not with every delivery.
 const hiddenSlack = 60_000
 
 // noteHidden remembers that a delivery is hidden until at.
@@ -55,8 +54,8 @@ func (e *Engine) noteHold(held bool) {
 	}
 }
 
-// trusted is the latest time that is beyond doubt: Now, or while expiry is held the time before. No
-// deduplication window ends by the clock that expiry is held for. [DEDUP-23]
+// trusted is the latest time that is certain: Now, or while expiry is held, the time before the
+// hold. No deduplication window ends by a clock that is in doubt. [DEDUP-23]
 func (e *Engine) trusted() int64 {
 	if e.hold {
 		return e.sys.HeldFrom
@@ -64,9 +63,9 @@ func (e *Engine) trusted() int64 {
 	return e.now
 }
 
-// Start is the first command after Open. If the last stop was not a clean one, deliveries that were
-// hidden at that moment stay so until Now plus the time the server was away, at most Grace
-// milliseconds. After a clean one everything goes on as it was, a grace that is not over included.
+// Start is the first command after Open. If the last stop was not clean, deliveries that were
+// hidden then stay hidden until Now plus the time for which the server was away, at most Grace
+// milliseconds. After a clean stop everything continues, including a grace that is not over.
 // [CLOCK-12]
 type Start struct{ Grace int64 }
 
@@ -89,7 +88,7 @@ func (op *Start) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// Stamp records the time. Clean says that the server is about to stop and answers nothing any more.
+// Stamp records the time. Clean says that the server is about to stop and answers nothing more.
 type Stamp struct{ Clean bool }
 
 func (op *Stamp) apply(e *Engine, c *Command) *Error {
@@ -97,8 +96,8 @@ func (op *Stamp) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// Hold records until when expiry is held if nothing happens that begins the hold anew, so that a
-// restart can go on with it. [CLOCK-8] It comes with HoldExpiry.
+// Hold records until when expiry is held, so that a restart can continue the hold. It comes with
+// HoldExpiry. [CLOCK-8]
 type Hold struct{ Until int64 }
 
 func (op *Hold) apply(e *Engine, c *Command) *Error {

@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// withTags returns the tags of a queue after more have been set, in order of key. [TAG-2, TAG-14]
+// withTags returns the tags of a queue with more tags, in order of key. [TAG-2, TAG-14]
 func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
 	tags = slices.Clone(tags)
 	for _, t := range more {

@@ -6,7 +6,7 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// A verdict is what a walk is to do after a message.
+// A verdict says what a walk does after a message.
 type verdict int
 
 const (
@@ -16,15 +16,15 @@ const (
 	walkEnd                 // not this one, nor any other
 )
 
-// looksMax is how many messages a walk passes over that it cannot use: those that came after a
-// horizon, and while expiry is held those that have expired after they were handed out. [CLOCK-7]
-// It bounds the work of one Apply; what lies behind so many is found by a later one.
+// looksMax is how many unusable messages a walk passes over: those behind a horizon, and while
+// expiry is held, those that have expired after they were handed out. [CLOCK-7] It bounds the work
+// of one Apply. A later one finds what lies behind them.
 const looksMax = 1000
 
 // walk visits the messages that can be received, in the order in which receives hand them out. It
-// only looks, so what one receive gives back with a timeout of zero cannot be met by it again.
-// [ORD-5, ORD-6] Fresh is how many entries of the fresh window of a standard queue the taken
-// messages reach into. Ahead names groups of a FIFO queue that come before all others.
+// changes nothing, so a receive cannot meet again what it returns with a timeout of zero.
+// [ORD-5, ORD-6] Fresh is how many entries of the fresh window of a standard queue were taken.
+// Ahead names groups of a FIFO queue that come before all others.
 func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (fresh int) {
 	if q.fifo() {
 		e.walkGroups(q, ahead, visit)
@@ -122,9 +122,9 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 	}
 }
 
-// freshHeads returns a function that returns the i-th head that was never handed out and can be
-// received, if there are so many. While expiry is held it leaves out those that have expired, which
-// are the first ones, without looking at each. [FIFO-30]
+// freshHeads returns a function that returns the i-th available head that was never handed out;
+// false if there are fewer. While expiry is held, it leaves out the expired ones without looking at
+// each: they are the first. [FIFO-30]
 func (e *Engine) freshHeads(q *queue, delay int64) func(i int) (entry[string], bool) {
 	w := &q.heads[row.HeadFresh]
 	if !e.hold {
@@ -182,7 +182,7 @@ func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message)
 
 // freshOf returns a message of a FIFO queue that was never handed out.
 func (e *Engine) freshOf(q *queue, seq uint64) *message {
-	m := q.msgs[seq]
+	m := q.msgs.of[seq]
 	if m == nil {
 		m = &message{}
 		m.Seq = seq
@@ -192,9 +192,9 @@ func (e *Engine) freshOf(q *queue, seq uint64) *message {
 	return m
 }
 
-// nextReady returns when time alone will let a receive find a message, zero for never: when one
-// becomes receivable, or when one that is in flight ends to be and makes room, if the queue is
-// full. [POLL-4, LIM-4]
+// nextReady returns when time alone will let a receive find a message; zero for never. That is when
+// a message becomes available, or if the queue is full, when a message is no longer in flight.
+// [POLL-4, LIM-4]
 func (e *Engine) nextReady(q *queue, full bool) (at int64) {
 	last := row.Pos{At: row.MaxTime}
 	earlier := func(t int64) {

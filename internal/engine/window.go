@@ -160,8 +160,8 @@ func (w *window[T]) load(e *Engine, i int) bool {
 	return true
 }
 
-// between returns the first entries from lo to hi, at most limit of them. Where the window does not
-// reach, it reads the rows without moving the window: what is receivable now stays in memory.
+// between returns the first entries from lo to hi, at most limit of them. Behind the window it
+// reads rows without moving the window, so that what is available now stays in memory.
 func (w *window[T]) between(e *Engine, lo, hi row.Pos, limit int) (entries []entry[T]) {
 	for w.covers(lo) && len(entries) < limit {
 		i, _ := w.search(lo)

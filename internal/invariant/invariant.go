@@ -1,12 +1,11 @@
 // Package invariant states what must be true, and stops the program where it is not.
 //
 // A broken invariant is a bug, never a refusal and never a fault of the disk: nothing that a client
-// sends and nothing that storage does may reach Fail. After a bug it is unknown what the next write
-// would destroy, so the answer is a panic that no one is meant to recover from.
+// sends or that storage does may reach Fail. After a bug, the next write could destroy anything. So
+// Fail panics, and no code recovers from it.
 //
-// The checks are always on, so a condition costs a comparison at most. What needs a walk through
-// the rows is found out by the audit of package engine, not here. Where the condition holds nothing
-// is allocated.
+// The checks are always on, so a condition costs at most a comparison and allocates nothing.
+// Package engine/verify checks what needs a walk through the rows.
 package invariant
 
 import (
@@ -21,8 +20,8 @@ type Violation struct {
 	What string // the sentence given to Fail, formatted
 }
 
-// Error is printed by the runtime above the stack when the panic ends the program, so it is the
-// last thing an operator reads and says what to do next.
+// Error tells the operator what to do. The runtime prints it above the stack when the panic ends
+// the program.
 func (v *Violation) Error() string {
 	return "invariant broken: " + v.What + "\n" +
 		"This is a bug in tenaq, not in your data or your client. It stopped before writing more.\n" +
@@ -30,16 +29,15 @@ func (v *Violation) Error() string {
 		"with the stack below it."
 }
 
-// Fail panics with a *Violation. It stands behind the comparison that says that something cannot
-// be:
+// Fail panics with a *Violation. Call it behind a comparison:
 //
 //	if used > limit {
 //		invariant.Fail("window %s uses %d bytes of %d", name, used, limit)
 //	}
 //
-// The arguments are formatted as by fmt; they are numbers, booleans, strings or byte slices, or
-// have a type made of one of these, because showing any other would move it to the heap also on the
-// path where all is well. Others appear as their type.
+// The arguments are formatted by fmt. They are numbers, booleans, strings or byte slices, or of a
+// type made of these. To show any other would move it to the heap even while all is well, so it
+// appears as its type.
 func Fail(format string, args ...any) {
 	if false {
 		_ = fmt.Sprintf(format, args...) // makes go vet check the calls of Fail
@@ -47,8 +45,8 @@ func Fail(format string, args ...any) {
 	fail(format, args)
 }
 
-// fail takes copies before it hands the arguments to fmt. Whatever fmt sees escapes; because the
-// copies do so in their place, the compiler may keep the caller's arguments on the stack.
+// fail copies the arguments before it passes them to fmt. Whatever fmt sees escapes to the heap.
+// With the copies, the compiler may keep the caller's arguments on the stack.
 //
 //go:noinline
 func fail(format string, args []any) {

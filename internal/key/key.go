@@ -1,8 +1,8 @@
 // Package key encodes tuples as bytes whose order is the order of the tuples.
 //
-// A key is built by appending its elements and read back by taking them off in the same order; the
-// types are not in the key, so the reader must know what was written. What the package guarantees,
-// for two keys built from the same sequence of types:
+// A key is built by appending its elements, and read by removing them in the same order. The types
+// are not in the key, so the reader must know what was written. The package guarantees, for two
+// keys built from the same sequence of types:
 //
 //   - Comparing the bytes compares the tuples, element by element; a tuple that is the beginning of
 //     another comes first.
@@ -95,8 +95,8 @@ func String(k []byte) (s string, rest []byte, ok bool) {
 }
 
 // Next returns the smallest key after every key that begins with prefix: the upper bound of a scan
-// over the prefix. It is nil when there is no such key, because prefix is empty or all FF; a nil
-// bound means "to the last row" to a scan, which is then right.
+// over the prefix. It is nil if prefix is empty or all FF, because there is no such key. To a scan,
+// a nil bound means the last row, which is then correct.
 func Next(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xFF {

@@ -3,16 +3,16 @@
 // timeout of zero could move to its dead-letter queue before its content was read, and the receive
 // would count and show nothing. [RCV-23]
 //
-// It guarantees that a receive that took a Contents when it handed out a message finds the content
-// of that message in it, however often and whenever messages have moved since, and that contents
-// are garbage when the last receive that may need them has been answered. It is memory only, and
-// changes no decision: the engine writes into it and never reads.
+// A receive that took a Contents when it handed out a message finds the content of that message in
+// it, however often the message has moved since. Contents are garbage when the last receive that
+// may need them is answered. They are in memory only and change no decision, because the engine
+// never reads them.
 package kept
 
 import "sync"
 
-// Contents are those of the messages that moved in one turn, linked to those of later turns. The
-// writer holds the last one only, and a receive the one of its own turn.
+// Contents are the contents of the messages that moved in one turn, linked to those of later turns.
+// The writer holds only the last one, and a receive holds the one of its own turn.
 type Contents struct {
 	mu   sync.Mutex
 	of   map[Place][]byte
@@ -22,7 +22,7 @@ type Contents struct {
 // A Place is where a message was before it moved.
 type Place struct{ Space, Seq uint64 }
 
-// Put notes the content of a message that leaves its place. The slice must not change afterwards.
+// Put adds the content of a message that leaves its place. The slice must not change afterwards.
 func (c *Contents) Put(p Place, content []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
