@@ -178,8 +178,8 @@ func TestGroupWaitsForItsHead(t *testing.T) {
 		}
 		d := r.redriver(nil)
 		r.sleep(8 * time.Minute)
-		if report := r.step(d); report.Count(redrive.Hold) != 2 {
-			t.Errorf("decided %+v, want both held", report.Decisions)
+		if report := r.step(d); report.Count(redrive.Hold) != 2 || report.Decisions[1].Held != redrive.HeldGroup {
+			t.Errorf("decided %+v, want both held, the second because of its group", report.Decisions)
 		}
 		r.sleep(9 * time.Minute)
 		if report := r.step(d); report.Count(redrive.Redrive) != 1 || report.Decisions[0].Key != "k0" || report.Decisions[0].Action != redrive.Redrive {

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/claims"
 	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/records/recordstest"
@@ -148,6 +149,26 @@ func TestStoreDown(t *testing.T) {
 			r.sleep(time.Minute)
 		}
 		r.wantCounts(0, 3, 0)
+	})
+}
+
+// While the ledger does not answer, dead letters are held, and the reason is known by its cause.
+func TestLedgerDown(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.letters(1, "timeout")
+		down := &recordstest.Faulty{Store: r.store, Fault: func(recordstest.Call) (f recordstest.Fault) {
+			f.How = recordstest.Before
+			return f
+		}}
+		ledger, err := claims.New(down, claims.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := r.redriver(func(c *redrive.Config) { c.Claims = ledger })
+		report, err := d.Step(t.Context())
+		if err != nil || report.Count(redrive.Hold) != 1 || report.Decisions[0].Held != redrive.HeldLedger {
+			t.Errorf("step: %+v, %v; want one message held because of the ledger", report.Decisions, err)
+		}
 	})
 }
 

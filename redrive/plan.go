@@ -333,9 +333,30 @@ const (
 	Park    Action = "park"    // move it to the parking lot
 )
 
+// A HoldCause is the kind of reason for which a dead letter is held. Why has the details.
+type HoldCause string
+
+// The causes. They are labels of metrics, so they keep their words.
+const (
+	HeldPaused  HoldCause = "paused"  // the redriver is paused
+	HeldBreaker HoldCause = "breaker" // the breaker is open
+	HeldUnsure  HoldCause = "unsure"  // it is not known yet whether others succeed
+	HeldRate    HoldCause = "rate"    // enough messages are on their way
+	HeldGroup   HoldCause = "group"   // another message of its group goes first
+	HeldKind    HoldCause = "kind"    // what it needs seems to be down
+	HeldDelay   HoldCause = "delay"   // its delay is not over
+	HeldLedger  HoldCause = "ledger"  // the ledger does not answer
+	HeldOther   HoldCause = "other"   // for example, its origin is unknown
+)
+
+// HoldCauses lists all causes.
+var HoldCauses = []HoldCause{HeldPaused, HeldBreaker, HeldUnsure, HeldRate, HeldGroup, HeldKind,
+	HeldDelay, HeldLedger, HeldOther}
+
 // A Decision is what to do with a dead letter, and why.
 type Decision struct {
 	Action  Action
+	Held    HoldCause     // of a held one
 	Delay   time.Duration // of a redrive
 	Why     string
 	Strikes int       // of the letter, as it is to carry them on
@@ -361,7 +382,7 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 		}
 	}
 	if s.Paused != "" { // nothing is parked either, nor finished
-		d.Action, d.Why, d.Strikes = Hold, "paused: "+s.Paused, l.Strikes
+		d.Action, d.Held, d.Why, d.Strikes = Hold, HeldPaused, "paused: "+s.Paused, l.Strikes
 		return s, d
 	}
 	switch why := s.parks(p, now, l, d.Strikes); {
@@ -375,7 +396,7 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 		d.Action, d.Why = Park, why
 		return s, d
 	}
-	if d.Why, d.Until = s.holds(p, now, l, chance); d.Why != "" {
+	if d.Held, d.Why, d.Until = s.holds(p, now, l, chance); d.Held != "" {
 		d.Action, d.Strikes = Hold, l.Strikes // which the next look finds again
 		d.Behind = d.Why == behindHead
 		return s, d
@@ -433,55 +454,56 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 	return ""
 }
 
-// holds returns why a dead letter is to be left where it is, and until when; empty when it is not.
+// holds returns why a dead letter is held, and until when; empty if it is not held.
 func (s *State) holds(
 	p *Policy, now time.Time, l Letter, chance float64,
-) (why string, until time.Time) {
+) (held HoldCause, why string, until time.Time) {
 	k := s.known(FingerprintOf(l.Reason))
 	switch {
 	case s.Breaker.State == breaker.Open:
 		until = s.Breaker.Until(p.breaker())
-		return "the breaker is open until " + until.Format(time.RFC3339), until
+		return HeldBreaker, "the breaker is open until " + until.Format(time.RFC3339), until
 	case l.Sends > 0 && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.near())):
-		return "whether others succeed is not known yet", until
+		return HeldUnsure, "whether others succeed is not known yet", until
 	case l.Strikes > 0 && s.Breaker.State == breaker.HalfOpen && now.Before(l.Died.Add(p.near())):
 		// One goes at a time, and what the same one meets again and again says nothing about the
 		// rest.
 		until = l.Died.Add(p.near())
-		return "others are tried first, until " + until.Format(time.RFC3339), until
+		return HeldUnsure, "others are tried first, until " + until.Format(time.RFC3339), until
 	case s.Room(p, now) == 0:
 		if len(s.Flights) == 1 {
-			return "1 message is on its way", until
+			return HeldRate, "1 message is on its way", until
 		}
-		return fmt.Sprintf("%d messages are on their way", len(s.Flights)), until
+		return HeldRate, fmt.Sprintf("%d messages are on their way", len(s.Flights)), until
 	case l.Group != "" && slices.ContainsFunc(s.Flights, func(f Flight) bool {
 		return f.Group == l.Group
 	}):
-		return "a message of its group is on its way", until
+		return HeldGroup, "a message of its group is on its way", until
 	}
 	if h := s.head(l.Group); h != nil && h.Lineage != l.Lineage && now.Sub(h.Since) <= p.HoldMax {
-		return behindHead, until
+		return HeldGroup, behindHead, until
 	}
 	// while the breaker is half open as well: a canary of this kind would say nothing new
 	if k != nil {
 		switch k.Breaker.State {
 		case breaker.Open:
 			until = k.Breaker.Until(p.kind())
-			return "what it needs seems to be down until " + until.Format(time.RFC3339), until
+			return HeldKind, "what it needs seems to be down until " + until.Format(time.RFC3339),
+				until
 		case breaker.HalfOpen:
 			if slices.ContainsFunc(s.Flights, func(f Flight) bool {
 				return f.Kind == k.Fingerprint
 			}) {
-				return "another one finds out whether what it needs is up", until
+				return HeldKind, "another one finds out whether what it needs is up", until
 			}
 		}
 	}
 	if l.Group != "" { // SQS delays no single message of a FIFO queue, so it waits here
 		if until = l.Died.Add(p.delay(l.Sends+1, chance)); now.Before(until) {
-			return "it waits for its time", until
+			return HeldDelay, "it waits for its time", until
 		}
 	}
-	return "", time.Time{}
+	return "", "", time.Time{}
 }
 
 // times says how often.

@@ -395,19 +395,19 @@ func (w *walk) decide(letters []*letter) error {
 
 // decideOne decides about one dead letter.
 func (w *walk) decideOne(s State, l *letter) (State, Decision) {
-	hold := func(why string) (State, Decision) {
-		return s, Decision{Action: Hold, Why: why, Strikes: l.Strikes}
+	hold := func(held HoldCause, why string) (State, Decision) {
+		return s, Decision{Action: Hold, Held: held, Why: why, Strikes: l.Strikes}
 	}
 	if l.bad != nil {
 		if s.Paused != "" {
-			return hold("paused: " + s.Paused)
+			return hold(HeldPaused, "paused: "+s.Paused)
 		}
 		s.Parked++
 		return s, Decision{Action: Park, Why: l.bad.Error(), Strikes: l.Strikes}
 	}
 	var err error
 	if l.target, err = w.targetOf(w.ctx, l); err != nil {
-		return hold(err.Error())
+		return hold(HeldOther, err.Error())
 	}
 	s.Target = queuename.Of(l.target.url)
 	next, d := s.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
@@ -425,7 +425,7 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 		return next, d
 	}
 	if w.waiting[l.Group] {
-		return hold("an earlier message of its group is held")
+		return hold(HeldGroup, "an earlier message of its group is held")
 	}
 	f := &next.Flights[len(next.Flights)-1]
 	if w.blind() {
@@ -437,7 +437,7 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	e, err := w.entry(f.Key)
 	switch {
 	case err != nil:
-		return hold("the ledger cannot be asked now: " + err.Error())
+		return hold(HeldLedger, "the ledger cannot be asked now: "+err.Error())
 	case e.State == claims.Parked: // it would be a dead letter again at once, whoever got it
 		s.Parked++
 		return s, Decision{Action: Park, Why: "its claim waits for a person: " + e.Reason,

@@ -80,7 +80,7 @@ func TestNotDeadLettersUnknown(t *testing.T) {
 		}
 		redriver := r.redriver(func(cfg *redrive.Config) { cfg.Client = noListing{r.client.Client} })
 		for range 2 {
-			if report, err := redriver.Step(t.Context()); err != nil || report.Count(redrive.Hold) != 1 {
+			if report, err := redriver.Step(t.Context()); err != nil || report.Count(redrive.Hold) != 1 || report.Decisions[0].Held != redrive.HeldOther {
 				t.Errorf("step: %+v, %v; want one held message", report.Decisions, err)
 			}
 			time.Sleep(time.Minute)

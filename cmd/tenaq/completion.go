@@ -5,9 +5,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -18,7 +17,7 @@ import (
 // completionTimeout bounds a request while a user waits at the prompt, and completionMax the
 // suggestions.
 const (
-	completionTimeout = "2s"
+	completionTimeout = 2 * time.Second
 	completionMax     = 1000
 )
 
@@ -107,48 +106,26 @@ func offered(
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
-func offerQueues(ctx context.Context, f *cli.ClientFlags, prefix string) ([]string, error) {
+func offerQueues(ctx context.Context, f *cli.ClientFlags, prefix string) (names []string, _ error) {
 	c, err := f.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	in := &sqs.ListQueuesInput{MaxResults: aws.Int32(completionMax)}
-	if prefix != "" {
-		in.QueueNamePrefix = &prefix
-	}
-	out, err := cli.Call(ctx, c, c.ListQueues, in)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, url := range out.QueueUrls {
-		names = append(names, cli.QueueNameOf(url))
-	}
-	return names, nil
-}
-
-func offerAlarms(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, error) {
-	list, err := listAlarms(f, ctx)
-	var names []string
-	for _, al := range list.Alarms {
-		names = append(names, al.Name)
+	queues, _, err := c.Queues(ctx, prefix, completionMax)
+	for _, q := range queues {
+		names = append(names, q.Name)
 	}
 	return names, err
 }
 
-func offerActions(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, error) {
-	list, err := listAlarms(f, ctx)
-	return list.Actions, err
+func offerAlarms(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, error) {
+	names, _, err := alarms.Names(ctx, f)
+	return names, err
 }
 
-// alarms lists the alarms of a server.
-func listAlarms(f *cli.ClientFlags, ctx context.Context) (alarms.AlarmList, error) {
-	var list alarms.AlarmList
-	v, err := alarms.ConnectAlarms(f, ctx)
-	if err != nil {
-		return list, err
-	}
-	return list, v.Get(ctx, "look at the alarms", "", "/alarms", nil, &list)
+func offerActions(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, error) {
+	_, actions, err := alarms.Names(ctx, f)
+	return actions, err
 }
 
 // completionExamples show how each shell loads its script.

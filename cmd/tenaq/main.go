@@ -7,7 +7,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -112,10 +111,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print JSON instead of text and tables")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Usagef("%v%s", err,
-			cmp.Or(cli.SuggestFlag(cmd, err), "; see: "+cmd.CommandPath()+" --help"))
-	})
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddGroup(
 		&cobra.Group{ID: groupServer, Title: "Server:"},
 		&cobra.Group{ID: groupQueues, Title: "Queues:"},

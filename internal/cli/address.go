@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
+// errTilde is the error of a path that a shell has not expanded.
+var errTilde = errors.New("the shell expands ~ only at the start of a word; write the full path")
+
+// CheckAddress refuses what is not HOST:PORT.
 func CheckAddress(v string) error {
 	_, port, err := net.SplitHostPort(v)
 	if err == nil {
@@ -22,8 +24,7 @@ func CheckAddress(v string) error {
 	return fmt.Errorf("%q is not an address with a port, such as 127.0.0.1:9324", v)
 }
 
-// ReachableAddress returns where a server that listens at an address is reached from the same
-// machine.
+// ReachableAddress returns the address at which the same machine reaches a server that listens.
 func ReachableAddress(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -32,27 +33,20 @@ func ReachableAddress(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// DefaultDataDir says where data lies when nobody says it, and by which rule: where systemd wants
-// the state of a service, else where the XDG rules put the state of a user's program.
+// DefaultDataDir returns the default data directory and its origin: the state directory of a systemd
+// service, or else the XDG state directory of the user.
 func DefaultDataDir(getenv func(string) string) (dir, origin string, err error) {
 	if dirs := getenv("STATE_DIRECTORY"); dirs != "" {
 		dir, _, _ = strings.Cut(dirs, ":") // systemd lists several when a unit asks for several
 		return dir, "STATE_DIRECTORY", nil
 	}
-	// The XDG rules say that a relative path is to be ignored.
+	// The XDG rules ignore a relative path.
 	if home := getenv("XDG_STATE_HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, "tenaq"), "XDG_STATE_HOME", nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", "", errors.New("there is no home directory to keep the data in; set --data-dir")
+		return "", "", errors.New("there is no home directory for the data; set --data-dir")
 	}
 	return filepath.Join(home, ".local", "state", "tenaq"), "default", nil
-}
-
-func ResolveAlias(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
@@ -90,7 +88,7 @@ func isReadOnly(name string) bool {
 	return false
 }
 
-// HumanAttribute says a value in units a person reads; "" when the value says enough.
+// HumanAttribute formats a value with units; "" if the value needs none.
 func HumanAttribute(name, value string, now time.Time) string {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
@@ -107,8 +105,8 @@ func HumanAttribute(name, value string, now time.Time) string {
 	return ""
 }
 
-// SameAttribute tells whether two values of an attribute mean the same. SQS takes true and True, 30
-// and 030, and JSON in any order and layout; "" means not set.
+// SameAttribute reports whether two values of an attribute mean the same. SQS accepts true and True,
+// 30 and 030, and JSON in any order and layout. "" means not set.
 func SameAttribute(name, a, b string) bool {
 	if a == b {
 		return true
@@ -149,7 +147,7 @@ func canonicalJSON(s string) (string, error) {
 	return string(b), err
 }
 
-// ParsePairs reads what is given as K=V, for the flag that it is given with.
+// ParsePairs reads the values of a flag that have the form K=V.
 func ParsePairs(flag string, pairs []string) (map[string]string, error) {
 	m := make(map[string]string, len(pairs))
 	for _, p := range pairs {
@@ -202,8 +200,34 @@ func withoutUnit(kind attributeKind, value string) (string, error) {
 	return value, nil
 }
 
-// ImpliedAttributes adds what the name of a queue says about it: SQS has no queue whose name ends
-// in .fifo that is not FIFO, but wants to be told.
+// RedrivePolicyOf reads the RedrivePolicy of a queue: the ARN of the dead-letter queue, "" for none,
+// and the receives after which a message moves there.
+func RedrivePolicyOf(attributes map[string]string) (target string, maxReceives int64) {
+	var policy struct {
+		Target      string      `json:"deadLetterTargetArn"`
+		MaxReceives json.Number `json:"maxReceiveCount"` // SQS also accepts a string of digits
+	}
+	if json.Unmarshal([]byte(attributes["RedrivePolicy"]), &policy) != nil {
+		return "", 0
+	}
+	maxReceives, _ = policy.MaxReceives.Int64()
+	return policy.Target, maxReceives
+}
+
+// NumberOf reads a number among the attributes of a queue; 0 if it is missing.
+func NumberOf(attributes map[string]string, name types.QueueAttributeName) int64 {
+	n, _ := strconv.ParseInt(attributes[string(name)], 10, 64)
+	return n
+}
+
+// CountsOf reads how many messages a queue has.
+func CountsOf(attributes map[string]string) (visible, hidden, delayed int64) {
+	return NumberOf(attributes, types.QueueAttributeNameApproximateNumberOfMessages),
+		NumberOf(attributes, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
+		NumberOf(attributes, types.QueueAttributeNameApproximateNumberOfMessagesDelayed)
+}
+
+// ImpliedAttributes adds FifoQueue if the name of a queue ends in .fifo: SQS requires both.
 func ImpliedAttributes(name string, attributes map[string]string) map[string]string {
 	if _, given := attributes["FifoQueue"]; given || !strings.HasSuffix(name, ".fifo") {
 		return attributes
@@ -241,13 +265,4 @@ func CheckAttribute(name, value string) error {
 		}
 	}
 	return nil
-}
-
-// AttributeValueText writes an attribute as "tenaq send --attribute" reads it, behind the name.
-func AttributeValueText(a types.MessageAttributeValue) string {
-	dataType := aws.ToString(a.DataType)
-	if a.StringValue == nil {
-		return dataType + "=" + base64.StdEncoding.EncodeToString(a.BinaryValue)
-	}
-	return dataType + "=" + *a.StringValue
 }

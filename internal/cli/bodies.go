@@ -40,10 +40,7 @@ func (f *BodiesFlags) Register(cmd *cobra.Command) {
 
 // Offloader returns what keeps and fetches bodies; nil means that bodies are not kept.
 func (f *BodiesFlags) Offloader() (*offload.Offloader, error) {
-	address, origin := f.address, "--bodies"
-	if address == "" {
-		address, origin = os.Getenv("TENAQ_BODIES"), "TENAQ_BODIES"
-	}
+	address, origin := FlagOr("--bodies", f.address, "TENAQ_BODIES", os.Getenv)
 	if address == "" || address == "none" {
 		return nil, nil
 	}
@@ -85,7 +82,7 @@ func parseBodiesPlace(address string) (p bodiesPlace, err error) {
 	case p.path == "":
 		return p, errors.New("the path of the directory is missing; write dir:PATH")
 	case strings.HasPrefix(p.path, "~"):
-		return p, fmt.Errorf("dir:%s: the shell expands ~ only at the start of a word; write the full path", p.path)
+		return p, fmt.Errorf("dir:%s: %w", p.path, errTilde)
 	}
 	if named {
 		var ok bool

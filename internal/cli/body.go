@@ -2,13 +2,27 @@ package cli
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"os"
+	"time"
 	"unicode/utf8"
 )
 
-// ReadBody finds the body of the one message that is to be sent.
+const (
+	// BodyMax bounds what is read from a file or standard input, and what --bodies keeps and
+	// fetches. It is more than any server accepts, so the server reports its own limit.
+	BodyMax = 64 << 20
+
+	// BatchBytes bounds the sum of a batch: what every SQS accepts, also one from before Amazon
+	// raised the limit. A longer message is sent alone.
+	BatchBytes = 256 << 10
+
+	// BatchPause is how long a batch that is not full waits for another line.
+	BatchPause = 100 * time.Millisecond
+)
+
+// ReadBody finds the body of a message: the argument, a file or standard input.
 func (a *App) ReadBody(ctx context.Context, args []string, file string) (string, error) {
 	switch {
 	case len(args) == 1 && file != "":
@@ -36,13 +50,12 @@ func readText(r io.Reader, name string) (string, error) {
 	case err != nil:
 		return "", Codedf(ExitFailed, "read %s: %v", name, err)
 	case len(b) > BodyMax:
-		return "", Usagef("%s is longer than %s, and so than any message", name, HumanSize(BodyMax))
+		return "", Usagef("%s is longer than %s, the maximum of a message", name, HumanSize(BodyMax))
 	}
 	return checkBody(string(b), name)
 }
 
-// checkBody refuses what would be damaged on the way: the SDK would replace bytes that are not
-// UTF-8.
+// checkBody refuses what would not arrive unchanged: the SDK replaces bytes that are not UTF-8.
 func checkBody(body, name string) (string, error) {
 	if body == "" {
 		return "", Usagef("%s is empty; a message has at least one character", name)
@@ -53,9 +66,10 @@ func checkBody(body, name string) (string, error) {
 	return body, nil
 }
 
+// CheckUTF8 refuses a body that is not UTF-8. The error continues the name of the body.
 func CheckUTF8(body string) error {
 	if !utf8.ValidString(body) {
-		return fmt.Errorf("is not valid UTF-8; encode it, for instance with base64, or send it as a Binary attribute")
+		return errors.New("is not valid UTF-8; encode it, for instance with base64, or send it as a Binary attribute")
 	}
 	return nil
 }

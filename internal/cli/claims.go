@@ -18,18 +18,19 @@ import (
 type ClaimsFlags struct {
 	RecordsFlags
 	Ledger    string
-	Retention string // for commands that change something
+	Retention time.Duration // 0 for commands that only read
 }
 
+// Register adds the flags of commands that read.
 func (f *ClaimsFlags) Register(cmd *cobra.Command) {
 	f.RecordsFlags.Register(cmd)
 	cmd.PersistentFlags().StringVar(&f.Ledger, "ledger", "claim/", "key `prefix` of the ledger")
 }
 
-// RegisterRetention adds the flag of commands that write entries or draw conclusions from missing
-// ones.
+// RegisterRetention adds the flag of commands that write entries, or that judge by missing ones.
 func (f *ClaimsFlags) RegisterRetention(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Retention, "retention", "360h", "retention `duration` of entries")
+	Value(cmd.Flags(), &f.Retention, "retention", "360h", "retention `duration` of entries",
+		ParseDuration)
 }
 
 // A Ledger is an open ledger of claims.
@@ -38,19 +39,14 @@ type Ledger struct {
 	Store *RecordStore
 }
 
+// Open opens the ledger. It creates nothing.
 func (f *ClaimsFlags) Open(ctx context.Context) (*Ledger, error) {
-	cfg := claims.Config{Prefix: f.Ledger, Owner: Operator()}
-	if f.Retention != "" {
-		var err error
-		if cfg.Retention, err = ParseDuration(f.Retention); err != nil {
-			return nil, Usagef("--retention: %v", err)
-		}
-	}
 	store, err := f.OpenExisting(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l, err := claims.New(store, cfg)
+	l, err := claims.New(store,
+		claims.Config{Prefix: f.Ledger, Owner: Operator(), Retention: f.Retention})
 	if err != nil {
 		_ = store.Close()
 		return nil, Usagef("%v", err)
@@ -63,7 +59,7 @@ func (l *Ledger) Close() error { return l.Store.Close() }
 // ListBatch is how many entries are asked for at a time.
 const ListBatch = 500
 
-// Each calls visit with all entries whose keys begin with prefix, in order, until visit says stop.
+// Each calls visit with all entries whose keys begin with prefix, in order, until visit returns true.
 func (l *Ledger) Each(
 	ctx context.Context, prefix string, visit func(claims.Entry) (stop bool),
 ) error {
@@ -93,8 +89,7 @@ func AgeDocument(age time.Duration) *float64 {
 	return &seconds
 }
 
-// Operator names the operator who decides about claims with this program, for later readers of an
-// entry.
+// Operator names the user of this program in entries that they change.
 func Operator() string { return Person() + " (tenaq claims)" }
 
 // Person names the user who runs this program.

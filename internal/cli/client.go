@@ -33,15 +33,16 @@ type ClientFlags struct {
 	EndpointURL string
 	AWS         bool
 	Region      string
-	Timeout     string
+	Timeout     time.Duration // of a request
 }
 
+// Register adds the flags.
 func (f *ClientFlags) Register(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
 	p.StringVar(&f.EndpointURL, "endpoint-url", "", "SQS API `URL`, or aws (default: tenaq --help)")
 	p.BoolVar(&f.AWS, "aws", false, "use Amazon SQS, ignoring the environment")
 	p.StringVar(&f.Region, "region", "", "sign for this `region` (default: tenaq --help)")
-	p.StringVar(&f.Timeout, "timeout", "15s", "request timeout, a `duration`")
+	Value(p, &f.Timeout, "timeout", "15s", "request timeout, a `duration`", SomeDuration)
 }
 
 // Resolve finds the endpoint.
@@ -55,44 +56,68 @@ func (f *ClientFlags) Resolve() (Endpoint, error) {
 	return ResolveEndpoint(f.EndpointURL, os.Getenv)
 }
 
-// A Client speaks the SQS API at one endpoint. Its methods bound every request in time and return
-// errors that say what to do next.
+// A Client speaks the SQS API at one endpoint. Its methods bound the time of every request and
+// return errors that say what to do next.
 type Client struct {
 	*sqs.Client
 	Endpoint Endpoint
 	Timeout  time.Duration
 }
 
+// Connect makes a client. It sends no request.
 func (f *ClientFlags) Connect(ctx context.Context) (*Client, error) {
 	e, err := f.Resolve()
 	if err != nil {
 		return nil, err
-	}
-	timeout, err := ParseDuration(f.Timeout)
-	if err != nil || timeout == 0 {
-		return nil, Usagef("--timeout: %q is not a duration such as 15s", f.Timeout)
 	}
 	cfg, err := AWSConfig(ctx, e, ResolveRegion(f.Region, os.Getenv))
 	if err != nil {
 		return nil, err
 	}
 	api := sqs.NewFromConfig(cfg, func(o *sqs.Options) {
-		// The SDK would read the endpoint from the environment itself; it has been decided.
+		// The endpoint is decided. The SDK would read it from the environment.
 		o.BaseEndpoint = nil
 		if !e.IsAmazon() {
 			o.BaseEndpoint = aws.String(e.URL)
 		}
 	})
-	return &Client{api, e, timeout}, nil
+	return &Client{api, e, f.Timeout}, nil
 }
 
-// AWSConfig loads the settings of the AWS SDK: credentials and region as everywhere, but dummies
-// for a server on this machine when there are none.
+// Run connects for a command.
+func (f *ClientFlags) Run(
+	do func(ctx context.Context, c *Client, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := f.Connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, args)
+	}
+}
+
+// OnQueue connects for a command whose first argument is a queue. do gets the URL of the queue and
+// the other arguments.
+func (f *ClientFlags) OnQueue(
+	do func(ctx context.Context, c *Client, url string, args []string) error,
+) func(*cobra.Command, []string) error {
+	return f.Run(func(ctx context.Context, c *Client, args []string) error {
+		url, err := c.QueueURL(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, c, url, args[1:])
+	})
+}
+
+// AWSConfig loads the settings of the AWS SDK. Without credentials it takes placeholders for a
+// server on this machine.
 func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithDefaultRegion(DefaultRegion),
 		config.WithRetryer(NewRetryer),
-		config.WithLogger(logging.Nop{}), // what matters comes back as an error
+		config.WithLogger(logging.Nop{}), // errors are returned
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
 			d.Timeout = 5 * time.Second
 		})),
@@ -101,8 +126,8 @@ func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, erro
 		options = append(options, config.WithRegion(region))
 	}
 	if !e.IsAmazon() {
-		// No machine's role is meant for a server that is not Amazon's, and asking for one where
-		// there is no such service costs seconds.
+		// The role of a machine is not meant for other servers than Amazon's, and asking for one
+		// where there is no such service takes seconds.
 		options = append(options, config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
@@ -129,9 +154,8 @@ func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, erro
 		"there are no credentials for %s; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", e)
 }
 
-// OwnKey is the key that requests to e are signed with if it is in the variables from which a
-// server takes its key too. It comes before what is there for Amazon, which never sees it, also
-// where its address is given.
+// OwnKey returns the key of a tenaq server from the variables that the server reads, too. It wins
+// over credentials for Amazon, and is never used for requests to Amazon.
 func (e Endpoint) OwnKey(getenv func(string) string) (id, secret string, ok bool) {
 	if e.IsAmazon() || IsAmazonURL(e.URL) || e.foreign {
 		return "", "", false
@@ -140,8 +164,8 @@ func (e Endpoint) OwnKey(getenv func(string) string) (id, secret string, ok bool
 	return id, secret, id != "" && secret != ""
 }
 
-// NewRetryer retries as the SDK does, but not where nobody listens: that does not change within
-// seconds, and whoever forgot to start the server should hear it at once.
+// NewRetryer retries as the SDK does, except where nothing listens: that does not change within
+// seconds, and the error says to start the server.
 func NewRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		refused := retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
@@ -186,9 +210,9 @@ func (c *Client) QueueURL(ctx context.Context, queue string) (string, error) {
 		}
 		in.QueueName, in.QueueOwnerAWSAccountId = &arn[5], &arn[4]
 	}
-	out, err := Call(ctx, c, c.GetQueueUrl, in)
+	out, err := Ask(ctx, c, "find queue", queue, c.GetQueueUrl, in)
 	if err != nil {
-		return "", c.Explain("find queue", queue, err)
+		return "", err
 	}
 	return aws.ToString(out.QueueUrl), nil
 }
@@ -202,17 +226,80 @@ func (c *Client) QueueARN(ctx context.Context, queue string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
-		QueueUrl:       &url,
-		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn},
-	})
-	if err != nil {
-		return "", c.Explain("find queue", queue, err)
-	}
-	return out.Attributes[string(types.QueueAttributeNameQueueArn)], nil
+	attributes, err := c.Attributes(ctx, "find queue", url, types.QueueAttributeNameQueueArn)
+	return attributes[string(types.QueueAttributeNameQueueArn)], err
 }
 
-// Call makes one request that answers without waiting.
+// Attributes reads attributes of a queue, all of them if none are named. doing begins the sentence
+// of an error.
+func (c *Client) Attributes(
+	ctx context.Context, doing, url string, names ...types.QueueAttributeName,
+) (map[string]string, error) {
+	if len(names) == 0 {
+		names = []types.QueueAttributeName{types.QueueAttributeNameAll}
+	}
+	out, err := Ask(ctx, c, doing, url, c.GetQueueAttributes,
+		&sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Attributes == nil:
+		return map[string]string{}, nil
+	}
+	return out.Attributes, nil
+}
+
+// AllAttributes reads all attributes of a queue.
+func (c *Client) AllAttributes(ctx context.Context, url string) (map[string]string, error) {
+	return c.Attributes(ctx, "read the attributes of", url)
+}
+
+// pageMax is how many queues are asked for at a time. Without MaxResults SQS returns the first
+// thousand and no token to continue with.
+const pageMax = 1000
+
+// Queues lists up to limit queues whose names begin with a prefix, and reports whether there are
+// more. A limit of 0 means all queues.
+func (c *Client) Queues(
+	ctx context.Context, prefix string, limit int,
+) (refs []QueueRef, more bool, err error) {
+	in := &sqs.ListQueuesInput{MaxResults: aws.Int32(pageMax)}
+	if prefix != "" {
+		in.QueueNamePrefix = &prefix
+	}
+	for {
+		out, err := Ask(ctx, c, "list queues", "", c.ListQueues, in)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, url := range out.QueueUrls {
+			if limit > 0 && len(refs) == limit {
+				return refs, true, nil
+			}
+			refs = append(refs, QueueRef{QueueNameOf(url), url})
+		}
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			return refs, false, nil
+		}
+	}
+}
+
+// Sources lists the URLs of the queues whose dead letters go to a queue.
+func (c *Client) Sources(ctx context.Context, url string) (urls []string, err error) {
+	in := &sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &url, MaxResults: aws.Int32(pageMax)}
+	for {
+		out, err := Ask(ctx, c, "find the sources of", url, c.ListDeadLetterSourceQueues, in)
+		if err != nil {
+			return urls, err
+		}
+		urls = append(urls, out.QueueUrls...)
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			return urls, nil
+		}
+	}
+}
+
+// Call makes one request that is answered without waiting.
 func Call[In, Out any](
 	ctx context.Context, c *Client,
 	do func(context.Context, In, ...func(*sqs.Options)) (Out, error),
@@ -222,6 +309,16 @@ func Call[In, Out any](
 	defer cancel()
 	out, err := do(ctx, in, options...)
 	return out, WithCause(ctx, err)
+}
+
+// Ask is Call with an error that Explain has explained.
+func Ask[In, Out any](
+	ctx context.Context, c *Client, doing, queue string,
+	do func(context.Context, In, ...func(*sqs.Options)) (Out, error),
+	in In, options ...func(*sqs.Options),
+) (Out, error) {
+	out, err := Call(ctx, c, do, in, options...)
+	return out, c.Explain(doing, queue, err)
 }
 
 // A QueueRef is a queue as a listing shows it.

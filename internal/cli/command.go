@@ -1,8 +1,115 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// AsGroup makes a command that only holds others print its help when it is given nothing, and
+// refuse an unknown word. Cobra would print the help and report success.
+func AsGroup(cmd *cobra.Command) {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return noCommand(cmd, args[0])
+	}
+}
+
+// noCommand refuses a word that is no command of a group.
+func noCommand(group *cobra.Command, word string) error {
+	return Usagef("%s has no command %q%s", group.CommandPath(), word, SuggestCommand(group, word))
+}
+
+// Wants checks the number of arguments: from low to high, without an upper bound if high is
+// negative. The error shows the usage line.
+func Wants(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < low:
+			return Usagef("%s needs more arguments; usage: %s", cmd.CommandPath(), cmd.UseLine())
+		case high == 0 && len(args) > 0 && cmd.HasAvailableSubCommands():
+			return noCommand(cmd, args[0])
+		case high >= 0 && len(args) > high:
+			return Usagef("%s does not take %q; usage: %s", cmd.CommandPath(), args[high],
+				cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// A value is a flag whose text is checked when the command line is parsed.
+type value struct {
+	kind, text string
+	optional   bool // empty text means that the flag is not set
+	set        func(string) error
+}
+
+func (v *value) String() string { return v.text }
+
+func (v *value) Type() string { return v.kind }
+
+func (v *value) Set(text string) error {
+	if text == "" && v.optional {
+		return nil
+	}
+	err := v.set(text)
+	if err == nil {
+		v.text = text
+	}
+	return err
+}
+
+func (v *value) add(flags *pflag.FlagSet, name, usual, usage string) {
+	v.optional = usual == ""
+	if err := v.Set(usual); err != nil {
+		panic("default of --" + name + ": " + err.Error())
+	}
+	flags.Var(v, name, usage)
+}
+
+// Value adds a flag whose text parse reads. usual is the default as a user would write it. Without
+// one, the value stays as it is until the flag is set.
+func Value[V any](
+	flags *pflag.FlagSet, to *V, name, usual, usage string, parse func(string) (V, error),
+) {
+	v := &value{kind: "string", set: func(text string) (err error) {
+		*to, err = parse(text)
+		return err
+	}}
+	v.add(flags, name, usual, usage)
+}
+
+// Number adds a flag for a whole number from low to high, without an upper bound if high is 0.
+func Number[N int | int32 | int64](
+	flags *pflag.FlagSet, to *N, name string, usual, low, high N, usage string,
+) {
+	v := &value{kind: "int", set: func(text string) error {
+		n, err := strconv.ParseInt(text, 0, 64)
+		switch {
+		case high > 0 && (err != nil || n < int64(low) || n > int64(high)):
+			return fmt.Errorf("%s is not a number from %d to %d", text, low, high)
+		case err != nil || n < int64(low) || int64(N(n)) != n:
+			return fmt.Errorf("%s is not a number of at least %d", text, low)
+		}
+		*to = N(n)
+		return nil
+	}}
+	v.add(flags, name, fmt.Sprint(usual), usage)
+}
+
+// Choice adds a flag that takes one of several words, and completes it.
+func Choice(cmd *cobra.Command, to *string, name, usual, usage string, words ...string) {
+	Value(cmd.Flags(), to, name, usual, usage, OneOf(words...))
+	Completes(cmd, name, words...)
+}
 
 // Completes gives a flag the values that it may have.
 func Completes(cmd *cobra.Command, flag string, values ...string) {
@@ -10,33 +117,60 @@ func Completes(cmd *cobra.Command, flag string, values ...string) {
 		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// AsGroup makes a command that only holds others print its help when it is given nothing, and
-// refuse an unknown word; cobra would print the help and report success.
-func AsGroup(cmd *cobra.Command) {
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return Usagef("%s has no command %q%s", cmd.CommandPath(), args[0],
-			SuggestCommand(cmd, args[0]))
+// FlagOr returns the text of a flag, or of an environment variable if the flag is not set, and the
+// name of the one that was used.
+func FlagOr(flag, text, variable string, getenv func(string) string) (value, origin string) {
+	if text != "" {
+		return text, flag
 	}
+	return getenv(variable), variable
 }
 
-// Wants makes the check of a command's arguments: between low and high of them, no upper bound when
-// high is negative. What is missing or too much is said in the words of the usage line.
-func Wants(low, high int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < low:
-			return Usagef("%s needs more arguments; usage: %s", cmd.CommandPath(), cmd.UseLine())
-		case high == 0 && len(args) > 0 && cmd.HasAvailableSubCommands():
-			return Usagef("%s has no command %q%s", cmd.CommandPath(), args[0],
-				SuggestCommand(cmd, args[0]))
-		case high >= 0 && len(args) > high:
-			return Usagef("%s does not take %q; usage: %s", cmd.CommandPath(), args[high],
-				cmd.UseLine())
+// FlagError explains why a flag could not be parsed.
+func FlagError(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		cause := errors.Unwrap(err)
+		if n, ok := errors.AsType[*strconv.NumError](cause); ok && n.Func == "ParseBool" {
+			cause = fmt.Errorf("%q is neither true nor false", n.Num)
+		} else if ok {
+			cause = fmt.Errorf("%q is not a number", n.Num)
 		}
-		return nil
+		return Usagef("--%s: %v", invalid.GetFlag().Name, cause)
 	}
+	return Usagef("%v%s", err, cmp.Or(suggestFlag(cmd, err), "; see: "+cmd.CommandPath()+" --help"))
+}
+
+// suggestFlag says which flag was probably meant by one that err says is unknown, or "".
+func suggestFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			names = append(names, "--"+flag.Name)
+		}
+	})
+	return DidYouMean("--"+unknown.GetSpecifiedName(), names)
+}
+
+// listMax is how many commands are listed in an error.
+const listMax = 8
+
+// SuggestCommand says which command of a group was probably meant, or which there are.
+func SuggestCommand(group *cobra.Command, word string) string {
+	var names []string
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	switch near := DidYouMean(word, names); {
+	case near != "":
+		return near
+	case len(names) <= listMax:
+		return "; there are: " + strings.Join(names, ", ")
+	}
+	return "; see: " + group.CommandPath() + " --help"
 }

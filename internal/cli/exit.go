@@ -21,18 +21,43 @@ const (
 	ExitLeft = 8
 )
 
-// A CodedError is an error that knows its exit code.
+// A CodedError is an error with an exit code. It has the words of one error and may have the chain
+// of another.
 type CodedError struct {
-	Code int
-	Err  error
+	Code  int
+	Err   error
+	cause error
 }
 
 func (e *CodedError) Error() string { return e.Err.Error() }
 
-func (e *CodedError) Unwrap() error { return e.Err }
+func (e *CodedError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.cause}
+}
 
+// Codedf formats an error with an exit code.
 func Codedf(code int, format string, args ...any) error {
-	return &CodedError{code, fmt.Errorf(format, args...)}
+	return &CodedError{Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// explainedf is Codedf with the chain of cause, so that callers can still ask what went wrong.
+func explainedf(cause error, code int, format string, args ...any) error {
+	return &CodedError{code, fmt.Errorf(format, args...), cause}
+}
+
+// Partly is the error of a command that did something to some of several things: nil if none
+// failed. verb is what was done: deleted.
+func Partly(done, failed int, verb string) error {
+	switch {
+	case failed == 0:
+		return nil
+	case done == 0:
+		return Codedf(ExitFailed, "none of %d was %s; see above", failed, verb)
+	}
+	return Codedf(ExitPartly, "%d %s, %d not; see above", done, verb, failed)
 }
 
 func Usagef(format string, args ...any) error { return Codedf(ExitUsage, format, args...) }

@@ -18,8 +18,7 @@ import (
 // ErrNoAnswer is why a request was given up.
 var ErrNoAnswer = errors.New("no answer in time")
 
-// WithCause adds to err why ctx ended, when it did: the SDK reports the one or the other half of
-// it.
+// WithCause adds to err why ctx ended, if it did. The SDK reports only one of the two.
 func WithCause(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -27,51 +26,52 @@ func WithCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// Explain turns the failure of a request into one sentence and an exit code. What was being done to
-// which queue begins the sentence; the chain of wrappers that the SDK returns does not appear in
-// it.
+// Explain turns the failure of a request into one sentence with an exit code, and keeps its chain.
+// The sentence begins with what was being done to which queue. It is nil for nil.
 func (c *Client) Explain(doing, queue string, err error) error {
 	if queue != "" {
 		doing += " " + QueueNameOf(queue)
 	}
-	var answer smithy.APIError
+	answer, answered := errors.AsType[smithy.APIError](err)
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, ErrNoAnswer):
-		return Codedf(ExitFailed,
+		return explainedf(err, ExitFailed,
 			"%s: no answer from %s within %v, so whether it was done is not known; see --timeout",
 			doing, c.Endpoint, c.Timeout)
 	case errors.Is(err, context.Canceled):
-		return Codedf(ExitFailed, "%s: interrupted", doing)
-	case errors.As(err, &answer):
-		return c.explainAnswer(doing, queue, answer)
+		return explainedf(err, ExitFailed, "%s: interrupted", doing)
+	case answered:
+		return explainedf(err, AnswerCode(ErrorKind(answer)), "%s: %s", doing,
+			c.answerText(queue, answer))
 	}
 	return c.ExplainTransport(doing, err)
 }
 
-// explainAnswer explains what the server said.
-func (c *Client) explainAnswer(doing, queue string, answer smithy.APIError) error {
-	kind, message := ErrorKind(answer), answer.ErrorMessage()
-	switch code := AnswerCode(kind); {
+// answerText explains what the server answered.
+func (c *Client) answerText(queue string, answer smithy.APIError) string {
+	kind, message := ErrorKind(answer), strings.TrimSuffix(answer.ErrorMessage(), ".")
+	switch {
 	case kind == "NonExistentQueue":
-		return Codedf(ExitNotFound, "%s: %s has no queue %q; see: tenaq queue list", doing,
-			c.Endpoint, QueueNameOf(queue))
+		return fmt.Sprintf("%s has no queue %q; see: tenaq queue list", c.Endpoint,
+			QueueNameOf(queue))
 	case isDenial(kind):
-		return Codedf(code, "%s: %s (%s)%s", doing,
-			cmp.Or(strings.TrimSuffix(message, "."), "denied"), kind, permission(message))
+		return fmt.Sprintf("%s (%s)%s", cmp.Or(message, "denied"), kind,
+			permission(answer.ErrorMessage()))
 	case IsCredentialError(kind):
-		// behind it stands what was signed, as the server sees it
+		// The rest of the message is the signed text as the server sees it.
 		message, _, _ = strings.Cut(message, "\n")
 		names := "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
 		if _, _, own := c.Endpoint.OwnKey(os.Getenv); own {
 			names = "TENAQ_ACCESS_KEY_ID, TENAQ_SECRET_ACCESS_KEY"
 		}
-		return Codedf(code, "%s: %s refuses the credentials: %s (%s); check %s and --region", doing,
+		return fmt.Sprintf("%s refuses the credentials: %s (%s); check %s and --region",
 			c.Endpoint, strings.TrimSuffix(message, "."), kind, names)
 	case message == "":
-		return Codedf(code, "%s: %s", doing, kind)
-	default:
-		return Codedf(code, "%s: %s (%s)", doing, strings.TrimSuffix(message, "."), kind)
+		return kind
 	}
+	return message + " (" + kind + ")"
 }
 
 // ErrorKind returns the code of an SQS error in one spelling. Over JSON the same error goes by two
@@ -98,52 +98,49 @@ func AnswerCode(kind string) int {
 		"OverLimit":
 		return ExitRefused
 	case "InvalidAttributeName", "InvalidAttributeValue", "InvalidParameterValue",
-		"MissingParameter",
-		"InvalidMessageContents", "ReceiptHandleIsInvalid", "InvalidIdFormat", "InvalidAddress",
+		"MissingParameter", "InvalidMessageContents", "ReceiptHandleIsInvalid", "InvalidIdFormat", "InvalidAddress",
 		"BatchRequestTooLong", "UnsupportedOperation", "ValidationException":
 		return ExitUsage
 	}
 	return ExitFailed
 }
 
-// IsCredentialError tells whether the server does not let in who asks, or does not let them do
-// this.
+// IsCredentialError reports whether the server refuses the credentials of the client, or does not
+// allow them this request.
 func IsCredentialError(kind string) bool {
 	switch kind {
 	case "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch",
-		"InvalidSecurity",
-		"IncompleteSignature", "InvalidSignatureException", "MissingAuthenticationToken",
-		"ExpiredToken",
-		"ExpiredTokenException":
+		"InvalidSecurity", "IncompleteSignature", "InvalidSignatureException",
+		"MissingAuthenticationToken", "ExpiredToken", "ExpiredTokenException":
 		return true
 	}
 	return isDenial(kind)
 }
 
-// isDenial tells whether the server knows who asks, and does not let them do this.
+// isDenial reports whether the server accepts the credentials but does not allow the request.
 func isDenial(kind string) bool { return kind == "AccessDenied" || kind == "AccessDeniedException" }
 
-// permission says what would let a denied request through, where the server has not said so itself:
-// it denies a Host that is not its own, for instance, and names the setting.
+// permission says what would let a denied request through, unless the server has said so itself:
+// for example, it denies a Host that is not its own, and names the setting.
 func permission(message string) string {
 	switch {
 	case strings.Contains(message, "with an explicit deny"):
-		return "; take what denies it out of that policy"
+		return "; remove what denies it from that policy"
 	case !strings.Contains(message, "is not authorized to perform") &&
 		!strings.HasPrefix(message, "Access to the resource") && message != "":
 		return ""
 	case strings.Contains(message, "is not authorized to perform: tenaq:"),
 		strings.Contains(message, "is not authorized to perform: cloudwatch:"):
-		return "; let the key allow it"
+		return "; allow it for the key"
 	}
-	return "; let the key allow it, or the policy of the queue"
+	return "; allow it for the key, or in the policy of the queue"
 }
 
-// IsPassing tells whether the same request may well succeed later: the server could not be reached
-// or was in trouble, but did not refuse it.
+// IsPassing reports whether the same request may succeed later: the server could not be reached or
+// failed, but did not refuse it.
 func IsPassing(err error) bool {
-	var answer smithy.APIError
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
 		return true
 	}
 	kind := ErrorKind(answer)
@@ -152,25 +149,25 @@ func IsPassing(err error) bool {
 
 // ExplainTransport explains why there was no answer, or none that SQS would give.
 func (c *Client) ExplainTransport(doing string, err error) error {
-	var (
-		lookup   *net.DNSError
-		response *smithyhttp.ResponseError
-		request  *url.Error
-	)
+	lookup, unknownHost := errors.AsType[*net.DNSError](err)
+	response, answered := errors.AsType[*smithyhttp.ResponseError](err)
+	request, sent := errors.AsType[*url.Error](err)
+	from := "check the address, which comes from " + c.Endpoint.Origin
+	text := ""
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) && c.Endpoint.IsLoopback():
-		return Codedf(ExitFailed, "nothing listens at %s; start it with: tenaq serve", c.Endpoint)
+		text = fmt.Sprintf("nothing listens at %s; start it with: tenaq serve", c.Endpoint)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return Codedf(ExitFailed, "nothing listens at %s; check the address, which comes from %s",
-			c.Endpoint, c.Endpoint.Origin)
-	case errors.As(err, &lookup):
-		return Codedf(ExitFailed, "cannot find the host %s; check the address, which comes from %s",
-			lookup.Name, c.Endpoint.Origin)
-	case errors.As(err, &response) && response.HTTPStatusCode() != 0:
-		return Codedf(ExitFailed,
-			"%s: %s did not answer as SQS does (HTTP status %d); check the address, which comes from %s", doing, c.Endpoint, response.HTTPStatusCode(), c.Endpoint.Origin)
-	case errors.As(err, &request):
-		return Codedf(ExitFailed, "%s: %s: %v", doing, c.Endpoint, request.Err)
+		text = fmt.Sprintf("nothing listens at %s; %s", c.Endpoint, from)
+	case unknownHost:
+		text = fmt.Sprintf("cannot find the host %s; %s", lookup.Name, from)
+	case answered && response.HTTPStatusCode() != 0:
+		text = fmt.Sprintf("%s: %s did not answer as SQS does (HTTP status %d); %s", doing,
+			c.Endpoint, response.HTTPStatusCode(), from)
+	case sent:
+		text = fmt.Sprintf("%s: %s: %v", doing, c.Endpoint, request.Err)
+	default:
+		text = fmt.Sprintf("%s: %v", doing, err)
 	}
-	return Codedf(ExitFailed, "%s: %v", doing, err)
+	return explainedf(err, ExitFailed, "%s", text)
 }

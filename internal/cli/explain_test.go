@@ -11,13 +11,13 @@ import (
 func TestExplainDenial(t *testing.T) {
 	const user = "User: arn:aws:iam::000000000000:user/u is not authorized to perform: "
 	for _, tt := range []struct{ kind, message, want string }{
-		{"AccessDenied", user + "sqs:sendmessage on resource: q", "; let the key allow it, or the policy of the queue"},
-		{"AccessDeniedException", user + "sqs:sendmessage on resource: q with an explicit deny in a resource-based policy", "; take what denies it out of that policy"},
-		{"AccessDenied", user + "cloudwatch:putmetricalarm on resource: a", "; let the key allow it"},
+		{"AccessDenied", user + "sqs:sendmessage on resource: q", "; allow it for the key, or in the policy of the queue"},
+		{"AccessDeniedException", user + "sqs:sendmessage on resource: q with an explicit deny in a resource-based policy", "; remove what denies it from that policy"},
+		{"AccessDenied", user + "cloudwatch:putmetricalarm on resource: a", "; allow it for the key"},
 		{"AccessDenied", `The Host "evil.example" is not one this server answers to: name it with --allowed-hosts.`, ""},
 		{"AccessDenied", "Requests from web pages of other origins are refused.", ""},
-		{"AccessDenied", "Access to the resource https://sqs.us-east-1.amazonaws.com/ is denied.", "; let the key allow it, or the policy of the queue"},
-		{"AccessDenied", "", "; let the key allow it, or the policy of the queue"},
+		{"AccessDenied", "Access to the resource https://sqs.us-east-1.amazonaws.com/ is denied.", "; allow it for the key, or in the policy of the queue"},
+		{"AccessDenied", "", "; allow it for the key, or in the policy of the queue"},
 	} {
 		answer := &smithy.GenericAPIError{Code: tt.kind, Message: tt.message}
 		message := "denied"

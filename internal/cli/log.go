@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"log/slog"
 
@@ -15,8 +14,8 @@ type LogStyle struct {
 	Format string // text or json
 }
 
-// Logger writes to w, which is standard error unless a terminal shows something beside the log:
-// standard output is for results.
+// Logger writes to w: standard error, or what keeps a progress line below the log. Standard output
+// is for results.
 func (s LogStyle) Logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: s.Level}
 	if s.Format == "json" {
@@ -26,48 +25,41 @@ func (s LogStyle) Logger(w io.Writer) *slog.Logger {
 }
 
 // LogFlags are the flags of every command that writes a log, except serve: there they are settings.
-type LogFlags struct{ level, format string }
-
-func (f *LogFlags) Register(flags *pflag.FlagSet, levels string) {
-	flags.StringVar(&f.level, "log-level", "", "minimum `level` to log (default "+levels+")")
-	flags.StringVar(&f.format, "log-format", "", "log `format`: text or json (default text)")
+type LogFlags struct {
+	level  *slog.Level // nil unless set
+	format string
 }
 
-// Style reads the flags. usual is the level when none is given.
-func (f *LogFlags) Style(a *App, usual slog.Level) (s LogStyle, err error) {
-	s.Level, s.Format = usual, "text"
-	if a.JSON {
+// Register adds the flags. levels is the default in words.
+func (f *LogFlags) Register(flags *pflag.FlagSet, levels string) {
+	Value(flags, &f.level, "log-level", "", "minimum `level` to log (default "+levels+")",
+		func(v string) (*slog.Level, error) {
+			level, err := ParseLevel(v)
+			return &level, err
+		})
+	Value(flags, &f.format, "log-format", "", "log `format`: text or json (default text)",
+		ParseLogFormat)
+}
+
+// Style returns the style of the log. usual is the level without --log-level.
+func (f *LogFlags) Style(a *App, usual slog.Level) LogStyle {
+	s := LogStyle{usual, cmp.Or(f.format, "text")}
+	if f.format == "" && a.JSON {
 		s.Format = "json"
 	}
-	if f.level != "" {
-		if s.Level, err = ParseLevel(f.level); err != nil {
-			return s, Usagef("--log-level: %v", err)
-		}
+	if f.level != nil {
+		s.Level = *f.level
 	}
-	s.Format = cmp.Or(f.format, s.Format)
-	if err := CheckLogFormat(s.Format); err != nil {
-		return s, Usagef("--log-format: %v", err)
-	}
-	return s, nil
+	return s
 }
 
-func CheckLogFormat(v string) error {
-	if v != "text" && v != "json" {
-		return fmt.Errorf("%q is neither text nor json", v)
-	}
-	return nil
-}
+// ParseLogFormat reads the name of a log format.
+func ParseLogFormat(v string) (string, error) { return OneOf("text", "json")(v) }
 
-func ParseLevel(v string) (slog.Level, error) {
-	switch v {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
+// ParseLevel reads the name of a log level.
+func ParseLevel(v string) (level slog.Level, err error) {
+	if v, err = OneOf("debug", "info", "warn", "error")(v); err == nil {
+		err = level.UnmarshalText([]byte(v))
 	}
-	return 0, fmt.Errorf("%q is none of debug, info, warn, error", v)
+	return level, err
 }

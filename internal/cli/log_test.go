@@ -8,6 +8,7 @@ import (
 )
 
 func TestLogStyle(t *testing.T) {
+	debug, errors := slog.LevelDebug, slog.LevelError
 	for _, test := range []struct {
 		flags      LogFlags
 		json       bool
@@ -17,18 +18,14 @@ func TestLogStyle(t *testing.T) {
 		{LogFlags{}, false, slog.LevelInfo, "level=INFO msg=info", "debug"},
 		{LogFlags{}, true, slog.LevelInfo, `"level":"INFO","msg":"info"`, "debug"},
 		{LogFlags{}, false, slog.LevelWarn, "level=WARN msg=warn", "info"},
-		{LogFlags{level: "debug"}, false, slog.LevelWarn, "msg=debug", "{"},
-		{LogFlags{level: "error"}, false, slog.LevelInfo, "msg=error", "warn"},
+		{LogFlags{level: &debug}, false, slog.LevelWarn, "msg=debug", "{"},
+		{LogFlags{level: &errors}, false, slog.LevelInfo, "msg=error", "warn"},
 		{LogFlags{format: "json"}, false, slog.LevelInfo, `"msg":"info"`, "debug"},
 		{LogFlags{format: "text"}, true, slog.LevelInfo, "msg=info", "{"},
 	} {
 		a := &App{JSON: test.json}
-		style, err := test.flags.Style(a, test.usual)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var b bytes.Buffer
-		l := style.Logger(&b)
+		l := test.flags.Style(a, test.usual).Logger(&b)
 		l.Debug("debug")
 		l.Info("info")
 		l.Warn("warn")

@@ -3,10 +3,13 @@ package cli
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
@@ -81,8 +84,29 @@ func AttributesSize(attributes map[string]types.MessageAttributeValue) int {
 	return n
 }
 
+// A MessageAttribute is an attribute of a message as --json prints it.
 type MessageAttribute struct {
 	Type   string  `json:"type"`
 	String *string `json:"string,omitempty"`
 	Binary []byte  `json:"binary,omitempty"`
+}
+
+// MessageAttributes returns the attributes of a message for --json, and for a card with one field
+// for each, sorted by name.
+func MessageAttributes(
+	attributes map[string]types.MessageAttributeValue,
+) (all map[string]MessageAttribute, fields [][2]string) {
+	all = make(map[string]MessageAttribute, len(attributes))
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		v := attributes[name]
+		all[name] = MessageAttribute{aws.ToString(v.DataType), v.StringValue, v.BinaryValue}
+		text := name + ":" + aws.ToString(v.DataType) + "="
+		if v.StringValue == nil {
+			text += base64.StdEncoding.EncodeToString(v.BinaryValue)
+		} else {
+			text += *v.StringValue
+		}
+		fields = append(fields, [2]string{"attribute", text})
+	}
+	return all, fields
 }

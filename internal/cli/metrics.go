@@ -18,12 +18,10 @@ import (
 	"tenaq/internal/observe/metric"
 )
 
-// Metrics of long-running commands, in the text format of Prometheus. Their names are an interface:
-// users' dashboards and alarms depend on them. Each command has a table of its own; this file has
-// what all of them share.
+// Metrics of long-running commands, in the text format of Prometheus. Dashboards and alarms of users
+// depend on their names. Each command has its own table; this file has what they share.
 //
-// Label values come from the configuration or from a short fixed list. Nothing from a message
-// becomes a label.
+// Label values come from the configuration or from a short fixed list, never from a message.
 
 // MetricsVariable replaces --metrics-listen in the environment.
 const MetricsVariable = "TENAQ_METRICS_LISTEN"
@@ -37,6 +35,7 @@ machine needs its own port. docs/operations/metrics.md explains the metrics.`
 // MetricsFlags say where a command serves its metrics.
 type MetricsFlags struct{ metricsListen string }
 
+// Register adds the flag.
 func (f *MetricsFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.metricsListen, "metrics-listen", "",
 		"serve metrics at this `address` (default off)")
@@ -44,10 +43,7 @@ func (f *MetricsFlags) Register(cmd *cobra.Command) {
 
 // Listen takes the address before any work begins. It returns nil if there is none.
 func (f *MetricsFlags) Listen() (*metricsServer, error) {
-	address, origin := f.metricsListen, "--metrics-listen"
-	if address == "" {
-		address, origin = os.Getenv(MetricsVariable), MetricsVariable
-	}
+	address, origin := FlagOr("--metrics-listen", f.metricsListen, MetricsVariable, os.Getenv)
 	if address == "" || address == "off" {
 		return nil, nil
 	}
@@ -129,10 +125,32 @@ func (s *metricsServer) Close() {
 	_ = s.listener.Close()
 }
 
-// A MetricRow is a family of a table, and how to write it from what is known.
+// A MetricRow is a family of a table, and writes its values from what is known.
 type MetricRow[K any] struct {
 	metric.Family
 	Write func(w *metric.Writer, known K)
+}
+
+// Counter is a row of a counter.
+func Counter[K any](
+	name, help string, write func(*metric.Writer, K), labels ...string,
+) MetricRow[K] {
+	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: metric.KindCounter,
+		Labels: labels}, write}
+}
+
+// Gauge is a row of a gauge.
+func Gauge[K any](name, help string, write func(*metric.Writer, K), labels ...string) MetricRow[K] {
+	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: metric.KindGauge,
+		Labels: labels}, write}
+}
+
+// Histogram is a row of a histogram.
+func Histogram[K any](
+	name, help string, write func(*metric.Writer, K), labels ...string,
+) MetricRow[K] {
+	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: metric.KindHistogram,
+		Labels: labels}, write}
 }
 
 // WriteMetrics writes all rows of a table.
@@ -143,21 +161,18 @@ func WriteMetrics[K any](w *metric.Writer, table []MetricRow[K], known K) {
 	}
 }
 
-// processMetrics are those of every command, whose process has started at a time.
+// processMetrics are those of every command, from the start time of its process.
 var processMetrics = []MetricRow[time.Time]{
-	{metric.Family{Name: "tenaq_build_info", Help: "Always 1; the labels carry the version",
-		Kind: metric.KindGauge, Labels: []string{"version", "go"}},
+	Gauge("tenaq_build_info", "Always 1; the labels carry the version",
 		func(w *metric.Writer, _ time.Time) {
 			w.Value(1, BuildVersion().Version, runtime.Version())
-		}},
-	{metric.Family{Name: "process_start_time_seconds",
-		Help: "Start time of the process, in seconds since 1970", Kind: metric.KindGauge},
-		func(w *metric.Writer, started time.Time) { w.Value(float64(started.UnixMilli()) / 1000) }},
-	{metric.Family{Name: "process_cpu_seconds_total",
-		Help: "User and system CPU time of the process", Kind: metric.KindCounter},
-		func(w *metric.Writer, _ time.Time) { w.Value(metric.CPUSeconds()) }},
-	{metric.Family{Name: "go_goroutines", Help: "Number of goroutines", Kind: metric.KindGauge},
-		func(w *metric.Writer, _ time.Time) { w.Value(float64(runtime.NumGoroutine())) }},
+		}, "version", "go"),
+	Gauge("process_start_time_seconds", "Start time of the process, in seconds since 1970",
+		func(w *metric.Writer, started time.Time) { w.Value(float64(started.UnixMilli()) / 1000) }),
+	Counter("process_cpu_seconds_total", "User and system CPU time of the process",
+		func(w *metric.Writer, _ time.Time) { w.Value(metric.CPUSeconds()) }),
+	Gauge("go_goroutines", "Number of goroutines",
+		func(w *metric.Writer, _ time.Time) { w.Value(float64(runtime.NumGoroutine())) }),
 }
 
 // A WordCount counts by word, out of a fixed list. All words are exported from the start: otherwise

@@ -6,9 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Pick chooses among things that wait for a person's decision: by the beginnings of their ids, by
-// a property that they share, or all of them. It also keeps a command from changing more than its
-// user has seen.
+// A Pick chooses among things that await a decision: by the beginnings of their ids, by a shared
+// property, or all of them. Unless --run is set, several things are only listed.
 type Pick struct {
 	Verb string // what the command does: release
 	// what the things are called: row, rows; Many is also their member of a JSON document
@@ -49,7 +48,7 @@ func (p *Pick) Choose(ids []string) error {
 	return nil
 }
 
-// Wants reports whether a thing is chosen. It is asked once about each.
+// Wants reports whether a thing is chosen. Call it once for each.
 func (p *Pick) Wants(id, value string) bool {
 	wanted := p.all || p.value != "" && value == p.value
 	for i, beginning := range p.ids {
@@ -61,9 +60,9 @@ func (p *Pick) Wants(id, value string) bool {
 	return wanted
 }
 
-// Check reports what was not found, or not told apart, after Wants was asked about all things in a
-// place and found so many. hint ends the sentence about an id; empty names the command that lists
-// the things.
+// Check reports ids that were not found or are ambiguous. Wants was asked about all things in a place
+// before, and chose found of them. hint ends the sentence about a missing id; the default names the
+// command that lists the things.
 func (p *Pick) Check(place string, found int, hint string) error {
 	if hint == "" {
 		hint = "; see: " + p.List
@@ -74,7 +73,7 @@ func (p *Pick) Check(place string, found int, hint string) error {
 			return Codedf(ExitNotFound, "no %s in %s has an id that begins with %q%s", p.One, place,
 				id, hint)
 		case p.matches[i] > 1:
-			return Usagef("the ids of %d %s begin with %q; write more of it", p.matches[i],
+			return Usagef("the ids of %d %s begin with %q; add more of the id", p.matches[i],
 				p.Many, id)
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
-// repaintPause is the time between two paintings of the line: more than ten a second help no
-// reader, and cost a slow terminal more than the work itself.
+// repaintPause is the time between two paintings of the line. More than ten per second help no
+// reader and may cost more than the work itself.
 const repaintPause = 100 * time.Millisecond
 
-// Progress tells how far long work has come: on a terminal in one line that is written over and
-// over, elsewhere in a few lines.
+// Progress shows how far long work has come: on a terminal in one line that is updated, elsewhere in
+// a few lines.
 type Progress struct {
 	W        io.Writer
 	Terminal bool
@@ -31,25 +31,28 @@ type Progress struct {
 	shown   bool        // a line is on the terminal
 }
 
-func NewProgress(w io.Writer) *Progress {
-	return &Progress{W: w, Terminal: IsTerminal(w) && os.Getenv("TERM") != "dumb"}
+// NewProgress begins to show some work.
+func NewProgress(w io.Writer, what string) *Progress {
+	p := &Progress{W: w, Terminal: IsTerminal(w) && os.Getenv("TERM") != "dumb"}
+	p.Begin(what)
+	return p
 }
 
-// Begin names the work that begins.
+// Begin names the work that begins now.
 func (p *Progress) Begin(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what, p.Began = what, time.Now()
 }
 
-// Say tells of a step. On a terminal the line that moves says enough.
+// Say reports a step, unless a terminal shows the line.
 func (p *Progress) Say(format string, args ...any) {
 	if !p.Terminal {
 		fmt.Fprintf(p.W, "%s: %s\n", p.what, fmt.Sprintf(format, args...))
 	}
 }
 
-// Note tells what a person has to know, on a terminal too.
+// Note reports something above the line.
 func (p *Progress) Note(format string, args ...any) {
 	p.Done()
 	text := fmt.Sprintf("%s: %s", p.what, fmt.Sprintf(format, args...))
@@ -59,8 +62,7 @@ func (p *Progress) Note(format string, args ...any) {
 	fmt.Fprintln(p.W, text)
 }
 
-// Line writes the line of a terminal, at once or with the next painting, which shows the latest
-// text.
+// Line updates the line of a terminal, now or when it is painted next.
 func (p *Progress) Line(format string, args ...any) {
 	if !p.Terminal {
 		return
@@ -77,7 +79,7 @@ func (p *Progress) Line(format string, args ...any) {
 	}
 }
 
-// repaint paints the text that was waiting, unless it was taken away meanwhile.
+// repaint paints the text that was waiting, unless Done was called meanwhile.
 func (p *Progress) repaint() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +108,7 @@ func (p *Progress) width() int {
 	return 79
 }
 
-// Done takes the line away.
+// Done removes the line.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +122,7 @@ func (p *Progress) Done() {
 	}
 }
 
-// Bar draws part of whole.
+// Bar draws the share of a whole.
 func Bar(part, whole int) string {
 	const width = 20
 	full := width * min(part, whole) / max(whole, 1)
@@ -130,8 +132,8 @@ func Bar(part, whole int) string {
 // paceFrom is how long work must have gone on before its rate means anything.
 const paceFrom = 500 * time.Millisecond
 
-// RateText says how many were done a second, and leftText how long the rest of the whole takes at
-// the same rate. Each begins with a comma, or is empty when nothing can be said.
+// RateText formats how many were done per second. It begins with a comma, and is empty if that is
+// not known yet.
 func RateText(done int64, took time.Duration) string {
 	if done <= 0 || took < paceFrom {
 		return ""
@@ -143,6 +145,7 @@ func RateText(done int64, took time.Duration) string {
 	return fmt.Sprintf(", %.0f/s", rate)
 }
 
+// LeftText formats how long the rest of the whole takes at the same rate, like RateText.
 func LeftText(done, whole int64, took time.Duration) string {
 	if done <= 0 || done >= whole || took < paceFrom {
 		return ""

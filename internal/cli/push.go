@@ -29,22 +29,15 @@ type Pushed struct {
 // PushFlags say whether a command pushes.
 type PushFlags struct{ push string }
 
+// Register adds the flag.
 func (f *PushFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.push, "push-metrics", "auto",
-		"push metrics: `on`, off or auto")
+	Choice(cmd, &f.push, "push-metrics", "auto", "push metrics: `on`, off or auto",
+		"on", "off", "auto")
 }
 
 // Enabled reports whether to push. Amazon charges for metrics, so auto means off there.
-func (f *PushFlags) Enabled(e Endpoint) (bool, error) {
-	switch f.push {
-	case "on":
-		return true, nil
-	case "off":
-		return false, nil
-	case "auto":
-		return !e.IsAmazon(), nil
-	}
-	return false, Usagef("--push-metrics: %q is none of on, off and auto", f.push)
+func (f *PushFlags) Enabled(e Endpoint) bool {
+	return f.push == "on" || f.push == "auto" && !e.IsAmazon()
 }
 
 // A pusher pushes the numbers that read returns, in one namespace.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -111,23 +112,51 @@ func (s *RecordStore) Close() error {
 	return err
 }
 
-// A RecordsPlace is where records are kept, or could be. Its errors name the place and what to do.
-// It is for one goroutine.
-type RecordsPlace interface {
+// A Place is a database that has tables of tenaq, or could have them. Its errors name the place and
+// what to do. It is for one goroutine.
+type Place interface {
 	String() string // its address, without a password
+	Schema() string // what would be made, as text
 	Exists(context.Context) (bool, error)
+	Close()
+}
+
+// InitPlace makes what a place lacks, or only prints its schema. what is its member of a JSON
+// document; made and current are the formats of the result.
+func (a *App) InitPlace(
+	ctx context.Context, p Place, show bool, make func(context.Context) error,
+	what, made, current string,
+) error {
+	switch {
+	case show && a.JSON:
+		return a.PrintJSON(map[string]string{what: p.String(), "schema": p.Schema()})
+	case show:
+		_, err := io.WriteString(a.Stdout, p.Schema())
+		return err
+	}
+	there, err := p.Exists(ctx)
+	if err == nil {
+		err = make(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if there {
+		made = current
+	}
+	return a.Result(map[string]any{what: p.String(), "made": !there}, made, p)
+}
+
+// A RecordsPlace is where records are kept, or could be.
+type RecordsPlace interface {
+	Place
 	Make(context.Context) error // what is missing
 	Open(context.Context) (records.Store, error)
-	Schema() string // what Make creates, as text
-	Close()
 }
 
 // Place parses the address. It connects to nothing.
 func (f *RecordsFlags) Place() (RecordsPlace, error) {
-	address, origin := f.Address, "--records"
-	if address == "" {
-		address, origin = os.Getenv("TENAQ_RECORDS"), "TENAQ_RECORDS"
-	}
+	address, origin := FlagOr("--records", f.Address, "TENAQ_RECORDS", os.Getenv)
 	if address == "" {
 		dir, _, err := DefaultDataDir(os.Getenv)
 		if err != nil {
@@ -142,6 +171,7 @@ func (f *RecordsFlags) Place() (RecordsPlace, error) {
 	return place, nil
 }
 
+// ParsePlace parses the address of records.
 func ParsePlace(address string) (RecordsPlace, error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
@@ -171,6 +201,7 @@ type SQLitePlace struct {
 	dir  string // a directory to make, too; "" for none
 }
 
+// NewSQLitePlace parses an address without its sqlite:.
 func NewSQLitePlace(rest string) (*SQLitePlace, error) {
 	path := rest
 	if strings.HasPrefix(rest, "//") {
@@ -183,7 +214,7 @@ func NewSQLitePlace(rest string) (*SQLitePlace, error) {
 	case path == "":
 		return nil, errors.New("the path of the file is missing; write sqlite:PATH")
 	case strings.HasPrefix(path, "~"):
-		return nil, fmt.Errorf("sqlite:%s: the shell expands ~ only at the start of a word; write the full path", path)
+		return nil, fmt.Errorf("sqlite:%s: %w", path, errTilde)
 	}
 	return &SQLitePlace{Path: path}, nil
 }

@@ -5,19 +5,18 @@ import (
 	"runtime/debug"
 )
 
-// A server's heap is collected when it has grown by gcPercent of what is in use and of the ballast
-// together: by 64 MiB and a quarter. By itself the collector waits until it has doubled. A small
-// heap, such as that of a server with few queues, would be collected ten times a second under load,
-// with the slowest requests waiting for it, and a large one would take twice the memory that it
-// needs.
+// The heap of a server is collected when it has grown by gcPercent of the memory in use and the
+// ballast together: by 64 MiB and a quarter. By default, Go waits until the heap has doubled. It
+// would collect the small heap of a server with few queues ten times a second under load, and let a
+// large heap take twice the memory that it needs.
 const (
 	gcPercent   = 25
 	ballastSize = 256 << 20
 )
 
-// PaceGC sets when the heap of a server is collected, for as long as the ballast that it returns is
-// kept. That counts as in use and is never touched, so that the system has no memory behind it. Who
-// sets GOGC or GOMEMLIMIT decides alone, and there is no ballast.
+// PaceGC sets when the heap of a server is collected. The caller keeps the returned ballast alive. It
+// counts as memory in use but is never touched, so the system reserves no memory for it. If GOGC or
+// GOMEMLIMIT is set, PaceGC changes nothing and returns nil.
 func PaceGC(getenv func(string) string) (ballast []byte) {
 	if getenv("GOGC") != "" || getenv("GOMEMLIMIT") != "" {
 		return nil
@@ -26,15 +25,15 @@ func PaceGC(getenv func(string) string) (ballast []byte) {
 	return make([]byte, ballastSize)
 }
 
-// spareThreads is how many threads of a server may run Go code beyond one for each processor. With
-// no spare one, the thread that comes back from forcing a write finds all places taken and waits
-// for up to 10 ms until the scheduler of Go takes one from the flush of a memtable, a compaction or
-// a row of handlers; and everybody whose answer is on disk waits with it. With spare ones the
-// system decides, which lets those go first that have waited.
+// spareThreads is how many threads of a server may run Go code beyond one per processor. Without a
+// spare thread, the thread that returns from an fsync may find all processors taken by a flush, a
+// compaction or handlers. It then waits up to 10 ms for the Go scheduler, and so do all requests
+// whose answer is on disk. With spare threads, the scheduler of the system decides, and prefers
+// threads that have waited.
 const spareThreads = 2
 
-// AddThreads lets spareThreads more threads run Go code, unless GOMAXPROCS is set, or a quota of
-// processor time bounds them: who uses that up sooner stands still for longer.
+// AddThreads lets spareThreads more threads run Go code, unless GOMAXPROCS is set or a quota of
+// processor time applies: a process that uses up its quota sooner is paused for longer.
 func AddThreads(getenv func(string) string) {
 	settled := runtime.GOMAXPROCS(0)
 	if n := threads(getenv, runtime.NumCPU(), settled); n != settled {
@@ -42,8 +41,7 @@ func AddThreads(getenv func(string) string) {
 	}
 }
 
-// threads is how many threads may run Go code, given the processors that there are and what Go has
-// settled on.
+// threads returns how many threads may run Go code. settled is the default of Go.
 func threads(getenv func(string) string, processors, settled int) int {
 	if getenv("GOMAXPROCS") != "" || settled < processors {
 		return settled

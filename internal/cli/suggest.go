@@ -1,12 +1,6 @@
 package cli
 
-import (
-	"errors"
-	"strings"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-)
+import "strings"
 
 // Nearest returns the candidate that was probably meant by word, or "" when none is close.
 func Nearest(word string, candidates []string) string {
@@ -26,41 +20,6 @@ func DidYouMean(word string, candidates []string) string {
 		return "; did you mean " + near + "?"
 	}
 	return ""
-}
-
-// listMax is how many commands are listed in an error.
-const listMax = 8
-
-// SuggestCommand says which command of a group was probably meant, or which there are.
-func SuggestCommand(group *cobra.Command, word string) string {
-	var names []string
-	for _, c := range group.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	switch near := DidYouMean(word, names); {
-	case near != "":
-		return near
-	case len(names) <= listMax:
-		return "; there are: " + strings.Join(names, ", ")
-	}
-	return "; see: " + group.CommandPath() + " --help"
-}
-
-// SuggestFlag says which flag was probably meant by one that err says is unknown, or "".
-func SuggestFlag(cmd *cobra.Command, err error) string {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return ""
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		if !flag.Hidden {
-			names = append(names, "--"+flag.Name)
-		}
-	})
-	return DidYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 
 // editDistance counts the insertions, deletions and replacements of bytes, and the exchanges of

@@ -20,21 +20,16 @@ func OrEmpty(is bool, text string) string {
 
 func OrDash(s string) string { return cmp.Or(s, "-") }
 
-// AgeText says how long ago an entry was written, to the largest unit.
+// AgeText formats the age of an entry in its largest unit.
 func AgeText(age time.Duration) string {
 	if age == records.AgeUnknown {
 		return "unknown"
 	}
-	for _, u := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
-		if age >= u {
-			return HumanDuration(age.Truncate(u))
-		}
-	}
-	return HumanDuration(0)
+	return RoughDuration(age)
 }
 
-// UnlessInterrupted does what cannot be cancelled, such as reading from a terminal, and does not
-// wait for its end when ctx ends first.
+// UnlessInterrupted does what cannot be cancelled, such as reading from a terminal. It returns
+// without waiting for the end if ctx ends first.
 func UnlessInterrupted[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -77,15 +72,6 @@ func FirstWords(text string, most int) string {
 	return text
 }
 
-// SomeDuration reads a duration above zero, which would mean the default.
-func SomeDuration(v string) (time.Duration, error) {
-	d, err := ParseDuration(v)
-	if err == nil && d == 0 {
-		err = fmt.Errorf("%q is not more than zero", v)
-	}
-	return d, err
-}
-
 func TimeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -94,14 +80,23 @@ func TimeOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// SecondsText says a time to its largest unit.
+// SecondsText formats a number of seconds in its largest unit.
 func SecondsText(s float64) string { return AgeText(time.Duration(s * float64(time.Second))) }
 
+// TimeText formats a moment and how long ago it was; "never" for none.
 func TimeText(t *time.Time, now time.Time) string {
 	if t == nil {
 		return "never"
 	}
 	return HumanTime(*t, now)
+}
+
+// AgoText formats how long ago a moment was; "-" for none.
+func AgoText(t *time.Time, now time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return AgeText(now.Sub(*t)) + " ago"
 }
 
 func SplitList(v string) []string {
@@ -114,7 +109,7 @@ func SplitList(v string) []string {
 	return list
 }
 
-// Counted says how many of something there are, and is the one place that tells one from many.
+// Counted formats a number of things, with the singular for one.
 func Counted[N int | int32 | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

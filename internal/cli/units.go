@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,9 +18,8 @@ func ParseCount(v string) (int, error) {
 	return n, nil
 }
 
-// ParseDuration reads a Go duration that is not negative, with days before it if wanted: 4d, 1d12h.
-// A bare number is refused, because half of the world would mean seconds by it and the other half
-// milliseconds; only zero needs no unit.
+// ParseDuration reads a Go duration that is not negative and may begin with days: 4d, 1d12h. A bare
+// number is refused, because it could mean seconds or milliseconds. Only zero needs no unit.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if days, rest, ok := strings.Cut(s, "d"); ok {
@@ -37,7 +37,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// daysAnd reads a number of days, and a duration behind it that may be empty.
+// daysAnd reads a number of days and the rest of a duration, which may be empty.
 func daysAnd(days, rest string) (time.Duration, error) {
 	const daysMax = 100_000 // what fits into a Duration
 	n, err := strconv.ParseUint(days, 10, 32)
@@ -55,6 +55,15 @@ func daysAnd(days, rest string) (time.Duration, error) {
 	return d + more, nil
 }
 
+// SomeDuration reads a duration above zero.
+func SomeDuration(v string) (time.Duration, error) {
+	d, err := ParseDuration(v)
+	if err == nil && d == 0 {
+		err = fmt.Errorf("%q is not more than zero", v)
+	}
+	return d, err
+}
+
 // ParseSeconds reads a duration that SQS takes: whole seconds, at most limit.
 func ParseSeconds(s string, limit time.Duration) (int32, error) {
 	d, err := ParseDuration(s)
@@ -69,8 +78,28 @@ func ParseSeconds(s string, limit time.Duration) (int32, error) {
 	return int32(d / time.Second), nil
 }
 
-// The units of a size, largest first. A single letter is not among them: 512M means one thing to
-// some and another thing to others.
+// SecondsUpTo reads seconds like ParseSeconds, for a flag that may be unset.
+func SecondsUpTo(limit time.Duration) func(string) (*int32, error) {
+	return func(s string) (*int32, error) {
+		n, err := ParseSeconds(s, limit)
+		return &n, err
+	}
+}
+
+// OneOf reads one of a few words.
+func OneOf(words ...string) func(string) (string, error) {
+	return func(v string) (string, error) {
+		switch {
+		case slices.Contains(words, v):
+			return v, nil
+		case len(words) == 2:
+			return "", fmt.Errorf("%q is neither %s nor %s", v, words[0], words[1])
+		}
+		return "", fmt.Errorf("%q is none of %s", v, strings.Join(words, ", "))
+	}
+}
+
+// The units of a size, largest first. A single letter is no unit: 512M is ambiguous.
 var sizeUnits = []struct {
 	name  string
 	bytes int64
@@ -100,8 +129,7 @@ func ParseSize(s string) (int64, error) {
 	return n * unit, nil
 }
 
-// HumanSize says a number of bytes in the largest binary unit that loses nothing, or with one
-// decimal.
+// HumanSize formats a number of bytes in the largest binary unit without loss, or with one decimal.
 func HumanSize(n int64) string {
 	for _, u := range sizeUnits[:4] {
 		switch {
@@ -114,15 +142,7 @@ func HumanSize(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// CountedText is counted for a number that came as text.
-func CountedText(n, one, many string) string {
-	if n == "1" {
-		many = one
-	}
-	return n + " " + many
-}
-
-// HumanDuration says a duration in words, without losing anything above a second.
+// HumanDuration formats a duration in whole seconds: 1 day 2 h 3 min.
 func HumanDuration(d time.Duration) string {
 	if d < time.Second {
 		return "0 s"
@@ -148,7 +168,7 @@ func HumanDuration(d time.Duration) string {
 	return strings.Join(parts, " ")
 }
 
-// ShortDuration says a duration with two or three figures, such as 1.25 ms.
+// ShortDuration formats a duration with up to three figures, such as 1.25 ms.
 func ShortDuration(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration
@@ -161,17 +181,21 @@ func ShortDuration(d time.Duration) string {
 	return fmt.Sprintf("%d ns", d)
 }
 
-// HumanTime says a moment and how long ago it was, to the largest unit.
+// HumanTime formats a moment and how long ago it was, in the largest unit.
 func HumanTime(t, now time.Time) string {
 	s := t.UTC().Format(time.RFC3339)
-	ago := now.Sub(t)
-	if ago < time.Second {
-		return s
-	}
-	for _, u := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
-		if ago >= u {
-			return s + ", " + HumanDuration(ago.Truncate(u)) + " ago"
-		}
+	if ago := now.Sub(t); ago >= time.Second {
+		s += ", " + RoughDuration(ago) + " ago"
 	}
 	return s
+}
+
+// RoughDuration formats a duration in its largest unit.
+func RoughDuration(d time.Duration) string {
+	for _, u := range []time.Duration{24 * time.Hour, time.Hour, time.Minute} {
+		if d >= u {
+			return HumanDuration(d.Truncate(u))
+		}
+	}
+	return HumanDuration(d)
 }

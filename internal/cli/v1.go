@@ -11,26 +11,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/smithy-go"
+	"github.com/spf13/cobra"
 )
-
-// An alarmChange is an alarm that came into another state.
-type alarmChange struct {
-	Alarm  string    `json:"alarm"`
-	Queue  string    `json:"queue,omitempty"`
-	Was    string    `json:"was"`
-	State  string    `json:"state"`
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
-}
-
-type AlarmHistory struct {
-	Changes []alarmChange `json:"changes"`
-}
 
 // Limits of what is asked for at a time, and of a body and a reason in a table.
 const (
@@ -41,7 +29,7 @@ const (
 	PeekReasonTable = 120
 )
 
-// PeekLack says what to do where there is no such look.
+// PeekLack ends the error for servers that cannot show messages.
 const PeekLack = "shows a message only by delivering it: \"tenaq receive QUEUE --visibility 0\" receives one, which counts and may " +
 	"move it to the dead-letter queue; to look without that, use a tenaq server of this version"
 
@@ -78,7 +66,7 @@ type Peeked struct {
 	BodyCut  bool    `json:"bodyCut,omitempty"`
 }
 
-// Visible says when a message that is not can be received, by the clock of the server.
+// Visible says when a hidden message becomes visible, by the clock of the server.
 func (m *Peeked) Visible() string {
 	now := m.Sent.Add(time.Duration(m.AgeMS) * time.Millisecond)
 	if left := m.VisibleAt.Sub(now); left > 0 {
@@ -96,16 +84,6 @@ func (m *Peeked) Beginning() string {
 		return *m.Body + "..."
 	}
 	return *m.Body
-}
-
-// RoughDuration says a duration to its largest unit.
-func RoughDuration(d time.Duration) string {
-	for _, u := range []time.Duration{24 * time.Hour, time.Hour, time.Minute} {
-		if d >= u {
-			return HumanDuration(d.Truncate(u))
-		}
-	}
-	return HumanDuration(d)
 }
 
 // A PeekedQueues is what peek shows of all queues.
@@ -132,10 +110,10 @@ type peekedDeadLetters struct {
 	MaxReceives int64  `json:"maxReceiveCount"`
 }
 
-// PeekQueuesPage is how many queues are asked for at a time.
-const PeekQueuesPage = 50
+// peekQueuesPage is how many queues are asked for at a time.
+const peekQueuesPage = 50
 
-// deadLetters says where dead letters go and where they come from.
+// DeadLettersText says where dead letters go and where they come from.
 func (q *PeekedQueue) DeadLettersText() string {
 	var says []string
 	if q.DeadLetters != nil {
@@ -152,48 +130,55 @@ func (q *PeekedQueue) DeadLettersText() string {
 	return strings.Join(says, "; ")
 }
 
-// V1Header is what a tenaq server says of itself in answers of /v1.
+// V1Header is the header by which answers of /v1 are recognized.
 const V1Header = "Tenaq-Api"
 
 // A V1Client reads what a tenaq server shows beside the SQS API.
 type V1Client struct {
-	// for its endpoint, its credentials if it has any, and its words for what goes wrong
-	C    *Client
+	C    *Client // its endpoint, credentials and errors
 	HTTP interface {
 		Do(*http.Request) (*http.Response, error)
 	}
-	Lack string // what it means that a server is not ours
+	Lack string // what another server lacks, and what to do: the end of an error
 }
 
-// ConnectV1 finds the server. A server without credentials is asked without any, so it does not
-// matter if there are none. Lack is what to say, and to do, where the server is none of ours.
+// ConnectV1 finds the server. Without credentials, requests are not signed: a server without keys
+// accepts that. lack says what another server lacks, and what to do.
 func (f *ClientFlags) ConnectV1(ctx context.Context, lack string) (*V1Client, error) {
-	c, err := f.Connect(ctx)
-	switch {
-	case err == nil && !c.Endpoint.IsAmazon():
-		return &V1Client{c, c.Options().HTTPClient, lack}, nil
-	case err != nil && ExitCode(err) == ExitUsage:
-		return nil, err
-	}
 	e, err := f.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	timeout, err := ParseDuration(f.Timeout)
-	if err != nil {
-		return nil, err
-	}
-	v := &V1Client{&Client{Endpoint: e, Timeout: timeout}, &http.Client{Transport: &http.Transport{
-		Proxy:       http.ProxyFromEnvironment,
-		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-	}}, lack}
+	v := &V1Client{C: &Client{Endpoint: e, Timeout: f.Timeout}, Lack: lack}
 	if e.IsAmazon() {
 		return nil, v.Missing()
+	}
+	switch c, err := f.Connect(ctx); {
+	case err == nil:
+		v.C, v.HTTP = c, c.Options().HTTPClient
+	case ExitCode(err) == ExitUsage:
+		return nil, err
+	default:
+		v.HTTP = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment,
+			DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}}
 	}
 	return v, nil
 }
 
-// Sign signs a request as those of the SQS API are signed, where there is anything to sign with.
+// RunV1 finds the server for a command.
+func (f *ClientFlags) RunV1(
+	lack string, do func(ctx context.Context, v *V1Client, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		v, err := f.ConnectV1(cmd.Context(), lack)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), v, args)
+	}
+}
+
+// Sign signs a request like those of the SQS API, if there are credentials.
 func (v *V1Client) Sign(ctx context.Context, req *http.Request, body []byte) error {
 	if v.C.Client == nil || v.C.Options().Credentials == nil {
 		return nil
@@ -207,18 +192,65 @@ func (v *V1Client) Sign(ctx context.Context, req *http.Request, body []byte) err
 		v.C.Options().Region, time.Now())
 }
 
-// Missing says what to do where there is nothing of the kind.
+// Missing is the error for a server that lacks this.
 func (v *V1Client) Missing() error { return Codedf(ExitUsage, "%s %s", v.C.Endpoint, v.Lack) }
 
-// Get reads a path below /v1 into an answer. What is being done to which queue begins the sentence
-// when it fails.
+// Messages shows up to limit messages of a queue without receiving them. query chooses them.
+func (v *V1Client) Messages(
+	ctx context.Context, queue string, query url.Values, limit int,
+) (PeekedList, error) {
+	list := PeekedList{Queue: QueueNameOf(queue), Messages: []Peeked{}}
+	path := "/queues/" + url.PathEscape(list.Queue) + "/messages"
+	err := pages(ctx, v, "look at", queue, path, query, PeekPage, limit,
+		func(p *PeekedList) (int, string) {
+			list.Messages, list.Next = append(list.Messages, p.Messages...), p.Next
+			return len(p.Messages), p.Next
+		})
+	return list, err
+}
+
+// Queues shows up to limit queues. query chooses them.
+func (v *V1Client) Queues(
+	ctx context.Context, query url.Values, limit int,
+) (PeekedQueues, error) {
+	list := PeekedQueues{Queues: []PeekedQueue{}}
+	err := pages(ctx, v, "look at the queues", "", "/queues", query, peekQueuesPage, limit,
+		func(p *PeekedQueues) (int, string) {
+			list.Queues, list.Next = append(list.Queues, p.Queues...), p.Next
+			return len(p.Queues), p.Next
+		})
+	return list, err
+}
+
+// pages reads pages of at most most things until there are limit of them. take returns how many a
+// page has, and where the next one begins: empty at the end.
+func pages[P any](
+	ctx context.Context, v *V1Client, doing, queue, path string, query url.Values, most, limit int,
+	take func(*P) (n int, next string),
+) error {
+	for got := 0; got < limit; {
+		query.Set("limit", strconv.Itoa(min(most, limit-got)))
+		var page P
+		if err := v.Get(ctx, doing, queue, path, query, &page); err != nil {
+			return err
+		}
+		n, next := take(&page)
+		if got += n; next == "" {
+			return nil
+		}
+		query.Set("after", next)
+	}
+	return nil
+}
+
+// Get reads a path below /v1 into an answer. doing and queue begin the sentence of an error.
 func (v *V1Client) Get(
 	ctx context.Context, doing, queue, path string, query url.Values, answer any,
 ) error {
 	return v.do(ctx, http.MethodGet, doing, queue, path+"?"+query.Encode(), nil, answer)
 }
 
-// Post sends a document to a path below /v1 that changes something.
+// Post sends a document to a path below /v1.
 func (v *V1Client) Post(ctx context.Context, doing, about, path string, in, answer any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -257,7 +289,7 @@ func (v *V1Client) do(
 			return v.C.Explain(doing, queue, WithCause(ctx, err))
 		}
 		if err := json.Unmarshal(body, answer); err != nil {
-			return Codedf(ExitFailed, "%s: %s has answered what this version cannot read: %v",
+			return Codedf(ExitFailed, "%s: this version cannot read the answer of %s: %v",
 				strings.TrimSpace(doing+" "+queue), v.C.Endpoint, err)
 		}
 		return nil
@@ -265,7 +297,7 @@ func (v *V1Client) do(
 	return v.Refusal(resp, doing, queue)
 }
 
-// Refusal reads why a server has refused.
+// Refusal explains an answer that refuses a request.
 func (v *V1Client) Refusal(resp *http.Response, doing, queue string) error {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {

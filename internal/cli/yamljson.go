@@ -9,8 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAMLToJSON writes a YAML value as JSON in the order of the file. What looks like a number and
-// would be changed by reading it as one, such as an account with leading zeros, stays text.
+// ResolveAlias returns the node that an alias stands for.
+func ResolveAlias(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// YAMLToJSON writes a YAML value as JSON in the order of the file. A number that JSON would write
+// differently, such as an account with leading zeros, becomes text.
 func YAMLToJSON(n *yaml.Node) ([]byte, error) {
 	n = ResolveAlias(n)
 	switch n.Kind {

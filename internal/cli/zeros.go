@@ -12,9 +12,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Zeros are members of a request that were given as zero. The SDK leaves a zero out, and then the
-// queue's own value holds: a delay, a wait or a visibility timeout of 0 that someone spelled out
-// would be lost.
+// Zeros are members of a request that the user set to zero. The SDK omits zeros, and the value of the
+// queue would apply.
 type Zeros []string
 
 // Add notes a member that was given, if it is zero.

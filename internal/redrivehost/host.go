@@ -60,7 +60,7 @@ type Host struct {
 	logger *slog.Logger
 }
 
-// NewHost makes one of a client and an open store.
+// NewHost makes a host of a client and an open store. It closes the store if it fails.
 func NewHost(
 	c *cli.Client, store *cli.RecordStore, ledger string, noClaims bool, logger *slog.Logger,
 ) (*Host, error) {
@@ -70,6 +70,7 @@ func NewHost(
 	}
 	var err error
 	if h.claims, err = claims.New(store, claims.Config{Prefix: ledger}); err != nil {
+		h.Close()
 		return nil, cli.Usagef("--ledger: %v", err)
 	}
 	return h, nil

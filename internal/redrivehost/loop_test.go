@@ -304,14 +304,13 @@ func TestLoopWakesForBreaker(t *testing.T) {
 // The defaults that the flags show are those of package redrive, which refuses a text that it
 // cannot read.
 func TestPolicyFields(t *testing.T) {
-	var flags PolicyFlags
-	flags.Register(pflag.NewFlagSet("test", pflag.ContinueOnError))
-	if p, err := flags.Policy(); err != nil || p != DefaultPolicy() {
-		t.Errorf("without flags: got %+v, error %v, want the default", p, err)
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	if p := PolicyFlags(flags); *p != DefaultPolicy() {
+		t.Errorf("without flags: got %+v, want the default", *p)
 	}
-	for _, field := range flags {
+	for _, field := range PolicyFields {
 		var p redrive.Policy
-		if def := field.String(); def != "" && field.Apply(&p, def) != nil {
+		if def := flags.Lookup(field.Name).DefValue; def != "" && field.Apply(&p, def) != nil {
 			t.Errorf("%s: the default %q cannot be read", field.Name, def)
 		}
 		for _, bad := range []string{"", "-1", "x", "0", "0s"} {

@@ -3,15 +3,10 @@ package redrivehost
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/metric"
@@ -44,7 +39,7 @@ type queueMetrics struct {
 	count   bool // depth, drain and held are known
 	depth   int
 	drain   time.Duration
-	held    map[string]int // by reason
+	held    map[redrive.HoldCause]int
 }
 
 // parkingKeep is how long the answer of a parking lot is used. On Amazon each question costs a
@@ -106,39 +101,12 @@ func (q *queueMetrics) note(s Step) {
 	}
 	q.steps.Add("done", 1)
 	q.last, q.count, q.depth, q.drain = s.Ended, true, r.Depth, s.Drain
-	q.held = make(map[string]int)
+	q.held = make(map[redrive.HoldCause]int)
 	for _, d := range r.Decisions {
 		if d.Action == redrive.Hold {
-			q.held[holdReason(d.Why)]++
+			q.held[d.Held]++
 		}
 	}
-}
-
-// holdReasons are words for why dead letters are held, by what the redriver says. The rest is
-// other: above all, messages of unknown origin.
-var holdReasons = []struct {
-	says *regexp.Regexp
-	word string
-}{
-	{regexp.MustCompile(`^paused: `), "paused"},
-	{regexp.MustCompile(`^the breaker is open `), "breaker"},
-	{regexp.MustCompile(`^whether others succeed is not known|^others are tried first`), "unsure"},
-	{regexp.MustCompile(`^1 message is on its way$|^\d+ messages are on their way$`), "rate"},
-	{regexp.MustCompile(`^an? (earlier )?message of its group `), "group"},
-	{regexp.MustCompile(`^what it needs seems to be down |^another one finds out whether what it needs `), "kind"},
-	{regexp.MustCompile(`^it waits for its time$`), "delay"},
-	{regexp.MustCompile(`^the ledger cannot be asked now`), "ledger"},
-}
-
-const holdOther = "other"
-
-func holdReason(why string) string {
-	for _, r := range holdReasons {
-		if r.says.MatchString(why) {
-			return r.word
-		}
-	}
-	return holdOther
 }
 
 // A redriveReading is what one answer reports.
@@ -148,130 +116,101 @@ type redriveReading struct {
 	now     time.Time
 }
 
-// each calls f with each queue.
-func (r redriveReading) each(f func(*queueMetrics)) {
-	for i := range r.queues {
-		f(&r.queues[i])
+// queueValue writes a value for each queue that has one.
+func queueValue(
+	of func(*queueMetrics, time.Time) (v float64, ok bool),
+) func(*metric.Writer, redriveReading) {
+	return func(w *metric.Writer, r redriveReading) {
+		for i := range r.queues {
+			if v, ok := of(&r.queues[i], r.now); ok {
+				w.Value(v, r.queues[i].name)
+			}
+		}
+	}
+}
+
+// stateValue writes a part of the state of each queue, if the state is known.
+func stateValue(of func(*redrive.State) float64) func(*metric.Writer, redriveReading) {
+	return queueValue(func(q *queueMetrics, _ time.Time) (float64, bool) {
+		return of(&q.state), q.known
+	})
+}
+
+// words writes what is counted by words.
+func words(of func(*queueMetrics) *cli.WordCount) func(*metric.Writer, redriveReading) {
+	return func(w *metric.Writer, r redriveReading) {
+		for i := range r.queues {
+			of(&r.queues[i]).Write(w, r.queues[i].name)
+		}
 	}
 }
 
 // MetricTable has all metrics of redrivers: those of "tenaq redrive run" and those in a server.
 var MetricTable = []cli.MetricRow[redriveReading]{
-	ofSteps("tenaq_redrive_steps_total",
+	cli.Counter("tenaq_redrive_steps_total",
 		"Steps of a redriver, by result: done, overlap with that of another redriver, or failed",
-		"result",
-		func(q *queueMetrics) *cli.WordCount { return q.steps }),
-	ofSteps("tenaq_redrive_decisions_total",
-		"Decisions about dead letters, by action: redrive, park or hold; a held one is decided about again", "action",
-		func(q *queueMetrics) *cli.WordCount { return q.decisions }),
-	ofSteps("tenaq_redrive_outcomes_total",
-		"Outcomes of redriven messages: succeeded or failed again", "result",
-		func(q *queueMetrics) *cli.WordCount { return q.outcomes }),
-	{Family: metric.Family{Name: "tenaq_redrive_last_step_age_seconds",
-		Help: "Time since the latest step without an error; since the start if there was none",
-		Kind: metric.KindGauge, Labels: deadLabel},
-		Write: func(w *metric.Writer, r redriveReading) {
-			r.each(func(q *queueMetrics) { w.Value(max(0, r.now.Sub(q.last)).Seconds(), q.name) })
-		}},
+		words(func(q *queueMetrics) *cli.WordCount { return q.steps }), "queue", "result"),
+	cli.Counter("tenaq_redrive_decisions_total",
+		"Decisions about dead letters, by action: redrive, park or hold; a held one is decided about again",
+		words(func(q *queueMetrics) *cli.WordCount { return q.decisions }), "queue", "action"),
+	cli.Counter("tenaq_redrive_outcomes_total",
+		"Outcomes of redriven messages: succeeded or failed again",
+		words(func(q *queueMetrics) *cli.WordCount { return q.outcomes }), "queue", "result"),
+	cli.Gauge("tenaq_redrive_last_step_age_seconds",
+		"Time since the latest step without an error; since the start if there was none",
+		queueValue(func(q *queueMetrics, now time.Time) (float64, bool) {
+			return max(0, now.Sub(q.last)).Seconds(), true
+		}), "queue"),
 
-	ofState("tenaq_redrive_breaker_state", "The circuit breaker: 0 closed, 1 open, 2 half open",
-		func(s *redrive.State) float64 {
-			return float64(s.Breaker.State.Gauge())
-		}),
-	ofState("tenaq_redrive_on_their_way", "Redriven messages whose outcome is not known yet",
-		func(s *redrive.State) float64 {
-			return float64(len(s.Flights))
-		}),
-	ofState("tenaq_redrive_rate", "Messages that may be on their way at once",
-		func(s *redrive.State) float64 {
-			return float64(s.Rate)
-		}),
-	ofState("tenaq_redrive_paused", "1 while the redriver is paused by a person",
-		func(s *redrive.State) float64 {
-			return cli.OneIf(s.Paused != "")
-		}),
-	{Family: metric.Family{Name: "tenaq_redrive_kinds",
-		Help: "Kinds of failures, by the breaker of each kind: closed, open or half_open",
-		Kind: metric.KindGauge, Labels: []string{"queue", "breaker"}},
-		Write: func(w *metric.Writer, r redriveReading) {
-			r.each(func(q *queueMetrics) {
-				for _, state := range []breaker.State{breaker.Closed, breaker.Open,
-					breaker.HalfOpen} {
-					if n := q.kinds(state); q.known {
-						w.Value(float64(n), q.name, strings.ToLower(string(state)))
+	cli.Gauge("tenaq_redrive_breaker_state", "The circuit breaker: 0 closed, 1 open, 2 half open",
+		stateValue(func(s *redrive.State) float64 { return float64(s.Breaker.State.Gauge()) }),
+		"queue"),
+	cli.Gauge("tenaq_redrive_on_their_way", "Redriven messages whose outcome is not known yet",
+		stateValue(func(s *redrive.State) float64 { return float64(len(s.Flights)) }), "queue"),
+	cli.Gauge("tenaq_redrive_rate", "Messages that may be on their way at once",
+		stateValue(func(s *redrive.State) float64 { return float64(s.Rate) }), "queue"),
+	cli.Gauge("tenaq_redrive_paused", "1 while the redriver is paused by a person",
+		stateValue(func(s *redrive.State) float64 { return cli.OneIf(s.Paused != "") }), "queue"),
+	cli.Gauge("tenaq_redrive_kinds",
+		"Kinds of failures, by the breaker of each kind: closed, open or half_open",
+		func(w *metric.Writer, r redriveReading) {
+			for _, q := range r.queues {
+				for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen} {
+					if q.known {
+						w.Value(float64(q.kinds(s)), q.name, strings.ToLower(string(s)))
 					}
 				}
-			})
-		}},
+			}
+		}, "queue", "breaker"),
 
-	{Family: metric.Family{Name: "tenaq_redrive_dead_letters",
-		Help: "Dead letters when the latest step began", Kind: metric.KindGauge, Labels: deadLabel},
-		Write: func(w *metric.Writer, r redriveReading) {
-			r.each(func(q *queueMetrics) {
-				if q.count {
-					w.Value(float64(q.depth), q.name)
-				}
-			})
-		}},
-	{Family: metric.Family{Name: "tenaq_redrive_held",
-		Help: "Dead letters that the latest step held, by why: paused, breaker, unsure (whether others succeed), rate, group, kind (of failure), delay, ledger or other",
-		Kind: metric.KindGauge, Labels: []string{"queue", "why"}},
-		Write: func(w *metric.Writer, r redriveReading) {
-			r.each(func(q *queueMetrics) {
-				for _, reason := range holdReasons {
+	cli.Gauge("tenaq_redrive_dead_letters", "Dead letters when the latest step began",
+		queueValue(func(q *queueMetrics, _ time.Time) (float64, bool) {
+			return float64(q.depth), q.count
+		}), "queue"),
+	cli.Gauge("tenaq_redrive_held",
+		"Dead letters that the latest step held, by why: paused, breaker, unsure (whether others succeed), rate, group, kind (of failure), delay, ledger or other",
+		func(w *metric.Writer, r redriveReading) {
+			for _, q := range r.queues {
+				for _, cause := range redrive.HoldCauses {
 					if q.count {
-						w.Value(float64(q.held[reason.word]), q.name, reason.word)
+						w.Value(float64(q.held[cause]), q.name, string(cause))
 					}
 				}
-				if q.count {
-					w.Value(float64(q.held[holdOther]), q.name, holdOther)
-				}
-			})
-		}},
-	{Family: metric.Family{Name: "tenaq_redrive_drain_seconds",
-		Help: "How long the dead letters will take at the pace of the last hour; absent if unknown, and while the breaker is open or the redriver paused", Kind: metric.KindGauge, Labels: deadLabel},
-		Write: func(w *metric.Writer, r redriveReading) {
-			r.each(func(q *queueMetrics) {
-				stands := q.state.Breaker.State == breaker.Open || q.state.Paused != ""
-				if q.count && !stands && (q.drain > 0 || q.depth == 0) {
-					w.Value(q.drain.Seconds(), q.name)
-				}
-			})
-		}},
-	{Family: metric.Family{Name: "tenaq_redrive_parked_messages",
-		Help: "Messages in a parking lot, which await a person's decision", Kind: metric.KindGauge,
-		Labels: []string{"parking"}},
-		Write: func(w *metric.Writer, r redriveReading) {
+			}
+		}, "queue", "why"),
+	cli.Gauge("tenaq_redrive_drain_seconds",
+		"How long the dead letters will take at the pace of the last hour; absent if unknown, and while the breaker is open or the redriver paused",
+		queueValue(func(q *queueMetrics, _ time.Time) (float64, bool) {
+			stands := q.state.Breaker.State == breaker.Open || q.state.Paused != ""
+			return q.drain.Seconds(), q.count && !stands && (q.drain > 0 || q.depth == 0)
+		}), "queue"),
+	cli.Gauge("tenaq_redrive_parked_messages",
+		"Messages in a parking lot, which await a person's decision",
+		func(w *metric.Writer, r redriveReading) {
 			for _, p := range r.parking {
 				w.Value(float64(p.depth), p.name)
 			}
-		}},
-}
-
-var deadLabel = []string{"queue"}
-
-// ofSteps is a row of what is counted by words.
-func ofSteps(
-	name, help, label string, of func(*queueMetrics) *cli.WordCount,
-) cli.MetricRow[redriveReading] {
-	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help,
-		Kind: metric.KindCounter, Labels: []string{"queue", label}},
-		Write: func(w *metric.Writer, r redriveReading) {
-			r.each(func(q *queueMetrics) { of(q).Write(w, q.name) })
-		}}
-}
-
-// ofState is a row of a part of the state. It has no value before the first step.
-func ofState(name, help string, of func(*redrive.State) float64) cli.MetricRow[redriveReading] {
-	return cli.MetricRow[redriveReading]{Family: metric.Family{Name: name, Help: help,
-		Kind: metric.KindGauge, Labels: deadLabel},
-		Write: func(w *metric.Writer, r redriveReading) {
-			r.each(func(q *queueMetrics) {
-				if q.known {
-					w.Value(of(&q.state), q.name)
-				}
-			})
-		}}
+		}, "parking"),
 }
 
 // kinds is how many kinds of failures have a breaker in a state.
@@ -353,19 +292,9 @@ func Depth(
 	if err != nil {
 		return 0, nil, err
 	}
-	all := []types.QueueAttributeName{types.QueueAttributeNameAll}
-	out, err := cli.Call(ctx, c, c.GetQueueAttributes,
-		&sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: all})
-	if err != nil {
-		return 0, nil, c.Explain("read the attributes of", queue, err)
+	if attributes, err = c.AllAttributes(ctx, url); err != nil {
+		return 0, nil, err
 	}
-	for _, name := range []types.QueueAttributeName{
-		types.QueueAttributeNameApproximateNumberOfMessages,
-		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
-		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
-	} {
-		one, _ := strconv.Atoi(out.Attributes[string(name)])
-		n += one
-	}
-	return n, out.Attributes, nil
+	visible, hidden, delayed := cli.CountsOf(attributes)
+	return int(visible + hidden + delayed), attributes, nil
 }

@@ -26,8 +26,8 @@ func TestRedriveMetrics(t *testing.T) {
 			`tenaq_redrive_kinds{queue="a-dlq",breaker="closed"}`:        "",
 		})
 
-		decided := func(action redrive.Action, why string) redrive.Decided {
-			return redrive.Decided{Decision: redrive.Decision{Action: action, Why: why}}
+		decided := func(action redrive.Action, held redrive.HoldCause) redrive.Decided {
+			return redrive.Decided{Decision: redrive.Decision{Action: action, Held: held}}
 		}
 		step := Step{Queue: "a-dlq", Ended: time.Now(), Drain: time.Minute, Report: redrive.Report{
 			Depth: 7,
@@ -36,7 +36,7 @@ func TestRedriveMetrics(t *testing.T) {
 				Kinds: []redrive.Kind{{Breaker: breaker.Breaker{State: breaker.Open}}, {}},
 			},
 			Outcomes:  []redrive.Outcome{{Result: redrive.Succeeded}, {Result: redrive.Gone}, {Result: redrive.Failed}},
-			Decisions: []redrive.Decided{decided(redrive.Redrive, ""), decided(redrive.Park, ""), decided(redrive.Hold, "5 messages are on their way"), decided(redrive.Hold, "no such queue")},
+			Decisions: []redrive.Decided{decided(redrive.Redrive, ""), decided(redrive.Park, ""), decided(redrive.Hold, redrive.HeldRate), decided(redrive.Hold, redrive.HeldOther)},
 		}}
 		m.Note(step)
 		time.Sleep(time.Minute)
@@ -107,7 +107,7 @@ func TestParkingMetrics(t *testing.T) {
 	})
 }
 
-// The words for why a dead letter is held are found in what package redrive says.
+// Each cause for which a dead letter is held has its word.
 func TestHoldReasons(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := DefaultPolicy()
@@ -140,18 +140,8 @@ func TestHoldReasons(t *testing.T) {
 	} {
 		test.letter.ID = "a"
 		_, d := test.state.Decide(&p, now, test.letter, 0.5)
-		if got := holdReason(d.Why); d.Action != redrive.Hold || got != test.want {
-			t.Errorf("%s %q is %q, want %q", d.Action, d.Why, got, test.want)
-		}
-	}
-	for why, want := range map[string]string{
-		"the ledger cannot be asked now: no answer": "ledger",
-		"an earlier message of its group is held":   "group",
-		"it does not say which queue it came from":  "other",
-		"": "other",
-	} {
-		if got := holdReason(why); got != want {
-			t.Errorf("%q is %q, want %q", why, got, want)
+		if d.Action != redrive.Hold || string(d.Held) != test.want {
+			t.Errorf("%s %q is %q, want %q", d.Action, d.Why, d.Held, test.want)
 		}
 	}
 }

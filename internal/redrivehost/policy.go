@@ -16,45 +16,27 @@ import (
 // under policy: in the configuration file.
 type PolicyField struct {
 	Name, usage string
-	of          func(*redrive.Policy) any // its *int or *time.Duration
+	of          func(*policy) any // its *int or *time.Duration
 }
+
+type policy = redrive.Policy
 
 // PolicyFields is the one list of them. docs/redrive.md explains each.
 var PolicyFields = []PolicyField{
-	{"rate-first", "messages on their way at first", func(p *redrive.Policy) any {
-		return &p.RateFirst
-	}},
-	{"rate-max", "maximum on their way, up to 200", func(p *redrive.Policy) any {
-		return &p.RateMax
-	}},
-	{"redrives", "park after this many failures", func(p *redrive.Policy) any {
-		return &p.Redrives
-	}},
-	{"strikes", "park poison after (default 3 or --redrives)", func(p *redrive.Policy) any {
-		return &p.Strikes
-	}},
-	{"failures", "failures that open the breaker", func(p *redrive.Policy) any {
-		return &p.Failures
-	}},
-	{"successes", "successes that close it again", func(p *redrive.Policy) any {
-		return &p.Successes
-	}},
-	{"cool-down", "time the breaker is open first", func(p *redrive.Policy) any {
-		return &p.CoolDown
-	}},
-	{"cool-down-max", "maximum of that time", func(p *redrive.Policy) any {
-		return &p.CoolDownMax
-	}},
-	{"delay-base", "delay of the first redrive", func(p *redrive.Policy) any {
-		return &p.DelayBase
-	}},
-	{"delay-max", "maximum delay, up to 15m", func(p *redrive.Policy) any { return &p.DelayMax }},
-	{"near", "time between related outcomes", func(p *redrive.Policy) any { return &p.Near }},
-	{"hold-max", "maximum time to hold a kind", func(p *redrive.Policy) any { return &p.HoldMax }},
-	{"settle", "maximum wait for an outcome", func(p *redrive.Policy) any { return &p.Settle }},
-	{"receives", "receives per redrive, with --no-claims", func(p *redrive.Policy) any {
-		return &p.Receives
-	}},
+	{"rate-first", "messages on their way at first", func(p *policy) any { return &p.RateFirst }},
+	{"rate-max", "maximum on their way, up to 200", func(p *policy) any { return &p.RateMax }},
+	{"redrives", "park after this many failures", func(p *policy) any { return &p.Redrives }},
+	{"strikes", "park poison after (default 3 or --redrives)", func(p *policy) any { return &p.Strikes }},
+	{"failures", "failures that open the breaker", func(p *policy) any { return &p.Failures }},
+	{"successes", "successes that close it again", func(p *policy) any { return &p.Successes }},
+	{"cool-down", "time the breaker is open first", func(p *policy) any { return &p.CoolDown }},
+	{"cool-down-max", "maximum of that time", func(p *policy) any { return &p.CoolDownMax }},
+	{"delay-base", "delay of the first redrive", func(p *policy) any { return &p.DelayBase }},
+	{"delay-max", "maximum delay, up to 15m", func(p *policy) any { return &p.DelayMax }},
+	{"near", "time between related outcomes", func(p *policy) any { return &p.Near }},
+	{"hold-max", "maximum time to hold a kind", func(p *policy) any { return &p.HoldMax }},
+	{"settle", "maximum wait for an outcome", func(p *policy) any { return &p.Settle }},
+	{"receives", "receives per redrive, with --no-claims", func(p *policy) any { return &p.Receives }},
 }
 
 // Apply reads the value of a field.
@@ -68,8 +50,7 @@ func (f PolicyField) Apply(p *redrive.Policy, text string) (err error) {
 	return err
 }
 
-// DefaultPolicy is that of package redrive. What depends on other fields or on the queue is left
-// out.
+// DefaultPolicy is that of package redrive, without what depends on other fields or on the queue.
 func DefaultPolicy() redrive.Policy {
 	p := redrive.DefaultPolicy()
 	p.Strikes, p.Receives = 0, 0
@@ -79,7 +60,7 @@ func DefaultPolicy() redrive.Policy {
 // A policyFlag is the flag of a field.
 type policyFlag struct {
 	PolicyField
-	text string // as it was given
+	policy *redrive.Policy
 }
 
 func (f *policyFlag) Type() string {
@@ -89,13 +70,12 @@ func (f *policyFlag) Type() string {
 	return "duration"
 }
 
-// String is the default until the flag is set; "" for none.
+// String is the value of the field, which is the default until the flag is set; "" for none.
 func (f *policyFlag) String() string {
-	if f.text != "" || f.of == nil { // pflag asks the zero value, too
-		return f.text
+	if f.policy == nil { // pflag asks the zero value, too
+		return ""
 	}
-	p := DefaultPolicy()
-	switch v := f.of(&p).(type) {
+	switch v := f.of(f.policy).(type) {
 	case *time.Duration:
 		return strings.Replace(strings.Replace(fmt.Sprint(*v), "m0s", "m", 1), "h0m", "h", 1)
 	case *int:
@@ -106,32 +86,13 @@ func (f *policyFlag) String() string {
 	return ""
 }
 
-func (f *policyFlag) Set(text string) error {
-	f.text = text
-	return nil
-}
+func (f *policyFlag) Set(text string) error { return f.Apply(f.policy, text) }
 
-// PolicyFlags are the flags of a policy.
-type PolicyFlags []*policyFlag
-
-func (f *PolicyFlags) Register(flags *pflag.FlagSet) {
-	for _, field := range PolicyFields {
-		flag := &policyFlag{PolicyField: field}
-		*f = append(*f, flag)
-		flags.Var(flag, field.Name, field.usage)
-	}
-}
-
-// Policy reads the flags.
-func (f PolicyFlags) Policy() (redrive.Policy, error) {
+// PolicyFlags adds the flags of a policy, which begins as the default.
+func PolicyFlags(flags *pflag.FlagSet) *redrive.Policy {
 	p := DefaultPolicy()
-	for _, flag := range f {
-		if flag.text == "" {
-			continue
-		}
-		if err := flag.Apply(&p, flag.text); err != nil {
-			return p, cli.Usagef("--%s: %v", flag.Name, err)
-		}
+	for _, field := range PolicyFields {
+		flags.Var(&policyFlag{field, &p}, field.Name, field.usage)
 	}
-	return p, nil
+	return &p
 }

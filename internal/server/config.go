@@ -134,7 +134,7 @@ type Config struct {
 
 // A Queue is a declared queue, with the arguments of CreateQueue.
 type Queue struct {
-	Name       string
-	Attributes map[string]string
-	Tags       map[string]string
+	Name       string            `json:"name"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"`
 }

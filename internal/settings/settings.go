@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strconv"
 	"strings"
@@ -78,34 +79,19 @@ var allSettings = []setting{
 	{"tls-key", "file", "PEM key of --tls-cert", "",
 		func(s *settings, v string) error { s.TLSKey = v; return checkHome(v) }},
 	{"allow-unauthenticated", "", "allow any client that reaches the address", "false",
-		func(s *settings, v string) (err error) {
-			s.AllowUnauthenticated, err = parseBool(v)
-			return err
-		}},
+		into(func(s *settings) *bool { return &s.AllowUnauthenticated }, parseBool)},
 	{"allowed-hosts", "names", "extra host names to accept, comma-separated", "",
 		func(s *settings, v string) error { s.AllowedHosts = cli.SplitList(v); return nil }},
 	{"visibility-grace", "duration", "extra hiding after a crash", "60s",
-		func(s *settings, v string) (err error) {
-			s.VisibilityGrace, err = durationOrNone(v)
-			return err
-		}},
+		into(func(s *settings) *time.Duration { return &s.VisibilityGrace }, durationOrNone)},
 	{"purge-interval", "duration", "minimum time between purges", "60s",
-		func(s *settings, v string) (err error) {
-			s.PurgeInterval, err = durationOrNone(v)
-			return err
-		}},
+		into(func(s *settings) *time.Duration { return &s.PurgeInterval }, durationOrNone)},
 	{"recreate-delay", "duration", "reserve deleted queue names", "60s",
-		func(s *settings, v string) (err error) {
-			s.RecreateDelay, err = durationOrNone(v)
-			return err
-		}},
+		into(func(s *settings) *time.Duration { return &s.RecreateDelay }, durationOrNone)},
 	{"in-flight-max", "number", "maximum in flight per queue", "120000",
-		func(s *settings, v string) (err error) {
-			s.InFlightMax, err = cli.ParseCount(v)
-			return err
-		}},
+		into(func(s *settings) *int { return &s.InFlightMax }, cli.ParseCount)},
 	{"window", "number", "index entries in memory", "4096",
-		func(s *settings, v string) (err error) { s.Window, err = cli.ParseCount(v); return err }},
+		into(func(s *settings) *int { return &s.Window }, cli.ParseCount)},
 	{"disk-reserve", "size", "minimum free disk for sends", "512MiB",
 		func(s *settings, v string) error {
 			n, err := cli.ParseSize(v)
@@ -113,7 +99,7 @@ var allSettings = []setting{
 			return err
 		}},
 	{"time-scale", "factor", "speed of queue time, for tests", "1",
-		func(s *settings, v string) (err error) { s.TimeScale, err = parseFactor(v); return err }},
+		into(func(s *settings) *float64 { return &s.TimeScale }, parseFactor)},
 	{"accept-loss", "number", "lost commits to accept, for one start", "0",
 		func(s *settings, v string) (err error) {
 			if s.AcceptLoss, err = strconv.ParseUint(v, 10, 64); err != nil {
@@ -130,30 +116,25 @@ var allSettings = []setting{
 	{"alarm-actions", "names", "actions of built-in alarms", "log",
 		func(s *settings, v string) error { s.AlarmActions = cli.SplitList(v); return nil }},
 	{"alarm-actions-unknown", "do", "refuse or log undeclared", "refuse",
-		func(s *settings, v string) error {
-			s.AlarmActionsUnknown = v
-			if v != "refuse" && v != "log" {
-				return fmt.Errorf("%q is neither refuse nor log", v)
-			}
-			return nil
-		}},
+		into(func(s *settings) *string { return &s.AlarmActionsUnknown }, cli.OneOf("refuse", "log"))},
 	{"alarm-repeat", "duration", "repeat an open alarm; 0: never", "4h",
-		func(s *settings, v string) (err error) {
-			s.AlarmRepeat, err = durationOrNone(v)
-			return err
-		}},
+		into(func(s *settings) *time.Duration { return &s.AlarmRepeat }, durationOrNone)},
 	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",
-		func(s *settings, v string) (err error) {
-			s.AlarmMinute, err = cli.ParseDuration(v)
-			return err
-		}},
+		into(func(s *settings) *time.Duration { return &s.AlarmMinute }, cli.ParseDuration)},
 	{"log-level", "level", "debug, info, warn or error", "info",
-		func(s *settings, v string) (err error) {
-			s.Log.Level, err = cli.ParseLevel(v)
-			return err
-		}},
+		into(func(s *settings) *slog.Level { return &s.Log.Level }, cli.ParseLevel)},
 	{"log-format", "format", "text or json", "text",
-		func(s *settings, v string) error { s.Log.Format = v; return cli.CheckLogFormat(v) }},
+		into(func(s *settings) *string { return &s.Log.Format }, cli.ParseLogFormat)},
+}
+
+// into returns a set that parses the text into a field.
+func into[V any](
+	field func(*settings) *V, parse func(string) (V, error),
+) func(*settings, string) error {
+	return func(s *settings, text string) (err error) {
+		*field(s), err = parse(text)
+		return err
+	}
 }
 
 // isListSetting tells whether a setting is a list, which a file may write as one.

@@ -5,12 +5,14 @@ package alarms
 import (
 	"cmp"
 	"context"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/observe/monitor"
 )
 
 func NewCmd(a *cli.App) *cobra.Command {
@@ -57,27 +59,27 @@ the server cannot be reached.`,
   tenaq alarms silence 'orders/*' --for 2h --reason "moving the database"
   tenaq alarms test team`,
 		Args: cli.Wants(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := ConnectAlarms(f, cmd.Context())
-			if err != nil {
-				return err
-			}
-			return printAlarms(a, cmd.Context(), v, state, asExitCode)
-		},
+		RunE: f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, _ []string) error {
+			return printAlarms(ctx, a, v, state, asExitCode)
+		}),
 	}
 	f.Register(cmd)
 	cmd.Flags().StringVar(&state, "state", "", "show only this `state`")
 	cmd.Flags().BoolVar(&asExitCode, "exit-code", false,
 		"exit with 4 if an alarm is in the state ALARM")
 	cli.Completes(cmd, "state", "ALARM", "OK", "INSUFFICIENT_DATA")
-	cmd.AddCommand(newAlarmsHistoryCmd(a), newAlarmsAckCmd(a), newAlarmsSilenceCmd(a),
-		newAlarmsTestCmd(a))
+	cmd.AddCommand(newHistoryCmd(a), newAckCmd(a), newSilenceCmd(a), newTestCmd(a))
 	return cmd
 }
 
-// ConnectAlarms connects to a tenaq server.
-func ConnectAlarms(f *cli.ClientFlags, ctx context.Context) (*cli.V1Client, error) {
-	return f.ConnectV1(ctx, `has no alarms for this command, which needs a tenaq server; elsewhere, use "tenaq watch"`)
+// lack ends the error for servers without alarms.
+const lack = `has no alarms for this command, which needs a tenaq server; elsewhere, use "tenaq watch"`
+
+// An alarmList is what the server answers.
+type alarmList struct {
+	Alarms   []listedAlarm     `json:"alarms"`
+	Silences []monitor.Silence `json:"silences"`
+	Actions  []string          `json:"actions"`
 }
 
 // A listedAlarm is an alarm as the server shows it.
@@ -95,32 +97,35 @@ type listedAlarm struct {
 	Commands      []string   `json:"commands,omitempty"`
 }
 
-// A silence keeps alarms from running actions.
-type silence struct {
-	Match  string    `json:"match"`
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason,omitempty"`
+func list(ctx context.Context, v *cli.V1Client, query url.Values) (list alarmList, err error) {
+	return list, v.Get(ctx, "look at the alarms", "", "/alarms", query, &list)
 }
 
-// AlarmList is what the server answers.
-type AlarmList struct {
-	Alarms   []listedAlarm `json:"alarms"`
-	Silences []silence     `json:"silences"`
-	Actions  []string      `json:"actions"`
+// Names lists the names of the alarms of a server, and of the actions that it declares.
+func Names(ctx context.Context, f *cli.ClientFlags) (alarms, actions []string, err error) {
+	v, err := f.ConnectV1(ctx, lack)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := list(ctx, v, nil)
+	for _, al := range all.Alarms {
+		alarms = append(alarms, al.Name)
+	}
+	return alarms, all.Actions, err
 }
 
 func printAlarms(
-	a *cli.App, ctx context.Context, v *cli.V1Client, state string, asExitCode bool,
+	ctx context.Context, a *cli.App, v *cli.V1Client, state string, asExitCode bool,
 ) error {
 	if state != "" && !strings.EqualFold(state, "ALARM") && asExitCode {
 		return cli.Usagef("--exit-code checks for the state ALARM, which --state %s excludes; use one of them", state)
 	}
-	query := map[string][]string{}
+	query := url.Values{}
 	if state != "" {
-		query["state"] = []string{strings.ToUpper(state)}
+		query.Set("state", strings.ToUpper(state))
 	}
-	var list AlarmList
-	if err := v.Get(ctx, "look at the alarms", "", "/alarms", query, &list); err != nil {
+	list, err := list(ctx, v, query)
+	if err != nil {
 		return err
 	}
 	raised := 0
@@ -180,7 +185,7 @@ func alarmTable(alarms []listedAlarm) cli.Table {
 // clock is a time for people: in UTC, as in logs.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-func newAlarmsHistoryCmd(a *cli.App) *cobra.Command {
+func newHistoryCmd(a *cli.App) *cobra.Command {
 	f := &cli.ClientFlags{}
 	cmd := &cobra.Command{
 		Use:   "history",
@@ -189,65 +194,61 @@ func newAlarmsHistoryCmd(a *cli.App) *cobra.Command {
 restart of the server.`,
 		Example: "  tenaq alarms history\n  tenaq alarms history --json | jq '.changes[] | select(.state == \"ALARM\")'",
 		Args:    cli.Wants(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := ConnectAlarms(f, cmd.Context())
-			if err != nil {
-				return err
-			}
-			var list cli.AlarmHistory
-			if err := v.Get(cmd.Context(), "look at the alarms", "", "/alarms/history", nil,
+		RunE: f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, _ []string) error {
+			var list struct{ Changes []monitor.Change }
+			if err := v.Get(ctx, "look at the alarms", "", "/alarms/history", nil,
 				&list); err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(list)
-			}
-			t := cli.Table{Head: []string{"TIME", "ALARM", "STATE", "WHY"}}
-			for _, c := range list.Changes {
-				t.Add(clock(c.At), c.Alarm, c.State, c.Reason)
-			}
-			if len(t.Rows) == 0 {
-				a.Note("no changes")
-				return nil
-			}
-			return a.PrintTable(t)
-		},
+			return cli.PrintList(a, "changes", list.Changes, "no changes",
+				[]string{"TIME", "ALARM", "STATE", "WHY"}, func(c *monitor.Change) []string {
+					return []string{clock(c.At), c.Alarm, string(c.State), c.Reason}
+				})
+		}),
 	}
 	f.Register(cmd)
 	return cmd
 }
 
-func newAlarmsAckCmd(a *cli.App) *cobra.Command {
-	f := &cli.ClientFlags{}
-	cmd := &cobra.Command{
+func newAckCmd(a *cli.App) *cobra.Command {
+	return postCmd(&cobra.Command{
 		Use:   "ack ALARM",
 		Short: "Acknowledge an alarm until its state changes",
 		Long: `Acknowledge an alarm: it runs no actions until its state changes. Without that,
 an alarm repeats every four hours, or as --alarm-repeat of the server says.`,
 		Example: "  tenaq alarms ack orders/dead-letters",
-		Args:    cli.Wants(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := ConnectAlarms(f, cmd.Context())
-			if err != nil {
-				return err
-			}
-			in := map[string]string{"alarm": args[0]}
-			if err := v.Post(cmd.Context(), "acknowledge "+args[0], "", "/alarms/acknowledge", in,
-				&struct{}{}); err != nil {
-				return err
-			}
-			return a.Result(in, "%s is acknowledged", args[0])
-		},
-	}
-	f.Register(cmd)
-	return cmd
+	}, func(ctx context.Context, v *cli.V1Client, name string) error {
+		in := map[string]string{"alarm": name}
+		if err := v.Post(ctx, "acknowledge "+name, "", "/alarms/acknowledge", in,
+			&struct{}{}); err != nil {
+			return err
+		}
+		return a.Result(in, "%s is acknowledged", name)
+	})
 }
 
-func newAlarmsSilenceCmd(a *cli.App) *cobra.Command {
-	f := &cli.ClientFlags{}
-	var lasts, reason string
+func newTestCmd(a *cli.App) *cobra.Command {
+	return postCmd(&cobra.Command{
+		Use:   "test ACTION",
+		Short: "Run an action once, with a test notice",
+		Long: `Run an action of the server's configuration once, with a test notice. The
+command fails if the action does; the log of the server says why.`,
+		Example: "  tenaq alarms test team",
+	}, func(ctx context.Context, v *cli.V1Client, name string) error {
+		v.C.Timeout = max(v.C.Timeout, 40*time.Second) // an attempt may take 30 s
+		in := map[string]string{"action": name}
+		if err := v.Post(ctx, "test "+name, "", "/alarms/test", in, &struct{}{}); err != nil {
+			return err
+		}
+		return a.Result(in, "%s accepted the notice", name)
+	})
+}
+
+func newSilenceCmd(a *cli.App) *cobra.Command {
+	var lasts time.Duration
+	var reason string
 	var end bool
-	cmd := &cobra.Command{
+	cmd := postCmd(&cobra.Command{
 		Use:   "silence MATCH",
 		Short: "Silence alarms for a while",
 		Long: `Silence alarms for a while. They are still evaluated: when the silence ends, an
@@ -256,71 +257,48 @@ an alarm, in which * matches any text: "orders/*" matches all alarms of the
 queue orders, and "*" all alarms.`,
 		Example: `  tenaq alarms silence 'orders/*' --for 2h --reason "moving the database"
   tenaq alarms silence 'orders/*' --end`,
-		Args: cli.Wants(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if end == (lasts != "") {
-				return cli.Usagef("set either --for, such as --for 2h, or --end")
-			}
-			if end {
-				lasts = "0s"
-			} else if d, err := cli.ParseDuration(lasts); err != nil || d <= 0 {
-				return cli.Usagef("--for: %q is not a duration such as 2h", lasts)
-			}
-			v, err := ConnectAlarms(f, cmd.Context())
-			if err != nil {
-				return err
-			}
-			var list struct {
-				About    int       `json:"about"`
-				Silences []silence `json:"silences"`
-			}
-			in := map[string]string{"match": args[0], "for": lasts, "reason": reason}
-			if err := v.Post(cmd.Context(), "silence "+args[0], "", "/alarms/silence", in,
-				&list); err != nil {
-				return err
-			}
-			for _, s := range list.Silences {
-				if s.Match == args[0] {
-					if list.About == 0 {
-						a.Note("no alarm matches at the moment; tenaq alarms lists the alarms")
-					}
-					return a.Result(s, "%s is silenced until %s", s.Match, clock(s.Until))
+	}, func(ctx context.Context, v *cli.V1Client, match string) error {
+		var list struct {
+			About    int
+			Silences []monitor.Silence
+		}
+		in := map[string]string{"match": match, "for": lasts.String(), "reason": reason}
+		if err := v.Post(ctx, "silence "+match, "", "/alarms/silence", in, &list); err != nil {
+			return err
+		}
+		for _, s := range list.Silences {
+			if s.Match == match {
+				if list.About == 0 {
+					a.Note("no alarm matches at the moment; tenaq alarms lists the alarms")
 				}
+				return a.Result(s, "%s is silenced until %s", s.Match, clock(s.Until))
 			}
-			return a.Result(in, "%s is no longer silenced", args[0])
-		},
+		}
+		return a.Result(in, "%s is no longer silenced", match)
+	})
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if end == (lasts > 0) {
+			return cli.Usagef("set either --for, such as --for 2h, or --end")
+		}
+		return nil
 	}
-	f.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&lasts, "for", "", "`duration` of the silence, at most 720h")
+	cli.Value(flags, &lasts, "for", "", "`duration` of the silence, at most 720h",
+		cli.SomeDuration)
 	flags.StringVar(&reason, "reason", "", "reason to show with the alarms, a `text`")
 	flags.BoolVar(&end, "end", false, "end the silence")
 	return cmd
 }
 
-func newAlarmsTestCmd(a *cli.App) *cobra.Command {
+// postCmd completes a command with one argument that changes something at the server.
+func postCmd(
+	cmd *cobra.Command, do func(ctx context.Context, v *cli.V1Client, name string) error,
+) *cobra.Command {
 	f := &cli.ClientFlags{}
-	cmd := &cobra.Command{
-		Use:   "test ACTION",
-		Short: "Run an action once, with a test notice",
-		Long: `Run an action of the server's configuration once, with a test notice. The
-command fails if the action does; the log of the server says why.`,
-		Example: "  tenaq alarms test team",
-		Args:    cli.Wants(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := ConnectAlarms(f, cmd.Context())
-			if err != nil {
-				return err
-			}
-			v.C.Timeout = max(v.C.Timeout, 40*time.Second) // an attempt may take 30 s
-			in := map[string]string{"action": args[0]}
-			if err := v.Post(cmd.Context(), "test "+args[0], "", "/alarms/test", in,
-				&struct{}{}); err != nil {
-				return err
-			}
-			return a.Result(in, "%s", args[0]+" accepted the notice")
-		},
-	}
 	f.Register(cmd)
+	cmd.Args = cli.Wants(1, 1)
+	cmd.RunE = f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, args []string) error {
+		return do(ctx, v, args[0])
+	})
 	return cmd
 }

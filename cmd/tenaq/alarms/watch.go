@@ -1,11 +1,13 @@
 package alarms
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/ops/doctor"
 	"tenaq/internal/ops/watch"
 	"tenaq/internal/settings"
 )
@@ -18,7 +20,7 @@ const (
 
 func NewWatchCmd(a *cli.App) *cobra.Command {
 	var c watch.Config
-	var interval, ageMax, alarms, cloudWatch, config string
+	var alarms, cloudWatch, config string
 	cmd := &cobra.Command{
 		Use:   "watch [QUEUE]...",
 		Short: "Watch queues of any SQS endpoint and report alarms",
@@ -61,19 +63,6 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
   tenaq watch --json --alarms dead-letters,oldest-age`,
 		Args: cli.Wants(0, -1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if c.Limits.Interval, err = cli.ParseDuration(interval); err != nil {
-				return cli.Usagef("--interval: %v", err)
-			}
-			if c.Limits.Interval < intervalLeast || c.Limits.Interval > intervalMost {
-				return cli.Usagef("--interval: %q is not between %s and %s", interval,
-					cli.HumanDuration(intervalLeast), cli.HumanDuration(intervalMost))
-			}
-			if c.Limits.AgeMax, err = cli.ParseDuration(ageMax); err != nil {
-				return cli.Usagef("--age-max: %v", err)
-			}
-			if cloudWatch != "auto" && cloudWatch != "off" {
-				return cli.Usagef("--cloudwatch: %q is neither auto nor off", cloudWatch)
-			}
 			if config != "" {
 				file, err := settings.ReadConfigFile(config)
 				if err != nil {
@@ -100,16 +89,31 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
 	flags.StringArrayVar(&c.Parking, "parking", nil,
 		"watch this `queue` as a parking lot; repeatable")
 	flags.StringVar(&config, "config", "", "take redriven queues from this YAML `file`")
-	flags.IntVar(&c.Limit, "limit", 1000, "maximum `number` of queues to watch")
-	flags.StringVar(&interval, "interval", "60s", "`duration` between readings")
+	cli.Number(flags, &c.Limit, "limit", 1000, 1, doctor.QueuesMax,
+		"maximum `number` of queues to watch")
+	cli.Value(flags, &c.Limits.Interval, "interval", "60s", "`duration` between readings",
+		parseInterval)
 	flags.StringVar(&alarms, "alarms", "", "watch only for these `names`, comma-separated")
-	flags.StringVar(&ageMax, "age-max", "1h", "maximum age, a `duration`")
-	flags.Int64Var(&c.Limits.InFlightMax, "in-flight-max", 100_000, "maximum `number` in flight")
-	flags.Int64Var(&c.Limits.BacklogMin, "backlog-min", 100, "ignore backlogs below this `number`")
-	flags.StringVar(&cloudWatch, "cloudwatch", "auto", "CloudWatch `mode`: auto or off")
+	cli.Value(flags, &c.Limits.AgeMax, "age-max", "1h", "maximum age, a `duration`",
+		cli.ParseDuration)
+	cli.Number(flags, &c.Limits.InFlightMax, "in-flight-max", 100_000, 0, 0,
+		"maximum `number` in flight")
+	cli.Number(flags, &c.Limits.BacklogMin, "backlog-min", 100, 0, 0,
+		"ignore backlogs below this `number`")
+	cli.Choice(cmd, &cloudWatch, "cloudwatch", "auto", "CloudWatch `mode`: auto or off",
+		"auto", "off")
 	flags.StringArrayVar(&c.Commands, "exec", nil,
 		"run this shell `command` with alarms; repeatable")
 	flags.StringArrayVar(&c.Webhooks, "webhook", nil, "post alarms to this `URL`; repeatable")
 	flags.BoolVar(&c.Once, "once", false, "exit when decided, with 4 if there is an alarm")
 	return cmd
+}
+
+func parseInterval(text string) (time.Duration, error) {
+	d, err := cli.ParseDuration(text)
+	if err == nil && (d < intervalLeast || d > intervalMost) {
+		err = fmt.Errorf("%q is not between %s and %s", text, cli.HumanDuration(intervalLeast),
+			cli.HumanDuration(intervalMost))
+	}
+	return d, err
 }

@@ -25,7 +25,6 @@ type benchFlags struct {
 
 	work   bench.Work
 	load   bench.Load
-	round  string
 	rounds int
 }
 
@@ -63,7 +62,7 @@ request.`,
 		ValidArgs: []string{string(bench.Send), string(bench.Receive), string(bench.Life)},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.work.Kind = bench.Kind(args[0])
-			return runBench(a, cmd.Context(), f)
+			return f.run(cmd.Context(), a)
 		},
 	}
 	p := cmd.Flags()
@@ -72,55 +71,49 @@ request.`,
 	p.StringVar(&f.region, "region", "", "sign for this `region` (default: tenaq --help)")
 	p.BoolVar(&f.signed, "signed", false, "sign the requests (always done for Amazon)")
 	p.BoolVar(&f.baseline, "baseline", false, "compare with a server that does nothing")
-	p.StringVar(&f.dir, "dir", "", "keep the data under this `directory`")
-	p.IntVar(&f.load.Clients, "clients", 64, "`number` of connections")
+	cli.Value(p, &f.dir, "dir", "", "keep the data under this `directory`", readableDir)
+	cli.Number(p, &f.load.Clients, "clients", 64, 1, 100_000, "`number` of connections")
 	p.Float64Var(&f.load.Rate, "rate", 0, "steps per second of all clients (default: maximum)")
-	p.StringVar(&f.round, "round", "1s", "`duration` of a round")
-	p.IntVar(&f.rounds, "rounds", 5, "`number` of rounds, after a warm-up")
+	cli.Value(p, &f.load.Round, "round", "1s", "`duration` of a round", parseRound)
+	cli.Number(p, &f.rounds, "rounds", 5, 1, 0, "`number` of rounds, after a warm-up")
 	p.IntVar(&f.work.Batch, "batch", 1, "`number` of messages in a request, 1 to 10")
 	p.IntVar(&f.work.Size, "size", 200, "`bytes` of a body")
-	p.IntVar(&f.work.Groups, "groups", 0, "use a FIFO queue with this `number` of groups")
-	p.Int64Var(&f.work.Depth, "depth", 0, "`number` of messages in the queue beforehand")
-	p.IntVar(&f.work.Polls, "polls", 0, "`number` of long polls on another queue meanwhile")
+	cli.Number(p, &f.work.Groups, "groups", 0, 0, 0, "use a FIFO queue with this `number` of groups")
+	cli.Number(p, &f.work.Depth, "depth", 0, 0, 0, "`number` of messages in the queue beforehand")
+	cli.Number(p, &f.work.Polls, "polls", 0, 0, 0, "`number` of long polls on another queue meanwhile")
 	cmd.AddCommand(newBaselineCmd(a), newBudgetCmd(a))
 	return cmd
 }
 
-// check refuses what cannot be measured.
-func (f *benchFlags) check() (err error) {
-	if f.load.Round, err = cli.ParseDuration(f.round); err != nil {
-		return cli.Usagef("--round: %v", err)
+func parseRound(text string) (time.Duration, error) {
+	d, err := cli.ParseDuration(text)
+	if err == nil && d < 100*time.Millisecond {
+		err = fmt.Errorf("%s is too short to measure anything: at least 100ms", text)
 	}
+	return d, err
+}
+
+// readableDir refuses a directory that cannot be read.
+func readableDir(dir string) (string, error) {
+	_, err := os.ReadDir(dir)
+	return dir, err
+}
+
+// run carries out one comparison and prints it.
+func (f *benchFlags) run(ctx context.Context, a *cli.App) (err error) {
 	switch {
-	case f.load.Round < 100*time.Millisecond:
-		return cli.Usagef("--round: %s is too short to measure anything: at least 100ms", f.round)
-	case f.rounds < 1:
-		return cli.Usagef("--rounds: %d is not a number of rounds", f.rounds)
-	case f.load.Clients < 1 || f.load.Clients > 100_000:
-		return cli.Usagef("--clients: %d is not between 1 and 100000", f.load.Clients)
 	case f.load.Rate < 0:
 		return cli.Usagef("--rate: %v is negative", f.load.Rate)
-	case f.work.Groups < 0 || f.work.Depth < 0 || f.work.Polls < 0:
-		return cli.Usagef("--groups, --depth and --polls cannot be negative")
 	case f.dir != "" && f.endpointURL != "":
 		return cli.Usagef("--dir and --endpoint-url exclude each other")
 	}
 	if _, err := bench.New(f.work); err != nil {
 		return cli.Usagef("%v", err)
 	}
-	return checkDir(f.dir)
-}
-
-// runBench carries out one comparison and prints it.
-func runBench(a *cli.App, ctx context.Context, f *benchFlags) (err error) {
-	if err := f.check(); err != nil {
-		return err
-	}
 	own := &bench.Servers{Dir: f.dir, Signed: f.signed}
 	defer func() { err = errors.Join(err, own.Close()) }()
-	line := cli.NewProgress(a.Stderr)
+	line := cli.NewProgress(a.Stderr, "bench")
 	defer line.Done()
-	line.Begin("bench")
 	if f.work.Endpoint, err = f.endpoint(ctx, own); err != nil {
 		return err
 	}
@@ -130,7 +123,7 @@ func runBench(a *cli.App, ctx context.Context, f *benchFlags) (err error) {
 		return err
 	}
 	line.Done()
-	return printBench(a, report)
+	return report.print(a)
 }
 
 // endpoint finds what is measured, or starts it.
@@ -170,7 +163,7 @@ type benchReport struct {
 	Depth    int64            `json:"depth"`
 	Polls    int              `json:"polls"`
 	Clients  int              `json:"clients"`
-	Rate     float64          `json:"rate"` // 0 is as many as they can
+	Rate     float64          `json:"rate"` // 0 is the maximum
 	Rounds   int              `json:"rounds"`
 	Round    float64          `json:"roundSeconds"`
 	Results  []benchContender `json:"results"`
@@ -192,7 +185,6 @@ type benchContender struct {
 	High      float64 `json:"ratioMost"`
 }
 
-// newBenchContender describes what became of one.
 func newBenchContender(name string, r *bench.Result) benchContender {
 	seconds := max(r.Took.Seconds(), 1e-9)
 	at := func(percent float64) float64 {
@@ -200,21 +192,19 @@ func newBenchContender(name string, r *bench.Result) benchContender {
 	}
 	return benchContender{
 		Name: name, Messages: r.Rate(), Requests: float64(r.Requests) / seconds, Empty: r.Empty,
-		Throttled: r.Throttled,
-		P50:       at(50), P99: at(99), P999: at(99.9), Most: at(100), Ratio: r.Ratio, Low: r.Least,
-		High: r.Most,
+		Throttled: r.Throttled, P50: at(50), P99: at(99), P999: at(99.9), Most: at(100),
+		Ratio: r.Ratio, Low: r.Least, High: r.Most,
 	}
 }
 
 func (f *benchFlags) compare(
 	ctx context.Context, own *bench.Servers, line *cli.Progress,
 ) (*benchReport, error) {
+	w, l := &f.work, &f.load
 	report := &benchReport{
-		Workload: string(f.work.Kind), Endpoint: f.work.Endpoint.URL.String(), Batch: f.work.Batch,
-		Size:   f.work.Size,
-		Groups: f.work.Groups, Depth: f.work.Depth, Polls: f.work.Polls, Clients: f.load.Clients,
-		Rate:   f.load.Rate,
-		Rounds: f.rounds, Round: f.load.Round.Seconds(),
+		Workload: string(w.Kind), Endpoint: w.Endpoint.URL.String(), Batch: w.Batch, Size: w.Size,
+		Groups: w.Groups, Depth: w.Depth, Polls: w.Polls, Clients: l.Clients, Rate: l.Rate,
+		Rounds: f.rounds, Round: l.Round.Seconds(),
 	}
 	contender, err := bench.New(f.work)
 	if err != nil {
@@ -240,7 +230,7 @@ func (f *benchFlags) compare(
 	return report, nil
 }
 
-func printBench(a *cli.App, r *benchReport) error {
+func (r *benchReport) print(a *cli.App) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,10 +49,7 @@ takes less than three minutes and fails only if a ratio is grossly wrong.`,
 			if !(c.Scale > 0 && c.Scale <= 1) {
 				return cli.Usagef("--scale: %v is not a share above 0, up to 1", c.Scale)
 			}
-			if err := checkDir(c.Dir); err != nil {
-				return err
-			}
-			r := budget.Run(cmd.Context(), &c, lines, cli.NewProgress(a.Stderr))
+			r := budget.Run(cmd.Context(), &c, lines, cli.NewProgress(a.Stderr, "budget"))
 			if a.JSON {
 				err = a.PrintJSON(r)
 			} else if err = a.PrintTable(r.Table()); err == nil {
@@ -75,17 +71,6 @@ takes less than three minutes and fails only if a ratio is grossly wrong.`,
 	p := cmd.Flags()
 	p.BoolVar(&c.Short, "short", false, "measure less, and fail only on gross deviations")
 	p.Float64Var(&c.Scale, "scale", 1, "`share` of the full numbers to use")
-	p.StringVar(&c.Dir, "dir", "", "keep the data under this `directory`")
+	cli.Value(p, &c.Dir, "dir", "", "keep the data under this `directory`", readableDir)
 	return cmd
-}
-
-// checkDir refuses a directory that cannot be read; "" is the temporary one.
-func checkDir(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	if _, err := os.ReadDir(dir); err != nil {
-		return cli.Usagef("--dir: %v", err)
-	}
-	return nil
 }

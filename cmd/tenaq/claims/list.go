@@ -17,14 +17,14 @@ import (
 )
 
 // states are all states, in the order of the help.
-var states = []claims.State{
-	claims.Held, claims.Completed, claims.Failed, claims.Exhausted, claims.Released, claims.Parked,
-	claims.Unreadable,
+var states = []string{
+	string(claims.Held), string(claims.Completed), string(claims.Failed), string(claims.Exhausted),
+	string(claims.Released), string(claims.Parked), string(claims.Unreadable),
 }
 
 func newListCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 	var wanted []string
-	var olderThan string
+	var least time.Duration
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "list [PREFIX]",
@@ -45,20 +45,10 @@ is rejected, and a listing reads the whole table.
   tenaq claims list --state parked --limit 0 --json | jq -r '.claims[].key'`,
 		Args: cli.Wants(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var least time.Duration
 			for _, s := range wanted {
 				if err := checkState(s); err != nil {
 					return err
 				}
-			}
-			if olderThan != "" {
-				var err error
-				if least, err = cli.ParseDuration(olderThan); err != nil {
-					return cli.Usagef("--older-than: %v", err)
-				}
-			}
-			if limit < 0 {
-				return cli.Usagef("--limit: %d is negative; 0 means no limit", limit)
 			}
 			return with(f, func(ctx context.Context, l *cli.Ledger, args []string) error {
 				prefix := strings.Join(args, "") // there is one at most
@@ -83,39 +73,31 @@ is rejected, and a listing reads the whole table.
 				case unknown:
 					return cli.Usagef("--older-than: %s has no clock, so ages are not known; see: tenaq claims sweep --help", l.Store.Place)
 				}
-				filtered := prefix != "" || len(wanted) > 0 || olderThan != ""
+				filtered := prefix != "" || len(wanted) > 0 || cmd.Flags().Changed("older-than")
 				return printClaims(a, l, found, more,
-					"no claims"+cli.OrEmpty(filtered,
-						" that match"), "AGE", func(d *document) time.Duration {
-						return d.age
-					})
+					"no claims"+cli.OrEmpty(filtered, " that match"), "AGE",
+					func(d *document) time.Duration { return d.age })
 			})(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&wanted, "state", nil,
 		"list only entries in this `state`; may be repeated")
-	flags.StringVar(&olderThan, "older-than", "",
-		"list only entries of at least this age, a `duration`")
-	flags.IntVar(&limit, "limit", 1000, "list at most this `number`; 0 for all")
+	cli.Value(flags, &least, "older-than", "",
+		"list only entries of at least this age, a `duration`", cli.ParseDuration)
+	cli.Number(flags, &limit, "limit", 1000, 0, 0, "list at most this `number`; 0 for all")
 	return cmd
 }
 
 func checkState(s string) error {
-	var names []string
-	for _, state := range states {
-		names = append(names, string(state))
-	}
-	if slices.Contains(names, s) {
+	if slices.Contains(states, s) {
 		return nil
 	}
-	if near := cli.Nearest(s, names); near != "" {
-		return cli.Usagef("--state: there is no state %q; did you mean %s?", s, near)
-	}
-	return cli.Usagef("--state: there is no state %q; there are: %s", s, strings.Join(names, ", "))
+	return cli.Usagef("--state: there is no state %q%s", s,
+		cmp.Or(cli.DidYouMean(s, states), "; there are: "+strings.Join(states, ", ")))
 }
 
-// printClaims prints entries, with one of their times in a column. none says that there are none.
+// printClaims prints entries with one of their times. none is the note for an empty list.
 func printClaims(
 	a *cli.App, l *cli.Ledger, found []document, more bool, none, column string,
 	of func(*document) time.Duration,
@@ -123,20 +105,16 @@ func printClaims(
 	if more {
 		defer a.Note("there are more; see --limit")
 	}
-	if len(found) == 0 && !a.JSON {
-		a.Note("%s in %s", none, l.Store.Place)
-		return nil
-	}
-	return cli.PrintList(a, "claims", found,
-		[]string{"KEY", "STATE", column, "ATTEMPTS", "OWNER", "MESSAGE",
-			"REASON"}, func(d *document) []string {
+	return cli.PrintList(a, "claims", found, none+" in "+l.Store.Place.String(),
+		[]string{"KEY", "STATE", column, "ATTEMPTS", "OWNER", "MESSAGE", "REASON"},
+		func(d *document) []string {
 			return []string{d.Key, d.state(), cli.AgeText(of(d)), strconv.Itoa(d.Attempts),
 				cli.OrDash(d.Owner), cli.OrDash(d.Message), d.Reason}
 		})
 }
 
 func newStuckCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
-	var olderThan string
+	var least time.Duration
 	var limit int
 	var scan bool
 	cmd := &cobra.Command{
@@ -156,30 +134,20 @@ too.`,
   tenaq claims stuck --older-than 1h --json | jq -r '.claims[].key'
   tenaq claims stuck --records dynamodb:tenaq-records --scan`,
 		Args: cli.Wants(0, 0),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			least, err := cli.ParseDuration(olderThan)
+		RunE: with(f, func(ctx context.Context, l *cli.Ledger, _ []string) error {
+			found, more, err := findStuck(ctx, a, l, time.Now(), least, limit, scan)
 			if err != nil {
-				return cli.Usagef("--older-than: %v", err)
+				return err
 			}
-			if limit < 1 || limit > records.ListMax {
-				return cli.Usagef("--limit: %d is not a number from 1 to %d", limit,
-					records.ListMax)
-			}
-			return with(f, func(ctx context.Context, l *cli.Ledger, _ []string) error {
-				found, more, err := findStuck(ctx, a, l, time.Now(), least, limit, scan)
-				if err != nil {
-					return err
-				}
-				return printClaims(a, l, found, more, "no stuck claims", "IDLE",
-					func(d *document) time.Duration {
-						return d.idle
-					})
-			})(cmd, args)
-		},
+			return printClaims(a, l, found, more, "no stuck claims", "IDLE",
+				func(d *document) time.Duration { return d.idle })
+		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&olderThan, "older-than", "15m", "minimum idle time, a `duration`")
-	flags.IntVar(&limit, "limit", records.ListMax, "list at most this `number` of claims")
+	cli.Value(flags, &least, "older-than", "15m", "minimum idle time, a `duration`",
+		cli.ParseDuration)
+	cli.Number(flags, &limit, "limit", records.ListMax, 1, records.ListMax,
+		"list at most this `number` of claims")
 	flags.BoolVar(&scan, "scan", false, "read all claims, although there is an index")
 	return cmd
 }

@@ -1,9 +1,7 @@
 package claims
 
 import (
-	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -63,34 +61,13 @@ of claims about twice as expensive. A role that reads it needs Query.`,
 			} else if index {
 				return cli.Usagef("--index is for DynamoDB; %s finds claims without one", place)
 			}
-			return initRecords(cmd.Context(), a, place, show)
+			return a.InitPlace(cmd.Context(), place, show, place.Make, "records",
+				"made %s for records", "the records in %s are up to date")
 		},
 	}
 	cmd.Flags().BoolVar(&show, "print", false, "print what would be applied, and change nothing")
 	cmd.Flags().BoolVar(&index, "index", false, "in DynamoDB, add the index of waiting claims")
 	return cmd
-}
-
-func initRecords(ctx context.Context, a *cli.App, place cli.RecordsPlace, show bool) error {
-	switch {
-	case show && a.JSON:
-		return a.PrintJSON(map[string]string{"records": place.String(), "schema": place.Schema()})
-	case show:
-		_, err := io.WriteString(a.Stdout, place.Schema())
-		return err
-	}
-	there, err := place.Exists(ctx)
-	if err == nil {
-		err = place.Make(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	text := "made %s for records"
-	if there {
-		text = "the records in %s are up to date"
-	}
-	return a.Result(map[string]any{"records": place.String(), "made": !there}, text, place)
 }
 
 // sweepBatch is how many records are removed in one write, for which others wait.

@@ -19,7 +19,7 @@ import (
 type sweepFlags struct {
 	*cli.ClaimsFlags
 	client         cli.ClientFlags
-	stuck, watch   string
+	cfg            sweep.Config
 	queues, settle []string
 	run            bool
 }
@@ -65,30 +65,21 @@ if its entry has not changed and its lease is shorter than --watch.`,
   tenaq claims sweep --settle orders-dlq --run
   tenaq claims sweep --records dynamodb:tenaq-records --watch 15m --json | jq -r '.stuck[].key'`,
 		Args: cli.Wants(0, 0),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			cfg := sweep.Config{}
-			if cfg.Stuck, err = cli.ParseDuration(f.stuck); err != nil {
-				return cli.Usagef("--stuck: %v", err)
-			}
-			if f.watch != "" {
-				if cfg.Watch, err = cli.ParseDuration(f.watch); err != nil {
-					return cli.Usagef("--watch: %v", err)
-				}
-			}
+		RunE: with(c, func(ctx context.Context, l *cli.Ledger, _ []string) error {
+			f.cfg.Ledger = l
 			for _, queue := range f.queues {
-				cfg.Queues = append(cfg.Queues, cli.QueueNameOf(queue))
+				f.cfg.Queues = append(f.cfg.Queues, cli.QueueNameOf(queue))
 			}
-			return with(f.ClaimsFlags, func(ctx context.Context, l *cli.Ledger, _ []string) error {
-				cfg.Ledger = l
-				return f.sweep(ctx, a, cfg)
-			})(cmd, args)
-		},
+			return f.sweep(ctx, a, f.cfg)
+		}),
 	}
 	f.client.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.stuck, "stuck", "15m", "minimum age of stuck work, `duration`")
-	flags.StringVar(&f.watch, "watch", "", "look twice, this `duration` apart")
+	cli.Value(flags, &f.cfg.Stuck, "stuck", "15m", "minimum age of stuck work, `duration`",
+		cli.ParseDuration)
+	cli.Value(flags, &f.cfg.Watch, "watch", "", "look twice, this `duration` apart",
+		cli.ParseDuration)
 	flags.StringSliceVar(&f.queues, "queue", nil,
 		"only what is registered for this `queue`; repeatable")
 	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims of this dead-letter `queue`")
@@ -99,8 +90,7 @@ if its entry has not changed and its lease is shorter than --watch.`,
 // sweep looks, acts with --run, and reports.
 func (f *sweepFlags) sweep(ctx context.Context, a *cli.App, cfg sweep.Config) error {
 	s, err := sweep.New(ctx, cfg)
-	var none *sweep.NotRegistered
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*sweep.NotRegistered](err); ok {
 		return cli.Codedf(cli.ExitNotFound, "%w in %s%s", err, cfg.Ledger.Store.Place,
 			cli.DidYouMean(none.Queue, none.Queues))
 	}
@@ -181,27 +171,23 @@ func (f *sweepFlags) peekLetters(
 	if err != nil {
 		return false, nil // it is Amazon, or the next request reports why
 	}
-	name := cli.QueueNameOf(queue)
-	query := url.Values{"limit": {strconv.Itoa(cli.PeekPage)}}
-	for {
-		var page cli.PeekedList
-		err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(name)+"/messages", query,
-			&page)
+	for query := (url.Values{}); ; {
+		list, err := v.Messages(ctx, queue, query, cli.PeekPage)
 		switch {
 		case cli.ExitCode(err) == cli.ExitUsage: // the server has no such request
 			return false, nil
 		case err != nil:
 			return false, err
 		}
-		for _, m := range page.Messages {
+		for _, m := range list.Messages {
 			if m.Source != "" {
-				found(m.ID, name)
+				found(m.ID, list.Queue)
 			}
 		}
-		if page.Next == "" {
+		if list.Next == "" {
 			return true, nil
 		}
-		query.Set("after", page.Next)
+		query.Set("after", list.Next)
 	}
 }
 
@@ -272,12 +258,6 @@ func verdict(a *cli.App, found []*sweep.Work, run bool) error {
 		}
 		return nil
 	}
-	done := "sent" + cli.OrEmpty(all[sweep.Settle] > 0, " or settled")
-	switch {
-	case failed == 0:
-		return nil
-	case failed == toDo:
-		return cli.Codedf(cli.ExitFailed, "none of %d was %s; see above", toDo, done)
-	}
-	return cli.Codedf(cli.ExitPartly, "%d %s, %d not; see above", toDo-failed, done, failed)
+	return cli.Partly(toDo-failed, failed, "sent"+cli.OrEmpty(all[sweep.Settle] > 0,
+		" or settled"))
 }

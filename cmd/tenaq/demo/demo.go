@@ -224,7 +224,7 @@ func (f *flags) run(ctx context.Context, a *cli.App, chosen []stage.Scenario, ar
 		return err
 	}
 	r := report{Seed: f.seed, OK: true, Repeat: f.repeat(args)}
-	progress := cli.NewProgress(a.Stderr)
+	progress := cli.NewProgress(a.Stderr, "demo")
 	for _, s := range chosen {
 		env := &stage.Env{
 			Name: s.Name,

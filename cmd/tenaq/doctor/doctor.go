@@ -44,10 +44,6 @@ problem; with --strict, also if there is a warning.`,
   tenaq doctor --json | jq '.findings[] | select(.state == "problem")'`,
 		Args: cli.Wants(0, -1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if c.Limit < 1 || c.Limit > doctor.QueuesMax {
-				return cli.Usagef("--limit: %d is not a number from 1 to %d", c.Limit,
-					doctor.QueuesMax)
-			}
 			if c.Settings, err = server.Load(); err != nil {
 				return err
 			}
@@ -70,7 +66,8 @@ problem; with --strict, also if there is a warning.`,
 	server.RegisterSome(flags, "data-dir", "disk-reserve")
 	flags.StringArrayVar(&c.MetricsURLs, "metrics-url", nil,
 		"read the metrics at this `URL`; repeatable")
-	flags.IntVar(&c.Limit, "limit", 1000, "maximum `number` of queues to examine")
+	cli.Number(flags, &c.Limit, "limit", 1000, 1, doctor.QueuesMax,
+		"maximum `number` of queues to examine")
 	flags.BoolVar(&strict, "strict", false, "exit with 1 for warnings too")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "show checks that are ok")
 	return cmd

@@ -18,7 +18,7 @@ import (
 
 func NewHealthCmd(a *cli.App) *cobra.Command {
 	var f settings.SettingFlags
-	var timeout string
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Check that the server on this machine is ready",
@@ -35,10 +35,6 @@ forced write does not return.`,
   docker run --health-cmd '/tenaq health' -p 127.0.0.1:9324:9324 tenaq`,
 		Args: cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			limit, err := cli.ParseDuration(timeout)
-			if err != nil || limit == 0 {
-				return cli.Usagef("--timeout: %q is not a duration such as 3s", timeout)
-			}
 			c, err := f.Load()
 			if err != nil {
 				return err
@@ -47,7 +43,7 @@ forced write does not return.`,
 				return cli.Usagef("admin-listen is off, so the server answers no health checks; set an address")
 			}
 			address := "http://" + cli.ReachableAddress(c.AdminListen)
-			if err := checkReady(cmd.Context(), address, limit); err != nil {
+			if err := checkReady(cmd.Context(), address, timeout); err != nil {
 				return err
 			}
 			return a.Result(map[string]any{"ready": true, "url": address}, "ready")
@@ -56,7 +52,8 @@ forced write does not return.`,
 	f.RegisterSome(cmd.Flags(), "admin-listen")
 	cmd.Flags().Lookup("admin-listen").Usage = "admin `address` to ask"
 	cmd.Flags().Lookup("config").Usage = "YAML `file` with settings"
-	cmd.Flags().StringVar(&timeout, "timeout", "3s", "fail after this `duration`")
+	cli.Value(cmd.Flags(), &timeout, "timeout", "3s", "fail after this `duration`",
+		cli.SomeDuration)
 	return cmd
 }
 
@@ -70,17 +67,15 @@ func checkReady(ctx context.Context, address string, limit time.Duration) error 
 	}
 	// Do not use a proxy of the environment for this machine.
 	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
+	var says []byte
+	if err == nil {
+		defer resp.Body.Close()
+		says, err = io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return cli.Codedf(cli.ExitFailed,
 			"nothing listens at %s; start the server, or name its admin address with --admin-listen", address)
-	case err != nil:
-		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address,
-			cli.WithCause(ctx, err))
-	}
-	defer resp.Body.Close()
-	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	switch {
 	case err != nil:
 		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address,
 			cli.WithCause(ctx, err))

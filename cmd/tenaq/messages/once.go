@@ -44,7 +44,8 @@ func (f *onceFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.once, "once", false, "send the message of --key only once")
 	flags.StringVar(&f.key, "key", "", "with --once: `name` of the work")
-	flags.IntVar(&f.generation, "generation", 0, "with --once: generation `number` of the work")
+	cli.Number(flags, &f.generation, "generation", 0, 0, 0,
+		"with --once: generation `number` of the work")
 }
 
 // checkOnce refuses flags that exclude each other.
@@ -60,8 +61,6 @@ func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
 	switch {
 	case f.once.key == "":
 		return cli.Usagef("--once needs --key, which names the work")
-	case f.once.generation < 0:
-		return cli.Usagef("--generation: %d is negative", f.once.generation)
 	case f.lines:
 		return cli.Usagef("--once and --lines exclude each other: every line would have the same key")
 	case flags.Changed("dedup-id"):
@@ -70,7 +69,7 @@ func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// A sentOnce is the receipt of send --once, as --json prints it.
+// A sentOnce is the receipt of send --once as --json prints it.
 type sentOnce struct {
 	MessageID      string `json:"messageId"`
 	SequenceNumber string `json:"sequenceNumber,omitempty"`
@@ -85,49 +84,37 @@ type sentOnce struct {
 
 // sendOnce sends a message unless its key was sent before.
 func sendOnce(
-	a *cli.App, ctx context.Context, f *sendFlags, l letter, bodies *offload.Offloader, queue,
-	body string,
+	ctx context.Context, a *cli.App, f *sendFlags, l letter, bodies *offload.Offloader,
+	c *cli.Client, url, body string,
 ) error {
-	if len(l.zeros) > 0 {
+	name, fifo := cli.QueueNameOf(url), strings.HasSuffix(url, ".fifo")
+	switch {
+	case len(l.zeros) > 0:
 		return cli.Usagef("--delay 0 and --once exclude each other; leave it out for the delay of the queue")
-	}
-	c, err := f.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	url, err := c.QueueURL(ctx, queue)
-	if err != nil {
-		return err
-	}
-	switch fifo := strings.HasSuffix(url, ".fifo"); {
 	case fifo && l.group == nil:
-		return cli.Usagef("%s is a FIFO queue; name a group with --group", cli.QueueNameOf(url))
+		return cli.Usagef("%s is a FIFO queue; name a group with --group", name)
 	case fifo && l.delay > 0:
 		return cli.Usagef("--delay: a FIFO queue takes no delay of one message; set DelaySeconds on the queue")
-	}
-	retention, err := cli.ParseDuration(f.once.Retention)
-	if err != nil {
-		return cli.Usagef("--retention: %v", err)
 	}
 	store, err := f.once.RecordsFlags.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	work, err := claims.New(store, claims.Config{Prefix: f.once.Ledger, Retention: retention})
+	work, err := claims.New(store, claims.Config{Prefix: f.once.Ledger,
+		Retention: f.once.Retention})
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}
 	p, err := producer.New(producer.Config{
-		Client: c.Client, Store: store,
-		QueueURL: url, Prefix: producer.Prefix + cli.QueueNameOf(url) + "/",
-		Owner: cli.Person() + " (tenaq send)", Retention: retention, Work: work,
+		Client: c.Client, Store: store, QueueURL: url, Prefix: producer.Prefix + name + "/",
+		Owner: cli.Person() + " (tenaq send)", Retention: f.once.Retention, Work: work,
 	})
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}
-	name := claims.EffectKey(f.once.key, f.once.generation)
-	kept, attributes, err := cli.NewKeeper(bodies, url, &name).Keep(ctx, body, l.attributes)
+	key := claims.EffectKey(f.once.key, f.once.generation)
+	kept, attributes, err := cli.NewKeeper(bodies, url, &key).Keep(ctx, body, l.attributes)
 	if err != nil {
 		return err
 	}
@@ -137,14 +124,14 @@ func sendOnce(
 		m.Group = *l.group
 	}
 	receipt, err := p.SendOnce(ctx, m)
-	if err := explainOnce(c, queue, store, &receipt, err); err != nil {
+	if err := explainOnce(c, name, store, &receipt, err); err != nil {
 		return cli.AdviseBodies(err, body, bodies)
 	}
-	return printSentOnce(a, queue, &receipt)
+	return printSentOnce(a, name, &receipt)
 }
 
-// explainOnce says why a message was not sent once. A receipt that differs is an error, whatever
-// the error says.
+// explainOnce explains why a message was not sent once. A receipt that differs is an error in any
+// case.
 func explainOnce(
 	c *cli.Client, queue string, store *cli.RecordStore, r *producer.Receipt, err error,
 ) error {
@@ -159,7 +146,7 @@ func explainOnce(
 			what = "the registered one was sent as " + r.MessageID
 		}
 		return cli.Codedf(cli.ExitRefused,
-			"key %q is registered for %s with another message: %s. Use another --key, or --generation to do the work again", name, cli.QueueNameOf(queue), what)
+			"key %q is registered for %s with another message: %s. Use another --key, or --generation to do the work again", name, queue, what)
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
@@ -188,7 +175,7 @@ func printSentOnce(a *cli.App, queue string, r *producer.Receipt) error {
 			what = "its work is " + string(r.Work)
 		}
 		a.Note("key %q was sent to %s%s, and %s; nothing was sent now",
-			claims.EffectKey(r.Key, r.Generation), cli.QueueNameOf(queue), when, what)
+			claims.EffectKey(r.Key, r.Generation), queue, when, what)
 	}
 	return a.Result(d, "%s", cmp.Or(r.MessageID,
 		fmt.Sprintf("%q was settled without a message", r.Key)))

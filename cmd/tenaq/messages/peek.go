@@ -47,29 +47,30 @@ message to the dead-letter queue.`,
   tenaq peek orders --body --json | jq -r '.messages[].body'`,
 		Args: cli.Wants(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.limit < 1 || f.limit > cli.PeekLimitMax {
-				return cli.Usagef("--limit: %d is not a number from 1 to %d", f.limit,
-					cli.PeekLimitMax)
-			}
-			v, err := f.ConnectV1(cmd.Context(), cli.PeekLack)
-			if err != nil {
-				return err
-			}
-			if len(args) == 0 {
+			return f.RunV1(cli.PeekLack, func(
+				ctx context.Context, v *cli.V1Client, _ []string,
+			) error {
+				query := url.Values{}
+				if f.after != "" {
+					query.Set("after", f.after)
+				}
+				if len(args) > 0 {
+					return f.printMessages(ctx, a, v, args[0], query)
+				}
 				for _, name := range []string{"state", "body"} {
 					if cmd.Flags().Changed(name) {
 						return cli.Usagef("--%s is about messages; name a queue", name)
 					}
 				}
-				return f.printQueues(cmd.Context(), a, v)
-			}
-			return f.printMessages(cmd.Context(), a, v, args[0])
+				return f.printQueues(ctx, a, v, query)
+			})(cmd, args)
 		},
 	}
 	f.ClientFlags.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.state, "state", "", "show only messages in this `state`")
-	flags.IntVar(&f.limit, "limit", 20, "maximum `number` of messages or queues")
+	cli.Number(flags, &f.limit, "limit", 20, 1, cli.PeekLimitMax,
+		"maximum `number` of messages or queues")
 	flags.BoolVar(&f.bodies, "body", false, "show bodies: first characters, or 1 MiB with --json")
 	cli.Completes(cmd, "state", "visible", "in_flight", "delayed", "blocked")
 	flags.StringVar(&f.after, "after", "", "continue at this `place`, printed before")
@@ -78,37 +79,25 @@ message to the dead-letter queue.`,
 
 // printMessages shows messages of a queue.
 func (f *peekFlags) printMessages(
-	ctx context.Context, a *cli.App, v *cli.V1Client, queue string,
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, query url.Values,
 ) error {
 	if cli.IsAmazonURL(queue) {
 		return cli.Usagef("%s is a queue of Amazon, which shows a message only by delivering it",
 			queue)
 	}
-	list := cli.PeekedList{Queue: cli.QueueNameOf(queue), Messages: []cli.Peeked{}, Next: f.after}
-	for {
-		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekPage, f.limit-len(list.Messages)))},
-			"trail": {"1"}}
-		if f.state != "" {
-			query.Set("state", f.state)
-		}
-		if list.Next != "" {
-			query.Set("after", list.Next)
-		}
-		switch {
-		case f.bodies && a.JSON:
-			query.Set("body", strconv.Itoa(cli.PeekBodyMax))
-		case f.bodies:
-			query.Set("body", strconv.Itoa(cli.PeekBodyTable))
-		}
-		var page cli.PeekedList
-		if err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(list.Queue)+"/messages",
-			query, &page); err != nil {
-			return err
-		}
-		list.Messages = append(list.Messages, page.Messages...)
-		if list.Next = page.Next; list.Next == "" || len(list.Messages) >= f.limit {
-			break
-		}
+	query.Set("trail", "1")
+	if f.state != "" {
+		query.Set("state", f.state)
+	}
+	switch {
+	case f.bodies && a.JSON:
+		query.Set("body", strconv.Itoa(cli.PeekBodyMax))
+	case f.bodies:
+		query.Set("body", strconv.Itoa(cli.PeekBodyTable))
+	}
+	list, err := v.Messages(ctx, queue, query, f.limit)
+	if err != nil {
+		return err
 	}
 	if a.JSON {
 		return a.PrintJSON(list)
@@ -171,22 +160,12 @@ func messageTable(messages []cli.Peeked, bodies bool) cli.Table {
 }
 
 // printQueues shows the queues.
-func (f *peekFlags) printQueues(ctx context.Context, a *cli.App, v *cli.V1Client) error {
-	list := cli.PeekedQueues{Queues: []cli.PeekedQueue{}, Next: f.after}
-	for {
-		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekQueuesPage,
-			f.limit-len(list.Queues)))}}
-		if list.Next != "" {
-			query.Set("after", list.Next)
-		}
-		var page cli.PeekedQueues
-		if err := v.Get(ctx, "look at the queues", "", "/queues", query, &page); err != nil {
-			return err
-		}
-		list.Queues = append(list.Queues, page.Queues...)
-		if list.Next = page.Next; list.Next == "" || len(list.Queues) >= f.limit {
-			break
-		}
+func (f *peekFlags) printQueues(
+	ctx context.Context, a *cli.App, v *cli.V1Client, query url.Values,
+) error {
+	list, err := v.Queues(ctx, query, f.limit)
+	if err != nil {
+		return err
 	}
 	if a.JSON {
 		return a.PrintJSON(list)

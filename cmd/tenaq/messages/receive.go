@@ -1,8 +1,12 @@
 package messages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,7 +23,7 @@ type receiveFlags struct {
 	cli.ClientFlags
 	cli.BodiesFlags
 	max              int
-	wait, visibility string
+	wait, visibility *int32 // seconds; nil unless set
 	delete, follow   bool
 }
 
@@ -61,21 +65,22 @@ body cannot be read, the message is neither printed nor deleted.
 			if r.bodies, err = f.Offloader(); err != nil {
 				return err
 			}
-			if r.c, err = f.Connect(cmd.Context()); err != nil {
-				return err
-			}
-			if r.url, err = r.c.QueueURL(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			return r.run(cmd.Context())
+			return f.OnQueue(func(
+				ctx context.Context, c *cli.Client, url string, _ []string,
+			) error {
+				r.c, r.url = c, url
+				return r.run(ctx)
+			})(cmd, args)
 		},
 	}
 	f.ClientFlags.Register(cmd)
 	f.BodiesFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&f.max, "max", 1, "maximum `number` of messages")
-	flags.StringVar(&f.wait, "wait", "", "wait for up to this `duration`, at most 20s")
-	flags.StringVar(&f.visibility, "visibility", "", "hide received messages for this `duration`")
+	cli.Number(flags, &f.max, "max", 1, 1, 0, "maximum `number` of messages")
+	cli.Value(flags, &f.wait, "wait", "", "wait for up to this `duration`, at most 20s",
+		cli.SecondsUpTo(sqslimits.WaitMax))
+	cli.Value(flags, &f.visibility, "visibility", "", "hide received messages for this `duration`",
+		cli.SecondsUpTo(sqslimits.VisibilityMax))
 	flags.BoolVar(&f.delete, "delete", false, "delete messages after printing them")
 	flags.BoolVar(&f.follow, "follow", false, "run until interrupted")
 	return cmd
@@ -107,30 +112,21 @@ type receiver struct {
 // receiver reads the flags.
 func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, error) {
 	r := &receiver{App: a, left: f.max, delete: f.delete, follow: f.follow, seen: map[string]bool{}}
-	switch {
-	case f.max < 1:
-		return nil, cli.Usagef("--max: %d is not a number of messages", f.max)
-	case f.follow && !cmd.Flags().Changed("max"):
-		r.left = -1
-	}
-	var err error
 	if f.follow {
 		r.in.WaitTimeSeconds = int32(sqslimits.WaitMax / time.Second)
-	}
-	if f.wait != "" {
-		if r.in.WaitTimeSeconds, err = cli.ParseSeconds(f.wait, sqslimits.WaitMax); err != nil {
-			return nil, cli.Usagef("--wait: %v", err)
+		if !cmd.Flags().Changed("max") {
+			r.left = -1
 		}
-		r.zeros.Add("WaitTimeSeconds", r.in.WaitTimeSeconds)
 	}
-	if f.visibility != "" {
-		if r.in.VisibilityTimeout, err = cli.ParseSeconds(f.visibility,
-			sqslimits.VisibilityMax); err != nil {
-			return nil, cli.Usagef("--visibility: %v", err)
-		}
-		r.zeros.Add("VisibilityTimeout", r.in.VisibilityTimeout)
+	if f.wait != nil {
+		r.in.WaitTimeSeconds = *f.wait
+		r.zeros.Add("WaitTimeSeconds", *f.wait)
+	}
+	if f.visibility != nil {
+		r.in.VisibilityTimeout = *f.visibility
+		r.zeros.Add("VisibilityTimeout", *f.visibility)
 		// A second request would receive the same messages, and count that.
-		r.once = r.in.VisibilityTimeout == 0
+		r.once = *f.visibility == 0
 	}
 	if r.once && (f.follow || f.max > sqslimits.ReceiveMax) {
 		return nil, cli.Usagef("--visibility 0 hides nothing, so each request would receive the same messages; " +
@@ -286,4 +282,52 @@ func (r *receiver) verdict() error {
 			r.undeleted, r.got)
 	}
 	return nil
+}
+
+// A received is a received message as --json prints it.
+type received struct {
+	MessageID     string                          `json:"messageId"`
+	ReceiptHandle string                          `json:"receiptHandle"`
+	Body          string                          `json:"body"`
+	System        map[string]string               `json:"systemAttributes,omitempty"`
+	Attributes    map[string]cli.MessageAttribute `json:"messageAttributes,omitempty"`
+}
+
+// print prints a message: one line of JSON, or a block that ends with an empty line.
+func (r *receiver) print(m types.Message) error {
+	if r.JSON {
+		v := received{MessageID: aws.ToString(m.MessageId), Body: aws.ToString(m.Body),
+			ReceiptHandle: aws.ToString(m.ReceiptHandle), System: m.Attributes}
+		v.Attributes, _ = cli.MessageAttributes(m.MessageAttributes)
+		return r.PrintJSONLine(v)
+	}
+	_, err := io.WriteString(r.Stdout, r.text(m, time.Now()))
+	return err
+}
+
+// text describes a message for people; the body comes last because it may be long.
+func (r *receiver) text(m types.Message, now time.Time) string {
+	var b strings.Builder
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-9s %s\n", name, cli.OneLine(value))
+		}
+	}
+	on, off := r.Bold()
+	fmt.Fprintf(&b, "%s%-9s %s%s\n", on, "message", cli.OneLine(aws.ToString(m.MessageId)), off)
+	if ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64); err == nil {
+		field("sent", cli.HumanTime(time.UnixMilli(ms), now))
+	}
+	for _, f := range [][2]string{{"receives", "ApproximateReceiveCount"},
+		{"group", "MessageGroupId"}, {"dedup-id", "MessageDeduplicationId"},
+		{"sequence", "SequenceNumber"}, {"from", "DeadLetterQueueSourceArn"}} {
+		field(f[0], m.Attributes[f[1]])
+	}
+	_, attributes := cli.MessageAttributes(m.MessageAttributes)
+	for _, f := range attributes {
+		field(f[0], f[1])
+	}
+	field("handle", aws.ToString(m.ReceiptHandle))
+	b.WriteString(cli.Shown(r.Stdout, cmp.Or(aws.ToString(m.Body), "(empty)")) + "\n\n")
+	return b.String()
 }

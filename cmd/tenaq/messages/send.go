@@ -3,6 +3,7 @@
 package messages
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/work/sqslimits"
+	"tenaq/offload"
 )
 
 // A letter is a message without its body.
@@ -26,7 +28,7 @@ type letter struct {
 	zeros      cli.Zeros
 }
 
-// A sent message, as --json prints it.
+// A sent is a sent message as --json prints it.
 type sent struct {
 	MessageID      string `json:"messageId"`
 	MD5            string `json:"md5OfBody"`
@@ -37,7 +39,8 @@ type sent struct {
 type sendFlags struct {
 	cli.ClientFlags
 	cli.BodiesFlags
-	file, delay    string
+	file           string
+	delay          *int32 // seconds; nil unless set
 	group, dedupID string
 	attributes     []string
 	lines          bool
@@ -93,39 +96,14 @@ group must not overtake it.
 			if err != nil {
 				return err
 			}
-			if f.once.once {
-				return sendOnce(a, cmd.Context(), f, l, bodies, args[0], body)
-			}
-			c, err := f.Connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			url, err := c.QueueURL(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			kept, attributes, err := cli.NewKeeper(bodies, url, l.dedupID).Keep(cmd.Context(), body,
-				l.attributes)
-			if err != nil {
-				return err
-			}
-			out, err := cli.Call(cmd.Context(), c, c.SendMessage, &sqs.SendMessageInput{
-				QueueUrl:               &url,
-				MessageBody:            &kept,
-				MessageAttributes:      attributes,
-				DelaySeconds:           l.delay,
-				MessageGroupId:         l.group,
-				MessageDeduplicationId: l.dedupID,
-			}, l.zeros.Option())
-			if err != nil {
-				return cli.AdviseBodies(explainSend(c, args[0], err), body, bodies)
-			}
-			id := aws.ToString(out.MessageId)
-			return a.Result(sent{
-				MessageID:      id,
-				MD5:            aws.ToString(out.MD5OfMessageBody),
-				SequenceNumber: aws.ToString(out.SequenceNumber),
-			}, "%s", id)
+			return f.OnQueue(func(
+				ctx context.Context, c *cli.Client, url string, _ []string,
+			) error {
+				if f.once.once {
+					return sendOnce(ctx, a, f, l, bodies, c, url, body)
+				}
+				return sendOne(ctx, a, l, bodies, c, url, body)
+			})(cmd, args)
 		},
 	}
 	f.ClientFlags.Register(cmd)
@@ -133,7 +111,8 @@ group must not overtake it.
 	f.once.register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
-	flags.StringVar(&f.delay, "delay", "", "delay the delivery by this `duration`")
+	cli.Value(flags, &f.delay, "delay", "", "delay the delivery by this `duration`",
+		cli.SecondsUpTo(sqslimits.DelayMax))
 	flags.StringArrayVar(&f.attributes, "attribute", nil,
 		"attribute, `NAME=VALUE` or NAME:TYPE=VALUE")
 	flags.StringVar(&f.group, "group", "", "message group `id`, required for a FIFO queue")
@@ -142,17 +121,36 @@ group must not overtake it.
 	return cmd
 }
 
+func sendOne(
+	ctx context.Context, a *cli.App, l letter, bodies *offload.Offloader, c *cli.Client,
+	url, body string,
+) error {
+	kept, attributes, err := cli.NewKeeper(bodies, url, l.dedupID).Keep(ctx, body, l.attributes)
+	if err != nil {
+		return err
+	}
+	out, err := cli.Call(ctx, c, c.SendMessage, &sqs.SendMessageInput{
+		QueueUrl: &url, MessageBody: &kept, MessageAttributes: attributes, DelaySeconds: l.delay,
+		MessageGroupId: l.group, MessageDeduplicationId: l.dedupID,
+	}, l.zeros.Option())
+	if err != nil {
+		return cli.AdviseBodies(explainSend(c, url, err), body, bodies)
+	}
+	id := aws.ToString(out.MessageId)
+	return a.Result(sent{MessageID: id, MD5: aws.ToString(out.MD5OfMessageBody),
+		SequenceNumber: aws.ToString(out.SequenceNumber)}, "%s", id)
+}
+
 // explainSend explains why a message was not sent, and names the flag that a FIFO queue asks for.
 func explainSend(c *cli.Client, queue string, err error) error {
 	explained := c.Explain("send to", queue, err)
-	var answer smithy.APIError
-	if !errors.As(err, &answer) {
-		return explained
-	}
-	switch message := answer.ErrorMessage(); {
-	case strings.Contains(message, "must contain the parameter MessageGroupId"):
+	answer, ok := errors.AsType[smithy.APIError](err)
+	switch {
+	case !ok:
+	case strings.Contains(answer.ErrorMessage(), "must contain the parameter MessageGroupId"):
 		return fmt.Errorf("%w; name a group with --group", explained)
-	case strings.Contains(message, "ContentBasedDeduplication enabled or MessageDeduplicationId"):
+	case strings.Contains(answer.ErrorMessage(),
+		"ContentBasedDeduplication enabled or MessageDeduplicationId"):
 		return fmt.Errorf("%w; set the first on the queue, or pass the second with --dedup-id",
 			explained)
 	}
@@ -160,16 +158,12 @@ func explainSend(c *cli.Client, queue string, err error) error {
 }
 
 // letter reads the flags that say how a message is sent.
-func (f *sendFlags) letter(cmd *cobra.Command) (letter, error) {
-	var l letter
-	var err error
+func (f *sendFlags) letter(cmd *cobra.Command) (l letter, err error) {
 	if l.attributes, err = cli.ParseMessageAttributes(f.attributes); err != nil {
 		return l, err
 	}
-	if f.delay != "" {
-		if l.delay, err = cli.ParseSeconds(f.delay, sqslimits.DelayMax); err != nil {
-			return l, cli.Usagef("--delay: %v", err)
-		}
+	if f.delay != nil {
+		l.delay = *f.delay
 		l.zeros.Add("DelaySeconds", l.delay)
 	}
 	// The server explains best why an empty flag is wrong.

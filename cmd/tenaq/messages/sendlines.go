@@ -2,13 +2,13 @@ package messages
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -58,23 +58,16 @@ func runSendLines(
 	case l.dedupID != nil:
 		return cli.Usagef("--dedup-id would make every line a duplicate of the first; use a queue with ContentBasedDeduplication")
 	}
-	ctx := cmd.Context()
-	c, err := f.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	url, err := c.QueueURL(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	s := &lineSender{App: a, c: c, url: url, letter: l, bodies: cli.NewKeeper(bodies, url, nil),
-		progress: cli.NewProgress(a.Stderr), input: inputSize(a.Stdin)}
-	// a progress bar would disturb typing
-	s.progress.Terminal = s.progress.Terminal && !cli.IsTerminal(a.Stdin)
-	s.progress.Begin("sending to " + cli.QueueNameOf(url))
-	s.run(ctx)
-	s.progress.Done()
-	return s.verdict()
+	return f.OnQueue(func(ctx context.Context, c *cli.Client, url string, _ []string) error {
+		s := &lineSender{App: a, c: c, url: url, letter: l, bodies: cli.NewKeeper(bodies, url, nil),
+			progress: cli.NewProgress(a.Stderr, "sending to "+cli.QueueNameOf(url)),
+			input:    inputSize(a.Stdin)}
+		// A progress bar would disturb typing.
+		s.progress.Terminal = s.progress.Terminal && !cli.IsTerminal(a.Stdin)
+		s.run(ctx)
+		s.progress.Done()
+		return s.verdict()
+	})(cmd, args)
 }
 
 // inputSize returns how many bytes are left to read from r; 0 when that is not known, as of a pipe.
@@ -152,11 +145,7 @@ func readLines(ctx context.Context, r io.Reader, lines chan<- line) {
 			return
 		}
 	}
-	err := in.Err()
-	if err == nil {
-		err = io.EOF
-	}
-	give(line{number: number, err: err})
+	give(line{number: number, err: cmp.Or(in.Err(), io.EOF)})
 }
 
 func (s *lineSender) add(ctx context.Context, l line) {
@@ -199,11 +188,8 @@ func (s *lineSender) flush(ctx context.Context) {
 		id := strconv.Itoa(l.number)
 		byID[id] = l
 		in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{
-			Id:                &id,
-			MessageBody:       aws.String(l.text),
-			MessageAttributes: l.attributes,
-			DelaySeconds:      s.letter.delay,
-			MessageGroupId:    s.letter.group,
+			Id: &id, MessageBody: aws.String(l.text), MessageAttributes: l.attributes,
+			DelaySeconds: s.letter.delay, MessageGroupId: s.letter.group,
 		})
 	}
 	out, err := cli.Call(ctx, s.c, s.c.SendMessageBatch, in, s.letter.zeros.Option())
@@ -219,8 +205,7 @@ func (s *lineSender) flush(ctx context.Context) {
 	}
 	for _, e := range out.Failed {
 		id := aws.ToString(e.Id)
-		s.fail(byID[id], fmt.Errorf("%s (%s)", strings.TrimSuffix(aws.ToString(e.Message), "."),
-			aws.ToString(e.Code)))
+		s.fail(byID[id], entryError(e))
 		delete(byID, id)
 	}
 	for _, l := range byID {
@@ -229,20 +214,16 @@ func (s *lineSender) flush(ctx context.Context) {
 	s.progress.Line("%s", s.bar(batch[len(batch)-1].end, time.Since(s.progress.Began)))
 }
 
-// report prints what became of a line that was sent.
+// report prints the id of a line that was sent.
 func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
 	if cli.IsTerminal(s.Stdout) {
-		s.progress.Done() // the bar would stand before the id
+		s.progress.Done() // otherwise the id would follow the bar
 	}
 	id := aws.ToString(e.MessageId)
 	var err error
 	if s.JSON {
-		err = s.PrintJSONLine(sent{
-			MessageID:      id,
-			MD5:            aws.ToString(e.MD5OfMessageBody),
-			SequenceNumber: aws.ToString(e.SequenceNumber),
-			Line:           l.number,
-		})
+		err = s.PrintJSONLine(sent{MessageID: id, MD5: aws.ToString(e.MD5OfMessageBody),
+			SequenceNumber: aws.ToString(e.SequenceNumber), Line: l.number})
 	} else {
 		err = s.PrintText(id + "\n")
 	}

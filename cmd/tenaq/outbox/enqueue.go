@@ -1,9 +1,13 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"strings"
 	"time"
@@ -17,10 +21,10 @@ import (
 
 type enqueueFlags struct {
 	*flags
-	m           outbox.Message // what the flags say of it
-	after, file string
-	headers     []string
-	lines       bool
+	m       outbox.Message // what the flags say of it
+	file    string
+	headers []string
+	lines   bool
 }
 
 func newEnqueueCmd(a *cli.App, o *flags) *cobra.Command {
@@ -72,7 +76,8 @@ members are called as in "tenaq outbox parked show --json":
 	flags.StringVar(&f.m.Group, "group", "", "message group `id`; keeps the order of its rows")
 	flags.StringVar(&f.m.Dedup, "dedup", "", "`name` of the work (default: the id of the row)")
 	flags.StringArrayVar(&f.headers, "header", nil, "attribute as `NAME=VALUE`; may be repeated")
-	flags.StringVar(&f.after, "after", "", "send after this `time`: 10m, or 2026-01-31T12:00:00Z")
+	cli.Value(flags, &f.m.After, "after", "",
+		"send after this `time`: 10m, or 2026-01-31T12:00:00Z", moment(1))
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
 	flags.BoolVar(&f.lines, "lines", false, "read rows from standard input, a JSON object a line")
 	return cmd
@@ -168,9 +173,6 @@ func (f *enqueueFlags) messages(
 	if m.Headers, err = cli.ParsePairs("--header", f.headers); err != nil {
 		return nil, err
 	}
-	if m.After, err = parseMoment("after", f.after, time.Now(), 1); err != nil {
-		return nil, err
-	}
 	if m.Body, err = a.ReadBody(ctx, args, f.file); err != nil {
 		return nil, err
 	}
@@ -180,21 +182,60 @@ func (f *enqueueFlags) messages(
 	return []outbox.Message{m}, nil
 }
 
-// parseMoment reads the value of a flag that is a moment, a day, or a duration from now on or, with
-// a sign of -1, before now. Empty is the zero time.
-func parseMoment(flag, text string, now time.Time, sign time.Duration) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+// linesMax bounds the bytes that one transaction writes.
+const linesMax = 64 << 20
+
+func readLines(r io.Reader) (messages []outbox.Message, err error) {
+	text, err := io.ReadAll(io.LimitReader(r, linesMax+1))
+	switch {
+	case err != nil:
+		return nil, cli.Codedf(cli.ExitFailed, "read standard input: %v", err)
+	case len(text) > linesMax:
+		return nil, cli.Usagef("standard input is longer than %s, which is too much for one transaction; write it in parts", cli.HumanSize(linesMax))
 	}
-	for _, form := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(form, text); err == nil {
-			return t, nil
+	number := 0
+	for text := range bytes.Lines(text) {
+		number++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
 		}
+		m, err := readLine(text)
+		if err != nil {
+			return nil, cli.Usagef("line %d: %v; nothing was written", number, err)
+		}
+		messages = append(messages, m)
 	}
-	d, err := cli.ParseDuration(text)
-	if err != nil {
-		return time.Time{}, cli.Usagef("--%s: %v, a day or a moment such as 2026-01-31T12:00:00Z",
-			flag, err)
+	if len(messages) == 0 {
+		return nil, cli.Usagef("standard input has no rows; write one JSON object per line, such as %s", `{"queue": "orders", "body": "hello"}`)
 	}
-	return now.Add(sign * d), nil
+	return messages, nil
+}
+
+// readLine reads a row, whose members are called as the fields of a message.
+func readLine(text []byte) (m outbox.Message, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return m, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if d.More() {
+		return m, errors.New("it has more than one value")
+	}
+	return m, m.Check()
+}
+
+// moment reads a moment, a day, or a duration: from now on or, with a sign of -1, before now.
+func moment(sign time.Duration) func(string) (time.Time, error) {
+	return func(text string) (time.Time, error) {
+		for _, form := range []string{time.RFC3339, time.DateOnly} {
+			if t, err := time.Parse(form, text); err == nil {
+				return t, nil
+			}
+		}
+		d, err := cli.ParseDuration(text)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("%w, a day or a moment such as 2026-01-31T12:00:00Z", err)
+		}
+		return time.Now().Add(sign * d), nil
+	}
 }

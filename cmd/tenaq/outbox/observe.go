@@ -17,9 +17,8 @@ import (
 	"tenaq/outbox"
 )
 
-// Metrics count what a relay does, for Prometheus, for the log and for the end of the command, and
-// ask the outbox how many rows it has. No label names the queue of a row: programs write it, so it
-// may be anything.
+// Metrics count what a relay does, for Prometheus, the log and the verdict, and ask the outbox how
+// many rows it has. No label names the queue of a row, because programs may write anything there.
 type Metrics struct {
 	sent, refused, parked, lost metric.Counter
 
@@ -33,7 +32,7 @@ type Metrics struct {
 	pending map[string]bool // rows that were refused, and neither sent nor set aside since
 }
 
-// StatsKeep is how long an answer of the outbox is used. It may have to read all pending rows.
+// StatsKeep is how long an answer of the outbox is used. The outbox may read all pending rows for it.
 const StatsKeep = 5 * time.Second
 
 func NewMetrics(box outbox.Box) *Metrics {
@@ -46,7 +45,7 @@ func NewMetrics(box outbox.Box) *Metrics {
 	}
 }
 
-// events count, and write a line for each row to a log of level debug.
+// events count, and log each row at level debug.
 func (m *Metrics) events(log *slog.Logger) outbox.Events {
 	count := func(r outbox.Row, n *metric.Counter, refused bool) *slog.Logger {
 		n.Add(1)
@@ -115,71 +114,49 @@ type reading struct {
 
 // Table has all metrics of "tenaq outbox relay".
 var Table = []cli.MetricRow[reading]{
-	counter("tenaq_outbox_sent_total", "Rows whose messages their queues accepted",
-		func(r reading) *metric.Counter {
-			return &r.sent
-		}),
-	counter("tenaq_outbox_refused_total", "Refusals of rows by their queues that are tried again",
-		func(r reading) *metric.Counter {
-			return &r.refused
-		}),
-	counter("tenaq_outbox_parked_total", "Rows that this relay set aside",
-		func(r reading) *metric.Counter {
-			return &r.parked
-		}),
-	counter("tenaq_outbox_lost_total", "Rows whose lease expired while this relay had them",
-		func(r reading) *metric.Counter {
-			return &r.lost
-		}),
-	{Family: metric.Family{Name: "tenaq_outbox_batches_total",
-		Help: "Requests that sent rows, by result: answered (also with refusals) or failed",
-		Kind: metric.KindCounter, Labels: []string{"result"}},
-		Write: func(w *metric.Writer, r reading) { r.batches.Write(w) }},
-	{Family: metric.Family{Name: "tenaq_outbox_batch_rows", Help: "Rows in one request",
-		Kind: metric.KindHistogram},
-		Write: func(w *metric.Writer, r reading) { w.Histogram(r.sizes) }},
-	{Family: metric.Family{Name: "tenaq_outbox_wait_seconds",
-		Help: "Time from the write of a row to its send, by the clocks of the database and of the relay; includes the delay of the row", Kind: metric.KindHistogram},
-		Write: func(w *metric.Writer, r reading) { w.Histogram(r.waited) }},
+	cli.Counter("tenaq_outbox_sent_total", "Rows whose messages their queues accepted",
+		count(func(r reading) *metric.Counter { return &r.sent })),
+	cli.Counter("tenaq_outbox_refused_total", "Refusals of rows by their queues that are tried again",
+		count(func(r reading) *metric.Counter { return &r.refused })),
+	cli.Counter("tenaq_outbox_parked_total", "Rows that this relay set aside",
+		count(func(r reading) *metric.Counter { return &r.parked })),
+	cli.Counter("tenaq_outbox_lost_total", "Rows whose lease expired while this relay had them",
+		count(func(r reading) *metric.Counter { return &r.lost })),
+	cli.Counter("tenaq_outbox_batches_total",
+		"Requests that sent rows, by result: answered (also with refusals) or failed",
+		func(w *metric.Writer, r reading) { r.batches.Write(w) }, "result"),
+	cli.Histogram("tenaq_outbox_batch_rows", "Rows in one request",
+		func(w *metric.Writer, r reading) { w.Histogram(r.sizes) }),
+	cli.Histogram("tenaq_outbox_wait_seconds",
+		"Time from the write of a row to its send, by the clocks of the database and of the relay; includes the delay of the row",
+		func(w *metric.Writer, r reading) { w.Histogram(r.waited) }),
 
-	{Family: metric.Family{Name: "tenaq_outbox_up",
-		Help: "1 if the outbox has answered how many rows it has, otherwise 0",
-		Kind: metric.KindGauge},
-		Write: func(w *metric.Writer, r reading) { w.Value(cli.OneIf(r.up)) }},
-	gauge("tenaq_outbox_pending_rows",
+	cli.Gauge("tenaq_outbox_up", "1 if the outbox has answered how many rows it has, otherwise 0",
+		func(w *metric.Writer, r reading) { w.Value(cli.OneIf(r.up)) }),
+	cli.Gauge("tenaq_outbox_pending_rows",
 		"Rows that are not sent, due or not; this and the following metrics cover all relays",
-		func(s *outbox.Stats) float64 {
-			return float64(s.Pending)
-		}),
-	gauge("tenaq_outbox_due_rows", "Rows that could be sent now", func(s *outbox.Stats) float64 {
-		return float64(s.Due)
-	}),
-	gauge("tenaq_outbox_parked_rows", "Rows that were set aside and await a person's decision",
-		func(s *outbox.Stats) float64 {
-			return float64(s.Parked)
-		}),
-	gauge("tenaq_outbox_oldest_due_age_seconds",
+		now(func(s *outbox.Stats) float64 { return float64(s.Pending) })),
+	cli.Gauge("tenaq_outbox_due_rows", "Rows that could be sent now",
+		now(func(s *outbox.Stats) float64 { return float64(s.Due) })),
+	cli.Gauge("tenaq_outbox_parked_rows",
+		"Rows that were set aside and await a person's decision",
+		now(func(s *outbox.Stats) float64 { return float64(s.Parked) })),
+	cli.Gauge("tenaq_outbox_oldest_due_age_seconds",
 		"Time for which the oldest due row has been due; 0 if none is",
-		func(s *outbox.Stats) float64 {
-			return s.Oldest.Seconds()
-		}),
+		now(func(s *outbox.Stats) float64 { return s.Oldest.Seconds() })),
 }
 
-func counter(name, help string, of func(reading) *metric.Counter) cli.MetricRow[reading] {
-	return cli.MetricRow[reading]{Family: metric.Family{Name: name, Help: help,
-		Kind: metric.KindCounter},
-		Write: func(w *metric.Writer, r reading) { w.Value(float64(of(r).Value())) }}
+func count(of func(reading) *metric.Counter) func(*metric.Writer, reading) {
+	return func(w *metric.Writer, r reading) { w.Value(float64(of(r).Value())) }
 }
 
-// gauge is a row of what the outbox answered. It has no value if there was no answer.
-func gauge(name, help string, of func(*outbox.Stats) float64) cli.MetricRow[reading] {
-	return cli.MetricRow[reading]{Family: metric.Family{Name: name, Help: help,
-		Kind: metric.KindGauge},
-		Write: func(w *metric.Writer, r reading) {
-			if r.up {
-				w.Value(of(&r.now))
-			}
-		}}
+// now writes what the outbox answered, if it did.
+func now(of func(*outbox.Stats) float64) func(*metric.Writer, reading) {
+	return func(w *metric.Writer, r reading) {
+		if r.up {
+			w.Value(of(&r.now))
+		}
+	}
 }
 
 func (m *Metrics) Write(w *metric.Writer) {
@@ -234,7 +211,8 @@ func (r client) GetQueueUrl(
 // findQueue begins a sentence that the relay begins itself.
 const findQueue = "find queue"
 
-// explain keeps the chain of the SDK, which the relay reads, behind the sentence.
+// explain removes the beginning of a sentence that the relay writes itself. The relay also reads the
+// chain of the error.
 func (r client) explain(doing, queue string, err error) error {
 	if err == nil {
 		return nil

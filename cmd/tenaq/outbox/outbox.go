@@ -4,8 +4,9 @@ package outbox
 
 import (
 	"context"
-	"io"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +30,8 @@ outbox event router, and more:
   VALUES ('orders', '17', 'order_placed', '{"id": 17}')
 
 A row that its queue refuses is tried again. When its attempts are used up it is
-set aside with the reason, until somebody releases or discards it: see
-"tenaq outbox parked". docs/outbox.md explains all of it.
+set aside with the reason, until you release or discard it: see "tenaq outbox
+parked". docs/outbox.md has the details.
 
 --db or TENAQ_OUTBOX names the database to which the programs write:
 
@@ -139,31 +140,79 @@ the role that applies it. Other roles need:
 				return err
 			}
 			defer place.Close()
-			switch {
-			case show && a.JSON:
-				return a.PrintJSON(map[string]string{"outbox": place.String(),
-					"schema": place.Schema()})
-			case show:
-				_, err := io.WriteString(a.Stdout, place.Schema())
-				return err
-			}
-			there, err := place.Exists(cmd.Context())
-			if err == nil {
-				err = place.Make(cmd.Context(), create)
-			}
-			if err != nil {
-				return err
-			}
-			text := "made an outbox in %s"
-			if there {
-				text = "the outbox in %s is up to date"
-			}
-			return a.Result(map[string]any{"outbox": place.String(), "made": !there}, text, place)
+			return a.InitPlace(cmd.Context(), place, show, func(ctx context.Context) error {
+				return place.Make(ctx, create)
+			}, "outbox", "made an outbox in %s", "the outbox in %s is up to date")
 		},
 	}
 	cmd.Flags().BoolVar(&show, "print", false, "print the SQL and change nothing")
 	cmd.Flags().BoolVar(&create, "create", false, "make a missing file of SQLite, too")
 	return cmd
+}
+
+func newStatusCmd(a *cli.App, f *flags) *cobra.Command {
+	var bound time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how many rows of an outbox wait",
+		Long: `Show how many rows of an outbox wait:
+
+  pending    committed and not sent
+  due        pending rows that relays could send now; the others wait for their
+             time, their next attempt or a row before them in their group, or a
+             relay is sending them
+  set aside  rows that no relay sends until you release them; "parked" in JSON
+
+If rows are due and the oldest gets older, no relay runs or a queue takes no
+messages: the log of the relay says which.
+
+--fail-if-older is for probes and alarms. An outbox that cannot be read has
+another exit code than 4: 1 or 3.`,
+		Example: `  tenaq outbox status --db postgres://app@db.example.com/app
+  tenaq outbox status --db sqlite:app.db --json | jq .parked
+  tenaq outbox status --fail-if-older 5m      # a probe`,
+		Args: cli.Wants(0, 0),
+		RunE: f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
+			s, err := o.Stats(ctx)
+			if err != nil {
+				return explain(o.place, err)
+			}
+			d := status{Outbox: o.place.String(), Pending: s.Pending, Due: s.Due, Parked: s.Parked}
+			due, aside := strconv.Itoa(s.Due), strconv.Itoa(s.Parked)
+			if s.Due > 0 {
+				seconds := s.Oldest.Seconds()
+				d.Oldest = &seconds
+				due += ", the oldest for " + cli.AgeText(s.Oldest)
+			}
+			if s.Parked > 0 {
+				aside += "; see: " + parkedList
+			}
+			if err := a.PrintCard(d, "", [][2]string{
+				{"outbox", d.Outbox}, {"pending", strconv.Itoa(s.Pending)}, {"due", due},
+				{"set aside", aside},
+			}...); err != nil {
+				return err
+			}
+			if bound > 0 && s.Due > 0 && s.Oldest > bound {
+				return cli.Codedf(cli.ExitRefused,
+					"a row has been due for %s, which is longer than %s; check that a relay runs, and its log",
+					cli.AgeText(s.Oldest), cli.HumanDuration(bound))
+			}
+			return nil
+		}),
+	}
+	cli.Value(cmd.Flags(), &bound, "fail-if-older", "",
+		"exit code 4 if a row is due longer, a `duration`", cli.SomeDuration)
+	return cmd
+}
+
+// A status is the state of an outbox as --json prints it.
+type status struct {
+	Outbox  string   `json:"outbox"`
+	Pending int      `json:"pending"`
+	Due     int      `json:"due"`
+	Oldest  *float64 `json:"oldestSeconds"` // null if nothing is due
+	Parked  int      `json:"parked"`
 }
 
 // rowsText formats a number of rows.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -102,28 +103,22 @@ happened. If there are none the exit code is 0.`,
   tenaq outbox parked list --queue orders --json | jq -r '.rows[].reason' | sort | uniq -c`,
 		Args: cli.Wants(0, 0),
 		RunE: f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
-			if limit < 0 {
-				return cli.Usagef("--limit: %d is negative; 0 means no limit", limit)
-			}
 			found, more, err := o.parked(ctx, limit, func(r *outbox.ParkedRow) bool {
 				return queue == "" || r.Queue == queue
 			})
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case more:
-				defer a.Note("there are more; see --limit")
-			case len(found) == 0 && !a.JSON:
-				a.Note("no rows%s are set aside in %s", cli.OrEmpty(queue != "", " for "+queue),
-					o.place)
-				return nil
 			}
-			return printRows(a, documents(found))
+			if more {
+				defer a.Note("there are more; see --limit")
+			}
+			return printRows(a, documents(found), fmt.Sprintf("no rows%s are set aside in %s",
+				cli.OrEmpty(queue != "", " for "+queue), o.place))
 		}),
 	}
 	cmd.Flags().StringVar(&queue, "queue", "",
 		"list only rows for this `queue`, as the rows name it")
-	cmd.Flags().IntVar(&limit, "limit", 1000, "list at most this `number`; 0 for all")
+	cli.Number(cmd.Flags(), &limit, "limit", 1000, 0, 0, "list at most this `number`; 0 for all")
 	return cmd
 }
 
@@ -159,17 +154,14 @@ func documents(rows []outbox.ParkedRow) []row {
 	return all
 }
 
-func printRows(a *cli.App, rows []row) error {
+func printRows(a *cli.App, rows []row, none string) error {
 	now := time.Now()
-	return cli.PrintList(a, "rows", rows,
-		[]string{"ROW", "QUEUE", "KEY", "TYPE", "ATTEMPTS", "SET ASIDE",
-			"REASON"}, func(r *row) []string {
-			aside := "-"
-			if r.ParkedAt != nil {
-				aside = cli.AgeText(now.Sub(*r.ParkedAt)) + " ago"
-			}
+	return cli.PrintList(a, "rows", rows, none,
+		[]string{"ROW", "QUEUE", "KEY", "TYPE", "ATTEMPTS", "SET ASIDE", "REASON"},
+		func(r *row) []string {
 			return []string{r.ID, r.Queue, cli.OrDash(r.Key), cli.OrDash(r.Type),
-				strconv.Itoa(r.Attempts), aside, cli.OrDash(cli.FirstWords(r.Reason, 120))}
+				strconv.Itoa(r.Attempts), cli.AgoText(r.ParkedAt, now),
+				cli.OrDash(cli.FirstWords(r.Reason, 120))}
 		})
 }
 
@@ -188,10 +180,7 @@ no such row the exit code is 3.`,
 		) error {
 			r, now := documents(found)[0], time.Now()
 			r.Headers, r.Body = found[0].Headers, &found[0].Body
-			generation := ""
-			if r.Generation > 0 {
-				generation = strconv.Itoa(r.Generation)
-			}
+			generation := cli.OrEmpty(r.Generation > 0, strconv.Itoa(r.Generation))
 			fields := [][2]string{
 				{"row", r.ID}, {"set aside", cli.TimeText(r.ParkedAt, now)}, {"reason", r.Reason},
 				{"queue", r.Queue}, {"key", r.Key}, {"type", r.Type},
@@ -252,10 +241,9 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 		Use:   c.Verb + " [ROW...]",
 		Short: c.short,
 		Long:  c.long,
-		Example: "  tenaq outbox parked " + c.Verb + " 018f3a5e --run\n  tenaq outbox parked " +
-			c.Verb +
-			" --queue orders           # lists the rows\n  tenaq outbox parked " + c.Verb +
-			" --queue orders --run",
+		Example: fmt.Sprintf("  tenaq outbox parked %s 018f3a5e --run\n"+
+			"  tenaq outbox parked %[1]s --queue orders           # lists the rows\n"+
+			"  tenaq outbox parked %[1]s --queue orders --run", c.Verb),
 		Args: cli.Wants(0, -1),
 		RunE: f.withPick(&c.Pick, func(
 			ctx context.Context, o *openOutbox, found []outbox.ParkedRow,
@@ -269,7 +257,7 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 			case a.JSON:
 				err = a.PrintJSON(map[string]any{"rows": rows, "run": false})
 			default:
-				err = printRows(a, rows)
+				err = printRows(a, rows, "")
 			}
 			c.NotePreview(a, len(found))
 			return err

@@ -21,27 +21,21 @@ type box interface {
 	EnqueueOnce(context.Context, outbox.Message) (there *outbox.Message, err error)
 }
 
-// A place is a database with an outbox, or one that could have one. Its errors are for operators.
+// A place is a database with an outbox, or one that could have one.
 type place interface {
-	String() string // its address, without a password
-	Schema() string // the SQL that Make applies
-	Exists(context.Context) (bool, error)
+	cli.Place
 	Make(ctx context.Context, create bool) error // create makes a missing file, too
 	Open(context.Context) (box, error)           // of an outbox that exists
-	Close()
 
 	name() string // of the table
 	// where an error happened and what to do, as far as the error does not say so
 	advice(error) string
 }
 
-// place finds out what the address means. It connects to nothing.
+// place parses the address. It connects to nothing.
 func (f *flags) place() (place, error) {
 	const known = "postgres://USER@HOST/DATABASE or sqlite:PATH"
-	address, origin := f.address, "--db"
-	if address == "" {
-		address, origin = os.Getenv("TENAQ_OUTBOX"), "TENAQ_OUTBOX"
-	}
+	address, origin := cli.FlagOr("--db", f.address, "TENAQ_OUTBOX", os.Getenv)
 	if address == "" {
 		return nil, cli.Usagef("which database? Name that of the program that writes to the outbox with --db or TENAQ_OUTBOX, as %s", known)
 	}
@@ -92,16 +86,17 @@ func ParsePlace(address, known string) (place, error) {
 
 // explain makes an error of a place one sentence with an exit code.
 func explain(p place, err error) error {
-	var foreign *outbox.ForeignTable
+	foreign, isForeign := errors.AsType[*outbox.ForeignTable](err)
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &foreign):
+	case isForeign:
 		other := "tenaq_outbox"
-		if schema, name, _ := strings.Cut(p.name(), "."); schema == other || name == other {
+		schema, name, qualified := strings.Cut(p.name(), ".")
+		if schema == other || name == other {
 			other = "tenaq_messages"
 		}
-		if schema, _, qualified := strings.Cut(p.name(), "."); qualified {
+		if qualified {
 			other = schema + "." + other
 		}
 		return cli.Codedf(cli.ExitRefused,

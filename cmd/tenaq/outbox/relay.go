@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/monitor"
@@ -23,11 +22,10 @@ type relayFlags struct {
 	cli.MetricsFlags
 	cli.PushFlags
 
-	queues                                 []string
-	parallel, rows, attempts               int
-	lease, retryBase, retryMax, keep, poll string
-	once, untilEmpty                       bool
-	log                                    cli.LogFlags
+	cfg              outbox.Config // what the flags say of it
+	queues           []string
+	once, untilEmpty bool
+	log              cli.LogFlags
 }
 
 func newRelayCmd(a *cli.App, o *flags) *cobra.Command {
@@ -70,7 +68,7 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
   tenaq outbox relay --once      # from cron`,
 		Args: cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), a, cmd.Flags())
+			return f.run(cmd.Context(), a)
 		},
 	}
 	f.ClientFlags.Register(cmd)
@@ -80,52 +78,39 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.queues, "queue", nil,
 		"other queue of rows, as `NAME=QUEUE`; repeatable")
-	flags.IntVar(&f.parallel, "parallel", 8, "`number` of requests in progress")
-	flags.IntVar(&f.rows, "rows", 400, "`number` of rows in progress")
-	flags.StringVar(&f.lease, "lease", "30s", "lease `duration`, at least 3s")
-	flags.IntVar(&f.attempts, "attempts", 10, "`number` of refusals until set aside")
-	flags.StringVar(&f.retryBase, "retry-base", "1s", "first retry pause, a `duration`")
-	flags.StringVar(&f.retryMax, "retry-max", "5m", "longest retry pause, a `duration`")
-	flags.StringVar(&f.keep, "keep", "720h", "keep sent rows this `duration`")
-	flags.StringVar(&f.poll, "poll", "5s", "`duration` between two looks")
+	cli.Number(flags, &f.cfg.Parallel, "parallel", 8, 1, 0, "`number` of requests in progress")
+	cli.Number(flags, &f.cfg.Rows, "rows", 400, 1, 0, "`number` of rows in progress")
+	cli.Value(flags, &f.cfg.Lease, "lease", "30s", "lease `duration`, at least 3s",
+		cli.SomeDuration)
+	cli.Number(flags, &f.cfg.Attempts, "attempts", 10, 1, 0, "`number` of refusals until set aside")
+	cli.Value(flags, &f.cfg.RetryBase, "retry-base", "1s", "first retry pause, a `duration`",
+		cli.SomeDuration)
+	cli.Value(flags, &f.cfg.RetryMax, "retry-max", "5m", "longest retry pause, a `duration`",
+		cli.SomeDuration)
+	cli.Value(flags, &f.cfg.Keep, "keep", "720h", "keep sent rows this `duration`", parseKeep)
+	cli.Value(flags, &f.cfg.Poll, "poll", "5s", "`duration` between two looks", cli.SomeDuration)
 	flags.BoolVar(&f.once, "once", false, "send what is due, then end")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no row is pending")
 	f.log.Register(flags, "info")
 	return cmd
 }
 
-// config reads the flags. It lacks the outbox, the client, and the receivers of events and logs.
-func (f *relayFlags) config(flags *pflag.FlagSet) (cfg outbox.Config, err error) {
-	cfg = outbox.Config{Parallel: f.parallel, Rows: f.rows, Attempts: f.attempts}
-	for _, name := range []string{"parallel", "rows", "attempts"} { // zero would be the default
-		if n, _ := flags.GetInt(name); n < 1 {
-			return cfg, cli.Usagef("--%s: %d is not a number of at least 1", name, n)
-		}
+func parseKeep(text string) (time.Duration, error) {
+	if text == "forever" {
+		return -1, nil
 	}
-	if f.keep == "forever" {
-		f.keep, cfg.Keep = "", -1
-	}
-	for _, d := range []struct {
-		name, text string
-		to         *time.Duration
-	}{
-		{"lease", f.lease, &cfg.Lease}, {"retry-base", f.retryBase, &cfg.RetryBase},
-		{"retry-max", f.retryMax, &cfg.RetryMax},
-		{"keep", f.keep, &cfg.Keep}, {"poll", f.poll, &cfg.Poll},
-	} {
-		if d.text == "" && *d.to < 0 {
-			continue
-		}
-		if *d.to, err = cli.SomeDuration(d.text); err != nil {
-			return cfg, cli.Usagef("--%s: %v", d.name, err)
-		}
-	}
-	if f.once && f.untilEmpty {
+	return cli.SomeDuration(text)
+}
+
+// config checks the flags. The result lacks the outbox, the client, events and logs.
+func (f *relayFlags) config() (cfg outbox.Config, err error) {
+	cfg = f.cfg
+	switch {
+	case f.once && f.untilEmpty:
 		return cfg, cli.Usagef("--once and --until-empty exclude each other")
-	}
-	if cfg.RetryMax < cfg.RetryBase {
-		return cfg, cli.Usagef("--retry-max: %s is less than --retry-base, %s", f.retryMax,
-			f.retryBase)
+	case cfg.RetryMax < cfg.RetryBase:
+		return cfg, cli.Usagef("--retry-max: %s is less than --retry-base, %s",
+			cli.HumanDuration(cfg.RetryMax), cli.HumanDuration(cfg.RetryBase))
 	}
 	if cfg.Queues, err = cli.ParsePairs("--queue", f.queues); err != nil {
 		return cfg, err
@@ -143,12 +128,8 @@ func (f *relayFlags) config(flags *pflag.FlagSet) (cfg outbox.Config, err error)
 }
 
 // run relays until ctx ends or nothing is left to do.
-func (f *relayFlags) run(ctx context.Context, a *cli.App, flags *pflag.FlagSet) error {
-	cfg, err := f.config(flags)
-	if err != nil {
-		return err
-	}
-	style, err := f.log.Style(a, slog.LevelInfo)
+func (f *relayFlags) run(ctx context.Context, a *cli.App) error {
+	cfg, err := f.config()
 	if err != nil {
 		return err
 	}
@@ -174,7 +155,7 @@ func (f *relayFlags) run(ctx context.Context, a *cli.App, flags *pflag.FlagSet) 
 	}
 	defer o.Close()
 
-	log, counts := style.Logger(a.Stderr), NewMetrics(o)
+	log, counts := f.log.Style(a, slog.LevelInfo).Logger(a.Stderr), NewMetrics(o)
 	cfg.Box, cfg.Client, cfg.Logger, cfg.Events = o, client{c, counts}, log, counts.events(log)
 	relay, err := outbox.NewRelay(cfg)
 	if err != nil {
@@ -183,9 +164,7 @@ func (f *relayFlags) run(ctx context.Context, a *cli.App, flags *pflag.FlagSet) 
 	metrics.Serve(log, counts.Write)
 	defer metrics.Close() // before the outbox is
 	ends := f.once || f.untilEmpty
-	if push, err := f.Enabled(c.Endpoint); err != nil {
-		return err
-	} else if push && !ends {
+	if f.Enabled(c.Endpoint) && !ends {
 		defer cli.NewPusher(c, monitor.Relays, log, counts.pushed(o.name())).Start(ctx)()
 	}
 	log.Info("relaying", "outbox", o.place.String(), "endpoint", c.Endpoint.String())

@@ -21,9 +21,9 @@ type replayFlags struct {
 	cfg    outbox.ReplayConfig // what the flags say of it
 	source outbox.Source
 
-	from, to, queryFile string
-	run, beside         bool
-	samples             int
+	queryFile   string
+	run, beside bool
+	samples     int
 }
 
 func newReplayCmd(a *cli.App, o *flags) *cobra.Command {
@@ -67,8 +67,9 @@ columns are called as those of an outbox, and dedup_id or id names the work.
 	f.ClaimsFlags.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "send what was sent since this `moment`")
-	flags.StringVar(&f.to, "to", "", "and before this `moment` (default: now)")
+	cli.Value(flags, &f.source.From, "from", "", "send what was sent since this `moment`",
+		moment(-1))
+	cli.Value(flags, &f.source.To, "to", "", "and before this `moment` (default: now)", moment(-1))
 	flags.StringArrayVar(&f.source.Queues, "queue", nil,
 		"only rows for this `queue`; may be repeated")
 	flags.StringArrayVar(&f.source.Types, "type", nil,
@@ -85,7 +86,7 @@ columns are called as those of an outbox, and dedup_id or id names the work.
 	flags.IntVar(&f.cfg.Ahead, "ahead", 1000, "maximum `number` of due rows")
 	flags.IntVar(&f.cfg.Generation, "generation", 0,
 		"`number` of the generation (default: a new one)")
-	flags.IntVar(&f.samples, "samples", 5, "`number` of messages that the plan shows")
+	cli.Number(flags, &f.samples, "samples", 5, 0, 0, "`number` of messages that the plan shows")
 	flags.StringVar(&f.cfg.Note, "note", "", "reason, for the record, as `text`")
 	flags.BoolVar(&f.beside, "beside", false, "run although another replay has not ended")
 	flags.BoolVar(&f.run, "run", false, "do it; without this flag only the plan is printed")
@@ -95,7 +96,7 @@ columns are called as those of an outbox, and dedup_id or id names the work.
 }
 
 // readSource reads the flags that choose the messages.
-func (f *replayFlags) readSource(now time.Time) (err error) {
+func (f *replayFlags) readSource() error {
 	s := &f.source
 	if f.queryFile != "" {
 		if s.Query != "" {
@@ -109,17 +110,11 @@ func (f *replayFlags) readSource(now time.Time) (err error) {
 			return cli.Usagef("--query-file: %s is empty", f.queryFile)
 		}
 	}
-	if s.Query == "" && f.from == "" {
+	if s.Query == "" && s.From.IsZero() {
 		return cli.Usagef("which messages? Give the time since which they were sent, for example --from 168h, or a --query")
 	}
-	if s.From, err = parseMoment("from", f.from, now, -1); err != nil {
-		return err
-	}
-	if s.To, err = parseMoment("to", f.to, now, -1); err != nil {
-		return err
-	}
 	if s.Query == "" && s.To.IsZero() {
-		s.To = now
+		s.To = time.Now()
 	}
 	if err := s.Check(); err != nil {
 		return cli.Usagef("%v", err)
@@ -128,7 +123,7 @@ func (f *replayFlags) readSource(now time.Time) (err error) {
 }
 
 func (f *replayFlags) replay(ctx context.Context, a *cli.App) error {
-	if err := f.readSource(time.Now()); err != nil {
+	if err := f.readSource(); err != nil {
 		return err
 	}
 	o, err := f.open(ctx)
@@ -139,8 +134,6 @@ func (f *replayFlags) replay(ctx context.Context, a *cli.App) error {
 	switch {
 	case f.cfg.Rate == 0 || f.cfg.Ahead == 0: // which would be the default
 		return cli.Usagef("--rate and --ahead are more than 0")
-	case f.samples < 0:
-		return cli.Usagef("--samples: %d is negative", f.samples)
 	case f.run && !f.beside:
 		if err := o.refuseSecond(ctx); err != nil {
 			return err

@@ -26,33 +26,26 @@ A running replay that is no longer updated has lost its process: continue it.`,
 		Example: `  tenaq outbox replay list --db sqlite:app.db`,
 		Args:    cli.Wants(0, 0),
 		RunE: f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
-			if limit < 1 {
-				return cli.Usagef("--limit: %d is not a number of at least 1", limit)
-			}
 			all, err := o.Replays(ctx, limit)
 			if err != nil {
 				return explain(o.place, err)
-			}
-			if len(all) == 0 && !a.JSON {
-				a.Note("no replays in %s", o.place)
-				return nil
 			}
 			var documents []document
 			for i := range all {
 				documents = append(documents, newDocument(&all[i]))
 			}
 			now := time.Now()
-			return cli.PrintList(a, "replays", documents,
-				[]string{"REPLAY", "STATE", "READ", "WRITTEN", "UPDATED", "BY",
-					"NOTE"}, func(r *document) []string {
+			return cli.PrintList(a, "replays", documents, "no replays in "+o.place.String(),
+				[]string{"REPLAY", "STATE", "READ", "WRITTEN", "UPDATED", "BY", "NOTE"},
+				func(r *document) []string {
 					return []string{strconv.FormatInt(r.Number, 10), string(r.State),
 						fmt.Sprintf("%d of %d", r.Read, r.Found), strconv.Itoa(r.Written),
-						cli.AgeText(now.Sub(r.Updated)) +
-							" ago", cli.OrDash(r.By), cli.OrDash(cli.FirstWords(r.Note, 60))}
+						cli.AgoText(&r.Updated, now), cli.OrDash(r.By),
+						cli.OrDash(cli.FirstWords(r.Note, 60))}
 				})
 		}),
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "list at most this `number` of replays")
+	cli.Number(cmd.Flags(), &limit, "limit", 20, 1, 0, "list at most this `number` of replays")
 	return cmd
 }
 
@@ -224,9 +217,7 @@ type progress struct {
 }
 
 func newProgress(a *cli.App) *progress {
-	p := &progress{Progress: cli.NewProgress(a.Stderr)}
-	p.Begin("replay")
-	return p
+	return &progress{Progress: cli.NewProgress(a.Stderr, "replay")}
 }
 
 // sayEvery is the time between two lines where standard error is not a terminal.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -177,8 +176,8 @@ func failedEntries(failed []types.BatchResultErrorEntry) map[string]bool {
 
 // A left is what a queue holds if nothing can be received.
 type left struct {
-	visible, hidden, delayed int // by the attributes of the queue
-	paused                   int // of the hidden ones, those that this worker gave back
+	visible, hidden, delayed int64 // by the attributes of the queue
+	paused                   int64 // of the hidden ones, those that this worker gave back
 	next, last               time.Time
 }
 
@@ -195,22 +194,18 @@ func (l *left) attrs() []any {
 
 // look reads the counts of the queue and adds what this process knows.
 func (e *pipeEnd) look(ctx context.Context) (l left, err error) {
-	counts := map[types.QueueAttributeName]*int{
-		types.QueueAttributeNameApproximateNumberOfMessages:           &l.visible,
-		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible: &l.hidden,
-		types.QueueAttributeNameApproximateNumberOfMessagesDelayed:    &l.delayed,
+	names := []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages,
+		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
 	}
-	in := &sqs.GetQueueAttributesInput{QueueUrl: &e.url}
-	for name := range counts {
-		in.AttributeNames = append(in.AttributeNames, name)
-	}
-	out, err := e.GetQueueAttributes(ctx, in)
+	out, err := e.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &e.url,
+		AttributeNames: names})
 	if err == nil {
-		for name, to := range counts {
-			if *to, err = strconv.Atoi(out.Attributes[string(name)]); err != nil {
-				err = fmt.Errorf("%s is %q: %w", name, out.Attributes[string(name)], err)
-				break
-			}
+		l.visible, l.hidden, l.delayed = cli.CountsOf(out.Attributes)
+		if len(out.Attributes) < len(names) { // do not take a missing count for zero
+			err = fmt.Errorf("the server reports only %d of %d counts", len(out.Attributes),
+				len(names))
 		}
 	}
 	e.mu.Lock()
@@ -278,7 +273,7 @@ func (e *pipeEnd) verdict() error {
 func (l *left) text() string {
 	var parts []string
 	for _, part := range []struct {
-		n    int
+		n    int64
 		what string
 	}{{l.hidden, "hidden"}, {l.delayed, "delayed"}, {l.visible, "visible again"}} {
 		if part.n > 0 {

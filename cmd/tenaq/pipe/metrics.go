@@ -41,78 +41,47 @@ func NewMetrics(queue string, concurrency int) *workerMetrics {
 	}
 }
 
-var workerLabel = []string{"queue"}
-
 // Table has all metrics of "tenaq pipe".
 var Table = []cli.MetricRow[*workerMetrics]{
-	ofWorker("tenaq_worker_received_total", "Messages received",
-		func(m *workerMetrics) *metric.Counter {
-			return &m.received
-		}),
-	byWord("tenaq_worker_claims_total",
+	cli.Counter("tenaq_worker_received_total", "Messages received",
+		count(func(m *workerMetrics) *metric.Counter { return &m.received }), "queue"),
+	cli.Counter("tenaq_worker_claims_total",
 		"Claims by outcome: won, busy, done before, exhausted, awaiting a decision, or unknown",
-		"outcome",
-		func(m *workerMetrics) *cli.WordCount { return m.claims }),
-	byWord("tenaq_worker_attempts_total", "Handler starts, by attempt: first or repeated",
-		"attempt",
-		func(m *workerMetrics) *cli.WordCount { return m.attempts }),
-	byWord("tenaq_worker_handled_total",
-		"Messages whose handler ended, by result: succeeded, failed, poison, given back, lost to another worker, or abandoned because the handler does not return", "result",
-		func(m *workerMetrics) *cli.WordCount { return m.handled }),
-	{Family: metric.Family{Name: "tenaq_worker_handling_seconds",
-		Help: "Duration of handlers, whatever the result", Kind: metric.KindHistogram,
-		Labels: workerLabel},
-		Write: func(w *metric.Writer, m *workerMetrics) { w.Histogram(m.took, m.queue) }},
-	{Family: metric.Family{Name: "tenaq_worker_running",
-		Help: "Messages in handlers, without abandoned ones", Kind: metric.KindGauge,
-		Labels: workerLabel},
-		Write: func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.runs()), m.queue) }},
-	{Family: metric.Family{Name: "tenaq_worker_concurrency",
-		Help: "Maximum number of concurrent handlers, each with a message or a batch",
-		Kind: metric.KindGauge, Labels: workerLabel},
-		Write: func(w *metric.Writer, m *workerMetrics) {
-			w.Value(float64(m.concurrency), m.queue)
-		}},
-	ofWorker("tenaq_worker_given_back_total",
+		words(func(m *workerMetrics) *cli.WordCount { return m.claims }), "queue", "outcome"),
+	cli.Counter("tenaq_worker_attempts_total", "Handler starts, by attempt: first or repeated",
+		words(func(m *workerMetrics) *cli.WordCount { return m.attempts }), "queue", "attempt"),
+	cli.Counter("tenaq_worker_handled_total",
+		"Messages whose handler ended, by result: succeeded, failed, poison, given back, lost to another worker, or abandoned because the handler does not return",
+		words(func(m *workerMetrics) *cli.WordCount { return m.handled }), "queue", "result"),
+	cli.Histogram("tenaq_worker_handling_seconds", "Duration of handlers, whatever the result",
+		func(w *metric.Writer, m *workerMetrics) { w.Histogram(m.took, m.queue) }, "queue"),
+	cli.Gauge("tenaq_worker_running", "Messages in handlers, without abandoned ones",
+		func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.runs()), m.queue) }, "queue"),
+	cli.Gauge("tenaq_worker_concurrency",
+		"Maximum number of concurrent handlers, each with a message or a batch",
+		func(w *metric.Writer, m *workerMetrics) { w.Value(float64(m.concurrency), m.queue) },
+		"queue"),
+	cli.Counter("tenaq_worker_given_back_total",
 		"Messages given back without counting an attempt, except busy ones",
-		func(m *workerMetrics) *metric.Counter {
-			return &m.givenBack
-		}),
-	ofWorker("tenaq_worker_lost_total", "Messages whose lease or claim was lost",
-		func(m *workerMetrics) *metric.Counter {
-			return &m.lost
-		}),
-	ofWorker("tenaq_worker_dead_lettered_total",
+		count(func(m *workerMetrics) *metric.Counter { return &m.givenBack }), "queue"),
+	cli.Counter("tenaq_worker_lost_total", "Messages whose lease or claim was lost",
+		count(func(m *workerMetrics) *metric.Counter { return &m.lost }), "queue"),
+	cli.Counter("tenaq_worker_dead_lettered_total",
 		"Messages that this worker moved to the dead-letter queue",
-		func(m *workerMetrics) *metric.Counter {
-			return &m.deadLettered
-		}),
-	byWord("tenaq_worker_lease_renewals_total", "Lease renewals, by result: renewed or failed",
-		"result",
-		func(m *workerMetrics) *cli.WordCount { return m.renewals }),
-	byWord("tenaq_worker_queue_errors_total",
-		"Failed requests to queues, by operation: receive, delete, visibility, dead_letter or other", "operation",
-		func(m *workerMetrics) *cli.WordCount { return m.queueErrors }),
+		count(func(m *workerMetrics) *metric.Counter { return &m.deadLettered }), "queue"),
+	cli.Counter("tenaq_worker_lease_renewals_total", "Lease renewals, by result: renewed or failed",
+		words(func(m *workerMetrics) *cli.WordCount { return m.renewals }), "queue", "result"),
+	cli.Counter("tenaq_worker_queue_errors_total",
+		"Failed requests to queues, by operation: receive, delete, visibility, dead_letter or other",
+		words(func(m *workerMetrics) *cli.WordCount { return m.queueErrors }), "queue", "operation"),
 }
 
-// ofWorker is a row of a counter.
-func ofWorker(
-	name, help string, of func(*workerMetrics) *metric.Counter,
-) cli.MetricRow[*workerMetrics] {
-	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help,
-		Kind: metric.KindCounter, Labels: workerLabel},
-		Write: func(w *metric.Writer, m *workerMetrics) {
-			w.Value(float64(of(m).Value()), m.queue)
-		}}
+func count(of func(*workerMetrics) *metric.Counter) func(*metric.Writer, *workerMetrics) {
+	return func(w *metric.Writer, m *workerMetrics) { w.Value(float64(of(m).Value()), m.queue) }
 }
 
-// byWord is a row of what is counted by words.
-func byWord(
-	name, help, label string, of func(*workerMetrics) *cli.WordCount,
-) cli.MetricRow[*workerMetrics] {
-	return cli.MetricRow[*workerMetrics]{Family: metric.Family{Name: name, Help: help,
-		Kind: metric.KindCounter, Labels: []string{"queue", label}},
-		Write: func(w *metric.Writer, m *workerMetrics) { of(m).Write(w, m.queue) }}
+func words(of func(*workerMetrics) *cli.WordCount) func(*metric.Writer, *workerMetrics) {
+	return func(w *metric.Writer, m *workerMetrics) { of(m).Write(w, m.queue) }
 }
 
 func (m *workerMetrics) Write(w *metric.Writer) { cli.WriteMetrics(w, Table, m) }

@@ -4,7 +4,6 @@
 package pipe
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -86,13 +85,11 @@ type pipeFlags struct {
 	cli.BodiesFlags
 	cli.MetricsFlags
 
-	concurrency, batchSize, prefetch, attempts int
-	lease, taskTimeout, drain                  string
-	retryBase, retryMax                        string
-	deadLetter, key, ledger                    string
-	noClaims, once, untilEmpty, deleteBodies   bool
+	cfg                     worker.Config // what the flags say of it
+	deadLetter, key, ledger string
+	once, untilEmpty        bool
 
-	grace, pause string
+	grace, pause time.Duration
 	noOutput     bool
 
 	http    string
@@ -133,7 +130,7 @@ func NewCmd(a *cli.App) *cobra.Command {
 			if cfg.Offload, err = f.Offloader(); err != nil {
 				return err
 			}
-			if cfg.DeleteBodies = f.deleteBodies; f.deleteBodies && cfg.Offload == nil {
+			if cfg.DeleteBodies && cfg.Offload == nil {
 				return cli.Usagef("--delete-bodies needs --bodies")
 			}
 			return f.run(cmd.Context(), a, queue, cfg, handler)
@@ -145,29 +142,34 @@ func NewCmd(a *cli.App) *cobra.Command {
 	f.MetricsFlags.Register(cmd)
 	flags := cmd.Flags()
 	f.log.Register(flags, "info")
-	flags.IntVar(&f.concurrency, "concurrency", 10, "`number` of tasks at once")
-	flags.IntVar(&f.attempts, "attempts", 3, "maximum `number` of attempts")
-	flags.IntVar(&f.prefetch, "prefetch", 0, "`number` of messages to prefetch")
-	flags.StringVar(&f.lease, "lease", "60s", "`duration` of a message's lease")
-	flags.StringVar(&f.taskTimeout, "task-timeout", "11h", "stop a task after this `duration`")
-	flags.StringVar(&f.drain, "drain", "30s", "drain `duration` after a signal")
-	flags.StringVar(&f.retryBase, "retry-base", "2s", "first retry pause, a `duration`")
-	flags.StringVar(&f.retryMax, "retry-max", "15m", "longest retry pause, a `duration`")
+	some := func(to *time.Duration, name, usual, usage string) {
+		cli.Value(flags, to, name, usual, usage, cli.SomeDuration)
+	}
+	cli.Number(flags, &f.cfg.Concurrency, "concurrency", 10, 1, 0, "`number` of tasks at once")
+	cli.Number(flags, &f.cfg.Attempts, "attempts", 3, 1, 0, "maximum `number` of attempts")
+	flags.IntVar(&f.cfg.Prefetch, "prefetch", 0, "`number` of messages to prefetch")
+	some(&f.cfg.Lease, "lease", "60s", "`duration` of a message's lease")
+	some(&f.cfg.Timeout, "task-timeout", "11h", "stop a task after this `duration`")
+	some(&f.cfg.Drain, "drain", "30s", "drain `duration` after a signal")
+	some(&f.cfg.RetryBase, "retry-base", "2s", "first retry pause, a `duration`")
+	some(&f.cfg.RetryMax, "retry-max", "15m", "longest retry pause, a `duration`")
 	flags.StringVar(&f.deadLetter, "dead-letter", "",
 		"dead-letter `queue` (default: redrive policy's)")
 	flags.StringVar(&f.key, "key", "", "key of a message: body.`PATH` or attribute:NAME")
 	flags.StringVar(&f.ledger, "ledger", "claim/", "key `prefix` of the ledger")
-	flags.BoolVar(&f.noClaims, "no-claims", false, "run without a ledger; attempts are receives")
+	flags.BoolVar(&f.cfg.NoClaims, "no-claims", false,
+		"run without a ledger; attempts are receives")
 	flags.BoolVar(&f.once, "once", false, "exit when nothing can be received")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when the queue is empty")
-	flags.BoolVar(&f.deleteBodies, "delete-bodies", false,
+	flags.BoolVar(&f.cfg.DeleteBodies, "delete-bodies", false,
 		"remove the bodies of completed messages")
-	flags.StringVar(&f.grace, "grace", "10s", "`duration` from stop to kill")
-	flags.StringVar(&f.pause, "pause", "60s", "postpone by this `duration`")
+	some(&f.grace, "grace", "10s", "`duration` from stop to kill")
+	some(&f.pause, "pause", "60s", "postpone by this `duration`")
 	flags.BoolVar(&f.noOutput, "no-output", false, "do not print the output of tasks")
 	flags.StringVar(&f.http, "http", "", "send each message to this `URL`")
 	flags.BoolVar(&f.lambda, "lambda", false, "with --http: send batches, as AWS Lambda does")
-	flags.IntVar(&f.batchSize, "batch-size", 10, "maximum `number` in a --lambda batch")
+	cli.Number(flags, &f.cfg.BatchSize, "batch-size", 10, 1, 0,
+		"maximum `number` in a --lambda batch")
 	flags.StringArrayVar(&f.headers, "header", nil, "HTTP header, `NAME:VALUE` or NAME:@FILE")
 	return cmd
 }
@@ -188,31 +190,13 @@ func splitPipeArgs(cmd *cobra.Command, args []string) (queue string, program []s
 		cmd.CommandPath(), args[1], cmd.CommandPath(), args[0], strings.Join(args[1:], " "))
 }
 
-// config reads the flags of the worker.
-func (f *pipeFlags) config() (worker.Config, error) {
-	cfg := worker.Config{
-		Concurrency: f.concurrency, BatchSize: f.batchSize, Prefetch: f.prefetch,
-		Attempts: f.attempts, NoClaims: f.noClaims,
-	}
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{{"concurrency", f.concurrency}, {"attempts", f.attempts}, {"batch-size", f.batchSize}} {
-		if n.value < 1 {
-			return cfg, cli.Usagef("--%s: %d is not a number of at least 1", n.flag, n.value)
-		}
-	}
+// config checks the flags of the worker.
+func (f *pipeFlags) config() (cfg worker.Config, err error) {
+	cfg = f.cfg
 	if f.once && f.untilEmpty {
 		return cfg, cli.Usagef("--once and --until-empty exclude each other")
 	}
-	err := parseDurations([]durationFlag{
-		{"lease", f.lease, &cfg.Lease},
-		{"task-timeout", f.taskTimeout, &cfg.Timeout},
-		{"drain", f.drain, &cfg.Drain},
-		{"retry-base", f.retryBase, &cfg.RetryBase},
-		{"retry-max", f.retryMax, &cfg.RetryMax},
-	})
-	if err == nil && f.key != "" {
+	if f.key != "" {
 		cfg.Key, err = parseKey(f.key)
 	}
 	return cfg, err
@@ -222,28 +206,23 @@ func (f *pipeFlags) config() (worker.Config, error) {
 func (f *pipeFlags) handler(
 	a *cli.App, cmd *cobra.Command, program []string,
 ) (worker.Handler, error) {
-	var grace, pause, drain time.Duration
-	err := parseDurations([]durationFlag{{"grace", f.grace, &grace}, {"pause", f.pause, &pause},
-		{"drain", f.drain, &drain}})
 	switch {
-	case err != nil:
-		return nil, err
 	case f.http != "" && len(program) > 0:
 		return nil, cli.Usagef("a command and --http exclude each other")
 	case f.http != "":
-		return f.endpoint(pause)
+		return f.endpoint()
 	case len(program) == 0:
 		return nil, cli.Usagef("no handler for the messages; add -- and a command, or --http URL")
 	case f.lambda || len(f.headers) > 0 || cmd.Flags().Changed("batch-size"):
 		return nil, cli.Usagef("--lambda, --header and --batch-size need --http")
-	case grace >= drain:
+	case f.grace >= f.cfg.Drain:
 		return nil, cli.Usagef("--grace must be shorter than --drain: tasks must be killed before the worker abandons them")
 	}
-	c := &pipe.Command{Args: program, Grace: grace, Pause: pause}
+	c := &pipe.Command{Args: program, Grace: f.grace, Pause: f.pause}
 	if err := c.Check(); err != nil {
 		return nil, cli.Usagef("%v", err)
 	}
-	// The address is in use by this program: a task that runs another tenaq could not listen on it.
+	// A task that runs another tenaq could not listen on the address of this one.
 	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, cli.MetricsVariable+"=")
 	})
@@ -254,7 +233,7 @@ func (f *pipeFlags) handler(
 }
 
 // endpoint is the handler for --http.
-func (f *pipeFlags) endpoint(pause time.Duration) (worker.Handler, error) {
+func (f *pipeFlags) endpoint() (worker.Handler, error) {
 	u, err := url.Parse(f.http)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, cli.Usagef("--http: %q is not a URL such as http://127.0.0.1:8080/path", f.http)
@@ -275,27 +254,7 @@ func (f *pipeFlags) endpoint(pause time.Duration) (worker.Handler, error) {
 		header.Add(name, value)
 	}
 	if f.lambda {
-		return &pipe.Lambda{URL: f.http, Header: header, Pause: pause}, nil
+		return &pipe.Lambda{URL: f.http, Header: header, Pause: f.pause}, nil
 	}
-	return &pipe.HTTP{URL: f.http, Header: header, Pause: pause}, nil
-}
-
-// A durationFlag is a duration flag and the field that it sets.
-type durationFlag struct {
-	name, value string
-	to          *time.Duration
-}
-
-func parseDurations(flags []durationFlag) error {
-	for _, f := range flags {
-		d, err := cli.ParseDuration(f.value)
-		if err == nil && d == 0 {
-			err = fmt.Errorf("%q is not more than zero", f.value)
-		}
-		if err != nil {
-			return cli.Usagef("--%s: %v", f.name, err)
-		}
-		*f.to = d
-	}
-	return nil
+	return &pipe.HTTP{URL: f.http, Header: header, Pause: f.pause}, nil
 }

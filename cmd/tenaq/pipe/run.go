@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
@@ -18,10 +17,6 @@ import (
 func (f *pipeFlags) run(
 	ctx context.Context, a *cli.App, queue string, cfg worker.Config, handler worker.Handler,
 ) error {
-	style, err := f.log.Style(a, slog.LevelInfo)
-	if err != nil {
-		return err
-	}
 	metrics, err := f.Listen()
 	if err != nil {
 		return err
@@ -34,7 +29,7 @@ func (f *pipeFlags) run(
 	if err := f.findQueues(ctx, c, queue, &cfg, handler); err != nil {
 		return err
 	}
-	if !f.noClaims {
+	if !cfg.NoClaims {
 		store, err := f.Open(ctx)
 		if err != nil {
 			return err
@@ -48,7 +43,8 @@ func (f *pipeFlags) run(
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	logger, name := style.Logger(a.Stderr), cli.QueueNameOf(cfg.QueueURL)
+	logger := f.log.Style(a, slog.LevelInfo).Logger(a.Stderr)
+	name := cli.QueueNameOf(cfg.QueueURL)
 	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
 	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, log.Logger, stop)
 	counts := NewMetrics(name, cfg.Concurrency)
@@ -80,14 +76,12 @@ func (f *pipeFlags) findQueues(
 		return err
 	}
 	const arn = types.QueueAttributeNameQueueArn
-	out, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
-		QueueUrl: &cfg.QueueURL, AttributeNames: []types.QueueAttributeName{arn},
-	})
+	attributes, err := c.Attributes(ctx, "work on", cfg.QueueURL, arn)
 	if err != nil {
-		return c.Explain("work on", cfg.QueueURL, err)
+		return err
 	}
 	if l, ok := handler.(*pipe.Lambda); ok {
-		l.QueueARN = out.Attributes[string(arn)]
+		l.QueueARN = attributes[string(arn)]
 	}
 	if f.deadLetter != "" {
 		cfg.DeadLetterURL, err = c.QueueURL(ctx, f.deadLetter)

@@ -1,8 +1,10 @@
 package queues
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
@@ -12,13 +14,8 @@ import (
 	"tenaq/internal/settings"
 )
 
-type applyFlags struct {
-	cli.ClientFlags
-	dryRun, fix bool
-}
-
 func NewApplyCmd(a *cli.App) *cobra.Command {
-	f := &applyFlags{}
+	f, ap := &cli.ClientFlags{}, &applier{App: a}
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Create the queues that a file declares, and report differences",
@@ -45,28 +42,25 @@ deletes a queue.`,
 			case len(file.Queues) == 0:
 				return cli.Usagef("%s declares no queues; it needs a list queues:", file.Path)
 			}
-			c, err := f.Connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			ap := &applier{App: a, c: c, dryRun: f.dryRun, fix: f.fix}
-			if err := ap.run(cmd.Context(), file.Queues); err != nil {
-				if ap.done > 0 {
-					// what was done is worth knowing; err says the rest
-					_ = ap.report(len(file.Queues))
+			return f.Run(func(ctx context.Context, c *cli.Client, _ []string) error {
+				ap.c = c
+				if err := ap.run(ctx, file.Queues); err != nil {
+					if ap.done > 0 {
+						_ = ap.report(len(file.Queues)) // err is more important
+					}
+					return err
 				}
-				return err
-			}
-			return ap.finish(len(file.Queues))
+				return ap.finish(len(file.Queues))
+			})(cmd, args)
 		},
 	}
 	f.Register(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "report, and change nothing")
-	cmd.Flags().BoolVar(&f.fix, "fix", false, "set attributes and tags that differ")
+	cmd.Flags().BoolVar(&ap.dryRun, "dry-run", false, "report, and change nothing")
+	cmd.Flags().BoolVar(&ap.fix, "fix", false, "set attributes and tags that differ")
 	return cmd
 }
 
-// An applier brings queues into line with their declaration.
+// An applier makes queues as they are declared.
 type applier struct {
 	*cli.App
 	c           *cli.Client
@@ -85,16 +79,18 @@ func (ap *applier) run(ctx context.Context, queues []settings.DeclaredQueue) err
 	var missing, present []settings.DeclaredQueue
 	states := map[string]queueState{}
 	for _, q := range queues {
-		state, err := state(ap.c, ctx, q.Name)
-		switch {
-		case err == nil:
-			states[q.Name] = state
-			present = append(present, q)
-		case cli.ExitCode(err) == cli.ExitNotFound:
+		url, err := ap.c.QueueURL(ctx, q.Name)
+		if cli.ExitCode(err) == cli.ExitNotFound {
 			missing = append(missing, q)
-		default:
+			continue
+		}
+		if err == nil {
+			states[q.Name], err = readState(ctx, ap.c, url)
+		}
+		if err != nil {
 			return err
 		}
+		present = append(present, q)
 	}
 	for _, step := range server.CreationOrder(settings.PlainQueues(missing)) {
 		if err := ap.create(ctx, step); err != nil {
@@ -115,84 +111,58 @@ func (ap *applier) create(ctx context.Context, s server.CreationStep) error {
 		if ap.dryRun {
 			return nil // the creating step reported it
 		}
-		return ap.attempt(change{Queue: s.Queue.Name, Attribute: "RedrivePolicy", Want: s.Redrive,
-			Action: actionSet},
-			ap.setAttributes(ctx, s.Queue.Name, map[string]string{"RedrivePolicy": s.Redrive}))
+		url, err := ap.c.QueueURL(ctx, s.Queue.Name)
+		if err == nil {
+			err = setAttributes(ctx, ap.c, url, map[string]string{"RedrivePolicy": s.Redrive})
+		}
+		return ap.attempt(err, change{Queue: s.Queue.Name, Attribute: "RedrivePolicy",
+			Want: s.Redrive, Action: actionSet})
 	}
 	ch := change{Queue: s.Queue.Name, Action: actionCreated}
 	if ap.dryRun {
-		ap.pending(ch, "would create")
+		ap.pending("would create", ch)
 		return nil
 	}
-	in := &sqs.CreateQueueInput{QueueName: &s.Queue.Name, Attributes: s.Queue.Attributes,
-		Tags: s.Queue.Tags}
-	_, err := cli.Call(ctx, ap.c, ap.c.CreateQueue, in)
-	if err != nil {
-		err = ap.c.Explain("create queue", s.Queue.Name, suggestAttribute(in.Attributes, err))
-	}
-	return ap.attempt(ch, err)
+	_, err := createQueue(ctx, ap.c, &sqs.CreateQueueInput{QueueName: &s.Queue.Name,
+		Attributes: s.Queue.Attributes, Tags: s.Queue.Tags})
+	return ap.attempt(err, ch)
 }
 
-// compare finds the differences of a queue and, with --fix, sets them right.
+// compare finds the differences of a queue and, with --fix, removes them.
 func (ap *applier) compare(ctx context.Context, q settings.DeclaredQueue, state queueState) error {
 	attributes, tags := differences(q, state)
 	switch {
 	case !ap.fix:
-		for _, ch := range append(attributes, tags...) {
-			ap.pending(ch, "differs")
-		}
+		ap.pending("differs", append(attributes, tags...)...)
 		return nil
 	case ap.dryRun:
-		for _, ch := range append(attributes, tags...) {
-			ap.pending(ch, "would set")
-		}
+		ap.pending("would set", append(attributes, tags...)...)
 		return nil
 	}
 	if len(attributes) > 0 {
-		if err := ap.attemptAll(attributes,
-			ap.setAttributes(ctx, q.Name, wanted(attributes))); err != nil {
+		err := setAttributes(ctx, ap.c, state.URL, wanted(attributes))
+		if err := ap.attempt(err, attributes...); err != nil {
 			return err
 		}
 	}
 	if len(tags) > 0 {
-		_, err := cli.Call(ctx, ap.c, ap.c.TagQueue,
-			&sqs.TagQueueInput{QueueUrl: &state.URL, Tags: wanted(tags)})
-		if err != nil {
-			err = ap.c.Explain("tag queue", q.Name, err)
-		}
-		return ap.attemptAll(tags, err)
+		return ap.attempt(setTags(ctx, ap.c, state.URL, wanted(tags)), tags...)
 	}
 	return nil
 }
 
-func (ap *applier) setAttributes(
-	ctx context.Context, queue string, attributes map[string]string,
-) error {
-	url, err := ap.c.QueueURL(ctx, queue)
-	if err != nil {
-		return err
+// pending records differences that remain.
+func (ap *applier) pending(action string, changes ...change) {
+	for _, ch := range changes {
+		ch.Action = action
+		ap.open++
+		ap.changes = append(ap.changes, ch)
 	}
-	if _, err := cli.Call(ctx, ap.c, ap.c.SetQueueAttributes,
-		&sqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: attributes}); err != nil {
-		return ap.c.Explain("change queue", queue, suggestAttribute(attributes, err))
-	}
-	return nil
 }
 
-// pending records a difference that remains.
-func (ap *applier) pending(ch change, action string) {
-	ch.Action = action
-	ap.open++
-	ap.changes = append(ap.changes, ch)
-}
-
-// attempt records the outcome of a change. A refusal is recorded only; any other error ends the
-// run, because the next request would meet it too.
-func (ap *applier) attempt(ch change, err error) error {
-	return ap.attemptAll([]change{ch}, err)
-}
-
-func (ap *applier) attemptAll(changes []change, err error) error {
+// attempt records the outcome of changes that were made together. It records a refusal. Any other
+// error ends the run, because the next request would meet it, too.
+func (ap *applier) attempt(err error, changes ...change) error {
 	if err != nil && cli.ExitCode(err) == cli.ExitFailed {
 		if ap.done > 0 {
 			return cli.Codedf(cli.ExitPartly, "stopped after %s: %w",
@@ -201,7 +171,7 @@ func (ap *applier) attemptAll(changes []change, err error) error {
 		return err
 	}
 	for _, ch := range changes {
-		ch.Action = actionSetOr(ch.Action)
+		ch.Action = cmp.Or(ch.Action, actionSet)
 		if err != nil {
 			ch.Action = actionRefused
 			ap.failed++
@@ -241,21 +211,66 @@ func (ap *applier) finish(queues int) error {
 
 func (ap *applier) report(queues int) error {
 	if ap.JSON {
-		changes := ap.changes
-		if changes == nil {
-			changes = []change{}
-		}
-		return ap.PrintJSON(map[string]any{"queues": queues, "changes": changes,
-			"drift": ap.open+ap.failed > 0})
+		return ap.PrintJSON(map[string]any{"queues": queues,
+			"changes": append([]change{}, ap.changes...), "drift": ap.open+ap.failed > 0})
 	}
 	if len(ap.changes) == 0 {
-		_, err := fmt.Fprintf(ap.Stdout, "%s as declared\n",
-			cli.Counted(queues, "queue is", "queues are"))
-		return err
+		return ap.Result(nil, "%s as declared", cli.Counted(queues, "queue is", "queues are"))
 	}
 	t := cli.Table{Head: []string{"QUEUE", "ATTRIBUTE", "WANT", "HAVE", "ACTION"}}
 	for _, ch := range ap.changes {
 		t.Add(ch.Queue, cli.OrDash(ch.what()), cli.OrDash(ch.Want), cli.OrDash(ch.Have), ch.Action)
 	}
 	return ap.PrintTable(t)
+}
+
+// What became of a change, as the report says it.
+const (
+	actionCreated = "created"
+	actionSet     = "set"
+	actionRefused = "refused"
+)
+
+// A change is one line of the report: a whole queue, or one attribute or tag of it.
+type change struct {
+	Queue     string `json:"queue"`
+	Attribute string `json:"attribute,omitempty"`
+	Tag       string `json:"tag,omitempty"`
+	Want      string `json:"want,omitempty"`
+	Have      string `json:"have,omitempty"`
+	Action    string `json:"action"`
+}
+
+func (ch change) what() string {
+	if ch.Tag != "" {
+		return "tag " + ch.Tag
+	}
+	return ch.Attribute
+}
+
+// differences compares a queue with its declaration. What is not declared is not compared.
+func differences(q settings.DeclaredQueue, state queueState) (attributes, tags []change) {
+	for _, name := range attributeOrder(q.Attributes) {
+		want, have := q.Attributes[name], state.Attributes[name]
+		if !cli.SameAttribute(name, want, have) {
+			attributes = append(attributes,
+				change{Queue: q.Name, Attribute: name, Want: want, Have: have})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(q.Tags)) {
+		have, ok := state.Tags[key]
+		if want := q.Tags[key]; !ok || want != have {
+			tags = append(tags, change{Queue: q.Name, Tag: key, Want: want, Have: have})
+		}
+	}
+	return attributes, tags
+}
+
+// wanted collects what changes set.
+func wanted(changes []change) map[string]string {
+	m := map[string]string{}
+	for _, ch := range changes {
+		m[cmp.Or(ch.Tag, ch.Attribute)] = ch.Want
+	}
+	return m
 }

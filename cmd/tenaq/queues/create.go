@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
 
@@ -23,10 +22,10 @@ type createFlags struct {
 	attributes, tags      []string
 	deadLetter            string
 	maxReceives           int
-	visibility, retention string
+	visibility, retention *int32 // seconds; nil unless set
 }
 
-func newQueueCreateCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+func newCreateCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	var cf createFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
@@ -49,37 +48,29 @@ and keeps messages for 14 days. The dead-letter queue of a FIFO queue is FIFO;
   tenaq queue create orders.fifo --attribute ContentBasedDeduplication=true`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
-			in := &sqs.CreateQueueInput{QueueName: &name}
+			in := &sqs.CreateQueueInput{QueueName: &args[0]}
 			var err error
-			if in.Attributes, err = cf.queueAttributes(cmd, name); err != nil {
+			if in.Attributes, err = cf.queueAttributes(cmd, args[0]); err != nil {
 				return err
 			}
 			if in.Tags, err = cli.ParsePairs("--tag", cf.tags); err != nil {
 				return err
 			}
-			c, err := f.Connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			result := map[string]string{"name": name}
-			if cf.deadLetter != "" {
-				arn, err := deadLetterQueue(a, cmd.Context(), c, name, cf.deadLetter)
-				if err != nil {
+			return f.Run(func(ctx context.Context, c *cli.Client, args []string) (err error) {
+				result := map[string]string{"name": args[0]}
+				if cf.deadLetter != "" {
+					arn, err := deadLetterQueue(ctx, a, c, args[0], cf.deadLetter)
+					if err != nil {
+						return err
+					}
+					result["deadLetterQueueArn"] = arn
+					in.Attributes["RedrivePolicy"] = redrivePolicy(arn, cf.maxReceives)
+				}
+				if result["url"], err = createQueue(ctx, c, in); err != nil {
 					return err
 				}
-				result["deadLetterQueueArn"] = arn
-				if in.Attributes["RedrivePolicy"], err = redrivePolicyOf(arn,
-					cf.maxReceives); err != nil {
-					return err
-				}
-			}
-			out, err := cli.Call(cmd.Context(), c, c.CreateQueue, in)
-			if err != nil {
-				return c.Explain("create queue", name, suggestAttribute(in.Attributes, err))
-			}
-			result["url"] = aws.ToString(out.QueueUrl)
-			return a.Result(result, "%s", result["url"])
+				return a.Result(result, "%s", result["url"])
+			})(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -87,10 +78,12 @@ and keeps messages for 14 days. The dead-letter queue of a FIFO queue is FIFO;
 		"set an attribute, as `NAME=VALUE`; repeatable")
 	flags.StringArrayVar(&cf.tags, "tag", nil, "set a tag, as `KEY=VALUE`; repeatable")
 	flags.StringVar(&cf.deadLetter, "dead-letter", "", "move failing messages to this `queue`")
-	flags.IntVar(&cf.maxReceives, "max-receives", maxReceivesDefault,
-		"`number` of receives before a move")
-	flags.StringVar(&cf.visibility, "visibility", "", "hide received messages for this `duration`")
-	flags.StringVar(&cf.retention, "retention", "", "keep messages for this `duration`, such as 4d")
+	cli.Number(flags, &cf.maxReceives, "max-receives", maxReceivesDefault, 1,
+		sqslimits.ReceivesMax, "`number` of receives before a move")
+	cli.Value(flags, &cf.visibility, "visibility", "", "hide received messages for this `duration`",
+		cli.SecondsUpTo(sqslimits.VisibilityMax))
+	cli.Value(flags, &cf.retention, "retention", "", "keep messages for this `duration`, such as 4d",
+		cli.SecondsUpTo(sqslimits.RetentionMax))
 	return cmd
 }
 
@@ -103,43 +96,41 @@ func (f *createFlags) queueAttributes(cmd *cobra.Command, name string) (map[stri
 	}
 	attributes := cli.ImpliedAttributes(name, given)
 	for _, short := range []struct {
-		flag, value, attribute string
-		limit                  time.Duration
+		flag, attribute string
+		seconds         *int32
 	}{
-		{"--visibility", f.visibility, "VisibilityTimeout", sqslimits.VisibilityMax},
-		{"--retention", f.retention, "MessageRetentionPeriod", sqslimits.RetentionMax},
+		{"--visibility", "VisibilityTimeout", f.visibility},
+		{"--retention", "MessageRetentionPeriod", f.retention},
 	} {
-		if short.value == "" {
+		if short.seconds == nil {
 			continue
 		}
 		if _, double := attributes[short.attribute]; double {
-			return nil, cli.Usagef("%s and --attribute %s set the same attribute; leave out one of them", short.flag, short.attribute)
+			return nil, sameAttribute(short.flag, short.attribute)
 		}
-		seconds, err := cli.ParseSeconds(short.value, short.limit)
-		if err != nil {
-			return nil, cli.Usagef("%s: %v", short.flag, err)
-		}
-		attributes[short.attribute] = strconv.Itoa(int(seconds))
+		attributes[short.attribute] = strconv.Itoa(int(*short.seconds))
 	}
 	_, policy := attributes["RedrivePolicy"]
 	switch {
 	case f.deadLetter == "" && cmd.Flags().Changed("max-receives"):
 		return nil, cli.Usagef("--max-receives needs --dead-letter QUEUE, to which messages move")
 	case f.deadLetter != "" && policy:
-		return nil, cli.Usagef("--dead-letter and --attribute RedrivePolicy set the same attribute; leave out one of them")
-	case f.deadLetter != "" && (f.maxReceives < 1 || f.maxReceives > sqslimits.ReceivesMax):
-		return nil, cli.Usagef("--max-receives: %d is not a number from 1 to %d", f.maxReceives,
-			sqslimits.ReceivesMax)
+		return nil, sameAttribute("--dead-letter", "RedrivePolicy")
 	case f.deadLetter != "" && cli.IsQueueURL(name):
 		return nil, cli.Usagef("%s is a URL; name the new queue instead", name)
 	}
 	return attributes, nil
 }
 
+func sameAttribute(flag, attribute string) error {
+	return cli.Usagef("%s and --attribute %s set the same attribute; leave out one of them", flag,
+		attribute)
+}
+
 // deadLetterQueue returns the ARN of the dead-letter queue for the named queue. It creates a
 // missing queue that is given by name.
 func deadLetterQueue(
-	a *cli.App, ctx context.Context, c *cli.Client, name, deadLetter string,
+	ctx context.Context, a *cli.App, c *cli.Client, name, deadLetter string,
 ) (string, error) {
 	fifo := strings.HasSuffix(name, ".fifo")
 	byName := !cli.IsQueueURL(deadLetter) && !cli.IsQueueARN(deadLetter)
@@ -157,7 +148,7 @@ func deadLetterQueue(
 	if !byName || cli.ExitCode(err) != cli.ExitNotFound {
 		return arn, err
 	}
-	// it may have another policy; do not leave an unused queue behind
+	// An existing queue may have another policy. Do not leave an unused dead-letter queue behind.
 	if _, err := c.QueueURL(ctx, name); err == nil {
 		return "", cli.Codedf(cli.ExitRefused,
 			"queue %s exists and the dead-letter queue %s does not; create that first, then: "+
@@ -167,20 +158,20 @@ func deadLetterQueue(
 		Attributes: cli.ImpliedAttributes(deadLetter, map[string]string{
 			"MessageRetentionPeriod": strconv.Itoa(int(sqslimits.RetentionMax / time.Second)),
 		})}
-	out, err := cli.Call(ctx, c, c.CreateQueue, in)
+	url, err := createQueue(ctx, c, in)
 	if err != nil {
-		return "", c.Explain("create queue", deadLetter, err)
+		return "", err
 	}
 	a.Note("created the dead-letter queue %s, which keeps messages for %s", cli.OneLine(deadLetter),
 		cli.HumanDuration(sqslimits.RetentionMax))
-	return c.QueueARN(ctx, aws.ToString(out.QueueUrl))
+	return c.QueueARN(ctx, url)
 }
 
-// redrivePolicyOf writes the attribute of that name.
-func redrivePolicyOf(arn string, maxReceives int) (string, error) {
-	b, err := json.Marshal(struct {
+// redrivePolicy returns the attribute of that name.
+func redrivePolicy(arn string, maxReceives int) string {
+	policy, _ := json.Marshal(struct { // strings and numbers can be encoded
 		Target      string `json:"deadLetterTargetArn"`
 		MaxReceives int    `json:"maxReceiveCount"`
 	}{arn, maxReceives})
-	return string(b), err
+	return string(policy)
 }

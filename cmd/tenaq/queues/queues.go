@@ -5,9 +5,15 @@ package queues
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
@@ -28,29 +34,239 @@ and 256KiB.`,
 	}
 	f := &cli.ClientFlags{}
 	f.Register(cmd)
-	cmd.AddCommand(
-		newQueueCreateCmd(a, f),
-		newQueueListCmd(a, f),
-		newQueueShowCmd(a, f),
-		newQueueSetCmd(a, f),
-		newQueueTagCmd(a, f),
-		newQueueUntagCmd(a, f),
-		newQueuePurgeCmd(a, f),
-		newQueueDeleteCmd(a, f),
-	)
+	cmd.AddCommand(newCreateCmd(a, f), newListCmd(a, f), newShowCmd(a, f), newSetCmd(a, f),
+		newTagCmd(a, f), newUntagCmd(a, f), newPurgeCmd(a, f), newDeleteCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
 
-// confirm asks before something that cannot be undone. Where there is nobody to ask, the answer
-// must have been given on the command line.
-func confirm(a *cli.App, ctx context.Context, yes bool, question string) error {
-	switch {
-	case yes:
-		return nil
-	case !cli.IsTerminal(a.Stdin):
-		return cli.Usagef("this cannot be undone and there is no terminal to ask on; add --yes")
+func newListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	var prefix string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List all queues",
+		Long: `List all queues, or those whose names begin with --prefix. An empty list is not
+an error.`,
+		Example: `  tenaq queue list
+  tenaq queue list --prefix orders-
+  tenaq queue list --json | jq -r '.queues[].url'`,
+		Args: cli.Wants(0, 0),
+		RunE: f.Run(func(ctx context.Context, c *cli.Client, _ []string) error {
+			queues, _, err := c.Queues(ctx, prefix, 0)
+			if err != nil {
+				return err
+			}
+			return cli.PrintList(a, "queues", queues, "no queues at "+c.Endpoint.String(),
+				[]string{"QUEUE", "URL"},
+				func(q *cli.QueueRef) []string { return []string{q.Name, q.URL} })
+		}),
 	}
+	cmd.Flags().StringVar(&prefix, "prefix", "", "list only names that begin with this `text`")
+	return cmd
+}
+
+func newSetCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	var attributes []string
+	cmd := &cobra.Command{
+		Use:   "set QUEUE --attribute NAME=VALUE...",
+		Short: "Change attributes of a queue",
+		Long: `Change attributes of a queue. Attributes that are not named keep their values.
+
+An empty value removes Policy, RedrivePolicy, RedriveAllowPolicy and
+KmsMasterKeyId. A shorter MessageRetentionPeriod also applies to messages that
+are in the queue: older ones expire.`,
+		Example: `  tenaq queue set orders --attribute VisibilityTimeout=120
+  tenaq queue set orders --attribute MessageRetentionPeriod=7d
+  tenaq queue set orders --attribute MaximumMessageSize=256KiB
+  tenaq queue set orders --attribute RedrivePolicy=`,
+		Args: cli.Wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values, err := cli.ParseAttributes(attributes)
+			switch {
+			case err != nil:
+				return err
+			case len(values) == 0:
+				return cli.Usagef("nothing to set; add --attribute NAME=VALUE")
+			}
+			return f.OnQueue(func(
+				ctx context.Context, c *cli.Client, url string, _ []string,
+			) error {
+				if err := setAttributes(ctx, c, url, values); err != nil {
+					return err
+				}
+				return a.Result(map[string]any{"url": url, "set": values}, "set %s of %s",
+					strings.Join(slices.Sorted(maps.Keys(values)), ", "), cli.QueueNameOf(url))
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().StringArrayVar(&attributes, "attribute", nil,
+		"set an attribute, as `NAME=VALUE`; repeatable")
+	return cmd
+}
+
+func setAttributes(
+	ctx context.Context, c *cli.Client, url string, attributes map[string]string,
+) error {
+	_, err := cli.Call(ctx, c, c.SetQueueAttributes,
+		&sqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: attributes})
+	return c.Explain("change queue", url, suggestAttribute(attributes, err))
+}
+
+func createQueue(ctx context.Context, c *cli.Client, in *sqs.CreateQueueInput) (string, error) {
+	out, err := cli.Call(ctx, c, c.CreateQueue, in)
+	if err != nil {
+		return "", c.Explain("create queue", *in.QueueName, suggestAttribute(in.Attributes, err))
+	}
+	return aws.ToString(out.QueueUrl), nil
+}
+
+// suggestAttribute adds what was probably meant to the server's refusal of an attribute's name.
+func suggestAttribute(attributes map[string]string, err error) error {
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok || cli.ErrorKind(answer) != "InvalidAttributeName" {
+		return err
+	}
+	known := cli.SettableAttributes()
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		if near := cli.Nearest(name, known); near != "" && near != name {
+			return &smithy.GenericAPIError{
+				Code:    answer.ErrorCode(),
+				Message: fmt.Sprintf("%s Did you mean %s?", answer.ErrorMessage(), near),
+			}
+		}
+	}
+	return err
+}
+
+func newTagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "tag QUEUE KEY=VALUE...",
+		Short:   "Set tags of a queue",
+		Long:    `Set tags of a queue. Existing tags with these keys get new values.`,
+		Example: "  tenaq queue tag orders team=payments stage=test",
+		Args:    cli.Wants(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tags, err := cli.ParsePairs("tag", args[1:])
+			if err != nil {
+				return err
+			}
+			return f.OnQueue(func(
+				ctx context.Context, c *cli.Client, url string, _ []string,
+			) error {
+				if err := setTags(ctx, c, url, tags); err != nil {
+					return err
+				}
+				return a.Result(map[string]any{"url": url, "tagged": tags}, "tagged %s: %s",
+					cli.QueueNameOf(url), strings.Join(slices.Sorted(maps.Keys(tags)), ", "))
+			})(cmd, args)
+		},
+	}
+}
+
+func setTags(ctx context.Context, c *cli.Client, url string, tags map[string]string) error {
+	_, err := cli.Ask(ctx, c, "tag queue", url, c.TagQueue,
+		&sqs.TagQueueInput{QueueUrl: &url, Tags: tags})
+	return err
+}
+
+func newUntagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "untag QUEUE KEY...",
+		Short:   "Remove tags of a queue",
+		Long:    `Remove tags of a queue. It is not an error if the queue lacks a tag.`,
+		Example: "  tenaq queue untag orders stage",
+		Args:    cli.Wants(2, -1),
+		RunE: f.OnQueue(func(
+			ctx context.Context, c *cli.Client, url string, keys []string,
+		) error {
+			if _, err := cli.Ask(ctx, c, "untag queue", url, c.UntagQueue,
+				&sqs.UntagQueueInput{QueueUrl: &url, TagKeys: keys}); err != nil {
+				return err
+			}
+			return a.Result(map[string]any{"url": url, "untagged": keys}, "untagged %s: %s",
+				cli.QueueNameOf(url), strings.Join(keys, ", "))
+		}),
+	}
+}
+
+func newPurgeCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	return afterConfirming(a, f, "Delete them", &cobra.Command{
+		Use:   "purge QUEUE",
+		Short: "Delete all messages of a queue",
+		Long: `Delete all messages of a queue, including those in flight and delayed.
+
+This cannot be undone. The command asks first on a terminal, and requires --yes
+elsewhere. A queue can be purged once in 60 seconds; an earlier second purge is
+refused with exit code 4.`,
+		Example: `  tenaq queue purge orders
+  tenaq queue purge orders --yes`,
+	}, func(ctx context.Context, c *cli.Client, url string) error {
+		if _, err := cli.Ask(ctx, c, "purge queue", url, c.PurgeQueue,
+			&sqs.PurgeQueueInput{QueueUrl: &url}); err != nil {
+			return err
+		}
+		return a.Result(map[string]any{"url": url, "purged": true}, "purged %s",
+			cli.QueueNameOf(url))
+	})
+}
+
+func newDeleteCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	return afterConfirming(a, f, "Delete the queue with them", &cobra.Command{
+		Use:   "delete QUEUE",
+		Short: "Delete a queue and its messages",
+		Long: `Delete a queue with its messages, attributes and tags, even if it is not empty.
+
+This cannot be undone. The command asks first on a terminal, and requires --yes
+elsewhere. The name is reserved for 60 seconds after that.`,
+		Example: `  tenaq queue delete orders
+  tenaq queue delete orders --yes`,
+	}, func(ctx context.Context, c *cli.Client, url string) error {
+		if _, err := cli.Ask(ctx, c, "delete queue", url, c.DeleteQueue,
+			&sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
+			return err
+		}
+		return a.Result(map[string]any{"url": url, "deleted": true}, "deleted queue %s",
+			cli.QueueNameOf(url))
+	})
+}
+
+// afterConfirming completes a command that destroys the messages of a queue: unless --yes is set, it
+// asks first. The question names their number and the server, so that an operator notices the wrong
+// queue in time.
+func afterConfirming(
+	a *cli.App, f *cli.ClientFlags, what string, cmd *cobra.Command,
+	do func(context.Context, *cli.Client, string) error,
+) *cobra.Command {
+	var yes bool
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Args = cli.Wants(1, 1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !yes && !cli.IsTerminal(a.Stdin) {
+			return cli.Usagef("this cannot be undone and there is no terminal to ask on; add --yes")
+		}
+		return f.OnQueue(func(ctx context.Context, c *cli.Client, url string, _ []string) error {
+			if !yes {
+				attributes, err := c.AllAttributes(ctx, url)
+				if err != nil {
+					return err
+				}
+				visible, hidden, delayed := cli.CountsOf(attributes)
+				question := fmt.Sprintf("%s at %s holds about %s, %d in flight, %d delayed. %s?",
+					cli.OneLine(cli.QueueNameOf(url)), c.Endpoint,
+					cli.Counted(visible, "message", "messages"), hidden, delayed, what)
+				if !agrees(ctx, a, question) {
+					return cli.Codedf(cli.ExitFailed, "nothing was done")
+				}
+			}
+			return do(ctx, c, url)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// agrees asks the user on the terminal.
+func agrees(ctx context.Context, a *cli.App, question string) bool {
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", cli.Shown(a.Stderr, question))
 	answer, err := cli.UnlessInterrupted(ctx, func() (string, error) {
 		return bufio.NewReader(a.Stdin).ReadString('\n')
@@ -58,9 +274,6 @@ func confirm(a *cli.App, ctx context.Context, yes bool, question string) error {
 	if err != nil {
 		fmt.Fprintln(a.Stderr)
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return cli.Codedf(cli.ExitFailed, "nothing was done")
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }

@@ -2,13 +2,14 @@ package queues
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
@@ -20,11 +21,10 @@ type queueState struct {
 	Attributes map[string]string `json:"attributes"`
 	Tags       map[string]string `json:"tags"`
 
-	// only where it was asked for, and there are some
-	DeadLetters *deadLetters `json:"deadLetters,omitempty"`
+	DeadLetters *deadLetters `json:"deadLetters,omitempty"` // only in "tenaq queue show"
 }
 
-func newQueueShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show QUEUE",
 		Short: "Show the attributes, dead-letter queues and tags of a queue",
@@ -36,82 +36,60 @@ a minute old or more.`,
 		Example: `  tenaq queue show orders
   tenaq queue show orders --json | jq -r .attributes.ApproximateNumberOfMessages`,
 		Args: cli.Wants(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.Connect(cmd.Context())
+		RunE: f.OnQueue(func(ctx context.Context, c *cli.Client, url string, _ []string) error {
+			q, err := readState(ctx, c, url)
 			if err != nil {
 				return err
 			}
-			q, err := state(c, cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if q.DeadLetters, err = findDeadLetters(c, cmd.Context(), q); err != nil {
+			if q.DeadLetters, err = findDeadLetters(ctx, c, q); err != nil {
 				return err
 			}
 			if a.JSON {
 				return a.PrintJSON(q)
 			}
 			return printQueue(a, q, time.Now())
-		},
+		}),
 	}
 }
 
-// state reads the attributes and tags of a queue.
-func state(c *cli.Client, ctx context.Context, queue string) (queueState, error) {
-	url, err := c.QueueURL(ctx, queue)
-	if err != nil {
-		return queueState{}, err
-	}
-	attributes, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
-		QueueUrl:       &url,
-		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
-	})
-	if err != nil {
-		return queueState{}, c.Explain("read the attributes of", queue, err)
-	}
-	tags, err := cli.Call(ctx, c, c.ListQueueTags, &sqs.ListQueueTagsInput{QueueUrl: &url})
-	if err != nil {
-		return queueState{}, c.Explain("read the tags of", queue, err)
-	}
+// readState reads the attributes and tags of a queue.
+func readState(ctx context.Context, c *cli.Client, url string) (queueState, error) {
 	q := queueState{QueueRef: cli.QueueRef{Name: cli.QueueNameOf(url), URL: url},
-		Attributes: attributes.Attributes, Tags: tags.Tags}
-	if q.Attributes == nil {
-		q.Attributes = map[string]string{}
+		Tags: map[string]string{}}
+	var err error
+	if q.Attributes, err = c.AllAttributes(ctx, url); err != nil {
+		return q, err
 	}
-	if q.Tags == nil {
-		q.Tags = map[string]string{}
+	out, err := cli.Ask(ctx, c, "read the tags of", url, c.ListQueueTags,
+		&sqs.ListQueueTagsInput{QueueUrl: &url})
+	if err == nil {
+		maps.Copy(q.Tags, out.Tags)
 	}
-	return q, nil
+	return q, err
 }
 
 func printQueue(a *cli.App, q queueState, now time.Time) error {
-	if _, err := fmt.Fprintf(a.Stdout, "%s\n%s\n\n", cli.OneLine(q.Name),
-		cli.OneLine(q.URL)); err != nil {
-		return err
-	}
-	t := cli.Table{Head: []string{"ATTRIBUTE", "VALUE", "MEANS"}}
+	attributes := cli.Table{Head: []string{"ATTRIBUTE", "VALUE", "MEANS"}}
 	for _, name := range attributeOrder(q.Attributes) {
 		value := q.Attributes[name]
-		t.Add(name, value, cli.HumanAttribute(name, value, now))
+		attributes.Add(name, value, cli.HumanAttribute(name, value, now))
 	}
-	if err := a.PrintTable(t); err != nil {
-		return err
+	tags := cli.Table{Head: []string{"TAG", "VALUE"}}
+	for _, key := range slices.Sorted(maps.Keys(q.Tags)) {
+		tags.Add(key, q.Tags[key])
 	}
-	if q.DeadLetters != nil {
-		fmt.Fprintln(a.Stdout)
-		if err := a.PrintTable(q.DeadLetters.table(now)); err != nil {
+	between := cli.OneLine(q.Name) + "\n" + cli.OneLine(q.URL) + "\n\n"
+	for _, t := range []cli.Table{attributes, q.DeadLetters.table(now), tags} {
+		if len(t.Rows) == 0 {
+			continue
+		}
+		fmt.Fprint(a.Stdout, between)
+		between = "\n"
+		if err := a.PrintTable(t); err != nil {
 			return err
 		}
 	}
-	if len(q.Tags) == 0 {
-		return nil
-	}
-	fmt.Fprintln(a.Stdout)
-	t = cli.Table{Head: []string{"TAG", "VALUE"}}
-	for _, key := range slices.Sorted(maps.Keys(q.Tags)) {
-		t.Add(key, q.Tags[key])
-	}
-	return a.PrintTable(t)
+	return nil
 }
 
 // attributeOrder returns the names in attributes: the known ones in their order, then the others.
@@ -128,4 +106,66 @@ func attributeOrder(attributes map[string]string) []string {
 		}
 	}
 	return names
+}
+
+// deadLetters are the relations of a queue: its dead letters go to Target, those of Sources come
+// here, and Move takes messages out.
+type deadLetters struct {
+	Target      string    `json:"target,omitempty"` // ARN
+	MaxReceives int64     `json:"maxReceiveCount,omitempty"`
+	Sources     []string  `json:"sources,omitempty"`  // URLs
+	Move        *moveTask `json:"moveTask,omitempty"` // the active one
+}
+
+// findDeadLetters finds these relations; nil if there are none. A server may refuse to tell some.
+func findDeadLetters(ctx context.Context, c *cli.Client, q queueState) (*deadLetters, error) {
+	d := &deadLetters{}
+	d.Target, d.MaxReceives = cli.RedrivePolicyOf(q.Attributes)
+	refused := func(err error) bool {
+		_, refused := errors.AsType[smithy.APIError](err)
+		return refused
+	}
+	var err error
+	if d.Sources, err = c.Sources(ctx, q.URL); err == nil {
+		var tasks []moveTask
+		tasks, err = moveTasks(ctx, c, q.Attributes["QueueArn"], 1)
+		if len(tasks) > 0 && tasks[0].active() {
+			d.Move = &tasks[0]
+		}
+		err = c.Explain("list the move tasks of", q.Name, err)
+	}
+	switch {
+	case err != nil && !refused(err):
+		return nil, err
+	case d.Target == "" && len(d.Sources) == 0 && d.Move == nil:
+		return nil, nil
+	}
+	return d, nil
+}
+
+// sourcesShown is how many sources a table names.
+const sourcesShown = 10
+
+func (d *deadLetters) table(now time.Time) cli.Table {
+	t := cli.Table{Head: []string{"DEAD LETTERS", "QUEUE", "MEANS"}}
+	if d == nil {
+		return t
+	}
+	if d.Target != "" {
+		t.Add("go to", cli.QueueNameOf(d.Target),
+			fmt.Sprintf("what was received and not deleted, maxReceiveCount %d", d.MaxReceives))
+	}
+	for i, url := range d.Sources {
+		if i == sourcesShown {
+			t.Add("come from", fmt.Sprintf("%d more", len(d.Sources)-i))
+			break
+		}
+		t.Add("come from", cli.QueueNameOf(url))
+	}
+	if d.Move != nil {
+		t.Add("move to", d.Move.destination(),
+			fmt.Sprintf("%s, %s, started %s", d.Move.Status, d.Move.messages(),
+				cli.HumanTime(d.Move.Started, now)))
+	}
+	return t
 }

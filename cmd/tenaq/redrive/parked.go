@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
@@ -39,7 +36,8 @@ move on what is looked at.`,
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run`,
 	}
 	f := &parkedFlags{flags: r}
-	cmd.PersistentFlags().IntVar(&f.limit, "limit", 1000, "receive at most this `number`")
+	cli.Number(cmd.PersistentFlags(), &f.limit, "limit", 1000, 1, 0,
+		"receive at most this `number`")
 	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f), newReleaseCmd(a, f),
 		newDiscardCmd(a, f))
 	cli.AsGroup(cmd)
@@ -63,8 +61,7 @@ type look struct {
 }
 
 // withLook receives the messages of the parking lot that is the first argument, the oldest first,
-// and picks those that the command line means. At the end it gives back what is still there, also
-// after an interrupt.
+// and picks those that the command line means.
 func (f *parkedFlags) withLook(
 	a *cli.App, p *cli.Pick, do func(context.Context, *look, []*redrive.Parked) error,
 ) func(*cobra.Command, []string) error {
@@ -72,69 +69,66 @@ func (f *parkedFlags) withLook(
 		if err := p.Choose(args[1:]); err != nil {
 			return err
 		}
-		if f.limit < 1 {
-			return cli.Usagef("--limit: %d is not a number of at least 1", f.limit)
-		}
-		ctx, l := cmd.Context(), &look{}
-		var err error
-		if l.Client, err = f.Connect(ctx); err != nil {
-			return err
-		}
-		url, err := l.QueueURL(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		l.name = cli.QueueNameOf(url)
-		count, attributes, err := redrivehost.Depth(ctx, l.Client, url)
-		if err != nil {
-			return err
-		}
-		if attributes["RedrivePolicy"] != "" {
-			a.Note("warning: %s has a redrive policy, which moves on messages that are looked at; remove it with: tenaq queue set %[1]s --attribute RedrivePolicy=", l.name)
-		}
-		cfg := redrive.ParkingLotConfig{Client: l.Client, URL: url}
-		if l.store, err = f.openOptional(ctx); err != nil {
-			return err
-		}
-		if l.store != nil {
-			defer l.store.Close()
-			cfg.Store = l.store
-		}
-		if l.lot, err = redrive.NewParkingLot(cfg); err != nil {
-			return err
-		}
-		l.all, err = l.lot.List(ctx, f.limit)
-		defer l.giveBack()
-		if err != nil {
-			return redrivehost.ExplainStep(l.Client, l.name, err)
-		}
-		l.unseen = max(0, count-len(l.all))
-		slices.SortStableFunc(l.all, func(a, b *redrive.Parked) int {
-			return a.Since.Compare(b.Since)
-		})
-		found, err := l.pick(p)
-		if err != nil {
-			return err
-		}
-		return do(ctx, l, found)
+		return f.OnQueue(func(ctx context.Context, c *cli.Client, url string, _ []string) error {
+			l, err := f.look(ctx, a, c, url)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			found, err := l.pick(p)
+			if err != nil {
+				return err
+			}
+			return do(ctx, l, found)
+		})(cmd, args)
 	}
 }
 
-// openOptional opens the records. It returns nil if no address was given and the usual place has
-// none: few parked messages need them.
-func (f *parkedFlags) openOptional(ctx context.Context) (*cli.RecordStore, error) {
-	store, err := f.OpenExisting(ctx)
-	if f.Address == "" && os.Getenv("TENAQ_RECORDS") == "" &&
-		cli.ExitCode(err) == cli.ExitNotFound {
-		return nil, nil
+// look receives the messages of a parking lot.
+func (f *parkedFlags) look(
+	ctx context.Context, a *cli.App, c *cli.Client, url string,
+) (_ *look, err error) {
+	l := &look{Client: c, name: cli.QueueNameOf(url)}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	count, attributes, err := redrivehost.Depth(ctx, c, url)
+	if err != nil {
+		return nil, err
 	}
-	return store, err
+	if attributes["RedrivePolicy"] != "" {
+		a.Note("warning: %s has a redrive policy, which moves on messages that are looked at; remove it with: tenaq queue set %[1]s --attribute RedrivePolicy=", l.name)
+	}
+	cfg := redrive.ParkingLotConfig{Client: c, URL: url}
+	if l.store, err = f.openOptional(ctx); err != nil { // few parked messages need them
+		return nil, err
+	}
+	if l.store != nil {
+		cfg.Store = l.store
+	}
+	if l.lot, err = redrive.NewParkingLot(cfg); err != nil {
+		return nil, err
+	}
+	if l.all, err = l.lot.List(ctx, f.limit); err != nil {
+		return nil, redrivehost.ExplainStep(c, l.name, err)
+	}
+	l.unseen = max(0, count-len(l.all))
+	slices.SortStableFunc(l.all, func(a, b *redrive.Parked) int { return a.Since.Compare(b.Since) })
+	return l, nil
 }
 
-func (l *look) giveBack() {
-	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
-	defer cancel()
-	_ = l.lot.GiveBack(ctx, l.all) // after an error the messages come back by themselves
+// close gives back what is still in the parking lot, also after an interrupt.
+func (l *look) close() {
+	if len(l.all) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
+		defer cancel()
+		_ = l.lot.GiveBack(ctx, l.all) // after an error the messages come back by themselves
+	}
+	if l.store != nil {
+		_ = l.store.Close()
+	}
 }
 
 // noteUnseen says that the queue has more messages than were received.
@@ -182,13 +176,8 @@ func newParkedListCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 				found = slices.DeleteFunc(found, func(p *redrive.Parked) bool {
 					return kind != "" && string(p.Kind) != kind
 				})
-				if len(found) == 0 && !a.JSON {
-					a.Note("no parked messages%s in %s",
-						cli.OrEmpty(kind != "", " of the kind "+kind),
-						l.name)
-					return nil
-				}
-				return printParked(a, documents(found))
+				return printParked(a, documents(found), "no parked messages"+
+					cli.OrEmpty(kind != "", " of the kind "+kind)+" in "+l.name)
 			}),
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "list only messages of this `kind`")
@@ -227,19 +216,15 @@ func documents(all []*redrive.Parked) (documents []document) {
 	return documents
 }
 
-func printParked(a *cli.App, all []document) error {
+func printParked(a *cli.App, all []document, none string) error {
 	now := time.Now()
-	return cli.PrintList(a, "messages", all,
+	return cli.PrintList(a, "messages", all, none,
 		[]string{"MESSAGE", "KIND", "KEY", "FROM", "ATTEMPTS", "REDRIVES", "STRIKES", "PARKED",
 			"REASON"}, func(p *document) []string {
-			parked := "-"
-			if p.Since != nil {
-				parked = cli.AgeText(now.Sub(*p.Since)) + " ago"
-			}
 			return []string{p.Message, string(p.Kind), cli.OrDash(p.Key),
 				cli.OrDash(cli.QueueNameOf(p.Source)), strconv.Itoa(p.Attempts),
-				strconv.Itoa(p.Redrives),
-				strconv.Itoa(p.Strikes), parked, cli.OrDash(cli.FirstWords(p.Reason, 120))}
+				strconv.Itoa(p.Redrives), strconv.Itoa(p.Strikes), cli.AgoText(p.Since, now),
+				cli.OrDash(cli.FirstWords(p.Reason, 120))}
 		})
 }
 
@@ -256,7 +241,9 @@ attributes and its body. If there is no such message the exit code is 3.`,
 		RunE: f.withLook(a, &shown,
 			func(_ context.Context, _ *look, found []*redrive.Parked) error {
 				p, d, now := found[0], documents(found)[0], time.Now()
-				d.Body, d.Attributes = &p.Body, map[string]cli.MessageAttribute{}
+				var attributes [][2]string
+				d.Body = &p.Body
+				d.Attributes, attributes = cli.MessageAttributes(p.Attributes)
 				fields := [][2]string{
 					{"message", p.ID}, {"parked", cli.TimeText(d.Since, now)}, {"because", p.Why},
 					{"reason", p.Reason}, {"kind", string(p.Kind)}, {"from", p.Source},
@@ -265,14 +252,7 @@ attributes and its body. If there is no such message the exit code is 3.`,
 					{"attempts", strconv.Itoa(p.Attempts)}, {"redrives", strconv.Itoa(p.Redrives)},
 					{"strikes", strconv.Itoa(p.Strikes)},
 				}
-				for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
-					v := p.Attributes[name]
-					d.Attributes[name] = cli.MessageAttribute{Type: aws.ToString(v.DataType),
-						String: v.StringValue, Binary: v.BinaryValue}
-					fields = append(fields, [2]string{"attribute",
-						name + ":" + cli.AttributeValueText(v)})
-				}
-				return a.PrintCard(d, p.Body, fields...)
+				return a.PrintCard(d, p.Body, append(fields, attributes...)...)
 			}),
 	}
 }
@@ -310,8 +290,7 @@ The exit code is 5 if some could not be released, and 1 if none could.`,
 						return "", cli.Usagef("%s does not say which queue it came from; name one with --to", one.ID)
 					}
 					return " to " + cli.QueueNameOf(cmp.Or(url, one.Source)),
-						l.lot.Release(ctx, one,
-							url)
+						l.lot.Release(ctx, one, url)
 				})
 			}),
 	}
@@ -397,7 +376,7 @@ func (c *act) run(
 	case a.JSON:
 		err = a.PrintJSON(map[string]any{"messages": outcomes[:tried], "run": true})
 	case preview:
-		err = printParked(a, documents(found))
+		err = printParked(a, documents(found), "")
 	}
 	if err != nil {
 		return err
@@ -411,11 +390,6 @@ func (c *act) run(
 		return cli.Codedf(cli.ExitPartly, "interrupted after %d of %d", tried-failed, len(found))
 	case failed > 0 && len(found) == 1:
 		return last
-	case failed == len(found):
-		return cli.Codedf(cli.ExitFailed, "none of %d was %s; see above", failed, c.done)
-	case failed > 0:
-		return cli.Codedf(cli.ExitPartly, "%d %s, %d not; see above", len(found)-failed, c.done,
-			failed)
 	}
-	return nil
+	return cli.Partly(len(found)-failed, failed, c.done)
 }

@@ -16,8 +16,8 @@ import (
 
 type planFlags struct {
 	*flags
-	redrivehost.PolicyFlags
-	target, look, schedule string
+	spec   redrivehost.Spec // what the flags say of it
+	policy *redrive.Policy
 }
 
 func newPlanCmd(a *cli.App, r *flags) *cobra.Command {
@@ -43,10 +43,11 @@ later step. The plan looks at few more messages than the rate has room for.`,
 	}
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.target, "target", "", "redrive to this `queue` (default: the origin)")
-	flags.StringVar(&f.look, "look", "30s", "`duration` to hide messages")
-	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of steps")
-	f.PolicyFlags.Register(flags)
+	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: the origin)")
+	cli.Value(flags, &f.spec.Look, "look", "30s", "`duration` to hide messages", cli.SomeDuration)
+	cli.Value(flags, &f.spec.Schedule, "schedule", redrivehost.ScheduleDefault,
+		"`schedule` of steps", redrivehost.ParseSchedule)
+	f.policy = redrivehost.PolicyFlags(flags)
 	return cmd
 }
 
@@ -87,37 +88,25 @@ func newSilenceDocument(s *redrive.Silence) *silenceDocument {
 	if s.FIFO {
 		half = "settled"
 	}
-	d := &silenceDocument{
+	formula := "half = " + half + "; settled = min(receives * max(visibility, 30 s) + 60 s, 24 h)"
+	return &silenceDocument{
 		Visibility: s.Visibility.Seconds(), Receives: s.Receives, Step: s.Step.Seconds(),
-		Half: s.Half().Seconds(), Settled: s.Settled().Seconds(),
-		Formula: "half = " + half +
-			"; settled = min(receives * max(visibility, 30 s) + 60 s, 24 h)",
+		Half: s.Half().Seconds(), Settled: s.Settled().Seconds(), Formula: formula,
+		text: fmt.Sprintf("without a ledger, a message that has not come back counts as half a success %s after its delay, and can come back for %s; %s; visibility = %s, receives = %d, step = %s. A tenaq server reports deletes at once",
+			cli.HumanDuration(s.Half()), cli.HumanDuration(s.Settled()), formula,
+			cli.HumanDuration(s.Visibility), s.Receives, cli.HumanDuration(s.Step)),
 	}
-	d.text = fmt.Sprintf("without a ledger, a message that has not come back counts as half a success %s after its delay, and can come back for %s; "+
-		"%s; visibility = %s, receives = %d, step = %s. A tenaq server reports deletes at once",
-		cli.HumanDuration(s.Half()), cli.HumanDuration(s.Settled()), d.Formula,
-		cli.HumanDuration(s.Visibility), s.Receives, cli.HumanDuration(s.Step))
-	return d
 }
 
 // run plans for one queue after the other. If one fails the others are still planned for.
 func (f *planFlags) run(ctx context.Context, a *cli.App, queues []string) error {
-	spec := redrivehost.Spec{Target: f.target}
-	var err error
-	if spec.Look, err = cli.SomeDuration(f.look); err != nil {
-		return cli.Usagef("--look: %v", err)
-	}
-	if spec.Schedule, err = redrivehost.ParseSchedule(f.schedule); err != nil {
-		return cli.Usagef("--schedule: %v", err)
-	}
+	spec := f.spec
+	spec.Policy = *f.policy
 	if most := spec.Schedule.Interval(); spec.Look > most {
-		return cli.Usagef("--look: %s is longer than the %s between two steps", f.look,
-			cli.HumanDuration(most))
+		return cli.Usagef("--look: %s is longer than the %s between two steps",
+			cli.HumanDuration(spec.Look), cli.HumanDuration(most))
 	}
-	if spec.Policy, err = f.Policy(); err != nil {
-		return err
-	}
-	h, err := f.host(ctx, newReporter(a).logger, f.openOrEmpty)
+	h, err := f.host(ctx, newReporter(a, &cli.LogFlags{}).logger, f.openOrEmpty)
 	if err != nil {
 		return err
 	}
@@ -162,18 +151,12 @@ func plan(ctx context.Context, h *redrivehost.Host, s *redrivehost.Spec) (planDo
 		return planDocument{}, redrivehost.ExplainStep(h.Client, v.Queue,
 			cli.WithCause(bounded, err))
 	}
-	d := planDocument{
+	return planDocument{
 		Queue: v.Queue, Breaker: redrivehost.NewBreakerDocument(r.State.Breaker, &s.Policy),
-		Paused: r.State.Paused, Rate: r.State.Rate,
-		OnTheWay: len(r.State.Flights), Depth: r.Depth,
+		Paused: r.State.Paused, Rate: r.State.Rate, OnTheWay: len(r.State.Flights), Depth: r.Depth,
 		Redrive: r.Count(redrive.Redrive), Park: r.Count(redrive.Park), Hold: r.Count(redrive.Hold),
-		Decisions: []decisionDocument{},
-		Silence:   newSilenceDocument(r.Silence),
-	}
-	for _, one := range r.Decisions {
-		d.Decisions = append(d.Decisions, newDecisionDocument(&one))
-	}
-	return d, nil
+		Decisions: decisionDocuments(r.Decisions), Silence: newSilenceDocument(r.Silence),
+	}, nil
 }
 
 func printPlans(a *cli.App, plans []planDocument, look time.Duration) error {

@@ -5,7 +5,9 @@ package redrive
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/redrivehost"
+	"tenaq/records"
 	"tenaq/redrive"
 )
 
@@ -62,8 +65,7 @@ func (f *flags) registerClaims(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noClaims, "no-claims", false, "the workers keep no ledger")
 }
 
-// host makes a host with the store that open opens. A command that only looks wants one that
-// exists.
+// host makes a host with the store that open opens.
 func (f *flags) host(
 	ctx context.Context, logger *slog.Logger, open openRecords,
 ) (*redrivehost.Host, error) {
@@ -75,22 +77,17 @@ func (f *flags) host(
 	if err != nil {
 		return nil, err
 	}
-	h, err := redrivehost.NewHost(c, store, f.ledger, f.noClaims, logger)
-	if err != nil {
-		_ = store.Close()
-		return nil, err
-	}
-	return h, nil
+	return redrivehost.NewHost(c, store, f.ledger, f.noClaims, logger)
 }
 
-// withView opens the redriver of the dead-letter queue that is the argument. The queue has to
-// exist: a misspelled name would pause nothing.
+// withView opens the redriver of the dead-letter queue that is the argument. The queue must exist: a
+// misspelled name would pause nothing.
 func (f *flags) withView(
 	a *cli.App, p *redrive.Policy, open openRecords,
 	do func(context.Context, *redrivehost.View) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		h, err := f.host(cmd.Context(), newReporter(a).logger, open)
+		h, err := f.host(cmd.Context(), newReporter(a, &cli.LogFlags{}).logger, open)
 		if err != nil {
 			return err
 		}
@@ -160,14 +157,12 @@ they are not paused, nothing changes.`,
 					return a.Result(document, "%s was not paused", v.Queue)
 				}
 				return a.Result(document, "the redrivers of %s go on; they were paused: %s",
-					v.Queue,
-					cli.OneLine(state.Paused))
+					v.Queue, cli.OneLine(state.Paused))
 			}),
 	}
 }
 
 func newStatusCmd(a *cli.App, f *flags) *cobra.Command {
-	var policy redrivehost.PolicyFlags
 	cmd := &cobra.Command{
 		Use:   "status QUEUE",
 		Short: "Show the state of the redrivers of a dead-letter queue",
@@ -185,36 +180,75 @@ Add the policy flags of "tenaq redrive run": the records do not have them.
 		Example: `  tenaq redrive status orders-dlq
   tenaq redrive status orders-dlq --json | jq .breaker.gauge     # 0 closed, 1 open, 2 half open`,
 		Args: cli.Wants(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := policy.Policy()
+	}
+	policy := redrivehost.PolicyFlags(cmd.Flags())
+	cmd.RunE = f.withView(a, policy, f.openOrEmpty,
+		func(ctx context.Context, v *redrivehost.View) error {
+			s, err := v.Status(ctx, policy)
 			if err != nil {
 				return err
 			}
-			return f.withView(a, &p, f.openOrEmpty,
-				func(ctx context.Context, v *redrivehost.View) error {
-					s, err := v.Status(ctx, &p)
-					if err != nil {
-						return err
-					}
-					now := time.Now()
-					if err := a.PrintCard(s, "", s.Fields(now)...); err != nil || a.JSON {
-						return err
-					}
-					if len(s.Kinds) > 0 {
-						if err := a.PrintText("\n"); err != nil {
-							return err
-						}
-						if err := a.PrintTable(s.KindTable(now)); err != nil {
-							return err
-						}
-					}
-					for _, w := range s.Warnings {
-						a.Note("warning: %s", cli.OneLine(w))
-					}
-					return nil
-				})(cmd, args)
-		},
-	}
-	policy.Register(cmd.Flags())
+			now := time.Now()
+			if err := a.PrintCard(s, "", s.Fields(now)...); err != nil || a.JSON {
+				return err
+			}
+			if len(s.Kinds) > 0 {
+				if err := a.PrintText("\n"); err != nil {
+					return err
+				}
+				if err := a.PrintTable(s.KindTable(now)); err != nil {
+					return err
+				}
+			}
+			for _, w := range s.Warnings {
+				a.Note("warning: %s", cli.OneLine(w))
+			}
+			return nil
+		})
 	return cmd
 }
+
+// openRecords opens the records of a command.
+type openRecords func(context.Context) (*cli.RecordStore, error)
+
+// openOptional opens the records. It returns nil if no address was given and the default place has
+// none.
+func (f *flags) openOptional(ctx context.Context) (*cli.RecordStore, error) {
+	store, err := f.OpenExisting(ctx)
+	if f.Address == "" && os.Getenv("TENAQ_RECORDS") == "" &&
+		cli.ExitCode(err) == cli.ExitNotFound {
+		return nil, nil
+	}
+	return store, err
+}
+
+// openOrEmpty is openOptional with an empty store instead of none: no redriver has run yet.
+func (f *flags) openOrEmpty(ctx context.Context) (*cli.RecordStore, error) {
+	store, err := f.openOptional(ctx)
+	if store != nil || err != nil {
+		return store, err
+	}
+	place, err := f.Place()
+	return &cli.RecordStore{Store: noRecords{}, Place: place}, err
+}
+
+// noRecords is a store that has nothing and keeps nothing.
+type noRecords struct{}
+
+var errNoRecords = errors.New("there are no records")
+
+func (noRecords) Get(context.Context, string) (records.Record, error) {
+	return records.Record{}, records.ErrNotFound
+}
+
+func (noRecords) List(context.Context, string, string, int) ([]records.Record, error) {
+	return nil, nil
+}
+
+func (noRecords) Put(context.Context, records.Write) (records.Record, error) {
+	return records.Record{}, errNoRecords
+}
+
+func (noRecords) Delete(context.Context, string, records.Version) error { return errNoRecords }
+func (noRecords) Sweep(context.Context, int) (int, error)               { return 0, nil }
+func (noRecords) Close() error                                          { return nil }

@@ -31,13 +31,18 @@ type decisionDocument struct {
 	Why      string              `json:"why"`
 }
 
-func newDecisionDocument(d *redrive.Decided) decisionDocument {
-	return decisionDocument{
-		Message: d.ID, Key: d.Key, Lineage: d.Lineage, Group: d.Group, Redrives: d.Sends,
-		Strikes: d.Decision.Strikes,
-		Reason:  d.Reason, Kind: redrive.FingerprintOf(d.Reason), Since: cli.TimeOrNull(d.Died),
-		Action: d.Action, Delay: d.Delay.Seconds(), Until: cli.TimeOrNull(d.Until), Why: d.Why,
+func decisionDocuments(decisions []redrive.Decided) []decisionDocument {
+	all := []decisionDocument{}
+	for i := range decisions {
+		d := &decisions[i]
+		all = append(all, decisionDocument{
+			Message: d.ID, Key: d.Key, Lineage: d.Lineage, Group: d.Group, Redrives: d.Sends,
+			Strikes: d.Decision.Strikes, Reason: d.Reason,
+			Kind: redrive.FingerprintOf(d.Reason), Since: cli.TimeOrNull(d.Died),
+			Action: d.Action, Delay: d.Delay.Seconds(), Until: cli.TimeOrNull(d.Until), Why: d.Why,
+		})
 	}
+	return all
 }
 
 // A stepDocument is a step as --json prints it, one line each.
@@ -63,13 +68,15 @@ type stepDocument struct {
 
 func newStepDocument(s *redrivehost.Step, p *redrive.Policy) stepDocument {
 	r := &s.Report
+	sent := slices.DeleteFunc(slices.Clone(r.Decisions), func(d redrive.Decided) bool {
+		return d.Action == redrive.Hold
+	})
 	d := stepDocument{
 		Time: s.Ended.UTC(), Queue: s.Queue, Changed: r.Changed, Paused: r.State.Paused,
 		Rate: r.State.Rate, OnTheWay: len(r.State.Flights), Depth: r.Depth,
 		Redriven: r.Count(redrive.Redrive), Parked: r.Count(redrive.Park),
-		Held:  r.Count(redrive.Hold),
-		Drain: redrivehost.SecondsOrNull(s.Drain), Decisions: []decisionDocument{},
-		Next: cli.TimeOrNull(s.Next),
+		Held: r.Count(redrive.Hold), Drain: redrivehost.SecondsOrNull(s.Drain),
+		Decisions: decisionDocuments(sent), Next: cli.TimeOrNull(s.Next),
 	}
 	d.Succeeded, d.Failed = redrivehost.OutcomeCounts(r)
 	if r.State.Breaker.State != "" {
@@ -79,16 +86,11 @@ func newStepDocument(s *redrivehost.Step, p *redrive.Policy) stepDocument {
 	if s.Err != nil {
 		d.Error = s.Err.Error()
 	}
-	for _, one := range r.Decisions {
-		if one.Action != redrive.Hold {
-			d.Decisions = append(d.Decisions, newDecisionDocument(&one))
-		}
-	}
 	return d
 }
 
-// A reporter reports steps: as JSON, in one line of a terminal that is written over, or in a log.
-// What is written to it stands above that line.
+// A reporter reports steps: as JSON, in one line of a terminal that is updated, or in a log. What is
+// written to it stands above that line.
 type reporter struct {
 	*cli.App
 	logger *slog.Logger
@@ -99,32 +101,23 @@ type reporter struct {
 	steps map[string]redrivehost.Step // the latest of each queue
 }
 
-// newReporter makes one for a command without flags for its log.
-func newReporter(a *cli.App) *reporter {
-	r, _ := reporterWith(&cli.LogFlags{}, a) // only flags can be wrong
-	return r
-}
-
-func reporterWith(f *cli.LogFlags, a *cli.App) (*reporter, error) {
-	r := &reporter{App: a, p: cli.NewProgress(a.Stderr), steps: make(map[string]redrivehost.Step)}
-	r.p.Begin("redriving")
+func newReporter(a *cli.App, log *cli.LogFlags) *reporter {
+	r := &reporter{App: a, p: cli.NewProgress(a.Stderr, "redriving"),
+		steps: make(map[string]redrivehost.Step)}
 	usual := slog.LevelInfo
 	if a.JSON || r.p.Terminal { // steps are shown in another way
 		usual = slog.LevelWarn
 	}
-	style, err := f.Style(a, usual)
-	if err != nil {
-		return nil, err
-	}
+	style := log.Style(a, usual)
 	if r.shows = r.p.Terminal && !a.JSON; r.shows {
 		r.logger = style.Logger(r)
 	} else {
 		r.logger = style.Logger(a.Stderr)
 	}
-	return r, nil
+	return r
 }
 
-// Write lets a log through.
+// Write writes a part of the log above the line.
 func (r *reporter) Write(text []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +125,7 @@ func (r *reporter) Write(text []byte) (int, error) {
 	return r.Stderr.Write(text)
 }
 
-// report takes over a step.
+// report reports a step.
 func (r *reporter) report(s redrivehost.Step, p *redrive.Policy) {
 	if !r.JSON && (s.Err == nil || !s.Next.IsZero()) { // otherwise the command ends with the error
 		redrivehost.LogStep(r.logger, &s)
@@ -140,7 +133,7 @@ func (r *reporter) report(s redrivehost.Step, p *redrive.Policy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.JSON {
-		_ = r.PrintJSONLine(newStepDocument(&s, p)) // if the reader has gone the work goes on
+		_ = r.PrintJSONLine(newStepDocument(&s, p)) // without a reader, the work continues
 		return
 	}
 	r.steps[s.Queue] = s

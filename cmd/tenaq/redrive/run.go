@@ -12,18 +12,18 @@ import (
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/redrivehost"
+	"tenaq/redrive"
 )
 
 type runFlags struct {
 	*flags
-	redrivehost.PolicyFlags
 	cli.MetricsFlags
 	cli.PushFlags
 
-	spec           redrivehost.Spec // what the flags say of it
-	schedule, look string
-	once           bool
-	log            cli.LogFlags
+	spec   redrivehost.Spec // what the flags say of it
+	policy *redrive.Policy
+	once   bool
+	log    cli.LogFlags
 }
 
 func newRunCmd(a *cli.App, r *flags) *cobra.Command {
@@ -78,11 +78,13 @@ time, and 5 if only some of several queues failed.
 	flags.BoolVar(&f.spec.CreateParking, "create-parking", false,
 		"create a missing parking lot; keeps for 14 days")
 	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: the origin)")
-	flags.StringVar(&f.schedule, "schedule", redrivehost.ScheduleDefault, "`schedule` of steps")
-	flags.StringVar(&f.look, "look", "", "`duration` to hide messages (default up to 2m)")
+	cli.Value(flags, &f.spec.Schedule, "schedule", redrivehost.ScheduleDefault,
+		"`schedule` of steps", redrivehost.ParseSchedule)
+	cli.Value(flags, &f.spec.Look, "look", "", "`duration` to hide messages (default up to 2m)",
+		cli.SomeDuration)
 	flags.BoolVar(&f.once, "once", false, "take one step, then end")
 	f.log.Register(flags, "info or warn")
-	f.PolicyFlags.Register(flags)
+	f.policy = redrivehost.PolicyFlags(flags)
 	f.MetricsFlags.Register(cmd)
 	f.PushFlags.Register(cmd)
 	return cmd
@@ -94,17 +96,7 @@ func (f *runFlags) specs(queues []string) (specs []redrivehost.Spec, err error) 
 	if s.Parking == "" {
 		return nil, cli.Usagef("the parking lot is missing; add --parking QUEUE")
 	}
-	if s.Schedule, err = redrivehost.ParseSchedule(f.schedule); err != nil {
-		return nil, cli.Usagef("--schedule: %v", err)
-	}
-	if f.look != "" {
-		if s.Look, err = cli.SomeDuration(f.look); err != nil {
-			return nil, cli.Usagef("--look: %v", err)
-		}
-	}
-	if s.Policy, err = f.Policy(); err != nil {
-		return nil, err
-	}
+	s.Policy = *f.policy
 	for _, queue := range queues {
 		name := cli.QueueNameOf(queue)
 		if slices.ContainsFunc(specs, func(o redrivehost.Spec) bool {
@@ -123,10 +115,7 @@ func (f *runFlags) specs(queues []string) (specs []redrivehost.Spec, err error) 
 
 // run takes steps for all queues.
 func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec) error {
-	r, err := reporterWith(&f.log, a)
-	if err != nil {
-		return err
-	}
+	r := newReporter(a, &f.log)
 	metrics, err := f.Listen()
 	if err != nil {
 		return err
@@ -141,17 +130,16 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec
 	counts.Reach(h)
 	metrics.Serve(r.logger, counts.Write)
 	defer metrics.Close() // before the records are
-	if push, err := f.Enabled(h.Client.Endpoint); err != nil {
-		return err
-	} else if push && f.once {
-		// Only the parking lots are pushed: the silence after a single step means nothing. The step
-		// itself reports an endpoint that does not answer.
+	switch push := f.Enabled(h.Client.Endpoint); {
+	case push && f.once:
+		// Only the parking lots are pushed, because silence after a single step means nothing. The
+		// step itself reports an endpoint that does not answer.
 		var pushing sync.WaitGroup
 		pushing.Go(func() {
 			_ = cli.NewPusher(h.Client, monitor.Redrivers, r.logger, counts.Lots).Once(ctx)
 		})
 		defer pushing.Wait()
-	} else if push {
+	case push:
 		defer cli.NewPusher(h.Client, monitor.Redrivers, r.logger, counts.Pushed).Start(ctx)()
 	}
 	var loops []*redrivehost.Loop
@@ -180,8 +168,7 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec
 	return nil
 }
 
-// findAll finds the queues of all loops. One may be missing for now; if all are missing the command
-// ends.
+// findAll finds the queues of all loops. Some may be missing for now; if all are, the command ends.
 func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger) error {
 	missing := 0
 	var last error

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/server"
 	"tenaq/internal/server/backup"
+	"tenaq/internal/settings"
 )
 
 // backupLack is the error for servers without backups.
@@ -52,11 +54,11 @@ outboxes, and bodies kept beside a queue.`,
 			} else if cli.IsTerminal(a.Stdout) {
 				return cli.Usagef("a backup cannot be written to a terminal: name a file, or redirect standard output")
 			}
-			v, err := f.ConnectV1(cmd.Context(), backupLack)
-			if err != nil {
-				return err
-			}
-			return writeBackup(a, cmd.Context(), v, args[0])
+			return f.RunV1(backupLack, func(
+				ctx context.Context, v *cli.V1Client, _ []string,
+			) error {
+				return writeBackup(ctx, a, v, args[0])
+			})(cmd, args)
 		},
 	}
 	f.Register(cmd)
@@ -83,14 +85,13 @@ type backupResult struct {
 	Backup backup.Manifest `json:"backup"`
 }
 
-func writeBackup(a *cli.App, ctx context.Context, v *cli.V1Client, path string) error {
-	stream, err := Open(v, ctx)
+func writeBackup(ctx context.Context, a *cli.App, v *cli.V1Client, path string) error {
+	stream, err := open(ctx, v)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	line := cli.NewProgress(a.Stderr)
-	line.Begin("backup")
+	line := cli.NewProgress(a.Stderr, "backup")
 	defer line.Done()
 	result := backupResult{File: path}
 	in := readerFunc(func(p []byte) (int, error) {
@@ -101,7 +102,7 @@ func writeBackup(a *cli.App, ctx context.Context, v *cli.V1Client, path string) 
 	})
 	if path == "-" {
 		if result.Backup, err = backup.Read(io.TeeReader(in, a.Stdout), nil); err != nil {
-			return cutOff(v, ctx, err)
+			return cutOff(ctx, v, err)
 		}
 		line.Done()
 		a.Note("backup of store %s up to commit %d, %s", result.Backup.Store, result.Backup.Commit,
@@ -115,7 +116,7 @@ func writeBackup(a *cli.App, ctx context.Context, v *cli.V1Client, path string) 
 	}
 	result.Backup, err = backup.Read(io.TeeReader(in, out), nil)
 	if err != nil {
-		err = cutOff(v, ctx, err)
+		err = cutOff(ctx, v, err)
 	} else {
 		err = out.Sync()
 	}
@@ -154,8 +155,8 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Open requests a backup and returns the stream.
-func Open(v *cli.V1Client, ctx context.Context) (io.ReadCloser, error) {
+// open requests a backup and returns the stream.
+func open(ctx context.Context, v *cli.V1Client) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.C.Endpoint.URL+"/v1/backup",
 		http.NoBody)
 	if err != nil {
@@ -180,7 +181,7 @@ func Open(v *cli.V1Client, ctx context.Context) (io.ReadCloser, error) {
 }
 
 // cutOff explains why a backup is incomplete.
-func cutOff(v *cli.V1Client, ctx context.Context, err error) error {
+func cutOff(ctx context.Context, v *cli.V1Client, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
@@ -190,3 +191,69 @@ func cutOff(v *cli.V1Client, ctx context.Context, err error) error {
 
 // megabytes shows a number of bytes.
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
+func NewRestoreCmd(a *cli.App) *cobra.Command {
+	var f settings.SettingFlags
+	cmd := &cobra.Command{
+		Use:   "restore FILE|-",
+		Short: "Make a data directory from a backup",
+		Long: `Make a data directory from a backup, for a server to run on. The directory must
+be empty or missing. With - the backup comes from standard input.
+
+The command checks the whole backup, by its checksums and as "tenaq verify"
+does, before the directory becomes usable. Exit code 6 means that the backup is
+truncated, damaged or not a backup; 4 that the directory is not empty. If the
+restore is interrupted, no server accepts the directory: remove it and restart.
+
+The data is as of the time of the backup, with an identity of its own, so
+receipt handles of the original server are not valid. Messages in flight stay
+hidden for up to a minute after the start. Work that was completed after the
+backup is in the queues again, so consumers must recognize it. Do not run both
+servers: move tasks, alarms and producers would continue in each.`,
+		Example: `  tenaq restore tenaq-2026-11-21.tar --data-dir /var/lib/tenaq
+  zstd -dc tenaq.tar.zst | tenaq restore - --data-dir /var/lib/tenaq
+  tenaq restore tenaq.tar --data-dir /tmp/try
+  tenaq serve --data-dir /tmp/try --listen 127.0.0.1:0`,
+		Args: cli.Wants(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := f.DataDir()
+			if err != nil {
+				return err
+			}
+			in := a.Stdin
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return cli.Codedf(cli.ExitNotFound, "%v", err)
+				}
+				defer f.Close()
+				in = f
+			}
+			return restore(cmd.Context(), a, in, dir)
+		},
+	}
+	f.RegisterSome(cmd.Flags(), "data-dir")
+	cmd.Flags().Lookup("data-dir").Usage = "restore into this `directory` (default as for serve)"
+	return cmd
+}
+
+// A restoreResult is what restore prints with --json.
+type restoreResult struct {
+	Dir string `json:"dataDir"`
+	server.Restored
+}
+
+func restore(ctx context.Context, a *cli.App, in io.Reader, dir string) error {
+	line := cli.NewProgress(a.Stderr, "restore")
+	defer line.Done()
+	restored, err := server.Restore(ctx, in, dir, func(n int64) { line.Line("%s", megabytes(n)) })
+	if err != nil {
+		return err
+	}
+	line.Done()
+	b, v := &restored.Backup, &restored.Verified
+	return a.Result(restoreResult{dir, restored},
+		"%s: store %s, of the backup of %s from store %s, queues %d, messages %d, up to commit %d",
+		dir, restored.Store, b.Taken.Format("2006-01-02T15:04:05Z"), b.Store, v.Queues, v.Messages,
+		v.Commit)
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/server"
 	"tenaq/internal/settings"
 )
 
@@ -79,15 +80,11 @@ checks them.
 
 func printConfiguration(a *cli.App, c *settings.Configuration) error {
 	if a.JSON {
-		queues := []queueDocument{}
-		for _, q := range c.Queues {
-			queues = append(queues, queueDocument(q))
-		}
 		values := map[string]settings.Loaded{}
 		for _, v := range c.Values {
 			values[v.Name] = v
 		}
-		document := map[string]any{"settings": values, "queues": queues}
+		document := map[string]any{"settings": values, "queues": append([]server.Queue{}, c.Queues...)}
 		if c.File != nil && c.File.Redrive != nil {
 			document["redrive"] = c.File.Redrive.Document()
 		}
@@ -112,11 +109,4 @@ func printConfiguration(a *cli.App, c *settings.Configuration) error {
 		t.Add("actions", strings.Join(c.File.ActionNames(), ","), c.File.Path)
 	}
 	return a.PrintTable(t)
-}
-
-// A queueDocument is a declared queue as --json prints it.
-type queueDocument struct {
-	Name       string            `json:"name"`
-	Attributes map[string]string `json:"attributes,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"`
 }

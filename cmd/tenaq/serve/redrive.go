@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -24,8 +25,7 @@ const recordsRetry = time.Minute
 // redriveHosted runs the redrivers of the configuration file until ctx ends, once the server
 // answers, and counts their steps.
 func redriveHosted(
-	a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration,
-	counts *redrivehost.Metrics,
+	ctx context.Context, s *server.Server, c *settings.Configuration, counts *redrivehost.Metrics,
 ) {
 	section := c.File.Redrive
 	logger := c.Logger.With("component", "redrive")
@@ -34,7 +34,7 @@ func redriveHosted(
 	}
 	door := frontDoor(s, c)
 	for ctx.Err() == nil {
-		h, err := host(section, ctx, door, c)
+		h, err := openHost(ctx, section, door, logger)
 		if err != nil {
 			logger.Warn("redriving is suspended", "error", err, "retry_in", recordsRetry)
 			cli.Pause(ctx, recordsRetry)
@@ -58,20 +58,15 @@ func redriveHosted(
 	}
 }
 
-// host opens the records of a section.
-func host(
-	s *settings.RedriveSection, ctx context.Context, door *cli.Client, c *settings.Configuration,
+// openHost opens the records of a section.
+func openHost(
+	ctx context.Context, s *settings.RedriveSection, door *cli.Client, logger *slog.Logger,
 ) (*redrivehost.Host, error) {
 	store, err := s.Records.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	h, err := redrivehost.NewHost(door, store, s.Ledger, s.NoClaims,
-		c.Logger.With("component", "redrive"))
-	if err != nil {
-		_ = store.Close()
-	}
-	return h, err
+	return redrivehost.NewHost(door, store, s.Ledger, s.NoClaims, logger)
 }
 
 // frontDoor is a client of the server in this process, with a key of its own if the server has

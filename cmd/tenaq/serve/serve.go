@@ -8,13 +8,16 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/door/credentials"
 	"tenaq/internal/redrivehost"
 	"tenaq/internal/server"
 	"tenaq/internal/settings"
@@ -54,7 +57,7 @@ loopback addresses, unless --allow-unauthenticated is set.
 			case printConfig:
 				return printConfiguration(a, c)
 			}
-			return serve(a, cmd.Context(), c)
+			return serve(cmd.Context(), a, c)
 		},
 	}
 	f.Register(cmd.Flags())
@@ -63,7 +66,7 @@ loopback addresses, unless --allow-unauthenticated is set.
 }
 
 // serve runs a server until ctx is done.
-func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
+func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 	ballast := cli.PaceGC(os.Getenv)
 	defer runtime.KeepAlive(ballast)
 	cli.AddThreads(os.Getenv)
@@ -93,7 +96,7 @@ func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
 	announced := make(chan error, 1)
 	serving, cancel := context.WithCancel(ctx)
 	go func() {
-		err := announce(a, serving, s, c)
+		err := announce(serving, a, s, c)
 		if err != nil {
 			cancel() // no supervisor would learn that it is ready
 		}
@@ -101,7 +104,7 @@ func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
 	}()
 	var hosted sync.WaitGroup
 	if redriven != nil {
-		hosted.Go(func() { redriveHosted(a, serving, s, c, redriven) })
+		hosted.Go(func() { redriveHosted(serving, s, c, redriven) })
 	}
 	err = s.Run(serving)
 	cancel()
@@ -114,7 +117,7 @@ func serve(a *cli.App, ctx context.Context, c *settings.Configuration) error {
 
 // announce reports that the server is ready, once it has answered a request: New takes the address,
 // but Run creates the declared queues before anything is answered.
-func announce(a *cli.App, ctx context.Context, s *server.Server, c *settings.Configuration) error {
+func announce(ctx context.Context, a *cli.App, s *server.Server, c *settings.Configuration) error {
 	url := s.URL()
 	if !answers(ctx, s) {
 		return nil // it was stopped or failed before; Run says why
@@ -148,10 +151,53 @@ func answers(ctx context.Context, s *server.Server) bool {
 			response.Body.Close()
 			return true
 		}
-		select {
-		case <-ctx.Done():
+		if cli.Pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
 			return false
-		case <-time.After(10 * time.Millisecond): // it was cut off; try again
+		}
+	}
+}
+
+// openCredentials reads the keys that requests must be signed with; nil for none.
+func openCredentials(
+	c *settings.Configuration, getenv func(string) string,
+) (*credentials.Set, error) {
+	keys := credentials.Config{File: c.CredentialsFile, Account: c.Account,
+		Actions: server.Actions()}
+	keys.Environment(func(name string) string {
+		if name == "TENAQ_CREDENTIALS" {
+			return "" // a setting
+		}
+		return getenv(name)
+	})
+	set, err := credentials.Open(keys)
+	if err != nil {
+		return nil, cli.Codedf(cli.ExitUsage, "%v", err)
+	}
+	return set, nil
+}
+
+// hangups catches SIGHUP, which reloads keys and certificate, until stop is called. It is called
+// first at the start: renewing a certificate must not end a server that is opening a large store.
+// Without keys and certificate, SIGHUP keeps its default meaning, a closed terminal.
+func hangups(
+	c *settings.Configuration, getenv func(string) string,
+) (signals chan os.Signal, stop func()) {
+	signals = make(chan os.Signal, 1)
+	if c.CredentialsFile != "" || c.TLSCert != "" || getenv("TENAQ_ACCESS_KEY_ID") != "" {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	return signals, func() {
+		signal.Stop(signals)
+		close(signals)
+	}
+}
+
+// reloadOn reloads keys and certificate at each signal, including one that came before the server
+// was ready.
+func reloadOn(c *settings.Configuration, signals <-chan os.Signal, s *server.Server) {
+	for range signals {
+		if err := s.Reload(); err != nil {
+			c.Logger.Error("reload failed in part", "error", err)
 		}
 	}
 }

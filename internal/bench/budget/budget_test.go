@@ -48,7 +48,7 @@ func TestLinesThatFail(t *testing.T) {
 	f := &Config{Short: true, Scale: 1, Dir: t.TempDir()}
 	for _, failure := range []error{errors.New("the server is gone"), nil} {
 		line.run = func(context.Context, *env) ([]measure, error) { return []measure{{"a", 1, ""}}, failure }
-		rows := line.measure(t.Context(), f, cli.NewProgress(io.Discard))
+		rows := line.measure(t.Context(), f, cli.NewProgress(io.Discard, "test"))
 		if len(rows) != 2 || rows[0].verdict() != "yes" || rows[0].failed() || !rows[1].failed() || rows[1].Error == "" {
 			t.Errorf("%v: got %+v", failure, rows)
 		}

@@ -18,13 +18,13 @@ const (
 )
 
 // setClock is what to do about a clock that is wrong.
-const setClock = "let the clock of this machine, or of the other one, be kept by NTP: timedatectl set-ntp true, or chrony"
+const setClock = "synchronize the clock of this machine or of the endpoint with NTP: timedatectl set-ntp true, or chrony"
 
 // checkClock compares the clock of this machine with that of the endpoint, as its answer to a
 // request told it: to the second, and at some moment between asked and answered.
 func checkClock(p probe) Finding {
 	if p.date.IsZero() {
-		return unchecked("", "the endpoint does not tell its time")
+		return unchecked("", "the endpoint does not report its time")
 	}
 	middle := p.asked.Add(p.took / 2)
 	skew := middle.Sub(p.date.Add(500 * time.Millisecond))
@@ -34,10 +34,10 @@ func checkClock(p probe) Finding {
 		aheadOrBehind(skew))
 	switch {
 	case off >= skewRefused:
-		return problem(setClock, "%s: SQS refuses signatures that are 15 min off",
+		return problem(setClock, "%s: SQS rejects signatures that are 15 min off",
 			says).with(figures)
 	case off >= skewSigns:
-		return problem(setClock, "%s: most services of AWS refuse signatures that are 5 min off, and SQS at 15", says).with(figures)
+		return problem(setClock, "%s: most services of AWS reject signatures that are 5 min off, and SQS rejects them at 15", says).with(figures)
 	case off >= skewWarns:
 		return warning(setClock, "%s", says).with(figures)
 	}
@@ -79,8 +79,8 @@ func (s *clockSteps) lookAt(now, wall time.Time) {
 func (s *clockSteps) check() Finding {
 	figures := map[string]float64{"stepSeconds": math.Round(s.largest.Seconds()*1000) / 1000}
 	if s.largest.Abs() >= stepWarns {
-		return warning("find what sets the clock, and let it be slewed instead (chrony, ntpd -x); leases and schedules of other programs jump with it",
-			"the wall clock was set by %+.1f s while this ran", s.largest.Seconds()).with(figures)
+		return warning("find what sets the clock, and slew it instead (chrony, ntpd -x): leases and schedules of other programs jump with it",
+			"the wall clock jumped by %+.1f s during this check", s.largest.Seconds()).with(figures)
 	}
-	return fine("the wall clock ran evenly").with(figures)
+	return fine("the wall clock did not jump").with(figures)
 }

@@ -53,13 +53,9 @@ func New(c Config) (*Doctor, error) {
 	if err != nil {
 		return nil, err
 	}
-	timeout, err := cli.ParseDuration(c.Connect.Timeout)
-	if err != nil || timeout == 0 {
-		return nil, cli.Usagef("--timeout: %q is not a duration such as 15s", c.Connect.Timeout)
-	}
 	return &Doctor{
-		Endpoint: e, Region: cmp.Or(cli.ResolveRegion(c.Connect.Region, os.Getenv),
-			cli.DefaultRegion), HTTP: &http.Client{Timeout: timeout},
+		Endpoint: e, HTTP: &http.Client{Timeout: c.Connect.Timeout},
+		Region:  cmp.Or(cli.ResolveRegion(c.Connect.Region, os.Getenv), cli.DefaultRegion),
 		connect: c.Connect, settings: c.Settings, metricsURLs: c.MetricsURLs, limit: c.Limit,
 		getenv: os.Getenv,
 	}, nil

@@ -77,13 +77,13 @@ func (d *Doctor) examineEndpoint(ctx context.Context) {
 	if denied := errors.As(err, &refusal) &&
 		strings.HasPrefix(cli.ErrorKind(refusal), "AccessDenied"); err != nil && !denied {
 		d.find(subject, "requests",
-			problem("see what the sentence says", "%v", client.Explain("list queues", "", err)))
+			problem("follow the error message", "%v", client.Explain("list queues", "", err)))
 		return
 	}
 	d.find(subject, "requests", fine("answered"))
 	d.client = client
 	if out == nil || len(out.QueueUrls) == 0 {
-		d.find(subject, "queue URLs", unchecked("", "there is no queue to see one of"))
+		d.find(subject, "queue URLs", unchecked("", "there is no queue whose URL could be checked"))
 		return
 	}
 	d.find(subject, "queue URLs", checkQueueURL(ctx, d.Endpoint, out.QueueUrls[0], d.Region))
@@ -159,7 +159,7 @@ func (d *Doctor) get(ctx context.Context, address string) (http.Header, []byte, 
 // checkKind says what answers.
 func checkKind(p probe, e cli.Endpoint) Finding {
 	if p.Err != nil {
-		return problem("start it, or name another with --endpoint-url", "%v", p.Err)
+		return problem("start the server, or name another with --endpoint-url", "%v", p.Err)
 	}
 	says := string(p.Kind)
 	if p.version != "" {
@@ -168,7 +168,7 @@ func checkKind(p probe, e cli.Endpoint) Finding {
 	says += fmt.Sprintf(", answers in %s; the address comes from %s", cli.ShortDuration(p.took),
 		e.Origin)
 	if p.Kind == kindLocalStack {
-		return warning("keep nothing in it that must not be lost", "%s; it is made for tests", says)
+		return warning("do not keep data there that must not be lost", "%s; it is meant for tests", says)
 	}
 	return fine("%s", says).with(map[string]float64{"answerSeconds": p.took.Seconds()})
 }
@@ -178,8 +178,8 @@ func checkScheme(e cli.Endpoint) Finding {
 	if e.IsAmazon() || e.IsLoopback() || !strings.HasPrefix(e.URL, "http://") {
 		return Finding{}
 	}
-	return warning("put something in front of it that speaks https, and use that address",
-		"http to another machine: everybody on the way can read and change messages")
+	return warning("put a TLS proxy in front of it, and use its https address",
+		"requests to another machine are not encrypted: anyone on the network path can read and change messages")
 }
 
 // endpointVariables are where SDKs and this program look for the endpoint, the one that wins first.
@@ -203,17 +203,17 @@ func checkVariables(e cli.Endpoint, getenv func(string) string) Finding {
 	switch {
 	case sdk != "" && strings.EqualFold(getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), "true"):
 		return problem("unset AWS_IGNORE_CONFIGURED_ENDPOINT_URLS, or "+from,
-			"%s=%s is set, and AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true has the SDKs ignore it: they go to Amazon", from, sdk)
+			"%s=%s is set, and AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true makes the SDKs ignore it: they use Amazon", from, sdk)
 	case sdk != "" && !same(sdk, e.URL):
-		return warning("let both be the same, or unset "+from,
-			"programs of this environment use %s=%s; this look goes to %s, which comes from %s",
+		return warning("set both to the same address, or unset "+from,
+			"programs in this environment use %s=%s; this check uses %s, which comes from %s",
 			from, sdk, e, e.Origin)
 	case sdk == "" && (e.Origin == "TENAQ_ENDPOINT_URL" || e.Origin == "TENAQ_LISTEN"):
-		return fine("%s is for tenaq alone; the SDKs of this environment go to Amazon", e.Origin)
+		return fine("only tenaq reads %s; the SDKs in this environment use Amazon", e.Origin)
 	}
 	for _, name := range set[min(1, len(set)):] {
 		if !same(getenv(name), getenv(set[0])) {
-			return warning("unset the one that is not meant",
+			return warning("unset the wrong one",
 				"%s=%s and %s=%s differ; for SQS the first one wins", set[0], getenv(set[0]), name,
 				getenv(name))
 		}
@@ -235,10 +235,10 @@ func checkCLI(e cli.Endpoint, getenv func(string) string, version func() string)
 	case n < 2:
 		return Finding{} // there is none, or none that is known
 	case major < 2:
-		return warning(do, "aws is version %s, which sends requests for SQS to Amazon whatever AWS_ENDPOINT_URL_SQS says", v)
+		return warning(do, "aws is version %s, which ignores AWS_ENDPOINT_URL_SQS and sends requests for SQS to Amazon", v)
 	case major == 2 && minor < 13:
 		return warning(do+"; or update it to 2.13 or later",
-			"aws is version %s, which ignores AWS_ENDPOINT_URL_SQS and goes to Amazon", v)
+			"aws is version %s, which ignores AWS_ENDPOINT_URL_SQS and uses Amazon", v)
 	}
 	return fine("aws is version %s, which reads AWS_ENDPOINT_URL_SQS", v)
 }
@@ -278,7 +278,7 @@ func checkProxy(e cli.Endpoint, getenv func(string) string) Finding {
 		return fine("%s leaves out %s", names[i], u.Hostname())
 	}
 	return warning("add "+u.Hostname()+" to NO_PROXY",
-		"%s is set and NO_PROXY does not leave out %s: clients such as boto3 and curl ask the proxy for it", names[i], u.Hostname())
+		"%s is set, and NO_PROXY does not exempt %s: clients such as boto3 and curl send its requests to the proxy", names[i], u.Hostname())
 }
 
 // isExempt tells whether NO_PROXY names a host, by itself or by a domain that it is in.
@@ -310,8 +310,8 @@ func checkCredentials(e cli.Endpoint, key string) Finding {
 	case !e.IsAmazon() && !cli.IsAmazonURL(e.URL):
 		return Finding{}
 	case slices.Contains(dummyKeys, strings.ToLower(key)) || len(key) < 16:
-		return problem("unset AWS_ACCESS_KEY_ID, or set one of Amazon's; AWS_PROFILE names others",
-			"the access key %q is one for tests, and requests go to Amazon", key)
+		return problem("set an access key of Amazon, or AWS_PROFILE",
+			"the access key %q is a placeholder for tests, and requests go to Amazon", key)
 	}
 	return fine("the access key is %s...", key[:4])
 }
@@ -328,9 +328,9 @@ func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string)
 	case cli.IsAmazonURL(queueURL) && (e.IsAmazon() || cli.IsAmazonURL(e.URL)):
 		return fine("%s", u.Host)
 	case cli.IsAmazonURL(queueURL):
-		return problem(set, "they begin with %s, which is Amazon's: clients go there", u.Host)
+		return problem(set, "they begin with %s, an address of Amazon: clients send requests there", u.Host)
 	case e.IsAmazon():
-		return warning("check the endpoint", "they begin with %s, which is not Amazon's", u.Host)
+		return warning("check the endpoint", "they begin with %s, which is not an address of Amazon", u.Host)
 	}
 	if own, err := url.Parse(e.URL); err == nil && sameHost(u, own) {
 		return fine("they lead back to %s", e)
@@ -338,12 +338,12 @@ func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := net.DefaultResolver.LookupHost(ctx, u.Hostname()); err != nil {
-		return problem(set, "they begin with %s://%s, and that host is not found from here",
+		return problem(set, "they begin with %s://%s, and this machine cannot resolve that host",
 			u.Scheme, u.Host)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostPort(u))
 	if err != nil {
-		return problem(set, "they begin with %s://%s, and nothing answers there from here",
+		return problem(set, "they begin with %s://%s, and nothing answers there",
 			u.Scheme, u.Host)
 	}
 	conn.Close()
@@ -400,7 +400,7 @@ func checkRegionOf(of, region, where string) Finding {
 		return Finding{}
 	case of != region:
 		return warning("set AWS_REGION="+of+", or --region of the server to "+region,
-			"%s have the region %s, and requests are signed for %s: ARNs that programs make up name queues that are not there", where, of, region)
+			"%s have the region %s, but requests are signed for %s: ARNs that programs build name queues that do not exist", where, of, region)
 	}
 	return fine("%s", region)
 }

@@ -35,11 +35,12 @@ func (d *Doctor) examineMachine(ctx context.Context) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.find(subject, "data directory",
-			unchecked("name the one of the server with --data-dir or --config", "there is none"))
+			unchecked("name the directory of the server with --data-dir or --config",
+				"it does not exist"))
 		return
 	case err != nil:
 		d.find(subject, "data directory",
-			unchecked("run this as the user that the server runs as", "%v", err))
+			unchecked("run this as the user of the server", "%v", err))
 		return
 	case !info.IsDir():
 		d.find(subject, "data directory",
@@ -84,25 +85,25 @@ var fileSystems = map[int64]kindOfDisk{
 	0xf2f52010: {"F2FS", OK, ""},
 	0xca451a4e: {"bcachefs", OK, ""},
 	0x01021994: {"tmpfs", Problem,
-		"it is memory: what was acknowledged is gone when the machine or the container restarts"},
+		"it is in memory: acknowledged messages are lost when the machine or the container restarts"},
 	0x858458f6: {"ramfs", Problem,
-		"it is memory: what was acknowledged is gone when the machine restarts"},
+		"it is in memory: acknowledged messages are lost when the machine restarts"},
 	0x794c7630: {"overlayfs", Warning,
-		"it is the layer of a container, and goes when the container is removed"},
+		"it is a container layer, which is deleted with the container"},
 	0x6969: {"NFS", Warning,
-		"its server and the network decide what a forced write is worth, and how long it takes"},
+		"its server and the network decide how durable a forced write is, and how long it takes"},
 	0xff534d42: {"CIFS", Warning,
-		"its server and the network decide what a forced write is worth, and how long it takes"},
+		"its server and the network decide how durable a forced write is, and how long it takes"},
 	0xfe534d42: {"SMB", Warning,
-		"its server and the network decide what a forced write is worth, and how long it takes"},
+		"its server and the network decide how durable a forced write is, and how long it takes"},
 	0x517b: {"SMB", Warning,
-		"its server and the network decide what a forced write is worth, and how long it takes"},
+		"its server and the network decide how durable a forced write is, and how long it takes"},
 	0x00c36400: {"Ceph", Warning, "the network decides how long a forced write takes"},
 	0x01021997: {"9p", Warning,
-		"it is shared with a host, which decides what a forced write is worth"},
-	0x65735546: {"FUSE", Warning, "a program decides what a forced write is worth"},
+		"it is shared with a host, which decides how durable a forced write is"},
+	0x65735546: {"FUSE", Warning, "a program decides how durable a forced write is"},
 	0x786f4256: {"vboxsf", Warning,
-		"it is shared with a host, which decides what a forced write is worth"},
+		"it is shared with a host, which decides how durable a forced write is"},
 }
 
 // checkFileSystem judges a file system by its number.
@@ -110,7 +111,7 @@ func checkFileSystem(magic int64) Finding {
 	k, known := fileSystems[magic&0xffffffff]
 	switch {
 	case !known:
-		return unchecked("see that it is on a local disk", "file system 0x%x is not known here",
+		return unchecked("check that it is on a local disk", "unknown file system 0x%x",
 			magic)
 	case k.state == OK:
 		return fine("%s", k.name)
@@ -130,7 +131,7 @@ func checkSpace(free, all, reserve int64) Finding {
 			"%s, which is below the reserve of %s: sends are refused", says,
 			cli.HumanSize(reserve)).with(figures)
 	case free < 4*max(reserve, 64<<20):
-		return warning("free space, or see what fills it: tenaq peek shows what the queues hold",
+		return warning("free some space; tenaq peek shows what the queues hold",
 			"%s; below %s sends are refused", says, cli.HumanSize(max(0, reserve))).with(figures)
 	}
 	return fine("%s", says).with(figures)
@@ -183,10 +184,10 @@ func checkFsync(took []time.Duration, err error) Finding {
 	var denied *fs.PathError
 	switch {
 	case errors.As(err, &denied) && errors.Is(err, fs.ErrPermission):
-		return unchecked("run this as the user that the server runs as", "%v", err)
+		return unchecked("run this as the user of the server", "%v", err)
 	case err != nil:
-		return problem("see what is wrong with the disk",
-			"a forced write of %s does not succeed: %v", cli.HumanSize(FsyncBlock), err)
+		return problem("check the disk",
+			"a forced write of %s fails: %v", cli.HumanSize(FsyncBlock), err)
 	case len(took) == 0:
 		return unchecked("", "interrupted")
 	}
@@ -196,14 +197,14 @@ func checkFsync(took []time.Duration, err error) Finding {
 		"writes": float64(len(took))}
 	says := fmt.Sprintf("p50 %s, p99 %s of %d forced writes of %s", cli.ShortDuration(p50),
 		cli.ShortDuration(p99), len(took), cli.HumanSize(FsyncBlock))
-	const slow = "use a faster disk, or find what else uses this one; every send waits for such a write, together with others"
+	const slow = "use a faster disk, or find what else uses this one: every batch of sends waits for a forced write"
 	switch {
 	case p99 >= fsyncHurts:
 		return problem(slow, "%s", says).with(figures)
 	case p99 >= fsyncWarns:
 		return warning(slow, "%s", says).with(figures)
 	case p50 < fsyncLeast:
-		return warning("see whether the machine or its host ignores forced writes; then a loss of power loses what was acknowledged", "%s, which is faster than disks are", says).with(figures)
+		return warning("check whether the machine or its host ignores forced writes: a power loss would then lose acknowledged messages", "%s, which is faster than any disk", says).with(figures)
 	}
 	return fine("%s", says).with(figures)
 }

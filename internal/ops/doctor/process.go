@@ -202,7 +202,7 @@ func checkFiles(l filesLook) Finding {
 	const more = "raise the limit: LimitNOFILE= of the unit, --ulimit nofile= of the container, ulimit -n of the shell"
 	switch {
 	case l.err != nil:
-		return unchecked("run this as the user that the server runs as",
+		return unchecked("run this as the user of the server",
 			"the limits of %s cannot be read: %v", strings.TrimSuffix(l.whose, ","), l.err)
 	case l.open > l.most/10*8:
 		return problem(more, "%s has %d of %d open: with the last one new connections fail",

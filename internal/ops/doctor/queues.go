@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
@@ -10,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
 
@@ -24,42 +20,28 @@ type Examined struct {
 	cli.QueueRef
 	Attributes map[string]string
 
-	kind   endpointKind
-	policy *redrivePolicy
-	Dead   *Examined // where its dead letters go; nil when there is none, or it could not be read
-	denied error     // why it could not be
-	IsDead bool      // dead letters of others come here, as far as is known
-	age    *time.Duration
-	times  handlingTimes
+	kind        endpointKind
+	target      string    // ARN of its dead-letter queue; "" for none
+	maxReceives int       // after which a message goes there
+	Dead        *Examined // the dead-letter queue; nil if there is none, or it cannot be read
+	denied      error     // why it cannot be read
+	IsDead      bool      // dead letters of others come here, as far as is known
+	age         *time.Duration
+	times       handlingTimes
 
-	Refused error // why nothing could be read of it
-}
-
-// A redrivePolicy is what the attribute of that name says.
-type redrivePolicy struct {
-	Target      string      `json:"deadLetterTargetArn"`
-	MaxReceives json.Number `json:"maxReceiveCount"` // takes a text of digits too
-}
-
-func (p *redrivePolicy) most() int64 {
-	n, _ := p.MaxReceives.Int64()
-	return n
+	Refused error // why its attributes cannot be read
 }
 
 func newExamined(q cli.QueueRef, attributes map[string]string) *Examined {
-	e := &Examined{QueueRef: q, Attributes: attributes}
-	var policy redrivePolicy
-	if json.Unmarshal([]byte(attributes["RedrivePolicy"]), &policy) == nil && policy.Target != "" {
-		e.policy = &policy
-	}
-	return e
+	target, n := cli.RedrivePolicyOf(attributes)
+	return &Examined{QueueRef: q, Attributes: attributes, target: target, maxReceives: int(n)}
 }
 
 func (q *Examined) arn() string { return q.Attributes["QueueArn"] }
 
 func (q *Examined) isFIFO() bool { return q.Attributes["FifoQueue"] == "true" }
 
-// seconds reads an attribute; false when the server does not tell it.
+// seconds reads an attribute; false if the server does not report it.
 func (q *Examined) seconds(name string) (time.Duration, bool) {
 	n, err := strconv.ParseInt(q.Attributes[name], 10, 64)
 	return time.Duration(n) * time.Second, err == nil
@@ -71,20 +53,20 @@ const readsAtOnce = 8
 // examineQueues reads the queues and judges each.
 func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	subject := "endpoint " + d.Endpoint.String()
-	refs, more, err := QueueRefs(d.client, ctx, names, "", d.limit)
-	var refusal smithy.APIError
+	refs, more, err := QueueRefs(ctx, d.client, names, "", d.limit)
+	_, refused := errors.AsType[smithy.APIError](err)
 	switch {
-	case len(names) == 0 && errors.As(err, &refusal):
+	case len(names) == 0 && refused:
 		d.find(subject, "queues", unchecked("name the queues", "%v", err))
 		return nil
 	case err != nil:
 		return err
 	case more:
 		d.find(subject, "queues",
-			unchecked("raise --limit, or name those that matter",
-				"there are more than the %d that were looked at", d.limit))
+			unchecked("raise --limit, or name the queues that matter",
+				"only the first %d were examined", d.limit))
 	}
-	queues, err := Examine(d.client, ctx, refs)
+	queues, err := Examine(ctx, d.client, refs)
 	if err != nil {
 		return err
 	}
@@ -92,8 +74,8 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	d.addTimes(ctx, subject, queues)
 	for _, q := range queues {
 		q.kind = d.kind
-		if len(names) > 0 && q.policy == nil && !q.IsDead {
-			q.IsDead = HasSources(d.client, ctx, q.URL)
+		if len(names) > 0 && q.target == "" && !q.IsDead {
+			q.IsDead = HasSources(ctx, d.client, q.URL)
 		}
 	}
 	for i, q := range queues {
@@ -113,11 +95,13 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	return nil
 }
 
-// QueueRefs finds the queues that are named, or all whose names have the prefix, up to a number of
-// them.
+// QueueRefs finds the queues with these names, or up to limit queues whose names have the prefix.
 func QueueRefs(
-	c *cli.Client, ctx context.Context, names []string, prefix string, limit int,
+	ctx context.Context, c *cli.Client, names []string, prefix string, limit int,
 ) (refs []cli.QueueRef, more bool, err error) {
+	if len(names) == 0 {
+		return c.Queues(ctx, prefix, limit)
+	}
 	for _, name := range names {
 		url, err := c.QueueURL(ctx, name)
 		if err != nil {
@@ -125,61 +109,28 @@ func QueueRefs(
 		}
 		refs = append(refs, cli.QueueRef{Name: cli.QueueNameOf(url), URL: url})
 	}
-	if len(names) > 0 {
-		return refs, false, nil
-	}
-	// Without MaxResults SQS answers the first thousand and no token to go on with.
-	in := &sqs.ListQueuesInput{MaxResults: aws.Int32(1000)}
-	if prefix != "" {
-		in.QueueNamePrefix = &prefix
-	}
-	for {
-		out, err := cli.Call(ctx, c, c.ListQueues, in)
-		if err != nil {
-			return nil, false, explained{c.Explain("list queues", "", err), err}
-		}
-		for _, url := range out.QueueUrls {
-			if len(refs) == limit {
-				return refs, true, nil
-			}
-			refs = append(refs, cli.QueueRef{Name: cli.QueueNameOf(url), URL: url})
-		}
-		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
-			return refs, false, nil
-		}
-	}
+	return refs, false, nil
 }
 
-// explained is an error as a person reads it, which still is the one that it was.
-type explained struct {
-	error
-	cause error
-}
-
-func (e explained) Unwrap() []error { return []error{e.error, e.cause} }
-
-// Examine reads the attributes of queues, and of those that their dead letters go to. A queue that
-// is deleted meanwhile is left out. Of one that may not be read, only that is known.
-func Examine(c *cli.Client, ctx context.Context, refs []cli.QueueRef) ([]*Examined, error) {
+// Examine reads the attributes of queues and of their dead-letter queues. A queue that is deleted
+// meanwhile is omitted. A queue that may not be read has only Refused.
+func Examine(ctx context.Context, c *cli.Client, refs []cli.QueueRef) ([]*Examined, error) {
 	read := make([]*Examined, len(refs))
 	group, inGroup := errgroup.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i, ref := range refs {
 		group.Go(func() error {
-			attributes, err := attributesOf(c, inGroup, ref.URL)
-			var answer smithy.APIError
+			attributes, err := c.AllAttributes(inGroup, ref.URL)
+			answer, answered := errors.AsType[smithy.APIError](err)
 			switch {
 			case isNotFound(err):
-				return nil
-			case errors.As(err, &answer) &&
-				strings.HasPrefix(cli.ErrorKind(answer), "AccessDenied"):
-				read[i] = &Examined{QueueRef: ref,
-					Refused: c.Explain("read the attributes of", ref.Name, err)}
-				return nil
+			case answered && strings.HasPrefix(cli.ErrorKind(answer), "AccessDenied"):
+				read[i] = &Examined{QueueRef: ref, Refused: err}
 			case err != nil:
-				return c.Explain("read the attributes of", ref.Name, err)
+				return err
+			default:
+				read[i] = newExamined(ref, attributes)
 			}
-			read[i] = newExamined(ref, attributes)
 			return nil
 		})
 	}
@@ -194,7 +145,7 @@ func Examine(c *cli.Client, ctx context.Context, refs []cli.QueueRef) ([]*Examin
 		}
 	}
 	for _, q := range queues {
-		follow(c, ctx, q, known)
+		follow(ctx, c, q, known)
 	}
 	for _, q := range known {
 		if q.Dead != nil {
@@ -204,103 +155,79 @@ func Examine(c *cli.Client, ctx context.Context, refs []cli.QueueRef) ([]*Examin
 	return queues, nil
 }
 
-// follow finds the queue that the dead letters of q go to, and the one that those go to, and so on.
-func follow(c *cli.Client, ctx context.Context, q *Examined, known map[string]*Examined) {
-	for q.policy != nil && q.Dead == nil && q.denied == nil {
-		target := q.policy.Target
-		next, ok := known[target]
+// follow finds the dead-letter queue of q, and that of the dead-letter queue, and so on.
+func follow(ctx context.Context, c *cli.Client, q *Examined, known map[string]*Examined) {
+	for q.target != "" && q.Dead == nil && q.denied == nil {
+		next, ok := known[q.target]
 		if !ok {
-			if regionOfARN(target) != regionOfARN(q.arn()) {
+			if regionOfARN(q.target) != regionOfARN(q.arn()) {
 				q.denied = errElsewhere
 				return
 			}
-			url, err := queueURLOf(c, ctx, target)
+			name := cli.QueueNameOf(q.target)
+			url, err := c.QueueURL(ctx, name)
 			if err == nil {
 				var attributes map[string]string
-				attributes, err = attributesOf(c, ctx, url)
-				next = newExamined(cli.QueueRef{Name: cli.QueueNameOf(url), URL: url}, attributes)
+				attributes, err = c.AllAttributes(ctx, url)
+				next = newExamined(cli.QueueRef{Name: name, URL: url}, attributes)
 			}
 			if err != nil {
 				q.denied = err
 				return
 			}
-			known[target] = next
+			known[q.target] = next
 		}
 		q.Dead = next
 		q = next
 	}
 }
 
-// errElsewhere is why a queue is not asked for.
+// errElsewhere is why a dead-letter queue is not read.
 var errElsewhere = errors.New("it is in another region")
 
-func attributesOf(c *cli.Client, ctx context.Context, url string) (map[string]string, error) {
-	out, err := cli.Call(ctx, c, c.GetQueueAttributes, &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
-	})
-	if err != nil {
-		return nil, err
-	}
-	if out.Attributes == nil {
-		return map[string]string{}, nil
-	}
-	return out.Attributes, nil
-}
-
-// queueURLOf returns the URL of the queue of an ARN, with the error as the server gave it.
-func queueURLOf(c *cli.Client, ctx context.Context, arn string) (string, error) {
-	name := cli.QueueNameOf(arn)
-	out, err := cli.Call(ctx, c, c.GetQueueUrl, &sqs.GetQueueUrlInput{QueueName: &name})
-	if err != nil {
-		return "", err
-	}
-	return aws.ToString(out.QueueUrl), nil
-}
-
 func isNotFound(err error) bool {
-	var answer smithy.APIError
-	return errors.As(err, &answer) && cli.ErrorKind(answer) == "NonExistentQueue"
+	answer, ok := errors.AsType[smithy.APIError](err)
+	return ok && cli.ErrorKind(answer) == "NonExistentQueue"
 }
 
-// HasSources tells whether dead letters of other queues come to one; false where that cannot be
-// asked.
-func HasSources(c *cli.Client, ctx context.Context, url string) bool {
-	out, err := cli.Call(ctx, c, c.ListDeadLetterSourceQueues,
-		&sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &url})
-	return err == nil && len(out.QueueUrls) > 0
+// HasSources reports whether dead letters of other queues come to a queue; false if the server does
+// not say.
+func HasSources(ctx context.Context, c *cli.Client, url string) bool {
+	sources, _ := c.Sources(ctx, url)
+	return len(sources) > 0
 }
 
-// addAges asks a server of ours how old the oldest messages are.
+// addAges asks a tenaq server how old the oldest messages are.
 func (d *Doctor) addAges(ctx context.Context, subject string, queues []*Examined, named bool) {
 	if len(queues) == 0 {
 		return
 	}
 	if d.kind != KindTenaq {
-		d.find(subject, "ages", unchecked("tenaq watch asks CloudWatch for ApproximateAgeOfOldestMessage, where there is one", "%s does not tell how old its messages are", d.Endpoint))
+		d.find(subject, "ages", unchecked("ask CloudWatch, if there is one, with: tenaq watch",
+			"%s does not report the age of its messages", d.Endpoint))
 		return
 	}
-	v := &cli.V1Client{C: d.client, HTTP: d.HTTP, Lack: "does not tell how old messages are"}
+	v := &cli.V1Client{C: d.client, HTTP: d.HTTP, Lack: LacksAges}
 	ages := map[string]time.Duration{}
 	var err error
 	if named {
 		for _, q := range queues {
-			err = errors.Join(err, Ages(v, ctx, q.Name, 1, ages))
+			err = errors.Join(err, Ages(ctx, v, q.Name, 1, ages))
 		}
 	} else {
-		err = Ages(v, ctx, "", d.limit, ages)
+		err = Ages(ctx, v, "", d.limit, ages)
 	}
 	if err != nil {
 		d.find(subject, "ages", unchecked("", "%v", err))
 	}
 	for _, q := range queues {
 		age, ok := ages[q.Name]
-		retention, kept := q.seconds("MessageRetentionPeriod")
-		switch {
-		case !ok || q.isFIFO() &&
-			q.IsDead: // retention counts from the move there, and that is not told
+		if !ok || q.isFIFO() && q.IsDead { // its retention counts from the move, which is not reported
 			continue
-		case kept && age.Seconds() > ageWarns*retention.Seconds():
-			if sent, err := sinceSent(v, ctx, q.Name); err == nil {
+		}
+		retention, kept := q.seconds("MessageRetentionPeriod")
+		if kept && age.Seconds() > ageWarns*retention.Seconds() {
+			if sent, err := sinceSent(ctx, v, q.Name); err == nil {
 				age = min(age, sent)
 			}
 		}
@@ -308,50 +235,37 @@ func (d *Doctor) addAges(ctx context.Context, subject string, queues []*Examined
 	}
 }
 
-// sinceSent returns how old the oldest of the first messages of a queue is by its latest send,
-// which retention counts from. The age of a queue counts from the first send, before a move task or
-// a redriver has brought the message back.
-func sinceSent(v *cli.V1Client, ctx context.Context, queue string) (time.Duration, error) {
-	var page cli.PeekedList
-	err := v.Get(ctx, "look at", queue, "/queues/"+url.PathEscape(queue)+"/messages",
-		url.Values{"limit": {strconv.Itoa(cli.PeekPage)}}, &page)
+// LacksAges ends the error for servers that do not report the age of messages.
+const LacksAges = "does not report the age of messages"
+
+// sinceSent returns the age of the oldest of the first messages of a queue since its latest send,
+// from which retention counts. The age of a queue counts from the first send, before a move task or
+// a redriver brought the message back.
+func sinceSent(ctx context.Context, v *cli.V1Client, queue string) (time.Duration, error) {
+	list, err := v.Messages(ctx, queue, url.Values{}, cli.PeekPage)
 	var oldest int64
-	for i := range page.Messages {
-		oldest = max(oldest, page.Messages[i].AgeMS)
+	for i := range list.Messages {
+		oldest = max(oldest, list.Messages[i].AgeMS)
 	}
 	return time.Duration(oldest) * time.Millisecond, err
 }
 
-// Ages adds the ages of the oldest messages of queues whose names have a prefix, as far as there
-// are messages.
+// Ages adds the ages of the oldest messages of up to limit queues whose names have a prefix. Empty
+// queues are omitted.
 func Ages(
-	v *cli.V1Client, ctx context.Context, prefix string, limit int, to map[string]time.Duration,
+	ctx context.Context, v *cli.V1Client, prefix string, limit int, to map[string]time.Duration,
 ) error {
-	next := ""
-	for n := 0; n < limit; {
-		query := url.Values{"limit": {strconv.Itoa(min(cli.PeekQueuesPage, limit-n))}}
-		if prefix != "" {
-			query.Set("prefix", prefix)
-		}
-		if next != "" {
-			query.Set("after", next)
-		}
-		var page cli.PeekedQueues
-		if err := v.Get(ctx, "look at the queues", "", "/queues", query, &page); err != nil {
-			return err
-		}
-		for i := range page.Queues {
-			q := &page.Queues[i]
-			if q.Visible+q.InFlight+q.Delayed > 0 {
-				to[q.Name] = time.Duration(q.OldestAgeMS) * time.Millisecond
-			}
-		}
-		n += len(page.Queues)
-		if next = page.Next; next == "" || len(page.Queues) == 0 {
-			break
+	query := url.Values{}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	list, err := v.Queues(ctx, query, limit)
+	for i := range list.Queues {
+		if q := &list.Queues[i]; q.Visible+q.InFlight+q.Delayed > 0 {
+			to[q.Name] = time.Duration(q.OldestAgeMS) * time.Millisecond
 		}
 	}
-	return nil
+	return err
 }
 
 // loop returns the names of the queues around which dead letters of q go; nil when they come to an

@@ -50,16 +50,16 @@ func checkVisibility(q *Examined) Finding {
 	retention, kept := q.seconds("MessageRetentionPeriod")
 	switch {
 	case !ok:
-		return unchecked("", "the endpoint does not tell VisibilityTimeout")
+		return unchecked("", "the endpoint does not report VisibilityTimeout")
 	case kept && visibility >= retention:
 		return problem("make the retention longer: "+q.setTo("MessageRetentionPeriod", "345600"),
-			"visibility timeout %s, and messages are kept for %s: whatever is received once expires before it comes back", cli.HumanDuration(visibility), cli.HumanDuration(retention))
+			"visibility timeout %s, and messages are kept for %s: a received message expires before it becomes visible again", cli.HumanDuration(visibility), cli.HumanDuration(retention))
 	case visibility == 0:
 		return problem(q.setTo("VisibilityTimeout", "30"),
-			"visibility timeout 0: a message stays visible while it is worked on, so that all consumers get it")
+			"visibility timeout 0: a message stays visible while a consumer works on it, so all consumers receive it")
 	case visibility > visibilityWarns:
-		return warning("make it short, and have the consumers renew it while they work, as tenaq pipe and package worker do",
-			"visibility timeout %s: what a consumer dies on is not handed out again for so long",
+		return warning("shorten it, and let consumers renew it while they work, as tenaq pipe and package worker do",
+			"visibility timeout %s: the message of a consumer that dies stays hidden for so long",
 			cli.HumanDuration(visibility))
 	}
 	return fine("visibility timeout %s", cli.HumanDuration(visibility))
@@ -77,7 +77,7 @@ func checkHandling(q *Examined) Finding {
 		h, what = q.times.worker, "in handlers"
 	}
 	if h.count() == 0 {
-		return unchecked("look again when there has been work", "no work on it has been measured")
+		return unchecked("check again when work has been done", "no work on its messages has been measured")
 	}
 	low, high := h.between(0.99)
 	low999, high999 := h.between(0.999)
@@ -85,7 +85,7 @@ func checkHandling(q *Examined) Finding {
 		"p999Above": low999, "measured": h.count()}
 	says := fmt.Sprintf("visibility timeout %s; %s p99 is %s, p99.9 %s, of %.0f",
 		cli.HumanDuration(visibility), what, h.text(0.99), h.text(0.999), h.count())
-	const renew = "have the consumers renew the timeout while they work, as tenaq pipe and package worker do"
+	const renew = "let consumers renew the timeout while they work, as tenaq pipe and package worker do"
 	raise := renew
 	if high999 <= 12*3600 {
 		raise = "make it longer than p99.9: " + q.setTo("VisibilityTimeout",
@@ -99,10 +99,10 @@ func checkHandling(q *Examined) Finding {
 	case q.times.renewed:
 		return fine("%s; the workers renew it", says).with(figures)
 	case late && q.times.changes:
-		return warning("see that all consumers of this queue are among them, or "+raise,
-			"%s; somebody at this endpoint renews timeouts", says).with(figures)
+		return warning("check that all consumers of this queue do so, or "+raise,
+			"%s; some consumers at this endpoint renew timeouts", says).with(figures)
 	case late:
-		return problem(raise, "%s: one message in a hundred is handed out again while it is worked on", says).with(figures)
+		return problem(raise, "%s: one message in a hundred is delivered again while a consumer works on it", says).with(figures)
 	case v < low999 || v < high:
 		return warning(raise, "%s", says).with(figures)
 	}
@@ -115,10 +115,10 @@ func checkLateDeletes(q *Examined) Finding {
 	if !t.asked || t.deleted+t.stale == 0 {
 		return Finding{}
 	}
-	says := fmt.Sprintf("%.0f of %.0f deletes came after the message had been handed out again",
+	says := fmt.Sprintf("%.0f of %.0f deletes came after the message had been delivered again",
 		t.stale, t.deleted+t.stale)
 	figures := map[string]float64{"stale": t.stale, "removed": t.deleted}
-	const do = "the work was done twice: renew or lengthen the visibility timeout, and guard the effect with a claim (tenaq pipe --records)"
+	const do = "work was done twice: renew or lengthen the visibility timeout, and guard the work with a claim (tenaq pipe --records)"
 	switch {
 	case t.stale == 0:
 		return fine("none of %.0f deletes came late", t.deleted).with(figures)
@@ -136,12 +136,12 @@ func checkDelay(q *Examined) Finding {
 	case !ok || !kept || delay == 0:
 		return Finding{}
 	case delay >= retention:
-		return problem("make the delay shorter: "+q.setTo("DelaySeconds", "0"),
-			"delay %s, and messages are kept for %s: they expire before anybody can receive them",
+		return problem("shorten the delay: "+q.setTo("DelaySeconds", "0"),
+			"delay %s, and messages are kept for %s: they expire before they can be received",
 			cli.HumanDuration(delay), cli.HumanDuration(retention))
 	case q.IsDead:
 		return warning(q.setTo("DelaySeconds", "0"),
-			"delay %s in a dead-letter queue: what is sent there by a redriver or a worker is not seen for so long", cli.HumanDuration(delay))
+			"delay %s in a dead-letter queue: messages that a redriver or a worker sends there are hidden for so long", cli.HumanDuration(delay))
 	}
 	return fine("delay %s", cli.HumanDuration(delay))
 }
@@ -155,15 +155,15 @@ func checkRetention(q *Examined) Finding {
 		return Finding{}
 	}
 	longer := q.setTo("MessageRetentionPeriod", "1209600")
-	if q.policy != nil {
-		if most := q.policy.most(); visibility*time.Duration(most) >= retention {
+	if q.target != "" {
+		if most := q.maxReceives; visibility*time.Duration(most) >= retention {
 			return problem("lower maxReceiveCount or the visibility timeout, or keep messages for longer: "+longer,
 				"messages are kept for %s, and %s: they expire before they become dead letters",
-				cli.HumanDuration(retention), receivesTake(int(most), visibility))
+				cli.HumanDuration(retention), receivesTake(most, visibility))
 		}
 	}
 	if retention < time.Hour && !q.IsDead {
-		return warning(longer, "messages are kept for %s: an outage of the consumers that is longer loses them without a trace", cli.HumanDuration(retention))
+		return warning(longer, "messages are kept for %s: a longer outage of the consumers loses them without a trace", cli.HumanDuration(retention))
 	}
 	return fine("messages are kept for %s", cli.HumanDuration(retention))
 }
@@ -185,10 +185,10 @@ func checkAge(q *Examined) Finding {
 		"retentionSeconds": retention.Seconds()}
 	says := fmt.Sprintf("the oldest message is %s old, and messages are kept for %s",
 		cli.AgeText(*q.age), cli.HumanDuration(retention))
-	do := fmt.Sprintf("see what it is: tenaq peek %s; keep messages for longer: %s", q.Name,
+	do := fmt.Sprintf("look at it: tenaq peek %s; keep messages for longer: %s", q.Name,
 		q.setTo("MessageRetentionPeriod", "1209600"))
 	if retention >= 14*24*time.Hour {
-		do = fmt.Sprintf("see what it is: tenaq peek %s; they cannot be kept for longer: take them away with tenaq move start %s, or receive them", q.Name, q.Name)
+		do = fmt.Sprintf("look at it: tenaq peek %s; 14 days are the maximum: move the messages with tenaq move start %s, or receive them", q.Name, q.Name)
 	}
 	switch {
 	case share >= ageHurts:
@@ -222,47 +222,40 @@ func (q *Examined) isEnd() bool {
 // used.
 func checkDeadLetters(q *Examined) Finding {
 	var refusal smithy.APIError
-	create := "tenaq queue create " + cli.QueueNameOf(q.target())
+	create := "tenaq queue create " + cli.QueueNameOf(q.target)
 	switch {
-	case q.policy == nil && q.isEnd():
-		return fine("none needed: it is where failed messages come")
-	case q.policy == nil && q.isFIFO():
-		return warning("give it one with RedrivePolicy, and see to its order: docs/semantics/deadletter.md",
-			"none: a message that always fails stops its group until it expires")
-	case q.policy == nil:
-		return warning("give it one with RedrivePolicy",
-			"none: a message that always fails is handed out again and again until it expires, and then is gone")
+	case q.target == "" && q.isEnd():
+		return fine("none needed: failed messages come here")
+	case q.target == "" && q.isFIFO():
+		return warning("name one in RedrivePolicy; for the order of messages see docs/semantics/deadletter.md",
+			"none: a message that always fails blocks its group until it expires")
+	case q.target == "":
+		return warning("name one in RedrivePolicy",
+			"none: a message that always fails is delivered again and again until it expires, and is then lost")
 	case isNotFound(q.denied):
 		return problem(create+", or change RedrivePolicy",
-			"%s does not exist: what always fails is handed out again and again until it expires",
-			cli.QueueNameOf(q.target()))
+			"%s does not exist: a message that always fails is delivered again and again until it expires",
+			cli.QueueNameOf(q.target))
 	case errors.Is(q.denied, errElsewhere):
 		return problem("name a queue of the same region in RedrivePolicy",
-			"%s is in another region: messages cannot go there", q.target())
+			"%s is in another region: messages cannot go there", q.target)
 	case errors.As(q.denied, &refusal):
 		return unchecked("allow sqs:GetQueueUrl and sqs:GetQueueAttributes on it",
-			"%s cannot be read: %s", cli.QueueNameOf(q.target()), cli.ErrorKind(refusal))
+			"%s cannot be read: %s", cli.QueueNameOf(q.target), cli.ErrorKind(refusal))
 	case q.denied != nil:
-		return unchecked("", "%s cannot be read: %v", cli.QueueNameOf(q.target()), q.denied)
+		return unchecked("", "%s cannot be read: %v", cli.QueueNameOf(q.target), q.denied)
 	case q.Dead.isFIFO() != q.isFIFO():
 		return problem("name a queue of the same kind in RedrivePolicy",
 			"%s is %s and this one is %s: messages cannot go there", q.Dead.Name, q.Dead.kindText(),
 			q.kindText())
 	}
 	if loop := q.loop(); loop != nil {
-		return problem("let dead letters end in a queue without a RedrivePolicy",
-			"dead letters go round: %s; what always fails never comes to rest", strings.Join(loop,
+		return problem("end the chain with a queue that has no RedrivePolicy",
+			"dead letters circulate: %s; a message that always fails never leaves the circle", strings.Join(loop,
 				" -> "))
 	}
 	return fine("go to %s after %s", q.Dead.Name,
-		cli.Counted(int(q.policy.most()), "receive", "receives"))
-}
-
-func (q *Examined) target() string {
-	if q.policy == nil {
-		return ""
-	}
-	return q.policy.Target
+		cli.Counted(q.maxReceives, "receive", "receives"))
 }
 
 func (q *Examined) kindText() string {
@@ -278,16 +271,16 @@ const receivesWell = 5
 
 // checkMaxReceives looks for messages that become dead letters although nothing is wrong with them.
 func checkMaxReceives(q *Examined) Finding {
-	if q.policy == nil {
+	if q.target == "" {
 		return Finding{}
 	}
-	most := q.policy.most()
-	do := fmt.Sprintf("raise maxReceiveCount in RedrivePolicy to %d or more, and let the consumers count their attempts", receivesWell)
+	most := q.maxReceives
+	do := fmt.Sprintf("raise maxReceiveCount in RedrivePolicy to %d or more, and let consumers count their attempts", receivesWell)
 	switch {
 	case most == 1:
-		return problem(do, "maxReceiveCount 1: one deploy, crash or answer that is lost, and a good message is a dead letter")
+		return problem(do, "maxReceiveCount 1: one deploy, crash or lost response makes a good message a dead letter")
 	case most < receivesWell:
-		return warning(do, "maxReceiveCount %d: receives that are throttled, or end with their consumer, count as well", most)
+		return warning(do, "maxReceiveCount %d: receives by throttled or stopped consumers count, too", most)
 	}
 	return fine("maxReceiveCount %d", most)
 }
@@ -312,27 +305,27 @@ func checkDeadRetention(q *Examined) Finding {
 		cli.HumanDuration(dead), cli.HumanDuration(own))
 	longer := q.Dead.setTo("MessageRetentionPeriod", "1209600")
 	if own >= retentionMostTime {
-		longer = "nothing is kept for longer than 14 days: keep messages here for a shorter time, " + q.setTo("MessageRetentionPeriod", "604800")
+		longer = "14 days are the maximum: keep messages here for a shorter time, " + q.setTo("MessageRetentionPeriod", "604800")
 	}
 	switch {
 	case q.isFIFO() && dead < own:
 		return warning(q.Dead.setTo("MessageRetentionPeriod", "1209600"),
-			"%s: there is less time for a person than for the consumers", says).with(figures)
+			"%s: people have less time than consumers", says).with(figures)
 	case q.isFIFO():
-		return fine("%s, from the move on", says).with(figures)
+		return fine("%s, counted from the move", says).with(figures)
 	case dead <= own:
-		return problem(longer, "%s, both from the first send on: what waited long here is gone soon after it came there, or at once", says).with(figures)
+		return problem(longer, "%s, both counted from the first send: a message that waited long here expires there soon, or at once", says).with(figures)
 	}
 	return fine("%s", says).with(figures)
 }
 
 // checkChain looks for a dead-letter queue whose messages go on.
 func checkChain(q *Examined) Finding {
-	if !q.IsDead || q.policy == nil || q.loop() != nil {
+	if !q.IsDead || q.target == "" || q.loop() != nil {
 		return Finding{}
 	}
-	return warning("take RedrivePolicy from it: "+q.setTo("RedrivePolicy", ""),
-		"dead letters come here, and it has a redrive policy of its own: their receive counts go on, so whoever looks at them by receiving sends them to %s", cli.QueueNameOf(q.target()))
+	return warning("remove its RedrivePolicy: "+q.setTo("RedrivePolicy", ""),
+		"dead letters come here, and it has its own redrive policy: receiving dead letters to look at them moves them to %s", cli.QueueNameOf(q.target))
 }
 
 // DedupWindow is for how long SQS knows a deduplication id.
@@ -345,17 +338,17 @@ func checkDedup(q *Examined) Finding {
 	if !q.isFIFO() || !ok {
 		return Finding{}
 	}
-	if q.policy == nil {
-		return fine("a deduplication id is known for 5 min; a producer that sends again later sends a second message")
+	if q.target == "" {
+		return fine("a deduplication id is known for 5 min; a later repeated send is a second message")
 	}
-	under := visibility * time.Duration(q.policy.most())
+	under := visibility * time.Duration(q.maxReceives)
 	figures := map[string]float64{"underWaySeconds": under.Seconds(),
 		"windowSeconds": DedupWindow.Seconds()}
-	says := receivesTake(int(q.policy.most()), visibility) +
+	says := receivesTake(q.maxReceives, visibility) +
 		", and a deduplication id is known for 5 min"
 	if under > DedupWindow {
-		return warning("let consumers tell work that is done by its own key, as claims do: tenaq pipe --records; and producers that replay use one key, as tenaq outbox does",
-			"%s: a redrive or a replay after that is a second message", says).with(figures)
+		return warning("let consumers recognize completed work by its key, as claims do: tenaq pipe --records; let producers that replay use the same key, as tenaq outbox does",
+			"%s: a later redrive or replay is a second message", says).with(figures)
 	}
 	return fine("%s", says).with(figures)
 }
@@ -371,11 +364,11 @@ func checkThroughput(q *Examined) Finding {
 	switch {
 	case limit == "perMessageGroupId" && scope != "messageGroup":
 		return problem(q.setTo("DeduplicationScope", "messageGroup"),
-			"%s: high throughput needs the scope messageGroup", says)
+			"%s: high throughput requires the scope messageGroup", says)
 	case scope == "messageGroup" && limit != "perMessageGroupId":
 		return warning(q.setTo("FifoThroughputLimit", "perMessageGroupId")+
 			", or back to the scope queue",
-			"%s: the same deduplication id in two groups is two messages, and throughput is no higher for it", says)
+			"%s: the same deduplication id in two groups is two messages, and throughput does not increase", says)
 	}
 	return fine("%s", says)
 }
@@ -387,7 +380,7 @@ func checkLongPolls(q *Examined) Finding {
 	case !ok:
 		return Finding{}
 	case wait == 0:
-		return fine("off: a receive that does not say WaitTimeSeconds answers at once, which costs requests and, on Amazon, does not ask all servers; ReceiveMessageWaitTimeSeconds=20 changes that")
+		return fine("off: a receive without WaitTimeSeconds returns at once, which costs requests and, on Amazon, does not query all servers; ReceiveMessageWaitTimeSeconds=20 changes that")
 	}
 	return fine("receives wait for %s", cli.HumanDuration(wait))
 }
@@ -399,11 +392,11 @@ func checkKMS(q *Examined) Finding {
 	case key == "" || q.kind == kindAmazon:
 		return Finding{}
 	case q.kind == KindTenaq:
-		return warning("keep --data-dir on an encrypted disk, and do not rely on the key",
-			"KmsMasterKeyId %s is stored and shown, and nothing is encrypted by it", key)
+		return warning("keep --data-dir on an encrypted disk; do not rely on the key",
+			"KmsMasterKeyId %s is stored and shown, but nothing is encrypted with it", key)
 	}
-	return unchecked("ask whoever runs it",
-		"KmsMasterKeyId is set, and whether %s encrypts anything is not known", q.kind)
+	return unchecked("ask its operator",
+		"KmsMasterKeyId is set, but it is not known whether %s encrypts anything", q.kind)
 }
 
 // checkPolicy looks for policy statements that have another effect on a tenaq server than on Amazon
@@ -416,12 +409,12 @@ func checkPolicy(q *Examined) Finding {
 	const do = "read the conditions in docs/access.md, and remove or rewrite the statement if you rely on it"
 	p, err := policy.Parse(text)
 	if err != nil {
-		return unchecked("use the tenaq of the server", "the policy cannot be read: %v", err)
+		return unchecked("use the same version of tenaq as the server", "the policy cannot be read: %v", err)
 	}
 	if notes := p.Notes(); len(notes) > 0 {
 		return warning(do, "%s", strings.Join(notes, "; "))
 	}
-	return fine("every condition of the policy can hold")
+	return fine("every condition of the policy can be met")
 }
 
 // receivesTake says how long a message can be received again and again.

@@ -29,7 +29,8 @@ func testQueue(name string, pairs ...string) *Examined {
 // letters sends the dead letters of q to dead.
 func (q *Examined) letters(dead *Examined, most int) *Examined {
 	q.Attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"%s","maxReceiveCount":"%d"}`, dead.arn(), most)
-	q.policy, q.Dead, dead.IsDead = newExamined(q.QueueRef, q.Attributes).policy, dead, true
+	e := newExamined(q.QueueRef, q.Attributes)
+	q.target, q.maxReceives, q.Dead, dead.IsDead = e.target, e.maxReceives, dead, true
 	return q
 }
 
@@ -87,10 +88,10 @@ func TestQueueChecks(t *testing.T) {
 		says  string
 	}{
 		{"visibility", testQueue("orders"), OK, "visibility timeout 30 s"},
-		{"visibility", testQueue("orders", "VisibilityTimeout", "0"), Problem, "all consumers get it"},
+		{"visibility", testQueue("orders", "VisibilityTimeout", "0"), Problem, "all consumers receive it"},
 		{"visibility", testQueue("orders", "VisibilityTimeout", "7200"), Warning, "2 h"},
 		{"visibility", testQueue("orders", "VisibilityTimeout", "60", "MessageRetentionPeriod", "60"), Problem, "kept for 1 min"},
-		{"visibility", testQueue("orders", "VisibilityTimeout", ""), NotChecked, "does not tell"},
+		{"visibility", testQueue("orders", "VisibilityTimeout", ""), NotChecked, "does not report"},
 
 		{"handling time", testQueue("orders"), "", ""},
 		{"handling time", with(testQueue("orders"), func(q *Examined) { q.times = measuredAt(serverTimes, nil) }), NotChecked, "no work"},
@@ -99,7 +100,7 @@ func TestQueueChecks(t *testing.T) {
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "15"), func(q *Examined) { q.times = measuredAt(serverTimes, slow) }), Problem, "p99"},
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *Examined) {
 			q.times = measuredAt(serverTimes, slow, counter("tenaq_requests_total", 1, "action", "ChangeMessageVisibilityBatch", "code", ""))
-		}), Warning, "renews timeouts"},
+		}), Warning, "renew timeouts"},
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *Examined) {
 			q.times = measuredAt(workerTimes, slow, counter("tenaq_worker_lease_renewals_total", 3, "result", "renewed"))
 		}), OK, "the workers renew it"},
@@ -126,7 +127,7 @@ func TestQueueChecks(t *testing.T) {
 
 		{"delay", testQueue("orders"), "", ""},
 		{"delay", testQueue("orders", "DelaySeconds", "60"), OK, "1 min"},
-		{"delay", testQueue("orders", "DelaySeconds", "900", "MessageRetentionPeriod", "600"), Problem, "before anybody can receive"},
+		{"delay", testQueue("orders", "DelaySeconds", "900", "MessageRetentionPeriod", "600"), Problem, "before they can be received"},
 		{"delay", with(dlq("DelaySeconds", "60"), func(q *Examined) { q.IsDead = true }), Warning, "dead-letter queue"},
 
 		{"retention", testQueue("orders"), OK, "4 days"},
@@ -141,7 +142,7 @@ func TestQueueChecks(t *testing.T) {
 
 		{"dead letters", testQueue("orders").letters(dlq(), 5), OK, "orders-dlq after 5 receives"},
 		{"dead letters", testQueue("orders"), Warning, "again and again"},
-		{"dead letters", testQueue("orders.fifo"), Warning, "stops its group"},
+		{"dead letters", testQueue("orders.fifo"), Warning, "blocks its group"},
 		{"dead letters", testQueue("orders-parking"), OK, "none needed"},
 		{"dead letters", testQueue("orders").letters(testQueue("orders-dlq.fifo"), 5), Problem, "is FIFO and this one is standard"},
 		{"dead letters", self.letters(self, 5), Problem, "orders -> orders"},
@@ -157,9 +158,9 @@ func TestQueueChecks(t *testing.T) {
 
 		{"DLQ retention", testQueue("orders"), "", ""},
 		{"DLQ retention", testQueue("orders").letters(dlq(), 5), OK, "14 days"},
-		{"DLQ retention", testQueue("orders").letters(dlq("MessageRetentionPeriod", "345600"), 5), Problem, "from the first send on"},
-		{"DLQ retention", testQueue("orders", "MessageRetentionPeriod", twoWeeks).letters(dlq(), 5), Problem, "from the first send on"},
-		{"DLQ retention", testQueue("orders.fifo").letters(testQueue("dead.fifo"), 5), OK, "from the move on"},
+		{"DLQ retention", testQueue("orders").letters(dlq("MessageRetentionPeriod", "345600"), 5), Problem, "from the first send"},
+		{"DLQ retention", testQueue("orders", "MessageRetentionPeriod", twoWeeks).letters(dlq(), 5), Problem, "from the first send"},
+		{"DLQ retention", testQueue("orders.fifo").letters(testQueue("dead.fifo"), 5), OK, "from the move"},
 		{"DLQ retention", testQueue("orders.fifo").letters(testQueue("dead.fifo", "MessageRetentionPeriod", "600"), 5), Warning, "10 min"},
 
 		{"chain", with(dlq().letters(testQueue("last"), 5), func(q *Examined) { q.IsDead = true }), Warning, "to last"},
@@ -173,7 +174,7 @@ func TestQueueChecks(t *testing.T) {
 		{"throughput", testQueue("orders"), "", ""},
 		{"throughput", testQueue("orders.fifo"), OK, "perQueue"},
 		{"throughput", testQueue("orders.fifo", "DeduplicationScope", "messageGroup"), Warning, "two groups"},
-		{"throughput", testQueue("orders.fifo", "FifoThroughputLimit", "perMessageGroupId"), Problem, "needs the scope"},
+		{"throughput", testQueue("orders.fifo", "FifoThroughputLimit", "perMessageGroupId"), Problem, "requires the scope"},
 		{"throughput", testQueue("orders.fifo", "FifoThroughputLimit", "perMessageGroupId", "DeduplicationScope", "messageGroup"), OK, ""},
 
 		{"long polls", testQueue("orders"), OK, "wait for 20 s"},
@@ -185,7 +186,7 @@ func TestQueueChecks(t *testing.T) {
 		{"encryption", with(testQueue("orders", "KmsMasterKeyId", "alias/x"), func(q *Examined) { q.kind = kindOther }), NotChecked, "another server"},
 
 		{"policy", with(testQueue("orders"), ours), "", ""},
-		{"policy", with(testQueue("orders", "Policy", policyOf("")), ours), OK, "can hold"},
+		{"policy", with(testQueue("orders", "Policy", policyOf("")), ours), OK, "can be met"},
 		{"policy", with(testQueue("orders", "Policy", policyOf(vpce)), ours), Warning, "statement 1: it allows nothing: no request to this server has the condition key aws:SourceVpce"},
 		{"policy", testQueue("orders", "Policy", policyOf(vpce)), "", ""}, // of another server
 		{"policy", with(testQueue("orders", "Policy", "{}"), ours), NotChecked, "cannot be read"},

@@ -189,8 +189,8 @@ func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examine
 	}
 	if len(addresses) == 0 {
 		d.find(subject, "measurements",
-			unchecked("name where the server or its workers tell their metrics: --metrics-url",
-				"nobody was asked how long the work on messages takes"))
+			unchecked("name the metrics of the server or its workers with --metrics-url",
+				"no server or worker was asked how long work takes"))
 		return
 	}
 	for _, address := range addresses {
@@ -200,7 +200,7 @@ func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examine
 				unchecked("name another address with --metrics-url", "%s: %v", address, err))
 			continue
 		}
-		d.find(subject, "measurements", fine("%s tells metrics", address))
+		d.find(subject, "measurements", fine("%s has metrics", address))
 		for _, q := range queues {
 			q.times.add(samples, q.Name)
 		}

@@ -88,7 +88,7 @@ func webhookAction(url string) action {
 		var said limitedBuffer
 		_, _ = io.Copy(&said, io.LimitReader(resp.Body, answerMax))
 		if resp.StatusCode/100 != 2 {
-			return fmt.Errorf("--webhook: it answers %s%s", resp.Status, said.text())
+			return fmt.Errorf("--webhook: it answered %s%s", resp.Status, said.text())
 		}
 		return nil
 	}
@@ -133,7 +133,7 @@ func (r *runner) hand(n Notice) {
 	select {
 	case r.notices <- n:
 	default:
-		r.lose(&n, errors.New("too many wait"))
+		r.lose(&n, errors.New("too many notices are waiting"))
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *runner) lose(n *Notice, err error) {
 	r.mu.Lock()
 	r.lost++
 	r.mu.Unlock()
-	r.Note("a notice of %s is not delivered: %s", cli.OneLine(n.Alarm), cli.OneLine(err.Error()))
+	r.Note("a notice about %s was not delivered: %s", cli.OneLine(n.Alarm), cli.OneLine(err.Error()))
 }
 
 // run runs the actions of what is handed over, until finish is called. When ctx ends, what is left
@@ -180,7 +180,7 @@ func (r *runner) attempt(ctx context.Context, act action, n *Notice) error {
 	return act(ctx, n)
 }
 
-var errActionSlow = fmt.Errorf("it has not ended within %s", cli.HumanDuration(attemptMax))
+var errActionSlow = fmt.Errorf("it did not end within %s", cli.HumanDuration(attemptMax))
 
 // finish waits until all that was handed over has been delivered, but no longer than patience,
 // after which stop has to end the context of run. It returns how many notices were lost. Nothing

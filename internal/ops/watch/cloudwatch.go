@@ -28,7 +28,7 @@ const (
 )
 
 // errMoreQueues is said when not all queues are watched.
-var errMoreQueues = errors.New("there are more queues than --limit; name those that matter, or raise it")
+var errMoreQueues = errors.New("there are more queues than --limit; name the queues that matter, or raise it")
 
 // A cloudWatch asks for what the attributes of queues do not tell.
 type cloudWatch struct {
@@ -112,10 +112,10 @@ func (w *cloudWatch) add(ctx context.Context, now time.Time, queues []*watchedQu
 		switch {
 		case errors.As(err, &answer) && cli.IsCredentialError(cli.ErrorKind(answer)):
 			w.refused = true
-			return fmt.Errorf("%s, so nobody tells %s; allow cloudwatch:GetMetricData, or do not ask with --cloudwatch=off", shortError(err), w.names())
+			return fmt.Errorf("%s, so these metrics are missing: %s; allow cloudwatch:GetMetricData, or set --cloudwatch=off", shortError(err), w.names())
 		case !w.worked && !w.client.Endpoint.IsAmazon():
 			w.refused = true
-			return fmt.Errorf("%s does not answer GetMetricData, so nobody tells %s",
+			return fmt.Errorf("%s does not answer GetMetricData, so these metrics are missing: %s",
 				w.client.Endpoint, w.names())
 		}
 		return errors.New(shortError(err))
@@ -127,7 +127,7 @@ func (w *cloudWatch) add(ctx context.Context, now time.Time, queues []*watchedQu
 		}
 	}
 	if len(asked) < len(queues) {
-		return fmt.Errorf("asked about the first %d queues: one request has %d metrics; name those that matter", len(asked), cloudWatchMetrics)
+		return fmt.Errorf("asked about the first %d queues only, because a request has at most %d metrics; name the queues that matter", len(asked), cloudWatchMetrics)
 	}
 	return nil
 }

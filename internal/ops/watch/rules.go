@@ -112,7 +112,7 @@ var watchKinds = []watchKind{
 		says: func(_ Limits, q *watchedQueue) string {
 			return cli.Counted(int(q.visible+q.hidden+q.delayed), "dead letter", "dead letters")
 		},
-		well: "no dead letters any more",
+		well: "there are no dead letters now",
 		show: []string{"tenaq peek QUEUE --state visible", "tenaq redrive plan QUEUE"},
 	},
 	{
@@ -126,7 +126,7 @@ var watchKinds = []watchKind{
 			return fmt.Sprintf("the oldest message is %s old, more than %s", cli.AgeText(*q.age),
 				cli.HumanDuration(l.AgeMax))
 		},
-		well: "no message is that old any more",
+		well: "no message is that old now",
 		show: []string{"tenaq peek QUEUE --limit 10", "tenaq claims stuck"},
 	},
 	{
@@ -137,9 +137,9 @@ var watchKinds = []watchKind{
 				watchQuery("m", metricHidden, queue, series.Minimum))
 		},
 		says: func(l Limits, q *watchedQueue) string {
-			return fmt.Sprintf("%s in flight, for %s more than %d: at the limit of SQS receives are refused", cli.Counted(q.hidden, "message", "messages"), cli.HumanDuration(time.Duration(l.period()*flightPeriods)*time.Second), l.InFlightMax)
+			return fmt.Sprintf("%s in flight, for %s more than %d: at its limit, SQS refuses receives", cli.Counted(q.hidden, "message", "messages"), cli.HumanDuration(time.Duration(l.period()*flightPeriods)*time.Second), l.InFlightMax)
 		},
-		well:  "fewer are in flight again",
+		well:  "fewer messages are in flight",
 		show:  []string{"tenaq peek QUEUE --state in_flight", "tenaq claims stuck"},
 		needs: flightPeriods * time.Minute,
 	},
@@ -157,7 +157,7 @@ var watchKinds = []watchKind{
 					"messages wait"), cli.HumanDuration(time.Duration(max(growthPeriod,
 					l.period())*growthSteps)*time.Second))
 		},
-		well:  "it does not grow any more",
+		well:  "the backlog no longer grows",
 		show:  []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 		needs: (growthSteps + 1) * growthPeriod * time.Second,
 	},
@@ -172,7 +172,7 @@ var watchKinds = []watchKind{
 		says: func(_ Limits, q *watchedQueue) string {
 			return fmt.Sprintf("within 15 min %.0f were deleted and %.0f sent: work is done twice, or a backlog is worked off", total(q.deleted), total(q.sent))
 		},
-		well: "deletes and sends are even again",
+		well: "deletes match sends again",
 		show: []string{"tenaq doctor QUEUE", "tenaq queue show QUEUE"},
 	},
 }
@@ -261,7 +261,7 @@ func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
 			queue, _, _ := strings.Cut(name, "/")
 			changes = append(changes, Notice{
 				Alarm: name, Queue: queue, State: alarm.Insufficient, Was: alarm.Alarm,
-				Reason: "nothing is known of it any more: the queue is gone, or is not read any more", At: now,
+				Reason: "nothing is known about it: the queue was deleted, or is no longer read", At: now,
 			})
 		}
 		delete(j.states, name)
@@ -305,7 +305,7 @@ func (j *judge) unreachable(now time.Time, times int, err error) []Notice {
 	return []Notice{{
 		Alarm: "endpoint/unreachable", State: alarm.Alarm, Was: was, At: now,
 		Commands: []string{"tenaq doctor"},
-		Reason:   fmt.Sprintf("%d readings in a row have failed: %v", times, err),
+		Reason:   fmt.Sprintf("%d readings in a row failed: %v", times, err),
 	}}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,12 +46,12 @@ func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error
 	}
 	var err error
 	if len(cfg.Queues) > 0 {
-		if s.refs, _, err = doctor.QueueRefs(c, ctx, cfg.Queues, "", cfg.Limit); err != nil {
+		if s.refs, _, err = doctor.QueueRefs(ctx, c, cfg.Queues, "", cfg.Limit); err != nil {
 			return nil, err
 		}
 	}
 	if len(cfg.Parking) > 0 {
-		if s.lots, _, err = doctor.QueueRefs(c, ctx, cfg.Parking, "", cfg.Limit); err != nil {
+		if s.lots, _, err = doctor.QueueRefs(ctx, c, cfg.Parking, "", cfg.Limit); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +62,7 @@ func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error
 		return nil, p.Err
 	}
 	if p.Kind == doctor.KindTenaq {
-		s.v1 = &cli.V1Client{C: c, HTTP: d.HTTP, Lack: "does not tell how old messages are"}
+		s.v1 = &cli.V1Client{C: c, HTTP: d.HTTP, Lack: doctor.LacksAges}
 	}
 	if !cfg.NoCloudWatch {
 		if s.cloudWatch, err = cfg.connectCloudWatch(ctx, c, s.v1 == nil); err != nil {
@@ -121,7 +120,7 @@ func (s *sqsSource) flags(command string) string {
 func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {
 	refs := s.refs
 	if len(refs) == 0 {
-		all, more, err := doctor.QueueRefs(s.client, ctx, nil, s.prefix, s.limit)
+		all, more, err := doctor.QueueRefs(ctx, s.client, nil, s.prefix, s.limit)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +134,7 @@ func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {
 			refs = append(slices.Clip(refs), lot)
 		}
 	}
-	read, err := doctor.Examine(s.client, ctx, refs)
+	read, err := doctor.Examine(ctx, s.client, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -166,16 +165,9 @@ func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {
 }
 
 func newWatchedQueue(q *doctor.Examined, dead bool) *watchedQueue {
-	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(q.Attributes[name], 10, 64)
-		return n
-	}
-	return &watchedQueue{
-		name: q.Name, dead: dead,
-		visible: number("ApproximateNumberOfMessages"),
-		hidden:  number("ApproximateNumberOfMessagesNotVisible"),
-		delayed: number("ApproximateNumberOfMessagesDelayed"),
-	}
+	w := &watchedQueue{name: q.Name, dead: dead}
+	w.visible, w.hidden, w.delayed = cli.CountsOf(q.Attributes)
+	return w
 }
 
 // isDead reports whether a queue is one of dead letters although no queue that was read names it as
@@ -191,7 +183,7 @@ func (s *sqsSource) isDead(ctx context.Context, q *doctor.Examined) bool {
 	}
 	is, known := s.dead[q.URL]
 	if !known {
-		is = doctor.HasSources(s.client, ctx, q.URL)
+		is = doctor.HasSources(ctx, s.client, q.URL)
 		s.dead[q.URL] = is
 	}
 	return is
@@ -201,13 +193,13 @@ func (s *sqsSource) isDead(ctx context.Context, q *doctor.Examined) bool {
 func (s *sqsSource) addAges(ctx context.Context, queues []*watchedQueue) error {
 	ages := map[string]time.Duration{}
 	if len(s.refs) == 0 {
-		if err := doctor.Ages(s.v1, ctx, s.prefix, s.limit, ages); err != nil {
+		if err := doctor.Ages(ctx, s.v1, s.prefix, s.limit, ages); err != nil {
 			return err
 		}
 	}
 	for _, q := range queues {
 		if len(s.refs) > 0 {
-			if err := doctor.Ages(s.v1, ctx, q.name, 1, ages); err != nil {
+			if err := doctor.Ages(ctx, s.v1, q.name, 1, ages); err != nil {
 				return err
 			}
 		}
@@ -224,7 +216,7 @@ func (s *sqsSource) say(about string, err error) {
 		return
 	}
 	if s.notes[about] == nil {
-		s.said("%s: %s; the rest goes on", about, cli.OneLine(err.Error()))
+		s.said("%s: %s; other checks continue", about, cli.OneLine(err.Error()))
 	}
 	s.notes[about] = err
 }

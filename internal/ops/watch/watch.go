@@ -17,7 +17,6 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/alarm"
-	"tenaq/internal/ops/doctor"
 )
 
 // webhookVariable replaces --webhook: the URL is often a secret, and every user of a machine sees
@@ -44,17 +43,8 @@ type Config struct {
 
 // New connects to the endpoint and finds the queues.
 func New(ctx context.Context, a *cli.App, cfg Config) (*Watcher, error) {
-	l := cfg.Limits
-	switch {
-	case cfg.Prefix != "" && len(cfg.Queues) > 0:
+	if cfg.Prefix != "" && len(cfg.Queues) > 0 {
 		return nil, cli.Usagef("--prefix and the names of queues exclude each other")
-	case cfg.Limit < 1 || cfg.Limit > doctor.QueuesMax:
-		return nil, cli.Usagef("--limit: %d is not a number from 1 to %d", cfg.Limit,
-			doctor.QueuesMax)
-	case l.InFlightMax < 0:
-		return nil, cli.Usagef("--in-flight-max: %d is negative", l.InFlightMax)
-	case l.BacklogMin < 0:
-		return nil, cli.Usagef("--backlog-min: %d is negative", l.BacklogMin)
 	}
 	kinds, err := cfg.kinds()
 	if err != nil {
@@ -73,7 +63,7 @@ func New(ctx context.Context, a *cli.App, cfg Config) (*Watcher, error) {
 		return nil, err
 	}
 	source.said = a.Note
-	return newWatcher(a, source, kinds, l, actions, cfg.Once), nil
+	return newWatcher(a, source, kinds, cfg.Limits, actions, cfg.Once), nil
 }
 
 // kinds are the alarms that are watched for.
@@ -112,7 +102,7 @@ func (cfg *Config) actions() ([]action, error) {
 	}
 	for _, url := range webhooks {
 		if !cli.IsQueueURL(url) { // nothing of it is shown: it may be a secret
-			return nil, cli.Usagef("%s: this is not a URL that begins with https:// or http://",
+			return nil, cli.Usagef("%s: the URL does not begin with https:// or http://",
 				origin)
 		}
 		actions = append(actions, webhookAction(url))
@@ -154,7 +144,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		patience = attempts * 2 * attemptMax
 	}
 	if lost := w.runner.finish(patience, cancel); lost > 0 && err == nil {
-		err = cli.Codedf(cli.ExitPartly, "%s not delivered; what happened is printed above",
+		err = cli.Codedf(cli.ExitPartly, "%s not delivered; see above",
 			cli.Counted(lost, "notice was", "notices were"))
 	}
 	return err
@@ -164,7 +154,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 	started := time.Now()
 	needs := w.needs()
 	if w.once && needs > 0 {
-		w.Note("this takes %s: some alarms are decided by what happens meanwhile",
+		w.Note("this takes %s, because some alarms depend on what happens meanwhile",
 			cli.HumanDuration(needs))
 	}
 	ticker := time.NewTicker(w.limits.Interval)
@@ -207,7 +197,7 @@ func (w *Watcher) read(ctx context.Context) error {
 		return ctx.Err()
 	case err != nil:
 		if w.failed++; w.failed == 1 {
-			w.Note("cannot read the queues: %s; it is tried again", cli.OneLine(err.Error()))
+			w.Note("cannot read the queues: %s; retrying", cli.OneLine(err.Error()))
 		}
 		if w.reached {
 			w.tell(w.judge.unreachable(now, w.failed, err))
@@ -254,7 +244,7 @@ func (w *Watcher) line(n Notice) string {
 func (w *Watcher) verdict() error {
 	switch n := w.judge.inAlarm(); n {
 	case 0:
-		w.Note("nothing is in alarm at %s", w.source.where())
+		w.Note("no alarm at %s", w.source.where())
 		return nil
 	default:
 		return cli.Codedf(cli.ExitRefused, "%s in the state ALARM",

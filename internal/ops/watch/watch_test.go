@@ -83,7 +83,7 @@ func watching(t *testing.T, c *sqstest.Client, out io.Writer, names ...string) *
 	source := &sqsSource{client: cl, limit: 100, said: a.Note, dead: map[string]bool{}, notes: map[string]error{}}
 	if len(names) > 0 {
 		var err error
-		if source.refs, _, err = doctor.QueueRefs(cl, t.Context(), names, "", 100); err != nil {
+		if source.refs, _, err = doctor.QueueRefs(t.Context(), cl, names, "", 100); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -403,7 +403,7 @@ func TestWatchRunner(t *testing.T) {
 		if got := time.Since(start); got != (1+2+4+1)*time.Second {
 			t.Errorf("it took %v, want 8 s of pauses", got)
 		}
-		if got := said.String(); got != "a notice of a is not delivered: no\n" {
+		if got := said.String(); got != "a notice about a was not delivered: no\n" {
 			t.Errorf("said %q", got)
 		}
 	})
@@ -425,7 +425,7 @@ func TestWatchRunnerHangs(t *testing.T) {
 		if lost := r.finish(time.Hour, func() {}); lost != 1 || time.Since(start) != 4*attemptMax+7*time.Second {
 			t.Errorf("got %d lost after %v, want 1 after four attempts", lost, time.Since(start))
 		}
-		if !strings.Contains(said.String(), "it has not ended within 30 s") {
+		if !strings.Contains(said.String(), "it did not end within 30 s") {
 			t.Errorf("said %q", said.String())
 		}
 
@@ -623,7 +623,7 @@ func TestCloudWatch(t *testing.T) {
 		}
 	}
 	f.refuse, f.status = "AccessDeniedException", http.StatusForbidden
-	if err := w.add(t.Context(), time.Now(), queues); err == nil || !strings.Contains(err.Error(), "not you, so nobody tells ApproximateAgeOfOldestMessage, NumberOfMessagesDeleted; allow cloudwatch:GetMetricData") {
+	if err := w.add(t.Context(), time.Now(), queues); err == nil || !strings.Contains(err.Error(), "not you, so these metrics are missing: ApproximateAgeOfOldestMessage, NumberOfMessagesDeleted; allow cloudwatch:GetMetricData") {
 		t.Errorf("of a refusal: got %v", err)
 	}
 	if err := w.add(t.Context(), time.Now(), queues); err != nil || f.calls != 3 {
@@ -670,7 +670,7 @@ func TestWatchSays(t *testing.T) {
 	for _, err := range []error{errors.New("a"), errors.New("b"), nil, nil, errors.New("c")} {
 		s.say("CloudWatch", err)
 	}
-	if want := []string{"CloudWatch: a; the rest goes on", "CloudWatch: c; the rest goes on"}; !slices.Equal(said, want) {
+	if want := []string{"CloudWatch: a; other checks continue", "CloudWatch: c; other checks continue"}; !slices.Equal(said, want) {
 		t.Errorf("got %q, want %q", said, want)
 	}
 }

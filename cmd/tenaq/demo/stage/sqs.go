@@ -208,7 +208,9 @@ func (s *SQS) Alarms() (names []string) {
 			Timeout: 10 * time.Second},
 		HTTP: http.DefaultClient, Lack: "has no alarms",
 	}
-	var history cli.AlarmHistory
+	var history struct {
+		Changes []struct{ Alarm, State string }
+	}
 	s.Must(v.Get(s.Outer, "look at the alarms", "", "/alarms/history", nil, &history))
 	for _, c := range history.Changes {
 		if c.State == "ALARM" && !slices.Contains(names, c.Alarm) {

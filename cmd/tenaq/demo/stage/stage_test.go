@@ -40,7 +40,7 @@ func testChild(c *Child) {
 
 func newTestCrew(t *testing.T) *Crew {
 	t.Helper()
-	env := &Env{Name: "test", Program: os.Args[0], Dir: t.TempDir(), Progress: cli.NewProgress(io.Discard)}
+	env := &Env{Name: "test", Program: os.Args[0], Dir: t.TempDir(), Progress: cli.NewProgress(io.Discard, "test")}
 	c, err := newCrew(&SQS{Env: env, Act: newAct(t.Context()), Outer: t.Context()})
 	if err != nil {
 		t.Fatal(err)
