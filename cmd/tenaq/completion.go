@@ -128,7 +128,6 @@ func offerActions(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, 
 	return actions, err
 }
 
-// completionExamples show how each shell loads its script.
 var completionExamples = map[string]string{
 	"bash":       "  source <(tenaq completion bash)",
 	"zsh":        "  source <(tenaq completion zsh)",

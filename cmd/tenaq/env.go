@@ -109,7 +109,6 @@ func sdkEnvironment(e cli.Endpoint, region string, getenv func(string) string) [
 	return vars
 }
 
-// A dialect is the syntax of a shell.
 type dialect struct {
 	set      func(name, value string) string
 	function string // gives "aws sqs" the address; empty where none is written

@@ -50,7 +50,6 @@ func untilSignal(parent context.Context) context.Context {
 	return ctx
 }
 
-// run carries out one command line and returns the exit code.
 func run(a *cli.App, ctx context.Context, args []string) int {
 	root := newRoot(a)
 	root.SetArgs(args)

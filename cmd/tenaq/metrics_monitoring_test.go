@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -278,7 +279,7 @@ func (emptyOutbox) Stats(context.Context) (outbox.Stats, error) { return outbox.
 func TestPromtoolReads(t *testing.T) {
 	promtool := findPromtool(t)
 	for name, write := range map[string]func(*metric.Writer){
-		"worker":  pipe.NewMetrics("orders", 1).Write,
+		"worker":  pipe.NewObserver(slog.Default(), "orders", 1).Write,
 		"redrive": redrivehost.NewMetrics([]redrivehost.Spec{{DeadLetter: "orders-dlq", Parking: "parking"}}).Write,
 		"outbox":  outboxcmd.NewMetrics(emptyOutbox{}).Write,
 	} {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -193,6 +194,11 @@ func (c *WordCount) Add(word string, n int) {
 		i++
 	}
 	c.counts[i].Add(int64(n))
+}
+
+// Value returns the count of a word.
+func (c *WordCount) Value(word string) int64 {
+	return c.counts[slices.Index(c.words, word)].Value()
 }
 
 // Write writes all of them. The word is the last label.

@@ -83,7 +83,6 @@ func (h *Host) InRecords(err error) error {
 	return fmt.Errorf("%w (in %s)", err, h.place)
 }
 
-// redriver finds the queues and makes a redriver.
 func (h *Host) redriver(ctx context.Context, s *Spec) (*redrive.Redriver, error) {
 	cfg := s.config(h)
 	var err error
@@ -105,7 +104,6 @@ func (h *Host) redriver(ctx context.Context, s *Spec) (*redrive.Redriver, error)
 	return r, nil
 }
 
-// parking finds the parking lot, or makes it.
 func (h *Host) parking(ctx context.Context, s *Spec) (string, error) {
 	url, err := h.Client.QueueURL(ctx, s.Parking)
 	switch {

@@ -109,7 +109,6 @@ func (q *queueMetrics) note(s Step) {
 	}
 }
 
-// A redriveReading is what one answer reports.
 type redriveReading struct {
 	queues  []queueMetrics
 	parking []parkingDepth
@@ -213,7 +212,6 @@ var MetricTable = []cli.MetricRow[redriveReading]{
 		}, "parking"),
 }
 
-// kinds is how many kinds of failures have a breaker in a state.
 func (q *queueMetrics) kinds(state breaker.State) (n int) {
 	for _, k := range q.state.Kinds {
 		if cmp.Or(k.Breaker.State, breaker.Closed) == state {
@@ -256,7 +254,6 @@ func (m *Metrics) Lots() (numbers []cli.Pushed) {
 	return numbers
 }
 
-// A parkingDepth is how many messages a parking lot has.
 type parkingDepth struct {
 	name  string
 	depth int

@@ -57,7 +57,6 @@ func DefaultPolicy() redrive.Policy {
 	return p
 }
 
-// A policyFlag is the flag of a field.
 type policyFlag struct {
 	PolicyField
 	policy *redrive.Policy

@@ -101,7 +101,6 @@ func (s Schedule) Interval() time.Duration {
 	return least
 }
 
-// begin is when the first step is due.
 func (s Schedule) begin(now time.Time) time.Time {
 	if s.cron != nil {
 		return s.cron.Next(now.UTC())
@@ -143,7 +142,6 @@ func useful(now time.Time, report *redrive.Report, p *redrive.Policy) time.Durat
 	return max(continuousLeast, soonest)
 }
 
-// halfOpenAt is when an open breaker becomes half open.
 func halfOpenAt(b breaker.Breaker, p *redrive.Policy) time.Time {
 	return b.Until(breaker.Policy{CoolDown: p.CoolDown, CoolDownMax: p.CoolDownMax})
 }

@@ -179,7 +179,6 @@ func newStatus(
 	return s
 }
 
-// warn warns of messages that will expire.
 func (s *Status) warn() {
 	left, bound := s.Retention, "at most "
 	if s.Oldest != nil {

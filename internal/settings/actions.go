@@ -16,8 +16,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// The section actions of a configuration file says what alarms may run. It stands in the file
-// alone, for what it names is run with the rights of the server:
+// The section actions of a configuration file declares what alarms may run. Only the file can do
+// that, because actions run with the rights of the server:
 //
 //	actions:
 //	  team:  {webhook: https://hooks.example.com/services/T1}
@@ -25,8 +25,6 @@ import (
 //	  copy:  {queue: alarm-events}
 
 var actionNamePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
-
-var actionKeys = []string{"webhook", "webhook-file", "format", "queue", "command"}
 
 func (f *configFile) readActions(n *yaml.Node) error {
 	pairs, err := f.pairs(n, "actions")
@@ -36,7 +34,7 @@ func (f *configFile) readActions(n *yaml.Node) error {
 	f.Actions = make(map[string]monitor.Action)
 	for _, p := range pairs {
 		if !actionNamePattern.MatchString(p.key) || p.key == "log" {
-			return f.at(p.line, "%q cannot be the name of an action: use letters, digits, hyphens and underscores, and leave log, which there always is, as it is", p.key)
+			return f.at(p.line, "%q cannot be the name of an action: use letters, digits, hyphens and underscores; log is built in", p.key)
 		}
 		if f.Actions[p.key], err = f.readAction(p); err != nil {
 			return err
@@ -45,29 +43,34 @@ func (f *configFile) readActions(n *yaml.Node) error {
 	return nil
 }
 
-// readAction reads one action, and makes sure that it can be run.
+// readAction reads one action and checks that it can be run.
 func (f *configFile) readAction(of pair) (a monitor.Action, err error) {
-	pairs, err := f.pairs(of.value, "action "+of.key)
-	if err != nil {
-		return a, err
-	}
 	ways := 0
-	for _, p := range pairs {
-		if !slices.Contains(actionKeys, p.key) {
-			return a, f.at(p.line, "an action has no %q%s; it has %s", p.key,
-				cli.DidYouMean(p.key, actionKeys), strings.Join(actionKeys, ", "))
-		}
-		if p.key == "command" {
-			a.Command, err = f.readCommand(p)
+	way := func(read func(pair) error) func(pair) error {
+		return func(p pair) error {
 			ways++
-		} else {
-			err = f.readActionText(p, &a, &ways)
-		}
-		if err != nil {
-			return a, err
+			return read(p)
 		}
 	}
+	err = f.mapping(of.value, "action "+of.key, fields{
+		"webhook": way(setTo(&a.Webhook, parsed(f, checkWebhook))),
+		"webhook-file": way(setTo(&a.Webhook, parsed(f, func(path string) (string, error) {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return "", err
+			}
+			return checkWebhook(strings.TrimSpace(string(b)))
+		}))),
+		"queue":   way(setTo(&a.Queue, f.queueName)),
+		"command": way(setTo(&a.Command, f.readCommand)),
+		"format": setTo(&a.Whole, parsed(f, func(format string) (bool, error) {
+			_, err := cli.OneOf("slack", "json")(format)
+			return format == "json", err
+		})),
+	}, noHint)
 	switch {
+	case err != nil:
+		return a, err
 	case ways != 1:
 		return a, f.at(of.line, "action %s must have one of webhook, webhook-file, queue and command", of.key)
 	case a.Whole && a.Webhook == "":
@@ -76,43 +79,13 @@ func (f *configFile) readAction(of pair) (a monitor.Action, err error) {
 	return a, nil
 }
 
-func (f *configFile) readActionText(p pair, a *monitor.Action, ways *int) (err error) {
-	value := p.value.Value
-	if p.value.Kind != yaml.ScalarNode || value == "" {
-		return f.at(p.line, "%s must be a single value", p.key)
-	}
-	switch p.key {
-	case "format":
-		a.Whole = value == "json"
-		if value != "json" && value != "slack" {
-			return f.at(p.line, "format %q is neither slack nor json", value)
-		}
-		return nil
-	case "webhook":
-		a.Webhook, err = value, checkWebhook(value)
-	case "webhook-file":
-		var b []byte
-		if b, err = os.ReadFile(value); err == nil {
-			a.Webhook = strings.TrimSpace(string(b))
-			err = checkWebhook(a.Webhook)
-		}
-	case "queue":
-		a.Queue, err = f.queueName(p)
-	}
-	if err != nil {
-		return f.at(p.line, "%s: %v", p.key, err)
-	}
-	*ways++
-	return nil
-}
-
-// checkWebhook does not show the URL: whoever knows it may post there.
-func checkWebhook(v string) error {
+// checkWebhook does not show the URL, which may be a secret.
+func checkWebhook(v string) (string, error) {
 	u, err := url.Parse(v)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("it is not an http or https URL")
+		return "", errors.New("it is not an http or https URL")
 	}
-	return nil
+	return v, nil
 }
 
 // readCommand reads a list of words. No shell looks at them.

@@ -1,9 +1,11 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -17,9 +19,9 @@ import (
 	"tenaq/internal/server"
 )
 
-// A configFile is what a configuration file says. It is read by hand from the tree of YAML nodes
-// and not into a struct: so every complaint can name the line, an unknown key gets a suggestion,
-// and an account of 000000000000 stays the twelve digits that it is.
+// A configFile is the content of a configuration file. It is read from the tree of YAML nodes, not
+// into a struct: so each error names its line, an unknown key gets a suggestion, and the account
+// 000000000000 keeps its digits.
 type configFile struct {
 	Path    string
 	values  map[string]fileValue
@@ -33,7 +35,7 @@ type fileValue struct {
 	line int
 }
 
-// A DeclaredQueue is a queue that ought to exist.
+// A DeclaredQueue is a queue of the file.
 type DeclaredQueue struct {
 	server.Queue
 	Line int
@@ -47,6 +49,7 @@ func PlainQueues(declared []DeclaredQueue) (queues []server.Queue) {
 	return queues
 }
 
+// ReadConfigFile reads and checks a configuration file.
 func ReadConfigFile(path string) (*configFile, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -71,7 +74,6 @@ func ReadConfigFile(path string) (*configFile, error) {
 	return f, nil
 }
 
-// at makes a complaint about a line.
 func (f *configFile) at(line int, format string, args ...any) error {
 	return cli.Usagef("%s:%d: %s", f.Path, line, fmt.Sprintf(format, args...))
 }
@@ -86,14 +88,13 @@ func (f *configFile) yamlError(err error) error {
 	return cli.Usagef("%s: %s", f.Path, strings.TrimPrefix(text, "yaml: "))
 }
 
-// A pair is an entry of a YAML mapping.
 type pair struct {
 	key   string
 	line  int
 	value *yaml.Node
 }
 
-// pairs reads a mapping. YAML itself forbids a key that occurs twice, the library lets it pass.
+// pairs reads a mapping. YAML forbids a repeated key, but the library accepts it.
 func (f *configFile) pairs(n *yaml.Node, what string) ([]pair, error) {
 	n = cli.ResolveAlias(n)
 	if isNull(n) {
@@ -116,6 +117,65 @@ func (f *configFile) pairs(n *yaml.Node, what string) ([]pair, error) {
 		pairs = append(pairs, pair{key.Value, key.Line, cli.ResolveAlias(n.Content[i+1])})
 	}
 	return pairs, nil
+}
+
+// fields are the readers of the keys of a mapping.
+type fields map[string]func(pair) error
+
+// mapping reads a mapping that has only these keys. hint says more about another key; "" for none.
+func (f *configFile) mapping(
+	n *yaml.Node, what string, known fields, hint func(key string) string,
+) error {
+	pairs, err := f.pairs(n, what)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(known))
+	for _, p := range pairs {
+		if read := known[p.key]; read != nil {
+			err = read(p)
+		} else if more := hint(p.key); more != "" {
+			err = f.at(p.line, "%s %s", p.key, more)
+		} else {
+			err = f.at(p.line, "%s has no %q%s", what, p.key,
+				cmp.Or(cli.DidYouMean(p.key, names), "; it has "+strings.Join(names, ", ")))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func noHint(string) string { return "" }
+
+// setTo reads the value of a key into a variable.
+func setTo[V any](to *V, read func(pair) (V, error)) func(pair) error {
+	return func(p pair) (err error) {
+		*to, err = read(p)
+		return err
+	}
+}
+
+// parsed reads a single value with parse.
+func parsed[V any](f *configFile, parse func(string) (V, error)) func(pair) (V, error) {
+	return func(p pair) (v V, err error) {
+		text, err := f.text(p)
+		if err != nil {
+			return v, err
+		}
+		if v, err = parse(text); err != nil {
+			return v, f.at(p.line, "%s: %v", p.key, err)
+		}
+		return v, nil
+	}
+}
+
+func (f *configFile) text(p pair) (string, error) {
+	if p.value.Kind != yaml.ScalarNode || isNull(p.value) || p.value.Value == "" {
+		return "", f.at(p.line, "%s must be a single value; remove the line for the default", p.key)
+	}
+	return p.value.Value, nil
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
@@ -146,8 +206,7 @@ func (f *configFile) read(root *yaml.Node) error {
 	return nil
 }
 
-// readSetting reads a setting and checks it, so that a mistake is found also where a flag overrides
-// it.
+// readSetting reads a setting and checks it, even if a flag overrides it.
 func (f *configFile) readSetting(p pair) error {
 	i := slices.IndexFunc(allSettings, func(s setting) bool { return s.name == p.key })
 	text, err := f.settingText(p)
@@ -205,30 +264,17 @@ func (f *configFile) readQueues(n *yaml.Node) error {
 
 func (f *configFile) readQueue(n *yaml.Node) (DeclaredQueue, error) {
 	q := DeclaredQueue{Line: n.Line}
-	pairs, err := f.pairs(n, "a queue")
-	if err != nil {
+	err := f.mapping(n, "a queue", fields{
+		"name":       setTo(&q.Name, f.queueName),
+		"attributes": setTo(&q.Attributes, f.attributes),
+		"tags":       setTo(&q.Tags, f.tags),
+	}, func(key string) string {
+		return cli.OrEmpty(cli.IsSettable(key), "belongs under attributes:")
+	})
+	switch {
+	case err != nil:
 		return q, err
-	}
-	for _, p := range pairs {
-		switch p.key {
-		case "name":
-			q.Name, err = f.queueName(p)
-		case "attributes":
-			q.Attributes, err = f.attributes(p.value)
-		case "tags":
-			q.Tags, err = f.tags(p.value)
-		default:
-			err = f.at(p.line, "a queue has no %q%s; it has name, attributes and tags", p.key,
-				cli.DidYouMean(p.key, []string{"name", "attributes", "tags"}))
-			if cli.IsSettable(p.key) {
-				err = f.at(p.line, "%s belongs under attributes:", p.key)
-			}
-		}
-		if err != nil {
-			return q, err
-		}
-	}
-	if q.Name == "" {
+	case q.Name == "":
 		return q, f.at(q.Line, "a queue has no name")
 	}
 	q.Attributes = cli.ImpliedAttributes(q.Name, q.Attributes)
@@ -245,8 +291,8 @@ func (f *configFile) queueName(p pair) (string, error) {
 	return name, nil
 }
 
-func (f *configFile) attributes(n *yaml.Node) (map[string]string, error) {
-	pairs, err := f.pairs(n, "attributes")
+func (f *configFile) attributes(of pair) (map[string]string, error) {
+	pairs, err := f.pairs(of.value, "attributes")
 	if err != nil {
 		return nil, err
 	}
@@ -264,8 +310,7 @@ func (f *configFile) attributes(n *yaml.Node) (map[string]string, error) {
 	return m, nil
 }
 
-// attributeText makes a string of a value, as SQS wants it: a number without underscores and
-// hexadecimal digits, and of a mapping JSON.
+// attributeText formats a value for SQS: a number in decimal digits, a mapping as JSON.
 func attributeText(name string, n *yaml.Node) (string, error) {
 	switch {
 	case isNull(n):
@@ -288,19 +333,17 @@ func attributeText(name string, n *yaml.Node) (string, error) {
 	return "", fmt.Errorf("attribute %s must be a single value", name)
 }
 
-func (f *configFile) tags(n *yaml.Node) (map[string]string, error) {
-	pairs, err := f.pairs(n, "tags")
+func (f *configFile) tags(of pair) (map[string]string, error) {
+	pairs, err := f.pairs(of.value, "tags")
 	if err != nil {
 		return nil, err
 	}
 	m := map[string]string{}
 	for _, p := range pairs {
-		switch {
-		case p.value.Kind != yaml.ScalarNode:
+		if p.value.Kind != yaml.ScalarNode {
 			return nil, f.at(p.line, "tag %s must be a single value", p.key)
-		case !isNull(p.value): // a tag may be empty
-			m[p.key] = p.value.Value
-		default:
+		}
+		if m[p.key] = p.value.Value; isNull(p.value) { // a tag may be empty
 			m[p.key] = ""
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"tenaq/internal/server"
 )
 
-// settings are all settings of "tenaq serve".
 type settings struct {
 	server.Config
 	CredentialsFile string // file
@@ -42,7 +41,6 @@ func (s setting) env() string {
 	return "TENAQ_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
-// isBool tells whether the flag may stand without a value.
 func (s setting) isBool() bool { return s.arg == "" }
 
 // allSettings is the one list of settings: flags, environment, file, help and "tenaq config" follow

@@ -72,17 +72,14 @@ the server cannot be reached.`,
 	return cmd
 }
 
-// lack ends the error for servers without alarms.
 const lack = `has no alarms for this command, which needs a tenaq server; elsewhere, use "tenaq watch"`
 
-// An alarmList is what the server answers.
 type alarmList struct {
 	Alarms   []listedAlarm     `json:"alarms"`
 	Silences []monitor.Silence `json:"silences"`
 	Actions  []string          `json:"actions"`
 }
 
-// A listedAlarm is an alarm as the server shows it.
 type listedAlarm struct {
 	Name          string     `json:"name"`
 	Queue         string     `json:"queue,omitempty"`

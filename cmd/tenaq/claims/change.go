@@ -10,7 +10,6 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A change is what a user decides about an entry.
 type change struct {
 	to     claims.State
 	done   string

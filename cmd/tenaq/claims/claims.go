@@ -54,7 +54,6 @@ what is in progress, by whom, and what was done. The states of an entry:
 	return cmd
 }
 
-// with opens the ledger for a command.
 func with(
 	f *cli.ClaimsFlags, do func(context.Context, *cli.Ledger, []string) error,
 ) func(*cobra.Command, []string) error {
@@ -157,7 +156,6 @@ text, otherwise in base64 as resultBase64 and memoBase64.`,
 	}
 }
 
-// details are an entry with everything that it holds, as --json prints it.
 type details struct {
 	document
 	Result       *string         `json:"result,omitempty"`

@@ -16,7 +16,6 @@ import (
 	"tenaq/records"
 )
 
-// states are all states, in the order of the help.
 var states = []string{
 	string(claims.Held), string(claims.Completed), string(claims.Failed), string(claims.Exhausted),
 	string(claims.Released), string(claims.Parked), string(claims.Unreadable),

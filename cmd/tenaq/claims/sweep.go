@@ -87,7 +87,6 @@ if its entry has not changed and its lease is shorter than --watch.`,
 	return cmd
 }
 
-// sweep looks, acts with --run, and reports.
 func (f *sweepFlags) sweep(ctx context.Context, a *cli.App, cfg sweep.Config) error {
 	s, err := sweep.New(ctx, cfg)
 	if none, ok := errors.AsType[*sweep.NotRegistered](err); ok {
@@ -219,7 +218,6 @@ func report(a *cli.App, s *sweep.Sweeper, found []*sweep.Work, l *cli.Ledger) (e
 	return err
 }
 
-// actionText says what is to be done, or was done.
 func actionText(w *sweep.Work) string {
 	switch {
 	case w.Action == sweep.Settle && w.Error != "":
@@ -238,7 +236,6 @@ func actionText(w *sweep.Work) string {
 	return "-"
 }
 
-// verdict says what remains to be done, and how the sweep went.
 func verdict(a *cli.App, found []*sweep.Work, run bool) error {
 	all, failed := make(map[string]int), 0 // by action
 	for _, w := range found {

@@ -73,7 +73,6 @@ problem; with --strict, also if there is a warning.`,
 	return cmd
 }
 
-// verdict is the error that a report deserves.
 func verdict(r *doctor.Report, strict bool) error {
 	switch {
 	case r.Problems > 0:

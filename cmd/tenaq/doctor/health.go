@@ -57,7 +57,6 @@ forced write does not return.`,
 	return cmd
 }
 
-// checkReady asks the server at an admin address whether it is ready.
 func checkReady(ctx context.Context, address string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()

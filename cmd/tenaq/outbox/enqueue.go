@@ -83,7 +83,6 @@ members are called as in "tenaq outbox parked show --json":
 	return cmd
 }
 
-// write writes the rows and prints their ids.
 func (f *enqueueFlags) write(
 	ctx context.Context, a *cli.App, o *openOutbox, messages []outbox.Message,
 ) (err error) {
@@ -148,7 +147,6 @@ func (o *openOutbox) register(
 	return 0, nil
 }
 
-// messages reads what is to be written.
 func (f *enqueueFlags) messages(
 	ctx context.Context, a *cli.App, flags *pflag.FlagSet, args []string,
 ) (_ []outbox.Message, err error) {
@@ -182,7 +180,6 @@ func (f *enqueueFlags) messages(
 	return []outbox.Message{m}, nil
 }
 
-// linesMax bounds the bytes that one transaction writes.
 const linesMax = 64 << 20
 
 func readLines(r io.Reader) (messages []outbox.Message, err error) {

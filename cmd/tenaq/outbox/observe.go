@@ -76,7 +76,6 @@ func (m *Metrics) events(log *slog.Logger) outbox.Events {
 	}
 }
 
-// relayed are the counts of the log.
 type relayed struct{ sent, refused, parked, lost int64 }
 
 func (m *Metrics) relayed() relayed {
@@ -105,7 +104,6 @@ func (m *Metrics) summaries(ctx context.Context, log *slog.Logger, ticks <-chan 
 	}
 }
 
-// A reading is what one answer reports.
 type reading struct {
 	*Metrics
 	now outbox.Stats
@@ -191,7 +189,6 @@ func (r client) SendMessageBatch(
 	return out, r.explain("send to", aws.ToString(in.QueueUrl), err)
 }
 
-// count counts a request that sent rows.
 func (m *Metrics) count(rows int, err error) {
 	m.sizes.Observe(float64(rows))
 	if err != nil {

@@ -36,7 +36,6 @@ type pipeEnd struct {
 	waiting left              // what was logged last
 }
 
-// A heldMessage is a message that was received and not deleted.
 type heldMessage struct {
 	handle string
 	inHand bool
@@ -165,7 +164,6 @@ func (e *pipeEnd) DeleteMessageBatch(
 	return out, err
 }
 
-// failedEntries are the ids of the entries of a batch that failed.
 func failedEntries(failed []types.BatchResultErrorEntry) map[string]bool {
 	ids := make(map[string]bool, len(failed))
 	for _, f := range failed {
@@ -183,7 +181,6 @@ type left struct {
 
 func (l *left) none() bool { return *l == left{} }
 
-// attrs are the log attributes.
 func (l *left) attrs() []any {
 	attrs := []any{"visible", l.visible, "hidden", l.hidden, "delayed", l.delayed}
 	if l.paused > 0 {
@@ -246,7 +243,6 @@ func (e *pipeEnd) holdsNothing(ctx context.Context) bool {
 	return false
 }
 
-// lookMax bounds the time for the last request.
 const lookMax = 10 * time.Second
 
 // verdict returns an error if messages are left that could not be received yet. It is nil after a
@@ -269,7 +265,6 @@ func (e *pipeEnd) verdict() error {
 	return cli.Codedf(cli.ExitLeft, "%s", l.text())
 }
 
-// text says what is left, until when, and what to do.
 func (l *left) text() string {
 	var parts []string
 	for _, part := range []struct {

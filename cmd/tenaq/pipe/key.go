@@ -11,7 +11,6 @@ import (
 	"tenaq/worker"
 )
 
-// parseKey reads --key: where a message has its key.
 func parseKey(where string) (func(*worker.Message) (string, error), error) {
 	if name, ok := strings.CutPrefix(where, "attribute:"); ok && name != "" {
 		return func(m *worker.Message) (string, error) { return attributeKey(m, name) }, nil

@@ -190,7 +190,6 @@ func splitPipeArgs(cmd *cobra.Command, args []string) (queue string, program []s
 		cmd.CommandPath(), args[1], cmd.CommandPath(), args[0], strings.Join(args[1:], " "))
 }
 
-// config checks the flags of the worker.
 func (f *pipeFlags) config() (cfg worker.Config, err error) {
 	cfg = f.cfg
 	if f.once && f.untilEmpty {
@@ -202,7 +201,6 @@ func (f *pipeFlags) config() (cfg worker.Config, err error) {
 	return cfg, err
 }
 
-// handler reads the flags that say what to do with a message.
 func (f *pipeFlags) handler(
 	a *cli.App, cmd *cobra.Command, program []string,
 ) (worker.Handler, error) {
@@ -232,7 +230,6 @@ func (f *pipeFlags) handler(
 	return c, nil
 }
 
-// endpoint is the handler for --http.
 func (f *pipeFlags) endpoint() (worker.Handler, error) {
 	u, err := url.Parse(f.http)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

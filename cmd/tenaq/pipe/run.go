@@ -45,12 +45,10 @@ func (f *pipeFlags) run(
 	defer stop()
 	logger := f.log.Style(a, slog.LevelInfo).Logger(a.Stderr)
 	name := cli.QueueNameOf(cfg.QueueURL)
-	log := &pipeLog{Logger: logger.With("queue", name), queue: name}
-	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, log.Logger, stop)
-	counts := NewMetrics(name, cfg.Concurrency)
+	counts := NewObserver(logger.With("queue", name), name, cfg.Concurrency)
+	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, counts.log, stop)
 	cfg.Middleware = []worker.Middleware{counts.around}
-	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger,
-		counts.events(log.events(end))
+	cfg.Client, cfg.Handler, cfg.Logger, cfg.Events = c.Client, handler, logger, counts.events(end)
 	cfg.Memo = func(*worker.Message) []byte { return newPipeMemo(name) }
 	if f.once || f.untilEmpty {
 		cfg.Client = end
@@ -59,11 +57,11 @@ func (f *pipeFlags) run(
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}
-	metrics.Serve(log.Logger, counts.Write)
+	metrics.Serve(counts.log, counts.Write)
 	if err = w.Run(ctx); err == nil {
 		err = end.verdict()
 	}
-	log.summary()
+	counts.summary()
 	return err
 }
 

@@ -60,7 +60,6 @@ deletes a queue.`,
 	return cmd
 }
 
-// An applier makes queues as they are declared.
 type applier struct {
 	*cli.App
 	c           *cli.Client
@@ -105,7 +104,6 @@ func (ap *applier) run(ctx context.Context, queues []settings.DeclaredQueue) err
 	return nil
 }
 
-// create carries out a step of the creation.
 func (ap *applier) create(ctx context.Context, s server.CreationStep) error {
 	if s.Redrive != "" {
 		if ap.dryRun {
@@ -151,7 +149,6 @@ func (ap *applier) compare(ctx context.Context, q settings.DeclaredQueue, state 
 	return nil
 }
 
-// pending records differences that remain.
 func (ap *applier) pending(action string, changes ...change) {
 	for _, ch := range changes {
 		ch.Action = action
@@ -187,7 +184,6 @@ func (ap *applier) attempt(err error, changes ...change) error {
 	return nil
 }
 
-// finish prints the changes and says how it went.
 func (ap *applier) finish(queues int) error {
 	if err := ap.report(queues); err != nil {
 		return err
@@ -266,7 +262,6 @@ func differences(q settings.DeclaredQueue, state queueState) (attributes, tags [
 	return attributes, tags
 }
 
-// wanted collects what changes set.
 func wanted(changes []change) map[string]string {
 	m := map[string]string{}
 	for _, ch := range changes {

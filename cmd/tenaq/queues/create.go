@@ -167,7 +167,6 @@ func deadLetterQueue(
 	return c.QueueARN(ctx, url)
 }
 
-// redrivePolicy returns the attribute of that name.
 func redrivePolicy(arn string, maxReceives int) string {
 	policy, _ := json.Marshal(struct { // strings and numbers can be encoded
 		Target      string `json:"deadLetterTargetArn"`

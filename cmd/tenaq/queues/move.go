@@ -43,7 +43,6 @@ flight. A moved message is a new message with another id and no receives.`,
 	return cmd
 }
 
-// A moveTask is a move task as --json prints it.
 type moveTask struct {
 	Status string `json:"status"`
 	Source string `json:"source"` // ARN
@@ -57,7 +56,6 @@ type moveTask struct {
 	Handle      string    `json:"taskHandle,omitempty"` // only while it is running
 }
 
-// active tells whether the task has not ended.
 func (t *moveTask) active() bool { return t.Status == "RUNNING" || t.Status == "CANCELLING" }
 
 // of counts what was moved. many formats a number of messages.
@@ -68,7 +66,6 @@ func (t *moveTask) of(many func(int64) string) string {
 	return strconv.FormatInt(t.Moved, 10) + " of about " + many(*t.ToMove)
 }
 
-// progress is how many messages were moved, of how many.
 func (t *moveTask) progress() string {
 	return t.of(func(n int64) string { return strconv.FormatInt(n, 10) })
 }
@@ -88,7 +85,6 @@ func (t *moveTask) bar(took time.Duration) string {
 		took)
 }
 
-// destination says where the messages go.
 func (t *moveTask) destination() string {
 	if t.Destination == "" {
 		return "where they came from"
@@ -316,7 +312,6 @@ was moved. An interrupt leaves the task running.`,
 	return cmd
 }
 
-// A mover watches a task that it has started.
 type mover struct {
 	*cli.App
 	c      *cli.Client
@@ -387,7 +382,6 @@ func (m *mover) interrupted() error {
 		"interrupted; the task goes on: watch it with: tenaq move list %s, stop it with: tenaq move cancel %[1]s", m.name)
 }
 
-// ended reports how the task ended.
 func (m *mover) ended() error {
 	if m.JSON {
 		if err := m.PrintJSON(m.task); err != nil {
@@ -410,7 +404,6 @@ func (m *mover) ended() error {
 		m.name, m.task.messages(), m.task.Status)
 }
 
-// failureAdvice says what to do about the reason of a failed task.
 var failureAdvice = map[string]string{
 	"CouldNotDetermineMessageSource":          "; a message was sent to it directly: name a queue with --to",
 	"AWS.SimpleQueueService.NonExistentQueue": "; a queue to move to was deleted: create it again, or name another with --to",

@@ -265,7 +265,6 @@ func afterConfirming(
 	return cmd
 }
 
-// agrees asks the user on the terminal.
 func agrees(ctx context.Context, a *cli.App, question string) bool {
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", cli.Shown(a.Stderr, question))
 	answer, err := cli.UnlessInterrupted(ctx, func() (string, error) {

@@ -15,7 +15,6 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A queueState is what SQS reports about a queue.
 type queueState struct {
 	cli.QueueRef
 	Attributes map[string]string `json:"attributes"`
@@ -52,7 +51,6 @@ a minute old or more.`,
 	}
 }
 
-// readState reads the attributes and tags of a queue.
 func readState(ctx context.Context, c *cli.Client, url string) (queueState, error) {
 	q := queueState{QueueRef: cli.QueueRef{Name: cli.QueueNameOf(url), URL: url},
 		Tags: map[string]string{}}
@@ -143,7 +141,6 @@ func findDeadLetters(ctx context.Context, c *cli.Client, q queueState) (*deadLet
 	return d, nil
 }
 
-// sourcesShown is how many sources a table names.
 const sourcesShown = 10
 
 func (d *deadLetters) table(now time.Time) cli.Table {

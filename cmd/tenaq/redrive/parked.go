@@ -44,7 +44,6 @@ move on what is looked at.`,
 	return cmd
 }
 
-// parkedFlags say how a parking lot is looked at.
 type parkedFlags struct {
 	*flags
 	limit int
@@ -84,7 +83,6 @@ func (f *parkedFlags) withLook(
 	}
 }
 
-// look receives the messages of a parking lot.
 func (f *parkedFlags) look(
 	ctx context.Context, a *cli.App, c *cli.Client, url string,
 ) (_ *look, err error) {
@@ -131,20 +129,17 @@ func (l *look) close() {
 	}
 }
 
-// noteUnseen says that the queue has more messages than were received.
 func (l *look) noteUnseen(a *cli.App) {
 	if l.unseen > 0 {
 		a.Note("%s counts about %s: they are hidden, behind others of their group, or beyond --limit", l.name, cli.Counted(l.unseen, "more message", "more messages"))
 	}
 }
 
-// words of the picker of messages.
 func words(p cli.Pick) cli.Pick {
 	p.One, p.Many, p.By = "message", "messages", "kind"
 	return p
 }
 
-// pick returns the messages that a command line means.
 func (l *look) pick(p *cli.Pick) (found []*redrive.Parked, err error) {
 	p.List = "tenaq redrive parked list " + l.name
 	for _, one := range l.all {
@@ -184,7 +179,6 @@ func newParkedListCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 	return cmd
 }
 
-// A document is a parked message as --json prints it.
 type document struct {
 	Message   string              `json:"messageId"`
 	Kind      redrive.Fingerprint `json:"kind"`
@@ -323,13 +317,11 @@ could not be deleted, and 1 if none could.`,
 	return cmd
 }
 
-// An act is what a command does with parked messages.
 type act struct {
 	cli.Pick
 	done string
 }
 
-// An actDocument is the outcome for a message, as --json prints it.
 type actDocument struct {
 	document
 	Action string `json:"action"` // to be done, or done; "" after an error

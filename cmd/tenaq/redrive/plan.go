@@ -51,7 +51,6 @@ later step. The plan looks at few more messages than the rate has room for.`,
 	return cmd
 }
 
-// A planDocument is the plan for a queue as --json prints it.
 type planDocument struct {
 	Queue     string                      `json:"queue"`
 	Breaker   redrivehost.BreakerDocument `json:"breaker"`
@@ -138,7 +137,6 @@ func (f *planFlags) run(ctx context.Context, a *cli.App, queues []string) error 
 		len(queues))
 }
 
-// plan plans for one queue.
 func plan(ctx context.Context, h *redrivehost.Host, s *redrivehost.Spec) (planDocument, error) {
 	v, err := h.View(ctx, s)
 	if err != nil {
@@ -199,7 +197,6 @@ func (d *decisionDocument) delayText() string {
 	return "-"
 }
 
-// summary is one sentence about a queue.
 func (p *planDocument) summary() string {
 	text := fmt.Sprintf("%s: %s", p.Queue, cli.Counted(p.Depth, "dead letter", "dead letters"))
 	switch n := len(p.Decisions); {

@@ -50,7 +50,6 @@ how it decides.
 	return cmd
 }
 
-// flags say where the queues and the records of a redriver are.
 type flags struct {
 	cli.ClientFlags
 	cli.RecordsFlags
@@ -65,7 +64,6 @@ func (f *flags) registerClaims(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noClaims, "no-claims", false, "the workers keep no ledger")
 }
 
-// host makes a host with the store that open opens.
 func (f *flags) host(
 	ctx context.Context, logger *slog.Logger, open openRecords,
 ) (*redrivehost.Host, error) {
@@ -208,7 +206,6 @@ Add the policy flags of "tenaq redrive run": the records do not have them.
 	return cmd
 }
 
-// openRecords opens the records of a command.
 type openRecords func(context.Context) (*cli.RecordStore, error)
 
 // openOptional opens the records. It returns nil if no address was given and the default place has
@@ -232,7 +229,6 @@ func (f *flags) openOrEmpty(ctx context.Context) (*cli.RecordStore, error) {
 	return &cli.RecordStore{Store: noRecords{}, Place: place}, err
 }
 
-// noRecords is a store that has nothing and keeps nothing.
 type noRecords struct{}
 
 var errNoRecords = errors.New("there are no records")

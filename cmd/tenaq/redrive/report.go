@@ -45,7 +45,6 @@ func decisionDocuments(decisions []redrive.Decided) []decisionDocument {
 	return all
 }
 
-// A stepDocument is a step as --json prints it, one line each.
 type stepDocument struct {
 	Time      time.Time                    `json:"time"`
 	Queue     string                       `json:"queue"`
@@ -125,7 +124,6 @@ func (r *reporter) Write(text []byte) (int, error) {
 	return r.Stderr.Write(text)
 }
 
-// report reports a step.
 func (r *reporter) report(s redrivehost.Step, p *redrive.Policy) {
 	if !r.JSON && (s.Err == nil || !s.Next.IsZero()) { // otherwise the command ends with the error
 		redrivehost.LogStep(r.logger, &s)
@@ -160,7 +158,6 @@ func (r *reporter) watch(ctx context.Context) {
 	r.p.Done()
 }
 
-// stepsText is the state of each queue in a few words.
 func stepsText(steps map[string]redrivehost.Step, now time.Time) string {
 	var parts []string
 	for name, s := range steps {

@@ -90,7 +90,6 @@ time, and 5 if only some of several queues failed.
 	return cmd
 }
 
-// specs reads the flags.
 func (f *runFlags) specs(queues []string) (specs []redrivehost.Spec, err error) {
 	s := f.spec
 	if s.Parking == "" {
@@ -113,7 +112,6 @@ func (f *runFlags) specs(queues []string) (specs []redrivehost.Spec, err error) 
 	return specs, nil
 }
 
-// run takes steps for all queues.
 func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec) error {
 	r := newReporter(a, &f.log)
 	metrics, err := f.Listen()
@@ -191,7 +189,6 @@ func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger
 	return nil
 }
 
-// redriveOnce takes one step for each queue and returns how it went.
 func redriveOnce(ctx context.Context, loops []*redrivehost.Loop) error {
 	steps := make([]redrivehost.Step, len(loops))
 	var running sync.WaitGroup
@@ -205,7 +202,6 @@ func redriveOnce(ctx context.Context, loops []*redrivehost.Loop) error {
 	return onceVerdict(steps)
 }
 
-// onceVerdict makes the exit code of --once.
 func onceVerdict(steps []redrivehost.Step) error {
 	var failed, open, met []string
 	var last error

@@ -19,7 +19,6 @@ import (
 	"tenaq/internal/settings"
 )
 
-// backupLack is the error for servers without backups.
 const backupLack = "cannot make backups: this needs a tenaq server of this version"
 
 func NewBackupCmd(a *cli.App) *cobra.Command {
@@ -65,7 +64,6 @@ outboxes, and bodies kept beside a queue.`,
 	return cmd
 }
 
-// refuseThere refuses to replace a file.
 func refuseThere(path string) error {
 	switch _, err := os.Lstat(path); {
 	case err == nil:
@@ -78,7 +76,6 @@ func refuseThere(path string) error {
 	}
 }
 
-// A backupResult is what backup prints with --json.
 type backupResult struct {
 	File   string          `json:"file"`
 	Bytes  int64           `json:"bytes"`
@@ -150,7 +147,6 @@ func name(partial, path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// A readerFunc is a reader that is a function.
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
@@ -189,7 +185,6 @@ func cutOff(ctx context.Context, v *cli.V1Client, err error) error {
 		v.C.Endpoint, err)
 }
 
-// megabytes shows a number of bytes.
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 func NewRestoreCmd(a *cli.App) *cobra.Command {
@@ -237,7 +232,6 @@ servers: move tasks, alarms and producers would continue in each.`,
 	return cmd
 }
 
-// A restoreResult is what restore prints with --json.
 type restoreResult struct {
 	Dir string `json:"dataDir"`
 	server.Restored

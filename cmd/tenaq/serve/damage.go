@@ -16,7 +16,6 @@ import (
 	"tenaq/internal/settings"
 )
 
-// findingsShown is how many findings are listed; the rest is counted.
 const findingsShown = 100
 
 func NewVerifyCmd(a *cli.App) *cobra.Command {
@@ -53,7 +52,6 @@ store: restore a backup, or copy what is intact with "tenaq salvage".`,
 	return cmd
 }
 
-// A verification is what verify prints with --json.
 type verification struct {
 	Dir      string           `json:"dataDir"`
 	Verified server.Verified  `json:"verified"`
@@ -89,7 +87,6 @@ func verify(a *cli.App, dir string) error {
 	return nil
 }
 
-// explainStore explains why a store cannot be read.
 func explainStore(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && cli.ExitCode(err) == cli.ExitFailed {
 		return cli.Codedf(cli.ExitNotFound,
@@ -165,7 +162,6 @@ has the source open or the new directory is not empty.`,
 	return cmd
 }
 
-// A salvageResult is what salvage prints with --json.
 type salvageResult struct {
 	Source string `json:"source"`
 	Dir    string `json:"dataDir"`

@@ -58,7 +58,6 @@ func redriveHosted(
 	}
 }
 
-// openHost opens the records of a section.
 func openHost(
 	ctx context.Context, s *settings.RedriveSection, door *cli.Client, logger *slog.Logger,
 ) (*redrivehost.Host, error) {

@@ -65,7 +65,6 @@ loopback addresses, unless --allow-unauthenticated is set.
 	return cmd
 }
 
-// serve runs a server until ctx is done.
 func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 	ballast := cli.PaceGC(os.Getenv)
 	defer runtime.KeepAlive(ballast)

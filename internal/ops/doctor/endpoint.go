@@ -22,7 +22,6 @@ import (
 	"tenaq/internal/cli"
 )
 
-// An endpointKind says what answers.
 type endpointKind string
 
 const (
@@ -90,7 +89,6 @@ func (d *Doctor) examineEndpoint(ctx context.Context) {
 	d.find(subject, "region", checkRegionOf(regionOfURL(out.QueueUrls[0]), d.Region, "queue URLs"))
 }
 
-// base is the address to ask at.
 func (d *Doctor) base() string {
 	if !d.Endpoint.IsAmazon() {
 		return d.Endpoint.URL
@@ -156,7 +154,6 @@ func (d *Doctor) get(ctx context.Context, address string) (http.Header, []byte, 
 	return resp.Header, body, err
 }
 
-// checkKind says what answers.
 func checkKind(p probe, e cli.Endpoint) Finding {
 	if p.Err != nil {
 		return problem("start the server, or name another with --endpoint-url", "%v", p.Err)
@@ -243,7 +240,6 @@ func checkCLI(e cli.Endpoint, getenv func(string) string, version func() string)
 	return fine("aws is version %s, which reads AWS_ENDPOINT_URL_SQS", v)
 }
 
-// cliVersion returns the version of the AWS CLI in the PATH, "" when there is none.
 func cliVersion(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -385,7 +381,6 @@ func regionOfURL(queueURL string) string {
 	return ""
 }
 
-// regionOfARN returns the region in an ARN.
 func regionOfARN(arn string) string {
 	if parts := strings.Split(arn, ":"); len(parts) == 6 {
 		return parts[3]

@@ -62,7 +62,6 @@ func (d *Doctor) examineMachine(ctx context.Context) {
 	d.find(subject, "open files", checkFiles(p.files()))
 }
 
-// namesDataDir tells whether somebody has said where the data lies.
 func (d *Doctor) namesDataDir() bool {
 	return slices.ContainsFunc(d.settings.Values, func(v settings.Loaded) bool {
 		return v.Name == "data-dir" && v.Origin != "default" && v.Origin != "XDG_STATE_HOME"
@@ -106,7 +105,6 @@ var fileSystems = map[int64]kindOfDisk{
 		"it is shared with a host, which decides how durable a forced write is"},
 }
 
-// checkFileSystem judges a file system by its number.
 func checkFileSystem(magic int64) Finding {
 	k, known := fileSystems[magic&0xffffffff]
 	switch {
@@ -179,7 +177,6 @@ const (
 	fsyncLeast = 15 * time.Microsecond
 )
 
-// checkFsync judges how long forced writes took.
 func checkFsync(took []time.Duration, err error) Finding {
 	var denied *fs.PathError
 	switch {

@@ -122,7 +122,6 @@ const (
 	memoryWell  = 512 << 20
 )
 
-// checkMemory judges the limit of memory.
 func checkMemory(m memoryLook) Finding {
 	figures := map[string]float64{"limitBytes": float64(m.limit), "usedBytes": float64(m.used)}
 	const more = "raise the limit: MemoryMax= of the unit, --memory of the container, limits of the pod"
@@ -196,7 +195,6 @@ const (
 	filesWell  = 4096
 )
 
-// checkFiles judges the limit of open files.
 func checkFiles(l filesLook) Finding {
 	figures := map[string]float64{"limit": float64(l.most), "open": float64(l.open)}
 	const more = "raise the limit: LimitNOFILE= of the unit, --ulimit nofile= of the container, ulimit -n of the shell"

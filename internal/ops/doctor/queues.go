@@ -47,10 +47,8 @@ func (q *Examined) seconds(name string) (time.Duration, bool) {
 	return time.Duration(n) * time.Second, err == nil
 }
 
-// readsAtOnce is how many queues are asked for at the same time.
 const readsAtOnce = 8
 
-// examineQueues reads the queues and judges each.
 func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	subject := "endpoint " + d.Endpoint.String()
 	refs, more, err := QueueRefs(ctx, d.client, names, "", d.limit)

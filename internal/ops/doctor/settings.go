@@ -35,7 +35,6 @@ var queueChecks = []struct {
 	{"policy", checkPolicy},
 }
 
-// setTo is the command that changes an attribute.
 func (q *Examined) setTo(attribute, value string) string {
 	return fmt.Sprintf("tenaq queue set %s --attribute %s=%s", q.Name, attribute, value)
 }
@@ -44,7 +43,6 @@ func (q *Examined) setTo(attribute, value string) string {
 // it.
 const visibilityWarns = time.Hour
 
-// checkVisibility looks at the visibility timeout by itself.
 func checkVisibility(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	retention, kept := q.seconds("MessageRetentionPeriod")
@@ -128,7 +126,6 @@ func checkLateDeletes(q *Examined) Finding {
 	return problem(do, "%s", says).with(figures)
 }
 
-// checkDelay compares the delay with how long messages are kept.
 func checkDelay(q *Examined) Finding {
 	delay, ok := q.seconds("DelaySeconds")
 	retention, kept := q.seconds("MessageRetentionPeriod")
@@ -205,7 +202,6 @@ func checkAge(q *Examined) Finding {
 // queue.
 var endNames = []string{"dlq", "dead", "parking", "parked", "failed", "quarantine"}
 
-// isEnd tells whether messages come here that have failed.
 func (q *Examined) isEnd() bool {
 	if q.IsDead {
 		return true
@@ -285,7 +281,6 @@ func checkMaxReceives(q *Examined) Finding {
 	return fine("maxReceiveCount %d", most)
 }
 
-// retentionMostTime is how long SQS keeps a message at the most.
 const retentionMostTime = 14 * 24 * time.Hour
 
 // checkDeadRetention compares how long the dead-letter queue keeps messages with how long the queue

@@ -55,7 +55,6 @@ func (t *handlingTimes) add(samples []sample, queue string) {
 	}
 }
 
-// A histogram has how many values are at or below each bound.
 type histogram struct {
 	bounds []float64
 	counts []float64 // cumulative
@@ -78,7 +77,6 @@ func addBucket(to **histogram, s *sample) {
 	h.counts[i] += s.value // another worker of the same queue
 }
 
-// count is how many values there are.
 func (h *histogram) count() float64 {
 	if h == nil || len(h.counts) == 0 {
 		return 0
@@ -120,7 +118,6 @@ func secondsShort(s float64) string {
 	return cli.SecondsText(s)
 }
 
-// A sample is a line of the text format of Prometheus.
 type sample struct {
 	name   string
 	labels map[string]string

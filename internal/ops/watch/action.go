@@ -32,7 +32,6 @@ const (
 // in it.
 type action func(ctx context.Context, n *Notice) error
 
-// execAction runs a command of the shell with the notice on its standard input.
 func execAction(command string) action {
 	return func(ctx context.Context, n *Notice) error {
 		text, err := json.Marshal(n)
@@ -109,7 +108,6 @@ func (l *limitedBuffer) text() string {
 	return ""
 }
 
-// A runner runs actions, one after the other.
 type runner struct {
 	*cli.App
 	actions []action

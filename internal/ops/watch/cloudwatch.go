@@ -27,7 +27,6 @@ const (
 	cloudWatchPages   = 5
 )
 
-// errMoreQueues is said when not all queues are watched.
 var errMoreQueues = errors.New("there are more queues than --limit; name the queues that matter, or raise it")
 
 // A cloudWatch asks for what the attributes of queues do not tell.
@@ -39,7 +38,6 @@ type cloudWatch struct {
 	refused bool // for good
 }
 
-// A cloudWatchMetric is one of AWS/SQS that is asked for.
 type cloudWatchMetric struct {
 	id, name, stat string
 	take           func(q *watchedQueue, minutes []series.Interval)
@@ -132,7 +130,6 @@ func (w *cloudWatch) add(ctx context.Context, now time.Time, queues []*watchedQu
 	return nil
 }
 
-// names lists what is asked for.
 func (w *cloudWatch) names() string {
 	var names []string
 	for _, m := range w.wanted {

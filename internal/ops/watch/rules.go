@@ -292,7 +292,6 @@ func (j *judge) put(at int64, q *watchedQueue) {
 	}
 }
 
-// triesMax is how many readings in a row may fail.
 const triesMax = 3
 
 // unreachable takes that a reading has failed.
@@ -309,7 +308,6 @@ func (j *judge) unreachable(now time.Time, times int, err error) []Notice {
 	}}
 }
 
-// inAlarm is how many alarms there are.
 func (j *judge) inAlarm() int {
 	n := 0
 	for _, s := range j.states {

@@ -66,7 +66,6 @@ func New(ctx context.Context, a *cli.App, cfg Config) (*Watcher, error) {
 	return newWatcher(a, source, kinds, cfg.Limits, actions, cfg.Once), nil
 }
 
-// kinds are the alarms that are watched for.
 func (cfg *Config) kinds() ([]*watchKind, error) {
 	var chosen []*watchKind
 	var known []string
@@ -87,7 +86,6 @@ func (cfg *Config) kinds() ([]*watchKind, error) {
 	return chosen, nil
 }
 
-// actions are what to do when an alarm begins or ends.
 func (cfg *Config) actions() ([]action, error) {
 	var actions []action
 	for _, command := range cfg.Commands {
@@ -177,7 +175,6 @@ func (w *Watcher) watch(ctx context.Context) error {
 	}
 }
 
-// needs is how long it takes until all alarms are decided.
 func (w *Watcher) needs() time.Duration {
 	var longest time.Duration
 	for _, k := range w.kinds {
@@ -225,7 +222,6 @@ func (w *Watcher) tell(changes []Notice) {
 	}
 }
 
-// line is a change as one line.
 func (w *Watcher) line(n Notice) string {
 	colour := cli.Green
 	if n.State == alarm.Alarm {
@@ -240,7 +236,6 @@ func (w *Watcher) line(n Notice) string {
 	return text
 }
 
-// verdict is how a look with --once ends.
 func (w *Watcher) verdict() error {
 	switch n := w.judge.inAlarm(); n {
 	case 0:

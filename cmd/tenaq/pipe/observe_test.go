@@ -1,9 +1,12 @@
 package pipe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,13 +19,9 @@ import (
 
 func TestWorkerMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewMetrics("orders", 4)
-		var log []string
-		note := func(what string) { log = append(log, what) }
-		e := m.events(worker.Events{
-			Received: func(*worker.Message) { note("received") },
-			Outcome:  func(_ *worker.Message, o worker.Outcome) { note(string(o.Kind)) },
-		})
+		var log bytes.Buffer
+		m := NewObserver(slog.New(slog.NewTextHandler(&log, nil)), "orders", 4)
+		e := m.events(newPipeEnd(nil, "", false, m.log, nil))
 		begin := func() *worker.Message {
 			msg := new(worker.Message)
 			e.Received(msg)
@@ -89,9 +88,18 @@ func TestWorkerMetrics(t *testing.T) {
 			`tenaq_worker_queue_errors_total{queue="orders",operation="dead_letter"}`: "1",
 			`tenaq_worker_queue_errors_total{queue="orders",operation="other"}`:       "1",
 		})
-		want := "received received received received received received received done failed failed dead-lettered deferred lost abandoned busy duplicate deferred failed lost"
-		if got := strings.Join(log, " "); got != want {
-			t.Errorf("the log was told %q, want %q", got, want)
+		var said []string
+		for _, line := range regexp.MustCompile(`msg=("[^"]+"|\S+)`).FindAllStringSubmatch(log.String(), -1) {
+			said = append(said, strings.Trim(line[1], `"`))
+		}
+		want := "received received received received received received received done failed failed dead-lettered given back lost busy duplicate given back failed lost"
+		if got := strings.Join(said, " "); got != want {
+			t.Errorf("logged %q, want %q", got, want)
+		}
+		log.Reset()
+		m.summary()
+		if want := "msg=stopped received=7 done=1 failed=3 given_back=2 busy=1 duplicate=1 dead_lettered=1 lost=2\n"; !strings.HasSuffix(log.String(), want) {
+			t.Errorf("logged %q, want %q", &log, want)
 		}
 	})
 }
