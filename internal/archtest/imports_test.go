@@ -171,7 +171,7 @@ var may = map[string][]string{
 	"internal/cli": {
 		"internal/observe/metric", "internal/work/sqslimits", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...",
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/term",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
 	},
 	"internal/redrivehost": {
 		"redrive/breaker", "internal/cli", "internal/observe/metric", "internal/observe/monitor", "claims", "records", "redrive",

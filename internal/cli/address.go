@@ -13,7 +13,6 @@ import (
 // errTilde is the error of a path that a shell has not expanded.
 var errTilde = errors.New("the shell expands ~ only at the start of a word; write the full path")
 
-// CheckAddress refuses what is not HOST:PORT.
 func CheckAddress(v string) error {
 	_, port, err := net.SplitHostPort(v)
 	if err == nil {
@@ -33,8 +32,8 @@ func ReachableAddress(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// DefaultDataDir returns the default data directory and its origin: the state directory of a systemd
-// service, or else the XDG state directory of the user.
+// DefaultDataDir returns the default data directory and its origin: the state directory of a
+// systemd service, or else the XDG state directory of the user.
 func DefaultDataDir(getenv func(string) string) (dir, origin string, err error) {
 	if dirs := getenv("STATE_DIRECTORY"); dirs != "" {
 		dir, _, _ = strings.Cut(dirs, ":") // systemd lists several when a unit asks for several

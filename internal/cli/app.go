@@ -27,13 +27,11 @@ type App struct {
 	JSON bool
 }
 
-// IsTerminal reports whether a stream of the app is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Complain prints err on standard error as one line.
 func (a *App) Complain(err error) {
 	fmt.Fprintf(a.Stderr, "tenaq: %s\n", OneLine(err.Error()))
 }
@@ -173,8 +171,8 @@ func (a *App) PrintCard(document any, body string, fields ...[2]string) error {
 	return err
 }
 
-// Bold returns what switches bold text on and off: nothing, unless standard output is a terminal with
-// colours.
+// Bold returns what switches bold text on and off: nothing, unless standard output is a terminal
+// with colours.
 func (a *App) Bold() (on, off string) {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !IsTerminal(a.Stdout) {
 		return "", ""
@@ -182,10 +180,8 @@ func (a *App) Bold() (on, off string) {
 	return "\x1b[1m", "\x1b[0m"
 }
 
-// A Colour is one that Painted shows.
 type Colour string
 
-// The colours in use.
 const (
 	Green  Colour = "\x1b[32m"
 	Yellow Colour = "\x1b[33m"
@@ -193,7 +189,6 @@ const (
 	Dim    Colour = "\x1b[2m"
 )
 
-// Painted returns text in a colour, if standard output has colours.
 func (a *App) Painted(c Colour, text string) string {
 	if on, off := a.Bold(); on != "" {
 		return string(c) + text + off

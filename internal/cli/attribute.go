@@ -78,7 +78,6 @@ func SettableAttributes() []string {
 
 func IsSettable(name string) bool { return slices.Contains(SettableAttributes(), name) }
 
-// isReadOnly tells whether name is an attribute that only the server sets.
 func isReadOnly(name string) bool {
 	for _, a := range QueueAttributes {
 		if a.Name == name {
@@ -105,8 +104,8 @@ func HumanAttribute(name, value string, now time.Time) string {
 	return ""
 }
 
-// SameAttribute reports whether two values of an attribute mean the same. SQS accepts true and True,
-// 30 and 030, and JSON in any order and layout. "" means not set.
+// SameAttribute reports whether two values of an attribute mean the same. SQS accepts true and
+// True, 30 and 030, and JSON in any order and layout. "" means not set.
 func SameAttribute(name, a, b string) bool {
 	if a == b {
 		return true
@@ -200,8 +199,8 @@ func withoutUnit(kind attributeKind, value string) (string, error) {
 	return value, nil
 }
 
-// RedrivePolicyOf reads the RedrivePolicy of a queue: the ARN of the dead-letter queue, "" for none,
-// and the receives after which a message moves there.
+// RedrivePolicyOf reads the RedrivePolicy of a queue: the ARN of the dead-letter queue, "" for
+// none, and the receives after which a message moves there.
 func RedrivePolicyOf(attributes map[string]string) (target string, maxReceives int64) {
 	var policy struct {
 		Target      string      `json:"deadLetterTargetArn"`
@@ -214,7 +213,6 @@ func RedrivePolicyOf(attributes map[string]string) (target string, maxReceives i
 	return policy.Target, maxReceives
 }
 
-// NumberOf reads a number among the attributes of a queue; 0 if it is missing.
 func NumberOf(attributes map[string]string, name types.QueueAttributeName) int64 {
 	n, _ := strconv.ParseInt(attributes[string(name)], 10, 64)
 	return n

@@ -38,7 +38,6 @@ func (f *BodiesFlags) Register(cmd *cobra.Command) {
 		"`address` of large bodies (default $TENAQ_BODIES)")
 }
 
-// Offloader returns what keeps and fetches bodies; nil means that bodies are not kept.
 func (f *BodiesFlags) Offloader() (*offload.Offloader, error) {
 	address, origin := FlagOr("--bodies", f.address, "TENAQ_BODIES", os.Getenv)
 	if address == "" || address == "none" {
@@ -59,7 +58,6 @@ func (f *BodiesFlags) Offloader() (*offload.Offloader, error) {
 	return o, nil
 }
 
-// A bodiesPlace is a directory with bodies, or one that could have some.
 type bodiesPlace struct {
 	path   string
 	bucket string // "" for the name that it has already

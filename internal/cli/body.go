@@ -50,7 +50,8 @@ func readText(r io.Reader, name string) (string, error) {
 	case err != nil:
 		return "", Codedf(ExitFailed, "read %s: %v", name, err)
 	case len(b) > BodyMax:
-		return "", Usagef("%s is longer than %s, the maximum of a message", name, HumanSize(BodyMax))
+		return "", Usagef("%s is longer than %s, the maximum of a message", name,
+			HumanSize(BodyMax))
 	}
 	return checkBody(string(b), name)
 }

@@ -33,7 +33,6 @@ func (f *ClaimsFlags) RegisterRetention(cmd *cobra.Command) {
 		ParseDuration)
 }
 
-// A Ledger is an open ledger of claims.
 type Ledger struct {
 	*claims.Ledger
 	Store *RecordStore
@@ -56,10 +55,10 @@ func (f *ClaimsFlags) Open(ctx context.Context) (*Ledger, error) {
 
 func (l *Ledger) Close() error { return l.Store.Close() }
 
-// ListBatch is how many entries are asked for at a time.
 const ListBatch = 500
 
-// Each calls visit with all entries whose keys begin with prefix, in order, until visit returns true.
+// Each calls visit with all entries whose keys begin with prefix, in order, until visit returns
+// true.
 func (l *Ledger) Each(
 	ctx context.Context, prefix string, visit func(claims.Entry) (stop bool),
 ) error {

@@ -36,7 +36,6 @@ type ClientFlags struct {
 	Timeout     time.Duration // of a request
 }
 
-// Register adds the flags.
 func (f *ClientFlags) Register(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
 	p.StringVar(&f.EndpointURL, "endpoint-url", "", "SQS API `URL`, or aws (default: tenaq --help)")
@@ -45,7 +44,6 @@ func (f *ClientFlags) Register(cmd *cobra.Command) {
 	Value(p, &f.Timeout, "timeout", "15s", "request timeout, a `duration`", SomeDuration)
 }
 
-// Resolve finds the endpoint.
 func (f *ClientFlags) Resolve() (Endpoint, error) {
 	switch {
 	case f.AWS && f.EndpointURL != "" && f.EndpointURL != Amazon:
@@ -64,7 +62,6 @@ type Client struct {
 	Timeout  time.Duration
 }
 
-// Connect makes a client. It sends no request.
 func (f *ClientFlags) Connect(ctx context.Context) (*Client, error) {
 	e, err := f.Resolve()
 	if err != nil {
@@ -249,7 +246,6 @@ func (c *Client) Attributes(
 	return out.Attributes, nil
 }
 
-// AllAttributes reads all attributes of a queue.
 func (c *Client) AllAttributes(ctx context.Context, url string) (map[string]string, error) {
 	return c.Attributes(ctx, "read the attributes of", url)
 }
@@ -321,7 +317,6 @@ func Ask[In, Out any](
 	return out, c.Explain(doing, queue, err)
 }
 
-// A QueueRef is a queue as a listing shows it.
 type QueueRef struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`

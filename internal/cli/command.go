@@ -23,7 +23,6 @@ func AsGroup(cmd *cobra.Command) {
 	}
 }
 
-// noCommand refuses a word that is no command of a group.
 func noCommand(group *cobra.Command, word string) error {
 	return Usagef("%s has no command %q%s", group.CommandPath(), word, SuggestCommand(group, word))
 }
@@ -111,7 +110,6 @@ func Choice(cmd *cobra.Command, to *string, name, usual, usage string, words ...
 	Completes(cmd, name, words...)
 }
 
-// Completes gives a flag the values that it may have.
 func Completes(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag,
 		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -155,7 +153,6 @@ func suggestFlag(cmd *cobra.Command, err error) string {
 	return DidYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 
-// listMax is how many commands are listed in an error.
 const listMax = 8
 
 // SuggestCommand says which command of a group was probably meant, or which there are.

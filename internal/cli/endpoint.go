@@ -98,7 +98,6 @@ func (e Endpoint) String() string {
 	return e.URL
 }
 
-// QueueNameOf returns the name of a queue that is given by its name, its URL or its ARN.
 func QueueNameOf(queue string) string {
 	switch {
 	case IsQueueURL(queue):
@@ -109,7 +108,6 @@ func QueueNameOf(queue string) string {
 	return queue
 }
 
-// IsQueueARN tells an ARN from a name, in which there is no colon.
 func IsQueueARN(queue string) bool { return strings.HasPrefix(queue, "arn:") }
 
 func IsQueueURL(queue string) bool {

@@ -89,7 +89,6 @@ func terminalLog(w io.Writer) io.Writer {
 	return jsonEscaper{w}
 }
 
-// A jsonEscaper escapes JSON documents, each written by one call.
 type jsonEscaper struct{ w io.Writer }
 
 func (e jsonEscaper) Write(document []byte) (int, error) {

@@ -38,7 +38,6 @@ func (e *CodedError) Unwrap() []error {
 	return []error{e.Err, e.cause}
 }
 
-// Codedf formats an error with an exit code.
 func Codedf(code int, format string, args ...any) error {
 	return &CodedError{Code: code, Err: fmt.Errorf(format, args...)}
 }

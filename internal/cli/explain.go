@@ -98,7 +98,8 @@ func AnswerCode(kind string) int {
 		"OverLimit":
 		return ExitRefused
 	case "InvalidAttributeName", "InvalidAttributeValue", "InvalidParameterValue",
-		"MissingParameter", "InvalidMessageContents", "ReceiptHandleIsInvalid", "InvalidIdFormat", "InvalidAddress",
+		"MissingParameter", "InvalidMessageContents", "ReceiptHandleIsInvalid", "InvalidIdFormat",
+		"InvalidAddress",
 		"BatchRequestTooLong", "UnsupportedOperation", "ValidationException":
 		return ExitUsage
 	}

@@ -30,7 +30,6 @@ type LogFlags struct {
 	format string
 }
 
-// Register adds the flags. levels is the default in words.
 func (f *LogFlags) Register(flags *pflag.FlagSet, levels string) {
 	Value(flags, &f.level, "log-level", "", "minimum `level` to log (default "+levels+")",
 		func(v string) (*slog.Level, error) {
@@ -53,10 +52,8 @@ func (f *LogFlags) Style(a *App, usual slog.Level) LogStyle {
 	return s
 }
 
-// ParseLogFormat reads the name of a log format.
 func ParseLogFormat(v string) (string, error) { return OneOf("text", "json")(v) }
 
-// ParseLevel reads the name of a log level.
 func ParseLevel(v string) (level slog.Level, err error) {
 	if v, err = OneOf("debug", "info", "warn", "error")(v); err == nil {
 		err = level.UnmarshalText([]byte(v))

@@ -84,7 +84,6 @@ func AttributesSize(attributes map[string]types.MessageAttributeValue) int {
 	return n
 }
 
-// A MessageAttribute is an attribute of a message as --json prints it.
 type MessageAttribute struct {
 	Type   string  `json:"type"`
 	String *string `json:"string,omitempty"`

@@ -19,12 +19,11 @@ import (
 	"tenaq/internal/observe/metric"
 )
 
-// Metrics of long-running commands, in the text format of Prometheus. Dashboards and alarms of users
-// depend on their names. Each command has its own table; this file has what they share.
+// Metrics of long-running commands, in the text format of Prometheus. Dashboards and alarms of
+// users depend on their names. Each command has its own table; this file has what they share.
 //
 // Label values come from the configuration or from a short fixed list, never from a message.
 
-// MetricsVariable replaces --metrics-listen in the environment.
 const MetricsVariable = "TENAQ_METRICS_LISTEN"
 
 // MetricsHelp explains --metrics-listen in the help of every command that has it.
@@ -33,10 +32,8 @@ const MetricsHelp = `--metrics-listen or TENAQ_METRICS_LISTEN serves /metrics, f
 listens on 127.0.0.1; 0.0.0.0:9326 also serves other machines. Each program on a
 machine needs its own port. docs/operations/metrics.md explains the metrics.`
 
-// MetricsFlags say where a command serves its metrics.
 type MetricsFlags struct{ metricsListen string }
 
-// Register adds the flag.
 func (f *MetricsFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.metricsListen, "metrics-listen", "",
 		"serve metrics at this `address` (default off)")
@@ -88,7 +85,6 @@ func (s *metricsServer) Serve(logger *slog.Logger, write func(*metric.Writer)) {
 	logger.Info("serving metrics", "url", "http://"+s.listener.Addr().String()+"/metrics")
 }
 
-// metricsHandler answers /metrics and /livez.
 func metricsHandler(write func(*metric.Writer)) http.Handler {
 	started := time.Now()
 	mux := http.NewServeMux()
@@ -108,10 +104,8 @@ func metricsHandler(write func(*metric.Writer)) http.Handler {
 	return mux
 }
 
-// metricsDrain is how long a running scrape may take when the command ends.
 const metricsDrain = 5 * time.Second
 
-// Close ends it. Afterwards no scrape reads anything.
 func (s *metricsServer) Close() {
 	if s == nil {
 		return
@@ -132,7 +126,6 @@ type MetricRow[K any] struct {
 	Write func(w *metric.Writer, known K)
 }
 
-// Counter is a row of a counter.
 func Counter[K any](
 	name, help string, write func(*metric.Writer, K), labels ...string,
 ) MetricRow[K] {
@@ -140,13 +133,11 @@ func Counter[K any](
 		Labels: labels}, write}
 }
 
-// Gauge is a row of a gauge.
 func Gauge[K any](name, help string, write func(*metric.Writer, K), labels ...string) MetricRow[K] {
 	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: metric.KindGauge,
 		Labels: labels}, write}
 }
 
-// Histogram is a row of a histogram.
 func Histogram[K any](
 	name, help string, write func(*metric.Writer, K), labels ...string,
 ) MetricRow[K] {
@@ -154,7 +145,6 @@ func Histogram[K any](
 		Labels: labels}, write}
 }
 
-// WriteMetrics writes all rows of a table.
 func WriteMetrics[K any](w *metric.Writer, table []MetricRow[K], known K) {
 	for i := range table {
 		w.Begin(table[i].Family)
@@ -208,7 +198,6 @@ func (c *WordCount) Write(w *metric.Writer, labels ...string) {
 	}
 }
 
-// askedMax is how long a scrape waits for a value that has to be fetched.
 const askedMax = 5 * time.Second
 
 // An Asked value is fetched on demand and kept for a while, because fetching may be expensive. A

@@ -60,9 +60,9 @@ func (p *Pick) Wants(id, value string) bool {
 	return wanted
 }
 
-// Check reports ids that were not found or are ambiguous. Wants was asked about all things in a place
-// before, and chose found of them. hint ends the sentence about a missing id; the default names the
-// command that lists the things.
+// Check reports ids that were not found or are ambiguous. Wants was asked about all things in a
+// place before, and chose found of them. hint ends the sentence about a missing id; the default
+// names the command that lists the things.
 func (p *Pick) Check(place string, found int, hint string) error {
 	if hint == "" {
 		hint = "; see: " + p.List

@@ -16,8 +16,8 @@ import (
 // reader and may cost more than the work itself.
 const repaintPause = 100 * time.Millisecond
 
-// Progress shows how far long work has come: on a terminal in one line that is updated, elsewhere in
-// a few lines.
+// Progress shows how far long work has come: on a terminal in one line that is updated, elsewhere
+// in a few lines.
 type Progress struct {
 	W        io.Writer
 	Terminal bool
@@ -38,7 +38,6 @@ func NewProgress(w io.Writer, what string) *Progress {
 	return p
 }
 
-// Begin names the work that begins now.
 func (p *Progress) Begin(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +107,6 @@ func (p *Progress) width() int {
 	return 79
 }
 
-// Done removes the line.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +120,6 @@ func (p *Progress) Done() {
 	}
 }
 
-// Bar draws the share of a whole.
 func Bar(part, whole int) string {
 	const width = 20
 	full := width * min(part, whole) / max(whole, 1)

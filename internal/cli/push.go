@@ -20,16 +20,13 @@ import (
 // pushEvery is a minute of the alarms.
 const pushEvery = time.Minute
 
-// A Pushed is one of these numbers.
 type Pushed struct {
 	Name, About string // about is a queue or an outbox
 	Value       float64
 }
 
-// PushFlags say whether a command pushes.
 type PushFlags struct{ push string }
 
-// Register adds the flag.
 func (f *PushFlags) Register(cmd *cobra.Command) {
 	Choice(cmd, &f.push, "push-metrics", "auto", "push metrics: `on`, off or auto",
 		"on", "off", "auto")
@@ -40,7 +37,6 @@ func (f *PushFlags) Enabled(e Endpoint) bool {
 	return f.push == "on" || f.push == "auto" && !e.IsAmazon()
 }
 
-// A pusher pushes the numbers that read returns, in one namespace.
 type pusher struct {
 	by     monitor.Teller
 	client *cloudwatch.Client

@@ -33,7 +33,6 @@ The default is records.db in the default data directory of "tenaq serve". Other
 users of a machine can read command lines: put a password into PGPASSWORD,
 ~/.pgpass or TENAQ_RECORDS.`
 
-// RecordsFlags say where a command keeps its records.
 type RecordsFlags struct{ Address string }
 
 func (f *RecordsFlags) Register(cmd *cobra.Command) {
@@ -41,7 +40,6 @@ func (f *RecordsFlags) Register(cmd *cobra.Command) {
 		"`address` of the records (default $TENAQ_RECORDS)")
 }
 
-// A RecordStore is an open store and its address.
 type RecordStore struct {
 	records.Store
 	Place RecordsPlace
@@ -105,7 +103,6 @@ func (s *RecordStore) ListDue(
 	return nil, records.ErrNoIndex
 }
 
-// Close ends the use of the store.
 func (s *RecordStore) Close() error {
 	err := s.Store.Close()
 	s.Place.Close()
@@ -147,7 +144,6 @@ func (a *App) InitPlace(
 	return a.Result(map[string]any{what: p.String(), "made": !there}, made, p)
 }
 
-// A RecordsPlace is where records are kept, or could be.
 type RecordsPlace interface {
 	Place
 	Make(context.Context) error // what is missing
@@ -171,7 +167,6 @@ func (f *RecordsFlags) Place() (RecordsPlace, error) {
 	return place, nil
 }
 
-// ParsePlace parses the address of records.
 func ParsePlace(address string) (RecordsPlace, error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
@@ -195,7 +190,6 @@ func ParsePlace(address string) (RecordsPlace, error) {
 		known)
 }
 
-// A SQLitePlace is a SQLite file.
 type SQLitePlace struct {
 	Path string
 	dir  string // a directory to make, too; "" for none

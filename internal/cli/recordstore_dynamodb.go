@@ -61,7 +61,6 @@ func (p *DynamoPlace) connect(ctx context.Context) error {
 	return err
 }
 
-// server says who answers.
 func (p *DynamoPlace) server() string {
 	if p.endpoint.IsAmazon() {
 		return "Amazon DynamoDB"

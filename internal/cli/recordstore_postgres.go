@@ -7,7 +7,6 @@ import (
 	"tenaq/records/pgrecords"
 )
 
-// A postgresPlace keeps records in a table of PostgreSQL.
 type postgresPlace struct {
 	*PostgresTable
 	store *pgrecords.Store

@@ -14,9 +14,9 @@ const (
 	ballastSize = 256 << 20
 )
 
-// PaceGC sets when the heap of a server is collected. The caller keeps the returned ballast alive. It
-// counts as memory in use but is never touched, so the system reserves no memory for it. If GOGC or
-// GOMEMLIMIT is set, PaceGC changes nothing and returns nil.
+// PaceGC sets when the heap of a server is collected. The caller keeps the returned ballast alive.
+// It counts as memory in use but is never touched, so the system reserves no memory for it. If GOGC
+// or GOMEMLIMIT is set, PaceGC changes nothing and returns nil.
 func PaceGC(getenv func(string) string) (ballast []byte) {
 	if getenv("GOGC") != "" || getenv("GOMEMLIMIT") != "" {
 		return nil

@@ -80,7 +80,6 @@ func TimeOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// SecondsText formats a number of seconds in its largest unit.
 func SecondsText(s float64) string { return AgeText(time.Duration(s * float64(time.Second))) }
 
 // TimeText formats a moment and how long ago it was; "never" for none.

@@ -55,7 +55,6 @@ func daysAnd(days, rest string) (time.Duration, error) {
 	return d + more, nil
 }
 
-// SomeDuration reads a duration above zero.
 func SomeDuration(v string) (time.Duration, error) {
 	d, err := ParseDuration(v)
 	if err == nil && d == 0 {
@@ -86,7 +85,6 @@ func SecondsUpTo(limit time.Duration) func(string) (*int32, error) {
 	}
 }
 
-// OneOf reads one of a few words.
 func OneOf(words ...string) func(string) (string, error) {
 	return func(v string) (string, error) {
 		switch {
@@ -190,7 +188,6 @@ func HumanTime(t, now time.Time) string {
 	return s
 }
 
-// RoughDuration formats a duration in its largest unit.
 func RoughDuration(d time.Duration) string {
 	for _, u := range []time.Duration{24 * time.Hour, time.Hour, time.Minute} {
 		if d >= u {

@@ -40,7 +40,6 @@ type PeekedList struct {
 	Next     string   `json:"next,omitempty"` // where to go on; empty at the end
 }
 
-// A Peeked is a message as the server shows it.
 type Peeked struct {
 	ID           string     `json:"messageId"`
 	State        string     `json:"state"`
@@ -86,13 +85,11 @@ func (m *Peeked) Beginning() string {
 	return *m.Body
 }
 
-// A PeekedQueues is what peek shows of all queues.
 type PeekedQueues struct {
 	Queues []PeekedQueue `json:"queues"`
 	Next   string        `json:"next,omitempty"`
 }
 
-// A PeekedQueue is a queue as the server shows it.
 type PeekedQueue struct {
 	QueueRef
 	FIFO          bool               `json:"fifo"`
@@ -110,7 +107,6 @@ type peekedDeadLetters struct {
 	MaxReceives int64  `json:"maxReceiveCount"`
 }
 
-// peekQueuesPage is how many queues are asked for at a time.
 const peekQueuesPage = 50
 
 // DeadLettersText says where dead letters go and where they come from.
@@ -192,7 +188,6 @@ func (v *V1Client) Sign(ctx context.Context, req *http.Request, body []byte) err
 		v.C.Options().Region, time.Now())
 }
 
-// Missing is the error for a server that lacks this.
 func (v *V1Client) Missing() error { return Codedf(ExitUsage, "%s %s", v.C.Endpoint, v.Lack) }
 
 // Messages shows up to limit messages of a queue without receiving them. query chooses them.
@@ -297,7 +292,6 @@ func (v *V1Client) do(
 	return v.Refusal(resp, doing, queue)
 }
 
-// Refusal explains an answer that refuses a request.
 func (v *V1Client) Refusal(resp *http.Response, doing, queue string) error {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {

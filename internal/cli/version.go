@@ -11,7 +11,6 @@ import (
 // version is set by a release build: -ldflags "-X main.version=v1.2.3".
 var version string
 
-// A build says what program this is.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`

@@ -12,8 +12,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Zeros are members of a request that the user set to zero. The SDK omits zeros, and the value of the
-// queue would apply.
+// Zeros are members of a request that the user set to zero. The SDK omits zeros, and the value of
+// the queue would apply.
 type Zeros []string
 
 // Add notes a member that was given, if it is zero.
@@ -61,7 +61,6 @@ func (z Zeros) write(request any) (any, error) {
 	return r.SetStream(bytes.NewReader(body))
 }
 
-// into writes the zeros into the JSON of a request.
 func (z Zeros) into(body []byte) ([]byte, error) {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil {

@@ -26,7 +26,9 @@ var PolicyFields = []PolicyField{
 	{"rate-first", "messages on their way at first", func(p *policy) any { return &p.RateFirst }},
 	{"rate-max", "maximum on their way, up to 200", func(p *policy) any { return &p.RateMax }},
 	{"redrives", "park after this many failures", func(p *policy) any { return &p.Redrives }},
-	{"strikes", "park poison after (default 3 or --redrives)", func(p *policy) any { return &p.Strikes }},
+	{"strikes", "park poison after (default 3 or --redrives)", func(p *policy) any {
+		return &p.Strikes
+	}},
 	{"failures", "failures that open the breaker", func(p *policy) any { return &p.Failures }},
 	{"successes", "successes that close it again", func(p *policy) any { return &p.Successes }},
 	{"cool-down", "time the breaker is open first", func(p *policy) any { return &p.CoolDown }},
@@ -36,7 +38,9 @@ var PolicyFields = []PolicyField{
 	{"near", "time between related outcomes", func(p *policy) any { return &p.Near }},
 	{"hold-max", "maximum time to hold a kind", func(p *policy) any { return &p.HoldMax }},
 	{"settle", "maximum wait for an outcome", func(p *policy) any { return &p.Settle }},
-	{"receives", "receives per redrive, with --no-claims", func(p *policy) any { return &p.Receives }},
+	{"receives", "receives per redrive, with --no-claims", func(p *policy) any {
+		return &p.Receives
+	}},
 }
 
 // Apply reads the value of a field.

@@ -93,7 +93,7 @@ func (f *configFile) readCommand(p pair) ([]string, error) {
 	var words []string
 	if p.value.Kind == yaml.SequenceNode {
 		for _, n := range p.value.Content {
-			if n = cli.ResolveAlias(n); n.Kind != yaml.ScalarNode {
+			if n = resolveAlias(n); n.Kind != yaml.ScalarNode {
 				words = nil
 				break
 			}

@@ -96,7 +96,7 @@ type pair struct {
 
 // pairs reads a mapping. YAML forbids a repeated key, but the library accepts it.
 func (f *configFile) pairs(n *yaml.Node, what string) ([]pair, error) {
-	n = cli.ResolveAlias(n)
+	n = resolveAlias(n)
 	if isNull(n) {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func (f *configFile) pairs(n *yaml.Node, what string) ([]pair, error) {
 	}
 	var pairs []pair
 	for i := 0; i < len(n.Content); i += 2 {
-		key := cli.ResolveAlias(n.Content[i])
+		key := resolveAlias(n.Content[i])
 		if key.Kind != yaml.ScalarNode {
 			return nil, f.at(key.Line, "%s: a key must be a word", what)
 		}
@@ -114,7 +114,7 @@ func (f *configFile) pairs(n *yaml.Node, what string) ([]pair, error) {
 			return nil, f.at(key.Line, "%s occurs a second time; the first is in line %d",
 				key.Value, pairs[j].line)
 		}
-		pairs = append(pairs, pair{key.Value, key.Line, cli.ResolveAlias(n.Content[i+1])})
+		pairs = append(pairs, pair{key.Value, key.Line, resolveAlias(n.Content[i+1])})
 	}
 	return pairs, nil
 }
@@ -229,7 +229,7 @@ func (f *configFile) settingText(p pair) (string, error) {
 	case p.value.Kind == yaml.SequenceNode && isListSetting(p.key):
 		var names []string
 		for _, n := range p.value.Content {
-			if n = cli.ResolveAlias(n); n.Kind != yaml.ScalarNode || isNull(n) {
+			if n = resolveAlias(n); n.Kind != yaml.ScalarNode || isNull(n) {
 				return "", errors.New("must be a list of names")
 			}
 			names = append(names, n.Value)
@@ -247,7 +247,7 @@ func (f *configFile) readQueues(n *yaml.Node) error {
 		return f.at(n.Line, "queues must be a list, each entry beginning with - name:")
 	}
 	for _, entry := range n.Content {
-		q, err := f.readQueue(cli.ResolveAlias(entry))
+		q, err := f.readQueue(resolveAlias(entry))
 		if err != nil {
 			return err
 		}
@@ -324,7 +324,7 @@ func attributeText(name string, n *yaml.Node) (string, error) {
 	case n.Kind == yaml.ScalarNode:
 		return n.Value, nil
 	case n.Kind == yaml.MappingNode && cli.KindOf(name) == cli.KindJSON:
-		b, err := cli.YAMLToJSON(n)
+		b, err := yamlToJSON(n)
 		if err != nil {
 			return "", fmt.Errorf("attribute %s: %v", name, err)
 		}

@@ -44,7 +44,7 @@ func (f *configFile) readRedriveQueues(s *RedriveSection, list pair) error {
 		return f.at(list.line, "queues of redrive must be a list, each entry beginning with - dead-letter:")
 	}
 	for _, entry := range list.value.Content {
-		entry = cli.ResolveAlias(entry)
+		entry = resolveAlias(entry)
 		spec, err := f.readRedriveQueue(entry)
 		if err != nil {
 			return err

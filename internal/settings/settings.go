@@ -114,7 +114,9 @@ var allSettings = []setting{
 	{"alarm-actions", "names", "actions of built-in alarms", "log",
 		func(s *settings, v string) error { s.AlarmActions = cli.SplitList(v); return nil }},
 	{"alarm-actions-unknown", "do", "refuse or log undeclared", "refuse",
-		into(func(s *settings) *string { return &s.AlarmActionsUnknown }, cli.OneOf("refuse", "log"))},
+		into(func(s *settings) *string {
+			return &s.AlarmActionsUnknown
+		}, cli.OneOf("refuse", "log"))},
 	{"alarm-repeat", "duration", "repeat an open alarm; 0: never", "4h",
 		into(func(s *settings) *time.Duration { return &s.AlarmRepeat }, durationOrNone)},
 	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",

@@ -78,9 +78,11 @@ request.`,
 	cli.Number(p, &f.rounds, "rounds", 5, 1, 0, "`number` of rounds, after a warm-up")
 	p.IntVar(&f.work.Batch, "batch", 1, "`number` of messages in a request, 1 to 10")
 	p.IntVar(&f.work.Size, "size", 200, "`bytes` of a body")
-	cli.Number(p, &f.work.Groups, "groups", 0, 0, 0, "use a FIFO queue with this `number` of groups")
+	cli.Number(p, &f.work.Groups, "groups", 0, 0, 0,
+		"use a FIFO queue with this `number` of groups")
 	cli.Number(p, &f.work.Depth, "depth", 0, 0, 0, "`number` of messages in the queue beforehand")
-	cli.Number(p, &f.work.Polls, "polls", 0, 0, 0, "`number` of long polls on another queue meanwhile")
+	cli.Number(p, &f.work.Polls, "polls", 0, 0, 0,
+		"`number` of long polls on another queue meanwhile")
 	cmd.AddCommand(newBaselineCmd(a), newBudgetCmd(a))
 	return cmd
 }

@@ -231,7 +231,8 @@ func moment(sign time.Duration) func(string) (time.Time, error) {
 		}
 		d, err := cli.ParseDuration(text)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("%w, a day or a moment such as 2026-01-31T12:00:00Z", err)
+			return time.Time{}, fmt.Errorf("%w, a day or a moment such as 2026-01-31T12:00:00Z",
+				err)
 		}
 		return time.Now().Add(sign * d), nil
 	}

@@ -32,7 +32,8 @@ type Metrics struct {
 	pending map[string]bool // rows that were refused, and neither sent nor set aside since
 }
 
-// StatsKeep is how long an answer of the outbox is used. The outbox may read all pending rows for it.
+// StatsKeep is how long an answer of the outbox is used. The outbox may read all pending rows for
+// it.
 const StatsKeep = 5 * time.Second
 
 func NewMetrics(box outbox.Box) *Metrics {
@@ -114,7 +115,8 @@ type reading struct {
 var Table = []cli.MetricRow[reading]{
 	cli.Counter("tenaq_outbox_sent_total", "Rows whose messages their queues accepted",
 		count(func(r reading) *metric.Counter { return &r.sent })),
-	cli.Counter("tenaq_outbox_refused_total", "Refusals of rows by their queues that are tried again",
+	cli.Counter("tenaq_outbox_refused_total",
+		"Refusals of rows by their queues that are tried again",
 		count(func(r reading) *metric.Counter { return &r.refused })),
 	cli.Counter("tenaq_outbox_parked_total", "Rows that this relay set aside",
 		count(func(r reading) *metric.Counter { return &r.parked })),
@@ -208,8 +210,8 @@ func (r client) GetQueueUrl(
 // findQueue begins a sentence that the relay begins itself.
 const findQueue = "find queue"
 
-// explain removes the beginning of a sentence that the relay writes itself. The relay also reads the
-// chain of the error.
+// explain removes the beginning of a sentence that the relay writes itself. The relay also reads
+// the chain of the error.
 func (r client) explain(doing, queue string, err error) error {
 	if err == nil {
 		return nil

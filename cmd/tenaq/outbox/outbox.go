@@ -195,8 +195,8 @@ another exit code than 4: 1 or 3.`,
 			}
 			if bound > 0 && s.Due > 0 && s.Oldest > bound {
 				return cli.Codedf(cli.ExitRefused,
-					"a row has been due for %s, which is longer than %s; check that a relay runs, and its log",
-					cli.AgeText(s.Oldest), cli.HumanDuration(bound))
+					"a row has been due for %s, which is longer than %v; check that a relay runs, and its log",
+					cli.AgeText(s.Oldest), bound)
 			}
 			return nil
 		}),

@@ -82,7 +82,8 @@ and keeps messages for 14 days. The dead-letter queue of a FIFO queue is FIFO;
 		sqslimits.ReceivesMax, "`number` of receives before a move")
 	cli.Value(flags, &cf.visibility, "visibility", "", "hide received messages for this `duration`",
 		cli.SecondsUpTo(sqslimits.VisibilityMax))
-	cli.Value(flags, &cf.retention, "retention", "", "keep messages for this `duration`, such as 4d",
+	cli.Value(flags, &cf.retention, "retention", "",
+		"keep messages for this `duration`, such as 4d",
 		cli.SecondsUpTo(sqslimits.RetentionMax))
 	return cmd
 }

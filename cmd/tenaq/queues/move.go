@@ -208,8 +208,8 @@ func runningTask(ctx context.Context, c *cli.Client, queue string) (string, erro
 		"no move task of %s is running; see: tenaq move list %[1]s", cli.QueueNameOf(queue))
 }
 
-// explainMove explains refusals of move tasks. SQS reports some conflicts with the present state as a
-// wrong parameter.
+// explainMove explains refusals of move tasks. SQS reports some conflicts with the present state as
+// a wrong parameter.
 func explainMove(c *cli.Client, doing, queue string, err error) error {
 	explained := c.Explain(doing, queue, err)
 	answer, ok := errors.AsType[smithy.APIError](err)

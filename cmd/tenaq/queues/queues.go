@@ -231,9 +231,9 @@ elsewhere. The name is reserved for 60 seconds after that.`,
 	})
 }
 
-// afterConfirming completes a command that destroys the messages of a queue: unless --yes is set, it
-// asks first. The question names their number and the server, so that an operator notices the wrong
-// queue in time.
+// afterConfirming completes a command that destroys the messages of a queue: unless --yes is set,
+// it asks first. The question names their number and the server, so that an operator notices the
+// wrong queue in time.
 func afterConfirming(
 	a *cli.App, f *cli.ClientFlags, what string, cmd *cobra.Command,
 	do func(context.Context, *cli.Client, string) error,

@@ -78,8 +78,8 @@ func (f *flags) host(
 	return redrivehost.NewHost(c, store, f.ledger, f.noClaims, logger)
 }
 
-// withView opens the redriver of the dead-letter queue that is the argument. The queue must exist: a
-// misspelled name would pause nothing.
+// withView opens the redriver of the dead-letter queue that is the argument. The queue must exist:
+// a misspelled name would pause nothing.
 func (f *flags) withView(
 	a *cli.App, p *redrive.Policy, open openRecords,
 	do func(context.Context, *redrivehost.View) error,

@@ -88,8 +88,8 @@ func newStepDocument(s *redrivehost.Step, p *redrive.Policy) stepDocument {
 	return d
 }
 
-// A reporter reports steps: as JSON, in one line of a terminal that is updated, or in a log. What is
-// written to it stands above that line.
+// A reporter reports steps: as JSON, in one line of a terminal that is updated, or in a log. What
+// is written to it stands above that line.
 type reporter struct {
 	*cli.App
 	logger *slog.Logger

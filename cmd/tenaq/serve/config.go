@@ -84,7 +84,8 @@ func printConfiguration(a *cli.App, c *settings.Configuration) error {
 		for _, v := range c.Values {
 			values[v.Name] = v
 		}
-		document := map[string]any{"settings": values, "queues": append([]server.Queue{}, c.Queues...)}
+		document := map[string]any{"settings": values,
+			"queues": append([]server.Queue{}, c.Queues...)}
 		if c.File != nil && c.File.Redrive != nil {
 			document["redrive"] = c.File.Redrive.Document()
 		}

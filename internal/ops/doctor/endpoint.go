@@ -165,7 +165,8 @@ func checkKind(p probe, e cli.Endpoint) Finding {
 	says += fmt.Sprintf(", answers in %s; the address comes from %s", cli.ShortDuration(p.took),
 		e.Origin)
 	if p.Kind == kindLocalStack {
-		return warning("do not keep data there that must not be lost", "%s; it is meant for tests", says)
+		return warning("do not keep data there that must not be lost", "%s; it is meant for tests",
+			says)
 	}
 	return fine("%s", says).with(map[string]float64{"answerSeconds": p.took.Seconds()})
 }
@@ -324,9 +325,11 @@ func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string)
 	case cli.IsAmazonURL(queueURL) && (e.IsAmazon() || cli.IsAmazonURL(e.URL)):
 		return fine("%s", u.Host)
 	case cli.IsAmazonURL(queueURL):
-		return problem(set, "they begin with %s, an address of Amazon: clients send requests there", u.Host)
+		return problem(set, "they begin with %s, an address of Amazon: clients send requests there",
+			u.Host)
 	case e.IsAmazon():
-		return warning("check the endpoint", "they begin with %s, which is not an address of Amazon", u.Host)
+		return warning("check the endpoint",
+			"they begin with %s, which is not an address of Amazon", u.Host)
 	}
 	if own, err := url.Parse(e.URL); err == nil && sameHost(u, own) {
 		return fine("they lead back to %s", e)

@@ -220,7 +220,8 @@ func (d *Doctor) addAges(ctx context.Context, subject string, queues []*Examined
 	}
 	for _, q := range queues {
 		age, ok := ages[q.Name]
-		if !ok || q.isFIFO() && q.IsDead { // its retention counts from the move, which is not reported
+		// its retention counts from the move, which is not reported
+		if !ok || q.isFIFO() && q.IsDead {
 			continue
 		}
 		retention, kept := q.seconds("MessageRetentionPeriod")

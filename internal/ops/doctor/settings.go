@@ -75,7 +75,8 @@ func checkHandling(q *Examined) Finding {
 		h, what = q.times.worker, "in handlers"
 	}
 	if h.count() == 0 {
-		return unchecked("check again when work has been done", "no work on its messages has been measured")
+		return unchecked("check again when work has been done",
+			"no work on its messages has been measured")
 	}
 	low, high := h.between(0.99)
 	low999, high999 := h.between(0.999)
@@ -247,7 +248,8 @@ func checkDeadLetters(q *Examined) Finding {
 	}
 	if loop := q.loop(); loop != nil {
 		return problem("end the chain with a queue that has no RedrivePolicy",
-			"dead letters circulate: %s; a message that always fails never leaves the circle", strings.Join(loop,
+			"dead letters circulate: %s; a message that always fails never leaves the circle",
+			strings.Join(loop,
 				" -> "))
 	}
 	return fine("go to %s after %s", q.Dead.Name,
@@ -300,7 +302,8 @@ func checkDeadRetention(q *Examined) Finding {
 		cli.HumanDuration(dead), cli.HumanDuration(own))
 	longer := q.Dead.setTo("MessageRetentionPeriod", "1209600")
 	if own >= retentionMostTime {
-		longer = "14 days are the maximum: keep messages here for a shorter time, " + q.setTo("MessageRetentionPeriod", "604800")
+		longer = "14 days are the maximum: keep messages here for a shorter time, " +
+			q.setTo("MessageRetentionPeriod", "604800")
 	}
 	switch {
 	case q.isFIFO() && dead < own:
@@ -404,7 +407,8 @@ func checkPolicy(q *Examined) Finding {
 	const do = "read the conditions in docs/access.md, and remove or rewrite the statement if you rely on it"
 	p, err := policy.Parse(text)
 	if err != nil {
-		return unchecked("use the same version of tenaq as the server", "the policy cannot be read: %v", err)
+		return unchecked("use the same version of tenaq as the server",
+			"the policy cannot be read: %v", err)
 	}
 	if notes := p.Notes(); len(notes) > 0 {
 		return warning(do, "%s", strings.Join(notes, "; "))

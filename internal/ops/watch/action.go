@@ -139,7 +139,8 @@ func (r *runner) lose(n *Notice, err error) {
 	r.mu.Lock()
 	r.lost++
 	r.mu.Unlock()
-	r.Note("a notice about %s was not delivered: %s", cli.OneLine(n.Alarm), cli.OneLine(err.Error()))
+	r.Note("a notice about %s was not delivered: %s", cli.OneLine(n.Alarm),
+		cli.OneLine(err.Error()))
 }
 
 // run runs the actions of what is handed over, until finish is called. When ctx ends, what is left

@@ -261,7 +261,8 @@ func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
 			queue, _, _ := strings.Cut(name, "/")
 			changes = append(changes, Notice{
 				Alarm: name, Queue: queue, State: alarm.Insufficient, Was: alarm.Alarm,
-				Reason: "nothing is known about it: the queue was deleted, or is no longer read", At: now,
+				Reason: "nothing is known about it: the queue was deleted, or is no longer read",
+				At:     now,
 			})
 		}
 		delete(j.states, name)

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"bytes"
@@ -9,27 +9,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ResolveAlias returns the node that an alias stands for.
-func ResolveAlias(n *yaml.Node) *yaml.Node {
+// resolveAlias returns the node that an alias stands for.
+func resolveAlias(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	return n
 }
 
-// YAMLToJSON writes a YAML value as JSON in the order of the file. A number that JSON would write
+// yamlToJSON writes a YAML value as JSON in the order of the file. A number that JSON would write
 // differently, such as an account with leading zeros, becomes text.
-func YAMLToJSON(n *yaml.Node) ([]byte, error) {
-	n = ResolveAlias(n)
+func yamlToJSON(n *yaml.Node) ([]byte, error) {
+	n = resolveAlias(n)
 	switch n.Kind {
 	case yaml.MappingNode:
 		var b bytes.Buffer
 		for i := 0; i < len(n.Content); i += 2 {
-			key, err := json.Marshal(ResolveAlias(n.Content[i]).Value)
+			key, err := json.Marshal(resolveAlias(n.Content[i]).Value)
 			if err != nil {
 				return nil, err
 			}
-			value, err := YAMLToJSON(n.Content[i+1])
+			value, err := yamlToJSON(n.Content[i+1])
 			if err != nil {
 				return nil, err
 			}
@@ -39,7 +39,7 @@ func YAMLToJSON(n *yaml.Node) ([]byte, error) {
 	case yaml.SequenceNode:
 		var b bytes.Buffer
 		for i, item := range n.Content {
-			value, err := YAMLToJSON(item)
+			value, err := yamlToJSON(item)
 			if err != nil {
 				return nil, err
 			}
