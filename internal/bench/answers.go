@@ -41,7 +41,7 @@ func Answers(ctx context.Context, w Work) (answers map[string][]byte, err error)
 		return nil, err
 	}
 	if one.tally.Messages == 0 {
-		return nil, fmt.Errorf("a message that was sent to %s could not be received: is the endpoint sound?", on.url)
+		return nil, fmt.Errorf("a message that was sent to %s could not be received: check the endpoint", on.url)
 	}
 	if _, err := one.send(ctx, 1); err != nil {
 		return nil, err

@@ -99,10 +99,10 @@ func (c *conn) do(request []byte, wait time.Duration) (status int, body []byte, 
 		return 0, nil, err
 	}
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) {
-		return 0, nil, fmt.Errorf("the answer begins with %.40q, which is no HTTP", line)
+		return 0, nil, fmt.Errorf("the answer begins with %.40q, which is not HTTP", line)
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, nil, fmt.Errorf("the answer begins with %.40q, which is no HTTP", line)
+		return 0, nil, fmt.Errorf("the answer begins with %.40q, which is not HTTP", line)
 	}
 	length, err := c.header()
 	if err != nil {

@@ -40,7 +40,7 @@ func New(w Work) (Contender, error) {
 	w.Batch, w.Size = max(w.Batch, 1), cmp.Or(w.Size, 200)
 	switch {
 	case w.Kind != Send && w.Kind != Receive && w.Kind != Life:
-		return nil, fmt.Errorf("%q is no workload: choose %s, %s or %s", w.Kind, Send, Receive,
+		return nil, fmt.Errorf("%q is not a workload: choose %s, %s or %s", w.Kind, Send, Receive,
 			Life)
 	case w.Batch > 10:
 		return nil, fmt.Errorf("%d messages in a request: the API takes 1 to 10", w.Batch)
@@ -49,7 +49,7 @@ func New(w Work) (Contender, error) {
 	case w.Batch*w.Size > 1<<20:
 		return nil, fmt.Errorf("%d bodies of %d bytes are more than the 1048576 bytes of a request: make one of them smaller", w.Batch, w.Size)
 	case w.Kind == Receive && w.Depth == 0:
-		return nil, errors.New("nothing to receive: say how many messages wait in the queue")
+		return nil, errors.New("nothing to receive: set how many messages wait in the queue")
 	}
 	if w.Groups > 0 {
 		w.Queue += ".fifo"
@@ -220,7 +220,7 @@ func (w *working) Round(ctx context.Context, load Load) (total Tally, err error)
 	}
 	total.Took = took
 	if w.taken = total.Messages; w.Kind == Receive && total.Empty > 0 {
-		return total, errors.New("the queue is empty before the round is over: let more messages wait in it, or take shorter rounds")
+		return total, errors.New("the queue ran empty during a round: put more messages into it first, or make the rounds shorter")
 	}
 	return total, w.polls.Err()
 }

@@ -29,9 +29,9 @@ func openCertificate(certFile, keyFile string, logger *slog.Logger) (*certificat
 	case certFile == "" && keyFile == "":
 		return nil, nil
 	case certFile == "":
-		return nil, configError("there is a key for TLS and no certificate: name its file with --tls-cert")
+		return nil, configError("--tls-key is set without --tls-cert: pass the file of the certificate too")
 	case keyFile == "":
-		return nil, configError("there is a certificate for TLS and no key: name its file with --tls-key")
+		return nil, configError("--tls-cert is set without --tls-key: pass the file of the key too")
 	}
 	c := &certificate{certFile: certFile, keyFile: keyFile, logger: logger}
 	if err := c.reload(); err != nil {
@@ -61,9 +61,9 @@ func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("certificate: %w: let --tls-cert and --tls-key name files that this user can read", err)
+		return fmt.Errorf("certificate: %w: pass files that this user can read to --tls-cert and --tls-key", err)
 	case err != nil:
-		return fmt.Errorf("certificate: %s and %s: %w: they must hold a certificate with its chain, and the key to it, in PEM", c.certFile, c.keyFile, err)
+		return fmt.Errorf("certificate: %s and %s: %w: the files must hold a certificate with its chain, and its key, in PEM", c.certFile, c.keyFile, err)
 	}
 	if c.current.Swap(&pair) != nil {
 		c.logger.Info("certificate reloaded", "ends", pair.Leaf.NotAfter)

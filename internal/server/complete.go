@@ -31,7 +31,7 @@ func (c *Config) complete() error {
 	c.Fatal = oneSentence(c.Fatal)
 	switch {
 	case c.DataDir == "":
-		return configError("no data directory: name one with --data-dir")
+		return configError("no data directory is set: pass one to --data-dir")
 	case len(c.Account) != 12 || strings.Trim(c.Account, "0123456789") != "":
 		return configError("account %q is not twelve digits: correct --account", c.Account)
 	case !(c.TimeScale > 0) || math.IsInf(c.TimeScale, 0):
@@ -91,7 +91,7 @@ func (c *Config) completeAlarms(loopback bool) error {
 	}
 	for _, name := range c.AlarmActions {
 		if _, ok := c.Actions[monitor.ActionName(name)]; !ok && name != monitor.LogAction {
-			return configError("there is no action %q: declare it under actions: in the file, or correct --alarm-actions", name)
+			return configError("action %q is not declared: add it under actions in the configuration file, or correct --alarm-actions", name)
 		}
 	}
 	return nil

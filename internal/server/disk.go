@@ -50,7 +50,7 @@ func (d *disk) low() bool { return d.refusing.Load() }
 func (d *disk) look() {
 	free, err := d.room(d.dir)
 	if err != nil {
-		d.logger.Warn("free space unknown", "error", err)
+		d.logger.Warn("cannot read the free disk space", "error", err)
 		return
 	}
 	// The differences, unlike the sums, fit for every reserve that can be asked for.

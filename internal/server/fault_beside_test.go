@@ -39,7 +39,7 @@ func TestFaultsBesideTheStore(t *testing.T) {
 		if !strings.Contains(run.log, "ballast not written") {
 			wrong = append(wrong, "the log says nothing of the ballast")
 		}
-		if len(run.refused) > 0 != strings.Contains(run.log, "the alarms are not stored") {
+		if len(run.refused) > 0 != strings.Contains(run.log, "cannot store the alarms") {
 			wrong = append(wrong, fmt.Sprintf("%v were refused, and the log says otherwise", run.refused))
 		}
 		if len(wrong) > 0 {

@@ -62,11 +62,11 @@ func Restore(
 	switch v := &restored.Verified; {
 	case first != nil:
 		return restored, restoreError(dir,
-			fmt.Errorf("%w: findings in what it holds: %d, the first: %s", backup.ErrNotBackup,
+			fmt.Errorf("%w: its store has findings: %d, the first: %s", backup.ErrNotBackup,
 				v.Findings, first))
 	case v.Store != restored.Backup.Store || v.Commit < restored.Backup.Commit:
 		return restored, restoreError(dir,
-			fmt.Errorf("%w: its manifest is of commit %d of store %s, and it holds commit %d of store %s",
+			fmt.Errorf("%w: its manifest names commit %d of store %s, but it holds commit %d of store %s",
 				backup.ErrNotBackup, restored.Backup.Commit, restored.Backup.Store, v.Commit,
 				v.Store))
 	}
@@ -165,7 +165,7 @@ func newTarget(dir, flag string) (*target, error) {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return nil, restoreError(dir, err)
 	}
-	text := "A store is being restored or salvaged here, or was until that was interrupted. Process " + strconv.Itoa(os.Getpid()) + ".\n"
+	text := "A restore or salvage into this directory is in progress, or was interrupted. Process " + strconv.Itoa(os.Getpid()) + ".\n"
 	if err := t.write(unfinishedName, bytes.NewReader([]byte(text))); err != nil {
 		t.undo()
 		return nil, restoreError(dir, err)

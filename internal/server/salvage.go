@@ -81,7 +81,7 @@ func Salvage(
 	}
 	if first != nil {
 		return s, &Error{ErrDamaged,
-			fmt.Errorf("what was salvaged of %s is not consistent: %s; keep the directory and report this", source, first)}
+			fmt.Errorf("the store salvaged from %s is not consistent: %s; keep the directory and report this", source, first)}
 	}
 	if err := t.finish(); err != nil {
 		return s, restoreError(dir, err)

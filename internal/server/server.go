@@ -121,7 +121,7 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	if until := s.broker.HeldAtStart(); !until.IsZero() {
-		s.cfg.Logger.Warn("nothing expires for now: the clock jumped, or the server was away for more than an hour", "until", until.UTC())
+		s.cfg.Logger.Warn("expiry is paused: the clock jumped, or the server was down for more than an hour", "until", until.UTC())
 	}
 	if s.alarms, err = s.newMonitor(); err != nil {
 		return err
@@ -249,8 +249,8 @@ const secretVersion = 1
 func sealKey(store kv.Store) ([]byte, error) {
 	if value, ok := store.Get(nil, secretKey); ok {
 		if len(value) != 1+handle.KeySize || value[0] != secretVersion {
-			return nil, &Error{ErrDamaged, errors.New("the store's secret cannot be read: " +
-				"use the program that wrote it, or restore the last backup")}
+			return nil, &Error{ErrDamaged, errors.New("cannot read the key of receipt handles in the store: " +
+				"use the version of tenaq that wrote it, or restore the last backup")}
 		}
 		return value[1:], nil
 	}
@@ -308,8 +308,7 @@ func (s *Server) letToCloudWatch(r *http.Request) (cloudwatch.Finish, error) {
 		return func(action, resource string) error {
 			if principal.Account() != s.cfg.Account {
 				return &cloudwatch.Error{Code: cloudwatch.AccessDenied,
-					Message: "Alarms are kept for account " + s.cfg.Account +
-						" only: use a key of it."}
+					Message: "Alarms belong to account " + s.cfg.Account + ": use a key of that account."}
 			}
 			if err := principal.Authorize(action, resource); err != nil {
 				return cloudWatchRefusal(err)
@@ -370,7 +369,7 @@ func (s *Server) noWebPages(h http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !auth.IsLoopback(r.Host) {
-			http.Error(w, "The admin address answers to names of this machine, such as localhost.",
+			http.Error(w, "The admin address accepts only names of this machine, such as localhost, as Host.",
 				http.StatusForbidden)
 			return
 		}
@@ -410,7 +409,7 @@ func (s *Server) trouble() string {
 	case s.stopping.Load():
 		return "the server is stopping"
 	case s.disk.low():
-		return "free disk space is below the reserve: free space; receives and deletes go on"
+		return "free disk space is below the reserve: free space; only sends are refused"
 	}
 	return ""
 }
@@ -491,7 +490,7 @@ func (s *Server) drain() {
 		s.http.Close() // suspended polls may be waiting for budget that these requests hold
 	}
 	if err = cmp.Or(err, s.api.Shutdown(ctx)); err != nil {
-		s.cfg.Logger.Warn("some clients were cut off", "error", err)
+		s.cfg.Logger.Warn("closed connections whose requests did not finish in time", "error", err)
 	}
 	s.adminHTTP.Close()
 }

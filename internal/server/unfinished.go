@@ -17,12 +17,12 @@ func refuseUnfinished(dir string) error {
 	switch _, err := os.Lstat(filepath.Join(dir, unfinishedName)); {
 	case err == nil:
 		return &Error{ErrDamaged,
-			fmt.Errorf("a restore into %s was interrupted, or is at work: when none is, remove the directory and start again", dir)}
+			fmt.Errorf("a restore into %s is in progress or was interrupted: if none is in progress, remove the directory and start again", dir)}
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	default:
 		return &Error{ErrStorage,
-			fmt.Errorf("look into %s: %w: check the disk and the permissions, and start again", dir,
+			fmt.Errorf("cannot read %s: %w: check the disk and the permissions, and start again", dir,
 				err)}
 	}
 }

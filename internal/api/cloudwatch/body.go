@@ -97,7 +97,7 @@ func (b *body) take(ctx context.Context, p places) error {
 		b.held = append(b.held, p)
 		return nil
 	case <-limit.C:
-		return &Error{Throttling, "Too many large requests are under way: send it again."}
+		return &Error{Throttling, "Too many large requests are in progress: try again."}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -116,7 +116,7 @@ func zipped(r *http.Request) (bool, error) {
 	case "gzip":
 		return true, nil
 	default:
-		return false, wire.Malformed("The Content-Encoding %q is not one this server reads: send gzip or none.", encoding)
+		return false, wire.Malformed("The Content-Encoding %q is not supported: send gzip or none.", encoding)
 	}
 }
 

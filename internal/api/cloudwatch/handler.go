@@ -196,7 +196,7 @@ func (h *Handler) refusal(err error) *Error {
 	}
 	h.cfg.Logger.Error("CloudWatch request failed", "error", err)
 	return &Error{InternalServiceError,
-		"The request failed for a reason inside the server: see its log."}
+		"The request failed inside the server. The log of the server has the reason."}
 }
 
 // An answer is on its way to a client.

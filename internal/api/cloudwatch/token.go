@@ -27,4 +27,4 @@ func (c *call) readToken(token string) (place string, err error) {
 }
 
 var errToken = &Error{InvalidNextToken,
-	"NextToken is not one that this call has given: begin again without."}
+	"NextToken was not issued by this operation: start again without it."}

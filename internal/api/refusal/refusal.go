@@ -37,8 +37,8 @@ func Of(err error) *sqswire.Error {
 	case errors.Is(err, intake.ErrTooLarge):
 		return sqswire.Errorf(sqswire.MalformedInput, "The request body is larger than 8 MiB.")
 	case errors.Is(err, intake.ErrCutOff):
-		return sqswire.Errorf(sqswire.MalformedInput, "the body ended early")
+		return sqswire.Errorf(sqswire.MalformedInput, "The request body ended early.")
 	}
 	return sqswire.Errorf(sqswire.InternalFailure,
-		"The request failed for a reason inside the server: see its log.")
+		"The request failed inside the server. The log of the server has the reason.")
 }

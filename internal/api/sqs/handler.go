@@ -183,8 +183,8 @@ func (e statusError) Unwrap() error { return e.error }
 
 var (
 	errNotFound = statusError{sqswire.Errorf(sqswire.InvalidAction,
-		"There is nothing here that a request of this form could mean. "+
-			"Requests are POSTs of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or forms with the parameter Action."),
+		"This is not a request of the SQS API. "+
+			"Send a POST of AWS JSON 1.0 to / with the header X-Amz-Target: AmazonSQS.<Action>, or a form with the parameter Action."),
 		http.StatusNotFound} // [WIRE-24]
 	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction,
 		"The request has no parameter Action."), http.StatusNotFound} // [XML-25]

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrBackupRunning refuses a backup while another one is being read.
-var ErrBackupRunning = errors.New("a backup is being taken already")
+var ErrBackupRunning = errors.New("a backup is already in progress")
 
 // A Backup is a copy of the whole store, as it was when the backup began.
 type Backup interface {
@@ -22,7 +22,7 @@ type Backup interface {
 const backupPause = 2 * time.Minute
 
 var errBackupRunning = &Error{http.StatusTooManyRequests, "BackupInProgress",
-	"A backup is being taken already. Only one can be at a time: try again when it is done."}
+	"A backup is already in progress: try again when it is done."}
 
 // backup answers POST /v1/backup with a stream. The backup is of all accounts. [DUR-30]
 func (c *call) backup() (answer, error) {

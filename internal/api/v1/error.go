@@ -20,11 +20,11 @@ func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 var (
 	errNotFound = &Error{http.StatusNotFound, "NotFound",
-		"There is nothing at this path: there are /v1/queues, /v1/queues/NAME/messages, /v1/queues/NAME/fate, /v1/alarms and /v1/backup."}
+		"Unknown path. The paths are /v1/queues, /v1/queues/NAME/messages, /v1/queues/NAME/fate, /v1/alarms and /v1/backup."}
 	errMethod = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
-		"This only reads: use GET."}
+		"This path only reads: use GET."}
 	errPost = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
-		"This changes something: use POST."}
+		"This path changes something: use POST."}
 	errHeaders = &Error{http.StatusRequestHeaderFieldsTooLarge, "MalformedInput",
 		"The request line and the headers are larger than 64 KiB."}
 )

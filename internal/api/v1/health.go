@@ -57,7 +57,7 @@ func Admin(cfg Health) http.Handler {
 func (c *Health) stuck() string {
 	if s := c.Silence(); s > silenceMax {
 		return "no turn has reached the disk for " + s.Round(time.Second).String() +
-			": look at the disk's latency, then restart the server"
+			": check the latency of the disk, then restart the server"
 	}
 	return ""
 }

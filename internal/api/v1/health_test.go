@@ -27,10 +27,10 @@ func TestHealth(t *testing.T) {
 		{"well", 5 * time.Second, "", "ok", "ok", "running"},
 		{"slow", silenceMax, "", "ok", "ok", "running"},
 		{"in trouble", 0, "the server is stopping", "ok", "the server is stopping", "error"},
-		{"stuck", silenceMax + time.Second, "", "no turn has reached the disk for 16s: look at the disk's latency, then restart the server",
-			"no turn has reached the disk for 16s: look at the disk's latency, then restart the server", "error"},
-		{"stuck and in trouble", time.Minute, "the server is stopping", "no turn has reached the disk for 1m0s: look at the disk's latency, then restart the server",
-			"no turn has reached the disk for 1m0s: look at the disk's latency, then restart the server", "error"},
+		{"stuck", silenceMax + time.Second, "", "no turn has reached the disk for 16s: check the latency of the disk, then restart the server",
+			"no turn has reached the disk for 16s: check the latency of the disk, then restart the server", "error"},
+		{"stuck and in trouble", time.Minute, "the server is stopping", "no turn has reached the disk for 1m0s: check the latency of the disk, then restart the server",
+			"no turn has reached the disk for 1m0s: check the latency of the disk, then restart the server", "error"},
 	} {
 		silence, trouble = test.silence, test.trouble
 		for path, want := range map[string]string{"/livez": test.livez, "/readyz": test.readyz} {

@@ -28,7 +28,7 @@ func (c *call) query(known ...string) *query {
 		}
 		if !slices.Contains(known, name) || len(values) > 1 {
 			q.err = sqswire.Errorf(sqswire.InvalidParameterValue,
-				"The parameter %s is not known here, or is there twice.", name)
+				"The parameter %s is unknown, or given more than once.", name)
 		}
 	}
 	return q
@@ -72,7 +72,7 @@ func (c *call) read(in any) error {
 	}
 	if err := json.Unmarshal(c.body, in); err != nil {
 		return sqswire.Errorf(sqswire.InvalidParameterValue,
-			"The body is not the JSON that is wanted: %s.", err.Error())
+			"The body does not have the expected JSON: %s.", err.Error())
 	}
 	return nil
 }

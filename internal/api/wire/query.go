@@ -51,7 +51,7 @@ func ReadQuery(form string) (*Node, error) {
 			return nil, err
 		}
 		if strings.Count(name, ".") >= formDepth {
-			return nil, Malformed("The parameter %s has more parts than any.", Quote(name))
+			return nil, Malformed("The name of the parameter %s has too many parts.", Quote(name))
 		}
 		at := root
 		for part := range strings.SplitSeq(name, ".") {
@@ -207,7 +207,7 @@ func checkTime(t time.Time) error {
 func unescape(s string) (string, error) {
 	plain, err := url.QueryUnescape(s)
 	if err != nil {
-		return "", Malformed("The form cannot be read: %s is not escaped as forms are.", Quote(s))
+		return "", Malformed("The form cannot be read: %s is not escaped correctly.", Quote(s))
 	}
 	return plain, nil
 }

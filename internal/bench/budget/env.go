@@ -49,7 +49,7 @@ func (e *env) room(need int64) error {
 		return cli.Usagef("--dir: %s: %v", dir, err)
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need {
-		return fmt.Errorf("%s are free in %s and %s are wanted: name another directory with --dir, or a smaller --scale", cli.HumanSize(free), dir, cli.HumanSize(need))
+		return fmt.Errorf("%s are free in %s, and %s are needed: pass another directory to --dir, or a smaller --scale", cli.HumanSize(free), dir, cli.HumanSize(need))
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (e *env) memory(most bool) (float64, error) {
 	}
 	n := doctor.StatusBytes(e.proc("status"), name)
 	if n == 0 {
-		return 0, fmt.Errorf("%s does not tell the memory of the server, as it does on Linux",
+		return 0, fmt.Errorf("%s does not report the memory of the server; this needs Linux",
 			e.proc("status"))
 	}
 	return float64(n) / (1 << 20), nil
@@ -209,7 +209,7 @@ func (e *env) processor() (time.Duration, error) {
 func processorTime(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("%.40q does not tell the processor time of the server, as it does on Linux", stat)
+		return 0, fmt.Errorf("%.40q does not report the CPU time of the server; this needs Linux", stat)
 	}
 	user, err := strconv.ParseInt(fields[11], 10, 64)
 	if err != nil {

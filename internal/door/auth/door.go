@@ -171,7 +171,7 @@ func refuseAmbiguous(r *http.Request) error {
 	kinds := r.Header["Content-Type"]
 	if r.Header.Get("X-Amz-Target") != "" &&
 		(len(kinds) > 1 || len(kinds) == 1 && isForm(kinds[0])) {
-		return denied("A request with the header X-Amz-Target has a JSON body: leave that out, or send application/x-amz-json-1.0.")
+		return denied("A request with the header X-Amz-Target must have a JSON body: send Content-Type: application/x-amz-json-1.0.")
 	}
 	return nil
 }

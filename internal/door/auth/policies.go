@@ -88,7 +88,7 @@ func (p *Policies) parse(name engine.QueueName, text string) *policy.Policy {
 	}
 	parsed, err := policy.Parse(text)
 	if err != nil {
-		p.logger.Error("policy cannot be read, everything is denied until it is set again",
+		p.logger.Error("cannot parse the policy of a queue: all requests to the queue are denied until the policy is set again",
 			"account", name.Account, "queue", name.Name, "error", err)
 		return deniesAll
 	}

@@ -17,7 +17,7 @@ var errElsewhere = denied("Requests from web pages of other origins are refused.
 func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string]) error {
 	if known := last.Load(); known == nil || *known != r.Host {
 		if !allowedHost(hosts, r.Host) {
-			return denied(fmt.Sprintf("The Host %q is not one this server answers to: name it with --allowed-hosts.", r.Host))
+			return denied(fmt.Sprintf("This server does not accept the Host %q: add it with --allowed-hosts.", r.Host))
 		}
 		host := strings.Clone(r.Host)
 		last.Store(&host)

@@ -16,15 +16,15 @@ func checkPattern(pattern string, actions []string) error {
 	case pattern == "*":
 		return nil
 	case !found || action == "" || !slices.Contains(services, strings.ToLower(service)):
-		return fmt.Errorf("allow: %q is not like sqs:SendMessage, sqs:Receive* or *; there are actions of %s", pattern, strings.Join(services, ", "))
+		return fmt.Errorf("allow: %q is not a pattern such as sqs:SendMessage, sqs:Receive* or *; the services are %s", pattern, strings.Join(services, ", "))
 	case len(actions) == 0 || slices.ContainsFunc(actions, func(a string) bool {
 		return match(pattern, a)
 	}):
 		return nil
 	case strings.HasSuffix(strings.ToLower(action), "batch"):
-		return fmt.Errorf("allow: %q is not an action of its own: the right to do it to one message covers batches; allow that", pattern)
+		return fmt.Errorf("allow: %q is not an action: the right to the single action covers batches; allow that one", pattern)
 	}
-	return fmt.Errorf("allow: %q matches no action; correct it, or take it out", pattern)
+	return fmt.Errorf("allow: %q matches no action: correct or remove it", pattern)
 }
 
 func allows(patterns []string, action string) bool {

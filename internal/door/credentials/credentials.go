@@ -108,7 +108,7 @@ func Open(cfg Config) (*Set, error) {
 	single := cfg.ID != "" || cfg.Secret.Reveal() != ""
 	switch {
 	case cfg.File != "" && single:
-		return nil, errors.New("credentials: there are both a file and a single access key: leave one of them out")
+		return nil, errors.New("credentials: both a file and a single access key are set: use one of them")
 	case cfg.File == "" && !single:
 		return nil, nil
 	}
@@ -125,7 +125,7 @@ func Open(cfg Config) (*Set, error) {
 func (s *Set) Reload() error {
 	keys, err := s.read()
 	if err != nil {
-		return fmt.Errorf("%w; the credentials of before stay in use", err)
+		return fmt.Errorf("%w; the earlier credentials stay in use", err)
 	}
 	s.keys.Store(&keys)
 	return nil

@@ -89,15 +89,15 @@ func TestFileIsRefused(t *testing.T) {
 		"{\"credentials\": [],\n\"credentials\": []}": `2: "credentials" is there a second time; the first is in line 1`,
 
 		entry(rest):                                                           "2: an entry needs an id",
-		entry(`"id": "AAAA", "allow": ["*"]`):                                 "2: AAAA: an entry needs one of secret and secret-file",
-		entry(`"id": "AAAA", "secret-file": "x", ` + rest):                    "2: AAAA: an entry needs one of secret and secret-file",
+		entry(`"id": "AAAA", "allow": ["*"]`):                                 "2: AAAA: an entry needs either secret or secret-file",
+		entry(`"id": "AAAA", "secret-file": "x", ` + rest):                    "2: AAAA: an entry needs either secret or secret-file",
 		entry(`"id": "AAAA", ` + secret):                                      "2: AAAA: an entry says what it may do",
 		entry("\"id\": \"AAAA\",\n\"id\": \"AAAA\", " + rest):                 `3: "id" is there a second time; the first is in line 2`,
 		entry(`"id": "AAAA", "Secret": "` + canary + `"`):                     `2: there is no "Secret" here; there are id, secret, secret-file`,
 		entry(`"id": "AAAA",` + "\n" + `"region": "x", ` + rest):              `3: there is no "region" here`,
-		entry(`"id": 5, ` + rest):                                             "2: id must be a text in quotes and not empty",
-		entry(`"id": null, ` + rest):                                          "2: id must be a text in quotes and not empty",
-		entry(`"id": "", ` + rest):                                            "2: id must be a text in quotes and not empty",
+		entry(`"id": 5, ` + rest):                                             "2: id must be a string that is not empty",
+		entry(`"id": null, ` + rest):                                          "2: id must be a string that is not empty",
+		entry(`"id": "", ` + rest):                                            "2: id must be a string that is not empty",
 		entry(`"id": "a/b/c", ` + rest):                                       `2: a/b/c: id "a/b/c" must be 4 to 128 letters`,
 		entry(`"id": "AAAA", "account": "12", ` + rest):                       `2: AAAA: account "12" is not twelve digits`,
 		entry(`"id": "AAAA", "name": "a b", ` + rest):                         `2: AAAA: name "a b" must be`,
@@ -253,7 +253,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("got %v, %v, %v, want BBBB", err, set.Find("AAAA"), set.Find("BBBB"))
 		}
 		write(t, path, strings.Replace(single, "allow", "alow", 1), 0o600)
-		if err := set.Reload(); err == nil || !strings.HasSuffix(err.Error(), "; the credentials of before stay in use") || set.Find("BBBB") == nil {
+		if err := set.Reload(); err == nil || !strings.HasSuffix(err.Error(), "; the earlier credentials stay in use") || set.Find("BBBB") == nil {
 			t.Errorf("got %v and %v, want an error, and BBBB as before", err, set.Find("BBBB"))
 		}
 		write(t, path, single, 0o600)

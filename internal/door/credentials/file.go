@@ -51,7 +51,7 @@ func (k *Key) check() error {
 func checkSecret(what string, s Secret) error {
 	switch text := s.Reveal(); {
 	case len(text) < secretMin:
-		return fmt.Errorf("the %s has %d characters, which can be guessed: it must have at least %d; openssl rand -base64 30 makes a good one", what, len(text), secretMin)
+		return fmt.Errorf("the %s has %d characters, which can be guessed: use at least %d, for example from openssl rand -base64 30", what, len(text), secretMin)
 	case len(text) > secretMax:
 		return fmt.Errorf("the %s has more than %d characters", what, secretMax)
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
@@ -131,10 +131,10 @@ func (doc *document) members(known []string, read func(name string) error) error
 		name, _ := t.(string) // JSON has no other names
 		switch line := doc.line(); {
 		case !slices.Contains(known, name):
-			return doc.at(line, "there is no %q here; there are %s", name,
+			return doc.at(line, "unknown member %q: the members are %s", name,
 				strings.Join(known, ", "))
 		case seen[name] > 0:
-			return doc.at(line, "%q is there a second time; the first is in line %d", name,
+			return doc.at(line, "%q is given twice; the first is in line %d", name,
 				seen[name])
 		default:
 			seen[name] = line
@@ -168,10 +168,10 @@ func (doc *document) read() error {
 		return err
 	}
 	if _, err := doc.d.Token(); !errors.Is(err, io.EOF) {
-		return doc.at(doc.line(), "something follows the object: remove it")
+		return doc.at(doc.line(), "there is text after the object: remove it")
 	}
 	if len(doc.keys) == 0 {
-		return doc.at(1, "there are no credentials, so every request would be refused: add some, or run without the file")
+		return doc.at(1, "the file has no credentials, so every request would be refused: add some, or run without the file")
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (doc *document) readKey() error {
 		}
 		text, ok := t.(string)
 		if !ok || text == "" {
-			return doc.at(doc.line(), "%s must be a text in quotes and not empty", name)
+			return doc.at(doc.line(), "%s must be a string that is not empty", name)
 		}
 		values[name] = text
 		return nil
@@ -209,13 +209,13 @@ func (doc *document) readKey() error {
 		return doc.at(line, "%s%v", entryName(values), err)
 	}
 	if first, ok := doc.lines[k.ID]; ok {
-		return doc.at(line, "the id %s is there a second time; the first is in line %d", k.ID,
+		return doc.at(line, "the id %s is used twice; the first is in line %d", k.ID,
 			first)
 	}
 	for _, other := range doc.keys {
 		// The key id is not signed, so the holder of one key could pass for the other.
 		if other.Secret.Reveal() == k.Secret.Reveal() {
-			return doc.at(line, "%s has the secret of %s: each needs one of its own", k.ID,
+			return doc.at(line, "%s has the same secret as %s: give each key its own", k.ID,
 				other.ID)
 		}
 	}
@@ -237,9 +237,9 @@ func (doc *document) fill(k *Key, values map[string]string) error {
 	case values["id"] == "":
 		return errors.New("an entry needs an id")
 	case (secret == "") == (file == ""):
-		return errors.New("an entry needs one of secret and secret-file")
+		return errors.New("an entry needs either secret or secret-file")
 	case k.allow == nil:
-		return errors.New(`an entry says what it may do: add allow, such as ["sqs:SendMessage"] or ["*"]`)
+		return errors.New(`an entry must list its rights: add allow, such as ["sqs:SendMessage"] or ["*"]`)
 	}
 	if file != "" {
 		if !filepath.IsAbs(file) {
@@ -318,7 +318,7 @@ func readPrivate(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a file", path)
 	case info.Mode()&open != 0:
-		return nil, fmt.Errorf("%s can be read or changed by others (mode %04o): chmod 600 %s",
+		return nil, fmt.Errorf("other users can read or change %s (mode %04o): run chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	case info.Size() > fileMax:
 		return nil, fmt.Errorf("%s is larger than 1 MiB", path)

@@ -285,9 +285,9 @@ func parseActions(raw json.RawMessage) ([]string, error) {
 			return match(name, strings.ToLower(k))
 		}):
 		case strings.HasSuffix(name, "batch"):
-			return nil, unsupported("%q is not an action of its own: whoever may do it to one message may do it to a batch; name that", a)
+			return nil, unsupported("%q is not an action: the right to the single action covers batches; name that one", a)
 		default:
-			return nil, unsupported("%q matches no action; correct it, or take it out", a)
+			return nil, unsupported("%q matches no action: correct or remove it", a)
 		}
 	}
 	return actions, nil
@@ -349,7 +349,7 @@ func object(raw []byte, what string, known ...string) (map[string]json.RawMessag
 			}
 		}
 		if _, twice := members[key]; twice {
-			return nil, fmt.Errorf("the element %q is there twice", name)
+			return nil, fmt.Errorf("the element %q is given twice", name)
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
@@ -361,7 +361,7 @@ func object(raw []byte, what string, known ...string) (map[string]json.RawMessag
 		return nil, fmt.Errorf("%s is not a JSON object", what)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is something behind %s", what)
+		return nil, fmt.Errorf("there is text after %s", what)
 	}
 	return members, nil
 }

@@ -234,11 +234,11 @@ func TestNeverFires(t *testing.T) {
 		return one(fmt.Sprintf(`,"Condition":{%q:{%q:%q}}`, operator, key, value))
 	}
 	for _, tt := range []struct{ text, reason string }{
-		{action("sqs:SendMesage"), `"sqs:SendMesage" matches no action; correct it, or take it out`},
+		{action("sqs:SendMesage"), `"sqs:SendMesage" matches no action: correct or remove it`},
 		{strings.Replace(action("sqs:SendMesage"), `"Action"`, `"NotAction"`, 1), "matches no action"},
 		{action("sqs:"), "matches no action"},
 		{action("sqs:?"), "matches no action"},
-		{action("sqs:SendMessageBatch"), `"sqs:SendMessageBatch" is not an action of its own: whoever may do it to one message may do it to a batch; name that`},
+		{action("sqs:SendMessageBatch"), `"sqs:SendMessageBatch" is not an action: the right to the single action covers batches; name that one`},
 		{action("sqs:*Batch"), "is not an action of its own"},
 		{action("sqs:*"), ""}, {action("sqs:*Message"), ""}, {action("SQS:purgequeue"), ""}, {action("sqs:?etQueueUrl"), ""},
 		{resource("plain"), `"plain" is not the ARN of a queue`},

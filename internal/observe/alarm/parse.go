@@ -235,7 +235,7 @@ func (p *parser) primary() (*node, error) {
 		n.kind = aNumber
 		var err error
 		if n.value, err = strconv.ParseFloat(p.token, 64); err != nil || math.IsInf(n.value, 0) {
-			return nil, wrong(p.at, "Invalid syntax: %q is no number", p.token)
+			return nil, wrong(p.at, "Invalid syntax: %q is not a number", p.token)
 		}
 		p.next()
 		return n, nil

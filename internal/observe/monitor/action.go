@@ -78,7 +78,7 @@ func (r *runner) log(n *Notice) {
 		logger = logger.With("undeclared_actions", n.undeclared)
 	}
 	if n.State != alarm.Alarm {
-		logger.Info("an alarm is over, or has no data", "alarm", n.Alarm, "state", n.State,
+		logger.Info("alarm ended, or has no data", "alarm", n.Alarm, "state", n.State,
 			"reason", n.Reason)
 		return
 	}
@@ -108,20 +108,20 @@ func newPoster() poster {
 func (p poster) post(ctx context.Context, url string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("the URL of the webhook cannot be used")
+		return errors.New("the URL of the webhook is not valid")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := p.client.Do(req)
 	if err != nil {
 		// the outer one has the URL
-		return fmt.Errorf("the webhook does not answer: %w", errors.Unwrap(err))
+		return fmt.Errorf("cannot reach the webhook: %w", errors.Unwrap(err))
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, answerMax))
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
-	err = fmt.Errorf("the webhook answers %s: %s", resp.Status, clean(string(answer), answerMax))
+	err = fmt.Errorf("the webhook answered %s: %s", resp.Status, clean(string(answer), answerMax))
 	if seconds, bad := strconv.Atoi(resp.Header.Get("Retry-After")); bad == nil && seconds > 0 {
 		return &later{err, min(time.Duration(seconds)*time.Second, 5*time.Minute)}
 	}

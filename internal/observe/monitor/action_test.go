@@ -140,11 +140,11 @@ func TestHangingWebhook(t *testing.T) {
 			t.Errorf("got %d notices by the other action, want one", n)
 		}
 		w.minutes(50)
-		if strings.Contains(w.log.String(), "a notice is lost") || hangs.asked.Load() < 20 {
+		if strings.Contains(w.log.String(), "notice lost: the action failed for an hour") || hangs.asked.Load() < 20 {
 			t.Errorf("after %d attempts in less than an hour: %s", hangs.asked.Load(), w.log)
 		}
 		w.minutes(15)
-		if !strings.Contains(w.log.String(), `msg="a notice is lost" action=hangs alarm=waiting`) {
+		if !strings.Contains(w.log.String(), `msg="notice lost: the action failed for an hour" action=hangs alarm=waiting`) {
 			t.Errorf("the log does not tell of the notice: %s", w.log)
 		}
 		if strings.Contains(w.log.String(), "192.0.2.1") {
@@ -192,7 +192,7 @@ func TestSampleText(t *testing.T) {
 
 func TestTry(t *testing.T) {
 	bubble(t, Config{Actions: map[string]Action{"copy": {Queue: noticeQueue}}}, func(w *world) {
-		if err := w.Try(w.t.Context(), "copy"); !errors.Is(err, ErrAction) || !strings.Contains(w.log.String(), "an action that was tried out fails") {
+		if err := w.Try(w.t.Context(), "copy"); !errors.Is(err, ErrAction) || !strings.Contains(w.log.String(), "test of an action failed") {
 			t.Errorf("got %v, want ErrAction, for there is no such queue: %s", err, w.log)
 		}
 		w.create(noticeQueue)

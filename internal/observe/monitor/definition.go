@@ -47,5 +47,5 @@ var (
 	ErrNoAction = errors.New("no such action")
 	ErrLimit    = errors.New("too many alarms")
 	ErrBusy     = errors.New("busy")
-	ErrAction   = errors.New("the action fails")
+	ErrAction   = errors.New("the action failed")
 )

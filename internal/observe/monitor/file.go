@@ -52,12 +52,12 @@ func (m *Monitor) load() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the alarms cannot be read: see who may read the data directory: %w", err)
+		return fmt.Errorf("cannot read the alarms file; check the permissions of the data directory: %w", err)
 	}
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil || f.Version != fileVersion {
 		aside := path + ".unreadable"
-		m.cfg.Logger.Error("the alarms cannot be read, and are set aside: the file is damaged or of another version; put them again, or restore it", "file", aside)
+		m.cfg.Logger.Error("cannot read the alarms file: it is damaged or from another version, and was renamed; create the alarms again, or restore the file", "file", aside)
 		return os.Rename(path, aside)
 	}
 	for _, a := range f.Alarms {
@@ -85,7 +85,7 @@ func (m *Monitor) loaded(a fileAlarm) *entry {
 	}
 	if err := m.checkActions(slices.Concat(e.OnAlarm, e.OnOK, e.OnInsufficient)); err != nil &&
 		!m.cfg.LogUnknownActions {
-		m.cfg.Logger.Warn("an alarm names an action that is not declared any more, and cannot run it", "alarm", a.Name, "error", err)
+		m.cfg.Logger.Warn("an alarm names an action that is no longer declared", "alarm", a.Name, "error", err)
 	}
 	return e
 }
@@ -141,8 +141,8 @@ func (m *Monitor) save() error {
 		panic(err) // thresholds were checked to be numbers
 	}
 	if err := replace(filepath.Join(m.cfg.Dir, fileName), append(b, '\n')); err != nil {
-		m.cfg.Logger.Error("the alarms are not stored", "error", err)
-		return fmt.Errorf("the alarms cannot be stored: see the disk of the server: %w", err)
+		m.cfg.Logger.Error("cannot store the alarms", "error", err)
+		return fmt.Errorf("cannot store the alarms; check the disk of the server: %w", err)
 	}
 	m.stored = version
 	return nil

@@ -113,7 +113,7 @@ func (m *Monitor) judgeShipped(at int64) {
 			}
 			switch e, applies := m.alarms[shippedName(name, t.kind)], t.applies(&v); {
 			case e != nil && v.dead && !applies:
-				m.end(e, "The queue is one of dead letters.")
+				m.end(e, "The queue now holds dead letters.")
 			case e != nil || q.busy && applies && t.may(&v):
 				m.judgeTemplate(t, &v, at)
 			}
@@ -132,7 +132,7 @@ func (m *Monitor) judgeShipped(at int64) {
 			delete(m.alarms, name)
 			m.changed()
 		default:
-			m.end(e, "There is nothing left that it could be about.")
+			m.end(e, "Its queue or program no longer exists.")
 		}
 	}
 }

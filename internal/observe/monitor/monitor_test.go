@@ -590,7 +590,7 @@ func TestActionRemoved(t *testing.T) {
 		w.restart()
 		w.send("orders", "x")
 		w.minutes(3)
-		if all := w.notices(); len(all) != 1 || !strings.Contains(w.log.String(), "an alarm names an action that is not declared any more") {
+		if all := w.notices(); len(all) != 1 || !strings.Contains(w.log.String(), "notice not sent: the action is no longer declared") {
 			t.Errorf("got %q, want one notice by the other action: %s", all, w.log)
 		}
 	})

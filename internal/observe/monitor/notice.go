@@ -143,7 +143,7 @@ func (m *Monitor) runnersOf(e *entry) (runs []*runner, undeclared []string) {
 		case m.cfg.LogUnknownActions:
 			undeclared = append(undeclared, name)
 		default:
-			m.cfg.Logger.Error("an alarm names an action that is not declared any more", "alarm",
+			m.cfg.Logger.Error("notice not sent: the action is no longer declared", "alarm",
 				e.Name, "action", name)
 		}
 	}

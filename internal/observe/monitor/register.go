@@ -34,11 +34,11 @@ func (m *Monitor) Put(d Definition) error {
 		done: alarm.Insufficient}
 	switch {
 	case d.Name == "" || strings.Contains(d.Name, "/"):
-		return fmt.Errorf("%w: a name must not be empty, and a slash is for the alarms that every queue has", ErrInvalid)
+		return fmt.Errorf("%w: the name of an alarm must not be empty or contain a slash, which only built-in alarms have", ErrInvalid)
 	case e.span() > spanMax.Milliseconds():
 		return fmt.Errorf("%w: EvaluationPeriods * Period is more than a day, and this server keeps data for a day", ErrInvalid)
 	case e.work() > workMax:
-		return fmt.Errorf("%w: its expressions are too long for so many periods: use shorter ones, or fewer periods", ErrInvalid)
+		return fmt.Errorf("%w: its expressions are too long for this number of periods: shorten them, or evaluate fewer periods", ErrInvalid)
 	}
 	if err := m.checkActions(slices.Concat(d.OnAlarm, d.OnOK, d.OnInsufficient)); err != nil &&
 		!m.cfg.LogUnknownActions {
@@ -55,9 +55,9 @@ func (m *Monitor) Put(d Definition) error {
 		}
 		switch {
 		case n >= alarmsMax:
-			return nil, fmt.Errorf("%w: there are %d, delete some", ErrLimit, alarmsMax)
+			return nil, fmt.Errorf("%w: there are already %d; delete some", ErrLimit, alarmsMax)
 		case all > workAllMax:
-			return nil, fmt.Errorf("%w: the expressions of all alarms are too much to be evaluated every minute: delete some", ErrLimit)
+			return nil, fmt.Errorf("%w: the expressions of all alarms together take too long to evaluate every minute; delete some alarms", ErrLimit)
 		}
 		if old != nil {
 			before := old.Definition
@@ -216,6 +216,6 @@ func (m *Monitor) undeclared(action string) string {
 	declared := slices.DeleteFunc(m.ActionNames(), func(name string) bool {
 		return name == LogAction
 	})
-	return fmt.Sprintf("there is no action %q: declare it in the configuration of the server, under actions; it declares %s",
+	return fmt.Sprintf("action %q is not declared: add it under actions in the configuration of the server, which declares %s",
 		clean(action, nameMax), cmp.Or(strings.Join(declared, ", "), "none"))
 }

@@ -142,7 +142,7 @@ func (r *runner) deliver(ctx context.Context, tasks []*task) {
 			t.ended()
 		case now.Sub(t.first) >= triesMax:
 			r.lost.Add(1)
-			r.m.cfg.Logger.Error("a notice is lost", "action", r.name, "alarm", t.notice.Alarm,
+			r.m.cfg.Logger.Error("notice lost: the action failed for an hour", "action", r.name, "alarm", t.notice.Alarm,
 				"state", t.notice.State, "error", err)
 			t.ended()
 		default:
@@ -160,7 +160,7 @@ func (r *runner) putBack(t *task, now time.Time, err error) {
 	}
 	t.pause = min(2*t.pause, pauseMax)
 	t.next = now.Add(pause)
-	r.m.cfg.Logger.Warn("a notice waits", "action", r.name, "alarm", t.notice.Alarm, "error", err,
+	r.m.cfg.Logger.Warn("notice not delivered, trying again", "action", r.name, "alarm", t.notice.Alarm, "error", err,
 		"retry_in", pause.Round(time.Millisecond))
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -386,7 +386,7 @@ func (m *Monitor) put(name string, q *data) {
 func (m *Monitor) write(metric series.Metric, set series.Set, unit string) {
 	err := m.series.Put(metric, m.sights.minute, set, unit)
 	if err != nil && !m.sights.leftOut && !m.sights.wasOut {
-		m.cfg.Logger.Warn("data of queues is left out, so they have no alarms", "metric",
+		m.cfg.Logger.Warn("too many metrics: some queues have no data and no alarms", "metric",
 			metric.Name, "error", err)
 	}
 	m.sights.leftOut = m.sights.leftOut || err != nil

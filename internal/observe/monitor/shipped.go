@@ -155,7 +155,7 @@ func named(id string, q alarm.Query) alarm.Query {
 var templates = []template{
 	{
 		kind: KindDeadLetters, says: "there are dead letters",
-		advice:  "Those that a worker of tenaq gave up say why. Mend what they need, then bring them back.",
+		advice:  "Their work is not done. Run tenaq peek QUEUE --body: each message that a tenaq worker gave up has the reason. Fix the cause, then redrive them.",
 		applies: func(v *view) bool { return v.dead },
 		may:     func(v *view) bool { return v.gauge.Visible+v.gauge.InFlight+v.gauge.Delayed > 0 },
 		news:    func(v *view) bool { return v.counted(nameArrived)+v.counted(nameSent) > 0 },
@@ -168,8 +168,8 @@ var templates = []template{
 		commands: []string{"tenaq peek QUEUE --body", redrivePlan},
 	},
 	{
-		kind: KindDeadLetterAge, says: "the work of dead letters was first sent more than an hour ago",
-		advice:  "It is not done yet, and is gone when the retention of the queue is over.",
+		kind: KindDeadLetterAge, says: "a dead letter was first sent more than an hour ago",
+		advice:  "Its work is still not done, and the message is lost when its retention ends. Run tenaq peek QUEUE --body to see why it failed.",
 		applies: func(v *view) bool { return v.dead },
 		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
 		rule: func(v *view) alarm.Rule {
@@ -179,7 +179,7 @@ var templates = []template{
 	},
 	{
 		kind: KindOldestAge, says: "the oldest message was sent more than an hour ago",
-		advice:  "It waits for a worker, for its next attempt, or for the message of its group before it.",
+		advice:  "Consumers do not keep up, or its retries fail, or an earlier message of its group blocks it. Run tenaq peek QUEUE --limit 10, and check that the workers run.",
 		applies: func(v *view) bool { return !v.dead },
 		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
 		rule: func(v *view) alarm.Rule {
@@ -189,8 +189,8 @@ var templates = []template{
 	},
 	{
 		kind: KindDoubleDeletes, says: "work is done twice",
-		advice: "Workers delete messages that others were given in the meantime, or have deleted: their work takes longer than the visibility timeout. " +
-			"Renew it while the work goes on, as tenaq pipe does, or make it longer.",
+		advice: "Workers deleted messages that other workers had received or deleted in the meantime: the work takes longer than the visibility timeout. " +
+			"Run tenaq doctor QUEUE. Then make the timeout longer, or extend it while the work is in progress, as tenaq pipe does.",
 		applies: func(v *view) bool { return true },
 		may:     func(v *view) bool { return v.counted(nameDeleted) > v.counted(nameRemoved) },
 		rule: func(v *view) alarm.Rule {
@@ -203,9 +203,9 @@ var templates = []template{
 		commands: []string{"tenaq doctor QUEUE", "tenaq peek QUEUE --state in_flight"},
 	},
 	{
-		kind: KindTimedOut, says: "visibility timeouts end before the work does",
-		advice: "More than a fifth of the messages that were handed out came back without a delete. " +
-			"Workers are slower than the visibility timeout, or die. Retry pauses that a worker sets are not counted.",
+		kind: KindTimedOut, says: "visibility timeouts expire before the work is done",
+		advice: "More than a fifth of the received messages became visible again without a delete, and their work is repeated. " +
+			"Workers crash, or are slower than the visibility timeout. Retry pauses that a worker sets do not count. Run tenaq doctor QUEUE.",
 		applies: func(v *view) bool { return !v.dead },
 		may:     func(v *view) bool { return v.counted(nameTimedOutKept) > 2 },
 		rule: func(v *view) alarm.Rule {
@@ -216,8 +216,8 @@ var templates = []template{
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 	},
 	{
-		kind: KindStuck, says: "messages have been in flight for half an hour, and none was deleted",
-		advice:  "Their workers hang, or renew the visibility timeout of work that does not end.",
+		kind: KindStuck, says: "messages have been in flight for half an hour and none was deleted",
+		advice:  "Their workers hang, or extend the visibility timeout of work that never ends. Run tenaq peek QUEUE --state in_flight, and restart the workers that hold these messages.",
 		applies: func(v *view) bool { return true },
 		may:     func(v *view) bool { return v.gauge.InFlight > 0 && v.counted(nameRemoved) == 0 },
 		rule: func(v *view) alarm.Rule {
@@ -228,8 +228,8 @@ var templates = []template{
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq doctor QUEUE"},
 	},
 	{
-		kind: KindExpired, says: "messages have expired, and nobody has done their work",
-		advice:  "What is gone is gone. Make the retention longer, and find out why nobody has received them.",
+		kind: KindExpired, says: "messages have expired and are lost",
+		advice:  "Their work was never done, and they cannot be recovered. Run tenaq queue show QUEUE, make the retention longer, and find out why no worker finished them.",
 		applies: func(v *view) bool { return true },
 		may:     func(v *view) bool { return v.counted(nameExpired) > 0 },
 		rule: func(v *view) alarm.Rule {
@@ -238,8 +238,8 @@ var templates = []template{
 		commands: []string{"tenaq queue show QUEUE", "tenaq peek QUEUE --limit 10"},
 	},
 	{
-		kind: KindNearExpiry, says: "messages expire soon",
-		advice:  "The oldest have been kept for nine tenths of the retention. Make it longer, have their work done, or bring them back.",
+		kind: KindNearExpiry, says: "messages will expire soon",
+		advice:  "The oldest message has used nine tenths of its retention, and is lost when it ends. Run tenaq peek QUEUE --limit 10. Then make the retention longer, start workers, or redrive the messages.",
 		applies: func(v *view) bool { return v.gauge.Retention >= nearExpiryMin },
 		may:     func(v *view) bool { return v.gauge.Kept*10 > v.gauge.Retention*9 },
 		rule: func(v *view) alarm.Rule {
@@ -248,8 +248,8 @@ var templates = []template{
 		commands: []string{"tenaq peek QUEUE --limit 10", "tenaq queue show QUEUE"},
 	},
 	{
-		kind: KindInFlight, says: "nearly as many messages are in flight as may be",
-		advice:  "At the limit receives are refused. Workers receive and do not delete.",
+		kind: KindInFlight, says: "the number of messages in flight is close to its limit",
+		advice:  "At the limit, receives are refused. Workers receive messages and do not delete them. Run tenaq peek QUEUE --state in_flight.",
 		applies: func(v *view) bool { return true },
 		may:     func(v *view) bool { return v.gauge.InFlight*10 > int64(v.inFlightMax)*9 },
 		rule: func(v *view) alarm.Rule {
@@ -259,9 +259,9 @@ var templates = []template{
 		commands: []string{"tenaq peek QUEUE --state in_flight", "tenaq queue show QUEUE"},
 	},
 	{
-		kind: KindRedriverSilent, says: "its redriver has not been heard of for ten minutes",
+		kind: KindRedriverSilent, says: "its redriver has not reported for ten minutes",
 		told: Redrivers, sign: BreakerState,
-		advice: "It does not run, or cannot reach this server. Nobody brings dead letters back.",
+		advice: "It is not running, or cannot reach this server. Dead letters are not redriven. Run tenaq redrive status QUEUE, then restart the redriver.",
 		rule: func(v *view) alarm.Rule {
 			r := above(told(Redrivers, BreakerState, v.queue, series.SampleCount), 0, 10, 10)
 			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
@@ -270,26 +270,26 @@ var templates = []template{
 		commands: []string{"tenaq redrive status QUEUE"},
 	},
 	{
-		kind: KindRedriverFails, says: "the steps of its redriver fail", told: Redrivers,
+		kind: KindRedriverFails, says: "every step of its redriver fails", told: Redrivers,
 		sign:   StepFailed,
-		advice: "Its log says why. Nobody brings dead letters back meanwhile.",
+		advice: "Dead letters are not redriven until a step succeeds. Run tenaq redrive status QUEUE, and read the error in the log of the redriver.",
 		rule: func(v *view) alarm.Rule {
 			return above(told(Redrivers, StepFailed, v.queue, series.Minimum), 0, 5, 5)
 		},
 		commands: []string{"tenaq redrive status QUEUE"},
 	},
 	{
-		kind: KindBreakerOpen, says: "the breaker of its redriver has not been closed for half an hour", told: Redrivers, sign: BreakerState,
-		advice: "What is redriven fails again: its consumer is sick. Nothing but a few canaries is sent until that is over.",
+		kind: KindBreakerOpen, says: "the breaker of its redriver has been open or half-open for half an hour", told: Redrivers, sign: BreakerState,
+		advice: "Redriven messages fail again, so the redriver sends only a few at a time. Run tenaq redrive status QUEUE, then fix the consumer.",
 		rule: func(v *view) alarm.Rule {
 			return above(told(Redrivers, BreakerState, v.queue, series.Minimum), 0, 30, 30)
 		},
 		commands: []string{"tenaq redrive status QUEUE", "tenaq peek QUEUE --body"},
 	},
 	{
-		kind: KindRelaySilent, says: "no relay of this outbox has been heard of for ten minutes",
+		kind: KindRelaySilent, says: "no relay of this outbox has reported for ten minutes",
 		told: Relays, sign: DueAge,
-		advice: "None runs, or none can reach this server. What programs write into the outbox is not sent.",
+		advice: "No relay is running, or none can reach this server. Messages in the outbox are not sent. Run tenaq outbox status, then start a relay.",
 		rule: func(v *view) alarm.Rule {
 			r := above(told(Relays, DueAge, v.queue, series.SampleCount), 0, 10, 10)
 			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
@@ -300,20 +300,20 @@ var templates = []template{
 	{
 		kind: KindRelayLate, says: "rows of this outbox have been due for more than five minutes",
 		told: Relays, sign: DueAge,
-		advice: "The relay does not keep up, or the queue refuses them.",
+		advice: "Their messages are late. The relay does not keep up, or the queue refuses the messages. Run tenaq outbox status.",
 		rule: func(v *view) alarm.Rule {
 			return above(told(Relays, DueAge, v.queue, series.Minimum), 300, 5, 5)
 		},
 		commands: []string{"tenaq outbox status"},
 	},
 	{
-		kind: KindRowsParked, says: "rows of this outbox were given up", told: Relays,
+		kind: KindRowsParked, says: "rows of this outbox were set aside", told: Relays,
 		sign:   ParkedRows,
-		advice: "Their queue does not take them. They wait for a person.",
+		advice: "Their queue refused the messages, and the relay does not retry them. Run tenaq outbox parked list to see the reason, then release the rows.",
 		rule: func(v *view) alarm.Rule {
 			return above(told(Relays, ParkedRows, v.queue, series.Maximum), 0, 1, 1)
 		},
-		commands: []string{"tenaq outbox parked"},
+		commands: []string{"tenaq outbox parked list"},
 	},
 }
 
@@ -360,7 +360,8 @@ func templateOf(name string) (queue string, t *template) {
 func (t *template) shipped(v *view, actions []string) Definition {
 	return Definition{
 		Name:        shippedName(v.queue, t.kind),
-		Description: fmt.Sprintf("%s: %s. %s", v.queue, t.says, t.advice),
+		Description: fmt.Sprintf("%s: %s. %s", v.queue, t.says,
+			strings.ReplaceAll(t.advice, "QUEUE", v.queue)),
 		Rule:        t.rule(v), ActionsEnabled: true, OnAlarm: actions, OnOK: actions,
 	}
 }

@@ -31,10 +31,10 @@ const (
 func (m *Monitor) Silence(s Silence) (about int, err error) {
 	switch control := func(c rune) bool { return unicode.IsControl(c) }; {
 	case s.Match == "" || len(s.Match) > nameMax || strings.ContainsFunc(s.Match, control):
-		return 0, fmt.Errorf("%w: the name of an alarm has 1 to %d bytes and no control characters",
+		return 0, fmt.Errorf("%w: match must have 1 to %d bytes and no control characters",
 			ErrInvalid, nameMax)
 	case len(s.Reason) > silenceReasonMax:
-		return 0, fmt.Errorf("%w: a reason has at most %d bytes", ErrInvalid, silenceReasonMax)
+		return 0, fmt.Errorf("%w: reason must have at most %d bytes", ErrInvalid, silenceReasonMax)
 	case s.Until.Sub(m.Now()) > silenceMax:
 		return 0, fmt.Errorf("%w: a silence lasts at most 30 days", ErrInvalid)
 	}
@@ -46,7 +46,7 @@ func (m *Monitor) Silence(s Silence) (about int, err error) {
 		})
 		if s.Until.After(now) {
 			if len(left) == silencesMax {
-				return nil, fmt.Errorf("%w: there are %d silences, end some", ErrLimit, silencesMax)
+				return nil, fmt.Errorf("%w: there are already %d silences; end some", ErrLimit, silencesMax)
 			}
 			left = append(left, s)
 		}
@@ -111,7 +111,7 @@ func (m *Monitor) Acknowledge(name string) error {
 		case e == nil:
 			return nil, fmt.Errorf("%w: %s", ErrNotFound, clean(name, nameMax))
 		case e.State != alarm.Alarm:
-			return nil, fmt.Errorf("%w: %s is %s, there is nothing to acknowledge", ErrInvalid,
+			return nil, fmt.Errorf("%w: %s is %s: only an alarm in the state ALARM can be acknowledged", ErrInvalid,
 				clean(name, nameMax), e.State)
 		}
 		before := e.acked

@@ -55,7 +55,7 @@ func (n *Notice) Text() string {
 	}
 	b.WriteString(clean(n.Reason, 1024) + "\n")
 	if n.Changes > 1 {
-		fmt.Fprintf(&b, "It has changed %d times since the last notice.\n", n.Changes)
+		fmt.Fprintf(&b, "The state has changed %d times since the last notice.\n", n.Changes)
 	}
 	if s := n.Sample; s != nil {
 		fmt.Fprintf(&b, "Message %s", s.MessageID)
@@ -91,7 +91,7 @@ func (n *Notice) Text() string {
 func together(notices []*Notice) string {
 	var b strings.Builder
 	if len(notices) > 1 {
-		fmt.Fprintf(&b, "%d alarms have something to tell.\n\n", len(notices))
+		fmt.Fprintf(&b, "%d alarm notices:\n\n", len(notices))
 	}
 	for i, n := range notices {
 		text := forSlack.Replace(n.Text())

@@ -18,18 +18,18 @@ func (m *Monitor) Try(ctx context.Context, action string) error {
 		return fmt.Errorf("%w: %s", ErrNoAction, m.undeclared(action))
 	}
 	if !r.testing.TryLock() {
-		return fmt.Errorf("%w: %s is being tried out: wait for that", ErrBusy, r.name)
+		return fmt.Errorf("%w: a test of %s is in progress; try again when it is done", ErrBusy, r.name)
 	}
 	defer r.testing.Unlock()
 	err := r.attempt(ctx, []*Notice{{
-		Alarm: "test", Description: "Somebody tries out whether notices arrive.",
+		Alarm: "test", Description: "An operator is testing whether notices arrive.",
 		State: alarm.Alarm, Was: alarm.OK,
-		Reason: "This is a test, there is nothing to be done.",
+		Reason: "This is a test. Nothing needs to be done.",
 		At:     m.Now().UTC().Truncate(time.Millisecond),
 	}})
 	if err == nil {
 		return nil
 	}
-	m.cfg.Logger.Warn("an action that was tried out fails", "action", r.name, "error", err)
-	return fmt.Errorf("%w: the log of the server says why", ErrAction)
+	m.cfg.Logger.Warn("test of an action failed", "action", r.name, "error", err)
+	return fmt.Errorf("%w: the log of the server has the reason", ErrAction)
 }

@@ -156,7 +156,7 @@ func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return &Error{InternalFailure, "The request failed inside the server, whose log says why."}
+	return &Error{InternalFailure, "The request failed inside the server. The log of the server has the reason."}
 }
 
 func (e *Error) Error() string {

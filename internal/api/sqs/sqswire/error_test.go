@@ -163,7 +163,7 @@ func TestAsError(t *testing.T) {
 		t.Errorf("got %v, want %v", got, refusal)
 	}
 	got := AsError(errors.New("secret path"))
-	if want := (Error{InternalFailure, "The request failed inside the server, whose log says why."}); *got != want {
+	if want := (Error{InternalFailure, "The request failed inside the server. The log of the server has the reason."}); *got != want {
 		t.Errorf("got %v, want %v", *got, want)
 	}
 	if got, want := (&Error{Code: OverLimit}).Error(), "OverLimit"; got != want {
